@@ -1,0 +1,88 @@
+// The one table of error codes. docs/operations.md mirrors it (a test compares them).
+
+/** `now`: try again soon, costs an attempt. `later`: not yet, costs none. `never`: cannot succeed as it stands. */
+export type Retry = 'now' | 'later' | 'never'
+
+interface CodeSpec {
+  readonly retry: Retry
+  /** What the unit becomes: failed, held (waits for a person) or waiting. */
+  readonly state: 'failed' | 'held' | 'waiting'
+  readonly meaning: string
+}
+
+const code = (retry: Retry, state: CodeSpec['state'], meaning: string): CodeSpec => ({ retry, state, meaning })
+
+export const errorCodes = {
+  USAGE: code('never', 'failed', 'The command line is not understood.'),
+  CONFIGURATION: code('never', 'failed', 'A setting is missing or not valid.'),
+  DEFINITION: code('never', 'failed', 'A pipeline definition is not valid.'),
+  SCHEMA_BEHIND: code('never', 'failed', 'The warehouse lacks migrations this program needs.'),
+  SCHEMA_AHEAD: code('never', 'failed', 'The warehouse was migrated by a newer program.'),
+  TABLE_DRIFT: code('never', 'failed', 'A live table differs from its definition.'),
+  DATABASE_UNREACHABLE: code('now', 'failed', 'The database does not answer.'),
+  DATABASE_READ_ONLY: code('never', 'failed', 'The database does not accept writes.'),
+  DATABASE: code('now', 'failed', 'The database refused a statement.'),
+  DISK: code('never', 'failed', 'The disk refused a write (full, or no permission).'),
+  SERVICE_UNREACHABLE: code('now', 'failed', 'The service does not answer.'),
+  SERVICE_ERROR: code('now', 'failed', 'The service answered with a server error.'),
+  SERVICE_TIMEOUT: code('now', 'failed', 'The service answered too slowly.'),
+  RATE_LIMITED: code('later', 'waiting', 'The service asks for fewer requests.'),
+  KEY_REFUSED: code('never', 'failed', 'The service does not accept the key.'),
+  QUOTA_EXHAUSTED: code('later', 'held', 'The quota at the service or the budget here is used up.'),
+  NO_CAPABILITY: code('never', 'failed', 'The key may not ask for this country, date or dataset.'),
+  NOT_PUBLISHED: code('later', 'waiting', 'The service has not published the window yet.'),
+  BAD_REQUEST: code('never', 'failed', 'The service rejects the request as it stands.'),
+  BAD_RESPONSE: code('now', 'failed', 'The answer is not what the interface describes.'),
+  TRUNCATED: code('now', 'failed', 'The body ended before it was whole.'),
+  TOO_LARGE: code('never', 'failed', 'The answer exceeds a limit set here.'),
+  WRONG_ECHO: code('never', 'failed', 'The answer is for another request than the one sent.'),
+  UNSTABLE: code('never', 'held', 'The answer kept changing while it was read.'),
+  INCOMPLETE: code('never', 'held', 'The answer has fewer rows than it announces.'),
+  SHRUNK: code('never', 'held', 'The new answer has far fewer rows than the loaded one.'),
+  TOO_MANY_REJECTS: code('never', 'failed', 'More rows were rejected than the definition allows.'),
+  REPORT_PENDING: code('later', 'waiting', 'The service has not finished the report yet.'),
+  REPORT_FAILED: code('never', 'failed', 'The service could not make the report.'),
+  REPORT_REJECTED: code('never', 'failed', 'The service rejected the report request.'),
+  REPORT_UNCERTAIN: code('never', 'held', 'A submission was sent and its answer was lost.'),
+  REPORT_EXPIRED: code('never', 'held', 'The finished report can no longer be downloaded.'),
+  LANDING_MISSING: code('never', 'failed', 'The landed bytes are not on disk.'),
+  LANDING_CORRUPT: code('never', 'failed', 'The landed bytes do not match their checksum.'),
+  FENCED: code('never', 'failed', 'Another process has taken the unit over.'),
+  CANCELLED: code('never', 'failed', 'The run was cancelled.'),
+  INTERRUPTED: code('later', 'waiting', 'The process was asked to stop.'),
+  INTERNAL: code('never', 'failed', 'A defect in Millrace.'),
+} as const satisfies Record<string, CodeSpec>
+
+export type ErrorCode = keyof typeof errorCodes
+
+export interface ErrorDetails {
+  readonly cause?: unknown
+  /** Facts for logs and the ledger; never secrets. */
+  readonly context?: Readonly<Record<string, unknown>>
+  /** Milliseconds since the epoch before which another try is useless. */
+  readonly notBefore?: number
+}
+
+/** Every expected failure. The message says what, where, and ends with what to do. */
+export class EtlError extends Error {
+  override readonly name = 'EtlError'
+  readonly code: ErrorCode
+  readonly context: Readonly<Record<string, unknown>>
+  readonly notBefore: number | null
+
+  constructor(errorCode: ErrorCode, message: string, details: ErrorDetails = {}) {
+    super(message, details.cause === undefined ? undefined : { cause: details.cause })
+    this.code = errorCode
+    this.context = details.context ?? {}
+    this.notBefore = details.notBefore ?? null
+  }
+
+  get retry(): Retry {
+    return errorCodes[this.code].retry
+  }
+}
+
+export const isEtlError = (error: unknown): error is EtlError => error instanceof EtlError
+
+/** Text of anything thrown, for messages that wrap it. */
+export const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))

@@ -1,0 +1,41 @@
+// What a source declares about itself, so that definitions are checked against it without loading its code paths.
+import type { ZodType } from 'zod'
+import type { ColumnType, Normalize, ParamValue } from './types.ts'
+
+export interface FieldSpec {
+  readonly type: ColumnType
+  readonly description: string
+  readonly unit?: string
+  readonly nullable?: boolean
+  /** Other spellings the response may use for the field. */
+  readonly aliases?: readonly string[]
+  /** The interface's declared default, used only where the field is absent from the record. */
+  readonly ifAbsent?: string
+  readonly normalize?: Normalize
+}
+
+export interface DimensionSpec {
+  readonly description: string
+  readonly required: boolean
+  /** Whether several values may be asked for in one request (a bucket). */
+  readonly bucket: boolean
+  readonly normalize?: Normalize
+  /** Pattern each value must match, and how to say so. */
+  readonly pattern?: RegExp
+  readonly expected?: string
+}
+
+export interface SourceSpec {
+  /** `<folder under sources>.<dataset>`, for example `web-analytics.keywords`. */
+  readonly name: string
+  /** `walk`: answers come at once, in pages. `report`: submitted, polled, downloaded; costs quota. */
+  readonly kind: 'walk' | 'report'
+  readonly description: string
+  /** Checks `params` of a definition; unknown names are errors. */
+  readonly params: ZodType<Readonly<Record<string, ParamValue>>>
+  readonly dimensions: Readonly<Record<string, DimensionSpec>>
+  /** Fields of the response known beforehand: they supply type, description, aliases a definition leaves out. */
+  readonly fields: Readonly<Record<string, FieldSpec>>
+  /** Whether a column may name a response field that is not in `fields` (batch metrics are an open set). */
+  readonly openFields: boolean
+}

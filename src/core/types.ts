@@ -1,0 +1,192 @@
+// The words every stage shares. A type here is one noun of the pipeline; it holds data, never behaviour.
+
+/** A calendar date as ISO text, `YYYY-MM-DD`. Data never holds a JavaScript `Date`. */
+export type IsoDate = string
+
+/** Half-open span of days, aligned to the pipeline's window size. People see it inclusive: `2026-01..2026-03`. */
+export interface Window {
+  readonly from: IsoDate
+  /** First day that is no longer inside. */
+  readonly to: IsoDate
+}
+
+/** One value for each thing a pipeline runs for. An array is a bucket: values asked for together in one report. */
+export type Slice = Readonly<Record<string, string | readonly string[]>>
+
+export type ParamValue = string | number | boolean | readonly string[]
+
+export const columnTypes = ['text', 'bigint', 'integer', 'numeric', 'boolean', 'date', 'timestamptz', 'text[]'] as const
+export type ColumnType = (typeof columnTypes)[number]
+
+/** How a cell's spelling is brought to the one the warehouse uses. */
+export type Normalize = 'country' | 'domain' | 'period_start'
+
+/** Where a column's value comes from: the response's field, the unit's window or slice, or the pipeline's parameters. */
+export type ColumnOrigin = 'response' | 'window' | 'slice' | 'param'
+
+export interface Column {
+  readonly name: string
+  readonly type: ColumnType
+  readonly isKey: boolean
+  readonly nullable: boolean
+  readonly description: string
+  /** Unit of measure in words, for the column's comment; null where the value has none. */
+  readonly unit: string | null
+  readonly origin: ColumnOrigin
+  /** Names the field may have in the response, first match wins. Empty unless `origin` is `response`. */
+  readonly from: readonly string[]
+  /** Value used where the record lacks the field altogether; null: absent means NULL. A present null stays NULL. */
+  readonly ifAbsent: string | null
+  readonly normalize: Normalize | null
+}
+
+export interface Dimension {
+  readonly name: string
+  readonly values: readonly string[]
+  /** At most this many values go into one unit; null: each value is a unit of its own. */
+  readonly bucket: number | null
+  /** File the values were read from; null when they stand in the YAML. */
+  readonly file: string | null
+}
+
+export type WindowSize = 'day' | 'week' | 'month'
+
+/** When the service publishes a month and when it may change it again: days of the following month, in `timeZone`. */
+export interface PublicationCalendar {
+  readonly publishedOn: number
+  readonly restatedOn: readonly number[]
+  readonly timeZone: string
+}
+
+export interface WindowRule {
+  readonly every: WindowSize
+  readonly from: IsoDate
+  /** How many of the newest published windows are looked at again for restated values. */
+  readonly lookBack: number
+  readonly publication: PublicationCalendar
+}
+
+export interface Schedule {
+  readonly cron: string
+  readonly timeZone: string
+  readonly overlap: 'queue' | 'skip'
+  readonly catchUp: 'last' | 'all' | 'none'
+}
+
+export interface Limits {
+  /** Records asked for in one page. */
+  readonly pageSize: number
+  /** Pages one unit may ask for before it fails. */
+  readonly maxPages: number
+  /** Units (and pages of one unit) in flight at once in one process. */
+  readonly concurrency: number
+  readonly timeoutMs: number
+  /** Tries of one unit within a run before it is failed. */
+  readonly attempts: number
+  /** Rejected rows allowed, as a share of the rows read (0..1). */
+  readonly rejectShare: number
+  /** Rejected rows allowed, as a count; null: the share alone decides. */
+  readonly rejectCount: number | null
+  /** A unit that loses more than this share of its rows is held (0..1). */
+  readonly shrink: number
+  /** How often a walk over pages is begun again when the answer changed under it. */
+  readonly walks: number
+  readonly pollEveryMs: number
+  readonly pollMaxMs: number
+  readonly deadlineMs: number
+  /** Quota credits this pipeline may spend in a month; null: no limit of its own. */
+  readonly quotaPerMonth: number | null
+  readonly quotaPerDay: number | null
+  readonly maxBodyBytes: number
+}
+
+/** What to do by itself when the service's answer leaves a choice that costs money. */
+export interface ReportPolicy {
+  /** Send a submission again whose reply was lost (it may buy the report twice). Default false. */
+  readonly resubmitUncertain: boolean
+  /** Buy a report again that the service reports as failed and would not retry for free. Default false. */
+  readonly resubmitFailed: boolean
+}
+
+/** A checked, frozen YAML file. */
+export interface Definition {
+  readonly file: string
+  readonly pipeline: string
+  readonly version: number
+  readonly description: string
+  /** `web-analytics.keywords`: the folder under `sources/` and the dataset in it. */
+  readonly source: string
+  readonly params: Readonly<Record<string, ParamValue>>
+  /** Name of the key and account, `default` unless the definition says otherwise. */
+  readonly account: string
+  readonly dimensions: readonly Dimension[]
+  readonly window: WindowRule
+  readonly schedule: Schedule | null
+  readonly columns: readonly Column[]
+  /** Key column names in the order of the primary key. */
+  readonly key: readonly string[]
+  readonly limits: Limits
+  readonly report: ReportPolicy
+  readonly publish: boolean
+}
+
+/** The smallest thing that is planned, run, retried, counted and proved complete. Same input, same key. */
+export interface Unit {
+  readonly key: string
+  readonly pipeline: string
+  readonly version: number
+  readonly window: Window
+  readonly slice: Slice
+}
+
+export const unitStates = ['planned', 'running', 'waiting', 'landed', 'loaded', 'failed', 'held'] as const
+/** `waiting` carries a not-before time and costs no attempt; `held` waits for a person. */
+export type UnitState = (typeof unitStates)[number]
+
+export const reportStates = ['intent', 'submitted', 'ready', 'downloaded', 'failed', 'rejected', 'uncertain', 'expired'] as const
+export type ReportState = (typeof reportStates)[number]
+
+/** One page or one report file as the service sent it. */
+export interface Payload {
+  readonly format: 'json' | 'csv'
+  /** Number of the part within the unit, from 1 and without gaps. */
+  readonly part: number
+  readonly body: AsyncIterable<Uint8Array>
+}
+
+/** A record that could not become a row. */
+export interface Reject {
+  /** Part of the landing, from 1. */
+  readonly part: number
+  /** Line of the file for CSV and NDJSON, index of the record (from 1) for a JSON page. */
+  readonly line: number
+  readonly column: string | null
+  readonly reason: string
+  readonly raw: string
+}
+
+export interface RowCounts {
+  read: number
+  inserted: number
+  updated: number
+  ended: number
+  unchanged: number
+  quarantined: number
+  duplicates: number
+}
+
+export const zeroCounts = (): RowCounts => ({
+  read: 0,
+  inserted: 0,
+  updated: 0,
+  ended: 0,
+  unchanged: 0,
+  quarantined: 0,
+  duplicates: 0,
+})
+
+/** What the service said of an answer as a whole; equal fingerprints mean nothing changed. */
+export interface Fingerprint {
+  readonly lastUpdated: string | null
+  readonly count: number | null
+}

@@ -1,0 +1,89 @@
+// Calendar arithmetic on windows: half-open inside, inclusive for people.
+import { EtlError } from './errors.ts'
+import { Temporal } from './temporal.ts'
+import type { IsoDate, PublicationCalendar, Window, WindowSize } from './types.ts'
+
+const plainDate = (date: IsoDate) => Temporal.PlainDate.from(date)
+
+/** First day of the month, ISO week (Monday) or day that holds `date`. */
+export const alignDown = (date: IsoDate, size: WindowSize): IsoDate => {
+  const day = plainDate(date)
+  if (size === 'day') return day.toString()
+  if (size === 'week') return day.subtract({ days: day.dayOfWeek - 1 }).toString()
+  return day.with({ day: 1 }).toString()
+}
+
+/** The date `count` windows after `date` (before it when negative). */
+export const addWindows = (date: IsoDate, size: WindowSize, count: number): IsoDate => {
+  const span = size === 'day' ? { days: count } : size === 'week' ? { weeks: count } : { months: count }
+  return plainDate(date).add(span).toString()
+}
+
+export const windowAt = (date: IsoDate, size: WindowSize): Window => {
+  const from = alignDown(date, size)
+  return { from, to: addWindows(from, size, 1) }
+}
+
+/** Every window from the one holding `from` to the one holding the day before `to` (half-open), oldest first. */
+export const windowsBetween = (from: IsoDate, to: IsoDate, size: WindowSize): Window[] => {
+  const windows: Window[] = []
+  for (let start = alignDown(from, size); start < to; start = addWindows(start, size, 1)) windows.push(windowAt(start, size))
+  return windows
+}
+
+/** `YYYY-MM` or `YYYY-MM-DD` as a first day; throws USAGE naming `what`. */
+export const parsePeriod = (text: string, what: string): IsoDate => {
+  const full = /^\d{4}-\d{2}$/.test(text) ? `${text}-01` : text
+  try {
+    if (!/^\d{4}-\d{2}-\d{2}$/.test(full)) throw new RangeError('not a date')
+    return Temporal.PlainDate.from(full, { overflow: 'reject' }).toString()
+  } catch (cause) {
+    throw new EtlError('USAGE', `${what} is '${text}'; write a month as YYYY-MM, for example 2026-01.`, { cause })
+  }
+}
+
+/** Inclusive range of people (`2026-01`, `2026-03`) as half-open span. Throws USAGE when it runs backwards. */
+export const inclusiveRange = (fromText: string, toText: string, size: WindowSize): Window => {
+  const from = alignDown(parsePeriod(fromText, '--from'), size)
+  const last = parsePeriod(toText, '--to')
+  const end = /^\d{4}-\d{2}$/.test(toText) ? addWindows(last, 'month', 1) : addWindows(last, 'day', 1)
+  if (end <= from) throw new EtlError('USAGE', `--from ${fromText} lies after --to ${toText}; swap them.`)
+  const to = alignDown(end, size)
+  return { from, to: to < end ? addWindows(to, size, 1) : to }
+}
+
+/** `2026-01` for a month, `2026-01-05` for a day, `2026-01-05..2026-01-11` for a week. */
+export const showWindow = (window: Window): string => {
+  const last = addWindows(window.to, 'day', -1)
+  if (window.from.endsWith('-01') && addWindows(window.from, 'month', 1) === window.to) return window.from.slice(0, 7)
+  return last === window.from ? window.from : `${window.from}..${last}`
+}
+
+export const lastDay = (window: Window): IsoDate => addWindows(window.to, 'day', -1)
+
+/** The calendar day it is in `timeZone` at `nowMs`. */
+export const dateIn = (nowMs: number, timeZone: string): IsoDate =>
+  Temporal.Instant.fromEpochMilliseconds(nowMs).toZonedDateTimeISO(timeZone).toPlainDate().toString()
+
+/** The day on which the month holding `window`'s last day is published: `publishedOn` of the month after it. */
+export const publicationDate = (window: Window, calendar: PublicationCalendar): IsoDate =>
+  dayOfMonth(addWindows(alignDown(lastDay(window), 'month'), 'month', 1), calendar.publishedOn)
+
+export const isPublished = (window: Window, calendar: PublicationCalendar, nowMs: number): boolean =>
+  publicationDate(window, calendar) <= dateIn(nowMs, calendar.timeZone)
+
+/** Start of `date` in `timeZone`, in milliseconds since the epoch. */
+export const startOfDayMs = (date: IsoDate, timeZone: string): number =>
+  plainDate(date).toZonedDateTime({ timeZone }).epochMilliseconds
+
+/** The last moment up to now at which the service published or restated anything (milliseconds since the epoch). */
+export const lastRestatementMs = (calendar: PublicationCalendar, nowMs: number): number => {
+  const today = dateIn(nowMs, calendar.timeZone)
+  const month = alignDown(today, 'month')
+  const days = [...new Set([calendar.publishedOn, ...calendar.restatedOn])]
+  const dates = [addWindows(month, 'month', -1), month].flatMap((start) => days.map((day) => dayOfMonth(start, day)))
+  const past = dates.filter((date) => date <= today).sort()
+  return startOfDayMs(past.at(-1) ?? month, calendar.timeZone)
+}
+
+const dayOfMonth = (month: IsoDate, day: number): IsoDate => plainDate(month).with({ day }, { overflow: 'constrain' }).toString()

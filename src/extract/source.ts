@@ -1,0 +1,50 @@
+// The seam between the pipeline and an API: what a source is given and what it gives back.
+import type { Clock } from '../core/clock.ts'
+import type { Log } from '../core/log.ts'
+import type { SourceSpec } from '../core/source-spec.ts'
+import type { Definition, Fingerprint, Payload, Unit } from '../core/types.ts'
+import type { HttpClient } from './http.ts'
+import type { ReportMemo } from './report.ts'
+
+export interface SourceContext {
+  /** Bound to one unit: adds the key, keeps the rate, retries what is safe, records every request. */
+  readonly http: HttpClient
+  /** What is durable about this unit's report; written before and after each step that costs money. */
+  readonly report: ReportMemo
+  readonly log: Log
+  readonly clock: Clock
+  readonly signal: AbortSignal
+}
+
+/** What the service said of the whole answer; the loader proves the unit complete against it. */
+export interface Completeness {
+  readonly fingerprint: Fingerprint
+  /** Distinct records the service announces; null where it announces none (reports). */
+  readonly expectedRows: number | null
+  /** Data points the service counts in the report; recorded, not compared with rows. */
+  readonly dataPoints: number | null
+}
+
+export interface ExtractRequest {
+  readonly definition: Definition
+  readonly unit: Unit
+}
+
+/** What a unit would cost; null where the service has no way to say. */
+export interface Estimate {
+  readonly requests: number | null
+  readonly rows: number | null
+  readonly quota: number | null
+}
+
+export interface Source extends SourceSpec {
+  /**
+   * Yields the answer's bytes part by part, from part 1, and returns what proves them complete.
+   * Throws EtlError; `REPORT_PENDING` with `notBefore` means "not yet" and costs no attempt; `UNSTABLE` asks for another walk.
+   */
+  extract(request: ExtractRequest, context: SourceContext): AsyncGenerator<Payload, Completeness, void>
+  /** A free or one-record look whether anything changed since the fingerprint was taken; null where there is no such way. */
+  probe?(request: ExtractRequest, context: SourceContext): Promise<Fingerprint | null>
+  /** What `extract` would cost, without buying anything. */
+  estimate(request: ExtractRequest, context: SourceContext): Promise<Estimate>
+}

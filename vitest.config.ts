@@ -1,0 +1,34 @@
+import { defineConfig } from 'vitest/config'
+
+// Three projects: unit (no disk, network or database), db (a real PostgreSQL), e2e (the real command as a child process).
+// db and e2e share the two cores with PostgreSQL itself, hence the low worker counts.
+export default defineConfig({
+  test: {
+    reporters: ['default', './test/support/count-reporter.ts'],
+    projects: [
+      { extends: true, test: { name: 'unit', include: ['test/unit/**/*.test.ts', 'test/house.test.ts', 'test/contract/**/*.test.ts'] } },
+      {
+        extends: true,
+        test: {
+          name: 'db',
+          include: ['test/db/**/*.test.ts'],
+          globalSetup: ['test/support/postgres.global.ts'],
+          testTimeout: 60_000,
+          hookTimeout: 120_000,
+          maxWorkers: 2,
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'e2e',
+          include: ['test/e2e/**/*.test.ts'],
+          globalSetup: ['test/support/postgres.global.ts'],
+          testTimeout: 180_000,
+          hookTimeout: 180_000,
+          maxWorkers: 2,
+        },
+      },
+    ],
+  },
+})
