@@ -6,7 +6,10 @@ export default defineConfig({
   test: {
     reporters: ['default', './test/support/count-reporter.ts'],
     projects: [
-      { extends: true, test: { name: 'unit', include: ['test/unit/**/*.test.ts', 'test/house.test.ts', 'test/contract/**/*.test.ts'] } },
+      {
+        extends: true,
+        test: { name: 'unit', include: ['test/unit/**/*.test.ts', 'test/house.test.ts', 'test/contract/**/*.test.ts'] },
+      },
       {
         extends: true,
         test: {
