@@ -1,10 +1,11 @@
 // The seam between the pipeline and an API: what a source is given and what it gives back.
 import type { Clock } from '../core/clock.ts'
+import type { Completeness } from '../core/completeness.ts'
 import type { Log } from '../core/log.ts'
+import type { ReportMemo } from '../core/report.ts'
 import type { SourceSpec } from '../core/source-spec.ts'
 import type { Definition, Fingerprint, Payload, Unit } from '../core/types.ts'
 import type { HttpClient } from './http.ts'
-import type { ReportMemo } from './report.ts'
 
 export interface SourceContext {
   /** Bound to one unit: adds the key, keeps the rate, retries what is safe, records every request. */
@@ -14,15 +15,6 @@ export interface SourceContext {
   readonly log: Log
   readonly clock: Clock
   readonly signal: AbortSignal
-}
-
-/** What the service said of the whole answer; the loader proves the unit complete against it. */
-export interface Completeness {
-  readonly fingerprint: Fingerprint
-  /** Distinct records the service announces; null where it announces none (reports). */
-  readonly expectedRows: number | null
-  /** Data points the service counts in the report; recorded, not compared with rows. */
-  readonly dataPoints: number | null
 }
 
 export interface ExtractRequest {
