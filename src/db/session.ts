@@ -1,5 +1,5 @@
 // One database connection held for a while: COPY, temporary tables and Kysely statements on the same session and transaction.
-import { Kysely, PostgresDialect } from 'kysely'
+import { Kysely, PostgresDialect, type PostgresPoolClient } from 'kysely'
 import type { Pool, PoolClient } from 'pg'
 import type { Tables } from './tables.ts'
 
@@ -32,10 +32,9 @@ const sessionOf = (client: PoolClient): Session => {
   const existing = kyselyByClient.get(client)
   if (existing !== undefined) return { client, kysely: existing }
   // Kysely releases after every statement; the client stays ours until withSession gives it back.
-  const borrowed = { query: client.query.bind(client), release: () => undefined }
-  const kysely = new Kysely<Tables>({
-    dialect: new PostgresDialect({ pool: { connect: async () => borrowed as unknown as PoolClient, end: async () => undefined } }),
-  })
+  const borrowed: PostgresPoolClient = Object.assign(Object.create(client), { release: () => undefined })
+  const pool = { connect: async () => borrowed, end: async () => undefined, options: {} }
+  const kysely = new Kysely<Tables>({ dialect: new PostgresDialect({ pool }) })
   kyselyByClient.set(client, kysely)
   return { client, kysely }
 }
