@@ -32,7 +32,7 @@ const sessionOf = (client: PoolClient): Session => {
   const existing = kyselyByClient.get(client)
   if (existing !== undefined) return { client, kysely: existing }
   // Kysely releases after every statement; the client stays ours until withSession gives it back.
-  const borrowed: PostgresPoolClient = Object.assign(Object.create(client), { release: () => undefined })
+  const borrowed: PostgresPoolClient = { query: client.query.bind(client), release: () => undefined }
   const pool = { connect: async () => borrowed, end: async () => undefined, options: {} }
   const kysely = new Kysely<Tables>({ dialect: new PostgresDialect({ pool }) })
   kyselyByClient.set(client, kysely)
