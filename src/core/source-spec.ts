@@ -1,6 +1,6 @@
 // What a source declares about itself, so that definitions are checked against it without loading its code paths.
 import type { ZodType } from 'zod'
-import type { ColumnType, Normalize, ParamValue } from './types.ts'
+import type { ColumnType, Normalize, ParamValue, WindowSize } from './types.ts'
 
 export interface FieldSpec {
   readonly type: ColumnType
@@ -38,4 +38,6 @@ export interface SourceSpec {
   readonly fields: Readonly<Record<string, FieldSpec>>
   /** Whether a column may name a response field that is not in `fields` (batch metrics are an open set). */
   readonly openFields: boolean
+  /** Window sizes the source can be asked for; absent: every size. */
+  readonly windowSizes?: readonly WindowSize[]
 }

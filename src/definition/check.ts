@@ -1,0 +1,107 @@
+// Text of all files -> definitions and every problem of every file. Reads nothing itself.
+import type { SourceSpec } from '../core/source-spec.ts'
+import type { Definition } from '../core/types.ts'
+import { compile } from './compile.ts'
+import { freeze } from './freeze.ts'
+import { problemsOf } from './issues.ts'
+import { suggest } from './nearest.ts'
+import { type Problem, sortProblems } from './problem.ts'
+import { definitionSchema } from './schema.ts'
+import type { Scope } from './scope.ts'
+import { readYaml, type YamlFile } from './yaml-file.ts'
+
+export interface DefinitionFiles {
+  readonly folder: string
+  /** Path as shown to people, and text. */
+  readonly files: readonly { readonly file: string; readonly text: string }[]
+  readonly readList: Scope['readList']
+  readonly sources: ReadonlyMap<string, SourceSpec>
+  /** Pipelines asked for; others are read for their names alone. */
+  readonly only?: readonly string[] | undefined
+}
+
+export interface Definitions {
+  readonly definitions: readonly Definition[]
+  readonly problems: readonly Problem[]
+}
+
+interface Opened {
+  readonly file: string
+  readonly name: string
+  readonly yaml: YamlFile | null
+  readonly problems: readonly Problem[]
+}
+
+/** Definitions are deep-frozen and sorted by name and version; problems are sorted by file and place. */
+export const checkDefinitions = (input: DefinitionFiles): Definitions => {
+  const opened = input.files.map(open)
+  const wanted = opened.filter(({ name }) => input.only === undefined || input.only.includes(name))
+  const results = wanted.map((one) => define(one, input))
+  const definitions = results
+    .flatMap(({ definition }) => definition ?? [])
+    .sort((left, right) =>
+      left.pipeline < right.pipeline ? -1 : left.pipeline > right.pipeline ? 1 : left.version - right.version,
+    )
+  const problems = [...results.flatMap((result) => result.problems), ...unknownNames(input, opened), ...duplicates(wanted)]
+  return freeze({ definitions, problems: sortProblems(problems) })
+}
+
+const open = ({ file, text }: { file: string; text: string }): Opened => {
+  const { yaml, problems } = readYaml(file, text)
+  const stem = file.replace(/^.*[\\/]/, '').replace(/\.ya?ml$/, '')
+  return { file, yaml, problems, name: yaml?.written(['pipeline']) ?? stem }
+}
+
+const define = (
+  { yaml, problems }: Opened,
+  input: DefinitionFiles,
+): { definition: Definition | null; problems: readonly Problem[] } => {
+  if (yaml === null) return { definition: null, problems }
+  const raw = definitionSchema.safeParse(yaml.value)
+  const form = raw.success ? [] : problemsOf(raw.error.issues, definitionSchema, yaml)
+  const source = sourceOf(yaml, input.sources)
+  if ('message' in source) {
+    const unknown = { file: yaml.file, ...yaml.place(['source']), message: source.message }
+    return { definition: null, problems: [...problems, ...form, ...(yaml.written(['source']) === null ? [] : [unknown])] }
+  }
+  if (!raw.success) return { definition: null, problems: [...problems, ...form] }
+  const scope: Scope = { yaml, source: source.spec, readList: input.readList, problems: [...problems] }
+  const definition = compile(raw.data, scope)
+  return { definition: scope.problems.length === 0 ? definition : null, problems: scope.problems }
+}
+
+const sourceOf = (yaml: YamlFile, sources: ReadonlyMap<string, SourceSpec>): { spec: SourceSpec } | { message: string } => {
+  const name = yaml.written(['source']) ?? ''
+  const spec = sources.get(name)
+  if (spec !== undefined) return { spec }
+  return {
+    message: `there is no source '${name}'.${suggest(name, [...sources.keys()])} Correct source, or add the folder under src/sources.`,
+  }
+}
+
+const unknownNames = ({ only = [], folder }: DefinitionFiles, opened: readonly Opened[]): readonly Problem[] => {
+  const names = [...new Set(opened.map(({ name }) => name))]
+  return only
+    .filter((name) => !names.includes(name))
+    .map((name) => ({ file: folder, line: 1, column: 1, message: `there is no pipeline '${name}'.${suggest(name, names)}` }))
+}
+
+// Two versions of a pipeline may stand side by side while the new one fills; the view can show one.
+const duplicates = (opened: readonly Opened[]): readonly Problem[] => {
+  const problems: Problem[] = []
+  const first = new Map<string, Opened>()
+  for (const one of opened) {
+    const { yaml } = one
+    if (yaml === null || yaml.written(['pipeline']) === null) continue
+    const version = yaml.written(['version']) ?? ''
+    const published = yaml.written(['publish']) !== 'false'
+    const keys = [`${one.name} version ${version}`, ...(published ? [`published ${one.name}`] : [])]
+    const clash = keys.find((key) => first.has(key))
+    for (const key of keys) if (!first.has(key)) first.set(key, one)
+    if (clash === undefined) continue
+    const fix = clash.startsWith('published ') ? 'set publish: false in the one that is still filling.' : 'rename one of the two.'
+    const message = `pipeline '${one.name}' is already defined in ${first.get(clash)?.file} (${clash}); ${fix}`
+    problems.push({ file: one.file, ...yaml.place(['pipeline']), message })
+  }
+  return problems
+}

@@ -1,0 +1,231 @@
+// The table's columns: where each comes from, its type, its words; key columns first, in key order.
+import type { FieldSpec } from '../core/source-spec.ts'
+import type { Column, ColumnOrigin, ColumnType, Dimension, Normalize, ParamValue, WindowSize } from '../core/types.ts'
+import { columnNameProblem } from './names.ts'
+import { suggest } from './nearest.ts'
+import { paramDescription } from './params.ts'
+import type { RawColumn, RawDefinition } from './schema.ts'
+import { report, type Scope } from './scope.ts'
+import type { Path } from './yaml-file.ts'
+
+export interface ColumnInput {
+  readonly table: RawDefinition['table']
+  readonly params: Readonly<Record<string, ParamValue>>
+  readonly dimensions: readonly Dimension[]
+  readonly every: WindowSize
+}
+
+/** Columns of the table. Problems go to the scope; a column with one is left out. */
+export const resolveColumns = (input: ColumnInput, scope: Scope): readonly Column[] => {
+  const { key, columns } = input.table
+  checkKey(input, scope)
+  const keyColumns = [...new Set(key)].flatMap((name, index) => {
+    const path: Path = Object.hasOwn(columns, name) ? ['table', 'columns', name] : ['table', 'key', index]
+    return resolveColumn(name, columns[name], path, true, input, scope) ?? []
+  })
+  const others = Object.entries(columns)
+    .filter(([name]) => !key.includes(name))
+    .flatMap(([name, raw]) => resolveColumn(name, raw, ['table', 'columns', name], false, input, scope) ?? [])
+  return [...keyColumns, ...others]
+}
+
+const checkKey = ({ table, dimensions, every }: ColumnInput, scope: Scope): void => {
+  const path: Path = ['table', 'key']
+  table.key.forEach((name, index) => {
+    if (table.key.indexOf(name) < index)
+      report(scope, [...path, index], `'${name}' stands twice in the key; keep one of the two.`)
+  })
+  const periods = table.key.filter((name) => name === 'month' || name === 'date')
+  if (periods.length !== 1) {
+    const wanted = every === 'month' ? "'month' or 'date'" : "'date'"
+    report(
+      scope,
+      path,
+      `the key holds ${periods.length === 0 ? 'no period' : 'month and date'}; it needs ${wanted}, the table is partitioned by it.`,
+    )
+  }
+  if (every !== 'month' && table.key.includes('month')) {
+    report(scope, [...path, table.key.indexOf('month')], `'month' cannot be the period of windows of a ${every}; use 'date'.`)
+  }
+  for (const { name } of dimensions) {
+    if (table.key.includes(name)) continue
+    report(
+      scope,
+      path,
+      `the key lacks '${name}', which for_each runs for: units would overwrite each other's rows. Add it to the key.`,
+    )
+  }
+}
+
+const resolveColumn = (
+  name: string,
+  raw: RawColumn | undefined,
+  path: Path,
+  isKey: boolean,
+  input: ColumnInput,
+  scope: Scope,
+): Column | null => {
+  const wrong = columnNameProblem(name)
+  if (wrong !== null) report(scope, path, wrong, 'key')
+  const origin = originOf(name, raw, input, scope)
+  if (origin === null) return comesFromNowhere(name, path, input, scope)
+  const from = origin === 'response' ? spellings(name, raw, scope) : []
+  const field = from.map((spelling) => fieldOf(spelling, scope)).find((found) => found !== null) ?? null
+  if (origin === 'response' && !knowsField(name, from, field, path, scope)) return null
+  const type = raw?.type ?? typeOf(name, origin, field, input)
+  if (type === null) {
+    report(
+      scope,
+      path,
+      `column '${name}' has no type, and ${scope.source.name} does not know the field; add type: numeric, bigint, text ...`,
+    )
+    return null
+  }
+  checkFit(name, type, origin, raw, field, path, isKey, scope)
+  return {
+    name,
+    type,
+    isKey,
+    nullable: isKey ? false : (raw?.nullable ?? field?.nullable ?? true),
+    description: raw?.description ?? describe(name, origin, field, from, scope),
+    unit: raw?.unit ?? field?.unit ?? null,
+    origin,
+    from,
+    ifAbsent: raw?.if_absent === undefined ? (isKey ? null : (field?.ifAbsent ?? null)) : writtenDefault(raw, name, scope),
+    normalize: origin === 'response' ? normalizeOf(name, type, raw, field, scope) : null,
+  }
+}
+
+const originOf = (name: string, raw: RawColumn | undefined, input: ColumnInput, scope: Scope): ColumnOrigin | null => {
+  if (raw?.from !== undefined) return 'response'
+  if (name === 'month' && input.every === 'month') return 'window'
+  if (name === 'date') return fieldOf('date', scope) === null ? 'window' : 'response'
+  const dimension = input.dimensions.find((one) => one.name === name)
+  if (dimension !== undefined) return dimension.bucket === null ? 'slice' : 'response'
+  if (Object.hasOwn(input.params, name)) return 'param'
+  if (raw !== undefined || fieldOf(name, scope) !== null) return 'response'
+  return null
+}
+
+/** The field called `name`, by its own spelling or another the source knows. */
+const fieldOf = (name: string, scope: Scope): FieldSpec | null => {
+  const { fields } = scope.source
+  if (Object.hasOwn(fields, name)) return fields[name] ?? null
+  return Object.values(fields).find((field) => field.aliases?.includes(name)) ?? null
+}
+
+const spellings = (name: string, raw: RawColumn | undefined, scope: Scope): readonly string[] => {
+  const written = raw?.from === undefined ? [name] : [raw.from].flat()
+  return [...new Set([...written, ...written.flatMap((one) => fieldOf(one, scope)?.aliases ?? [])])]
+}
+
+const comesFromNowhere = (name: string, path: Path, input: ColumnInput, scope: Scope): null => {
+  const known = [
+    ...Object.keys(input.table.columns),
+    input.every === 'month' ? 'month' : 'date',
+    ...input.dimensions.map((dimension) => dimension.name),
+    ...Object.keys(input.params),
+    ...Object.keys(scope.source.fields),
+  ]
+  const hint = suggest(name, [...new Set(known)])
+  const sources = 'the window, for_each, params, columns or a field the source knows'
+  report(
+    scope,
+    path,
+    `key column '${name}' comes from nowhere: it is none of ${sources}.${hint} Correct it or declare it under columns.`,
+  )
+  return null
+}
+
+const knowsField = (name: string, from: readonly string[], field: FieldSpec | null, path: Path, scope: Scope): boolean => {
+  if (field !== null || scope.source.openFields) return true
+  const spelling = from[0] ?? name
+  const hint = suggest(spelling, Object.keys(scope.source.fields))
+  report(
+    scope,
+    path,
+    `the response of ${scope.source.name} has no field '${spelling}'.${hint} Correct the name, or give the field in from.`,
+    'key',
+  )
+  return false
+}
+
+const typeOf = (name: string, origin: ColumnOrigin, field: FieldSpec | null, input: ColumnInput): ColumnType | null => {
+  if (origin === 'window') return 'date'
+  if (origin === 'slice') return 'text'
+  if (origin === 'response') return field?.type ?? null
+  const value = input.params[name]
+  if (typeof value === 'boolean') return 'boolean'
+  if (typeof value === 'number') return Number.isInteger(value) ? 'bigint' : 'numeric'
+  return Array.isArray(value) ? 'text[]' : 'text'
+}
+
+const describe = (name: string, origin: ColumnOrigin, field: FieldSpec | null, from: readonly string[], scope: Scope): string => {
+  if (origin === 'window') return 'First day of the period'
+  if (origin === 'slice') return scope.source.dimensions[name]?.description ?? `The ${name} asked for`
+  if (origin === 'param') return paramDescription(scope, name) ?? `Parameter '${name}' of the request`
+  return field?.description ?? `Field '${from[0] ?? name}' of the response`
+}
+
+const normalizeOf = (
+  name: string,
+  type: ColumnType,
+  raw: RawColumn | undefined,
+  field: FieldSpec | null,
+  scope: Scope,
+): Normalize | null => {
+  const period = name === 'date' && type === 'date' ? 'period_start' : null
+  return raw?.normalize ?? field?.normalize ?? period ?? scope.source.dimensions[name]?.normalize ?? null
+}
+
+const writtenDefault = (raw: RawColumn, name: string, scope: Scope): string | null => {
+  if (raw.if_absent === undefined || raw.if_absent === null) return null
+  return scope.yaml.written(['table', 'columns', name, 'if_absent']) ?? String(raw.if_absent)
+}
+
+const defaultForms: Readonly<Record<ColumnType, RegExp | null>> = {
+  text: /^/,
+  bigint: /^-?\d{1,18}$/,
+  integer: /^-?\d{1,9}$/,
+  numeric: /^-?\d+(\.\d+)?$/,
+  boolean: /^(true|false)$/,
+  date: /^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])$/,
+  timestamptz: null,
+  'text[]': null,
+}
+
+const checkFit = (
+  name: string,
+  type: ColumnType,
+  origin: ColumnOrigin,
+  raw: RawColumn | undefined,
+  field: FieldSpec | null,
+  path: Path,
+  isKey: boolean,
+  scope: Scope,
+): void => {
+  const absent = raw === undefined ? null : writtenDefault(raw, name, scope)
+  if (absent !== null && origin !== 'response')
+    report(scope, [...path, 'if_absent'], `'${name}' is never absent; remove if_absent.`, 'key')
+  else if (absent !== null && defaultForms[type]?.test(absent) !== true) {
+    report(
+      scope,
+      [...path, 'if_absent'],
+      `if_absent '${absent}' is not a ${type}; write a value of that type or remove the line.`,
+    )
+  }
+  if (origin === 'window' && type !== 'date') report(scope, [...path, 'type'], `'${name}' is a day; its type is date.`)
+  if (!isKey) return
+  if (raw?.nullable === true)
+    report(scope, [...path, 'nullable'], `key column '${name}' cannot be nullable; remove nullable or take it out of the key.`)
+  else if (origin === 'response' && raw?.nullable === undefined && field?.nullable === true) {
+    report(
+      scope,
+      path,
+      `key column '${name}' may be null in the response; take it out of the key, or declare nullable: false to reject such rows.`,
+    )
+  }
+  if (type === 'text[]') report(scope, path, `key column '${name}' is a list; a key needs plain values. Take it out of the key.`)
+  if (absent !== null)
+    report(scope, [...path, 'if_absent'], `key column '${name}' cannot have a default; remove if_absent.`, 'key')
+}

@@ -1,0 +1,104 @@
+// A file's checked form becomes a Definition: defaults filled in, every reference followed.
+import { EtlError } from '../core/errors.ts'
+import { Temporal } from '../core/temporal.ts'
+import type { Definition, Schedule, WindowRule } from '../core/types.ts'
+import { alignDown } from '../core/window.ts'
+import { resolveColumns } from './columns.ts'
+import { cronProblem } from './cron.ts'
+import { readDimensions } from './dimensions.ts'
+import { readLimits } from './limits.ts'
+import { pipelineNameProblem } from './names.ts'
+import { suggest } from './nearest.ts'
+import { readParams } from './params.ts'
+import type { RawDefinition } from './schema.ts'
+import { report, type Scope } from './scope.ts'
+import type { Path } from './yaml-file.ts'
+
+/** Null when something is wrong; the problems went to the scope. */
+export const compile = (raw: RawDefinition, scope: Scope): Definition | null => {
+  const before = scope.problems.length
+  const wrongName = pipelineNameProblem(raw.pipeline, raw.version)
+  if (wrongName !== null) report(scope, ['pipeline'], wrongName)
+  const window = windowRule(raw.window, scope)
+  const schedule = raw.schedule === undefined ? null : scheduleOf(raw.schedule, scope)
+  const limits = readLimits(raw.limits, scope)
+  if (raw.report !== undefined && scope.source.kind !== 'report') {
+    report(scope, ['report'], `${raw.source} buys no reports; remove report.`, 'key')
+  }
+  const dimensions = readDimensions(raw.for_each ?? {}, scope)
+  const params = readParams(raw.params ?? {}, scope)
+  const columns = params === null ? [] : resolveColumns({ table: raw.table, params, dimensions, every: window.every }, scope)
+  if (params === null || scope.problems.length > before) return null
+  return {
+    file: scope.yaml.file,
+    pipeline: raw.pipeline,
+    version: raw.version,
+    description: raw.description,
+    source: raw.source,
+    params,
+    account: raw.account ?? 'default',
+    dimensions,
+    window,
+    schedule,
+    columns,
+    key: raw.table.key,
+    limits,
+    report: { resubmitUncertain: raw.report?.resubmit_uncertain ?? false, resubmitFailed: raw.report?.resubmit_failed ?? false },
+    publish: raw.publish ?? true,
+  }
+}
+
+const windowRule = (raw: RawDefinition['window'], scope: Scope): WindowRule => {
+  const every = raw.every ?? 'month'
+  const sizes = scope.source.windowSizes
+  if (sizes !== undefined && !sizes.includes(every)) {
+    report(scope, ['window', 'every'], `${scope.source.name} cannot be asked for a ${every}; write every: ${sizes.join(' or ')}.`)
+  }
+  const calendar = raw.publication
+  const zone = calendar?.time_zone ?? 'Etc/GMT+5'
+  checkTimeZone(zone, ['window', 'publication', 'time_zone'], scope)
+  return {
+    every,
+    from: firstDay(raw.from, every, scope),
+    lookBack: raw.look_back ?? 2,
+    publication: { publishedOn: calendar?.published_on ?? 10, restatedOn: calendar?.restated_on ?? [10, 15], timeZone: zone },
+  }
+}
+
+const firstDay = (written: string, every: WindowRule['every'], scope: Scope): string => {
+  const day = written.length === 7 ? `${written}-01` : written
+  try {
+    Temporal.PlainDate.from(day, { overflow: 'reject' })
+  } catch {
+    report(scope, ['window', 'from'], `window.from is '${written}', a day that does not exist; write a month such as 2024-01.`)
+    return '1970-01-01'
+  }
+  const start = alignDown(day, every)
+  if (written.length === 10 && start !== day) {
+    report(
+      scope,
+      ['window', 'from'],
+      `window.from is '${written}', in the middle of a ${every}; write ${every === 'month' ? start.slice(0, 7) : start}.`,
+    )
+  }
+  return start
+}
+
+const scheduleOf = (raw: NonNullable<RawDefinition['schedule']>, scope: Scope): Schedule => {
+  const wrong = cronProblem(raw.cron)
+  if (wrong !== null) report(scope, ['schedule', 'cron'], `schedule.cron: ${wrong}`)
+  const timeZone = raw.time_zone ?? 'UTC'
+  checkTimeZone(timeZone, ['schedule', 'time_zone'], scope)
+  return { cron: raw.cron, timeZone, overlap: raw.overlap ?? 'queue', catchUp: raw.catch_up ?? 'last' }
+}
+
+const checkTimeZone = (zone: string, path: Path, scope: Scope): void => {
+  try {
+    // An offset such as +02:00 is a time zone to Intl, but it knows no daylight saving: names only.
+    if (!/^[A-Za-z]/.test(zone)) throw new EtlError('DEFINITION', 'an offset')
+    new Intl.DateTimeFormat('en', { timeZone: zone })
+  } catch {
+    const hint = suggest(zone, ['UTC', ...Intl.supportedValuesOf('timeZone')]).replace(/ Known: .*/, '')
+    report(scope, path, `${path.join('.')} is '${zone}'; expected an IANA time zone such as Europe/Berlin.${hint}`)
+  }
+}

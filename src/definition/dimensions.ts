@@ -1,0 +1,97 @@
+// for_each of a definition: which dimensions, which values, from the YAML or from list files.
+import type { DimensionSpec } from '../core/source-spec.ts'
+import type { Dimension } from '../core/types.ts'
+import { checkValue } from './dimension-value.ts'
+import { suggest } from './nearest.ts'
+import type { RawDimension } from './schema.ts'
+import { report, type Scope } from './scope.ts'
+import type { Path } from './yaml-file.ts'
+
+const mostValues = 1_000_000
+
+/** The dimensions in the order of the YAML. Problems go to the scope; a dimension with one is left out. */
+export const readDimensions = (raw: Readonly<Record<string, RawDimension>>, scope: Scope): readonly Dimension[] => {
+  const known = scope.source.dimensions
+  for (const [name, spec] of Object.entries(known)) {
+    if (!spec.required || Object.hasOwn(raw, name)) continue
+    const path = Object.keys(raw).length > 0 ? ['for_each'] : ['source']
+    report(
+      scope,
+      path,
+      `for_each lacks '${name}' (${spec.description}), which ${scope.source.name} needs; add it under for_each.`,
+      'key',
+    )
+  }
+  return Object.entries(raw).flatMap(([name, written]) => {
+    const spec = Object.hasOwn(known, name) ? known[name] : undefined
+    if (spec !== undefined) return [readDimension(name, written, spec, scope)]
+    const hint = suggest(name, Object.keys(known))
+    report(scope, ['for_each', name], `${scope.source.name} cannot run for each '${name}'.${hint} Correct or remove it.`, 'key')
+    return []
+  })
+}
+
+const readDimension = (name: string, written: RawDimension, spec: DimensionSpec, scope: Scope): Dimension => {
+  const path: Path = ['for_each', name]
+  const bucket = Array.isArray(written) ? null : (written.bucket ?? null)
+  if (bucket !== null && !spec.bucket) {
+    const message = `${scope.source.name} takes one ${name} per request, so it cannot be bucketed; remove bucket.`
+    report(scope, [...path, 'bucket'], message, 'key')
+  }
+  if (!Array.isArray(written) && 'file' in written) {
+    return { name, bucket, file: written.file, values: fromFile(written.file, [...path, 'file'], spec, scope) }
+  }
+  const listPath = Array.isArray(written) ? path : [...path, 'values']
+  const list = Array.isArray(written) ? written : written.values
+  return { name, bucket, file: null, values: fromYaml(list, listPath, spec, scope) }
+}
+
+interface Written {
+  readonly text: string
+  readonly wrong: (message: string) => void
+  readonly where: string
+}
+
+const collect = (all: readonly Written[], spec: DimensionSpec): readonly string[] => {
+  const seen = new Map<string, string>()
+  for (const { text, wrong, where } of all) {
+    const checked = checkValue(text, spec)
+    if ('message' in checked) wrong(checked.message)
+    else if (seen.has(checked.value)) wrong(`'${checked.value}' already stands ${seen.get(checked.value)}; keep one of the two.`)
+    else seen.set(checked.value, where)
+  }
+  return [...seen.keys()]
+}
+
+const fromYaml = (list: readonly (string | number)[], path: Path, spec: DimensionSpec, scope: Scope): readonly string[] => {
+  if (list.length === 0) report(scope, path, `${path.join('.')} is an empty list; add a value, or nothing would ever run.`)
+  const all = list.map((value, index): Written => {
+    const place = [...path, index]
+    return {
+      text: scope.yaml.written(place) ?? String(value),
+      wrong: (message) => report(scope, place, `${path.join('.')}: ${message}`),
+      where: `in line ${scope.yaml.place(place).line}`,
+    }
+  })
+  return collect(all, spec)
+}
+
+const fromFile = (file: string, path: Path, spec: DimensionSpec, scope: Scope): readonly string[] => {
+  const list = scope.readList(file)
+  if ('failure' in list) {
+    const message = `${path.join('.')}: the list file ${list.shown} ${list.failure}; create it (one value a line) or correct the path.`
+    report(scope, path, message)
+    return []
+  }
+  const lines = list.text.replace(/^\uFEFF/, '').split(/\r?\n/)
+  const all = lines.flatMap((line, index): readonly Written[] => {
+    const text = line.replace(/(^|\s)#.*$/, '')
+    if (text.trim() === '') return []
+    const place = { file: list.shown, line: index + 1, column: line.length - line.trimStart().length + 1 }
+    return [{ text, wrong: (message) => scope.problems.push({ ...place, message }), where: `in line ${index + 1}` }]
+  })
+  if (all.length === 0) report(scope, path, `${path.join('.')}: the list file ${list.shown} holds no value; add one, one a line.`)
+  if (all.length <= mostValues) return collect(all, spec)
+  report(scope, path, `${path.join('.')}: ${list.shown} holds ${all.length} values; at most ${mostValues} are allowed.`)
+  return []
+}

@@ -1,0 +1,214 @@
+// The one description of a definition's YAML: zod for checking, JSON Schema for editors.
+import { z } from 'zod'
+import { columnTypes } from '../core/types.ts'
+
+// Each `error` says what is expected; issues.ts puts what was found in front of it.
+const name = z
+  .string({ error: 'a name' })
+  .regex(/^[a-z][a-z0-9_]*$/, { error: 'a name of lower-case letters, digits and _ that begins with a letter' })
+
+const line = (error: string) => z.string({ error }).trim().min(1, { error })
+const pattern = (error: string, form: RegExp) => z.string({ error }).regex(form, { error })
+const whole = (error: string, least: number, most: number) => z.int({ error }).min(least, { error }).max(most, { error })
+const flag = z.boolean({ error: 'true or false' })
+
+const duration = pattern('a time such as 500ms, 30s, 5m or 6h', /^\d+(\.\d+)?(ms|s|m|h|d)$/)
+const size = pattern('a size such as 500MB or 2GB', /^\d+(\.\d+)?(B|KB|MB|GB|KiB|MiB|GiB)$/)
+const percent = pattern('a share such as 50%', /^(100|\d{1,2}(\.\d+)?)%$/)
+const timeZone = line('a time zone such as Europe/Berlin')
+const dayOfMonth = whole('a day of the month, 1 to 31', 1, 31)
+
+const rejectsExpected = "a share such as 0.1%, a count such as 10, or both as '0.1%, 100'"
+const rejects = z.union(
+  [
+    z.int().min(0),
+    z.string().regex(/^((100|\d{1,2}(\.\d+)?)%|\d+|(100|\d{1,2}(\.\d+)?)%\s*,\s*\d+)$/, { error: rejectsExpected }),
+  ],
+  { error: rejectsExpected },
+)
+
+const bucket = whole('a count of values that go into one unit, at least 1', 1, 1_000_000)
+const value = z.union([z.string(), z.number()], { error: 'a plain value' })
+const valueList = z.array(value, { error: 'a list of values' })
+
+const dimension = z
+  .union(
+    [
+      valueList,
+      z.strictObject({
+        file: line('the path of a list file, one value a line').describe(
+          'List file beside the YAML, one value a line; # begins a comment.',
+        ),
+        bucket: bucket
+          .optional()
+          .describe('At most this many values go into one unit (one report). Left out: each value is a unit.'),
+      }),
+      z.strictObject({
+        values: valueList.describe('The values themselves.'),
+        bucket: bucket
+          .optional()
+          .describe('At most this many values go into one unit (one report). Left out: each value is a unit.'),
+      }),
+    ],
+    { error: 'a list of values, { file: list.txt } or { values: [...] }, the last two with an optional bucket' },
+  )
+  .describe('What to run for: a list, { file } or { values }, each with an optional bucket.')
+
+const column = z.strictObject(
+  {
+    type: z
+      .enum(columnTypes, { error: `one of ${columnTypes.join(', ')}` })
+      .optional()
+      .describe('SQL type. Left out: the type the source knows for the field.'),
+    description: line('a sentence').optional().describe("What the column holds; becomes the column's comment."),
+    unit: line('a unit of measure in words').optional().describe('Unit of measure, in words.'),
+    nullable: flag.optional().describe('Whether the value may be missing. Key columns never may. Default true.'),
+    if_absent: z
+      .union([z.string(), z.number(), z.boolean(), z.null()], { error: 'a plain value' })
+      .optional()
+      .describe('Value where the record lacks the field altogether. A present null stays NULL.'),
+    from: z
+      .union([line('a field name'), z.array(line('a field name')).min(1)], { error: 'a field name or a list of them' })
+      .optional()
+      .describe("The response's field, or several spellings of it, first match wins. Default: the column's own name."),
+    normalize: z
+      .enum(['country', 'domain', 'period_start'], { error: 'one of country, domain, period_start' })
+      .optional()
+      .describe('Brings the spelling to the one the warehouse uses.'),
+  },
+  { error: 'a map such as { type: bigint, description: ... }, or {} where the source knows the field' },
+)
+
+const publication = z.strictObject(
+  {
+    published_on: dayOfMonth.optional().describe('Day of the following month on which a month is published. Default 10.'),
+    restated_on: z
+      .array(dayOfMonth, { error: 'a list of days of the month' })
+      .optional()
+      .describe('Days of a month on which published values may change. Default [10, 15].'),
+    time_zone: timeZone.optional().describe('Time zone of these days. Default Etc/GMT+5 (Eastern time without daylight saving).'),
+  },
+  { error: 'a map with published_on, restated_on, time_zone' },
+)
+
+const window = z.strictObject(
+  {
+    every: z
+      .enum(['month', 'week', 'day'], { error: 'month, week or day' })
+      .optional()
+      .describe('Span loaded as one truth. Default month.'),
+    from: pattern('a month such as 2024-01 (or a day such as 2024-01-15)', /^\d{4}-(0[1-9]|1[0-2])(-\d{2})?$/).describe(
+      'The earliest window the nightly run loads.',
+    ),
+    look_back: whole('a count of windows, 0 to 60', 0, 60)
+      .optional()
+      .describe('How many of the newest published windows are looked at again for restated values. Default 2.'),
+    publication: publication.optional().describe('When the service publishes and restates.'),
+  },
+  { error: 'a map such as { every: month, from: 2024-01, look_back: 2 }' },
+)
+
+const schedule = z.strictObject(
+  {
+    cron: line('five fields: minute hour day month weekday, such as "30 2 * * *"').describe(
+      'Minute hour day-of-month month weekday.',
+    ),
+    time_zone: timeZone.optional().describe('IANA time zone of the cron fields. Default UTC.'),
+    overlap: z
+      .enum(['queue', 'skip'], { error: 'queue or skip' })
+      .optional()
+      .describe('When the last run still runs. Default queue.'),
+    catch_up: z
+      .enum(['last', 'all', 'none'], { error: 'last, all or none' })
+      .optional()
+      .describe('Ticks missed while down. Default last.'),
+  },
+  { error: 'a map such as { cron: "30 2 * * *", time_zone: Europe/Berlin }' },
+)
+
+const quota = whole('a whole number of credits', 0, Number.MAX_SAFE_INTEGER)
+
+const limits = z.strictObject(
+  {
+    page_size: whole('a count of records, 1 to 100000', 1, 100_000).default(1000).describe('Records asked for in one page.'),
+    max_pages: whole('a count of pages, at least 1', 1, 10_000_000).default(10_000).describe('Pages a unit may ask for.'),
+    concurrency: whole('a count, 1 to 256', 1, 256).default(4).describe('Units or pages in flight at once in one process.'),
+    timeout: duration.default('30s').describe('Longest wait for an answer to one request.'),
+    attempts: whole('a count, 1 to 100', 1, 100).default(5).describe('Tries of a unit within a run.'),
+    rejects: rejects
+      .default('0.1%')
+      .describe('Rejected rows allowed: a share (0.1%), a count (10), or both ("0.1%, 100": neither may be exceeded).'),
+    shrink: percent.default('50%').describe('A unit that loses more than this share of its rows is held.'),
+    walks: whole('a count, 1 to 100', 1, 100).default(3).describe('Walks over the pages when the answer changes meanwhile.'),
+    poll_every: duration.default('5s').describe('First wait between two looks at a report; grows up to poll_max.'),
+    poll_max: duration
+      .optional()
+      .describe('Longest wait between two looks at a report. Default 60s (poll_every where that is longer).'),
+    deadline: duration.default('6h').describe('How long one run waits for a report; it stays open for the next run.'),
+    quota_per_month: quota
+      .optional()
+      .describe('Credits this pipeline may spend in a calendar month. Default: no limit of its own.'),
+    quota_per_day: quota.optional().describe('Credits this pipeline may spend in a day. Default: no limit of its own.'),
+    max_body: size.default('2GB').describe('Largest body accepted for one answer or report.'),
+  },
+  { error: 'a map of limits' },
+)
+
+const report = z.strictObject(
+  {
+    resubmit_uncertain: flag
+      .optional()
+      .describe('Send a submission again whose answer was lost; it may be paid twice. Default false.'),
+    resubmit_failed: flag.optional().describe('Buy a report again that the service could not make. Default false.'),
+  },
+  { error: 'a map with resubmit_uncertain, resubmit_failed' },
+)
+
+const table = z.strictObject(
+  {
+    key: z
+      .array(name, { error: 'a list of column names' })
+      .min(1, { error: 'at least one column name' })
+      .describe('Columns of the primary key, in order.'),
+    columns: z
+      .record(name, column, { error: 'a map of columns' })
+      .describe('The other columns, and words about those of the key.'),
+  },
+  { error: 'a map with key and columns' },
+)
+
+export const definitionSchema = z.strictObject(
+  {
+    pipeline: name.describe("The pipeline's name: the view bi.<pipeline>."),
+    version: whole('a whole number from 1', 1, 9999).describe('Version of the table: data.<pipeline>_v<version>.'),
+    description: line('a sentence').describe("What the rows are; becomes the table's comment."),
+    source: pattern('a source such as web-analytics.keywords', /^[a-z][a-z0-9-]*\.[a-z][a-z0-9-]*$/).describe('API and dataset.'),
+    account: name.optional().describe('Name of the key and account. Default: default.'),
+    params: z
+      .record(z.string(), z.unknown(), { error: 'a map of parameters' })
+      .optional()
+      .describe("The source's parameters, the same for every unit."),
+    for_each: z
+      .record(name, dimension, { error: 'a map such as { domain: { file: domains.txt }, country: [us, gb] }' })
+      .optional()
+      .describe('What to run for: each combination of the values is a unit.'),
+    window: window.describe('Calendar spans that are loaded as one truth.'),
+    schedule: schedule.optional().describe('When `millrace schedule` runs the pipeline.'),
+    table: table.describe('The table the rows go to.'),
+    limits: limits.prefault({}).describe('Everything that has a bound.'),
+    report: report.optional().describe('What to do by itself when the choice costs money.'),
+    publish: flag.optional().describe('Whether bi.<pipeline> shows this version. Default true.'),
+  },
+  { error: 'a map that begins with pipeline:' },
+)
+
+/** A definition as it stands in the YAML, its form checked and nothing else. */
+export type RawDefinition = z.infer<typeof definitionSchema>
+export type RawColumn = z.infer<typeof column>
+export type RawDimension = z.infer<typeof dimension>
+
+/** The JSON Schema kept in `pipelines/schema.json`, for completion and checks in editors. */
+export const definitionJsonSchema = (): Record<string, unknown> => ({
+  ...z.toJSONSchema(definitionSchema, { io: 'input', target: 'draft-7' }),
+  title: 'Millrace pipeline definition',
+})

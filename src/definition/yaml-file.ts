@@ -1,0 +1,119 @@
+// One YAML file: its value, where each part of it stands, and the parts of YAML that definitions do without.
+import { type Document, isAlias, isMap, isScalar, isSeq, LineCounter, type Node, parseDocument, visit } from 'yaml'
+import type { Problem } from './problem.ts'
+
+export type Path = readonly (string | number)[]
+
+export interface Place {
+  readonly line: number
+  readonly column: number
+}
+
+export interface YamlFile {
+  readonly file: string
+  readonly value: unknown
+  /** Where the value (or the key) at `path` stands; where it is missing, the nearest thing around it. */
+  place(path: Path, part?: 'key' | 'value'): Place
+  /** The value at `path` in a few words, for messages. */
+  found(path: Path): string
+  /** The scalar at `path` exactly as written, without quotes; null when there is none. */
+  written(path: Path): string | null
+}
+
+/** Parses `text`; `yaml` is null when it cannot be understood at all. */
+export const readYaml = (file: string, text: string): { yaml: YamlFile | null; problems: readonly Problem[] } => {
+  const counter = new LineCounter()
+  const document = parseDocument(text, { lineCounter: counter, prettyErrors: false, version: '1.2', merge: false })
+  const problemAt = (offset: number, message: string): Problem => ({ file, ...placeOf(counter, offset), message })
+  const syntax = document.errors.map((error) => problemAt(error.pos[0], explained(error.code, error.message)))
+  if (document.errors.some((error) => error.code !== 'DUPLICATE_KEY')) return { yaml: null, problems: syntax }
+  const refused = refusedParts(document, problemAt)
+  if (refused.length > 0) return { yaml: null, problems: [...syntax, ...refused] }
+  if (document.contents === null) {
+    return { yaml: null, problems: [problemAt(0, 'the file is empty; `millrace new dataset NAME` writes one to start from.')] }
+  }
+  return { yaml: asYamlFile(file, document, counter), problems: syntax }
+}
+
+const placeOf = (counter: LineCounter, offset: number): Place => {
+  const { line, col } = counter.linePos(offset)
+  return { line: Math.max(1, line), column: Math.max(1, col) }
+}
+
+const explained = (code: string, message: string): string => {
+  if (code === 'DUPLICATE_KEY') return 'this key stands twice in the same map; keep one of the two.'
+  if (code === 'TAB_AS_INDENT') return 'a tab is used to indent; YAML wants spaces.'
+  if (code === 'MULTIPLE_DOCS') return 'a second document begins here; write one pipeline per file.'
+  return `not valid YAML: ${message.replaceAll('\n', ' ')}. Mend the line (quotes, colons and indentation are the usual cause).`
+}
+
+type ProblemAt = (offset: number, message: string) => Problem
+
+// Anchors, aliases, merges and tags make a line mean something that stands elsewhere; definitions are read by people.
+const refusedParts = (document: Document, problemAt: ProblemAt): readonly Problem[] => {
+  const problems: Problem[] = []
+  const refuse = (node: Node, what: string): void => {
+    problems.push(problemAt(node.range?.[0] ?? 0, `${what}; definitions have none of these, write the value out.`))
+  }
+  visit(document, {
+    Node: (_, node) => {
+      if (isAlias(node)) refuse(node, `'*${node.source}' is a YAML alias`)
+      else if (node.anchor !== undefined) refuse(node, `'&${node.anchor}' is a YAML anchor`)
+      else if (node.tag !== undefined) refuse(node, `'${node.tag}' is a YAML tag`)
+    },
+    Pair: (_, pair) => {
+      if (isScalar(pair.key) && pair.key.value === '<<') refuse(pair.key, "'<<' is a YAML merge key")
+    },
+  })
+  return problems
+}
+
+const asYamlFile = (file: string, document: Document, counter: LineCounter): YamlFile => {
+  const root = document.contents
+  return {
+    file,
+    value: document.toJS(),
+    place: (path, part = 'value') => placeOf(counter, offsetOf(root, path, part)),
+    found: (path) => described(nodeAt(root, path)),
+    written: (path) => {
+      const node = nodeAt(root, path)
+      return isScalar(node) ? (node.source ?? String(node.value)) : null
+    },
+  }
+}
+
+const childOf = (node: unknown, step: string | number): { key: unknown; value: unknown } | null => {
+  if (isSeq(node)) {
+    const value = node.items[Number(step)]
+    return value === undefined ? null : { key: value, value }
+  }
+  if (!isMap(node)) return null
+  const pair = node.items.find((item) => isScalar(item.key) && String(item.key.value) === String(step))
+  return pair === undefined ? null : { key: pair.key, value: pair.value }
+}
+
+const nodeAt = (root: unknown, path: Path): unknown => path.reduce<unknown>((node, step) => childOf(node, step)?.value, root)
+
+const offsetOf = (root: unknown, path: Path, part: 'key' | 'value'): number => {
+  let offset = startOf(root) ?? 0
+  let node = root
+  for (const [index, step] of path.entries()) {
+    const child = childOf(node, step)
+    if (child === null) return offset
+    const isLast = index === path.length - 1
+    offset = (isLast && part === 'value' ? startOf(child.value) : startOf(child.key)) ?? startOf(child.key) ?? offset
+    node = child.value
+  }
+  return offset
+}
+
+const startOf = (node: unknown): number | null =>
+  isScalar(node) || isMap(node) || isSeq(node) ? (node.range?.[0] ?? null) : null
+
+const described = (node: unknown): string => {
+  if (isMap(node)) return 'a map'
+  if (isSeq(node)) return 'a list'
+  if (!isScalar(node) || node.value === null) return 'nothing'
+  const text = node.source ?? String(node.value)
+  return text.length > 60 ? `'${text.slice(0, 57)}...'` : `'${text}'`
+}

@@ -1,0 +1,73 @@
+// The shipped definitions against the outside contract: they load, and their grain and measures are the promised ones.
+import { readdirSync, readFileSync } from 'node:fs'
+import { expect, test } from 'vitest'
+import { loadDefinitions } from '../../src/definition/load.ts'
+import { definitionJsonSchema } from '../../src/definition/schema.ts'
+import { specs } from '../unit/definition/source-specs.ts'
+
+const folder = 'pipelines'
+const { definitions, problems } = await loadDefinitions({ folder, sources: specs })
+
+const promised = {
+  keywords: {
+    key: 'month domain country traffic_source web_source branded_type keyword top_url',
+    measures:
+      'clicks traffic_share difficulty competition primary_intent secondary_intent volume cpc cpc_low_bid cpc_high_bid ' +
+      'zero_clicks_share position serp_features',
+  },
+  traffic_and_engagement: {
+    key: 'date granularity domain country include_subdomains',
+    measures: 'all_traffic_visits mobile_visits desktop_visits desktop_unique_visitors mobile_unique_visitors all_page_views',
+  },
+  shopper_category_performance: {
+    key: 'date granularity domain category_id',
+    measures: 'product_views units_sold revenue cvr',
+  },
+}
+
+test('every shipped definition is valid', () => {
+  expect(problems).toEqual([])
+  expect(definitions.map(({ file }) => file)).toEqual(
+    readdirSync(folder)
+      .filter((name) => name.endsWith('.yaml'))
+      .sort()
+      .map((name) => `${folder}/${name}`),
+  )
+})
+
+test.each(Object.entries(promised))('%s has the promised key and measures', (name, { key, measures }) => {
+  const definition = definitions.find(({ pipeline }) => pipeline === name)
+  expect(definition?.version).toBe(1)
+  expect(definition?.key).toEqual(key.split(' '))
+  expect(definition?.columns.filter(({ isKey }) => isKey).map((column) => column.name)).toEqual(key.split(' '))
+  expect(definition?.columns.filter(({ isKey }) => !isKey).map((column) => column.name)).toEqual(measures.split(' '))
+})
+
+test.each(definitions.map((definition) => [definition.pipeline, definition] as const))(
+  '%s describes every column',
+  (_, definition) => {
+    const bare = definition.columns.filter(({ description }) => description === '' || description.startsWith('Field '))
+    expect(bare).toEqual([])
+    const figures = definition.columns.filter(({ isKey, type }) => !isKey && (type === 'bigint' || type === 'numeric'))
+    expect(figures.filter(({ unit }) => unit === null)).toEqual([])
+  },
+)
+
+test('every shipped YAML names the schema for editors in its first line', () => {
+  for (const { file } of definitions) {
+    expect(readFileSync(file, 'utf8').split('\n')[0]).toBe('# yaml-language-server: $schema=./schema.json')
+  }
+})
+
+test('the numbers a keyword record may lack become the declared 0, and only those', () => {
+  const columns = definitions.find(({ pipeline }) => pipeline === 'keywords')?.columns ?? []
+  expect(columns.filter(({ ifAbsent }) => ifAbsent === '0').map(({ name }) => name)).toEqual(
+    'clicks traffic_share difficulty volume cpc cpc_low_bid cpc_high_bid zero_clicks_share position'.split(' '),
+  )
+  expect(columns.filter(({ ifAbsent }) => ifAbsent !== null && ifAbsent !== '0')).toEqual([])
+})
+
+// `npx vitest run test/contract/pipelines.test.ts -u` writes it anew.
+test('pipelines/schema.json is what the checks are made of', async () => {
+  await expect(`${JSON.stringify(definitionJsonSchema(), null, 2)}\n`).toMatchFileSnapshot('../../pipelines/schema.json')
+})
