@@ -17,6 +17,9 @@ export interface SourceContext {
   readonly signal: AbortSignal
 }
 
+/** Enough to look, not to buy: a probe or an estimate has no report to remember. */
+export type LookContext = Omit<SourceContext, 'report'>
+
 export interface ExtractRequest {
   readonly definition: Definition
   readonly unit: Unit
@@ -36,7 +39,7 @@ export interface Source extends SourceSpec {
    */
   extract(request: ExtractRequest, context: SourceContext): AsyncGenerator<Payload, Completeness, void>
   /** A free or one-record look whether anything changed since the fingerprint was taken; null where there is no such way. */
-  probe?(request: ExtractRequest, context: SourceContext): Promise<Fingerprint | null>
+  probe?(request: ExtractRequest, context: LookContext): Promise<Fingerprint | null>
   /** What `extract` would cost, without buying anything. */
-  estimate(request: ExtractRequest, context: SourceContext): Promise<Estimate>
+  estimate(request: ExtractRequest, context: LookContext): Promise<Estimate>
 }
