@@ -1,0 +1,77 @@
+// `millrace backfill`: a range of months, or with --dry-run what it would take.
+import { EtlError } from '../core/errors.ts'
+import type { Definition } from '../core/types.ts'
+import { inclusiveRange } from '../core/window.ts'
+import { dryRun } from '../run/dry-run.ts'
+import type { OpenShop } from '../run/open-shop.ts'
+import type { PlannedUnit } from '../run/plan-run.ts'
+import { planRun, type Scope } from '../run/plan-run.ts'
+import { runUnits } from '../run/run.ts'
+import type { Handler, Invocation } from './commands.ts'
+import { printDryRun } from './dry-run.ts'
+import { parseOnly } from './only.ts'
+import { withShop } from './shop.ts'
+import { exitCodeOf, printSummary } from './summary.ts'
+
+export const handle: Handler = async (invocation) => {
+  const { from, to } = rangeOf(invocation)
+  const only = parseOnly(invocation.options['only'])
+  inclusiveRange(from, to, 'month')
+  return withShop(invocation, { callsService: true }, async (shop, progress) => {
+    const units = await planRange(shop, invocation, from, to, only)
+    if (invocation.options['dryRun'] === true) {
+      const estimate = await dryRun(shop, units, invocation.signal)
+      progress.stop()
+      printDryRun(invocation.output, 'backfill', estimate)
+      return 0
+    }
+    const result = await runUnits(shop, {
+      command: 'backfill',
+      arguments: {
+        pipelines: invocation.args,
+        from,
+        to,
+        only: invocation.options['only'] ?? null,
+        force: invocation.options['force'] === true,
+      },
+      definitions: shop.definitions,
+      units,
+      signal: invocation.signal,
+    })
+    progress.stop()
+    printSummary(invocation.output, 'backfill', result)
+    return exitCodeOf(result, false)
+  })
+}
+
+/** Both ends of --from and --to; either missing is a USAGE error. */
+export const rangeOf = ({ options }: Invocation): { from: string; to: string } => {
+  const { from, to } = options
+  if (typeof from !== 'string' || typeof to !== 'string') {
+    throw new EtlError(
+      'USAGE',
+      'Both --from YYYY-MM and --to YYYY-MM are needed (inclusive), for example --from 2026-01 --to 2026-03.',
+    )
+  }
+  return { from, to }
+}
+
+const planRange = async (
+  shop: OpenShop,
+  { options }: Invocation,
+  from: string,
+  to: string,
+  only: Scope['only'],
+): Promise<PlannedUnit[]> => {
+  const planOne = (definition: Definition): Promise<PlannedUnit[]> =>
+    planRun(shop, [definition], {
+      mode: 'range',
+      range: inclusiveRange(from, to, definition.window.every),
+      force: options['force'] === true,
+      only,
+      order: options['oldestFirst'] === true ? 'oldest-first' : 'newest-first',
+    })
+  const units: PlannedUnit[] = []
+  for (const definition of shop.definitions) units.push(...(await planOne(definition)))
+  return units
+}

@@ -1,0 +1,167 @@
+// The table of commands: what `--help` says, which options exist, and which file does the work.
+import type { Output } from './output.ts'
+
+/** What a command is started with. Options are commander's, by camel-case name. */
+export interface Invocation {
+  readonly args: readonly string[]
+  readonly options: Readonly<Record<string, unknown>>
+  readonly output: Output
+  readonly environment: Readonly<Record<string, string | undefined>>
+  /** Folder the command was started in. */
+  readonly folder: string
+  /** Aborts at the first SIGINT or SIGTERM. */
+  readonly signal: AbortSignal
+}
+
+/** Does the work and returns the exit code; expected failures are thrown as EtlError. */
+export type Handler = (invocation: Invocation) => Promise<number>
+
+export interface OptionSpec {
+  readonly flags: string
+  readonly description: string
+  readonly fallback?: string
+}
+
+export interface CommandSpec {
+  /** Name and arguments as commander reads them: `backfill <pipeline...>`. */
+  readonly usage: string
+  readonly description: string
+  readonly options: readonly OptionSpec[]
+  readonly examples: readonly string[]
+  load(): Promise<{ handle: Handler }>
+}
+
+const option = (flags: string, description: string, fallback?: string): OptionSpec =>
+  fallback === undefined ? { flags, description } : { flags, description, fallback }
+
+const from = option('--from <month>', 'first month, YYYY-MM (or a day, YYYY-MM-DD)')
+const to = option('--to <month>', 'last month, inclusive, YYYY-MM (or a day)')
+const only = option('--only <list>', 'only these slices: domain=a.com,b.com (repeat with ; for another dimension)')
+const consent = option('--resubmit-uncertain', 'send submissions again whose answer was lost; may buy a report twice')
+const force = option('--force', 'load finished units again; buys their reports again')
+
+export const commands: readonly CommandSpec[] = [
+  {
+    usage: 'run [pipeline...]',
+    description: 'Load what is due now: new windows, restated months within the look-back, unfinished units.',
+    options: [only, consent],
+    examples: ['millrace run', 'millrace run keywords --json'],
+    load: () => import('./run.ts'),
+  },
+  {
+    usage: 'backfill <pipeline...>',
+    description: 'Load a range of months, both ends included; the same command again goes on where it stopped.',
+    options: [
+      from,
+      to,
+      option('--dry-run', 'print units, requests, reports, quota and rows; spend nothing'),
+      only,
+      force,
+      option('--oldest-first', 'begin with the oldest month (default: the newest)'),
+      consent,
+    ],
+    examples: [
+      'millrace backfill keywords --from 2026-01 --to 2026-03 --dry-run',
+      'millrace backfill keywords --from 2026-01 --to 2026-03',
+    ],
+    load: () => import('./backfill.ts'),
+  },
+  {
+    usage: 'worker',
+    description: 'Long-running: take units from the same queue on another machine.',
+    options: [],
+    examples: ['millrace worker'],
+    load: () => import('./worker.ts'),
+  },
+  {
+    usage: 'replay <pipeline...>',
+    description: 'Parse and load again from the landing, without calling the service.',
+    options: [from, to, only],
+    examples: ['millrace replay keywords --from 2026-01 --to 2026-03'],
+    load: () => import('./replay.ts'),
+  },
+  {
+    usage: 'status [pipeline...]',
+    description: 'Units by state, coverage by month, last run, freshness, quota and quarantine.',
+    options: [],
+    examples: ['millrace status', 'millrace status keywords --json'],
+    load: () => import('./status.ts'),
+  },
+  {
+    usage: 'cancel <run>',
+    description: 'Stop a run; nothing is submitted after it.',
+    options: [],
+    examples: ['millrace cancel 12'],
+    load: () => import('./cancel.ts'),
+  },
+  {
+    usage: 'quarantine <list|show|retry> [what...]',
+    description: 'Rejected rows, with the raw record and the reason; retry loads their units again from the landing.',
+    options: [option('--limit <rows>', 'rows to list', '50'), option('--all', 'also resolved and superseded rows')],
+    examples: ['millrace quarantine list keywords', 'millrace quarantine show 17', 'millrace quarantine retry keywords'],
+    load: () => import('./quarantine.ts'),
+  },
+  {
+    usage: 'release <unit...>',
+    description: 'Let held units go on: load a suspicious answer as it is, or try a held unit again.',
+    options: [],
+    examples: ['millrace release 42'],
+    load: () => import('./release.ts'),
+  },
+  {
+    usage: 'check',
+    description: 'Find every problem in one go: definitions, migrations, live tables, configuration, keys, capabilities.',
+    options: [option('--offline', 'do not call the service')],
+    examples: ['millrace check'],
+    load: () => import('./check.ts'),
+  },
+  {
+    usage: 'migrate',
+    description: 'Apply migrations and publish the bi views; safe when two start at once.',
+    options: [option('--dry-run', 'list what would be applied')],
+    examples: ['millrace migrate'],
+    load: () => import('./migrate.ts'),
+  },
+  {
+    usage: 'describe',
+    description: 'The datasets the service offers this key.',
+    options: [option('--account <name>', 'which key', 'default')],
+    examples: ['millrace describe'],
+    load: () => import('./describe.ts'),
+  },
+  {
+    usage: 'capabilities',
+    description: 'The countries and dates the service offers this key.',
+    options: [option('--account <name>', 'which key', 'default')],
+    examples: ['millrace capabilities'],
+    load: () => import('./capabilities.ts'),
+  },
+  {
+    usage: 'quota',
+    description: 'Credits left at the service, and what was spent and reserved here.',
+    options: [option('--account <name>', 'which key', 'default')],
+    examples: ['millrace quota'],
+    load: () => import('./quota.ts'),
+  },
+  {
+    usage: 'new <dataset> <name>',
+    description: 'Write the YAML and the migration of a new dataset, to fill in.',
+    options: [option('--source <source>', 'the source it reads', 'web-analytics.report')],
+    examples: ['millrace new dataset traffic_sources'],
+    load: () => import('./new.ts'),
+  },
+  {
+    usage: 'sandbox',
+    description: 'The service itself, locally, with synthetic data and switchable faults.',
+    options: [],
+    examples: ['millrace sandbox --port 8080', 'millrace sandbox --restate 2026-01'],
+    load: () => import('./sandbox.ts'),
+  },
+  {
+    usage: 'demo',
+    description: 'Sandbox, embedded PostgreSQL, migrations and three months of every pipeline; shows the rows.',
+    options: [option('--keep', 'leave the sandbox and the database running until Ctrl-C')],
+    examples: ['millrace demo', 'millrace demo --keep'],
+    load: () => import('./demo.ts'),
+  },
+]

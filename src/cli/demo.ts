@@ -1,0 +1,119 @@
+// `millrace demo`: the whole path on this machine, with synthetic data: sandbox, embedded PostgreSQL, three months, rows.
+import { join } from 'node:path'
+import { readSettings, type Settings } from '../core/env.ts'
+import { EtlError } from '../core/errors.ts'
+import { addWindows, alignDown, dateIn, inclusiveRange } from '../core/window.ts'
+import { foreignRuns } from '../db/ledger/runs.ts'
+import type { OpenShop } from '../run/open-shop.ts'
+import { planRun } from '../run/plan-run.ts'
+import { type RunResult, runUnits } from '../run/run.ts'
+import { type Sample, sampleRows } from '../run/sample.ts'
+import { type Sandbox, startSandbox } from '../sandbox/server.ts'
+import type { Handler, Invocation } from './commands.ts'
+import { formatNumber, type Output } from './output.ts'
+import { withShop } from './shop.ts'
+import { exitCodeOf, printSummary } from './summary.ts'
+
+/** Requests a second in the demo; the sandbox on loopback does not ask for the service's 10. */
+const demoRequestsPerSecond = 200
+const months = 3
+
+export const handle: Handler = async (invocation) => {
+  const keep = invocation.options['keep'] === true
+  const sandbox = await startSandbox({ requestsPerSecond: null })
+  try {
+    const settings = demoSettings(invocation, sandbox)
+    return await withShop(invocation, { callsService: true, settings, pipelines: [] }, async (shop, progress) => {
+      await refuseRealWarehouse(shop)
+      const result = await loadDemo(shop, invocation.signal)
+      progress.stop()
+      await show(invocation.output, shop, result, keep)
+      if (keep) await untilInterrupted(invocation, sandbox)
+      return exitCodeOf(result, false)
+    })
+  } finally {
+    await sandbox.close()
+  }
+}
+
+/** Whatever the environment says, the demo talks to its own sandbox and its own embedded database. */
+const demoSettings = ({ environment, folder }: Invocation, sandbox: Sandbox): Settings =>
+  readSettings(
+    {
+      ...environment,
+      WEB_ANALYTICS_BASE_URL: sandbox.url,
+      WEB_ANALYTICS_API_KEY: sandbox.apiKey,
+      WEB_ANALYTICS_BATCH_API_KEY: '',
+      WEB_ANALYTICS_REQUESTS_PER_SECOND: String(demoRequestsPerSecond),
+      DATABASE_URL: '',
+    },
+    folder,
+  )
+
+/** Synthetic rows must never stand beside real ones. */
+const refuseRealWarehouse = async (shop: OpenShop): Promise<void> => {
+  const runs = await foreignRuns(shop.database.kysely, 'demo')
+  if (runs === 0) return
+  throw new EtlError(
+    'CONFIGURATION',
+    `The embedded warehouse under ${shop.settings.home} holds ${runs} real runs; the demo would mix synthetic rows into it. ` +
+      'Run it elsewhere: MILLRACE_HOME=.millrace-demo npx millrace demo',
+  )
+}
+
+const loadDemo = async (shop: OpenShop, signal: AbortSignal): Promise<RunResult> => {
+  const units = []
+  for (const definition of shop.definitions) {
+    const { publication, every } = definition.window
+    const today = dateIn(shop.clock.now(), publication.timeZone)
+    const published = Number(today.slice(8)) >= publication.publishedOn ? -1 : -2
+    const last = addWindows(alignDown(today, 'month'), 'month', published)
+    const first = addWindows(last, 'month', 1 - months)
+    const range = inclusiveRange(first.slice(0, 7), last.slice(0, 7), every)
+    units.push(...(await planRun(shop, [definition], { mode: 'range', range, force: false, only: null, order: 'oldest-first' })))
+  }
+  return runUnits(shop, { command: 'demo', arguments: { months }, definitions: shop.definitions, units, signal })
+}
+
+const show = async (output: Output, shop: OpenShop, result: RunResult, keep: boolean): Promise<void> => {
+  for (const definition of shop.definitions) {
+    const sample = await sampleRows(shop.database.kysely, definition, 4)
+    output.event({ event: 'sample', pipeline: definition.pipeline, rows: sample.total, sample: sample.rows })
+    printSample(output, definition.pipeline, sample)
+  }
+  if (result.summary.units.loaded === 0)
+    output.line('Everything was loaded by an earlier demo: nothing was asked for again and no row was written.')
+  printSummary(output, 'demo', result)
+  output.line()
+  output.line(
+    keep
+      ? `Warehouse for a BI tool: ${shop.database.url.reveal()}`
+      : `Warehouse: PostgreSQL under ${join(shop.settings.home, 'postgres')}, stopped now.`,
+  )
+  output.line()
+  output.line('Next:')
+  output.line('  npx millrace status                      what is loaded, month by month')
+  output.line('  npx millrace demo --keep                 leaves the database running for a BI tool')
+  output.line('  npx millrace replay keywords --from … --to …   parse again from disk, without a call')
+  output.line('  cp .env.example .env                     point it at the real service and your own database')
+}
+
+const printSample = (output: Output, pipeline: string, { columns, rows, total }: Sample): void => {
+  output.line()
+  output.line(`bi.${pipeline}: ${formatNumber(total)} rows, for example`)
+  output.table(
+    columns,
+    rows.map((row) => columns.map((column) => clip(row[column]))),
+  )
+}
+
+const clip = (value: unknown): string => {
+  const text = value === null || value === undefined ? 'NULL' : Array.isArray(value) ? `{${value.join(',')}}` : String(value)
+  return text.length > 28 ? `${text.slice(0, 27)}…` : text
+}
+
+const untilInterrupted = async ({ output, signal }: Invocation, sandbox: Sandbox): Promise<void> => {
+  output.note(`The sandbox answers at ${sandbox.url}, key ${sandbox.apiKey}. Ctrl-C ends both.`)
+  if (signal.aborted) return
+  await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }))
+}

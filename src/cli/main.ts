@@ -1,0 +1,111 @@
+// Arguments in, exit code out: 0 done, 1 some units failed or held, 2 wrong usage, definition or configuration, 130 interrupted.
+import { Command, CommanderError } from 'commander'
+import { type ErrorCode, isEtlError, messageOf } from '../core/errors.ts'
+import { redact } from '../core/redact.ts'
+import { type CommandSpec, commands } from './commands.ts'
+import { createOutput } from './output.ts'
+
+/** Codes that mean nothing was called and the caller must change something first. */
+const usageCodes: ReadonlySet<ErrorCode> = new Set([
+  'USAGE',
+  'CONFIGURATION',
+  'DEFINITION',
+  'SCHEMA_BEHIND',
+  'SCHEMA_AHEAD',
+  'TABLE_DRIFT',
+])
+
+const version = '0.1.0'
+
+/** Runs one command line and ends the process with its exit code. */
+export const main = async (argv: readonly string[]): Promise<void> => {
+  process.exitCode = await runCommandLine(argv)
+  // Sockets kept alive by pools must not delay the end of a finished command.
+  await flush()
+  process.exit()
+}
+
+const flush = async (): Promise<void> => {
+  for (const stream of [process.stdout, process.stderr]) {
+    await new Promise<void>((resolve) => (stream.writableLength === 0 ? resolve() : stream.write('', () => resolve())))
+  }
+}
+
+const runCommandLine = async (argv: readonly string[]): Promise<number> => {
+  let exitCode = 0
+  const program = buildProgram((code) => {
+    exitCode = code
+  })
+  try {
+    await program.parseAsync([...argv], { from: 'user' })
+    return exitCode
+  } catch (error) {
+    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2
+    throw error
+  }
+}
+
+const buildProgram = (exit: (code: number) => void): Command => {
+  const program = new Command('millrace')
+    .description('Loads a web-analytics service into your own PostgreSQL: nightly, backfilled by date range, proved complete.')
+    .version(version)
+    .showHelpAfterError('(add --help for what the command takes)')
+    .exitOverride()
+  for (const spec of commands) addCommand(program, spec, exit)
+  if (process.argv.length <= 2) program.action(() => program.outputHelp())
+  return program
+}
+
+const addCommand = (program: Command, spec: CommandSpec, exit: (code: number) => void): void => {
+  const command = program.command(spec.usage).description(spec.description).exitOverride()
+  for (const { flags, description, fallback } of spec.options) command.option(flags, description, fallback)
+  command.option('--json', 'one JSON object a line on standard output')
+  command.option('--pipelines <folder>', 'folder of the pipeline definitions', 'pipelines')
+  command.addHelpText('after', `\nExamples:\n${spec.examples.map((example) => `  ${example}`).join('\n')}`)
+  command.action(async (...parameters: unknown[]) => {
+    const args = parameters
+      .slice(0, -2)
+      .flatMap((value) => (Array.isArray(value) ? value.map(String) : value === undefined ? [] : [String(value)]))
+    exit(await perform(spec, args, command.opts()))
+  })
+}
+
+const perform = async (
+  spec: CommandSpec,
+  args: readonly string[],
+  options: Readonly<Record<string, unknown>>,
+): Promise<number> => {
+  const output = createOutput(options['json'] === true)
+  const { signal, interrupted } = interruption()
+  try {
+    const { handle } = await spec.load()
+    const code = await handle({ args, options, output, environment: process.env, folder: process.cwd(), signal })
+    return interrupted() ? 130 : code
+  } catch (error) {
+    if (interrupted()) return 130
+    report(error, output.json)
+    return isEtlError(error) && usageCodes.has(error.code) ? 2 : 1
+  }
+}
+
+const report = (error: unknown, json: boolean): void => {
+  const code = isEtlError(error) ? error.code : 'INTERNAL'
+  const text = isEtlError(error)
+    ? error.message
+    : `A defect in Millrace: ${error instanceof Error ? (error.stack ?? error.message) : messageOf(error)}`
+  process.stderr.write(`${redact(`millrace: ${text} [${code}]`)}\n`)
+  if (json) process.stdout.write(`${redact(JSON.stringify({ event: 'error', code, message: text }))}\n`)
+}
+
+/** The first SIGINT or SIGTERM asks for an orderly end; the second ends the process at once. */
+const interruption = (): { signal: AbortSignal; interrupted: () => boolean } => {
+  const controller = new AbortController()
+  const onSignal = (): void => {
+    if (controller.signal.aborted) process.exit(130)
+    process.stderr.write('millrace: stopping after the unit at hand; once more stops at once\n')
+    controller.abort(new Error('interrupted'))
+  }
+  process.on('SIGINT', onSignal)
+  process.on('SIGTERM', onSignal)
+  return { signal: controller.signal, interrupted: () => controller.signal.aborted }
+}

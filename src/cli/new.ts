@@ -1,0 +1,24 @@
+// `millrace new dataset NAME`: the YAML and the migration of one more dataset.
+import { join, relative } from 'node:path'
+import { EtlError } from '../core/errors.ts'
+import { newDataset } from '../definition/new-dataset.ts'
+import type { Handler } from './commands.ts'
+import { pipelinesFolder } from './shop.ts'
+
+export const handle: Handler = async (invocation) => {
+  const [kind, name] = invocation.args
+  if (kind !== 'dataset' || name === undefined)
+    throw new EtlError('USAGE', 'Write `millrace new dataset NAME`, for example `millrace new dataset traffic_sources`.')
+  const folder = pipelinesFolder(invocation)
+  const files = await newDataset({
+    name,
+    source: String(invocation.options['source']),
+    folder,
+    migrationsFolder: join(folder, '..', 'migrations'),
+  })
+  const shown = files.map((file) => relative(invocation.folder, file))
+  invocation.output.event({ event: 'summary', command: 'new', dataset: name, files: shown })
+  for (const file of shown) invocation.output.line(`wrote ${file}`)
+  invocation.output.line('Next: fill both in, then `millrace check --offline` and `millrace migrate`.')
+  return 0
+}

@@ -1,0 +1,66 @@
+// What a command prints: lines for people or one JSON object a line for machines, everything through the redactor.
+import { redact } from '../core/redact.ts'
+
+export interface Output {
+  readonly json: boolean
+  /** A line for people on standard output; nothing with `--json`. */
+  line(text?: string): void
+  /** One JSON object on standard output; only with `--json`. */
+  event(value: Readonly<Record<string, unknown>>): void
+  /** A remark on standard error, in both modes. */
+  note(text: string): void
+  /** Columns aligned for people; numbers to the right. */
+  table(head: readonly string[], rows: readonly (readonly string[])[]): void
+}
+
+export const createOutput = (json: boolean): Output => {
+  const line = (text = ''): void => {
+    if (!json) process.stdout.write(`${redact(text)}\n`)
+  }
+  return {
+    json,
+    line,
+    event: (value) => {
+      if (json) process.stdout.write(`${redact(JSON.stringify(value))}\n`)
+    },
+    note: (text) => void process.stderr.write(`${redact(text)}\n`),
+    table: (head, rows) => {
+      for (const text of layOut(head, rows)) line(text)
+    },
+  }
+}
+
+const isNumeric = (cell: string): boolean => /^-?[\d.,]+%?$/.test(cell) || cell === '-'
+
+/** Lines of a table; a column whose cells are all numbers is set to the right. */
+export const layOut = (head: readonly string[], rows: readonly (readonly string[])[]): string[] => {
+  const widths = head.map((title, column) => Math.max(title.length, ...rows.map((row) => (row[column] ?? '').length)))
+  const right = head.map((_, column) => rows.length > 0 && rows.every((row) => isNumeric(row[column] ?? '-')))
+  const show = (row: readonly string[]): string =>
+    widths
+      .map((width, column) => (right[column] ? (row[column] ?? '').padStart(width) : (row[column] ?? '').padEnd(width)))
+      .join('  ')
+      .trimEnd()
+  return [show(head), show(widths.map((width) => '─'.repeat(width))), ...rows.map(show)]
+}
+
+export const formatNumber = (value: number | string | bigint): string => BigInt(value).toLocaleString('en-US')
+
+export const formatBytes = (bytes: number): string => {
+  const units = ['B', 'kB', 'MB', 'GB', 'TB']
+  let value = bytes
+  let unit = 0
+  while (value >= 1000 && unit < units.length - 1) {
+    value /= 1000
+    unit += 1
+  }
+  return `${unit === 0 ? value : value.toFixed(1)} ${units[unit]}`
+}
+
+/** `4.2 s`, `3 min 05 s`, `2 h 10 min`. */
+export const formatSeconds = (seconds: number): string => {
+  if (seconds < 60) return `${seconds.toFixed(1)} s`
+  const whole = Math.round(seconds)
+  if (whole < 3600) return `${Math.floor(whole / 60)} min ${String(whole % 60).padStart(2, '0')} s`
+  return `${Math.floor(whole / 3600)} h ${String(Math.floor((whole % 3600) / 60)).padStart(2, '0')} min`
+}

@@ -1,0 +1,24 @@
+// `millrace run`: what is due now.
+import { planRun } from '../run/plan-run.ts'
+import { runUnits } from '../run/run.ts'
+import type { Handler } from './commands.ts'
+import { parseOnly } from './only.ts'
+import { withShop } from './shop.ts'
+import { exitCodeOf, printSummary } from './summary.ts'
+
+export const handle: Handler = async (invocation) => {
+  const only = parseOnly(invocation.options['only'])
+  return withShop(invocation, { callsService: true }, async (shop, progress) => {
+    const units = await planRun(shop, shop.definitions, { mode: 'due', force: false, only, order: 'newest-first' })
+    const result = await runUnits(shop, {
+      command: 'run',
+      arguments: { pipelines: invocation.args, only: invocation.options['only'] ?? null },
+      definitions: shop.definitions,
+      units,
+      signal: invocation.signal,
+    })
+    progress.stop()
+    printSummary(invocation.output, 'run', result)
+    return exitCodeOf(result, true)
+  })
+}

@@ -1,0 +1,46 @@
+// How a command opens the shop: settings from the environment, pipelines from --pipelines, progress on standard error.
+import { resolve } from 'node:path'
+import { readSettings, type Settings } from '../core/env.ts'
+import { createLog } from '../core/log.ts'
+import { type OpenShop, openShop } from '../run/open-shop.ts'
+import type { Invocation } from './commands.ts'
+import { type ProgressView, showProgress } from './progress.ts'
+
+export const settingsOf = ({ environment, folder }: Invocation): Settings => readSettings(environment, folder)
+
+export const pipelinesFolder = ({ options, folder }: Invocation): string =>
+  resolve(folder, String(options['pipelines'] ?? 'pipelines'))
+
+export interface ShopCall {
+  readonly pipelines?: readonly string[]
+  readonly callsService: boolean
+  readonly settings?: Settings
+}
+
+/** Opens the shop, runs `work`, and closes everything whatever happens. */
+export const withShop = async <T>(
+  invocation: Invocation,
+  call: ShopCall,
+  work: (shop: OpenShop, progress: ProgressView) => Promise<T>,
+): Promise<T> => {
+  const settings = call.settings ?? settingsOf(invocation)
+  const progress = showProgress(invocation.output)
+  try {
+    const shop = await openShop({
+      settings,
+      pipelinesFolder: pipelinesFolder(invocation),
+      pipelines: call.pipelines ?? invocation.args,
+      callsService: call.callsService,
+      progress,
+      log: createLog(settings.raw['MILLRACE_LOG_LEVEL']),
+      consent: { resubmitUncertain: invocation.options['resubmitUncertain'] === true },
+    })
+    try {
+      return await work(shop, progress)
+    } finally {
+      await shop.close()
+    }
+  } finally {
+    progress.stop()
+  }
+}

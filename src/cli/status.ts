@@ -1,0 +1,116 @@
+// `millrace status`: the ledger in the terminal, with a small map of coverage.
+import { EtlError } from '../core/errors.ts'
+import { openDatabase } from '../db/connect.ts'
+import { assertMigrated } from '../db/migrate.ts'
+import { readStatus, type Status } from '../run/status.ts'
+import type { Handler } from './commands.ts'
+import { coverageLines } from './coverage.ts'
+import { formatNumber, formatSeconds, type Output } from './output.ts'
+import { settingsOf } from './shop.ts'
+
+export const handle: Handler = async (invocation) => {
+  const settings = settingsOf(invocation)
+  const database = await openDatabase({ databaseUrl: settings.databaseUrl, home: settings.home, maxConnections: 2 })
+  try {
+    await assertMigrated(database, { folders: [], allowUnknown: true })
+    const status = await readStatus(database.kysely, invocation.args)
+    const unknown = invocation.args.filter((name) => !status.pipelines.some(({ pipeline }) => pipeline === name))
+    if (unknown.length > 0)
+      throw new EtlError('USAGE', `Nothing was planned yet for ${unknown.join(', ')}; run \`millrace run ${unknown.join(' ')}\`.`)
+    invocation.output.event({ event: 'summary', command: 'status', ...status })
+    if (!invocation.output.json) print(invocation.output, status, database.display)
+    return 0
+  } finally {
+    await database.close()
+  }
+}
+
+const print = (output: Output, status: Status, display: string): void => {
+  output.line(`Warehouse ${display}`)
+  if (status.pipelines.length === 0) {
+    output.line('Nothing was planned yet. Next: `millrace run`, or `millrace backfill … --dry-run`.')
+    return
+  }
+  output.line()
+  printPipelines(output, status)
+  output.line()
+  for (const line of coverageLines(status.coverage)) output.line(line)
+  printTroubled(output, status)
+  printReports(output, status)
+  printQuota(output, status)
+  printRuns(output, status)
+}
+
+const printPipelines = (output: Output, { pipelines }: Status): void =>
+  output.table(
+    ['pipeline', 'loaded', 'waiting', 'held', 'failed', 'other', 'rows', 'newest', 'last load', 'quarantined'],
+    pipelines.map(({ pipeline, units, rows, newest_window, last_loaded_at, quarantined }) => {
+      const count = (state: string): number => units[state] ?? 0
+      const other = count('planned') + count('running') + count('landed')
+      const cells = [count('loaded'), count('waiting'), count('held'), count('failed'), other, rows].map((value) =>
+        formatNumber(value),
+      )
+      return [
+        pipeline,
+        ...cells,
+        newest_window?.slice(0, 7) ?? '-',
+        last_loaded_at?.slice(0, 16) ?? '-',
+        formatNumber(quarantined),
+      ]
+    }),
+  )
+
+const printTroubled = (output: Output, { troubled }: Status): void => {
+  if (troubled.length === 0) return
+  output.line()
+  output.line('Units that are not loaded:')
+  for (const unit of troubled) {
+    output.line(`  ${unit.state} #${unit.unit_id} ${unit.unit} [${unit.code ?? '-'}]`)
+    if (unit.message !== null) output.line(`    ${unit.message}`)
+  }
+}
+
+const printReports = (output: Output, { open_reports }: Status): void => {
+  if (open_reports.length === 0) return
+  output.line()
+  output.table(
+    ['open report', 'state', 'service says', 'age', 'unit'],
+    open_reports.map((report) => [
+      report.report_id ?? '(id not known)',
+      report.state,
+      report.status_word ?? '-',
+      formatSeconds(report.age_seconds),
+      report.unit,
+    ]),
+  )
+}
+
+const printQuota = (output: Output, { quota }: Status): void => {
+  if (quota.length === 0) return
+  output.line()
+  output.table(
+    ['quota', 'account', 'month', 'reports', 'used', 'reserved'],
+    quota.map((row) => [
+      row.pipeline,
+      row.account,
+      row.month,
+      formatNumber(row.reports),
+      formatNumber(row.used),
+      formatNumber(row.reserved),
+    ]),
+  )
+}
+
+const printRuns = (output: Output, { runs }: Status): void => {
+  output.line()
+  output.table(
+    ['run', 'command', 'state', 'started', 'finished'],
+    runs.map((run) => [
+      String(run.run_id),
+      run.command,
+      run.state,
+      run.started_at.slice(0, 19),
+      run.finished_at?.slice(0, 19) ?? '-',
+    ]),
+  )
+}

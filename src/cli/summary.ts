@@ -1,0 +1,66 @@
+// The closing words of a run: one table for people, one object for machines, and the exit code.
+import type { RunSummary } from '../db/ledger/runs.ts'
+import type { RunResult } from '../run/run.ts'
+import { formatBytes, formatNumber, formatSeconds, type Output } from './output.ts'
+
+/** `{"event":"summary",…}` of contract.md. */
+export const summaryEvent = (
+  command: string,
+  runId: number | null,
+  summary: RunSummary,
+  seconds: number,
+): Record<string, unknown> => ({
+  event: 'summary',
+  command,
+  run_id: runId,
+  ...summary,
+  seconds,
+})
+
+export const printSummary = (output: Output, command: string, { runId, summary, seconds, state }: RunResult): void => {
+  output.event(summaryEvent(command, runId, summary, seconds))
+  const { units, rows } = summary
+  output.line()
+  output.line(`Run ${runId} ${stateWords[state]} in ${formatSeconds(seconds)}: ${unitWords(units)}.`)
+  output.line(
+    `Rows: ${formatNumber(rows.read)} read, ${formatNumber(rows.inserted)} inserted, ${formatNumber(rows.updated)} updated, ` +
+      `${formatNumber(rows.ended)} ended, ${formatNumber(rows.unchanged)} unchanged, ${formatNumber(rows.quarantined)} quarantined, ` +
+      `${formatNumber(rows.duplicates)} duplicates.`,
+  )
+  output.line(
+    `Service: ${formatNumber(summary.requests)} requests, ${formatNumber(summary.reports_submitted)} reports submitted, ` +
+      `${formatNumber(summary.quota_used)} quota used, ${formatBytes(summary.bytes)}.`,
+  )
+  const next = nextWords(summary)
+  if (next !== null) output.line(next)
+}
+
+const stateWords = {
+  done: 'done',
+  failed: 'ended with failures',
+  cancelled: 'was cancelled',
+  interrupted: 'was interrupted (state kept)',
+} as const
+
+const unitWords = (units: RunSummary['units']): string => {
+  if (units.planned === 0) return 'nothing is due'
+  const parts = (['loaded', 'unchanged', 'waiting', 'held', 'failed'] as const)
+    .filter((state) => units[state] > 0)
+    .map((state) => `${units[state]} ${state}`)
+  return `${units.planned} units planned, ${parts.join(', ') || 'none finished'}`
+}
+
+const nextWords = ({ units, rows }: RunSummary): string | null => {
+  if (units.failed + units.held > 0) return 'Next: `millrace status` names each failed and held unit, and what mends it.'
+  if (units.waiting > 0) return 'Next: the same command later; waiting units go on where they are.'
+  if (rows.quarantined > 0) return 'Next: `millrace quarantine list` shows the rejected rows.'
+  return null
+}
+
+/** 0 all done, 1 some units failed, were held, or did not finish. Units not yet published are no failure of a nightly run. */
+export const exitCodeOf = ({ summary, state }: RunResult, waitingIsDone: boolean): number => {
+  if (state === 'interrupted') return 130
+  if (state === 'cancelled') return 1
+  if (summary.units.failed + summary.units.held > 0) return 1
+  return summary.units.waiting > 0 && !waitingIsDone ? 1 : 0
+}

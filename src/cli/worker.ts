@@ -1,0 +1,12 @@
+// `millrace worker`: takes units from the shared queue until it is told to stop.
+import { concurrencyOf } from '../run/run.ts'
+import { workLoop } from '../run/work-loop.ts'
+import type { Handler } from './commands.ts'
+import { withShop } from './shop.ts'
+
+export const handle: Handler = async (invocation) =>
+  withShop(invocation, { callsService: true, pipelines: [] }, async (shop) => {
+    invocation.output.note(`worker ${shop.owner} takes units from the queue; Ctrl-C finishes`)
+    await workLoop(shop, { concurrency: concurrencyOf(shop.definitions), signal: invocation.signal, done: async () => false })
+    return 0
+  })

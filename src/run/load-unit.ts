@@ -1,0 +1,143 @@
+// The one transaction of a unit: merge, checks, quarantine, ledger and queue commit together or not at all.
+import type { Completeness } from '../core/completeness.ts'
+import { EtlError } from '../core/errors.ts'
+import type { RowCounts } from '../core/types.ts'
+import { insertQuarantine, type QuarantineEntry, supersedeQuarantine } from '../db/ledger/quarantine.ts'
+import { recordRequests } from '../db/ledger/requests.ts'
+import { lockUnit, markLoaded } from '../db/ledger/units.ts'
+import type { Session } from '../db/session.ts'
+import { type MergeResult, mergeUnit } from '../load/merge.ts'
+import { ensurePartitions } from '../load/partition.ts'
+import type { Staging } from '../load/staging.ts'
+import type { ParseReport, RejectedRow } from '../parse/parse.ts'
+import type { UnitWork } from './unit-work.ts'
+
+export interface LoadInput {
+  readonly staging: Staging
+  readonly parsed: ParseReport
+  readonly completeness: Completeness
+  readonly landing: { readonly locator: string; readonly sha256: string; readonly bytes: number }
+  /** Raw records of staged rows by ordinal, read again from the landing; asked for only when rows conflict. */
+  readonly rawRecords: (ordinals: ReadonlySet<number>) => Promise<readonly QuarantineEntry[]>
+}
+
+/** Loads what is staged. Throws (and changes nothing) unless the unit is complete and within its limits. */
+export const loadUnit = async (work: UnitWork, session: Session, input: LoadInput): Promise<RowCounts> => {
+  const { shop, claim, definition } = work
+  checkRejects(work, input.parsed.rejects, input.parsed.read)
+  await ensurePartitions(session.client, definition, claim.unit)
+  const started = shop.clock.now()
+  return session.kysely.transaction().execute(async (trx) => {
+    await lockUnit(trx, claim)
+    const merged = await mergeUnit(session.client, {
+      definition,
+      unit: claim.unit,
+      unitId: claim.unitId,
+      runId: work.job.runId,
+      staging: input.staging,
+      rejectedKeys: input.parsed.rejected.flatMap((reject) => (reject.key === null ? [] : [reject.key])),
+    })
+    const counts = countsOf(input.parsed, merged)
+    checkRejects(work, counts.quarantined, counts.read)
+    checkComplete(work, counts, input.completeness)
+    checkShrink(work, merged)
+    await quarantine(work, trx, input, merged)
+    await recordRequests(trx, work.requests.splice(0))
+    await markLoaded(trx, claim, {
+      runId: work.job.runId,
+      counts,
+      landing: input.landing.locator,
+      landingSha256: input.landing.sha256,
+      landingBytes: input.landing.bytes,
+      fingerprint: input.completeness.fingerprint,
+      drift: driftOf(input.parsed),
+      milliseconds: shop.clock.now() - started,
+    })
+    await shop.queue.finish(trx, work.job)
+    return counts
+  })
+}
+
+/** Every row read is inserted, updated, unchanged, quarantined or a duplicate; anything else is a defect here. */
+const countsOf = (parsed: ParseReport, merged: MergeResult): RowCounts => {
+  const conflicting = merged.conflicts.reduce((sum, conflict) => sum + conflict.ordinals.length, 0)
+  const counts: RowCounts = {
+    read: parsed.read,
+    inserted: merged.inserted,
+    updated: merged.updated,
+    ended: merged.ended,
+    unchanged: merged.unchanged,
+    quarantined: parsed.rejects + conflicting,
+    duplicates: merged.duplicates,
+  }
+  const accounted = counts.inserted + counts.updated + counts.unchanged + counts.quarantined + counts.duplicates
+  if (accounted !== counts.read) {
+    throw new EtlError('INTERNAL', `${counts.read} rows were read but ${accounted} accounted for (${JSON.stringify(counts)}).`)
+  }
+  return counts
+}
+
+const checkRejects = ({ definition, claim }: UnitWork, rejects: number, read: number): void => {
+  const { rejectShare, rejectCount } = definition.limits
+  const allowed = Math.min(rejectCount ?? Number.POSITIVE_INFINITY, Math.ceil(read * rejectShare))
+  if (rejects <= allowed) return
+  throw new EtlError(
+    'TOO_MANY_REJECTS',
+    `${claim.unit.key}: ${rejects} of ${read} rows were rejected, the definition allows ${allowed} (limits.rejects). ` +
+      `See \`millrace quarantine list ${definition.pipeline}\`; then mend the columns or raise the limit.`,
+  )
+}
+
+const checkComplete = ({ claim }: UnitWork, counts: RowCounts, { expectedRows }: Completeness): void => {
+  if (expectedRows === null) return
+  const distinct = counts.read - counts.duplicates
+  if (distinct === expectedRows) return
+  throw new EtlError(
+    'INCOMPLETE',
+    `${claim.unit.key}: ${distinct} distinct rows arrived, the service announces ${expectedRows}. Nothing was loaded; ` +
+      'the next run reads it again.',
+  )
+}
+
+/** A unit that lost more than its definition allows, or all its rows, waits for a person unless one released it. */
+const checkShrink = ({ claim, definition }: UnitWork, merged: MergeResult): void => {
+  if (claim.released || merged.previousRows === 0) return
+  const now = merged.previousRows - merged.ended
+  const fell = (merged.previousRows - (now + merged.inserted)) / merged.previousRows
+  if (fell <= definition.limits.shrink && now + merged.inserted > 0) return
+  throw new EtlError(
+    'SHRUNK',
+    `${claim.unit.key}: the new answer has ${now + merged.inserted} rows, ${merged.previousRows} are loaded ` +
+      `(limits.shrink ${definition.limits.shrink * 100}%). The loaded rows stay; if the new answer is right, ` +
+      `\`millrace release ${claim.unitId}\` and run again.`,
+  )
+}
+
+const driftOf = (parsed: ParseReport): { unknownColumns: readonly string[]; missingColumns: readonly string[] } | null =>
+  parsed.unknownColumns.length + parsed.missingColumns.length === 0
+    ? null
+    : { unknownColumns: parsed.unknownColumns, missingColumns: parsed.missingColumns }
+
+const quarantine = async (work: UnitWork, trx: Session['kysely'], input: LoadInput, merged: MergeResult): Promise<void> => {
+  await supersedeQuarantine(trx, work.claim.unitId)
+  const ordinals = new Set(merged.conflicts.flatMap((conflict) => conflict.ordinals))
+  const conflicting = ordinals.size === 0 ? [] : await input.rawRecords(ordinals)
+  const entries = [...input.parsed.rejected.map((reject) => entryOf(reject)), ...conflicting]
+  if (entries.length === 0) return
+  await insertQuarantine(trx, {
+    unitId: work.claim.unitId,
+    edition: work.claim.edition,
+    runId: work.job.runId,
+    pipeline: work.definition.pipeline,
+    landing: input.landing.locator,
+    entries,
+  })
+}
+
+export const entryOf = (reject: RejectedRow): QuarantineEntry => ({
+  part: reject.part,
+  line: reject.line,
+  column: reject.column,
+  reason: reject.reason,
+  raw: reject.raw,
+})

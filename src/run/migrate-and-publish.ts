@@ -1,0 +1,34 @@
+// Migrations and the bi views of every definition, in that order.
+import type { Settings } from '../core/env.ts'
+import type { Log } from '../core/log.ts'
+import { openDatabase } from '../db/connect.ts'
+import { migrate } from '../db/migrate.ts'
+import { publish } from '../publish/publish.ts'
+import { migrationFolders, openDefinitions } from './open-shop.ts'
+
+export interface MigrateRequest {
+  readonly settings: Settings
+  readonly pipelinesFolder: string
+  readonly dryRun: boolean
+  readonly log: Log
+}
+
+export interface MigrateResult {
+  readonly applied: readonly string[]
+  readonly published: readonly string[]
+  readonly display: string
+}
+
+/** Definitions are checked first, so that a wrong one changes nothing. Safe when two start at once. */
+export const migrateAndPublish = async (request: MigrateRequest): Promise<MigrateResult> => {
+  const { definitions } = await openDefinitions(request.pipelinesFolder, [])
+  const database = await openDatabase({ databaseUrl: request.settings.databaseUrl, home: request.settings.home })
+  try {
+    const { applied } = await migrate(database, { folders: migrationFolders(request.pipelinesFolder), dryRun: request.dryRun })
+    if (!request.dryRun) await publish(database, definitions)
+    const published = request.dryRun ? [] : definitions.filter((definition) => definition.publish).map(({ pipeline }) => pipeline)
+    return { applied, published, display: database.display }
+  } finally {
+    await database.close()
+  }
+}

@@ -1,0 +1,141 @@
+// Opens what a command needs, cheapest first: definitions and settings before the database, the database before any call.
+import { hostname } from 'node:os'
+import { join } from 'node:path'
+import { type Clock, systemClock } from '../core/clock.ts'
+import { requireBaseUrl, requireKeys, type Settings } from '../core/env.ts'
+import { EtlError } from '../core/errors.ts'
+import type { Log } from '../core/log.ts'
+import type { Definition } from '../core/types.ts'
+import { type Database, openDatabase } from '../db/connect.ts'
+import { assertMigrated, migrate } from '../db/migrate.ts'
+import { assertDefinitions, loadDefinitions } from '../definition/load.ts'
+import { createService, type Service } from '../extract/http.ts'
+import { openLandingStore } from '../extract/landing.ts'
+import { createRateBudget } from '../extract/rate.ts'
+import type { Source } from '../extract/source.ts'
+import { compareTables } from '../load/drift.ts'
+import { publish } from '../publish/publish.ts'
+import { loadSources } from '../sources/registry.ts'
+import type { Progress } from './progress.ts'
+import { startQueue } from './queue.ts'
+import { concurrencyOf } from './run.ts'
+import type { RunConsent, Shop } from './shop.ts'
+
+export interface ShopOptions {
+  readonly settings: Settings
+  /** Absolute folder of the pipeline definitions. */
+  readonly pipelinesFolder: string
+  /** Only these pipelines; empty: all. */
+  readonly pipelines: readonly string[]
+  /** Whether the command calls the service: then address and keys must be there. */
+  readonly callsService: boolean
+  readonly progress: Progress
+  readonly log: Log
+  readonly consent?: RunConsent
+  readonly clock?: Clock
+}
+
+export interface OpenShop extends Shop {
+  close(): Promise<void>
+}
+
+/** Definitions and sources, without touching the network or the database. Throws DEFINITION with every problem. */
+export const openDefinitions = async (
+  folder: string,
+  pipelines: readonly string[],
+): Promise<{ definitions: readonly Definition[]; sources: ReadonlyMap<string, Source> }> => {
+  const sources = await loadSources([join(folder, '..', 'sources')])
+  const result = await loadDefinitions({ folder, sources, only: pipelines })
+  assertDefinitions(result)
+  return { definitions: result.definitions, sources }
+}
+
+/** Migration folders: those shipped, and the one beside the pipelines. */
+export const migrationFolders = (pipelinesFolder: string): string[] => [join(pipelinesFolder, '..', 'migrations')]
+
+export const openShop = async (options: ShopOptions): Promise<OpenShop> => {
+  const { settings, log, progress } = options
+  const clock = options.clock ?? systemClock
+  const { definitions, sources } = await openDefinitions(options.pipelinesFolder, options.pipelines)
+  if (options.callsService) for (const { account } of definitions) requireKeys(settings, account)
+  const service = services(settings, log, clock)
+  if (options.callsService) requireBaseUrl(settings)
+  const database = await openDatabase({
+    databaseUrl: settings.databaseUrl,
+    home: settings.home,
+    maxConnections: concurrencyOf(definitions) + 6,
+  })
+  try {
+    await prepareSchema(database, definitions, options.pipelinesFolder)
+    const landing = await openLandingStore(settings.home)
+    const queue = await startQueue(database, log)
+    return {
+      settings,
+      database,
+      queue,
+      landing,
+      sources,
+      definitions,
+      service,
+      progress,
+      log,
+      clock,
+      owner: `${hostname()}:${process.pid}`,
+      consent: options.consent ?? { resubmitUncertain: false },
+      close: async () => {
+        await queue.stop()
+        await database.close()
+      },
+    }
+  } catch (error) {
+    await database.close()
+    throw error
+  }
+}
+
+/** The embedded database is ours to migrate; any other is migrated by its owner. */
+const prepareSchema = async (database: Database, definitions: readonly Definition[], pipelinesFolder: string): Promise<void> => {
+  const folders = migrationFolders(pipelinesFolder)
+  if (database.embedded) {
+    const { applied } = await migrate(database, { folders })
+    if (applied.length > 0) await publish(database, definitions)
+  } else {
+    await assertMigrated(database, { folders })
+  }
+  const differences = await compareTables(database, definitions)
+  if (differences.length > 0) {
+    const list = differences.map((difference) => `  ${difference.message}`).join('\n')
+    throw new EtlError('TABLE_DRIFT', `The live tables differ from the definitions:\n${list}\nSee \`millrace check\`.`)
+  }
+}
+
+/** One service per account, made when first asked for. */
+const services = (settings: Settings, log: Log, clock: Clock): ((account: string) => Service) => {
+  const byAccount = new Map<string, Service>()
+  return (account) => {
+    const existing = byAccount.get(account)
+    if (existing !== undefined) return existing
+    const keys = requireKeys(settings, account)
+    const service = createService({
+      baseUrl: requireBaseUrl(settings),
+      rest: keys.rest,
+      batch: keys.batch,
+      rate: createRateBudget({ requestsPerSecond: requestsPerSecond(settings), clock }),
+      log,
+      clock,
+    })
+    byAccount.set(account, service)
+    return service
+  }
+}
+
+const rateName = 'WEB_ANALYTICS_REQUESTS_PER_SECOND'
+
+const requestsPerSecond = (settings: Settings): number => {
+  const text = settings.raw[rateName]
+  if (text === undefined || text === '') return 10
+  const rate = Number(text)
+  if (!(rate > 0 && rate <= 1000))
+    throw new EtlError('CONFIGURATION', `${rateName} is '${text}', expected a number from 0.1 to 1000; the service allows 10.`)
+  return rate
+}

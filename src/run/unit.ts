@@ -1,0 +1,303 @@
+// One unit, end to end: claim, look whether anything changed, extract or reopen its landing, load, settle.
+import type { Completeness } from '../core/completeness.ts'
+import { EtlError } from '../core/errors.ts'
+import type { Payload } from '../core/types.ts'
+import { insertQuarantine } from '../db/ledger/quarantine.ts'
+import { reportMemo } from '../db/ledger/reports.ts'
+import { recordRequests } from '../db/ledger/requests.ts'
+import { type ClaimedUnit, claimUnit, failUnit, holdUnit, markLanded, markUnchanged, parkUnit } from '../db/ledger/units.ts'
+import { type Session, withSession } from '../db/session.ts'
+import type { SourceContext } from '../extract/source.ts'
+import { openStaging, type Staging } from '../load/staging.ts'
+import { compileParsePlan, createParseReport, type ParsePlan, type ParseReport, parsePayload } from '../parse/parse.ts'
+import { conflictRecords } from './conflict-records.ts'
+import { type Extracted, extractUnit } from './extract-unit.ts'
+import { entryOf, loadUnit } from './load-unit.ts'
+import type { UnitJob } from './queue.ts'
+import { asEtlError, settle } from './settle.ts'
+import { definitionOf, type Shop } from './shop.ts'
+import type { UnitWork } from './unit-work.ts'
+
+/** How long a claim holds without being renewed; the queue's heartbeat takes the job over sooner. */
+export const leaseMs = 30_000
+
+/** Works on one job until the unit is loaded, unchanged, parked, held or failed. Never throws for a unit's own failure. */
+export const workUnit = async (shop: Shop, job: UnitJob, signal: AbortSignal): Promise<void> => {
+  const claim = await claimUnit(shop.database.kysely, job.unitId, { owner: shop.owner, leaseMs, runId: job.runId })
+  if (claim === null) return shop.queue.finish(shop.database.kysely, job)
+  const requests: UnitWork['requests'] = []
+  try {
+    const work = openWork(shop, job, claim, requests, signal)
+    await perform(work)
+  } catch (error) {
+    await settleUnit(shop, job, claim, requests, signal.aborted ? interruptedBy(signal, error) : error)
+  }
+}
+
+const openWork = (
+  shop: Shop,
+  job: UnitJob,
+  claim: ClaimedUnit,
+  requests: UnitWork['requests'],
+  signal: AbortSignal,
+): UnitWork => {
+  const definition = definitionOf(shop, claim.unit.pipeline, claim.unit.version)
+  const source = definition === null ? undefined : shop.sources.get(definition.source)
+  if (definition === null || source === undefined) {
+    throw new EtlError(
+      'DEFINITION',
+      `${claim.unit.key}: no definition of ${claim.unit.pipeline} version ${claim.unit.version} is here; put it back under pipelines/.`,
+    )
+  }
+  return { shop, job, claim, definition, source, requests, signal }
+}
+
+const perform = async (work: UnitWork): Promise<void> => {
+  const { shop, claim } = work
+  if (claim.landing !== null)
+    return withSession(shop.database.pool, (session) => loadFromLanding(work, session, claim.landing ?? ''))
+  const context = contextOf(work)
+  if (await unchangedByProbe(work, context)) return
+  await withSession(shop.database.pool, (session) => extractAndLoad(work, session, context))
+}
+
+const contextOf = (work: UnitWork): SourceContext => {
+  const { shop, claim, definition, signal } = work
+  const http = shop.service(definition.account).forUnit({
+    account: definition.account,
+    signal,
+    timeoutMs: definition.limits.timeoutMs,
+    attempts: definition.limits.attempts,
+    maxBodyBytes: definition.limits.maxBodyBytes,
+    record: (request) => {
+      shop.progress.counters.requests += 1
+      shop.progress.counters.bytes += request.bytes
+      work.requests.push({ ...request, unitId: claim.unitId, runId: work.job.runId, edition: claim.edition })
+    },
+  })
+  const report = reportMemo(shop.database.kysely, claim, {
+    account: definition.account,
+    pipeline: definition.pipeline,
+    runId: work.job.runId,
+    deadlineMs: definition.limits.deadlineMs,
+    budget: { perMonth: definition.limits.quotaPerMonth, perDay: definition.limits.quotaPerDay },
+  })
+  return { http, report, log: shop.log, clock: shop.clock, signal }
+}
+
+/** A refresh asks first, where asking is free or one record, whether the loaded answer still stands. */
+const unchangedByProbe = async (work: UnitWork, context: SourceContext): Promise<boolean> => {
+  const { claim, source, shop, job } = work
+  if (source.probe === undefined || claim.loaded === null || claim.forced) return false
+  const { lastUpdated, count } = claim.loaded.fingerprint
+  if (lastUpdated === null) return false
+  const now = await source.probe({ definition: work.definition, unit: claim.unit }, context)
+  if (now === null || now.lastUpdated !== lastUpdated || now.count !== count) return false
+  await shop.database.kysely.transaction().execute(async (trx) => {
+    await recordRequests(trx, work.requests.splice(0))
+    await markUnchanged(trx, claim, { runId: job.runId, fingerprint: now })
+    await shop.queue.finish(trx, job)
+  })
+  announce(work, 'unchanged', 0)
+  return true
+}
+
+/** Walks until an answer held still, at most `limits.walks` times, then loads it. */
+const extractAndLoad = async (work: UnitWork, session: Session, context: SourceContext): Promise<void> => {
+  const { definition, claim } = work
+  const plan = compileParsePlan(definition, claim.unit)
+  const staging = await openStaging(session.client, definition)
+  try {
+    for (let walk = 1; ; walk += 1) {
+      try {
+        return await walkAndLoad(work, session, context, plan, staging)
+      } catch (error) {
+        const again = asEtlError(error)
+        if (
+          (again.code !== 'UNSTABLE' && again.code !== 'INCOMPLETE') ||
+          work.source.kind !== 'walk' ||
+          walk >= definition.limits.walks
+        )
+          throw error
+        work.shop.log.info({ unit: claim.unit.key, walk, reason: again.message }, 'walking again')
+        await staging.reset()
+      }
+    }
+  } finally {
+    await staging.close()
+  }
+}
+
+const walkAndLoad = async (
+  work: UnitWork,
+  session: Session,
+  context: SourceContext,
+  plan: ParsePlan,
+  staging: Staging,
+): Promise<void> => {
+  const parsed = createParseReport()
+  // A refresh may bring the very bytes that are loaded; then parsing them would be for nothing.
+  const parseLater = work.claim.loaded !== null && !work.claim.forced
+  const sink = parseLater ? drain : (payload: Payload) => stagePart(work, payload, plan, parsed, staging)
+  const extracted = await extractUnit(work, context, sink)
+  await markLanded(work.shop.database.kysely, work.claim, {
+    landing: extracted.locator,
+    sha256: extracted.manifest.sha256,
+    bytes: extracted.manifest.bytes,
+  })
+  if (parseLater && extracted.manifest.sha256 === work.claim.loaded?.sha256) return sameBytes(work, extracted)
+  if (parseLater) await stageLanding(work, extracted.locator, plan, parsed, staging)
+  await loadStaged(work, session, staging, parsed, plan, extracted)
+}
+
+const drain = async (payload: Payload): Promise<void> => {
+  for await (const _ of payload.body) {
+    // The landing writes the bytes as they are pulled.
+  }
+}
+
+const stagePart = async (
+  work: UnitWork,
+  payload: Payload,
+  plan: ParsePlan,
+  parsed: ParseReport,
+  staging: Staging,
+): Promise<void> => {
+  for await (const chunk of parsePayload(payload, plan, parsed)) {
+    await staging.write(chunk)
+    work.shop.progress.counters.rowsRead += chunk.rows
+  }
+}
+
+const stageLanding = async (
+  work: UnitWork,
+  locator: string,
+  plan: ParsePlan,
+  parsed: ParseReport,
+  staging: Staging,
+): Promise<Extracted> => {
+  const landing = await work.shop.landing.open(locator)
+  for await (const payload of landing.parts()) await stagePart(work, payload, plan, parsed, staging)
+  return { completeness: landing.manifest.completeness, manifest: landing.manifest, locator }
+}
+
+const sameBytes = async (work: UnitWork, { completeness, locator }: Extracted): Promise<void> => {
+  const { shop, claim, job } = work
+  await shop.database.kysely.transaction().execute(async (trx) => {
+    await recordRequests(trx, work.requests.splice(0))
+    await markUnchanged(trx, claim, { runId: job.runId, fingerprint: completeness.fingerprint })
+    await shop.queue.finish(trx, job)
+  })
+  await shop.landing.remove(locator)
+  announce(work, 'unchanged', 0)
+}
+
+const loadFromLanding = async (work: UnitWork, session: Session, locator: string): Promise<void> => {
+  const plan = compileParsePlan(work.definition, work.claim.unit)
+  const staging = await openStaging(session.client, work.definition)
+  try {
+    const parsed = createParseReport()
+    const extracted = await stageLanding(work, locator, plan, parsed, staging)
+    await loadStaged(work, session, staging, parsed, plan, extracted)
+  } finally {
+    await staging.close()
+  }
+}
+
+const loadStaged = async (
+  work: UnitWork,
+  session: Session,
+  staging: Staging,
+  parsed: ParseReport,
+  plan: ParsePlan,
+  { completeness, manifest, locator }: { completeness: Completeness } & Extracted,
+): Promise<void> => {
+  try {
+    const counts = await loadUnit(work, session, {
+      staging,
+      parsed,
+      completeness,
+      landing: { locator, sha256: manifest.sha256, bytes: manifest.bytes },
+      rawRecords: (ordinals) => conflictRecords(work.shop.landing, locator, plan, ordinals),
+    })
+    announce(work, 'loaded', counts.read)
+  } catch (error) {
+    if (asEtlError(error).code === 'TOO_MANY_REJECTS') await keepRejects(work, parsed, locator)
+    throw error
+  }
+}
+
+/** The rows that failed the unit are kept where a person can read them; the data stays as it was. */
+const keepRejects = async ({ shop, claim, job, definition }: UnitWork, parsed: ParseReport, landing: string): Promise<void> => {
+  const entries = parsed.rejected.slice(0, 1000).map(entryOf)
+  if (entries.length === 0) return
+  await insertQuarantine(shop.database.kysely, {
+    unitId: claim.unitId,
+    edition: claim.edition,
+    runId: job.runId,
+    pipeline: definition.pipeline,
+    landing,
+    entries,
+  })
+}
+
+const interruptedBy = (signal: AbortSignal, error: unknown): unknown =>
+  asEtlError(error).code === 'FENCED'
+    ? error
+    : asEtlError(signal.reason).code === 'CANCELLED'
+      ? signal.reason
+      : new EtlError('INTERRUPTED', 'Stopped; the same command goes on.', { cause: error })
+
+const settleUnit = async (
+  shop: Shop,
+  job: UnitJob,
+  claim: ClaimedUnit,
+  requests: UnitWork['requests'],
+  thrown: unknown,
+): Promise<void> => {
+  const error = asEtlError(thrown)
+  const definition = definitionOf(shop, claim.unit.pipeline, claim.unit.version)
+  const decision =
+    definition === null ? ({ kind: 'fail' } as const) : settle(error, claim.attempts, definition.limits, shop.clock)
+  shop.log.info({ unit: claim.unit.key, code: error.code, decision: decision.kind, error: error.message }, 'unit settled')
+  if (decision.kind === 'leave') return
+  const reason = { code: error.code, message: error.message, runId: job.runId }
+  await shop.database.kysely.transaction().execute(async (trx) => {
+    await recordRequests(trx, requests.splice(0))
+    if (decision.kind === 'park') {
+      await parkUnit(trx, claim, {
+        state: 'waiting',
+        notBefore: decision.notBefore,
+        countsAttempt: decision.countsAttempt,
+        final: decision.final,
+        ...reason,
+      })
+      if (decision.final) await shop.queue.finish(trx, job)
+      else await shop.queue.again(trx, job, decision.notBefore)
+    } else {
+      if (decision.kind === 'return')
+        await parkUnit(trx, claim, { state: 'planned', notBefore: null, countsAttempt: false, final: true, ...reason })
+      else if (decision.kind === 'hold') await holdUnit(trx, claim, reason)
+      else await failUnit(trx, claim, reason)
+      await shop.queue.finish(trx, job)
+    }
+  })
+  if (decision.kind === 'return') return
+  const state = decision.kind === 'park' ? 'waiting' : decision.kind === 'hold' ? 'held' : 'failed'
+  if (state !== 'waiting' || (decision.kind === 'park' && decision.final)) shop.progress.counters.unitsDone += 1
+  shop.progress.emit({
+    event: 'unit',
+    run_id: job.runId,
+    unit_id: claim.unitId,
+    unit: claim.unit.key,
+    state,
+    code: error.code,
+    message: error.message,
+    ...(decision.kind === 'park' ? { not_before: new Date(decision.notBefore).toISOString() } : {}),
+  })
+}
+
+const announce = ({ shop, job, claim }: UnitWork, state: 'loaded' | 'unchanged', rows: number): void => {
+  shop.progress.counters.unitsDone += 1
+  shop.progress.emit({ event: 'unit', run_id: job.runId, unit_id: claim.unitId, unit: claim.unit.key, state, rows })
+}

@@ -1,0 +1,137 @@
+// House rules as tests: who may import whom, sizes, and words that must not stand in the code.
+import { readdirSync, readFileSync } from 'node:fs'
+import { dirname, join, relative, resolve, sep } from 'node:path'
+import { describe, expect, test } from 'vitest'
+
+const root = resolve(import.meta.dirname, '..')
+const src = join(root, 'src')
+
+const listFiles = (folder: string): string[] =>
+  readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile() && entry.name.endsWith('.ts'))
+    .map((entry) => join(entry.parentPath, entry.name))
+
+const files = listFiles(src)
+const read = (file: string): string => readFileSync(file, 'utf8')
+const show = (file: string): string => relative(root, file)
+const folderOf = (file: string): string => relative(src, file).split(sep)[0] ?? ''
+
+const importsOf = (file: string): { specifier: string; line: string }[] =>
+  [...read(file).matchAll(/^\s*(?:import|export)\b[^'"\n]*?\bfrom\s+['"]([^'"]+)['"]|\bimport\(\s*['"]([^'"]+)['"]\s*\)/gm)].map(
+    (match) => ({
+      specifier: match[1] ?? match[2] ?? '',
+      line: match[0],
+    }),
+  )
+
+const allowed: Record<string, readonly string[]> = {
+  core: [],
+  definition: ['core'],
+  plan: ['core'],
+  extract: ['core'],
+  sources: ['core', 'extract'],
+  parse: ['core'],
+  load: ['core', 'db'],
+  publish: ['core', 'db'],
+  db: ['core'],
+  run: ['core', 'definition', 'plan', 'extract', 'sources', 'parse', 'load', 'publish', 'db'],
+  cli: ['core', 'definition', 'run', 'db', 'web', 'sandbox'],
+  web: ['core', 'definition', 'run', 'db'],
+  sandbox: ['core'],
+}
+
+/** Packages that only one folder may import, so that each can be replaced in one place. */
+const owners: Record<string, readonly string[]> = {
+  pg: ['db'],
+  'pg-copy-streams': ['db'],
+  undici: ['extract'],
+  'csv-parse': ['parse'],
+  'pg-boss': ['run'],
+  'node-cron': ['run'],
+  dotenv: ['core'],
+  pino: ['core'],
+  yaml: ['definition'],
+  commander: ['cli'],
+  'cli-progress': ['cli'],
+}
+
+const internalImports = files.flatMap((file) =>
+  importsOf(file)
+    .filter(({ specifier }) => specifier.startsWith('.'))
+    .map(({ specifier, line }) => ({ file, target: resolve(dirname(file), specifier), line })),
+)
+
+describe('the house', () => {
+  test('each folder imports only the folders it may', () => {
+    const wrong = internalImports
+      .filter(({ file, target }) => target.startsWith(src) && folderOf(file) !== folderOf(target))
+      .filter(({ file, target }) => !(allowed[folderOf(file)] ?? []).includes(folderOf(target)))
+      .map(({ file, target }) => `${show(file)} imports ${show(target)}`)
+    expect(wrong).toEqual([])
+  })
+
+  test('every folder under src has a rule', () => {
+    expect([...new Set(files.map(folderOf))].filter((folder) => !(folder in allowed) && !folder.endsWith('.ts'))).toEqual([])
+  })
+
+  test('each package is imported from the one folder that owns it', () => {
+    const wrong = files.flatMap((file) =>
+      importsOf(file)
+        .map(({ specifier }) =>
+          specifier
+            .split('/')
+            .slice(0, specifier.startsWith('@') ? 2 : 1)
+            .join('/'),
+        )
+        .filter((name) => name in owners && !(owners[name] ?? []).includes(folderOf(file)))
+        .map((name) => `${show(file)} imports ${name}`),
+    )
+    expect(wrong).toEqual([])
+  })
+
+  test('no import goes round in a circle', () => {
+    const graph = new Map<string, string[]>()
+    for (const { file, target, line } of internalImports) {
+      if (/^\s*import type/.test(line)) continue
+      graph.set(file, [...(graph.get(file) ?? []), target])
+    }
+    const state = new Map<string, 'open' | 'done'>()
+    const circles: string[] = []
+    const visit = (file: string, path: string[]): void => {
+      if (state.get(file) === 'done') return
+      if (state.get(file) === 'open') {
+        circles.push([...path.slice(path.indexOf(file)), file].map(show).join(' > '))
+        return
+      }
+      state.set(file, 'open')
+      for (const target of graph.get(file) ?? []) visit(target, [...path, file])
+      state.set(file, 'done')
+    }
+    for (const file of graph.keys()) visit(file, [])
+    expect(circles).toEqual([])
+  })
+
+  test('no source file is longer than 300 lines', () => {
+    expect(files.filter((file) => read(file).split('\n').length > 301).map(show)).toEqual([])
+  })
+
+  test('every file opens by saying what it owns', () => {
+    expect(files.filter((file) => !/^(#!.*\n)?(\/\/|\/\*)/.test(read(file))).map(show)).toEqual([])
+  })
+
+  test('no file hides a type, an error or a test', () => {
+    const forbidden =
+      /\bas any\b|: any\b|<any>|@ts-ignore|@ts-expect-error|catch \{\s*\}|catch \(\w+\) \{\s*\}|\b(?:describe|test|it)\.(?:only|skip)\(/
+    const tests = listFiles(join(root, 'test')).filter((file) => !file.endsWith('house.test.ts'))
+    expect([...files, ...tests].filter((file) => forbidden.test(read(file))).map(show)).toEqual([])
+  })
+
+  test('only errors are classes', () => {
+    expect(files.filter((file) => /^\s*(export )?class (?!\w*Error\b)/m.test(read(file))).map(show)).toEqual([])
+  })
+
+  test('migrations import nothing of ours', () => {
+    const migrations = listFiles(join(root, 'migrations'))
+    expect(migrations.filter((file) => importsOf(file).some(({ specifier }) => specifier.startsWith('.'))).map(show)).toEqual([])
+  })
+})
