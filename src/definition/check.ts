@@ -35,7 +35,7 @@ interface Opened {
 /** Definitions are deep-frozen and sorted by name and version; problems are sorted by file and place. */
 export const checkDefinitions = (input: DefinitionFiles): Definitions => {
   const opened = input.files.map(open)
-  const wanted = opened.filter(({ name }) => input.only === undefined || input.only.includes(name))
+  const wanted = opened.filter(({ name }) => (input.only ?? []).length === 0 || input.only?.includes(name))
   const results = wanted.map((one) => define(one, input))
   const definitions = results
     .flatMap(({ definition }) => definition ?? [])

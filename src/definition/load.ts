@@ -13,7 +13,7 @@ export interface LoadOptions {
   /** Folder of `*.yaml`; problems name files as `<folder>/<file>`. */
   readonly folder: string
   readonly sources: ReadonlyMap<string, SourceSpec>
-  /** Names of pipelines; absent: all. A broken file that was not asked for does not get in the way. */
+  /** Names of pipelines; absent or empty: all. A broken file that was not asked for does not get in the way. */
   readonly only?: readonly string[] | undefined
 }
 
