@@ -174,6 +174,16 @@ export interface EventsTable {
   details: Json
 }
 
+export interface TicksTable {
+  pipeline: string
+  due_at: string
+  claimed_by: string
+  claimed_at: Timestamp
+  kind: 'on time' | 'caught up' | 'skipped'
+  run_id: NullableBigint
+  finished_at: NullableTimestamp
+}
+
 export interface QuotaView {
   account: string
   pipeline: string
@@ -192,5 +202,6 @@ export interface Tables {
   'etl.loads': LoadsTable
   'etl.quarantine': QuarantineTable
   'etl.events': EventsTable
+  'etl.ticks': TicksTable
   'etl.quota': QuotaView
 }

@@ -1,0 +1,104 @@
+// The embedded server's files: data folder, password, and what postmaster.pid says of a running server.
+import { type SpawnSyncReturns, spawnSync } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { chmodSync, chownSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { EtlError, messageOf } from '../core/errors.ts'
+import { type Secret, secret } from '../core/redact.ts'
+import type { Binaries } from './embedded-binaries.ts'
+import { canReach, enteringPrivateFolders, type ServerUser } from './embedded-user.ts'
+
+export interface ServerFiles {
+  readonly folder: string
+  readonly data: string
+  readonly log: string
+  readonly pidFile: string
+}
+
+export const superuser = 'millrace'
+
+export const serverFiles = (home: string): ServerFiles => {
+  const folder = join(home, 'postgres')
+  const data = join(folder, 'data')
+  return { folder, data, log: join(folder, 'server.log'), pidFile: join(data, 'postmaster.pid') }
+}
+
+/** Makes the folders. Throws DISK with the remedy where it may not. */
+export const makeFolders = (files: ServerFiles): void => {
+  try {
+    mkdirSync(files.folder, { recursive: true, mode: 0o755 })
+  } catch (cause) {
+    throw new EtlError('DISK', `${files.folder} cannot be made: ${messageOf(cause)}. Set MILLRACE_HOME to a folder you may write to.`, { cause })
+  }
+}
+
+/** The password of this data folder, made at the first call; a file only we can read. */
+export const serverPassword = (files: ServerFiles): Secret => {
+  const file = join(files.folder, 'password')
+  try {
+    writeFileSync(file, randomBytes(24).toString('base64url'), { mode: 0o600, flag: 'wx' })
+  } catch (error) {
+    if (!existsSync(file)) throw new EtlError('DISK', `${file} cannot be written: ${messageOf(error)}.`, { cause: error })
+  }
+  return secret('embedded database password', readFileSync(file, 'utf8').trim())
+}
+
+/** Command line and spawn options that run `program` as the server's user. */
+export const asUser = (user: ServerUser | null, files: ServerFiles, program: string, args: readonly string[]): [string, string[], object] => {
+  if (user === null) return [program, [...args], {}]
+  if (canReach(user, files.data)) return [program, [...args], { uid: user.uid, gid: user.gid }]
+  return [...enteringPrivateFolders(user, program, args), {}]
+}
+
+/** initdb into a folder of its own, renamed when whole, so that a kill leaves nothing half-made. */
+export const ensureData = (files: ServerFiles, binaries: Binaries, user: ServerUser | null, password: Secret): void => {
+  if (existsSync(join(files.data, 'PG_VERSION'))) return
+  const making = `${files.data}.${process.pid}.${randomBytes(4).toString('hex')}`
+  mkdirSync(making, { mode: 0o700 })
+  const passwordFile = `${making}.password`
+  writeFileSync(passwordFile, password.reveal(), { mode: 0o600 })
+  if (user !== null) for (const path of [making, passwordFile]) chownSync(path, user.uid, user.gid)
+  try {
+    const result = runInitdb(files, binaries, user, making, passwordFile)
+    if (result.status !== 0) {
+      const said = `${result.stderr ?? ''}${result.stdout ?? ''}`.trim() || messageOf(result.error ?? `signal ${result.signal}`)
+      throw new EtlError('DATABASE_UNREACHABLE', `The embedded PostgreSQL could not be set up in ${files.folder}: ${said}`)
+    }
+    rmSync(files.data, { recursive: true, force: !existsSync(join(files.data, 'PG_VERSION')) })
+    renameSync(making, files.data)
+  } catch (error) {
+    // A twin may have been faster; its folder is as good as ours.
+    if (!existsSync(join(files.data, 'PG_VERSION'))) throw error
+  } finally {
+    rmSync(passwordFile, { force: true })
+    rmSync(making, { recursive: true, force: true })
+  }
+}
+
+const runInitdb = (files: ServerFiles, binaries: Binaries, user: ServerUser | null, data: string, passwordFile: string): SpawnSyncReturns<string> => {
+  const args = ['-D', data, '-U', superuser, `--pwfile=${passwordFile}`, '--auth=scram-sha-256', '--encoding=UTF8']
+  const locale = ['--locale-provider=builtin', '--locale=C.UTF-8', '--no-instructions']
+  const [command, all, options] = asUser(user, files, binaries.initdb, [...args, ...locale])
+  return spawnSync(command, all, { ...options, encoding: 'utf8', cwd: '/', env: { PATH: process.env['PATH'] ?? '', LC_ALL: 'C' } })
+}
+
+export interface PostmasterFile {
+  readonly pid: number
+  readonly port: number
+}
+
+/** What postmaster.pid says; null when there is none or it is not whole. */
+export const readPostmaster = (files: ServerFiles): PostmasterFile | null => {
+  if (!existsSync(files.pidFile)) return null
+  const lines = readFileSync(files.pidFile, 'utf8').split('\n')
+  const pid = Number(lines[0])
+  const port = Number(lines[3])
+  return Number.isInteger(pid) && pid > 0 && Number.isInteger(port) && port > 0 ? { pid, port } : null
+}
+
+/** The server's log belongs to its user when we are root, so that it can be appended to. */
+export const prepareLog = (files: ServerFiles, user: ServerUser | null): void => {
+  if (!existsSync(files.log)) writeFileSync(files.log, '', { mode: 0o600 })
+  if (user !== null) chownSync(files.log, user.uid, user.gid)
+  chmodSync(files.log, 0o600)
+}

@@ -1,0 +1,39 @@
+// PostgreSQL refuses to run as root: which user runs it then, and what that user can reach.
+import { readFileSync, statSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { EtlError } from '../core/errors.ts'
+
+export interface ServerUser {
+  readonly uid: number
+  readonly gid: number
+  readonly name: string
+}
+
+/** null: the process is not root, the server runs as whoever we are. */
+export const serverUser = (): ServerUser | null => {
+  if (process.getuid?.() !== 0) return null
+  const entries = readFileSync('/etc/passwd', 'utf8').split('\n')
+  for (const wanted of ['postgres', 'nobody']) {
+    const [name, , uid, gid] = entries.find((entry) => entry.startsWith(`${wanted}:`))?.split(':') ?? []
+    if (name !== undefined && Number(uid) > 0) return { name, uid: Number(uid), gid: Number(gid) }
+  }
+  throw new EtlError('CONFIGURATION', 'PostgreSQL does not run as root and there is no user `postgres` or `nobody`; run as another user or set DATABASE_URL.')
+}
+
+/** Whether `user` may enter every folder above `path`. */
+export const canReach = (user: ServerUser | null, path: string): boolean => {
+  if (user === null) return true
+  for (let folder = dirname(path); ; folder = dirname(folder)) {
+    const { mode, uid, gid } = statSync(folder)
+    const bit = uid === user.uid ? 0o100 : gid === user.gid ? 0o010 : 0o001
+    if ((mode & bit) === 0) return false
+    if (folder === dirname(folder)) return true
+  }
+}
+
+/** Command and arguments that start `program` as `user` with the right to enter private folders, for a home under /root. */
+export const enteringPrivateFolders = (user: ServerUser, program: string, args: readonly string[]): [string, string[]] => {
+  const ids = [`--reuid=${user.uid}`, `--regid=${user.gid}`, '--clear-groups']
+  const rights = ['--inh-caps=+dac_override', '--ambient-caps=+dac_override']
+  return [join('/usr/bin', 'setpriv'), [...ids, ...rights, '--', program, ...args]]
+}
