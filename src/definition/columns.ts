@@ -120,6 +120,7 @@ const spellings = (name: string, raw: RawColumn | undefined, scope: Scope): read
 }
 
 const comesFromNowhere = (name: string, path: Path, input: ColumnInput, scope: Scope): null => {
+  if (name === 'month') return null // checkKey has said it
   const known = [
     ...Object.keys(input.table.columns),
     input.every === 'month' ? 'month' : 'date',

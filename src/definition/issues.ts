@@ -6,16 +6,26 @@ import type { Path, YamlFile } from './yaml-file.ts'
 
 type Issue = z.core.$ZodIssue
 
+interface Checked {
+  readonly schema: z.ZodType
+  readonly yaml: YamlFile
+  /** Where the checked value stands in the file. */
+  readonly base: Path
+}
+
 /** Every issue as a problem at its place. `base` is where the checked value stands in the file. */
 export const problemsOf = (issues: readonly Issue[], schema: z.ZodType, yaml: YamlFile, base: Path = []): readonly Problem[] =>
-  issues.flatMap((issue) => problemsOfIssue(issue, schema, yaml, base))
+  issues.flatMap((issue) => problemsOfIssue(issue, [], { schema, yaml, base }))
 
-const problemsOfIssue = (issue: Issue, schema: z.ZodType, yaml: YamlFile, base: Path): readonly Problem[] => {
-  const path = [...base, ...stepsOf(issue.path)]
-  if (issue.code === 'unrecognized_keys') return unknownKeys(issue, schema, yaml, path)
+/** `within`: the part of the schema the issue's path begins at. */
+const problemsOfIssue = (issue: Issue, within: Path, checked: Checked): readonly Problem[] => {
+  const { yaml, base } = checked
+  const inside = [...within, ...stepsOf(issue.path)]
+  const path = [...base, ...inside]
+  if (issue.code === 'unrecognized_keys') return unknownKeys(issue.keys, inside, checked)
   if (issue.code === 'invalid_union') {
     const branch = fittingBranch(issue.errors)
-    if (branch !== null) return problemsOf(branch, schema, yaml, path)
+    if (branch !== null) return branch.flatMap((one) => problemsOfIssue(one, inside, checked))
   }
   const isKey = issue.code === 'invalid_key'
   const expected = isKey ? (issue.issues[0]?.message ?? issue.message) : expectedOf(issue)
@@ -36,14 +46,10 @@ const expectedOf = (issue: Issue): string => {
   return issue.message
 }
 
-const unknownKeys = (
-  issue: z.core.$ZodIssueUnrecognizedKeys,
-  schema: z.ZodType,
-  yaml: YamlFile,
-  path: Path,
-): readonly Problem[] => {
-  const known = keysAt(schema, stepsOf(issue.path))
-  return issue.keys.map((key) => ({
+const unknownKeys = (keys: readonly string[], inside: Path, { schema, yaml, base }: Checked): readonly Problem[] => {
+  const path = [...base, ...inside]
+  const known = keysAt(schema, inside)
+  return keys.map((key) => ({
     file: yaml.file,
     ...yaml.place([...path, key], 'key'),
     message: `'${key}' is not known under ${show(path)}.${suggest(key, known)} Correct the spelling or remove the line.`,
@@ -61,7 +67,7 @@ const fittingBranch = (branches: readonly (readonly Issue[])[]): readonly Issue[
     : null
 }
 
-interface JsonNode {
+export interface JsonNode {
   readonly properties?: Readonly<Record<string, JsonNode>>
   readonly additionalProperties?: JsonNode | boolean
   readonly items?: JsonNode

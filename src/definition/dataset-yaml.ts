@@ -1,0 +1,103 @@
+// The YAML of a new dataset: valid as it is, with what has to be filled in marked.
+import type { DimensionSpec, FieldSpec, SourceSpec } from '../core/source-spec.ts'
+import { checkValue } from './dimension-value.ts'
+import { type JsonNode, jsonSchemaOf } from './issues.ts'
+
+export interface DatasetRequest {
+  readonly name: string
+  readonly source: SourceSpec
+  /** List files that stand in the folder already; `domains.txt` is used for the dimension `domain`. */
+  readonly listFiles: readonly string[]
+}
+
+type Params = readonly (readonly [name: string, value: unknown])[]
+
+/** A definition of `name` that passes every check, to be filled in. */
+export const datasetYaml = ({ name, source, listFiles }: DatasetRequest): string => {
+  const params = paramsOf(source, name)
+  const dimensions = Object.entries(source.dimensions)
+  const every = source.windowSizes?.[0] ?? 'month'
+  const period = Object.hasOwn(source.fields, 'date') || every !== 'month' ? 'date' : 'month'
+  const keyParams = params.filter(([, value]) => value !== name && !Array.isArray(value)).map(([param]) => param)
+  const named = [period, ...dimensions.map(([dimension]) => dimension), ...keyParams]
+  const key = [...named, ...identifyingFields(source).filter((field) => !named.includes(field))]
+  return [
+    '# yaml-language-server: $schema=./schema.json',
+    `pipeline: ${name}`,
+    'version: 1',
+    `description: ${name.replaceAll('_', ' ')}; say here what one row is.`,
+    `source: ${source.name}`,
+    ...(params.length === 0 ? [] : [`params: { ${params.map(([param, value]) => `${param}: ${yamlValue(value)}`).join(', ')} }`]),
+    ...(dimensions.length === 0 ? [] : ['for_each:']),
+    ...dimensions.map(([dimension, spec]) => `  ${dimension}: ${valuesOf(dimension, spec, listFiles)}`),
+    `window: { every: ${every}, from: 2024-01, look_back: 2 }`,
+    'schedule: { cron: "0 4 * * *", time_zone: Europe/Berlin }',
+    'table:',
+    '  # Every column that tells two rows of one answer apart belongs to the key.',
+    `  key: [${key.join(', ')}]`,
+    '  # Keep these columns and those of the migration the same: `millrace check` names every difference.',
+    '  columns:',
+    ...columnsOf(source, key),
+    ...(source.kind === 'report' ? ['limits: { poll_every: 5s, deadline: 6h }'] : []),
+    '',
+  ].join('\n')
+}
+
+const paramsOf = (source: SourceSpec, name: string): Params => {
+  const { properties = {}, required = [] } = jsonSchemaOf(source.params)
+  return Object.entries(properties).flatMap(([param, node]): Params => {
+    if (node.default !== undefined) return [[param, node.default]]
+    return required.includes(param) ? [[param, exampleOf(node, name)]] : []
+  })
+}
+
+// A text the source asks for and cannot default is the dataset's own name at the service, as far as one can guess.
+const exampleOf = (node: JsonNode, name: string): unknown => {
+  if (node.const !== undefined) return node.const
+  if (node.enum !== undefined) return node.enum[0]
+  if (node.type === 'boolean') return false
+  if (node.type === 'integer' || node.type === 'number') return 1
+  return node.type === 'array' ? [name] : name
+}
+
+const yamlValue = (value: unknown): string => {
+  if (Array.isArray(value)) return `[${value.map(yamlValue).join(', ')}]`
+  return typeof value === 'string' && !/^(?!(true|false|null)$)[A-Za-z][\w. -]*$/i.test(value)
+    ? JSON.stringify(value)
+    : String(value)
+}
+
+// What a record never lacks and no figure is: the nearest thing to a key that a source says of itself.
+const identifyingFields = (source: SourceSpec): readonly string[] =>
+  Object.entries(source.fields)
+    .filter(([, field]) => field.nullable === false && field.ifAbsent === undefined && field.type === 'text')
+    .map(([name]) => name)
+
+const bucketSize = 100
+const examples = ['example.com', 'us', '1', 'a', 'example', '2024-01']
+
+const valuesOf = (dimension: string, spec: DimensionSpec, listFiles: readonly string[]): string => {
+  const bucket = spec.bucket ? `, bucket: ${bucketSize}` : ''
+  const file = [`${dimension}s.txt`, `${dimension.replace(/y$/, 'ie')}s.txt`].find((one) => listFiles.includes(one))
+  if (file !== undefined && dimension !== 'country') return `{ file: ${file}${bucket} }`
+  const preferred = dimension === 'country' ? ['us', ...examples] : examples
+  const value = preferred.find((one) => 'value' in checkValue(one, spec)) ?? 'fill-in'
+  return dimension === 'country' || bucket === '' ? `[${yamlValue(value)}]` : `{ values: [${yamlValue(value)}]${bucket} }`
+}
+
+const columnsOf = (source: SourceSpec, key: readonly string[]): readonly string[] => {
+  if (source.openFields) {
+    return [
+      '    my_metric: { type: numeric, unit: fill in, description: "Rename to a metric of the dataset; one line for each" }',
+    ]
+  }
+  const measures = Object.entries(source.fields).filter(([name]) => !key.includes(name))
+  return measures.map(([name, field]) => `    ${name}: { ${columnWords(field)} }`)
+}
+
+const columnWords = (field: FieldSpec): string =>
+  [
+    `type: ${JSON.stringify(field.type)}`,
+    ...(field.unit === undefined ? [] : [`unit: ${JSON.stringify(field.unit)}`]),
+    `description: ${JSON.stringify(field.description)}`,
+  ].join(', ')
