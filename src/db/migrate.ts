@@ -1,0 +1,119 @@
+// Numbered migrations, shipped and the user's own, in one order; safe when two start at once; never backwards.
+import { existsSync } from 'node:fs'
+import { readdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { sql } from 'kysely'
+import { type Migration, type MigrationProvider, Migrator } from 'kysely/migration'
+import { EtlError, messageOf } from '../core/errors.ts'
+import type { Database } from './connect.ts'
+import { databaseError, isDatabaseError } from './database-error.ts'
+
+/** The ledger's schema also holds the record of migrations. */
+const migrationSchema = 'etl'
+
+export const shippedMigrations = join(import.meta.dirname, '..', '..', 'migrations')
+
+export interface MigrateOptions {
+  /** Folders of the user's own migrations; those shipped always count. A folder that is not there is empty. */
+  readonly folders: readonly string[]
+  readonly dryRun?: boolean
+}
+
+export interface MigrationState {
+  readonly applied: readonly string[]
+  readonly pending: readonly string[]
+  /** Applied by another program and not known here. */
+  readonly unknown: readonly string[]
+}
+
+/** Migration files by name (without extension). The same name in two folders must be the same file. */
+const migrationFiles = async (folders: readonly string[]): Promise<ReadonlyMap<string, string>> => {
+  const files = new Map<string, string>()
+  for (const folder of new Set([shippedMigrations, ...folders])) {
+    if (!existsSync(folder)) continue
+    for (const name of (await readdir(folder)).sort()) {
+      const [, base] = /^(\d{4}_[a-z0-9_]+)\.(?:ts|js|mjs)$/.exec(name) ?? []
+      if (base !== undefined && !name.endsWith('.d.ts') && !files.has(base)) files.set(base, join(folder, name))
+    }
+  }
+  return files
+}
+
+const provider = (files: ReadonlyMap<string, string>): MigrationProvider => ({
+  getMigrations: async () => {
+    const migrations: Record<string, Migration> = {}
+    for (const [name, file] of files) migrations[name] = await loadMigration(name, file)
+    return migrations
+  },
+})
+
+const loadMigration = async (name: string, file: string): Promise<Migration> => {
+  const loaded: unknown = await import(pathToFileURL(file).href)
+  if (typeof loaded !== 'object' || loaded === null || !('up' in loaded) || typeof loaded.up !== 'function') {
+    throw new EtlError('CONFIGURATION', `Migration ${name} (${file}) exports no function \`up\`; see docs/adding-a-dataset.md.`)
+  }
+  const { up } = loaded
+  return { up: async (database) => void (await up(database)) }
+}
+
+/** What is applied, pending and unknown. Changes nothing; a warehouse never migrated has everything pending. */
+export const migrationState = async (database: Database, options: MigrateOptions): Promise<MigrationState> => {
+  const known = await migrationFiles(options.folders)
+  const applied = await appliedMigrations(database)
+  return {
+    applied,
+    pending: [...known.keys()].filter((name) => !applied.includes(name)).sort(),
+    unknown: applied.filter((name) => !known.has(name)),
+  }
+}
+
+const appliedMigrations = async (database: Database): Promise<string[]> => {
+  try {
+    const found = await sql<{ found: boolean }>`select to_regclass('etl.kysely_migration') is not null as found`.execute(database.kysely)
+    if (found.rows[0]?.found !== true) return []
+    const { rows } = await sql<{ name: string }>`select name from etl.kysely_migration order by name`.execute(database.kysely)
+    return rows.map(({ name }) => name)
+  } catch (error) {
+    throw databaseError(error, database.display)
+  }
+}
+
+/** Applies what is pending, each migration in one transaction with its record. Throws SCHEMA_AHEAD before changing anything. */
+export const migrate = async (database: Database, options: MigrateOptions): Promise<{ applied: string[] }> => {
+  const state = await migrationState(database, options)
+  refuseNewer(state, database.display)
+  if (options.dryRun === true || state.pending.length === 0) return { applied: [...state.pending] }
+  const files = await migrationFiles(options.folders)
+  const migrator = new Migrator({
+    db: database.kysely,
+    provider: provider(files),
+    migrationTableSchema: migrationSchema,
+    // A user's own numbers may lie between two of ours.
+    allowUnorderedMigrations: true,
+  })
+  const { error, results } = await migrator.migrateToLatest()
+  if (error === undefined) return { applied: (results ?? []).map(({ migrationName }) => migrationName) }
+  const failed = results?.find(({ status }) => status === 'Error')?.migrationName
+  if (isDatabaseError(error) && failed === undefined) throw databaseError(error, database.display)
+  throw new EtlError('CONFIGURATION', `Migration ${failed ?? '(unknown)'} (${files.get(failed ?? '') ?? 'no file'}) failed: ${messageOf(error)}. Nothing of it was applied; mend it and migrate again.`, {
+    cause: error,
+  })
+}
+
+const refuseNewer = ({ unknown }: MigrationState, display: string): void => {
+  if (unknown.length === 0) return
+  throw new EtlError(
+    'SCHEMA_AHEAD',
+    `The warehouse ${display} has migrations this program does not know: ${unknown.join(', ')}. ` +
+      'Use the newer Millrace that applied them, or put the missing files back under migrations/.',
+  )
+}
+
+/** Throws SCHEMA_BEHIND when migrations are pending, SCHEMA_AHEAD when some are not known (unless `allowUnknown`). */
+export const assertMigrated = async (database: Database, options: MigrateOptions & { readonly allowUnknown?: boolean }): Promise<void> => {
+  const state = await migrationState(database, options)
+  if (options.allowUnknown !== true) refuseNewer(state, database.display)
+  if (state.pending.length === 0) return
+  throw new EtlError('SCHEMA_BEHIND', `The warehouse ${database.display} lacks ${state.pending.join(', ')}. Run \`millrace migrate\`.`)
+}
