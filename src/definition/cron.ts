@@ -6,8 +6,8 @@ interface Field {
   readonly words: readonly string[]
 }
 
-const months = ['jan', 'feb', 'mar', 'apr', 'may', 'jun', 'jul', 'aug', 'sep', 'oct', 'nov', 'dec']
-const weekdays = ['sun', 'mon', 'tue', 'wed', 'thu', 'fri', 'sat']
+const months = 'january february march april may june july august september october november december'.split(' ')
+const weekdays = 'sunday monday tuesday wednesday thursday friday saturday'.split(' ')
 const longestMonth = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]
 
 const fields: readonly Field[] = [
@@ -35,7 +35,7 @@ export const cronProblem = (text: string): string | null => {
 }
 
 const impossibleDay = (parts: readonly string[], sets: readonly ReadonlySet<number>[]): string | null => {
-  if (parts[2] === '*' || parts[4] !== '*') return null
+  if (parts[2] === '*') return null
   const firstDay = Math.min(...(sets[2] ?? []))
   const possible = [...(sets[3] ?? [])].some((month) => firstDay <= (longestMonth[month - 1] ?? 0))
   return possible ? null : `day ${firstDay} never comes in the month(s) '${parts[3]}'; choose a day that exists.`
@@ -48,7 +48,8 @@ const valuesOf = (text: string, field: Field): ReadonlySet<number> | null => {
     const [, range = '', stepText] = /^([^/]+)(?:\/(\d+))?$/.exec(item) ?? []
     const bounds = range === '*' ? [field.least, field.most] : rangeOf(range, field)
     const step = stepText === undefined ? 1 : Number(stepText)
-    if (bounds === null || step < 1) return null
+    // node-cron knows steps of * and of ranges alone.
+    if (bounds === null || step < 1 || (stepText !== undefined && bounds.length === 1)) return null
     const [first = 0, last = first] = bounds
     if (first > last || first < field.least || last > field.most) return null
     for (let value = first; value <= last; value += step) all.add(value)
@@ -63,6 +64,6 @@ const rangeOf = (text: string, field: Field): number[] | null => {
 
 const numberOf = (text: string, field: Field): number | null => {
   if (/^\d{1,2}$/.test(text)) return Number(text)
-  const word = field.words.indexOf(text.toLowerCase())
+  const word = field.words.findIndex((name) => [name, name.slice(0, 3)].includes(text.toLowerCase()))
   return word === -1 ? null : word + field.least
 }

@@ -1,0 +1,123 @@
+// `millrace new dataset`: the pair it writes is valid, matches itself, and a vtable needs no more than these two files.
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import type { SourceSpec } from '../../src/core/source-spec.ts'
+import { loadDefinitions } from '../../src/definition/load.ts'
+import { newDataset } from '../../src/definition/new-dataset.ts'
+import { keywordsSpec, reportSpec, shopperSpec, specs } from '../unit/definition/source-specs.ts'
+
+let root = ''
+const folder = (): string => join(root, 'pipelines')
+const migrationsFolder = (): string => join(root, 'migrations')
+
+beforeEach(() => {
+  root = mkdtempSync(join(tmpdir(), 'millrace-dataset-'))
+})
+afterEach(() => rmSync(root, { recursive: true, force: true }))
+
+const create = (name: string, source: SourceSpec = reportSpec) =>
+  newDataset({ name, source, folder: folder(), migrationsFolder: migrationsFolder() })
+
+/** Lines of a `create table` in the migration, by table. */
+const tableIn = (migration: string, table: string): string[] =>
+  new RegExp(`create table data\\.${table} \\(\\n([\\s\\S]*?)\\n {2}\\)`)
+    .exec(migration)?.[1]
+    ?.split(/,\n/)
+    .map((line) => line.trim()) ?? []
+
+test.each([keywordsSpec, reportSpec, shopperSpec])(
+  'the pair for $name is valid as it is, and the table has the columns of the definition',
+  async (source) => {
+    const [yaml = '', migration = ''] = await create('traffic_sources', source)
+    expect([yaml, migration]).toEqual([
+      join(folder(), 'traffic_sources.yaml'),
+      join(migrationsFolder(), '0001_traffic_sources_v1.ts'),
+    ])
+    const { definitions, problems } = await loadDefinitions({ folder: folder(), sources: specs })
+    expect(problems).toEqual([])
+    const definition = definitions[0]
+    const text = readFileSync(migration, 'utf8')
+    const columns = definition?.columns.map(({ name, type, nullable }) => `"${name}" ${type}${nullable ? '' : ' not null'}`) ?? []
+    const lineage = ['_unit_id bigint', '_run_id bigint', '_revision integer', '_loaded_at timestamptz'].map(
+      (line) => `${line} not null`,
+    )
+    const key = definition?.key.map((name) => `"${name}"`).join(', ')
+    expect(tableIn(text, 'traffic_sources_v1')).toEqual([...columns, ...lineage, `primary key (${key})`])
+    const history = tableIn(text, 'traffic_sources_v1_history')
+    expect(history.slice(0, columns.length + lineage.length)).toEqual([...columns, ...lineage])
+    expect(history.at(-1)).toBe(`primary key (${key}, "_revision")`)
+    expect(text).toContain(`) partition by range ("${definition?.key[0]}")`)
+    expect(text.match(/from '[^']*'/g)).toEqual(["from 'kysely'"])
+  },
+)
+
+test('the migration takes the next free number and lists in the folder are used', async () => {
+  mkdirSync(folder())
+  mkdirSync(migrationsFolder())
+  writeFileSync(join(folder(), 'domains.txt'), 'example.com\n')
+  for (const name of ['0001_ledger.ts', '0007_other_v1.ts']) writeFileSync(join(migrationsFolder(), name), '')
+  const [yaml = '', migration] = await create('engagement')
+  expect(migration).toBe(join(migrationsFolder(), '0008_engagement_v1.ts'))
+  expect(readFileSync(yaml, 'utf8')).toContain('domain: { file: domains.txt, bucket: 100 }')
+})
+
+test.each([
+  ['Traffic', /not a name of lower-case letters/],
+  ['../evil', /not a name of lower-case letters/],
+  ['x'.repeat(60), /60 characters; at most 44/],
+  ['keywords_history', /would collide/],
+])('the name %j is refused and nothing is written', async (name, message) => {
+  await expect(create(name)).rejects.toThrow(expect.objectContaining({ code: 'USAGE', message: expect.stringMatching(message) }))
+  expect(readdirSync(root)).toEqual([])
+})
+
+test('nothing that exists is written over', async () => {
+  await create('engagement')
+  const before = readdirSync(migrationsFolder())
+  await expect(create('engagement')).rejects.toThrow(/0001_engagement_v1\.ts exists already, nothing was written/)
+  rmSync(join(migrationsFolder(), '0001_engagement_v1.ts'))
+  await expect(create('engagement')).rejects.toThrow(/engagement\.yaml exists already/)
+  writeFileSync(join(folder(), 'other.yaml'), 'pipeline: bounce\n')
+  await expect(create('bounce')).rejects.toThrow(/other\.yaml exists already/)
+  expect(before).toEqual(['0001_engagement_v1.ts'])
+  expect(readdirSync(migrationsFolder())).toEqual([])
+})
+
+test('a fourth dataset is one YAML beside the three: it loads with them and needs no code', async () => {
+  await create('traffic_sources')
+  const file = join(folder(), 'traffic_sources.yaml')
+  const filled = readFileSync(file, 'utf8')
+    .replace(/key: .*/, 'key: [date, granularity, domain, country, include_subdomains, channel]')
+    .replace(/my_metric: .*/, 'channel: { type: text }\n    visits: { type: numeric, from: desktop_visits }')
+  writeFileSync(file, filled)
+  for (const name of readdirSync('pipelines')) writeFileSync(join(folder(), name), readFileSync(join('pipelines', name)))
+  const { definitions, problems } = await loadDefinitions({ folder: folder(), sources: specs })
+  expect(problems).toEqual([])
+  expect(definitions.map(({ pipeline }) => pipeline)).toEqual([
+    'keywords',
+    'shopper_category_performance',
+    'traffic_and_engagement',
+    'traffic_sources',
+  ])
+})
+
+test('a folder that is not there, or holds no definition, says so', async () => {
+  await expect(loadDefinitions({ folder: join(root, 'none'), sources: specs })).rejects.toThrow(
+    expect.objectContaining({ code: 'USAGE', message: expect.stringContaining('name it with --pipelines DIR') }),
+  )
+  expect((await loadDefinitions({ folder: root, sources: specs })).problems).toEqual([
+    { file: root, line: 1, column: 1, message: expect.stringContaining('holds no *.yaml') },
+  ])
+})
+
+test('list files are found beside the definition that names them', async () => {
+  const [yaml = ''] = await create('engagement')
+  writeFileSync(yaml, readFileSync(yaml, 'utf8').replace(/domain: \{.*/, 'domain: { file: lists/mine.txt, bucket: 10 }'))
+  expect((await loadDefinitions({ folder: folder(), sources: specs })).problems[0]?.message).toContain('mine.txt does not exist')
+  mkdirSync(join(folder(), 'lists'))
+  writeFileSync(join(folder(), 'lists', 'mine.txt'), 'example.com\nexample.net\n')
+  const { definitions } = await loadDefinitions({ folder: folder(), sources: specs })
+  expect(definitions[0]?.dimensions[0]).toMatchObject({ values: ['example.com', 'example.net'], file: 'lists/mine.txt' })
+})
