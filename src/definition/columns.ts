@@ -1,7 +1,7 @@
 // The table's columns: where each comes from, its type, its words; key columns first, in key order.
 import type { FieldSpec } from '../core/source-spec.ts'
 import type { Column, ColumnOrigin, ColumnType, Dimension, Normalize, ParamValue, WindowSize } from '../core/types.ts'
-import { columnNameProblem } from './names.ts'
+import { checkColumn, checkKey } from './column-rules.ts'
 import { suggest } from './nearest.ts'
 import { paramDescription } from './params.ts'
 import type { RawColumn, RawDefinition } from './schema.ts'
@@ -18,43 +18,16 @@ export interface ColumnInput {
 /** Columns of the table. Problems go to the scope; a column with one is left out. */
 export const resolveColumns = (input: ColumnInput, scope: Scope): readonly Column[] => {
   const { key, columns } = input.table
-  checkKey(input, scope)
-  const keyColumns = [...new Set(key)].flatMap((name, index) => {
-    const path: Path = Object.hasOwn(columns, name) ? ['table', 'columns', name] : ['table', 'key', index]
-    return resolveColumn(name, columns[name], path, true, input, scope) ?? []
+  checkKey(key, input.dimensions, input.every, scope)
+  const keyColumns = [...new Set(key)].flatMap((name) => {
+    const declared = Object.hasOwn(columns, name)
+    const path: Path = declared ? ['table', 'columns', name] : ['table', 'key', key.indexOf(name)]
+    return resolveColumn(name, declared ? columns[name] : undefined, path, true, input, scope) ?? []
   })
   const others = Object.entries(columns)
     .filter(([name]) => !key.includes(name))
     .flatMap(([name, raw]) => resolveColumn(name, raw, ['table', 'columns', name], false, input, scope) ?? [])
   return [...keyColumns, ...others]
-}
-
-const checkKey = ({ table, dimensions, every }: ColumnInput, scope: Scope): void => {
-  const path: Path = ['table', 'key']
-  table.key.forEach((name, index) => {
-    if (table.key.indexOf(name) < index)
-      report(scope, [...path, index], `'${name}' stands twice in the key; keep one of the two.`)
-  })
-  const periods = table.key.filter((name) => name === 'month' || name === 'date')
-  if (periods.length !== 1) {
-    const wanted = every === 'month' ? "'month' or 'date'" : "'date'"
-    report(
-      scope,
-      path,
-      `the key holds ${periods.length === 0 ? 'no period' : 'month and date'}; it needs ${wanted}, the table is partitioned by it.`,
-    )
-  }
-  if (every !== 'month' && table.key.includes('month')) {
-    report(scope, [...path, table.key.indexOf('month')], `'month' cannot be the period of windows of a ${every}; use 'date'.`)
-  }
-  for (const { name } of dimensions) {
-    if (table.key.includes(name)) continue
-    report(
-      scope,
-      path,
-      `the key lacks '${name}', which for_each runs for: units would overwrite each other's rows. Add it to the key.`,
-    )
-  }
 }
 
 const resolveColumn = (
@@ -65,8 +38,6 @@ const resolveColumn = (
   input: ColumnInput,
   scope: Scope,
 ): Column | null => {
-  const wrong = columnNameProblem(name)
-  if (wrong !== null) report(scope, path, wrong, 'key')
   const origin = originOf(name, raw, input, scope)
   if (origin === null) return comesFromNowhere(name, path, input, scope)
   const from = origin === 'response' ? spellings(name, raw, scope) : []
@@ -81,8 +52,7 @@ const resolveColumn = (
     )
     return null
   }
-  checkFit(name, type, origin, raw, field, path, isKey, scope)
-  return {
+  const column: Column = {
     name,
     type,
     isKey,
@@ -94,6 +64,8 @@ const resolveColumn = (
     ifAbsent: raw?.if_absent === undefined ? (isKey ? null : (field?.ifAbsent ?? null)) : writtenDefault(raw, name, scope),
     normalize: origin === 'response' ? normalizeOf(name, type, raw, field, scope) : null,
   }
+  checkColumn(column, { raw, field, path }, scope)
+  return column
 }
 
 const originOf = (name: string, raw: RawColumn | undefined, input: ColumnInput, scope: Scope): ColumnOrigin | null => {
@@ -182,51 +154,4 @@ const normalizeOf = (
 const writtenDefault = (raw: RawColumn, name: string, scope: Scope): string | null => {
   if (raw.if_absent === undefined || raw.if_absent === null) return null
   return scope.yaml.written(['table', 'columns', name, 'if_absent']) ?? String(raw.if_absent)
-}
-
-const defaultForms: Readonly<Record<ColumnType, RegExp | null>> = {
-  text: /^/,
-  bigint: /^-?\d{1,18}$/,
-  integer: /^-?\d{1,9}$/,
-  numeric: /^-?\d+(\.\d+)?$/,
-  boolean: /^(true|false)$/,
-  date: /^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])$/,
-  timestamptz: null,
-  'text[]': null,
-}
-
-const checkFit = (
-  name: string,
-  type: ColumnType,
-  origin: ColumnOrigin,
-  raw: RawColumn | undefined,
-  field: FieldSpec | null,
-  path: Path,
-  isKey: boolean,
-  scope: Scope,
-): void => {
-  const absent = raw === undefined ? null : writtenDefault(raw, name, scope)
-  if (absent !== null && origin !== 'response')
-    report(scope, [...path, 'if_absent'], `'${name}' is never absent; remove if_absent.`, 'key')
-  else if (absent !== null && defaultForms[type]?.test(absent) !== true) {
-    report(
-      scope,
-      [...path, 'if_absent'],
-      `if_absent '${absent}' is not a ${type}; write a value of that type or remove the line.`,
-    )
-  }
-  if (origin === 'window' && type !== 'date') report(scope, [...path, 'type'], `'${name}' is a day; its type is date.`)
-  if (!isKey) return
-  if (raw?.nullable === true)
-    report(scope, [...path, 'nullable'], `key column '${name}' cannot be nullable; remove nullable or take it out of the key.`)
-  else if (origin === 'response' && raw?.nullable === undefined && field?.nullable === true) {
-    report(
-      scope,
-      path,
-      `key column '${name}' may be null in the response; take it out of the key, or declare nullable: false to reject such rows.`,
-    )
-  }
-  if (type === 'text[]') report(scope, path, `key column '${name}' is a list; a key needs plain values. Take it out of the key.`)
-  if (absent !== null)
-    report(scope, [...path, 'if_absent'], `key column '${name}' cannot have a default; remove if_absent.`, 'key')
 }

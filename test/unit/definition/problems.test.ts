@@ -262,6 +262,14 @@ test('month cannot be the period of weekly windows', () => {
   expect(problemsIn(weekly)).toEqual([expect.stringContaining("'month' cannot be the period of windows of a week; use 'date'.")])
 })
 
+test.each(['constructor', 'to_string', 'has_own_property', 'value_of'])(
+  'a key column called %s is not found on any object',
+  (name) => {
+    const problems = problemsIn(change(contractExample, 'keyword, top_url]', `keyword, top_url, ${name}]`))
+    expect(problems).toEqual([expect.stringContaining(`key column '${name}' comes from nowhere`)])
+  },
+)
+
 test('every problem of a file is found in one go', () => {
   const text = change(
     change(change(contractExample, 'timeout: 30s', 'timeout: soon'), 'version: 1', 'version: 0'),
