@@ -67,6 +67,13 @@ export const commands: readonly CommandSpec[] = [
     load: () => import('./backfill.ts'),
   },
   {
+    usage: 'schedule',
+    description: 'Long-running: run each pipeline at its time, in its own time zone; missed nights are caught up.',
+    options: [],
+    examples: ['millrace schedule'],
+    load: () => import('./schedule.ts'),
+  },
+  {
     usage: 'worker',
     description: 'Long-running: take units from the same queue on another machine.',
     options: [],

@@ -1,6 +1,6 @@
 // `millrace release UNIT…`: a person lets held units go on.
 import { EtlError } from '../core/errors.ts'
-import { releaseHeld } from '../db/ledger/units.ts'
+import { releaseHeld } from '../db/ledger/held.ts'
 import type { Handler } from './commands.ts'
 import { withShop } from './shop.ts'
 

@@ -106,10 +106,16 @@ const assertUsable = async (pool: pg.Pool, display: string): Promise<void> => {
     )
     const [server] = rows
     if (Number(server?.version) < oldestVersion) {
-      throw new EtlError('CONFIGURATION', `The warehouse ${display} is PostgreSQL ${server?.version}; Millrace needs 15 or newer. Upgrade it, or set DATABASE_URL to another.`)
+      throw new EtlError(
+        'CONFIGURATION',
+        `The warehouse ${display} is PostgreSQL ${server?.version}; Millrace needs 15 or newer. Upgrade it, or set DATABASE_URL to another.`,
+      )
     }
     if (server?.standby === true || server?.read_only === 'on') {
-      throw new EtlError('DATABASE_READ_ONLY', `The warehouse ${display} accepts no writes (a standby, or default_transaction_read_only is on). Set DATABASE_URL to the primary.`)
+      throw new EtlError(
+        'DATABASE_READ_ONLY',
+        `The warehouse ${display} accepts no writes (a standby, or default_transaction_read_only is on). Set DATABASE_URL to the primary.`,
+      )
     }
   } catch (error) {
     throw isEtlError(error) ? error : databaseError(error, display)
@@ -148,4 +154,3 @@ export const withClient = async <T>(database: Database, work: (client: DatabaseC
 
 /** A stream into `copy … from stdin`; ends when PostgreSQL has taken everything. */
 export const copyInto = (client: DatabaseClient, statement: string): Writable => client.query(copyFrom(statement))
-

@@ -1,5 +1,5 @@
 // PostgreSQL's and the driver's errors in our own words, with what to do.
-import { EtlError, type ErrorCode, isEtlError, messageOf } from '../core/errors.ts'
+import { type ErrorCode, EtlError, isEtlError, messageOf } from '../core/errors.ts'
 import { redact, type Secret } from '../core/redact.ts'
 
 /** `user@host:port/database` of a connection address. */
@@ -13,19 +13,34 @@ interface Described {
   readonly advice: string
 }
 
-const networkCodes = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'ETIMEDOUT', 'EHOSTUNREACH', 'ENETUNREACH', 'ECONNRESET', 'EPIPE'])
+const networkCodes = new Set([
+  'ECONNREFUSED',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'ETIMEDOUT',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'ECONNRESET',
+  'EPIPE',
+])
 
 const describe = (sqlState: string, message: string): Described => {
-  if (networkCodes.has(sqlState) || /timeout exceeded when trying to connect|Connection terminated|connection error/i.test(message)) {
+  if (
+    networkCodes.has(sqlState) ||
+    /timeout exceeded when trying to connect|Connection terminated|connection error/i.test(message)
+  ) {
     return { code: 'DATABASE_UNREACHABLE', advice: 'Check that it runs and that DATABASE_URL names the right host and port.' }
   }
   if (sqlState.startsWith('28')) return { code: 'CONFIGURATION', advice: 'Check the user and password in DATABASE_URL.' }
   if (sqlState === '3D000') return { code: 'CONFIGURATION', advice: 'Create the database, or correct its name in DATABASE_URL.' }
   if (sqlState === '25006') return { code: 'DATABASE_READ_ONLY', advice: 'Set DATABASE_URL to a server that accepts writes.' }
-  if (sqlState === '53100') return { code: 'DISK', advice: "The database server's disk is full; free space there, then run the same command again." }
+  if (sqlState === '53100')
+    return { code: 'DISK', advice: "The database server's disk is full; free space there, then run the same command again." }
   if (sqlState === '42501') return { code: 'CONFIGURATION', advice: 'Grant the missing right to the user in DATABASE_URL.' }
-  if (/^(08|57P0)/.test(sqlState)) return { code: 'DATABASE_UNREACHABLE', advice: 'It was restarted or cut off; the same command goes on.' }
-  if (/certificate|SSL|self.signed/i.test(message)) return { code: 'CONFIGURATION', advice: 'Check sslmode and sslrootcert in DATABASE_URL.' }
+  if (/^(08|57P0)/.test(sqlState))
+    return { code: 'DATABASE_UNREACHABLE', advice: 'It was restarted or cut off; the same command goes on.' }
+  if (/certificate|SSL|self.signed/i.test(message))
+    return { code: 'CONFIGURATION', advice: 'Check sslmode and sslrootcert in DATABASE_URL.' }
   return { code: 'DATABASE', advice: 'The same command goes on; if it happens again, the message tells why.' }
 }
 
@@ -37,7 +52,11 @@ const sqlStateOf = (error: unknown): string => {
 /** Whether `error` comes from the database or its driver. */
 export const isDatabaseError = (error: unknown): boolean => {
   const state = sqlStateOf(error)
-  return /^[0-9A-Z]{5}$/.test(state) || networkCodes.has(state) || /Connection terminated|connection error|Client has encountered/i.test(messageOf(error))
+  return (
+    /^[0-9A-Z]{5}$/.test(state) ||
+    networkCodes.has(state) ||
+    /Connection terminated|connection error|Client has encountered/i.test(messageOf(error))
+  )
 }
 
 /** @param display the database as people know it, without the password. */

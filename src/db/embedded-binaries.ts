@@ -1,5 +1,17 @@
 // Where the embedded PostgreSQL's programs are, whole and executable by the user the server runs as.
-import { accessSync, chmodSync, constants, cpSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, symlinkSync } from 'node:fs'
+import {
+  accessSync,
+  chmodSync,
+  constants,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+} from 'node:fs'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
@@ -44,7 +56,11 @@ export const hydrateLinks = (root: string): void => {
       symlinkSync(resolve(root, source), link)
     } catch (cause) {
       if (existsSync(link)) continue
-      throw new EtlError('CONFIGURATION', `The embedded PostgreSQL lacks ${target} and it cannot be made; run \`npm ci\` again.`, { cause })
+      throw new EtlError(
+        'CONFIGURATION',
+        `The embedded PostgreSQL lacks ${target} and it cannot be made; run \`npm ci\` again.`,
+        { cause },
+      )
     }
   }
 }

@@ -28,7 +28,11 @@ export const makeFolders = (files: ServerFiles): void => {
   try {
     mkdirSync(files.folder, { recursive: true, mode: 0o755 })
   } catch (cause) {
-    throw new EtlError('DISK', `${files.folder} cannot be made: ${messageOf(cause)}. Set MILLRACE_HOME to a folder you may write to.`, { cause })
+    throw new EtlError(
+      'DISK',
+      `${files.folder} cannot be made: ${messageOf(cause)}. Set MILLRACE_HOME to a folder you may write to.`,
+      { cause },
+    )
   }
 }
 
@@ -44,7 +48,12 @@ export const serverPassword = (files: ServerFiles): Secret => {
 }
 
 /** Command line and spawn options that run `program` as the server's user. */
-export const asUser = (user: ServerUser | null, files: ServerFiles, program: string, args: readonly string[]): [string, string[], object] => {
+export const asUser = (
+  user: ServerUser | null,
+  files: ServerFiles,
+  program: string,
+  args: readonly string[],
+): [string, string[], object] => {
   if (user === null) return [program, [...args], {}]
   if (canReach(user, files.data)) return [program, [...args], { uid: user.uid, gid: user.gid }]
   return [...enteringPrivateFolders(user, program, args), {}]
@@ -75,11 +84,22 @@ export const ensureData = (files: ServerFiles, binaries: Binaries, user: ServerU
   }
 }
 
-const runInitdb = (files: ServerFiles, binaries: Binaries, user: ServerUser | null, data: string, passwordFile: string): SpawnSyncReturns<string> => {
+const runInitdb = (
+  files: ServerFiles,
+  binaries: Binaries,
+  user: ServerUser | null,
+  data: string,
+  passwordFile: string,
+): SpawnSyncReturns<string> => {
   const args = ['-D', data, '-U', superuser, `--pwfile=${passwordFile}`, '--auth=scram-sha-256', '--encoding=UTF8']
   const locale = ['--locale-provider=builtin', '--locale=C.UTF-8', '--no-instructions']
   const [command, all, options] = asUser(user, files, binaries.initdb, [...args, ...locale])
-  return spawnSync(command, all, { ...options, encoding: 'utf8', cwd: '/', env: { PATH: process.env['PATH'] ?? '', LC_ALL: 'C' } })
+  return spawnSync(command, all, {
+    ...options,
+    encoding: 'utf8',
+    cwd: '/',
+    env: { PATH: process.env['PATH'] ?? '', LC_ALL: 'C' },
+  })
 }
 
 export interface PostmasterFile {

@@ -17,7 +17,10 @@ export const serverUser = (): ServerUser | null => {
     const [name, , uid, gid] = entries.find((entry) => entry.startsWith(`${wanted}:`))?.split(':') ?? []
     if (name !== undefined && Number(uid) > 0) return { name, uid: Number(uid), gid: Number(gid) }
   }
-  throw new EtlError('CONFIGURATION', 'PostgreSQL does not run as root and there is no user `postgres` or `nobody`; run as another user or set DATABASE_URL.')
+  throw new EtlError(
+    'CONFIGURATION',
+    'PostgreSQL does not run as root and there is no user `postgres` or `nobody`; run as another user or set DATABASE_URL.',
+  )
 }
 
 /** Whether `user` may enter every folder above `path`. */

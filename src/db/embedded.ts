@@ -8,7 +8,17 @@ import { systemClock } from '../core/clock.ts'
 import { EtlError, messageOf } from '../core/errors.ts'
 import { type Secret, secret } from '../core/redact.ts'
 import { findBinaries } from './embedded-binaries.ts'
-import { asUser, ensureData, makeFolders, prepareLog, readPostmaster, type ServerFiles, serverFiles, serverPassword, superuser } from './embedded-data.ts'
+import {
+  asUser,
+  ensureData,
+  makeFolders,
+  prepareLog,
+  readPostmaster,
+  type ServerFiles,
+  serverFiles,
+  serverPassword,
+  superuser,
+} from './embedded-data.ts'
 import { canReach, type ServerUser, serverUser } from './embedded-user.ts'
 
 export interface EmbeddedServer {
@@ -139,13 +149,25 @@ const serverSettings = (): string[] => {
 }
 
 /** Starts the server; null when it answers, else what it wrote before it gave up. */
-const start = async (files: ServerFiles, program: string, user: ServerUser | null, password: Secret, port: number): Promise<string | null> => {
+const start = async (
+  files: ServerFiles,
+  program: string,
+  user: ServerUser | null,
+  password: Secret,
+  port: number,
+): Promise<string | null> => {
   prepareLog(files, user)
   const logStart = statSync(files.log).size
   const log = openSync(files.log, 'a')
   const [command, args, options] = asUser(user, files, program, ['-D', files.data, '-p', String(port), ...serverSettings()])
   // A process group of its own: Ctrl-C in a terminal is for the command, which then stops the server in order.
-  const child = spawn(command, args, { ...options, cwd: '/', detached: true, stdio: ['ignore', log, log], env: { PATH: process.env['PATH'] ?? '', LC_ALL: 'C' } })
+  const child = spawn(command, args, {
+    ...options,
+    cwd: '/',
+    detached: true,
+    stdio: ['ignore', log, log],
+    env: { PATH: process.env['PATH'] ?? '', LC_ALL: 'C' },
+  })
   closeSync(log)
   child.unref()
   let ended: string | null = null
@@ -191,7 +213,9 @@ const freePort = (): Promise<number> =>
     listener.once('error', reject)
     listener.listen(0, '127.0.0.1', () => {
       const address = listener.address()
-      listener.close(() => (typeof address === 'object' && address !== null ? resolve(address.port) : reject(new Error('no port'))))
+      listener.close(() =>
+        typeof address === 'object' && address !== null ? resolve(address.port) : reject(new Error('no port')),
+      )
     })
   })
 

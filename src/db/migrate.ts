@@ -70,7 +70,9 @@ export const migrationState = async (database: Database, options: MigrateOptions
 
 const appliedMigrations = async (database: Database): Promise<string[]> => {
   try {
-    const found = await sql<{ found: boolean }>`select to_regclass('etl.kysely_migration') is not null as found`.execute(database.kysely)
+    const found = await sql<{ found: boolean }>`select to_regclass('etl.kysely_migration') is not null as found`.execute(
+      database.kysely,
+    )
     if (found.rows[0]?.found !== true) return []
     const { rows } = await sql<{ name: string }>`select name from etl.kysely_migration order by name`.execute(database.kysely)
     return rows.map(({ name }) => name)
@@ -96,9 +98,13 @@ export const migrate = async (database: Database, options: MigrateOptions): Prom
   if (error === undefined) return { applied: (results ?? []).map(({ migrationName }) => migrationName) }
   const failed = results?.find(({ status }) => status === 'Error')?.migrationName
   if (isDatabaseError(error) && failed === undefined) throw databaseError(error, database.display)
-  throw new EtlError('CONFIGURATION', `Migration ${failed ?? '(unknown)'} (${files.get(failed ?? '') ?? 'no file'}) failed: ${messageOf(error)}. Nothing of it was applied; mend it and migrate again.`, {
-    cause: error,
-  })
+  throw new EtlError(
+    'CONFIGURATION',
+    `Migration ${failed ?? '(unknown)'} (${files.get(failed ?? '') ?? 'no file'}) failed: ${messageOf(error)}. Nothing of it was applied; mend it and migrate again.`,
+    {
+      cause: error,
+    },
+  )
 }
 
 const refuseNewer = ({ unknown }: MigrationState, display: string): void => {
@@ -111,9 +117,15 @@ const refuseNewer = ({ unknown }: MigrationState, display: string): void => {
 }
 
 /** Throws SCHEMA_BEHIND when migrations are pending, SCHEMA_AHEAD when some are not known (unless `allowUnknown`). */
-export const assertMigrated = async (database: Database, options: MigrateOptions & { readonly allowUnknown?: boolean }): Promise<void> => {
+export const assertMigrated = async (
+  database: Database,
+  options: MigrateOptions & { readonly allowUnknown?: boolean },
+): Promise<void> => {
   const state = await migrationState(database, options)
   if (options.allowUnknown !== true) refuseNewer(state, database.display)
   if (state.pending.length === 0) return
-  throw new EtlError('SCHEMA_BEHIND', `The warehouse ${database.display} lacks ${state.pending.join(', ')}. Run \`millrace migrate\`.`)
+  throw new EtlError(
+    'SCHEMA_BEHIND',
+    `The warehouse ${database.display} lacks ${state.pending.join(', ')}. Run \`millrace migrate\`.`,
+  )
 }

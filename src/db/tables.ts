@@ -1,5 +1,5 @@
 // The ledger's tables as Kysely sees them. bigint and numeric are text in JavaScript; timestamps are ISO text (see connect.ts).
-import type { ColumnType as SqlColumn, Generated } from 'kysely'
+import type { Generated, ColumnType as SqlColumn } from 'kysely'
 
 import type { ReportState, UnitState } from '../core/types.ts'
 
@@ -46,6 +46,8 @@ export interface UnitsTable {
   error_message: string | null
   /** A person allowed the held unit to load as it is. */
   released: Generated<boolean>
+  /** To be loaded again even where nothing changed. */
+  forced: Generated<boolean>
   run_id: NullableBigint
   /** The landing's locator (see extract/landing.ts), not an absolute path. */
   landing: string | null
@@ -56,6 +58,8 @@ export interface UnitsTable {
   loaded_load_id: NullableBigint
   loaded_rows: NullableBigint
   loaded_sha256: string | null
+  /** The landing the loaded rows came from. */
+  loaded_landing: string | null
   source_last_updated: string | null
   source_count: NullableBigint
   /** When the service was last asked whether the unit changed. */

@@ -1,7 +1,7 @@
 // Stops a run: its queued jobs go, its units at hand are aborted by whoever holds them, nothing is submitted after it.
 import { EtlError } from '../core/errors.ts'
+import { returnRunUnits } from '../db/ledger/held.ts'
 import { finishRun, requestCancel, runState, unitsAtHand } from '../db/ledger/runs.ts'
-import { returnRunUnits } from '../db/ledger/units.ts'
 import type { Shop } from './shop.ts'
 
 const patienceMs = 5_000

@@ -1,0 +1,152 @@
+// The ledger's memory of one unit's report: every step commits before it returns, under the unit's fence.
+import { type Kysely, type Selectable, sql, type Transaction } from 'kysely'
+import { EtlError } from '../../core/errors.ts'
+import type { ReportIntent, ReportMemo, ReportRecord } from '../../core/report.ts'
+import type { ReportState } from '../../core/types.ts'
+import type { ReportsTable, Tables } from '../tables.ts'
+import { reserveBudget } from './budget.ts'
+import { type ClaimedUnit, lockUnit } from './units.ts'
+
+type Db = Kysely<Tables>
+
+export interface ReportMemoOptions {
+  readonly account: string
+  readonly pipeline: string
+  readonly runId: number
+  readonly deadlineMs: number
+  /** Credits this pipeline may spend; null: no limit. */
+  readonly budget: { readonly perMonth: number | null; readonly perDay: number | null }
+}
+
+export const reportMemo = (db: Db, claim: ClaimedUnit, options: ReportMemoOptions): ReportMemo => {
+  const change = (work: (trx: Transaction<Tables>) => Promise<void>): Promise<void> =>
+    db.transaction().execute(async (trx) => {
+      await lockUnit(trx, claim)
+      await work(trx)
+    })
+  const set = (values: Readonly<Record<string, unknown>>): Promise<void> => change((trx) => updateNewest(trx, claim, values))
+  const now = (): string => new Date().toISOString()
+  return {
+    current: async () => {
+      const row = await newest(db, claim)
+      return row === undefined ? null : recordOf(row)
+    },
+    intend: (intent) => change((trx) => insertIntent(trx, claim, options, intent)),
+    submitted: (reportId, statusWord) =>
+      set({ state: 'submitted', report_id: reportId, status_word: statusWord, submitted_at: now(), error_message: null }),
+    polled: ({ statusWord, nextPollAt }) =>
+      change(async (trx) => {
+        await updateNewest(trx, claim, {
+          status_word: statusWord,
+          next_poll_at: new Date(nextPollAt).toISOString(),
+          polls: sql`polls + 1`,
+        })
+      }),
+    ready: ({ statusWord, usedQuota, dataPoints }) =>
+      set({
+        state: 'ready',
+        status_word: statusWord,
+        used_quota: usedQuota,
+        data_points_count: dataPoints,
+        completed_at: now(),
+        polls: sql`polls + 1`,
+      }),
+    retried: () => set({ state: 'submitted', retries: sql`retries + 1`, next_poll_at: null, error_message: null }),
+    uncertain: (message) => set({ state: 'uncertain', error_message: message }),
+    withdrawn: () => change((trx) => deleteIntent(trx, claim)),
+    failed: (state, message) => set({ state, error_message: message, completed_at: now() }),
+  }
+}
+
+type ReportRow = Selectable<ReportsTable>
+
+const newest = (db: Db, claim: ClaimedUnit): Promise<ReportRow | undefined> =>
+  db
+    .selectFrom('etl.reports')
+    .selectAll()
+    .where('unit_id', '=', String(claim.unitId))
+    .where('edition', '=', claim.edition)
+    .orderBy('submission', 'desc')
+    .limit(1)
+    .executeTakeFirst()
+
+const milliseconds = (text: string | null): number | null => (text === null ? null : Date.parse(text))
+const number = (text: string | null): number | null => (text === null ? null : Number(text))
+
+const recordOf = (row: ReportRow): ReportRecord => ({
+  reportKey: row.report_key,
+  submission: row.submission,
+  state: row.state,
+  requestHash: row.request_hash,
+  reportId: row.report_id,
+  statusWord: row.status_word,
+  polls: row.polls,
+  nextPollAt: milliseconds(row.next_poll_at),
+  retries: row.retries,
+  deadlineAt: milliseconds(row.deadline_at),
+  estimatedQuota: number(row.estimated_quota),
+  usedQuota: number(row.used_quota),
+})
+
+const updateNewest = async (trx: Db, claim: ClaimedUnit, values: Readonly<Record<string, unknown>>): Promise<void> => {
+  const assignments = Object.entries({ ...values, updated_at: new Date().toISOString() }).map(
+    ([name, value]) => sql`${sql.ref(name)} = ${value}`,
+  )
+  await sql`
+    update etl.reports set ${sql.join(assignments)}
+    where report_key = (select max(report_key) from etl.reports
+      where unit_id = ${claim.unitId}::bigint and edition = ${claim.edition})`.execute(trx)
+}
+
+/** Reports that stand in the way of another submission within an edition. */
+const openStates: readonly ReportState[] = ['intent', 'submitted', 'ready', 'downloaded']
+
+const insertIntent = async (trx: Db, claim: ClaimedUnit, options: ReportMemoOptions, intent: ReportIntent): Promise<void> => {
+  await refuseCancelled(trx, options.runId)
+  const before = await newest(trx, claim)
+  if (before !== undefined && openStates.includes(before.state)) {
+    throw new EtlError(
+      'INTERNAL',
+      `${claim.unit.key}: report ${before.report_id ?? '(id not known)'} is ${before.state}; another must not be submitted.`,
+    )
+  }
+  await reserveBudget(trx, { ...options, estimated: intent.estimatedQuota, unitKey: claim.unit.key })
+  await trx
+    .insertInto('etl.reports')
+    .values({
+      unit_id: claim.unitId,
+      edition: claim.edition,
+      submission: (before?.submission ?? 0) + 1,
+      run_id: options.runId,
+      account: options.account,
+      pipeline: options.pipeline,
+      endpoint: intent.endpoint,
+      request_hash: intent.requestHash,
+      request: JSON.stringify(intent.request),
+      state: 'intent',
+      estimated_quota: intent.estimatedQuota,
+      deadline_at: new Date(Date.now() + options.deadlineMs).toISOString(),
+    })
+    .execute()
+}
+
+// The row is locked so that a cancel that comes now waits for this intent, and one that came before is seen.
+const refuseCancelled = async (trx: Db, runId: number): Promise<void> => {
+  const run = await trx
+    .selectFrom('etl.runs')
+    .select('cancel_requested_at')
+    .where('run_id', '=', String(runId))
+    .forShare()
+    .executeTakeFirst()
+  if (run?.cancel_requested_at) throw new EtlError('CANCELLED', `Run ${runId} was cancelled; nothing more is submitted for it.`)
+}
+
+const deleteIntent = async (trx: Db, claim: ClaimedUnit): Promise<void> => {
+  await trx
+    .deleteFrom('etl.reports')
+    .where('unit_id', '=', String(claim.unitId))
+    .where('edition', '=', claim.edition)
+    .where('state', '=', 'intent')
+    .where('report_id', 'is', null)
+    .execute()
+}

@@ -1,0 +1,321 @@
+// Units in the ledger: planned, claimed under a fence, parked, held, failed, loaded. Every write after a claim names its fence.
+import { type Kysely, sql } from 'kysely'
+import { z } from 'zod'
+import { EtlError } from '../../core/errors.ts'
+import type { Fingerprint, Slice, Unit, UnitState, Window } from '../../core/types.ts'
+import type { Tables } from '../tables.ts'
+
+type Db = Kysely<Tables>
+
+export const sliceSchema = z.record(z.string(), z.union([z.string(), z.array(z.string())]))
+
+/** A unit held by this process until it is settled. */
+export interface ClaimedUnit {
+  readonly unitId: number
+  readonly unit: Unit
+  readonly edition: number
+  /** Number of this try, from 1. */
+  readonly attempts: number
+  readonly fence: string
+  readonly runId: number
+  /** Whole landing of this edition that is not loaded yet, or null. */
+  readonly landing: string | null
+  /** A person let the held unit load as it is. */
+  readonly released: boolean
+  /** The unit is to be loaded again even if nothing changed. */
+  readonly forced: boolean
+  /** What is loaded now, or null where nothing is. */
+  readonly loaded: { readonly sha256: string | null; readonly rows: number; readonly fingerprint: Fingerprint } | null
+}
+
+export interface ExistingUnit {
+  readonly unitId: number
+  readonly unit: Unit
+  readonly state: UnitState
+  readonly edition: number
+  /** When it was last loaded or seen unchanged, in milliseconds since the epoch; null: never. */
+  readonly loadedAtMs: number | null
+  readonly errorCode: string | null
+  readonly landing: string | null
+}
+
+const milliseconds = (text: string | null): number | null => (text === null ? null : Date.parse(text))
+
+/** Every unit of one version of a pipeline. */
+export const existingUnits = async (db: Db, pipeline: string, version: number): Promise<ExistingUnit[]> => {
+  const rows = await db
+    .selectFrom('etl.units')
+    .selectAll()
+    .where('pipeline', '=', pipeline)
+    .where('version', '=', version)
+    .orderBy('window_from')
+    .execute()
+  return rows.map((row) => ({
+    unitId: Number(row.unit_id),
+    unit: unitOf(row),
+    state: row.state,
+    edition: row.edition,
+    loadedAtMs: row.loaded_at === null ? null : milliseconds(row.checked_at ?? row.loaded_at),
+    errorCode: row.error_code,
+    landing: row.landing,
+  }))
+}
+
+interface UnitColumns {
+  readonly unit_key: string
+  readonly pipeline: string
+  readonly version: number
+  readonly window_from: string
+  readonly window_to: string
+  readonly slice: unknown
+}
+
+const unitOf = (row: UnitColumns): Unit => {
+  const window: Window = { from: row.window_from, to: row.window_to }
+  const slice: Slice = sliceSchema.parse(row.slice)
+  return { key: row.unit_key, pipeline: row.pipeline, version: row.version, window, slice }
+}
+
+export interface UnitToRegister {
+  readonly unit: Unit
+  /** Ask for the answer anew: a report of an earlier edition is not used for it. */
+  readonly newEdition: boolean
+  readonly forced: boolean
+}
+
+/**
+ * Plans units for a run, in one statement for all of them and in their order. A unit at work elsewhere stays as it is and counts for
+ * this run too. A new edition begins only where the last one was loaded; an unfinished one goes on.
+ */
+export const registerUnits = async (db: Db, runId: number, units: readonly UnitToRegister[]): Promise<{ unitId: number }[]> => {
+  if (units.length === 0) return []
+  const records = units.map(({ unit, newEdition, forced }) => ({
+    ...unit,
+    from: unit.window.from,
+    to: unit.window.to,
+    newEdition,
+    forced,
+  }))
+  const { rows } = await sql<{ unit_id: string; unit_key: string }>`
+    with wanted as (
+      select * from jsonb_to_recordset(${JSON.stringify(records)}::jsonb)
+        as x("key" text, pipeline text, version integer, "from" date, "to" date, slice jsonb, "newEdition" boolean, forced boolean)
+    ), kept as (
+      insert into etl.units as u (unit_key, pipeline, version, window_from, window_to, slice, run_id)
+      select "key", pipeline, version, "from", "to", slice, ${runId}::bigint from wanted
+      on conflict (unit_key) do update set
+        state = case when u.state in ('running', 'landed') then u.state else 'planned' end,
+        edition = u.edition + case when u.state = 'loaded'
+          and (select "newEdition" from wanted where "key" = u.unit_key) then 1 else 0 end,
+        forced = (select forced from wanted where "key" = u.unit_key),
+        attempts = case when u.state = 'running' then u.attempts else 0 end,
+        not_before = null,
+        landing = case when u.state = 'loaded' then null else u.landing end,
+        run_id = excluded.run_id
+      returning u.unit_id, u.unit_key, u.edition
+    ), joined as (
+      insert into etl.run_units (run_id, unit_id, edition) select ${runId}::bigint, unit_id, edition from kept
+      on conflict (run_id, unit_id) do nothing returning unit_id
+    )
+    select unit_id, unit_key from kept`.execute(db)
+  const ids = new Map(rows.map((row) => [row.unit_key, Number(row.unit_id)]))
+  return units.map(({ unit }) => ({ unitId: ids.get(unit.key) ?? missing(unit.key) }))
+}
+
+const missing = (key: string): never => {
+  throw new EtlError('INTERNAL', `Unit ${key} was not registered; please report this defect.`)
+}
+
+/** Puts units that have a landing back to `landed`, so that they are parsed and loaded again without a call. */
+export const reopenLanded = async (db: Db, runId: number, unitIds: readonly number[]): Promise<{ unitId: number }[]> => {
+  const { rows } = await sql<{ unit_id: string }>`
+    with reopened as (
+      update etl.units set state = 'landed', attempts = 0, not_before = null, forced = true, run_id = ${runId}::bigint,
+        landing = coalesce(landing, loaded_landing)
+      where unit_id = any(${[...unitIds]}::bigint[]) and state not in ('running') and coalesce(landing, loaded_landing) is not null
+      returning unit_id, edition
+    ), joined as (
+      insert into etl.run_units (run_id, unit_id, edition) select ${runId}::bigint, unit_id, edition from reopened
+      on conflict (run_id, unit_id) do nothing returning unit_id
+    )
+    select unit_id from reopened order by unit_id`.execute(db)
+  return rows.map((row) => ({ unitId: Number(row.unit_id) }))
+}
+
+export interface ClaimOptions {
+  readonly owner: string
+  readonly leaseMs: number
+  readonly runId: number
+}
+
+/** Takes the unit over with a new fence; null where it needs no work (loaded, held, failed for good, or its run is cancelled). */
+export const claimUnit = async (db: Db, unitId: number, { owner, leaseMs, runId }: ClaimOptions): Promise<ClaimedUnit | null> => {
+  const { rows } = await sql<ClaimedRow>`
+    update etl.units as u set state = 'running', fence = u.fence + 1, attempts = u.attempts + 1, lease_owner = ${owner},
+      lease_until = clock_timestamp() + ${leaseMs} * interval '1 millisecond', updated_at = clock_timestamp(), run_id = ${runId}::bigint
+    where u.unit_id = ${unitId}::bigint and u.state in ('planned', 'running', 'waiting', 'landed')
+      and not exists (select 1 from etl.runs r where r.run_id = ${runId}::bigint and r.cancel_requested_at is not null)
+    returning u.unit_id, u.unit_key, u.pipeline, u.version, u.window_from, u.window_to, u.slice, u.edition, u.attempts, u.fence,
+      u.landing, u.released, u.forced, u.loaded_at, u.loaded_sha256, u.loaded_rows, u.source_last_updated, u.source_count`.execute(
+    db,
+  )
+  const [row] = rows
+  if (row === undefined) return null
+  return {
+    unitId,
+    unit: unitOf(row),
+    edition: row.edition,
+    attempts: row.attempts,
+    fence: row.fence,
+    runId,
+    landing: row.landing,
+    released: row.released,
+    forced: row.forced,
+    loaded: row.loaded_at === null ? null : loadedOf(row),
+  }
+}
+
+interface ClaimedRow extends UnitColumns {
+  readonly unit_id: string
+  readonly edition: number
+  readonly attempts: number
+  readonly fence: string
+  readonly landing: string | null
+  readonly released: boolean
+  readonly forced: boolean
+  readonly loaded_at: string | null
+  readonly loaded_sha256: string | null
+  readonly loaded_rows: string | null
+  readonly source_last_updated: string | null
+  readonly source_count: string | null
+}
+
+const loadedOf = (row: ClaimedRow): NonNullable<ClaimedUnit['loaded']> => ({
+  sha256: row.loaded_sha256,
+  rows: Number(row.loaded_rows ?? 0),
+  fingerprint: { lastUpdated: row.source_last_updated, count: row.source_count === null ? null : Number(row.source_count) },
+})
+
+const fenced = (claim: ClaimedUnit): EtlError =>
+  new EtlError('FENCED', `${claim.unit.key} was taken over by another process; nothing was written by this one.`)
+
+/** Locks the unit's row for the rest of the transaction; throws FENCED where another process has claimed it since. */
+export const lockUnit = async (db: Db, claim: ClaimedUnit): Promise<void> => {
+  const row = await db
+    .selectFrom('etl.units')
+    .select('fence')
+    .where('unit_id', '=', String(claim.unitId))
+    .forUpdate()
+    .executeTakeFirst()
+  if (row?.fence !== claim.fence) throw fenced(claim)
+}
+
+interface UnitChange {
+  readonly state: UnitState
+  readonly code: string | null
+  readonly message: string | null
+  readonly notBefore?: number | null
+  readonly countsAttempt?: boolean
+}
+
+const change = async (db: Db, claim: ClaimedUnit, to: UnitChange): Promise<void> => {
+  const changed = await db
+    .updateTable('etl.units')
+    .set((eb) => ({
+      state: to.state,
+      error_code: to.code,
+      error_message: to.message,
+      not_before: to.notBefore === undefined || to.notBefore === null ? null : new Date(to.notBefore).toISOString(),
+      lease_owner: null,
+      lease_until: null,
+      attempts: to.countsAttempt === false ? eb('attempts', '-', 1) : eb.ref('attempts'),
+      updated_at: new Date().toISOString(),
+    }))
+    .where('unit_id', '=', String(claim.unitId))
+    .where('fence', '=', claim.fence)
+    .returning('unit_id')
+    .execute()
+  if (changed.length === 0) throw fenced(claim)
+}
+
+const settleRuns = async (
+  db: Db,
+  claim: ClaimedUnit,
+  outcome: 'loaded' | 'unchanged' | 'waiting' | 'held' | 'failed',
+): Promise<void> => {
+  await db
+    .updateTable('etl.run_units')
+    .set({ outcome, finished_at: new Date().toISOString() })
+    .where('unit_id', '=', String(claim.unitId))
+    .where('outcome', 'is', null)
+    .execute()
+}
+
+export interface Reason {
+  readonly code: string
+  readonly message: string
+}
+
+export interface ParkOptions extends Reason {
+  readonly state: 'planned' | 'waiting'
+  readonly notBefore: number | null
+  readonly countsAttempt: boolean
+  /** The unit is left to a later run; the runs that wait for it need not. */
+  readonly final: boolean
+}
+
+/** Not yet. `planned` gives it back as if it had never been claimed. */
+export const parkUnit = async (db: Db, claim: ClaimedUnit, options: ParkOptions): Promise<void> => {
+  const { state, notBefore, countsAttempt, code, message } = options
+  // A unit whose landing is whole is parsed from it next time, whatever else is written here.
+  await change(db, claim, {
+    state,
+    notBefore,
+    countsAttempt,
+    code: state === 'planned' ? null : code,
+    message: state === 'planned' ? null : message,
+  })
+  if (options.final && state === 'waiting') await settleRuns(db, claim, 'waiting')
+}
+
+export const holdUnit = async (db: Db, claim: ClaimedUnit, { code, message }: Reason): Promise<void> => {
+  await change(db, claim, { state: 'held', code, message })
+  await settleRuns(db, claim, 'held')
+}
+
+export const failUnit = async (db: Db, claim: ClaimedUnit, { code, message }: Reason): Promise<void> => {
+  await change(db, claim, { state: 'failed', code, message })
+  await settleRuns(db, claim, 'failed')
+}
+
+/** The answer is whole on disk: from here on nothing is asked for again in this edition. */
+export const markLanded = async (
+  db: Db,
+  claim: ClaimedUnit,
+  landing: { landing: string; sha256: string; bytes: number },
+): Promise<void> => {
+  const { rows } = await sql`
+    with marked as (
+      update etl.units set landing = ${landing.landing}, landing_sha256 = ${landing.sha256}, landing_bytes = ${landing.bytes}::bigint,
+        updated_at = clock_timestamp()
+      where unit_id = ${claim.unitId}::bigint and fence = ${claim.fence}::bigint returning unit_id
+    ), reports as (
+      update etl.reports set state = 'downloaded', updated_at = clock_timestamp()
+      where unit_id in (select unit_id from marked) and edition = ${claim.edition} and state = 'ready' returning report_key
+    )
+    select unit_id from marked`.execute(db)
+  if (rows.length === 0) throw fenced(claim)
+}
+
+/** The landed bytes turned out unusable: the next try downloads again (free), or walks again; it never buys again. */
+export const dropLanding = async (db: Db, claim: ClaimedUnit): Promise<void> => {
+  await sql`
+    with dropped as (
+      update etl.units set landing = null, landing_sha256 = null, landing_bytes = null
+      where unit_id = ${claim.unitId}::bigint and fence = ${claim.fence}::bigint returning unit_id
+    )
+    update etl.reports set state = 'ready', updated_at = clock_timestamp()
+    where unit_id in (select unit_id from dropped) and edition = ${claim.edition} and state = 'downloaded'`.execute(db)
+}
+
+export { fenced, settleRuns }
