@@ -1,6 +1,7 @@
 // The shipped definitions against the outside contract: they load, and their grain and measures are the promised ones.
 import { readdirSync, readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
+import { checkDefinitions } from '../../src/definition/check.ts'
 import { loadDefinitions } from '../../src/definition/load.ts'
 import { definitionJsonSchema } from '../../src/definition/schema.ts'
 import { specs } from '../unit/definition/source-specs.ts'
@@ -65,6 +66,14 @@ test('the numbers a keyword record may lack become the declared 0, and only thos
     'clicks traffic_share difficulty volume cpc cpc_low_bid cpc_high_bid zero_clicks_share position'.split(' '),
   )
   expect(columns.filter(({ ifAbsent }) => ifAbsent !== null && ifAbsent !== '0')).toEqual([])
+})
+
+test('the definition shown in docs/adding-a-dataset.md is valid', () => {
+  const text = /```yaml\n([\s\S]*?)```/.exec(readFileSync('docs/adding-a-dataset.md', 'utf8'))?.[1] ?? ''
+  const readList = (path: string) => ({ shown: path, text: 'example.com\n' })
+  const result = checkDefinitions({ folder, files: [{ file: 'docs', text }], sources: specs, readList })
+  expect(result.problems).toEqual([])
+  expect(result.definitions[0]?.columns.find(({ name }) => name === 'visits')?.from).toEqual(['channel_visits'])
 })
 
 // `npx vitest run test/contract/pipelines.test.ts -u` writes it anew.

@@ -225,7 +225,29 @@ const keywordCases: readonly Case[] = [
   ],
 ]
 
-test.each(keywordCases)('%s is named at its place, with the fix', (_, from, to, problem) => {
+const longName = 'c'.repeat(64)
+const moreCases: readonly Case[] = [
+  [
+    'a period that is no date',
+    'columns:\n',
+    'columns:\n    month: { type: text }\n',
+    "15:20: 'month' is the first day of a period; its type is date.",
+  ],
+  [
+    'a column name PostgreSQL would cut',
+    'clicks: {',
+    `${longName}: { from: clicks,`,
+    `16:5: '${longName}' has 64 characters; PostgreSQL allows 63.`,
+  ],
+  [
+    'a default for what is never absent',
+    'columns:\n',
+    'columns:\n    domain: { if_absent: x }\n',
+    "key column 'domain' cannot have a default",
+  ],
+]
+
+test.each([...keywordCases, ...moreCases])('%s is named at its place, with the fix', (_, from, to, problem) => {
   const problems = problemsIn(change(contractExample, from, to))
   expect(
     problems.filter((one) => one.includes(problem)),

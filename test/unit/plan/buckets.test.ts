@@ -110,3 +110,59 @@ test('a new country packs all domains anew, however the old ones came in', () =>
     '2026-01/country=gb;domain=[a.com,b.com,c.com] new',
   ])
 })
+
+test('with two bucketed dimensions what is new is packed together, however the old units were cut', () => {
+  const shop = definitionOf([dimension('domain', ['a.com', 'b.com'], 5), dimension('category_id', ['1', '2'], 5)])
+  const before = ['a.com', 'b.com'].map((domain) =>
+    existing('2026-01', { domain: [domain], category_id: ['1'] }, 'loaded', '2026-02-11'),
+  )
+  expect(lines(plan(shop, before, january)).filter((line) => line.endsWith('new'))).toEqual([
+    '2026-01/category_id=[2];domain=[a.com,b.com] new',
+  ])
+})
+
+test('a failed unit with a value that left the list does not take back what its smaller successor loaded', () => {
+  const failed = existing('2026-01', { domain: ['a.com', 'bad.com'] }, 'failed')
+  const result = plan(domains('a.com'), [failed, loaded(['a.com'])], january)
+  expect(lines(result)).toEqual(['2026-01/domain=[a.com] done'])
+  expect(result.retired).toEqual([failed])
+})
+
+test('a unit made over a part of a loaded one is finished, and the loaded one keeps the rest', () => {
+  const part = existing('2026-01', { domain: ['b.com'] }, 'failed')
+  const before = [loaded(['a.com', 'b.com', 'c.com']), part]
+  expect(lines(plan(domains('a.com', 'b.com', 'c.com'), before, january))).toEqual([
+    '2026-01/domain=[a.com,b.com,c.com] done',
+    '2026-01/domain=[b.com] unfinished',
+  ])
+  expect(lines(plan(domains('a.com', 'b.com', 'c.com'), before, { ...january, force: true }))).toEqual([
+    '2026-01/domain=[a.com,c.com] forced',
+    '2026-01/domain=[b.com] unfinished',
+  ])
+})
+
+test('only leaves units of other values alone, whatever their state, and retires none', () => {
+  const before = [
+    existing('2026-01', { domain: ['a.com'] }, 'waiting'),
+    loaded(['b.com']),
+    existing('2026-01', { domain: ['c.com'] }, 'held'),
+  ]
+  const result = plan(domains('a.com', 'b.com', 'c.com'), before, { ...january, only: new Map([['domain', ['b.com']]]) })
+  expect(lines(result)).toEqual(['2026-01/domain=[b.com] done'])
+  expect(result.retired).toEqual([])
+})
+
+test.each([
+  ['loaded', 'forced +'],
+  ['held', 'held'],
+] as const)('a smaller unit that is there already and %s is not begun from nothing', (state, expected) => {
+  const before = [
+    loaded(['a.com', 'b.com', 'c.com'], '2026-03-01'),
+    existing('2026-01', { domain: ['a.com'] }, 'failed'),
+    existing('2026-01', { domain: ['b.com', 'c.com'] }, state, '2026-02-11'),
+  ]
+  expect(lines(plan(domains('a.com', 'b.com', 'c.com'), before, { ...january, force: true }))).toEqual([
+    '2026-01/domain=[a.com] unfinished',
+    `2026-01/domain=[b.com,c.com] ${expected}`,
+  ])
+})

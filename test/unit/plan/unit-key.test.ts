@@ -30,6 +30,20 @@ test('a bucket of one value is not the value itself', () => {
   expect(unitKey('p', 1, january, { domain: ['a.com'] })).not.toBe(unitKey('p', 1, january, { domain: 'a.com' }))
 })
 
+test.each([
+  ['[a]', ['a']],
+  ['[a,b]', ['a', 'b']],
+  [['a,b'], ['a', 'b']],
+  [['a%2cb'], ['a,b']],
+  ['a%20b', 'a b'],
+])('the value %j and the value %j have different keys', (left, right) => {
+  expect(unitKey('p', 1, january, { domain: left })).not.toBe(unitKey('p', 1, january, { domain: right }))
+})
+
+test('a value cannot pass for another dimension', () => {
+  expect(unitKey('p', 1, january, { a: '1;b=2' })).not.toBe(unitKey('p', 1, january, { a: '1', b: '2' }))
+})
+
 test('different slices never share a key, whatever characters their values hold', () => {
   const value = fc.string({
     unit: fc.constantFrom('a', ',', ';', '=', '[', ']', '%', '/', ':', ' ', '.', '2', 'c'),
