@@ -96,6 +96,24 @@ test('words for a column of the window or slice do not change where it comes fro
   expect(column(only(text), 'domain')).toMatchObject({ origin: 'slice', description: 'Ours' })
 })
 
+test('from always means the response, also for a name the window, slice or parameters have', () => {
+  const text = change(reportExample, 'columns:\n', 'columns:\n    country: { type: text, from: land }\n')
+  expect(column(only(text), 'country')).toMatchObject({ origin: 'response', from: ['land'], normalize: 'country' })
+})
+
+test('a column under another name keeps what the source knows of the field', () => {
+  const text = change(reportExample, 'columns:\n', 'columns:\n    first_day: { from: date }\n    shop: { from: site }\n')
+  expect(column(only(text), 'first_day')).toMatchObject({ type: 'date', normalize: 'period_start', description: 'Period' })
+  expect(column(only(text), 'shop')).toMatchObject({ type: 'text', normalize: 'domain', from: ['site'] })
+})
+
+test('the longest wait for a report is never shorter than the first', () => {
+  expect(only(change(reportExample, 'window:', 'limits: { poll_every: 2m }\nwindow:')).limits).toMatchObject({
+    pollEveryMs: 120_000,
+    pollMaxMs: 120_000,
+  })
+})
+
 test("the default for an absent field is the definition's, else the source's; null in the definition means none", () => {
   expect(column(only(contractExample), 'traffic_share')?.ifAbsent).toBe('0')
   const text = change(contractExample, 'traffic_share: {', 'traffic_share: { if_absent: null,')
