@@ -1,0 +1,173 @@
+// The statements of a merge. Counts come from RETURNING: a command tag counts rows sent, not rows written, on a distributed table.
+import { type RawBuilder, sql } from 'kysely'
+import type { MergeContext } from './merge.ts'
+import { protectedTable } from './protected-keys.ts'
+import {
+  dataTable,
+  historyTable,
+  keyColumns,
+  measureColumns,
+  names,
+  rowExpressions,
+  sameKey,
+  scopeOf,
+  stagedColumns,
+} from './table-columns.ts'
+
+const differenceTable = sql.raw('pg_temp."difference"')
+
+const count = async (context: MergeContext, statement: RawBuilder<{ n: string }>): Promise<number> => {
+  const { rows } = await statement.execute(context.session.kysely)
+  return Number(rows[0]?.n ?? 0)
+}
+
+const stamp = ({ loadedAt }: MergeContext): RawBuilder<unknown> => sql`${loadedAt}::timestamptz`
+
+const lineage = (context: MergeContext, revision: RawBuilder<unknown>): RawBuilder<unknown> =>
+  sql`${context.unitId}::bigint, ${context.runId}::bigint, ${revision}, ${stamp(context)}`
+
+const lineageNames = sql.raw('_unit_id, _run_id, _revision, _loaded_at')
+
+/** A key that ended and comes back goes on with its revisions. */
+const pastRevisions = (context: MergeContext, alias: string): { join: RawBuilder<unknown>; revision: RawBuilder<unknown> } => {
+  if (!context.hasHistory) return { join: sql``, revision: sql`1` }
+  const { definition, unit } = context
+  const staged = keyColumns(definition).filter((column) => column.origin === 'response')
+  const keys = staged.length === 0 ? sql`true as whole` : names(staged)
+  const group = staged.length === 0 ? sql`` : sql`group by ${names(staged)}`
+  return {
+    join: sql`left join (select ${keys}, max(h._revision) as revision from ${historyTable(definition)} h
+      where ${scopeOf(definition, unit, 'h')} ${group}) past on ${sameKey(definition, 'past', alias)}`,
+    revision: sql`coalesce(past.revision, 0) + 1`,
+  }
+}
+
+/** Every staged row is new: nothing of the unit is loaded. */
+export const insertAll = (context: MergeContext): Promise<number> => {
+  const { definition, unit, staging } = context
+  const past = pastRevisions(context, 's')
+  return count(
+    context,
+    sql<{ n: string }>`
+      with new as (
+        insert into ${dataTable(definition)} (${names(definition.columns)}, ${lineageNames})
+        select ${sql.join(rowExpressions(definition, unit, 's'))}, ${lineage(context, past.revision)}
+        from ${sql.raw(staging.table)} s ${past.join} returning 1
+      ) select count(*) as n from new`,
+  )
+}
+
+export interface Applied {
+  readonly inserted: number
+  readonly updated: number
+  readonly ended: number
+  /** False where a staged key comes twice: then the rest means nothing. */
+  readonly isDistinct: boolean
+}
+
+/** @param staged rows in the staging table. */
+export const applyDifference = async (context: MergeContext, staged: number): Promise<Applied> => {
+  const kinds = await findDifference(context)
+  const matched = staged - kinds.added
+  // Keys of loaded rows are unique, so each of them is matched once or missing, unless a staged key comes twice.
+  const isDistinct = context.hasProtected || matched + kinds.missing === context.previousRows
+  if (!isDistinct) return { inserted: 0, updated: 0, ended: 0, isDistinct }
+  const ended = kinds.missing === 0 ? 0 : await endMissing(context)
+  const updated = kinds.changed === 0 ? 0 : await updateChanged(context)
+  const inserted = kinds.added === 0 ? 0 : await insertAdded(context)
+  await sql`drop table ${differenceTable}`.execute(context.session.kysely)
+  return { inserted, updated, ended, isDistinct }
+}
+
+interface Kinds {
+  readonly added: number
+  readonly changed: number
+  readonly missing: number
+}
+
+/** One hash join of the answer with the unit's rows keeps only what differs. */
+const findDifference = async (context: MergeContext): Promise<Kinds> => {
+  const { definition, unit, staging, session } = context
+  const measures = measureColumns(definition)
+  const key = keyColumns(definition).filter((column) => column.origin === 'response')
+  const keyed = key.map(
+    (column) => sql`coalesce(${sql.ref(`s.${column.name}`)}, ${sql.ref(`t.${column.name}`)}) as ${sql.ref(column.name)}`,
+  )
+  const values = measures.filter((column) => column.origin === 'response').map((column) => sql.ref(`s.${column.name}`))
+  const differs = measures.map((column) => sql`${sql.ref(`s.${column.name}`)} is distinct from ${sql.ref(`t.${column.name}`)}`)
+  const staged = sql`(select true as _staged, ${names(stagedColumns(definition))} from ${sql.raw(staging.table)})`
+  const notProtected = context.hasProtected
+    ? sql`and not exists (select 1 from ${protectedTable} p where ${sameKey(definition, 'p', 't')})`
+    : sql``
+  await sql`
+    create temporary table ${sql.raw('"difference"')} on commit drop as
+    select case when t._revision is null then 'added' when s._staged is null then 'missing' else 'changed' end as _kind,
+      ${sql.join([...keyed, ...values])}
+    from ${staged} s
+    full join (select * from ${dataTable(definition)} t where ${scopeOf(definition, unit, 't')}) t on ${sameKey(definition, 's', 't')}
+    where t._revision is null or (s._staged is null ${notProtected})
+      or (s._staged is not null and (${differs.length === 0 ? sql`false` : sql.join(differs, sql` or `)}))`.execute(
+    session.kysely,
+  )
+  const { rows } = await sql<{ added: string; changed: string; missing: string }>`
+    select count(*) filter (where _kind = 'added') as added, count(*) filter (where _kind = 'changed') as changed,
+      count(*) filter (where _kind = 'missing') as missing from ${differenceTable}`.execute(session.kysely)
+  const [row] = rows
+  const kinds = { added: Number(row?.added ?? 0), changed: Number(row?.changed ?? 0), missing: Number(row?.missing ?? 0) }
+  if (kinds.added + kinds.changed + kinds.missing > 1_000) await sql`analyze ${differenceTable}`.execute(session.kysely)
+  return kinds
+}
+
+const historyNames = (context: MergeContext): RawBuilder<unknown> =>
+  sql`${names(context.definition.columns)}, ${lineageNames}, _valid_from, _valid_to, _ended_run_id`
+
+const historyValues = (context: MergeContext): RawBuilder<unknown> =>
+  sql`${names(context.definition.columns)}, ${lineageNames}, _loaded_at, ${stamp(context)}, ${context.runId}::bigint`
+
+const endMissing = (context: MergeContext): Promise<number> => {
+  const { definition, unit } = context
+  return count(
+    context,
+    sql<{ n: string }>`
+      with ended as (
+        delete from ${dataTable(definition)} t using ${differenceTable} d
+        where d._kind = 'missing' and ${sameKey(definition, 'd', 't')} and ${scopeOf(definition, unit, 't')} returning t.*
+      ), kept as (
+        insert into ${historyTable(definition)} (${historyNames(context)}) select ${historyValues(context)} from ended returning 1
+      ) select count(*) as n from kept`,
+  )
+}
+
+const updateChanged = (context: MergeContext): Promise<number> => {
+  const { definition, unit } = context
+  const where = sql`d._kind = 'changed' and ${sameKey(definition, 'd', 't')} and ${scopeOf(definition, unit, 't')}`
+  const assignments = measureColumns(definition)
+    .filter((column) => column.origin === 'response')
+    .map((column) => sql`${sql.ref(column.name)} = ${sql.ref(`d.${column.name}`)}`)
+  return count(
+    context,
+    sql<{ n: string }>`
+      with kept as (
+        insert into ${historyTable(definition)} (${historyNames(context)})
+        select ${historyValues(context)} from (select t.* from ${dataTable(definition)} t, ${differenceTable} d where ${where}) old returning 1
+      ), changed as (
+        update ${dataTable(definition)} t set ${sql.join(assignments)}, _unit_id = ${context.unitId}::bigint,
+          _run_id = ${context.runId}::bigint, _revision = t._revision + 1, _loaded_at = ${stamp(context)}
+        from ${differenceTable} d where ${where} returning 1
+      ) select count(*) as n from changed where (select count(*) from kept) > 0`,
+  )
+}
+
+const insertAdded = (context: MergeContext): Promise<number> => {
+  const { definition, unit } = context
+  const past = pastRevisions(context, 'd')
+  return count(
+    context,
+    sql<{ n: string }>`
+      with new as (
+        insert into ${dataTable(definition)} (${names(definition.columns)}, ${lineageNames})
+        select ${sql.join(rowExpressions(definition, unit, 'd'))}, ${lineage(context, past.revision)}
+        from ${differenceTable} d ${past.join} where d._kind = 'added' returning 1
+      ) select count(*) as n from new`,
+  )
+}

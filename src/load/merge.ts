@@ -1,0 +1,112 @@
+// The difference between a complete answer and the rows loaded before, applied in the caller's transaction.
+import { sql } from 'kysely'
+import { EtlError } from '../core/errors.ts'
+import type { Definition, Unit } from '../core/types.ts'
+import type { Session } from '../db/session.ts'
+import { type Conflict, dedupeStaging } from './duplicates.ts'
+import { applyDifference, insertAll } from './merge-statements.ts'
+import { protectKeys } from './protected-keys.ts'
+import type { Staging } from './staging.ts'
+import { dataTable, historyTable, scopeOf } from './table-columns.ts'
+
+export interface MergeRequest {
+  readonly definition: Definition
+  readonly unit: Unit
+  readonly unitId: number
+  readonly runId: number
+  readonly staging: Staging
+  /** Keys (staged key columns, in key order) of records that were rejected: they are not missing from the answer. */
+  readonly rejectedKeys: readonly (readonly (string | null)[])[]
+}
+
+export interface MergeResult {
+  readonly inserted: number
+  readonly updated: number
+  readonly ended: number
+  readonly unchanged: number
+  /** Rows beyond the first of identical ones. */
+  readonly duplicates: number
+  /** Rows that share a key and differ; none of them was loaded. */
+  readonly conflicts: readonly Conflict[]
+  /** Rows of the unit before. */
+  readonly previousRows: number
+}
+
+/** What the statements need to know of the moment of the load. */
+export interface MergeContext extends MergeRequest {
+  readonly session: Session
+  /** ISO time of the load: later than every row it replaces, even if the clock stands still. */
+  readonly loadedAt: string
+  readonly previousRows: number
+  /** Whether ended rows of the scope exist, whose revision numbers go on. */
+  readonly hasHistory: boolean
+  readonly hasProtected: boolean
+}
+
+const uniqueViolation = '23505'
+
+/**
+ * Call inside an open transaction of `session`, with the unit's row locked. Inserts new rows, updates those that differ, ends those the
+ * answer lacks; unchanged rows are not touched. Every statement names the unit's scope.
+ */
+export const mergeUnit = async (session: Session, request: MergeRequest): Promise<MergeResult> => {
+  await sql`set local work_mem = '256MB'`.execute(session.kysely)
+  if (request.staging.rows() > 5_000) await sql`analyze ${sql.raw(request.staging.table)}`.execute(session.kysely)
+  if (request.rejectedKeys.length > 0) return mergeDeduped(session, request)
+  await sql`savepoint merge_at_once`.execute(session.kysely)
+  try {
+    const result = await mergeDistinct(session, request, false, request.staging.rows())
+    if (result !== null) {
+      await sql`release savepoint merge_at_once`.execute(session.kysely)
+      return { ...result, duplicates: 0, conflicts: [] }
+    }
+  } catch (error) {
+    if ((error as { code?: string }).code !== uniqueViolation) throw error
+  }
+  // Some key comes twice. That is rare, so it is looked for only now.
+  await sql`rollback to savepoint merge_at_once`.execute(session.kysely)
+  return mergeDeduped(session, request)
+}
+
+const mergeDeduped = async (session: Session, request: MergeRequest): Promise<MergeResult> => {
+  const { duplicates, conflicts } = await dedupeStaging(session, request.definition, request.staging)
+  const hasProtected = await protectKeys(session, request.definition, request.rejectedKeys, conflicts)
+  const gone = duplicates + conflicts.reduce((sum, conflict) => sum + conflict.ordinals.length, 0)
+  const result = await mergeDistinct(session, request, hasProtected, request.staging.rows() - gone)
+  if (result === null)
+    throw new EtlError('INTERNAL', `${request.unit.key}: a key of the answer comes twice after duplicates were taken out.`)
+  return { ...result, duplicates, conflicts }
+}
+
+type Distinct = Omit<MergeResult, 'duplicates' | 'conflicts'>
+
+/** null: the staged rows turned out to hold a key twice, and what was done must be rolled back. */
+const mergeDistinct = async (
+  session: Session,
+  request: MergeRequest,
+  hasProtected: boolean,
+  staged: number,
+): Promise<Distinct | null> => {
+  const context = await lookAtScope(session, request, hasProtected)
+  if (context.previousRows === 0) {
+    const inserted = await insertAll(context)
+    return { inserted, updated: 0, ended: 0, unchanged: 0, previousRows: 0 }
+  }
+  const { inserted, updated, ended, isDistinct } = await applyDifference(context, staged)
+  if (!isDistinct) return null
+  return { inserted, updated, ended, unchanged: staged - inserted - updated, previousRows: context.previousRows }
+}
+
+const lookAtScope = async (session: Session, request: MergeRequest, hasProtected: boolean): Promise<MergeContext> => {
+  const { definition, unit } = request
+  const scope = scopeOf(definition, unit, 't')
+  const { rows } = await sql<{ previous: string; at: string; has_history: boolean }>`
+    select count(*) as previous,
+      to_char(greatest(transaction_timestamp(), max(t._loaded_at) + interval '1 microsecond') at time zone 'UTC',
+        'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as at,
+      exists (select 1 from ${historyTable(definition)} h where ${scopeOf(definition, unit, 'h')}) as has_history
+    from ${dataTable(definition)} t where ${scope}`.execute(session.kysely)
+  const [row] = rows
+  if (row === undefined) throw new EtlError('INTERNAL', `${unit.key}: the scope could not be counted.`)
+  return { ...request, session, loadedAt: row.at, previousRows: Number(row.previous), hasHistory: row.has_history, hasProtected }
+}

@@ -1,0 +1,26 @@
+// Keys that the answer holds but that could not be loaded: their rows are not missing and must not end.
+import { sql } from 'kysely'
+import type { Definition } from '../core/types.ts'
+import type { Session } from '../db/session.ts'
+import type { Conflict } from './duplicates.ts'
+import { keyColumns, names } from './table-columns.ts'
+
+export const protectedTable = sql.raw('pg_temp."protected"')
+
+/** Fills the table of protected keys; false when there is none. */
+export const protectKeys = async (
+  session: Session,
+  definition: Definition,
+  rejectedKeys: readonly (readonly (string | null)[])[],
+  conflicts: readonly Conflict[],
+): Promise<boolean> => {
+  const staged = keyColumns(definition).filter((column) => column.origin === 'response')
+  const keys = [...rejectedKeys, ...conflicts.map((conflict) => conflict.key)]
+  if (keys.length === 0 || staged.length === 0) return false
+  const list = sql.join(staged.map((column) => sql`${sql.ref(column.name)} ${sql.raw(column.type)}`))
+  await sql`create temporary table "protected" (${list}) on commit drop`.execute(session.kysely)
+  const records = keys.map((key) => Object.fromEntries(staged.map((column, index) => [column.name, key[index] ?? null])))
+  await sql`insert into ${protectedTable} select ${names(staged)}
+    from jsonb_to_recordset(${JSON.stringify(records)}::jsonb) as x(${list})`.execute(session.kysely)
+  return true
+}
