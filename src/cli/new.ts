@@ -2,6 +2,7 @@
 import { join, relative } from 'node:path'
 import { EtlError } from '../core/errors.ts'
 import { newDataset } from '../definition/new-dataset.ts'
+import { findSource } from '../run/open-shop.ts'
 import type { Handler } from './commands.ts'
 import { pipelinesFolder } from './shop.ts'
 
@@ -12,7 +13,7 @@ export const handle: Handler = async (invocation) => {
   const folder = pipelinesFolder(invocation)
   const files = await newDataset({
     name,
-    source: String(invocation.options['source']),
+    source: await findSource(folder, String(invocation.options['source'])),
     folder,
     migrationsFolder: join(folder, '..', 'migrations'),
   })

@@ -3,7 +3,7 @@ import type { Definition } from '../core/types.ts'
 import { showWindow } from '../core/window.ts'
 import { type LoadedHistory, loadedHistory } from '../db/ledger/estimates.ts'
 import type { Source } from '../extract/source.ts'
-import type { PlannedUnit } from './plan-run.ts'
+import type { PlannedUnit } from '../plan/plan.ts'
 import { needsWork } from './run.ts'
 import { definitionOf, type Shop } from './shop.ts'
 

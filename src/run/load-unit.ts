@@ -26,18 +26,21 @@ export interface LoadInput {
 export const loadUnit = async (work: UnitWork, session: Session, input: LoadInput): Promise<RowCounts> => {
   const { shop, claim, definition } = work
   checkRejects(work, input.parsed.rejects, input.parsed.read)
-  await ensurePartitions(session.client, definition, claim.unit)
+  await ensurePartitions(session, definition, claim.unit)
   const started = shop.clock.now()
   return session.kysely.transaction().execute(async (trx) => {
     await lockUnit(trx, claim)
-    const merged = await mergeUnit(session.client, {
-      definition,
-      unit: claim.unit,
-      unitId: claim.unitId,
-      runId: work.job.runId,
-      staging: input.staging,
-      rejectedKeys: input.parsed.rejected.flatMap((reject) => (reject.key === null ? [] : [reject.key])),
-    })
+    const merged = await mergeUnit(
+      { ...session, kysely: trx },
+      {
+        definition,
+        unit: claim.unit,
+        unitId: claim.unitId,
+        runId: work.job.runId,
+        staging: input.staging,
+        rejectedKeys: input.parsed.rejected.flatMap((reject) => (reject.key === null ? [] : [reject.key])),
+      },
+    )
     const counts = countsOf(input.parsed, merged)
     checkRejects(work, counts.quarantined, counts.read)
     checkComplete(work, counts, input.completeness)

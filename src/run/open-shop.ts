@@ -50,6 +50,14 @@ export const openDefinitions = async (
   return { definitions: result.definitions, sources }
 }
 
+/** The source of that name, or USAGE naming those there are. */
+export const findSource = async (pipelinesFolder: string, name: string): Promise<Source> => {
+  const sources = await loadSources([join(pipelinesFolder, '..', 'sources')])
+  const source = sources.get(name)
+  if (source === undefined) throw new EtlError('USAGE', `There is no source '${name}'; there are ${[...sources.keys()].join(', ')}.`)
+  return source
+}
+
 /** Migration folders: those shipped, and the one beside the pipelines. */
 export const migrationFolders = (pipelinesFolder: string): string[] => [join(pipelinesFolder, '..', 'migrations')]
 

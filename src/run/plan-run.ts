@@ -4,6 +4,8 @@ import { existingUnits } from '../db/ledger/units.ts'
 import { type PlannedUnit, type PlanRequest, planUnits } from '../plan/plan.ts'
 import type { Shop } from './shop.ts'
 
+export type { PlannedUnit }
+
 export type Scope = Omit<PlanRequest, 'definition' | 'existing' | 'nowMs' | 'kind'>
 
 /** The units of every definition in `scope`; pure planning over what the ledger holds now. */

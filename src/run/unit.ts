@@ -107,7 +107,7 @@ const unchangedByProbe = async (work: UnitWork, context: SourceContext): Promise
 const extractAndLoad = async (work: UnitWork, session: Session, context: SourceContext): Promise<void> => {
   const { definition, claim } = work
   const plan = compileParsePlan(definition, claim.unit)
-  const staging = await openStaging(session.client, definition)
+  const staging = await openStaging(session, definition)
   try {
     for (let walk = 1; ; walk += 1) {
       try {
@@ -195,7 +195,7 @@ const sameBytes = async (work: UnitWork, { completeness, locator }: Extracted): 
 
 const loadFromLanding = async (work: UnitWork, session: Session, locator: string): Promise<void> => {
   const plan = compileParsePlan(work.definition, work.claim.unit)
-  const staging = await openStaging(session.client, work.definition)
+  const staging = await openStaging(session, work.definition)
   try {
     const parsed = createParseReport()
     const extracted = await stageLanding(work, locator, plan, parsed, staging)

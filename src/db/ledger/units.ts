@@ -55,7 +55,7 @@ export const existingUnits = async (db: Db, pipeline: string, version: number): 
     unit: unitOf(row),
     state: row.state,
     edition: row.edition,
-    loadedAtMs: row.loaded_at === null ? null : milliseconds(row.checked_at ?? row.loaded_at),
+    loadedAtMs: row.loaded_at === null ? null : Math.max(Date.parse(row.loaded_at), milliseconds(row.checked_at) ?? 0),
     errorCode: row.error_code,
     landing: row.landing,
   }))

@@ -1,0 +1,134 @@
+// Makes the schema people query match the definitions: views, functions, comments and rights, without ever taking a view away.
+import { type Kysely, type RawBuilder, sql } from 'kysely'
+import { EtlError, messageOf } from '../core/errors.ts'
+import type { Definition } from '../core/types.ts'
+import type { Database } from '../db/connect.ts'
+import type { Tables } from '../db/tables.ts'
+import { columnComment, commentOn, grainOf, lineageComments } from './comments.ts'
+import { grantReader } from './reader.ts'
+import { asOfFunction, asOfName, currentView, freshnessView, historyColumns, historyView, viewColumns } from './views.ts'
+
+type Db = Kysely<Tables>
+
+/** Idempotent, safe when twins run it at once. Each pipeline is published in one transaction, so a reader sees the old view or the new. */
+export const publish = async (database: Database, definitions: readonly Definition[]): Promise<void> => {
+  await inTransaction(database, async (trx) => {
+    await publishShared(trx)
+    await grantReader(trx)
+  })
+  for (const definition of definitions.filter((one) => one.publish)) {
+    await inTransaction(database, (trx) => publishOne(trx, definition)).catch((error: unknown) => {
+      throw publishError(error, definition)
+    })
+  }
+}
+
+const inTransaction = (database: Database, work: (trx: Db) => Promise<void>): Promise<void> =>
+  database.kysely.transaction().execute(async (trx) => {
+    await sql`select pg_advisory_xact_lock(hashtextextended('millrace/publish', 0))`.execute(trx)
+    await work(trx)
+  })
+
+const publishError = (error: unknown, { pipeline }: Definition): unknown => {
+  if ((error as { code?: string }).code !== '2BP01') return error
+  return new EtlError(
+    'CONFIGURATION',
+    `bi.${pipeline} changes its shape, but other objects depend on it: ${messageOf(error)}. Drop those first, migrate, and make them again.`,
+    { cause: error },
+  )
+}
+
+const publishShared = async (trx: Db): Promise<void> => {
+  await sql`create schema if not exists bi`.execute(trx)
+  const comments: readonly [string, string][] = [
+    ['bi', 'What people and BI tools read: current rows, every revision, freshness. NULL means no data, never 0.'],
+    ['data', 'The tables behind bi. Read bi instead: names here carry versions.'],
+    ['etl', 'The ledger: runs, units, reports, requests, loads, quota, quarantine.'],
+  ]
+  for (const [schema, text] of comments) await commentOn('schema', sql.id(schema), text).execute(trx)
+  await replaceView(trx, 'freshness', freshnessView)
+  await commentOn(
+    'view',
+    sql.table('bi.freshness'),
+    'How fresh each pipeline is: newest loaded window, last load, units by state. One row a pipeline and version.',
+  ).execute(trx)
+}
+
+const publishOne = async (trx: Db, definition: Definition): Promise<void> => {
+  const { pipeline } = definition
+  await replaceView(trx, pipeline, currentView(definition), definition)
+  await replaceView(trx, `${pipeline}_history`, historyView(definition))
+  await asOfFunction(definition).execute(trx)
+  await commentTables(trx, definition)
+  const about = `${definition.description} ${grainOf(definition)}`
+  await commentObject(trx, definition, 'view', sql.table(`bi.${pipeline}`), about, viewColumns(definition))
+  await commentObject(
+    trx,
+    definition,
+    'view',
+    sql.table(`bi.${pipeline}_history`),
+    `Every revision of bi.${pipeline}, ended ones included. ${about}`,
+    historyColumns(definition),
+  )
+  await commentOn(
+    'function',
+    sql`${asOfName(definition)}(timestamptz)`,
+    `The rows of bi.${pipeline} as they were believed at the given moment.`,
+  ).execute(trx)
+}
+
+/** Replaces in place where the columns only grew at the end; else drops and makes again in the same transaction, never cascading. */
+const replaceView = async (trx: Db, name: string, query: RawBuilder<unknown>, definition?: Definition): Promise<void> => {
+  const view = sql.table(`bi.${name}`)
+  await sql`savepoint replace_view`.execute(trx)
+  try {
+    await sql`create or replace view ${view} as ${query}`.execute(trx)
+    await sql`release savepoint replace_view`.execute(trx)
+  } catch (error) {
+    // 42P16: the columns are others than before.
+    if ((error as { code?: string }).code !== '42P16') throw error
+    await sql`rollback to savepoint replace_view`.execute(trx)
+    // The function returns the view's rows, so it goes with the view and is made again after it.
+    if (definition !== undefined) await sql`drop function if exists ${asOfName(definition)}(timestamptz)`.execute(trx)
+    await sql`drop view ${view}`.execute(trx)
+    await sql`create view ${view} as ${query}`.execute(trx)
+  }
+}
+
+const commentTables = async (trx: Db, definition: Definition): Promise<void> => {
+  const name = `data.${definition.pipeline}_v${definition.version}`
+  const columns = viewColumns(definition)
+  await commentObject(
+    trx,
+    definition,
+    'table',
+    sql.table(name),
+    `${definition.description} ${grainOf(definition)} Read bi.${definition.pipeline}.`,
+    columns,
+  )
+  const ended = [...columns, '_valid_from', '_valid_to', '_ended_run_id']
+  await commentObject(
+    trx,
+    definition,
+    'table',
+    sql.table(`${name}_history`),
+    `Ended revisions of data.${definition.pipeline}_v${definition.version}. Read bi.${definition.pipeline}_history.`,
+    ended,
+  )
+}
+
+const commentObject = async (
+  trx: Db,
+  definition: Definition,
+  kind: 'table' | 'view',
+  object: RawBuilder<unknown>,
+  text: string,
+  columns: readonly string[],
+): Promise<void> => {
+  await commentOn(kind, object, text).execute(trx)
+  for (const name of columns) {
+    const column = definition.columns.find((candidate) => candidate.name === name)
+    const about = column === undefined ? lineageComments[name] : columnComment(column)
+    if (about !== undefined) await commentOn('column', sql`${object}.${sql.ref(name)}`, about).execute(trx)
+  }
+}

@@ -1,0 +1,54 @@
+// The statements of one pipeline's views: current rows, every revision, and what was believed at a moment.
+import { type RawBuilder, sql } from 'kysely'
+import type { Definition } from '../core/types.ts'
+
+const lineage = ['_unit_id', '_run_id', '_revision', '_loaded_at'] as const
+
+const list = (names: readonly string[]): RawBuilder<unknown> => sql.join(names.map((name) => sql.ref(name)))
+
+const dataName = (definition: Definition): string => `data.${definition.pipeline}_v${definition.version}`
+
+export const viewColumns = (definition: Definition): string[] => [...definition.columns.map((column) => column.name), ...lineage]
+
+export const currentView = (definition: Definition): RawBuilder<unknown> =>
+  sql`select ${list(viewColumns(definition))} from ${sql.table(dataName(definition))}`
+
+export const historyColumns = (definition: Definition): string[] => [
+  ...viewColumns(definition),
+  'valid_from',
+  'valid_to',
+  'is_current',
+]
+
+export const historyView = (definition: Definition): RawBuilder<unknown> => {
+  const columns = list(viewColumns(definition))
+  return sql`select ${columns}, _loaded_at as valid_from, null::timestamptz as valid_to, true as is_current
+    from ${sql.table(dataName(definition))}
+    union all select ${columns}, _valid_from, _valid_to, false from ${sql.table(`${dataName(definition)}_history`)}`
+}
+
+/** Runs with its owner's rights on a fixed search path, so that readers need no right on `data`. */
+export const asOfFunction = (definition: Definition): RawBuilder<unknown> => {
+  const columns = list(viewColumns(definition))
+  return sql`create or replace function ${asOfName(definition)}(at timestamptz) returns setof ${sql.table(`bi.${definition.pipeline}`)}
+    language sql stable security definer set search_path = pg_catalog
+    begin atomic
+      select ${columns} from ${sql.table(dataName(definition))} where _loaded_at <= at
+      union all
+      select ${columns} from ${sql.table(`${dataName(definition)}_history`)} where _valid_from <= at and at < _valid_to;
+    end`
+}
+
+export const asOfName = (definition: Definition): RawBuilder<unknown> => sql.table(`bi.${definition.pipeline}_as_of`)
+
+export const freshnessView = sql`
+  select pipeline, version,
+    max(window_from) filter (where loaded_at is not null) as newest_window,
+    min(window_from) filter (where loaded_at is not null) as oldest_window,
+    max(loaded_at) as last_loaded_at, max(checked_at) as last_checked_at,
+    count(*) filter (where loaded_at is not null) as units_loaded,
+    count(*) filter (where state = 'waiting') as units_waiting,
+    count(*) filter (where state = 'held') as units_held,
+    count(*) filter (where state = 'failed') as units_failed,
+    coalesce(sum(loaded_rows), 0)::bigint as rows_loaded
+  from etl.units group by pipeline, version`
