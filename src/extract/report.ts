@@ -1,2 +1,259 @@
 // A paid report from intent to bytes: submit once, poll, download; picks up whatever an earlier process left.
-export {}
+import { createHash } from 'node:crypto'
+import { EtlError, isEtlError } from '../core/errors.ts'
+import type { ReportMemo, ReportRecord } from '../core/report.ts'
+import type { Limits, ReportPolicy } from '../core/types.ts'
+import type { HttpStream } from './http.ts'
+import { foldStatus } from './report-status.ts'
+import type { SourceContext } from './source.ts'
+
+/** What the service says of a report; everything but the word may be missing. */
+export interface ReportStatus {
+  readonly word: string
+  readonly downloadUrl: string | null
+  readonly usedQuota: number | null
+  readonly dataPoints: number | null
+  /** Why it failed, where the service says so. */
+  readonly detail: string | null
+}
+
+/** One dataset's way to buy a report. */
+export interface ReportApi {
+  /** Path as the interface writes it. */
+  readonly endpoint: string
+  /** Body as sent, without secrets. */
+  readonly request: unknown
+  /** Credits it would cost, where the service says so for free; null otherwise. */
+  estimate(): Promise<number | null>
+  /** Throws with `context.sent` false where the service certainly did not take it. */
+  submit(): Promise<{ reportId: string; word: string | null }>
+  /** null: the service does not know the id (yet). */
+  status(reportId: string): Promise<ReportStatus | null>
+  /** Asks for the free retry; false where the service has none. */
+  retry(reportId: string): Promise<boolean>
+}
+
+export interface ReportOptions {
+  readonly unitKey: string
+  readonly limits: Limits
+  readonly policy: ReportPolicy
+  /** The person who started the run allows submissions again whose answer was lost. */
+  readonly resubmitUncertain: boolean
+}
+
+export interface FinishedReport {
+  readonly stream: HttpStream
+  readonly dataPoints: number | null
+}
+
+/** The first look after a submission; small reports are ready by then. */
+const firstPollMs = 500
+const pollGrowth = 1.5
+const maxFreeRetries = 3
+/** How long an id just given may be unknown to the status endpoint. */
+const settleMs = 10 * 60_000
+/** A report past its deadline is looked at again by the next run. */
+const laterMs = 24 * 3_600_000
+
+/** Goes as far as it can without waiting: throws REPORT_PENDING with `notBefore` when the service is not done. */
+export const runReport = async (api: ReportApi, context: SourceContext, options: ReportOptions): Promise<FinishedReport> => {
+  const record = await openReport(api, context, options)
+  await waitForPoll(context, record, options)
+  return follow(api, context, record, options)
+}
+
+/** The report there is, or a new one: submitted exactly once per intent. */
+const openReport = async (api: ReportApi, context: SourceContext, options: ReportOptions): Promise<ReportRecord> => {
+  const { report } = context
+  const current = await report.current()
+  if (current?.state === 'intent') {
+    await report.uncertain('The process ended between the intent and the answer of the service.')
+    return uncertain(api, context, options)
+  }
+  if (current?.state === 'uncertain') return uncertain(api, context, options)
+  if (current?.state === 'failed' || current?.state === 'rejected' || current?.state === 'expired') {
+    if (!options.policy.resubmitFailed) throw ended(current, options)
+    return submit(api, context, options)
+  }
+  return current ?? submit(api, context, options)
+}
+
+const uncertain = async (api: ReportApi, context: SourceContext, options: ReportOptions): Promise<ReportRecord> => {
+  if (options.resubmitUncertain || options.policy.resubmitUncertain) return submit(api, context, options)
+  throw new EtlError(
+    'REPORT_UNCERTAIN',
+    `${options.unitKey}: a report was submitted and the answer was lost; the service may or may not have taken it. Look at its own list of reports; ` +
+      'to send it again (it may be bought twice) run with --resubmit-uncertain, or set report: { resubmit_uncertain: true }.',
+  )
+}
+
+const ended = (record: ReportRecord, { unitKey }: ReportOptions): EtlError =>
+  new EtlError(
+    record.state === 'expired' ? 'REPORT_EXPIRED' : record.state === 'rejected' ? 'REPORT_REJECTED' : 'REPORT_FAILED',
+    `${unitKey}: report ${record.reportId ?? '(no id)'} ${record.state} (the service says '${record.statusWord ?? '-'}'). To buy it again: ` +
+      '`millrace backfill … --force`, or set report: { resubmit_failed: true }.',
+  )
+
+export const requestHash = (request: unknown): string => createHash('sha256').update(JSON.stringify(request)).digest('hex')
+
+const submit = async (api: ReportApi, context: SourceContext, options: ReportOptions): Promise<ReportRecord> => {
+  const { report, signal } = context
+  const estimatedQuota = await api.estimate()
+  signal.throwIfAborted()
+  await report.intend({ endpoint: api.endpoint, request: api.request, requestHash: requestHash(api.request), estimatedQuota })
+  try {
+    const { reportId, word } = await api.submit()
+    await report.submitted(reportId, word)
+    context.log.info({ unit: options.unitKey, report_id: reportId }, 'report submitted')
+  } catch (error) {
+    await unsure(report, error, options)
+  }
+  const record = await report.current()
+  if (record === null) throw new EtlError('INTERNAL', `${options.unitKey}: the report just submitted is not on record.`)
+  return record
+}
+
+/** Always throws. Only a submission that certainly did not arrive may be forgotten. */
+const unsure = async (report: ReportMemo, error: unknown, { unitKey }: ReportOptions): Promise<never> => {
+  if (isEtlError(error) && error.code === 'FENCED') throw error
+  if (isEtlError(error) && error.context['sent'] === false) {
+    await report.withdrawn(error.message)
+    throw error
+  }
+  const message = isEtlError(error) ? error.message : String(error)
+  await report.uncertain(message)
+  throw new EtlError(
+    'REPORT_UNCERTAIN',
+    `${unitKey}: a report was submitted and its answer was lost (${message}). It may have been bought: look at the service's own list of reports; ` +
+      'to send it again run with --resubmit-uncertain.',
+    { cause: error },
+  )
+}
+
+const pending = (message: string, notBefore: number, final = false): EtlError =>
+  new EtlError('REPORT_PENDING', message, { notBefore, context: { final } })
+
+/** Waiting costs no slot: the unit is parked until then. */
+const waitForPoll = async (context: SourceContext, record: ReportRecord, { unitKey }: ReportOptions): Promise<void> => {
+  if (record.state === 'ready' || record.state === 'downloaded') return
+  const now = context.clock.now()
+  const notBefore = record.nextPollAt ?? (record.polls === 0 && record.retries === 0 && isFresh(record) ? now + firstPollMs : now)
+  if (notBefore <= now) return
+  if (record.nextPollAt === null)
+    await context.report.polled({ statusWord: record.statusWord ?? 'submitted', nextPollAt: notBefore })
+  throw pending(`${unitKey}: report ${record.reportId} is being made.`, notBefore)
+}
+
+const isFresh = (record: ReportRecord): boolean => record.state === 'submitted'
+
+const follow = async (
+  api: ReportApi,
+  context: SourceContext,
+  record: ReportRecord,
+  options: ReportOptions,
+): Promise<FinishedReport> => {
+  const reportId = record.reportId
+  if (reportId === null) throw new EtlError('INTERNAL', `${options.unitKey}: a ${record.state} report has no id.`)
+  const status = await api.status(reportId)
+  const phase = status === null ? unknownId(context, record) : foldStatus(status.word)
+  if (status === null || phase === 'open') return stillOpen(context, record, status, options)
+  if (phase === 'done') {
+    if (status.downloadUrl === null) return stillOpen(context, record, status, options)
+    await context.report.ready({ statusWord: status.word, usedQuota: status.usedQuota, dataPoints: status.dataPoints })
+    return { stream: await openDownload(api, context, reportId, status.downloadUrl, options), dataPoints: status.dataPoints }
+  }
+  return notMade(api, context, record, status, phase, options)
+}
+
+const unknownId = (context: SourceContext, record: ReportRecord): 'open' => {
+  context.log.info({ report_id: record.reportId }, 'the service does not know the report yet')
+  return 'open'
+}
+
+const stillOpen = async (
+  context: SourceContext,
+  record: ReportRecord,
+  status: ReportStatus | null,
+  options: ReportOptions,
+): Promise<never> => {
+  const now = context.clock.now()
+  const word = status?.word ?? 'not found'
+  const about = `${options.unitKey}: report ${record.reportId} is '${word}'`
+  if (record.deadlineAt !== null && now > record.deadlineAt) {
+    await context.report.polled({ statusWord: word, nextPollAt: now })
+    throw pending(
+      `${about} beyond its deadline (limits.deadline). It stays open and is not bought again; the next run looks at it.`,
+      now + laterMs,
+      true,
+    )
+  }
+  if (status === null && record.deadlineAt !== null && now > record.deadlineAt - options.limits.deadlineMs + settleMs) {
+    throw new EtlError(
+      'BAD_RESPONSE',
+      `${about}: the service gave this id and does not know it. Ask the service; nothing is bought again by itself.`,
+    )
+  }
+  const spread = 0.85 + context.clock.random() * 0.3
+  const pause =
+    Math.min(options.limits.pollMaxMs, options.limits.pollEveryMs * pollGrowth ** Math.max(0, record.polls - 1)) * spread
+  // The first looks come quickly, then the wait grows to poll_every and beyond.
+  const wait = record.polls <= 2 ? Math.min(pause, firstPollMs * 2 ** record.polls) : pause
+  await context.report.polled({ statusWord: word, nextPollAt: now + wait })
+  throw pending(`${about}.`, now + wait)
+}
+
+const notMade = async (
+  api: ReportApi,
+  context: SourceContext,
+  record: ReportRecord,
+  status: ReportStatus,
+  phase: 'failed' | 'rejected',
+  options: ReportOptions,
+): Promise<never> => {
+  const detail = status.detail === null ? '' : `: ${status.detail}`
+  if (phase === 'failed' && record.retries < maxFreeRetries && record.reportId !== null && (await api.retry(record.reportId))) {
+    await context.report.retried()
+    throw pending(
+      `${options.unitKey}: report ${record.reportId} failed${detail}; the service tries it again for free.`,
+      context.clock.now() + options.limits.pollEveryMs,
+    )
+  }
+  await context.report.failed(phase, `${status.word}${detail}`)
+  if (phase === 'rejected') {
+    throw new EtlError(
+      'REPORT_REJECTED',
+      `${options.unitKey}: the service rejects report ${record.reportId} ('${status.word}'${detail}). Mend the definition; then \`millrace backfill … --force\`.`,
+    )
+  }
+  throw new EtlError(
+    'REPORT_FAILED',
+    `${options.unitKey}: the service could not make report ${record.reportId} ('${status.word}'${detail}). To buy another: \`millrace backfill … --force\`, or report: { resubmit_failed: true }.`,
+  )
+}
+
+/** Links expire: a refused one is asked for anew once. */
+const openDownload = async (
+  api: ReportApi,
+  context: SourceContext,
+  reportId: string,
+  link: string,
+  options: ReportOptions,
+): Promise<HttpStream> => {
+  const first = await context.http.download(link)
+  if (first.status === 200) return first
+  if (![401, 403, 404, 410].includes(first.status)) throw downloadError(first.status, options)
+  const status = await api.status(reportId)
+  const fresh = status?.downloadUrl ?? null
+  const second = fresh === null ? null : await context.http.download(fresh)
+  if (second?.status === 200) return second
+  if (second !== null && second.status >= 500) throw downloadError(second.status, options)
+  await context.report.failed('expired', `The download answers ${second?.status ?? first.status}.`)
+  throw new EtlError(
+    'REPORT_EXPIRED',
+    `${options.unitKey}: report ${reportId} is finished but can no longer be downloaded (${second?.status ?? first.status}, also with a fresh link). ` +
+      'To buy it again: `millrace backfill … --force`.',
+  )
+}
+
+const downloadError = (status: number, { unitKey }: ReportOptions): EtlError =>
+  new EtlError('SERVICE_ERROR', `${unitKey}: the download answers ${status}. It is tried again; the report is not bought again.`)

@@ -15,10 +15,14 @@ export interface SourceContext {
   readonly log: Log
   readonly clock: Clock
   readonly signal: AbortSignal
+  /** Submissions whose answer was lost may be sent again in this run. */
+  readonly resubmitUncertain: boolean
+  /** Tells whoever watches the run something that is no failure. */
+  notice(code: string, message: string): void
 }
 
 /** Enough to look, not to buy: a probe or an estimate has no report to remember. */
-export type LookContext = Omit<SourceContext, 'report'>
+export type LookContext = Pick<SourceContext, 'http' | 'log' | 'clock' | 'signal'>
 
 export interface ExtractRequest {
   readonly definition: Definition

@@ -14,7 +14,7 @@ import { createRateBudget } from '../extract/rate.ts'
 import { compareTables } from '../load/drift.ts'
 import { loadSources } from '../sources/registry.ts'
 import { checkAgainstService } from './check-service.ts'
-import { migrationFolders } from './open-shop.ts'
+import { migrationFolders, pathsOf } from './open-shop.ts'
 
 export interface Finding {
   readonly area: 'definition' | 'configuration' | 'database' | 'migration' | 'table' | 'service'
@@ -114,6 +114,7 @@ const checkService = async (
     if (keys === undefined) continue
     const service = createService({
       baseUrl: requireBaseUrl(settings),
+      paths: pathsOf(settings),
       rest: keys.rest,
       batch: keys.batch,
       rate: createRateBudget({ requestsPerSecond: 10, clock: systemClock }),

@@ -54,7 +54,8 @@ export const openDefinitions = async (
 export const findSource = async (pipelinesFolder: string, name: string): Promise<Source> => {
   const sources = await loadSources([join(pipelinesFolder, '..', 'sources')])
   const source = sources.get(name)
-  if (source === undefined) throw new EtlError('USAGE', `There is no source '${name}'; there are ${[...sources.keys()].join(', ')}.`)
+  if (source === undefined)
+    throw new EtlError('USAGE', `There is no source '${name}'; there are ${[...sources.keys()].join(', ')}.`)
   return source
 }
 
@@ -126,6 +127,7 @@ const services = (settings: Settings, log: Log, clock: Clock): ((account: string
     const keys = requireKeys(settings, account)
     const service = createService({
       baseUrl: requireBaseUrl(settings),
+      paths: pathsOf(settings),
       rest: keys.rest,
       batch: keys.batch,
       rate: createRateBudget({ requestsPerSecond: requestsPerSecond(settings), clock }),
@@ -136,6 +138,16 @@ const services = (settings: Settings, log: Log, clock: Clock): ((account: string
     return service
   }
 }
+
+const pathPrefix = 'WEB_ANALYTICS_PATH_'
+
+/** Paths set in place of the service's own: `WEB_ANALYTICS_PATH_KEYWORDS=/v5/keywords`. */
+export const pathsOf = (settings: Settings): ReadonlyMap<string, string> =>
+  new Map(
+    Object.entries(settings.raw).flatMap(([name, path]) =>
+      name.startsWith(pathPrefix) && path !== '' ? [[name.slice(pathPrefix.length).toLowerCase(), path] as const] : [],
+    ),
+  )
 
 const rateName = 'WEB_ANALYTICS_REQUESTS_PER_SECOND'
 

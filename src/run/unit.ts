@@ -83,7 +83,15 @@ const contextOf = (work: UnitWork): SourceContext => {
     deadlineMs: definition.limits.deadlineMs,
     budget: { perMonth: definition.limits.quotaPerMonth, perDay: definition.limits.quotaPerDay },
   })
-  return { http, report, log: shop.log, clock: shop.clock, signal }
+  return {
+    http,
+    report,
+    log: shop.log,
+    clock: shop.clock,
+    signal,
+    resubmitUncertain: shop.consent.resubmitUncertain,
+    notice: (code, message) => shop.progress.emit({ event: 'notice', code, message }),
+  }
 }
 
 /** A refresh asks first, where asking is free or one record, whether the loaded answer still stands. */

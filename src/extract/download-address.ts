@@ -1,0 +1,85 @@
+// Which addresses a download link may point at: the service is trusted with a link, not with our network.
+import { type LookupAddress, lookup } from 'node:dns'
+import { BlockList, isIP, type LookupFunction } from 'node:net'
+import { EtlError } from '../core/errors.ts'
+
+const notPublic = new BlockList()
+for (const [network, prefix] of [
+  ['0.0.0.0', 8],
+  ['10.0.0.0', 8],
+  ['100.64.0.0', 10],
+  ['127.0.0.0', 8],
+  ['169.254.0.0', 16],
+  ['172.16.0.0', 12],
+  ['192.0.0.0', 24],
+  ['192.168.0.0', 16],
+  ['198.18.0.0', 15],
+  ['224.0.0.0', 4],
+  ['240.0.0.0', 4],
+] as const) {
+  notPublic.addSubnet(network, prefix, 'ipv4')
+}
+for (const [network, prefix] of [
+  ['::', 128],
+  ['::1', 128],
+  ['64:ff9b::', 96],
+  ['fc00::', 7],
+  ['fe80::', 10],
+  ['ff00::', 8],
+] as const) {
+  notPublic.addSubnet(network, prefix, 'ipv6')
+}
+
+const loopback = new BlockList()
+loopback.addSubnet('127.0.0.0', 8, 'ipv4')
+loopback.addAddress('::1', 'ipv6')
+
+const inList = (list: BlockList, address: string): boolean => {
+  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1]
+  if (mapped !== undefined) return list.check(mapped, 'ipv4')
+  return list.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4')
+}
+
+const bare = (hostname: string): string => hostname.replace(/^\[|\]$/g, '').toLowerCase()
+
+const isLoopbackHost = (hostname: string): boolean => {
+  const host = bare(hostname)
+  return host === 'localhost' || (isIP(host) !== 0 && inList(loopback, host))
+}
+
+const refuse = (what: string): EtlError =>
+  new EtlError(
+    'BAD_RESPONSE',
+    `The download link points at ${what}. It was not followed; if this is your service, serve its downloads over https from a public address or from its own host.`,
+  )
+
+/** The link as an address that may be asked. Throws BAD_RESPONSE naming what is wrong with it, without its query. */
+export const allowedDownload = (link: string, baseUrl: URL): URL => {
+  const url = URL.canParse(link, baseUrl) ? new URL(link, baseUrl) : null
+  if (url === null) throw refuse('something that is no address')
+  if (url.protocol !== 'https:' && url.protocol !== 'http:') throw refuse(`a ${url.protocol} address`)
+  if (url.username !== '' || url.password !== '') throw refuse('an address with a user name in it')
+  if (url.hostname === baseUrl.hostname && (url.protocol === 'https:' || url.protocol === baseUrl.protocol)) return url
+  const bothLocal = isLoopbackHost(url.hostname) && isLoopbackHost(baseUrl.hostname)
+  if (bothLocal) return url
+  if (url.protocol !== 'https:') throw refuse(`${url.origin} without encryption`)
+  const host = bare(url.hostname)
+  if (host === 'localhost' || host.endsWith('.localhost') || (isIP(host) !== 0 && inList(notPublic, host)))
+    throw refuse(`the private address ${host}`)
+  return url
+}
+
+/** DNS for downloads: an answer inside our own network is refused at the moment of connecting, whatever it was before. */
+export const guardedLookup =
+  (baseUrl: URL): LookupFunction =>
+  (hostname, options, callback) => {
+    lookup(hostname, { ...options, all: true }, (error, addresses: LookupAddress[]) => {
+      if (error !== null) return callback(error, [])
+      const trusted = hostname === baseUrl.hostname || (isLoopbackHost(hostname) && isLoopbackHost(baseUrl.hostname))
+      const inside = trusted ? undefined : addresses.find(({ address }) => inList(notPublic, address))
+      if (inside !== undefined) return callback(refuse(`${hostname}, which is the private address ${inside.address}`), [])
+      const [first] = addresses
+      if (options.all === true || first === undefined) return callback(null, addresses)
+      callback(null, first.address, first.family)
+    })
+  }

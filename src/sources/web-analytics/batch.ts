@@ -1,0 +1,169 @@
+// What both kinds of batch report share: submission, status, retry, and the walk from intent to bytes (interface 2.3, 2.4, 4.4).
+import { z } from 'zod'
+import { EtlError } from '../../core/errors.ts'
+import type { Definition, Unit } from '../../core/types.ts'
+import { addWindows } from '../../core/window.ts'
+import { type HttpClient, parseJson } from '../../extract/http.ts'
+import { type ReportApi, type ReportStatus, runReport } from '../../extract/report.ts'
+import type { Estimate, ExtractRequest, LookContext, Source, SourceContext } from '../../extract/source.ts'
+import { askOptional } from './absent.ts'
+import { validate } from './discovery.ts'
+import { endpoints, withReportId } from './endpoints.ts'
+import { readRefusal, refusalError } from './errors.ts'
+
+const submission = z.looseObject({
+  report_id: z.union([z.string().min(1), z.number()]).optional(),
+  id: z.union([z.string().min(1), z.number()]).optional(),
+  request_id: z.union([z.string().min(1), z.number()]).optional(),
+  status: z.string().nullish(),
+})
+
+const count = z
+  .union([
+    z.number(),
+    z
+      .string()
+      .regex(/^\d+(\.\d+)?$/)
+      .transform(Number),
+  ])
+  .nullish()
+  .catch(null)
+const text = z
+  .union([z.string(), z.array(z.unknown()).transform((list) => list.map(String).join('; '))])
+  .nullish()
+  .catch(null)
+const statusBody = z.looseObject({
+  status: z.string(),
+  download_url: z.string().nullish().catch(null),
+  used_quota: count,
+  data_points_count: count,
+  errors: text,
+  error_message: text,
+  message: text,
+})
+
+/** Metrics a definition asks for: its measures' names at the service. */
+export const metricsOf = (definition: Definition): string[] =>
+  definition.columns
+    .filter((column) => !column.isKey && column.origin === 'response')
+    .map((column) => column.from[0] ?? column.name)
+
+/** Both ends of the unit's window as the service wants them: months, the last one included. */
+export const monthsOf = ({ window }: Unit): { start_date: string; end_date: string } => ({
+  start_date: window.from.slice(0, 7),
+  end_date: addWindows(window.to, 'day', -1).slice(0, 7),
+})
+
+export const valuesOf = (unit: Unit, name: string): string[] => [unit.slice[name] ?? []].flat()
+
+export interface BatchDataset {
+  readonly endpoint: 'shopper' | 'report'
+  body(definition: Definition, unit: Unit): unknown
+}
+
+const reportApi = (dataset: BatchDataset, { definition, unit }: ExtractRequest, context: LookContext): ReportApi => {
+  const { http } = context
+  const request = dataset.body(definition, unit)
+  const endpoint = endpoints[dataset.endpoint]
+  return {
+    endpoint,
+    request,
+    estimate: () => (dataset.endpoint === 'report' ? price(http, request, unit) : Promise.resolve(null)),
+    submit: async () => {
+      const answer = await http.read({
+        method: 'POST',
+        endpoint,
+        url: http.url(dataset.endpoint, endpoint),
+        key: 'header',
+        body: request,
+        idempotent: false,
+      })
+      if (answer.status >= 300) throw refusalError(readRefusal(answer), endpoint, unit.key)
+      const body = parseJson(answer, endpoint)
+      const parsed = submission.safeParse(body)
+      const id = parsed.success ? (parsed.data.report_id ?? parsed.data.id ?? parsed.data.request_id) : undefined
+      if (!parsed.success || id === undefined) throw withoutId(body, endpoint)
+      return { reportId: String(id), word: parsed.data.status ?? null }
+    },
+    status: (reportId) => readStatus(http, reportId, unit),
+    retry: (reportId) => freeRetry(http, reportId),
+  }
+}
+
+const withoutId = (body: unknown, endpoint: string): EtlError => {
+  const found =
+    typeof body === 'object' && body !== null ? `an object with ${Object.keys(body).join(', ') || 'no fields'}` : typeof body
+  return new EtlError('BAD_RESPONSE', `${endpoint} took the request and answered ${found}, expected report_id (or id)`)
+}
+
+/** A price the service states for free. A request it would reject is not submitted. */
+const price = async (http: HttpClient, request: unknown, unit: Unit): Promise<number | null> => {
+  const said = await validate(http, request)
+  if (said === null) return null
+  if (!said.valid)
+    throw new EtlError(
+      'BAD_REQUEST',
+      `${unit.key}: the service would reject the report: ${said.errors.join('; ') || 'no reason given'}. Mend the definition; nothing was submitted.`,
+    )
+  return said.credits
+}
+
+const readStatus = async (http: HttpClient, reportId: string, unit: Unit): Promise<ReportStatus | null> => {
+  const url = http.url('status', endpoints.status)
+  url.pathname = withReportId(decodeURI(url.pathname), reportId)
+  const answer = await http.read({ method: 'GET', endpoint: endpoints.status, url, key: 'header', idempotent: true })
+  if (answer.status === 404) return null
+  if (answer.status >= 300) throw refusalError(readRefusal(answer), endpoints.status, unit.key)
+  const parsed = statusBody.safeParse(parseJson(answer, endpoints.status))
+  if (!parsed.success) {
+    throw new EtlError(
+      'BAD_RESPONSE',
+      `${unit.key}: ${endpoints.status} answered without a status word (${parsed.error.issues[0]?.message ?? ''}). It is asked again.`,
+    )
+  }
+  const { status, download_url, used_quota, data_points_count, errors, error_message, message } = parsed.data
+  return {
+    word: status,
+    downloadUrl: download_url || null,
+    usedQuota: used_quota ?? null,
+    dataPoints: data_points_count ?? null,
+    detail: errors || error_message || message || null,
+  }
+}
+
+const freeRetry = async (http: HttpClient, reportId: string): Promise<boolean> => {
+  const url = http.url('retry', endpoints.retry)
+  url.pathname = withReportId(decodeURI(url.pathname), reportId)
+  const answer = await askOptional(http, 'retry', () =>
+    http.read({ method: 'POST', endpoint: endpoints.retry, url, key: 'header', idempotent: true }),
+  )
+  return answer !== null && answer.status < 300
+}
+
+/** From intent to the report's bytes; throws REPORT_PENDING while the service is at it. */
+export async function* extractReport(
+  dataset: BatchDataset,
+  request: ExtractRequest,
+  context: SourceContext,
+): ReturnType<Source['extract']> {
+  const { definition, unit } = request
+  const finished = await runReport(reportApi(dataset, request, context), context, {
+    unitKey: unit.key,
+    limits: definition.limits,
+    policy: definition.report,
+    resubmitUncertain: context.resubmitUncertain,
+  })
+  const format = /ndjson|json/i.test(finished.stream.contentType) ? 'json' : 'csv'
+  yield { format, part: 1, body: finished.stream.body }
+  return { fingerprint: { lastUpdated: null, count: null }, expectedRows: null, dataPoints: finished.dataPoints }
+}
+
+export const estimateReport = async (
+  dataset: BatchDataset,
+  request: ExtractRequest,
+  context: LookContext,
+): Promise<Estimate> => ({
+  requests: null,
+  rows: null,
+  quota: await reportApi(dataset, request, context).estimate(),
+})

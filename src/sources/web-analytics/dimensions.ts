@@ -1,0 +1,27 @@
+// What a pipeline of this service can run for.
+import type { DimensionSpec } from '../../core/source-spec.ts'
+
+type Part = Omit<DimensionSpec, 'bucket'>
+
+export const domain: Part = {
+  description: 'Domain without www. and without a scheme',
+  required: true,
+  normalize: 'domain',
+  pattern: /^(?!www\.)(?=.{1,253}$)([\p{L}\p{N}_]([\p{L}\p{N}_-]{0,61}[\p{L}\p{N}_])?\.)+[\p{L}\p{N}][\p{L}\p{N}-]{0,61}$/u,
+  expected: 'a domain such as example.com, without www. and without https://',
+}
+
+export const country: Part = {
+  description: 'Two-letter ISO code in lower case, or world',
+  required: true,
+  normalize: 'country',
+  pattern: /^([a-z]{2}|world)$/,
+  expected: 'a two-letter ISO country code in lower case, or world',
+}
+
+export const categoryId: Part = {
+  description: "The service's number of a product category",
+  required: true,
+  pattern: /^\d{1,18}$/,
+  expected: 'a whole number',
+}

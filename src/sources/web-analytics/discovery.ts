@@ -1,0 +1,154 @@
+// What the service says of itself for free: datasets, countries and dates, credits, the price of a report. All of it optional.
+import { z } from 'zod'
+import { type HttpAnswer, type HttpClient, parseJson } from '../../extract/http.ts'
+import { askOptional } from './absent.ts'
+import { internalCountry } from './country.ts'
+import { type EndpointName, endpoints } from './endpoints.ts'
+import { readRefusal, refusalError } from './errors.ts'
+
+const ok = (answer: HttpAnswer | null, name: EndpointName): unknown => {
+  if (answer === null) return null
+  if (answer.status >= 400) throw refusalError(readRefusal(answer), endpoints[name], name)
+  return parseJson(answer, endpoints[name])
+}
+
+const get = (http: HttpClient, name: EndpointName, key: 'query' | 'header'): Promise<HttpAnswer | null> =>
+  askOptional(http, name, () =>
+    http.read({ method: 'GET', endpoint: endpoints[name], url: http.url(name, endpoints[name]), key, idempotent: true }),
+  )
+
+/** One dataset of the service; what it says beyond the names stays as it came. */
+export interface Dataset {
+  readonly table: string
+  readonly metrics: readonly string[]
+  readonly filters: readonly string[]
+  readonly granularities: readonly string[]
+}
+
+const nameList = z.array(z.union([z.string(), z.object({ name: z.string() }).transform(({ name }) => name)])).catch([])
+const datasetSchema = z
+  .looseObject({
+    table: z.string().optional(),
+    vtable: z.string().optional(),
+    table_metrics: nameList.optional(),
+    metrics: nameList.optional(),
+    table_filters: nameList.optional(),
+    filters: nameList.optional(),
+    table_granularity: z.unknown(),
+  })
+  .transform(
+    (raw): Dataset => ({
+      table: raw.table ?? raw.vtable ?? '(no name)',
+      metrics: raw.table_metrics ?? raw.metrics ?? [],
+      filters: raw.table_filters ?? raw.filters ?? [],
+      granularities: granularityNames(raw.table_granularity),
+    }),
+  )
+const describeSchema = z.union([
+  z.array(datasetSchema),
+  z.object({ tables: z.array(datasetSchema) }).transform(({ tables }) => tables),
+])
+
+const granularityNames = (value: unknown): string[] => {
+  if (Array.isArray(value)) return value.map(String)
+  return typeof value === 'object' && value !== null ? Object.keys(value) : typeof value === 'string' ? [value] : []
+}
+
+/** null: the service does not offer the look. */
+export const describe = async (http: HttpClient): Promise<readonly Dataset[] | null> => {
+  const body = ok(await get(http, 'describe', 'header'), 'describe')
+  return body === null ? null : describeSchema.parse(body)
+}
+
+export interface Capabilities {
+  readonly remainingHits: number | null
+  /** Internal codes by family (`web_desktop_data` ...). */
+  readonly families: readonly {
+    readonly name: string
+    readonly countries: readonly string[]
+    readonly from: string | null
+    readonly to: string | null
+  }[]
+}
+
+const countrySchema = z.union([
+  z.string(),
+  z.looseObject({ code: z.union([z.string(), z.number()]) }).transform(({ code }) => String(code)),
+])
+const familySchema = z.looseObject({
+  countries: z.array(countrySchema).catch([]),
+  snapshot_interval: z.looseObject({ start_date: z.string().nullish(), end_date: z.string().nullish() }).nullish(),
+})
+
+export const capabilities = async (http: HttpClient): Promise<Capabilities | null> => {
+  const body = ok(await get(http, 'capabilities', 'query'), 'capabilities')
+  const parsed = z.record(z.string(), z.unknown()).nullable().parse(body)
+  if (parsed === null) return null
+  const families = Object.entries(parsed).flatMap(([name, value]) => {
+    const family = familySchema.safeParse(value)
+    if (!family.success || typeof value !== 'object' || value === null || !('countries' in value)) return []
+    const { countries, snapshot_interval } = family.data
+    return [
+      {
+        name,
+        countries: countries.map(internalCountry),
+        from: snapshot_interval?.start_date ?? null,
+        to: snapshot_interval?.end_date ?? null,
+      },
+    ]
+  })
+  return { remainingHits: numberOrNull(parsed['remaining_hits']), families }
+}
+
+const numberOrNull = (value: unknown): number | null => (typeof value === 'number' ? value : null)
+
+export interface Credits {
+  /** Credits left for batch reports; null where the service does not say. */
+  readonly remaining: number | null
+  readonly userAllowance: number | null
+  readonly userRemaining: number | null
+}
+
+export const credits = async (http: HttpClient): Promise<Credits | null> => {
+  const body = ok(await get(http, 'credits', 'header'), 'credits')
+  const parsed = z.record(z.string(), z.unknown()).nullable().parse(body)
+  if (parsed === null) return null
+  return {
+    remaining: numberOrNull(parsed['remaining_credits']) ?? numberOrNull(parsed['credits']),
+    userAllowance: numberOrNull(parsed['user_allowance']) ?? numberOrNull(parsed['allowance']),
+    userRemaining: numberOrNull(parsed['user_remaining']),
+  }
+}
+
+const validateSchema = z.looseObject({
+  is_valid: z.boolean().optional(),
+  estimated_credits: z.number().nullish(),
+  errors: z.array(z.unknown()).optional(),
+})
+
+/** What a submission would cost and whether it would be taken; null where the service cannot say. */
+export const validate = async (
+  http: HttpClient,
+  request: unknown,
+): Promise<{ valid: boolean; credits: number | null; errors: readonly string[] } | null> => {
+  const answer = await askOptional(http, 'validate', () =>
+    http.read({
+      method: 'POST',
+      endpoint: endpoints.validate,
+      url: http.url('validate', endpoints.validate),
+      key: 'header',
+      body: request,
+      idempotent: true,
+    }),
+  )
+  if (answer === null) return null
+  if (answer.status === 401 || answer.status === 403) throw refusalError(readRefusal(answer), endpoints.validate, 'validate')
+  if (answer.status === 400) return { valid: false, credits: null, errors: [readRefusal(answer).text] }
+  if (answer.status >= 400) return null
+  const parsed = validateSchema.parse(parseJson(answer, endpoints.validate))
+  return {
+    valid: parsed.is_valid ?? true,
+    credits: parsed.estimated_credits ?? null,
+    errors: (parsed.errors ?? []).map((error) => (typeof error === 'string' ? error : JSON.stringify(error))),
+  }
+}

@@ -1,0 +1,21 @@
+// Every path of the service in one table. Each can be set by WEB_ANALYTICS_PATH_<NAME>.
+
+/** Those of interface.md (4.1 to 4.4). */
+export const endpoints = {
+  keywords: '/v4/website-analysis/keywords',
+  shopper: '/v3/batch/shopper/request-report',
+  report: '/batch/v4/request-report',
+  status: '/v3/batch/request-status/{report_id}',
+  // Named or implied by the interface, their paths not shown there (4.5): used where the service has them.
+  describe: '/v3/batch/tables/describe',
+  capabilities: '/capabilities',
+  user_capabilities: '/user-capabilities',
+  credits: '/v3/batch/credits',
+  validate: '/batch/v4/request-validate',
+  retry: '/v3/batch/retry/{report_id}',
+} as const
+
+export type EndpointName = keyof typeof endpoints
+
+/** The path with the report's id in its place. */
+export const withReportId = (path: string, reportId: string): string => path.replace('{report_id}', encodeURIComponent(reportId))

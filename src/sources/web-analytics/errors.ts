@@ -1,0 +1,97 @@
+// What the service's refusals mean (api-facts A 7 to 11): status, in-body codes and texts to error codes.
+import { z } from 'zod'
+import { type ErrorCode, EtlError } from '../../core/errors.ts'
+import { excerpt, type HttpAnswer } from '../../extract/http.ts'
+
+const texts = z.union([z.string(), z.array(z.unknown())]).nullish()
+const errorBody = z.object({
+  errors: texts,
+  error_message: texts,
+  message: texts,
+  error: z.union([z.string(), z.object({ code: z.unknown(), message: z.string().nullish() })]).nullish(),
+  meta: z.object({ error_code: z.unknown(), error_message: z.string().nullish() }).nullish(),
+})
+
+export interface Refusal {
+  readonly status: number
+  /** In-body code (101, 102, 103 ...), as text. */
+  readonly code: string | null
+  /** What the body says, on one line. */
+  readonly text: string
+}
+
+const flat = (value: z.infer<typeof texts>): string[] =>
+  value === null || value === undefined
+    ? []
+    : [value].flat().map((item) => (typeof item === 'string' ? item : JSON.stringify(item)))
+
+/** Reads a refusal in any of the shapes seen: errors[], meta.*, error.{code,message}, flat fields, plain text. */
+export const readRefusal = (answer: HttpAnswer): Refusal => {
+  const parsed = errorBody.safeParse(tryJson(answer))
+  if (!parsed.success) return { status: answer.status, code: null, text: excerpt(answer.bytes) }
+  const { errors, error_message, message, error, meta } = parsed.data
+  const nested = typeof error === 'string' ? [error] : [error?.message ?? '']
+  const said = [...flat(errors), ...flat(error_message), ...flat(message), ...nested, meta?.error_message ?? ''].filter(Boolean)
+  const code = meta?.error_code ?? (typeof error === 'object' ? error?.code : undefined)
+  return {
+    status: answer.status,
+    code: code === undefined || code === null ? null : String(code),
+    text: said.join('; ') || excerpt(answer.bytes),
+  }
+}
+
+const tryJson = (answer: HttpAnswer): unknown => {
+  try {
+    return JSON.parse(answer.bytes.toString('utf8'))
+  } catch {
+    return null
+  }
+}
+
+const aboutKey = /\b(api[ _-]?key|key|unauthori[sz]ed|authenti\w+|forbidden|inactive|account)\b/i
+const aboutData = /\b(no data|data not found|not found|no results?)\b/i
+const aboutQuota = /\b(quota|credits?|hits?|allowance|exhausted|payment)\b/i
+const aboutDates =
+  /\b(out of range|not (yet )?(available|published|released)|latest available|no data (yet )?for (this|the) (date|month|period))\b/i
+const aboutCountry = /\bcountr(y|ies)\b/i
+
+/** Whether a refusal says that there is nothing to give: the answer is empty, not wrong. */
+export const isNoData = ({ status, text }: Refusal): boolean =>
+  (status === 401 || status === 404) && aboutData.test(text) && !/\bkey\b/i.test(text)
+
+/** A 401 that says neither "key" nor "data": another look must decide. */
+export const isUnclear401 = (refusal: Refusal): boolean =>
+  refusal.status === 401 && !isNoData(refusal) && !aboutKey.test(refusal.text)
+
+const codeOf = (refusal: Refusal): ErrorCode => {
+  const { status, code, text } = refusal
+  if (code === '101' || (status === 400 && aboutDates.test(text))) return 'NOT_PUBLISHED'
+  if (code === '102') return 'BAD_REQUEST'
+  if (code === '103' || (status === 400 && aboutCountry.test(text))) return 'NO_CAPABILITY'
+  if (status === 402 || (status === 403 && aboutQuota.test(text))) return 'QUOTA_EXHAUSTED'
+  if (status === 401 || status === 403) return 'KEY_REFUSED'
+  if (status >= 500) return 'SERVICE_ERROR'
+  return 'BAD_REQUEST'
+}
+
+const advice: Partial<Record<ErrorCode, string>> = {
+  NOT_PUBLISHED: 'The month is not published yet; the next run asks again.',
+  NO_CAPABILITY: 'See `millrace capabilities` for what this key may ask; then mend the definition.',
+  QUOTA_EXHAUSTED: 'The credits are used up (see `millrace quota`); it goes on when they are refilled.',
+  KEY_REFUSED: 'Check WEB_ANALYTICS_API_KEY (and WEB_ANALYTICS_BATCH_API_KEY), and that the account is active.',
+  SERVICE_ERROR: 'It is tried again; if it lasts, ask the service.',
+  BAD_REQUEST: 'Mend the parameters in the definition; `millrace check` and `millrace describe` tell what is allowed.',
+}
+
+/** @param where the unit or command, for the message. `sent` is false: a 4xx was certainly not taken. */
+export const refusalError = (refusal: Refusal, endpoint: string, where: string): EtlError => {
+  const code = codeOf(refusal)
+  const hint = refusal.status === 404 ? 'Check WEB_ANALYTICS_BASE_URL: this path is not there.' : (advice[code] ?? '')
+  return new EtlError(
+    code,
+    `${where}: ${endpoint} answers ${refusal.status}${refusal.code === null ? '' : ` (code ${refusal.code})`}: "${refusal.text}". ${hint}`,
+    {
+      context: { status: refusal.status, sent: refusal.status >= 500 || refusal.status === 408 },
+    },
+  )
+}

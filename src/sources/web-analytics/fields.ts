@@ -1,0 +1,72 @@
+// Fields of the answers known beforehand (interface 2.1, api-facts B): a definition may leave their type and words out.
+import type { FieldSpec } from '../../core/source-spec.ts'
+
+/** The interface declares a default of 0 for these, used only where the field is absent. */
+const number = (type: 'bigint' | 'numeric', description: string, unit?: string): FieldSpec => ({
+  type,
+  description,
+  ifAbsent: '0',
+  nullable: true,
+  ...(unit === undefined ? {} : { unit }),
+})
+
+export const keywordFields: Readonly<Record<string, FieldSpec>> = {
+  keyword: { type: 'text', description: 'The search term', nullable: false },
+  top_url: { type: 'text', description: 'Landing page that got most of the clicks', unit: 'URL without scheme', nullable: false },
+  clicks: number('bigint', 'Clicks from the keyword to the domain in the month', 'clicks a month'),
+  traffic_share: number('numeric', "The keyword's part of the domain's search clicks", "fraction of the domain's search clicks"),
+  difficulty: number('bigint', 'How hard it is to rank for the keyword', 'points from 0 to 100'),
+  competition: {
+    type: 'numeric',
+    description: 'How strongly advertisers compete for the keyword',
+    unit: 'points',
+    nullable: true,
+  },
+  primary_intent: { type: 'text', description: 'What most searchers want', nullable: true },
+  secondary_intent: { type: 'text', description: 'What other searchers want', nullable: true },
+  volume: number('bigint', 'Average number of searches for the keyword', 'searches a month'),
+  cpc: number('numeric', 'Average price of an ad click', 'US dollars a click'),
+  cpc_low_bid: number('numeric', 'Lower end of the bids for the top of the page', 'US dollars a click'),
+  cpc_high_bid: number('numeric', 'Upper end of the bids for the top of the page', 'US dollars a click'),
+  zero_clicks_share: number('numeric', 'Searches that end without a click', 'fraction of searches'),
+  position: number('bigint', 'Average position of the domain for the keyword', 'rank in the results'),
+  serp_features: { type: 'text[]', description: 'Features shown on the results page', nullable: true },
+}
+
+const date: FieldSpec = {
+  type: 'date',
+  description: 'First day of the period',
+  nullable: false,
+  normalize: 'period_start',
+  aliases: ['month', 'period', 'Date'],
+}
+const domain: FieldSpec = {
+  type: 'text',
+  description: 'Domain, without www.',
+  nullable: false,
+  normalize: 'domain',
+  aliases: ['site', 'Domain'],
+}
+
+export const reportFields: Readonly<Record<string, FieldSpec>> = {
+  date,
+  domain,
+  country: {
+    type: 'text',
+    description: 'Country: two-letter ISO code in lower case, or world',
+    nullable: false,
+    normalize: 'country',
+    aliases: ['Country'],
+  },
+}
+
+export const shopperFields: Readonly<Record<string, FieldSpec>> = {
+  date,
+  domain,
+  category_id: {
+    type: 'bigint',
+    description: "The service's number of the product category",
+    nullable: false,
+    aliases: ['category', 'categoryId'],
+  },
+}

@@ -1,0 +1,46 @@
+// The general batch report (interface 4.3): any vtable, for buckets of domains and countries.
+import { z } from 'zod'
+import type { Source } from '../../extract/source.ts'
+import { type BatchDataset, estimateReport, extractReport, metricsOf, monthsOf, valuesOf } from './batch.ts'
+import { forBatch } from './country.ts'
+import { country, domain } from './dimensions.ts'
+import { reportFields } from './fields.ts'
+
+const dataset: BatchDataset = {
+  endpoint: 'report',
+  body: (definition, unit) => ({
+    delivery_information: { response_format: 'csv', delivery_method: 'download_link' },
+    report_query: {
+      tables: [
+        {
+          vtable: definition.params['vtable'],
+          granularity: definition.params['granularity'],
+          filters: {
+            domains: valuesOf(unit, 'domain'),
+            countries: valuesOf(unit, 'country').map(forBatch),
+            include_subdomains: definition.params['include_subdomains'],
+          },
+          metrics: metricsOf(definition),
+          ...monthsOf(unit),
+        },
+      ],
+    },
+  }),
+}
+
+export const generalReport: Source = {
+  name: 'web-analytics.report',
+  kind: 'report',
+  description: 'A general batch report: one dataset (vtable), bought, polled and downloaded.',
+  windowSizes: ['month'],
+  params: z.strictObject({
+    vtable: z.string().regex(/^[a-z][a-z0-9_]*$/, 'expected the name of a dataset, see `millrace describe`'),
+    granularity: z.enum(['daily', 'weekly', 'monthly']).default('monthly'),
+    include_subdomains: z.boolean().default(true),
+  }),
+  dimensions: { domain: { ...domain, bucket: true }, country: { ...country, bucket: true } },
+  fields: reportFields,
+  openFields: true,
+  extract: (request, context) => extractReport(dataset, request, context),
+  estimate: (request, context) => estimateReport(dataset, request, context),
+}

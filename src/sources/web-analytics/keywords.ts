@@ -1,0 +1,206 @@
+// Keyword research (interface 2.1, 2.2, 4.1): one domain, country and month a unit, read page by page.
+import { z } from 'zod'
+import { EtlError } from '../../core/errors.ts'
+import type { Unit } from '../../core/types.ts'
+import { isPublished, showWindow } from '../../core/window.ts'
+import { type HttpAnswer, type HttpClient, parseJson } from '../../extract/http.ts'
+import { type Page, walkPages } from '../../extract/paged.ts'
+import type { ExtractRequest, LookContext, Source, SourceContext } from '../../extract/source.ts'
+import { forRest, internalCountry } from './country.ts'
+import { country, domain } from './dimensions.ts'
+import { capabilities } from './discovery.ts'
+import { endpoints } from './endpoints.ts'
+import { isNoData, isUnclear401, readRefusal, refusalError } from './errors.ts'
+import { keywordFields } from './fields.ts'
+
+const endpoint = endpoints.keywords
+
+const text = z.string().nullish()
+const envelope = z.looseObject({
+  keywords: z.array(z.unknown()),
+  keywords_count: z.number().int().nonnegative().nullish(),
+  meta: z
+    .looseObject({
+      query: z.looseObject({ limit: z.unknown(), offset: z.unknown() }).nullish(),
+      request: z
+        .looseObject({
+          domain: text,
+          country: text,
+          start_date: text,
+          end_date: text,
+          traffic_source: text,
+          web_source: text,
+          branded_type: text,
+        })
+        .nullish(),
+      last_updated: text,
+      status: text,
+    })
+    .nullish(),
+})
+
+const filters = ['traffic_source', 'web_source', 'branded_type'] as const
+
+const single = (unit: Unit, name: string): string => {
+  const value = unit.slice[name]
+  if (typeof value !== 'string') throw new EtlError('INTERNAL', `${unit.key}: ${name} is not one value.`)
+  return value
+}
+
+const address = (http: HttpClient, { definition, unit }: ExtractRequest, offset: number, limit: number): URL => {
+  const url = http.url('keywords', endpoint)
+  const month = unit.window.from.slice(0, 7)
+  const query: Record<string, string> = {
+    URL: single(unit, 'domain'),
+    country: forRest(single(unit, 'country')),
+    start_date: month,
+    end_date: month,
+    limit: String(limit),
+    offset: String(offset),
+  }
+  for (const name of filters) if (definition.params[name] !== undefined) query[name] = String(definition.params[name])
+  for (const [name, value] of Object.entries(query)) url.searchParams.set(name, value)
+  return url
+}
+
+/** null: the service has no data for the domain and month. */
+const fetchPage = async (
+  request: ExtractRequest,
+  context: LookContext,
+  offset: number,
+  limit: number,
+  part: number,
+): Promise<Page | null> => {
+  const { http } = context
+  const answer = await http.read({
+    method: 'GET',
+    endpoint,
+    url: address(http, request, offset, limit),
+    key: 'query',
+    idempotent: true,
+    part,
+  })
+  if (answer.status === 204) return null
+  if (answer.status !== 200) return refused(request, context, answer)
+  const page = envelope.safeParse(parseJson(answer, endpoint))
+  if (!page.success) return notAPage(request, answer, page.error)
+  const { keywords, keywords_count, meta } = page.data
+  checkEcho(request, meta?.request ?? null)
+  return {
+    bytes: answer.bytes,
+    records: keywords.length,
+    total: keywords_count ?? null,
+    lastUpdated: meta?.last_updated ?? null,
+    limit: numeric(meta?.query?.limit),
+    offset: numeric(meta?.query?.offset),
+  }
+}
+
+const numeric = (value: unknown): number | null => {
+  const number = typeof value === 'string' && value !== '' ? Number(value) : value
+  return typeof number === 'number' && Number.isFinite(number) ? number : null
+}
+
+const refused = async (request: ExtractRequest, context: LookContext, answer: HttpAnswer): Promise<null> => {
+  const refusal = readRefusal(answer)
+  if (isNoData(refusal)) return null
+  if (isUnclear401(refusal) && (await keyWorks(context))) return null
+  const error = refusalError(refusal, endpoint, request.unit.key)
+  if (error.code !== 'NOT_PUBLISHED') throw error
+  const { window } = request.unit
+  const calendar = request.definition.window.publication
+  const wellPast = isPublished({ from: window.to, to: window.to }, calendar, context.clock.now())
+  if (wellPast)
+    throw new EtlError(
+      'NO_CAPABILITY',
+      `${error.message} ${showWindow(window)} is long published, so it lies before what this key may ask.`,
+      { cause: error },
+    )
+  throw new EtlError('NOT_PUBLISHED', error.message, { cause: error, notBefore: context.clock.now() + 24 * 3_600_000 })
+}
+
+/** One free look decides what a 401 without words means; without that look it is the key. */
+const keyWorks = async ({ http }: LookContext): Promise<boolean> => {
+  try {
+    return (await capabilities(http)) !== null
+  } catch {
+    return false
+  }
+}
+
+const notAPage = (request: ExtractRequest, answer: HttpAnswer, error: z.ZodError): never => {
+  // Errors come with status 200 too, in the same envelope.
+  const refusal = readRefusal(answer)
+  if (refusal.code !== null) throw refusalError({ ...refusal, status: 400 }, endpoint, request.unit.key)
+  const [issue] = error.issues
+  throw new EtlError(
+    'BAD_RESPONSE',
+    `${request.unit.key}: ${endpoint} answered something else than keywords: ${issue?.path.join('.') || 'the body'} ${issue?.message ?? ''}. Check WEB_ANALYTICS_BASE_URL; if it is right, the service has changed.`,
+  )
+}
+
+/** An answer to another question must not be loaded as this one's. What is not echoed is not checked. */
+const checkEcho = ({ definition, unit }: ExtractRequest, echo: Readonly<Record<string, unknown>> | null): void => {
+  if (echo === null) return
+  const month = unit.window.from.slice(0, 7)
+  const expected: Record<string, string> = {
+    domain: single(unit, 'domain'),
+    country: single(unit, 'country'),
+    start_date: month,
+    end_date: month,
+  }
+  for (const name of filters) if (definition.params[name] !== undefined) expected[name] = String(definition.params[name])
+  for (const [name, wanted] of Object.entries(expected)) {
+    const found = echo[name]
+    if (typeof found !== 'string' || sameEcho(name, found, wanted)) continue
+    throw new EtlError(
+      'WRONG_ECHO',
+      `${unit.key}: ${endpoint} answered for ${name} '${found}', asked was '${wanted}'. Nothing was loaded; it is asked again by the next run.`,
+    )
+  }
+}
+
+const sameEcho = (name: string, found: string, wanted: string): boolean => {
+  if (name === 'country') return internalCountry(found) === internalCountry(wanted)
+  if (name === 'domain') return found.toLowerCase().replace(/^www\./, '') === wanted.toLowerCase().replace(/^www\./, '')
+  if (name.endsWith('_date')) return found.startsWith(wanted)
+  return found.toLowerCase().replaceAll('_', '') === wanted.toLowerCase().replaceAll('_', '')
+}
+
+export const keywords: Source = {
+  name: 'web-analytics.keywords',
+  kind: 'walk',
+  description: 'Keywords that bring search clicks to a domain, by country and month.',
+  windowSizes: ['month'],
+  params: z.strictObject({
+    traffic_source: z.enum(['Organic', 'Paid', 'All']).default('All'),
+    web_source: z.enum(['Desktop', 'MobileWeb', 'Total']).default('Total'),
+    branded_type: z.enum(['Branded', 'NonBranded', 'All']).default('All'),
+  }),
+  dimensions: { domain: { ...domain, bucket: false }, country: { ...country, bucket: false } },
+  fields: keywordFields,
+  openFields: true,
+  extract: async function* (request, context) {
+    const { limits } = request.definition
+    const result = yield* walkPages({
+      unitKey: request.unit.key,
+      pageSize: limits.pageSize,
+      maxPages: limits.maxPages,
+      concurrency: limits.concurrency,
+      fetch: (offset, limit, part) => fetchPage(request, context, offset, limit, part),
+    })
+    if (result.expectedRows === 0) noData(request, context)
+    return result
+  },
+  probe: async (request, context) => {
+    const page = await fetchPage(request, context, 0, 1, 1)
+    return page === null ? { lastUpdated: null, count: 0 } : { lastUpdated: page.lastUpdated, count: page.total }
+  },
+  estimate: async () => ({ requests: null, rows: null, quota: null }),
+}
+
+const noData = ({ unit }: ExtractRequest, context: SourceContext): void =>
+  context.notice(
+    'NO_DATA',
+    `${unit.key}: the service has no data for it; it is recorded as empty. Check the spelling of the domain if that surprises.`,
+  )

@@ -1,0 +1,31 @@
+// The shopper report (interface 4.2): category sales of shops, for buckets of domains and categories.
+import { z } from 'zod'
+import type { Source } from '../../extract/source.ts'
+import { type BatchDataset, estimateReport, extractReport, metricsOf, monthsOf, valuesOf } from './batch.ts'
+import { categoryId, domain } from './dimensions.ts'
+import { shopperFields } from './fields.ts'
+
+const dataset: BatchDataset = {
+  endpoint: 'shopper',
+  body: (definition, unit) => ({
+    domains: valuesOf(unit, 'domain'),
+    category_ids: valuesOf(unit, 'category_id').map(Number),
+    metrics: metricsOf(definition),
+    ...monthsOf(unit),
+    granularity: definition.params['granularity'],
+    response_format: 'csv',
+  }),
+}
+
+export const shopperReport: Source = {
+  name: 'web-analytics.shopper-report',
+  kind: 'report',
+  description: 'Consumer demand and sales by product category for shops.',
+  windowSizes: ['month'],
+  params: z.strictObject({ granularity: z.enum(['monthly', 'weekly', 'daily']).default('monthly') }),
+  dimensions: { domain: { ...domain, bucket: true }, category_id: { ...categoryId, bucket: true } },
+  fields: shopperFields,
+  openFields: true,
+  extract: (request, context) => extractReport(dataset, request, context),
+  estimate: (request, context) => estimateReport(dataset, request, context),
+}
