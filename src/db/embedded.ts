@@ -20,6 +20,7 @@ import {
   superuser,
 } from './embedded-data.ts'
 import { canReach, type ServerUser, serverUser } from './embedded-user.ts'
+import { processIsAlive } from './process-alive.ts'
 
 export interface EmbeddedServer {
   readonly url: Secret
@@ -99,22 +100,13 @@ const adopt = async (files: ServerFiles, password: Secret): Promise<number | nul
   const until = Date.now() + readyMs
   while (Date.now() < until) {
     const written = readPostmaster(files)
-    if (written === null || !isAlive(written.pid)) return null
+    if (written === null || !processIsAlive(written.pid)) return null
     const state = await probe(password, written.port)
     if (state === 'ready') return written.port
     if (state === 'foreign') return null
     await systemClock.sleep(pollMs * 5)
   }
   return null
-}
-
-const isAlive = (pid: number): boolean => {
-  try {
-    process.kill(pid, 0)
-    return true
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'EPERM'
-  }
 }
 
 /** `foreign`: nobody answers there, or somebody who does not know our password. */
@@ -203,7 +195,7 @@ const isPostgres = (pid: number): boolean => {
     return readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('postgres')
   } catch {
     // No /proc (macOS): believe the pid file as long as the process lives.
-    return process.platform !== 'linux' && isAlive(pid)
+    return process.platform !== 'linux' && processIsAlive(pid)
   }
 }
 
@@ -230,5 +222,5 @@ const stopWhenAlone = async (files: ServerFiles, password: Secret, port: number)
   // SIGINT is PostgreSQL's fast shutdown.
   process.kill(written.pid, 'SIGINT')
   const until = Date.now() + 30_000
-  while (isAlive(written.pid) && existsSync(files.pidFile) && Date.now() < until) await systemClock.sleep(pollMs)
+  while (processIsAlive(written.pid) && existsSync(files.pidFile) && Date.now() < until) await systemClock.sleep(pollMs)
 }

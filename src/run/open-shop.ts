@@ -1,5 +1,4 @@
 // Opens what a command needs, cheapest first: definitions and settings before the database, the database before any call.
-import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { type Clock, systemClock } from '../core/clock.ts'
 import { requireBaseUrl, requireKeys, type Settings } from '../core/env.ts'
@@ -17,7 +16,7 @@ import { compareTables } from '../load/drift.ts'
 import { publish } from '../publish/publish.ts'
 import { loadSources } from '../sources/registry.ts'
 import type { Progress } from './progress.ts'
-import { startQueue } from './queue.ts'
+import { processName, startQueue } from './queue.ts'
 import { concurrencyOf } from './run.ts'
 import type { RunConsent, Shop } from './shop.ts'
 
@@ -72,6 +71,7 @@ export const openShop = async (options: ShopOptions): Promise<OpenShop> => {
   const database = await openDatabase({
     databaseUrl: settings.databaseUrl,
     home: settings.home,
+    applicationName: `millrace ${processName()}`,
     maxConnections: concurrencyOf(definitions) + 6,
   })
   try {
@@ -89,7 +89,7 @@ export const openShop = async (options: ShopOptions): Promise<OpenShop> => {
       progress,
       log,
       clock,
-      owner: `${hostname()}:${process.pid}`,
+      owner: processName(),
       consent: options.consent ?? { resubmitUncertain: false },
       close: async () => {
         await queue.stop()

@@ -2,6 +2,7 @@
 import { hostname } from 'node:os'
 import { type Kysely, sql } from 'kysely'
 import type { RowCounts } from '../../core/types.ts'
+import { processIsAlive } from '../process-alive.ts'
 import type { Tables } from '../tables.ts'
 
 type Db = Kysely<Tables>
@@ -38,7 +39,7 @@ export const reapDeadRuns = async (db: Db): Promise<void> => {
     .where('state', '=', 'running')
     .where('host', '=', hostname())
     .execute()
-  const dead = running.filter(({ process_id }) => !isAlive(process_id)).map(({ run_id }) => run_id)
+  const dead = running.filter(({ process_id }) => !processIsAlive(process_id)).map(({ run_id }) => run_id)
   if (dead.length === 0) return
   await db
     .updateTable('etl.runs')
@@ -46,15 +47,6 @@ export const reapDeadRuns = async (db: Db): Promise<void> => {
     .where('run_id', 'in', dead)
     .where('state', '=', 'running')
     .execute()
-}
-
-const isAlive = (pid: number): boolean => {
-  try {
-    process.kill(pid, 0)
-    return true
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'EPERM'
-  }
 }
 
 /** @param summary null keeps none. A run that was cancelled stays cancelled. */

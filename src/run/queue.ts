@@ -1,0 +1,147 @@
+// The queue of units: pg-boss over our own pool and inside our own transactions. The ledger decides; the queue only hands out.
+import { hostname } from 'node:os'
+import { type Kysely, sql } from 'kysely'
+import { fromKysely, PgBoss } from 'pg-boss'
+import { z } from 'zod'
+import { messageOf } from '../core/errors.ts'
+import type { Log } from '../core/log.ts'
+import type { Database } from '../db/connect.ts'
+import { processIsAlive } from '../db/process-alive.ts'
+import type { Tables } from '../db/tables.ts'
+
+type Db = Kysely<Tables>
+
+export interface UnitJob {
+  readonly id: string
+  readonly unitId: number
+  readonly runId: number
+}
+
+export interface JobToQueue {
+  readonly unitId: number
+  readonly runId: number
+  /** Higher goes first. */
+  readonly priority: number
+}
+
+export interface Queue {
+  /** In the caller's transaction, one statement for all. A unit that is queued or at work already is left as it is. */
+  enqueue(trx: Db, jobs: readonly JobToQueue[]): Promise<void>
+  fetch(count: number): Promise<UnitJob[]>
+  /** Says that the jobs are still worked on; without it another process takes them over after 10 seconds. */
+  beat(jobs: readonly UnitJob[]): Promise<void>
+  finish(db: Db, job: UnitJob): Promise<void>
+  /** The same unit again at `notBeforeMs`, in the caller's transaction. */
+  again(trx: Db, job: UnitJob, notBeforeMs: number): Promise<void>
+  /** Jobs of the run that nobody holds go. */
+  cancelRun(runId: number): Promise<void>
+  stop(): Promise<void>
+}
+
+const schema = 'pgboss'
+const name = 'units'
+/** The least pg-boss allows: a killed worker's units are taken over after this and one look of the supervisor. */
+const heartbeatSeconds = 10
+const superviseSeconds = 2
+const dayS = 86_400
+/** A lost heartbeat is no failure of the unit; the ledger counts the tries that are. */
+const retryLimit = 1_000_000
+
+const jobData = z.object({ unitId: z.number().int(), runId: z.number().int() })
+
+/** Starts quickly where the schema exists; safe when two processes make it at once. */
+export const startQueue = async (database: Database, log: Log): Promise<Queue> => {
+  const boss = new PgBoss({
+    schema,
+    db: { executeSql: async (text, values) => database.pool.query(text, values as unknown[] | undefined) },
+    schedule: false,
+    supervise: true,
+    superviseIntervalSeconds: superviseSeconds,
+    monitorIntervalSeconds: superviseSeconds,
+  })
+  boss.on('error', (error) => log.warn({ error: messageOf(error) }, 'queue'))
+  await boss.start()
+  if ((await boss.getQueue(name)) === null) {
+    await boss.createQueue(name, {
+      policy: 'exclusive',
+      heartbeatSeconds,
+      retryLimit,
+      retryDelay: 0,
+      expireInSeconds: dayS - 1,
+      deleteAfterSeconds: 60,
+    })
+  }
+  await releaseDead(database, boss)
+  return queueOf(boss, database)
+}
+
+const queueOf = (boss: PgBoss, database: Database): Queue => ({
+  enqueue: async (trx, jobs) => {
+    const records = jobs.map(({ unitId, runId, priority }) => ({
+      data: { unitId, runId },
+      priority,
+      singletonKey: String(unitId),
+    }))
+    await boss.insert(name, records, { db: fromKysely(trx) })
+  },
+  fetch: async (count) => {
+    const jobs = await boss.fetch<unknown>(name, { batchSize: count })
+    return jobs.map((job) => ({ id: job.id, ...jobData.parse(job.data) }))
+  },
+  beat: async (jobs) =>
+    void (await boss.touch(
+      name,
+      jobs.map((job) => job.id),
+    )),
+  finish: async (db, job) => void (await boss.complete(name, job.id, null, { db: fromKysely(db) })),
+  again: async (trx, job, notBeforeMs) => {
+    const db = fromKysely(trx)
+    await boss.complete(name, job.id, null, { db })
+    await boss.send(
+      name,
+      { unitId: job.unitId, runId: job.runId },
+      { singletonKey: String(job.unitId), startAfter: new Date(notBeforeMs), db },
+    )
+  },
+  cancelRun: async (runId) => {
+    const { rows } = await sql<{ id: string }>`
+      select id::text from ${sql.table(`${schema}.job`)}
+      where name = ${name} and state in ('created', 'retry') and (data->>'runId')::bigint = ${runId}::bigint`.execute(
+      database.kysely,
+    )
+    if (rows.length > 0)
+      await boss.deleteJob(
+        name,
+        rows.map((row) => row.id),
+      )
+  },
+  stop: () => boss.stop({ graceful: false, close: false }),
+})
+
+/** The name under which a process is connected and holds leases. */
+export const processName = (): string => `${hostname()}:${process.pid}`.slice(-50)
+
+/** Jobs of processes that died come back at once: a command that was killed and started again need not wait for the heartbeat. */
+const releaseDead = async (database: Database, boss: PgBoss): Promise<void> => {
+  const { rows } = await sql<{ id: string; owner: string | null }>`
+    select j.id::text, u.lease_owner as owner from ${sql.table(`${schema}.job`)} j
+      left join etl.units u on u.unit_id = (j.data->>'unitId')::bigint and u.state = 'running'
+    where j.name = ${name} and j.state = 'active'`.execute(database.kysely)
+  if (rows.length === 0) return
+  const alone = await isAlone(database)
+  const dead = rows.filter(({ owner }) => alone || (owner !== null && isDeadHere(owner))).map(({ id }) => id)
+  if (dead.length > 0) await boss.fail(name, dead, { reason: 'the process that held it is gone' })
+}
+
+const isDeadHere = (owner: string): boolean => {
+  const [, pid] = /:(\d+)$/.exec(owner) ?? []
+  return pid !== undefined && owner === `${hostname()}:${pid}`.slice(-50) && !processIsAlive(Number(pid))
+}
+
+/** Whether no other living Millrace is connected to this database. */
+const isAlone = async (database: Database): Promise<boolean> => {
+  const { rows } = await sql<{ name: string }>`
+    select distinct application_name as name from pg_stat_activity
+    where datname = current_database() and application_name like 'millrace %'`.execute(database.kysely)
+  return rows.map((row) => row.name.slice('millrace '.length)).every((owner) => owner === processName() || isDeadHere(owner))
+}
