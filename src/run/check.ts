@@ -130,6 +130,6 @@ const checkService = async (
       record: () => undefined,
     })
     const mine = definitions.filter((definition) => definition.account === account)
-    for (const message of await checkAgainstService(http, mine, settings.raw)) findings.push({ area: 'service', ...message })
+    for (const message of await checkAgainstService(http, mine)) findings.push({ area: 'service', ...message })
   }
 }

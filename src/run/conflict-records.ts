@@ -1,7 +1,8 @@
 // Raw records of rows that conflict inside one unit, found again in its landing.
 import type { QuarantineEntry } from '../db/ledger/quarantine.ts'
 import type { LandingStore } from '../extract/landing.ts'
-import { type ParsePlan, readRecords } from '../parse/parse.ts'
+import { readRecords } from '../parse/parse.ts'
+import type { ParsePlan } from '../parse/plan.ts'
 
 const reason = 'another row of the same answer has the same key and other values'
 

@@ -10,7 +10,7 @@ import type { Session } from '../db/session.ts'
 import { type MergeResult, mergeUnit } from '../load/merge.ts'
 import { ensurePartitions } from '../load/partition.ts'
 import type { Staging } from '../load/staging.ts'
-import type { ParseReport, RejectedRow } from '../parse/parse.ts'
+import type { ParseReport, RejectedRow } from '../parse/report.ts'
 import type { UnitWork } from './unit-work.ts'
 
 export interface LoadInput {

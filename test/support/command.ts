@@ -40,7 +40,11 @@ export const cleanEnvironment = (extra: Readonly<Record<string, string>>): NodeJ
   return { ...environment, ...extra }
 }
 
-export const startCommand = (args: readonly string[], environment: Readonly<Record<string, string>>, folder: string): RunningCommand => {
+export const startCommand = (
+  args: readonly string[],
+  environment: Readonly<Record<string, string>>,
+  folder: string,
+): RunningCommand => {
   const child = spawn(process.execPath, [launcher, ...args], {
     cwd: folder,
     env: cleanEnvironment(environment),
@@ -60,8 +64,11 @@ export const startCommand = (args: readonly string[], environment: Readonly<Reco
   return { child, result, printed: () => stdout + stderr }
 }
 
-export const runCommand = (args: readonly string[], environment: Readonly<Record<string, string>>, folder: string): Promise<CommandResult> =>
-  startCommand(args, environment, folder).result
+export const runCommand = (
+  args: readonly string[],
+  environment: Readonly<Record<string, string>>,
+  folder: string,
+): Promise<CommandResult> => startCommand(args, environment, folder).result
 
 const eventsOf = (stdout: string): Record<string, unknown>[] =>
   stdout
