@@ -26,6 +26,7 @@ export interface LoadInput {
 export const loadUnit = async (work: UnitWork, session: Session, input: LoadInput): Promise<RowCounts> => {
   const { shop, claim, definition } = work
   checkRejects(work, input.parsed.rejects, input.parsed.read)
+  await input.staging.flush()
   await ensurePartitions(session, definition, claim.unit)
   const started = shop.clock.now()
   return session.kysely.transaction().execute(async (trx) => {
