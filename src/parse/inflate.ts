@@ -3,54 +3,76 @@ import { Readable } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
 
-async function* rejoin(first: Uint8Array, rest: AsyncIterator<Uint8Array>): AsyncGenerator<Uint8Array> {
-  yield first
-  for (;;) {
+/** The body as it is, or inflated. Throws TRUNCATED where the gzip is broken or cut, TOO_LARGE beyond `maxBytes`. */
+export async function* inflated(body: AsyncIterable<Uint8Array>, maxBytes: number): AsyncGenerator<Uint8Array, void, void> {
+  const iterator = body[Symbol.asyncIterator]()
+  let head: Uint8Array = new Uint8Array(0)
+  let isDone = false
+  try {
+    while (head.length < 2) {
+      const next = await iterator.next()
+      isDone = next.done === true
+      if (next.done === true) break
+      head = head.length === 0 ? next.value : Buffer.concat([head, next.value])
+    }
+    const whole = rejoined(head, iterator, isDone)
+    yield* bounded(head[0] === 0x1f && head[1] === 0x8b ? gunzipped(whole) : whole, maxBytes)
+  } finally {
+    await iterator.return?.()
+  }
+}
+
+async function* rejoined(
+  head: Uint8Array,
+  rest: AsyncIterator<Uint8Array>,
+  isDone: boolean,
+): AsyncGenerator<Uint8Array, void, void> {
+  if (head.length > 0) yield head
+  while (!isDone) {
     const next = await rest.next()
     if (next.done === true) return
     yield next.value
   }
 }
 
-/** Throws TRUNCATED where the gzip is broken or cut, TOO_LARGE beyond `maxBytes`. */
-export async function* inflated(body: AsyncIterable<Uint8Array>, maxBytes: number): AsyncGenerator<Uint8Array> {
-  const iterator = body[Symbol.asyncIterator]()
-  let head: Uint8Array = Buffer.alloc(0)
-  while (head.length < 2) {
-    const next = await iterator.next()
-    if (next.done === true) break
-    head = head.length === 0 ? next.value : Buffer.concat([head, next.value])
-  }
-  const isGzip = head.length >= 2 && head[0] === 0x1f && head[1] === 0x8b
-  yield* bounded(isGzip ? gunzip(rejoin(head, iterator)) : rejoin(head, iterator), maxBytes)
-}
-
-async function* gunzip(body: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
-  const source = Readable.from(body)
+async function* gunzipped(body: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, void, void> {
+  let given = 0
+  const source = Readable.from(counted(body, (bytes) => (given += bytes)))
   const stream = createGunzip({ chunkSize: 128 * 1024 })
   source.once('error', (error) => stream.destroy(error))
   try {
     yield* source.pipe(stream)
   } catch (error) {
     if (isEtlError(error)) throw error
-    throw new EtlError('TRUNCATED', `The gzip body is damaged or cut off (${messageOf(error)}). It is downloaded again.`, {
-      cause: error,
-    })
+    throw damaged(messageOf(error), error)
   } finally {
     source.destroy()
     stream.destroy()
   }
+  // What follows the last member is ignored by zlib; a damaged second member would be lost without a word.
+  if (stream.bytesWritten < given) throw damaged(`${given - stream.bytesWritten} bytes behind its end are no gzip`)
 }
 
-async function* bounded(body: AsyncIterable<Uint8Array>, maxBytes: number): AsyncGenerator<Uint8Array> {
+async function* counted(body: AsyncIterable<Uint8Array>, count: (bytes: number) => void): AsyncGenerator<Uint8Array, void, void> {
+  for await (const chunk of body) {
+    count(chunk.length)
+    yield chunk
+  }
+}
+
+const damaged = (why: string, cause?: unknown): EtlError =>
+  new EtlError('TRUNCATED', `The gzip body is damaged or cut off (${why}). Nothing was loaded; it is asked for again.`, { cause })
+
+async function* bounded(body: AsyncIterable<Uint8Array>, maxBytes: number): AsyncGenerator<Uint8Array, void, void> {
   let bytes = 0
   for await (const chunk of body) {
     bytes += chunk.length
-    if (bytes > maxBytes)
+    if (bytes > maxBytes) {
       throw new EtlError(
         'TOO_LARGE',
-        `The body has more than ${maxBytes} bytes once inflated (limits.max_body). Raise the limit only if you trust it.`,
+        `The body has more than ${maxBytes} bytes once inflated (limits.max_body). Nothing was loaded; raise the limit if it is right.`,
       )
+    }
     yield chunk
   }
 }

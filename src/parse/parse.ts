@@ -1,53 +1,73 @@
-// From a part's bytes to COPY text: picks the format, takes gzip away, watches the encoding.
-import { isUtf8 } from 'node:buffer'
+// From a part's bytes to COPY text: takes gzip away, picks the reader, hands on chunks.
 import type { Payload } from '../core/types.ts'
-import type { ParsedChunk } from './copy-text.ts'
-import { csvRecords, parseCsv, type Utf8Watch } from './csv.ts'
+import { type ParsedChunk, takeChunk } from './copy-text.ts'
+import { createCsvReader, type Lanes, type Reader } from './csv-reader.ts'
 import { inflated } from './inflate.ts'
-import { jsonRawRecords, parseJson } from './json.ts'
+import { createJsonReader } from './json-reader.ts'
 import type { ParsePlan } from './plan.ts'
 import { createParseReport, type ParseReport } from './report.ts'
+import { createRowSink, type RowSink } from './row-sink.ts'
 
-/** Rows of one part, in chunks; what was rejected, missing or unknown goes to `report`. Memory does not grow with a CSV part. */
-export const parsePayload = (payload: Payload, plan: ParsePlan, report: ParseReport): AsyncIterable<ParsedChunk> => {
-  const body = inflated(payload.body, plan.maxBytes)
-  if (payload.format === 'json') return parseJson(payload, body, plan, report)
-  const watch: Utf8Watch = { broken: false }
-  return parseCsv(payload, watched(body, watch), plan, report, watch)
+/** Bytes a reader gets at once, so that its output stays small however large the chunks that arrive. */
+const stepBytes = 128 * 1024
+
+const createReader = (payload: Payload, sink: RowSink, lanes: Lanes): Reader =>
+  payload.format === 'json' ? createJsonReader(sink) : createCsvReader(sink, lanes)
+
+/**
+ * Rows of one part as COPY text, in the order of the records; what was rejected, missing or unknown goes to `report`.
+ * Reads the body to its end. Throws TRUNCATED, BAD_RESPONSE or TOO_LARGE for the part as a whole: then nothing of it may be loaded.
+ * @param lanes for tests and benchmarks; both produce the same
+ */
+export async function* parsePayload(
+  payload: Payload,
+  plan: ParsePlan,
+  report: ParseReport,
+  lanes: Lanes = 'fast',
+): AsyncGenerator<ParsedChunk, void, void> {
+  const sink = createRowSink(payload, plan, report)
+  const reader = createReader(payload, sink, lanes)
+  for await (const bytes of inflated(payload.body, plan.maxBytes)) {
+    for (let at = 0; at < bytes.length; at += stepBytes) {
+      reader.write(bytes.subarray(at, at + stepBytes))
+      const chunk = takeChunk(sink.writer, false)
+      if (chunk !== null) yield chunk
+    }
+  }
+  reader.end()
+  report.empty = report.read === 0
+  const chunk = takeChunk(sink.writer, true)
+  if (chunk !== null) yield chunk
 }
 
-/** Raw records of accepted rows of the part, by their number from 1; returns how many rows the part has. */
-export const readRecords = (
+export interface RawRecord {
+  /** Number of the accepted row within the part, from 1. */
+  readonly ordinal: number
+  readonly line: number
+  readonly raw: string
+}
+
+/** Raw records of accepted rows of the part, by their number from 1; returns how many rows of the part are accepted. */
+export async function* readRecords(
   payload: Payload,
   plan: ParsePlan,
   ordinals: ReadonlySet<number>,
-): AsyncGenerator<{ ordinal: number; line: number; raw: string }, number, void> => {
-  const body = inflated(payload.body, plan.maxBytes)
-  if (payload.format === 'json') return jsonRawRecords(payload, body, plan, ordinals)
-  const watch: Utf8Watch = { broken: false }
-  return csvRecords(watched(body, watch), plan, ordinals, watch, createParseReport())
-}
-
-/** Notes bytes that are no UTF-8 before the parser sees them; a character may be cut between two chunks. */
-async function* watched(body: AsyncIterable<Uint8Array>, watch: Utf8Watch): AsyncGenerator<Uint8Array> {
-  let tail: Uint8Array = new Uint8Array(0)
-  for await (const chunk of body) {
-    const joined = tail.length === 0 ? chunk : Buffer.concat([tail, chunk])
-    const cut = joined.length - unfinished(joined)
-    if (!isUtf8(joined.subarray(0, cut))) watch.broken = true
-    tail = joined.subarray(cut)
-    yield chunk
+): AsyncGenerator<RawRecord, number, void> {
+  const found: RawRecord[] = []
+  let ordinal = 0
+  const sink = createRowSink(payload, plan, createParseReport(), ({ line, raw }) => {
+    ordinal += 1
+    if (ordinals.has(ordinal)) found.push({ ordinal, line, raw: raw() })
+  })
+  const reader = createReader(payload, sink, 'full')
+  for await (const bytes of inflated(payload.body, plan.maxBytes)) {
+    for (let at = 0; at < bytes.length; at += stepBytes) {
+      reader.write(bytes.subarray(at, at + stepBytes))
+      takeChunk(sink.writer, false)
+      yield* found.splice(0)
+    }
   }
-  if (tail.length > 0) watch.broken = true
-}
-
-/** Bytes at the end that begin a character and do not finish it. */
-const unfinished = (bytes: Uint8Array): number => {
-  for (let back = 1; back <= Math.min(3, bytes.length); back += 1) {
-    const byte = bytes[bytes.length - back] ?? 0
-    if ((byte & 0xc0) === 0x80) continue
-    const length = byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc0 ? 2 : 1
-    return length > back ? back : 0
-  }
-  return 0
+  reader.end()
+  yield* found.splice(0)
+  return ordinal
 }

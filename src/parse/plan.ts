@@ -1,79 +1,51 @@
 // What is compiled once for a unit: its staged columns, their casts, and where the key stands among them.
 import type { Column, Definition, Unit } from '../core/types.ts'
-import { type Cast, CellError, compileCast } from './cast.ts'
+import { type Cast, compileCast, isPlain } from './cast.ts'
+import { CellError } from './cast-text.ts'
+import { maxKeyBytes } from './limits.ts'
 
 export interface PlannedColumn {
   readonly column: Column
   readonly cast: Cast
-  /** Names of the field in the answer, lower case, best first. */
+  /** The value is the cell as it stands: no spelling to mend, no unit to belong to. */
+  readonly isPlain: boolean
+  /** Names of the field in the answer as `fieldName` spells them, best first. */
   readonly names: readonly string[]
 }
 
 export interface ParsePlan {
-  /** Columns that come with the answer, in the order of the COPY. */
+  /** Columns that come with the answer, in the definition's order, which is the order of the COPY. */
   readonly columns: readonly PlannedColumn[]
   /** Places of the key's columns among them, in the key's order. */
   readonly keyPlaces: readonly number[]
-  /** Columns of the definition that a response may also carry without it being news, lower case. */
+  /** Columns of the definition that the answer may also carry without it being news. */
   readonly knownElsewhere: ReadonlySet<string>
+  /** Bytes of a part once inflated. */
   readonly maxBytes: number
 }
 
+/** A field's name without what spelling varies: case, spaces for underscores, blanks around it. */
+export const fieldName = (name: string): string => name.trim().toLowerCase().replaceAll(/\s+/g, '_')
+
 export const compileParsePlan = (definition: Definition, unit: Unit): ParsePlan => {
   const staged = definition.columns.filter((column) => column.origin === 'response')
+  const others = definition.columns.filter((column) => column.origin !== 'response')
   return {
     columns: staged.map((column) => ({
       column,
       cast: compileCast(column, definition, unit),
-      names: [...new Set([...column.from, column.name].map((name) => name.toLowerCase()))],
+      isPlain: isPlain(column, unit),
+      names: [...new Set((column.from.length > 0 ? column.from : [column.name]).map(fieldName))],
     })),
-    keyPlaces: definition.key.flatMap((name) => {
-      const place = staged.findIndex((column) => column.name === name)
-      return place < 0 ? [] : [place]
-    }),
-    knownElsewhere: new Set(
-      definition.columns.filter((column) => column.origin !== 'response').map((column) => column.name.toLowerCase()),
-    ),
+    keyPlaces: definition.key.map((name) => staged.findIndex((column) => column.name === name)).filter((place) => place >= 0),
+    knownElsewhere: new Set(others.map((column) => fieldName(column.name))),
     maxBytes: definition.limits.maxBodyBytes,
   }
 }
 
-/** A btree entry holds about 2,700 bytes; the key's other columns and its header need some. */
-export const maxKeyBytes = 2_000
-
-/** Reads one row into `values` (COPY text or null). Throws CellError naming the column it could not read. */
-export const castRow = (plan: ParsePlan, cellOf: (place: number) => string | null, values: (string | null)[]): void => {
-  for (let place = 0; place < plan.columns.length; place += 1) {
-    const planned = plan.columns[place]
-    if (planned === undefined) continue
-    values[place] = castCell(planned, cellOf(place))
-  }
-  let keyBytes = 0
-  for (const place of plan.keyPlaces) keyBytes += (values[place]?.length ?? 0) * 3
-  if (keyBytes > maxKeyBytes) checkKeyBytes(plan, values)
-}
-
-export const castCell = ({ column, cast }: PlannedColumn, cell: string | null): string | null => {
-  try {
-    const value = cell === null ? null : cast(cell)
-    if (value === null && !column.nullable)
-      throw new CellError(`${column.isKey ? 'part of the key' : 'the column'} is empty, a value is needed`)
-    return value
-  } catch (error) {
-    if (error instanceof CellError) throw new ColumnError(column.name, error.message)
-    throw error
-  }
-}
-
-const checkKeyBytes = (plan: ParsePlan, values: readonly (string | null)[]): void => {
-  const bytes = plan.keyPlaces.reduce((sum, place) => sum + Buffer.byteLength(values[place] ?? ''), 0)
-  const widest = plan.columns[plan.keyPlaces.at(-1) ?? 0]?.column.name ?? 'key'
-  if (bytes > maxKeyBytes) throw new ColumnError(widest, `the key has ${bytes} bytes, at most ${maxKeyBytes} can be indexed`)
-}
-
-/** A cell that does not fit, with its column. */
-export class ColumnError extends Error {
-  override readonly name = 'ColumnError'
+/** A cell that does not fit, with its column; null where the record as a whole does not. */
+export class RowError extends Error {
+  override readonly name = 'RowError'
   readonly column: string | null
 
   constructor(column: string | null, message: string) {
@@ -82,16 +54,63 @@ export class ColumnError extends Error {
   }
 }
 
-/** The key of a row some of whose cells were rejected, or null where the key itself cannot be read. */
-export const keyOf = (plan: ParsePlan, cellOf: (place: number) => string | null): (string | null)[] | null => {
+/** The text of a planned column's cell, null for NULL. Throws CellError. */
+export type CellOf = (place: number) => string | null
+
+/** Reads one row into `values`, in the order of the COPY. Throws RowError. */
+export const castRow = (plan: ParsePlan, cellOf: CellOf, values: (string | null)[]): void => {
+  for (const [place, planned] of plan.columns.entries()) values[place] = castCell(planned, cellOf, place)
+  let characters = 0
+  for (const place of plan.keyPlaces) characters += values[place]?.length ?? 0
+  if (characters * 3 > maxKeyBytes) checkKeyBytes(plan, values)
+}
+
+const castCell = ({ column, cast }: PlannedColumn, cellOf: CellOf, place: number): string | null => {
+  try {
+    const cell = cellOf(place)
+    if (cell !== null) return cast(cell)
+    if (column.isKey) throw new CellError('part of the key has no value')
+    if (!column.nullable) throw new CellError('the column has no value and may not be NULL')
+    return null
+  } catch (error) {
+    if (error instanceof CellError) throw new RowError(column.name, error.message)
+    throw error
+  }
+}
+
+const checkKeyBytes = (plan: ParsePlan, values: readonly (string | null)[]): void => {
+  const bytes = plan.keyPlaces.map((place) => Buffer.byteLength(values[place] ?? ''))
+  const total = bytes.reduce((sum, one) => sum + one, 0)
+  if (total <= maxKeyBytes) return
+  const widest = plan.keyPlaces[bytes.indexOf(Math.max(...bytes))]
+  throw new RowError(
+    widest === undefined ? null : (plan.columns[widest]?.column.name ?? null),
+    `the key has ${total} bytes, at most ${maxKeyBytes} fit an index entry`,
+  )
+}
+
+/** Null, or why the row does not fit; then `values` is not to be used. */
+export const tryRow = (plan: ParsePlan, cellOf: CellOf, values: (string | null)[]): RowError | null => {
+  try {
+    castRow(plan, cellOf, values)
+    return null
+  } catch (error) {
+    if (error instanceof RowError) return error
+    throw error
+  }
+}
+
+/** The key of a row that was rejected, or null where the key itself cannot be read. */
+export const keyOf = (plan: ParsePlan, cellOf: CellOf): (string | null)[] | null => {
   const key: (string | null)[] = []
   for (const place of plan.keyPlaces) {
     const planned = plan.columns[place]
     if (planned === undefined) return null
     try {
-      key.push(castCell(planned, cellOf(place)))
-    } catch {
-      return null
+      key.push(castCell(planned, cellOf, place))
+    } catch (error) {
+      if (error instanceof RowError) return null
+      throw error
     }
   }
   return key

@@ -1,4 +1,5 @@
 // What parsing a unit found, counted over all its parts.
+import { EtlError } from '../core/errors.ts'
 import type { Reject } from '../core/types.ts'
 
 export interface RejectedRow extends Reject {
@@ -11,16 +12,25 @@ export interface ParseReport {
   read: number
   rows: number
   rejects: number
-  /** The first of them; a unit with more than are kept fails in any case. */
+  /** All of them: `maxKeptRejects` is more than any unit may have. */
   readonly rejected: RejectedRow[]
+  /** Fields that no column of the definition names. */
   readonly unknownColumns: string[]
+  /** Columns whose field the answer lacks; their cells are NULL. */
   readonly missingColumns: string[]
-  /** The service said that there is nothing. */
+  /** No row came so far, and the service meant it: a header alone, an empty list, or its word for it. */
   empty: boolean
+  /** Characters of raw text kept; what comes later is cut shorter. */
+  rawKept: number
 }
 
+/** Rejects of one unit; with more it fails at once. Their keys are needed in memory, so the number is bounded. */
 export const maxKeptRejects = 100_000
-const longestRaw = 10_000
+/** Characters of a raw record that are kept; fewer once the unit's rejects hold `generousTotal` together. */
+export const longestRaw = 10_000
+const shortRaw = 200
+const generousTotal = 16 * 1024 * 1024
+const maxNames = 1_000
 
 export const createParseReport = (): ParseReport => ({
   read: 0,
@@ -29,19 +39,32 @@ export const createParseReport = (): ParseReport => ({
   rejected: [],
   unknownColumns: [],
   missingColumns: [],
-  empty: false,
+  empty: true,
+  rawKept: 0,
 })
 
+/** Counts and keeps a rejected row. Throws TOO_MANY_REJECTS beyond `maxKeptRejects`. */
 export const addReject = (report: ParseReport, reject: RejectedRow): void => {
+  if (report.rejected.length >= maxKeptRejects) throw tooMany(reject)
   report.read += 1
   report.rejects += 1
-  const raw =
-    reject.raw.length > longestRaw ? `${reject.raw.slice(0, longestRaw)}… (${reject.raw.length} characters)` : reject.raw
-  if (report.rejected.length < maxKeptRejects) report.rejected.push({ ...reject, raw })
+  const raw = cut(reject.raw, report.rawKept < generousTotal ? longestRaw : shortRaw)
+  report.rawKept += raw.length
+  report.rejected.push({ ...reject, raw })
 }
 
+const cut = (raw: string, most: number): string =>
+  raw.length <= most ? raw : `${raw.slice(0, most).toWellFormed()}… (${raw.length} characters)`
+
+const tooMany = ({ part, line, reason }: RejectedRow): EtlError =>
+  new EtlError(
+    'TOO_MANY_REJECTS',
+    `More than ${maxKeptRejects} rows were rejected; the one in part ${part}, line ${line}: ${reason}. ` +
+      'Nothing was loaded. Compare the definition with the answer, mend the columns and run again.',
+  )
+
 export const addUnknown = (report: ParseReport, name: string): void => {
-  if (!report.unknownColumns.includes(name) && report.unknownColumns.length < 1_000) report.unknownColumns.push(name)
+  if (report.unknownColumns.length < maxNames && !report.unknownColumns.includes(name)) report.unknownColumns.push(name)
 }
 
 export const addMissing = (report: ParseReport, name: string): void => {

@@ -1,0 +1,30 @@
+// Text cells: what PostgreSQL can store, and how a cell that does not fit is told.
+
+import { maxCellCharacters } from './limits.ts'
+import { excerpt } from './raw-text.ts'
+
+/** Thrown by casts; the message says what was found and what was expected. */
+export class CellError extends Error {
+  override readonly name = 'CellError'
+}
+
+export const refuse = (cell: string, expected: string): never => {
+  throw new CellError(`'${excerpt(cell, 60)}' is not ${expected}`)
+}
+
+/** The text as it is. Throws CellError for NUL, half a surrogate pair, or too much of it. */
+export const castText = (cell: string): string => {
+  if (cell.length > maxCellCharacters)
+    throw new CellError(`the cell has ${cell.length} characters, at most ${maxCellCharacters} are allowed`)
+  if (cell.includes('\u0000')) throw new CellError('the text has a NUL character (\\x00), which PostgreSQL cannot store')
+  if (!cell.isWellFormed()) throw new CellError('the text has half of a surrogate pair, which is no character')
+  return cell
+}
+
+const nullWords = new Set(['', 'null', 'n/a', 'na', '-', 'none'])
+
+/** Whether a cell of a column that is not text stands for no data. In a text column these are words. */
+export const isNullWord = (cell: string): boolean => {
+  if (cell.length <= 4 && nullWords.has(cell.toLowerCase())) return true
+  return cell.length < 40 && nullWords.has(cell.trim().toLowerCase())
+}

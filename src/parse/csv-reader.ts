@@ -1,0 +1,196 @@
+// A CSV body, chunk by chunk: finds lines and records, and gives each to the fast lane or the full one, in order.
+import { isUtf8 } from 'node:buffer'
+import { EtlError } from '../core/errors.ts'
+import { afterBreak, countBreaks, endOfLines, frameRecord } from './csv-frame.ts'
+import { createFullLane, type FullLane, type PlacedFrame, readCells } from './csv-full.ts'
+import { type Header, readHeader } from './csv-header.ts'
+import { createFastLane, type FastLane } from './fast-lane.ts'
+import { maxRecordBytes, maxRecordLines } from './limits.ts'
+import type { RowSink } from './row-sink.ts'
+
+export interface Reader {
+  /** Takes the next bytes; keeps a copy of what is not yet a whole record. */
+  write(chunk: Uint8Array): void
+  /** Nothing comes after this. Throws TRUNCATED where something is missing. */
+  end(): void
+}
+
+/** `full` sends every record through csv-parse; both accept, reject and produce the same. */
+export type Lanes = 'fast' | 'full'
+
+interface State {
+  carry: Buffer
+  /** The carry is looked at again once it has this many bytes, so that a long record is not framed for every chunk. */
+  lookAgainAt: number
+  bomSeen: boolean
+  /** Line on which the next record begins. */
+  line: number
+  header: Header | null
+  full: FullLane | null
+  fast: FastLane | null
+  /** The service said that there are no rows. */
+  saidEmpty: boolean
+}
+
+const quote = 34
+/** Bytes given to the full lane at once when the fast lane is not sure: csv-parse costs as much for one record as for ten. */
+const fullRunBytes = 8 * 1024
+const noData = /^no data returned/i
+
+export const createCsvReader = (sink: RowSink, lanes: Lanes): Reader => {
+  const state: State = {
+    carry: Buffer.alloc(0),
+    lookAgainAt: 0,
+    bomSeen: false,
+    line: 1,
+    header: null,
+    full: null,
+    fast: null,
+    saidEmpty: false,
+  }
+  return {
+    write: (chunk) => {
+      const given = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength)
+      const bytes = state.carry.length === 0 ? given : Buffer.concat([state.carry, given])
+      if (bytes.length < state.lookAgainAt) {
+        state.carry = Buffer.from(bytes)
+        return
+      }
+      const used = readLines(sink, state, lanes, bytes, false)
+      state.carry = Buffer.from(bytes.subarray(used))
+      checkCarry(sink, state)
+    },
+    end: () => {
+      const used = readLines(sink, state, lanes, state.carry, true)
+      if (used < state.carry.length) throw openQuote(sink.part, state.line)
+      if (state.header === null && !state.saidEmpty) throw noHeader(sink.part)
+    },
+  }
+}
+
+/** Reads what is whole; returns how many bytes that was. */
+const readLines = (sink: RowSink, state: State, lanes: Lanes, bytes: Buffer, isLast: boolean): number => {
+  let at = skipBom(state, bytes, isLast)
+  if (at < 0) return 0
+  const wholeLines = endOfLines(bytes, isLast)
+  const isClean = lanes === 'fast' && isUtf8(bytes.subarray(at, wholeLines))
+  let quoteAt = -1
+  for (;;) {
+    at = skipBlankLines(state, bytes, at, isLast)
+    if (at >= bytes.length) return at
+    if (quoteAt < at) quoteAt = indexOr(bytes, quote, at)
+    if (isClean && state.fast !== null) {
+      const stop = quoteAt < wholeLines ? lineStart(bytes, quoteAt, at) : wholeLines
+      const { sureTo, lines } = state.fast.take(bytes, at, stop)
+      state.line += lines
+      at = sureTo
+      if (at >= bytes.length) return at
+    }
+    const next = readRecords(sink, state, bytes, at, isLast)
+    if (next === at) return at
+    at = next
+  }
+}
+
+/** Frames records from `at` on and gives them to the header or the full lane; returns where it stopped. */
+const readRecords = (sink: RowSink, state: State, bytes: Buffer, from: number, isLast: boolean): number => {
+  const frames: PlacedFrame[] = []
+  let at = from
+  while (at < bytes.length && at - from < fullRunBytes) {
+    const frame = frameRecord(bytes, at, isLast)
+    if (typeof frame === 'string') break
+    if (frame.breaks > maxRecordLines || frame.end - frame.start > maxRecordBytes) throw longRecord(sink.part, state.line)
+    frames.push({ frame, line: state.line })
+    state.line += frame.breaks + (frame.isTerminated ? 1 : 0)
+    at = frame.next
+    if (state.full === null) break
+    at = skipBlankLines(state, bytes, at, isLast)
+  }
+  if (state.full !== null) state.full.take(bytes, frames)
+  else if (frames[0] !== undefined) openTable(sink, state, bytes, frames[0])
+  return at
+}
+
+const openTable = (sink: RowSink, state: State, bytes: Buffer, placed: PlacedFrame): void => {
+  if (state.saidEmpty) throw rowsAfterNone(sink.part, placed.line)
+  if (placed.frame.isMalformed) throw badHeader(sink.part)
+  const cells = readCells(bytes, [placed])[0] ?? []
+  if (noData.test(cells[0]?.trim() ?? '')) {
+    state.saidEmpty = true
+    return
+  }
+  const header = readHeader(cells, sink.part, sink.plan, sink.report)
+  state.header = header
+  state.full = createFullLane(sink, header)
+  state.fast = createFastLane(sink, header)
+}
+
+/** Where the data begins; -1 where the bytes are too few to tell. */
+const skipBom = (state: State, bytes: Buffer, isLast: boolean): number => {
+  if (state.bomSeen) return 0
+  if (bytes.length < 3 && !isLast) return -1
+  state.bomSeen = true
+  return bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? 3 : 0
+}
+
+const skipBlankLines = (state: State, bytes: Buffer, from: number, isLast: boolean): number => {
+  let at = from
+  for (;;) {
+    const next = afterBreak(bytes, at)
+    // A CR at the very end may be half of a CRLF.
+    if (next === at || (next === bytes.length && !isLast && bytes[at] === 13 && next === at + 1)) return at
+    state.line += 1
+    at = next
+  }
+}
+
+const indexOr = (bytes: Buffer, byte: number, from: number): number => {
+  const found = bytes.indexOf(byte, from)
+  return found < 0 ? bytes.length : found
+}
+
+/** Start of the line that holds `at`, not before `floor`. */
+const lineStart = (bytes: Buffer, at: number, floor: number): number => {
+  let start = at
+  while (start > floor && bytes[start - 1] !== 10 && bytes[start - 1] !== 13) start -= 1
+  return start
+}
+
+const checkCarry = (sink: RowSink, state: State): void => {
+  const { carry } = state
+  state.lookAgainAt = carry.length > 256 * 1024 ? Math.min(carry.length * 2, maxRecordBytes + 1) : 0
+  if (carry.length > maxRecordBytes) throw longRecord(sink.part, state.line)
+  if (carry.length > 16 * 1024 && countBreaks(carry, 0, carry.length) > maxRecordLines) throw longRecord(sink.part, state.line)
+}
+
+const longRecord = (part: number, line: number): EtlError =>
+  new EtlError(
+    'BAD_RESPONSE',
+    `Part ${part}, line ${line}: the record has more than ${maxRecordBytes} bytes or ${maxRecordLines} lines, so a quote is ` +
+      'probably not closed. Nothing was loaded; look at the landed file.',
+  )
+
+const openQuote = (part: number, line: number): EtlError =>
+  new EtlError(
+    'TRUNCATED',
+    `Part ${part}, line ${line}: a quote is not closed when the body ends: it was cut off, or the quote is misplaced. ` +
+      'Nothing was loaded; it is asked for again.',
+  )
+
+const noHeader = (part: number): EtlError =>
+  new EtlError(
+    'TRUNCATED',
+    `Part ${part} is empty: not even a header came, nor the word that there is no data. Nothing was loaded; it is asked for again.`,
+  )
+
+const badHeader = (part: number): EtlError =>
+  new EtlError(
+    'BAD_RESPONSE',
+    `The CSV header of part ${part} has a misplaced quote. Nothing was loaded; look at the landed file.`,
+  )
+
+const rowsAfterNone = (part: number, line: number): EtlError =>
+  new EtlError(
+    'BAD_RESPONSE',
+    `Part ${part} says "No data returned" and yet has a record on line ${line}. Nothing was loaded; look at the landed file.`,
+  )

@@ -1,0 +1,96 @@
+// What the fast lane knows of a file's columns, and cells it has cast before.
+import { CellError, isNullWord } from './cast-text.ts'
+import { escapeCell } from './copy-text.ts'
+import type { Header } from './csv-header.ts'
+import type { ParsePlan, PlannedColumn } from './plan.ts'
+
+/** How a cell is taken: not at all, as text, as digits, as digits with a point, or by its cast. */
+export const kinds = { skip: 0, text: 1, whole: 2, decimal: 3, cast: 4 } as const
+
+/** Longest cell the lane takes, in bytes. */
+export const longestCell = 1_000
+/** Longest key it takes, escaped; the full lane measures exactly. */
+export const longestKey = 1_800
+/** Bytes one cell may become with its delimiter, every byte escaped. */
+export const roomForCell = 2 * longestCell + 16
+
+export interface FastColumn {
+  readonly kind: number
+  /** Place of the column in the COPY; -1 where the definition has none. */
+  readonly place: number
+  readonly isKey: boolean
+  /** COPY text of an empty cell; null where only the full lane can tell. */
+  readonly empty: Buffer | null
+  /** Digits a whole number may have and be in range. */
+  readonly digits: number
+  /** COPY bytes of a cell, null where the full lane must look. */
+  readonly cast: (bytes: Buffer, start: number, end: number) => Buffer | null
+}
+
+const nullBytes = Buffer.from('\\N')
+const noBytes = Buffer.alloc(0)
+
+export const fastColumns = (plan: ParsePlan, header: Header): FastColumn[] =>
+  Array.from({ length: header.width }, (_, at) => {
+    const place = header.places.indexOf(at)
+    const planned = plan.columns[place]
+    if (planned === undefined) return { kind: kinds.skip, place, isKey: false, empty: noBytes, digits: 0, cast: () => noBytes }
+    const { column } = planned
+    return {
+      kind: kindOf(planned),
+      place,
+      isKey: plan.keyPlaces.includes(place),
+      empty: emptyCell(planned),
+      digits: column.type === 'integer' ? 9 : 18,
+      cast: memoized(planned),
+    }
+  })
+
+const emptyCell = ({ column, isPlain }: PlannedColumn): Buffer | null => {
+  if (column.nullable) return column.isKey ? null : nullBytes
+  return isPlain && column.type === 'text' ? noBytes : null
+}
+
+const kindOf = ({ column, isPlain }: PlannedColumn): number => {
+  if (!isPlain) return kinds.cast
+  if (column.type === 'text') return kinds.text
+  if (column.type === 'bigint' || column.type === 'integer') return kinds.whole
+  return column.type === 'numeric' ? kinds.decimal : kinds.cast
+}
+
+const maxKnown = 2_000
+
+/** Dates, countries and domains repeat: the cell of the row before first, then those seen lately. */
+const memoized = (planned: PlannedColumn): FastColumn['cast'] => {
+  const known = new Map<string, Buffer>()
+  let last = noBytes
+  let lastValue: Buffer | null = null
+  return (bytes, start, end) => {
+    if (lastValue !== null && isSame(bytes, start, end, last)) return lastValue
+    const cell = bytes.toString('utf8', start, end)
+    const value = known.get(cell) ?? copyBytes(planned, cell)
+    if (value === null) return null
+    if (known.size >= maxKnown) known.clear()
+    known.set(cell, value)
+    last = Buffer.from(bytes.subarray(start, end))
+    lastValue = value
+    return value
+  }
+}
+
+const isSame = (bytes: Buffer, start: number, end: number, other: Buffer): boolean => {
+  if (end - start !== other.length) return false
+  for (let at = 0; at < other.length; at += 1) if (bytes[start + at] !== other[at]) return false
+  return true
+}
+
+const copyBytes = ({ column, cast }: PlannedColumn, cell: string): Buffer | null => {
+  if (column.type !== 'text' && isNullWord(cell)) return column.nullable && !column.isKey ? nullBytes : null
+  try {
+    const value = Buffer.from(escapeCell(cast(cell)))
+    return value.length <= longestCell ? value : null
+  } catch (error) {
+    if (error instanceof CellError) return null
+    throw error
+  }
+}

@@ -1,0 +1,200 @@
+// A JSON body, chunk by chunk: a list of records, records one after the other (NDJSON), or a page that holds a list.
+import { isUtf8 } from 'node:buffer'
+import { EtlError } from '../core/errors.ts'
+import type { Reader } from './csv-reader.ts'
+import { findList } from './json-page.ts'
+import { createRecordLane, type RecordLane } from './json-row.ts'
+import { cut, JsonError, skipBlanks, skipValue } from './json-scan.ts'
+import { maxPageBytes, maxRecordBytes } from './limits.ts'
+import { excerpt, rawText } from './raw-text.ts'
+import type { RowSink } from './row-sink.ts'
+
+/** What comes next: the body's first value, a list's element or what stands behind it, a record of a sequence, nothing. */
+type Stage = 'first' | 'element' | 'separator' | 'record' | 'done'
+
+interface State {
+  stage: Stage
+  carry: Buffer
+  /** The carry is looked at again once it has this many bytes, so that a large page is not scanned for every chunk. */
+  lookAgainAt: number
+  bomSeen: boolean
+  /** Records of the list so far. */
+  index: number
+  /** Line of the body where the carry begins. */
+  line: number
+}
+
+const openBrace = 123
+const openBracket = 91
+const closeBracket = 93
+const comma = 44
+
+export const createJsonReader = (sink: RowSink): Reader => {
+  const state: State = { stage: 'first', carry: Buffer.alloc(0), lookAgainAt: 0, bomSeen: false, index: 0, line: 1 }
+  const lane = createRecordLane(sink)
+  const read = (bytes: Buffer, isLast: boolean): void => {
+    const used = guarded(sink, state, bytes, () => readValues(sink, state, lane, bytes, isLast))
+    state.carry = Buffer.from(bytes.subarray(used))
+    const most = state.stage === 'first' ? maxPageBytes : maxRecordBytes
+    if (state.carry.length > most) throw tooLong(sink.part, state, most)
+    state.lookAgainAt = state.carry.length < 64 * 1024 ? 0 : state.carry.length * 2
+  }
+  return {
+    write: (chunk) => {
+      const given = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength)
+      const bytes = state.carry.length === 0 ? given : Buffer.concat([state.carry, given])
+      if (bytes.length >= state.lookAgainAt) read(bytes, false)
+      else state.carry = bytes === given ? Buffer.from(given) : bytes
+    },
+    end: () => {
+      read(state.carry, true)
+      const isWhole = state.stage === 'done' || (state.stage === 'record' && state.carry.length === 0)
+      if (!isWhole) throw truncated(sink.part, state)
+    },
+  }
+}
+
+/** Reads what is whole; returns how many bytes that was. Throws JsonError. */
+const readValues = (sink: RowSink, state: State, lane: RecordLane, bytes: Buffer, isLast: boolean): number => {
+  let at = 0
+  if (!state.bomSeen) {
+    if (bytes.length < 3 && !isLast) return 0
+    state.bomSeen = true
+    at = bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? 3 : 0
+  }
+  const counter = lineCounter(state, bytes)
+  for (;;) {
+    at = skipBlanks(bytes, at)
+    if (at >= bytes.length) break
+    const next = step(sink, state, lane, bytes, at, isLast, counter)
+    if (next === cut) break
+    at = next
+  }
+  state.line = counter(at)
+  return at
+}
+
+const step = (
+  sink: RowSink,
+  state: State,
+  lane: RecordLane,
+  bytes: Buffer,
+  at: number,
+  isLast: boolean,
+  lineAt: (at: number) => number,
+): number => {
+  const byte = bytes[at]
+  if (state.stage === 'done') throw new JsonError(at, 'something stands behind the end of the answer')
+  if (state.stage === 'separator') {
+    if (byte !== comma && byte !== closeBracket) throw new JsonError(at, 'a list goes on without a comma')
+    state.stage = byte === comma ? 'element' : 'done'
+    return at + 1
+  }
+  if (state.stage === 'first' && byte === openBracket) {
+    state.stage = 'element'
+    return at + 1
+  }
+  if (state.stage === 'element') {
+    if (byte === closeBracket && state.index === 0) {
+      state.stage = 'done'
+      return at + 1
+    }
+    return element(state, lane, bytes, at)
+  }
+  if (byte !== openBrace) throw new JsonError(at, 'no object or list begins here')
+  const end = skipValue(bytes, at)
+  if (end === cut) return cut
+  if (state.stage === 'first') return firstObject(sink, state, lane, bytes, at, end, isLast, lineAt)
+  lane(bytes, at, end, lineAt(at), isUtf8(bytes.subarray(at, end)))
+  return end
+}
+
+const element = (state: State, lane: RecordLane, bytes: Buffer, at: number): number => {
+  const end = skipValue(bytes, at)
+  if (end === cut) return cut
+  state.index += 1
+  lane(bytes, at, end, state.index, isUtf8(bytes.subarray(at, end)))
+  state.stage = 'separator'
+  return end
+}
+
+/** The first object is a page when it holds a list of records, the first of many records when it has their key, else neither. */
+const firstObject = (
+  sink: RowSink,
+  state: State,
+  lane: RecordLane,
+  bytes: Buffer,
+  at: number,
+  end: number,
+  isLast: boolean,
+  lineAt: (at: number) => number,
+): number => {
+  const page = findList(sink.plan, bytes, at)
+  if (page.list !== null) {
+    for (let place = skipBlanks(bytes, page.list.start + 1); bytes[place] !== closeBracket; ) {
+      place = skipBlanks(bytes, element(state, lane, bytes, place))
+      if (bytes[place] === comma) place = skipBlanks(bytes, place + 1)
+    }
+    state.stage = 'done'
+    return end
+  }
+  // What follows tells a page without a list from the first of many records.
+  const follows = skipBlanks(bytes, end)
+  if (follows >= bytes.length && !isLast) return cut
+  if (follows >= bytes.length && !page.hasKey) throw noList(sink.part, page.names)
+  state.stage = 'record'
+  lane(bytes, at, end, lineAt(at), isUtf8(bytes.subarray(at, end)))
+  return end
+}
+
+/** Lines of the body, asked for with places that only grow. */
+const lineCounter = (state: State, bytes: Buffer): ((at: number) => number) => {
+  let line = state.line
+  let seen = 0
+  return (at) => {
+    for (let feed = bytes.indexOf(10, seen); feed >= 0 && feed < at; feed = bytes.indexOf(10, feed + 1)) {
+      line += 1
+      seen = feed + 1
+    }
+    return line
+  }
+}
+
+const guarded = (sink: RowSink, state: State, bytes: Buffer, read: () => number): number => {
+  try {
+    return read()
+  } catch (error) {
+    if (!(error instanceof JsonError)) throw error
+    const found = excerpt(rawText(bytes.subarray(error.at, error.at + 80)))
+    const line = lineCounter(state, bytes)(error.at)
+    const begin = rawText(bytes.subarray(0, 40)).trimStart()
+    const what =
+      /^<(!doctype|html|\?xml|head|body)/i.test(begin) && state.stage === 'first' ? 'is a web page, not JSON' : 'is not JSON'
+    throw new EtlError(
+      'BAD_RESPONSE',
+      `Part ${sink.part} ${what}: line ${line}: ${error.message}, found "${found}". Nothing was loaded; it is asked for again.`,
+      { cause: error },
+    )
+  }
+}
+
+const tooLong = (part: number, state: State, most: number): EtlError =>
+  new EtlError(
+    'BAD_RESPONSE',
+    `Part ${part}, line ${state.line}: a ${state.stage === 'first' ? 'page' : 'record'} has more than ${most} bytes. ` +
+      'Nothing was loaded; ask for smaller pages (limits.page_size) or look at the landed file.',
+  )
+
+const truncated = (part: number, state: State): EtlError =>
+  new EtlError(
+    'TRUNCATED',
+    `Part ${part} ${state.stage === 'first' && state.carry.length === 0 ? 'is empty' : `ends inside a value (after line ${state.line})`}: ` +
+      'the body was cut off. Nothing was loaded; it is asked for again.',
+  )
+
+const noList = (part: number, names: readonly string[]): EtlError =>
+  new EtlError(
+    'BAD_RESPONSE',
+    `Part ${part} holds no list of records: its fields are ${excerpt(names.join(', ') || 'none', 200)}; ` +
+      'expected `keywords` or one list of objects. Nothing was loaded; it is asked for again.',
+  )

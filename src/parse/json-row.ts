@@ -1,0 +1,110 @@
+// One JSON record as a row: fields found by name, every number as it is written.
+import { CellError, isNullWord } from './cast-text.ts'
+import { eachField } from './json-scan.ts'
+import { fieldName, type PlannedColumn, RowError } from './plan.ts'
+import { rawText } from './raw-text.ts'
+import { addUnknown } from './report.ts'
+import { type RowSink, rejectRow, takeRow } from './row-sink.ts'
+
+/** Takes the record `[start, end)`, valid JSON. @param line see `RecordPlace` @param isUtf8 whether its bytes are */
+export type RecordLane = (bytes: Buffer, start: number, end: number, line: number, isUtf8: boolean) => void
+
+/** What a field's name means: a column's place and how good the name is for it. */
+interface Meaning {
+  readonly place: number
+  readonly rank: number
+}
+
+const quote = 34
+const openBrace = 123
+const openBracket = 91
+
+export const createRecordLane = (sink: RowSink): RecordLane => {
+  const { plan } = sink
+  const meaningOf = fieldMeanings(sink)
+  const starts = new Int32Array(plan.columns.length)
+  const ends = new Int32Array(plan.columns.length)
+  const ranks = new Int32Array(plan.columns.length)
+  let current: Buffer = Buffer.alloc(0)
+  let twice: string | null = null
+  let fields = 0
+  const onField = (nameAt: number, nameEnd: number, valueAt: number, valueEnd: number): void => {
+    const meaning = meaningOf(current, nameAt, nameEnd, fields)
+    fields += 1
+    if (meaning === null) return
+    const { place, rank } = meaning
+    const before = ranks[place] ?? 0
+    if (before === rank) twice = plan.columns[place]?.column.name ?? null
+    if (before >= 0 && before <= rank) return
+    ranks[place] = rank
+    starts[place] = valueAt
+    ends[place] = valueEnd
+  }
+  const cellOf = (place: number): string | null => {
+    const planned = plan.columns[place]
+    if (planned === undefined) return null
+    if ((ranks[place] ?? -1) < 0) return planned.column.ifAbsent
+    return fieldText(planned, current, starts[place] ?? 0, ends[place] ?? 0)
+  }
+  return (bytes, start, end, line, isUtf8) => {
+    const record = { line, raw: () => rawText(bytes.subarray(start, end)) }
+    if (!isUtf8 || bytes[start] !== openBrace) {
+      rejectRow(sink, isUtf8 ? notObject : notUtf8, record, null)
+      return
+    }
+    current = bytes
+    twice = null
+    fields = 0
+    ranks.fill(-1)
+    eachField(bytes, start, 0, onField)
+    if (twice === null) takeRow(sink, cellOf, record)
+    else rejectRow(sink, new RowError(twice, 'the field stands twice in the record'), record, null)
+  }
+}
+
+const notUtf8 = new RowError(null, 'the record has bytes that are not UTF-8')
+const notObject = new RowError(null, 'the record is not an object')
+
+/** Finds a field's meaning by its bytes: records repeat their fields in the same order. */
+const fieldMeanings = ({ plan, report }: RowSink) => {
+  const byName = new Map<string, Meaning>()
+  for (const [place, { names }] of plan.columns.entries()) {
+    for (const [rank, name] of names.entries()) if (!byName.has(name)) byName.set(name, { place, rank })
+  }
+  const inOrder: { bytes: Buffer; meaning: Meaning | null }[] = []
+  return (bytes: Buffer, nameAt: number, nameEnd: number, index: number): Meaning | null => {
+    const before = inOrder[index]
+    if (before !== undefined && before.bytes.compare(bytes, nameAt, nameEnd) === 0) return before.meaning
+    const name = stringText(bytes, nameAt, nameEnd)
+    const meaning = byName.get(fieldName(name)) ?? null
+    if (meaning === null && !plan.knownElsewhere.has(fieldName(name))) addUnknown(report, name.slice(0, 100).toWellFormed())
+    if (index < maxRemembered) inOrder[index] = { bytes: Buffer.from(bytes.subarray(nameAt, nameEnd)), meaning }
+    return meaning
+  }
+}
+
+const maxRemembered = 200
+
+/** The text of a JSON string. */
+const stringText = (bytes: Buffer, start: number, end: number): string => {
+  const inner = bytes.toString('utf8', start + 1, end - 1)
+  return inner.includes('\\') ? String(JSON.parse(`"${inner}"`)) : inner
+}
+
+/** A field's value as its column's cast wants it; null for NULL. Throws CellError. */
+const fieldText = ({ column }: PlannedColumn, bytes: Buffer, start: number, end: number): string | null => {
+  const byte = bytes[start]
+  if (byte === quote) {
+    const text = stringText(bytes, start, end)
+    return column.type !== 'text' && isNullWord(text) ? null : text
+  }
+  if (byte === openBracket && column.type === 'text[]') return bytes.toString('utf8', start, end)
+  if (byte === openBracket || byte === openBrace)
+    throw new CellError(`${byte === openBracket ? 'a list' : 'an object'} stands where ${column.type} is expected`)
+  const token = bytes.toString('latin1', start, end)
+  if (token === 'null') return null
+  const isWord = token === 'true' || token === 'false'
+  if (column.type === 'text[]' || (isWord && column.type !== 'boolean' && column.type !== 'text'))
+    throw new CellError(`${token} stands where ${column.type} is expected`)
+  return token
+}

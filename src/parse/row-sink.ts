@@ -1,0 +1,59 @@
+// Where readers put what they read: accepted rows into COPY text, the others into the report.
+import type { Payload } from '../core/types.ts'
+import { type CopyWriter, createCopyWriter, writeRow } from './copy-text.ts'
+import { type CellOf, keyOf, type ParsePlan, type RowError, tryRow } from './plan.ts'
+import { addReject, type ParseReport } from './report.ts'
+
+/** Where a record stands and what it looked like. */
+export interface RecordPlace {
+  /** Line it begins on, or its number in a JSON list. */
+  readonly line: number
+  /** The record as text; asked for only where it is needed. */
+  readonly raw: () => string
+}
+
+export interface RowSink {
+  readonly part: number
+  readonly plan: ParsePlan
+  readonly report: ParseReport
+  readonly writer: CopyWriter
+  /** Scratch for one row, in the order of the COPY. */
+  readonly values: (string | null)[]
+  /** Told of each accepted row; null where nobody asks. */
+  readonly onAccepted: ((record: RecordPlace) => void) | null
+}
+
+export const createRowSink = (
+  payload: Payload,
+  plan: ParsePlan,
+  report: ParseReport,
+  onAccepted: RowSink['onAccepted'] = null,
+): RowSink => ({ part: payload.part, plan, report, writer: createCopyWriter(), values: [], onAccepted })
+
+/** Counts a batch of rows that a fast lane wrote itself. */
+export const countRows = (sink: RowSink, rows: number): void => {
+  sink.writer.rows += rows
+  sink.report.read += rows
+  sink.report.rows += rows
+}
+
+/** Writes the row, or rejects it with the reason; returns whether it was accepted. */
+export const takeRow = (sink: RowSink, cellOf: CellOf, record: RecordPlace): boolean => {
+  const problem = tryRow(sink.plan, cellOf, sink.values)
+  if (problem !== null) {
+    rejectRow(sink, problem, record, keyOf(sink.plan, cellOf))
+    return false
+  }
+  writeRow(sink.writer, sink.values)
+  sink.report.read += 1
+  sink.report.rows += 1
+  sink.onAccepted?.(record)
+  return true
+}
+
+export const rejectRow = (
+  { part, report }: RowSink,
+  { column, message }: RowError,
+  record: RecordPlace,
+  key: readonly (string | null)[] | null,
+): void => addReject(report, { part, line: record.line, column, reason: message, raw: record.raw(), key })
