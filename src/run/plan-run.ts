@@ -1,6 +1,6 @@
 // From definitions and the ledger to the units of one run.
 import type { Definition } from '../core/types.ts'
-import { existingUnits } from '../db/ledger/units.ts'
+import { type ExistingUnit, existingUnits } from '../db/ledger/units.ts'
 import { type PlannedUnit, type PlanRequest, planUnits } from '../plan/plan.ts'
 import type { Shop } from './shop.ts'
 
@@ -14,7 +14,28 @@ export const planRun = async (shop: Shop, definitions: readonly Definition[], sc
   for (const definition of definitions) {
     const existing = await existingUnits(shop.database.kysely, definition.pipeline, definition.version)
     const kind = shop.sources.get(definition.source)?.kind ?? 'report'
-    units.push(...planUnits({ ...scope, definition, existing, nowMs: shop.clock.now(), kind }).units)
+    units.push(
+      ...planUnits({
+        ...scope,
+        definition,
+        existing: existing.map((row) => resumed(row, mayResubmit(shop, definition))),
+        nowMs: shop.clock.now(),
+        kind,
+      }).units,
+    )
   }
   return units
+}
+
+/** Holds that end by themselves: the budget may have turned, the answer may hold still by now. */
+const passing = new Set(['QUOTA_EXHAUSTED', 'UNSTABLE', 'INCOMPLETE'])
+
+const mayResubmit = (shop: Shop, definition: Definition): boolean =>
+  shop.consent.resubmitUncertain || definition.report.resubmitUncertain
+
+/** A held unit that may be tried again counts as unfinished; every other hold waits for a person. */
+const resumed = (row: ExistingUnit, resubmit: boolean): ExistingUnit => {
+  const code = row.errorCode ?? ''
+  const goesOn = passing.has(code) || (resubmit && code === 'REPORT_UNCERTAIN')
+  return row.state === 'held' && goesOn ? { ...row, state: 'failed' } : row
 }

@@ -33,6 +33,8 @@ export interface Queue {
   finish(db: Db, job: UnitJob): Promise<void>
   /** The same unit again at `notBeforeMs`, in the caller's transaction. */
   again(trx: Db, job: UnitJob, notBeforeMs: number): Promise<void>
+  /** Units of the run that are to be worked on and have no job are queued again; returns how many. */
+  requeueLost(runId: number): Promise<number>
   /** Jobs of the run that nobody holds go. */
   cancelRun(runId: number): Promise<void>
   stop(): Promise<void>
@@ -83,6 +85,7 @@ const queueOf = (boss: PgBoss, database: Database): Queue => ({
       singletonKey: String(unitId),
     }))
     await boss.insert(name, records, { db: fromKysely(trx) })
+    await bringForward(trx, jobs)
   },
   fetch: async (count) => {
     const jobs = await boss.fetch<unknown>(name, { batchSize: count })
@@ -103,6 +106,16 @@ const queueOf = (boss: PgBoss, database: Database): Queue => ({
       { singletonKey: String(job.unitId), startAfter: new Date(notBeforeMs), db },
     )
   },
+  requeueLost: async (runId) => {
+    const { rows } = await sql<{ unit_id: string }>`
+      select u.unit_id from etl.run_units r join etl.units u on u.unit_id = r.unit_id
+      where r.run_id = ${runId}::bigint and r.outcome is null and u.state in ('planned', 'waiting', 'landed', 'running')
+        and not exists (select 1 from ${sql.table(`${schema}.job`)} j where j.name = ${name}
+          and j.singleton_key = u.unit_id::text and j.state in ('created', 'retry', 'active'))`.execute(database.kysely)
+    const records = rows.map((row) => ({ data: { unitId: Number(row.unit_id), runId }, singletonKey: row.unit_id }))
+    if (records.length > 0) await boss.insert(name, records)
+    return records.length
+  },
   cancelRun: async (runId) => {
     const { rows } = await sql<{ id: string }>`
       select id::text from ${sql.table(`${schema}.job`)}
@@ -117,6 +130,16 @@ const queueOf = (boss: PgBoss, database: Database): Queue => ({
   },
   stop: () => boss.stop({ graceful: false, close: false }),
 })
+
+/** A unit that waits in the queue for an earlier run belongs to this one now, and is looked at at once. */
+const bringForward = async (trx: Db, jobs: readonly JobToQueue[]): Promise<void> => {
+  await sql`
+    update ${sql.table(`${schema}.job`)} j set data = jsonb_build_object('unitId', w."unitId", 'runId', w."runId"),
+      start_after = clock_timestamp(), priority = w.priority
+    from jsonb_to_recordset(${JSON.stringify(jobs)}::jsonb) as w("unitId" bigint, "runId" bigint, priority integer)
+    where j.name = ${name} and j.state in ('created', 'retry') and j.singleton_key = w."unitId"::text
+      and (j.data->>'runId')::bigint <> w."runId"`.execute(trx)
+}
 
 /** The name under which a process is connected and holds leases. */
 export const processName = (): string => `${hostname()}:${process.pid}`.slice(-50)

@@ -94,13 +94,23 @@ const enqueueUnits = async (shop: Shop, runId: number, request: RegisteredReques
     return registered.length
   })
 
+/** Between looks for units of the run that lost their place in the queue. */
+const sweepEveryMs = 5_000
+
 /** True when the run was cancelled by someone. */
 const workUntilSettled = async (shop: Shop, runId: number, request: RegisteredRequest): Promise<boolean> => {
   let cancelled = false
+  let lastSweep = shop.clock.now()
   const done = async (): Promise<boolean> => {
     const open = await openUnits(shop.database.kysely, runId)
     cancelled = open.cancelled
-    return open.cancelled || open.count === 0
+    if (open.cancelled || open.count === 0) return true
+    if (shop.clock.now() - lastSweep > sweepEveryMs) {
+      lastSweep = shop.clock.now()
+      const lost = await shop.queue.requeueLost(runId)
+      if (lost > 0) shop.log.warn({ run: runId, units: lost }, 'units without a job were queued again')
+    }
+    return false
   }
   await workLoop(shop, { concurrency: concurrencyOf(request.definitions), signal: request.signal, done })
   return cancelled

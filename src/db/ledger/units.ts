@@ -57,7 +57,7 @@ export const existingUnits = async (db: Db, pipeline: string, version: number): 
     edition: row.edition,
     loadedAtMs: row.loaded_at === null ? null : Math.max(Date.parse(row.loaded_at), milliseconds(row.checked_at) ?? 0),
     errorCode: row.error_code,
-    landing: row.landing,
+    landing: row.landing ?? row.loaded_landing,
   }))
 }
 

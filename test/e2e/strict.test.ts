@@ -1,0 +1,219 @@
+// The real command against a server that follows the interface to the letter and offers nothing else.
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { pipelinesOfRepository, runCommand, startCommand, summaryOf } from '../support/command.ts'
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { type KeywordRecord, type StrictOptions, type StrictService, startStrictService } from '../support/strict-service.ts'
+
+const key = 'strict-key-0123456789'
+
+let folder: string
+let db: TestDatabase
+let service: StrictService | null = null
+
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'millrace-e2e-'))
+  cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
+  writeFileSync(join(folder, 'pipelines', 'domains.txt'), 'a.com\nb.com\n')
+  const traffic = join(folder, 'pipelines', 'traffic_and_engagement.yaml')
+  writeFileSync(traffic, readFileSync(traffic, 'utf8').replace('poll_every: 5s', 'poll_every: 1s'))
+  db = await createTestDatabase()
+})
+
+afterEach(async (context) => {
+  await service?.close()
+  service = null
+  if (context.task.result?.state === 'fail') return db.database.close()
+  await db.drop()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+const environment = (): Record<string, string> => ({
+  WEB_ANALYTICS_BASE_URL: service?.url ?? 'http://127.0.0.1:1',
+  WEB_ANALYTICS_API_KEY: key,
+  DATABASE_URL: db.url,
+  MILLRACE_HOME: join(folder, 'home'),
+  WEB_ANALYTICS_REQUESTS_PER_SECOND: '500',
+})
+
+const millrace = (...args: string[]) => runCommand([...args, '--json'], environment(), folder)
+
+const records = (domain: string, count = 25): KeywordRecord[] =>
+  Array.from({ length: count }, (_, index) => ({
+    keyword: `${domain} keyword ${index}`,
+    top_url: `${domain}/page`,
+    clicks: 1000 - index,
+    traffic_share: 0.01,
+    difficulty: index % 3 === 0 ? null : index,
+    primary_intent: 'Informational',
+    secondary_intent: null,
+    volume: 10,
+    cpc: 1.25,
+    cpc_low_bid: 0.5,
+    cpc_high_bid: 2.5,
+    zero_clicks_share: 0.3,
+    position: index + 1,
+    serp_features: ['news', 'video'],
+  }))
+
+const reportCsv: StrictOptions['report'] = (request, kind) => {
+  const table =
+    kind === 'report' ? (request as { report_query: { tables: [Record<string, unknown>] } }).report_query.tables[0] : request
+  const metrics = table['metrics'] as string[]
+  const filters = (table['filters'] ?? {}) as Record<string, string[]>
+  const domains = filters['domains'] ?? (table['domains'] as string[])
+  const others = kind === 'report' ? (filters['countries'] ?? []) : (table['category_ids'] as number[]).map(String)
+  const lines = domains.flatMap((domain) =>
+    others.map((other) =>
+      [domain, other, `${String(table['start_date'])}-01`, ...metrics.map((_, index) => (index === 1 ? '' : `${index}.50`))].join(
+        ',',
+      ),
+    ),
+  )
+  return [['domain', kind === 'report' ? 'country' : 'category_id', 'date', ...metrics].join(','), ...lines, ''].join('\n')
+}
+
+const start = async (options: Partial<StrictOptions> = {}): Promise<StrictService> => {
+  service = await startStrictService({ key, keywords: (domain) => records(domain), report: reportCsv, ...options })
+  return service
+}
+
+const query = async <T extends Record<string, unknown>>(text: string): Promise<T[]> =>
+  (await db.database.pool.query<T>(text)).rows
+
+const publish = async (): Promise<void> => {
+  const result = await millrace('migrate')
+  expect(result.stderr).toBe('')
+  expect(result.code).toBe(0)
+}
+
+const all = ['keywords', 'traffic_and_engagement', 'shopper_category_performance']
+
+describe('an outside server with only the endpoints of the interface', () => {
+  test('every pipeline is loaded into its bi view, and loading again asks for nothing and writes nothing', async () => {
+    const strict = await start()
+    await publish()
+    const first = await millrace('backfill', ...all, '--from', '2026-08', '--to', '2026-09')
+    expect(first.code, first.stderr).toBe(0)
+    expect(summaryOf(first).units).toMatchObject({ failed: 0, held: 0, waiting: 0 })
+    expect(await query('select count(*)::int as n from bi.keywords')).toEqual([{ n: 200 }])
+    expect(
+      await query(
+        `select all_traffic_visits, mobile_visits from bi.traffic_and_engagement where domain = 'a.com' and country = 'world' and date = '2026-08-01'`,
+      ),
+    ).toEqual([{ all_traffic_visits: '0.50', mobile_visits: null }])
+    expect((await query('select distinct category_id from bi.shopper_category_performance')).length).toBeGreaterThan(1)
+    const bought = strict.bought.length
+    const requests = strict.requests.length
+    const second = await millrace('backfill', ...all, '--from', '2026-08', '--to', '2026-09')
+    expect(second.code).toBe(0)
+    expect(summaryOf(second)).toMatchObject({ requests: 0, reports_submitted: 0, rows: { read: 0, inserted: 0, updated: 0 } })
+    expect([strict.bought.length, strict.requests.length]).toEqual([bought, requests])
+  })
+
+  test('the key goes with no download and stands in no landing file, log or table', async () => {
+    const strict = await start()
+    await publish()
+    const result = await millrace('backfill', ...all, '--from', '2026-09', '--to', '2026-09')
+    expect(strict.requests.filter((request) => request.path.startsWith('/files/')).length).toBeGreaterThan(0)
+    expect(strict.requests.some((request) => request.keyAtDownload)).toBe(false)
+    expect(result.stdout + result.stderr).not.toContain(key)
+    for (const table of ['runs', 'units', 'reports', 'requests', 'loads', 'events']) {
+      expect(await query(`select * from etl.${table} t where t::text like '%${key}%'`)).toEqual([])
+    }
+  })
+
+  test('pages are walked to the end and a domain of several pages is whole', async () => {
+    await start({ keywords: (domain) => records(domain, 2345) })
+    await publish()
+    const result = await millrace(
+      'backfill',
+      'keywords',
+      '--from',
+      '2026-09',
+      '--to',
+      '2026-09',
+      '--only',
+      'domain=a.com;country=us',
+    )
+    expect(result.code).toBe(0)
+    expect(summaryOf(result)).toMatchObject({ requests: 3, rows: { read: 2345, inserted: 2345 } })
+  })
+
+  test('a restated month is seen by the next run, and the old value stays readable', async () => {
+    let clicks = 1000
+    let updated = '2026-11-10'
+    await start({
+      keywords: (domain) => [{ ...records(domain, 1)[0], keyword: 'k', top_url: 'u', clicks }],
+      lastUpdated: () => updated,
+    })
+    await publish()
+    await millrace('backfill', 'keywords', '--from', '2026-10', '--to', '2026-10', '--only', 'domain=a.com;country=us')
+    clicks = 7
+    updated = '2026-11-15'
+    const run = await millrace('run', 'keywords', '--only', 'domain=a.com;country=us')
+    expect(run.code).toBe(0)
+    expect(
+      await query(`select clicks, _revision from bi.keywords_history where month = '2026-10-01' order by _revision`),
+    ).toEqual([
+      { clicks: '1000', _revision: 1 },
+      { clicks: '7', _revision: 2 },
+    ])
+  })
+
+  test('a run that is killed while its report is made goes on without buying again', async () => {
+    const strict = await start({ pendingPolls: 6 })
+    await publish()
+    const args = ['backfill', 'traffic_and_engagement', '--from', '2026-09', '--to', '2026-09', '--only', 'country=us', '--json']
+    const running = startCommand(args, environment(), folder)
+    while (strict.bought.length === 0 || (strict.bought[0]?.polls ?? 0) < 2)
+      await new Promise((resolve) => setTimeout(resolve, 50))
+    running.child.kill('SIGKILL')
+    await running.result
+    const resumed = await millrace(...args.slice(0, -1))
+    expect(resumed.code).toBe(0)
+    expect(strict.bought).toHaveLength(1)
+    expect(await query('select count(*)::int as n from bi.traffic_and_engagement')).toEqual([{ n: 2 }])
+  })
+
+  test('a submission whose answer is lost is held, shown, and sent again only with consent', async () => {
+    let drop = true
+    const strict = await start({
+      intercept: (request) => {
+        if (!drop || !(request.url ?? '').includes('request-report')) return false
+        request.socket.destroy()
+        return true
+      },
+    })
+    await publish()
+    const args = ['backfill', 'traffic_and_engagement', '--from', '2026-09', '--to', '2026-09', '--only', 'country=us']
+    const lost = await millrace(...args)
+    expect(lost.code).toBe(1)
+    expect(summaryOf(lost).units.held).toBe(1)
+    drop = false
+    const again = await millrace(...args)
+    expect(again.code).toBe(1)
+    expect(strict.bought).toHaveLength(0)
+    const [held] = await query<{ unit_id: string; error_code: string }>(
+      `select unit_id, error_code from etl.units where state = 'held'`,
+    )
+    expect(held?.error_code).toBe('REPORT_UNCERTAIN')
+    const consent = await millrace(...args, '--resubmit-uncertain')
+    expect(consent.code).toBe(0)
+    expect(strict.bought).toHaveLength(1)
+  })
+
+  test('replay loads from the landing with no call at all', async () => {
+    const strict = await start()
+    await publish()
+    await millrace('backfill', 'keywords', '--from', '2026-09', '--to', '2026-09')
+    const requests = strict.requests.length
+    await query('delete from data.keywords_v1')
+    const replayed = await millrace('replay', 'keywords', '--from', '2026-09', '--to', '2026-09')
+    expect(replayed.code).toBe(0)
+    expect(strict.requests).toHaveLength(requests)
+    expect(await query('select count(*)::int as n from bi.keywords')).toEqual([{ n: 100 }])
+  })
+})

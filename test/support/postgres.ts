@@ -1,0 +1,42 @@
+// A database of its own for a test file, cloned from the migrated template.
+import pg from 'pg'
+import { inject } from 'vitest'
+import { secret } from '../../src/core/redact.ts'
+import { type Database, openDatabase } from '../../src/db/connect.ts'
+
+export interface TestDatabase {
+  readonly url: string
+  readonly database: Database
+  /** Closes and drops it; a database that a failed test leaves undropped stays for a look. */
+  drop(): Promise<void>
+}
+
+let count = 0
+
+const asAdmin = async (statement: string): Promise<void> => {
+  const client = new pg.Client({ connectionString: inject('postgresUrl') })
+  await client.connect()
+  try {
+    await client.query(statement)
+  } finally {
+    await client.end()
+  }
+}
+
+/** @param empty without any migration applied. */
+export const createTestDatabase = async (options: { empty?: boolean } = {}): Promise<TestDatabase> => {
+  count += 1
+  const name = `millrace_test_${process.pid}_${count}_${Math.random().toString(36).slice(2, 8)}`
+  await asAdmin(`create database ${name}${options.empty === true ? '' : ` template ${inject('templateName')}`}`)
+  const url = new URL(inject('postgresUrl'))
+  url.pathname = `/${name}`
+  const database = await openDatabase({ databaseUrl: secret('test database', url.href), home: '/nowhere' })
+  return {
+    url: url.href,
+    database,
+    drop: async () => {
+      await database.close()
+      await asAdmin(`drop database ${name} with (force)`)
+    },
+  }
+}
