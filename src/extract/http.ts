@@ -1,10 +1,11 @@
 // The one HTTP client: adds the key, keeps the rate, retries what is safe, records every request.
 import type { Clock } from '../core/clock.ts'
-import { EtlError, messageOf } from '../core/errors.ts'
+import { EtlError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import type { Secret } from '../core/redact.ts'
-import { allowedDownload } from './download-address.ts'
+import { download } from './http-download.ts'
 import { classify, type SendFailure } from './http-failure.ts'
+import { recorder } from './http-record.ts'
 import { type Agents, createAgents, type RawAnswer, send } from './http-send.ts'
 import type { RateBudget } from './rate.ts'
 import { retryAfterMs } from './retry-after.ts'
@@ -93,7 +94,6 @@ export interface Service {
   forUnit(options: UnitHttpOptions): HttpClient
 }
 
-const maxRedirects = 3
 /** A JSON answer is one page or one status; a report's body is streamed. */
 const maxJsonBytes = 256 * 1024 * 1024
 const longestPauseMs = 60_000
@@ -208,116 +208,5 @@ const readOnce = async (
     const failure: SendFailure = classify(error, request, options.signal)
     log(null, 0, failure.code)
     throw failure
-  }
-}
-
-const recorder = (options: UnitHttpOptions, request: HttpRequest, attempt: number) => {
-  const startedAt = new Date()
-  const started = performance.now()
-  return (status: number | null, bytes: number, errorCode: string | null): void =>
-    options.record({
-      account: options.account,
-      method: request.method,
-      endpoint: request.endpoint,
-      parameters: {
-        ...Object.fromEntries(request.url.searchParams),
-        ...(request.body === undefined ? {} : { body: request.body }),
-      },
-      part: request.part ?? null,
-      attempt,
-      status,
-      errorCode,
-      bytes,
-      sha256: null,
-      startedAt: startedAt.toISOString(),
-      milliseconds: performance.now() - started,
-    })
-}
-
-const download = async (service: ServiceOptions, agents: Agents, options: UnitHttpOptions, link: string): Promise<HttpStream> => {
-  let url = link
-  for (let redirects = 0; ; redirects += 1) {
-    const target = allowedDownload(url, service.baseUrl)
-    await service.rate.take(options.signal)
-    // A signed link is a secret of its own: the ledger keeps host and path.
-    const request: HttpRequest = {
-      method: 'GET',
-      endpoint: `${target.origin}${target.pathname}`,
-      url: new URL(target.origin),
-      key: 'none',
-      idempotent: true,
-    }
-    const log = recorder(options, request, 1)
-    try {
-      const answer = await send({
-        agents,
-        url: target,
-        method: 'GET',
-        headers: {},
-        body: null,
-        options,
-        fresh: false,
-        maxBytes: options.maxBodyBytes,
-        guarded: service.baseUrl,
-      })
-      const location = answer.headers['location']
-      if (answer.status >= 300 && answer.status < 400 && location !== undefined) {
-        await answer.discard()
-        log(answer.status, 0, null)
-        if (redirects >= maxRedirects)
-          throw new EtlError(
-            'BAD_RESPONSE',
-            `The download was redirected more than ${maxRedirects} times; ask the service for a new link.`,
-          )
-        url = new URL(location, target).href
-        continue
-      }
-      return {
-        status: answer.status,
-        contentType: answer.headers['content-type'] ?? '',
-        body: counted(answer.body, (bytes, error) => log(answer.status, bytes, error), request, options.signal),
-      }
-    } catch (error) {
-      const failure = classify(error, request, options.signal)
-      if (!(error instanceof EtlError)) log(null, 0, failure.code)
-      throw failure
-    }
-  }
-}
-
-async function* counted(
-  body: AsyncIterable<Uint8Array>,
-  done: (bytes: number, errorCode: string | null) => void,
-  request: HttpRequest,
-  signal: AbortSignal,
-): AsyncGenerator<Uint8Array> {
-  let bytes = 0
-  try {
-    for await (const chunk of body) {
-      bytes += chunk.length
-      yield chunk
-    }
-    done(bytes, null)
-  } catch (error) {
-    const failure = classify(error, request, signal)
-    done(bytes, failure.code)
-    throw failure
-  }
-}
-
-/** First 80 characters of a body, on one line, for messages. */
-export const excerpt = (bytes: Uint8Array): string =>
-  Buffer.from(bytes.subarray(0, 200)).toString('utf8').replaceAll(/\s+/g, ' ').trim().slice(0, 80)
-
-/** The answer's JSON. Throws BAD_RESPONSE naming the endpoint and what came instead. */
-export const parseJson = (answer: HttpAnswer, endpoint: string): unknown => {
-  try {
-    return JSON.parse(answer.bytes.toString('utf8'))
-  } catch (cause) {
-    throw new EtlError(
-      'BAD_RESPONSE',
-      `${endpoint} answered ${answer.status} with ${answer.contentType || 'no content type'} that is not JSON (${messageOf(cause)}): "${excerpt(answer.bytes)}". A proxy may answer for the service; check WEB_ANALYTICS_BASE_URL.`,
-      { cause },
-    )
   }
 }

@@ -1,7 +1,8 @@
 // Loads units again from what was landed, with no call to the service.
 import { EtlError } from '../core/errors.ts'
 import { inclusiveRange, showWindow } from '../core/window.ts'
-import { existingUnits, reopenLanded } from '../db/ledger/units.ts'
+import { reopenLanded } from '../db/ledger/register.ts'
+import { existingUnits } from '../db/ledger/units.ts'
 import type { Scope } from './plan-run.ts'
 import { type RunResult, runRegistered } from './run.ts'
 import type { Shop } from './shop.ts'

@@ -1,7 +1,7 @@
 // Units with rows in quarantine, loaded again from their landing: after a definition was mended, without a call.
 import { EtlError } from '../core/errors.ts'
 import { quarantinedUnits } from '../db/ledger/quarantine.ts'
-import { reopenLanded } from '../db/ledger/units.ts'
+import { reopenLanded } from '../db/ledger/register.ts'
 import { type RunResult, runRegistered } from './run.ts'
 import type { Shop } from './shop.ts'
 

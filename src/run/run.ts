@@ -1,8 +1,8 @@
 // Many units: put them in the queue, work until every unit of this run is settled, sum up.
 import type { Transaction } from 'kysely'
 import type { Definition } from '../core/types.ts'
+import { registerUnits } from '../db/ledger/register.ts'
 import { finishRun, openUnits, type RunSummary, runSummary, startRun } from '../db/ledger/runs.ts'
-import { registerUnits } from '../db/ledger/units.ts'
 import type { Tables } from '../db/tables.ts'
 import type { PlannedUnit } from '../plan/plan.ts'
 import type { Shop } from './shop.ts'

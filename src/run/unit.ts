@@ -6,7 +6,7 @@ import { markUnchanged } from '../db/ledger/loads.ts'
 import { insertQuarantine } from '../db/ledger/quarantine.ts'
 import { reportMemo } from '../db/ledger/reports.ts'
 import { recordRequests } from '../db/ledger/requests.ts'
-import { type ClaimedUnit, claimUnit, failUnit, holdUnit, markLanded, parkUnit } from '../db/ledger/units.ts'
+import { type ClaimedUnit, claimUnit, markLanded } from '../db/ledger/units.ts'
 import { type Session, withSession } from '../db/session.ts'
 import type { SourceContext } from '../extract/source.ts'
 import { openStaging, type Staging } from '../load/staging.ts'
@@ -17,7 +17,8 @@ import { conflictRecords } from './conflict-records.ts'
 import { type Extracted, extractUnit } from './extract-unit.ts'
 import { entryOf, loadUnit } from './load-unit.ts'
 import type { UnitJob } from './queue.ts'
-import { asEtlError, settle } from './settle.ts'
+import { asEtlError } from './settle.ts'
+import { interruptedBy, settleUnit } from './settle-unit.ts'
 import { definitionOf, type Shop } from './shop.ts'
 import type { UnitWork } from './unit-work.ts'
 
@@ -249,62 +250,6 @@ const keepRejects = async ({ shop, claim, job, definition }: UnitWork, parsed: P
     pipeline: definition.pipeline,
     landing,
     entries,
-  })
-}
-
-const interruptedBy = (signal: AbortSignal, error: unknown): unknown =>
-  asEtlError(error).code === 'FENCED'
-    ? error
-    : asEtlError(signal.reason).code === 'CANCELLED'
-      ? signal.reason
-      : new EtlError('INTERRUPTED', 'Stopped; the same command goes on.', { cause: error })
-
-const settleUnit = async (
-  shop: Shop,
-  job: UnitJob,
-  claim: ClaimedUnit,
-  requests: UnitWork['requests'],
-  thrown: unknown,
-): Promise<void> => {
-  const error = asEtlError(thrown)
-  const definition = definitionOf(shop, claim.unit.pipeline, claim.unit.version)
-  const decision =
-    definition === null ? ({ kind: 'fail' } as const) : settle(error, claim.attempts, definition.limits, shop.clock)
-  shop.log.info({ unit: claim.unit.key, code: error.code, decision: decision.kind, error: error.message }, 'unit settled')
-  if (decision.kind === 'leave') return
-  const reason = { code: error.code, message: error.message, runId: job.runId }
-  await shop.database.kysely.transaction().execute(async (trx) => {
-    await recordRequests(trx, requests.splice(0))
-    if (decision.kind === 'park') {
-      await parkUnit(trx, claim, {
-        state: 'waiting',
-        notBefore: decision.notBefore,
-        countsAttempt: decision.countsAttempt,
-        final: decision.final,
-        ...reason,
-      })
-      if (decision.final) await shop.queue.finish(trx, job)
-      else await shop.queue.again(trx, job, decision.notBefore)
-    } else {
-      if (decision.kind === 'return')
-        await parkUnit(trx, claim, { state: 'planned', notBefore: null, countsAttempt: false, final: true, ...reason })
-      else if (decision.kind === 'hold') await holdUnit(trx, claim, reason)
-      else await failUnit(trx, claim, reason)
-      await shop.queue.finish(trx, job)
-    }
-  })
-  if (decision.kind === 'return') return
-  const state = decision.kind === 'park' ? 'waiting' : decision.kind === 'hold' ? 'held' : 'failed'
-  if (state !== 'waiting' || (decision.kind === 'park' && decision.final)) shop.progress.counters.unitsDone += 1
-  shop.progress.emit({
-    event: 'unit',
-    run_id: job.runId,
-    unit_id: claim.unitId,
-    unit: claim.unit.key,
-    state,
-    code: error.code,
-    message: error.message,
-    ...(decision.kind === 'park' ? { not_before: new Date(decision.notBefore).toISOString() } : {}),
   })
 }
 

@@ -125,20 +125,32 @@ export const startStrictService = async (options: StrictOptions): Promise<Strict
 
   const status = (url: URL, response: ServerResponse): void => {
     const report = bought.find(({ id }) => url.pathname.endsWith(id))
-    if (report === undefined) return send(response, 404, { message: 'unknown report' })
+    if (report === undefined) {
+      send(response, 404, { message: 'unknown report' })
+      return
+    }
     report.polls += 1
-    if (report.polls <= (options.pendingPolls ?? 1)) return send(response, 200, { status: 'pending' })
-    send(response, 200, {
-      status: options.finalWord ?? 'completed',
-      download_url: `${base}/files/${report.id}.csv?signature=abc`,
-      data_points_count: 12,
-      used_quota: 3,
-    })
+    const pending = report.polls <= (options.pendingPolls ?? 1)
+    send(
+      response,
+      200,
+      pending
+        ? { status: 'pending' }
+        : {
+            status: options.finalWord ?? 'completed',
+            download_url: `${base}/files/${report.id}.csv?signature=abc`,
+            data_points_count: 12,
+            used_quota: 3,
+          },
+    )
   }
 
   const download = (url: URL, response: ServerResponse): void => {
     const report = bought.find(({ id }) => url.pathname.includes(id))
-    if (report === undefined) return send(response, 404, { message: 'gone' })
+    if (report === undefined) {
+      send(response, 404, { message: 'gone' })
+      return
+    }
     report.downloads += 1
     const text = options.report(report.body, report.kind)
     response.writeHead(200, { 'content-type': 'text/csv', 'content-length': Buffer.byteLength(text) })

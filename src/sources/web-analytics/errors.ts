@@ -1,7 +1,8 @@
 // What the service's refusals mean (api-facts A 7 to 11): status, in-body codes and texts to error codes.
 import { z } from 'zod'
 import { type ErrorCode, EtlError } from '../../core/errors.ts'
-import { excerpt, type HttpAnswer } from '../../extract/http.ts'
+import type { HttpAnswer } from '../../extract/http.ts'
+import { excerpt } from '../../extract/http-answer.ts'
 
 const texts = z.union([z.string(), z.array(z.unknown())]).nullish()
 const errorBody = z.object({
