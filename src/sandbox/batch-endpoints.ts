@@ -1,0 +1,128 @@
+// The batch endpoints of the interface (2.3 to 2.5, 4.2 to 4.4): submit, status, download.
+import { Readable } from 'node:stream'
+import { createGzip } from 'node:zlib'
+import type { Exchange } from './exchange.ts'
+import type { FaultKind } from './fault-kinds.ts'
+import { json, plainText, quotaExhausted, type Reply, refusal, retryAfter } from './reply.ts'
+import { priceOf, type ReportQuery, type ReportWorld } from './report-query.ts'
+import { type Checked, checkReport, checkShopper } from './report-request.ts'
+import { reportText } from './report-text.ts'
+import { fateOf, type Report } from './reports.ts'
+import type { Service } from './service.ts'
+
+const contentFaults: readonly FaultKind[] = [
+  'empty-report',
+  'bad-number',
+  'short-row',
+  'unclosed-quote',
+  'nul-bytes',
+  'quoted-newline',
+  'duplicate-rows',
+  'conflicting-rows',
+]
+const linkLifeMs = 30 * 24 * 3_600_000
+
+export const checkSubmission = (service: Service, exchange: Exchange, kind: ReportQuery['kind']): Checked<ReportQuery> => {
+  if (!exchange.isJson) return { ok: false, errors: ['Content-Type: expected application/json'] }
+  if (exchange.body === undefined) return { ok: false, errors: ['body: not JSON'] }
+  return kind === 'report' ? checkReport(exchange.body, service.calendar) : checkShopper(exchange.body, service.calendar)
+}
+
+/** No idempotency: the same body again is another paid report. */
+export const submit = (service: Service, exchange: Exchange, kind: ReportQuery['kind']): Reply => {
+  const checked = checkSubmission(service, exchange, kind)
+  if (!checked.ok) return refusal('batch', 400, 400, checked.errors)
+  const { openReports, retryAfter: form, shopperReply, reportDurationMs } = service.settings()
+  if (service.reports.open() >= openReports) {
+    const header = retryAfter(form, reportDurationMs / 1000, Date.now())
+    return refusal('batch', 429, 429, [`Too many pending reports: at most ${openReports} at once`], header)
+  }
+  const left = service.remaining()
+  if (left !== null && priceOf(checked.value) > left) return quotaExhausted('batch')
+  const report = accept(service, exchange, checked.value)
+  const name = kind === 'shopper' ? shopperReply : 'report_id'
+  return json(200, { [name]: report.id, status: 'pending' })
+}
+
+const accept = (service: Service, exchange: Exchange, query: ReportQuery): Report => {
+  const failed = exchange.fault('report-failed')
+  const content = new Map(
+    contentFaults.flatMap((kind) => {
+      const fault = exchange.fault(kind)
+      return fault === null ? [] : [[kind, fault] as const]
+    }),
+  )
+  return service.reports.add({
+    query,
+    world: worldOf(service),
+    fate: fateOf(failed, exchange.fault('report-rejected'), exchange.fault('report-stuck')),
+    mends: failed?.mends ?? true,
+    content,
+    body: exchange.body,
+    key: exchange.key,
+    nowMs: Date.now(),
+  })
+}
+
+const worldOf = (service: Service): ReportWorld => {
+  const { seed, reportRows, hostile, keywordsByDomain } = service.settings()
+  const unknown = Object.entries(keywordsByDomain).flatMap(([domain, rows]) => (rows === 0 ? [domain] : []))
+  return { seed, reportRows, hostile, unknown: new Set(unknown), generations: service.calendar.generations() }
+}
+
+const notFound = (id: string): Reply => refusal('batch', 404, 404, [`report_id: no report ${id}`])
+
+export const domainsOf = (report: Report | null): string[] => report?.query.tables.flatMap(({ domains }) => domains) ?? []
+
+/** @param linkBase address before the path of a link. */
+export const status = (service: Service, exchange: Exchange, linkBase: string): Reply => {
+  const { reports, calendar } = service
+  const report = reports.get(exchange.id)
+  if (report === null) return notFound(exchange.id)
+  report.submission.statusRequests += 1
+  const unknownWord = exchange.fault('unknown-status-word')
+  if (unknownWord !== null) return json(200, { status: unknownWord.word ?? 'warming_up' })
+  if (exchange.fault('report-retry') !== null) return json(200, { status: 'retry' })
+  const phase = reports.phase(report)
+  if (phase === 'internal_error') return json(200, { status: phase, errors: ['The report could not be made'] })
+  if (phase === 'bad_request') return json(200, { status: phase, errors: ['The report request is not valid'] })
+  if (phase !== 'done') return json(200, { status: phase })
+  const linkless = exchange.fault('done-without-link') !== null
+  reports.list()
+  return json(200, {
+    data_points_count: reports.rows(report) * new Set(report.query.tables.flatMap(({ metrics }) => metrics)).size,
+    ...(linkless ? {} : { download_url: linkBase + reports.link(report, calendar.nowMs() + linkLifeMs) }),
+    status: service.settings().finalWord,
+    used_quota: report.submission.chargedQuota ?? 0,
+  })
+}
+
+/** Needs a link and no key. */
+export const download = (service: Service, exchange: Exchange): Reply => {
+  const { csv, gzip } = service.settings()
+  const found = service.reports.follow(exchange.url.pathname, exchange.url.searchParams, service.calendar.nowMs())
+  if ('refused' in found) return plainText(found.refused, 'This link is not valid or has expired')
+  const { report, link } = found
+  const expired = exchange.fault('expired-link')
+  if (expired !== null) {
+    report.expiredThrough = link
+    report.expiredStatus = expired.status ?? 403
+    return plainText(report.expiredStatus, 'This link has expired')
+  }
+  const { query, world, content } = report
+  const body = reportText({ query, world, csv, faults: content, rows: service.reports.rows(report) })
+  const type = query.format === 'csv' ? 'text/csv; charset=utf-8' : 'application/x-ndjson'
+  const zipped = gzip === 'file' || (gzip === 'encoding' && exchange.acceptsGzip)
+  return {
+    status: 200,
+    headers: {
+      'content-type': gzip === 'file' ? 'application/gzip' : type,
+      'content-disposition': `attachment; filename="${report.id}.${query.format}${gzip === 'file' ? '.gz' : ''}"`,
+      ...(gzip === 'encoding' && zipped ? { 'content-encoding': 'gzip' } : {}),
+    },
+    body: zipped ? Readable.from(body).pipe(createGzip({ level: 1 })) : body,
+    onSent: () => {
+      report.submission.downloads += 1
+    },
+  }
+}

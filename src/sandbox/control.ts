@@ -1,0 +1,61 @@
+// The sandbox's own endpoints under /_sandbox/, for tests and people that drive it over HTTP. No key needed: it listens on this machine alone.
+import type { IncomingMessage } from 'node:http'
+import { z } from 'zod'
+import { isEtlError } from '../core/errors.ts'
+import { faultSchema } from './fault-kinds.ts'
+import { optionsSchema, problems, type Settings } from './options.ts'
+import { json, type Reply } from './reply.ts'
+import { readJson } from './request-body.ts'
+import type { Service } from './service.ts'
+
+const restateSchema = z.strictObject({ month: z.string().regex(/^\d{4}-(0[1-9]|1[0-2])$/, 'expected YYYY-MM') })
+
+type Action = (service: Service, body: unknown) => unknown
+
+const actions: Readonly<Record<string, Action>> = {
+  'GET /_sandbox/books': (service) => service.books(),
+  'DELETE /_sandbox/books': (service) => {
+    service.clearBooks()
+    return service.books()
+  },
+  'GET /_sandbox/options': (service) => shown(service.settings()),
+  'PATCH /_sandbox/options': (service, body) => {
+    service.configure(optionsSchema.parse(body))
+    return shown(service.settings())
+  },
+  'GET /_sandbox/faults': (service) => service.settings().faults,
+  'PUT /_sandbox/faults': (service, body) => {
+    service.configure({ faults: z.array(faultSchema).parse(body) })
+    return service.settings().faults
+  },
+  'DELETE /_sandbox/faults': (service) => {
+    service.configure({ faults: [] })
+    return []
+  },
+  'POST /_sandbox/restate': (service, body) => {
+    const { month } = restateSchema.parse(body)
+    service.calendar.restate(month)
+    return { month, last_updated: service.calendar.lastUpdated([month]) }
+  },
+}
+
+const shown = ({ apiKey, batchApiKey, now, ...rest }: Settings): unknown => ({
+  ...rest,
+  batchApiKey: batchApiKey === null || batchApiKey === apiKey ? 'the same' : 'its own',
+  now: typeof now === 'function' ? 'a function' : now,
+})
+
+export const isControl = (path: string): boolean => path.startsWith('/_sandbox/')
+
+export const control = async (service: Service, request: IncomingMessage, path: string): Promise<Reply> => {
+  const action = actions[`${request.method} ${path}`]
+  if (action === undefined) return json(404, { errors: [`There are ${Object.keys(actions).join(', ')}`] })
+  const body = await readJson(request)
+  try {
+    return json(200, action(service, body))
+  } catch (error) {
+    if (error instanceof z.ZodError) return json(400, { errors: [problems(error)] })
+    if (isEtlError(error)) return json(400, { errors: [error.message] })
+    throw error
+  }
+}

@@ -1,0 +1,77 @@
+// Endpoints the interface names without showing them, or leaves out, as public facts describe them. All of them can be switched off.
+import { addWindows } from '../core/window.ts'
+import { checkSubmission } from './batch-endpoints.ts'
+import { addMonths } from './calendar.ts'
+import type { Exchange } from './exchange.ts'
+import { json, type Reply, refusal } from './reply.ts'
+import { priceOf } from './report-query.ts'
+import type { Service } from './service.ts'
+import { type Granularity, granularities, vtables } from './vtables.ts'
+import { countries } from './words.ts'
+
+/** A failed report is made again for free, at most so often. */
+const maxRetries = 3
+
+const span = ({ calendar }: Service): { start_date: string; end_date: string } => {
+  const end = addWindows(`${addMonths(calendar.latestMonth(), 1)}-01`, 'day', -1)
+  return { start_date: `${calendar.earliestMonth()}-01`, end_date: end }
+}
+
+export const capabilities = (service: Service): Reply => {
+  const list = [{ code: 'world', name: 'Worldwide' }, ...[...countries].map(([code, name]) => ({ code, name }))]
+  const family = { snapshot_interval: span(service), countries: list }
+  return json(200, { remaining_hits: service.remaining(), web_desktop_data: family, web_mobile_data: family })
+}
+
+export const userCapabilities = (service: Service): Reply =>
+  json(200, { allowance: service.settings().quota, user_remaining: service.remaining() })
+
+export const credits = (service: Service): Reply => json(200, { remaining_credits: service.remaining() })
+
+export const describe = (service: Service): Reply => {
+  const { start_date, end_date } = span(service)
+  const history = { start_date: start_date.slice(0, 7), end_date: end_date.slice(0, 7) }
+  return json(
+    200,
+    [...vtables.values()].map(({ name, metrics }) => ({
+      table: name,
+      table_granularity: Object.fromEntries(
+        granularities.filter((granularity) => offers(metrics, granularity)).map((granularity) => [granularity, history]),
+      ),
+      table_metrics: metrics.map((metric) => metric.name),
+      table_filters: ['domains', 'countries', 'include_subdomains'],
+    })),
+  )
+}
+
+const offers = (metrics: readonly { readonly granularities: readonly Granularity[] }[], granularity: Granularity): boolean =>
+  metrics.some((metric) => metric.granularities.includes(granularity))
+
+/** The price of a general report; costs nothing and buys nothing. */
+export const validate = (service: Service, exchange: Exchange): Reply => {
+  const checked = checkSubmission(service, exchange, 'report')
+  if (!checked.ok) return json(200, { is_valid: false, estimated_credits: 0, warnings: [], errors: checked.errors })
+  const price = priceOf(checked.value)
+  const left = service.remaining()
+  const warnings = left !== null && price > left ? [`The report costs ${price} credits, ${left} are left`] : []
+  return json(200, { is_valid: true, estimated_credits: price, warnings })
+}
+
+export const retry = (service: Service, exchange: Exchange): Reply => {
+  const report = service.reports.get(exchange.id)
+  if (report === null) return refusal('batch', 404, 404, [`report_id: no report ${exchange.id}`])
+  const phase = service.reports.phase(report)
+  if (phase !== 'internal_error')
+    return refusal('batch', 400, 400, [`report_id: the report is ${phase}, only failed ones are retried`])
+  if (report.submission.retries >= maxRetries)
+    return refusal('batch', 400, 400, [`report_id: retried ${maxRetries} times already`])
+  service.reports.retry(report)
+  return json(200, { report_id: report.id, status: 'pending' })
+}
+
+export const history = (service: Service): Reply =>
+  json(200, {
+    reports: service.reports
+      .list()
+      .map(({ id, submission }) => ({ report_id: id, status: submission.status, created: submission.at, type: submission.kind })),
+  })

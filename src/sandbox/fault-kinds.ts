@@ -1,0 +1,117 @@
+// The faults that can be switched on: what each does, where it acts, and the shape they are declared in.
+import { z } from 'zod'
+
+/** Where a fault can act. `submit` is both submissions, `any` every endpoint. */
+export const faultPlaces = [
+  'any',
+  'keywords',
+  'submit',
+  'submit-report',
+  'submit-shopper',
+  'status',
+  'download',
+  'validate',
+  'retry',
+  'history',
+  'describe',
+  'credits',
+  'capabilities',
+  'user-capabilities',
+] as const
+export type FaultPlace = (typeof faultPlaces)[number]
+/** One endpoint, as requests are counted by. */
+export type Endpoint = Exclude<FaultPlace, 'any' | 'submit'>
+
+interface KindSpec {
+  /** Where it acts when the declaration does not say. */
+  readonly on: FaultPlace
+  readonly does: string
+}
+
+const kind = (on: FaultPlace, does: string): KindSpec => ({ on, does })
+
+/** Every fault by name; docs/sandbox.md mirrors the table (a test compares them). */
+export const faultKinds = {
+  slow: kind('any', 'answers after `delayMs` (default 2000)'),
+  stall: kind('any', 'takes the request and never answers'),
+  'status-429': kind('any', 'HTTP 429; `retryAfter`: none (default), seconds or date; `retryAfterSeconds` (default 1)'),
+  'status-500': kind('any', 'HTTP 500; the request takes no effect'),
+  'status-502': kind('any', 'HTTP 502 with an HTML body'),
+  'status-503': kind('any', 'HTTP 503; `retryAfter` as above'),
+  'drop-before': kind('any', 'the connection is reset before the request takes effect'),
+  'drop-reply': kind('any', 'the request takes effect, the connection is reset instead of the reply'),
+  'reset-mid-body': kind('any', 'the connection is reset in the middle of the body'),
+  'truncate-body': kind(
+    'any',
+    'the body is cut; `mode`: length (default: Content-Length says more), chunked (no last chunk), silent (well-formed HTTP)',
+  ),
+  'html-200': kind('any', 'HTTP 200 with an HTML page; the request takes no effect'),
+  'malformed-json': kind('any', 'HTTP 200 with JSON that does not parse'),
+  'bad-gzip': kind('any', 'the body is said to be gzip and is not whole gzip'),
+  'key-refused': kind('any', 'HTTP 401 as for a wrong key'),
+  'quota-exhausted': kind('any', 'HTTP 403 as for used-up credits'),
+  'country-refused': kind('any', 'HTTP 400, code 103: the country is outside what the key may ask'),
+  'no-data': kind('keywords', "HTTP 401 in the service's other meaning: 'Data not found'"),
+  'count-drift': kind('keywords', '`keywords_count` is off by `by` (default 1)'),
+  'last-updated-drift': kind('keywords', '`meta.last_updated` is a day later'),
+  'row-moves': kind(
+    'keywords',
+    'rows shift by one: the row before the page comes again, the last is skipped (`by` -1: the first is)',
+  ),
+  'repeated-page': kind('keywords', 'the page before is sent again'),
+  'short-page': kind('keywords', 'half the rows of the page are sent, though more follow'),
+  'clamped-limit': kind('keywords', 'the limit is lowered to `limit` (default 100) and echoed so'),
+  'wrong-echo': kind('keywords', '`meta.request` speaks of another domain'),
+  'report-failed': kind('submit', "the report ends as `internal_error`; a free retry mends it (`mends: false`: it doesn't)"),
+  'report-rejected': kind('submit', 'the report ends as `bad_request`'),
+  'report-stuck': kind('submit', 'the report stays `processing` for ever'),
+  'empty-report': kind('submit', "the report holds no row: its CSV reads 'No data returned'"),
+  'bad-number': kind('submit', 'a metric of the row `row` (default 1) reads `12,3x`'),
+  'short-row': kind('submit', 'the row `row` has too few cells'),
+  'unclosed-quote': kind('submit', 'the row `row` opens a quote that nothing closes'),
+  'nul-bytes': kind('submit', 'the row `row` holds a NUL byte in its domain'),
+  'quoted-newline': kind('submit', 'a further column `note` holds quoted line breaks, commas and quotes; every row stays right'),
+  'duplicate-rows': kind('submit', 'the row `row` comes twice, the same'),
+  'conflicting-rows': kind('submit', 'the row `row` comes twice, with other values the second time'),
+  'report-retry': kind('status', 'the status word is `retry`'),
+  'unknown-status-word': kind('status', 'the status word is `word` (default `warming_up`)'),
+  'done-without-link': kind('status', 'a finished report is told without its link'),
+  'expired-link': kind(
+    'download',
+    'the link is refused from now on with `status` 403 (default), 404 or 410; the next status gives a fresh one',
+  ),
+} as const satisfies Record<string, KindSpec>
+
+export type FaultKind = keyof typeof faultKinds
+const kindNames = Object.keys(faultKinds) as [FaultKind, ...FaultKind[]]
+
+export const faultSchema = z.strictObject({
+  kind: z.enum(kindNames),
+  /** Where; each kind has a default. */
+  on: z.enum(faultPlaces).optional(),
+  /** Only requests about this domain. */
+  domain: z.string().optional(),
+  /** Only the n-th request (from 1) that gets to where the fault would act, or these. */
+  nth: z.union([z.int().positive(), z.array(z.int().positive())]).optional(),
+  /** Each n-th such request. */
+  every: z.int().positive().optional(),
+  /** This share of such requests, decided by the seed. */
+  probability: z.number().min(0).max(1).optional(),
+  /** At most so often. Default: no end. */
+  times: z.int().positive().optional(),
+  delayMs: z.int().nonnegative().optional(),
+  retryAfter: z.enum(['none', 'seconds', 'date']).optional(),
+  retryAfterSeconds: z.int().nonnegative().optional(),
+  mode: z.enum(['length', 'chunked', 'silent']).optional(),
+  /** Bytes of the body sent before it is cut. Default: half of it, of a large one half of its first piece. */
+  bytes: z.int().nonnegative().optional(),
+  by: z.int().optional(),
+  limit: z.int().positive().optional(),
+  row: z.int().positive().optional(),
+  mends: z.boolean().optional(),
+  word: z.string().optional(),
+  status: z.union([z.literal(403), z.literal(404), z.literal(410)]).optional(),
+})
+
+/** One declared fault. Without `nth`, `every` and `probability` it acts every time. */
+export type Fault = Readonly<z.input<typeof faultSchema>>

@@ -1,0 +1,136 @@
+// One request from socket to books: route, faults, rate limit, key, answer, in the order in which the service would look.
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { domainsOf } from './batch-endpoints.ts'
+import type { KeyFlag, RequestRecord } from './books.ts'
+import type { Exchange } from './exchange.ts'
+import type { Fault, FaultKind } from './fault-kinds.ts'
+import { json, keyRefused, type Reply, refusal, retryAfter } from './reply.ts'
+import { readJson } from './request-body.ts'
+import { findRoute, type Match } from './routes.ts'
+import { send } from './send.ts'
+import type { Service } from './service.ts'
+import { faultedReply, replyBeforeEffect } from './transport-faults.ts'
+
+export interface Listener {
+  /** Whether this one serves downloads, and whether it serves everything else. */
+  readonly downloads: boolean
+  readonly api: boolean
+}
+
+interface Incoming {
+  readonly request: IncomingMessage
+  readonly response: ServerResponse
+  readonly url: URL
+}
+
+/** @param linkBase address before the path of a download link. */
+export const handle = async (service: Service, incoming: Incoming, listener: Listener, linkBase: string): Promise<void> => {
+  const { request, response, url } = incoming
+  const found = findRoute(request.method ?? '', url.pathname, service.settings().extensions)
+  const isHere = 'route' in found && (found.route.endpoint === 'download' ? listener.downloads : listener.api)
+  const match = 'route' in found && isHere ? found : null
+  const record = recordOf(service, incoming, match)
+  service.bookkeeper.request(record)
+  response.once('close', () => {
+    if (response.headersSent) record.status = response.statusCode
+  })
+  const body = await readJson(request)
+  if (body === 'too large') return send(response, refusal('batch', 413, 413, ['body: larger than 64 MB']), null)
+  const { latencyMs } = service.settings()
+  if (latencyMs > 0) await sleep(latencyMs)
+  if (match === null) return send(response, unknownPath(url, found), null)
+  const domains = aboutDomains(service, match, url, body)
+  const fault = (kind: FaultKind): Fault | null => {
+    const taken = service.faults().take(kind, { endpoint: match.route.endpoint, domains })
+    if (taken !== null) record.fault = kind
+    return taken
+  }
+  const isJson = /^application\/json\b/i.test(request.headers['content-type'] ?? '')
+  const acceptsGzip = /\bgzip\b/.test(String(request.headers['accept-encoding'] ?? ''))
+  const exchange: Exchange = { url, id: match.id, body, isJson, acceptsGzip, key: record.key, fault }
+  await answer(service, match, exchange, response, linkBase)
+}
+
+const answer = async (
+  service: Service,
+  match: Match,
+  exchange: Exchange,
+  response: ServerResponse,
+  linkBase: string,
+): Promise<void> => {
+  const { route } = match
+  const { fault } = exchange
+  const family = route.key === 'query' ? 'rest' : 'batch'
+  const slow = fault('slow')
+  if (slow !== null) await sleep(slow.delayMs ?? 2000)
+  if (fault('stall') !== null) return
+  if (fault('drop-before') !== null) return reset(response)
+  const early = replyBeforeEffect(exchange, family) ?? refuse(service, match, exchange)
+  const reply = early ?? route.answer(service, exchange, linkBase)
+  if (fault('drop-reply') !== null) return reset(response)
+  await send(response, await faultedReply(reply, fault), fault('truncate-body') ?? fault('reset-mid-body'))
+}
+
+const reset = (response: ServerResponse): void => {
+  response.socket?.resetAndDestroy()
+}
+
+/** The rate limit counts requests with a wrong key too. Downloads have neither. */
+const refuse = (service: Service, { route }: Match, { key }: Exchange): Reply | null => {
+  if (route.key === 'none') return null
+  const family = route.key === 'query' ? 'rest' : 'batch'
+  const { requestsPerSecond, retryAfter: form } = service.settings()
+  const taken = service.bucket.take(requestsPerSecond)
+  if (!taken.ok) {
+    const header = retryAfter(form, taken.waitSeconds, Date.now())
+    return refusal(family, 429, 429, [`Rate limit: at most ${requestsPerSecond} requests a second`], header)
+  }
+  return key === 'right' ? null : keyRefused(family)
+}
+
+const unknownPath = (url: URL, found: Match | { readonly methods: readonly string[] }): Reply => {
+  const methods = 'methods' in found ? found.methods : []
+  if (methods.length === 0) return json(404, { message: `No such path: ${url.pathname}` })
+  return json(405, { message: `Use ${methods.join(' or ')}` }, { allow: methods.join(', ') })
+}
+
+/** Domains the request is about, for faults that ask for one. */
+const aboutDomains = (service: Service, { route, id }: Match, url: URL, body: unknown): string[] => {
+  if (route.endpoint === 'keywords') return [url.searchParams.get('URL') ?? '']
+  if (['status', 'retry', 'download'].includes(route.endpoint)) return domainsOf(service.reports.get(id.slice(0, 36)))
+  return domainsIn(body)
+}
+
+const domainsIn = (value: unknown): string[] => {
+  if (typeof value !== 'object' || value === null) return []
+  return Object.entries(value).flatMap(([name, inner]: [string, unknown]) =>
+    name === 'domains' && Array.isArray(inner) ? inner.map(String) : domainsIn(inner),
+  )
+}
+
+const recordOf = (service: Service, { request, url }: Incoming, match: Match | null): RequestRecord => {
+  const { apiKey, batchApiKey } = service.settings()
+  const keys = [apiKey, batchApiKey ?? apiKey]
+  const hide = (text: string): string => keys.reduce((shown, key) => shown.replaceAll(key, '[key]'), text)
+  const place = match?.route.key ?? 'none'
+  const header = request.headers['api-key']
+  const given = place === 'query' ? url.searchParams.get('api_key') : place === 'header' ? (header ?? null) : null
+  const wanted = place === 'query' ? apiKey : keys[1]
+  const key: KeyFlag = given === null ? 'none' : given === wanted ? 'right' : 'wrong'
+  const query = [...url.searchParams].map(([name, value]) => [name, name === 'api_key' ? '[key]' : hide(value)])
+  const otherHeaders = Object.entries(request.headers).filter(([name]) => name !== 'api-key' || place !== 'header')
+  const otherQuery = [...url.searchParams].filter(([name]) => name !== 'api_key' || place !== 'query')
+  const elsewhere = [url.pathname, ...otherHeaders.flat(2).map(String), ...otherQuery.flat()].join('\n')
+  return {
+    method: request.method ?? '',
+    path: hide(url.pathname),
+    query: Object.fromEntries(query),
+    endpoint: match?.route.endpoint ?? null,
+    key,
+    keyAstray: keys.some((text) => elsewhere.includes(text)),
+    at: new Date().toISOString(),
+    status: null,
+    fault: null,
+  }
+}

@@ -1,0 +1,63 @@
+// An answer before it is sent, in the shapes the service uses.
+
+export interface Reply {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: Iterable<Buffer> | AsyncIterable<Buffer>
+  /** Called when the body was sent whole. */
+  readonly onSent?: () => void
+}
+
+export const jsonText = (status: number, text: string, headers: Readonly<Record<string, string>> = {}): Reply => ({
+  status,
+  headers: { 'content-type': 'application/json; charset=utf-8', ...headers },
+  body: [Buffer.from(text)],
+})
+
+export const json = (status: number, value: unknown, headers: Readonly<Record<string, string>> = {}): Reply =>
+  jsonText(status, JSON.stringify(value), headers)
+
+export const plainText = (status: number, text: string): Reply => ({
+  status,
+  headers: { 'content-type': 'text/plain; charset=utf-8' },
+  body: [Buffer.from(text)],
+})
+
+export const html = (status: number, title: string): Reply => ({
+  status,
+  headers: { 'content-type': 'text/html; charset=utf-8' },
+  body: [Buffer.from(`<!doctype html>\n<html><head><title>${title}</title></head><body><h1>${title}</h1></body></html>\n`)],
+})
+
+/** Refusals come in two families: the keyword endpoint and its sisters (`rest`), and the batch endpoints. */
+export type Family = 'rest' | 'batch'
+
+export const refusal = (
+  family: Family,
+  status: number,
+  code: number,
+  messages: readonly string[],
+  headers: Readonly<Record<string, string>> = {},
+): Reply =>
+  family === 'batch'
+    ? json(status, { errors: messages }, headers)
+    : json(status, { meta: { status: 'Error', error_code: code, error_message: messages.join('; ') } }, headers)
+
+/** The two meanings of 401: this one is the key. */
+export const keyRefused = (family: Family): Reply =>
+  family === 'rest' ? plainText(401, 'invalid API key') : json(401, { errors: ['Invalid API key or inactive account'] })
+
+/** The other meaning of 401. */
+export const dataNotFound = (): Reply => refusal('rest', 401, 401, ['Data not found'])
+
+export const quotaExhausted = (family: Family): Reply =>
+  refusal(family, 403, 403, ['Quota exceeded: no credits left for this key'])
+
+/** Retry-After as a header of either form, or none. */
+export const retryAfter = (form: 'none' | 'seconds' | 'date', seconds: number, nowMs: number): Record<string, string> => {
+  const whole = Math.max(0, Math.ceil(seconds))
+  if (form === 'none') return {}
+  // A date has whole seconds: rounded up, so that it never lies before the wait is over.
+  const date = new Date(Math.ceil((nowMs + whole * 1000) / 1000) * 1000).toUTCString()
+  return { 'retry-after': form === 'seconds' ? String(whole) : date }
+}

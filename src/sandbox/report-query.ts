@@ -1,0 +1,50 @@
+// What a checked submission asks for, in one shape for both kinds of report.
+import { addWindows, alignDown } from '../core/window.ts'
+import type { Generations } from './calendar.ts'
+import type { Granularity } from './vtables.ts'
+
+export interface TableQuery {
+  /** Null: the shopper report. */
+  readonly vtable: string | null
+  readonly granularity: Granularity
+  readonly domains: readonly string[]
+  /** Upper case or WW; for the shopper report, category ids. */
+  readonly places: readonly string[]
+  readonly includeSubdomains: boolean
+  readonly metrics: readonly string[]
+  /** First days of the periods. */
+  readonly dates: readonly string[]
+}
+
+export interface ReportQuery {
+  readonly kind: 'report' | 'shopper'
+  readonly format: 'csv' | 'json'
+  readonly tables: readonly TableQuery[]
+}
+
+/** What decides a report's values; fixed when it is submitted, so that a later restatement does not change it. */
+export interface ReportWorld {
+  readonly seed: number
+  readonly generations: Generations
+  readonly reportRows: number | null
+  readonly hostile: boolean
+  /** Domains the service knows nothing of. */
+  readonly unknown: ReadonlySet<string>
+}
+
+/** First days of the periods between two days, both inclusive; a week belongs where its Monday lies. */
+export const periodsBetween = (from: string, to: string, granularity: Granularity): string[] => {
+  const dates: string[] = []
+  const size = granularity === 'daily' ? 'day' : granularity === 'weekly' ? 'week' : 'month'
+  const aligned = alignDown(from, size)
+  const start = aligned < from ? addWindows(aligned, size, 1) : aligned
+  for (let date = start; date <= to; date = addWindows(date, size, 1)) dates.push(date)
+  return dates
+}
+
+/** Credits a report costs: domains x metrics x periods x countries. */
+export const priceOf = ({ tables }: ReportQuery): number =>
+  tables.reduce(
+    (sum, { domains, metrics, dates, places }) => sum + domains.length * metrics.length * dates.length * places.length,
+    0,
+  )

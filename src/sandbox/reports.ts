@@ -1,0 +1,179 @@
+// The reports that were bought: their states, what they cost, and their links.
+import { createHmac, randomBytes, randomUUID } from 'node:crypto'
+import type { Submission } from './books.ts'
+import type { Fault } from './fault-kinds.ts'
+import { priceOf, type ReportQuery, type ReportWorld } from './report-query.ts'
+import { countRows } from './report-rows.ts'
+import type { ContentFaults } from './report-text.ts'
+
+/** How a report ends when its time is over. */
+export type Fate = 'completes' | 'fails' | 'rejected' | 'stuck'
+export type Phase = 'pending' | 'processing' | 'done' | 'internal_error' | 'bad_request'
+
+export interface Report {
+  readonly id: string
+  readonly query: ReportQuery
+  readonly world: ReportWorld
+  readonly content: ContentFaults
+  readonly submission: Submission
+  /** Whether a free retry mends a failed report. */
+  readonly mends: boolean
+  readonly createdAtMs: number
+  fate: Fate
+  startedMs: number
+  /** Data rows, counted when first needed. */
+  rows: number | null
+  /** Links up to this one are refused, with this HTTP status. */
+  expiredThrough: number
+  expiredStatus: number
+  links: number
+}
+
+export interface NewReport {
+  readonly query: ReportQuery
+  readonly world: ReportWorld
+  readonly fate: Fate
+  readonly mends: boolean
+  readonly content: ContentFaults
+  readonly body: unknown
+  readonly key: Submission['key']
+  /** Milliseconds since the epoch, for the books. */
+  readonly nowMs: number
+}
+
+export interface ReportStore {
+  add(report: NewReport): Report
+  get(id: string): Report | null
+  list(): readonly Report[]
+  phase(report: Report): Phase
+  /** Data rows of the report. */
+  rows(report: Report): number
+  /** Reports that are not finished. */
+  open(): number
+  /** Credits charged so far, and those that unfinished reports may still cost. */
+  credits(): { readonly charged: number; readonly reserved: number }
+  retry(report: Report): void
+  /** Path and query of a fresh link, good until `expiresMs`. */
+  link(report: Report, expiresMs: number): string
+  /** The report a link leads to and the link's number; or the HTTP status it is refused with. */
+  follow(
+    path: string,
+    query: URLSearchParams,
+    nowMs: number,
+  ): { readonly report: Report; readonly link: number } | { readonly refused: number }
+  clear(): void
+}
+
+const linkPath = /^\/downloads\/([0-9a-f-]{36})\.(?:csv|json)(?:\.gz)?$/
+
+/** @param elapsedMs a clock that never goes back. @param durationMs how long a report takes, as of now. */
+export const createReports = (elapsedMs: () => number, durationMs: () => number): ReportStore => {
+  const reports = new Map<string, Report>()
+  const secret = randomBytes(16)
+  const sign = (text: string): string => createHmac('sha256', secret).update(text).digest('hex')
+
+  const phase = (report: Report): Phase => {
+    const elapsed = elapsedMs() - report.startedMs
+    if (elapsed < durationMs() / 3) return 'pending'
+    if (report.fate === 'stuck' || elapsed < durationMs()) return 'processing'
+    return report.fate === 'completes' ? 'done' : report.fate === 'fails' ? 'internal_error' : 'bad_request'
+  }
+
+  /** Charged on entry to processing, given back where nothing came of it. */
+  const chargeOf = (report: Report): number | null => {
+    const now = phase(report)
+    if (now === 'pending') return null
+    if (now === 'internal_error' || now === 'bad_request') return 0
+    return now === 'done' && rows(report) === 0 ? 0 : report.submission.estimatedQuota
+  }
+
+  const rows = (report: Report): number => {
+    report.rows ??= report.content.has('empty-report') ? 0 : countRows(report.query, report.world)
+    return report.rows
+  }
+
+  const settle = (report: Report, finalWord: Phase): void => {
+    report.submission.chargedQuota = chargeOf(report)
+    report.submission.status = finalWord === 'done' ? 'completed' : finalWord
+  }
+
+  const list = (): readonly Report[] => {
+    for (const report of reports.values()) settle(report, phase(report))
+    return [...reports.values()]
+  }
+
+  return {
+    add: (asked) => {
+      const report = newReport(asked, elapsedMs())
+      reports.set(report.id, report)
+      return report
+    },
+    get: (id) => reports.get(id) ?? null,
+    list,
+    phase,
+    rows,
+    open: () => [...reports.values()].filter((report) => ['pending', 'processing'].includes(phase(report))).length,
+    credits: () => {
+      let [charged, reserved] = [0, 0]
+      for (const { submission } of list()) {
+        charged += submission.chargedQuota ?? 0
+        if (submission.chargedQuota === null) reserved += submission.estimatedQuota
+      }
+      return { charged, reserved }
+    },
+    retry: (report) => {
+      report.submission.retries += 1
+      report.startedMs = elapsedMs()
+      if (report.mends) report.fate = 'completes'
+    },
+    link: (report, expiresMs) => {
+      report.links += 1
+      const signed = `${report.id}.${report.links}.${expiresMs}`
+      return `/downloads/${report.id}.${report.query.format}?link=${report.links}&expires=${expiresMs}&signature=${sign(signed)}`
+    },
+    follow: (path, query, nowMs) => {
+      const report = reports.get(linkPath.exec(path)?.[1] ?? '')
+      const [link, expires] = [Number(query.get('link')), Number(query.get('expires'))]
+      if (report === undefined || query.get('signature') !== sign(`${report.id}.${link}.${expires}`)) return { refused: 403 }
+      if (link <= report.expiredThrough) return { refused: report.expiredStatus }
+      return expires < nowMs ? { refused: 403 } : { report, link }
+    },
+    clear: () => reports.clear(),
+  }
+}
+
+const newReport = ({ query, world, fate, mends, content, body, key, nowMs }: NewReport, startedMs: number): Report => {
+  const id = randomUUID()
+  const submission: Submission = {
+    id,
+    kind: query.kind,
+    body,
+    at: new Date(nowMs).toISOString(),
+    key,
+    estimatedQuota: priceOf(query),
+    chargedQuota: null,
+    status: 'pending',
+    statusRequests: 0,
+    downloads: 0,
+    retries: 0,
+  }
+  return {
+    id,
+    query,
+    world,
+    content,
+    submission,
+    mends,
+    createdAtMs: nowMs,
+    fate,
+    startedMs,
+    rows: null,
+    expiredThrough: 0,
+    expiredStatus: 403,
+    links: 0,
+  }
+}
+
+/** The fault that decides how a report ends, as its fate. */
+export const fateOf = (failed: Fault | null, rejected: Fault | null, stuck: Fault | null): Fate =>
+  stuck !== null ? 'stuck' : rejected !== null ? 'rejected' : failed !== null ? 'fails' : 'completes'

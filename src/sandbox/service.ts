@@ -1,0 +1,81 @@
+// The sandbox's whole state in one place, and what every endpoint needs of it.
+import { EtlError } from '../core/errors.ts'
+import { type Bookkeeper, type Books, createBookkeeper } from './books.ts'
+import { type Calendar, createCalendar } from './calendar.ts'
+import type { Faults } from './faults.ts'
+import { createFaults } from './faults.ts'
+import { defaults, type SandboxOptions, type Settings, settle } from './options.ts'
+import { createRateBucket, type RateBucket } from './rate-bucket.ts'
+import { createReports, type ReportStore } from './reports.ts'
+
+export interface Service {
+  settings(): Settings
+  readonly calendar: Calendar
+  faults(): Faults
+  readonly reports: ReportStore
+  readonly bookkeeper: Bookkeeper
+  readonly bucket: RateBucket
+  /** Credits left, unfinished reports taken off; null: unlimited. */
+  remaining(): number | null
+  /** Charges an answered keyword request. */
+  chargeHit(): void
+  books(): Books
+  clearBooks(): void
+  /** Throws CONFIGURATION naming every wrong option. */
+  configure(patch: SandboxOptions): void
+}
+
+export const createService = (options: SandboxOptions): Service => {
+  let settings = settle(defaults, options)
+  let faults = createFaults(settings.faults, settings.seed)
+  let hits = 0
+  const calendar = createCalendar(
+    () => momentOf(settings.now),
+    () => settings.historyMonths,
+  )
+  const elapsedMs = (): number => performance.now()
+  const reports = createReports(elapsedMs, () => settings.reportDurationMs)
+  const bookkeeper = createBookkeeper()
+  for (const month of settings.restate) calendar.restate(month)
+  return {
+    settings: () => settings,
+    calendar,
+    faults: () => faults,
+    reports,
+    bookkeeper,
+    bucket: createRateBucket(elapsedMs),
+    remaining: () => {
+      const { charged, reserved } = reports.credits()
+      return settings.quota === null ? null : settings.quota - hits - charged - reserved
+    },
+    chargeHit: () => {
+      hits += 1
+    },
+    books: () => {
+      const submissions = reports.list().map(({ submission }) => ({ ...submission }))
+      const quotaUsed = hits + reports.credits().charged
+      const quotaRemaining = settings.quota === null ? null : settings.quota - quotaUsed
+      return { submissions, ...bookkeeper.read(), quotaUsed, quotaRemaining, faultsActed: faults.acted() }
+    },
+    clearBooks: () => bookkeeper.clear(),
+    configure: (patch) => {
+      const next = settle(settings, patch)
+      if (next.port !== settings.port || next.downloadHost !== settings.downloadHost) {
+        throw new EtlError(
+          'CONFIGURATION',
+          'Sandbox options: port and downloadHost stand once it listens; start another sandbox.',
+        )
+      }
+      settings = next
+      if (patch.faults !== undefined) faults = createFaults(settings.faults, settings.seed)
+      for (const month of patch.restate ?? []) calendar.restate(month)
+    },
+  }
+}
+
+/** A date alone is its first moment in the service's time. */
+const momentOf = (now: Settings['now']): number => {
+  if (now === null) return Date.now()
+  if (typeof now === 'function') return now()
+  return Date.parse(now.length === 10 ? `${now}T00:00:00-05:00` : now)
+}

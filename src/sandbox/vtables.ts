@@ -1,0 +1,76 @@
+// The datasets of the general batch report and of the shopper report: metrics, granularities, dimensions.
+
+export const granularities = ['daily', 'weekly', 'monthly'] as const
+export type Granularity = (typeof granularities)[number]
+
+/** How a value is made: visits to the domain times a share, or a number of its own kind. */
+export interface MetricSpec {
+  readonly name: string
+  readonly kind: 'visits' | 'desktop' | 'mobile' | 'desktop-unique' | 'mobile-unique' | 'pages' | 'rate' | 'seconds' | 'ratio'
+  readonly granularities: readonly Granularity[]
+}
+
+export interface Vtable {
+  readonly name: string
+  /** Splits each domain, country and date further: the column, and its values as long as asked for (`count` null: all of them). */
+  readonly dimension: { readonly column: string; readonly values: readonly string[] | null } | null
+  readonly metrics: readonly MetricSpec[]
+}
+
+const all: readonly Granularity[] = granularities
+const noWeeks: readonly Granularity[] = ['daily', 'monthly']
+const metric = (name: string, kind: MetricSpec['kind'], at: readonly Granularity[] = all): MetricSpec => ({
+  name,
+  kind,
+  granularities: at,
+})
+
+const list: readonly Vtable[] = [
+  {
+    name: 'traffic_and_engagement',
+    dimension: null,
+    metrics: [
+      metric('all_traffic_visits', 'visits'),
+      metric('mobile_visits', 'mobile'),
+      metric('desktop_visits', 'desktop'),
+      metric('desktop_unique_visitors', 'desktop-unique', noWeeks),
+      metric('mobile_unique_visitors', 'mobile-unique', noWeeks),
+      metric('all_page_views', 'pages', noWeeks),
+      metric('all_traffic_pages_per_visit', 'ratio'),
+      metric('all_traffic_average_visit_duration', 'seconds'),
+      metric('all_traffic_bounce_rate', 'rate'),
+    ],
+  },
+  {
+    name: 'traffic_sources',
+    dimension: {
+      column: 'channel',
+      values: ['Direct', 'Organic Search', 'Paid Search', 'Referrals', 'Social', 'Email', 'Display Ads'],
+    },
+    metrics: [metric('channel_visits', 'visits'), metric('channel_share', 'rate'), metric('channel_pages_per_visit', 'ratio')],
+  },
+  {
+    name: 'referrals',
+    dimension: { column: 'referrer', values: null },
+    metrics: [metric('referral_visits', 'visits'), metric('referral_share', 'rate')],
+  },
+]
+
+export const vtables: ReadonlyMap<string, Vtable> = new Map(list.map((table) => [table.name, table]))
+
+export const shopperMetrics = [
+  'category_sales_performance_product_views',
+  'category_sales_performance_units_sold',
+  'category_sales_performance_revenue',
+  'category_sales_performance_cvr',
+] as const
+
+/** Referrers of a domain where no option asks for more. */
+const referrersPerDomain = 50
+
+/** The value of the table's dimension at `index`; null where the table has none. */
+export const dimensionValue = ({ dimension }: Vtable, index: number): string | null =>
+  dimension === null ? null : (dimension.values?.[index] ?? `site-${String(index + 1).padStart(7, '0')}.example`)
+
+export const dimensionSize = ({ dimension }: Vtable): number =>
+  dimension === null ? 1 : (dimension.values?.length ?? referrersPerDomain)
