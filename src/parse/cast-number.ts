@@ -54,6 +54,7 @@ const wholeDigits = ({ whole, fraction, exponent }: Decimal): string | null => {
 
 /** The number as it is written; PostgreSQL keeps its scale. NaN and Infinity are no measurements. */
 export const castNumeric = (cell: string): string => {
+  if (cell.length < 1_000 && /^-?\d+(?:\.\d+)?$/.test(cell)) return cell
   const text = cell.trim()
   const number = read(text)
   if (number === null) return refuse(cell, 'a number')

@@ -21,10 +21,15 @@ export const castText = (cell: string): string => {
   return cell
 }
 
+const digitZero = 48
+const digitNine = 57
+/** A word for no data may have blanks around it, but not more than this. */
+const longestPadded = 40
 const nullWords = new Set(['', 'null', 'n/a', 'na', '-', 'none'])
 
 /** Whether a cell of a column that is not text stands for no data. In a text column these are words. */
 export const isNullWord = (cell: string): boolean => {
-  if (cell.length <= 4 && nullWords.has(cell.toLowerCase())) return true
-  return cell.length < 40 && nullWords.has(cell.trim().toLowerCase())
+  const first = cell.charCodeAt(0)
+  if (first >= digitZero && first <= digitNine) return false
+  return cell.length < longestPadded && nullWords.has(cell.trim().toLowerCase())
 }

@@ -1,4 +1,5 @@
 // What the fast lane knows of a file's columns, and cells it has cast before.
+import { isSame } from './bytes.ts'
 import { CellError, isNullWord } from './cast-text.ts'
 import { escapeCell } from './copy-text.ts'
 import type { Header } from './csv-header.ts'
@@ -58,30 +59,27 @@ const kindOf = ({ column, isPlain }: PlannedColumn): number => {
   return column.type === 'numeric' ? kinds.decimal : kinds.cast
 }
 
-const maxKnown = 2_000
+/** Places for cells seen before, a power of two; a cell takes the place its hash names. */
+const memoSize = 1_024
 
-/** Dates, countries and domains repeat: the cell of the row before first, then those seen lately. */
-const memoized = (planned: PlannedColumn): FastColumn['cast'] => {
-  const known = new Map<string, Buffer>()
-  let last = noBytes
-  let lastValue: Buffer | null = null
-  return (bytes, start, end) => {
-    if (lastValue !== null && isSame(bytes, start, end, last)) return lastValue
-    const cell = bytes.toString('utf8', start, end)
-    const value = known.get(cell) ?? copyBytes(planned, cell)
-    if (value === null) return null
-    if (known.size >= maxKnown) known.clear()
-    known.set(cell, value)
-    last = Buffer.from(bytes.subarray(start, end))
-    lastValue = value
-    return value
-  }
+interface Known {
+  readonly cell: Buffer
+  readonly value: Buffer
 }
 
-const isSame = (bytes: Buffer, start: number, end: number, other: Buffer): boolean => {
-  if (end - start !== other.length) return false
-  for (let at = 0; at < other.length; at += 1) if (bytes[start + at] !== other[at]) return false
-  return true
+/** Dates, countries and domains repeat: what they become is remembered by their bytes. */
+const memoized = (planned: PlannedColumn): FastColumn['cast'] => {
+  const known = new Array<Known | null>(memoSize).fill(null)
+  return (bytes, start, end) => {
+    let hash = 0
+    for (let at = start; at < end; at += 1) hash = (hash * 31 + (bytes[at] ?? 0)) | 0
+    const index = (hash ^ (hash >>> 15)) & (memoSize - 1)
+    const found = known[index] ?? null
+    if (found !== null && isSame(bytes, start, end, found.cell)) return found.value
+    const value = copyBytes(planned, bytes.toString('utf8', start, end))
+    if (value !== null) known[index] = { cell: Buffer.from(bytes.subarray(start, end)), value }
+    return value
+  }
 }
 
 const copyBytes = ({ column, cast }: PlannedColumn, cell: string): Buffer | null => {

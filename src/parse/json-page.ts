@@ -1,5 +1,5 @@
 // Which list of a JSON page holds the records.
-import { eachField, JsonError, skipBlanks } from './json-scan.ts'
+import { cut, eachField, JsonError, skipBlanks } from './json-scan.ts'
 import { fieldName, type ParsePlan } from './plan.ts'
 
 export interface Page {
@@ -8,6 +8,8 @@ export interface Page {
   /** Whether the object has the record's key itself. */
   readonly hasKey: boolean
   readonly names: readonly string[]
+  /** Behind the object. */
+  readonly end: number
 }
 
 const openBrace = 123
@@ -21,20 +23,21 @@ interface List {
   readonly holds: 'objects' | 'nothing' | 'other'
 }
 
-/** The list called `keywords`, else the only list of objects, else the only list if it is empty. The object at `at` is whole. */
-export const findList = (plan: ParsePlan, bytes: Buffer, at: number): Page => {
+/** The list called `keywords`, else the only list of objects, else the only list if it is empty. Null where the object at `at` is not whole. */
+export const findList = (plan: ParsePlan, bytes: Buffer, at: number): Page | null => {
   const names: string[] = []
   const lists: List[] = []
   const columns = new Set(plan.columns.flatMap((column) => column.names))
-  eachField(bytes, at, 0, (nameAt, nameEnd, valueAt) => {
+  const end = eachField(bytes, at, 0, (nameAt, nameEnd, valueAt) => {
     const name = bytes.toString('utf8', nameAt + 1, nameEnd - 1)
     names.push(name)
     if (bytes[valueAt] === openBracket && !columns.has(fieldName(name))) lists.push(listAt(bytes, name, valueAt))
   })
+  if (end === cut) return null
   const found = new Set(names.map(fieldName))
   const hasKey =
     plan.keyPlaces.length > 0 && plan.keyPlaces.every((place) => plan.columns[place]?.names.some((name) => found.has(name)))
-  return { list: choose(lists), hasKey, names }
+  return { list: choose(lists), hasKey, names, end }
 }
 
 const listAt = (bytes: Buffer, name: string, start: number): List => {

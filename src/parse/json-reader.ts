@@ -1,10 +1,9 @@
 // A JSON body, chunk by chunk: a list of records, records one after the other (NDJSON), or a page that holds a list.
-import { isUtf8 } from 'node:buffer'
 import { EtlError } from '../core/errors.ts'
 import type { Reader } from './csv-reader.ts'
 import { findList } from './json-page.ts'
 import { createRecordLane, type RecordLane } from './json-row.ts'
-import { cut, JsonError, skipBlanks, skipValue } from './json-scan.ts'
+import { cut, JsonError, skipBlanks } from './json-scan.ts'
 import { maxPageBytes, maxRecordBytes } from './limits.ts'
 import { excerpt, rawText } from './raw-text.ts'
 import type { RowSink } from './row-sink.ts'
@@ -102,18 +101,13 @@ const step = (
     return element(state, lane, bytes, at)
   }
   if (byte !== openBrace) throw new JsonError(at, 'no object or list begins here')
-  const end = skipValue(bytes, at)
-  if (end === cut) return cut
-  if (state.stage === 'first') return firstObject(sink, state, lane, bytes, at, end, isLast, lineAt)
-  lane(bytes, at, end, lineAt(at), isUtf8(bytes.subarray(at, end)))
-  return end
+  return state.stage === 'first' ? firstObject(sink, state, lane, bytes, at, isLast, lineAt) : lane(bytes, at, lineAt(at))
 }
 
 const element = (state: State, lane: RecordLane, bytes: Buffer, at: number): number => {
-  const end = skipValue(bytes, at)
+  const end = lane(bytes, at, state.index + 1)
   if (end === cut) return cut
   state.index += 1
-  lane(bytes, at, end, state.index, isUtf8(bytes.subarray(at, end)))
   state.stage = 'separator'
   return end
 }
@@ -125,11 +119,12 @@ const firstObject = (
   lane: RecordLane,
   bytes: Buffer,
   at: number,
-  end: number,
   isLast: boolean,
   lineAt: (at: number) => number,
 ): number => {
   const page = findList(sink.plan, bytes, at)
+  if (page === null) return cut
+  const { end } = page
   if (page.list !== null) {
     for (let place = skipBlanks(bytes, page.list.start + 1); bytes[place] !== closeBracket; ) {
       place = skipBlanks(bytes, element(state, lane, bytes, place))
@@ -143,8 +138,7 @@ const firstObject = (
   if (follows >= bytes.length && !isLast) return cut
   if (follows >= bytes.length && !page.hasKey) throw noList(sink.part, page.names)
   state.stage = 'record'
-  lane(bytes, at, end, lineAt(at), isUtf8(bytes.subarray(at, end)))
-  return end
+  return lane(bytes, at, lineAt(at))
 }
 
 /** Lines of the body, asked for with places that only grow. */

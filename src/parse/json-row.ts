@@ -1,13 +1,15 @@
 // One JSON record as a row: fields found by name, every number as it is written.
+import { isUtf8 } from 'node:buffer'
+import { isSame } from './bytes.ts'
 import { CellError, isNullWord } from './cast-text.ts'
-import { eachField } from './json-scan.ts'
+import { cut, eachField, skipValue } from './json-scan.ts'
 import { fieldName, type PlannedColumn, RowError } from './plan.ts'
 import { rawText } from './raw-text.ts'
 import { addUnknown } from './report.ts'
 import { type RowSink, rejectRow, takeRow } from './row-sink.ts'
 
-/** Takes the record `[start, end)`, valid JSON. @param line see `RecordPlace` @param isUtf8 whether its bytes are */
-export type RecordLane = (bytes: Buffer, start: number, end: number, line: number, isUtf8: boolean) => void
+/** Takes the record that begins at `at`; returns its end, or `cut` (and takes nothing). Throws JsonError. @param line see `RecordPlace` */
+export type RecordLane = (bytes: Buffer, at: number, line: number) => number
 
 /** What a field's name means: a column's place and how good the name is for it. */
 interface Meaning {
@@ -46,20 +48,26 @@ export const createRecordLane = (sink: RowSink): RecordLane => {
     if ((ranks[place] ?? -1) < 0) return planned.column.ifAbsent
     return fieldText(planned, current, starts[place] ?? 0, ends[place] ?? 0)
   }
-  return (bytes, start, end, line, isUtf8) => {
-    const record = { line, raw: () => rawText(bytes.subarray(start, end)) }
-    if (!isUtf8 || bytes[start] !== openBrace) {
-      rejectRow(sink, isUtf8 ? notObject : notUtf8, record, null)
-      return
-    }
+  return (bytes, at, line) => {
     current = bytes
     twice = null
     fields = 0
     ranks.fill(-1)
-    eachField(bytes, start, 0, onField)
-    if (twice === null) takeRow(sink, cellOf, record)
-    else rejectRow(sink, new RowError(twice, 'the field stands twice in the record'), record, null)
+    const isObject = bytes[at] === openBrace
+    const end = isObject ? eachField(bytes, at, 0, onField) : skipValue(bytes, at)
+    if (end === cut) return cut
+    const record = { line, raw: () => rawText(bytes.subarray(at, end)) }
+    const problem = problemOf(isObject, isUtf8(bytes.subarray(at, end)), twice)
+    if (problem === null) takeRow(sink, cellOf, record)
+    else rejectRow(sink, problem, record, null)
+    return end
   }
+}
+
+const problemOf = (isObject: boolean, isText: boolean, twice: string | null): RowError | null => {
+  if (!isText) return notUtf8
+  if (!isObject) return notObject
+  return twice === null ? null : new RowError(twice, 'the field stands twice in the record')
 }
 
 const notUtf8 = new RowError(null, 'the record has bytes that are not UTF-8')
@@ -74,7 +82,7 @@ const fieldMeanings = ({ plan, report }: RowSink) => {
   const inOrder: { bytes: Buffer; meaning: Meaning | null }[] = []
   return (bytes: Buffer, nameAt: number, nameEnd: number, index: number): Meaning | null => {
     const before = inOrder[index]
-    if (before !== undefined && before.bytes.compare(bytes, nameAt, nameEnd) === 0) return before.meaning
+    if (before !== undefined && isSame(bytes, nameAt, nameEnd, before.bytes)) return before.meaning
     const name = stringText(bytes, nameAt, nameEnd)
     const meaning = byName.get(fieldName(name)) ?? null
     if (meaning === null && !plan.knownElsewhere.has(fieldName(name))) addUnknown(report, name.slice(0, 100).toWellFormed())

@@ -36,6 +36,7 @@ const words = ['true', 'false', 'null'].map((word) => Buffer.from(word))
 
 /** The first byte from `at` on that is no blank; the length where there is none. */
 export const skipBlanks = (bytes: Buffer, at: number): number => {
+  if ((bytes[at] ?? 0) > 32) return at
   let next = at
   while (isBlank[bytes[next] ?? 0] === 1) next += 1
   return next

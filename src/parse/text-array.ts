@@ -1,5 +1,6 @@
 // Lists of words as PostgreSQL array literals.
 import { CellError, castText } from './cast-text.ts'
+import { excerpt } from './raw-text.ts'
 
 /** Every element quoted, so that commas, braces and the word NULL stay words. */
 export const arrayLiteral = (items: readonly (string | null)[]): string => `{${items.map(element).join(',')}}`
@@ -18,21 +19,29 @@ export const castTextArray = (cell: string): string => {
 /** Elements of a JSON array of words; numbers and truth values as they are written. Throws CellError. */
 export const jsonItems = (text: string): (string | null)[] => {
   const value = parseJson(text)
-  if (!Array.isArray(value)) throw new CellError(`'${text.slice(0, 60)}' is not a list`)
-  return value.map((item: unknown) => {
+  if (isWords(value)) return value
+  const exact = numbersAsWritten(text)
+  if (!Array.isArray(exact)) throw new CellError(`'${excerpt(text, 60)}' is not a list`)
+  return exact.map((item: unknown) => {
     if (item === null || typeof item === 'string') return item
     if (typeof item === 'object') throw new CellError('the list holds a list or an object, expected words')
     return String(item)
   })
 }
 
-// A number's own text where the platform gives it (Node 21 and newer), else the shortest that means the same.
+const isWords = (value: unknown): value is (string | null)[] =>
+  Array.isArray(value) && value.every((item) => item === null || typeof item === 'string')
+
 const parseJson = (text: string): unknown => {
-  const source = (_key: string, value: unknown, context?: { source?: string }): unknown =>
-    typeof value === 'number' ? (context?.source ?? String(value)) : value
   try {
-    return JSON.parse(text, source)
+    return JSON.parse(text)
   } catch {
-    throw new CellError(`'${text.slice(0, 60)}' is not a list`)
+    throw new CellError(`'${excerpt(text, 60)}' is not a list`)
   }
 }
+
+// A number's own text where the platform gives it (Node 21 and newer), else the shortest that means the same.
+const numbersAsWritten = (text: string): unknown =>
+  JSON.parse(text, (_key: string, value: unknown, context?: { source?: string }): unknown =>
+    typeof value === 'number' ? (context?.source ?? String(value)) : value,
+  )
