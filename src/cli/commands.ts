@@ -27,6 +27,8 @@ export interface CommandSpec {
   readonly usage: string
   readonly description: string
   readonly options: readonly OptionSpec[]
+  /** Options that are read from the command's own part of the program, only when it is the one asked for. */
+  readonly moreOptions?: () => Promise<readonly OptionSpec[]>
   readonly examples: readonly string[]
   load(): Promise<{ handle: Handler }>
 }
@@ -161,6 +163,7 @@ export const commands: readonly CommandSpec[] = [
     usage: 'sandbox',
     description: 'The service itself, locally, with synthetic data and switchable faults.',
     options: [],
+    moreOptions: async () => (await import('../sandbox/cli.ts')).sandboxFlags,
     examples: ['millrace sandbox --port 8080', 'millrace sandbox --restate 2026-01'],
     load: () => import('./sandbox.ts'),
   },

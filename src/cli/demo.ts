@@ -1,5 +1,4 @@
 // `millrace demo`: the whole path on this machine, with synthetic data: sandbox, embedded PostgreSQL, three months, rows.
-import { join } from 'node:path'
 import { readSettings, type Settings } from '../core/env.ts'
 import { EtlError } from '../core/errors.ts'
 import { addWindows, alignDown, dateIn, inclusiveRange } from '../core/window.ts'
@@ -85,11 +84,9 @@ const show = async (output: Output, shop: OpenShop, result: RunResult, keep: boo
     output.line('Everything was loaded by an earlier demo: nothing was asked for again and no row was written.')
   printSummary(output, 'demo', result)
   output.line()
-  output.line(
-    keep
-      ? `Warehouse for a BI tool: ${shop.database.url.reveal()}`
-      : `Warehouse: PostgreSQL under ${join(shop.settings.home, 'postgres')}, stopped now.`,
-  )
+  const address = await demoReader(shop.database)
+  output.event({ event: 'warehouse', connection: address, running: keep })
+  output.line(`For a BI tool, read only${keep ? '' : ' (stopped now; `demo --keep` leaves it running)'}: ${address}`)
   output.line()
   output.line('Next:')
   output.line('  npx millrace status                      what is loaded, month by month')

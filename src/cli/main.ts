@@ -33,7 +33,7 @@ const flush = async (): Promise<void> => {
 
 const runCommandLine = async (argv: readonly string[]): Promise<number> => {
   let exitCode = 0
-  const program = buildProgram((code) => {
+  const program = buildProgram(await withMoreOptions(argv[0]), (code) => {
     exitCode = code
   })
   try {
@@ -45,13 +45,22 @@ const runCommandLine = async (argv: readonly string[]): Promise<number> => {
   }
 }
 
-const buildProgram = (exit: (code: number) => void): Command => {
+const withMoreOptions = async (asked: string | undefined): Promise<readonly CommandSpec[]> =>
+  Promise.all(
+    commands.map(async (spec) =>
+      spec.moreOptions !== undefined && spec.usage.split(' ')[0] === asked
+        ? { ...spec, options: [...spec.options, ...(await spec.moreOptions())] }
+        : spec,
+    ),
+  )
+
+const buildProgram = (specs: readonly CommandSpec[], exit: (code: number) => void): Command => {
   const program = new Command('millrace')
     .description('Loads a web-analytics service into your own PostgreSQL: nightly, backfilled by date range, proved complete.')
     .version(version)
     .showHelpAfterError('(add --help for what the command takes)')
     .exitOverride()
-  for (const spec of commands) addCommand(program, spec, exit)
+  for (const spec of specs) addCommand(program, spec, exit)
   if (process.argv.length <= 2) program.action(() => program.outputHelp())
   return program
 }

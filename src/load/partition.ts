@@ -24,9 +24,10 @@ export const ensurePartitions = async (session: Session, definition: Definition,
 }
 
 const exists = async (session: Session, name: string): Promise<boolean> => {
-  const { rows } = await sql<{ found: boolean }>`select to_regclass(${`data."${name}"`}) is not null as found`.execute(
-    session.kysely,
-  )
+  // Not to_regclass: it may answer from a cache that does not know yet what a twin has just committed.
+  const { rows } = await sql<{ found: boolean }>`
+    select exists (select 1 from pg_class c join pg_namespace n on n.oid = c.relnamespace
+      where n.nspname = 'data' and c.relname = ${name}) as found`.execute(session.kysely)
   return rows[0]?.found === true
 }
 

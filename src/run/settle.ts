@@ -2,6 +2,7 @@
 import type { Clock } from '../core/clock.ts'
 import { EtlError, errorCodes, isEtlError, messageOf } from '../core/errors.ts'
 import type { Limits } from '../core/types.ts'
+import { databaseError, isDatabaseError } from '../db/database-error.ts'
 
 export type Settlement =
   /** Another process has the unit; nothing may be written. */
@@ -18,9 +19,12 @@ const longestWaitMs = 12 * 3_600_000
 const shortestWaitMs = 1_000
 const longestBackoffMs = 60_000
 
-/** Anything thrown as an EtlError; what is not one is a defect. */
-export const asEtlError = (error: unknown): EtlError =>
-  isEtlError(error) ? error : new EtlError('INTERNAL', `${messageOf(error)}; please report this defect.`, { cause: error })
+/** Anything thrown as an EtlError; what comes neither from us nor from the database is a defect. */
+export const asEtlError = (error: unknown): EtlError => {
+  if (isEtlError(error)) return error
+  if (isDatabaseError(error)) return databaseError(error, 'refused a statement')
+  return new EtlError('INTERNAL', `${messageOf(error)}; please report this defect.`, { cause: error })
+}
 
 /** @param attempt number of the try that failed, from 1. */
 export const settle = (error: EtlError, attempt: number, limits: Limits, clock: Clock): Settlement => {
