@@ -76,10 +76,9 @@ const readLines = (sink: RowSink, state: State, lanes: Lanes, bytes: Buffer, isL
   const isClean = lanes === 'fast' && isUtf8(bytes.subarray(at, wholeLines))
   let quoteAt = -1
   for (;;) {
-    at = skipBlankLines(state, bytes, at, isLast)
     if (at >= bytes.length) return at
     if (quoteAt < at) quoteAt = indexOr(bytes, quote, at)
-    if (isClean && state.fast !== null) {
+    if (isClean && state.fast !== null && at < wholeLines) {
       const stop = quoteAt < wholeLines ? lineStart(bytes, quoteAt, at) : wholeLines
       const { sureTo, lines } = state.fast.take(bytes, at, stop)
       state.line += lines
@@ -95,7 +94,7 @@ const readLines = (sink: RowSink, state: State, lanes: Lanes, bytes: Buffer, isL
 /** Frames records from `at` on and gives them to the header or the full lane; returns where it stopped. */
 const readRecords = (sink: RowSink, state: State, bytes: Buffer, from: number, isLast: boolean): number => {
   const frames: PlacedFrame[] = []
-  let at = from
+  let at = skipBlankLines(state, bytes, from, isLast)
   while (at < bytes.length && at - from < fullRunBytes) {
     const frame = frameRecord(bytes, at, isLast)
     if (typeof frame === 'string') break

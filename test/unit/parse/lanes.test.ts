@@ -1,0 +1,134 @@
+// The fast lane and the full one are the same parser: whatever comes, however it is cut.
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import type { Lanes } from '../../../src/parse/csv-reader.ts'
+import { column, failureOf, parseBody, payloadOf, planOf } from './parsing.ts'
+
+const columns = [
+  column('domain', 'text', { isKey: true, normalize: 'domain' }),
+  column('country', 'text', { isKey: true, normalize: 'country' }),
+  column('date', 'date', { isKey: true, normalize: 'period_start' }),
+  column('word', 'text', { isKey: true }),
+  column('note', 'text'),
+  column('label', 'text', { nullable: false }),
+  column('big', 'bigint'),
+  column('small', 'integer', { nullable: false }),
+  column('share', 'numeric'),
+  column('flag', 'boolean'),
+  column('at', 'timestamptz'),
+  column('tags', 'text[]'),
+]
+const plan = planOf(columns, { slice: { domain: ['a.com', 'bé.com'], country: 'us' } })
+const names = columns.map(({ name }) => name)
+
+const typical: Readonly<Record<string, readonly string[]>> = {
+  domain: ['a.com', 'A.com', 'www.a.com', 'bé.com', 'c.com', '', 'a.com '],
+  country: ['us', 'US', 'gb', ' us', 'null'],
+  date: ['2026-01-01', '2026-01', '2026-01-31', '2026-02-01', '2026-1-1', ''],
+  word: ['shoes', '', 'null', 'ключ', 'k'.repeat(700), 'é'.repeat(950), 'x'.repeat(1_990)],
+  note: ['', 'plain', 'tab\there', 'back\\slash', '\\N', 'nul\0', ' padded ', '5" tv', '🙂', 'y'.repeat(1_001)],
+  label: ['', 'x', '-'],
+  big: ['0', '-0', '-5', '007', '12.0', '12.5', '1e3', '9223372036854775807', '9223372036854775808', '', 'null', '+1', '-'],
+  small: ['0', '2147483647', '2147483648', '999999999', '', ' 7 ', 'N/A', '１'],
+  share: [
+    '0.1',
+    '.5',
+    '5.',
+    '-0.0',
+    '1e-7',
+    'NaN',
+    'Infinity',
+    '-',
+    '',
+    '0'.repeat(250),
+    '12345678901234567890.10',
+    '1.2.3',
+    '--1',
+  ],
+  flag: ['true', 'FALSE', '1', 'maybe', '', 'no'],
+  at: ['2026-01-01T00:00:00Z', '2026-01-01 10:00+02', '2026-01-01', ''],
+  tags: ['', 'a', 'a b', '{x}', '[]', 'none'],
+}
+
+/** More of them where someone has the time: PROPERTY_RUNS=20000. */
+const runs = Number(process.env['PROPERTY_RUNS'] ?? 150)
+
+const quoted = (cell: string): string => `"${cell.replaceAll('"', '""')}"`
+
+const cellOf = (name: string): fc.Arbitrary<string> =>
+  fc.oneof(
+    { weight: 12, arbitrary: fc.constantFrom(...(typical[name] ?? ['x'])) },
+    { weight: 1, arbitrary: fc.string({ unit: 'binary', maxLength: 8 }) },
+    { weight: 1, arbitrary: fc.stringMatching(/^[-+.eE0-9]{0,24}$/) },
+  )
+
+/** Mostly good cells, so that most rows go through and not all end at the first column. */
+const rowOf = (order: readonly string[]): fc.Arbitrary<string> =>
+  fc
+    .tuple(
+      fc.tuple(...order.map((name) => fc.tuple(fc.integer({ min: 0, max: 9 }), cellOf(name), fc.integer({ min: 0, max: 14 })))),
+      fc.constantFrom('', '', '', '', '', '', ',', '"', '"x"y', '\n', '\0'),
+    )
+    .map(([cells, tail]) => {
+      const written = cells.map(([plain, cell, quote], at) => {
+        const text = plain > 2 ? (typical[order[at] ?? '']?.[order[at] === 'label' ? 1 : 0] ?? 'x') : cell
+        return quote === 0 ? quoted(text) : text
+      })
+      return written.join(',') + tail
+    })
+
+const bodies: fc.Arbitrary<Uint8Array> = fc
+  .tuple(
+    fc.shuffledSubarray(names, { minLength: names.length }),
+    fc.subarray(['note', 'share', 'tags']),
+    fc.boolean(),
+    fc.constantFrom('\n', '\r\n', '\r'),
+    fc.boolean(),
+  )
+  .chain(([shuffled, missing, isShuffled, end, isTerminated]) => {
+    const order = (isShuffled ? [...shuffled, 'extra'] : names).filter((name) => !missing.includes(name))
+    return fc
+      .tuple(fc.array(rowOf(order), { maxLength: 12 }), fc.array(fc.tuple(fc.nat(4_000), fc.nat(255)), { maxLength: 1 }))
+      .map(([rows, damage]) => {
+        const bytes = Buffer.from([order.join(','), ...rows].join(end) + (isTerminated ? end : ''))
+        for (const [at, byte] of damage) if (at > order.join(',').length && at < bytes.length) bytes[at] = byte
+        return bytes
+      })
+  })
+
+const outcome = async (body: Uint8Array, lanes: Lanes, size: number): Promise<unknown> => {
+  let parsed: unknown = null
+  const failure = await failureOf(
+    parseBody(plan, payloadOf('csv', body, size), lanes).then(({ copy, report }) => {
+      parsed = { copy, report }
+    }),
+  )
+  return failure === 'no failure' ? parsed : failure
+}
+
+describe('the two lanes', () => {
+  test('accept, reject and write the same, whatever comes', async () => {
+    await fc.assert(
+      fc.asyncProperty(bodies, fc.integer({ min: 1, max: 3_000 }), async (body, size) => {
+        expect(await outcome(body, 'fast', size)).toEqual(await outcome(body, 'full', 1 << 20))
+      }),
+      { numRuns: runs },
+    )
+  }, 600_000)
+
+  test('do so wherever the body is cut into chunks', async () => {
+    const row = (note: string) => `a.com,us,2026-01-01,shoes,${note},x,1,2,0.5,true,2026-01-01T00:00:00Z,a`
+    const notes = ['é🙂', '"q\r\nü"', '5" tv', '"x"y', '', 'a,b', '\t\\']
+    const body = Buffer.from(`\ufeff${names.join(',')}\r\n${notes.map(row).join('\r\n')}\n\r${row('end')}\r`)
+    const whole = await outcome(body, 'full', body.length)
+    for (let size = 1; size <= body.length; size += 1) expect(await outcome(body, 'fast', size)).toEqual(whole)
+    for (let cut = 1; cut < body.length; cut += 1) {
+      async function* halves(): AsyncGenerator<Uint8Array> {
+        yield body.subarray(0, cut)
+        yield body.subarray(cut)
+      }
+      const parsed = await parseBody(plan, { format: 'csv', part: 1, body: halves() })
+      expect({ copy: parsed.copy, report: parsed.report }).toEqual(whole)
+    }
+  })
+})
