@@ -1,0 +1,84 @@
+import { describe, expect, test } from 'vitest'
+import { parsePayload, readRecords } from '../../../src/parse/parse.ts'
+import { createParseReport } from '../../../src/parse/report.ts'
+import { column, parseBody, payloadOf, planOf } from './parsing.ts'
+
+const plan = planOf([column('keyword', 'text', { isKey: true }), column('clicks', 'bigint')])
+
+const recordsOf = async (format: 'csv' | 'json', body: string, ordinals: number[]) => {
+  const reader = readRecords(payloadOf(format, body, 7), plan, new Set(ordinals))
+  const found: unknown[] = []
+  for (;;) {
+    const next = await reader.next()
+    if (next.done === true) return { found, accepted: next.value }
+    found.push(next.value)
+  }
+}
+
+describe('raw records of accepted rows', () => {
+  test('are found by their number among the accepted rows of a CSV', async () => {
+    const body = 'keyword,clicks\na,1\nb,bad\n\n"c\nd",2\r\ne,3'
+    expect(await recordsOf('csv', body, [1, 2, 3, 9])).toEqual({
+      found: [
+        { ordinal: 1, line: 2, raw: 'a,1' },
+        { ordinal: 2, line: 5, raw: '"c\nd",2' },
+        { ordinal: 3, line: 7, raw: 'e,3' },
+      ],
+      accepted: 3,
+    })
+    expect((await parseBody(plan, payloadOf('csv', body))).rows[1]).toEqual(['c\nd', '2'])
+  })
+
+  test('are found in JSON, as they were written', async () => {
+    const body = '{"keywords":[{"keyword":"a", "clicks":1.0},{"clicks":1},{"keyword":"b"}]}'
+    expect(await recordsOf('json', body, [2])).toEqual({ found: [{ ordinal: 2, line: 3, raw: '{"keyword":"b"}' }], accepted: 2 })
+  })
+
+  test('leave the count alone when none is asked for', async () => {
+    expect(await recordsOf('csv', 'keyword,clicks\na,1\n', [])).toEqual({ found: [], accepted: 1 })
+  })
+})
+
+test('a unit of several parts is empty only when all of them are', async () => {
+  const report = createParseReport()
+  for (const body of ['[{"keyword":"a"}]', '[]'])
+    for await (const _ of parsePayload(payloadOf('json', body), plan, report)) expect(_.rows).toBe(1)
+  expect(report).toMatchObject({ empty: false, read: 1 })
+})
+
+test('the body is read to its end, and closed when parsing fails', async () => {
+  const seen: string[] = []
+  async function* body(texts: string[]): AsyncGenerator<Uint8Array> {
+    try {
+      for (const text of texts) yield Buffer.from(text)
+      seen.push('end')
+    } finally {
+      seen.push('closed')
+    }
+  }
+  const drain = async (texts: string[]) => {
+    for await (const _ of parsePayload({ format: 'csv', part: 1, body: body(texts) }, plan, createParseReport()))
+      seen.push('chunk')
+  }
+  await drain(['No data returned', '\n'])
+  await expect(drain(['wrong,header\n', 'x,1\n'])).rejects.toThrow('lacks part of the key')
+  expect(seen).toEqual(['end', 'closed', 'closed'])
+})
+
+test('chunks stay small and memory does not grow with the body', async () => {
+  const lines = Buffer.from('keyword,clicks\n'.padEnd(15) + 'some keyword of usual length,123456\n'.repeat(3_000))
+  async function* body(): AsyncGenerator<Uint8Array> {
+    yield lines
+    for (let index = 0; index < 300; index += 1) yield lines.subarray(15)
+  }
+  let largest = 0
+  let before = 0
+  const report = createParseReport()
+  for await (const { copy } of parsePayload({ format: 'csv', part: 1, body: body() }, plan, report)) {
+    largest = Math.max(largest, copy.length)
+    if (before === 0 && report.rows > 100_000) before = process.memoryUsage().arrayBuffers + process.memoryUsage().heapUsed
+  }
+  expect(report.rows).toBe(903_000)
+  expect(largest).toBeLessThan(512 * 1024)
+  expect(process.memoryUsage().arrayBuffers + process.memoryUsage().heapUsed - before).toBeLessThan(64 * 1024 * 1024)
+})
