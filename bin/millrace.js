@@ -2,7 +2,7 @@
 // Finds a Node.js that can run Millrace (the `node` package brings one) and starts the command line with it.
 import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { createRequire, enableCompileCache } from 'node:module'
+import * as nodeModule from 'node:module'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
@@ -13,7 +13,7 @@ const major = Number(process.versions.node.split('.')[0])
 const able = main.endsWith('.ts') ? Boolean(process.features.typescript) : major >= 24
 
 if (able) {
-  enableCompileCache?.()
+  nodeModule.enableCompileCache?.()
   // A launcher that is killed closes the channel; the command must not outlive it unseen.
   if (process.env.MILLRACE_LAUNCHED === '1') process.once('disconnect', () => process.exit(130))
   const { main: start } = await import(main)
@@ -40,7 +40,7 @@ function relaunch() {
 
 function bundledNode() {
   try {
-    const folder = dirname(createRequire(import.meta.url).resolve('node/package.json'))
+    const folder = dirname(nodeModule.createRequire(import.meta.url).resolve('node/package.json'))
     const file = join(folder, 'bin', 'node')
     return existsSync(file) ? file : null
   } catch {
