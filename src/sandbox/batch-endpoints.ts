@@ -1,5 +1,5 @@
 // The batch endpoints of the interface (2.3 to 2.5, 4.2 to 4.4): submit, status, download.
-import { Readable } from 'node:stream'
+import { pipeline, Readable } from 'node:stream'
 import { createGzip } from 'node:zlib'
 import type { Exchange } from './exchange.ts'
 import type { FaultKind } from './fault-kinds.ts'
@@ -120,9 +120,15 @@ export const download = (service: Service, exchange: Exchange): Reply => {
       'content-disposition': `attachment; filename="${report.id}.${query.format}${gzip === 'file' ? '.gz' : ''}"`,
       ...(gzip === 'encoding' && zipped ? { 'content-encoding': 'gzip' } : {}),
     },
-    body: zipped ? Readable.from(body).pipe(createGzip({ level: 1 })) : body,
+    body: zipped ? gzipped(body) : body,
     onSent: () => {
       report.submission.downloads += 1
     },
   }
 }
+
+const gzipped = (body: Iterable<Buffer>): AsyncIterable<Buffer> =>
+  pipeline(Readable.from(body), createGzip({ level: 1 }), (error) => {
+    // A client that goes away ends the stream early; there is nobody to tell.
+    if (error) return
+  })

@@ -1,4 +1,5 @@
-// The sandbox's own endpoints under /_sandbox/, for tests and people that drive it over HTTP. No key needed: it listens on this machine alone.
+// The sandbox's own endpoints under /_sandbox/, for tests and people that drive it over HTTP.
+// They need no key: the sandbox listens on this machine alone.
 import type { IncomingMessage } from 'node:http'
 import { z } from 'zod'
 import { isEtlError } from '../core/errors.ts'

@@ -1,4 +1,5 @@
-// Endpoints the interface names without showing them, or leaves out, as public facts describe them. All of them can be switched off.
+// Endpoints the interface names without showing them, or leaves out, as public facts describe them.
+// All of them can be switched off together.
 import { addWindows } from '../core/window.ts'
 import { checkSubmission } from './batch-endpoints.ts'
 import { addMonths } from './calendar.ts'

@@ -30,16 +30,16 @@ export const handle = async (service: Service, incoming: Incoming, listener: Lis
   const found = findRoute(request.method ?? '', url.pathname, service.settings().extensions)
   const isHere = 'route' in found && (found.route.endpoint === 'download' ? listener.downloads : listener.api)
   const match = 'route' in found && isHere ? found : null
-  const record = recordOf(service, incoming, match)
+  const record = recordOf(service, incoming, match, listener)
   service.bookkeeper.request(record)
-  response.once('close', () => {
-    if (response.headersSent) record.status = response.statusCode
-  })
   const body = await readJson(request)
-  if (body === 'too large') return send(response, refusal('batch', 413, 413, ['body: larger than 64 MB']), null)
-  const { latencyMs } = service.settings()
-  if (latencyMs > 0) await sleep(latencyMs)
-  if (match === null) return send(response, unknownPath(url, found), null)
+  const reply = (ready: Reply, cut: Fault | null): Promise<void> => {
+    record.status = ready.status
+    return send(response, ready, cut)
+  }
+  if (body === 'too large') return reply(refusal('batch', 413, 413, ['body: larger than 64 MB']), null)
+  await pause(service.settings().latencyMs)
+  if (match === null) return reply(unknownPath(url, found), null)
   const domains = aboutDomains(service, match, url, body)
   const fault = (kind: FaultKind): Fault | null => {
     const taken = service.faults().take(kind, { endpoint: match.route.endpoint, domains })
@@ -49,31 +49,33 @@ export const handle = async (service: Service, incoming: Incoming, listener: Lis
   const isJson = /^application\/json\b/i.test(request.headers['content-type'] ?? '')
   const acceptsGzip = /\bgzip\b/.test(String(request.headers['accept-encoding'] ?? ''))
   const exchange: Exchange = { url, id: match.id, body, isJson, acceptsGzip, key: record.key, fault }
-  await answer(service, match, exchange, response, linkBase)
+  const result = await answer(service, match, exchange, linkBase)
+  if (result === 'reset') response.socket?.resetAndDestroy()
+  else if (result !== 'silence') await reply(result, fault('truncate-body') ?? fault('reset-mid-body'))
 }
 
+/** Without keeping the process alive for it. */
+const pause = async (ms: number): Promise<void> => {
+  if (ms > 0) await sleep(ms, undefined, { ref: false })
+}
+
+/** The reply, or that the connection is reset, or that it stays without an answer. */
 const answer = async (
   service: Service,
   match: Match,
   exchange: Exchange,
-  response: ServerResponse,
   linkBase: string,
-): Promise<void> => {
+): Promise<Reply | 'reset' | 'silence'> => {
   const { route } = match
   const { fault } = exchange
-  const family = route.key === 'query' ? 'rest' : 'batch'
   const slow = fault('slow')
-  if (slow !== null) await sleep(slow.delayMs ?? 2000)
-  if (fault('stall') !== null) return
-  if (fault('drop-before') !== null) return reset(response)
+  if (slow !== null) await pause(slow.delayMs ?? 2000)
+  if (fault('stall') !== null) return 'silence'
+  if (fault('drop-before') !== null) return 'reset'
+  const family = route.key === 'query' ? 'rest' : 'batch'
   const early = replyBeforeEffect(exchange, family) ?? refuse(service, match, exchange)
   const reply = early ?? route.answer(service, exchange, linkBase)
-  if (fault('drop-reply') !== null) return reset(response)
-  await send(response, await faultedReply(reply, fault), fault('truncate-body') ?? fault('reset-mid-body'))
-}
-
-const reset = (response: ServerResponse): void => {
-  response.socket?.resetAndDestroy()
+  return fault('drop-reply') === null ? faultedReply(reply, fault) : 'reset'
 }
 
 /** The rate limit counts requests with a wrong key too. Downloads have neither. */
@@ -109,7 +111,7 @@ const domainsIn = (value: unknown): string[] => {
   )
 }
 
-const recordOf = (service: Service, { request, url }: Incoming, match: Match | null): RequestRecord => {
+const recordOf = (service: Service, { request, url }: Incoming, match: Match | null, listener: Listener): RequestRecord => {
   const { apiKey, batchApiKey } = service.settings()
   const keys = [apiKey, batchApiKey ?? apiKey]
   const hide = (text: string): string => keys.reduce((shown, key) => shown.replaceAll(key, '[key]'), text)
@@ -128,7 +130,8 @@ const recordOf = (service: Service, { request, url }: Incoming, match: Match | n
     query: Object.fromEntries(query),
     endpoint: match?.route.endpoint ?? null,
     key,
-    keyAstray: keys.some((text) => elsewhere.includes(text)),
+    // A path the service does not have is still the service's own.
+    keyAstray: (match !== null || !listener.api) && keys.some((text) => elsewhere.includes(text)),
     at: new Date().toISOString(),
     status: null,
     fault: null,

@@ -61,7 +61,6 @@ export const keywordView = (query: KeywordQuery, world: KeywordWorld): KeywordVi
     countryHash: hashText(query.country, world.seed),
     monthHash: hashText(period, world.seed),
     top: 10 ** (4.2 + 1.3 * unit(domainHash)) * countryScale(query.country) * (0.85 + 0.3 * unit(periodHash)),
-    rows,
     scale: trafficScale[query.trafficSource] * webScale[query.webSource],
   }
   return {
@@ -79,7 +78,6 @@ interface Context {
   readonly monthHash: number
   /** Clicks of the first keyword, unscaled. */
   readonly top: number
-  readonly rows: number
   readonly scale: number
 }
 
@@ -104,8 +102,9 @@ const clicksAt = (context: Context, rank: number): number => {
   return Math.floor((clicks + Math.floor((above - clicks) * share)) * context.scale)
 }
 
-const totalClicks = ({ top, rows, scale }: Context): number =>
-  Math.max(1, (top * scale * ((rows + 1) ** (1 - flatness) - 0.7)) / (1 - flatness))
+/** Of the month before any restatement: a few rows more or less must not change every other row's share. */
+const totalClicks = ({ top, world, scale }: Context): number =>
+  Math.max(1, (top * scale * ((world.rows + 1) ** (1 - flatness) - 0.7)) / (1 - flatness))
 
 const recordAt = (context: Context, rank: number): string => {
   const { domain } = context.query
@@ -129,7 +128,7 @@ const recordAt = (context: Context, rank: number): string => {
 
 /** What belongs to the keyword, whoever ranks for it: the same for every domain of the country and month. */
 const marketParts = ({ countryHash, monthHash, query, world }: Context, placed: Placed, changed: boolean): string[] => {
-  const own = combine(combine(countryHash, placed.pool), placed.isBranded ? hashText(query.domain) : 0)
+  const own = combine(combine(countryHash, placed.pool), placed.isBranded ? hashText(placed.text) : 0)
   const monthly = combine(own, monthHash)
   const drift = (world.settled ? 1 : 0.8 + 0.4 * unit(combine(monthly, 1))) * (changed ? 1.05 : 1)
   const size = (2e6 * countryScale(query.country)) / (placed.pool + 2) ** 0.8

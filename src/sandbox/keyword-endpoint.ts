@@ -68,7 +68,8 @@ const answer = (asked: KeywordRequest, view: KeywordView, service: Service, take
   }
   const drift = take('count-drift')
   const count = Math.max(0, view.count + (drift === null ? 0 : (drift.by ?? 1)))
-  return `{"meta":${JSON.stringify(metaOf(asked, page.limit, service, take))},"keywords":[${records.join(',')}],"keywords_count":${count}}`
+  const meta = JSON.stringify(metaOf(asked, page.limit, service, take))
+  return `{"meta":${meta},"keywords":[${records.join(',')}],"keywords_count":${count}}`
 }
 
 const metaOf = ({ query, offset, sort, ascending }: KeywordRequest, limit: number, service: Service, take: Take): unknown => {

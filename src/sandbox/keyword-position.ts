@@ -1,4 +1,4 @@
-// Which keyword stands at which rank. Everything follows from a rank alone, so that any page can be made without the ones before it.
+// Which keyword stands at which rank. Everything follows from the rank alone, so that any page can be made without the others.
 import { combine } from './hash.ts'
 import { awkwardKeywords, endings, qualities, things } from './words.ts'
 

@@ -18,9 +18,9 @@ export interface Refusal {
   readonly message: string
 }
 
-const known = [
-  'api_key', 'URL', 'start_date', 'end_date', 'country', 'traffic_source', 'web_source', 'branded_type', 'limit', 'offset', 'sort', 'asc', 'format',
-] // biome-ignore format: a word list
+const known = 'api_key URL start_date end_date country traffic_source web_source branded_type limit offset sort asc format'.split(
+  ' ',
+)
 /** Most months one query may span. */
 const mostMonths = 3
 const defaultLimit = 100

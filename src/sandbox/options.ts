@@ -45,7 +45,7 @@ export const optionsSchema = z.strictObject({
   retryAfter: z.enum(['none', 'seconds', 'date']).optional(),
   /** Unfinished reports an account may have. Default 100. */
   openReports: z.int().positive().optional(),
-  /** Credits; a report costs domains x metrics x periods x countries, an answered keyword request one. Default null: unlimited. */
+  /** Credits: a report costs domains x metrics x periods x countries, a keyword answer one. Default null: unlimited. */
   quota: count.nullable().optional(),
   /** From submission to the final word, of which the first third is `pending`. Default 300. */
   reportDurationMs: count.optional(),
@@ -68,7 +68,7 @@ export const optionsSchema = z.strictObject({
   restate: z.array(z.string().regex(/^\d{4}-(0[1-9]|1[0-2])$/)).optional(),
   /** What goes wrong. Default []. */
   faults: z.array(faultSchema).optional(),
-  /** The moment it is, for publication dates, as an ISO date or time (or, in code, a function to milliseconds). Default: the real clock. */
+  /** The moment it is, for publication dates: ISO date or time, in code also a function to milliseconds. Default: the clock. */
   now: z
     .union([z.iso.date(), z.iso.datetime({ offset: true })])
     .nullable()

@@ -149,6 +149,6 @@ const periodErrors = (from: string, to: string, field: string, granularity: stri
     return [`${field}start_date: ${from} is out of range; earliest available period is ${earliest}`]
   if (to.slice(0, 7) <= latest) return []
   return [
-    `${field}end_date: ${to} is out of range; latest available period is ${latest} (${addMonths(latest, 1)} appears on ${addMonths(latest, 2)}-10)`,
+    `${field}end_date: ${to} is out of range; latest available is ${latest}; the next appears on ${addMonths(latest, 2)}-10`,
   ]
 }

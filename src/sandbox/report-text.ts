@@ -125,7 +125,7 @@ const withRowFaults = (row: ReportRow, number: number, { shape }: Layout, faults
   if (faults.size === 0) return [row]
   const first = shape.keys.length
   let sent = row
-  if (isHit(faults, 'bad-number', number)) sent = sent.with(first, '12,3x')
+  if (isHit(faults, 'bad-number', number)) sent = sent.with(first, '12.3x')
   if (isHit(faults, 'nul-bytes', number)) sent = sent.with(0, `${sent[0]?.slice(0, 3) ?? ''}\0${sent[0]?.slice(3) ?? ''}`)
   if (isHit(faults, 'duplicate-rows', number)) return [sent, sent]
   if (isHit(faults, 'conflicting-rows', number)) return [sent, sent.with(first, '1234567.89')]

@@ -12,7 +12,7 @@ export interface MetricSpec {
 
 export interface Vtable {
   readonly name: string
-  /** Splits each domain, country and date further: the column, and its values as long as asked for (`count` null: all of them). */
+  /** Splits each domain, country and date further: the column and its values; null values: a free text, as many as wanted. */
   readonly dimension: { readonly column: string; readonly values: readonly string[] | null } | null
   readonly metrics: readonly MetricSpec[]
 }
