@@ -19,6 +19,8 @@ const version = '0.1.0'
 
 /** Runs one command line and ends the process with its exit code. */
 export const main = async (argv: readonly string[]): Promise<void> => {
+  // `millrace status | head`: a reader that has seen enough is no failure.
+  process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 1))
   process.exitCode = await runCommandLine(argv)
   // Sockets kept alive by pools must not delay the end of a finished command.
   await flush()
