@@ -1,0 +1,147 @@
+// Migrations, the live tables against the definitions, and the views people read.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { secret } from '../../src/core/redact.ts'
+import type { Definition } from '../../src/core/types.ts'
+import { openDatabase } from '../../src/db/connect.ts'
+import { assertMigrated, migrate } from '../../src/db/migrate.ts'
+import { compareTables } from '../../src/load/drift.ts'
+import { publish } from '../../src/publish/publish.ts'
+import { shippedDefinitions } from '../support/definitions.ts'
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+
+let db: TestDatabase
+let definitions: readonly Definition[]
+
+beforeAll(async () => {
+  db = await createTestDatabase()
+  definitions = await shippedDefinitions()
+})
+afterAll(() => db.drop())
+
+const query = async <T extends Record<string, unknown>>(text: string): Promise<T[]> =>
+  (await db.database.pool.query<T>(text)).rows
+
+describe('migrations', () => {
+  test('two that start at once on an empty database both end well', async () => {
+    const empty = await createTestDatabase({ empty: true })
+    const twin = await openDatabase({ databaseUrl: secret('test database', empty.url), home: '/nowhere' })
+    try {
+      const results = await Promise.all([migrate(empty.database, { folders: [] }), migrate(twin, { folders: [] })])
+      expect(results.flatMap((result) => result.applied).filter((name) => name === '0001_ledger')).toHaveLength(1)
+    } finally {
+      await twin.close()
+      await empty.drop()
+    }
+  })
+
+  test('a warehouse that lacks them says so, and a dry run changes nothing', async () => {
+    const empty = await createTestDatabase({ empty: true })
+    try {
+      const { applied } = await migrate(empty.database, { folders: [], dryRun: true })
+      expect(applied).toContain('0002_keywords_v1')
+      await expect(assertMigrated(empty.database, { folders: [] })).rejects.toThrow(/millrace migrate/)
+    } finally {
+      await empty.drop()
+    }
+  })
+
+  test('a schema newer than the program is refused by name', async () => {
+    await query(`insert into etl.kysely_migration (name, timestamp) values ('9999_from_the_future', 'now')`)
+    try {
+      await expect(migrate(db.database, { folders: [] })).rejects.toMatchObject({
+        code: 'SCHEMA_AHEAD',
+        message: expect.stringContaining('9999_from_the_future'),
+      })
+    } finally {
+      await query(`delete from etl.kysely_migration where name = '9999_from_the_future'`)
+    }
+  })
+})
+
+describe('the live tables', () => {
+  test('are what every shipped definition says', async () => {
+    expect(await compareTables(db.database, definitions)).toEqual([])
+  })
+
+  test('are named where they differ', async () => {
+    const other = await createTestDatabase()
+    const run = (text: string) => other.database.pool.query(text)
+    try {
+      await run('alter table data.keywords_v1 drop column cpc')
+      await run('alter table data.keywords_v1 add column extra text')
+      await run('alter table data.keywords_v1 alter column volume type integer')
+      await run('drop table data.shopper_category_performance_v1_history')
+      const found = (await compareTables(other.database, definitions)).map((difference) => difference.message)
+      expect(found.find((message) => message.startsWith('data.keywords_v1.cpc '))).toMatch(/not in the table/)
+      expect(found.find((message) => message.startsWith('data.keywords_v1.extra '))).toMatch(/not in the definition/)
+      expect(found.find((message) => message.startsWith('data.keywords_v1.volume '))).toMatch(/integer.*bigint/)
+      expect(found.find((message) => message.startsWith('data.shopper_category_performance_v1_history '))).toMatch(
+        /does not exist/,
+      )
+    } finally {
+      await other.drop()
+    }
+  })
+})
+
+describe('what is published', () => {
+  test('is the same after publishing twice, also by twins at once', async () => {
+    await Promise.all([publish(db.database, definitions), publish(db.database, definitions)])
+    await publish(db.database, definitions)
+    const views = await query(`select table_name as name from information_schema.views where table_schema = 'bi' order by 1`)
+    expect(views.map((view) => view['name'])).toEqual([
+      'freshness',
+      ...definitions.flatMap(({ pipeline }) => [pipeline, `${pipeline}_history`]).sort(),
+    ])
+  })
+
+  test('tells each column in words, with its unit and what NULL means', async () => {
+    const [comment] = await query(`select col_description('bi.keywords'::regclass, attnum) as text from pg_attribute
+      where attrelid = 'bi.keywords'::regclass and attname = 'traffic_share'`)
+    expect(comment?.['text']).toMatch(/Unit: fraction.*NULL means no data, never 0/)
+    const bare =
+      await query(`select c.relname, a.attname from pg_class c join pg_namespace n on n.oid = c.relnamespace join pg_attribute a on a.attrelid = c.oid
+      where n.nspname = 'bi' and c.relname <> 'freshness' and a.attnum > 0 and col_description(c.oid, a.attnum) is null`)
+    expect(bare).toEqual([])
+  })
+
+  test('answers what was believed at a moment', async () => {
+    await query(
+      `create table data.traffic_and_engagement_v1_p202603 partition of data.traffic_and_engagement_v1 for values from ('2026-03-01') to ('2026-04-01')`,
+    )
+    await query(
+      `insert into data.traffic_and_engagement_v1 values ('2026-03-01', 'monthly', 'a.com', 'us', true, 2, null, null, null, null, null, 1, 2, 2, '2026-05-10')`,
+    )
+    await query(
+      `insert into data.traffic_and_engagement_v1_history values ('2026-03-01', 'monthly', 'a.com', 'us', true, 1, null, null, null, null, null, 1, 1, 1, '2026-04-10', '2026-04-10', '2026-05-10', 2)`,
+    )
+    const believed = async (at: string) =>
+      (await query(`select all_traffic_visits as v from bi.traffic_and_engagement_as_of('${at}')`)).map((one) => one['v'])
+    expect([await believed('2026-04-01'), await believed('2026-05-01'), await believed('2026-06-01')]).toEqual([[], ['1'], ['2']])
+    expect(
+      await query('select all_traffic_visits as v, is_current from bi.traffic_and_engagement_history order by _revision'),
+    ).toEqual([
+      { v: '1', is_current: false },
+      { v: '2', is_current: true },
+    ])
+  })
+
+  test('can be read by bi_reader, who sees nothing else and writes nothing', async () => {
+    const client = await db.database.pool.connect()
+    try {
+      await client.query('set role bi_reader')
+      await client.query('select * from bi.keywords limit 1')
+      await client.query(`select * from bi.keywords_as_of(now()) limit 1`)
+      for (const forbidden of [
+        'select * from data.keywords_v1',
+        'select * from etl.runs',
+        'delete from bi.keywords',
+        'create table bi.x ()',
+      ]) {
+        await expect(client.query(forbidden), forbidden).rejects.toThrow(/permission denied|cannot/)
+      }
+    } finally {
+      client.release(true)
+    }
+  })
+})
