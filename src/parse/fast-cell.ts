@@ -28,24 +28,26 @@ export interface FastColumn {
   readonly cast: (bytes: Buffer, start: number, end: number) => Buffer | null
 }
 
-const nullBytes = Buffer.from('\\N')
+export const nullBytes = Buffer.from('\\N')
 const noBytes = Buffer.alloc(0)
 
+/** The file's columns in its order. */
 export const fastColumns = (plan: ParsePlan, header: Header): FastColumn[] =>
-  Array.from({ length: header.width }, (_, at) => {
-    const place = header.places.indexOf(at)
-    const planned = plan.columns[place]
-    if (planned === undefined) return { kind: kinds.skip, place, isKey: false, empty: noBytes, digits: 0, cast: () => noBytes }
-    const { column } = planned
-    return {
-      kind: kindOf(planned),
-      place,
-      isKey: plan.keyPlaces.includes(place),
-      empty: emptyCell(planned),
-      digits: column.type === 'integer' ? 9 : 18,
-      cast: memoized(planned),
-    }
-  })
+  Array.from({ length: header.width }, (_, at) => fastColumn(plan, header.places.indexOf(at)))
+
+/** The column at a place of the COPY; one to be skipped where the definition has none. */
+export const fastColumn = (plan: ParsePlan, place: number): FastColumn => {
+  const planned = plan.columns[place]
+  if (planned === undefined) return { kind: kinds.skip, place, isKey: false, empty: noBytes, digits: 0, cast: () => noBytes }
+  return {
+    kind: kindOf(planned),
+    place,
+    isKey: plan.keyPlaces.includes(place),
+    empty: emptyCell(planned),
+    digits: planned.column.type === 'integer' ? 9 : 18,
+    cast: memoized(planned),
+  }
+}
 
 const emptyCell = ({ column, isPlain }: PlannedColumn): Buffer | null => {
   if (column.nullable) return column.isKey ? null : nullBytes

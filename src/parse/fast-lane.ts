@@ -16,7 +16,10 @@ export interface FastLane {
 const lf = 10
 const cr = 13
 
-export const createFastLane = (sink: RowSink, header: Header): FastLane => {
+/** Null where a file's column is wanted twice: then every cell is looked up by its column. */
+export const createFastLane = (sink: RowSink, header: Header): FastLane | null => {
+  const used = header.places.filter((place) => place >= 0)
+  if (new Set(used).size < used.length) return null
   const columns = fastColumns(sink.plan, header)
   const line = createFastLine(columns, sink.plan.columns.length)
   const room = (columns.length + sink.plan.columns.length) * roomForCell

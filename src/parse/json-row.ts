@@ -2,6 +2,8 @@
 import { isUtf8 } from 'node:buffer'
 import { isSame } from './bytes.ts'
 import { CellError, isNullWord } from './cast-text.ts'
+import type { Lanes } from './csv-reader.ts'
+import { absent, createDirectRow } from './json-direct.ts'
 import { cut, eachField, skipValue } from './json-scan.ts'
 import { fieldName, type PlannedColumn, RowError } from './plan.ts'
 import { rawText } from './raw-text.ts'
@@ -17,49 +19,54 @@ interface Meaning {
   readonly rank: number
 }
 
+const nowhere: Meaning = { place: -1, rank: 0 }
+
 const quote = 34
 const openBrace = 123
 const openBracket = 91
 
-export const createRecordLane = (sink: RowSink): RecordLane => {
+/** @param lanes with `full` every cell goes through its cast */
+export const createRecordLane = (sink: RowSink, lanes: Lanes): RecordLane => {
   const { plan } = sink
   const meaningOf = fieldMeanings(sink)
   const starts = new Int32Array(plan.columns.length)
   const ends = new Int32Array(plan.columns.length)
   const ranks = new Int32Array(plan.columns.length)
+  const direct = lanes === 'fast' && sink.onAccepted === null ? createDirectRow(sink) : null
   let current: Buffer = Buffer.alloc(0)
   let twice: string | null = null
   let fields = 0
   const onField = (nameAt: number, nameEnd: number, valueAt: number, valueEnd: number): void => {
-    const meaning = meaningOf(current, nameAt, nameEnd, fields)
+    const meanings = meaningOf(current, nameAt, nameEnd, fields)
     fields += 1
-    if (meaning === null) return
-    const { place, rank } = meaning
-    const before = ranks[place] ?? 0
-    if (before === rank) twice = plan.columns[place]?.column.name ?? null
-    if (before >= 0 && before <= rank) return
-    ranks[place] = rank
-    starts[place] = valueAt
-    ends[place] = valueEnd
+    for (let index = 0; index < meanings.length; index += 1) {
+      const { place, rank } = meanings[index] ?? nowhere
+      const before = ranks[place] ?? absent
+      if (before === rank) twice = plan.columns[place]?.column.name ?? null
+      if (before <= rank) continue
+      ranks[place] = rank
+      starts[place] = valueAt
+      ends[place] = valueEnd
+    }
   }
   const cellOf = (place: number): string | null => {
     const planned = plan.columns[place]
     if (planned === undefined) return null
-    if ((ranks[place] ?? -1) < 0) return planned.column.ifAbsent
+    if (ranks[place] === absent) return planned.column.ifAbsent
     return fieldText(planned, current, starts[place] ?? 0, ends[place] ?? 0)
   }
   return (bytes, at, line) => {
     current = bytes
     twice = null
     fields = 0
-    ranks.fill(-1)
+    ranks.fill(absent)
     const isObject = bytes[at] === openBrace
     const end = isObject ? eachField(bytes, at, 0, onField) : skipValue(bytes, at)
     if (end === cut) return cut
     const record = { line, raw: () => rawText(bytes.subarray(at, end)) }
     const problem = problemOf(isObject, isUtf8(bytes.subarray(at, end)), twice)
-    if (problem === null) takeRow(sink, cellOf, record)
-    else rejectRow(sink, problem, record, null)
+    if (problem !== null) rejectRow(sink, problem, record, null)
+    else if (direct === null || !direct(bytes, starts, ends, ranks)) takeRow(sink, cellOf, record)
     return end
   }
 }
@@ -75,19 +82,19 @@ const notObject = new RowError(null, 'the record is not an object')
 
 /** Finds a field's meaning by its bytes: records repeat their fields in the same order. */
 const fieldMeanings = ({ plan, report }: RowSink) => {
-  const byName = new Map<string, Meaning>()
+  const byName = new Map<string, Meaning[]>()
   for (const [place, { names }] of plan.columns.entries()) {
-    for (const [rank, name] of names.entries()) if (!byName.has(name)) byName.set(name, { place, rank })
+    for (const [rank, name] of names.entries()) byName.set(name, [...(byName.get(name) ?? []), { place, rank }])
   }
-  const inOrder: { bytes: Buffer; meaning: Meaning | null }[] = []
-  return (bytes: Buffer, nameAt: number, nameEnd: number, index: number): Meaning | null => {
+  const inOrder: { bytes: Buffer; meanings: readonly Meaning[] }[] = []
+  return (bytes: Buffer, nameAt: number, nameEnd: number, index: number): readonly Meaning[] => {
     const before = inOrder[index]
-    if (before !== undefined && isSame(bytes, nameAt, nameEnd, before.bytes)) return before.meaning
+    if (before !== undefined && isSame(bytes, nameAt, nameEnd, before.bytes)) return before.meanings
     const name = stringText(bytes, nameAt, nameEnd)
-    const meaning = byName.get(fieldName(name)) ?? null
-    if (meaning === null && !plan.knownElsewhere.has(fieldName(name))) addUnknown(report, name.slice(0, 100).toWellFormed())
-    if (index < maxRemembered) inOrder[index] = { bytes: Buffer.from(bytes.subarray(nameAt, nameEnd)), meaning }
-    return meaning
+    const meanings = byName.get(fieldName(name)) ?? []
+    if (meanings.length === 0 && !plan.knownElsewhere.has(fieldName(name))) addUnknown(report, name.slice(0, 100).toWellFormed())
+    if (index < maxRemembered) inOrder[index] = { bytes: Buffer.from(bytes.subarray(nameAt, nameEnd)), meanings }
+    return meanings
   }
 }
 

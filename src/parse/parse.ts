@@ -12,7 +12,7 @@ import { createRowSink, type RowSink } from './row-sink.ts'
 const stepBytes = 128 * 1024
 
 const createReader = (payload: Payload, sink: RowSink, lanes: Lanes): Reader =>
-  payload.format === 'json' ? createJsonReader(sink) : createCsvReader(sink, lanes)
+  payload.format === 'json' ? createJsonReader(sink, lanes) : createCsvReader(sink, lanes)
 
 /**
  * Rows of one part as COPY text, in the order of the records; what was rejected, missing or unknown goes to `report`.
