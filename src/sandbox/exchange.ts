@@ -1,6 +1,6 @@
 // One request as the endpoints see it.
 import type { KeyFlag } from './books.ts'
-import type { Fault, FaultKind } from './fault-kinds.ts'
+import type { TakeFault } from './faults.ts'
 
 export interface Exchange {
   readonly url: URL
@@ -11,6 +11,5 @@ export interface Exchange {
   readonly isJson: boolean
   readonly acceptsGzip: boolean
   readonly key: KeyFlag
-  /** The fault of this kind that acts on this request, or null; asking counts as reaching its place. */
-  readonly fault: (kind: FaultKind) => Fault | null
+  readonly fault: TakeFault
 }

@@ -83,6 +83,26 @@ export const faultKinds = {
 } as const satisfies Record<string, KindSpec>
 
 export type FaultKind = keyof typeof faultKinds
+
+/** Faults of the exchange itself: they count requests as they arrive. The others count the times their place is reached. */
+export const exchangeFaults: ReadonlySet<FaultKind> = new Set<FaultKind>([
+  'slow',
+  'stall',
+  'status-429',
+  'status-500',
+  'status-502',
+  'status-503',
+  'drop-before',
+  'drop-reply',
+  'reset-mid-body',
+  'truncate-body',
+  'html-200',
+  'malformed-json',
+  'bad-gzip',
+  'key-refused',
+  'quota-exhausted',
+  'country-refused',
+])
 const kindNames = Object.keys(faultKinds) as [FaultKind, ...FaultKind[]]
 
 export const faultSchema = z.strictObject({
@@ -91,7 +111,7 @@ export const faultSchema = z.strictObject({
   on: z.enum(faultPlaces).optional(),
   /** Only requests about this domain. */
   domain: z.string().optional(),
-  /** Only the n-th request (from 1) that gets to where the fault would act, or these. */
+  /** Only the n-th request (from 1) of its place, or these. */
   nth: z.union([z.int().positive(), z.array(z.int().positive())]).optional(),
   /** Each n-th such request. */
   every: z.int().positive().optional(),

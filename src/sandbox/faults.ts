@@ -1,5 +1,5 @@
 // Decides which declared fault acts on a request. Counting is all the memory there is, so a list acts the same in every run.
-import { type Endpoint, type Fault, type FaultKind, faultKinds } from './fault-kinds.ts'
+import { type Endpoint, exchangeFaults, type Fault, type FaultKind, faultKinds } from './fault-kinds.ts'
 import { combine, hashText, unit } from './hash.ts'
 
 export interface FaultPoint {
@@ -8,9 +8,12 @@ export interface FaultPoint {
   readonly domains: readonly string[]
 }
 
+/** The fault of this kind that acts on the request at hand, or null. */
+export type TakeFault = (kind: FaultKind) => Fault | null
+
 export interface Faults {
-  /** The fault of this kind that acts here and now, or null. Each call counts as one request for faults of the kind. */
-  take(kind: FaultKind, point: FaultPoint): Fault | null
+  /** Counts a request that arrives. Faults of the exchange are decided now, whatever else happens to it; others when asked for. */
+  begin(point: FaultPoint): TakeFault
   /** How often each declared fault has acted, in the order of the list. */
   acted(): readonly number[]
 }
@@ -24,16 +27,23 @@ interface Counted {
 
 export const createFaults = (list: readonly Fault[], seed: number): Faults => {
   const counted: Counted[] = list.map((fault, index) => ({ fault, index, seen: 0, acted: 0 }))
+  const dueNow = (point: FaultPoint, belongs: (kind: FaultKind) => boolean): Counted[] =>
+    counted.filter((entry) => {
+      if (!belongs(entry.fault.kind) || !isAt(entry.fault, point)) return false
+      entry.seen += 1
+      return isDue(entry, seed)
+    })
   return {
-    take: (kind, point) => {
-      let found: Counted | null = null
-      for (const entry of counted) {
-        if (entry.fault.kind !== kind || !isAt(entry.fault, point)) continue
-        entry.seen += 1
-        if (found === null && isDue(entry, seed)) found = entry
+    begin: (point) => {
+      const decided = dueNow(point, (kind) => exchangeFaults.has(kind))
+      return (kind) => {
+        const candidates = exchangeFaults.has(kind) ? decided : dueNow(point, (name) => name === kind)
+        const found = candidates.find(
+          ({ fault, acted }) => fault.kind === kind && acted < (fault.times ?? Number.POSITIVE_INFINITY),
+        )
+        if (found !== undefined) found.acted += 1
+        return found?.fault ?? null
       }
-      if (found !== null) found.acted += 1
-      return found?.fault ?? null
     },
     acted: () => counted.map(({ acted }) => acted),
   }
@@ -45,8 +55,7 @@ const isAt = (fault: Fault, { endpoint, domains }: FaultPoint): boolean => {
   return here && (fault.domain === undefined || domains.includes(fault.domain))
 }
 
-const isDue = ({ fault, index, seen, acted }: Counted, seed: number): boolean => {
-  if (fault.times !== undefined && acted >= fault.times) return false
+const isDue = ({ fault, index, seen }: Counted, seed: number): boolean => {
   if (fault.nth !== undefined) return [fault.nth].flat().includes(seen)
   if (fault.every !== undefined) return seen % fault.every === 0
   if (fault.probability !== undefined) return unit(combine(hashText(`fault ${index}`, seed), seen)) < fault.probability

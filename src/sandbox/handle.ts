@@ -4,7 +4,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { domainsOf } from './batch-endpoints.ts'
 import type { KeyFlag, RequestRecord } from './books.ts'
 import type { Exchange } from './exchange.ts'
-import type { Fault, FaultKind } from './fault-kinds.ts'
+import type { Fault } from './fault-kinds.ts'
+import type { TakeFault } from './faults.ts'
 import { json, keyRefused, type Reply, refusal, retryAfter } from './reply.ts'
 import { readJson } from './request-body.ts'
 import { findRoute, type Match } from './routes.ts'
@@ -41,8 +42,9 @@ export const handle = async (service: Service, incoming: Incoming, listener: Lis
   await pause(service.settings().latencyMs)
   if (match === null) return reply(unknownPath(url, found), null)
   const domains = aboutDomains(service, match, url, body)
-  const fault = (kind: FaultKind): Fault | null => {
-    const taken = service.faults().take(kind, { endpoint: match.route.endpoint, domains })
+  const take = service.faults().begin({ endpoint: match.route.endpoint, domains })
+  const fault: TakeFault = (kind) => {
+    const taken = take(kind)
     if (taken !== null) record.fault = kind
     return taken
   }

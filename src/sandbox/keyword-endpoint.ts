@@ -2,7 +2,7 @@
 import { addWindows } from '../core/window.ts'
 import { addMonths, monthsBetween } from './calendar.ts'
 import type { Exchange } from './exchange.ts'
-import type { Fault, FaultKind } from './fault-kinds.ts'
+import type { TakeFault } from './faults.ts'
 import { type KeywordQuery, type KeywordView, keywordView } from './keyword-data.ts'
 import { checkKeywords, type KeywordRequest } from './keyword-request.ts'
 import { dataNotFound, jsonText, quotaExhausted, type Reply, refusal } from './reply.ts'
@@ -45,9 +45,7 @@ interface PageWindow {
   readonly limit: number
 }
 
-type Take = (kind: FaultKind) => Fault | null
-
-const windowOf = ({ limit: asked, offset }: KeywordRequest, count: number, take: Take): PageWindow => {
+const windowOf = ({ limit: asked, offset }: KeywordRequest, count: number, take: TakeFault): PageWindow => {
   const clamped = take('clamped-limit')
   const limit = clamped === null ? asked : Math.min(asked, clamped.limit ?? 100)
   let [start, end] = [offset, offset + limit]
@@ -60,7 +58,7 @@ const windowOf = ({ limit: asked, offset }: KeywordRequest, count: number, take:
   return { start: Math.max(0, start), end: Math.min(end, count), limit }
 }
 
-const answer = (asked: KeywordRequest, view: KeywordView, service: Service, take: Take): string => {
+const answer = (asked: KeywordRequest, view: KeywordView, service: Service, take: TakeFault): string => {
   const page = windowOf(asked, view.count, take)
   const records: string[] = []
   for (let index = page.start; index < page.end; index += 1) {
@@ -72,7 +70,12 @@ const answer = (asked: KeywordRequest, view: KeywordView, service: Service, take
   return `{"meta":${meta},"keywords":[${records.join(',')}],"keywords_count":${count}}`
 }
 
-const metaOf = ({ query, offset, sort, ascending }: KeywordRequest, limit: number, service: Service, take: Take): unknown => {
+const metaOf = (
+  { query, offset, sort, ascending }: KeywordRequest,
+  limit: number,
+  service: Service,
+  take: TakeFault,
+): unknown => {
   const updated = service.calendar.lastUpdated(monthsBetween(query.from, query.to))
   return {
     query: { limit, offset, asc: ascending, sort },

@@ -4,7 +4,7 @@ import { createFaults } from '../../../src/sandbox/faults.ts'
 
 const acts = (fault: Omit<Fault, 'kind'>, asked: readonly Endpoint[], seed = 1, domains: readonly string[] = []): number[] => {
   const faults = createFaults([{ kind: 'status-500', ...fault }], seed)
-  return asked.flatMap((endpoint, index) => (faults.take('status-500', { endpoint, domains }) === null ? [] : [index + 1]))
+  return asked.flatMap((endpoint, index) => (faults.begin({ endpoint, domains })('status-500') === null ? [] : [index + 1]))
 }
 const keywords = (times: number): Endpoint[] => Array.from({ length: times }, () => 'keywords')
 
@@ -48,10 +48,25 @@ describe('faults', () => {
       1,
     )
     const point = { endpoint: 'status', domains: [] } as const
-    expect([faults.take('slow', point), faults.take('slow', point)]).toEqual([
+    expect([faults.begin(point)('slow'), faults.begin(point)('slow')]).toEqual([
       { kind: 'slow', delayMs: 5 },
       { kind: 'slow', nth: 2 },
     ])
     expect(faults.acted()).toEqual([1, 1])
+  })
+
+  test('of the exchange count requests, those of the data count when their place is reached', () => {
+    const faults = createFaults(
+      [
+        { kind: 'drop-reply', nth: 2 },
+        { kind: 'count-drift', nth: 2 },
+      ],
+      1,
+    )
+    const point = { endpoint: 'keywords', domains: [] } as const
+    faults.begin(point)
+    const second = faults.begin(point)
+    expect([second('drop-reply')?.nth, second('count-drift')]).toEqual([2, null])
+    expect(faults.begin(point)('count-drift')?.nth).toBe(2)
   })
 })
