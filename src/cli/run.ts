@@ -1,5 +1,6 @@
 // `millrace run`: what is due now.
 import { planRun } from '../run/plan-run.ts'
+import { sweepLandings } from '../run/retention.ts'
 import { runUnits } from '../run/run.ts'
 import type { Handler } from './commands.ts'
 import { parseOnly } from './only.ts'
@@ -17,6 +18,7 @@ export const handle: Handler = async (invocation) => {
       units,
       signal: invocation.signal,
     })
+    await sweepLandings(shop)
     progress.stop()
     printSummary(invocation.output, 'run', result)
     return exitCodeOf(result, true)

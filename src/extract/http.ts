@@ -139,7 +139,8 @@ const readWithRetries = async (
 ): Promise<HttpAnswer> => {
   for (let attempt = 1; ; attempt += 1) {
     await service.rate.take(options.signal)
-    const last = attempt >= options.attempts || !request.idempotent
+    // The unit has tries of its own (limits.attempts); a request takes few of them by itself, so that nobody waits for their product.
+    const last = attempt >= Math.min(options.attempts, maxRequestTries) || !request.idempotent
     try {
       const answer = await readOnce(service, agents, options, request, attempt)
       const pause = pauseOf(service, answer, attempt)
@@ -175,8 +176,10 @@ const refused = ({ clock }: ServiceOptions, answer: RawAnswer & HttpAnswer, paus
   )
 }
 
-/** Exponential with full jitter, from half a second to 30. */
-const backoffMs = (clock: Clock, attempt: number): number => 50 + clock.random() * Math.min(30_000, 500 * 2 ** attempt)
+const maxRequestTries = 3
+
+/** Exponential with full jitter. */
+const backoffMs = (clock: Clock, attempt: number): number => 50 + clock.random() * Math.min(5_000, 500 * 2 ** attempt)
 
 const readOnce = async (
   service: ServiceOptions,

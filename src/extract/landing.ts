@@ -1,7 +1,7 @@
 // The landing: what the service sent, kept on disk so that anything can be parsed again without a call.
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
-import { mkdir, readFile, rm } from 'node:fs/promises'
+import { mkdir, readdir, readFile, rm, stat } from 'node:fs/promises'
 import { join, resolve, sep } from 'node:path'
 import { createGunzip } from 'node:zlib'
 import { EtlError, messageOf } from '../core/errors.ts'
@@ -24,6 +24,8 @@ export interface LandingStore {
   /** Throws LANDING_MISSING where it is not whole, LANDING_CORRUPT where the manifest cannot be read. */
   open(locator: string): Promise<Landing>
   remove(locator: string): Promise<void>
+  /** Every whole landing landed before `olderThanMs` (since the epoch), by locator. */
+  older(olderThanMs: number): AsyncIterable<string>
 }
 
 export const openLandingStore = async (home: string): Promise<LandingStore> => {
@@ -48,6 +50,21 @@ export const openLandingStore = async (home: string): Promise<LandingStore> => {
     },
     open: (locator) => openLanding(folderOf(locator)),
     remove: (locator) => rm(folderOf(locator), { recursive: true, force: true }),
+    older: (olderThanMs) => olderLandings(root, olderThanMs),
+  }
+}
+
+/** Pipeline, window, slice, edition: a landing lies four folders deep. */
+const depth = 4
+
+async function* olderLandings(root: string, olderThanMs: number, path = '', level = 0): AsyncGenerator<string> {
+  const folder = join(root, path)
+  if (level === depth) {
+    if ((await stat(folder)).mtimeMs < olderThanMs) yield path
+    return
+  }
+  for (const entry of await readdir(folder, { withFileTypes: true })) {
+    if (entry.isDirectory()) yield* olderLandings(root, olderThanMs, join(path, entry.name), level + 1)
   }
 }
 

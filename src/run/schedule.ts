@@ -3,6 +3,7 @@ import { createTask, type ScheduledTask } from 'node-cron'
 import { messageOf } from '../core/errors.ts'
 import type { Definition, Schedule } from '../core/types.ts'
 import { planRun } from './plan-run.ts'
+import { sweepLandings } from './retention.ts'
 import { type RunResult, runUnits } from './run.ts'
 import type { Shop } from './shop.ts'
 import { claimTick, finishTick, lastTickMs, ticksBetween } from './ticks.ts'
@@ -97,6 +98,7 @@ const runTick = async (shop: Shop, definition: Definition, dueMs: number, signal
     units,
     signal,
   })
+  await sweepLandings(shop)
   await finishTick(shop.database.kysely, definition.pipeline, dueMs, result.runId, shop.clock.now())
   return result.state
 }

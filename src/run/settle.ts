@@ -17,7 +17,7 @@ export type Settlement =
 /** Waits longer than this are left to the next run. A report's own deadline ends earlier waits. */
 const longestWaitMs = 12 * 3_600_000
 const shortestWaitMs = 1_000
-const longestBackoffMs = 60_000
+const longestBackoffMs = 30_000
 
 /** Anything thrown as an EtlError; what comes neither from us nor from the database is a defect. */
 export const asEtlError = (error: unknown): EtlError => {
