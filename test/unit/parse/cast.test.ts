@@ -2,10 +2,16 @@ import { describe, expect, test } from 'vitest'
 import type { Column } from '../../../src/core/types.ts'
 import { column, parseBody, payloadOf, planOf } from './parsing.ts'
 
-/** What a cell of a type becomes; a reason begins with a quote or a word, a value does not. */
+/** What a cell of a type becomes, or why not; in quotes and without, so that both lanes have their say. */
 const cast = async (type: Column['type'], cell: string): Promise<string | null | undefined> => {
+  const quoted = await outcome(type, `"${cell.replaceAll('"', '""')}"`)
+  if (!/[",\n]/.test(cell)) expect(await outcome(type, cell)).toBe(quoted)
+  return quoted
+}
+
+const outcome = async (type: Column['type'], written: string): Promise<string | null | undefined> => {
   const plan = planOf([column('id', 'text', { isKey: true }), column('value', type)])
-  const { rows, report } = await parseBody(plan, payloadOf('csv', `id,value\nx,"${cell.replaceAll('"', '""')}"\n`))
+  const { rows, report } = await parseBody(plan, payloadOf('csv', `id,value\nx,${written}\n`))
   return report.rejects === 1 ? `refused: ${report.rejected[0]?.reason}` : rows[0]?.[1]
 }
 
@@ -19,6 +25,8 @@ describe('a cell of type', () => {
     ['bigint', '120e-1', '12'],
     ['bigint', '0e999999', '0'],
     ['bigint', '0.0e-5', '0'],
+    ['bigint', '007', '7'],
+    ['bigint', '-05', '-5'],
     ['integer', '2147483647', '2147483647'],
     ['integer', '-2147483648', '-2147483648'],
     ['numeric', '9007199254740993.10', '9007199254740993.10'],

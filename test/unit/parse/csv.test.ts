@@ -107,6 +107,13 @@ describe.each<Lanes>(['fast', 'full'])('a CSV report, %s lane', (lanes) => {
     ])
   })
 
+  test('rejects bytes that are not UTF-8 where nothing else is wrong', async () => {
+    const bytes = Buffer.concat([Buffer.from(`${header}\na.com,2026-01-01,x`), Buffer.from([0xff]), Buffer.from(',1,0.5\n')])
+    const { rows, report } = await parse(bytes)
+    expect(rows).toEqual([])
+    expect(report.rejected[0]).toMatchObject({ column: 'note', reason: 'the cell has bytes that are not UTF-8' })
+  })
+
   test('says once which columns are new and which are missing; a missing measure is NULL', async () => {
     const { rows, report } = await parse('domain,date,visits,bounce rate,note\na.com,2026-01-01,1,7,x\na.com,2026-01-01,2,8,y\n')
     expect(rows.map((row) => row[4])).toEqual([null, null])
@@ -154,6 +161,8 @@ describe.each<Lanes>(['fast', 'full'])('a CSV report, %s lane', (lanes) => {
     expect(await failure(pair)).toMatch(/^BAD_RESPONSE: Part 1, line 2/)
     const reopened = [header, row('"x'), row('between'), row('"y"'), ''].join('\n')
     expect(await failure(reopened)).toMatch(/^BAD_RESPONSE: Part 1, line 2/)
+    const inNumber = [header, 'a.com,2026-01-01,x,"1', row('between'), '3",0.5', ''].join('\n')
+    expect(await failure(inNumber)).toMatch(/^BAD_RESPONSE: Part 1, line 2/)
     const inDomain = [header, `"${row('x')}`, row('between'), `b".com,2026-01-01,z,1,1`, ''].join('\n')
     expect(await failure(inDomain)).toMatch(/^BAD_RESPONSE: Part 1, line 2/)
   })
@@ -175,6 +184,9 @@ describe.each<Lanes>(['fast', 'full'])('a CSV report, %s lane', (lanes) => {
     expect(await failure(`${header}\na.com,2026-01-01,"x,1,0.5\n${lines}"`)).toMatch(
       /^BAD_RESPONSE: Part 1, line 2: .*1000 lines/s,
     )
+    expect(await failure(`${header}\na.com,2026-01-01,"${'x\n'.repeat(1_100)}",1,0.5\n`)).toMatch(
+      /^BAD_RESPONSE: Part 1, line 2: .*1000 lines/s,
+    )
     const long = `${header}\na.com,2026-01-01,"${'x'.repeat(4_300_000)}",1,0.5\n`
     expect(await failureOf(parse(long, 64 * 1024))).toMatch(/^BAD_RESPONSE: Part 1, line 2: .*4194304 bytes/s)
   })
@@ -190,6 +202,17 @@ describe.each<Lanes>(['fast', 'full'])('a CSV report, %s lane', (lanes) => {
       [4, 'keyword', 'the key has 2002 bytes, at most 2000 fit an index entry'],
     ])
     expect(report.rejected[0]?.raw.length).toBeLessThan(11_000)
+  })
+
+  test('adds up the columns of a key', async () => {
+    const keyed = planOf(['a', 'b', 'c'].map((name) => column(name, 'text', { isKey: true })))
+    const part = 'k'.repeat(666)
+    const body = `a,b,c\n${part},${part},${part}\n${part},${part},${part}xyz\n`
+    const { rows, report } = await parseBody(keyed, payloadOf('csv', body), lanes)
+    expect(rows).toHaveLength(1)
+    expect(report.rejected).toMatchObject([
+      { line: 3, column: 'c', reason: 'the key has 2001 bytes, at most 2000 fit an index entry' },
+    ])
   })
 
   test('keeps an empty cell of a column that may not be NULL as empty text, and refuses it where it is a number', async () => {

@@ -66,12 +66,12 @@ const cellOf = (name: string): fc.Arbitrary<string> =>
 const rowOf = (order: readonly string[]): fc.Arbitrary<string> =>
   fc
     .tuple(
-      fc.tuple(...order.map((name) => fc.tuple(fc.integer({ min: 0, max: 9 }), cellOf(name), fc.integer({ min: 0, max: 14 })))),
-      fc.constantFrom('', '', '', '', '', '', ',', '"', '"x"y', '\n', '\0'),
+      fc.tuple(...order.map((name) => fc.tuple(fc.integer({ min: 0, max: 11 }), cellOf(name), fc.integer({ min: 0, max: 14 })))),
+      fc.constantFrom(...new Array(30).fill(''), ',', '"', '"x"y', '\n', '\0'),
     )
     .map(([cells, tail]) => {
       const written = cells.map(([plain, cell, quote], at) => {
-        const text = plain > 2 ? (typical[order[at] ?? '']?.[order[at] === 'label' ? 1 : 0] ?? 'x') : cell
+        const text = plain > 0 ? (typical[order[at] ?? '']?.[order[at] === 'label' ? 1 : 0] ?? 'x') : cell
         return quote === 0 ? quoted(text) : text
       })
       return written.join(',') + tail
