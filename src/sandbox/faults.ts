@@ -12,7 +12,7 @@ export interface FaultPoint {
 export type TakeFault = (kind: FaultKind) => Fault | null
 
 export interface Faults {
-  /** Counts a request that arrives. Faults of the exchange are decided now, whatever else happens to it; others when asked for. */
+  /** Counts a request. Faults of the exchange are decided now, whatever else happens to it; others when asked for. */
   begin(point: FaultPoint): TakeFault
   /** How often each declared fault has acted, in the order of the list. */
   acted(): readonly number[]

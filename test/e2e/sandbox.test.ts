@@ -431,6 +431,7 @@ describe('the server', () => {
   test('listens on this machine alone and says when the port is taken', async () => {
     const sandbox = await start()
     expect(sandbox.url).toBe(`http://127.0.0.1:${sandbox.port}`)
+    await expect(fetch(`http://127.0.0.2:${sandbox.port}/`, { signal: AbortSignal.timeout(1000) })).rejects.toThrow()
     await expect(startSandbox({ port: sandbox.port })).rejects.toThrow(
       `Port ${sandbox.port} on 127.0.0.1 is taken. Choose another with --port`,
     )
