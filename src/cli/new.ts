@@ -1,6 +1,8 @@
 // `millrace new dataset NAME`: the YAML and the migration of one more dataset.
+import { readdir } from 'node:fs/promises'
 import { join, relative } from 'node:path'
 import { EtlError } from '../core/errors.ts'
+import { shippedMigrations } from '../db/migrate.ts'
 import { newDataset } from '../definition/new-dataset.ts'
 import { findSource } from '../run/open-shop.ts'
 import type { Handler } from './commands.ts'
@@ -16,6 +18,7 @@ export const handle: Handler = async (invocation) => {
     source: await findSource(folder, String(invocation.options['source'])),
     folder,
     migrationsFolder: join(folder, '..', 'migrations'),
+    earlier: await readdir(shippedMigrations),
   })
   const shown = files.map((file) => relative(invocation.folder, file))
   invocation.output.event({ event: 'summary', command: 'new', dataset: name, files: shown })

@@ -6,6 +6,7 @@ import { pathToFileURL } from 'node:url'
 import { sql } from 'kysely'
 import { type Migration, type MigrationProvider, Migrator } from 'kysely/migration'
 import { EtlError, messageOf } from '../core/errors.ts'
+import { shareOurModules } from '../core/user-modules.ts'
 import type { Database } from './connect.ts'
 import { databaseError, isDatabaseError } from './database-error.ts'
 
@@ -49,6 +50,7 @@ const provider = (files: ReadonlyMap<string, string>): MigrationProvider => ({
 })
 
 const loadMigration = async (name: string, file: string): Promise<Migration> => {
+  shareOurModules()
   const loaded: unknown = await import(pathToFileURL(file).href)
   if (typeof loaded !== 'object' || loaded === null || !('up' in loaded) || typeof loaded.up !== 'function') {
     throw new EtlError('CONFIGURATION', `Migration ${name} (${file}) exports no function \`up\`; see docs/adding-a-dataset.md.`)

@@ -16,10 +16,12 @@ export interface NewDataset {
   /** Folder of the definitions. */
   readonly folder: string
   readonly migrationsFolder: string
+  /** Names of migrations that come before, wherever they lie: the new one is numbered after them. */
+  readonly earlier?: readonly string[]
 }
 
 /** Writes `<folder>/<name>.yaml` and the next migration; returns both paths. Throws USAGE, having written nothing, when either is there. */
-export const newDataset = async ({ name, source, folder, migrationsFolder }: NewDataset): Promise<string[]> => {
+export const newDataset = async ({ name, source, folder, migrationsFolder, earlier = [] }: NewDataset): Promise<string[]> => {
   checkName(name)
   const definitions = await filesIn(folder)
   const migrations = await filesIn(migrationsFolder)
@@ -37,7 +39,7 @@ export const newDataset = async ({ name, source, folder, migrationsFolder }: New
   assertNoProblems(problems)
   const definition = made[0]
   if (definition === undefined) throw new EtlError('INTERNAL', `No definition was made for '${name}'; please report this.`)
-  const migration = join(migrationsFolder, `${nextNumber(migrations)}_${name}_v1.ts`)
+  const migration = join(migrationsFolder, `${nextNumber([...migrations, ...earlier])}_${name}_v1.ts`)
   await writeBoth([file, text], [migration, datasetMigration(definition)])
   return [file, migration]
 }

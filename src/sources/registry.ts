@@ -4,6 +4,7 @@ import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { EtlError, messageOf } from '../core/errors.ts'
+import { shareOurModules } from '../core/user-modules.ts'
 import type { Source } from '../extract/source.ts'
 
 const isSource = (value: unknown): value is Source =>
@@ -30,6 +31,7 @@ const loadFolder = async (folder: string): Promise<readonly Source[]> => {
   const file = ['index.ts', 'index.js', 'index.mjs'].map((name) => join(folder, name)).find(existsSync)
   if (file === undefined) return []
   try {
+    shareOurModules()
     const loaded: unknown = await import(pathToFileURL(file).href)
     const list = typeof loaded === 'object' && loaded !== null && 'sources' in loaded ? loaded.sources : undefined
     if (Array.isArray(list) && list.every(isSource)) return list

@@ -1,0 +1,21 @@
+// A user's migrations and sources may import the libraries Millrace brings, also where no node_modules lies above them.
+import { registerHooks } from 'node:module'
+
+const shared = new Set(['kysely', 'zod'])
+let registered = false
+
+/** Call before importing a user's file. What the user's folder has itself comes first. */
+export const shareOurModules = (): void => {
+  if (registered) return
+  registered = true
+  registerHooks({
+    resolve: (specifier, context, next) => {
+      try {
+        return next(specifier, context)
+      } catch (error) {
+        if (!shared.has(specifier.split('/')[0] ?? '')) throw error
+        return next(specifier, { ...context, parentURL: import.meta.url })
+      }
+    },
+  })
+}

@@ -1,0 +1,51 @@
+// The docs say what the program does: every error code, every command and every setting is written down.
+import { readFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { commands } from '../../src/cli/commands.ts'
+import { errorCodes } from '../../src/core/errors.ts'
+
+const root = resolve(import.meta.dirname, '..', '..')
+const read = (...path: string[]): string => readFileSync(join(root, ...path), 'utf8')
+
+describe('the documentation', () => {
+  test('lists every error code with its meaning', () => {
+    const operations = read('docs', 'operations.md')
+    expect(
+      Object.entries(errorCodes)
+        .filter(([code, { meaning }]) => !operations.includes(`| \`${code}\` | ${meaning} |`))
+        .map(([code]) => code),
+    ).toEqual([])
+  })
+
+  test('names every command', () => {
+    const text = read('README.md') + read('docs', 'operations.md') + read('CHANGELOG.md')
+    const names = commands.map(({ usage }) => usage.split(' ')[0] ?? '')
+    expect(names.filter((name) => !text.includes(name))).toEqual([])
+  })
+
+  test('has an example of every command that begins with it', () => {
+    expect(
+      commands
+        .filter(({ usage, examples }) => !examples.every((example) => example.startsWith(`millrace ${usage.split(' ')[0]}`)))
+        .map(({ usage }) => usage),
+    ).toEqual([])
+  })
+
+  test('names every setting the program reads', () => {
+    const text = read('.env.example')
+    for (const name of [
+      'WEB_ANALYTICS_BASE_URL',
+      'WEB_ANALYTICS_API_KEY',
+      'WEB_ANALYTICS_BATCH_API_KEY',
+      'DATABASE_URL',
+      'MILLRACE_HOME',
+      'MILLRACE_LANDING_DAYS',
+      'MILLRACE_LOG_LEVEL',
+      'WEB_ANALYTICS_REQUESTS_PER_SECOND',
+      'WEB_ANALYTICS_PATH_',
+    ]) {
+      expect(text, name).toContain(name)
+    }
+  })
+})
