@@ -14,6 +14,8 @@ export interface Page {
   /** The limit and offset the service says it applied. */
   readonly limit: number | null
   readonly offset: number | null
+  /** Value of the field the service orders by in the first and the last record; null where it cannot be told. */
+  readonly order: { readonly first: number; readonly last: number } | null
 }
 
 export interface WalkOptions {
@@ -24,6 +26,8 @@ export interface WalkOptions {
   readonly concurrency: number
   /** null: the service has no data; only asked of the first page. */
   readonly fetch: (offset: number, limit: number, part: number) => Promise<Page | null>
+  /** Told once when the records do not come in descending order; then the count alone proves the answer whole. */
+  readonly onDisorder?: () => void
 }
 
 const unstable = (unitKey: string, found: string): EtlError =>
@@ -35,6 +39,8 @@ export async function* walkPages(options: WalkOptions): AsyncGenerator<Payload, 
   if (first === null) return completeness(0, null)
   const size = stride(first, options)
   const seen = new Set<string>([digest(first)])
+  let inOrderSoFar = descends(first, first)
+  let previous = first
   yield payload(first, 1)
   if (first.total === null) return yield* walkUntilShort(options, first, size)
   const pages = first.total === 0 ? 1 : Math.ceil(first.total / size)
@@ -49,12 +55,19 @@ export async function* walkPages(options: WalkOptions): AsyncGenerator<Payload, 
     const mark = digest(page)
     if (page.records > 0 && seen.has(mark)) throw unstable(options.unitKey, `page ${index + 1} repeats an earlier page`)
     seen.add(mark)
+    inOrderSoFar &&= descends(previous, page)
+    previous = page
     yield payload(page, index + 1)
   }
   if (first.records > first.total)
     throw unstable(options.unitKey, `${first.records} records came where ${first.total} are announced`)
+  if (!inOrderSoFar) options.onDisorder?.()
   return completeness(first.total, first.lastUpdated)
 }
+
+const descends = (before: Page, page: Page): boolean =>
+  page.order === null ||
+  (page.order.first >= page.order.last && (before === page || before.order === null || before.order.last >= page.order.first))
 
 const completeness = (total: number | null, lastUpdated: string | null): Completeness => ({
   fingerprint: { lastUpdated, count: total },

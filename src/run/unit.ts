@@ -233,10 +233,27 @@ const loadStaged = async (
       rawRecords: (ordinals) => conflictRecords(work.shop.landing, locator, plan, ordinals),
     })
     announce(work, 'loaded', counts.read)
+    warnOfDrift(work, parsed)
   } catch (error) {
     if (asEtlError(error).code === 'TOO_MANY_REJECTS') await keepRejects(work, parsed, locator)
     throw error
   }
+}
+
+/** A column that came or went is loaded around, and said: nobody should find out from a chart. */
+const warnOfDrift = ({ shop, claim }: UnitWork, { missingColumns, unknownColumns }: ParseReport): void => {
+  const said = [
+    ...(missingColumns.length > 0 ? [`the answer lacks ${missingColumns.join(', ')} (loaded as NULL)`] : []),
+    ...(unknownColumns.length > 0
+      ? [`the answer has ${unknownColumns.join(', ')}, which the definition does not name (left in the landing)`]
+      : []),
+  ]
+  if (said.length > 0)
+    shop.progress.emit({
+      event: 'notice',
+      code: 'DRIFT',
+      message: `${claim.unit.key}: ${said.join('; ')}. Mend the definition, then \`millrace replay\`.`,
+    })
 }
 
 /** The rows that failed the unit are kept where a person can read them; the data stays as it was. */

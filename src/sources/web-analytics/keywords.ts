@@ -94,7 +94,16 @@ const fetchPage = async (
     lastUpdated: meta?.last_updated ?? null,
     limit: numeric(meta?.query?.limit),
     offset: numeric(meta?.query?.offset),
+    order: orderOf(keywords),
   }
+}
+
+/** The observed response is ordered by descending clicks (interface 2.2). */
+const orderOf = (records: readonly unknown[]): Page['order'] => {
+  const clicks = (record: unknown): number | null =>
+    typeof record === 'object' && record !== null && 'clicks' in record ? numeric(record.clicks) : null
+  const [first, last] = [clicks(records[0]), clicks(records.at(-1))]
+  return first === null || last === null ? null : { first, last }
 }
 
 const numeric = (value: unknown): number | null => {
@@ -189,6 +198,8 @@ export const keywords: Source = {
       maxPages: limits.maxPages,
       concurrency: limits.concurrency,
       fetch: (offset, limit, part) => fetchPage(request, context, offset, limit, part),
+      onDisorder: () =>
+        context.log.info({ unit: request.unit.key }, 'keywords do not come by descending clicks; the count proves the answer'),
     })
     if (result.expectedRows === 0) noData(request, context)
     return result
