@@ -130,12 +130,10 @@ const numberCell = (column: FastColumn, bytes: Buffer, out: Buffer, cursor: Curs
   } else if (byte === dot) {
     out[to++] = byte
     byte = bytes[++at] ?? 0
-    const fractionAt = at
     while (byte >= zero && byte <= nine && at < most) {
       out[to++] = byte
       byte = bytes[++at] ?? 0
     }
-    if (at === fractionAt) return false
   }
   if (byte !== comma && byte !== lf && byte !== cr) return false
   cursor.at = at

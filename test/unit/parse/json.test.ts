@@ -75,7 +75,14 @@ describe('a JSON answer', () => {
   })
 
   test('with something behind its end is refused', async () => {
-    for (const body of ['[]x', '[],', `${page()}{}`, '[{"keyword":"a"}]]', '{"keyword":"a"} , {"keyword":"b"}'])
+    for (const body of [
+      '[{"keyword":"a"},]',
+      '[]x',
+      '[],',
+      `${page()}{}`,
+      '[{"keyword":"a"}]]',
+      '{"keyword":"a"} , {"keyword":"b"}',
+    ])
       expect(await failure(body)).toMatch(/^BAD_RESPONSE/)
   })
 
@@ -137,6 +144,30 @@ describe('a JSON answer', () => {
     const { report } = await parse(page('{"keyword":"a","clicks":1,"clicks":2}', '{"keyword":"a","x":1,"x":2}'))
     expect(report.rejected).toMatchObject([{ column: 'clicks', reason: 'the field stands twice in the record' }])
     expect(report.rows).toBe(1)
+  })
+
+  test('takes the best of several names in any order', async () => {
+    expect((await parse(page('{"keyword":"a","primary_intent":"first","intent":"second"}'))).rows[0]?.[3]).toBe('first')
+  })
+
+  test('reads escapes also where a cell has its own spelling', async () => {
+    const country = planOf([column('country', 'text', { isKey: true, normalize: 'country' })])
+    expect((await parseBody(country, payloadOf('json', '[{"country":"\\u0055S"}]'))).rows).toEqual([['us']])
+    const spelled = planOf([column('domain', 'text', { isKey: true, normalize: 'domain' })], { slice: { domain: 'a.com' } })
+    expect((await parseBody(spelled, payloadOf('json', '[{"domain":"\\u0041\\u002ecom"}]'))).rows).toEqual([['a.com']])
+  })
+
+  test('adds up the columns of a key, and says when one has no value', async () => {
+    const keyed = planOf(['a', 'b', 'c'].map((name) => column(name, 'text', { isKey: true })))
+    const long = JSON.stringify('k'.repeat(700))
+    const { report } = await parseBody(
+      keyed,
+      payloadOf('json', `[{"a":${long},"b":${long},"c":${long}},{"a":"x","b":"x","c":null}]`),
+    )
+    expect(report.rejected.map(({ column, reason }) => [column, reason])).toEqual([
+      ['a', 'the key has 2100 bytes, at most 2000 fit an index entry'],
+      ['c', 'part of the key has no value'],
+    ])
   })
 
   test('an absent field has its declared default, a null stays NULL', async () => {
