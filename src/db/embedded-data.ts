@@ -104,16 +104,18 @@ const runInitdb = (
 
 export interface PostmasterFile {
   readonly pid: number
-  readonly port: number
+  /** null: the server is just starting and has not written it yet. */
+  readonly port: number | null
 }
 
-/** What postmaster.pid says; null when there is none or it is not whole. */
+/** What postmaster.pid says; null when there is none or it names no process. */
 export const readPostmaster = (files: ServerFiles): PostmasterFile | null => {
   if (!existsSync(files.pidFile)) return null
   const lines = readFileSync(files.pidFile, 'utf8').split('\n')
   const pid = Number(lines[0])
   const port = Number(lines[3])
-  return Number.isInteger(pid) && pid > 0 && Number.isInteger(port) && port > 0 ? { pid, port } : null
+  if (!Number.isInteger(pid) || pid <= 0) return null
+  return { pid, port: Number.isInteger(port) && port > 0 ? port : null }
 }
 
 /** The server's log belongs to its user when we are root, so that it can be appended to. */

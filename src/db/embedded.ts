@@ -100,23 +100,22 @@ const adopt = async (files: ServerFiles, password: Secret): Promise<number | nul
   const until = Date.now() + readyMs
   while (Date.now() < until) {
     const written = readPostmaster(files)
-    if (written === null || !processIsAlive(written.pid)) return null
-    const state = await probe(password, written.port)
+    if (written === null || !isPostgres(written.pid)) return null
+    const state = written.port === null ? 'busy' : await probe(password, written.port)
     if (state === 'ready') return written.port
     if (state === 'foreign') return null
-    await systemClock.sleep(pollMs * 5)
+    await systemClock.sleep(pollMs * 2)
   }
   return null
 }
 
-/** `foreign`: nobody answers there, or somebody who does not know our password. */
+/** `busy`: not listening yet, starting up, shutting down or recovering. `foreign`: somebody who does not know our password. */
 const probe = async (password: Secret, port: number): Promise<'ready' | 'busy' | 'foreign'> => {
   try {
     await query(urlOf(password, port, 'postgres'), 'select 1')
     return 'ready'
   } catch (error) {
-    // 57P03: starting up, shutting down or recovering.
-    return (error as { code?: string }).code === '57P03' ? 'busy' : 'foreign'
+    return /^28/.test((error as { code?: string }).code ?? '') ? 'foreign' : 'busy'
   }
 }
 
@@ -184,7 +183,7 @@ const mendable = (files: ServerFiles, failure: string): boolean => {
   if (/could not bind|Address already in use|could not create any TCP/.test(failure)) return true
   if (!/lock file ".*postmaster\.pid"/.test(failure) || !existsSync(files.pidFile)) return false
   const written = readPostmaster(files)
-  // The pid was given to another program since, or the file was cut short: adopt() has shown that no server of ours answers.
+  // The pid was given to another program since, or the file was cut short.
   if (written !== null && isPostgres(written.pid)) return false
   rmSync(files.pidFile, { force: true })
   return true
