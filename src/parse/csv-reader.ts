@@ -32,7 +32,6 @@ interface State {
   saidEmpty: boolean
 }
 
-const quote = 34
 /** Bytes given to the full lane at once when the fast lane is not sure: csv-parse costs as much for one record as for ten. */
 const fullRunBytes = 8 * 1024
 const noData = /^no data returned/i
@@ -74,13 +73,10 @@ const readLines = (sink: RowSink, state: State, lanes: Lanes, bytes: Buffer, isL
   if (at < 0) return 0
   const wholeLines = endOfLines(bytes, isLast)
   const isClean = lanes === 'fast' && isUtf8(bytes.subarray(at, wholeLines))
-  let quoteAt = -1
   for (;;) {
     if (at >= bytes.length) return at
-    if (quoteAt < at) quoteAt = indexOr(bytes, quote, at)
     if (isClean && state.fast !== null && at < wholeLines) {
-      const stop = quoteAt < wholeLines ? lineStart(bytes, quoteAt, at) : wholeLines
-      const { sureTo, lines } = state.fast.take(bytes, at, stop)
+      const { sureTo, lines } = state.fast.take(bytes, at, wholeLines)
       state.line += lines
       at = sureTo
       if (at >= bytes.length) return at
@@ -141,18 +137,6 @@ const skipBlankLines = (state: State, bytes: Buffer, from: number, isLast: boole
     state.line += 1
     at = next
   }
-}
-
-const indexOr = (bytes: Buffer, byte: number, from: number): number => {
-  const found = bytes.indexOf(byte, from)
-  return found < 0 ? bytes.length : found
-}
-
-/** Start of the line that holds `at`, not before `floor`. */
-const lineStart = (bytes: Buffer, at: number, floor: number): number => {
-  let start = at
-  while (start > floor && bytes[start - 1] !== 10 && bytes[start - 1] !== 13) start -= 1
-  return start
 }
 
 const checkCarry = (sink: RowSink, state: State): void => {

@@ -61,8 +61,9 @@ const kindOf = ({ column, isPlain }: PlannedColumn): number => {
   return column.type === 'numeric' ? kinds.decimal : kinds.cast
 }
 
-/** Places for cells seen before, a power of two; a cell takes the place its hash names. */
-const memoSize = 1_024
+/** Places for cells seen before; a cell may take the place its hash names or the one beside it. */
+const memoBits = 12
+const memoSize = 1 << memoBits
 
 interface Known {
   readonly cell: Buffer
@@ -75,11 +76,13 @@ const memoized = (planned: PlannedColumn): FastColumn['cast'] => {
   return (bytes, start, end) => {
     let hash = 0
     for (let at = start; at < end; at += 1) hash = (hash * 31 + (bytes[at] ?? 0)) | 0
-    const index = (hash ^ (hash >>> 15)) & (memoSize - 1)
+    const index = Math.imul(hash, 0x9e3779b1) >>> (32 - memoBits)
     const found = known[index] ?? null
     if (found !== null && isSame(bytes, start, end, found.cell)) return found.value
+    const beside = known[index ^ 1] ?? null
+    if (beside !== null && isSame(bytes, start, end, beside.cell)) return beside.value
     const value = copyBytes(planned, bytes.toString('utf8', start, end))
-    if (value !== null) known[index] = { cell: Buffer.from(bytes.subarray(start, end)), value }
+    if (value !== null) known[beside === null ? index ^ 1 : index] = { cell: Buffer.from(bytes.subarray(start, end)), value }
     return value
   }
 }

@@ -1,4 +1,4 @@
-// The fast lane: lines without quotes, from bytes to COPY bytes in one pass. Whatever it is not sure of it leaves to the full lane.
+// The fast lane: records of one line, from bytes to COPY bytes in one pass. Whatever it is not sure of it leaves to the full lane.
 import { ensureRoom } from './copy-text.ts'
 import type { Header } from './csv-header.ts'
 import { fastColumns, roomForCell } from './fast-cell.ts'
@@ -7,7 +7,7 @@ import { countRows, type RowSink } from './row-sink.ts'
 
 export interface FastLane {
   /**
-   * Takes whole lines of valid UTF-8 without quotes from `[from, to)`, up to the first it is not sure of.
+   * Takes whole lines of valid UTF-8 from `[from, to)`, where a record begins, up to the first it is not sure of.
    * Returns where that begins (`to` where there is none) and how many lines were taken.
    */
   take(bytes: Buffer, from: number, to: number): { sureTo: number; lines: number }

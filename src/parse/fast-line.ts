@@ -5,6 +5,7 @@ import { type FastColumn, kinds, longestCell, longestKey } from './fast-cell.ts'
 const tab = 9
 const lf = 10
 const cr = 13
+const quote = 34
 const comma = 44
 const minus = 45
 const dot = 46
@@ -69,11 +70,53 @@ export const createFastLine = (columns: readonly FastColumn[], width: number): F
 /** Reads one cell up to its comma or line end; false when not sure. */
 const readCell = (column: FastColumn, bytes: Buffer, out: Buffer, cursor: Cursor): boolean => {
   const first = bytes[cursor.at]
+  if (first === quote) return quotedCell(column, bytes, out, cursor)
   if (column.kind === kinds.skip) return skipCell(bytes, cursor)
   if (first === comma || first === lf || first === cr) return emptyCell(column, out, cursor)
   if (column.kind === kinds.text) return textCell(bytes, out, cursor)
-  if (column.kind !== kinds.cast && numberCell(column, bytes, out, cursor)) return true
-  return castCell(column, bytes, out, cursor)
+  if (column.kind !== kinds.cast && numberCell(column, bytes, out, cursor, false)) return true
+  const start = cursor.at
+  skipCell(bytes, cursor)
+  return castCell(column, bytes, start, cursor.at, out, cursor)
+}
+
+/** A cell in quotes, without quotes or line ends inside. */
+const quotedCell = (column: FastColumn, bytes: Buffer, out: Buffer, cursor: Cursor): boolean => {
+  const start = cursor.at + 1
+  let end = start
+  for (let byte = bytes[end]; byte !== quote; byte = bytes[end]) {
+    if (byte === lf || byte === cr) return false
+    end += 1
+  }
+  const after = bytes[end + 1]
+  if (after !== comma && after !== lf && after !== cr) return false
+  cursor.at = start
+  const isSure = innerCell(column, bytes, start, end, out, cursor)
+  cursor.at = end + 1
+  return isSure
+}
+
+const innerCell = (column: FastColumn, bytes: Buffer, start: number, end: number, out: Buffer, cursor: Cursor): boolean => {
+  if (column.kind === kinds.skip) return true
+  if (start === end) return emptyCell(column, out, cursor)
+  if (column.kind === kinds.text) return innerText(bytes, start, end, out, cursor)
+  if (column.kind !== kinds.cast && numberCell(column, bytes, out, cursor, true)) return true
+  return castCell(column, bytes, start, end, out, cursor)
+}
+
+const innerText = (bytes: Buffer, start: number, end: number, out: Buffer, cursor: Cursor): boolean => {
+  if (end - start > longestCell) return false
+  let { to } = cursor
+  for (let at = start; at < end; at += 1) {
+    const byte = bytes[at] ?? 0
+    if (byte === 0) return false
+    if (byte === tab || byte === backslash) {
+      out[to++] = backslash
+      out[to++] = byte === tab ? letterT : backslash
+    } else out[to++] = byte
+  }
+  cursor.to = to
+  return true
 }
 
 const skipCell = (bytes: Buffer, cursor: Cursor): boolean => {
@@ -109,7 +152,7 @@ const textCell = (bytes: Buffer, out: Buffer, cursor: Cursor): boolean => {
 }
 
 /** Plain digits, with a point where the column allows one; false (and nothing moved) for every other spelling. */
-const numberCell = (column: FastColumn, bytes: Buffer, out: Buffer, cursor: Cursor): boolean => {
+const numberCell = (column: FastColumn, bytes: Buffer, out: Buffer, cursor: Cursor, isQuoted: boolean): boolean => {
   let { at, to } = cursor
   const most = at + longestNumber
   let byte = bytes[at] ?? 0
@@ -135,18 +178,17 @@ const numberCell = (column: FastColumn, bytes: Buffer, out: Buffer, cursor: Curs
       byte = bytes[++at] ?? 0
     }
   }
-  if (byte !== comma && byte !== lf && byte !== cr) return false
+  const isEnd = isQuoted ? byte === quote : byte === comma || byte === lf || byte === cr
+  if (!isEnd) return false
   cursor.at = at
   cursor.to = to
   return true
 }
 
 /** A cell that is no plain text or digits: a word for NULL, or a spelling that the column's cast knows. */
-const castCell = (column: FastColumn, bytes: Buffer, out: Buffer, cursor: Cursor): boolean => {
-  const start = cursor.at
-  skipCell(bytes, cursor)
-  if (cursor.at - start > longestCell) return false
-  const value = column.cast(bytes, start, cursor.at)
+const castCell = (column: FastColumn, bytes: Buffer, start: number, end: number, out: Buffer, cursor: Cursor): boolean => {
+  if (end - start > longestCell) return false
+  const value = column.cast(bytes, start, end)
   if (value === null) return false
   let { to } = cursor
   for (let index = 0; index < value.length; index += 1) out[to++] = value[index] ?? 0

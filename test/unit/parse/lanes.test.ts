@@ -51,7 +51,7 @@ const typical: Readonly<Record<string, readonly string[]>> = {
 }
 
 /** More of them where someone has the time: PROPERTY_RUNS=20000. */
-const runs = Number(process.env['PROPERTY_RUNS'] ?? 150)
+const runs = Number(process.env['PROPERTY_RUNS'] ?? 60)
 
 const quoted = (cell: string): string => `"${cell.replaceAll('"', '""')}"`
 
