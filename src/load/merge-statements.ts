@@ -72,7 +72,7 @@ export const applyDifference = async (context: MergeContext, staged: number): Pr
   // Keys of loaded rows are unique, so each of them is matched once or missing, unless a staged key comes twice.
   const isDistinct = context.hasProtected || matched + kinds.missing === context.previousRows
   if (!isDistinct) return { inserted: 0, updated: 0, ended: 0, isDistinct }
-  const ended = kinds.missing === 0 ? 0 : await endMissing(context)
+  const ended = kinds.missing === 0 || !context.mayEnd ? 0 : await endMissing(context)
   const updated = kinds.changed === 0 ? 0 : await updateChanged(context)
   const inserted = kinds.added === 0 ? 0 : await insertAdded(context)
   await sql`drop table ${differenceTable}`.execute(context.session.kysely)

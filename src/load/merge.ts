@@ -17,6 +17,8 @@ export interface MergeRequest {
   readonly staging: Staging
   /** Keys (staged key columns, in key order) of records that were rejected: they are not missing from the answer. */
   readonly rejectedKeys: readonly (readonly (string | null)[])[]
+  /** Whether rows that the answer lacks end. */
+  readonly mayEnd: boolean
 }
 
 export interface MergeResult {

@@ -40,6 +40,8 @@ export const loadUnit = async (work: UnitWork, session: Session, input: LoadInpu
         runId: work.job.runId,
         staging: input.staging,
         rejectedKeys: input.parsed.rejected.flatMap((reject) => (reject.key === null ? [] : [reject.key])),
+        // A record whose key cannot be read may be any of the loaded rows: then none of them is known to be missing.
+        mayEnd: input.parsed.rejected.every((reject) => reject.key !== null),
       },
     )
     const counts = countsOf(input.parsed, merged)
@@ -84,7 +86,7 @@ const countsOf = (parsed: ParseReport, merged: MergeResult): RowCounts => {
 
 const checkRejects = ({ definition, claim }: UnitWork, rejects: number, read: number): void => {
   const { rejectShare, rejectCount } = definition.limits
-  const allowed = Math.min(rejectCount ?? Number.POSITIVE_INFINITY, Math.ceil(read * rejectShare))
+  const allowed = Math.min(rejectCount ?? Number.POSITIVE_INFINITY, Math.floor(read * rejectShare))
   if (rejects <= allowed) return
   throw new EtlError(
     'TOO_MANY_REJECTS',

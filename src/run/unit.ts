@@ -175,9 +175,15 @@ const stagePart = async (
   parsed: ParseReport,
   staging: Staging,
 ): Promise<void> => {
-  for await (const chunk of parsePayload(payload, plan, parsed)) {
-    await staging.write(chunk)
-    work.shop.progress.counters.rowsRead += chunk.rows
+  try {
+    for await (const chunk of parsePayload(payload, plan, parsed)) {
+      await staging.write(chunk)
+      work.shop.progress.counters.rowsRead += chunk.rows
+    }
+  } catch (error) {
+    // Parsing gives up on an answer that is nothing but rejects; some of them are kept for a look.
+    if (asEtlError(error).code === 'TOO_MANY_REJECTS') await keepRejects(work, parsed, work.claim.landing)
+    throw error
   }
 }
 
@@ -256,9 +262,16 @@ const warnOfDrift = ({ shop, claim }: UnitWork, { missingColumns, unknownColumns
     })
 }
 
+/** Enough to see what is wrong. */
+const shownRejects = 1_000
+
 /** The rows that failed the unit are kept where a person can read them; the data stays as it was. */
-const keepRejects = async ({ shop, claim, job, definition }: UnitWork, parsed: ParseReport, landing: string): Promise<void> => {
-  const entries = parsed.rejected.slice(0, 1000).map(entryOf)
+const keepRejects = async (
+  { shop, claim, job, definition }: UnitWork,
+  parsed: ParseReport,
+  landing: string | null,
+): Promise<void> => {
+  const entries = parsed.rejected.slice(0, shownRejects).map(entryOf)
   if (entries.length === 0) return
   await insertQuarantine(shop.database.kysely, {
     unitId: claim.unitId,

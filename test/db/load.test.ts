@@ -30,6 +30,7 @@ const row = (domain: string, visits: string, date = '2026-01-01'): string =>
 interface Options {
   readonly unit?: Unit
   readonly rejectedKeys?: string[][]
+  readonly mayEnd?: boolean
   readonly runId?: number
   /** Called inside the open transaction, after the merge. */
   readonly during?: (session: Session) => Promise<void>
@@ -46,7 +47,15 @@ const load = (rows: readonly string[], options: Options = {}): Promise<MergeResu
       return await session.kysely.transaction().execute(async (trx) => {
         const result = await mergeUnit(
           { ...session, kysely: trx },
-          { definition, unit: loaded, unitId: 1, runId: options.runId ?? 1, staging, rejectedKeys: options.rejectedKeys ?? [] },
+          {
+            definition,
+            unit: loaded,
+            unitId: 1,
+            runId: options.runId ?? 1,
+            staging,
+            rejectedKeys: options.rejectedKeys ?? [],
+            mayEnd: options.mayEnd ?? true,
+          },
         )
         await options.during?.({ ...session, kysely: trx })
         return result
@@ -173,6 +182,11 @@ describe('a merge', () => {
     })
   })
 
+  test('ends nothing when a record of the answer has a key nobody can read', async () => {
+    await load([row('a.com', '1'), row('b.com', '2')])
+    expect(counts(await load([row('a.com', '1')], { mayEnd: false }))).toMatchObject({ ended: 0, unchanged: 1 })
+  })
+
   test('shows readers all of a unit or nothing of it', async () => {
     await load([row('a.com', '1'), row('b.com', '2')])
     await load([row('a.com', '5')], {
@@ -234,7 +248,7 @@ describe('a merge', () => {
         .execute((trx) =>
           mergeUnit(
             { ...session, kysely: trx },
-            { definition: keywords, unit: one, unitId: 1, runId: 1, staging, rejectedKeys: [] },
+            { definition: keywords, unit: one, unitId: 1, runId: 1, staging, rejectedKeys: [], mayEnd: true },
           ),
         )
       await staging.close()

@@ -17,7 +17,7 @@ export interface QuarantineBatch {
   readonly edition: number
   readonly runId: number
   readonly pipeline: string
-  readonly landing: string
+  readonly landing: string | null
   readonly entries: readonly QuarantineEntry[]
 }
 

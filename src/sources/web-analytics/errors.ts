@@ -66,9 +66,10 @@ export const isUnclear401 = (refusal: Refusal): boolean =>
 
 const codeOf = (refusal: Refusal): ErrorCode => {
   const { status, code, text } = refusal
-  if (code === '101' || (status === 400 && aboutDates.test(text))) return 'NOT_PUBLISHED'
+  if (code === '101') return 'NOT_PUBLISHED'
   if (code === '102') return 'BAD_REQUEST'
   if (code === '103' || (status === 400 && aboutCountry.test(text))) return 'NO_CAPABILITY'
+  if (status === 400 && aboutDates.test(text)) return 'NOT_PUBLISHED'
   if (status === 402 || (status === 403 && aboutQuota.test(text))) return 'QUOTA_EXHAUSTED'
   if (status === 401 || status === 403) return 'KEY_REFUSED'
   if (status >= 500) return 'SERVICE_ERROR'

@@ -1,0 +1,314 @@
+// What bad input gets: one clear message with the remedy, the right exit code, and a warehouse that is as it was.
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { type CommandResult, pipelinesOfRepository, runCommand, summaryOf } from '../support/command.ts'
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { type KeywordRecord, type StrictOptions, type StrictService, startStrictService } from '../support/strict-service.ts'
+
+const key = 'refusal-key-0123456789'
+let folder: string
+let db: TestDatabase
+let service: StrictService | null = null
+
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'millrace-refusals-'))
+  cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
+  writeFileSync(join(folder, 'pipelines', 'domains.txt'), 'a.com\nb.com\n')
+  for (const pipeline of ['keywords', 'traffic_and_engagement']) {
+    edit(pipeline, (text) => text.replace('attempts: 5', 'attempts: 2').replace('poll_every: 5s', 'poll_every: 200ms'))
+  }
+  db = await createTestDatabase()
+})
+afterEach(async () => {
+  await service?.close()
+  service = null
+  await db.drop()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+const edit = (pipeline: string, change: (text: string) => string): void => {
+  const file = join(folder, 'pipelines', `${pipeline}.yaml`)
+  writeFileSync(file, change(readFileSync(file, 'utf8')))
+}
+
+const environment = (extra: Readonly<Record<string, string>> = {}): Record<string, string> => ({
+  WEB_ANALYTICS_BASE_URL: service?.url ?? 'http://127.0.0.1:1',
+  WEB_ANALYTICS_API_KEY: key,
+  WEB_ANALYTICS_REQUESTS_PER_SECOND: '500',
+  DATABASE_URL: db.url,
+  MILLRACE_HOME: join(folder, 'home'),
+  ...extra,
+})
+
+const one = ['--only', 'domain=a.com;country=us']
+const keywords = (extra: Readonly<Record<string, string>> = {}, ...args: string[]): Promise<CommandResult> =>
+  runCommand(
+    ['backfill', 'keywords', '--from', '2026-09', '--to', '2026-09', ...(args.length > 0 ? args : one), '--json'],
+    environment(extra),
+    folder,
+  )
+const traffic = (...args: string[]): Promise<CommandResult> =>
+  runCommand(
+    ['backfill', 'traffic_and_engagement', '--from', '2026-09', '--to', '2026-09', '--only', 'country=us', ...args, '--json'],
+    environment(),
+    folder,
+  )
+
+const record = (keyword: string, clicks = 1): KeywordRecord => ({ keyword, top_url: 'u', clicks })
+const csv = (lines: readonly string[]): string => ['domain,country,date,all_traffic_visits', ...lines, ''].join('\n')
+
+const start = async (options: Partial<StrictOptions> = {}): Promise<StrictService> => {
+  service = await startStrictService({
+    key,
+    keywords: () => [record('k')],
+    report: () => csv(['a.com,US,2026-09-01,1', 'b.com,US,2026-09-01,2']),
+    ...options,
+  })
+  return service
+}
+
+/** Answers requests to `path` with this, everything else as usual. */
+const answering =
+  (path: string, status: number, type: string, body: string, length?: number) =>
+  (request: IncomingMessage, response: ServerResponse): boolean => {
+    if (!(request.url ?? '').includes(path)) return false
+    response.writeHead(status, { 'content-type': type, 'content-length': length ?? Buffer.byteLength(body) })
+    response.end(body)
+    if (length !== undefined) setTimeout(() => response.destroy(), 20)
+    return true
+  }
+
+const meta = (code: number, message: string): string =>
+  JSON.stringify({ meta: { status: 'Error', error_code: code, error_message: message } })
+const rows = async (table: string): Promise<number> =>
+  Number((await db.database.pool.query<{ n: string }>(`select count(*) as n from ${table}`)).rows[0]?.n)
+
+const expectRefusal = (result: CommandResult, exit: number, code: string, remedy: RegExp): void => {
+  expect(result.code, result.stderr).toBe(exit)
+  expect(result.stderr).toContain(`[${code}]`)
+  expect(result.stderr).toMatch(remedy)
+  expect(result.stdout + result.stderr).not.toContain(key)
+}
+
+describe('what is wrong before anything is called', () => {
+  test.each([
+    ['no key', { WEB_ANALYTICS_API_KEY: '' }, 2, 'CONFIGURATION', /WEB_ANALYTICS_API_KEY is not set/],
+    ['no address', { WEB_ANALYTICS_BASE_URL: '' }, 2, 'CONFIGURATION', /WEB_ANALYTICS_BASE_URL is not set/],
+    ['an address that is none', { WEB_ANALYTICS_BASE_URL: 'api.example.com' }, 2, 'CONFIGURATION', /https:\/\//],
+    [
+      'a database that does not answer',
+      { DATABASE_URL: 'postgres://u:hidden-word@127.0.0.1:9/x' },
+      1,
+      'DATABASE_UNREACHABLE',
+      /127\.0\.0\.1:9.*Check/,
+    ],
+  ])('%s', async (_what, extra, exit, code, remedy) => {
+    const strict = await start()
+    const result = await keywords({ ...extra })
+    expectRefusal(result, exit, code, remedy)
+    expect(result.stderr).not.toContain('hidden-word')
+    expect(strict.requests).toHaveLength(0)
+  })
+
+  test('a wrong password, and a database that is read-only', async () => {
+    await start()
+    const wrong = new URL(db.url)
+    wrong.password = 'not-the-password'
+    expectRefusal(await keywords({ DATABASE_URL: wrong.href }), 2, 'CONFIGURATION', /password/)
+    await db.database.pool.query(
+      `do $$ begin execute format('alter database %I set default_transaction_read_only = on', current_database()); end $$`,
+    )
+    expectRefusal(await keywords(), 1, 'DATABASE_READ_ONLY', /primary|writes/)
+    await db.database.pool.query(`set default_transaction_read_only = off`)
+    await db.database.pool.query(
+      `begin read write; do $$ begin execute format('alter database %I reset default_transaction_read_only', current_database()); end $$; commit`,
+    )
+  })
+
+  test('a definition, a pipeline, a range or a slice that does not exist', async () => {
+    const strict = await start()
+    const run = (...args: string[]) => runCommand(args, environment(), folder)
+    expectRefusal(await run('backfill', 'keyword', '--from', '2026-09', '--to', '2026-09'), 2, 'DEFINITION', /keywords/)
+    expectRefusal(await run('backfill', 'keywords', '--from', '2026-09', '--to', '2026-08'), 2, 'USAGE', /swap/)
+    expectRefusal(await run('backfill', 'keywords', '--from', '2026-9', '--to', '2026-10'), 2, 'USAGE', /YYYY-MM/)
+    expectRefusal(await keywords({}, '--only', 'domain=a.co'), 2, 'USAGE', /a\.com/)
+    edit('keywords', (text) => text.replace('look_back: 2', 'look_bak: 2'))
+    expectRefusal(await keywords(), 2, 'DEFINITION', /keywords\.yaml:\d+:\d+.*look_back/s)
+    expect(strict.requests).toHaveLength(0)
+  })
+
+  test('a table that is not as its definition says', async () => {
+    const strict = await start()
+    await db.database.pool.query('drop table data.keywords_v1_history')
+    expectRefusal(await keywords(), 2, 'TABLE_DRIFT', /data\.keywords_v1_history does not exist.*migrate/s)
+    expect(strict.requests).toHaveLength(0)
+  })
+
+  test('a landing folder that cannot be made', async () => {
+    await start()
+    writeFileSync(join(folder, 'home'), 'a file')
+    const result = await keywords()
+    expect(result.code).not.toBe(0)
+    expect(result.stderr).toMatch(/home/)
+  })
+})
+
+describe('what the keyword endpoint refuses', () => {
+  const path = '/v4/website-analysis/keywords'
+  test.each([
+    ['a key it does not know', 401, 'text/plain', 'invalid API key', 1, 'KEY_REFUSED', /WEB_ANALYTICS_API_KEY/],
+    [
+      'a country the key may not ask',
+      400,
+      'application/json',
+      meta(103, 'Country is not available'),
+      1,
+      'NO_CAPABILITY',
+      /capabilities/,
+    ],
+    ['credits used up', 403, 'application/json', meta(0, 'Monthly credits exhausted'), 1, 'QUOTA_EXHAUSTED', /quota/],
+    [
+      'a month long past what the key may ask',
+      400,
+      'application/json',
+      meta(101, 'Dates out of range'),
+      1,
+      'NO_CAPABILITY',
+      /before what this key may ask/,
+    ],
+    ['malformed JSON', 200, 'application/json', '{"keywords": [', 1, 'BAD_RESPONSE', /not JSON.*WEB_ANALYTICS_BASE_URL/s],
+    ['a web page', 200, 'text/html', '<html>Login</html>', 1, 'BAD_RESPONSE', /<html>Login.*WEB_ANALYTICS_BASE_URL/s],
+    ['a server error', 500, 'application/json', '{"message":"oops"}', 1, 'SERVICE_ERROR', /tried again/],
+  ])('%s', async (_what, status, type, body, exit, code, remedy) => {
+    await start({ intercept: answering(path, status, type, body) })
+    expectRefusal(await keywords(), exit, code, remedy)
+    expect(await rows('data.keywords_v1')).toBe(0)
+  })
+
+  test('a body that is cut off', async () => {
+    await start({ intercept: answering(path, 200, 'application/json', '{"keywords": [', 5000) })
+    expectRefusal(await keywords(), 1, 'TRUNCATED', /cut off/)
+  })
+
+  test('no data for a domain is an empty answer, said aloud; where rows were loaded it is held', async () => {
+    await start({ intercept: answering('URL=a.com', 401, 'application/json', meta(0, 'Data not found')) })
+    const empty = await keywords()
+    expect(empty.code, empty.stderr).toBe(0)
+    expect(empty.stderr).toMatch(/no data.*spelling/)
+    await service?.close()
+    await start()
+    await keywords({}, '--only', 'domain=b.com;country=us')
+    await service?.close()
+    await start({ intercept: answering('URL=b.com', 401, 'application/json', meta(0, 'Data not found')) })
+    expectRefusal(await keywords({}, '--only', 'domain=b.com;country=us', '--force'), 1, 'SHRUNK', /release/)
+    expect(await rows('data.keywords_v1')).toBe(1)
+  })
+
+  test('a month not published yet waits and is no failure of a nightly run; a future one is not even asked for', async () => {
+    const strict = await start({
+      intercept: answering('start_date=2026-10', 400, 'application/json', meta(101, 'Dates out of range')),
+    })
+    const newest = await runCommand(['run', 'keywords', ...one, '--json'], environment(), folder)
+    expect(summaryOf(newest).units.waiting + summaryOf(newest).units.failed).toBeGreaterThan(0)
+    const before = strict.requests.length
+    const future = await runCommand(
+      ['backfill', 'keywords', '--from', '2031-01', '--to', '2031-01', ...one, '--json'],
+      environment(),
+      folder,
+    )
+    expect(summaryOf(future).units.waiting).toBe(1)
+    expect(strict.requests).toHaveLength(before)
+  })
+
+  test('one bad slice does not stop the others', async () => {
+    await start({ intercept: answering('URL=a.com', 400, 'application/json', meta(102, 'Bad granularity')) })
+    const result = await keywords({}, '--only', 'country=us')
+    expect(result.code).toBe(1)
+    expect(summaryOf(result).units).toMatchObject({ loaded: 1, failed: 1 })
+    expect(await rows('data.keywords_v1')).toBe(1)
+  })
+
+  test('fewer rows than announced are held, and nothing of them is loaded', async () => {
+    await start({
+      intercept: answering(
+        path,
+        200,
+        'application/json',
+        JSON.stringify({ keywords: [record('a'), record('a')], keywords_count: 2, meta: { last_updated: '2026-11-10' } }),
+      ),
+    })
+    expectRefusal(await keywords(), 1, 'INCOMPLETE', /announces 2/)
+    expect(await rows('data.keywords_v1')).toBe(0)
+  })
+
+  test('an answer for another domain is not loaded', async () => {
+    const body = JSON.stringify({ keywords: [record('a')], keywords_count: 1, meta: { request: { domain: 'other.com' } } })
+    await start({ intercept: answering(path, 200, 'application/json', body) })
+    expectRefusal(await keywords(), 1, 'WRONG_ECHO', /other\.com/)
+  })
+})
+
+describe('what becomes of reports', () => {
+  const status = (word: string, times = Number.POSITIVE_INFINITY) => {
+    let left = times
+    return (request: IncomingMessage, response: ServerResponse): boolean => {
+      if (!(request.url ?? '').includes('request-status') || left <= 0) return false
+      left -= 1
+      const body = JSON.stringify({ status: word, error_message: 'because' })
+      response.writeHead(200, { 'content-type': 'application/json' })
+      response.end(body)
+      return true
+    }
+  }
+
+  test('a word nobody knows is an open report', async () => {
+    const strict = await start({ intercept: status('Warming Up', 2) })
+    expect((await traffic()).code).toBe(0)
+    expect(strict.bought).toHaveLength(1)
+  })
+
+  test.each([
+    ['internal error', 'REPORT_FAILED'],
+    ['bad_request', 'REPORT_REJECTED'],
+  ])('one that ends as %s fails, and is not bought again by the same command', async (word, code) => {
+    const strict = await start({ intercept: status(word) })
+    expectRefusal(await traffic(), 1, code, /because.*--force/s)
+    await traffic()
+    expect(strict.bought).toHaveLength(1)
+  })
+
+  test('too many rejected rows fail the unit, change no data and can be looked at', async () => {
+    await start()
+    await traffic()
+    await service?.close()
+    await start({ report: () => csv(['a.com,US,2026-09-01,many', 'b.com,US,2026-09-01,9']) })
+    expectRefusal(await traffic('--force'), 1, 'TOO_MANY_REJECTS', /quarantine list/)
+    expect(
+      (await db.database.pool.query(`select all_traffic_visits as v from data.traffic_and_engagement_v1 where domain = 'b.com'`))
+        .rows,
+    ).toEqual([{ v: '2' }])
+    const list = await runCommand(['quarantine', 'list', '--json'], environment(), folder)
+    expect(list.events.find((event) => event['event'] === 'quarantined')).toMatchObject({
+      line: 2,
+      column_name: 'all_traffic_visits',
+      raw: 'a.com,US,2026-09-01,many',
+    })
+  })
+
+  test('rows that conflict go to quarantine, identical ones collapse, and the counts add up', async () => {
+    edit('traffic_and_engagement', (text) => text.replace('rejects: 0.1%', 'rejects: 60%'))
+    await start({
+      report: () => csv(['a.com,US,2026-09-01,1', 'a.com,US,2026-09-01,1', 'b.com,US,2026-09-01,2', 'b.com,US,2026-09-01,3']),
+    })
+    const result = await traffic()
+    expect(result.code, result.stderr).toBe(0)
+    expect(summaryOf(result).rows).toMatchObject({ read: 4, inserted: 1, duplicates: 1, quarantined: 2 })
+    const raws = (await db.database.pool.query<{ raw: string }>('select raw from etl.quarantine order by line')).rows.map(
+      (row) => row.raw,
+    )
+    expect(raws).toEqual(['b.com,US,2026-09-01,2', 'b.com,US,2026-09-01,3'])
+  })
+})
