@@ -1,0 +1,174 @@
+// One suite over every source: what it declares is whole, and what it extracts is bytes that prove themselves complete.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { systemClock } from '../../src/core/clock.ts'
+import { silentLog } from '../../src/core/log.ts'
+import { secret } from '../../src/core/redact.ts'
+import type { ReportMemo, ReportRecord } from '../../src/core/report.ts'
+import { columnTypes, type Definition, type Slice } from '../../src/core/types.ts'
+import { createService, type HttpClient } from '../../src/extract/http.ts'
+import { createRateBudget } from '../../src/extract/rate.ts'
+import type { Source, SourceContext } from '../../src/extract/source.ts'
+import { loadSources } from '../../src/sources/registry.ts'
+import { shippedDefinitions, unitOf } from '../support/definitions.ts'
+import { type StrictService, startStrictService } from '../support/strict-service.ts'
+
+const key = 'contract-key-0123456789'
+const sources = [...(await loadSources()).values()]
+const definitions = await shippedDefinitions()
+
+let service: StrictService
+let http: HttpClient
+
+beforeAll(async () => {
+  service = await startStrictService({
+    key,
+    keywords: (domain) =>
+      Array.from({ length: 2_500 }, (_, index) => ({ keyword: `${domain} ${index}`, top_url: 'u', clicks: 9_000 - index })),
+    report: () => 'domain,country,category_id,date\n',
+    pendingPolls: 0,
+  })
+  http = createService({
+    baseUrl: new URL(service.url),
+    paths: new Map(),
+    rest: secret('key', key),
+    batch: secret('key', key),
+    rate: createRateBudget({ requestsPerSecond: 500, clock: systemClock }),
+    log: silentLog,
+    clock: systemClock,
+  }).forUnit({
+    account: 'default',
+    signal: new AbortController().signal,
+    timeoutMs: 5_000,
+    attempts: 1,
+    maxBodyBytes: 10_000_000,
+    record: () => undefined,
+  })
+})
+afterAll(() => service.close())
+
+/** The ledger's memory of one report, held in a variable. */
+const memoOf = (): ReportMemo => {
+  let record: ReportRecord | null = null
+  const change = async (values: Partial<ReportRecord>): Promise<void> => {
+    if (record === null) throw new Error('there is no report')
+    record = { ...record, ...values }
+  }
+  return {
+    current: async () => record,
+    intend: async ({ requestHash, estimatedQuota }) => {
+      record = {
+        reportKey: '1',
+        submission: 1,
+        state: 'intent',
+        requestHash,
+        reportId: null,
+        statusWord: null,
+        polls: 0,
+        nextPollAt: null,
+        retries: 0,
+        deadlineAt: null,
+        estimatedQuota,
+        usedQuota: null,
+      }
+    },
+    submitted: (reportId, statusWord) => change({ state: 'submitted', reportId, statusWord }),
+    polled: ({ statusWord, nextPollAt }) => change({ statusWord, nextPollAt, polls: (record?.polls ?? 0) + 1 }),
+    ready: ({ statusWord, usedQuota }) => change({ state: 'ready', statusWord, usedQuota }),
+    retried: () => change({ state: 'submitted' }),
+    uncertain: () => change({ state: 'uncertain' }),
+    withdrawn: async () => {
+      record = null
+    },
+    failed: (state) => change({ state }),
+  }
+}
+
+const contextOf = (report: ReportMemo): SourceContext => ({
+  http,
+  report,
+  log: silentLog,
+  clock: systemClock,
+  signal: new AbortController().signal,
+  resubmitUncertain: false,
+  notice: () => undefined,
+})
+
+const definitionOf = (source: Source): Definition => {
+  const found = definitions.find((definition) => definition.source === source.name)
+  if (found === undefined) throw new Error(`no shipped definition reads ${source.name}`)
+  return found
+}
+
+const sliceOf = (definition: Definition): Slice =>
+  Object.fromEntries(
+    definition.dimensions.map(({ name, values, bucket }) => [name, bucket === null ? (values[0] ?? '') : values.slice(0, 2)]),
+  )
+
+/** Goes on until the source has handed over every byte, as the runner does. */
+const extractAll = async (source: Source): Promise<{ bytes: number; parts: number[]; expected: number | null }> => {
+  const definition = definitionOf(source)
+  const context = contextOf(memoOf())
+  for (let attempt = 0; attempt < 20; attempt += 1) {
+    try {
+      return await drain(source, definition, context)
+    } catch (error) {
+      const { code, notBefore } = error as { code?: string; notBefore?: number }
+      if (code !== 'REPORT_PENDING') throw error
+      await systemClock.sleep(Math.max(0, (notBefore ?? 0) - Date.now()))
+    }
+  }
+  throw new Error('the report never came')
+}
+
+const drain = async (source: Source, definition: Definition, context: SourceContext) => {
+  const walk = source.extract({ definition, unit: unitOf(definition, '2026-09', sliceOf(definition)) }, context)
+  const parts: number[] = []
+  let bytes = 0
+  for (;;) {
+    const next = await walk.next()
+    if (next.done === true) return { bytes, parts, expected: next.value.expectedRows }
+    parts.push(next.value.part)
+    for await (const chunk of next.value.body) bytes += chunk.length
+  }
+}
+
+describe.each(sources.map((source) => [source.name, source] as const))('the source %s', (name, source) => {
+  test('is named after its folder and says what it is', () => {
+    expect(name).toMatch(/^[a-z][a-z0-9-]*\.[a-z][a-z0-9-]*$/)
+    expect(source.description.length).toBeGreaterThan(20)
+  })
+
+  test('declares fields and dimensions that a table can hold', () => {
+    for (const [field, spec] of Object.entries(source.fields)) {
+      expect(field).toMatch(/^[a-z][a-z0-9_]*$/)
+      expect(columnTypes).toContain(spec.type)
+      expect(spec.description).not.toBe('')
+    }
+    expect(Object.keys(source.dimensions).length).toBeGreaterThan(0)
+  })
+
+  test('refuses a parameter it does not know', () => {
+    expect(source.params.safeParse({ ...definitionOf(source).params, colour: 'red' }).success).toBe(false)
+  })
+
+  test('hands over parts from 1 without gaps, and bytes', async () => {
+    const { bytes, parts } = await extractAll(source)
+    expect(parts).toEqual(parts.map((_, index) => index + 1))
+    expect(bytes).toBeGreaterThan(0)
+  })
+
+  test('proves a walk by the announced count', async () => {
+    const { expected, parts } = await extractAll(source)
+    expect([expected, parts.length]).toEqual(source.kind === 'walk' ? [2_500, 3] : [null, 1])
+  })
+
+  test('buys nothing when it only estimates', async () => {
+    const before = service.bought.length
+    const definition = definitionOf(source)
+    await source.estimate(
+      { definition, unit: unitOf(definition, '2026-09', sliceOf(definition)) },
+      { http, log: silentLog, clock: systemClock, signal: new AbortController().signal },
+    )
+    expect(service.bought).toHaveLength(before)
+  })
+})
