@@ -4,7 +4,9 @@ import { expect, test } from 'vitest'
 import { checkDefinitions } from '../../src/definition/check.ts'
 import { loadDefinitions } from '../../src/definition/load.ts'
 import { definitionJsonSchema } from '../../src/definition/schema.ts'
-import { specs } from '../unit/definition/source-specs.ts'
+import { loadSources } from '../../src/sources/registry.ts'
+
+const specs = await loadSources()
 
 const folder = 'pipelines'
 const { definitions, problems } = await loadDefinitions({ folder, sources: specs })
