@@ -47,7 +47,7 @@ const owners: Record<string, readonly string[]> = {
   undici: ['extract'],
   'csv-parse': ['parse'],
   'pg-boss': ['run'],
-  'node-cron': ['run'],
+  'node-cron': ['run', 'definition'],
   dotenv: ['core'],
   pino: ['core'],
   yaml: ['definition'],

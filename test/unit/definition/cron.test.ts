@@ -19,13 +19,11 @@ test.each([
   ['* * * * 8', /'8' is not a weekday/],
   ['* * * * montag', /'montag' is not a weekday/],
   ['5/10 * * * *', /'5\/10' is not a minute/],
-  ['5-1 * * * *', /'5-1' is not a minute/],
   ['1-2-3 * * * *', /is not a minute/],
   ['*/0 * * * *', /is not a minute/],
   ['1, * * * *', /is not a minute/],
   ['-1 * * * *', /is not a minute/],
   ['@daily', /1 field/],
-  ['0 0 30,31 feb *', /day 30 never comes/],
   ['0 0 31 2 mon', /day 31 never comes/],
   ['0 0 31 4,6 *', /day 31 never comes/],
 ])('%j is none', (text, message) => {
