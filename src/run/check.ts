@@ -9,6 +9,7 @@ import type { Definition } from '../core/types.ts'
 import { openDatabase } from '../db/connect.ts'
 import { migrationState } from '../db/migrate.ts'
 import { loadDefinitions } from '../definition/load.ts'
+import { showProblem } from '../definition/problem.ts'
 import { createService } from '../extract/http.ts'
 import { createRateBudget } from '../extract/rate.ts'
 import { compareTables } from '../load/drift.ts'
@@ -60,7 +61,7 @@ export const check = async (request: CheckRequest): Promise<{ findings: Finding[
 const checkDefinitions = async (request: CheckRequest, findings: Finding[]): Promise<readonly Definition[]> => {
   const sources = await loadSources([join(request.pipelinesFolder, '..', 'sources')])
   const { definitions, problems } = await loadDefinitions({ folder: request.pipelinesFolder, sources, only: request.pipelines })
-  for (const problem of problems) findings.push({ area: 'definition', level: 'error', message: problem.message })
+  for (const problem of problems) findings.push({ area: 'definition', level: 'error', message: showProblem(problem) })
   return definitions
 }
 
