@@ -1,7 +1,7 @@
 // `millrace cancel RUN`: asks a run to stop and waits until nothing of it is at hand.
 import { EtlError } from '../core/errors.ts'
 import { cancelRun } from '../run/cancel.ts'
-import type { Handler } from './commands.ts'
+import type { Handler } from './command-spec.ts'
 import { withShop } from './shop.ts'
 
 export const handle: Handler = async (invocation) => {

@@ -1,6 +1,6 @@
 // `millrace capabilities`: the countries and dates the service offers this key.
 import { discoverCapabilities } from '../run/discover.ts'
-import type { Handler } from './commands.ts'
+import type { Handler } from './command-spec.ts'
 import { discoverRequest, notOffered } from './discovery.ts'
 
 export const handle: Handler = async (invocation) => {

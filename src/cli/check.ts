@@ -1,7 +1,7 @@
 // `millrace check`: prints every finding; 2 when there is an error, 0 otherwise.
 import { createLog } from '../core/log.ts'
 import { check } from '../run/check.ts'
-import type { Handler } from './commands.ts'
+import type { Handler } from './command-spec.ts'
 import { pipelinesFolder, settingsOf } from './shop.ts'
 
 export const handle: Handler = async (invocation) => {

@@ -1,6 +1,6 @@
 // `millrace describe`: the datasets the service offers this key.
 import { discoverDatasets } from '../run/discover.ts'
-import type { Handler } from './commands.ts'
+import type { Handler } from './command-spec.ts'
 import { discoverRequest, notOffered } from './discovery.ts'
 
 export const handle: Handler = async (invocation) => {

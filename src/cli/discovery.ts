@@ -1,7 +1,7 @@
 // What the three looks at the service share: who asks, and what is said when it offers none.
 import { createLog } from '../core/log.ts'
 import type { DiscoverRequest } from '../run/discover.ts'
-import type { Invocation } from './commands.ts'
+import type { Invocation } from './command-spec.ts'
 import { settingsOf } from './shop.ts'
 
 export const discoverRequest = (invocation: Invocation): DiscoverRequest => {

@@ -2,7 +2,8 @@
 import { Command, CommanderError } from 'commander'
 import { type ErrorCode, isEtlError, messageOf } from '../core/errors.ts'
 import { redact } from '../core/redact.ts'
-import { type CommandSpec, commands } from './commands.ts'
+import type { CommandSpec } from './command-spec.ts'
+import { commands } from './commands.ts'
 import { createOutput } from './output.ts'
 
 /** Codes that mean nothing was called and the caller must change something first. */

@@ -1,7 +1,7 @@
 // `millrace migrate`: migrations, then the bi views of every definition.
 import { createLog } from '../core/log.ts'
 import { migrateAndPublish } from '../run/migrate-and-publish.ts'
-import type { Handler } from './commands.ts'
+import type { Handler } from './command-spec.ts'
 import { pipelinesFolder, settingsOf } from './shop.ts'
 
 export const handle: Handler = async (invocation) => {

@@ -5,7 +5,7 @@ import { EtlError } from '../core/errors.ts'
 import { shippedMigrations } from '../db/migrate.ts'
 import { newDataset } from '../definition/new-dataset.ts'
 import { findSource } from '../run/open-shop.ts'
-import type { Handler } from './commands.ts'
+import type { Handler } from './command-spec.ts'
 import { pipelinesFolder } from './shop.ts'
 
 export const handle: Handler = async (invocation) => {

@@ -3,7 +3,7 @@ import { EtlError } from '../core/errors.ts'
 import { openDatabase } from '../db/connect.ts'
 import { listQuarantine, showQuarantine } from '../db/ledger/quarantine.ts'
 import { retryQuarantine } from '../run/retry-quarantine.ts'
-import type { Handler, Invocation } from './commands.ts'
+import type { Handler, Invocation } from './command-spec.ts'
 import { settingsOf, withShop } from './shop.ts'
 import { exitCodeOf, printSummary } from './summary.ts'
 

@@ -3,7 +3,7 @@ import { openDatabase } from '../db/connect.ts'
 import { assertMigrated } from '../db/migrate.ts'
 import { discoverCredits } from '../run/discover.ts'
 import { readStatus } from '../run/status.ts'
-import type { Handler } from './commands.ts'
+import type { Handler } from './command-spec.ts'
 import { discoverRequest } from './discovery.ts'
 import { formatNumber } from './output.ts'
 

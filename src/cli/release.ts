@@ -1,7 +1,7 @@
 // `millrace release UNIT…`: a person lets held units go on.
 import { EtlError } from '../core/errors.ts'
 import { releaseHeld } from '../db/ledger/held.ts'
-import type { Handler } from './commands.ts'
+import type { Handler } from './command-spec.ts'
 import { withShop } from './shop.ts'
 
 export const handle: Handler = async (invocation) => {

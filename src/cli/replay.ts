@@ -2,7 +2,7 @@
 import { inclusiveRange } from '../core/window.ts'
 import { replayUnits } from '../run/replay.ts'
 import { rangeOf } from './backfill.ts'
-import type { Handler } from './commands.ts'
+import type { Handler } from './command-spec.ts'
 import { parseOnly } from './only.ts'
 import { withShop } from './shop.ts'
 import { exitCodeOf, printSummary } from './summary.ts'

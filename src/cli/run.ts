@@ -2,7 +2,7 @@
 import { planRun } from '../run/plan-run.ts'
 import { sweepLandings } from '../run/retention.ts'
 import { runUnits } from '../run/run.ts'
-import type { Handler } from './commands.ts'
+import type { Handler } from './command-spec.ts'
 import { parseOnly } from './only.ts'
 import { withShop } from './shop.ts'
 import { exitCodeOf, printSummary } from './summary.ts'

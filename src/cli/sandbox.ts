@@ -1,6 +1,6 @@
 // `millrace sandbox`: the service itself on this machine, until Ctrl-C.
 import { runSandbox, sandboxOptionsFrom } from '../sandbox/cli.ts'
-import type { Handler } from './commands.ts'
+import type { Handler } from './command-spec.ts'
 
 export const handle: Handler = async ({ options, output, signal }) => {
   const sandbox = await runSandbox(sandboxOptionsFrom(options), (text) => output.line(text))

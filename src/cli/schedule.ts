@@ -2,7 +2,7 @@
 import { EtlError } from '../core/errors.ts'
 import { scheduledOf, startScheduler } from '../run/schedule.ts'
 import { nextTicks } from '../run/ticks.ts'
-import type { Handler } from './commands.ts'
+import type { Handler } from './command-spec.ts'
 import { withShop } from './shop.ts'
 
 const shownTicks = 5

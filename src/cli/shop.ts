@@ -3,7 +3,7 @@ import { resolve } from 'node:path'
 import { readSettings, type Settings } from '../core/env.ts'
 import { createLog } from '../core/log.ts'
 import { type OpenShop, openShop } from '../run/open-shop.ts'
-import type { Invocation } from './commands.ts'
+import type { Invocation } from './command-spec.ts'
 import { type ProgressView, showProgress } from './progress.ts'
 
 export const settingsOf = ({ environment, folder }: Invocation): Settings => readSettings(environment, folder)

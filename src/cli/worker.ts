@@ -1,7 +1,7 @@
 // `millrace worker`: takes units from the shared queue until it is told to stop.
 import { concurrencyOf } from '../run/run.ts'
 import { workLoop } from '../run/work-loop.ts'
-import type { Handler } from './commands.ts'
+import type { Handler } from './command-spec.ts'
 import { withShop } from './shop.ts'
 
 export const handle: Handler = async (invocation) =>

@@ -1,6 +1,6 @@
 // The statements of a merge. Counts come from RETURNING: a command tag counts rows sent, not rows written, on a distributed table.
 import { type RawBuilder, sql } from 'kysely'
-import type { MergeContext } from './merge.ts'
+import type { MergeContext } from './merge-context.ts'
 import { protectedTable } from './protected-keys.ts'
 import {
   dataTable,

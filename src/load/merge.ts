@@ -1,49 +1,12 @@
 // The difference between a complete answer and the rows loaded before, applied in the caller's transaction.
 import { sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
-import type { Definition, Unit } from '../core/types.ts'
 import type { Session } from '../db/session.ts'
-import { type Conflict, dedupeStaging } from './duplicates.ts'
+import { dedupeStaging } from './duplicates.ts'
+import type { MergeContext, MergeRequest, MergeResult } from './merge-context.ts'
 import { applyDifference, insertAll } from './merge-statements.ts'
 import { protectKeys } from './protected-keys.ts'
-import type { Staging } from './staging.ts'
 import { dataTable, historyTable, scopeOf } from './table-columns.ts'
-
-export interface MergeRequest {
-  readonly definition: Definition
-  readonly unit: Unit
-  readonly unitId: number
-  readonly runId: number
-  readonly staging: Staging
-  /** Keys (staged key columns, in key order) of records that were rejected: they are not missing from the answer. */
-  readonly rejectedKeys: readonly (readonly (string | null)[])[]
-  /** Whether rows that the answer lacks end. */
-  readonly mayEnd: boolean
-}
-
-export interface MergeResult {
-  readonly inserted: number
-  readonly updated: number
-  readonly ended: number
-  readonly unchanged: number
-  /** Rows beyond the first of identical ones. */
-  readonly duplicates: number
-  /** Rows that share a key and differ; none of them was loaded. */
-  readonly conflicts: readonly Conflict[]
-  /** Rows of the unit before. */
-  readonly previousRows: number
-}
-
-/** What the statements need to know of the moment of the load. */
-export interface MergeContext extends MergeRequest {
-  readonly session: Session
-  /** ISO time of the load: later than every row it replaces, even if the clock stands still. */
-  readonly loadedAt: string
-  readonly previousRows: number
-  /** Whether ended rows of the scope exist, whose revision numbers go on. */
-  readonly hasHistory: boolean
-  readonly hasProtected: boolean
-}
 
 const uniqueViolation = '23505'
 

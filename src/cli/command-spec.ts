@@ -1,0 +1,34 @@
+// What a command is: its words for `--help`, its options, and the file that does the work.
+import type { Output } from './output.ts'
+
+/** What a command is started with. Options are commander's, by camel-case name. */
+export interface Invocation {
+  readonly args: readonly string[]
+  readonly options: Readonly<Record<string, unknown>>
+  readonly output: Output
+  readonly environment: Readonly<Record<string, string | undefined>>
+  /** Folder the command was started in. */
+  readonly folder: string
+  /** Aborts at the first SIGINT or SIGTERM. */
+  readonly signal: AbortSignal
+}
+
+/** Does the work and returns the exit code; expected failures are thrown as EtlError. */
+export type Handler = (invocation: Invocation) => Promise<number>
+
+export interface OptionSpec {
+  readonly flags: string
+  readonly description: string
+  readonly fallback?: string
+}
+
+export interface CommandSpec {
+  /** Name and arguments as commander reads them: `backfill <pipeline...>`. */
+  readonly usage: string
+  readonly description: string
+  readonly options: readonly OptionSpec[]
+  /** Options that are read from the command's own part of the program, only when it is the one asked for. */
+  readonly moreOptions?: () => Promise<readonly OptionSpec[]>
+  readonly examples: readonly string[]
+  load(): Promise<{ handle: Handler }>
+}
