@@ -7,6 +7,8 @@ const advice: Readonly<Record<string, string>> = {
   EACCES: 'No permission: give the user who runs Millrace the right to write there, or set MILLRACE_HOME.',
   EPERM: 'No permission: give the user who runs Millrace the right to write there, or set MILLRACE_HOME.',
   EROFS: 'The file system is read-only: set MILLRACE_HOME to one that is not.',
+  ENOTDIR: 'A file stands where a folder must be: remove it, or set MILLRACE_HOME to a folder.',
+  EEXIST: 'A file stands where a folder must be: remove it, or set MILLRACE_HOME to a folder.',
   EMFILE: 'Too many open files: lower limits.concurrency or raise the limit of the system.',
 }
 
