@@ -23,8 +23,13 @@ for (const [network, prefix] of [
   ['::', 128],
   ['::1', 128],
   ['64:ff9b::', 96],
+  ['64:ff9b:1::', 48],
+  // Addresses that carry an IPv4 address inside.
+  ['2001::', 32],
+  ['2002::', 16],
   ['fc00::', 7],
   ['fe80::', 10],
+  ['fec0::', 10],
   ['ff00::', 8],
 ] as const) {
   notPublic.addSubnet(network, prefix, 'ipv6')
@@ -34,18 +39,31 @@ const loopback = new BlockList()
 loopback.addSubnet('127.0.0.0', 8, 'ipv4')
 loopback.addAddress('::1', 'ipv6')
 
+/** Networks of an organisation: a service inside one may name its neighbours. */
+const inHouse = new BlockList()
+inHouse.addSubnet('10.0.0.0', 8, 'ipv4')
+inHouse.addSubnet('172.16.0.0', 12, 'ipv4')
+inHouse.addSubnet('192.168.0.0', 16, 'ipv4')
+inHouse.addSubnet('fc00::', 7, 'ipv6')
+
 const inList = (list: BlockList, address: string): boolean => {
   const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1]
   if (mapped !== undefined) return list.check(mapped, 'ipv4')
   return list.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4')
 }
 
-const bare = (hostname: string): string => hostname.replace(/^\[|\]$/g, '').toLowerCase()
+const bare = (hostname: string): string =>
+  hostname
+    .replace(/^\[|\]$/g, '')
+    .replace(/\.$/, '')
+    .toLowerCase()
 
 const isLoopbackHost = (hostname: string): boolean => {
   const host = bare(hostname)
   return host === 'localhost' || (isIP(host) !== 0 && inList(loopback, host))
 }
+
+const isInHouse = (hostname: string): boolean => isIP(bare(hostname)) !== 0 && inList(inHouse, bare(hostname))
 
 const refuse = (what: string): EtlError =>
   new EtlError(
@@ -53,31 +71,41 @@ const refuse = (what: string): EtlError =>
     `The download link points at ${what}. It was not followed; if this is your service, serve its downloads over https from a public address or from its own host.`,
   )
 
-/** The link as an address that may be asked. Throws BAD_RESPONSE naming what is wrong with it, without its query. */
-export const allowedDownload = (link: string, baseUrl: URL): URL => {
-  const url = URL.canParse(link, baseUrl) ? new URL(link, baseUrl) : null
+/** Whether an address inside some private network may be asked: only one as near as the service itself. */
+const isNeighbour = (address: string, baseUrl: URL): boolean =>
+  (isLoopbackHost(address) && isLoopbackHost(baseUrl.hostname)) || (isInHouse(address) && isInHouse(baseUrl.hostname))
+
+/**
+ * The link as an address that may be asked. Throws BAD_RESPONSE naming what is wrong with it, without its query.
+ * @param from what a relative link starts from. @param hosts those allowed by setting; null: every public one.
+ */
+export const allowedDownload = (link: string, from: URL, baseUrl: URL, hosts: readonly string[] | null): URL => {
+  const url = URL.canParse(link, from) ? new URL(link, from) : null
   if (url === null) throw refuse('something that is no address')
   if (url.protocol !== 'https:' && url.protocol !== 'http:') throw refuse(`a ${url.protocol} address`)
   if (url.username !== '' || url.password !== '') throw refuse('an address with a user name in it')
-  if (url.hostname === baseUrl.hostname && (url.protocol === 'https:' || url.protocol === baseUrl.protocol)) return url
-  const bothLocal = isLoopbackHost(url.hostname) && isLoopbackHost(baseUrl.hostname)
-  if (bothLocal) return url
-  if (url.protocol !== 'https:') throw refuse(`${url.origin} without encryption`)
   const host = bare(url.hostname)
-  if (host === 'localhost' || host.endsWith('.localhost') || (isIP(host) !== 0 && inList(notPublic, host)))
-    throw refuse(`the private address ${host}`)
+  if (host === bare(baseUrl.hostname) && (url.protocol === 'https:' || url.protocol === baseUrl.protocol)) return url
+  if (isLoopbackHost(host) && isLoopbackHost(baseUrl.hostname)) return url
+  if (url.protocol !== 'https:') throw refuse(`${url.origin} without encryption`)
+  if (hosts?.includes(host)) return url
+  if (hosts !== null) throw refuse(`${host}, which is none of the hosts set for downloads`)
+  const inside = host === 'localhost' || host.endsWith('.localhost') || (isIP(host) !== 0 && inList(notPublic, host))
+  if (inside && !isNeighbour(host, baseUrl)) throw refuse(`the private address ${host}`)
   return url
 }
 
 /** DNS for downloads: an answer inside our own network is refused at the moment of connecting, whatever it was before. */
 export const guardedLookup =
-  (baseUrl: URL): LookupFunction =>
+  (baseUrl: URL, allowedHosts: readonly string[] = []): LookupFunction =>
   (hostname, options, callback) => {
     lookup(hostname, { ...options, all: true }, (error, addresses: LookupAddress[]) => {
       if (error !== null) return callback(error, [])
-      const trusted = hostname === baseUrl.hostname || (isLoopbackHost(hostname) && isLoopbackHost(baseUrl.hostname))
-      const inside = trusted ? undefined : addresses.find(({ address }) => inList(notPublic, address))
-      if (inside !== undefined) return callback(refuse(`${hostname}, which is the private address ${inside.address}`), [])
+      const host = bare(hostname)
+      const trusted = host === bare(baseUrl.hostname) || allowedHosts.includes(host)
+      const inside = addresses.find(({ address }) => inList(notPublic, address) && !isNeighbour(address, baseUrl))
+      if (!trusted && inside !== undefined)
+        return callback(refuse(`${hostname}, which is the private address ${inside.address}`), [])
       const [first] = addresses
       if (options.all === true || first === undefined) return callback(null, addresses)
       callback(null, first.address, first.family)

@@ -2,11 +2,19 @@
 import { EtlError } from '../core/errors.ts'
 import { allowedDownload } from './download-address.ts'
 import type { HttpRequest, HttpStream, ServiceOptions, UnitHttpOptions } from './http.ts'
-import { classify } from './http-failure.ts'
-import { recorder } from './http-record.ts'
-import { type Agents, send } from './http-send.ts'
+import { excerpt } from './http-answer.ts'
+import { classify, type Progress } from './http-failure.ts'
+import { type Outcome, recorder } from './http-record.ts'
+import { isRedirect } from './http-redirect.ts'
+import { withRetries } from './http-retry.ts'
+import { type Agents, type RawAnswer, send } from './http-send.ts'
 
 const maxRedirects = 3
+
+interface Opened extends RawAnswer {
+  readonly finish: (outcome: Omit<Outcome, 'status'>) => void
+  readonly progress: Progress
+}
 
 export const download = async (
   service: ServiceOptions,
@@ -14,72 +22,96 @@ export const download = async (
   options: UnitHttpOptions,
   link: string,
 ): Promise<HttpStream> => {
-  let url = link
+  const hosts = service.allowedDownloadHosts ?? null
+  let target = allowedDownload(link, service.baseUrl, service.baseUrl, hosts)
   for (let redirects = 0; ; redirects += 1) {
-    const target = allowedDownload(url, service.baseUrl)
-    await service.rate.take(options.signal)
-    // A signed link is a secret of its own: the ledger keeps host and path.
-    const request: HttpRequest = {
-      method: 'GET',
-      endpoint: `${target.origin}${target.pathname}`,
-      url: new URL(target.origin),
-      key: 'none',
-      idempotent: true,
-    }
-    const log = recorder(options, request, 1)
-    try {
-      const answer = await send({
-        agents,
-        url: target,
-        method: 'GET',
-        headers: {},
-        body: null,
-        options,
-        fresh: false,
-        maxBytes: options.maxBodyBytes,
-        guarded: service.baseUrl,
-      })
-      const location = answer.headers['location']
-      if (answer.status >= 300 && answer.status < 400 && location !== undefined) {
-        await answer.discard()
-        log(answer.status, 0, null)
-        if (redirects >= maxRedirects)
-          throw new EtlError(
-            'BAD_RESPONSE',
-            `The download was redirected more than ${maxRedirects} times; ask the service for a new link.`,
-          )
-        url = new URL(location, target).href
-        continue
-      }
-      return {
-        status: answer.status,
-        contentType: answer.headers['content-type'] ?? '',
-        body: counted(answer.body, (bytes, error) => log(answer.status, bytes, error), request, options.signal),
-      }
-    } catch (error) {
-      const failure = classify(error, request, options.signal)
-      if (!(error instanceof EtlError)) log(null, 0, failure.code)
-      throw failure
-    }
+    const request = downloadRequest(target)
+    const answer = await withRetries(service, options, request, (attempt, progress) =>
+      open(service, agents, options, request, target, attempt, progress),
+    )
+    if (!isRedirect(answer)) return streamOf(answer, request, options)
+    if (redirects >= maxRedirects)
+      throw new EtlError(
+        'BAD_RESPONSE',
+        `The download was redirected more than ${maxRedirects} times, last to ${target.origin}${target.pathname}; ask the service for a new link.`,
+      )
+    target = allowedDownload(answer.headers['location'] ?? '', target, service.baseUrl, hosts)
   }
 }
 
-async function* counted(
-  body: AsyncIterable<Uint8Array>,
-  done: (bytes: number, errorCode: string | null) => void,
+/** A signed link is a secret of its own: the ledger keeps host and path. */
+const downloadRequest = (target: URL): HttpRequest => ({
+  method: 'GET',
+  endpoint: target.pathname,
+  url: new URL(target.origin),
+  key: 'none',
+  idempotent: true,
+})
+
+const open = async (
+  service: ServiceOptions,
+  agents: Agents,
+  options: UnitHttpOptions,
   request: HttpRequest,
-  signal: AbortSignal,
-): AsyncGenerator<Uint8Array> {
-  let bytes = 0
+  url: URL,
+  attempt: number,
+  progress: Progress,
+): Promise<Opened> => {
+  const log = recorder(options, { ...request, endpoint: `${url.origin}${url.pathname}` }, attempt)
   try {
-    for await (const chunk of body) {
-      bytes += chunk.length
-      yield chunk
+    const answer = await send({
+      dispatcher: agents.guarded(options.timeoutMs, service.baseUrl, service.allowedDownloadHosts ?? []),
+      url,
+      method: 'GET',
+      headers: {},
+      body: null,
+      options,
+      maxBytes: options.maxBodyBytes,
+      progress,
+    })
+    // Only a report is read; what a refusal says is not worth a connection that stays open.
+    if (answer.status !== 200) {
+      await answer.discard()
+      log({ status: answer.status, bytes: 0 })
     }
-    done(bytes, null)
+    return { ...answer, finish: (outcome) => log({ status: answer.status, ...outcome }), progress }
   } catch (error) {
-    const failure = classify(error, request, signal)
-    done(bytes, failure.code)
+    const failure = classify(error, request, options.signal, progress)
+    log({ status: null, bytes: 0, errorCode: failure.code })
     throw failure
   }
 }
+
+const streamOf = (answer: Opened, request: HttpRequest, options: UnitHttpOptions): HttpStream => ({
+  status: answer.status,
+  contentType: answer.headers['content-type'] ?? '',
+  body: answer.status === 200 ? watched(answer, request, options) : nothing(),
+})
+
+async function* nothing(): AsyncGenerator<Uint8Array> {}
+
+/** Counts what is read and says what a failure on the way means. Ends the record also where the reader goes away. */
+async function* watched(answer: Opened, request: HttpRequest, { signal }: UnitHttpOptions): AsyncGenerator<Uint8Array> {
+  const html = /\bhtml\b/i.test(answer.headers['content-type'] ?? '')
+  let bytes = 0
+  try {
+    for await (const chunk of answer.body) {
+      if (html) throw notAReport(request, chunk)
+      bytes += chunk.length
+      yield chunk
+    }
+    answer.finish({ bytes })
+  } catch (error) {
+    const failure = classify(error, request, signal, answer.progress)
+    answer.finish({ bytes, errorCode: failure.code })
+    throw failure
+  } finally {
+    answer.finish({ bytes, errorCode: 'INTERRUPTED' })
+  }
+}
+
+const notAReport = ({ url, endpoint }: HttpRequest, chunk: Uint8Array): EtlError =>
+  new EtlError(
+    'BAD_RESPONSE',
+    `${url.origin}${endpoint} answers the download with a web page instead of a report: "${excerpt(chunk)}". It is asked for again with a fresh link.`,
+  )

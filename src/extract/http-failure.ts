@@ -1,26 +1,26 @@
 // What a request that threw means, and whether it can have reached the service.
 import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
+import { redact } from '../core/redact.ts'
 import type { HttpRequest } from './http.ts'
 
-export type SendFailure = EtlError
+/** How far a request got; the sender moves it on. */
+export interface Progress {
+  /** From here on bytes of the request may have left. A kept connection counts from the start. */
+  connected: boolean
+  /** The head of the answer is here. */
+  answered: boolean
+}
 
-/** Failures before a byte of the request left: the service cannot have seen it. */
-const neverSent = new Set([
-  'ECONNREFUSED',
-  'ENOTFOUND',
-  'EAI_AGAIN',
-  'EHOSTUNREACH',
-  'ENETUNREACH',
-  'UND_ERR_CONNECT_TIMEOUT',
-  'EADDRNOTAVAIL',
-])
 const timeouts = new Set(['UND_ERR_HEADERS_TIMEOUT', 'UND_ERR_BODY_TIMEOUT', 'UND_ERR_CONNECT_TIMEOUT', 'ETIMEDOUT'])
+/** Ends of a body that came before its time. */
 const truncations = new Set([
   'UND_ERR_RES_CONTENT_LENGTH_MISMATCH',
+  'UND_ERR_SOCKET',
+  'ECONNRESET',
+  'EPIPE',
   'ERR_STREAM_PREMATURE_CLOSE',
   'Z_BUF_ERROR',
-  'Z_DATA_ERROR',
-  'HPE_INVALID_EOF_STATE',
+  'ZSTD_error_srcSize_wrong',
 ])
 
 const codeOf = (error: unknown): string => {
@@ -30,29 +30,31 @@ const codeOf = (error: unknown): string => {
 }
 
 const isTls = (code: string): boolean => /CERT|SSL|TLS|SELF_SIGNED|UNABLE_TO_VERIFY/.test(code)
+const isDecoding = (code: string): boolean => /^(Z_|ZSTD_error|ERR__ERROR|ERR_BROTLI|ERR_ZLIB|ERR_ZSTD)/.test(code)
+const isProtocol = (code: string): boolean => /^(HPE_|UND_ERR_HEADERS_OVERFLOW|UND_ERR_INFO|ERR_HTTP2)/.test(code)
 
 /** An EtlError whose `context.sent` is false only where the service certainly did not get the request. */
-export const classify = (error: unknown, { endpoint, url }: HttpRequest, signal: AbortSignal): SendFailure => {
-  if (isEtlError(error)) return error
+export const classify = (error: unknown, { endpoint, url }: HttpRequest, signal: AbortSignal, progress: Progress): EtlError => {
+  if (isEtlError(error) && !signal.aborted) return error
   const code = codeOf(error)
-  const sent = !neverSent.has(code) && !isTls(code)
-  const context = { sent, network: code }
+  const context = { sent: progress.connected, network: code }
   const where = `${url.origin} ${endpoint}`
-  if (signal.aborted)
-    return new EtlError('INTERRUPTED', `${where}: stopped; the same command goes on.`, { cause: error, context })
-  if (timeouts.has(code)) {
-    return new EtlError(
+  const said = redact(messageOf(error)) || code
+  const make = (kind: 'INTERRUPTED' | 'SERVICE_TIMEOUT' | 'TRUNCATED' | 'BAD_RESPONSE' | 'SERVICE_UNREACHABLE', text: string) =>
+    new EtlError(kind, `${where}: ${text}`, { cause: error, context })
+  if (signal.aborted) return make('INTERRUPTED', 'stopped; the same command goes on.')
+  if (timeouts.has(code))
+    return make(
       'SERVICE_TIMEOUT',
-      `${where}: no answer in time (${code}). It is asked again; raise limits.timeout if the service is slow.`,
-      { cause: error, context },
+      `${progress.answered ? 'the answer stood still' : 'no answer in time'} (${code}). It is asked again; raise limits.timeout if the service is slow.`,
     )
-  }
-  if (truncations.has(code) || (code === 'UND_ERR_SOCKET' && /closed/.test(messageOf(error)))) {
-    return new EtlError('TRUNCATED', `${where}: the answer was cut off (${messageOf(error)}). It is asked for again.`, {
-      cause: error,
-      context,
-    })
-  }
-  const advice = isTls(code) ? 'Check the certificate of the service.' : 'Check WEB_ANALYTICS_BASE_URL and the network.'
-  return new EtlError('SERVICE_UNREACHABLE', `${where}: ${messageOf(error) || code}. ${advice}`, { cause: error, context })
+  if (progress.answered && (truncations.has(code) || isProtocol(code)))
+    return make('TRUNCATED', `the answer was cut off (${said}). It is asked for again.`)
+  if (isDecoding(code)) return make('BAD_RESPONSE', `the answer cannot be decompressed (${said}). It is asked for again.`)
+  if (isProtocol(code))
+    return make('BAD_RESPONSE', `the answer is not HTTP as it should be (${said}). Check WEB_ANALYTICS_BASE_URL.`)
+  return make(
+    'SERVICE_UNREACHABLE',
+    `${said}. ${isTls(code) ? 'Check the certificate of the service.' : 'Check WEB_ANALYTICS_BASE_URL and the network.'}`,
+  )
 }

@@ -1,11 +1,31 @@
 // One request as the ledger keeps it: where, how long, how much, with what outcome.
+import { createHash } from 'node:crypto'
+import type { ErrorCode } from '../core/errors.ts'
 import type { HttpRequest, UnitHttpOptions } from './http.ts'
 
-/** Begins the record; the function it returns ends it and hands it over. */
+export interface Outcome {
+  /** null: no answer came. */
+  readonly status: number | null
+  /** Of the body, without its content encoding. */
+  readonly bytes: number
+  /** The body where it was read whole; its SHA-256 is kept. */
+  readonly body?: Uint8Array
+  readonly errorCode?: ErrorCode
+}
+
+const refusalOf = (status: number | null): ErrorCode | null => {
+  if (status === 429) return 'RATE_LIMITED'
+  return status !== null && status >= 500 ? 'SERVICE_ERROR' : null
+}
+
+/** Begins the record; the function it returns ends it and hands it over, once. */
 export const recorder = (options: UnitHttpOptions, request: HttpRequest, attempt: number) => {
   const startedAt = new Date()
   const started = performance.now()
-  return (status: number | null, bytes: number, errorCode: string | null): void =>
+  let ended = false
+  return ({ status, bytes, body, errorCode }: Outcome): void => {
+    if (ended) return
+    ended = true
     options.record({
       account: options.account,
       method: request.method,
@@ -17,10 +37,11 @@ export const recorder = (options: UnitHttpOptions, request: HttpRequest, attempt
       part: request.part ?? null,
       attempt,
       status,
-      errorCode,
+      errorCode: errorCode ?? refusalOf(status),
       bytes,
-      sha256: null,
+      sha256: body === undefined ? null : createHash('sha256').update(body).digest('hex'),
       startedAt: startedAt.toISOString(),
       milliseconds: performance.now() - started,
     })
+  }
 }

@@ -1,16 +1,15 @@
-// One request and its answer over undici: time-outs per phase, content encodings, body limits.
-import type { Readable } from 'node:stream'
-import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib'
-import { Agent, request } from 'undici'
-import { EtlError } from '../core/errors.ts'
+// One request and its answer over undici: connections, time-outs per phase, and how far the request got.
+import { Agent, buildConnector, type Dispatcher, request } from 'undici'
 import { guardedLookup } from './download-address.ts'
 import type { UnitHttpOptions } from './http.ts'
+import { acceptedEncodings, decodedBody, tooLarge } from './http-decode.ts'
+import type { Progress } from './http-failure.ts'
 
+/** Connections kept for the next request, one pool for each way to connect. */
 export interface Agents {
-  /** Keeps connections for the next request. */
-  readonly shared: Agent
+  shared(timeoutMs: number): Dispatcher
   /** For downloads: refuses private addresses at connect time. */
-  guarded(baseUrl: URL): Agent
+  guarded(timeoutMs: number, baseUrl: URL, allowedHosts: readonly string[]): Dispatcher
 }
 
 export interface RawAnswer {
@@ -18,60 +17,109 @@ export interface RawAnswer {
   readonly headers: Readonly<Record<string, string>>
   /** Without its content encoding. */
   readonly body: AsyncIterable<Uint8Array>
+  /** Lets the body go unread. */
   discard(): Promise<void>
 }
 
 export interface SendOptions {
-  readonly agents: Agents
+  /** null: a connection of its own, because one kept alive may be closed under a request that must not be sent twice. */
+  readonly dispatcher: Dispatcher | null
   readonly url: URL
   readonly method: 'GET' | 'POST'
   readonly headers: Readonly<Record<string, string>>
   readonly body: string | null
   readonly options: UnitHttpOptions
-  /** A connection of its own: one kept alive may be closed under a request that must not be sent twice. */
-  readonly fresh: boolean
   readonly maxBytes: number
-  /** The service's address when the target is a link it gave; then the target's address is looked at. */
-  readonly guarded?: URL
+  readonly progress: Progress
 }
 
 const connections = 32
+const longestConnectMs = 10_000
+
+const connectMs = (timeoutMs: number): number => Math.min(timeoutMs, longestConnectMs)
 
 export const createAgents = (): Agents => {
-  const guarded = new Map<string, Agent>()
+  const pools = new Map<string, Agent>()
+  const pool = (key: string, create: () => Agent): Agent => {
+    const agent = pools.get(key) ?? create()
+    pools.set(key, agent)
+    return agent
+  }
   return {
-    shared: new Agent({ connections, pipelining: 1, keepAliveTimeout: 10_000 }),
-    guarded: (baseUrl) => {
-      const agent = guarded.get(baseUrl.origin) ?? new Agent({ connections, connect: { lookup: guardedLookup(baseUrl) } })
-      guarded.set(baseUrl.origin, agent)
-      return agent
-    },
+    shared: (timeoutMs) =>
+      pool(`shared ${timeoutMs}`, () => new Agent({ connections, pipelining: 1, connect: { timeout: connectMs(timeoutMs) } })),
+    guarded: (timeoutMs, baseUrl, allowedHosts) =>
+      pool(
+        `guarded ${timeoutMs}`,
+        () =>
+          new Agent({ connections, connect: { timeout: connectMs(timeoutMs), lookup: guardedLookup(baseUrl, allowedHosts) } }),
+      ),
   }
 }
 
-export const send = async (call: SendOptions): Promise<RawAnswer> => {
-  const { url, method, options } = call
-  const own = call.fresh ? new Agent({ connections: 1, pipelining: 0, connect: { timeout: options.timeoutMs } }) : null
-  const dispatcher = own ?? (call.guarded === undefined ? call.agents.shared : call.agents.guarded(call.guarded))
-  const answer = await request(url, {
-    dispatcher,
-    method,
-    headers: { ...call.headers, 'accept-encoding': 'gzip, deflate, br', 'user-agent': 'millrace' },
-    body: call.body,
-    signal: options.signal,
-    headersTimeout: options.timeoutMs,
-    bodyTimeout: options.timeoutMs,
+/** Says so the moment a connection stands, TLS included: until then nothing of the request can have left. */
+const watchedAgent = (timeoutMs: number, progress: Progress): Agent => {
+  const connect = buildConnector({ timeout: connectMs(timeoutMs) })
+  return new Agent({
+    connections: 1,
+    pipelining: 0,
+    connect: (options, callback) =>
+      connect(options, (...result) => {
+        if (result[0] === null) progress.connected = true
+        callback(...result)
+      }),
   })
-  const headers = flatten(answer.headers)
-  return {
-    status: answer.statusCode,
-    headers,
-    body: limited(decoded(answer.body, headers['content-encoding'], own), call.maxBytes, url),
-    discard: async () => {
-      await answer.body.dump()
-      await own?.close()
-    },
+}
+
+const connectionOf = ({ dispatcher, options, progress }: SendOptions): { dispatcher: Dispatcher; own: Agent | null } => {
+  if (dispatcher === null) {
+    const own = watchedAgent(options.timeoutMs, progress)
+    return { dispatcher: own, own }
   }
+  progress.connected = true
+  return { dispatcher, own: null }
+}
+
+/** Sends once. Whatever it throws, `progress` says how far it got. */
+export const send = async (call: SendOptions): Promise<RawAnswer> => {
+  const { url, options, progress } = call
+  const { dispatcher, own } = connectionOf(call)
+  try {
+    const answer = await request(url, {
+      dispatcher,
+      method: call.method,
+      headers: { ...call.headers, 'accept-encoding': acceptedEncodings, 'user-agent': 'millrace' },
+      body: call.body,
+      signal: options.signal,
+      headersTimeout: options.timeoutMs,
+      bodyTimeout: options.timeoutMs,
+    })
+    progress.answered = true
+    return readable(call, answer, own)
+  } catch (error) {
+    await own?.destroy()
+    throw error
+  }
+}
+
+const readable = ({ url, maxBytes }: SendOptions, answer: Dispatcher.ResponseData, own: Agent | null): RawAnswer => {
+  const headers = flatten(answer.headers)
+  const limits = { maxBytes, where: `${url.origin}${url.pathname}` }
+  const release = async (): Promise<void> => {
+    // Destroying a body that was not read to its end complains to whoever listens; nobody else does.
+    answer.body.once('error', () => undefined)
+    answer.body.destroy()
+    await own?.destroy()
+  }
+  const body = async function* (): AsyncGenerator<Uint8Array> {
+    try {
+      if (Number(headers['content-length'] ?? 0) > maxBytes) throw tooLarge(limits)
+      yield* decodedBody(answer.body, headers['content-encoding'], limits)
+    } finally {
+      await release()
+    }
+  }
+  return { status: answer.statusCode, headers, body: body(), discard: release }
 }
 
 const flatten = (headers: Readonly<Record<string, string | string[] | undefined>>): Record<string, string> =>
@@ -80,41 +128,3 @@ const flatten = (headers: Readonly<Record<string, string | string[] | undefined>
       value === undefined ? [] : [[name.toLowerCase(), [value].flat().join(', ')]],
     ),
   )
-
-async function* decoded(body: Readable, encoding: string | undefined, own: Agent | null): AsyncGenerator<Uint8Array> {
-  try {
-    yield* decoder(body, encoding)
-  } finally {
-    body.destroy()
-    await own?.destroy()
-  }
-}
-
-const decoder = (body: Readable, encoding: string | undefined): AsyncIterable<Uint8Array> => {
-  const names = (encoding ?? 'identity').toLowerCase().trim()
-  const inflate =
-    names === 'gzip' || names === 'x-gzip'
-      ? createGunzip()
-      : names === 'br'
-        ? createBrotliDecompress()
-        : names === 'deflate'
-          ? createInflate()
-          : null
-  if (inflate === null) return body
-  body.once('error', (error) => inflate.destroy(error))
-  return body.pipe(inflate)
-}
-
-async function* limited(body: AsyncIterable<Uint8Array>, maxBytes: number, url: URL): AsyncGenerator<Uint8Array> {
-  let bytes = 0
-  for await (const chunk of body) {
-    bytes += chunk.length
-    if (bytes > maxBytes) {
-      throw new EtlError(
-        'TOO_LARGE',
-        `${url.origin}${url.pathname}: the body has more than ${maxBytes} bytes (limits.max_body). Ask for less per report, or raise the limit.`,
-      )
-    }
-    yield chunk
-  }
-}

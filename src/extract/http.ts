@@ -4,11 +4,12 @@ import { EtlError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import type { Secret } from '../core/redact.ts'
 import { download } from './http-download.ts'
-import { classify, type SendFailure } from './http-failure.ts'
+import { classify, type Progress } from './http-failure.ts'
 import { recorder } from './http-record.ts'
-import { type Agents, createAgents, type RawAnswer, send } from './http-send.ts'
+import { isRedirect, redirected } from './http-redirect.ts'
+import { withRetries } from './http-retry.ts'
+import { type Agents, createAgents, send } from './http-send.ts'
 import type { RateBudget } from './rate.ts'
-import { retryAfterMs } from './retry-after.ts'
 
 export interface HttpRequest {
   readonly method: 'GET' | 'POST'
@@ -61,11 +62,11 @@ export interface HttpClient {
   /** Origin of the service, the name under which facts about it are remembered. */
   readonly origin: string
   /**
-   * Reads the whole answer, of whatever status; 5xx and 429 are tried again first where that is harmless. A request that may not be
-   * sent twice throws with `context.sent` saying whether it can have reached the service.
+   * Reads the whole answer, of whatever status but 429; 5xx and 429 are tried again first where that is harmless. A request that may
+   * not be sent twice throws with `context.sent` saying whether it can have reached the service. Throws RATE_LIMITED on 429.
    */
   read(request: HttpRequest): Promise<HttpAnswer>
-  /** The body of a finished report, from whatever host the service names; never with the key. */
+  /** The body of a finished report, from whatever host the service names; never with the key. Empty where the status is not 200. */
   download(url: string): Promise<HttpStream>
 }
 
@@ -76,6 +77,8 @@ export interface ServiceOptions {
   readonly rest: Secret
   readonly batch: Secret
   readonly rate: RateBudget
+  /** Hosts downloads may come from, besides the service's own; these may lie in a private network. Absent: any public host. */
+  readonly allowedDownloadHosts?: readonly string[]
   readonly log: Log
   readonly clock: Clock
 }
@@ -96,7 +99,6 @@ export interface Service {
 
 /** A JSON answer is one page or one status; a report's body is streamed. */
 const maxJsonBytes = 256 * 1024 * 1024
-const longestPauseMs = 60_000
 
 export const createService = (service: ServiceOptions): Service => {
   const agents = createAgents()
@@ -106,7 +108,7 @@ export const createService = (service: ServiceOptions): Service => {
 const client = (service: ServiceOptions, agents: Agents, options: UnitHttpOptions): HttpClient => ({
   url: (name, path) => endpointUrl(service.baseUrl, service.paths.get(name) ?? path),
   origin: service.baseUrl.origin,
-  read: (request) => readWithRetries(service, agents, options, request),
+  read: (request) => read(service, agents, options, request),
   download: (url) => download(service, agents, options, url),
 })
 
@@ -131,55 +133,21 @@ const withKey = (
   return { url, headers }
 }
 
-const readWithRetries = async (
+const read = async (
   service: ServiceOptions,
   agents: Agents,
   options: UnitHttpOptions,
   request: HttpRequest,
 ): Promise<HttpAnswer> => {
-  for (let attempt = 1; ; attempt += 1) {
-    await service.rate.take(options.signal)
-    // The unit has tries of its own (limits.attempts); a request takes few of them by itself, so that nobody waits for their product.
-    const last = attempt >= Math.min(options.attempts, maxRequestTries) || !request.idempotent
-    try {
-      const answer = await readOnce(service, agents, options, request, attempt)
-      const pause = pauseOf(service, answer, attempt)
-      if (pause === null) return answer
-      if (answer.status === 429) service.rate.penalize(service.clock.now() + Math.min(pause, longestPauseMs))
-      if (last || pause > longestPauseMs) return refused(service, answer, pause)
-      await service.clock.sleep(pause, options.signal)
-    } catch (error) {
-      const failure = classify(error, request, options.signal)
-      if (last || failure.retry !== 'now') throw failure
-      service.log.info({ endpoint: request.endpoint, attempt, error: failure.message }, 'asking again')
-      await service.clock.sleep(backoffMs(service.clock, attempt), options.signal)
-    }
+  let asked = request
+  for (let redirects = 0; ; redirects += 1) {
+    const answer = await withRetries(service, options, asked, (attempt, progress) =>
+      readOnce(service, agents, options, asked, attempt, progress),
+    )
+    if (!isRedirect(answer)) return answer
+    asked = redirected(asked, answer, redirects)
   }
 }
-
-/** null: the answer is to be looked at. */
-const pauseOf = ({ clock }: ServiceOptions, answer: RawAnswer & HttpAnswer, attempt: number): number | null => {
-  if (answer.status !== 429 && answer.status < 500) return null
-  if (answer.status === 501) return null
-  return retryAfterMs(answer.headers['retry-after'], clock.now()) ?? backoffMs(clock, attempt)
-}
-
-const refused = ({ clock }: ServiceOptions, answer: RawAnswer & HttpAnswer, pause: number): HttpAnswer => {
-  if (answer.status !== 429) return answer
-  throw new EtlError(
-    'RATE_LIMITED',
-    'The service answers 429: too many requests or open reports. It is asked again later; nothing is lost.',
-    {
-      notBefore: clock.now() + pause,
-      context: { sent: false, status: 429 },
-    },
-  )
-}
-
-const maxRequestTries = 3
-
-/** Exponential with full jitter. */
-const backoffMs = (clock: Clock, attempt: number): number => 50 + clock.random() * Math.min(5_000, 500 * 2 ** attempt)
 
 const readOnce = async (
   service: ServiceOptions,
@@ -187,29 +155,35 @@ const readOnce = async (
   options: UnitHttpOptions,
   request: HttpRequest,
   attempt: number,
-): Promise<RawAnswer & HttpAnswer> => {
+  progress: Progress,
+): Promise<HttpAnswer & { readonly headers: Readonly<Record<string, string>> }> => {
   const { url, headers } = withKey(service, request)
-  const body = request.body === undefined ? null : JSON.stringify(request.body)
   const log = recorder(options, request, attempt)
+  let length = 0
+  let status: number | null = null
   try {
     const answer = await send({
-      agents,
+      dispatcher: request.idempotent ? agents.shared(options.timeoutMs) : null,
       url,
       method: request.method,
       headers,
-      body,
+      body: request.body === undefined ? null : JSON.stringify(request.body),
       options,
-      fresh: !request.idempotent,
-      maxBytes: maxJsonBytes,
+      maxBytes: Math.min(maxJsonBytes, options.maxBodyBytes),
+      progress,
     })
+    status = answer.status
     const chunks: Uint8Array[] = []
-    for await (const chunk of answer.body) chunks.push(chunk)
+    for await (const chunk of answer.body) {
+      length += chunk.length
+      chunks.push(chunk)
+    }
     const bytes = Buffer.concat(chunks)
-    log(answer.status, bytes.length, null)
-    return { ...answer, bytes, contentType: answer.headers['content-type'] ?? '' }
+    log({ status, bytes: length, body: bytes })
+    return { status, headers: answer.headers, bytes, contentType: answer.headers['content-type'] ?? '' }
   } catch (error) {
-    const failure: SendFailure = classify(error, request, options.signal)
-    log(null, 0, failure.code)
+    const failure = classify(error, request, options.signal, progress)
+    log({ status, bytes: length, errorCode: failure.code })
     throw failure
   }
 }

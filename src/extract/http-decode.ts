@@ -1,0 +1,71 @@
+// Bodies without their content encoding, and no longer or denser than allowed.
+import type { Readable, Transform } from 'node:stream'
+import { createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from 'node:zlib'
+import { EtlError } from '../core/errors.ts'
+
+/** What is offered; anything else is refused. */
+export const acceptedEncodings = 'gzip, deflate, br, zstd'
+
+const decoders: Readonly<Record<string, () => Transform & { readonly bytesWritten: number }>> = {
+  gzip: createGunzip,
+  'x-gzip': createGunzip,
+  deflate: createInflate,
+  br: createBrotliDecompress,
+  zstd: createZstdDecompress,
+}
+
+/** A body that grows beyond this many times its compressed size is a bomb, not a table. */
+const maxRatio = 250
+/** Small bodies may be as dense as they like. */
+const ratioFromBytes = 32 * 1024 * 1024
+
+export interface BodyLimits {
+  readonly maxBytes: number
+  /** For messages: address without query. */
+  readonly where: string
+}
+
+/** The body's bytes as meant, in order; errors of the network and of the decoder come out of the iteration. */
+export async function* decodedBody(body: Readable, encoding: string | undefined, limits: BodyLimits): AsyncGenerator<Uint8Array> {
+  const names = (encoding ?? '')
+    .toLowerCase()
+    .split(',')
+    .map((name) => name.trim())
+    .filter((name) => name !== '' && name !== 'identity')
+  let compressedBytes: () => number = () => Number.POSITIVE_INFINITY
+  let stream: Readable = body
+  // The encoding applied last is taken off first.
+  for (const [index, name] of names.reverse().entries()) {
+    const decoder = decoders[name]?.()
+    if (decoder === undefined || index > 1) throw unknownEncoding(encoding ?? '', limits)
+    if (index === 0) compressedBytes = () => decoder.bytesWritten
+    const before = stream
+    before.once('error', (error) => decoder.destroy(error))
+    stream = before.pipe(decoder)
+  }
+  let bytes = 0
+  for await (const chunk of stream) {
+    bytes += chunk.length
+    if (bytes > limits.maxBytes) throw tooLarge(limits)
+    if (bytes > ratioFromBytes && bytes > maxRatio * compressedBytes()) throw tooDense(limits)
+    yield chunk
+  }
+}
+
+export const tooLarge = ({ where, maxBytes }: BodyLimits): EtlError =>
+  new EtlError(
+    'TOO_LARGE',
+    `${where}: the body has more than ${maxBytes} bytes (limits.max_body). Ask for less per report, or raise the limit.`,
+  )
+
+const tooDense = ({ where }: BodyLimits): EtlError =>
+  new EtlError(
+    'TOO_LARGE',
+    `${where}: the body grows to more than ${maxRatio} times its compressed size, as no table does. It was not read on; ask the service what it sent.`,
+  )
+
+const unknownEncoding = (encoding: string, { where }: BodyLimits): EtlError =>
+  new EtlError(
+    'BAD_RESPONSE',
+    `${where}: the answer's content-encoding is '${encoding.slice(0, 80)}', asked was for ${acceptedEncodings}. A proxy may have changed it; check WEB_ANALYTICS_BASE_URL.`,
+  )

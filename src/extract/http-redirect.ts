@@ -1,0 +1,28 @@
+// API calls stay with the service's own origin: the key goes nowhere else.
+import { EtlError } from '../core/errors.ts'
+import type { HttpRequest } from './http.ts'
+import type { Answered } from './http-retry.ts'
+
+const maxRedirects = 3
+/** These say that the request was not looked at; after any other a submission may have been taken. */
+const notTaken = new Set([301, 307, 308])
+
+export const isRedirect = ({ status, headers }: Answered): boolean =>
+  status >= 300 && status < 400 && status !== 304 && headers['location'] !== undefined
+
+/** The same question at the address the service names on its own origin. Throws BAD_RESPONSE for every other redirect. */
+export const redirected = (request: HttpRequest, answer: Answered, redirects: number): HttpRequest => {
+  const location = answer.headers['location'] ?? ''
+  const target = URL.canParse(location, request.url) ? new URL(location, request.url) : null
+  const here = target?.origin === request.url.origin
+  if (target !== null && here && request.idempotent && request.method === 'GET' && redirects < maxRedirects) {
+    target.searchParams.delete('api_key')
+    return { ...request, url: target }
+  }
+  const to = target === null ? 'somewhere' : `${target.origin}${target.pathname}`
+  throw new EtlError(
+    'BAD_RESPONSE',
+    `${request.url.origin} ${request.endpoint} redirects to ${to} (${answer.status}), which was not followed: ${here ? 'it leads in a circle or is no question' : 'the key stays with the service'}. If that is where the service lives now, set WEB_ANALYTICS_BASE_URL.`,
+    { context: { sent: !notTaken.has(answer.status), status: answer.status } },
+  )
+}

@@ -1,0 +1,78 @@
+// Which requests are sent again, after how long, and what a service that asks for a pause gets.
+import type { Clock } from '../core/clock.ts'
+import { EtlError } from '../core/errors.ts'
+import type { HttpRequest, ServiceOptions, UnitHttpOptions } from './http.ts'
+import { classify, type Progress } from './http-failure.ts'
+import { retryAfterMs } from './retry-after.ts'
+
+export interface Answered {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+}
+
+/** The unit has tries of its own (limits.attempts); a request takes few of them by itself, so that nobody waits for their product. */
+const maxRequestTries = 3
+/** A longer pause is not slept through: the unit is parked and its slot goes to another. */
+const longestPauseMs = 60_000
+
+/**
+ * An answer of any status but 429. Harmless requests are sent again after connection errors, 5xx and 429; any other is sent once, and
+ * what it throws says in `context.sent` whether it can have reached the service. Throws RATE_LIMITED with `notBefore`.
+ */
+export const withRetries = async <A extends Answered>(
+  service: ServiceOptions,
+  options: UnitHttpOptions,
+  request: HttpRequest,
+  once: (attempt: number, progress: Progress) => Promise<A>,
+): Promise<A> => {
+  const { clock, rate, log } = service
+  const { signal } = options
+  const tries = request.idempotent ? Math.max(1, Math.min(options.attempts, maxRequestTries)) : 1
+  for (let attempt = 1; ; attempt += 1) {
+    const progress: Progress = { connected: false, answered: false }
+    let pause: number
+    try {
+      await rate.take(signal)
+      const answer = await once(attempt, progress)
+      const asked = askedPause(answer, clock)
+      if (asked === null) return answer
+      pause = asked.ms ?? backoffMs(clock, attempt)
+      if (answer.status === 429) rate.penalize(clock.now() + Math.min(pause, longestPauseMs))
+      if (attempt >= tries || pause > longestPauseMs) return givenUp(answer, asked.ms, clock.now() + pause, request)
+    } catch (error) {
+      const failure = classify(error, request, signal, progress)
+      if (attempt >= tries || failure.retry !== 'now') throw failure
+      log.info({ endpoint: request.endpoint, attempt, error: failure.message }, 'asking again')
+      pause = backoffMs(clock, attempt)
+    }
+    await sleep(clock, pause, request, signal)
+  }
+}
+
+const sleep = async (clock: Clock, ms: number, request: HttpRequest, signal: AbortSignal): Promise<void> => {
+  try {
+    await clock.sleep(ms, signal)
+  } catch (error) {
+    throw classify(error, request, signal, { connected: true, answered: false })
+  }
+}
+
+/** null: the answer is to be looked at. `ms` is null where the service names no time. */
+const askedPause = ({ status, headers }: Answered, clock: Clock): { readonly ms: number | null } | null => {
+  if (status !== 429 && (status < 500 || status === 501)) return null
+  return { ms: retryAfterMs(headers['retry-after'], clock.now()) }
+}
+
+/** A 429 was not taken. A server error is the caller's to judge, unless it only asks to come back much later. */
+const givenUp = <A extends Answered>(answer: A, askedMs: number | null, notBefore: number, request: HttpRequest): A => {
+  const asksToWait = answer.status === 503 && request.idempotent && askedMs !== null && askedMs > longestPauseMs
+  if (answer.status !== 429 && !asksToWait) return answer
+  throw new EtlError(
+    'RATE_LIMITED',
+    `${request.url.origin} ${request.endpoint} answers ${answer.status}: too many requests or open reports. It is asked again later; nothing is lost.`,
+    { notBefore, context: { sent: false, status: answer.status } },
+  )
+}
+
+/** Exponential with full jitter; never at once. */
+const backoffMs = (clock: Clock, attempt: number): number => 50 + clock.random() * Math.min(5_000, 500 * 2 ** attempt)
