@@ -136,11 +136,15 @@ const planShare = (
   if (state === 'held') return [{ ...unit, reason: 'held', newEdition: false }]
   if (state === 'running' || state === 'waiting' || state === 'landed')
     return [{ ...unit, reason: 'unfinished', newEdition: false }]
-  if (state === 'planned' || state === 'failed') return instead(published ? 'unfinished' : 'not-published')
+  if (state === 'planned' || state === 'failed') return instead(published ? unfinishedReason(state, input) : 'not-published')
   const reason = refreshReason(window, share.unit, input)
   if (reason !== null) return instead(reason)
   return input.mode === 'due' ? [] : [{ ...unit, reason: 'done', newEdition: false }]
 }
+
+/** Force on a failed unit allows what failed to be asked for anew, also where that buys a report again. */
+const unfinishedReason = (state: 'planned' | 'failed', { mode, force }: WindowInput): PlanReason =>
+  state === 'failed' && mode === 'range' && force === true ? 'forced' : 'unfinished'
 
 /** Why a loaded unit is asked for anew; null when it is not. */
 const refreshReason = (window: Window, { loadedAtMs }: ExistingUnit, input: WindowInput): 'forced' | 'look-back' | null => {

@@ -18,7 +18,7 @@ export const planRun = async (shop: Shop, definitions: readonly Definition[], sc
       ...planUnits({
         ...scope,
         definition,
-        existing: existing.map((row) => resumed(row, mayResubmit(shop, definition))),
+        existing: existing.map((row) => resumed(row, mayResubmit(shop, definition), scope.force === true)),
         nowMs: shop.clock.now(),
         kind,
       }).units,
@@ -34,8 +34,8 @@ const mayResubmit = (shop: Shop, definition: Definition): boolean =>
   shop.consent.resubmitUncertain || definition.report.resubmitUncertain
 
 /** A held unit that may be tried again counts as unfinished; every other hold waits for a person. */
-const resumed = (row: ExistingUnit, resubmit: boolean): ExistingUnit => {
+const resumed = (row: ExistingUnit, resubmit: boolean, force: boolean): ExistingUnit => {
   const code = row.errorCode ?? ''
-  const goesOn = passing.has(code) || (resubmit && code === 'REPORT_UNCERTAIN')
+  const goesOn = passing.has(code) || (resubmit && code === 'REPORT_UNCERTAIN') || (force && code === 'REPORT_EXPIRED')
   return row.state === 'held' && goesOn ? { ...row, state: 'failed' } : row
 }

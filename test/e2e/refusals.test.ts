@@ -273,11 +273,16 @@ describe('what becomes of reports', () => {
   test.each([
     ['internal error', 'REPORT_FAILED'],
     ['bad_request', 'REPORT_REJECTED'],
-  ])('one that ends as %s fails, and is not bought again by the same command', async (word, code) => {
-    const strict = await start({ intercept: status(word) })
+  ])('one that ends as %s fails, is not bought again by the same command, and is with --force', async (word, code) => {
+    let ends = true
+    const answer = status(word)
+    const strict = await start({ intercept: (request, response) => ends && answer(request, response) })
     expectRefusal(await traffic(), 1, code, /because.*--force/s)
     await traffic()
     expect(strict.bought).toHaveLength(1)
+    ends = false
+    expect((await traffic('--force')).code).toBe(0)
+    expect(strict.bought).toHaveLength(2)
   })
 
   test('too many rejected rows fail the unit, change no data and can be looked at', async () => {

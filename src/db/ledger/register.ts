@@ -15,7 +15,8 @@ export interface UnitToRegister {
 
 /**
  * Plans units for a run, in one statement for all of them and in their order. A unit at work elsewhere stays as it is and counts for
- * this run too. A new edition begins only where the last one was loaded; an unfinished one goes on.
+ * this run too. A new edition begins only where the last one was loaded, or by force where its report can never come; an unfinished one
+ * goes on.
  */
 export const registerUnits = async (db: Db, runId: number, units: readonly UnitToRegister[]): Promise<{ unitId: number }[]> => {
   if (units.length === 0) return []
@@ -35,8 +36,12 @@ export const registerUnits = async (db: Db, runId: number, units: readonly UnitT
       select "key", pipeline, version, "from", "to", slice, ${runId}::bigint from wanted
       on conflict (unit_key) do update set
         state = case when u.state in ('running', 'landed') then u.state else 'planned' end,
-        edition = u.edition + case when u.state = 'loaded'
-          and (select "newEdition" from wanted where "key" = u.unit_key) then 1 else 0 end,
+        edition = u.edition + case
+          when u.state = 'loaded' and (select "newEdition" from wanted where "key" = u.unit_key) then 1
+          when u.state in ('failed', 'held') and (select forced from wanted where "key" = u.unit_key) and exists (
+            select 1 from etl.reports r where r.unit_id = u.unit_id and r.edition = u.edition
+              and r.state in ('failed', 'rejected', 'expired')) then 1
+          else 0 end,
         forced = (select forced from wanted where "key" = u.unit_key),
         attempts = case when u.state = 'running' then u.attempts else 0 end,
         not_before = null,

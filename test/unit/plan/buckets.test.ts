@@ -137,7 +137,7 @@ test('a unit made over a part of a loaded one is finished, and the loaded one ke
   ])
   expect(lines(plan(domains('a.com', 'b.com', 'c.com'), before, { ...january, force: true }))).toEqual([
     '2026-01/domain=[a.com,c.com] forced',
-    '2026-01/domain=[b.com] unfinished',
+    '2026-01/domain=[b.com] forced',
   ])
 })
 
@@ -162,7 +162,7 @@ test.each([
     existing('2026-01', { domain: ['b.com', 'c.com'] }, state, '2026-02-11'),
   ]
   expect(lines(plan(domains('a.com', 'b.com', 'c.com'), before, { ...january, force: true }))).toEqual([
-    '2026-01/domain=[a.com] unfinished',
+    '2026-01/domain=[a.com] forced',
     `2026-01/domain=[b.com,c.com] ${expected}`,
   ])
 })
