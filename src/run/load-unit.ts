@@ -19,7 +19,7 @@ export interface LoadInput {
   readonly parsed: ParseReport
   readonly completeness: Completeness
   readonly landing: { readonly locator: string; readonly sha256: string; readonly bytes: number }
-  /** Raw records of staged rows by ordinal, read again from the landing; asked for only when rows conflict. */
+  /** Raw records of staged rows by ordinal, read again from the landing; asked for only when rows conflict, also before those fail the unit. */
   readonly rawRecords: (ordinals: ReadonlySet<number>) => Promise<readonly QuarantineEntry[]>
 }
 
@@ -46,10 +46,11 @@ export const loadUnit = async (work: UnitWork, session: Session, input: LoadInpu
       },
     )
     const counts = countsOf(input.parsed, merged)
+    const conflicting = await conflictingRecords(input, merged, counts.quarantined <= allowedRejects(work, counts.read))
     checkRejects(work, counts.quarantined, counts.read)
     checkComplete(work, counts, input.completeness)
     checkShrink(work, merged)
-    await quarantine(work, trx, input, merged)
+    await quarantine(work, trx, input, conflicting)
     await recordRequests(trx, work.requests.splice(0))
     await markLoaded(trx, claim, {
       runId: work.job.runId,
@@ -85,9 +86,12 @@ const countsOf = (parsed: ParseReport, merged: MergeResult): RowCounts => {
   return counts
 }
 
-const checkRejects = ({ definition, claim }: UnitWork, rejects: number, read: number): void => {
-  const { rejectShare, rejectCount } = definition.limits
-  const allowed = Math.min(rejectCount ?? Number.POSITIVE_INFINITY, Math.floor(read * rejectShare))
+const allowedRejects = ({ definition: { limits } }: UnitWork, read: number): number =>
+  Math.min(limits.rejectCount ?? Number.POSITIVE_INFINITY, Math.floor(read * limits.rejectShare))
+
+const checkRejects = (work: UnitWork, rejects: number, read: number): void => {
+  const { definition, claim } = work
+  const allowed = allowedRejects(work, read)
   if (rejects <= allowed) return
   throw new EtlError(
     'TOO_MANY_REJECTS',
@@ -126,10 +130,25 @@ const driftOf = (parsed: ParseReport): { unknownColumns: readonly string[]; miss
     ? null
     : { unknownColumns: parsed.unknownColumns, missingColumns: parsed.missingColumns }
 
-const quarantine = async (work: UnitWork, trx: Session['kysely'], input: LoadInput, merged: MergeResult): Promise<void> => {
+/** Enough to see what is wrong with an answer that is refused. */
+export const shownRejects = 1_000
+
+const conflictingRecords = async (
+  { rawRecords }: LoadInput,
+  { conflicts }: MergeResult,
+  all: boolean,
+): Promise<readonly QuarantineEntry[]> => {
+  const ordinals = conflicts.flatMap((conflict) => conflict.ordinals)
+  return ordinals.length === 0 ? [] : rawRecords(new Set(all ? ordinals : ordinals.slice(0, shownRejects)))
+}
+
+const quarantine = async (
+  work: UnitWork,
+  trx: Session['kysely'],
+  input: LoadInput,
+  conflicting: readonly QuarantineEntry[],
+): Promise<void> => {
   await supersedeQuarantine(trx, work.claim.unitId)
-  const ordinals = new Set(merged.conflicts.flatMap((conflict) => conflict.ordinals))
-  const conflicting = ordinals.size === 0 ? [] : await input.rawRecords(ordinals)
   const entries = [...input.parsed.rejected.map((reject) => entryOf(reject)), ...conflicting]
   if (entries.length === 0) return
   await insertQuarantine(trx, {

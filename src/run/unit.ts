@@ -3,7 +3,7 @@ import type { Completeness } from '../core/completeness.ts'
 import { EtlError } from '../core/errors.ts'
 import type { Payload } from '../core/types.ts'
 import { markUnchanged } from '../db/ledger/loads.ts'
-import { insertQuarantine } from '../db/ledger/quarantine.ts'
+import { insertQuarantine, type QuarantineEntry } from '../db/ledger/quarantine.ts'
 import { reportMemo } from '../db/ledger/reports.ts'
 import { recordRequests } from '../db/ledger/requests.ts'
 import { type ClaimedUnit, claimUnit, markLanded } from '../db/ledger/units.ts'
@@ -15,7 +15,7 @@ import { compileParsePlan, type ParsePlan } from '../parse/plan.ts'
 import { createParseReport, type ParseReport } from '../parse/report.ts'
 import { conflictRecords } from './conflict-records.ts'
 import { type Extracted, extractUnit } from './extract-unit.ts'
-import { entryOf, loadUnit } from './load-unit.ts'
+import { entryOf, loadUnit, shownRejects } from './load-unit.ts'
 import type { UnitJob } from './queue.ts'
 import { asEtlError } from './settle.ts'
 import { interruptedBy, settleUnit } from './settle-unit.ts'
@@ -230,18 +230,22 @@ const loadStaged = async (
   plan: ParsePlan,
   { completeness, manifest, locator }: { completeness: Completeness } & Extracted,
 ): Promise<void> => {
+  let conflicting: readonly QuarantineEntry[] = []
   try {
     const counts = await loadUnit(work, session, {
       staging,
       parsed,
       completeness,
       landing: { locator, sha256: manifest.sha256, bytes: manifest.bytes },
-      rawRecords: (ordinals) => conflictRecords(work.shop.landing, locator, plan, ordinals),
+      rawRecords: async (ordinals) => {
+        conflicting = await conflictRecords(work.shop.landing, locator, plan, ordinals)
+        return conflicting
+      },
     })
     announce(work, 'loaded', counts.read)
     warnOfDrift(work, parsed)
   } catch (error) {
-    if (asEtlError(error).code === 'TOO_MANY_REJECTS') await keepRejects(work, parsed, locator)
+    if (asEtlError(error).code === 'TOO_MANY_REJECTS') await keepRejects(work, parsed, locator, conflicting)
     throw error
   }
 }
@@ -262,16 +266,14 @@ const warnOfDrift = ({ shop, claim }: UnitWork, { missingColumns, unknownColumns
     })
 }
 
-/** Enough to see what is wrong. */
-const shownRejects = 1_000
-
 /** The rows that failed the unit are kept where a person can read them; the data stays as it was. */
 const keepRejects = async (
   { shop, claim, job, definition }: UnitWork,
   parsed: ParseReport,
   landing: string | null,
+  conflicting: readonly QuarantineEntry[] = [],
 ): Promise<void> => {
-  const entries = parsed.rejected.slice(0, shownRejects).map(entryOf)
+  const entries = [...parsed.rejected.map(entryOf), ...conflicting].slice(0, shownRejects)
   if (entries.length === 0) return
   await insertQuarantine(shop.database.kysely, {
     unitId: claim.unitId,
