@@ -279,3 +279,345 @@ describe('a warehouse or disk that does not take anything: no request', () => {
     expect(await query('select * from etl.runs')).toEqual([])
   })
 })
+
+describe('what the keyword endpoint may answer', () => {
+  beforeEach(async () => {
+    const published = await millrace(['migrate'])
+    expect(published.code, published.stderr).toBe(0)
+  })
+
+  test.each([
+    ['a refused key', 401, 'invalid API key', 'text/plain', 'KEY_REFUSED', [/"invalid API key"/, /Check WEB_ANALYTICS_API_KEY/]],
+    [
+      'a country outside the capabilities',
+      400,
+      metaError(103, 'Country is not in your plan'),
+      'application/json',
+      'NO_CAPABILITY',
+      [/code 103/, /millrace capabilities/],
+    ],
+    [
+      'exhausted credits',
+      403,
+      '{"error_message":"credits exhausted"}',
+      'application/json',
+      'QUOTA_EXHAUSTED',
+      [/"credits exhausted"/, /millrace quota/],
+    ],
+    [
+      'malformed JSON',
+      200,
+      '{"keywords": [{"keyword": "a',
+      'application/json',
+      'BAD_RESPONSE',
+      [/not JSON/, /WEB_ANALYTICS_BASE_URL/],
+    ],
+    [
+      'a web page',
+      200,
+      '<!doctype html><title>Log in</title>',
+      'text/html',
+      'BAD_RESPONSE',
+      [/Log in/, /WEB_ANALYTICS_BASE_URL/],
+    ],
+    ['an empty body', 200, '', 'application/json', 'BAD_RESPONSE', [/WEB_ANALYTICS_BASE_URL/]],
+    [
+      'a path that is not there',
+      404,
+      '{"message":"no such path"}',
+      'application/json',
+      'BAD_REQUEST',
+      [/WEB_ANALYTICS_BASE_URL/],
+    ],
+  ])('%s: one message, nothing loaded, and rows that were loaded stay', async (_what, status, body, type, code, words) => {
+    await start()
+    expect((await millrace(oneKeywords)).code).toBe(0)
+    const before = await warehouse()
+    await start({ intercept: answering(keywordsPath, status, body, type) })
+    for (const args of [
+      [...oneKeywords, '--force'],
+      [...oneKeywords.slice(0, -1), 'domain=b.com;country=us'],
+    ]) {
+      const result = await millrace(args)
+      expectOne(result, 1, code, ...words)
+      expect(summaryOf(result).rows).toMatchObject({ inserted: 0, updated: 0, ended: 0 })
+    }
+    expect(await warehouse()).toEqual(before)
+    await start()
+    const mended = await millrace([...oneKeywords.slice(0, -1), 'domain=b.com;country=us'])
+    expect(mended.code, mended.stderr).toBe(0)
+    expect(await query('select count(*)::int as n from bi.keywords')).toEqual([{ n: 6 }])
+  })
+
+  test('exhausted credits hold the unit, and nothing is asked a second time', async () => {
+    const strict = await start({ intercept: answering(keywordsPath, 403, '{"error_message":"credits exhausted"}') })
+    const result = await millrace(oneKeywords)
+    expect(summaryOf(result).units).toMatchObject({ planned: 1, held: 1, failed: 0 })
+    expect(strict.requests).toHaveLength(1)
+  })
+
+  test('a body shorter than its content-length is asked for again, then told as cut off', async () => {
+    const before = await warehouse()
+    const strict = await start({
+      intercept: (request, response) => {
+        if (!(request.url ?? '').startsWith(keywordsPath)) return false
+        const body = JSON.stringify({ keywords: records('a.com'), keywords_count: 3 })
+        response.writeHead(200, { 'content-type': 'application/json', 'content-length': body.length + 100 })
+        response.write(body, () => response.destroy())
+        return true
+      },
+    })
+    expectOne(await millrace(oneKeywords), 1, 'TRUNCATED', /cut off/, /asked for again/)
+    expect(strict.requests.length).toBeGreaterThan(1)
+    expect(await warehouse()).toEqual(before)
+  })
+
+  test('no data for a domain is recorded as empty, said once, and not asked again', async () => {
+    const strict = await start({ intercept: answering('URL=a.com', 401, metaError(0, 'Data not found')) })
+    const empty = await millrace(oneKeywords)
+    expect(empty.code, empty.stderr).toBe(0)
+    expect(empty.stderr.match(/the service has no data .*Check the spelling of the domain/g)).toHaveLength(1)
+    expect(summaryOf(empty).units).toMatchObject({ loaded: 1, failed: 0, held: 0 })
+    const requests = strict.requests.length
+    expect((await millrace(oneKeywords)).code).toBe(0)
+    expect(strict.requests).toHaveLength(requests)
+  })
+
+  test('no data where rows were loaded before is held, and the rows stay until a person releases it', async () => {
+    await start()
+    await millrace(oneKeywords)
+    const before = await warehouse()
+    await start({ intercept: answering('URL=a.com', 401, metaError(0, 'Data not found')) })
+    const held = await millrace([...oneKeywords, '--force'])
+    expectOne(held, 1, 'SHRUNK', /0 rows, 3 are loaded/, /millrace release \d+/)
+    expect(summaryOf(held).units).toMatchObject({ held: 1, failed: 0 })
+    expect(await warehouse()).toEqual(before)
+    const unit = /millrace release (\d+)/.exec(held.stderr)?.[1] ?? ''
+    const released = await millrace(['release', unit])
+    expect(released.code, released.stderr).toBe(0)
+    const again = await millrace(oneKeywords)
+    expect(again.code, again.stderr).toBe(0)
+    expect(await query('select count(*)::int as n from bi.keywords')).toEqual([{ n: 0 }])
+    expect(await query(`select count(*)::int as n from bi.keywords_history where valid_to <> 'infinity'`)).toEqual([{ n: 3 }])
+  })
+
+  test('a month that the service has not published waits; one to come is never asked for', async () => {
+    const newest = Temporal.Now.plainDateISO('UTC').subtract({ days: 10, months: 1 }).toPlainYearMonth()
+    const args = (at: string) => ['backfill', 'keywords', '--from', at, '--to', at, '--only', 'domain=a.com;country=us']
+    const strict = await start({ intercept: answering(keywordsPath, 400, metaError(101, 'Date out of range')) })
+    const waiting = await millrace(args(newest.toString()))
+    expect(waiting.code, waiting.stderr).toBe(1)
+    expect(summaryOf(waiting).units).toMatchObject({ waiting: 1, failed: 0, held: 0 })
+    const requests = strict.requests.length
+    expect(requests).toBe(1)
+    const future = await millrace(args(newest.add({ months: 3 }).toString()))
+    expect(summaryOf(future).units).toMatchObject({ waiting: 1, failed: 0, held: 0 })
+    expect(strict.requests).toHaveLength(requests)
+    await start()
+    const published = await millrace(args(newest.toString()))
+    expect(published.code, published.stderr).toBe(0)
+    expect(summaryOf(published).units.loaded).toBe(1)
+  })
+
+  test('one bad slice does not stop the others', async () => {
+    await start({ intercept: answering('URL=a.com', 400, metaError(102, 'Bad parameter')) })
+    const result = await millrace(bothKeywords)
+    expectOne(result, 1, 'BAD_REQUEST', /a\.com/, /Mend the parameters/)
+    expect(summaryOf(result).units).toMatchObject({ planned: 2, loaded: 1, failed: 1 })
+    expect(await query('select distinct domain from bi.keywords')).toEqual([{ domain: 'b.com' }])
+  })
+
+  /** Pages as asked for, with a count of its own for each. */
+  const paging = (all: readonly KeywordRecord[], countOf: (asked: number) => number) => () => {
+    let asked = 0
+    return (request: IncomingMessage, response: ServerResponse): boolean => {
+      const url = new URL(request.url ?? '/', 'http://x')
+      if (url.pathname !== keywordsPath) return false
+      asked += 1
+      const [offset, limit] = [Number(url.searchParams.get('offset')), Number(url.searchParams.get('limit'))]
+      const keywords = all.slice(offset, offset + limit)
+      const body = JSON.stringify({ meta: { last_updated: '2026-11-10' }, keywords, keywords_count: countOf(asked) })
+      response.writeHead(200, { 'content-type': 'application/json' })
+      response.end(body)
+      return true
+    }
+  }
+
+  test('fewer rows than announced are held: nothing of them is loaded', async () => {
+    const before = await warehouse()
+    const twice = [...records('a.com', 3), ...records('a.com', 1)]
+    await start({ intercept: paging(twice, () => 4)() })
+    const result = await millrace(oneKeywords)
+    expectOne(result, 1, 'INCOMPLETE', /3 distinct rows arrived, the service announces 4/, /next run/)
+    expect(summaryOf(result).units).toMatchObject({ held: 1, failed: 0 })
+    expect(await warehouse()).toEqual(before)
+    await start()
+    const mended = await millrace(oneKeywords)
+    expect(mended.code, mended.stderr).toBe(0)
+    expect(await query('select count(*)::int as n from bi.keywords')).toEqual([{ n: 3 }])
+  })
+
+  test('a page that stays short of its count is held', async () => {
+    const before = await warehouse()
+    await start({ intercept: paging(records('a.com', 3), () => 5)() })
+    expectOne(await millrace(oneKeywords), 1, 'UNSTABLE', /Nothing was loaded/)
+    expect(await warehouse()).toEqual(before)
+  })
+
+  test('a count that changes between pages is walked again and loaded once it holds still', async () => {
+    edit('keywords', 'page_size: 1000', 'page_size: 100')
+    await start({ intercept: paging(records('a.com', 250), (asked) => (asked === 1 ? 251 : 250))() })
+    const result = await millrace(oneKeywords)
+    expect(result.code, result.stderr).toBe(0)
+    expect(summaryOf(result).rows).toMatchObject({ read: 250, inserted: 250, quarantined: 0, duplicates: 0 })
+    expect(await query('select count(*)::int as n from bi.keywords')).toEqual([{ n: 250 }])
+  })
+
+  test('a count that never holds still is held, and nothing is loaded', async () => {
+    const before = await warehouse()
+    edit('keywords', 'page_size: 1000', 'page_size: 100')
+    await start({ intercept: paging(records('a.com', 250), (asked) => 250 - (asked % 2))() })
+    const result = await millrace(oneKeywords)
+    expectOne(result, 1, 'UNSTABLE', /the announced count went from \d+ to \d+/, /Nothing was loaded/)
+    expect(summaryOf(result).units.held).toBe(1)
+    expect(await warehouse()).toEqual(before)
+  })
+})
+
+describe('what becomes of reports', () => {
+  beforeEach(async () => {
+    const published = await millrace(['migrate'])
+    expect(published.code, published.stderr).toBe(0)
+  })
+
+  /** The first `times` looks at a report's state are answered with this word. */
+  const stateWord = (word: string, times = Number.POSITIVE_INFINITY) => {
+    let left = times
+    return (request: IncomingMessage, response: ServerResponse): boolean => {
+      if (!(request.url ?? '').includes('request-status') || left <= 0) return false
+      left -= 1
+      response.writeHead(200, { 'content-type': 'application/json' })
+      response.end(JSON.stringify({ status: word, error_message: 'metric not served' }))
+      return true
+    }
+  }
+
+  test('a word nobody knows is an open report, and the completed one is loaded', async () => {
+    const strict = await start({ intercept: stateWord('warming up', 2) })
+    const result = await millrace(traffic)
+    expect(result.code, result.stderr).toBe(0)
+    expect(strict.bought).toHaveLength(1)
+    expect(await query('select count(*)::int as n from bi.traffic_and_engagement')).toEqual([{ n: 2 }])
+  })
+
+  test.each([
+    ['internal_error', 'REPORT_FAILED', /could not make report \S+ \('internal_error': metric not served\)/],
+    ['bad request', 'REPORT_REJECTED', /rejects report \S+ \('bad request': metric not served\)/],
+  ])('%s: told with the reason, and never bought again by itself', async (word, code, reason) => {
+    const before = await warehouse()
+    const strict = await start({ intercept: stateWord(word) })
+    expectOne(await millrace(traffic), 1, code, reason, /--force/)
+    expectOne(await millrace(traffic), 1, code, /--force/)
+    expect(strict.bought).toHaveLength(1)
+    expect(await warehouse()).toEqual(before)
+    await start()
+    const paid = await millrace([...traffic, '--force'])
+    expect(paid.code, paid.stderr).toBe(0)
+    expect(await query('select count(*)::int as n from bi.traffic_and_engagement')).toEqual([{ n: 2 }])
+  })
+
+  test('a report cut off while it is downloaded is downloaded again and not bought again', async () => {
+    let cut = true
+    const strict = await start({
+      intercept: (request, response) => {
+        if (!cut || !(request.url ?? '').startsWith('/files/')) return false
+        cut = false
+        response.writeHead(200, { 'content-type': 'text/csv', 'content-length': goodReport.length })
+        response.write(goodReport.slice(0, 60), () => response.destroy())
+        return true
+      },
+    })
+    const result = await millrace(traffic)
+    expect(result.code, result.stderr).toBe(0)
+    expect(strict.bought).toHaveLength(1)
+    expect(await query('select count(*)::int as n from bi.traffic_and_engagement')).toEqual([{ n: 2 }])
+  })
+
+  test('too many rejects change nothing and stand in the quarantine with record and line', async () => {
+    await start()
+    await millrace(traffic)
+    const before = await warehouse()
+    await start({ report: () => csv(line('a.com', 'many'), line('b.com', '99')) })
+    const result = await millrace([...traffic, '--force'])
+    expectOne(result, 1, 'TOO_MANY_REJECTS', /1 of 2 rows were rejected, the definition allows 0/, /millrace quarantine list/)
+    expect(await warehouse()).toEqual(before)
+    const list = await millrace(['quarantine', 'list'])
+    expect(list.code).toBe(0)
+    expect(list.events.filter((event) => event['event'] === 'quarantined')).toEqual([
+      expect.objectContaining({
+        line: 2,
+        column_name: 'all_traffic_visits',
+        raw: line('a.com', 'many'),
+        reason: expect.stringMatching(/'many'/),
+      }),
+    ])
+  })
+
+  test('as many rejects as the definition allows are set aside, and the rest is loaded', async () => {
+    edit('traffic_and_engagement', 'rejects: 0.1%', 'rejects: 50%')
+    await start({ report: () => csv(line('a.com', '1e'), line('b.com', '99')) })
+    const result = await millrace(traffic)
+    expect(result.code, result.stderr).toBe(0)
+    expect(summaryOf(result).rows).toMatchObject({ read: 2, inserted: 1, quarantined: 1, duplicates: 0 })
+    expect(await query('select domain, all_traffic_visits as visits from bi.traffic_and_engagement')).toEqual([
+      { domain: 'b.com', visits: '99' },
+    ])
+    expect(await query('select line::int as line, raw from etl.quarantine')).toEqual([{ line: 2, raw: line('a.com', '1e') }])
+  })
+
+  test('a rejected row does not end the row that is loaded under its key', async () => {
+    edit('traffic_and_engagement', 'rejects: 0.1%', 'rejects: 50%')
+    await start()
+    await millrace(traffic)
+    await start({ report: () => csv(line('a.com', 'many'), line('b.com', '99')) })
+    const result = await millrace([...traffic, '--force'])
+    expect(result.code, result.stderr).toBe(0)
+    expect(summaryOf(result).rows).toMatchObject({ read: 2, updated: 1, quarantined: 1, ended: 0 })
+    expect(await query('select domain, all_traffic_visits as visits from bi.traffic_and_engagement order by 1')).toEqual([
+      { domain: 'a.com', visits: '10' },
+      { domain: 'b.com', visits: '99' },
+    ])
+  })
+
+  test('rows that contradict each other are set aside, rows that repeat collapse, and every row is counted', async () => {
+    edit('traffic_and_engagement', 'rejects: 0.1%', 'rejects: 60%')
+    const contradicting = [line('b.com', '2'), line('b.com', '3')]
+    await start({ report: () => csv(line('a.com', '1'), line('a.com', '1'), ...contradicting) })
+    const result = await millrace(traffic)
+    expect(result.code, result.stderr).toBe(0)
+    expect(summaryOf(result).rows).toEqual({
+      read: 4,
+      inserted: 1,
+      updated: 0,
+      ended: 0,
+      unchanged: 0,
+      quarantined: 2,
+      duplicates: 1,
+    })
+    expect(await query('select domain from bi.traffic_and_engagement')).toEqual([{ domain: 'a.com' }])
+    expect(await query('select line::int as line, raw from etl.quarantine order by line')).toEqual([
+      { line: 4, raw: contradicting[0] },
+      { line: 5, raw: contradicting[1] },
+    ])
+  })
+
+  test('contradicting rows beyond the limit fail the unit and are kept for a look', async () => {
+    const before = await warehouse()
+    await start({ report: () => csv(line('a.com', '1'), line('b.com', '2'), line('b.com', '3')) })
+    expectOne(await millrace(traffic), 1, 'TOO_MANY_REJECTS', /2 of 3 rows/, /millrace quarantine list/)
+    expect(await warehouse()).toEqual(before)
+    const list = await millrace(['quarantine', 'list'])
+    const raws = list.events.filter((event) => event['event'] === 'quarantined').map((event) => event['raw'])
+    expect(raws.toSorted()).toEqual([line('b.com', '2'), line('b.com', '3')])
+  })
+})
