@@ -11,11 +11,12 @@ export interface Page {
   /** Records in all, as announced with this page; null where it announces none. */
   readonly total: number | null
   readonly lastUpdated: string | null
-  /** The limit and offset the service says it applied. */
-  readonly limit: number | null
+  /** The offset the service says it applied. */
   readonly offset: number | null
   /** Value of the field the service orders by in the first and the last record; null where it cannot be told. */
   readonly order: { readonly first: number; readonly last: number } | null
+  /** What tells each record from every other one, in order; absent where the source cannot tell. */
+  readonly keys?: readonly string[]
 }
 
 export interface WalkOptions {
@@ -33,41 +34,54 @@ export interface WalkOptions {
 const unstable = (unitKey: string, found: string): EtlError =>
   new EtlError('UNSTABLE', `${unitKey}: ${found} while its pages were read. Nothing was loaded; the next run reads it again.`)
 
-/** Yields every page in order. Throws UNSTABLE where the pages are not of one answer, TOO_LARGE beyond `maxPages`. */
+const tooManyPages = ({ unitKey, maxPages }: WalkOptions, found: string): EtlError =>
+  new EtlError('TOO_LARGE', `${unitKey}: ${found}; limits.max_pages is ${maxPages}. Raise it, or narrow the slice.`)
+
+/**
+ * Yields every page in order, from part 1. Throws UNSTABLE where the pages are not of one answer, TOO_LARGE beyond `maxPages`.
+ * Keeps 16 characters a page and the keys of one page; rows seen again further apart are found by the loader's distinct count.
+ */
 export async function* walkPages(options: WalkOptions): AsyncGenerator<Payload, Completeness, void> {
+  const { unitKey, maxPages } = options
   const first = await options.fetch(0, options.pageSize, 1)
   if (first === null) return completeness(0, null)
-  const size = stride(first, options)
-  const seen = new Set<string>([digest(first)])
-  let inOrderSoFar = descends(first, first)
-  let previous = first
+  const { total, records } = first
+  if (total !== null && records > total) throw unstable(unitKey, `${records} records came where ${total} are announced`)
+  const watch = watcher(options, first)
   yield payload(first, 1)
-  if (first.total === null) return yield* walkUntilShort(options, first, size)
-  const pages = first.total === 0 ? 1 : Math.ceil(first.total / size)
-  if (pages > options.maxPages) {
-    throw new EtlError(
-      'TOO_LARGE',
-      `${options.unitKey}: ${first.total} records are ${pages} pages of ${size}; limits.max_pages is ${options.maxPages}. Raise it, or narrow the slice.`,
-    )
-  }
-  for await (const [page, index] of inOrder(options, pages, size)) {
-    check(options, first, page, index * size, size)
-    const mark = digest(page)
-    if (page.records > 0 && seen.has(mark)) throw unstable(options.unitKey, `page ${index + 1} repeats an earlier page`)
-    seen.add(mark)
-    inOrderSoFar &&= descends(previous, page)
-    previous = page
+  if (total === null) return yield* walkUntilShort(options, first, watch)
+  if (records === 0 && total > 0) throw unstable(unitKey, `the first page is empty though ${total} records are announced`)
+  // Whether the limit was lowered or raised, the walk goes on from what came, so that no record is skipped: the announced count
+  // proves it in the end.
+  const pages = total > records ? Math.ceil(total / records) : 1
+  if (pages > maxPages) throw tooManyPages(options, `${total} records are ${pages} pages of ${records}`)
+  for await (const [page, index] of inOrder(options, pages, records)) {
+    watch.see(page, index, index * records, Math.min(records, total - index * records))
     yield payload(page, index + 1)
   }
-  if (first.records > first.total)
-    throw unstable(options.unitKey, `${first.records} records came where ${first.total} are announced`)
-  if (!inOrderSoFar) options.onDisorder?.()
-  return completeness(first.total, first.lastUpdated)
+  watch.end()
+  return completeness(total, first.lastUpdated)
 }
 
-const descends = (before: Page, page: Page): boolean =>
-  page.order === null ||
-  (page.order.first >= page.order.last && (before === page || before.order === null || before.order.last >= page.order.first))
+/** A service that announces no count is read until a page is not full. */
+async function* walkUntilShort(
+  options: WalkOptions,
+  first: Page,
+  watch: ReturnType<typeof watcher>,
+): AsyncGenerator<Payload, Completeness, void> {
+  let page = first
+  for (let index = 1; page.records > 0 && page.records >= first.records; index += 1) {
+    // A first page shorter than asked for is the last one, unless the limit was lowered; only another look can tell.
+    if (index >= options.maxPages) throw tooManyPages(options, `there are more than ${options.maxPages} pages`)
+    const next = await options.fetch(index * first.records, first.records, index + 1)
+    if (next === null || next.records === 0) break
+    watch.see(next, index, index * first.records, null)
+    page = next
+    yield payload(page, index + 1)
+  }
+  watch.end()
+  return completeness(null, first.lastUpdated)
+}
 
 const completeness = (total: number | null, lastUpdated: string | null): Completeness => ({
   fingerprint: { lastUpdated, count: total },
@@ -81,30 +95,54 @@ async function* once(bytes: Buffer): AsyncGenerator<Uint8Array> {
   yield bytes
 }
 
-const digest = (page: Page): string => createHash('sha256').update(page.bytes).digest('base64').slice(0, 16)
+/** Of the records where they can be told apart: the same ones under another offset are the same page. */
+const digest = (page: Page): string =>
+  createHash('sha256')
+    .update(page.keys === undefined ? page.bytes : page.keys.join('\u0001'))
+    .digest('base64')
+    .slice(0, 16)
 
-/** Records a page really holds: a service that lowers the limit is followed at its own pace, so that no record is skipped. */
-const stride = (first: Page, { pageSize, unitKey }: WalkOptions): number => {
-  const more = first.total !== null && first.total > first.records
-  if (!more || first.records >= pageSize) return pageSize
-  if (first.records === 0) throw unstable(unitKey, `the first page is empty though ${first.total} records are announced`)
-  // Whether the limit was lowered or rows are missing, the walk goes on from what came: the announced count proves it in the end.
-  return first.records
+/** Compares each page with the first one and the one before. `see` throws UNSTABLE. */
+const watcher = ({ unitKey, onDisorder }: WalkOptions, first: Page) => {
+  const seen = new Set<string>([digest(first)])
+  let previous = first
+  let descending = descends(null, first)
+  return {
+    /** @param expected records the page must hold; null where nobody can say. */
+    see: (page: Page, index: number, offset: number, expected: number | null): void => {
+      if (page.total !== first.total) throw unstable(unitKey, `the announced count went from ${first.total} to ${page.total}`)
+      if (page.lastUpdated !== first.lastUpdated)
+        throw unstable(unitKey, `last_updated went from ${first.lastUpdated} to ${page.lastUpdated}`)
+      if (page.offset !== null && page.offset !== offset)
+        throw unstable(unitKey, `a page for offset ${offset} came as ${page.offset}`)
+      if (expected !== null && page.records !== expected)
+        throw unstable(unitKey, `the page at ${offset} holds ${page.records} records instead of ${expected}`)
+      const mark = digest(page)
+      if (page.records > 0 && seen.has(mark)) throw unstable(unitKey, `page ${index + 1} repeats an earlier page`)
+      seen.add(mark)
+      if (moved(previous, page)) throw unstable(unitKey, `a record of page ${index} came again on page ${index + 1}: rows moved`)
+      descending &&= descends(previous, page)
+      previous = page
+    },
+    end: (): void => {
+      if (!descending) onDisorder?.()
+    },
+  }
 }
 
-const check = (options: WalkOptions, first: Page, page: Page, offset: number, size: number): void => {
-  const { unitKey } = options
-  if (page.total !== first.total) throw unstable(unitKey, `the announced count went from ${first.total} to ${page.total}`)
-  if (page.lastUpdated !== first.lastUpdated)
-    throw unstable(unitKey, `last_updated went from ${first.lastUpdated} to ${page.lastUpdated}`)
-  if (page.offset !== null && page.offset !== offset)
-    throw unstable(unitKey, `a page for offset ${offset} came as ${page.offset}`)
-  const expected = Math.min(size, (first.total ?? 0) - offset)
-  if (page.records !== expected)
-    throw unstable(unitKey, `the page at ${offset} holds ${page.records} records instead of ${expected}`)
+const moved = (before: Page, page: Page): boolean => {
+  if (before.keys === undefined || page.keys === undefined) return false
+  const keys = new Set(before.keys)
+  return page.keys.some((key) => keys.has(key))
 }
 
-/** Pages 2 and on, fetched ahead by `concurrency`, handed on in order. */
+const descends = (before: Page | null, { order }: Page): boolean => {
+  if (order === null) return true
+  const last = before?.order?.last ?? Number.POSITIVE_INFINITY
+  return last >= order.first && order.first >= order.last
+}
+
+/** Pages 2 and on, fetched ahead by `concurrency`, handed on in order. No fetch outlives the walk. */
 async function* inOrder(options: WalkOptions, pages: number, size: number): AsyncGenerator<[Page, number]> {
   const ahead = new Map<number, Promise<Page | null>>()
   let next = 1
@@ -117,26 +155,16 @@ async function* inOrder(options: WalkOptions, pages: number, size: number): Asyn
       next += 1
     }
   }
-  for (let index = 1; index < pages; index += 1) {
-    fill()
-    const page = await ahead.get(index)
-    ahead.delete(index)
-    fill()
-    if (page === undefined || page === null) throw unstable(options.unitKey, `page ${index + 1} has no data`)
-    yield [page, index]
+  try {
+    for (let index = 1; index < pages; index += 1) {
+      fill()
+      const page = await ahead.get(index)
+      ahead.delete(index)
+      fill()
+      if (page === undefined || page === null) throw unstable(options.unitKey, `page ${index + 1} has no data`)
+      yield [page, index]
+    }
+  } finally {
+    await Promise.allSettled(ahead.values())
   }
-}
-
-/** A service that announces no count is read until a page is not full. */
-async function* walkUntilShort(options: WalkOptions, first: Page, size: number): AsyncGenerator<Payload, Completeness, void> {
-  let page = first
-  for (let index = 1; page.records >= size; index += 1) {
-    if (index >= options.maxPages)
-      throw new EtlError('TOO_LARGE', `${options.unitKey}: more than ${options.maxPages} pages (limits.max_pages).`)
-    const next = await options.fetch(index * size, size, index + 1)
-    if (next === null) break
-    page = next
-    yield payload(page, index + 1)
-  }
-  return completeness(null, first.lastUpdated)
 }

@@ -1,10 +1,10 @@
 // A paid report from intent to bytes: submit once, poll, download; picks up whatever an earlier process left.
-import { createHash } from 'node:crypto'
-import { EtlError, isEtlError } from '../core/errors.ts'
-import type { ReportMemo, ReportRecord } from '../core/report.ts'
+import { EtlError } from '../core/errors.ts'
+import type { ReportRecord } from '../core/report.ts'
 import type { Limits, ReportPolicy } from '../core/types.ts'
 import type { HttpStream } from './http.ts'
-import { foldStatus } from './report-status.ts'
+import { foldStatus, isKnownStatus } from './report-status.ts'
+import { openReport } from './report-submit.ts'
 import type { SourceContext } from './source.ts'
 
 /** What the service says of a report; everything but the word may be missing. */
@@ -62,74 +62,6 @@ export const runReport = async (api: ReportApi, context: SourceContext, options:
   return follow(api, context, record, options)
 }
 
-/** The report there is, or a new one: submitted exactly once per intent. */
-const openReport = async (api: ReportApi, context: SourceContext, options: ReportOptions): Promise<ReportRecord> => {
-  const { report } = context
-  const current = await report.current()
-  if (current?.state === 'intent') {
-    await report.uncertain('The process ended between the intent and the answer of the service.')
-    return uncertain(api, context, options)
-  }
-  if (current?.state === 'uncertain') return uncertain(api, context, options)
-  if (current?.state === 'failed' || current?.state === 'rejected' || current?.state === 'expired') {
-    if (!options.policy.resubmitFailed) throw ended(current, options)
-    return submit(api, context, options)
-  }
-  return current ?? submit(api, context, options)
-}
-
-const uncertain = async (api: ReportApi, context: SourceContext, options: ReportOptions): Promise<ReportRecord> => {
-  if (options.resubmitUncertain || options.policy.resubmitUncertain) return submit(api, context, options)
-  throw new EtlError(
-    'REPORT_UNCERTAIN',
-    `${options.unitKey}: a report was submitted and the answer was lost; the service may or may not have taken it. Look at its own list of reports; ` +
-      'to send it again (it may be bought twice) run with --resubmit-uncertain, or set report: { resubmit_uncertain: true }.',
-  )
-}
-
-const ended = (record: ReportRecord, { unitKey }: ReportOptions): EtlError =>
-  new EtlError(
-    record.state === 'expired' ? 'REPORT_EXPIRED' : record.state === 'rejected' ? 'REPORT_REJECTED' : 'REPORT_FAILED',
-    `${unitKey}: report ${record.reportId ?? '(no id)'} ${record.state} (the service says '${record.statusWord ?? '-'}'). To buy it again: ` +
-      '`millrace backfill … --force`, or set report: { resubmit_failed: true }.',
-  )
-
-export const requestHash = (request: unknown): string => createHash('sha256').update(JSON.stringify(request)).digest('hex')
-
-const submit = async (api: ReportApi, context: SourceContext, options: ReportOptions): Promise<ReportRecord> => {
-  const { report, signal } = context
-  const estimatedQuota = await api.estimate()
-  signal.throwIfAborted()
-  await report.intend({ endpoint: api.endpoint, request: api.request, requestHash: requestHash(api.request), estimatedQuota })
-  try {
-    const { reportId, word } = await api.submit()
-    await report.submitted(reportId, word)
-    context.log.info({ unit: options.unitKey, report_id: reportId }, 'report submitted')
-  } catch (error) {
-    await unsure(report, error, options)
-  }
-  const record = await report.current()
-  if (record === null) throw new EtlError('INTERNAL', `${options.unitKey}: the report just submitted is not on record.`)
-  return record
-}
-
-/** Always throws. Only a submission that certainly did not arrive may be forgotten. */
-const unsure = async (report: ReportMemo, error: unknown, { unitKey }: ReportOptions): Promise<never> => {
-  if (isEtlError(error) && error.code === 'FENCED') throw error
-  if (isEtlError(error) && error.context['sent'] === false) {
-    await report.withdrawn(error.message)
-    throw error
-  }
-  const message = isEtlError(error) ? error.message : String(error)
-  await report.uncertain(message)
-  throw new EtlError(
-    'REPORT_UNCERTAIN',
-    `${unitKey}: a report was submitted and its answer was lost (${message}). It may have been bought: look at the service's own list of reports; ` +
-      'to send it again run with --resubmit-uncertain.',
-    { cause: error },
-  )
-}
-
 const pending = (message: string, notBefore: number, final = false): EtlError =>
   new EtlError('REPORT_PENDING', message, { notBefore, context: { final } })
 
@@ -155,6 +87,11 @@ const follow = async (
   const reportId = record.reportId
   if (reportId === null) throw new EtlError('INTERNAL', `${options.unitKey}: a ${record.state} report has no id.`)
   const status = await api.status(reportId)
+  if (status !== null && !isKnownStatus(status.word))
+    context.log.warn(
+      { unit: options.unitKey, report_id: reportId, word: status.word },
+      'a status word nobody knows: the report stays open',
+    )
   const phase = status === null ? unknownId(context, record) : foldStatus(status.word)
   if (status === null || phase === 'open') return stillOpen(context, record, status, options)
   if (phase === 'done') {
@@ -231,6 +168,9 @@ const notMade = async (
   )
 }
 
+/** A link that is no longer good, in the words of the hosts that serve it. */
+const goneStatuses = new Set([401, 403, 404, 410])
+
 /** Links expire: a refused one is asked for anew once. */
 const openDownload = async (
   api: ReportApi,
@@ -241,16 +181,18 @@ const openDownload = async (
 ): Promise<HttpStream> => {
   const first = await context.http.download(link)
   if (first.status === 200) return first
-  if (![401, 403, 404, 410].includes(first.status)) throw downloadError(first.status, options)
+  if (!goneStatuses.has(first.status)) throw downloadError(first.status, options)
   const status = await api.status(reportId)
+  if (status !== null && foldStatus(status.word) !== 'done') throw downloadError(first.status, options)
   const fresh = status?.downloadUrl ?? null
   const second = fresh === null ? null : await context.http.download(fresh)
   if (second?.status === 200) return second
-  if (second !== null && second.status >= 500) throw downloadError(second.status, options)
+  // Only a refusal ends the report: it would have to be bought again.
+  if (second !== null && !goneStatuses.has(second.status)) throw downloadError(second.status, options)
   await context.report.failed('expired', `The download answers ${second?.status ?? first.status}.`)
   throw new EtlError(
     'REPORT_EXPIRED',
-    `${options.unitKey}: report ${reportId} is finished but can no longer be downloaded (${second?.status ?? first.status}, also with a fresh link). ` +
+    `${options.unitKey}: report ${reportId} is finished but can no longer be downloaded (${second?.status ?? first.status}, ${fresh === null ? 'and the service gives no fresh link' : 'also with a fresh link'}). ` +
       'To buy it again: `millrace backfill … --force`.',
   )
 }

@@ -6,6 +6,9 @@ const absent = new Set<string>()
 
 const missing = new Set([404, 405, 410, 501])
 
+/** Their 404 may speak of the id in the path: they are asked each time. */
+const aboutAnId = new Set<EndpointName>(['retry'])
+
 /** The answer of an optional endpoint, or null where the service does not have it. */
 export const askOptional = async (
   http: HttpClient,
@@ -17,6 +20,6 @@ export const askOptional = async (
   const answer = await ask()
   // HTML with status 200 is a web server's own page, not an endpoint.
   if (!missing.has(answer.status) && !(answer.status === 200 && /html/i.test(answer.contentType))) return answer
-  absent.add(key)
+  if (!aboutAnId.has(name)) absent.add(key)
   return null
 }

@@ -136,7 +136,8 @@ const freeRetry = async (http: HttpClient, reportId: string): Promise<boolean> =
   const url = http.url('retry', endpoints.retry)
   url.pathname = withReportId(decodeURI(url.pathname), reportId)
   const answer = await askOptional(http, 'retry', () =>
-    http.read({ method: 'POST', endpoint: endpoints.retry, url, key: 'header', idempotent: true }),
+    // Counted by the service, three at most: not sent twice.
+    http.read({ method: 'POST', endpoint: endpoints.retry, url, key: 'header', idempotent: false }),
   )
   return answer !== null && answer.status < 300
 }

@@ -1,5 +1,6 @@
 // What the service says of itself for free: datasets, countries and dates, credits, the price of a report. All of it optional.
 import { z } from 'zod'
+import { EtlError } from '../../core/errors.ts'
 import type { HttpAnswer, HttpClient } from '../../extract/http.ts'
 import { parseJson } from '../../extract/http-answer.ts'
 import { askOptional } from './absent.ts'
@@ -11,6 +12,17 @@ const ok = (answer: HttpAnswer | null, name: EndpointName): unknown => {
   if (answer === null) return null
   if (answer.status >= 400) throw refusalError(readRefusal(answer), endpoints[name], name)
   return parseJson(answer, endpoints[name])
+}
+
+/** What the endpoint said, in the shape it is known by. Throws BAD_RESPONSE naming what differs. */
+const shaped = <T>(schema: z.ZodType<T>, body: unknown, name: EndpointName): T => {
+  const parsed = schema.safeParse(body)
+  if (parsed.success) return parsed.data
+  const [issue] = parsed.error.issues
+  throw new EtlError(
+    'BAD_RESPONSE',
+    `${endpoints[name]} answered in a shape nobody knows: ${issue?.path.join('.') || 'the body'} ${issue?.message ?? ''}. If the service has moved the endpoint, set WEB_ANALYTICS_PATH_${name.toUpperCase()}.`,
+  )
 }
 
 const get = (http: HttpClient, name: EndpointName, key: 'query' | 'header'): Promise<HttpAnswer | null> =>
@@ -35,7 +47,7 @@ const datasetSchema = z
     metrics: nameList.optional(),
     table_filters: nameList.optional(),
     filters: nameList.optional(),
-    table_granularity: z.unknown(),
+    table_granularity: z.unknown().optional(),
   })
   .transform(
     (raw): Dataset => ({
@@ -58,7 +70,7 @@ const granularityNames = (value: unknown): string[] => {
 /** null: the service does not offer the look. */
 export const describe = async (http: HttpClient): Promise<readonly Dataset[] | null> => {
   const body = ok(await get(http, 'describe', 'header'), 'describe')
-  return body === null ? null : describeSchema.parse(body)
+  return body === null ? null : shaped(describeSchema, body, 'describe')
 }
 
 export interface Capabilities {
@@ -81,9 +93,11 @@ const familySchema = z.looseObject({
   snapshot_interval: z.looseObject({ start_date: z.string().nullish(), end_date: z.string().nullish() }).nullish(),
 })
 
+const objectOrNull = z.record(z.string(), z.unknown()).nullable()
+
 export const capabilities = async (http: HttpClient): Promise<Capabilities | null> => {
   const body = ok(await get(http, 'capabilities', 'query'), 'capabilities')
-  const parsed = z.record(z.string(), z.unknown()).nullable().parse(body)
+  const parsed = shaped(objectOrNull, body, 'capabilities')
   if (parsed === null) return null
   const families = Object.entries(parsed).flatMap(([name, value]) => {
     const family = familySchema.safeParse(value)
@@ -101,7 +115,10 @@ export const capabilities = async (http: HttpClient): Promise<Capabilities | nul
   return { remainingHits: numberOrNull(parsed['remaining_hits']), families }
 }
 
-const numberOrNull = (value: unknown): number | null => (typeof value === 'number' ? value : null)
+const numberOrNull = (value: unknown): number | null => {
+  const number = typeof value === 'string' && value.trim() !== '' ? Number(value) : value
+  return typeof number === 'number' && Number.isFinite(number) ? number : null
+}
 
 export interface Credits {
   /** Credits left for batch reports; null where the service does not say. */
@@ -112,7 +129,7 @@ export interface Credits {
 
 export const credits = async (http: HttpClient): Promise<Credits | null> => {
   const body = ok(await get(http, 'credits', 'header'), 'credits')
-  const parsed = z.record(z.string(), z.unknown()).nullable().parse(body)
+  const parsed = shaped(objectOrNull, body, 'credits')
   if (parsed === null) return null
   return {
     remaining: numberOrNull(parsed['remaining_credits']) ?? numberOrNull(parsed['credits']),
@@ -121,13 +138,31 @@ export const credits = async (http: HttpClient): Promise<Credits | null> => {
   }
 }
 
+export interface UserAllowance {
+  readonly allowance: number | null
+  readonly remaining: number | null
+}
+
+/** What an administrator lets this user spend; null where the service has no such look. */
+export const userCapabilities = async (http: HttpClient): Promise<UserAllowance | null> => {
+  const parsed = shaped(objectOrNull, ok(await get(http, 'user_capabilities', 'query'), 'user_capabilities'), 'user_capabilities')
+  if (parsed === null) return null
+  return {
+    allowance: numberOrNull(parsed['allowance']) ?? numberOrNull(parsed['user_allowance']),
+    remaining: numberOrNull(parsed['user_remaining']) ?? numberOrNull(parsed['remaining']),
+  }
+}
+
 const validateSchema = z.looseObject({
   is_valid: z.boolean().optional(),
-  estimated_credits: z.number().nullish(),
-  errors: z.array(z.unknown()).optional(),
+  estimated_credits: z.unknown().optional(),
+  errors: z.array(z.unknown()).nullish().catch(null),
 })
 
-/** What a submission would cost and whether it would be taken; null where the service cannot say. */
+/**
+ * What a submission would cost and whether it would be taken; null where the service cannot say. A price nobody can read does not
+ * stop a submission.
+ */
 export const validate = async (
   http: HttpClient,
   request: unknown,
@@ -146,10 +181,11 @@ export const validate = async (
   if (answer.status === 401 || answer.status === 403) throw refusalError(readRefusal(answer), endpoints.validate, 'validate')
   if (answer.status === 400) return { valid: false, credits: null, errors: [readRefusal(answer).text] }
   if (answer.status >= 400) return null
-  const parsed = validateSchema.parse(parseJson(answer, endpoints.validate))
+  const parsed = validateSchema.safeParse(parseJson(answer, endpoints.validate))
+  if (!parsed.success) return null
   return {
-    valid: parsed.is_valid ?? true,
-    credits: parsed.estimated_credits ?? null,
-    errors: (parsed.errors ?? []).map((error) => (typeof error === 'string' ? error : JSON.stringify(error))),
+    valid: parsed.data.is_valid ?? true,
+    credits: numberOrNull(parsed.data.estimated_credits),
+    errors: (parsed.data.errors ?? []).map((error) => (typeof error === 'string' ? error : JSON.stringify(error))),
   }
 }

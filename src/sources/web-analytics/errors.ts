@@ -1,6 +1,7 @@
 // What the service's refusals mean (api-facts A 7 to 11): status, in-body codes and texts to error codes.
 import { z } from 'zod'
 import { type ErrorCode, EtlError } from '../../core/errors.ts'
+import { redact } from '../../core/redact.ts'
 import type { HttpAnswer } from '../../extract/http.ts'
 import { excerpt } from '../../extract/http-answer.ts'
 
@@ -9,8 +10,8 @@ const errorBody = z.object({
   errors: texts,
   error_message: texts,
   message: texts,
-  error: z.union([z.string(), z.object({ code: z.unknown(), message: z.string().nullish() })]).nullish(),
-  meta: z.object({ error_code: z.unknown(), error_message: z.string().nullish() }).nullish(),
+  error: z.union([z.string(), z.object({ code: z.unknown().optional(), message: texts })]).nullish(),
+  meta: z.object({ error_code: z.unknown().optional(), error_message: texts }).nullish(),
 })
 
 export interface Refusal {
@@ -20,6 +21,8 @@ export interface Refusal {
   /** What the body says, on one line. */
   readonly text: string
 }
+
+const longestText = 500
 
 const flat = (value: z.infer<typeof texts>): string[] =>
   value === null || value === undefined
@@ -31,13 +34,16 @@ export const readRefusal = (answer: HttpAnswer): Refusal => {
   const parsed = errorBody.safeParse(tryJson(answer))
   if (!parsed.success) return { status: answer.status, code: null, text: excerpt(answer.bytes) }
   const { errors, error_message, message, error, meta } = parsed.data
-  const nested = typeof error === 'string' ? [error] : [error?.message ?? '']
-  const said = [...flat(errors), ...flat(error_message), ...flat(message), ...nested, meta?.error_message ?? ''].filter(Boolean)
+  const nested = typeof error === 'string' ? [error] : flat(error?.message)
+  const said = [...flat(errors), ...flat(error_message), ...flat(message), ...nested, ...flat(meta?.error_message)].filter(
+    Boolean,
+  )
   const code = meta?.error_code ?? (typeof error === 'object' ? error?.code : undefined)
   return {
     status: answer.status,
     code: code === undefined || code === null ? null : String(code),
-    text: said.join('; ') || excerpt(answer.bytes),
+    // A service may repeat the key it refuses.
+    text: redact(said.join('; ')).slice(0, longestText) || excerpt(answer.bytes),
   }
 }
 
@@ -50,19 +56,32 @@ const tryJson = (answer: HttpAnswer): unknown => {
 }
 
 const aboutKey = /\b(api[ _-]?key|key|unauthori[sz]ed|authenti\w+|forbidden|inactive|account)\b/i
-const aboutData = /\b(no data|data not found|not found|no results?)\b/i
+const aboutData =
+  /\b(no (data|results?|records?|keywords?)|data (was |were |is )?not (found|available)|(domain|site|website) not found|unknown (domain|site))\b/i
+const aboutAnything = /\bnot found\b/i
 const aboutQuota = /\b(quota|credits?|hits?|allowance|exhausted|payment)\b/i
 const aboutDates =
   /\b(out of range|not (yet )?(available|published|released)|latest available|no data (yet )?for (this|the) (date|month|period))\b/i
 const aboutCountry = /\bcountr(y|ies)\b/i
 
-/** Whether a refusal says that there is nothing to give: the answer is empty, not wrong. */
-export const isNoData = ({ status, text }: Refusal): boolean =>
-  (status === 401 || status === 404) && aboutData.test(text) && !/\bkey\b/i.test(text)
+/** Codes that say what is wrong with the request. */
+const requestCodes = new Set(['101', '102', '103'])
 
-/** A 401 that says neither "key" nor "data": another look must decide. */
+/**
+ * Whether a refusal says that there is nothing to give: the answer is empty, not wrong. A bare "not found" means that only with 401;
+ * with 404 it is also what any web server says of an address it does not have.
+ */
+export const isNoData = ({ status, code, text }: Refusal): boolean => {
+  if ((status !== 401 && status !== 404) || requestCodes.has(code ?? '') || /\bkey\b/i.test(text)) return false
+  return aboutData.test(text) || (status === 401 && aboutAnything.test(text) && !aboutKey.test(text))
+}
+
+/** A 401 that says neither "key" nor "data" nor anything else we know: another look must decide. */
 export const isUnclear401 = (refusal: Refusal): boolean =>
-  refusal.status === 401 && !isNoData(refusal) && !aboutKey.test(refusal.text)
+  refusal.status === 401 &&
+  !isNoData(refusal) &&
+  !requestCodes.has(refusal.code ?? '') &&
+  ![aboutKey, aboutQuota, aboutDates, aboutCountry].some((pattern) => pattern.test(refusal.text))
 
 const codeOf = (refusal: Refusal): ErrorCode => {
   const { status, code, text } = refusal
@@ -70,8 +89,10 @@ const codeOf = (refusal: Refusal): ErrorCode => {
   if (code === '102') return 'BAD_REQUEST'
   if (code === '103' || (status === 400 && aboutCountry.test(text))) return 'NO_CAPABILITY'
   if (status === 400 && aboutDates.test(text)) return 'NOT_PUBLISHED'
-  if (status === 402 || (status === 403 && aboutQuota.test(text))) return 'QUOTA_EXHAUSTED'
-  if (status === 401 || status === 403) return 'KEY_REFUSED'
+  const refused = status === 401 || status === 403
+  if (status === 402 || (refused && aboutQuota.test(text))) return 'QUOTA_EXHAUSTED'
+  if (refused && aboutCountry.test(text) && !/\bkey\b/i.test(text)) return 'NO_CAPABILITY'
+  if (refused) return 'KEY_REFUSED'
   if (status >= 500) return 'SERVICE_ERROR'
   return 'BAD_REQUEST'
 }
@@ -85,15 +106,19 @@ const advice: Partial<Record<ErrorCode, string>> = {
   BAD_REQUEST: 'Mend the parameters in the definition; `millrace check` and `millrace describe` tell what is allowed.',
 }
 
-/** @param where the unit or command, for the message. `sent` is false: a 4xx was certainly not taken. */
+/** A server error after which the service itself says that nothing was bought. */
+const declined = /\b(not|never) (been )?(accepted|created|queued|submitted)\b|\bno report (was|has been) (created|made|queued)\b/i
+
+/** A 4xx was not taken; after a server error a submission may have been, unless the body says otherwise. */
+const mayBeTaken = ({ status, text }: Refusal): boolean => (status >= 500 || status === 408) && !declined.test(text)
+
+/** @param where the unit or command, for the message. `context.sent` says whether a submission may have been taken. */
 export const refusalError = (refusal: Refusal, endpoint: string, where: string): EtlError => {
   const code = codeOf(refusal)
   const hint = refusal.status === 404 ? 'Check WEB_ANALYTICS_BASE_URL: this path is not there.' : (advice[code] ?? '')
   return new EtlError(
     code,
     `${where}: ${endpoint} answers ${refusal.status}${refusal.code === null ? '' : ` (code ${refusal.code})`}: "${refusal.text}". ${hint}`,
-    {
-      context: { status: refusal.status, sent: refusal.status >= 500 || refusal.status === 408 },
-    },
+    { context: { status: refusal.status, sent: mayBeTaken(refusal) } },
   )
 }

@@ -19,10 +19,18 @@ const endpoint = endpoints.keywords
 const text = z.string().nullish()
 const envelope = z.looseObject({
   keywords: z.array(z.unknown()),
-  keywords_count: z.number().int().nonnegative().nullish(),
+  keywords_count: z
+    .union([
+      z.number().int().nonnegative(),
+      z
+        .string()
+        .regex(/^\d{1,15}$/)
+        .transform(Number),
+    ])
+    .nullish(),
   meta: z
     .looseObject({
-      query: z.looseObject({ limit: z.unknown(), offset: z.unknown() }).nullish(),
+      query: z.looseObject({ offset: z.unknown().optional() }).nullish(),
       request: z
         .looseObject({
           domain: text,
@@ -36,6 +44,7 @@ const envelope = z.looseObject({
         .nullish(),
       last_updated: text,
       status: text,
+      error_code: z.unknown().optional(),
     })
     .nullish(),
 })
@@ -84,18 +93,25 @@ const fetchPage = async (
   if (answer.status === 204) return null
   if (answer.status !== 200) return refused(request, context, answer)
   const page = envelope.safeParse(parseJson(answer, endpoint))
-  if (!page.success) return notAPage(request, answer, page.error)
+  if (!page.success) return notAPage(request, context, answer, page.error)
   const { keywords, keywords_count, meta } = page.data
+  if (saysError(meta?.status, meta?.error_code)) return refusedWithin200(request, context, answer)
   checkEcho(request, meta?.request ?? null)
   return {
     bytes: answer.bytes,
     records: keywords.length,
     total: keywords_count ?? null,
     lastUpdated: meta?.last_updated ?? null,
-    limit: numeric(meta?.query?.limit),
     offset: numeric(meta?.query?.offset),
     order: orderOf(keywords),
+    keys: keywords.map(keyOf),
   }
+}
+
+/** A keyword may come with several landing pages (api-facts A 40): both together tell a record from every other one. */
+const keyOf = (record: unknown, index: number): string => {
+  if (typeof record !== 'object' || record === null || !('keyword' in record)) return `record ${index}`
+  return JSON.stringify([record.keyword, 'top_url' in record ? record.top_url : null])
 }
 
 /** The observed response is ordered by descending clicks (interface 2.2). */
@@ -116,6 +132,7 @@ const refused = async (request: ExtractRequest, context: LookContext, answer: Ht
   if (isNoData(refusal)) return null
   if (isUnclear401(refusal) && (await keyWorks(context))) return null
   const error = refusalError(refusal, endpoint, request.unit.key)
+  if (error.code === 'BAD_REQUEST' && /\blimit\b/i.test(refusal.text)) throw pageTooLarge(request, error)
   if (error.code !== 'NOT_PUBLISHED') throw error
   const { window } = request.unit
   const calendar = request.definition.window.publication
@@ -129,6 +146,13 @@ const refused = async (request: ExtractRequest, context: LookContext, answer: Ht
   throw new EtlError('NOT_PUBLISHED', error.message, { cause: error, notBefore: context.clock.now() + 24 * 3_600_000 })
 }
 
+const pageTooLarge = ({ definition }: ExtractRequest, cause: EtlError): EtlError =>
+  new EtlError(
+    'BAD_REQUEST',
+    `${cause.message} limits.page_size of ${definition.pipeline} is ${definition.limits.pageSize}; lower it to what the service allows.`,
+    { cause, context: cause.context },
+  )
+
 /** One free look decides what a 401 without words means; without that look it is the key. */
 const keyWorks = async ({ http }: LookContext): Promise<boolean> => {
   try {
@@ -138,10 +162,19 @@ const keyWorks = async ({ http }: LookContext): Promise<boolean> => {
   }
 }
 
-const notAPage = (request: ExtractRequest, answer: HttpAnswer, error: z.ZodError): never => {
-  // Errors come with status 200 too, in the same envelope.
-  const refusal = readRefusal(answer)
-  if (refusal.code !== null) throw refusalError({ ...refusal, status: 400 }, endpoint, request.unit.key)
+/** Newer answers carry `error_code: null` when all is well. */
+const saysError = (status: unknown, code: unknown): boolean =>
+  (typeof status === 'string' && /^(error|fail)/i.test(status)) ||
+  !(code === undefined || code === null || code === '' || Number(code) === 0)
+
+/** Errors come with status 200 too, in the same envelope. */
+const refusedWithin200 = (request: ExtractRequest, context: LookContext, answer: HttpAnswer): Promise<null> =>
+  refused(request, context, { ...answer, status: aboutNoData(answer) ? 404 : 400 })
+
+const aboutNoData = (answer: HttpAnswer): boolean => isNoData({ ...readRefusal(answer), status: 404 })
+
+const notAPage = (request: ExtractRequest, context: LookContext, answer: HttpAnswer, error: z.ZodError): Promise<null> => {
+  if (readRefusal(answer).code !== null) return refusedWithin200(request, context, answer)
   const [issue] = error.issues
   throw new EtlError(
     'BAD_RESPONSE',
