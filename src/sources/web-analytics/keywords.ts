@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { EtlError } from '../../core/errors.ts'
 import type { Unit } from '../../core/types.ts'
-import { isPublished, showWindow } from '../../core/window.ts'
+import { addWindows, isPublished, showWindow } from '../../core/window.ts'
 import type { HttpAnswer, HttpClient } from '../../extract/http.ts'
 import { parseJson } from '../../extract/http-answer.ts'
 import { type Page, walkPages } from '../../extract/paged.ts'
@@ -136,7 +136,9 @@ const refused = async (request: ExtractRequest, context: LookContext, answer: Ht
   if (error.code !== 'NOT_PUBLISHED') throw error
   const { window } = request.unit
   const calendar = request.definition.window.publication
-  const wellPast = isPublished({ from: window.to, to: window.to }, calendar, context.clock.now())
+  // The newest month may come a little late; one whose successor is out does not.
+  const next = { from: window.to, to: addWindows(window.to, 'month', 1) }
+  const wellPast = isPublished(next, calendar, context.clock.now())
   if (wellPast)
     throw new EtlError(
       'NO_CAPABILITY',
