@@ -5,7 +5,7 @@ import {
   constants,
   cpSync,
   existsSync,
-  mkdirSync,
+  mkdtempSync,
   readFileSync,
   renameSync,
   rmSync,
@@ -16,7 +16,7 @@ import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { z } from 'zod'
-import { EtlError } from '../core/errors.ts'
+import { EtlError, messageOf } from '../core/errors.ts'
 
 export interface Binaries {
   readonly initdb: string
@@ -87,11 +87,29 @@ const copyOut = (root: string): string => {
   const version: unknown = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
   const name = `millrace-postgres-${z.object({ version: z.string() }).parse(version).version}-${process.getuid?.() ?? 0}`
   const target = join(tmpdir(), name)
-  if (existsSync(join(target, 'bin', 'postgres')) && statSync(target).uid === (process.getuid?.() ?? 0)) return target
-  const making = `${target}.${process.pid}`
-  mkdirSync(making, { recursive: true, mode: 0o755 })
-  cpSync(join(root, 'native'), making, { recursive: true, verbatimSymlinks: false, dereference: true })
-  rmSync(target, { recursive: true, force: true })
-  renameSync(making, target)
+  if (isOurCopy(target)) return target
+  let making = ''
+  try {
+    making = mkdtempSync(`${target}.`)
+    chmodSync(making, 0o755)
+    cpSync(join(root, 'native'), making, { recursive: true, dereference: true })
+    if (isOurCopy(target)) return target
+    rmSync(target, { recursive: true, force: true })
+    renameSync(making, target)
+  } catch (cause) {
+    // Another command, with a home of its own, was faster.
+    if (isOurCopy(target)) return target
+    throw new EtlError(
+      'DISK',
+      `The embedded PostgreSQL could not be copied to ${target}: ${messageOf(cause)}. Set TMPDIR to a folder with room, ` +
+        'or set DATABASE_URL to a PostgreSQL of your own.',
+      { cause },
+    )
+  } finally {
+    if (making !== '') rmSync(making, { recursive: true, force: true })
+  }
   return target
 }
+
+const isOurCopy = (folder: string): boolean =>
+  existsSync(join(folder, 'bin', 'postgres')) && statSync(folder).uid === (process.getuid?.() ?? 0)

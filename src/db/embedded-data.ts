@@ -1,9 +1,19 @@
 // The embedded server's files: data folder, password, and what postmaster.pid says of a running server.
 import { type SpawnSyncReturns, spawnSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { chmodSync, chownSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
-import { EtlError, messageOf } from '../core/errors.ts'
+import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
 import { type Secret, secret } from '../core/redact.ts'
 import type { Binaries } from './embedded-binaries.ts'
 import { canReach, enteringPrivateFolders, type ServerUser } from './embedded-user.ts'
@@ -44,7 +54,16 @@ export const serverPassword = (files: ServerFiles): Secret => {
   } catch (error) {
     if (!existsSync(file)) throw new EtlError('DISK', `${file} cannot be written: ${messageOf(error)}.`, { cause: error })
   }
-  return secret('embedded database password', readFileSync(file, 'utf8').trim())
+  try {
+    return secret('embedded database password', readFileSync(file, 'utf8').trim())
+  } catch (cause) {
+    throw new EtlError(
+      'CONFIGURATION',
+      `${file} cannot be read: ${messageOf(cause)}. The embedded database belongs to the user who made it; ` +
+        'run as that user, or set MILLRACE_HOME to a folder of your own.',
+      { cause },
+    )
+  }
 }
 
 /** Command line and spawn options that run `program` as the server's user. */
@@ -55,32 +74,57 @@ export const asUser = (
   args: readonly string[],
 ): [string, string[], object] => {
   if (user === null) return [program, [...args], {}]
-  if (canReach(user, files.data)) return [program, [...args], { uid: user.uid, gid: user.gid }]
-  return [...enteringPrivateFolders(user, program, args), {}]
+  const closed = [files.data, program].find((path) => !canReach(user, path))
+  if (closed === undefined) return [program, [...args], { uid: user.uid, gid: user.gid }]
+  return [...enteringPrivateFolders(user, closed, program, args), {}]
 }
 
-/** initdb into a folder of its own, renamed when whole, so that a kill leaves nothing half-made. */
+/** Whether the data folder is whole. Throws where it holds data that PostgreSQL cannot open as it is: nothing is deleted then. */
+const hasData = (files: ServerFiles): boolean => {
+  if (existsSync(join(files.data, 'PG_VERSION'))) return true
+  if (!existsSync(join(files.data, 'global', 'pg_control'))) return false
+  throw new EtlError(
+    'DATABASE_UNREACHABLE',
+    `${files.data} holds data but no PG_VERSION, so PostgreSQL cannot open it. Restore that folder from a backup, ` +
+      'or move it away to begin with an empty warehouse.',
+  )
+}
+
+/** initdb into a folder of its own, renamed when whole, so that a kill leaves nothing half-made. Call under the server's lock. */
 export const ensureData = (files: ServerFiles, binaries: Binaries, user: ServerUser | null, password: Secret): void => {
-  if (existsSync(join(files.data, 'PG_VERSION'))) return
+  removeHalfMade(files)
+  if (hasData(files)) return
   const making = `${files.data}.${process.pid}.${randomBytes(4).toString('hex')}`
-  mkdirSync(making, { mode: 0o700 })
   const passwordFile = `${making}.password`
-  writeFileSync(passwordFile, password.reveal(), { mode: 0o600 })
-  if (user !== null) for (const path of [making, passwordFile]) chownSync(path, user.uid, user.gid)
   try {
+    mkdirSync(making, { mode: 0o700 })
+    writeFileSync(passwordFile, password.reveal(), { mode: 0o600 })
+    if (user !== null) for (const path of [making, passwordFile]) chownSync(path, user.uid, user.gid)
     const result = runInitdb(files, binaries, user, making, passwordFile)
     if (result.status !== 0) {
       const said = `${result.stderr ?? ''}${result.stdout ?? ''}`.trim() || messageOf(result.error ?? `signal ${result.signal}`)
-      throw new EtlError('DATABASE_UNREACHABLE', `The embedded PostgreSQL could not be set up in ${files.folder}: ${said}`)
+      throw new EtlError(
+        'DATABASE_UNREACHABLE',
+        `The embedded PostgreSQL could not be set up in ${files.folder}: ${said}. Mend what it says, or set DATABASE_URL to a PostgreSQL of your own.`,
+      )
     }
-    rmSync(files.data, { recursive: true, force: !existsSync(join(files.data, 'PG_VERSION')) })
+    rmSync(files.data, { recursive: true, force: true })
     renameSync(making, files.data)
   } catch (error) {
-    // A twin may have been faster; its folder is as good as ours.
-    if (!existsSync(join(files.data, 'PG_VERSION'))) throw error
+    if (isEtlError(error)) throw error
+    throw new EtlError('DISK', `The embedded PostgreSQL could not be set up in ${files.folder}: ${messageOf(error)}.`, {
+      cause: error,
+    })
   } finally {
     rmSync(passwordFile, { force: true })
     rmSync(making, { recursive: true, force: true })
+  }
+}
+
+/** What a killed set-up left behind. */
+const removeHalfMade = (files: ServerFiles): void => {
+  for (const name of readdirSync(files.folder)) {
+    if (/^data\.\d+\.[0-9a-f]{8}(\.password)?$/.test(name)) rmSync(join(files.folder, name), { recursive: true, force: true })
   }
 }
 
@@ -110,12 +154,21 @@ export interface PostmasterFile {
 
 /** What postmaster.pid says; null when there is none or it names no process. */
 export const readPostmaster = (files: ServerFiles): PostmasterFile | null => {
-  if (!existsSync(files.pidFile)) return null
-  const lines = readFileSync(files.pidFile, 'utf8').split('\n')
+  const lines = readIfThere(files.pidFile).split('\n')
   const pid = Number(lines[0])
   const port = Number(lines[3])
   if (!Number.isInteger(pid) || pid <= 0) return null
   return { pid, port: Number.isInteger(port) && port > 0 ? port : null }
+}
+
+const readIfThere = (file: string): string => {
+  try {
+    return readFileSync(file, 'utf8')
+  } catch (error) {
+    // A server that stops takes its file with it between any two looks.
+    if (typeof error === 'object' && error !== null && 'code' in error && error.code === 'ENOENT') return ''
+    throw new EtlError('DISK', `${file} cannot be read: ${messageOf(error)}. Run as the user who made it.`, { cause: error })
+  }
 }
 
 /** The server's log belongs to its user when we are root, so that it can be appended to. */

@@ -1,5 +1,5 @@
 // PostgreSQL refuses to run as root: which user runs it then, and what that user can reach.
-import { readFileSync, statSync } from 'node:fs'
+import { existsSync, readFileSync, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { EtlError } from '../core/errors.ts'
 
@@ -24,19 +24,42 @@ export const serverUser = (): ServerUser | null => {
 }
 
 /** Whether `user` may enter every folder above `path`. */
-export const canReach = (user: ServerUser | null, path: string): boolean => {
-  if (user === null) return true
+export const canReach = (user: ServerUser | null, path: string): boolean => closedFolder(user, path) === null
+
+const closedFolder = (user: ServerUser | null, path: string): string | null => {
+  if (user === null) return null
+  let closed: string | null = null
   for (let folder = dirname(path); ; folder = dirname(folder)) {
     const { mode, uid, gid } = statSync(folder)
     const bit = uid === user.uid ? 0o100 : gid === user.gid ? 0o010 : 0o001
-    if ((mode & bit) === 0) return false
-    if (folder === dirname(folder)) return true
+    if ((mode & bit) === 0) closed = folder
+    if (folder === dirname(folder)) return closed
   }
 }
 
-/** Command and arguments that start `program` as `user` with the right to enter private folders, for a home under /root. */
-export const enteringPrivateFolders = (user: ServerUser, program: string, args: readonly string[]): [string, string[]] => {
+const programFolders = ['/usr/bin', '/bin', '/usr/sbin', '/sbin']
+
+/**
+ * Command and arguments that start `program` as `user` with the right to enter private folders, for a home under /root.
+ * @param path what the user cannot reach otherwise. Throws CONFIGURATION where setpriv (util-linux) is not installed.
+ */
+export const enteringPrivateFolders = (
+  user: ServerUser,
+  path: string,
+  program: string,
+  args: readonly string[],
+  folders: readonly string[] = programFolders,
+): [string, string[]] => {
+  const setpriv = folders.map((folder) => join(folder, 'setpriv')).find((file) => existsSync(file))
+  if (setpriv === undefined) {
+    throw new EtlError(
+      'CONFIGURATION',
+      `The embedded PostgreSQL runs as user ${user.name}, who may not enter ${closedFolder(user, path) ?? dirname(path)}. ` +
+        'Set MILLRACE_HOME to a folder that everybody may enter (such as /var/lib/millrace), install util-linux (setpriv), ' +
+        'or set DATABASE_URL to a PostgreSQL of your own.',
+    )
+  }
   const ids = [`--reuid=${user.uid}`, `--regid=${user.gid}`, '--clear-groups']
   const rights = ['--inh-caps=+dac_override', '--ambient-caps=+dac_override']
-  return [join('/usr/bin', 'setpriv'), [...ids, ...rights, '--', program, ...args]]
+  return [setpriv, [...ids, ...rights, '--', program, ...args]]
 }

@@ -1,14 +1,26 @@
 // The embedded server's traps: each one sprung on purpose, in a folder of its own.
 import { spawn, spawnSync } from 'node:child_process'
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import pg from 'pg'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { startEmbedded } from '../../src/db/embedded.ts'
-import { hydrateLinks } from '../../src/db/embedded-binaries.ts'
+import { findBinaries, hydrateLinks } from '../../src/db/embedded-binaries.ts'
 import { readPostmaster, serverFiles } from '../../src/db/embedded-data.ts'
+import { enteringPrivateFolders, serverUser } from '../../src/db/embedded-user.ts'
 import { processIsAlive } from '../../src/db/process-alive.ts'
 
 let home: string
@@ -22,15 +34,38 @@ afterEach(() => {
   rmSync(home, { recursive: true, force: true })
 })
 
-const ask = async (url: string, text: string): Promise<unknown[]> => {
+const ask = async <T extends pg.QueryResultRow>(url: string, text: string): Promise<T[]> => {
   const client = new pg.Client({ connectionString: url })
   await client.connect()
   try {
-    return (await client.query(text)).rows
+    return (await client.query<T>(text)).rows
   } finally {
     await client.end()
   }
 }
+
+const source = (name: string): string => resolve(import.meta.dirname, '..', '..', 'src', 'db', `${name}.ts`)
+
+/** Runs a module in a process of its own. */
+const runScript = (
+  script: string,
+  options: { uid?: number; gid?: number } = {},
+): Promise<{ code: number | null; said: string }> => {
+  const child = spawn(process.execPath, ['--input-type=module', '-e', script], {
+    ...options,
+    cwd: '/',
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  let said = ''
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.on('data', (chunk: Buffer) => {
+      said += chunk.toString()
+    })
+  }
+  return new Promise((done) => child.once('close', (code) => done({ code, said })))
+}
+
+const isRoot = process.getuid?.() === 0
 
 const pidOf = (): number => readPostmaster(serverFiles(home))?.pid ?? 0
 const pidFile = (): string => serverFiles(home).pidFile
@@ -69,6 +104,82 @@ describe('the embedded PostgreSQL', () => {
     const servers = await Promise.all([startEmbedded(home), startEmbedded(home)])
     expect(servers[0]?.port).toBe(servers[1]?.port)
     await servers[0]?.release()
+    expect(existsSync(pidFile())).toBe(true)
+    await servers[1]?.release()
+    expect(existsSync(pidFile())).toBe(false)
+  })
+
+  test('four commands that set it up at once, then come and go, share one warehouse and lose nothing', async () => {
+    const visits = 3
+    const script = `import { openDatabase } from '${source('connect')}'
+      for (let visit = 0; visit < ${visits}; visit += 1) {
+        const database = await openDatabase({ databaseUrl: null, home: '${home}' })
+        await database.pool.query('create table if not exists seen (pid int)').catch((error) => {
+          if (!/already exists|duplicate key/.test(error.message)) throw error
+        })
+        await database.pool.query('insert into seen values ($1)', [process.pid])
+        await new Promise((done) => setTimeout(done, Math.random() * 100))
+        await database.close()
+      }`
+    const ended = await Promise.all([1, 2, 3, 4].map(() => runScript(script)))
+    expect(ended.map(({ code, said }) => [code, said])).toEqual([1, 2, 3, 4].map(() => [0, '']))
+    expect(existsSync(pidFile())).toBe(false)
+    const server = await startEmbedded(home)
+    expect(await ask(server.url.reveal(), 'select count(*)::int as n, count(distinct pid)::int as pids from seen')).toEqual([
+      { n: 4 * visits, pids: 4 },
+    ])
+    await server.release()
+  })
+
+  test('stays up when asked to, for whoever comes next', async () => {
+    const first = await startEmbedded(home)
+    await first.release({ keepRunning: true })
+    const second = await startEmbedded(home)
+    expect([second.adopted, second.port]).toEqual([true, first.port])
+    await second.release()
+    expect(existsSync(pidFile())).toBe(false)
+  })
+
+  test('is not locked for good by a command that was killed while it held the lock', async () => {
+    const script = `import { withServerLock } from '${source('embedded-lock')}'
+      import { mkdirSync } from 'node:fs'
+      mkdirSync('${home}/postgres')
+      await withServerLock('${home}/postgres', async () => { console.log('held'); await new Promise((done) => setTimeout(done, 60_000)) })`
+    const child = spawn(process.execPath, ['--input-type=module', '-e', script], { stdio: ['ignore', 'pipe', 'inherit'] })
+    await new Promise((done) => child.stdout.once('data', done))
+    child.kill('SIGKILL')
+    await new Promise((done) => child.once('exit', done))
+    await (await startEmbedded(home)).release()
+  })
+
+  test('recovers what was acknowledged when its postmaster is killed in the middle of a load', async () => {
+    const server = await startEmbedded(home)
+    await ask(server.url.reveal(), 'create table loaded (batch int, n int)')
+    let acknowledged = 0
+    const loaders = Promise.allSettled(
+      [1, 2, 3, 4].map(async () => {
+        const client = new pg.Client({ connectionString: server.url.reveal() })
+        client.on('error', () => undefined)
+        await client.connect()
+        for (;;) {
+          await client.query('insert into loaded select $1, n from generate_series(1, 20000) n', [acknowledged])
+          acknowledged += 1
+        }
+      }),
+    )
+    while (acknowledged < 12) await new Promise((done) => setTimeout(done, 10))
+    process.kill(pidOf(), 'SIGKILL')
+    const again = await startEmbedded(home)
+    expect((await loaders).map((end) => end.status)).toEqual(['rejected', 'rejected', 'rejected', 'rejected'])
+    const [found] = await ask<{ n: number; batches: number }>(
+      again.url.reveal(),
+      'select count(*)::int as n, (count(*) / 20000)::int as batches from loaded',
+    )
+    // A commit whose answer was lost may be there as well; half a batch never is.
+    expect((found?.n ?? -1) % 20_000).toBe(0)
+    expect(found?.batches).toBeGreaterThanOrEqual(acknowledged)
+    expect(found?.batches).toBeLessThanOrEqual(acknowledged + 4)
+    await again.release()
   })
 
   test('recovers every committed row after its postmaster is killed', async () => {
@@ -83,7 +194,7 @@ describe('the embedded PostgreSQL', () => {
   })
 
   test('adopts a server whose starter was killed', async () => {
-    const script = `import { startEmbedded } from '${resolve(import.meta.dirname, '../../src/db/embedded.ts')}'
+    const script = `import { startEmbedded } from '${source('embedded')}'
       await startEmbedded('${home}'); console.log('up'); setInterval(() => undefined, 1000)`
     const child = spawn(process.execPath, ['--input-type=module', '-e', script], { stdio: ['ignore', 'pipe', 'inherit'] })
     await new Promise((done) => child.stdout.once('data', done))
@@ -106,10 +217,44 @@ describe('the embedded PostgreSQL', () => {
     await server.release()
   })
 
-  test('begins anew where a first set-up was cut short', async () => {
+  test('starts although a left-over pid file names the living server of another home', async () => {
+    const otherHome = mkdtempSync(join(tmpdir(), 'millrace-other-'))
+    const other = await startEmbedded(otherHome)
+    await (await startEmbedded(home)).release()
+    const otherPid = readPostmaster(serverFiles(otherHome))?.pid
+    writeFileSync(pidFile(), `${otherPid}\n${serverFiles(home).data}\n1\n${other.port}\n\n127.0.0.1\n`)
+    const server = await startEmbedded(home)
+    expect([server.adopted, server.port === other.port]).toEqual([false, false])
+    await server.release()
+    expect(await ask(other.url.reveal(), 'select 1 as one')).toEqual([{ one: 1 }])
+    await other.release()
+    rmSync(otherHome, { recursive: true, force: true })
+  })
+
+  test('begins anew where a first set-up was cut short, and clears what it left', async () => {
     mkdirSync(join(home, 'postgres', 'data', 'base'), { recursive: true })
+    mkdirSync(join(home, 'postgres', 'data.4711.0badcafe', 'base'), { recursive: true })
     const server = await startEmbedded(home)
     expect(await ask(server.url.reveal(), 'select 1 as one')).toEqual([{ one: 1 }])
+    expect(readdirSync(join(home, 'postgres')).sort()).toEqual(['data', 'lock', 'password', 'server.log'])
+    await server.release()
+  })
+
+  test('deletes nothing where data lies without its PG_VERSION', async () => {
+    await (await startEmbedded(home)).release()
+    rmSync(join(serverFiles(home).data, 'PG_VERSION'))
+    await expect(startEmbedded(home)).rejects.toMatchObject({ code: 'DATABASE_UNREACHABLE', message: /PG_VERSION.*backup/ })
+    expect(existsSync(join(serverFiles(home).data, 'global', 'pg_control'))).toBe(true)
+  })
+
+  test('says whose password it is that does not fit', async () => {
+    const server = await startEmbedded(home)
+    const file = join(home, 'postgres', 'password')
+    const right = readFileSync(file)
+    writeFileSync(file, 'another')
+    const refusal = await startEmbedded(home).catch((error: unknown) => error)
+    expect(refusal).toMatchObject({ code: 'CONFIGURATION', message: /does not accept the password in .*password/ })
+    writeFileSync(file, right)
     await server.release()
   })
 
@@ -132,7 +277,49 @@ describe('the embedded PostgreSQL', () => {
     await second.release()
   })
 
-  test.runIf(process.getuid?.() === 0)('runs for root in a folder that nobody else may enter', async () => {
+  test.runIf(isRoot)('runs for a user who is not root', async () => {
+    chownSync(home, 65_534, 65_534)
+    const script = `import { startEmbedded } from '${source('embedded')}'
+      import { readPostmaster, serverFiles } from '${source('embedded-data')}'
+      import { statSync } from 'node:fs'
+      const server = await startEmbedded('${home}')
+      console.log(statSync('/proc/' + readPostmaster(serverFiles('${home}')).pid).uid)
+      await server.release()`
+    expect(await runScript(script, { uid: 65_534, gid: 65_534 })).toEqual({ code: 0, said: '65534\n' })
+  })
+
+  test.runIf(isRoot)('names the folder that bars the way where nothing can open it', () => {
+    const hidden = join(home, 'private')
+    mkdirSync(hidden, { mode: 0o700 })
+    chmodSync(home, 0o755)
+    const user = serverUser() ?? { uid: 1, gid: 1, name: 'nobody' }
+    expect(() => enteringPrivateFolders(user, join(hidden, 'data'), 'postgres', [], ['/nowhere'])).toThrow(
+      new RegExp(`${user.name}, who may not enter ${hidden}\\. Set MILLRACE_HOME`),
+    )
+  })
+
+  test('runs from a copy where the installed programs cannot be reached', async () => {
+    chmodSync(home, 0o755)
+    const before = process.env['TMPDIR']
+    process.env['TMPDIR'] = home
+    try {
+      const [first, second] = [findBinaries(() => false), findBinaries(() => false)]
+      expect(first.postgres).toMatch(new RegExp(`^${home}/millrace-postgres-`))
+      expect(second).toEqual(first)
+      const user = serverUser()
+      const version = spawnSync(first.postgres, ['--version'], {
+        encoding: 'utf8',
+        ...(user === null ? {} : { uid: user.uid, gid: user.gid }),
+      })
+      expect(version.stdout).toMatch(/^postgres \(PostgreSQL\) 18/)
+      expect(readdirSync(home)).toHaveLength(1)
+    } finally {
+      if (before === undefined) delete process.env['TMPDIR']
+      else process.env['TMPDIR'] = before
+    }
+  })
+
+  test.runIf(isRoot)('runs for root in a folder that nobody else may enter', async () => {
     const hidden = join(home, 'private')
     mkdirSync(hidden, { mode: 0o700 })
     const server = await startEmbedded(hidden)
