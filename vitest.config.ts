@@ -1,6 +1,6 @@
 import { defineConfig } from 'vitest/config'
 
-// Three projects: unit (no disk, network or database), db (a real PostgreSQL), e2e (the real command as a child process).
+// Three projects: unit (no disk, network or database), db (a real PostgreSQL), e2e (the real command as a child process, and the page in a browser).
 // db and e2e share the two cores with PostgreSQL itself, hence the low worker counts.
 export default defineConfig({
   test: {
@@ -25,7 +25,7 @@ export default defineConfig({
         extends: true,
         test: {
           name: 'e2e',
-          include: ['test/e2e/**/*.test.ts'],
+          include: ['test/e2e/**/*.test.ts', 'test/browser/**/*.test.ts'],
           globalSetup: ['test/support/postgres.global.ts'],
           testTimeout: 180_000,
           hookTimeout: 180_000,

@@ -60,8 +60,11 @@ export const commands: readonly CommandSpec[] = [
   {
     usage: 'status [pipeline...]',
     description: 'Units by state, coverage by month, last run, freshness, quota and quarantine.',
-    options: [],
-    examples: ['millrace status', 'millrace status keywords --json'],
+    options: [
+      option('--serve', 'serve the status page in a browser until Ctrl-C'),
+      option('--port <port>', 'port of the page; 0: any free one (default 7433)'),
+    ],
+    examples: ['millrace status', 'millrace status keywords --json', 'millrace status --serve'],
     load: () => import('./status.ts'),
   },
   {

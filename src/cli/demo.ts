@@ -11,7 +11,7 @@ import { type Sample, sampleRows } from '../run/sample.ts'
 import { type Sandbox, startSandbox } from '../sandbox/server.ts'
 import type { Handler, Invocation } from './command-spec.ts'
 import { formatNumber, type Output } from './output.ts'
-import { withShop } from './shop.ts'
+import { untilInterrupted, withShop } from './shop.ts'
 import { exitCodeOf, printSummary } from './summary.ts'
 
 /** Requests a second in the demo; the sandbox on loopback does not ask for the service's 10. */
@@ -28,7 +28,7 @@ export const handle: Handler = async (invocation) => {
       const result = await loadDemo(shop, invocation.signal)
       progress.stop()
       await show(invocation.output, shop, result, keep)
-      if (keep) await untilInterrupted(invocation, sandbox)
+      if (keep) await keepRunning(invocation, shop, sandbox)
       return exitCodeOf(result, false)
     })
   } finally {
@@ -91,7 +91,7 @@ const show = async (output: Output, shop: OpenShop, result: RunResult, keep: boo
   output.line()
   output.line('Next:')
   output.line('  npx millrace status                      what is loaded, month by month')
-  output.line('  npx millrace demo --keep                 leaves the database running for a BI tool')
+  output.line('  npx millrace demo --keep                 keeps the status page and the database running')
   output.line('  npx millrace replay keywords --from … --to …   parse again from disk, without a call')
   output.line('  cp .env.example .env                     point it at the real service and your own database')
 }
@@ -110,8 +110,15 @@ const clip = (value: unknown): string => {
   return text.length > 28 ? `${text.slice(0, 27)}…` : text
 }
 
-const untilInterrupted = async ({ output, signal }: Invocation, sandbox: Sandbox): Promise<void> => {
-  output.note(`The sandbox answers at ${sandbox.url}, key ${sandbox.apiKey}. Ctrl-C ends both.`)
-  if (signal.aborted) return
-  await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }))
+const keepRunning = async (invocation: Invocation, shop: OpenShop, sandbox: Sandbox): Promise<void> => {
+  const { serveStatusPage } = await import('./status-page.ts')
+  const page = await serveStatusPage(shop)
+  try {
+    invocation.output.event({ event: 'status_page', url: page.url })
+    invocation.output.line(`The status page is at ${page.url}.`)
+    invocation.output.note(`The sandbox answers at ${sandbox.url}, key ${sandbox.apiKey}. Ctrl-C ends all.`)
+    await untilInterrupted(invocation)
+  } finally {
+    await page.close()
+  }
 }

@@ -3,7 +3,8 @@ import { EtlError } from '../core/errors.ts'
 import { scheduledOf, startScheduler } from '../run/schedule.ts'
 import { nextTicks } from '../run/ticks.ts'
 import type { Handler } from './command-spec.ts'
-import { withShop } from './shop.ts'
+import { untilInterrupted, withShop } from './shop.ts'
+import { serveStatusPage } from './status-page.ts'
 
 const shownTicks = 5
 
@@ -20,10 +21,15 @@ export const handle: Handler = async (invocation) =>
       invocation.output.event({ event: 'ticks', pipeline: definition.pipeline, time_zone: schedule.timeZone, next: ticks })
       invocation.output.line(`${definition.pipeline} (${schedule.cron} ${schedule.timeZone}): ${ticks.join(', ')}`)
     }
-    const scheduler = await startScheduler(shop, invocation.signal)
-    if (!invocation.signal.aborted) {
-      await new Promise<void>((resolve) => invocation.signal.addEventListener('abort', () => resolve(), { once: true }))
+    const page = await serveStatusPage(shop)
+    invocation.output.event({ event: 'status_page', url: page.url })
+    invocation.output.line(`status page: ${page.url}`)
+    try {
+      const scheduler = await startScheduler(shop, invocation.signal)
+      await untilInterrupted(invocation)
+      await scheduler.stop()
+    } finally {
+      await page.close()
     }
-    await scheduler.stop()
     return 0
   })

@@ -44,3 +44,9 @@ export const withShop = async <T>(
     progress.stop()
   }
 }
+
+/** Resolves at the first SIGINT or SIGTERM. */
+export const untilInterrupted = async ({ signal }: Invocation): Promise<void> => {
+  if (signal.aborted) return
+  await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }))
+}

@@ -3,12 +3,13 @@ import { EtlError } from '../core/errors.ts'
 import { openDatabase } from '../db/connect.ts'
 import { assertMigrated } from '../db/migrate.ts'
 import { readStatus, type Status } from '../run/status.ts'
-import type { Handler } from './command-spec.ts'
+import type { Handler, Invocation } from './command-spec.ts'
 import { coverageLines } from './coverage.ts'
 import { formatNumber, formatSeconds, type Output } from './output.ts'
-import { settingsOf } from './shop.ts'
+import { settingsOf, untilInterrupted, withShop } from './shop.ts'
 
 export const handle: Handler = async (invocation) => {
+  if (invocation.options['serve'] === true) return serve(invocation)
   const settings = settingsOf(invocation)
   const database = await openDatabase({ databaseUrl: settings.databaseUrl, home: settings.home, maxConnections: 2 })
   try {
@@ -23,6 +24,23 @@ export const handle: Handler = async (invocation) => {
   } finally {
     await database.close()
   }
+}
+
+/** The page needs what an action needs, hence the whole shop; it is loaded only here, `status` itself stays quick. */
+const serve = async (invocation: Invocation): Promise<number> => {
+  const { serveStatusPage } = await import('./status-page.ts')
+  return withShop(invocation, { callsService: false, pipelines: [] }, async (shop) => {
+    const port = invocation.options['port']
+    const page = await serveStatusPage(shop, port === undefined ? undefined : String(port))
+    try {
+      invocation.output.event({ event: 'status_page', url: page.url })
+      invocation.output.line(`The status page is at ${page.url}. Ctrl-C ends it.`)
+      await untilInterrupted(invocation)
+      return 0
+    } finally {
+      await page.close()
+    }
+  })
 }
 
 const print = (output: Output, status: Status, display: string): void => {

@@ -1,0 +1,61 @@
+// The status page beside a command's own work: `schedule`, `worker`, `demo --keep` and `status --serve`.
+import { isEtlError, messageOf } from '../core/errors.ts'
+import { noteCancel, releaseByPerson, retryByPerson } from '../db/ledger/actions.ts'
+import { cancelRun } from '../run/cancel.ts'
+import type { OpenShop } from '../run/open-shop.ts'
+import { scheduledOf } from '../run/schedule.ts'
+import { nextTicks } from '../run/ticks.ts'
+import { createStatusApp } from '../web/app.ts'
+import type { WebContext } from '../web/context.ts'
+import { listen, type WebServer, webSettings } from '../web/server.ts'
+
+export const defaultPort = 7433
+const actor = 'status page'
+
+/**
+ * Serves the page until closed. A taken port ends the command only where someone chose it; the default gives way to a free one.
+ * @param port what `--port` says; undefined: MILLRACE_WEB_PORT, else 7433
+ */
+export const serveStatusPage = async (shop: OpenShop, port?: string): Promise<WebServer> => {
+  const raw = port === undefined ? shop.settings.raw : { ...shop.settings.raw, MILLRACE_WEB_PORT: port }
+  const { address, token } = webSettings(raw, defaultPort)
+  const { app, close } = createStatusApp({
+    context: webContext(shop),
+    token,
+    onError: (error) => shop.log.warn({ error: messageOf(error) }, 'status page'),
+  })
+  const server = await listen(app, address).catch((error: unknown) => {
+    const chosen = raw['MILLRACE_WEB_PORT'] !== undefined && raw['MILLRACE_WEB_PORT'] !== ''
+    if (chosen || !isEtlError(error)) throw error
+    return listen(app, { ...address, port: 0 })
+  })
+  return {
+    url: server.url,
+    close: async () => {
+      close()
+      await server.close()
+    },
+  }
+}
+
+const webContext = (shop: OpenShop): WebContext => ({
+  kysely: shop.database.kysely,
+  definitions: shop.definitions,
+  clock: shop.clock,
+  warehouse: shop.database.display,
+  actions: {
+    release: (unitId) => releaseByPerson(shop.database.kysely, unitId, actor),
+    retry: (unitId) => retryByPerson(shop.database.kysely, unitId, actor),
+    cancel: async (runId) => {
+      const { state } = await cancelRun(shop, runId)
+      if (state === 'cancelled') await noteCancel(shop.database.kysely, runId, actor)
+      return state
+    },
+  },
+  nextTicks: (count) =>
+    scheduledOf(shop.definitions).map(({ definition, schedule }) => ({
+      pipeline: definition.pipeline,
+      timeZone: schedule.timeZone,
+      at: nextTicks(schedule, count),
+    })),
+})

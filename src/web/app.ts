@@ -1,0 +1,141 @@
+// The status page as one app: headers, access, pages, live events, metrics and the three actions.
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { type Context, Hono } from 'hono'
+import { csrf } from 'hono/csrf'
+import { html } from 'hono/html'
+import { HTTPException } from 'hono/http-exception'
+import { secureHeaders } from 'hono/secure-headers'
+import type { Secret } from '../core/redact.ts'
+import { createAccess } from './access.ts'
+import { mountActions } from './actions.ts'
+import type { WebContext } from './context.ts'
+import { type Html, page } from './layout.ts'
+import { createLive } from './live.ts'
+import { metricsText } from './metrics.ts'
+import { coveragePage, missingMonthPage, pipelineCoveragePage } from './pages/coverage.ts'
+import { overviewPage } from './pages/overview.ts'
+import { quarantinePage } from './pages/quarantine.ts'
+import { quotaPage } from './pages/quota.ts'
+import { reportsPage } from './pages/reports.ts'
+import { runPage, runsPage } from './pages/runs.ts'
+import { schedulePage } from './pages/schedule.ts'
+import { unitPage, unitsPage } from './pages/units.ts'
+import { unitStates } from './reads/units.ts'
+
+const mostUnits = 10_000
+const unitsADefaultPage = 500
+
+export interface StatusApp {
+  readonly app: Hono
+  close(): void
+}
+
+export interface StatusAppOptions {
+  readonly context: WebContext
+  /** null: loopback alone may look. */
+  readonly token: Secret | null
+  readonly onError: (error: unknown) => void
+}
+
+const asset = (name: string): string => readFileSync(join(import.meta.dirname, 'assets', name), 'utf8')
+
+export const createStatusApp = ({ context, token, onError }: StatusAppOptions): StatusApp => {
+  const app = new Hono()
+  const access = createAccess({ token, nowMs: () => context.clock.now() })
+  const live = createLive(context, onError)
+
+  app.use(
+    secureHeaders({
+      contentSecurityPolicy: {
+        defaultSrc: ["'none'"],
+        styleSrc: ["'self'"],
+        scriptSrc: ["'self'"],
+        imgSrc: ["'self'"],
+        connectSrc: ["'self'"],
+        formAction: ["'self'"],
+        baseUri: ["'none'"],
+        frameAncestors: ["'none'"],
+      },
+      referrerPolicy: 'same-origin',
+      xFrameOptions: 'DENY',
+    }),
+  )
+  app.use(async (request, next) => {
+    await next()
+    request.header('cache-control', 'no-store')
+  })
+  for (const [name, type] of [
+    ['style.css', 'text/css; charset=utf-8'],
+    ['live.js', 'text/javascript; charset=utf-8'],
+    ['icon.svg', 'image/svg+xml'],
+  ] as const) {
+    const body = asset(name)
+    app.get(`/assets/${name}`, (request) => request.body(body, 200, { 'content-type': type }))
+  }
+  // A browser names the page a form was sent from; one from elsewhere is refused before anything is looked at.
+  app.use(csrf())
+  app.get('/login', (request) => access.login(request))
+  app.post('/login', (request) => access.login(request))
+  app.use(access.guard)
+  app.post('/logout', (request) => access.logout(request))
+  app.get('/live', (request) => live.respond(request))
+  app.get('/metrics', async (request) => {
+    const { type, text } = await metricsText(context)
+    return request.body(text, 200, { 'content-type': type })
+  })
+  mountPages(app, context)
+  mountActions(app, context)
+  app.notFound((request) => request.html(notice(context, 'Not found', 'There is nothing at this address.'), 404))
+  app.onError((error, request) => {
+    if (error instanceof HTTPException) return error.getResponse()
+    onError(error)
+    return request.html(notice(context, 'Not available', 'The ledger could not be read just now; the log says why.'), 503)
+  })
+  return { app, close: live.close }
+}
+
+const notice = ({ warehouse }: WebContext, title: string, text: string): Html =>
+  page({ title, place: '', warehouse, live: false, body: html`<p>${text} <a href="/">To the overview</a></p>` })
+
+const mountPages = (app: Hono, web: WebContext): void => {
+  const send = async (context: Context, made: Promise<Html | null>) => {
+    const found = await made
+    return found === null ? context.notFound() : context.html(found)
+  }
+  app.get('/', (context) => send(context, overviewPage(web)))
+  app.get('/coverage', (context) => send(context, coveragePage(web)))
+  app.get('/coverage/:pipeline', (context) => send(context, pipelineCoveragePage(web, context.req.param('pipeline'))))
+  app.get('/coverage/:pipeline/:month{[0-9]{4}-[0-9]{2}}', (context) =>
+    send(context, Promise.resolve(missingMonthPage(web, context.req.param('pipeline'), context.req.param('month')))),
+  )
+  app.get('/runs', (context) => send(context, runsPage(web, wholeNumber(context.req.query('before')))))
+  app.get('/runs/:id{[0-9]+}', (context) => send(context, runPage(web, Number(context.req.param('id')))))
+  app.get('/units', (context) => {
+    const { pipeline, state, month } = context.req.query()
+    const limit = Math.min(wholeNumber(context.req.query('limit')) ?? unitsADefaultPage, mostUnits)
+    return send(
+      context,
+      unitsPage(
+        web,
+        {
+          ...(pipeline ? { pipeline } : {}),
+          ...(state && (unitStates as readonly string[]).includes(state) ? { state } : {}),
+          ...(month && /^\d{4}-(0[1-9]|1[0-2])$/.test(month) ? { month } : {}),
+        },
+        Math.max(1, limit),
+        wholeNumber(context.req.query('offset')) ?? 0,
+      ),
+    )
+  })
+  app.get('/units/:id{[0-9]+}', (context) => send(context, unitPage(web, Number(context.req.param('id')))))
+  app.get('/reports', (context) => send(context, reportsPage(web)))
+  app.get('/quota', (context) => send(context, quotaPage(web)))
+  app.get('/quarantine', (context) => send(context, quarantinePage(web)))
+  app.get('/schedule', (context) => send(context, schedulePage(web)))
+}
+
+const wholeNumber = (text: string | undefined): number | null => {
+  const value = Number(text)
+  return text !== undefined && text !== '' && Number.isSafeInteger(value) && value >= 0 ? value : null
+}

@@ -1,0 +1,26 @@
+// What every page of the status page is made from: the ledger, the definitions, a clock, and what it may do.
+import type { Kysely } from 'kysely'
+import type { Clock } from '../core/clock.ts'
+import type { Definition } from '../core/types.ts'
+import type { Tables } from '../db/tables.ts'
+
+/** What a person may do from the page. Each writes an event to the ledger in the transaction that does it. */
+export interface Actions {
+  /** A held unit goes on, as it is; false: it was not held. */
+  release(unitId: number): Promise<boolean>
+  /** A failed unit is planned again for the next run; false: it had not failed. */
+  retry(unitId: number): Promise<boolean>
+  /** The run stops within 5 s; the state it has afterwards. */
+  cancel(runId: number): Promise<string>
+}
+
+export interface WebContext {
+  readonly kysely: Kysely<Tables>
+  readonly definitions: readonly Definition[]
+  readonly clock: Clock
+  /** The warehouse's address without its password. */
+  readonly warehouse: string
+  readonly actions: Actions
+  /** The next `count` ticks of each scheduled pipeline, milliseconds since the epoch. */
+  nextTicks(count: number): readonly { readonly pipeline: string; readonly timeZone: string; readonly at: readonly number[] }[]
+}

@@ -1,0 +1,48 @@
+// Numbers, times and units of the ledger as people read them.
+
+const groups = new Intl.NumberFormat('en-US')
+
+export const count = (value: number | null): string => (value === null ? '–' : groups.format(value))
+
+/** ISO time as `2026-11-20 02:31 UTC`. */
+export const moment = (iso: string | null): string => (iso === null ? '–' : `${iso.slice(0, 10)} ${iso.slice(11, 16)} UTC`)
+
+const steps = [
+  ['d', 86_400],
+  ['h', 3_600],
+  ['min', 60],
+] as const
+
+/** A span as `3 d 4 h`, `12 min` or `8 s`. */
+export const span = (seconds: number): string => {
+  let left = Math.max(0, Math.round(seconds))
+  const parts: string[] = []
+  for (const [name, size] of steps) {
+    const whole = Math.floor(left / size)
+    if (whole > 0) parts.push(`${whole} ${name}`)
+    left -= whole * size
+  }
+  if (parts.length === 0) return `${left} s`
+  return parts.slice(0, 2).join(' ')
+}
+
+export const age = (iso: string, nowMs: number): string => span((nowMs - Date.parse(iso)) / 1000)
+
+export const bytes = (value: number | null): string => {
+  if (value === null) return '–'
+  if (value < 1_000) return `${value} B`
+  const [size, unit] = value < 1_000_000 ? [value / 1_000, 'kB'] : value < 1e9 ? [value / 1e6, 'MB'] : [value / 1e9, 'GB']
+  return `${size < 10 ? size.toFixed(1) : Math.round(size)} ${unit}`
+}
+
+/** A slice as `a.com · us`; a bucket as its first value and how many more. */
+export const sliceLabel = (slice: unknown): string => {
+  if (typeof slice !== 'object' || slice === null) return '–'
+  const parts = Object.values(slice).map((value: unknown) =>
+    Array.isArray(value) ? (value.length === 1 ? String(value[0]) : `${String(value[0])} +${value.length - 1}`) : String(value),
+  )
+  return parts.length === 0 ? 'all' : parts.join(' · ')
+}
+
+/** `YYYY-MM-DD`, `days` before now in UTC. */
+export const dayBefore = (nowMs: number, days: number): string => new Date(nowMs - days * 86_400_000).toISOString().slice(0, 10)

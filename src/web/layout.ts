@@ -1,0 +1,80 @@
+// The frame of every page: title, navigation, skip link; no style or script but our own two files.
+import { html } from 'hono/html'
+import type { HtmlEscapedString } from 'hono/utils/html'
+
+export type Html = HtmlEscapedString | Promise<HtmlEscapedString>
+
+const places = [
+  ['/', 'Overview'],
+  ['/coverage', 'Coverage'],
+  ['/runs', 'Runs'],
+  ['/units', 'Units'],
+  ['/reports', 'Reports'],
+  ['/quota', 'Quota'],
+  ['/quarantine', 'Quarantine'],
+  ['/schedule', 'Schedule'],
+] as const
+
+export interface Page {
+  readonly title: string
+  /** Path of the place in the navigation that this page belongs to. */
+  readonly place: string
+  readonly warehouse: string
+  readonly body: Html
+  /** Whether the page follows the ledger by itself where scripts run. Default true. */
+  readonly live?: boolean
+}
+
+export const page = ({ title, place, warehouse, body, live = true }: Page): Html => html`<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>${title} – Millrace</title>
+<link rel="stylesheet" href="/assets/style.css">
+<link rel="icon" href="/assets/icon.svg" type="image/svg+xml">
+<script src="/assets/live.js" defer></script>
+</head>
+<body>
+<a class="skip" href="#main">Skip to the content</a>
+<header>
+<p class="name"><a href="/">Millrace</a></p>
+<nav aria-label="Places"><ul>
+${places.map(([path, name]) => html`<li><a href="${path}"${path === place ? html` aria-current="page"` : ''}>${name}</a></li>`)}
+</ul></nav>
+</header>
+<main id="main" tabindex="-1"${live ? html` data-live="/live"` : ''}>
+<h1>${title}</h1>
+${body}
+</main>
+<footer><p>Warehouse <code>${warehouse}</code><span id="live-state" role="status"></span></p></footer>
+</body>
+</html>`
+
+/** A table with a caption; `rows` are cells, already escaped where they hold markup. */
+export const table = (
+  caption: string,
+  head: readonly string[],
+  rows: readonly (readonly (Html | string | number)[])[],
+  empty = 'Nothing here.',
+): Html =>
+  rows.length === 0
+    ? html`<section><h2>${caption}</h2><p class="empty">${empty}</p></section>`
+    : html`<section><h2>${caption}</h2><div class="scroll" role="region" aria-label="${caption}" tabindex="0"><table>
+<thead><tr>${head.map((name) => html`<th scope="col">${name}</th>`)}</tr></thead>
+<tbody>${rows.map((cells) => html`<tr>${cells.map(cell)}</tr>`)}</tbody>
+</table></div></section>`
+
+const cell = (value: Html | string | number): Html => {
+  const numeric = typeof value === 'number' || (typeof value === 'string' && /^[\d,.]+( [kMG]?B)?$/.test(value))
+  return numeric ? html`<td class="number">${value}</td>` : html`<td>${value}</td>`
+}
+
+/** A state as a word with its colour; never the colour alone. */
+export const badge = (state: string): Html => html`<span class="badge ${state.replaceAll(/[^a-z]/g, '')}">${state}</span>`
+
+export const unitLink = (unitId: number, name: string): Html => html`<a href="/units/${unitId}">${name}</a>`
+
+/** A command to copy. */
+export const command = (text: string): Html => html`<code class="command">${text}</code>`

@@ -1,0 +1,84 @@
+// Server-sent events: one look at the ledger a second for all who follow, told on only when something changed.
+
+import type { Context } from 'hono'
+import { streamSSE } from 'hono/streaming'
+import { sql } from 'kysely'
+import type { WebContext } from './context.ts'
+import { rowsOf } from './reads/row.ts'
+
+const lookEveryMs = 1_000
+const keepAliveMs = 15_000
+
+/** Text that differs whenever anything the pages show has changed. */
+export const ledgerMark = async ({ kysely }: WebContext): Promise<string> => {
+  const [row] = await rowsOf(
+    kysely,
+    sql<{ mark: string }>`select concat_ws('/', (select max(load_id) from etl.loads), (select max(event_id) from etl.events),
+      (select max(run_id) from etl.runs), (select max(request_id) from etl.requests),
+      (select string_agg(run_id || ':' || state, ',' order by run_id) from etl.runs where state = 'running'),
+      (select count(*) from etl.run_units u join etl.runs r on r.run_id = u.run_id where r.state = 'running' and u.outcome is not null),
+      (select max(updated_at) from etl.units where state <> 'loaded')) as mark`,
+  )
+  return row?.mark ?? ''
+}
+
+export interface Live {
+  respond(context: Context): Response
+  close(): void
+}
+
+/** Looks only while somebody follows. */
+export const createLive = (web: WebContext, onError: (error: unknown) => void): Live => {
+  const followers = new Set<() => void>()
+  let last: string | null = null
+  let timer: NodeJS.Timeout | null = null
+  const look = async (): Promise<void> => {
+    try {
+      const mark = await ledgerMark(web)
+      if (last !== null && mark !== last) for (const tell of followers) tell()
+      last = mark
+    } catch (error) {
+      onError(error)
+    }
+    timer = followers.size > 0 ? setTimeout(() => void look(), lookEveryMs) : null
+  }
+  return {
+    respond: (context) =>
+      streamSSE(context, async (stream) => {
+        let wake: () => void = () => undefined
+        let changed = false
+        const tell = (): void => {
+          changed = true
+          wake()
+        }
+        followers.add(tell)
+        stream.onAbort(tell)
+        if (timer === null) {
+          last = null
+          timer = setTimeout(() => void look(), 0)
+        }
+        try {
+          while (!stream.aborted && !stream.closed) {
+            await new Promise<void>((resolve) => {
+              const keepAlive = setTimeout(resolve, keepAliveMs)
+              wake = () => {
+                clearTimeout(keepAlive)
+                resolve()
+              }
+              if (changed) wake()
+            })
+            await stream.writeSSE(changed ? { event: 'change', data: '' } : { event: 'alive', data: '' })
+            changed = false
+          }
+        } finally {
+          followers.delete(tell)
+        }
+      }),
+    close: () => {
+      if (timer !== null) clearTimeout(timer)
+      timer = null
+      for (const tell of followers) tell()
+      followers.clear()
+    },
+  }
+}

@@ -1,0 +1,23 @@
+// The command that mends a unit, and the same as a button.
+import { html } from 'hono/html'
+import { command, type Html } from './layout.ts'
+
+export interface Troubled {
+  readonly unit_id: number
+  readonly pipeline: string
+  readonly state: string
+  readonly error_code: string | null
+}
+
+/** What a person does about a unit that is not loaded. */
+export const mendOf = (unit: Troubled): Html => {
+  if (unit.state === 'held') {
+    const uncertain = unit.error_code === 'REPORT_UNCERTAIN'
+    return html`${command(uncertain ? `millrace run ${unit.pipeline} --resubmit-uncertain` : `millrace release ${unit.unit_id}`)}
+${uncertain ? '' : html`<a class="button" href="/units/${unit.unit_id}/release">Release…</a>`}`
+  }
+  if (unit.state === 'failed')
+    return html`${command(`millrace run ${unit.pipeline}`)} <a class="button" href="/units/${unit.unit_id}/retry">Retry…</a>`
+  if (unit.state === 'loaded') return html`nothing to do`
+  return html`it goes on by itself`
+}

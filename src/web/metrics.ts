@@ -1,0 +1,68 @@
+// The ledger as Prometheus metrics, read when they are asked for; figures equal the page's because both are the ledger's.
+import { Gauge, Registry } from 'prom-client'
+import type { WebContext } from './context.ts'
+import { countQuarantined } from './reads/quarantine.ts'
+import { quotaDays } from './reads/quota.ts'
+import { countOpenReports } from './reads/reports.ts'
+import { lastRuns } from './reads/runs.ts'
+import { stateCounts, unitStates } from './reads/units.ts'
+
+const runStates = ['running', 'done', 'failed', 'cancelled', 'interrupted'] as const
+
+/** Text in Prometheus' exposition format. Rows and times are summed over a pipeline's units. */
+export const metricsText = async (context: WebContext): Promise<{ readonly type: string; readonly text: string }> => {
+  const registry = new Registry()
+  const gauge = (name: string, help: string, labelNames: string[] = []) =>
+    new Gauge({ name: `millrace_${name}`, help, labelNames, registers: [registry] })
+  const { kysely, clock } = context
+  const month = `${new Date(clock.now()).toISOString().slice(0, 7)}-01`
+  const [states, runs, reports, quarantine, quota] = await Promise.all([
+    stateCounts(kysely),
+    lastRuns(kysely, 1),
+    countOpenReports(kysely),
+    countQuarantined(kysely),
+    quotaDays(kysely, month),
+  ])
+
+  const units = gauge('units', 'Units by pipeline and state.', ['pipeline', 'state'])
+  const rows = gauge('rows', 'Current rows of the loaded units.', ['pipeline'])
+  const loadedAt = gauge('last_load_timestamp_seconds', 'When a unit of the pipeline last committed.', ['pipeline'])
+  const pipelines = new Set([...states.map(({ pipeline }) => pipeline), ...context.definitions.map(({ pipeline }) => pipeline)])
+  for (const pipeline of pipelines) {
+    for (const state of unitStates) units.set({ pipeline, state }, 0)
+    rows.set({ pipeline }, 0)
+  }
+  for (const row of states) {
+    units.set({ pipeline: row.pipeline, state: row.state }, row.units)
+    rows.inc({ pipeline: row.pipeline }, row.rows)
+  }
+  for (const pipeline of pipelines) {
+    const times = states
+      .filter((row) => row.pipeline === pipeline && row.loaded_at !== null)
+      .map((row) => Date.parse(row.loaded_at ?? ''))
+    if (times.length > 0) loadedAt.set({ pipeline }, Math.max(...times) / 1000)
+  }
+
+  const openReports = gauge('reports_open', 'Bought reports that are not downloaded yet, uncertain ones apart.', ['state'])
+  openReports.set({ state: 'known' }, reports.open - reports.uncertain)
+  openReports.set({ state: 'uncertain' }, reports.uncertain)
+  const rejected = gauge('quarantined_rows', 'Rows in quarantine.', ['pipeline'])
+  for (const row of quarantine) rejected.set({ pipeline: row.pipeline }, row.rows)
+
+  const used = gauge('quota_used_month', 'Credits used this month (UTC).', ['account', 'pipeline'])
+  const reserved = gauge('quota_reserved_month', 'Credits reserved this month for reports under way.', ['account', 'pipeline'])
+  const budget = gauge('quota_budget_month', 'Credits the pipeline may use in a month.', ['pipeline'])
+  for (const row of quota) {
+    used.inc({ account: row.account, pipeline: row.pipeline }, row.used)
+    reserved.inc({ account: row.account, pipeline: row.pipeline }, row.reserved)
+  }
+  for (const { pipeline, limits } of context.definitions)
+    if (limits.quotaPerMonth !== null) budget.set({ pipeline }, limits.quotaPerMonth)
+
+  const lastRun = gauge('last_run_state', 'State of the newest run: 1 for the one it is in.', ['state'])
+  const started = gauge('last_run_started_timestamp_seconds', 'When the newest run started.')
+  const [run] = runs
+  for (const state of runStates) lastRun.set({ state }, run?.state === state ? 1 : 0)
+  if (run !== undefined) started.set(Date.parse(run.started_at) / 1000)
+  return { type: registry.contentType, text: await registry.metrics() }
+}

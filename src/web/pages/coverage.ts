@@ -1,0 +1,134 @@
+// Coverage as a calendar heat map: slices down, months across, a letter and a colour a cell, each a link to its unit.
+import { html } from 'hono/html'
+import type { Definition } from '../../core/types.ts'
+import { dateIn, isPublished, windowAt, windowsBetween } from '../../core/window.ts'
+import type { WebContext } from '../context.ts'
+import { sliceLabel } from '../format.ts'
+import { command, type Html, page } from '../layout.ts'
+import {
+  type CoverageMonth,
+  type CoverageState,
+  type CoverageUnit,
+  coverageMonths,
+  coverageStates,
+  coverageUnits,
+} from '../reads/coverage.ts'
+
+const unitsShown = 20_000
+
+const marks: Readonly<Record<CoverageState | 'later', readonly [mark: string, words: string]>> = {
+  loaded: ['✓', 'loaded'],
+  restated: ['≠', 'loaded, restated since'],
+  running: ['▸', 'at work'],
+  waiting: ['…', 'waiting'],
+  missing: ['–', 'missing'],
+  failed: ['✗', 'failed'],
+  held: ['!', 'held'],
+  later: ['', 'not yet published'],
+}
+
+const legend = html`<ul class="legend heat" aria-label="Legend">${Object.entries(marks).map(([state, [mark, words]]) => html`<li><span class="${state}">${mark || ' '}</span>${words}</li>`)}</ul>`
+
+export const coveragePage = async (context: WebContext): Promise<Html> => {
+  const months = await coverageMonths(context.kysely)
+  const names = [
+    ...new Set([...context.definitions.map(({ pipeline }) => pipeline), ...months.map(({ pipeline }) => pipeline)]),
+  ].sort()
+  const all = monthsOf(
+    context,
+    months.map(({ month }) => month),
+  )
+  const body = html`${legend}
+<div class="scroll" role="region" aria-label="Coverage by pipeline and month" tabindex="0"><table class="heat">
+${head('Pipeline', all)}
+<tbody>${names.map((pipeline) => {
+    const definition = context.definitions.find((one) => one.pipeline === pipeline)
+    const own = new Map(months.filter((row) => row.pipeline === pipeline).map((row) => [row.month, row]))
+    return html`<tr><th scope="row"><a href="/coverage/${pipeline}">${pipeline}</a></th>${all.map((month) => {
+      const row = own.get(month)
+      if (row === undefined) return empty(context, definition, pipeline, month)
+      const figures = `: ${row.loaded} loaded, ${row.open} open, ${row.held} held, ${row.failed} failed`
+      return square(monthState(row), month, `/units?pipeline=${pipeline}&month=${month}`, figures)
+    })}</tr>`
+  })}</tbody></table></div>`
+  return page({ title: 'Coverage', place: '/coverage', warehouse: context.warehouse, body })
+}
+
+export const pipelineCoveragePage = async (context: WebContext, pipeline: string): Promise<Html | null> => {
+  const units = await coverageUnits(context.kysely, pipeline, unitsShown)
+  const definition = context.definitions.find((one) => one.pipeline === pipeline)
+  if (units.length === 0 && definition === undefined) return null
+  const all = monthsOf(
+    context,
+    units.map(({ month }) => month),
+    definition,
+  )
+  const slices = Map.groupBy(units, ({ slice }) => slice)
+  const body = html`<p>${definition?.description ?? ''}</p>${legend}
+${units.length === unitsShown ? html`<p class="soft">Only the first ${unitsShown} units are shown.</p>` : ''}
+<div class="scroll" role="region" aria-label="Coverage by slice and month" tabindex="0"><table class="heat">
+${head('Slice', all)}
+<tbody>${[...slices].map(([slice, own]) => {
+    const cells = new Map<string, CoverageUnit>()
+    for (const unit of own) cells.set(unit.month, worse(unit, cells.get(unit.month)))
+    return html`<tr><th scope="row">${sliceLabel(JSON.parse(slice))}</th>${all.map((month) => {
+      const unit = cells.get(month)
+      return unit === undefined
+        ? empty(context, definition, pipeline, month)
+        : square(unit.state, month, `/units/${unit.unit_id}`, '')
+    })}</tr>`
+  })}</tbody></table></div>`
+  return page({ title: `Coverage of ${pipeline}`, place: '/coverage', warehouse: context.warehouse, body })
+}
+
+/** A month nothing was planned for; where it is missing, a link to the command that loads it. */
+const empty = (context: WebContext, definition: Definition | undefined, pipeline: string, month: string): Html => {
+  const state = emptyState(context, definition, month)
+  return square(state, month, state === 'missing' ? `/coverage/${pipeline}/${month}` : null, '')
+}
+
+/** What to do about one month of one pipeline. */
+export const missingMonthPage = ({ warehouse, definitions }: WebContext, pipeline: string, month: string): Html | null => {
+  if (!definitions.some((definition) => definition.pipeline === pipeline)) return null
+  const range = `millrace backfill ${pipeline} --from ${month} --to ${month}`
+  const body = html`<p>What is missing of this month is loaded by</p><p>${command(range)}</p>
+<p>and what that would cost is told, without spending anything, by</p><p>${command(`${range} --dry-run`)}</p>
+<p><a href="/units?pipeline=${pipeline}&month=${month}">Units of this month</a> · <a href="/coverage/${pipeline}">Coverage of ${pipeline}</a></p>`
+  return page({ title: `${pipeline}, ${month}`, place: '/coverage', warehouse, body })
+}
+
+const worse = (one: CoverageUnit, other: CoverageUnit | undefined): CoverageUnit =>
+  other === undefined || coverageStates.indexOf(one.state) >= coverageStates.indexOf(other.state) ? one : other
+
+const monthState = (row: CoverageMonth): CoverageState =>
+  row.held > 0 ? 'held' : row.failed > 0 ? 'failed' : row.open > 0 ? 'missing' : 'loaded'
+
+/** A month without a unit is missing when the service has published it and the pipeline wants it. */
+const emptyState = ({ clock }: WebContext, definition: Definition | undefined, month: string): CoverageState | 'later' => {
+  if (definition === undefined) return 'later'
+  const window = windowAt(`${month}-01`, 'month')
+  const wanted = window.from >= definition.window.from && isPublished(window, definition.window.publication, clock.now())
+  return wanted ? 'missing' : 'later'
+}
+
+/** From the oldest month wanted or known to the one the calendar shows now. */
+const monthsOf = ({ clock, definitions }: WebContext, known: readonly string[], definition?: Definition): string[] => {
+  const today = dateIn(clock.now(), 'UTC')
+  const wanted = (definition === undefined ? definitions : [definition]).map(({ window }) => window.from.slice(0, 7))
+  const first = [...known, ...wanted].sort()[0] ?? today.slice(0, 7)
+  return windowsBetween(`${first}-01`, today, 'month').map((window) => window.from.slice(0, 7))
+}
+
+const head = (name: string, months: readonly string[]): Html => {
+  const years = Map.groupBy(months, (month) => month.slice(0, 4))
+  return html`<thead><tr><th scope="col" rowspan="2">${name}</th>${[...years].map(([year, own]) => html`<th scope="colgroup" colspan="${own.length}">${year}</th>`)}</tr>
+<tr>${months.map((month) => html`<th scope="col"><abbr title="${month}">${month.slice(5)}</abbr></th>`)}</tr></thead>`
+}
+
+const square = (state: CoverageState | 'later', month: string, href: string | null, more: string): Html => {
+  const [mark, words] = marks[state]
+  const label = `${month}: ${words}${more}`
+  return href === null
+    ? html`<td><span class="${state}" title="${label}">${mark}</span></td>`
+    : html`<td><a class="${state}" href="${href}" title="${label}" aria-label="${label}">${mark}</a></td>`
+}

@@ -1,0 +1,67 @@
+// Quota spent and reserved against the budgets of the definitions.
+import { html } from 'hono/html'
+import { dayBars } from '../chart.ts'
+import type { WebContext } from '../context.ts'
+import { count, dayBefore } from '../format.ts'
+import { type Html, page, table } from '../layout.ts'
+import { type QuotaDay, quotaDays } from '../reads/quota.ts'
+
+const daysShown = 92
+
+export const quotaPage = async (context: WebContext): Promise<Html> => {
+  const since = `${dayBefore(context.clock.now(), daysShown).slice(0, 7)}-01`
+  const days = await quotaDays(context.kysely, since)
+  const month = new Date(context.clock.now()).toISOString().slice(0, 7)
+  const pipelines = [...new Set(days.map(({ pipeline }) => pipeline))].sort()
+  const body = html`
+${table(
+  `This month (${month})`,
+  ['Pipeline', 'Account', 'Reports', 'Used', 'Reserved', 'Budget', 'Share of the budget'],
+  thisMonth(days, month).map((row) => {
+    const budget = context.definitions.find(({ pipeline }) => pipeline === row.pipeline)?.limits.quotaPerMonth ?? null
+    const share = budget === null ? null : (row.used + row.reserved) / budget
+    return [
+      row.pipeline,
+      row.account,
+      count(row.reports),
+      count(row.used),
+      count(row.reserved),
+      budget === null ? 'none' : count(budget),
+      share === null
+        ? '–'
+        : html`<span class="badge${share >= 1 ? ' failed' : share >= 0.8 ? ' held' : ''}">${Math.round(share * 100)} %</span>`,
+    ]
+  }),
+  'No report was bought this month.',
+)}
+${pipelines.map((pipeline) =>
+  dayBars({
+    title: `${pipeline}: quota by day`,
+    unit: 'credits',
+    values: days
+      .filter((day) => day.pipeline === pipeline)
+      .flatMap(({ day, used, reserved }) => [
+        { day, series: 'used', value: used },
+        { day, series: 'reserved', value: reserved },
+      ]),
+    days: [since, dayBefore(context.clock.now(), 0)],
+    rule: context.definitions.find((definition) => definition.pipeline === pipeline)?.limits.quotaPerDay ?? null,
+  }),
+)}`
+  return page({ title: 'Quota', place: '/quota', warehouse: context.warehouse, body })
+}
+
+const thisMonth = (days: readonly QuotaDay[], month: string): QuotaDay[] => {
+  const sums = new Map<string, QuotaDay>()
+  for (const day of days.filter((one) => one.day.startsWith(month))) {
+    const key = `${day.pipeline} ${day.account}`
+    const sum = sums.get(key)
+    sums.set(
+      key,
+      sum === undefined
+        ? day
+        : { ...sum, reports: sum.reports + day.reports, used: sum.used + day.used, reserved: sum.reserved + day.reserved },
+    )
+  }
+  return [...sums.values()].sort((a, b) => a.pipeline.localeCompare(b.pipeline))
+}

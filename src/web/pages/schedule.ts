@@ -1,0 +1,51 @@
+// When each pipeline runs next, and what the last nights restated.
+import { html } from 'hono/html'
+import type { WebContext } from '../context.ts'
+import { count, dayBefore, moment } from '../format.ts'
+import { type Html, page, table, unitLink } from '../layout.ts'
+import { lastDrifts } from '../reads/drift.ts'
+import { restatements } from '../reads/runs.ts'
+
+const daysShown = 60
+
+export const schedulePage = async (context: WebContext): Promise<Html> => {
+  const since = dayBefore(context.clock.now(), daysShown)
+  const [changed, drifts] = await Promise.all([restatements(context.kysely, since, 100), lastDrifts(context.kysely, since)])
+  const body = html`${table(
+    'The next five ticks',
+    ['Pipeline', 'Time zone', 'Next runs'],
+    context
+      .nextTicks(5)
+      .map(({ pipeline, timeZone, at }) => [
+        html`<a href="/coverage/${pipeline}">${pipeline}</a>`,
+        timeZone,
+        at.map((ms) => moment(new Date(ms).toISOString())).join(', '),
+      ]),
+    'No pipeline has a schedule.',
+  )}
+${table(
+  `Restatements of the last ${daysShown} days, the largest first`,
+  ['When', 'Unit', 'Rows changed', 'Rows ended', 'Rows new', 'Share of the unit changed'],
+  changed.map((load) => [
+    moment(load.loaded_at),
+    unitLink(load.unit_id, load.unit_key),
+    count(load.updated),
+    count(load.ended),
+    count(load.inserted),
+    load.rows_read === 0 ? '–' : `${Math.round(((load.updated + load.ended) / load.rows_read) * 100)} %`,
+  ]),
+  'The service restated nothing.',
+)}
+${table(
+  'Schema drift: fields the service sends or lacks against the definition',
+  ['Pipeline', 'Seen', 'Unit', 'What'],
+  drifts.map((line) => [
+    line.pipeline,
+    moment(line.loaded_at),
+    unitLink(line.unit_id, line.unit_key),
+    html`<code>${JSON.stringify(line.drift)}</code>`,
+  ]),
+  'The answers look as the definitions say.',
+)}`
+  return page({ title: 'Schedule', place: '/schedule', warehouse: context.warehouse, body })
+}

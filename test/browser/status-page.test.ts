@@ -1,0 +1,172 @@
+// The status page in a real browser: each view with each warehouse, by keyboard, in light and dark, without scripts, with no serious
+// finding of axe and no error on the console. Left out, visibly, where there is no Chromium.
+import { existsSync, mkdirSync, readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { fillLedger, pageToken, type ServedPage, servePage } from '../support/status-page.ts'
+
+const executable = process.env['CHROMIUM'] ?? '/usr/bin/chromium'
+const axeSource = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+/** A folder to keep pictures in, for a look and for the docs. */
+const pictures = process.env['SCREENSHOTS']
+
+let browser: Browser
+let db: TestDatabase
+let served: ServedPage | null = null
+let problems: string[] = []
+
+const places = ['/', '/coverage', '/coverage/keywords', '/runs', '/runs/1', '/units', '/units/1', '/units/1/release', '/reports', '/quota', '/quarantine', '/schedule'] // biome-ignore format: one look
+
+describe.skipIf(!existsSync(executable))('the status page in a browser', () => {
+  beforeAll(async () => {
+    browser = await chromium.launch({ executablePath: executable, args: ['--no-sandbox'] })
+  })
+  afterAll(() => browser.close())
+  beforeEach(async () => {
+    db = await createTestDatabase()
+    problems = []
+  })
+  afterEach(async () => {
+    for (const context of browser.contexts()) await context.close()
+    await served?.close()
+    served = null
+    await db.drop()
+  })
+
+  const open = async (options: BrowserContextOptions = {}): Promise<Page> => {
+    const context = await browser.newContext(options)
+    const page = await context.newPage()
+    page.on('console', (message) => {
+      if (message.type() === 'error') problems.push(message.text())
+    })
+    page.on('pageerror', (error) => problems.push(error.message))
+    return page
+  }
+
+  const seriousFindings = async (page: Page): Promise<string[]> => {
+    await page.evaluate(axeSource)
+    return page.evaluate(async () => {
+      interface Finding {
+        readonly id: string
+        readonly impact: string
+        readonly nodes: readonly { readonly html: string }[]
+      }
+      const { axe } = globalThis as unknown as { axe: { run(): Promise<{ violations: readonly Finding[] }> } }
+      const { violations } = await axe.run()
+      return violations
+        .filter(({ impact }) => impact === 'serious' || impact === 'critical')
+        .map(({ id, nodes }) => `${id}: ${nodes[0]?.html.slice(0, 120)}`)
+    })
+  }
+
+  test.each(['empty', 'loaded', 'failing', 'running'] as const)(
+    '%s warehouse: every view without a serious finding',
+    async (scenery) => {
+      await fillLedger(db, scenery)
+      served = await servePage(db)
+      // The failing one shows every colour there is, hence dark there alone.
+      for (const colorScheme of scenery === 'failing' ? (['light', 'dark'] as const) : (['light'] as const)) {
+        const page = await open({ colorScheme, viewport: { width: 1100, height: 750 } })
+        for (const place of places) {
+          if (scenery === 'empty' && /\/1/.test(place)) continue
+          await page.goto(served.url + place)
+          expect(await page.locator('h1').count(), place).toBe(1)
+          expect(await seriousFindings(page), `${scenery} ${place} ${colorScheme}`).toEqual([])
+          if (pictures !== undefined) {
+            mkdirSync(pictures, { recursive: true })
+            await page.screenshot({ path: `${pictures}/${scenery}${place.replaceAll('/', '-')}-${colorScheme}.png` })
+          }
+        }
+        await page.context().close()
+      }
+      expect(problems).toEqual([])
+      expect(served.errors).toEqual([])
+    },
+  )
+
+  test('a held unit is found, questioned and released with the keyboard alone', async () => {
+    await fillLedger(db, 'failing')
+    served = await servePage(db)
+    const page = await open()
+    await page.goto(served.url)
+    await page.keyboard.press('Tab')
+    expect(await page.evaluate('document.activeElement.textContent')).toBe('Skip to the content')
+    await page.getByRole('link', { name: 'Release…' }).focus()
+    await page.keyboard.press('Enter')
+    await page.getByRole('button', { name: 'Release it' }).focus()
+    await page.keyboard.press('Enter')
+    await page.getByText('Released. The next run or backfill loads it.').waitFor()
+    expect((await db.database.pool.query(`select state from etl.units where unit_id = 1`)).rows).toEqual([{ state: 'landed' }])
+    expect(problems).toEqual([])
+  })
+
+  test('a change in the ledger shows by itself', async () => {
+    await fillLedger(db, 'running')
+    served = await servePage(db)
+    const page = await open()
+    await page.goto(served.url)
+    await page.getByText('2 of 6 units').waitFor()
+    await page.getByText('followed live').waitFor()
+    await page.waitForTimeout(1_500)
+    await db.database.pool.query(`update etl.run_units set outcome = 'loaded' where run_id = 2 and unit_id = 3`)
+    await page.getByText('3 of 6 units').waitFor()
+    expect(problems).toEqual([])
+  })
+
+  test('everything is there without scripts', async () => {
+    await fillLedger(db, 'failing')
+    served = await servePage(db)
+    const page = await open({ javaScriptEnabled: false })
+    await page.goto(served.url)
+    await page.getByRole('link', { name: 'Coverage', exact: true }).click()
+    await page.getByRole('link', { name: 'keywords', exact: true }).click()
+    await page.getByRole('link', { name: '2026-08: held' }).click()
+    expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe('Unit #1')
+    await page.getByRole('link', { name: 'Release…' }).click()
+    await page.getByRole('button', { name: 'Release it' }).click()
+    expect(await page.getByRole('status').first().textContent()).toContain('Released')
+  })
+
+  test('the token is asked for once and opens every place', async () => {
+    await fillLedger(db, 'loaded')
+    served = await servePage(db, { token: true })
+    const page = await open()
+    await page.goto(`${served.url}/units`)
+    await page.getByLabel('Token').fill('not the token, surely')
+    await page.getByRole('button', { name: 'Log in' }).click()
+    await page.getByText('That is not the token.').waitFor()
+    await page.getByLabel('Token').fill(pageToken)
+    await page.getByRole('button', { name: 'Log in' }).click()
+    await page.getByRole('heading', { name: 'Overview' }).waitFor()
+    expect(page.url()).not.toContain(pageToken)
+    await page.getByRole('link', { name: 'Units', exact: true }).click()
+    await page.getByRole('heading', { name: 'Units', level: 1 }).waitFor()
+  })
+
+  test('ten thousand units stand on one page and scroll', async () => {
+    await fillLedger(db, 'loaded')
+    await db.database.pool.query(`insert into etl.units (unit_key, pipeline, version, window_from, window_to, slice, state, loaded_at, loaded_rows)
+      select 'many/' || n, 'keywords', 1, '2026-01-01'::date, '2026-02-01', jsonb_build_object('domain', n), 'loaded', now(), 1
+      from generate_series(1, 10000) n`)
+    served = await servePage(db)
+    const page = await open({ viewport: { width: 1100, height: 750 } })
+    await page.goto(`${served.url}/units?limit=10000`)
+    expect(await page.locator('tbody tr').count()).toBe(10_000)
+    const worst = await page.evaluate<number>(`new Promise((resolve) => {
+      let last = performance.now(), worst = 0, steps = 0
+      const step = (now) => {
+        if (steps > 1) worst = Math.max(worst, now - last)
+        last = now
+        window.scrollBy(0, 4000)
+        steps += 1
+        if (steps < 60) requestAnimationFrame(step)
+        else resolve(worst)
+      }
+      requestAnimationFrame(step)
+    })`)
+    process.stderr.write(`longest frame while scrolling 10,000 units: ${Math.round(worst)} ms\n`)
+    expect(problems).toEqual([])
+  })
+})

@@ -1,0 +1,200 @@
+// The status page's answers: figures equal the ledger's, who may look, what an action writes, what stands in the metrics.
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { fillLedger, pageToken, type ServedPage, servePage } from '../support/status-page.ts'
+
+let db: TestDatabase
+let page: ServedPage | null = null
+
+beforeEach(async () => {
+  db = await createTestDatabase()
+})
+afterEach(async () => {
+  await page?.close()
+  page = null
+  await db.drop()
+})
+
+const serve = async (options: { token?: boolean } = {}): Promise<string> => {
+  page = await servePage(db, options)
+  return page.url
+}
+const text = async (url: string): Promise<string> => (await fetch(url)).text()
+const one = async <T>(query: string): Promise<T> => (await db.database.pool.query(query)).rows[0] as T
+const places = ['/', '/coverage', '/coverage/keywords', '/coverage/keywords/2025-01', '/runs', '/runs/1', '/units', '/units/1', '/reports', '/quota', '/quarantine', '/schedule', '/metrics'] // biome-ignore format: one look
+
+describe('the pages', () => {
+  test('every place answers for an empty, a loaded, a failing and a running warehouse', async () => {
+    const url = await serve()
+    for (const scenery of ['empty', 'loaded', 'failing', 'running'] as const) {
+      await db.database.pool.query('truncate etl.runs, etl.units restart identity cascade')
+      await fillLedger(db, scenery)
+      for (const place of places) {
+        const answer = await fetch(url + place)
+        const missing = scenery === 'empty' && /^\/(runs|units)\/1$/.test(place)
+        expect(answer.status, `${scenery} ${place}`).toBe(missing ? 404 : 200)
+      }
+    }
+    expect(page?.errors).toEqual([])
+  })
+
+  test('the overview counts what the ledger counts and says what mends each unit', async () => {
+    await fillLedger(db, 'failing')
+    const overview = await text(await serve())
+    const counts = await one<{ loaded: string; held: string; failed: string }>(`select
+      count(*) filter (where state = 'loaded') as loaded, count(*) filter (where state = 'held') as held,
+      count(*) filter (where state = 'failed') as failed from etl.units`)
+    for (const [state, n] of Object.entries(counts))
+      expect(overview).toContain(`<strong>${n}</strong> <a href="/units?state=${state}">`)
+    expect(overview).toContain('millrace release 1')
+    expect(overview).toContain('1 failed, 1 held')
+  })
+
+  test('what the service sent is shown as text, never as markup', async () => {
+    await fillLedger(db, 'failing')
+    const url = await serve()
+    for (const place of ['/', '/units/1', '/quarantine']) {
+      const body = await text(url + place)
+      expect(body).not.toContain('<script>alert')
+      expect(body).not.toContain('<b>60 %')
+    }
+    expect(await text(`${url}/quarantine`)).toContain('&lt;script&gt;alert(1)&lt;/script&gt;,12x')
+  })
+
+  test('coverage tells loaded, restated, held, failed, missing and not yet published apart', async () => {
+    await fillLedger(db, 'failing')
+    const body = await text(`${await serve()}/coverage/keywords`)
+    for (const words of ['2026-08: held', '2026-08: failed', '2026-09: loaded', '2024-01: missing']) expect(body).toContain(words)
+    expect(body).toContain('href="/units/3"')
+    expect(body).toContain('href="/coverage/keywords/2024-01"')
+    await db.database.pool.query(`update etl.units set state = 'loaded'`)
+    expect(await text(`${page?.url}/coverage/keywords`)).toContain('2026-08: loaded, restated since')
+  })
+
+  test('metrics equal the ledger', async () => {
+    await fillLedger(db, 'failing')
+    const metrics = await text(`${await serve()}/metrics`)
+    expect(metrics).toContain('millrace_units{pipeline="keywords",state="held"} 1')
+    expect(metrics).toContain('millrace_units{pipeline="keywords",state="loaded"} 4')
+    expect(metrics).toContain('millrace_rows{pipeline="keywords"} 2400')
+    expect(metrics).toContain('millrace_reports_open{state="uncertain"} 1')
+    expect(metrics).toContain('millrace_quarantined_rows{pipeline="keywords"} 1')
+  })
+
+  test('10,000 units come on one page, and 100,000 in the ledger leave the first view quick to make', async () => {
+    await fillLedger(db, 'loaded')
+    await db.database.pool.query(`insert into etl.units (unit_key, pipeline, version, window_from, window_to, slice, state, loaded_at, loaded_rows)
+      select 'many/' || n, 'keywords', 1, '2026-01-01'::date, '2026-02-01', jsonb_build_object('domain', n), 'loaded', now(), 1
+      from generate_series(1, 100000) n`)
+    const url = await serve()
+    expect((await text(`${url}/units?limit=10000`)).match(/<tr>/g)?.length).toBe(10_001)
+    expect(await text(url)).toContain('<strong>100,006</strong>')
+  })
+})
+
+describe('who may look', () => {
+  test('without a token only the name of this machine is answered, so that no foreign page reads through a name of its own', async () => {
+    const url = new URL(await serve())
+    const { request } = await import('node:http')
+    const status = await new Promise<number | undefined>((resolve, reject) =>
+      request({ host: url.hostname, port: url.port, path: '/', headers: { host: 'evil.example' } }, (answer) => {
+        answer.resume()
+        resolve(answer.statusCode)
+      })
+        .on('error', reject)
+        .end(),
+    )
+    expect(status).toBe(421)
+  })
+
+  test('with a token nothing is shown before it, it opens by form or header, and is in no address', async () => {
+    await fillLedger(db, 'loaded')
+    const url = await serve({ token: true })
+    for (const place of places) {
+      const answer = await fetch(url + place, { headers: { accept: 'text/html' }, redirect: 'manual' })
+      expect([answer.status, answer.headers.get('location')], place).toEqual([303, '/login'])
+      expect((await fetch(`${url}${place}?token=${pageToken}`)).status).toBe(401)
+    }
+    expect((await fetch(`${url}/metrics`, { headers: { authorization: `Bearer ${pageToken}` } })).status).toBe(200)
+    const form = await fetch(`${url}/login`, {
+      method: 'POST',
+      body: new URLSearchParams({ token: pageToken }),
+      headers: { origin: url },
+      redirect: 'manual',
+    })
+    const cookie = form.headers.get('set-cookie') ?? ''
+    expect(cookie).toMatch(/HttpOnly/)
+    expect(cookie).toMatch(/SameSite=Strict/)
+    expect(cookie).not.toContain(pageToken)
+    const inside = await fetch(url, { headers: { cookie: cookie.split(';')[0] ?? '' } })
+    expect(inside.status).toBe(200)
+    expect(await inside.text()).not.toContain(pageToken)
+  })
+
+  test('wrong tokens are slowed down, the right one too until the minute is over', async () => {
+    const url = await serve({ token: true })
+    const ask = async (token: string) => (await fetch(url, { headers: { authorization: `Bearer ${token}` } })).status
+    for (let at = 0; at < 10; at += 1) expect(await ask(`wrong-${at}`)).toBe(401)
+    expect(await ask('wrong again')).toBe(429)
+    expect(await ask(pageToken)).toBe(429)
+  })
+
+  test('the headers let nothing in from elsewhere', async () => {
+    const { headers } = await fetch(await serve())
+    const policy = headers.get('content-security-policy') ?? ''
+    expect(policy).toContain("default-src 'none'")
+    expect(policy).toContain("frame-ancestors 'none'")
+    expect(policy).not.toContain('unsafe')
+    expect(headers.get('cache-control')).toBe('no-store')
+  })
+})
+
+describe('actions', () => {
+  test('a question changes nothing; the form releases, retries, cancels, and each stands in the events', async () => {
+    await fillLedger(db, 'failing')
+    const url = await serve()
+    const states = async () =>
+      (await db.database.pool.query('select unit_id::int, state from etl.units where unit_id <= 2 order by 1')).rows
+    for (const place of ['/units/1/release', '/units/2/retry', '/runs/1/cancel'])
+      expect((await fetch(url + place)).status).toBe(200)
+    expect(await states()).toEqual([{ unit_id: 1, state: 'held' }, { unit_id: 2, state: 'failed' }]) // biome-ignore format: one look
+    const act = (place: string, origin = url) =>
+      fetch(url + place, { method: 'POST', headers: { origin, 'content-type': 'application/x-www-form-urlencoded' } })
+    for (const place of ['/units/1/release', '/units/2/retry', '/runs/1/cancel']) expect((await act(place)).status).toBe(200)
+    expect(await states()).toEqual([{ unit_id: 1, state: 'landed' }, { unit_id: 2, state: 'landed' }]) // biome-ignore format: one look
+    const { rows } = await db.database.pool.query('select kind, unit_id::int, run_id::int from etl.events order by event_id')
+    expect(rows).toEqual([
+      { kind: 'released', unit_id: 1, run_id: null },
+      { kind: 'retried', unit_id: 2, run_id: null },
+      { kind: 'cancelled', unit_id: null, run_id: 1 },
+    ])
+    expect((await act('/units/1/release')).status).toBe(409)
+  })
+
+  test('a form sent from another site is refused and changes nothing', async () => {
+    await fillLedger(db, 'failing')
+    const url = await serve()
+    for (const origin of ['https://evil.example', 'null']) {
+      const answer = await fetch(`${url}/units/1/release`, {
+        method: 'POST',
+        headers: { origin, 'content-type': 'application/x-www-form-urlencoded' },
+      })
+      expect(answer.status).toBe(403)
+    }
+    const bare = await fetch(`${url}/units/1/release`, { method: 'POST' })
+    expect(bare.status).toBe(403)
+    expect((await one<{ state: string }>('select state from etl.units where unit_id = 1')).state).toBe('held')
+  })
+})
+
+test('who follows is told when the ledger changes, and only then', async () => {
+  await fillLedger(db, 'loaded')
+  const url = await serve()
+  const answer = await fetch(`${url}/live`)
+  const reader = answer.body?.pipeThrough(new TextDecoderStream()).getReader()
+  const next = reader?.read()
+  await new Promise((resolve) => setTimeout(resolve, 2_500))
+  await db.database.pool.query(`insert into etl.events (kind, message) values ('test', 'something happened')`)
+  expect((await next)?.value).toContain('event: change')
+  await reader?.cancel()
+})
