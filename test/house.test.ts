@@ -53,6 +53,10 @@ const owners: Record<string, readonly string[]> = {
   yaml: ['definition'],
   commander: ['cli'],
   'cli-progress': ['cli'],
+  hono: ['web'],
+  'prom-client': ['web'],
+  '@observablehq/plot': ['web'],
+  '@opentelemetry/api': ['cli'],
 }
 
 const internalImports = files.flatMap((file) =>

@@ -5,6 +5,7 @@ import { redact } from '../core/redact.ts'
 import type { CommandSpec } from './command-spec.ts'
 import { commands } from './commands.ts'
 import { createOutput } from './output.ts'
+import { startTracing } from './tracing.ts'
 
 /** Codes that mean nothing was called and the caller must change something first. */
 const usageCodes: ReadonlySet<ErrorCode> = new Set([
@@ -89,6 +90,7 @@ const perform = async (
 ): Promise<number> => {
   const output = createOutput(options['json'] === true)
   const { signal, interrupted } = interruption()
+  const endTracing = await startTracing(process.env, version)
   try {
     const { handle } = await spec.load()
     const code = await handle({ args, options, output, environment: process.env, folder: process.cwd(), signal })
@@ -97,6 +99,11 @@ const perform = async (
     if (interrupted()) return 130
     report(error, output.json)
     return isEtlError(error) && usageCodes.has(error.code) ? 2 : 1
+  } finally {
+    // A collector that is away must not change how the command ended.
+    await endTracing().catch((error: unknown) =>
+      process.stderr.write(`${redact(`millrace: traces were not sent: ${messageOf(error)}`)}\n`),
+    )
   }
 }
 

@@ -3,6 +3,7 @@ import type { Clock } from '../core/clock.ts'
 import { EtlError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import type { Secret } from '../core/redact.ts'
+import { inSpan } from '../core/trace.ts'
 import { download } from './http-download.ts'
 import { classify, type Progress } from './http-failure.ts'
 import { recorder } from './http-record.ts'
@@ -142,7 +143,9 @@ const read = async (
   let asked = request
   for (let redirects = 0; ; redirects += 1) {
     const answer = await withRetries(service, options, asked, (attempt, progress) =>
-      readOnce(service, agents, options, asked, attempt, progress),
+      inSpan('request', { 'http.request.method': asked.method, 'url.path': asked.endpoint, attempt }, () =>
+        readOnce(service, agents, options, asked, attempt, progress),
+      ),
     )
     if (!isRedirect(answer)) return answer
     asked = redirected(asked, answer, redirects)

@@ -1,5 +1,6 @@
 // Many units: put them in the queue, work until every unit of this run is settled, sum up.
 import type { Transaction } from 'kysely'
+import { inSpan } from '../core/trace.ts'
 import type { Definition } from '../core/types.ts'
 import { registerUnits } from '../db/ledger/register.ts'
 import { finishRun, openUnits, type RunSummary, runSummary, startRun } from '../db/ledger/runs.ts'
@@ -54,7 +55,8 @@ export const runRegistered = async (shop: Shop, request: RegisteredRequest): Pro
   const count = await enqueueUnits(shop, runId, request)
   shop.progress.counters.unitsPlanned += count
   shop.progress.emit({ event: 'planned', run_id: runId, units: count })
-  const cancelled = count > 0 && (await workUntilSettled(shop, runId, request))
+  const span = { 'millrace.run_id': runId, 'millrace.command': request.command, 'millrace.units': count }
+  const cancelled = count > 0 && (await inSpan('run', span, () => workUntilSettled(shop, runId, request)))
   const summary = withAside(await runSummary(kysely, runId), request.aside)
   const state = cancelled ? 'cancelled' : stateOf(summary, request.signal)
   const seconds = (shop.clock.now() - started) / 1000

@@ -1,6 +1,7 @@
 // One unit, end to end: claim, look whether anything changed, extract or reopen its landing, load, settle.
 import type { Completeness } from '../core/completeness.ts'
 import { EtlError } from '../core/errors.ts'
+import { inSpan } from '../core/trace.ts'
 import type { Payload } from '../core/types.ts'
 import { markUnchanged } from '../db/ledger/loads.ts'
 import { insertQuarantine, type QuarantineEntry } from '../db/ledger/quarantine.ts'
@@ -175,11 +176,14 @@ const stagePart = async (
   parsed: ParseReport,
   staging: Staging,
 ): Promise<void> => {
+  const span = { 'millrace.unit': work.claim.unit.key, 'millrace.part': payload.part }
   try {
-    for await (const chunk of parsePayload(payload, plan, parsed)) {
-      await staging.write(chunk)
-      work.shop.progress.counters.rowsRead += chunk.rows
-    }
+    await inSpan('parse', span, async () => {
+      for await (const chunk of parsePayload(payload, plan, parsed)) {
+        await staging.write(chunk)
+        work.shop.progress.counters.rowsRead += chunk.rows
+      }
+    })
   } catch (error) {
     // Parsing gives up on an answer that is nothing but rejects; some of them are kept for a look.
     if (asEtlError(error).code === 'TOO_MANY_REJECTS') await keepRejects(work, parsed, work.claim.landing)
@@ -232,16 +236,18 @@ const loadStaged = async (
 ): Promise<void> => {
   let conflicting: readonly QuarantineEntry[] = []
   try {
-    const counts = await loadUnit(work, session, {
-      staging,
-      parsed,
-      completeness,
-      landing: { locator, sha256: manifest.sha256, bytes: manifest.bytes },
-      rawRecords: async (ordinals) => {
-        conflicting = await conflictRecords(work.shop.landing, locator, plan, ordinals)
-        return conflicting
-      },
-    })
+    const counts = await inSpan('load', { 'millrace.unit': work.claim.unit.key, 'millrace.rows': parsed.read }, () =>
+      loadUnit(work, session, {
+        staging,
+        parsed,
+        completeness,
+        landing: { locator, sha256: manifest.sha256, bytes: manifest.bytes },
+        rawRecords: async (ordinals) => {
+          conflicting = await conflictRecords(work.shop.landing, locator, plan, ordinals)
+          return conflicting
+        },
+      }),
+    )
     announce(work, 'loaded', counts.read)
     warnOfDrift(work, parsed)
   } catch (error) {

@@ -1,5 +1,6 @@
 // Takes jobs from the queue into a bounded number of slots until told to stop; keeps their leases; obeys cancellation.
 import { EtlError, messageOf } from '../core/errors.ts'
+import { inSpan } from '../core/trace.ts'
 import { cancelledRuns } from '../db/ledger/runs.ts'
 import type { UnitJob } from './queue.ts'
 import type { Shop } from './shop.ts'
@@ -65,7 +66,9 @@ const begin = (shop: Shop, job: UnitJob, active: Map<string, ActiveUnit>, signal
   const abort = new AbortController()
   const stop = (): void => abort.abort(new EtlError('INTERRUPTED', 'Stopped; the same command goes on.'))
   signal.addEventListener('abort', stop, { once: true })
-  const finished = workUnit(shop, job, abort.signal)
+  const finished = inSpan('unit', { 'millrace.unit_id': job.unitId, 'millrace.run_id': job.runId }, () =>
+    workUnit(shop, job, abort.signal),
+  )
     // The unit could not even be settled (the database is away): its job comes back when the heartbeat is missed.
     .catch((error) => shop.log.warn({ job: job.id, error: messageOf(error) }, 'unit left to the queue'))
     .finally(() => {

@@ -1,0 +1,113 @@
+// Traces reach a collector as run > unit > request, parse and load, hold no secret, and change nothing when the collector is away.
+import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer, type Server } from 'node:http'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { type Sandbox, startSandbox } from '../../src/sandbox/server.ts'
+import { pipelinesOfRepository, runCommand } from '../support/command.ts'
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+
+const key = 'trace-key-0123456789'
+const collectorToken = 'collector-token-0123456789'
+
+interface Span {
+  readonly spanId: string
+  readonly parentSpanId?: string
+  readonly name: string
+  readonly attributes: readonly { readonly key: string; readonly value: Readonly<Record<string, unknown>> }[]
+}
+
+let folder: string
+let db: TestDatabase
+let sandbox: Sandbox
+let collector: Server
+let bodies: string[] = []
+let authorizations: (string | undefined)[] = []
+
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'millrace-traces-'))
+  cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
+  writeFileSync(join(folder, 'pipelines', 'domains.txt'), 'a.com\n')
+  db = await createTestDatabase()
+  sandbox = await startSandbox({ apiKey: key, requestsPerSecond: null })
+  bodies = []
+  authorizations = []
+  collector = createServer((request, response) => {
+    let body = ''
+    authorizations.push(request.headers.authorization)
+    request.on('data', (chunk: Buffer) => (body += chunk.toString('utf8')))
+    request.on('end', () => {
+      bodies.push(body)
+      response.writeHead(200, { 'content-type': 'application/json' }).end('{}')
+    })
+  })
+  await new Promise<void>((resolve) => collector.listen(0, '127.0.0.1', resolve))
+})
+afterEach(async () => {
+  collector.close()
+  await sandbox.close()
+  await db.drop()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+const backfill = (extra: Readonly<Record<string, string>>) =>
+  runCommand(
+    ['backfill', 'keywords', '--from', '2026-09', '--to', '2026-09', '--only', 'country=us', '--json'],
+    {
+      WEB_ANALYTICS_BASE_URL: sandbox.url,
+      WEB_ANALYTICS_API_KEY: key,
+      DATABASE_URL: db.url,
+      MILLRACE_HOME: join(folder, 'home'),
+      OTEL_EXPORTER_OTLP_HEADERS: `authorization=Bearer ${collectorToken}`,
+      ...extra,
+    },
+    folder,
+  )
+const collectorUrl = (): string => {
+  const address = collector.address()
+  if (address === null || typeof address === 'string') throw new Error('no port')
+  return `http://127.0.0.1:${address.port}`
+}
+
+test('a run is traced down to its requests, without the key', async () => {
+  const result = await backfill({
+    OTEL_EXPORTER_OTLP_ENDPOINT: collectorUrl(),
+    OTEL_RESOURCE_ATTRIBUTES: 'deployment.environment=test',
+  })
+  expect(result.code, result.stderr).toBe(0)
+  const all = bodies.join('\n')
+  expect(all).toContain('deployment.environment')
+  const spans = bodies.flatMap((body) => {
+    const batch = JSON.parse(body) as { resourceSpans: { scopeSpans: { spans: Span[] }[] }[] }
+    return batch.resourceSpans.flatMap((resource) => resource.scopeSpans.flatMap((scope) => scope.spans))
+  })
+  const named = (name: string) => spans.filter((span) => span.name === name)
+  const [run] = named('run')
+  const [unit] = named('unit')
+  expect(unit?.parentSpanId).toBe(run?.spanId)
+  for (const name of ['request', 'parse', 'load']) {
+    expect(named(name).length, name).toBeGreaterThan(0)
+    for (const span of named(name)) expect(spans.map(({ spanId }) => spanId)).toContain(span.parentSpanId)
+  }
+  expect(authorizations).toContain(`Bearer ${collectorToken}`)
+  for (const text of [all, result.stdout, result.stderr]) {
+    expect(text).not.toContain(key)
+    expect(text).not.toContain(collectorToken)
+  }
+})
+
+test('a collector that is away changes nothing but a word on standard error', async () => {
+  const result = await backfill({ OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:9', OTEL_EXPORTER_OTLP_TIMEOUT: '500' })
+  expect(result.code, result.stderr).toBe(0)
+  expect((await db.database.pool.query(`select count(*)::int as n from etl.units where state = 'loaded'`)).rows).toEqual([
+    { n: 1 },
+  ])
+})
+
+test('nothing is sent unless it is asked for', async () => {
+  for (const extra of [{}, { OTEL_EXPORTER_OTLP_ENDPOINT: collectorUrl(), OTEL_SDK_DISABLED: 'true' }]) {
+    expect((await backfill(extra)).code).toBe(0)
+    expect(bodies).toEqual([])
+  }
+})
