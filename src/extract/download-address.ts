@@ -2,6 +2,7 @@
 import { type LookupAddress, lookup } from 'node:dns'
 import { BlockList, isIP, type LookupFunction } from 'node:net'
 import { EtlError } from '../core/errors.ts'
+import { redact } from '../core/redact.ts'
 
 const notPublic = new BlockList()
 for (const [network, prefix] of [
@@ -83,6 +84,7 @@ export const allowedDownload = (link: string, from: URL, baseUrl: URL, hosts: re
   const url = URL.canParse(link, from) ? new URL(link, from) : null
   if (url === null) throw refuse('something that is no address')
   if (url.protocol !== 'https:' && url.protocol !== 'http:') throw refuse(`a ${url.protocol} address`)
+  if (redact(url.href) !== url.href) throw refuse('an address that holds a secret of ours')
   if (url.username !== '' || url.password !== '') throw refuse('an address with a user name in it')
   const host = bare(url.hostname)
   if (host === bare(baseUrl.hostname) && (url.protocol === 'https:' || url.protocol === baseUrl.protocol)) return url

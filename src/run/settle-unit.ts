@@ -1,5 +1,6 @@
 // Writes down what became of a unit whose work threw.
 import { EtlError } from '../core/errors.ts'
+import { redact } from '../core/redact.ts'
 import { recordRequests } from '../db/ledger/requests.ts'
 import { type ClaimedUnit, dropLanding, failUnit, holdUnit, parkUnit } from '../db/ledger/units.ts'
 import type { UnitJob } from './queue.ts'
@@ -39,7 +40,7 @@ export const settleUnit = async (
     definition === null ? ({ kind: 'fail' } as const) : settle(error, claim.attempts, definition.limits, shop.clock)
   shop.log.info({ unit: claim.unit.key, code: error.code, decision: decision.kind, error: error.message }, 'unit settled')
   if (decision.kind === 'leave') return
-  const reason = { code: error.code, message: error.message, runId: job.runId }
+  const reason = { code: error.code, message: redact(error.message), runId: job.runId }
   await shop.database.kysely.transaction().execute(async (trx) => {
     await recordRequests(trx, requests.splice(0))
     if (unusable.has(error.code)) await dropLanding(trx, claim)

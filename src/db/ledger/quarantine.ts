@@ -1,5 +1,6 @@
 // Rejected rows with their raw record: kept, listed, shown, superseded by the next load of their unit.
 import { type Kysely, sql } from 'kysely'
+import { redact } from '../../core/redact.ts'
 import type { Tables } from '../tables.ts'
 
 type Db = Kysely<Tables>
@@ -39,7 +40,7 @@ export interface QuarantineRow {
 const batchSize = 1_000
 
 /** PostgreSQL's text cannot hold NUL; it is shown as `\u0000`. */
-const storable = (text: string): string => text.toWellFormed().replaceAll('\u0000', '\\u0000')
+const storable = (text: string): string => redact(text).toWellFormed().replaceAll('\u0000', '\\u0000')
 
 export const insertQuarantine = async (db: Db, batch: QuarantineBatch): Promise<void> => {
   const { unitId, edition, runId, pipeline, landing } = batch

@@ -1,6 +1,7 @@
 // What both kinds of batch report share: submission, status, retry, and the walk from intent to bytes (interface 2.3, 2.4, 4.4).
 import { z } from 'zod'
 import { EtlError } from '../../core/errors.ts'
+import { redact } from '../../core/redact.ts'
 import type { Definition, Unit } from '../../core/types.ts'
 import { addWindows } from '../../core/window.ts'
 import type { HttpClient } from '../../extract/http.ts'
@@ -57,6 +58,9 @@ export const monthsOf = ({ window }: Unit): { start_date: string; end_date: stri
 
 export const valuesOf = (unit: Unit, name: string): string[] => [unit.slice[name] ?? []].flat()
 
+const longestWord = 60
+const longestDetail = 500
+
 export interface BatchDataset {
   readonly endpoint: 'shopper' | 'report'
   body(definition: Definition, unit: Unit): unknown
@@ -84,12 +88,18 @@ const reportApi = (dataset: BatchDataset, { definition, unit }: ExtractRequest, 
       const parsed = submission.safeParse(body)
       const id = parsed.success ? (parsed.data.report_id ?? parsed.data.id ?? parsed.data.request_id) : undefined
       if (!parsed.success || id === undefined) throw withoutId(body, endpoint)
-      return { reportId: String(id), word: parsed.data.status ?? null }
+      return {
+        reportId: String(id),
+        word: parsed.data.status === undefined || parsed.data.status === null ? null : shownWord(parsed.data.status),
+      }
     },
     status: (reportId) => readStatus(http, reportId, unit),
     retry: (reportId) => freeRetry(http, reportId),
   }
 }
+
+/** A word goes to the ledger and the page: short, and without what a broken service may say back to us. */
+const shownWord = (word: string): string => redact(word).slice(0, longestWord)
 
 const withoutId = (body: unknown, endpoint: string): EtlError => {
   const found =
@@ -124,11 +134,11 @@ const readStatus = async (http: HttpClient, reportId: string, unit: Unit): Promi
   }
   const { status, download_url, used_quota, data_points_count, errors, error_message, message } = parsed.data
   return {
-    word: status,
+    word: shownWord(status),
     downloadUrl: download_url || null,
     usedQuota: used_quota ?? null,
     dataPoints: data_points_count ?? null,
-    detail: errors || error_message || message || null,
+    detail: redact(errors || error_message || message || '').slice(0, longestDetail) || null,
   }
 }
 
