@@ -88,7 +88,9 @@ describe('the pages', () => {
       from generate_series(1, 100000) n`)
     const url = await serve()
     expect((await text(`${url}/units?limit=10000`)).match(/<tr>/g)?.length).toBe(10_001)
+    const started = performance.now()
     expect(await text(url)).toContain('<strong>100,006</strong>')
+    process.stderr.write(`overview over 100,006 units: ${Math.round(performance.now() - started)} ms\n`)
   })
 })
 
