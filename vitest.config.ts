@@ -1,6 +1,7 @@
 import { defineConfig } from 'vitest/config'
 
-// Three projects: unit (no disk, network or database), db (a real PostgreSQL), e2e (the real command as a child process, and the page in a browser).
+// Four projects: unit (no disk, network or database), db (a real PostgreSQL), e2e (the real command as a child process, and the page in a browser),
+// package (the packed program installed from npm; needs the registry, hence not part of `npm test`).
 // db and e2e share the two cores with PostgreSQL itself, hence the low worker counts.
 export default defineConfig({
   test: {
@@ -31,6 +32,10 @@ export default defineConfig({
           hookTimeout: 180_000,
           maxWorkers: 2,
         },
+      },
+      {
+        extends: true,
+        test: { name: 'package', include: ['test/package/**/*.test.ts'], testTimeout: 300_000, hookTimeout: 300_000 },
       },
     ],
   },

@@ -7,7 +7,7 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..')
-const compiled = join(root, 'dist', 'cli', 'main.js')
+const compiled = join(root, 'dist', 'src', 'cli', 'main.js')
 const main = existsSync(join(root, 'src')) ? join(root, 'src', 'cli', 'main.ts') : compiled
 const major = Number(process.versions.node.split('.')[0])
 const able = main.endsWith('.ts') ? Boolean(process.features.typescript) : major >= 24

@@ -38,6 +38,8 @@ const allowed: Record<string, readonly string[]> = {
   cli: ['core', 'definition', 'run', 'db', 'web', 'sandbox'],
   web: ['core', 'definition', 'run', 'db'],
   sandbox: ['core'],
+  // The words for sources in a user's own repository.
+  'index.ts': ['core', 'extract'],
 }
 
 /** Packages that only one folder may import, so that each can be replaced in one place. */

@@ -131,6 +131,14 @@ export const commands: readonly CommandSpec[] = [
     load: () => import('./new.ts'),
   },
   {
+    usage: 'init [folder]',
+    description:
+      'Write a repository of your own: pipelines, settings, compose file, systemd units, Kubernetes manifests, CI example.',
+    options: [],
+    examples: ['millrace init my-warehouse'],
+    load: () => import('./init.ts'),
+  },
+  {
     usage: 'sandbox',
     description: 'The service itself, locally, with synthetic data and switchable faults.',
     options: [],

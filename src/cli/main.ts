@@ -2,6 +2,7 @@
 import { Command, CommanderError } from 'commander'
 import { type ErrorCode, isEtlError, messageOf } from '../core/errors.ts'
 import { redact } from '../core/redact.ts'
+import { version } from '../core/version.ts'
 import type { CommandSpec } from './command-spec.ts'
 import { commands } from './commands.ts'
 import { createOutput } from './output.ts'
@@ -16,8 +17,6 @@ const usageCodes: ReadonlySet<ErrorCode> = new Set([
   'SCHEMA_AHEAD',
   'TABLE_DRIFT',
 ])
-
-const version = '0.1.0'
 
 /** Runs one command line and ends the process with its exit code. */
 export const main = async (argv: readonly string[]): Promise<void> => {

@@ -2,6 +2,8 @@
 import { registerHooks } from 'node:module'
 
 const shared = new Set(['kysely', 'zod'])
+/** A source without its own installation of Millrace gets the one that runs it. */
+const ourselves = new URL(import.meta.url.endsWith('.ts') ? '../index.ts' : '../index.js', import.meta.url).href
 let registered = false
 
 /** Call before importing a user's file. What the user's folder has itself comes first. */
@@ -13,6 +15,7 @@ export const shareOurModules = (): void => {
       try {
         return next(specifier, context)
       } catch (error) {
+        if (specifier === 'millrace') return next(ourselves, context)
         if (!shared.has(specifier.split('/')[0] ?? '')) throw error
         return next(specifier, { ...context, parentURL: import.meta.url })
       }

@@ -93,7 +93,8 @@ const checkDatabase = async (
         message: `The warehouse has migration ${name}, which this program does not know; use the newer program.`,
       })
     }
-    for (const name of state.pending) {
+    // The embedded database is ours: the first command that works on it migrates it.
+    for (const name of database.embedded ? [] : state.pending) {
       findings.push({ area: 'migration', level: 'error', message: `Migration ${name} is not applied; run \`millrace migrate\`.` })
     }
     if (state.pending.length + state.unknown.length > 0) return

@@ -6,6 +6,7 @@ import { csrf } from 'hono/csrf'
 import { html } from 'hono/html'
 import { HTTPException } from 'hono/http-exception'
 import { secureHeaders } from 'hono/secure-headers'
+import { sql } from 'kysely'
 import type { Secret } from '../core/redact.ts'
 import { createAccess } from './access.ts'
 import { mountActions } from './actions.ts'
@@ -73,6 +74,7 @@ export const createStatusApp = ({ context, token, onError }: StatusAppOptions): 
     const body = asset(name)
     app.get(`/assets/${name}`, (request) => request.body(body, 200, { 'content-type': type }))
   }
+  app.get('/healthz', (request) => health(request, context))
   // A browser names the page a form was sent from; one from elsewhere is refused before anything is looked at.
   app.use(csrf())
   app.get('/login', (request) => access.login(request))
@@ -93,6 +95,16 @@ export const createStatusApp = ({ context, token, onError }: StatusAppOptions): 
     return request.html(notice(context, 'Not available', 'The ledger could not be read just now; the log says why.'), 503)
   })
   return { app, close: live.close }
+}
+
+/** For probes: no figure, no name, hence open to all. 200 while the ledger answers, 503 otherwise. */
+const health = async (request: Context, { kysely }: WebContext): Promise<Response> => {
+  try {
+    await sql`select 1`.execute(kysely)
+    return request.json({ healthy: true, database: 'reachable' })
+  } catch {
+    return request.json({ healthy: false, database: 'not reachable' }, 503)
+  }
 }
 
 const notice = ({ warehouse }: WebContext, title: string, text: string): Html =>

@@ -1,0 +1,64 @@
+// `millrace init FOLDER`: a repository of one's own with pipelines, settings, and what runs it every night.
+import { existsSync } from 'node:fs'
+import { copyFile, mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
+import { basename, dirname, join, relative, resolve } from 'node:path'
+import { EtlError } from '../core/errors.ts'
+import { version } from '../core/version.ts'
+import type { Handler } from './command-spec.ts'
+
+const shipped = join(import.meta.dirname, '..', '..')
+
+/** npm packs no file of these names, so the templates have others. */
+const hidden: Readonly<Record<string, string>> = { gitignore: '.gitignore', 'env.example': '.env.example' }
+
+export const handle: Handler = async ({ args, folder, output }) => {
+  const target = resolve(folder, args[0] ?? '.')
+  const name = basename(target)
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9._-]/g, '-')
+  if (!/^[a-z0-9]/.test(name))
+    throw new EtlError(
+      'USAGE',
+      `'${args[0]}' gives no name for the repository; write for example \`millrace init my-warehouse\`.`,
+    )
+  const files = await planFiles(target)
+  const taken = files.filter(({ to }) => existsSync(to)).map(({ to }) => relative(folder, to))
+  if (taken.length > 0)
+    throw new EtlError('USAGE', `${taken.join(', ')} exist already, nothing was written; choose an empty folder.`)
+  for (const { from, to } of files) {
+    await mkdir(dirname(to), { recursive: true })
+    if (from.startsWith(join(shipped, 'pipelines'))) await copyFile(from, to)
+    else await writeFile(to, (await readFile(from, 'utf8')).replaceAll('{{name}}', name).replaceAll('{{version}}', version))
+  }
+  const written = files.map(({ to }) => relative(folder, to)).sort()
+  output.event({ event: 'summary', command: 'init', folder: target, files: written })
+  output.line(`wrote ${written.length} files below ${relative(folder, target) || '.'}`)
+  output.line()
+  output.line('Next:')
+  if (target !== resolve(folder)) output.line(`  cd ${relative(folder, target)}`)
+  output.line('  npm install')
+  output.line('  npx millrace demo            synthetic data, nothing to set up')
+  output.line('  cp .env.example .env         the address, your key, your database; then npx millrace check')
+  return 0
+}
+
+interface FileToWrite {
+  readonly from: string
+  readonly to: string
+}
+
+const planFiles = async (target: string): Promise<FileToWrite[]> => {
+  const templates = join(shipped, 'templates', 'warehouse')
+  return [
+    ...(await below(templates)).map((path) => ({ from: join(templates, path), to: join(target, hidden[path] ?? path) })),
+    ...(await below(join(shipped, 'pipelines'))).map((path) => ({
+      from: join(shipped, 'pipelines', path),
+      to: join(target, 'pipelines', path),
+    })),
+  ]
+}
+
+const below = async (folder: string): Promise<string[]> =>
+  (await readdir(folder, { recursive: true, withFileTypes: true }))
+    .filter((entry) => entry.isFile())
+    .map((entry) => relative(folder, join(entry.parentPath, entry.name)))
