@@ -16,9 +16,9 @@ export interface RateOptions {
 }
 
 /** Share of the allowed rate that is used: jitter on the way must not make the service see more than it allows. */
-const usedShare = 0.985
+const usedShare = 0.975
 /** A departure this late keeps its place in the row, so that timers that fire late cost no rate; more would make a burst. */
-const forgivenShare = 0.08
+const forgivenShare = 0.05
 
 /** Evenly spaced departures: a server that counts over any sliding second sees no more than it allows. */
 export const createRateBudget = ({ requestsPerSecond, clock }: RateOptions): RateBudget => {

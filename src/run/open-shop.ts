@@ -155,7 +155,7 @@ const requestsPerSecond = (settings: Settings): number => {
   const text = settings.raw[rateName]
   if (text === undefined || text === '') return 10
   const rate = Number(text)
-  if (!(rate > 0 && rate <= 1000))
-    throw new EtlError('CONFIGURATION', `${rateName} is '${text}', expected a number from 0.1 to 1000; the service allows 10.`)
+  if (!(rate > 0 && rate <= 100_000))
+    throw new EtlError('CONFIGURATION', `${rateName} is '${text}', expected a number from 0.1 to 100000; the service allows 10.`)
   return rate
 }

@@ -1,0 +1,107 @@
+// The floor: the same bytes from the same service by COPY into an unlogged staging table, then the best single statement;
+// no partitions, lineage, checks, landing or ledger, in a process that is warm already.
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { copyInto, type DatabaseClient } from '../src/db/connect.ts'
+import { metrics } from './bodies.ts'
+
+export interface Floor {
+  reset(): Promise<void>
+  /** COPY straight into a table with nothing in it, the key afterwards. */
+  intoEmpty(url: string): Promise<void>
+  upsert(url: string): Promise<void>
+  difference(url: string): Promise<void>
+  restate(url: string): Promise<void>
+}
+
+const columns = `domain text, country text, "date" date, ${metrics.map((name) => `${name} numeric`).join(', ')}`
+const key = 'domain, country, "date"'
+const list = `${key}, ${metrics.join(', ')}`
+const joined = 's.domain = t.domain and s.country = t.country and s."date" = t."date"'
+const differs = `(${metrics.map((name) => `s.${name}`).join()}) is distinct from (${metrics.map((name) => `t.${name}`).join()})`
+const assigned = metrics.map((name) => `${name} = s.${name}`).join()
+
+const bodyOf = async (url: string): Promise<Readable> => {
+  const answer = await fetch(url)
+  if (answer.body === null) throw new Error(`${url} has no body`)
+  return Readable.fromWeb(answer.body)
+}
+
+export const createFloor = (client: DatabaseClient): Floor => {
+  const copy = async (table: string, url: string): Promise<void> =>
+    pipeline(await bodyOf(url), copyInto(client, `copy ${table} from stdin with (format csv, header)`))
+  const stage = async (url: string): Promise<void> => {
+    await client.query('truncate floor_staging')
+    await copy('floor_staging', url)
+  }
+  return {
+    reset: async () => {
+      await client.query('drop table if exists floor_staging, floor_target, floor_history')
+      await client.query(`create unlogged table floor_staging (${columns})`)
+      await client.query(`create table floor_target (${columns})`)
+      await client.query(`create table floor_history (${columns}, valid_to timestamptz)`)
+    },
+    intoEmpty: async (url) => {
+      await copy('floor_target', url)
+      await client.query(`alter table floor_target add primary key (${key})`)
+    },
+    upsert: async (url) => {
+      await stage(url)
+      await client.query(`insert into floor_target as t select ${list} from floor_staging on conflict (${key}) do update
+        set ${metrics.map((name) => `${name} = excluded.${name}`).join()}`)
+    },
+    difference: async (url) => {
+      await stage(url)
+      await client.query('set work_mem = 262144')
+      await client.query(`select count(*) from floor_staging s full join
+        (select * from floor_target where domain not like 'other-%') t on ${joined} where ${differs}`)
+      await client.query('reset work_mem')
+    },
+    restate: async (url) => {
+      await stage(url)
+      await client.query('set work_mem = 262144')
+      await client.query(`with changed as materialized (select s.* from floor_staging s join floor_target t on ${joined} where ${differs}),
+        kept as (insert into floor_history select t.*, now() from floor_target t join changed s on ${joined})
+        update floor_target t set ${assigned} from changed s where ${joined}`)
+      await client.query('reset work_mem')
+    },
+  }
+}
+
+/** Eight at once. */
+export const fetchAll = async (address: (page: number) => string, pages: number): Promise<string[]> => {
+  const bodies: string[] = []
+  let next = 0
+  const walk = async (): Promise<void> => {
+    while (next < pages) {
+      const page = next++
+      bodies[page] = await (await fetch(address(page))).text()
+    }
+  }
+  await Promise.all(Array.from({ length: 8 }, walk))
+  return bodies
+}
+
+/** Pages fetched eight at once, read as JSON, written by COPY and put into a keyed table; returns seconds. */
+export const keywordFloor = async (client: DatabaseClient, address: (page: number) => string, pages: number): Promise<number> => {
+  const fields = 'keyword, top_url, clicks, traffic_share, difficulty, competition, volume, cpc, position, primary_intent'
+  await client.query('drop table if exists floor_words_staging, floor_words')
+  await client.query(`create unlogged table floor_words_staging (keyword text, top_url text, clicks bigint, traffic_share numeric,
+    difficulty bigint, competition numeric, volume bigint, cpc numeric, position bigint, primary_intent text)`)
+  await client.query('create table floor_words (like floor_words_staging, primary key (keyword, top_url))')
+  const started = performance.now()
+  const bodies = await fetchAll(address, pages)
+  const copy = copyInto(client, 'copy floor_words_staging from stdin')
+  await pipeline(Readable.from(copyTexts(bodies, fields.split(', '))), copy)
+  await client.query(
+    `insert into floor_words as t select * from floor_words_staging on conflict (keyword, top_url) do update set clicks = excluded.clicks`,
+  )
+  return (performance.now() - started) / 1000
+}
+
+function* copyTexts(bodies: readonly string[], fields: readonly string[]): Generator<Buffer> {
+  for (const body of bodies) {
+    const page: { keywords: Record<string, unknown>[] } = JSON.parse(body)
+    yield Buffer.from(page.keywords.map((record) => `${fields.map((field) => record[field] ?? '\\N').join('\t')}\n`).join(''))
+  }
+}

@@ -1,0 +1,56 @@
+// What Millrace promises about speed: each row of the table, its goal, and what it must never be worse than.
+
+/** How a value is shown and judged; `share` is better when larger, all others when smaller. */
+export type Measure = 'ratio' | 'milliseconds' | 'seconds' | 'megabytes' | 'growth' | 'share' | 'exponent'
+
+export interface Goal {
+  readonly id: string
+  readonly work: string
+  readonly measure: Measure
+  readonly goal: number
+  readonly limit: number
+}
+
+const goal = (id: string, work: string, measure: Measure, value: number, limit: number): Goal => ({
+  id,
+  work,
+  measure,
+  goal: value,
+  limit,
+})
+
+export const goals = [
+  goal('filled', 'report, first load into a filled month', 'ratio', 1, 1.3),
+  goal('empty', 'report, first load into an empty month', 'ratio', 1.5, 2.5),
+  goal('unchanged', 'the same report again, nothing changed', 'ratio', 1.3, 1.6),
+  goal('same-body', 'the same bytes again: only the download', 'ratio', 1.3, 1.6),
+  goal('restated', '1 % of rows restated', 'ratio', 1.3, 1.6),
+  goal('backfill', '12 reports of a fifth of the rows, one backfill', 'ratio', 1, 1.3),
+  goal('keywords', 'keywords in 500 pages, 0 ms a page', 'ratio', 1.8, 2.5),
+  goal('keywords-50ms', 'keywords in 500 pages, 50 ms a page, 8 at once', 'ratio', 1.2, 1.4),
+  goal('rate', 'keywords at 10 requests a second: part of the rate used, no answer 429', 'share', 0.97, 0.95),
+  goal('tiny', 'tiny units: a unit over its requests', 'milliseconds', 5, 10),
+  goal('memory', 'peak memory of the process, the report', 'megabytes', 160, 200),
+  goal('memory-growth', 'peak memory with ten times the rows', 'growth', 1.1, 1.1),
+  goal('status', 'start of `millrace status`', 'seconds', 0.35, 0.5),
+  goal('full-warehouse', 'rows a second into a full warehouse against an empty one', 'share', 0.8, 0.6),
+  goal('cost-rows', 'cost as rows grow (exponent)', 'exponent', 1.05, 1.05),
+  goal('cost-units', 'cost as units grow (exponent)', 'exponent', 1.05, 1.05),
+] as const satisfies readonly Goal[]
+
+export type GoalId = (typeof goals)[number]['id']
+
+export const meets = ({ measure }: Goal, value: number, bound: number): boolean =>
+  measure === 'share' ? value >= bound : value <= bound
+
+const units: Readonly<Record<Measure, (value: number) => string>> = {
+  ratio: (value) => `${value.toFixed(2)} x`,
+  growth: (value) => `${value.toFixed(2)} x`,
+  milliseconds: (value) => `${value.toFixed(1)} ms`,
+  seconds: (value) => `${value.toFixed(2)} s`,
+  megabytes: (value) => `${Math.round(value)} MB`,
+  share: (value) => `${(value * 100).toFixed(0)} %`,
+  exponent: (value) => value.toFixed(2),
+}
+
+export const show = ({ measure }: Goal, value: number): string => units[measure](value)

@@ -1,0 +1,171 @@
+// A folder as a user would have it (definitions, lists, migration), an embedded PostgreSQL, and the ways back to a known state.
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type Database, openDatabase } from '../src/db/connect.ts'
+import { countries, domainName, metrics } from './bodies.ts'
+import { createService, type Service } from './service-process.ts'
+
+export interface Project {
+  readonly folder: string
+  readonly bodies: string
+  readonly database: Database
+  readonly service: Service
+  readonly environment: Readonly<Record<string, string>>
+  close(): Promise<void>
+}
+
+/** Requests a second nobody reaches; the service's own limit is measured by itself. */
+const unlimited = '100000'
+
+const reportYaml = (name: string, domains: string): string => `pipeline: ${name}
+version: 1
+description: A report as large as the benchmark wants it.
+source: web-analytics.report
+params: { vtable: ${name}, granularity: daily, include_subdomains: true }
+for_each:
+  domain: { file: ${domains}, bucket: 1000000 }
+  country: { values: [${countries.join(', ')}], bucket: 1000 }
+window: { every: month, from: 2025-01, look_back: 0 }
+table:
+  key: [domain, country, date]
+  columns:
+    date: { type: date }
+${metrics.map((metric) => `    ${metric}: { type: numeric }`).join('\n')}
+limits: { concurrency: 4 }
+`
+
+const keywordColumns = {
+  clicks: 'bigint',
+  traffic_share: 'numeric',
+  difficulty: 'bigint',
+  competition: 'numeric',
+  primary_intent: 'text',
+  secondary_intent: 'text',
+  volume: 'bigint',
+  cpc: 'numeric',
+  cpc_low_bid: 'numeric',
+  cpc_high_bid: 'numeric',
+  zero_clicks_share: 'numeric',
+  position: 'bigint',
+  serp_features: 'text[]',
+} as const
+
+const keywordYaml = (name: string, domains: string, concurrency: number): string => `pipeline: ${name}
+version: 1
+description: Keywords in as many pages as the benchmark wants.
+source: web-analytics.keywords
+for_each:
+  domain: { file: ${domains} }
+  country: [us]
+window: { every: month, from: 2025-01, look_back: 0 }
+table:
+  key: [month, domain, country, keyword, top_url]
+  columns:
+${Object.entries(keywordColumns)
+  .map(([column, type]) => `    ${column}: { type: '${type}' }`)
+  .join('\n')}
+limits: { page_size: 100, concurrency: ${concurrency} }
+`
+
+const lineage = '_unit_id bigint not null, _run_id bigint not null, _revision integer not null, _loaded_at timestamptz not null'
+const ended = '_valid_from timestamptz not null, _valid_to timestamptz not null, _ended_run_id bigint not null'
+
+const tables = (name: string, columns: string, key: string, period: string): string[] => [
+  `create table data.${name}_v1 (${columns}, ${lineage}, primary key (${key})) partition by range (${period})`,
+  `create table data.${name}_v1_history (${columns}, ${lineage}, ${ended}, primary key (${key}, _revision))`,
+]
+
+/** Columns in the definition's order: the key first, then the others. */
+const reportColumns = `domain text not null, country text not null, "date" date not null, ${metrics.map((name) => `${name} numeric`).join(', ')}`
+const keywordTable = `month date not null, domain text not null, country text not null, keyword text not null, top_url text not null, ${Object.entries(
+  keywordColumns,
+)
+  .map(([name, type]) => `${name} ${type}`)
+  .join(', ')}`
+
+export const reportPipelines = { report: 1_000, report_big: 10_000 } as const
+export const keywordPipelines = { pages: [1, 8], tiny_10: [10, 4], tiny_100: [100, 4], tiny_1000: [1000, 4] } as const
+
+const migration = (): string => {
+  const statements = [
+    ...Object.keys(reportPipelines).flatMap((name) => tables(name, reportColumns, 'domain, country, "date"', '"date"')),
+    ...Object.keys(keywordPipelines).flatMap((name) =>
+      tables(name, keywordTable, 'month, domain, country, keyword, top_url', 'month'),
+    ),
+  ]
+  return `import { sql } from 'kysely'
+export const up = async (database) => {
+  for (const statement of ${JSON.stringify(statements)}) await sql.raw(statement).execute(database)
+}
+`
+}
+
+const writeProject = (folder: string): void => {
+  const pipelines = join(folder, 'pipelines')
+  mkdirSync(pipelines, { recursive: true })
+  mkdirSync(join(folder, 'migrations'))
+  mkdirSync(join(folder, 'bodies'))
+  const list = (count: number): string => {
+    const file = `domains-${count}.txt`
+    writeFileSync(join(pipelines, file), `${Array.from({ length: count }, (_, index) => domainName(index)).join('\n')}\n`)
+    return file
+  }
+  for (const [name, domains] of Object.entries(reportPipelines))
+    writeFileSync(join(pipelines, `${name}.yaml`), reportYaml(name, list(domains)))
+  for (const [name, [domains, concurrency]] of Object.entries(keywordPipelines))
+    writeFileSync(join(pipelines, `${name}.yaml`), keywordYaml(name, list(domains), concurrency))
+  writeFileSync(join(folder, 'migrations', '9000_bench.ts'), migration())
+}
+
+export const openProject = async (): Promise<Project> => {
+  const folder = mkdtempSync(join(tmpdir(), 'millrace-bench-'))
+  writeProject(folder)
+  const service = await createService()
+  const home = join(folder, 'home')
+  const database = await openDatabase({ databaseUrl: null, home })
+  return {
+    folder,
+    bodies: join(folder, 'bodies'),
+    database,
+    service,
+    environment: {
+      WEB_ANALYTICS_BASE_URL: service.url,
+      WEB_ANALYTICS_API_KEY: 'bench-key-0123456789',
+      WEB_ANALYTICS_REQUESTS_PER_SECOND: unlimited,
+      DATABASE_URL: database.url.reveal(),
+      MILLRACE_HOME: home,
+    },
+    close: async () => {
+      service.close()
+      await database.close()
+      rmSync(folder, { recursive: true, force: true })
+    },
+  }
+}
+
+const partitionsOf = async ({ pool }: Database, pattern: string): Promise<string[]> => {
+  const { rows } = await pool.query<{ name: string }>(
+    `select c.relname as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
+     where n.nspname = 'data' and c.relkind = 'r' and c.relispartition and c.relname like $1`,
+    [pattern],
+  )
+  return rows.map(({ name }) => name)
+}
+
+/** The table's months and history gone, and everything the ledger knows. */
+export const forget = async (database: Database, pipeline: string): Promise<void> => {
+  for (const name of await partitionsOf(database, `${pipeline}_v1_p%`)) await database.pool.query(`drop table data.${name}`)
+  await database.pool.query(`truncate data.${pipeline}_v1_history`)
+  await forgetLedger(database)
+}
+
+export const forgetLedger = async (database: Database): Promise<void> => {
+  await database.pool.query('truncate etl.runs, etl.units, etl.requests, etl.loads, etl.reports, etl.quarantine cascade')
+  await database.pool.query(`delete from pgboss.job`).catch(() => undefined)
+}
+
+/** As a look-back that owes the loaded units another look: the next command asks for them anew. */
+export const owe = async (database: Database): Promise<void> => {
+  await database.pool.query(`update etl.units set state = 'planned', edition = edition + 1`)
+}

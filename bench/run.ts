@@ -1,0 +1,61 @@
+// `npm run bench [-- --quick | --only reports,pages | --warehouse ROWS]`: every goal measured against the floor.
+import { writeFileSync } from 'node:fs'
+import { cpus, totalmem } from 'node:os'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { goals } from './goals.ts'
+import { runMeasured } from './measured-command.ts'
+import { openProject } from './project.ts'
+import { type Results, resultTable, verdictOf } from './results.ts'
+import { fullSizes, quickSizes, type Sizes } from './sizes.ts'
+import { steps } from './steps.ts'
+
+const { values } = parseArgs({
+  options: {
+    quick: { type: 'boolean', default: false },
+    only: { type: 'string' },
+    rounds: { type: 'string' },
+    rows: { type: 'string' },
+    warehouse: { type: 'string' },
+    'no-write': { type: 'boolean', default: false },
+  },
+})
+
+const base = values.quick ? quickSizes : fullSizes
+const sizes: Sizes = {
+  ...base,
+  rounds: Number(values.rounds ?? base.rounds),
+  rows: Number(values.rows ?? base.rows),
+  warehouseRows: Number(values.warehouse ?? base.warehouseRows),
+}
+const wanted = values.only?.split(',') ?? null
+
+const results: Results = new Map()
+const started = performance.now()
+const project = await openProject()
+const client = await project.database.pool.connect()
+try {
+  await runMeasured(project, ['migrate'], {})
+  const { rows: server } = await project.database.pool.query<{ v: string }>(`select current_setting('server_version') as v`)
+  for (const step of steps) {
+    if (wanted !== null && !wanted.includes(step.name)) continue
+    process.stderr.write(`${step.name}\n`)
+    await step.measure(project, client, sizes, results)
+  }
+  const seconds = Math.round((performance.now() - started) / 1000)
+  const [cpu] = cpus()
+  const text = `# Results of \`npm run bench\`
+
+${new Date().toISOString().slice(0, 10)}, ${cpus().length} x ${cpu?.model.trim() ?? 'unknown processor'}, ${Math.round(totalmem() / 2 ** 30)} GB, ${process.platform}, Node ${process.versions.node}, PostgreSQL ${server[0]?.v} (embedded), ${seconds} s.
+Medians of ${sizes.rounds} interleaved round${sizes.rounds === 1 ? '' : 's'}; the report has ${sizes.rows} rows x 9 columns. Millrace's times hold the start of the process, the download,
+the landing on disk, the keys, lineage, history and the ledger; the floor's are a warm process that copies the same bytes from the same service
+and runs the best single statement. What stands behind each figure: docs/performance.md.
+
+${resultTable(results)}`
+  process.stdout.write(text)
+  if (!values['no-write'] && !values.quick && wanted === null) writeFileSync(join(import.meta.dirname, 'RESULTS.md'), text)
+  process.exitCode = goals.some((goal) => verdictOf(goal, results.get(goal.id)) === 'missed') ? 1 : 0
+} finally {
+  client.release()
+  await project.close()
+}

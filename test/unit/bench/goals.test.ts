@@ -1,0 +1,66 @@
+// The benchmark's table: no goal may vanish from it, and no figure may be judged more kindly than its goal says.
+import { describe, expect, test } from 'vitest'
+import { type Goal, goals } from '../../../bench/goals.ts'
+import { exponentOf, median, type Results, resultTable, verdictOf } from '../../../bench/results.ts'
+import { steps } from '../../../bench/steps.ts'
+
+const goalOf = (id: string): Goal => {
+  const goal = goals.find((one) => one.id === id)
+  if (goal === undefined) throw new Error(`no goal ${id}`)
+  return goal
+}
+
+describe('the goals of speed', () => {
+  test('stand as they were set', () => {
+    expect(Object.fromEntries(goals.map(({ id, goal, limit }) => [id, [goal, limit]]))).toEqual({
+      filled: [1, 1.3],
+      empty: [1.5, 2.5],
+      unchanged: [1.3, 1.6],
+      'same-body': [1.3, 1.6],
+      restated: [1.3, 1.6],
+      backfill: [1, 1.3],
+      keywords: [1.8, 2.5],
+      'keywords-50ms': [1.2, 1.4],
+      rate: [0.97, 0.95],
+      tiny: [5, 10],
+      memory: [160, 200],
+      'memory-growth': [1.1, 1.1],
+      status: [0.35, 0.5],
+      'full-warehouse': [0.8, 0.6],
+      'cost-rows': [1.05, 1.05],
+      'cost-units': [1.05, 1.05],
+    })
+  })
+
+  test('are each measured by exactly one step', () => {
+    expect(steps.flatMap((step) => step.goals).sort()).toEqual(goals.map(({ id }) => id).sort())
+  })
+
+  test('each have a row in the table, also where nothing was measured', () => {
+    const results: Results = new Map([['empty', { value: 1.2, floor: 1, ours: 1.2 }]])
+    const lines = resultTable(results).trim().split('\n')
+    expect(lines).toHaveLength(goals.length + 2)
+    for (const { id, work } of goals) {
+      const line = lines.find((one) => one.startsWith(`| ${work} |`))
+      expect(line).toContain(id === 'empty' ? '| met |' : '| not measured |')
+    }
+  })
+
+  test('are judged by goal and limit, a share the other way round', () => {
+    const verdicts = (id: string, values: readonly number[]) => values.map((value) => verdictOf(goalOf(id), { value }))
+    expect(verdicts('filled', [1, 1.01, 1.3, 1.31, Number.NaN])).toEqual([
+      'met',
+      'within the limit',
+      'within the limit',
+      'missed',
+      'not measured',
+    ])
+    expect(verdicts('rate', [0.99, 0.96, 0.94, 0])).toEqual(['met', 'within the limit', 'missed', 'missed'])
+  })
+
+  test('take medians and fit an exponent', () => {
+    expect(median([3, 1, 2])).toBe(2)
+    expect(median([4, 1, 2, 3])).toBe(2.5)
+    expect(exponentOf([1, 10, 100].map((work) => [work, 7 * work ** 1.2]))).toBeCloseTo(1.2)
+  })
+})
