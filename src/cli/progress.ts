@@ -20,7 +20,12 @@ export const showProgress = (output: Output): ProgressView => {
     view.event(event)
   })
   view.begin(progress)
-  return { ...progress, stop: view.stop }
+  let stopped = false
+  const stop = (): void => {
+    if (!stopped) view.stop()
+    stopped = true
+  }
+  return { ...progress, stop }
 }
 
 interface View {
@@ -32,9 +37,11 @@ interface View {
 const noteOf = (event: RunEvent): string | null => {
   if (event.event === 'notice') return event.message
   if (event.event !== 'unit') return null
-  if (event.state === 'failed' || event.state === 'held')
-    return `${event.state} ${event.unit}: ${event.message ?? ''} [${event.code ?? ''}]`
-  return null
+  if (event.state !== 'failed' && event.state !== 'held') return null
+  // Most messages name their unit themselves.
+  const message = event.message ?? ''
+  const about = message.startsWith(`${event.unit}:`) ? message : `${event.unit}: ${message}`
+  return `${event.state} ${about} [${event.code ?? ''}]`
 }
 
 const summaryLine = (progress: Progress, startedAt: number): string => {

@@ -1,11 +1,12 @@
 // The connection pool, with values as text where JavaScript would lose digits, and errors in our own words.
 import type { Writable } from 'node:stream'
-import { Kysely, PostgresDialect } from 'kysely'
+import { Kysely } from 'kysely'
 import pg from 'pg'
 import { from as copyFrom } from 'pg-copy-streams'
 import { EtlError, isEtlError } from '../core/errors.ts'
 import type { Secret } from '../core/redact.ts'
 import { databaseError, describeUrl } from './database-error.ts'
+import { postgresDialect } from './dialect.ts'
 import { type EmbeddedServer, startEmbedded } from './embedded.ts'
 import type { Tables } from './tables.ts'
 
@@ -63,9 +64,30 @@ export const openDatabase = async (options: DatabaseOptions): Promise<Database> 
   }
 }
 
+/** What values look like as text does not depend on the server's or the address's own settings. */
+const ownOptions = '-c timezone=UTC -c datestyle=ISO -c intervalstyle=iso_8601 -c client_min_messages=warning'
+
+/** Where libpq, and with it every other PostgreSQL program, does not verify the server's name; this driver would. */
+const libpqModes = new Set(['prefer', 'require'])
+
+/**
+ * What the address says of the session gives way to ours: their options come first and ours win, and our name stays, by which other
+ * processes see that this one lives.
+ */
+const withOwnSession = (url: Secret): { connectionString: string; options: string } => {
+  const address = new URL(url.reveal())
+  const { searchParams } = address
+  if (searchParams.size === 0) return { connectionString: url.reveal(), options: ownOptions }
+  const theirs = searchParams.get('options')
+  for (const name of ['options', 'application_name', 'fallback_application_name']) searchParams.delete(name)
+  if (libpqModes.has(searchParams.get('sslmode') ?? '') && !searchParams.has('uselibpqcompat'))
+    searchParams.set('uselibpqcompat', 'true')
+  return { connectionString: address.href, options: theirs === null ? ownOptions : `${theirs} ${ownOptions}` }
+}
+
 const connect = async (options: DatabaseOptions, url: Secret, embedded: EmbeddedServer | null): Promise<Database> => {
   const pool = new pg.Pool({
-    connectionString: url.reveal(),
+    ...withOwnSession(url),
     max: options.maxConnections ?? 10,
     application_name: options.applicationName ?? 'millrace',
     connectionTimeoutMillis: 15_000,
@@ -73,10 +95,11 @@ const connect = async (options: DatabaseOptions, url: Secret, embedded: Embedded
     keepAliveInitialDelayMillis: 10_000,
     idleTimeoutMillis: 30_000,
     types: typeParsers,
-    options: '-c timezone=UTC -c datestyle=ISO -c intervalstyle=iso_8601 -c client_min_messages=warning',
   })
-  // An idle connection that is cut is replaced at the next use; without a listener it would end the process.
+  // A connection that is cut, idle or between two statements of a transaction, is replaced at the next use; without a listener it would
+  // end the process.
   pool.on('error', () => undefined)
+  pool.on('connect', (client) => client.on('error', () => undefined))
   const display = describeUrl(url)
   try {
     await assertUsable(pool, display)
@@ -84,7 +107,7 @@ const connect = async (options: DatabaseOptions, url: Secret, embedded: Embedded
     await pool.end()
     throw error
   }
-  const kysely = new Kysely<Tables>({ dialect: new PostgresDialect({ pool }) })
+  const kysely = new Kysely<Tables>({ dialect: postgresDialect(pool) })
   return {
     kysely,
     pool,
@@ -119,36 +142,6 @@ const assertUsable = async (pool: pg.Pool, display: string): Promise<void> => {
     }
   } catch (error) {
     throw isEtlError(error) ? error : databaseError(error, display)
-  }
-}
-
-/** Runs `work` in one transaction of its own connection. */
-export const withTransaction = async <T>(database: Database, work: (client: DatabaseClient) => Promise<T>): Promise<T> =>
-  withClient(database, async (client) => {
-    await client.query('begin')
-    try {
-      const result = await work(client)
-      await client.query('commit')
-      return result
-    } catch (error) {
-      await client.query('rollback')
-      throw error
-    }
-  })
-
-/** Runs `work` on a connection of its own; one that broke is not given back. */
-export const withClient = async <T>(database: Database, work: (client: DatabaseClient) => Promise<T>): Promise<T> => {
-  const client = await database.pool.connect()
-  const onError = (): void => undefined
-  client.on('error', onError)
-  let broken = true
-  try {
-    const result = await work(client)
-    broken = false
-    return result
-  } finally {
-    client.off('error', onError)
-    client.release(broken)
   }
 }
 

@@ -27,7 +27,7 @@ const networkCodes = new Set([
 const describe = (sqlState: string, message: string): Described => {
   if (
     networkCodes.has(sqlState) ||
-    /timeout exceeded when trying to connect|Connection terminated|connection error/i.test(message)
+    /timeout exceeded when trying to connect|Connection terminated|connection error|connection has been discarded/i.test(message)
   ) {
     return { code: 'DATABASE_UNREACHABLE', advice: 'Check that it runs and that DATABASE_URL names the right host and port.' }
   }
@@ -44,7 +44,8 @@ const describe = (sqlState: string, message: string): Described => {
   return { code: 'DATABASE', advice: 'The same command goes on; if it happens again, the message tells why.' }
 }
 
-const sqlStateOf = (error: unknown): string => {
+/** SQLSTATE, or the network's own code; empty where there is none. */
+export const sqlStateOf = (error: unknown): string => {
   if (typeof error !== 'object' || error === null || !('code' in error)) return ''
   return typeof error.code === 'string' ? error.code : ''
 }
@@ -55,7 +56,7 @@ export const isDatabaseError = (error: unknown): boolean => {
   return (
     /^[0-9A-Z]{5}$/.test(state) ||
     networkCodes.has(state) ||
-    /Connection terminated|connection error|Client has encountered/i.test(messageOf(error))
+    /Connection terminated|connection error|Client has encountered|connection has been discarded/i.test(messageOf(error))
   )
 }
 

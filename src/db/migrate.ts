@@ -5,10 +5,10 @@ import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { sql } from 'kysely'
 import { type Migration, type MigrationProvider, Migrator } from 'kysely/migration'
-import { EtlError, messageOf } from '../core/errors.ts'
+import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
 import { shareOurModules } from '../core/user-modules.ts'
 import type { Database } from './connect.ts'
-import { databaseError, isDatabaseError } from './database-error.ts'
+import { databaseError, isDatabaseError, sqlStateOf } from './database-error.ts'
 
 /** The ledger's schema also holds the record of migrations. */
 const migrationSchema = 'etl'
@@ -41,10 +41,23 @@ const migrationFiles = async (folders: readonly string[]): Promise<ReadonlyMap<s
   return files
 }
 
-const provider = (files: ReadonlyMap<string, string>): MigrationProvider => ({
+/** @param stopped told what a migration threw: giving the lock back on a dead connection would hide it. */
+const provider = (files: ReadonlyMap<string, string>, stopped: (name: string, error: unknown) => void): MigrationProvider => ({
   getMigrations: async () => {
     const migrations: Record<string, Migration> = {}
-    for (const [name, file] of files) migrations[name] = await loadMigration(name, file)
+    for (const [name, file] of files) {
+      const { up } = await loadMigration(name, file)
+      migrations[name] = {
+        up: async (database) => {
+          try {
+            await up(database)
+          } catch (error) {
+            stopped(name, error)
+            throw error
+          }
+        },
+      }
+    }
     return migrations
   },
 })
@@ -89,25 +102,42 @@ export const migrate = async (database: Database, options: MigrateOptions): Prom
   refuseNewer(state, database.display)
   if (options.dryRun === true || state.pending.length === 0) return { applied: [...state.pending] }
   const files = await migrationFiles(options.folders)
+  const stopped: Stopped[] = []
   const migrator = new Migrator({
     db: database.kysely,
-    provider: provider(files),
+    provider: provider(files, (name, error) => stopped.push({ name, error })),
     migrationTableSchema: migrationSchema,
     // A user's own numbers may lie between two of ours.
     allowUnorderedMigrations: true,
   })
   const { error, results } = await migrator.migrateToLatest()
   if (error === undefined) return { applied: (results ?? []).map(({ migrationName }) => migrationName) }
-  const failed = results?.find(({ status }) => status === 'Error')?.migrationName
-  if (isDatabaseError(error) && failed === undefined) throw databaseError(error, database.display)
-  throw new EtlError(
+  throw notMigrated(stopped[0] ?? { name: null, error }, files, database)
+}
+
+interface Stopped {
+  /** null: it was not a migration that threw. */
+  readonly name: string | null
+  readonly error: unknown
+}
+
+const notMigrated = ({ name, error }: Stopped, files: ReadonlyMap<string, string>, database: Database): EtlError => {
+  if (name === null && (isEtlError(error) || isDatabaseError(error))) return databaseError(error, database.display)
+  const about = name === null ? 'Migrating' : `Migration ${name} (${files.get(name) ?? 'no file'})`
+  if (isDatabaseError(error) && isOutside(error)) {
+    const { code, message } = databaseError(error, database.display)
+    return new EtlError(code, `${about} was cut short, nothing of it was applied. ${message}`, { cause: error })
+  }
+  return new EtlError(
     'CONFIGURATION',
-    `Migration ${failed ?? '(unknown)'} (${files.get(failed ?? '') ?? 'no file'}) failed: ${messageOf(error)}. Nothing of it was applied; mend it and migrate again.`,
-    {
-      cause: error,
-    },
+    `${about} failed: ${messageOf(error)}. Nothing of it was applied; mend it and migrate again.`,
+    { cause: error },
   )
 }
+
+/** Whether the failure is the server's or the connection's and would meet any migration; the rest is the migration's own. */
+const isOutside = (error: unknown): boolean =>
+  databaseError(error, '').code !== 'DATABASE' || /^(?:40|53|55|57|58)/.test(sqlStateOf(error))
 
 const refuseNewer = ({ unknown }: MigrationState, display: string): void => {
   if (unknown.length === 0) return

@@ -1,6 +1,7 @@
 // One database connection held for a while: COPY, temporary tables and Kysely statements on the same session and transaction.
-import { Kysely, PostgresDialect, type PostgresPoolClient } from 'kysely'
+import { Kysely, type PostgresPoolClient } from 'kysely'
 import type { Pool, PoolClient } from 'pg'
+import { postgresDialect } from './dialect.ts'
 import type { Tables } from './tables.ts'
 
 export interface Session {
@@ -34,7 +35,7 @@ const sessionOf = (client: PoolClient): Session => {
   // Kysely releases after every statement; the client stays ours until withSession gives it back.
   const borrowed: PostgresPoolClient = { query: client.query.bind(client), release: () => undefined }
   const pool = { connect: async () => borrowed, end: async () => undefined, options: {} }
-  const kysely = new Kysely<Tables>({ dialect: new PostgresDialect({ pool }) })
+  const kysely = new Kysely<Tables>({ dialect: postgresDialect(pool) })
   kyselyByClient.set(client, kysely)
   return { client, kysely }
 }

@@ -1,6 +1,6 @@
 // The queue of units: pg-boss over our own pool and inside our own transactions. The ledger decides; the queue only hands out.
 import { hostname } from 'node:os'
-import { type Kysely, sql } from 'kysely'
+import { type Kysely, type RawBuilder, sql } from 'kysely'
 import { fromKysely, PgBoss } from 'pg-boss'
 import { z } from 'zod'
 import { messageOf } from '../core/errors.ts'
@@ -12,7 +12,10 @@ import type { Tables } from '../db/tables.ts'
 type Db = Kysely<Tables>
 
 export interface UnitJob {
+  /** Stays the same over retries; together with `attempt` it names one holder. */
   readonly id: string
+  /** Grows whenever the job is handed out again; who names an older one holds nothing any more. */
+  readonly attempt: number
   readonly unitId: number
   readonly runId: number
 }
@@ -28,10 +31,16 @@ export interface Queue {
   /** In the caller's transaction, one statement for all. A unit that is queued or at work already is left as it is. */
   enqueue(trx: Db, jobs: readonly JobToQueue[]): Promise<void>
   fetch(count: number): Promise<UnitJob[]>
-  /** Says that the jobs are still worked on; without it another process takes them over after 10 seconds. */
-  beat(jobs: readonly UnitJob[]): Promise<void>
+  /**
+   * Says that the jobs are still worked on; without it another process takes them over after 10 seconds. A holder that was silent and
+   * comes back before anyone took its job keeps it. Returns the jobs that are not its own any more.
+   */
+  beat(jobs: readonly UnitJob[]): Promise<UnitJob[]>
+  /** Whether nobody else was handed the job since, as a condition for a statement on the ledger. */
+  holds(job: UnitJob): RawBuilder<boolean>
+  /** The job goes. Somebody else's newer hold on it is left alone, as by `again`. */
   finish(db: Db, job: UnitJob): Promise<void>
-  /** The same unit again at `notBeforeMs`, in the caller's transaction. */
+  /** The same unit again at `notBeforeMs`, in the caller's transaction; one statement. */
   again(trx: Db, job: UnitJob, notBeforeMs: number): Promise<void>
   /** Units of the run that are to be worked on and have no job are queued again; returns how many. */
   requeueLost(runId: number): Promise<number>
@@ -62,7 +71,20 @@ export const startQueue = async (database: Database, log: Log): Promise<Queue> =
     monitorIntervalSeconds: superviseSeconds,
   })
   boss.on('error', (error) => log.warn({ error: messageOf(error) }, 'queue'))
-  await boss.start()
+  const stop = (): Promise<void> => boss.stop({ graceful: false, close: false })
+  try {
+    await boss.start()
+    await prepareQueue(boss)
+    await releaseDead(database, boss)
+  } catch (error) {
+    // Its timers would keep asking a database that is closed by then.
+    await stop()
+    throw error
+  }
+  return queueOf(boss, database, stop)
+}
+
+const prepareQueue = async (boss: PgBoss): Promise<void> => {
   if ((await boss.getQueue(name)) === null) {
     await boss.createQueue(name, {
       policy: 'exclusive',
@@ -73,12 +95,17 @@ export const startQueue = async (database: Database, log: Log): Promise<Queue> =
       deleteAfterSeconds: 60,
     })
   }
-  await releaseDead(database, boss)
-  return queueOf(boss, database)
 }
 
-const queueOf = (boss: PgBoss, database: Database): Queue => ({
+const jobTable = sql.table(`${schema}.job`)
+
+/** A job that missed its heartbeat is in `retry` until somebody takes it, which raises the count; so long its holder may still settle it. */
+const isHeld = (job: UnitJob): RawBuilder<unknown> =>
+  sql`j.name = ${name} and j.id = ${job.id}::uuid and j.retry_count = ${job.attempt} and j.state in ('active', 'retry')`
+
+const queueOf = (boss: PgBoss, database: Database, stop: () => Promise<void>): Queue => ({
   enqueue: async (trx, jobs) => {
+    if (jobs.length === 0) return
     const records = jobs.map(({ unitId, runId, priority }) => ({
       data: { unitId, runId },
       priority,
@@ -89,52 +116,52 @@ const queueOf = (boss: PgBoss, database: Database): Queue => ({
   },
   fetch: async (count) => {
     const jobs = await boss.fetch<unknown>(name, { batchSize: count })
-    return jobs.map((job) => ({ id: job.id, ...jobData.parse(job.data) }))
+    return jobs.map((job) => ({ id: job.id, attempt: job.retryCount, ...jobData.parse(job.data) }))
   },
-  beat: async (jobs) =>
-    void (await boss.touch(
-      name,
-      jobs.map((job) => job.id),
-    )),
-  finish: async (db, job) => void (await boss.complete(name, job.id, null, { db: fromKysely(db) })),
+  beat: async (jobs) => {
+    const { rows } = await sql<{ id: string }>`
+      update ${jobTable} j set state = 'active', heartbeat_on = clock_timestamp()
+      from jsonb_to_recordset(${JSON.stringify(jobs)}::jsonb) as held(id uuid, attempt integer)
+      where j.name = ${name} and j.id = held.id and j.retry_count = held.attempt and j.state in ('active', 'retry')
+      returning j.id::text`.execute(database.kysely)
+    const kept = new Set(rows.map(({ id }) => id))
+    return jobs.filter(({ id }) => !kept.has(id))
+  },
+  holds: (job) => sql<boolean>`exists (select 1 from ${jobTable} j where ${isHeld(job)})`,
+  finish: async (db, job) => void (await sql`delete from ${jobTable} j where ${isHeld(job)}`.execute(db)),
+  // The raised count takes the job from a heartbeat that is on its way; pg-boss keeps a job two weeks from its start.
   again: async (trx, job, notBeforeMs) => {
-    const db = fromKysely(trx)
-    await boss.complete(name, job.id, null, { db })
-    await boss.send(
-      name,
-      { unitId: job.unitId, runId: job.runId },
-      { singletonKey: String(job.unitId), startAfter: new Date(notBeforeMs), db },
-    )
+    const at = sql`${new Date(notBeforeMs).toISOString()}::timestamptz`
+    await sql`
+      update ${jobTable} j set state = 'retry', retry_count = j.retry_count + 1, heartbeat_on = null, start_after = ${at},
+        keep_until = ${at} + interval '14 days'
+      where ${isHeld(job)}`.execute(trx)
   },
   requeueLost: async (runId) => {
     const { rows } = await sql<{ unit_id: string }>`
       select u.unit_id from etl.run_units r join etl.units u on u.unit_id = r.unit_id
       where r.run_id = ${runId}::bigint and r.outcome is null and u.state in ('planned', 'waiting', 'landed', 'running')
-        and not exists (select 1 from ${sql.table(`${schema}.job`)} j where j.name = ${name}
+        and not exists (select 1 from ${jobTable} j where j.name = ${name}
           and j.singleton_key = u.unit_id::text and j.state in ('created', 'retry', 'active'))`.execute(database.kysely)
     const records = rows.map((row) => ({ data: { unitId: Number(row.unit_id), runId }, singletonKey: row.unit_id }))
     if (records.length > 0) await boss.insert(name, records)
     return records.length
   },
   cancelRun: async (runId) => {
-    const { rows } = await sql<{ id: string }>`
-      select id::text from ${sql.table(`${schema}.job`)}
+    // One statement: a job that is taken meanwhile is active and stays.
+    await sql`
+      delete from ${jobTable}
       where name = ${name} and state in ('created', 'retry') and (data->>'runId')::bigint = ${runId}::bigint`.execute(
       database.kysely,
     )
-    if (rows.length > 0)
-      await boss.deleteJob(
-        name,
-        rows.map((row) => row.id),
-      )
   },
-  stop: () => boss.stop({ graceful: false, close: false }),
+  stop,
 })
 
 /** A unit that waits in the queue for an earlier run belongs to this one now, and is looked at at once. */
 const bringForward = async (trx: Db, jobs: readonly JobToQueue[]): Promise<void> => {
   await sql`
-    update ${sql.table(`${schema}.job`)} j set data = jsonb_build_object('unitId', w."unitId", 'runId', w."runId"),
+    update ${jobTable} j set data = jsonb_build_object('unitId', w."unitId", 'runId', w."runId"),
       start_after = clock_timestamp(), priority = w.priority
     from jsonb_to_recordset(${JSON.stringify(jobs)}::jsonb) as w("unitId" bigint, "runId" bigint, priority integer)
     where j.name = ${name} and j.state in ('created', 'retry') and j.singleton_key = w."unitId"::text
@@ -146,13 +173,15 @@ export const processName = (): string => `${hostname()}:${process.pid}`.slice(-5
 
 /** Jobs of processes that died come back at once: a command that was killed and started again need not wait for the heartbeat. */
 const releaseDead = async (database: Database, boss: PgBoss): Promise<void> => {
-  const { rows } = await sql<{ id: string; owner: string | null }>`
-    select j.id::text, u.lease_owner as owner from ${sql.table(`${schema}.job`)} j
+  const { rows } = await sql<{ id: string; retryCount: number; owner: string | null }>`
+    select j.id::text, j.retry_count as "retryCount", u.lease_owner as owner from ${jobTable} j
       left join etl.units u on u.unit_id = (j.data->>'unitId')::bigint and u.state = 'running'
     where j.name = ${name} and j.state = 'active'`.execute(database.kysely)
   if (rows.length === 0) return
   const alone = await isAlone(database)
-  const dead = rows.filter(({ owner }) => alone || (owner !== null && isDeadHere(owner))).map(({ id }) => id)
+  const dead = rows
+    .filter(({ owner }) => alone || (owner !== null && isDeadHere(owner)))
+    .map(({ id, retryCount }) => ({ id, retryCount }))
   if (dead.length > 0) await boss.fail(name, dead, { reason: 'the process that held it is gone' })
 }
 

@@ -22,7 +22,7 @@ const unusable = new Set([
 export const interruptedBy = (signal: AbortSignal, error: unknown): unknown =>
   asEtlError(error).code === 'FENCED'
     ? error
-    : asEtlError(signal.reason).code === 'CANCELLED'
+    : ['CANCELLED', 'FENCED'].includes(asEtlError(signal.reason).code)
       ? signal.reason
       : new EtlError('INTERRUPTED', 'Stopped; the same command goes on.', { cause: error })
 

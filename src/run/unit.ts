@@ -28,7 +28,12 @@ export const leaseMs = 30_000
 
 /** Works on one job until the unit is loaded, unchanged, parked, held or failed. Never throws for a unit's own failure. */
 export const workUnit = async (shop: Shop, job: UnitJob, signal: AbortSignal): Promise<void> => {
-  const claim = await claimUnit(shop.database.kysely, job.unitId, { owner: shop.owner, leaseMs, runId: job.runId })
+  const claim = await claimUnit(shop.database.kysely, job.unitId, {
+    owner: shop.owner,
+    leaseMs,
+    runId: job.runId,
+    holds: shop.queue.holds(job),
+  })
   if (claim === null) return shop.queue.finish(shop.database.kysely, job)
   const requests: UnitWork['requests'] = []
   try {

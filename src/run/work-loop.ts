@@ -58,9 +58,11 @@ const takeJobs = async (shop: Shop, options: LoopOptions, active: Map<string, Ac
   const room = options.concurrency - active.size
   if (room <= 0) return 0
   const jobs = await shop.queue.fetch(room)
-  for (const job of jobs) active.set(job.id, begin(shop, job, active, options.signal))
+  for (const job of jobs) active.set(holdOf(job), begin(shop, job, active, options.signal))
   return jobs.length
 }
+
+const holdOf = (job: UnitJob): string => `${job.id} ${job.attempt}`
 
 const begin = (shop: Shop, job: UnitJob, active: Map<string, ActiveUnit>, signal: AbortSignal): ActiveUnit => {
   const abort = new AbortController()
@@ -73,7 +75,7 @@ const begin = (shop: Shop, job: UnitJob, active: Map<string, ActiveUnit>, signal
     .catch((error) => shop.log.warn({ job: job.id, error: messageOf(error) }, 'unit left to the queue'))
     .finally(() => {
       signal.removeEventListener('abort', stop)
-      active.delete(job.id)
+      active.delete(holdOf(job))
     })
   return { job, abort, finished }
 }
@@ -81,8 +83,7 @@ const begin = (shop: Shop, job: UnitJob, active: Map<string, ActiveUnit>, signal
 /** Renews what is at hand and aborts units of cancelled runs. */
 const startWatch = (shop: Shop, active: Map<string, ActiveUnit>): { stop: () => void } => {
   const beat = setInterval(() => {
-    const jobs = [...active.values()].map((unit) => unit.job)
-    if (jobs.length > 0) shop.queue.beat(jobs).catch((error) => shop.log.warn({ error: messageOf(error) }, 'heartbeat missed'))
+    keepHolds(shop, active).catch((error) => shop.log.warn({ error: messageOf(error) }, 'heartbeat missed'))
   }, beatEveryMs)
   const cancel = setInterval(() => {
     abortCancelled(shop, active).catch((error) => shop.log.warn({ error: messageOf(error) }, 'cancellation not seen'))
@@ -93,6 +94,14 @@ const startWatch = (shop: Shop, active: Map<string, ActiveUnit>): { stop: () => 
       clearInterval(cancel)
     },
   }
+}
+
+/** What another process was handed meanwhile is let go: nothing of it could be written any more. */
+const keepHolds = async (shop: Shop, active: Map<string, ActiveUnit>): Promise<void> => {
+  if (active.size === 0) return
+  const before = new Map(active)
+  for (const job of await shop.queue.beat([...before.values()].map((unit) => unit.job)))
+    before.get(holdOf(job))?.abort.abort(new EtlError('FENCED', `Unit ${job.unitId} was taken over by another process.`))
 }
 
 const abortCancelled = async (shop: Shop, active: Map<string, ActiveUnit>): Promise<void> => {

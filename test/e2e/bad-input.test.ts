@@ -267,6 +267,19 @@ describe('a warehouse or disk that does not take anything: no request', () => {
     expect(strict.requests).toEqual([])
   })
 
+  test('options in the address do not change how moments are read and written', async () => {
+    await start()
+    const url = new URL(db.url)
+    url.searchParams.set('options', '-c timezone=Asia/Tokyo -c datestyle=German -c statement_timeout=60s')
+    const changes = { DATABASE_URL: url.href }
+    const loaded = await millrace(oneKeywords, changes)
+    expect(loaded.code, loaded.stderr).toBe(0)
+    const status = await millrace(['status', 'keywords'], changes)
+    expect(status.code, status.stderr).toBe(0)
+    expect(status.stdout).toMatch(/"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"/)
+    expect(status.stdout).not.toMatch(/JST|\+09/)
+  })
+
   test.each([
     ['and a database elsewhere', {}],
     ['and the embedded database', { DATABASE_URL: undefined }],
@@ -422,7 +435,8 @@ describe('what the keyword endpoint may answer', () => {
   test('one bad slice does not stop the others', async () => {
     await start({ intercept: answering('URL=a.com', 400, metaError(102, 'Bad parameter')) })
     const result = await millrace(bothKeywords)
-    expectOne(result, 1, 'BAD_REQUEST', /a\.com/, /Mend the parameters/)
+    expectOne(result, 1, 'BAD_REQUEST', /^failed keywords\/v1\/2026-08\/country=us;domain=a\.com: \//m, /Mend the parameters/)
+    expect(result.stderr.match(/^2\/2 units/gm), result.stderr).toHaveLength(1)
     expect(summaryOf(result).units).toMatchObject({ planned: 2, loaded: 1, failed: 1 })
     expect(await query('select distinct domain from bi.keywords')).toEqual([{ domain: 'b.com' }])
   })

@@ -14,7 +14,8 @@ export interface UnitToRegister {
 }
 
 /**
- * Plans units for a run, in one statement for all of them and in their order. A unit at work elsewhere stays as it is and counts for
+ * Plans units for a run, in one statement for all of them; returned in their order, locked in that of their keys, so that overlapping
+ * runs wait for each other and nothing worse. A unit at work elsewhere stays as it is and counts for
  * this run too. A new edition begins only where the last one was loaded, or by force where its report can never come; an unfinished one
  * goes on.
  */
@@ -33,16 +34,16 @@ export const registerUnits = async (db: Db, runId: number, units: readonly UnitT
         as x("key" text, pipeline text, version integer, "from" date, "to" date, slice jsonb, "newEdition" boolean, forced boolean)
     ), kept as (
       insert into etl.units as u (unit_key, pipeline, version, window_from, window_to, slice, run_id)
-      select "key", pipeline, version, "from", "to", slice, ${runId}::bigint from wanted
+      select "key", pipeline, version, "from", "to", slice, ${runId}::bigint from wanted order by "key"
       on conflict (unit_key) do update set
         state = case when u.state in ('running', 'landed') then u.state else 'planned' end,
         edition = u.edition + case
-          when u.state = 'loaded' and (select "newEdition" from wanted where "key" = u.unit_key) then 1
-          when u.state in ('failed', 'held') and (select forced from wanted where "key" = u.unit_key) and exists (
+          when u.state = 'loaded' and u.unit_key in (select "key" from wanted where "newEdition") then 1
+          when u.state in ('failed', 'held') and u.unit_key in (select "key" from wanted where forced) and exists (
             select 1 from etl.reports r where r.unit_id = u.unit_id and r.edition = u.edition
               and r.state in ('failed', 'rejected', 'expired')) then 1
           else 0 end,
-        forced = (select forced from wanted where "key" = u.unit_key),
+        forced = u.unit_key in (select "key" from wanted where forced),
         attempts = case when u.state = 'running' then u.attempts else 0 end,
         not_before = null,
         landing = case when u.state = 'loaded' then null else u.landing end,
@@ -64,10 +65,12 @@ const missing = (key: string): never => {
 /** Puts units that have a landing back to `landed`, so that they are parsed and loaded again without a call. */
 export const reopenLanded = async (db: Db, runId: number, unitIds: readonly number[]): Promise<{ unitId: number }[]> => {
   const { rows } = await sql<{ unit_id: string }>`
-    with reopened as (
+    with locked as (
+      select unit_id from etl.units where unit_id = any(${[...unitIds]}::bigint[]) order by unit_key for update
+    ), reopened as (
       update etl.units set state = 'landed', attempts = 0, not_before = null, forced = true, run_id = ${runId}::bigint,
         landing = coalesce(landing, loaded_landing)
-      where unit_id = any(${[...unitIds]}::bigint[]) and state not in ('running') and coalesce(landing, loaded_landing) is not null
+      where unit_id in (select unit_id from locked) and state not in ('running') and coalesce(landing, loaded_landing) is not null
       returning unit_id, edition
     ), joined as (
       insert into etl.run_units (run_id, unit_id, edition) select ${runId}::bigint, unit_id, edition from reopened

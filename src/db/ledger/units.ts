@@ -1,5 +1,5 @@
 // Units in the ledger: planned, claimed under a fence, parked, held, failed, loaded. Every write after a claim names its fence.
-import { type Kysely, sql } from 'kysely'
+import { type Kysely, type RawBuilder, sql } from 'kysely'
 import { z } from 'zod'
 import { EtlError } from '../../core/errors.ts'
 import type { Fingerprint, Slice, Unit, UnitState, Window } from '../../core/types.ts'
@@ -80,14 +80,23 @@ export interface ClaimOptions {
   readonly owner: string
   readonly leaseMs: number
   readonly runId: number
+  /** Condition under which the caller may claim at all: that the unit's job is still its own. */
+  readonly holds: RawBuilder<boolean>
 }
 
-/** Takes the unit over with a new fence; null where it needs no work (loaded, held, failed for good, or its run is cancelled). */
-export const claimUnit = async (db: Db, unitId: number, { owner, leaseMs, runId }: ClaimOptions): Promise<ClaimedUnit | null> => {
+/**
+ * Takes the unit over with a new fence; null where it needs no work (loaded, held, failed for good, or its run is cancelled) or the caller
+ * may not claim it.
+ */
+export const claimUnit = async (
+  db: Db,
+  unitId: number,
+  { owner, leaseMs, runId, holds }: ClaimOptions,
+): Promise<ClaimedUnit | null> => {
   const { rows } = await sql<ClaimedRow>`
     update etl.units as u set state = 'running', fence = u.fence + 1, attempts = u.attempts + 1, lease_owner = ${owner},
       lease_until = clock_timestamp() + ${leaseMs} * interval '1 millisecond', updated_at = clock_timestamp(), run_id = ${runId}::bigint
-    where u.unit_id = ${unitId}::bigint and u.state in ('planned', 'running', 'waiting', 'landed')
+    where u.unit_id = ${unitId}::bigint and u.state in ('planned', 'running', 'waiting', 'landed') and ${holds}
       and not exists (select 1 from etl.runs r where r.run_id = ${runId}::bigint and r.cancel_requested_at is not null)
     returning u.unit_id, u.unit_key, u.pipeline, u.version, u.window_from, u.window_to, u.slice, u.edition, u.attempts, u.fence,
       u.landing, u.released, u.forced, u.loaded_at, u.loaded_sha256, u.loaded_rows, u.source_last_updated, u.source_count`.execute(
