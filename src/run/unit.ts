@@ -5,7 +5,6 @@ import { inSpan } from '../core/trace.ts'
 import type { Payload } from '../core/types.ts'
 import { markUnchanged } from '../db/ledger/loads.ts'
 import { insertQuarantine, type QuarantineEntry } from '../db/ledger/quarantine.ts'
-import { reportMemo } from '../db/ledger/reports.ts'
 import { recordRequests } from '../db/ledger/requests.ts'
 import { type ClaimedUnit, claimUnit, markLanded } from '../db/ledger/units.ts'
 import { type Session, withSession } from '../db/session.ts'
@@ -21,6 +20,7 @@ import type { UnitJob } from './queue.ts'
 import { asEtlError } from './settle.ts'
 import { interruptedBy, settleUnit } from './settle-unit.ts'
 import { definitionOf, type Shop } from './shop.ts'
+import { contextOf } from './source-context.ts'
 import type { UnitWork } from './unit-work.ts'
 
 /** How long a claim holds without being renewed; the queue's heartbeat takes the job over sooner. */
@@ -69,38 +69,6 @@ const perform = async (work: UnitWork): Promise<void> => {
   const context = contextOf(work)
   if (await unchangedByProbe(work, context)) return
   await withSession(shop.database.pool, (session) => extractAndLoad(work, session, context))
-}
-
-const contextOf = (work: UnitWork): SourceContext => {
-  const { shop, claim, definition, signal } = work
-  const http = shop.service(definition.account).forUnit({
-    account: definition.account,
-    signal,
-    timeoutMs: definition.limits.timeoutMs,
-    attempts: definition.limits.attempts,
-    maxBodyBytes: definition.limits.maxBodyBytes,
-    record: (request) => {
-      shop.progress.counters.requests += 1
-      shop.progress.counters.bytes += request.bytes
-      work.requests.push({ ...request, unitId: claim.unitId, runId: work.job.runId, edition: claim.edition })
-    },
-  })
-  const report = reportMemo(shop.database.kysely, claim, {
-    account: definition.account,
-    pipeline: definition.pipeline,
-    runId: work.job.runId,
-    deadlineMs: definition.limits.deadlineMs,
-    budget: { perMonth: definition.limits.quotaPerMonth, perDay: definition.limits.quotaPerDay },
-  })
-  return {
-    http,
-    report,
-    log: shop.log,
-    clock: shop.clock,
-    signal,
-    resubmitUncertain: shop.consent.resubmitUncertain,
-    notice: (code, message) => shop.progress.emit({ event: 'notice', code, message }),
-  }
 }
 
 /** A refresh asks first, where asking is free or one record, whether the loaded answer still stands. */

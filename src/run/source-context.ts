@@ -1,0 +1,36 @@
+// What a source is given to work on one unit: requests recorded, the report remembered in the ledger, notices shown.
+import { reportMemo } from '../db/ledger/reports.ts'
+import type { SourceContext } from '../extract/source.ts'
+import type { UnitWork } from './unit-work.ts'
+
+export const contextOf = (work: UnitWork): SourceContext => {
+  const { shop, claim, definition, signal } = work
+  const http = shop.service(definition.account).forUnit({
+    account: definition.account,
+    signal,
+    timeoutMs: definition.limits.timeoutMs,
+    attempts: definition.limits.attempts,
+    maxBodyBytes: definition.limits.maxBodyBytes,
+    record: (request) => {
+      shop.progress.counters.requests += 1
+      shop.progress.counters.bytes += request.bytes
+      work.requests.push({ ...request, unitId: claim.unitId, runId: work.job.runId, edition: claim.edition })
+    },
+  })
+  const report = reportMemo(shop.database.kysely, claim, {
+    account: definition.account,
+    pipeline: definition.pipeline,
+    runId: work.job.runId,
+    deadlineMs: definition.limits.deadlineMs,
+    budget: { perMonth: definition.limits.quotaPerMonth, perDay: definition.limits.quotaPerDay },
+  })
+  return {
+    http,
+    report,
+    log: shop.log,
+    clock: shop.clock,
+    signal,
+    resubmitUncertain: shop.consent.resubmitUncertain,
+    notice: (code, message) => shop.progress.emit({ event: 'notice', code, message }),
+  }
+}
