@@ -4,6 +4,7 @@ import { resolve } from 'node:path'
 import { parse as parseDotenv } from 'dotenv'
 import { EtlError } from './errors.ts'
 import { type Secret, secret } from './redact.ts'
+import { withSecrets } from './secret-settings.ts'
 
 export interface Settings {
   /** The service; null when not set (only `demo` and commands that make no call can do without). */
@@ -29,7 +30,7 @@ const batchKeyName = 'WEB_ANALYTICS_BATCH_API_KEY'
 
 /** Reads settings from `environment` over `.env` in `folder`. Throws CONFIGURATION naming the variable and the remedy. */
 export const readSettings = (environment: Readonly<Record<string, string | undefined>>, folder: string): Settings => {
-  const raw = merged(environment, folder)
+  const raw = withSecrets(merged(environment, folder))
   return Object.freeze({
     baseUrl: baseUrl(raw[baseUrlName]),
     keys: accountKeys(raw),

@@ -130,6 +130,7 @@ const services = (settings: Settings, log: Log, clock: Clock): ((account: string
       paths: pathsOf(settings),
       rest: keys.rest,
       batch: keys.batch,
+      ...downloadHosts(settings),
       rate: createRateBudget({ requestsPerSecond: requestsPerSecond(settings), clock }),
       log,
       clock,
@@ -137,6 +138,23 @@ const services = (settings: Settings, log: Log, clock: Clock): ((account: string
     byAccount.set(account, service)
     return service
   }
+}
+
+const hostsName = 'WEB_ANALYTICS_DOWNLOAD_HOSTS'
+
+/** Hosts a report may be downloaded from beside the service's own; unset: every public one. */
+const downloadHosts = (settings: Settings): { readonly allowedDownloadHosts?: readonly string[] } => {
+  const hosts = (settings.raw[hostsName] ?? '')
+    .split(',')
+    .map((host) => host.trim().toLowerCase())
+    .filter((host) => host !== '')
+  const wrong = hosts.find((host) => !/^[a-z0-9.-]+$/.test(host))
+  if (wrong !== undefined)
+    throw new EtlError(
+      'CONFIGURATION',
+      `${hostsName} names '${wrong}', expected host names separated by commas, without https:// and port.`,
+    )
+  return hosts.length === 0 ? {} : { allowedDownloadHosts: hosts }
 }
 
 const pathPrefix = 'WEB_ANALYTICS_PATH_'

@@ -1,0 +1,54 @@
+// Secrets from the environment, a file or a command; unit tests with a real file in a temporary folder, because reading one is all it does.
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, describe, expect, test } from 'vitest'
+import { withSecrets } from '../../../src/core/secret-settings.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'millrace-secrets-'))
+const file = join(folder, 'key')
+writeFileSync(file, 'from-file-0123456789\n')
+afterAll(() => rmSync(folder, { recursive: true }))
+
+const failure = (raw: Record<string, string>): string => {
+  try {
+    withSecrets(raw)
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error)
+  }
+  return 'no failure'
+}
+
+describe('secrets', () => {
+  test('come from a file or a command, without the line end', () => {
+    expect(withSecrets({ WEB_ANALYTICS_API_KEY_FILE: file, OTHER: '1' })).toEqual({
+      WEB_ANALYTICS_API_KEY: 'from-file-0123456789',
+      OTHER: '1',
+    })
+    expect(withSecrets({ WEB_ANALYTICS_API_KEY_ACME_COMMAND: "printf 'said\\n'" })).toEqual({
+      WEB_ANALYTICS_API_KEY_ACME: 'said',
+    })
+    expect(withSecrets({ DATABASE_URL_FILE: file, WEB_ANALYTICS_BATCH_API_KEY_FILE: '' })).toEqual({
+      DATABASE_URL: 'from-file-0123456789',
+    })
+  })
+
+  test('are refused when they come from two places, by name and not by value', () => {
+    const said = failure({ WEB_ANALYTICS_API_KEY: 'secret-in-the-open', WEB_ANALYTICS_API_KEY_FILE: file })
+    expect(said).toContain('WEB_ANALYTICS_API_KEY and WEB_ANALYTICS_API_KEY_FILE')
+    expect(said).not.toContain('secret-in-the-open')
+    expect(failure({ DATABASE_URL_FILE: file, DATABASE_URL_COMMAND: 'true' })).toContain('both set')
+  })
+
+  test('that cannot be had say what to look at, and nothing a command printed', () => {
+    expect(failure({ WEB_ANALYTICS_API_KEY_FILE: join(folder, 'absent') })).toContain('cannot be read')
+    const said = failure({ WEB_ANALYTICS_API_KEY_COMMAND: 'echo leaked-by-the-command; exit 3' })
+    expect(said).toContain('run it by hand')
+    expect(said).not.toContain('leaked')
+    expect(failure({ WEB_ANALYTICS_API_KEY_COMMAND: 'true' })).toContain('empty secret')
+  })
+
+  test('of other names are not read from files: only secrets have such names', () => {
+    expect(withSecrets({ MILLRACE_HOME_FILE: file })).toEqual({ MILLRACE_HOME_FILE: file })
+  })
+})
