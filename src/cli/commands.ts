@@ -98,7 +98,7 @@ export const commands: readonly CommandSpec[] = [
   {
     usage: 'migrate',
     description: 'Apply migrations and publish the bi views; safe when two start at once.',
-    options: [option('--dry-run', 'list what would be applied')],
+    options: [option('--dry-run', 'print the SQL that would be applied')],
     examples: ['millrace migrate'],
     load: () => import('./migrate.ts'),
   },

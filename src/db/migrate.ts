@@ -9,6 +9,7 @@ import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
 import { shareOurModules } from '../core/user-modules.ts'
 import type { Database } from './connect.ts'
 import { databaseError, isDatabaseError, sqlStateOf } from './database-error.ts'
+import { statementsOf } from './migration-sql.ts'
 
 /** The ledger's schema also holds the record of migrations. */
 const migrationSchema = 'etl'
@@ -94,6 +95,18 @@ const appliedMigrations = async (database: Database): Promise<string[]> => {
   } catch (error) {
     throw databaseError(error, database.display)
   }
+}
+
+/** The SQL of every pending migration, by name, in the order they would be applied; nothing is sent. */
+export const pendingSql = async (
+  database: Database,
+  options: MigrateOptions,
+): Promise<ReadonlyMap<string, readonly string[]>> => {
+  const { pending } = await migrationState(database, options)
+  const files = await migrationFiles(options.folders)
+  const statements = new Map<string, readonly string[]>()
+  for (const name of pending) statements.set(name, await statementsOf((await loadMigration(name, files.get(name) ?? '')).up))
+  return statements
 }
 
 /** Applies what is pending, each migration in one transaction with its record. Throws SCHEMA_AHEAD before changing anything. */

@@ -2,7 +2,7 @@
 import type { Settings } from '../core/env.ts'
 import type { Log } from '../core/log.ts'
 import { openDatabase } from '../db/connect.ts'
-import { migrate } from '../db/migrate.ts'
+import { migrate, pendingSql } from '../db/migrate.ts'
 import { publish } from '../publish/publish.ts'
 import { migrationFolders, openDefinitions } from './open-shop.ts'
 
@@ -16,6 +16,8 @@ export interface MigrateRequest {
 export interface MigrateResult {
   readonly applied: readonly string[]
   readonly published: readonly string[]
+  /** The SQL of a dry run, by migration. */
+  readonly statements: ReadonlyMap<string, readonly string[]>
   readonly display: string
 }
 
@@ -24,10 +26,12 @@ export const migrateAndPublish = async (request: MigrateRequest): Promise<Migrat
   const { definitions } = await openDefinitions(request.pipelinesFolder, [])
   const database = await openDatabase({ databaseUrl: request.settings.databaseUrl, home: request.settings.home })
   try {
-    const { applied } = await migrate(database, { folders: migrationFolders(request.pipelinesFolder), dryRun: request.dryRun })
+    const folders = migrationFolders(request.pipelinesFolder)
+    const statements = request.dryRun ? await pendingSql(database, { folders }) : new Map<string, readonly string[]>()
+    const { applied } = await migrate(database, { folders, dryRun: request.dryRun })
     if (!request.dryRun) await publish(database, definitions)
     const published = request.dryRun ? [] : definitions.filter((definition) => definition.publish).map(({ pipeline }) => pipeline)
-    return { applied, published, display: database.display }
+    return { applied, published, statements, display: database.display }
   } finally {
     await database.close()
   }

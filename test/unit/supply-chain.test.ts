@@ -1,0 +1,67 @@
+// What is installed: exact versions, known licences, checksums, install scripts by name, and a reason for each direct dependency.
+import { readFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { z } from 'zod'
+
+const root = resolve(import.meta.dirname, '..', '..')
+const read = (name: string): string => readFileSync(join(root, name), 'utf8')
+
+const manifest = z
+  .object({
+    dependencies: z.record(z.string(), z.string()),
+    devDependencies: z.record(z.string(), z.string()),
+    allowScripts: z.record(z.string(), z.boolean()),
+  })
+  .parse(JSON.parse(read('package.json')))
+const lock = z
+  .object({
+    packages: z.record(
+      z.string(),
+      z.object({
+        version: z.string().optional(),
+        license: z.string().optional(),
+        resolved: z.string().optional(),
+        integrity: z.string().optional(),
+        hasInstallScript: z.boolean().optional(),
+        dev: z.boolean().optional(),
+      }),
+    ),
+  })
+  .parse(JSON.parse(read('package-lock.json')))
+const installed = Object.entries(lock.packages).filter(([path]) => path !== '')
+const nameOf = (path: string): string => path.slice(path.lastIndexOf('node_modules/') + 'node_modules/'.length)
+
+const free =
+  /^\(?(MIT|MIT-0|ISC|Apache-2\.0|BSD-2-Clause|BSD-3-Clause|0BSD|BlueOak-1\.0\.0|CC0-1\.0|Unlicense|Python-2\.0|MPL-2\.0)( OR .*)?\)?$/
+/** Only used while developing, hence never shipped. */
+const freeToUse = /^(Artistic-2\.0|CC-BY-3\.0|CC-BY-4\.0|WTFPL)$/
+/** Their licence (MIT) stands in their text, not in the lock file. */
+const inTheirText = new Set(['ssh2', 'cpu-features', 'buildcheck'])
+
+describe('the supply chain', () => {
+  test('every direct dependency has an exact version and its reason in CONTRIBUTING', () => {
+    const contributing = read('CONTRIBUTING.md')
+    for (const [name, version] of Object.entries({ ...manifest.dependencies, ...manifest.devDependencies })) {
+      expect(version, name).toMatch(/^\d+\.\d+\.\d+(-[\w.]+)?$/)
+      const short = name.replace(/^@opentelemetry\//, '-/')
+      expect(contributing.includes(name) || contributing.includes(short) || name.startsWith('@types/'), name).toBe(true)
+    }
+  })
+
+  test('every installed package comes from the registry with a checksum and under a licence that may be shipped', () => {
+    for (const [path, { license, resolved, integrity, dev }] of installed) {
+      // Without an address npm asks the registry that is set; one that names another place is not ours.
+      if (resolved !== undefined) expect(resolved, path).toMatch(/^https:\/\/registry\.npmjs\.org\//)
+      expect(integrity, path).toMatch(/^sha512-/)
+      if (inTheirText.has(nameOf(path))) continue
+      const allowed = dev === true && freeToUse.test(license ?? '')
+      if (!allowed) expect(license ?? 'none', path).toMatch(free)
+    }
+  })
+
+  test('only packages allowed by name run a script when they are installed', () => {
+    const withScripts = installed.filter(([, { hasInstallScript }]) => hasInstallScript === true).map(([path]) => nameOf(path))
+    for (const name of withScripts) expect(Object.keys(manifest.allowScripts), name).toContain(name)
+  })
+})
