@@ -1,5 +1,5 @@
 // Ten gigabytes in ten megabytes: the unit ends with a clear error, memory stays flat, the warehouse is as it was.
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import type { ServerResponse } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -51,6 +51,14 @@ const sendBomb = (response: ServerResponse, type: string, unit: string): void =>
   more()
 }
 
+/** 0 once the process has ended. */
+const highWaterMb = (pid: number | undefined): number => {
+  const file = `/proc/${pid}/status`
+  if (!existsSync(file)) return 0
+  const [, kb] = /VmHWM:\s+(\d+) kB/.exec(readFileSync(file, 'utf8')) ?? []
+  return Number(kb ?? 0) / 1000
+}
+
 const peakOf = async (
   args: readonly string[],
 ): Promise<{ peakMb: number; stderr: string; summary: ReturnType<typeof summaryOf> }> => {
@@ -66,12 +74,7 @@ const peakOf = async (
   )
   let peakMb = 0
   const look = setInterval(() => {
-    try {
-      const [, kb] = /VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${running.child.pid}/status`, 'utf8')) ?? []
-      peakMb = Math.max(peakMb, Number(kb ?? 0) / 1000)
-    } catch {
-      // It has ended.
-    }
+    peakMb = Math.max(peakMb, highWaterMb(running.child.pid))
   }, 50)
   const result = await running.result
   clearInterval(look)
