@@ -32,7 +32,7 @@ export interface MergeResult {
 /** What the statements need to know of the moment of the load. */
 export interface MergeContext extends MergeRequest {
   readonly session: Session
-  /** ISO time of the load: later than every row it replaces, even if the clock stands still. */
+  /** ISO time of the load: later than every row it replaces and not before any end, even if the clock stands still or goes back. */
   readonly loadedAt: string
   readonly previousRows: number
   /** Whether ended rows of the scope exist, whose revision numbers go on. */

@@ -1,5 +1,6 @@
 // The statements of a merge. Counts come from RETURNING: a command tag counts rows sent, not rows written, on a distributed table.
 import { type RawBuilder, sql } from 'kysely'
+import { EtlError } from '../core/errors.ts'
 import type { MergeContext } from './merge-context.ts'
 import { protectedTable } from './protected-keys.ts'
 import {
@@ -16,10 +17,34 @@ import {
 
 const differenceTable = sql.raw('pg_temp."difference"')
 
-const count = async (context: MergeContext, statement: RawBuilder<{ n: string }>): Promise<number> => {
-  const { rows } = await statement.execute(context.session.kysely)
-  return Number(rows[0]?.n ?? 0)
+interface Counted {
+  readonly n: string
+  /** Rows written that the unit does not answer for. */
+  readonly outside?: string
+  /** Rows whose end would not lie after their beginning: another unit wrote them meanwhile. */
+  readonly late?: string
 }
+
+const count = async (context: MergeContext, statement: RawBuilder<Counted>): Promise<number> => {
+  const { rows } = await statement.execute(context.session.kysely)
+  const { n = '0', outside = '0', late = '0' } = rows[0] ?? {}
+  if (outside !== '0') throw outsideOf(context, outside)
+  if (late !== '0') throw overtaken(context)
+  return Number(n)
+}
+
+const outsideOf = ({ unit }: MergeContext, outside: string): EtlError =>
+  new EtlError(
+    'WRONG_ECHO',
+    `${unit.key}: ${outside} rows of the answer lie outside the unit's window or slice. Nothing was loaded; look at its landing and mend the definition.`,
+  )
+
+/** Only units that overlap (a bucket and one of its values, forced at the same time) can do this to each other. */
+const overtaken = ({ unit }: MergeContext): EtlError =>
+  new EtlError(
+    'DATABASE',
+    `${unit.key}: another unit wrote the same rows while this one was merged. Nothing was loaded; it is tried again.`,
+  )
 
 const stamp = ({ loadedAt }: MergeContext): RawBuilder<unknown> => sql`${loadedAt}::timestamptz`
 
@@ -48,12 +73,12 @@ export const insertAll = (context: MergeContext): Promise<number> => {
   const past = pastRevisions(context, 's')
   return count(
     context,
-    sql<{ n: string }>`
+    sql<Counted>`
       with new as (
-        insert into ${dataTable(definition)} (${names(definition.columns)}, ${lineageNames})
+        insert into ${dataTable(definition)} as t (${names(definition.columns)}, ${lineageNames})
         select ${sql.join(rowExpressions(definition, unit, 's'))}, ${lineage(context, past.revision)}
-        from ${sql.raw(staging.table)} s ${past.join} returning 1
-      ) select count(*) as n from new`,
+        from ${sql.raw(staging.table)} s ${past.join} returning (${scopeOf(definition, unit, 't')}) as inside
+      ) select count(*) as n, count(*) filter (where inside is not true) as outside from new`,
   )
 }
 
@@ -128,13 +153,14 @@ const endMissing = (context: MergeContext): Promise<number> => {
   const { definition, unit } = context
   return count(
     context,
-    sql<{ n: string }>`
+    sql<Counted>`
       with ended as (
         delete from ${dataTable(definition)} t using ${differenceTable} d
         where d._kind = 'missing' and ${sameKey(definition, 'd', 't')} and ${scopeOf(definition, unit, 't')} returning t.*
       ), kept as (
-        insert into ${historyTable(definition)} (${historyNames(context)}) select ${historyValues(context)} from ended returning 1
-      ) select count(*) as n from kept`,
+        insert into ${historyTable(definition)} (${historyNames(context)}) select ${historyValues(context)} from ended
+        returning _valid_from >= _valid_to as late
+      ) select count(*) as n, count(*) filter (where late) as late from kept`,
   )
 }
 
@@ -146,15 +172,19 @@ const updateChanged = (context: MergeContext): Promise<number> => {
     .map((column) => sql`${sql.ref(column.name)} = ${sql.ref(`d.${column.name}`)}`)
   return count(
     context,
-    sql<{ n: string }>`
+    sql<Counted>`
       with kept as (
         insert into ${historyTable(definition)} (${historyNames(context)})
-        select ${historyValues(context)} from (select t.* from ${dataTable(definition)} t, ${differenceTable} d where ${where}) old returning 1
+        select ${historyValues(context)} from (select t.* from ${dataTable(definition)} t, ${differenceTable} d where ${where}) old
+        returning _revision, _valid_from >= _valid_to as late
       ), changed as (
         update ${dataTable(definition)} t set ${sql.join(assignments)}, _unit_id = ${context.unitId}::bigint,
           _run_id = ${context.runId}::bigint, _revision = t._revision + 1, _loaded_at = ${stamp(context)}
-        from ${differenceTable} d where ${where} returning 1
-      ) select count(*) as n from changed where (select count(*) from kept) > 0`,
+        from ${differenceTable} d where ${where} returning t._revision
+      ), old as (select count(*) as rows, count(*) filter (where late) as late, coalesce(sum(_revision + 1), 0) as revisions from kept)
+      -- What was kept must be what was replaced: another unit may have replaced it between the two.
+      select new.rows as n, old.late + (case when (old.rows, old.revisions) = (new.rows, new.revisions) then 0 else 1 end) as late
+      from old, (select count(*) as rows, coalesce(sum(_revision), 0) as revisions from changed) new`,
   )
 }
 
@@ -163,11 +193,11 @@ const insertAdded = (context: MergeContext): Promise<number> => {
   const past = pastRevisions(context, 'd')
   return count(
     context,
-    sql<{ n: string }>`
+    sql<Counted>`
       with new as (
-        insert into ${dataTable(definition)} (${names(definition.columns)}, ${lineageNames})
+        insert into ${dataTable(definition)} as t (${names(definition.columns)}, ${lineageNames})
         select ${sql.join(rowExpressions(definition, unit, 'd'))}, ${lineage(context, past.revision)}
-        from ${differenceTable} d ${past.join} where d._kind = 'added' returning 1
-      ) select count(*) as n from new`,
+        from ${differenceTable} d ${past.join} where d._kind = 'added' returning (${scopeOf(definition, unit, 't')}) as inside
+      ) select count(*) as n, count(*) filter (where inside is not true) as outside from new`,
   )
 }

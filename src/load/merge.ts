@@ -66,11 +66,13 @@ const lookAtScope = async (session: Session, request: MergeRequest, hasProtected
   const { definition, unit } = request
   const scope = scopeOf(definition, unit, 't')
   const { rows } = await sql<{ previous: string; at: string; has_history: boolean }>`
-    select count(*) as previous,
-      to_char(greatest(transaction_timestamp(), max(t._loaded_at) + interval '1 microsecond') at time zone 'UTC',
-        'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as at,
-      exists (select 1 from ${historyTable(definition)} h where ${scopeOf(definition, unit, 'h')}) as has_history
-    from ${dataTable(definition)} t where ${scope}`.execute(session.kysely)
+    select previous, past.ended is not null as has_history,
+      to_char(greatest(transaction_timestamp(), loaded + interval '1 microsecond', past.ended) at time zone 'UTC',
+        'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as at
+    from (select count(*) as previous, max(t._loaded_at) as loaded from ${dataTable(definition)} t where ${scope}) present,
+      (select max(h._valid_to) as ended from ${historyTable(definition)} h where ${scopeOf(definition, unit, 'h')}) past`.execute(
+    session.kysely,
+  )
   const [row] = rows
   if (row === undefined) throw new EtlError('INTERNAL', `${unit.key}: the scope could not be counted.`)
   return { ...request, session, loadedAt: row.at, previousRows: Number(row.previous), hasHistory: row.has_history, hasProtected }
