@@ -21,8 +21,6 @@ export interface Staging {
   write(chunk: StagedChunk): Promise<void>
   /** Everything written is in the table after this. */
   flush(): Promise<void>
-  /** Empties it for another walk. */
-  reset(): Promise<void>
   /** Leaves it empty for the session's next unit. */
   close(): Promise<void>
 }
@@ -81,7 +79,6 @@ const staging = (session: Session, table: string, state: { rowsSinceTruncate: nu
       if (copy.bytes() >= copyBytes) await flush()
     },
     flush,
-    reset: empty,
     close: async () => {
       // A COPY cut short by an error is rolled back by the server; the rows counted for it are not there.
       if (copy !== null) {

@@ -15,16 +15,37 @@ export interface Extracted {
 /** Takes one part's bytes; must read them to their end. */
 export type PartSink = (payload: Payload) => Promise<void>
 
+/** An answer whose first part has begun to arrive. */
+export interface BegunExtract {
+  readonly first: IteratorResult<Payload, Completeness>
+  readonly rest: AsyncGenerator<Payload, Completeness, void>
+  /** Lets go of what was not read; nothing where it was read to its end. */
+  close(): Promise<void>
+}
+
+/** Asks the source for the first part; throws REPORT_PENDING where there is none yet. */
+export const beginExtract = async (work: UnitWork, context: SourceContext): Promise<BegunExtract> => {
+  const rest = work.source.extract({ definition: work.definition, unit: work.claim.unit }, context)
+  const first = await rest.next()
+  const unread: Completeness = { fingerprint: { lastUpdated: null, count: null }, expectedRows: null, dataPoints: null }
+  return { first, rest, close: async () => void (await rest.return(unread).catch(() => undefined)) }
+}
+
 /**
  * Walks the source to its end, landing every part before `sink` sees its bytes. The landing is whole and durable when this
  * resolves; on any error nothing of it is left.
  */
-export const extractUnit = async (work: UnitWork, context: SourceContext, sink: PartSink): Promise<Extracted> => {
+export const extractUnit = async (
+  work: UnitWork,
+  context: SourceContext,
+  begun: BegunExtract,
+  sink: PartSink,
+): Promise<Extracted> => {
   const { shop, claim, definition } = work
   const locator = shop.landing.locator(claim.unit, claim.edition, claim.fence)
   const writer = await shop.landing.create(locator, { pipeline: definition.pipeline, unitKey: claim.unit.key })
   try {
-    const completeness = await landParts(work, context, sink, (payload) => writer.part(payload))
+    const completeness = await landParts(work, context, begun, sink, (payload) => writer.part(payload))
     const manifest = await writer.finish({ completeness })
     return { completeness, manifest, locator }
   } catch (error) {
@@ -36,12 +57,11 @@ export const extractUnit = async (work: UnitWork, context: SourceContext, sink: 
 const landParts = async (
   work: UnitWork,
   context: SourceContext,
+  { first, rest }: BegunExtract,
   sink: PartSink,
   land: (payload: Payload) => Payload,
 ): Promise<Completeness> => {
-  const parts = work.source.extract({ definition: work.definition, unit: work.claim.unit }, context)
-  for (;;) {
-    const next = await parts.next()
+  for (let next = first; ; next = await rest.next()) {
     if (next.done === true) return next.value
     if (context.signal.aborted)
       throw new EtlError('INTERRUPTED', `Stopped while reading ${work.claim.unit.key}; run the same command again.`)

@@ -14,7 +14,7 @@ import { parsePayload } from '../parse/parse.ts'
 import { compileParsePlan, type ParsePlan } from '../parse/plan.ts'
 import { createParseReport, type ParseReport } from '../parse/report.ts'
 import { conflictRecords } from './conflict-records.ts'
-import { type Extracted, extractUnit } from './extract-unit.ts'
+import { beginExtract, type Extracted, extractUnit } from './extract-unit.ts'
 import { entryOf, loadUnit, shownRejects } from './load-unit.ts'
 import type { UnitJob } from './queue.ts'
 import { asEtlError } from './settle.ts'
@@ -63,12 +63,11 @@ const openWork = (
 }
 
 const perform = async (work: UnitWork): Promise<void> => {
-  const { shop, claim } = work
-  if (claim.landing !== null)
-    return withSession(shop.database.pool, (session) => loadFromLanding(work, session, claim.landing ?? ''))
+  const { claim } = work
+  if (claim.landing !== null) return loadFromLanding(work, claim.landing)
   const context = contextOf(work)
   if (await unchangedByProbe(work, context)) return
-  await withSession(shop.database.pool, (session) => extractAndLoad(work, session, context))
+  await extractAndLoad(work, context)
 }
 
 /** A refresh asks first, where asking is free or one record, whether the loaded answer still stands. */
@@ -89,52 +88,48 @@ const unchangedByProbe = async (work: UnitWork, context: SourceContext): Promise
 }
 
 /** Walks until an answer held still, at most `limits.walks` times, then loads it. */
-const extractAndLoad = async (work: UnitWork, session: Session, context: SourceContext): Promise<void> => {
+const extractAndLoad = async (work: UnitWork, context: SourceContext): Promise<void> => {
   const { definition, claim } = work
   const plan = compileParsePlan(definition, claim.unit)
-  const staging = await openStaging(session, definition)
-  try {
-    for (let walk = 1; ; walk += 1) {
-      try {
-        return await walkAndLoad(work, session, context, plan, staging)
-      } catch (error) {
-        const again = asEtlError(error)
-        if (
-          (again.code !== 'UNSTABLE' && again.code !== 'INCOMPLETE') ||
-          work.source.kind !== 'walk' ||
-          walk >= definition.limits.walks
-        )
-          throw error
-        work.shop.log.info({ unit: claim.unit.key, walk, reason: again.message }, 'walking again')
-        await staging.reset()
-      }
+  for (let walk = 1; ; walk += 1) {
+    try {
+      return await walkAndLoad(work, context, plan)
+    } catch (error) {
+      const again = asEtlError(error)
+      const changed = again.code === 'UNSTABLE' || again.code === 'INCOMPLETE'
+      if (!changed || work.source.kind !== 'walk' || walk >= definition.limits.walks) throw error
+      work.shop.log.info({ unit: claim.unit.key, walk, reason: again.message }, 'walking again')
     }
-  } finally {
-    await staging.close()
   }
 }
 
-const walkAndLoad = async (
-  work: UnitWork,
-  session: Session,
-  context: SourceContext,
-  plan: ParsePlan,
-  staging: Staging,
-): Promise<void> => {
-  const parsed = createParseReport()
-  // A refresh may bring the very bytes that are loaded; then parsing them would be for nothing.
-  const parseLater = work.claim.loaded !== null && !work.claim.forced
-  const sink = parseLater ? drain : (payload: Payload) => stagePart(work, payload, plan, parsed, staging)
-  const extracted = await extractUnit(work, context, sink)
-  await markLanded(work.shop.database.kysely, work.claim, {
-    landing: extracted.locator,
-    sha256: extracted.manifest.sha256,
-    bytes: extracted.manifest.bytes,
-  })
-  if (parseLater && extracted.manifest.sha256 === work.claim.loaded?.sha256) return sameBytes(work, extracted)
-  if (parseLater) await stageLanding(work, extracted.locator, plan, parsed, staging)
-  await loadStaged(work, session, staging, parsed, plan, extracted)
+const walkAndLoad = async (work: UnitWork, context: SourceContext, plan: ParsePlan): Promise<void> => {
+  // A report that is still being made ends here: neither a connection nor a file is opened to hear "not yet".
+  const begun = await beginExtract(work, context)
+  await withStaging(work, async (session, staging) => {
+    const parsed = createParseReport()
+    // A refresh may bring the very bytes that are loaded; then parsing them would be for nothing.
+    const parseLater = work.claim.loaded !== null && !work.claim.forced
+    const sink = parseLater ? drain : (payload: Payload) => stagePart(work, payload, plan, parsed, staging)
+    const extracted = await extractUnit(work, context, begun, sink)
+    await markLanded(work.shop.database.kysely, work.claim, {
+      landing: extracted.locator,
+      sha256: extracted.manifest.sha256,
+      bytes: extracted.manifest.bytes,
+    })
+    if (parseLater && extracted.manifest.sha256 === work.claim.loaded?.sha256) return sameBytes(work, extracted)
+    if (parseLater) await stageLanding(work, extracted.locator, plan, parsed, staging)
+    await loadStaged(work, session, staging, parsed, plan, extracted)
+  }).finally(() => begun.close())
 }
+
+/** After an error the session is thrown away as it is: emptying the table over a dead connection would hide what happened, or hang. */
+const withStaging = (work: UnitWork, use: (session: Session, staging: Staging) => Promise<void>): Promise<void> =>
+  withSession(work.shop.database.pool, async (session) => {
+    const staging = await openStaging(session, work.definition)
+    await use(session, staging)
+    await staging.close()
+  })
 
 const drain = async (payload: Payload): Promise<void> => {
   for await (const _ of payload.body) {
@@ -187,16 +182,13 @@ const sameBytes = async (work: UnitWork, { completeness, locator }: Extracted): 
   announce(work, 'unchanged', 0)
 }
 
-const loadFromLanding = async (work: UnitWork, session: Session, locator: string): Promise<void> => {
+const loadFromLanding = (work: UnitWork, locator: string): Promise<void> => {
   const plan = compileParsePlan(work.definition, work.claim.unit)
-  const staging = await openStaging(session, work.definition)
-  try {
+  return withStaging(work, async (session, staging) => {
     const parsed = createParseReport()
     const extracted = await stageLanding(work, locator, plan, parsed, staging)
     await loadStaged(work, session, staging, parsed, plan, extracted)
-  } finally {
-    await staging.close()
-  }
+  })
 }
 
 const loadStaged = async (

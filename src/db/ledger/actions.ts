@@ -3,6 +3,7 @@ import type { Kysely } from 'kysely'
 import { sql } from 'kysely'
 import type { Tables } from '../tables.ts'
 import { releaseHeld } from './held.ts'
+import { mayBegin, unitTransitions } from './transitions.ts'
 
 /** @param by who did it, for the event: `status page`, `command line`. */
 export const releaseByPerson = (db: Kysely<Tables>, unitId: number, by: string): Promise<boolean> =>
@@ -19,7 +20,7 @@ export const retryByPerson = (db: Kysely<Tables>, unitId: number, by: string): P
     const { rows } = await sql<{ unit_id: string }>`
       update etl.units set state = case when landing is null then 'planned' else 'landed' end, attempts = 0, not_before = null,
         updated_at = clock_timestamp()
-      where unit_id = ${unitId}::bigint and state = 'failed' returning unit_id`.execute(trx)
+      where unit_id = ${unitId}::bigint and ${mayBegin('state', unitTransitions.retry)} returning unit_id`.execute(trx)
     if (rows.length === 0) return false
     await note(trx, { kind: 'retried', unitId, runId: null, message: `Unit ${unitId} was planned again by a person (${by}).` })
     return true

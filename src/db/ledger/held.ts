@@ -2,6 +2,7 @@
 import type { Kysely } from 'kysely'
 import { sql } from 'kysely'
 import type { Tables } from '../tables.ts'
+import { mayBegin, unitTransitions } from './transitions.ts'
 
 /** Lets held units go on; returns those that were held. A suspicious answer that is landed loads as it is. */
 export const releaseHeld = async (db: Kysely<Tables>, unitIds: readonly number[]): Promise<number[]> => {
@@ -11,7 +12,7 @@ export const releaseHeld = async (db: Kysely<Tables>, unitIds: readonly number[]
     )
     update etl.units set state = case when landing is null then 'planned' else 'landed' end, released = true, attempts = 0,
       updated_at = clock_timestamp()
-    where unit_id in (select unit_id from locked) and state = 'held' returning unit_id`.execute(db)
+    where unit_id in (select unit_id from locked) and ${mayBegin('state', unitTransitions.release)} returning unit_id`.execute(db)
   return rows.map((row) => Number(row.unit_id))
 }
 
@@ -23,7 +24,7 @@ export const returnRunUnits = async (db: Kysely<Tables>, runId: number): Promise
       where r.run_id = ${runId}::bigint and r.outcome is null order by u.unit_key for update of u
     )
     update etl.units u set state = 'planned', updated_at = clock_timestamp()
-    where u.unit_id in (select unit_id from locked) and u.state in ('planned', 'waiting')
+    where u.unit_id in (select unit_id from locked) and ${mayBegin('u.state', unitTransitions['run cancelled'])}
     returning u.unit_id`.execute(db)
   return rows.length
 }

@@ -2,7 +2,7 @@
 import { type Kysely, sql } from 'kysely'
 import type { Fingerprint, RowCounts } from '../../core/types.ts'
 import type { Tables } from '../tables.ts'
-import { type ClaimedUnit, fenced, settleRuns } from './units.ts'
+import { type ClaimedUnit, fenced, isHeldBy, settleRuns } from './units.ts'
 
 type Db = Kysely<Tables>
 
@@ -33,15 +33,15 @@ export const markLoaded = async (db: Db, claim: ClaimedUnit, mark: LoadedMark): 
         ${counts.read}::bigint, ${counts.inserted}::bigint, ${counts.updated}::bigint, ${counts.ended}::bigint,
         ${counts.unchanged}::bigint, ${counts.quarantined}::bigint, ${counts.duplicates}::bigint,
         ${mark.drift === null ? null : JSON.stringify(mark.drift)}::jsonb, ${mark.milliseconds}::float8
-      from report returning load_id
+      from report where exists (select 1 from etl.units where ${isHeldBy(claim)}) returning load_id
     )
-    update etl.units set state = 'loaded', loaded_at = transaction_timestamp(), checked_at = transaction_timestamp(),
+    update etl.units set state = 'loaded', loaded_at = transaction_timestamp(),
       loaded_edition = edition, loaded_load_id = (select load_id from load), loaded_rows = ${rowsNow}::bigint,
       loaded_sha256 = ${mark.landingSha256}, loaded_landing = ${mark.landing}, landing = null,
       source_last_updated = ${fingerprint.lastUpdated}, source_count = ${fingerprint.count}::bigint,
       error_code = null, error_message = null, not_before = null, lease_owner = null, lease_until = null,
       released = false, forced = false, updated_at = clock_timestamp()
-    where unit_id = ${claim.unitId}::bigint and fence = ${claim.fence}::bigint returning unit_id`.execute(db)
+    where ${isHeldBy(claim)} returning unit_id`.execute(db)
   if (rows.length === 0) throw fenced(claim)
   await settleRuns(db, claim, 'loaded')
 }
@@ -55,14 +55,15 @@ export const markUnchanged = async (
   const { rows } = await sql`
     with load as (
       insert into etl.loads (unit_id, edition, run_id, outcome, source_last_updated, source_count)
-      values (${claim.unitId}::bigint, ${claim.edition}, ${mark.runId}::bigint, 'unchanged', ${mark.fingerprint.lastUpdated},
-        ${mark.fingerprint.count}::bigint) returning load_id
+      select unit_id, ${claim.edition}, ${mark.runId}::bigint, 'unchanged', ${mark.fingerprint.lastUpdated},
+        ${mark.fingerprint.count}::bigint
+      from etl.units where ${isHeldBy(claim)} returning load_id
     )
     update etl.units set state = 'loaded', checked_at = transaction_timestamp(), loaded_edition = edition, landing = null,
       source_last_updated = ${mark.fingerprint.lastUpdated}, source_count = ${mark.fingerprint.count}::bigint,
       error_code = null, error_message = null, not_before = null, lease_owner = null, lease_until = null,
       released = false, forced = false, updated_at = clock_timestamp()
-    where unit_id = ${claim.unitId}::bigint and fence = ${claim.fence}::bigint and (select load_id from load) is not null
+    where ${isHeldBy(claim)} and (select load_id from load) is not null
     returning unit_id`.execute(db)
   if (rows.length === 0) throw fenced(claim)
   await settleRuns(db, claim, 'unchanged')

@@ -3,6 +3,7 @@ import { type Kysely, sql } from 'kysely'
 import { EtlError } from '../../core/errors.ts'
 import type { Unit } from '../../core/types.ts'
 import type { Tables } from '../tables.ts'
+import { mayBegin, unitTransitions } from './transitions.ts'
 
 type Db = Kysely<Tables>
 
@@ -36,7 +37,7 @@ export const registerUnits = async (db: Db, runId: number, units: readonly UnitT
       insert into etl.units as u (unit_key, pipeline, version, window_from, window_to, slice, run_id)
       select "key", pipeline, version, "from", "to", slice, ${runId}::bigint from wanted order by "key"
       on conflict (unit_key) do update set
-        state = case when u.state in ('running', 'landed') then u.state else 'planned' end,
+        state = case when ${mayBegin('u.state', unitTransitions.plan)} then 'planned' else u.state end,
         edition = u.edition + case
           when u.state = 'loaded' and u.unit_key in (select "key" from wanted where "newEdition") then 1
           when u.state in ('failed', 'held') and u.unit_key in (select "key" from wanted where forced) and exists (
@@ -62,15 +63,22 @@ const missing = (key: string): never => {
   throw new EtlError('INTERNAL', `Unit ${key} was not registered; please report this defect.`)
 }
 
-/** Puts units that have a landing back to `landed`, so that they are parsed and loaded again without a call. */
+/**
+ * Puts units that have a landing back to `landed`, so that they are parsed and loaded again without a call; not those at work, and not
+ * those whose report of a newer edition is still to come.
+ */
 export const reopenLanded = async (db: Db, runId: number, unitIds: readonly number[]): Promise<{ unitId: number }[]> => {
   const { rows } = await sql<{ unit_id: string }>`
     with locked as (
-      select unit_id from etl.units where unit_id = any(${[...unitIds]}::bigint[]) order by unit_key for update
+      select u.unit_id from etl.units u where u.unit_id = any(${[...unitIds]}::bigint[])
+        -- An answer that is paid for and not here yet must not be forgotten over an older one.
+        and (u.state = 'loaded' or u.landing is not null
+          or not exists (select 1 from etl.reports r where r.unit_id = u.unit_id and r.edition = u.edition))
+      order by u.unit_key for update
     ), reopened as (
       update etl.units set state = 'landed', attempts = 0, not_before = null, forced = true, run_id = ${runId}::bigint,
         landing = coalesce(landing, loaded_landing)
-      where unit_id in (select unit_id from locked) and state not in ('running') and coalesce(landing, loaded_landing) is not null
+      where unit_id in (select unit_id from locked) and ${mayBegin('state', unitTransitions.replay)} and coalesce(landing, loaded_landing) is not null
       returning unit_id, edition
     ), joined as (
       insert into etl.run_units (run_id, unit_id, edition) select ${runId}::bigint, unit_id, edition from reopened

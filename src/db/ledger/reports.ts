@@ -5,6 +5,7 @@ import type { ReportIntent, ReportMemo, ReportRecord } from '../../core/report.t
 import type { ReportState } from '../../core/types.ts'
 import type { ReportsTable, Tables } from '../tables.ts'
 import { reserveBudget } from './budget.ts'
+import { mayBegin, reportTransitions, type Transition } from './transitions.ts'
 import { type ClaimedUnit, lockUnit } from './units.ts'
 
 type Db = Kysely<Tables>
@@ -24,7 +25,8 @@ export const reportMemo = (db: Db, claim: ClaimedUnit, options: ReportMemoOption
       await lockUnit(trx, claim)
       await work(trx)
     })
-  const set = (values: Readonly<Record<string, unknown>>): Promise<void> => change((trx) => updateNewest(trx, claim, values))
+  const set = (transition: Transition<ReportState>, values: Values): Promise<void> =>
+    change((trx) => updateNewest(trx, claim, transition, values))
   const now = (): string => new Date().toISOString()
   return {
     current: async () => {
@@ -33,17 +35,17 @@ export const reportMemo = (db: Db, claim: ClaimedUnit, options: ReportMemoOption
     },
     intend: (intent) => change((trx) => insertIntent(trx, claim, options, intent)),
     submitted: (reportId, statusWord) =>
-      set({ state: 'submitted', report_id: reportId, status_word: statusWord, submitted_at: now(), error_message: null }),
-    polled: ({ statusWord, nextPollAt }) =>
-      change(async (trx) => {
-        await updateNewest(trx, claim, {
-          status_word: statusWord,
-          next_poll_at: new Date(nextPollAt).toISOString(),
-          polls: sql`polls + 1`,
-        })
+      set(reportTransitions['id known'], {
+        state: 'submitted',
+        report_id: reportId,
+        status_word: statusWord,
+        submitted_at: now(),
+        error_message: null,
       }),
+    polled: ({ statusWord, nextPollAt }) =>
+      set(stillOpen, { status_word: statusWord, next_poll_at: new Date(nextPollAt).toISOString(), polls: sql`polls + 1` }),
     ready: ({ statusWord, usedQuota, dataPoints }) =>
-      set({
+      set(reportTransitions.done, {
         state: 'ready',
         status_word: statusWord,
         used_quota: usedQuota,
@@ -51,13 +53,31 @@ export const reportMemo = (db: Db, claim: ClaimedUnit, options: ReportMemoOption
         completed_at: now(),
         polls: sql`polls + 1`,
       }),
-    retried: () => set({ state: 'submitted', retries: sql`retries + 1`, next_poll_at: null, error_message: null }),
-    uncertain: (message) => set({ state: 'uncertain', error_message: message }),
+    retried: () =>
+      set(reportTransitions['free retry'], {
+        state: 'submitted',
+        retries: sql`retries + 1`,
+        next_poll_at: null,
+        error_message: null,
+      }),
+    uncertain: (message) => set(reportTransitions['answer lost'], { state: 'uncertain', error_message: message }),
     withdrawn: () => change((trx) => deleteIntent(trx, claim)),
-    failed: (state, message) => set({ state, error_message: message, completed_at: now() }),
+    failed: (state, message) => set(endings[state], { state, error_message: message, completed_at: now() }),
   }
 }
 
+const stillOpen: Transition<ReportState> = {
+  from: [...reportTransitions['not yet'].from, ...reportTransitions['link not good yet'].from],
+  to: [],
+}
+
+const endings = {
+  failed: reportTransitions.failed,
+  rejected: reportTransitions.rejected,
+  expired: reportTransitions['link gone for good'],
+}
+
+type Values = Readonly<Record<string, unknown>>
 type ReportRow = Selectable<ReportsTable>
 
 const newest = (db: Db, claim: ClaimedUnit): Promise<ReportRow | undefined> =>
@@ -88,23 +108,34 @@ const recordOf = (row: ReportRow): ReportRecord => ({
   usedQuota: number(row.used_quota),
 })
 
-const updateNewest = async (trx: Db, claim: ClaimedUnit, values: Readonly<Record<string, unknown>>): Promise<void> => {
+const updateNewest = async (trx: Db, claim: ClaimedUnit, transition: Transition<ReportState>, values: Values): Promise<void> => {
   const assignments = Object.entries({ ...values, updated_at: new Date().toISOString() }).map(
     ([name, value]) => sql`${sql.ref(name)} = ${value}`,
   )
-  await sql`
+  // An id that is on record stays: another one would be another report.
+  const id = values['report_id']
+  const sameId = id === undefined ? sql`true` : sql`coalesce(report_id, ${id}) = ${id}`
+  const { rows } = await sql`
     update etl.reports set ${sql.join(assignments)}
     where report_key = (select max(report_key) from etl.reports
-      where unit_id = ${claim.unitId}::bigint and edition = ${claim.edition})`.execute(trx)
+        where unit_id = ${claim.unitId}::bigint and edition = ${claim.edition})
+      and ${mayBegin('state', transition)} and ${sameId}
+    returning report_key`.execute(trx)
+  if (rows.length === 0) throw notAllowed(claim, await newest(trx, claim), values)
 }
 
-/** Reports that stand in the way of another submission within an edition. */
-const openStates: readonly ReportState[] = ['intent', 'submitted', 'ready', 'downloaded']
+const notAllowed = (claim: ClaimedUnit, found: ReportRow | undefined, values: Values): EtlError =>
+  new EtlError(
+    'INTERNAL',
+    `${claim.unit.key}: report ${found?.report_id ?? '(id not known)'} is ${found?.state ?? 'not on record'} and cannot become ` +
+      `${String(values['state'] ?? 'polled')}; please report this defect.`,
+  )
 
 const insertIntent = async (trx: Db, claim: ClaimedUnit, options: ReportMemoOptions, intent: ReportIntent): Promise<void> => {
   await refuseCancelled(trx, options.runId)
   const before = await newest(trx, claim)
-  if (before !== undefined && openStates.includes(before.state)) {
+  const mayFollow: readonly ReportState[] = reportTransitions.intend.from
+  if (before !== undefined && !mayFollow.includes(before.state)) {
     throw new EtlError(
       'INTERNAL',
       `${claim.unit.key}: report ${before.report_id ?? '(id not known)'} is ${before.state}; another must not be submitted.`,
@@ -146,7 +177,7 @@ const deleteIntent = async (trx: Db, claim: ClaimedUnit): Promise<void> => {
     .deleteFrom('etl.reports')
     .where('unit_id', '=', String(claim.unitId))
     .where('edition', '=', claim.edition)
-    .where('state', '=', 'intent')
+    .where(mayBegin('state', reportTransitions['certainly not taken']))
     .where('report_id', 'is', null)
     .execute()
 }

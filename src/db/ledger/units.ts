@@ -4,6 +4,7 @@ import { z } from 'zod'
 import { EtlError } from '../../core/errors.ts'
 import type { Fingerprint, Slice, Unit, UnitState, Window } from '../../core/types.ts'
 import type { Tables } from '../tables.ts'
+import { mayBegin, reportTransitions, unitTransitions } from './transitions.ts'
 
 type Db = Kysely<Tables>
 
@@ -33,7 +34,7 @@ export interface ExistingUnit {
   readonly unit: Unit
   readonly state: UnitState
   readonly edition: number
-  /** When it was last loaded or seen unchanged, in milliseconds since the epoch; null: never. */
+  /** When the service gave the answer that is loaded, or said that it still stands, in milliseconds since the epoch; null: never. */
   readonly loadedAtMs: number | null
   readonly errorCode: string | null
   readonly landing: string | null
@@ -55,7 +56,7 @@ export const existingUnits = async (db: Db, pipeline: string, version: number): 
     unit: unitOf(row),
     state: row.state,
     edition: row.edition,
-    loadedAtMs: row.loaded_at === null ? null : Math.max(Date.parse(row.loaded_at), milliseconds(row.checked_at) ?? 0),
+    loadedAtMs: row.loaded_at === null ? null : milliseconds(row.checked_at ?? row.loaded_at),
     errorCode: row.error_code,
     landing: row.landing ?? row.loaded_landing,
   }))
@@ -96,7 +97,7 @@ export const claimUnit = async (
   const { rows } = await sql<ClaimedRow>`
     update etl.units as u set state = 'running', fence = u.fence + 1, attempts = u.attempts + 1, lease_owner = ${owner},
       lease_until = clock_timestamp() + ${leaseMs} * interval '1 millisecond', updated_at = clock_timestamp(), run_id = ${runId}::bigint
-    where u.unit_id = ${unitId}::bigint and u.state in ('planned', 'running', 'waiting', 'landed') and ${holds}
+    where u.unit_id = ${unitId}::bigint and ${mayBegin('u.state', unitTransitions.claim)} and ${holds}
       and not exists (select 1 from etl.runs r where r.run_id = ${runId}::bigint and r.cancel_requested_at is not null)
     returning u.unit_id, u.unit_key, u.pipeline, u.version, u.window_from, u.window_to, u.slice, u.edition, u.attempts, u.fence,
       u.landing, u.released, u.forced, u.loaded_at, u.loaded_sha256, u.loaded_rows, u.source_last_updated, u.source_count`.execute(
@@ -142,15 +143,14 @@ const loadedOf = (row: ClaimedRow): NonNullable<ClaimedUnit['loaded']> => ({
 const fenced = (claim: ClaimedUnit): EtlError =>
   new EtlError('FENCED', `${claim.unit.key} was taken over by another process; nothing was written by this one.`)
 
-/** Locks the unit's row for the rest of the transaction; throws FENCED where another process has claimed it since. */
+/** The unit is held under this claim and no other, and has not been settled: the condition of every write that follows a claim. */
+export const isHeldBy = (claim: ClaimedUnit): RawBuilder<boolean> =>
+  sql<boolean>`unit_id = ${claim.unitId}::bigint and fence = ${claim.fence}::bigint and state = 'running'`
+
+/** Locks the unit's row for the rest of the transaction; throws FENCED where another process has claimed it since, or it is settled. */
 export const lockUnit = async (db: Db, claim: ClaimedUnit): Promise<void> => {
-  const row = await db
-    .selectFrom('etl.units')
-    .select('fence')
-    .where('unit_id', '=', String(claim.unitId))
-    .forUpdate()
-    .executeTakeFirst()
-  if (row?.fence !== claim.fence) throw fenced(claim)
+  const { rows } = await sql`select unit_id from etl.units where ${isHeldBy(claim)} for update`.execute(db)
+  if (rows.length === 0) throw fenced(claim)
 }
 
 interface UnitChange {
@@ -174,8 +174,7 @@ const change = async (db: Db, claim: ClaimedUnit, to: UnitChange): Promise<void>
       attempts: to.countsAttempt === false ? eb('attempts', '-', 1) : eb.ref('attempts'),
       updated_at: new Date().toISOString(),
     }))
-    .where('unit_id', '=', String(claim.unitId))
-    .where('fence', '=', claim.fence)
+    .where(isHeldBy(claim))
     .returning('unit_id')
     .execute()
   if (changed.length === 0) throw fenced(claim)
@@ -239,12 +238,14 @@ export const markLanded = async (
 ): Promise<void> => {
   const { rows } = await sql`
     with marked as (
-      update etl.units set landing = ${landing.landing}, landing_sha256 = ${landing.sha256}, landing_bytes = ${landing.bytes}::bigint,
-        updated_at = clock_timestamp()
-      where unit_id = ${claim.unitId}::bigint and fence = ${claim.fence}::bigint returning unit_id
+      update etl.units u set landing = ${landing.landing}, landing_sha256 = ${landing.sha256}, landing_bytes = ${landing.bytes}::bigint,
+        checked_at = coalesce((select max(submitted_at) from etl.reports r where r.unit_id = u.unit_id and r.edition = ${claim.edition}),
+          clock_timestamp()), updated_at = clock_timestamp()
+      where ${isHeldBy(claim)} returning unit_id
     ), reports as (
       update etl.reports set state = 'downloaded', updated_at = clock_timestamp()
-      where unit_id in (select unit_id from marked) and edition = ${claim.edition} and state = 'ready' returning report_key
+      where unit_id in (select unit_id from marked) and edition = ${claim.edition}
+        and ${mayBegin('state', reportTransitions['bytes landed'])} returning report_key
     )
     select unit_id from marked`.execute(db)
   if (rows.length === 0) throw fenced(claim)
@@ -255,10 +256,11 @@ export const dropLanding = async (db: Db, claim: ClaimedUnit): Promise<void> => 
   await sql`
     with dropped as (
       update etl.units set landing = null, landing_sha256 = null, landing_bytes = null
-      where unit_id = ${claim.unitId}::bigint and fence = ${claim.fence}::bigint returning unit_id
+      where ${isHeldBy(claim)} returning unit_id
     )
     update etl.reports set state = 'ready', updated_at = clock_timestamp()
-    where unit_id in (select unit_id from dropped) and edition = ${claim.edition} and state = 'downloaded'`.execute(db)
+    where unit_id in (select unit_id from dropped) and edition = ${claim.edition}
+      and ${mayBegin('state', reportTransitions['bytes unusable'])}`.execute(db)
 }
 
 export { fenced, settleRuns }
