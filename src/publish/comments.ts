@@ -32,6 +32,59 @@ export const lineageComments: Readonly<Record<string, string>> = {
   valid_from: 'When this value was loaded.',
   valid_to: 'When this value was replaced or its row vanished from the answer; NULL while it is current.',
   is_current: 'Whether this is the value believed now.',
+  is_final: 'Whether the service is no longer asked for changes: the window lies behind the look-back. --force still asks.',
+  restated_at: 'When the row got another value than it was first loaded with; NULL where it never did.',
+}
+
+export const freshnessComments: Readonly<Record<string, string>> = {
+  pipeline: 'The pipeline.',
+  version: "The pipeline's version.",
+  newest_window: 'First day of the newest window that is loaded.',
+  oldest_window: 'First day of the oldest window that is loaded.',
+  last_loaded_at: 'When a unit was last loaded.',
+  last_checked_at: 'When the service was last asked whether anything changed.',
+  units_loaded: 'Units loaded at least once. Unit: units.',
+  units_waiting: 'Units that wait for a report, a rate or a budget. Unit: units.',
+  units_held: 'Units that wait for a person. Unit: units.',
+  units_failed: 'Units that failed and are tried again by the next run. Unit: units.',
+  rows_loaded: 'Current rows of the loaded units. Unit: rows.',
+}
+
+type Words = Readonly<Record<string, string>>
+const firstSeen = 'When a load first brought it.'
+
+export const dimensionComments: Readonly<Record<string, readonly [about: string, columns: Words]>> = {
+  dim_date: [
+    'Every day from 2015 to 2049, without a gap. Join month or date.',
+    {
+      date: 'The day.',
+      year: 'Its year.',
+      quarter: 'Its quarter, 1 to 4.',
+      month: 'Its month, 1 to 12.',
+      month_start: "Its month's first day.",
+      month_name: "Its month's name in English.",
+      week_start: 'The Monday of its ISO week.',
+      day_of_week: 'Monday 1 to Sunday 7.',
+      days_in_month: 'Days of its month. Unit: days.',
+    },
+  ],
+  dim_domain: ['Every domain that facts speak of.', { domain: 'Domain, without www.', first_seen_at: firstSeen }],
+  dim_country: [
+    'Every country that facts speak of.',
+    { country: 'Two-letter ISO code in lower case, or world.', name: 'Its name in English.', first_seen_at: firstSeen },
+  ],
+  dim_category: [
+    'Every product category that facts speak of.',
+    {
+      category_id: "The service's number of the category.",
+      name: 'Its name, where somebody wrote it in; the service tells none. NULL means unknown.',
+      first_seen_at: firstSeen,
+    },
+  ],
+  dim_keyword: [
+    'Every keyword that facts speak of.',
+    { keyword: 'The search term.', words: 'Words in it, split at blanks. Unit: words.', first_seen_at: firstSeen },
+  ],
 }
 
 export const grainOf = (definition: Definition): string => `One row for each ${definition.key.join(', ')}.`

@@ -1,17 +1,33 @@
 // Makes the schema people query match the definitions: views, functions, comments and rights, without ever taking a view away.
 import { type Kysely, type RawBuilder, sql } from 'kysely'
 import { EtlError, messageOf } from '../core/errors.ts'
+import type { Mart } from '../core/mart.ts'
 import type { Definition } from '../core/types.ts'
 import type { Database } from '../db/connect.ts'
 import type { Tables } from '../db/tables.ts'
-import { columnComment, commentOn, grainOf, lineageComments } from './comments.ts'
+import { columnComment, commentOn, dimensionComments, freshnessComments, grainOf, lineageComments } from './comments.ts'
+import { publishMart } from './publish-marts.ts'
 import { grantReader } from './reader.ts'
-import { asOfFunction, asOfName, currentView, freshnessView, historyColumns, historyView, viewColumns } from './views.ts'
+import { replaceView } from './replace-view.ts'
+import {
+  asOfFunction,
+  asOfName,
+  currentView,
+  freshnessView,
+  historyColumns,
+  historyView,
+  tableColumns,
+  viewColumns,
+} from './views.ts'
 
 type Db = Kysely<Tables>
 
 /** Idempotent, safe when twins run it at once. Each pipeline is published in one transaction, so a reader sees the old view or the new. */
-export const publish = async (database: Database, definitions: readonly Definition[]): Promise<void> => {
+export const publish = async (
+  database: Database,
+  definitions: readonly Definition[],
+  marts: readonly Mart[] = [],
+): Promise<string[]> => {
   await inTransaction(database, async (trx) => {
     await publishShared(trx)
     await grantReader(trx)
@@ -21,6 +37,12 @@ export const publish = async (database: Database, definitions: readonly Definiti
       throw publishError(error, definition)
     })
   }
+  const published: string[] = []
+  await inTransaction(database, async (trx) => {
+    for (const mart of marts) if (await publishMart(trx, mart, definitions)) published.push(mart.name)
+    await grantReader(trx)
+  })
+  return published
 }
 
 const inTransaction = (database: Database, work: (trx: Db) => Promise<void>): Promise<void> =>
@@ -52,12 +74,23 @@ const publishShared = async (trx: Db): Promise<void> => {
     sql.table('bi.freshness'),
     'How fresh each pipeline is: newest loaded window, last load, units by state. One row a pipeline and version.',
   ).execute(trx)
+  for (const [column, text] of Object.entries(freshnessComments))
+    await commentOn('column', sql.ref(`bi.freshness.${column}`), text).execute(trx)
+  for (const [table, [about, columns]] of Object.entries(dimensionComments)) {
+    await commentOn('table', sql.table(`bi.${table}`), about).execute(trx)
+    for (const [column, text] of Object.entries(columns))
+      await commentOn('column', sql.ref(`bi.${table}.${column}`), text).execute(trx)
+  }
 }
 
 const publishOne = async (trx: Db, definition: Definition): Promise<void> => {
   const { pipeline } = definition
-  await replaceView(trx, pipeline, currentView(definition), definition)
-  await replaceView(trx, `${pipeline}_history`, historyView(definition))
+  // The function returns the view's rows, so it goes with the view and is made again after it.
+  const dropAsOf = async (): Promise<void> => {
+    await sql`drop function if exists ${asOfName(definition)}(timestamptz)`.execute(trx)
+  }
+  await replaceView(trx, pipeline, currentView(definition), dropAsOf)
+  await replaceView(trx, `${pipeline}_history`, historyView(definition), dropAsOf)
   await asOfFunction(definition).execute(trx)
   await commentTables(trx, definition)
   const about = `${definition.description} ${grainOf(definition)}`
@@ -77,27 +110,9 @@ const publishOne = async (trx: Db, definition: Definition): Promise<void> => {
   ).execute(trx)
 }
 
-/** Replaces in place where the columns only grew at the end; else drops and makes again in the same transaction, never cascading. */
-const replaceView = async (trx: Db, name: string, query: RawBuilder<unknown>, definition?: Definition): Promise<void> => {
-  const view = sql.table(`bi.${name}`)
-  await sql`savepoint replace_view`.execute(trx)
-  try {
-    await sql`create or replace view ${view} as ${query}`.execute(trx)
-    await sql`release savepoint replace_view`.execute(trx)
-  } catch (error) {
-    // 42P16: the columns are others than before.
-    if ((error as { code?: string }).code !== '42P16') throw error
-    await sql`rollback to savepoint replace_view`.execute(trx)
-    // The function returns the view's rows, so it goes with the view and is made again after it.
-    if (definition !== undefined) await sql`drop function if exists ${asOfName(definition)}(timestamptz)`.execute(trx)
-    await sql`drop view ${view}`.execute(trx)
-    await sql`create view ${view} as ${query}`.execute(trx)
-  }
-}
-
 const commentTables = async (trx: Db, definition: Definition): Promise<void> => {
   const name = `data.${definition.pipeline}_v${definition.version}`
-  const columns = viewColumns(definition)
+  const columns = tableColumns(definition)
   await commentObject(
     trx,
     definition,

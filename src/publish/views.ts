@@ -8,36 +8,49 @@ const list = (names: readonly string[]): RawBuilder<unknown> => sql.join(names.m
 
 const dataName = (definition: Definition): string => `data.${definition.pipeline}_v${definition.version}`
 
-export const viewColumns = (definition: Definition): string[] => [...definition.columns.map((column) => column.name), ...lineage]
+/** Columns of the table behind a view, in order. */
+export const tableColumns = (definition: Definition): string[] => [...definition.columns.map((column) => column.name), ...lineage]
+
+export const viewColumns = (definition: Definition): string[] => [...tableColumns(definition), 'is_final', 'restated_at']
+
+const periodOf = (definition: Definition): string => definition.key.find((name) => name === 'month' || name === 'date') ?? 'month'
+
+/** After that many months no nightly run looks at the window again. */
+const finalAfter = (definition: Definition): RawBuilder<unknown> => {
+  const { every, lookBack, publication } = definition.window
+  const size = every === 'month' ? 'months' : every === 'week' ? 'weeks' : 'days'
+  return sql.lit(`${lookBack + 1} ${size} ${publication.publishedOn} days`)
+}
+
+const judged = (definition: Definition): RawBuilder<unknown> =>
+  sql`(${sql.ref(periodOf(definition))} + ${finalAfter(definition)}::interval <= current_date) as is_final,
+    case when _revision > 1 then _loaded_at end as restated_at`
 
 export const currentView = (definition: Definition): RawBuilder<unknown> =>
-  sql`select ${list(viewColumns(definition))} from ${sql.table(dataName(definition))}`
+  sql`select ${list(tableColumns(definition))}, ${judged(definition)} from ${sql.table(dataName(definition))}`
 
 export const historyColumns = (definition: Definition): string[] => [
-  ...viewColumns(definition),
+  ...tableColumns(definition),
   'valid_from',
   'valid_to',
   'is_current',
 ]
 
 export const historyView = (definition: Definition): RawBuilder<unknown> => {
-  const columns = list(viewColumns(definition))
+  const columns = list(tableColumns(definition))
   return sql`select ${columns}, _loaded_at as valid_from, null::timestamptz as valid_to, true as is_current
     from ${sql.table(dataName(definition))}
     union all select ${columns}, _valid_from, _valid_to, false from ${sql.table(`${dataName(definition)}_history`)}`
 }
 
-/** Runs with its owner's rights on a fixed search path, so that readers need no right on `data`. */
-export const asOfFunction = (definition: Definition): RawBuilder<unknown> => {
-  const columns = list(viewColumns(definition))
-  return sql`create or replace function ${asOfName(definition)}(at timestamptz) returns setof ${sql.table(`bi.${definition.pipeline}`)}
-    language sql stable security definer set search_path = pg_catalog
+/** Plain SQL over the history view, so that the planner puts it into the question and uses the question's conditions. */
+export const asOfFunction = (definition: Definition): RawBuilder<unknown> =>
+  sql`create or replace function ${asOfName(definition)}(at timestamptz) returns setof ${sql.table(`bi.${definition.pipeline}`)}
+    language sql stable
     begin atomic
-      select ${columns} from ${sql.table(dataName(definition))} where _loaded_at <= at
-      union all
-      select ${columns} from ${sql.table(`${dataName(definition)}_history`)} where _valid_from <= at and at < _valid_to;
+      select ${list(tableColumns(definition))}, ${judged(definition)} from ${sql.table(`bi.${definition.pipeline}_history`)}
+      where valid_from <= at and (valid_to is null or at < valid_to);
     end`
-}
 
 export const asOfName = (definition: Definition): RawBuilder<unknown> => sql.table(`bi.${definition.pipeline}_as_of`)
 

@@ -7,10 +7,12 @@ import { insertQuarantine, type QuarantineEntry, supersedeQuarantine } from '../
 import { recordRequests } from '../db/ledger/requests.ts'
 import { lockUnit } from '../db/ledger/units.ts'
 import type { Session } from '../db/session.ts'
+import { addDimensions } from '../load/dimensions.ts'
 import { mergeUnit } from '../load/merge.ts'
 import type { MergeResult } from '../load/merge-context.ts'
 import { ensurePartitions } from '../load/partition.ts'
 import type { Staging } from '../load/staging.ts'
+import { refreshSummaries } from '../load/summaries.ts'
 import type { ParseReport, RejectedRow } from '../parse/report.ts'
 import type { UnitWork } from './unit-work.ts'
 
@@ -51,6 +53,10 @@ export const loadUnit = async (work: UnitWork, session: Session, input: LoadInpu
     checkComplete(work, counts, input.completeness)
     checkShrink(work, merged)
     await quarantine(work, trx, input, conflicting)
+    if (merged.inserted + merged.updated + merged.ended > 0) {
+      await addDimensions(trx, definition, claim.unit, merged.inserted)
+      await refreshSummaries(trx, definition, claim.unit, shop.marts)
+    }
     await recordRequests(trx, work.requests.splice(0))
     await markLoaded(trx, claim, {
       runId: work.job.runId,

@@ -3,8 +3,9 @@ import type { Settings } from '../core/env.ts'
 import type { Log } from '../core/log.ts'
 import { openDatabase } from '../db/connect.ts'
 import { migrate, pendingSql } from '../db/migrate.ts'
+import { loadMarts } from '../definition/marts.ts'
 import { publish } from '../publish/publish.ts'
-import { migrationFolders, openDefinitions } from './open-shop.ts'
+import { martFolders, migrationFolders, openDefinitions } from './open-shop.ts'
 
 export interface MigrateRequest {
   readonly settings: Settings
@@ -29,8 +30,12 @@ export const migrateAndPublish = async (request: MigrateRequest): Promise<Migrat
     const folders = migrationFolders(request.pipelinesFolder)
     const statements = request.dryRun ? await pendingSql(database, { folders }) : new Map<string, readonly string[]>()
     const { applied } = await migrate(database, { folders, dryRun: request.dryRun })
-    if (!request.dryRun) await publish(database, definitions)
-    const published = request.dryRun ? [] : definitions.filter((definition) => definition.publish).map(({ pipeline }) => pipeline)
+    const marts = request.dryRun
+      ? []
+      : await publish(database, definitions, await loadMarts(martFolders(request.pipelinesFolder)))
+    const published = request.dryRun
+      ? []
+      : [...definitions.filter((definition) => definition.publish).map(({ pipeline }) => pipeline), ...marts]
     return { applied, published, statements, display: database.display }
   } finally {
     await database.close()

@@ -4,10 +4,12 @@ import { type Clock, systemClock } from '../core/clock.ts'
 import { requireBaseUrl, requireKeys, type Settings } from '../core/env.ts'
 import { EtlError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
+import type { Mart } from '../core/mart.ts'
 import type { Definition } from '../core/types.ts'
 import { type Database, openDatabase } from '../db/connect.ts'
 import { assertMigrated, migrate } from '../db/migrate.ts'
 import { assertDefinitions, loadDefinitions } from '../definition/load.ts'
+import { loadMarts } from '../definition/marts.ts'
 import { createService, type Service } from '../extract/http.ts'
 import { openLandingStore } from '../extract/landing.ts'
 import { createRateBudget } from '../extract/rate.ts'
@@ -61,10 +63,14 @@ export const findSource = async (pipelinesFolder: string, name: string): Promise
 /** Migration folders: those shipped, and the one beside the pipelines. */
 export const migrationFolders = (pipelinesFolder: string): string[] => [join(pipelinesFolder, '..', 'migrations')]
 
+/** Folder of the user's own marts; those shipped always count. */
+export const martFolders = (pipelinesFolder: string): string[] => [join(pipelinesFolder, '..', 'marts')]
+
 export const openShop = async (options: ShopOptions): Promise<OpenShop> => {
   const { settings, log, progress } = options
   const clock = options.clock ?? systemClock
   const { definitions, sources } = await openDefinitions(options.pipelinesFolder, options.pipelines)
+  const marts = await loadMarts(martFolders(options.pipelinesFolder))
   if (options.callsService) for (const { account } of definitions) requireKeys(settings, account)
   const service = services(settings, log, clock)
   if (options.callsService) requireBaseUrl(settings)
@@ -75,7 +81,7 @@ export const openShop = async (options: ShopOptions): Promise<OpenShop> => {
     maxConnections: concurrencyOf(definitions) + 6,
   })
   try {
-    await prepareSchema(database, definitions, options.pipelinesFolder)
+    await prepareSchema(database, definitions, marts, options.pipelinesFolder)
     const landing = await openLandingStore(settings.home)
     const queue = await startQueue(database, log)
     return {
@@ -85,6 +91,7 @@ export const openShop = async (options: ShopOptions): Promise<OpenShop> => {
       landing,
       sources,
       definitions,
+      marts,
       service,
       progress,
       log,
@@ -103,11 +110,16 @@ export const openShop = async (options: ShopOptions): Promise<OpenShop> => {
 }
 
 /** The embedded database is ours to migrate; any other is migrated by its owner. */
-const prepareSchema = async (database: Database, definitions: readonly Definition[], pipelinesFolder: string): Promise<void> => {
+const prepareSchema = async (
+  database: Database,
+  definitions: readonly Definition[],
+  marts: readonly Mart[],
+  pipelinesFolder: string,
+): Promise<void> => {
   const folders = migrationFolders(pipelinesFolder)
   if (database.embedded) {
     const { applied } = await migrate(database, { folders })
-    if (applied.length > 0) await publish(database, definitions)
+    if (applied.length > 0) await publish(database, definitions, marts)
   } else {
     await assertMigrated(database, { folders })
   }

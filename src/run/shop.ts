@@ -2,6 +2,7 @@
 import type { Clock } from '../core/clock.ts'
 import type { Settings } from '../core/env.ts'
 import type { Log } from '../core/log.ts'
+import type { Mart } from '../core/mart.ts'
 import type { Definition } from '../core/types.ts'
 import type { Database } from '../db/connect.ts'
 import type { Service } from '../extract/http.ts'
@@ -23,6 +24,7 @@ export interface Shop {
   readonly landing: LandingStore
   readonly sources: ReadonlyMap<string, Source>
   readonly definitions: readonly Definition[]
+  readonly marts: readonly Mart[]
   /** The service as seen with one account's key; throws CONFIGURATION where the key is missing. */
   service(account: string): Service
   readonly progress: Progress

@@ -1,0 +1,42 @@
+-- kind: summary of keywords
+-- purpose: What a domain gets from search in a month, in one row: refreshed with each load, so that a question over all domains never reads every keyword.
+-- grain: One row a month, domain, country, traffic_source, web_source and branded_type.
+-- question: How did the clicks of each of our fifty domains develop over two years?
+-- key: month, domain, country, traffic_source, web_source, branded_type
+-- column keywords: Distinct keywords that brought clicks. Unit: keywords. Does not add up over domains or months.
+-- column clicks: Clicks from all keywords. Unit: clicks a month.
+-- column position_weighted: Average position weighted by clicks; NULL where nothing was clicked. Unit: rank in the results.
+-- column keywords_top_3: Keywords whose best position is 3 or better. Unit: keywords.
+-- column keywords_4_to_10: Keywords whose best position is 4 to 10. Unit: keywords.
+-- column keywords_11_to_20: Keywords whose best position is 11 to 20. Unit: keywords.
+-- column keywords_21_and_on: Keywords whose best position is 21 or worse. Unit: keywords.
+-- column clicks_top_3: Clicks from keywords whose best position is 3 or better. Unit: clicks a month.
+-- column clicks_4_to_10: Clicks from keywords whose best position is 4 to 10. Unit: clicks a month.
+-- column clicks_11_to_20: Clicks from keywords whose best position is 11 to 20. Unit: clicks a month.
+-- column clicks_21_and_on: Clicks from keywords whose best position is 21 or worse. Unit: clicks a month.
+-- column clicks_brand: Clicks from keywords that hold the domain's name without its ending, blanks aside (a rule of thumb). Unit: clicks a month.
+-- column searches: Volume of the distinct keywords. Unit: searches a month. Does not add up over domains: they share keywords.
+-- column searches_without_click: Searches of these keywords that end without a click: volume times zero-click share. Unit: searches a month.
+with keyword as (
+  select month, domain, country, traffic_source, web_source, branded_type, keyword,
+    sum(clicks) as clicks, min(position) as best_position, sum(clicks * position) as clicks_by_position,
+    sum(clicks) filter (where position is not null) as clicks_with_position,
+    max(volume) as volume, max(zero_clicks_share) as zero_clicks_share
+  from {{facts}} group by month, domain, country, traffic_source, web_source, branded_type, keyword
+)
+select month, domain, country, traffic_source, web_source, branded_type,
+  count(*) as keywords,
+  coalesce(sum(clicks), 0)::bigint as clicks,
+  round(sum(clicks_by_position) / nullif(sum(clicks_with_position), 0), 4) as position_weighted,
+  count(*) filter (where best_position <= 3) as keywords_top_3,
+  count(*) filter (where best_position between 4 and 10) as keywords_4_to_10,
+  count(*) filter (where best_position between 11 and 20) as keywords_11_to_20,
+  count(*) filter (where best_position >= 21) as keywords_21_and_on,
+  coalesce(sum(clicks) filter (where best_position <= 3), 0)::bigint as clicks_top_3,
+  coalesce(sum(clicks) filter (where best_position between 4 and 10), 0)::bigint as clicks_4_to_10,
+  coalesce(sum(clicks) filter (where best_position between 11 and 20), 0)::bigint as clicks_11_to_20,
+  coalesce(sum(clicks) filter (where best_position >= 21), 0)::bigint as clicks_21_and_on,
+  coalesce(sum(clicks) filter (where position(split_part(domain, '.', 1) in replace(keyword, ' ', '')) > 0), 0)::bigint as clicks_brand,
+  sum(volume)::bigint as searches,
+  round(sum(volume * zero_clicks_share), 2) as searches_without_click
+from keyword group by month, domain, country, traffic_source, web_source, branded_type

@@ -1,0 +1,11 @@
+-- purpose: What was spent at the service, day by day.
+-- grain: One row an account, pipeline and day (UTC).
+-- question: What did this pipeline cost us in the last quarter?
+-- reads: etl.quota
+-- column account: The account whose key was used.
+-- column pipeline: The pipeline.
+-- column day: Day of the submission, UTC.
+-- column reports: Reports submitted. Unit: reports.
+-- column used: Credits the service says it took; NULL where it has not said. Unit: credits.
+-- column reserved: Credits set aside for reports under way. Unit: credits.
+select account, pipeline, day, reports, used_quota as used, reserved_quota as reserved from etl.quota

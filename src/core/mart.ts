@@ -1,0 +1,20 @@
+// A mart: a view or a summary over what is published, written as one SQL file.
+
+export interface Mart {
+  readonly file: string
+  /** Its name in `bi`: the file's name. */
+  readonly name: string
+  /** Pipeline whose facts it sums up as a table, refreshed with each load; null: a view. */
+  readonly summaryOf: string | null
+  readonly purpose: string
+  readonly grain: string
+  readonly question: string
+  /** Names in `bi` (or `etl.name`) it reads; it is published when all of them are there. */
+  readonly reads: readonly string[]
+  /** Primary key of a summary; empty for a view. */
+  readonly key: readonly string[]
+  /** What columns mean, by name; key columns may be left to the definitions. */
+  readonly columns: ReadonlyMap<string, string>
+  /** The query; `{{facts}}` stands for the pipeline's rows in a summary. */
+  readonly sql: string
+}

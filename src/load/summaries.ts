@@ -1,0 +1,34 @@
+// Summaries: tables in bi that hold what would otherwise be read from every row, refreshed for the unit at hand in its own transaction.
+import { type Kysely, type RawBuilder, sql } from 'kysely'
+import type { Mart } from '../core/mart.ts'
+import type { Definition, Unit } from '../core/types.ts'
+import type { Tables } from '../db/tables.ts'
+import { dataTable, scopeOf } from './table-columns.ts'
+
+type Db = Kysely<Tables>
+
+/** The mart's query over `facts`, which must be a whole table expression. */
+export const summaryQuery = (mart: Mart, facts: RawBuilder<unknown>): RawBuilder<unknown> => {
+  const [first = '', ...rest] = mart.sql.split('{{facts}}')
+  return sql.join([sql.raw(first), ...rest.flatMap((part) => [sql`${facts} as facts`, sql.raw(part)])], sql` `)
+}
+
+/**
+ * Makes the unit's part of each summary anew. Call in the load's transaction, after the merge: a reader sees rows and sums change at once.
+ * A summary that is not published yet is filled when it is.
+ */
+export const refreshSummaries = async (trx: Db, definition: Definition, unit: Unit, marts: readonly Mart[]): Promise<void> => {
+  const own = marts.filter(({ summaryOf }) => definition.publish && summaryOf === definition.pipeline)
+  if (own.length === 0) return
+  const { rows } = await sql<{
+    name: string
+  }>`select c.relname as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
+    where n.nspname = 'bi' and c.relkind = 'r' and c.relname = any(${own.map(({ name }) => name)}::text[])`.execute(trx)
+  const there = new Set(rows.map(({ name }) => name))
+  const facts = sql`(select * from ${dataTable(definition)} t where ${scopeOf(definition, unit, 't')})`
+  for (const mart of own.filter(({ name }) => there.has(name))) {
+    const table = sql.table(`bi.${mart.name}`)
+    await sql`delete from ${table} t where ${scopeOf(definition, unit, 't')}`.execute(trx)
+    await sql`insert into ${table} ${summaryQuery(mart, facts)}`.execute(trx)
+  }
+}

@@ -1,0 +1,96 @@
+// Marts in bi: views over what is published, and summaries as tables that each load keeps up to date.
+import { createHash } from 'node:crypto'
+import { type Kysely, sql } from 'kysely'
+import { EtlError, messageOf } from '../core/errors.ts'
+import type { Mart } from '../core/mart.ts'
+import type { Definition } from '../core/types.ts'
+import type { Tables } from '../db/tables.ts'
+import { columnComment, commentOn, lineageComments } from './comments.ts'
+import { replaceView } from './replace-view.ts'
+
+type Db = Kysely<Tables>
+
+/** Dimension a key column of a summary refers to. */
+const dimensions: Readonly<Record<string, string>> = {
+  month: 'dim_date(date)',
+  date: 'dim_date(date)',
+  domain: 'dim_domain(domain)',
+  country: 'dim_country(country)',
+  category_id: 'dim_category(category_id)',
+}
+
+/** Publishes one mart when all it reads is there; returns whether it did. */
+export const publishMart = async (trx: Db, mart: Mart, definitions: readonly Definition[]): Promise<boolean> => {
+  if (!(await readable(trx, mart.reads))) return false
+  try {
+    if (mart.summaryOf === null) await replaceView(trx, mart.name, sql.raw(mart.sql))
+    else await publishSummary(trx, mart, definitions)
+  } catch (error) {
+    throw new EtlError(
+      'DEFINITION',
+      `${mart.file}: PostgreSQL refuses the query: ${messageOf(error)}. Mend it; nothing of it was published.`,
+      {
+        cause: error,
+      },
+    )
+  }
+  await describe(trx, mart, definitions)
+  return true
+}
+
+const readable = async (trx: Db, names: readonly string[]): Promise<boolean> => {
+  const wanted = names.map((name) => (name.includes('.') ? name : `bi.${name}`))
+  const { rows } = await sql<{ all: boolean }>`
+    select coalesce(bool_and(to_regclass(n) is not null), true) as all from unnest(${wanted}::text[]) n`.execute(trx)
+  return rows[0]?.all === true
+}
+
+/** Made and filled when it is new, when its query changed, and when the pipeline's version did; else left to the loads. */
+const publishSummary = async (trx: Db, mart: Mart, definitions: readonly Definition[]): Promise<void> => {
+  const source = definitions.find(({ pipeline, publish }) => publish && pipeline === mart.summaryOf)
+  if (source === undefined) return
+  const data = sql.table(`data.${source.pipeline}_v${source.version}`)
+  const signature = createHash('sha256').update(`${mart.sql}/${mart.key.join()}/${source.version}`).digest('hex').slice(0, 16)
+  const table = sql.table(`bi.${mart.name}`)
+  const there = await sql<{ about: string | null }>`select obj_description(to_regclass(${`bi.${mart.name}`}), 'pg_class') as about
+    where to_regclass(${`bi.${mart.name}`}) is not null`.execute(trx)
+  const [old] = there.rows
+  if (old?.about?.endsWith(`[${signature}]`) === true) return
+  // Loads wait until it is filled, so that none is missing from it; readers of the facts do not.
+  await sql`lock table ${data} in share mode`.execute(trx)
+  const [first = '', ...rest] = mart.sql.split('{{facts}}')
+  const query = sql.join([sql.raw(first), ...rest.flatMap((part) => [sql`${data} as facts`, sql.raw(part)])], sql` `)
+  await dropSummary(trx, mart)
+  await sql`create table ${table} as ${query}`.execute(trx)
+  await sql`alter table ${table} add primary key (${sql.join(mart.key.map((name) => sql.ref(name)))})`.execute(trx)
+  for (const name of mart.key) {
+    const target = dimensions[name]
+    if (target !== undefined)
+      await sql`alter table ${table} add foreign key (${sql.ref(name)}) references ${sql.raw(`bi.${target}`)}`.execute(trx)
+  }
+  await commentOn('table', table, `${aboutOf(mart)} [${signature}]`).execute(trx)
+}
+
+/** Views over it are marts of ours that are made again right after; anybody else's keep it from going, which the error says. */
+const dropSummary = async (trx: Db, mart: Mart): Promise<void> => {
+  const { rows } = await sql<{ view: string }>`select distinct v.relname as view
+    from pg_depend d join pg_rewrite r on r.oid = d.objid join pg_class v on v.oid = r.ev_class join pg_namespace n on n.oid = v.relnamespace
+    where d.refobjid = to_regclass(${`bi.${mart.name}`}) and n.nspname = 'bi'`.execute(trx)
+  for (const { view } of rows) await sql`drop view ${sql.table(`bi.${view}`)}`.execute(trx)
+  await sql`drop table if exists ${sql.table(`bi.${mart.name}`)}`.execute(trx)
+}
+
+const aboutOf = (mart: Mart): string => `${mart.purpose} Grain: ${mart.grain} For example: ${mart.question}`
+
+const describe = async (trx: Db, mart: Mart, definitions: readonly Definition[]): Promise<void> => {
+  const object = sql.table(`bi.${mart.name}`)
+  if (mart.summaryOf === null) await commentOn('view', object, aboutOf(mart)).execute(trx)
+  const { rows } = await sql<{ name: string }>`select attname as name from pg_attribute
+    where attrelid = to_regclass(${`bi.${mart.name}`}) and attnum > 0 and not attisdropped`.execute(trx)
+  const known = definitions.flatMap(({ columns }) => columns)
+  for (const { name } of rows) {
+    const column = known.find((one) => one.name === name)
+    const about = mart.columns.get(name) ?? (column === undefined ? lineageComments[name] : columnComment(column))
+    if (about !== undefined) await commentOn('column', sql`${object}.${sql.ref(name)}`, about).execute(trx)
+  }
+}

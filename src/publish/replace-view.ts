@@ -1,0 +1,63 @@
+// Replaces a view only where it differs, keeps the rights given on it, and never takes it away.
+import { type Kysely, type RawBuilder, sql } from 'kysely'
+import type { Tables } from '../db/tables.ts'
+
+type Db = Kysely<Tables>
+
+const codeOf = (error: unknown): string => (error as { code?: string }).code ?? ''
+
+/**
+ * Leaves an equal view alone, because replacing it would wait for its readers. Replaces in place where columns were only added at the end; else
+ * drops and makes it again in the same transaction, with the grants it had, never cascading. @param before run ahead of a drop: what hangs on the view
+ */
+export const replaceView = async (
+  trx: Db,
+  name: string,
+  query: RawBuilder<unknown>,
+  before?: () => Promise<void>,
+): Promise<void> => {
+  const view = sql.table(`bi.${name}`)
+  if (await isSame(trx, name, query)) return
+  await sql`savepoint replace_view`.execute(trx)
+  try {
+    await sql`create or replace view ${view} as ${query}`.execute(trx)
+    await sql`release savepoint replace_view`.execute(trx)
+  } catch (error) {
+    // 42P16: the columns are others than before.
+    if (codeOf(error) !== '42P16') throw error
+    await sql`rollback to savepoint replace_view`.execute(trx)
+    const grants = await grantsOn(trx, name)
+    await before?.()
+    await sql`drop view ${view}`.execute(trx)
+    await sql`create view ${view} as ${query}`.execute(trx)
+    for (const { grantee, privilege } of grants)
+      await sql`grant ${sql.raw(privilege)} on ${view} to ${sql.id(grantee)}`.execute(trx)
+  }
+}
+
+/** PostgreSQL writes both queries down in its own words; equal words are the same view. */
+const isSame = async (trx: Db, name: string, query: RawBuilder<unknown>): Promise<boolean> => {
+  const found = await sql<{ definition: string | null }>`
+    select pg_get_viewdef(c.oid) as definition from pg_class c join pg_namespace n on n.oid = c.relnamespace
+    where n.nspname = 'bi' and c.relname = ${name} and c.relkind = 'v'`.execute(trx)
+  const [old] = found.rows
+  if (old === undefined) return false
+  await sql`create temporary view publish_probe as ${query}`.execute(trx)
+  const probe = await sql<{ definition: string }>`select pg_get_viewdef('pg_temp.publish_probe'::regclass) as definition`.execute(
+    trx,
+  )
+  await sql`drop view pg_temp.publish_probe`.execute(trx)
+  return probe.rows[0]?.definition === old.definition
+}
+
+interface Grant {
+  readonly grantee: string
+  readonly privilege: string
+}
+
+const grantsOn = async (trx: Db, name: string): Promise<readonly Grant[]> => {
+  const { rows } = await sql<Grant>`select r.rolname as grantee, g.privilege_type as privilege
+    from pg_class c join pg_namespace n on n.oid = c.relnamespace, lateral aclexplode(c.relacl) g join pg_roles r on r.oid = g.grantee
+    where n.nspname = 'bi' and c.relname = ${name} and g.grantee <> c.relowner`.execute(trx)
+  return rows
+}

@@ -1,0 +1,329 @@
+// Marts on rows worked out by hand, summaries against a full recomputation, and every object of bi explained.
+import fc from 'fast-check'
+import { sql } from 'kysely'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { Mart } from '../../src/core/mart.ts'
+import type { Definition } from '../../src/core/types.ts'
+import { loadMarts } from '../../src/definition/marts.ts'
+import { addDimensions } from '../../src/load/dimensions.ts'
+import { refreshSummaries, summaryQuery } from '../../src/load/summaries.ts'
+import { publish } from '../../src/publish/publish.ts'
+import { shippedDefinition, shippedDefinitions, unitOf } from '../support/definitions.ts'
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+
+let db: TestDatabase
+let definitions: readonly Definition[]
+let marts: readonly Mart[]
+
+const query = async <T extends Record<string, unknown>>(text: string): Promise<T[]> =>
+  (await db.database.pool.query<T>(text)).rows
+
+interface KeywordRow {
+  readonly month: string
+  readonly domain?: string
+  readonly keyword: string
+  readonly url?: string
+  readonly clicks: number | null
+  readonly position: number | null
+  readonly volume?: number | null
+  readonly zero?: number | null
+  readonly intent?: string | null
+}
+
+const insertKeywords = async (rows: readonly KeywordRow[]): Promise<void> => {
+  for (const row of rows) {
+    const month = `${row.month}-01`
+    const partition = `keywords_v1_p${row.month.replace('-', '')}`
+    await query(`create table if not exists data.${partition} partition of data.keywords_v1
+      for values from ('${month}') to ('${month}'::date + interval '1 month')`)
+    await db.database.pool.query(
+      `insert into data.keywords_v1 (month, domain, country, traffic_source, web_source, branded_type, keyword, top_url, clicks, position, volume,
+         zero_clicks_share, primary_intent, _unit_id, _run_id, _revision, _loaded_at)
+       values ($1, $2, 'us', 'All', 'Total', 'All', $3, $4, $5, $6, $7, $8, $9, 1, 1, 1, now())`,
+      [
+        month,
+        row.domain ?? 'shop.com',
+        row.keyword,
+        row.url ?? 'u',
+        row.clicks,
+        row.position,
+        row.volume ?? null,
+        row.zero ?? null,
+        row.intent ?? null,
+      ],
+    )
+  }
+}
+
+beforeAll(async () => {
+  db = await createTestDatabase()
+  definitions = await shippedDefinitions()
+  marts = await loadMarts([])
+  await insertKeywords([
+    { month: '2026-08', keyword: 'shoes', clicks: 100, position: 2, volume: 1000, zero: 0.5, intent: 'Commercial' },
+    { month: '2026-08', keyword: 'shoes', url: 'v', clicks: 20, position: 12, volume: 1000, zero: 0.5, intent: 'Commercial' },
+    { month: '2026-08', keyword: 'the shop', clicks: 50, position: 1, volume: 100, zero: 0.2, intent: 'Navigational' },
+    { month: '2026-08', keyword: 'gone', clicks: 30, position: 25, volume: null, zero: null },
+    { month: '2026-09', keyword: 'shoes', clicks: 150, position: 1, volume: 1200, zero: 0.5, intent: 'Commercial' },
+    { month: '2026-09', keyword: 'the shop', clicks: 40, position: 1, volume: 100, zero: 0.2, intent: 'Navigational' },
+    { month: '2026-09', keyword: 'brand new', clicks: 10, position: 8, volume: 50, zero: 0, intent: null },
+    { month: '2026-09', keyword: 'nothing', clicks: null, position: null, volume: null, zero: null },
+    { month: '2026-09', domain: 'rival.com', keyword: 'shoes', clicks: 450, position: 3, volume: 1200 },
+    { month: '2026-09', domain: 'rival.com', keyword: 'sandals', clicks: 70, position: 4, volume: 300 },
+  ])
+  for (const domain of ['shop.com', 'rival.com']) await query(`insert into bi.dim_domain (domain) values ('${domain}')`)
+  await query(`insert into bi.dim_country (country) values ('us'), ('world')`)
+  await query(`insert into bi.dim_category (category_id) values (7)`)
+  for (const month of ['2025-09', '2026-08', '2026-09'])
+    await query(`create table data.t_${month.replace('-', '')} partition of data.traffic_and_engagement_v1
+      for values from ('${month}-01') to ('${month}-01'::date + interval '1 month')`)
+  await query(`insert into data.traffic_and_engagement_v1 (date, granularity, domain, country, include_subdomains, all_traffic_visits, mobile_visits,
+      desktop_visits, _unit_id, _run_id, _revision, _loaded_at) values
+    ('2025-09-01', 'monthly', 'shop.com', 'us', true, 80, 20, 60, 1, 1, 1, now()), ('2026-08-01', 'monthly', 'shop.com', 'us', true, 100, 30, 70, 1, 1, 1, now()),
+    ('2026-09-01', 'monthly', 'shop.com', 'us', true, 120, 90, 30, 1, 1, 1, now()), ('2026-09-01', 'monthly', 'rival.com', 'us', true, 50, null, 10, 1, 1, 1, now())`)
+  await query(
+    `create table data.s_1 partition of data.shopper_category_performance_v1 for values from ('2026-09-01') to ('2026-10-01')`,
+  )
+  await query(`insert into data.shopper_category_performance_v1 (date, granularity, domain, category_id, product_views, units_sold, revenue, cvr, _unit_id, _run_id,
+      _revision, _loaded_at) values ('2026-09-01', 'monthly', 'shop.com', 7, 1000, 25, 500, 0.024, 1, 1, 1, now()),
+      ('2026-09-01', 'monthly', 'rival.com', 7, 0, 0, null, null, 1, 1, 1, now())`)
+  await publish(db.database, definitions, marts)
+})
+afterAll(() => db.drop())
+
+describe('marts, on rows worked out by hand', () => {
+  test('keyword_months sums clicks, counts keywords once and weights positions by clicks', async () => {
+    const rows =
+      await query(`select month::text, keywords::int, clicks::int, position_weighted::float8, keywords_top_3::int, keywords_4_to_10::int,
+      keywords_21_and_on::int, clicks_top_3::int, clicks_brand::int, searches::int, searches_without_click::float8
+      from bi.keyword_months where domain = 'shop.com' order by 1`)
+    expect(rows).toEqual([
+      // (100*2 + 20*12 + 50*1 + 30*25) / 200; shoes counts as top 3 with all its 120 clicks.
+      { month: '2026-08-01', keywords: 3, clicks: 200, position_weighted: 6.2, keywords_top_3: 2, keywords_4_to_10: 0, keywords_21_and_on: 1, clicks_top_3: 170, clicks_brand: 50, searches: 1100, searches_without_click: 520 },
+      // (150*1 + 40*1 + 10*8) / 200; the keyword without clicks and position counts as a keyword and nothing else.
+      { month: '2026-09-01', keywords: 4, clicks: 200, position_weighted: 1.35, keywords_top_3: 2, keywords_4_to_10: 1, keywords_21_and_on: 0, clicks_top_3: 190, clicks_brand: 40, searches: 1350, searches_without_click: 620 },
+    ]) // biome-ignore format: a table
+  })
+
+  test('keyword_month_over_month tells new, lost, up, down and first', async () => {
+    const rows =
+      await query(`select month::text, keyword, clicks::int, clicks_before::int, clicks_change::int, best_position::int, movement
+      from bi.keyword_month_over_month where domain = 'shop.com' and month = '2026-09-01' order by keyword`)
+    expect(rows).toEqual([
+      { month: '2026-09-01', keyword: 'brand new', clicks: 10, clicks_before: null, clicks_change: 10, best_position: 8, movement: 'new' },
+      { month: '2026-09-01', keyword: 'gone', clicks: 0, clicks_before: 30, clicks_change: -30, best_position: null, movement: 'lost' },
+      { month: '2026-09-01', keyword: 'nothing', clicks: 0, clicks_before: null, clicks_change: 0, best_position: null, movement: 'new' },
+      { month: '2026-09-01', keyword: 'shoes', clicks: 150, clicks_before: 120, clicks_change: 30, best_position: 1, movement: 'up' },
+      { month: '2026-09-01', keyword: 'the shop', clicks: 40, clicks_before: 50, clicks_change: -10, best_position: 1, movement: 'down' },
+    ]) // biome-ignore format: a table
+    expect(await query(`select distinct movement from bi.keyword_month_over_month where month = '2026-08-01'`)).toEqual([
+      { movement: 'first' },
+    ])
+    // October is not loaded: nothing is lost there.
+    expect(await query(`select 1 from bi.keyword_month_over_month where month > '2026-09-01'`)).toEqual([])
+  })
+
+  test('positions, brand, intent and zero-click shares add up to the month', async () => {
+    expect(await query(`select bucket, keywords::int, clicks::int, share_of_clicks::float8 from bi.keyword_positions
+      where domain = 'shop.com' and month = '2026-09-01' and keywords > 0 order by bucket`)).toEqual([
+      { bucket: '1-3', keywords: 2, clicks: 190, share_of_clicks: 0.95 },
+      { bucket: '4-10', keywords: 1, clicks: 10, share_of_clicks: 0.05 },
+    ]) // biome-ignore format: a table
+    expect(await query(`select clicks_brand::int, clicks_other::int, share_brand::float8 from bi.keyword_brand
+      where domain = 'shop.com' and month = '2026-08-01'`)).toEqual([{ clicks_brand: 50, clicks_other: 150, share_brand: 0.25 }]) // biome-ignore format: a table
+    expect(await query(`select intent, clicks::int, share_of_clicks::float8 from bi.keyword_intent_mix
+      where domain = 'shop.com' and month = '2026-08-01' order by 1`)).toEqual([
+      { intent: '(none)', clicks: 30, share_of_clicks: 0.15 },
+      { intent: 'Commercial', clicks: 120, share_of_clicks: 0.6 },
+      { intent: 'Navigational', clicks: 50, share_of_clicks: 0.25 },
+    ]) // biome-ignore format: a table
+    expect(await query(`select searches::int, zero_click_share::float8 from bi.keyword_zero_click
+      where domain = 'shop.com' and month = '2026-08-01'`)).toEqual([{ searches: 1100, zero_click_share: 0.472727 }]) // biome-ignore format: a table
+  })
+
+  test('share of voice and gap compare the followed domains', async () => {
+    expect(await query(`select domain, clicks::int, clicks_all::int, share_of_voice::float8 from bi.keyword_share_of_voice
+      where keyword in ('shoes') and month = '2026-09-01' order by domain`)).toEqual([
+      { domain: 'rival.com', clicks: 450, clicks_all: 600, share_of_voice: 0.75 },
+      { domain: 'shop.com', clicks: 150, clicks_all: 600, share_of_voice: 0.25 },
+    ]) // biome-ignore format: a table
+    expect(await query(`select keyword, clicks_of_other::int, best_position_of_other::int from bi.keyword_gap
+      where domain = 'shop.com' and other_domain = 'rival.com'`)).toEqual([{ keyword: 'sandals', clicks_of_other: 70, best_position_of_other: 4 }]) // biome-ignore format: a table
+  })
+
+  test('traffic, devices and the shopper funnel divide sums, and say nothing where nothing is known', async () => {
+    expect(await query(`select visits::float8, visits_before::float8, change_before::float8, visits_year_before::float8, change_year_before::float8
+      from bi.traffic_trend where date = '2026-09-01' order by domain desc`)).toEqual([
+      { visits: 120, visits_before: 100, change_before: 0.2, visits_year_before: 80, change_year_before: 0.5 },
+      { visits: 50, visits_before: null, change_before: null, visits_year_before: null, change_year_before: null },
+    ]) // biome-ignore format: a table
+    expect(await query(`select mobile_share::float8 from bi.device_mix where date = '2026-09-01' order by domain desc`)).toEqual([
+      { mobile_share: 0.75 },
+      { mobile_share: null },
+    ])
+    expect(await query(`select conversion::float8, revenue_per_unit::float8, revenue_per_view::float8 from bi.shopper_funnel order by domain desc`)).toEqual([
+      { conversion: 0.025, revenue_per_unit: 20, revenue_per_view: 0.5 },
+      { conversion: null, revenue_per_unit: null, revenue_per_view: null },
+    ]) // biome-ignore format: a table
+  })
+
+  test('restatements, coverage, runs and quota are the ledger’s', async () => {
+    await query(
+      `insert into etl.runs (command, state, host, process_id, started_at, finished_at) values ('run', 'done', 'h', 1, now() - interval '90 seconds', now())`,
+    )
+    await query(`insert into etl.units (unit_key, pipeline, version, window_from, window_to, slice, state, loaded_at) values
+      ('k', 'keywords', 1, '2026-09-01', '2026-10-01', '{"domain": "shop.com"}', 'loaded', now()), ('l', 'keywords', 1, '2026-09-01', '2026-10-01', '{}', 'failed', null)`)
+    await query(`insert into etl.loads (unit_id, edition, run_id, outcome, rows_read, rows_inserted, rows_updated, rows_unchanged, rows_ended)
+      select unit_id, 2, 1, 'loaded', 20, 1, 4, 15, 1 from etl.units where unit_key = 'k'`)
+    await query(
+      `insert into etl.run_units (run_id, unit_id, edition, outcome) select 1, unit_id, 1, case state when 'loaded' then 'loaded' else 'failed' end from etl.units`,
+    )
+    await query(`insert into etl.reports (unit_id, edition, account, pipeline, endpoint, request_hash, request, state, used_quota)
+      select unit_id, 1, 'default', 'keywords', 'r', 'h', '{}', 'downloaded', 12 from etl.units where unit_key = 'k'`)
+    expect(
+      await query(
+        `select pipeline, rows_changed::int, rows_ended::int, rows_new::int, share_changed::float8 from bi.restatements`,
+      ),
+    ).toEqual([{ pipeline: 'keywords', rows_changed: 4, rows_ended: 1, rows_new: 1, share_changed: 0.25 }])
+    expect(
+      await query(`select month::text, units::int, units_loaded::int, units_in_trouble::int, is_complete from bi.coverage`),
+    ).toEqual([{ month: '2026-09-01', units: 2, units_loaded: 1, units_in_trouble: 1, is_complete: false }])
+    expect(
+      await query(
+        `select command, round(seconds)::int as seconds, units::int, units_in_trouble::int, rows_written::int from bi.run_history`,
+      ),
+    ).toEqual([{ command: 'run', seconds: 90, units: 2, units_in_trouble: 1, rows_written: 6 }])
+    expect(await query(`select account, reports::int, used::int from bi.quota_history`)).toEqual([
+      { account: 'default', reports: 1, used: 12 },
+    ])
+  })
+})
+
+describe('summaries', () => {
+  const months = ['2026-08', '2026-09']
+  const change = fc.record({
+    month: fc.constantFrom(...months),
+    domain: fc.constantFrom('shop.com', 'rival.com'),
+    keyword: fc.constantFrom('shoes', 'the shop', 'sandals', 'rival shoes', 'a'),
+    kind: fc.constantFrom('add', 'change', 'end'),
+    clicks: fc.option(fc.integer({ min: 0, max: 1000 })),
+    position: fc.option(fc.integer({ min: 1, max: 60 })),
+  })
+
+  test('refreshed unit by unit equal what a full recomputation gives, whatever the loads did', async () => {
+    const definition = await shippedDefinition('keywords')
+    const own = marts.filter(({ summaryOf }) => summaryOf === 'keywords')
+    expect(own.length).toBeGreaterThan(1)
+    await fc.assert(
+      fc.asyncProperty(fc.array(change, { minLength: 1, maxLength: 12 }), async (changes) => {
+        for (const { month, domain, keyword, kind, clicks, position } of changes)
+          await db.database.kysely.transaction().execute(async (trx) => {
+            const unit = unitOf(definition, month, { domain, country: 'us' })
+            const row = sql`month = ${`${month}-01`}::date and domain = ${domain} and keyword = ${keyword}`
+            if (kind === 'end') await sql`delete from data.keywords_v1 where ${row}`.execute(trx)
+            else if (kind === 'change')
+              await sql`update data.keywords_v1 set clicks = ${clicks}, position = ${position} where ${row}`.execute(trx)
+            else
+              await sql`insert into data.keywords_v1 (month, domain, country, traffic_source, web_source, branded_type, keyword, top_url, clicks, position,
+                _unit_id, _run_id, _revision, _loaded_at) values (${`${month}-01`}, ${domain}, 'us', 'All', 'Total', 'All', ${keyword}, ${String(clicks)},
+                ${clicks}, ${position}, 1, 1, 1, now()) on conflict do nothing`.execute(trx)
+            await addDimensions(trx, definition, unit, 1)
+            await refreshSummaries(trx, definition, unit, own)
+          })
+        for (const mart of own) {
+          const whole = sql`select q::text as line from (${summaryQuery(mart, sql.table('data.keywords_v1'))}) q order by 1`
+          const kept = sql`select q::text as line from ${sql.table(`bi.${mart.name}`)} q order by 1`
+          expect((await kept.execute(db.database.kysely)).rows).toEqual((await whole.execute(db.database.kysely)).rows)
+        }
+      }),
+      { numRuns: 12 },
+    )
+    expect(await query(`select keyword, words::int from bi.dim_keyword where keyword = 'rival shoes'`)).toEqual([
+      { keyword: 'rival shoes', words: 2 },
+    ])
+  })
+
+  test('have primary keys and validated foreign keys that a tool reads from the catalog', async () => {
+    const keys =
+      await query(`select conrelid::regclass::text as table, confrelid::regclass::text as refers, convalidated from pg_constraint
+      where contype = 'f' and connamespace = 'bi'::regnamespace order by 1, 2`)
+    expect(keys).toContainEqual({ table: 'bi.keyword_months', refers: 'bi.dim_domain', convalidated: true })
+    expect(keys).toContainEqual({ table: 'bi.keyword_months', refers: 'bi.dim_date', convalidated: true })
+  })
+
+  test('are left alone by publishing again, and made anew when their query changes', async () => {
+    const oid = async () => (await query<{ oid: string }>(`select 'bi.keyword_months'::regclass::oid::text as oid`))[0]?.oid
+    const before = await oid()
+    await publish(db.database, definitions, marts)
+    expect(await oid()).toBe(before)
+    await publish(
+      db.database,
+      definitions,
+      marts.map((mart) => (mart.name === 'keyword_months' ? { ...mart, sql: `${mart.sql} having true` } : mart)),
+    )
+    expect(await oid()).not.toBe(before)
+    expect((await query('select 1 from bi.keyword_positions')).length).toBeGreaterThan(0)
+    await publish(db.database, definitions, marts)
+  })
+})
+
+describe('what stands in bi', () => {
+  test('every relation, column and function is explained', async () => {
+    const bare = await query(`select c.relname || coalesce('.' || a.attname, '') as object from pg_class c
+      join pg_namespace n on n.oid = c.relnamespace left join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+      where n.nspname = 'bi' and c.relkind in ('r', 'v')
+        and (obj_description(c.oid, 'pg_class') is null or (a.attname is not null and col_description(c.oid, a.attnum) is null))
+      union all select p.proname from pg_proc p where p.pronamespace = 'bi'::regnamespace and obj_description(p.oid, 'pg_proc') is null`)
+    expect(bare).toEqual([])
+  })
+
+  test('no view is replaced when nothing changed, so that publishing never waits for a reader', async () => {
+    const reader = await db.database.pool.connect()
+    try {
+      await reader.query('begin')
+      await reader.query('select * from bi.keywords limit 1')
+      await reader.query('select * from bi.keyword_positions limit 1')
+      await reader.query(`select * from bi.keywords_as_of(now()) limit 1`)
+      const done = await Promise.race([
+        publish(db.database, definitions, marts).then(() => 'published'),
+        new Promise((resolve) => setTimeout(() => resolve('waited for the reader'), 15_000)),
+      ])
+      expect(done).toBe('published')
+    } finally {
+      await reader.query('rollback')
+      reader.release()
+    }
+  })
+
+  test('a question as of a moment uses the key and not the whole table', async () => {
+    const plan = await query<{ 'QUERY PLAN': string }>(
+      `explain select * from bi.keywords_as_of(now()) where month = '2026-09-01' and domain = 'shop.com'`,
+    )
+    const text = plan.map((line) => line['QUERY PLAN']).join('\n')
+    expect(text).not.toContain('Function Scan')
+    expect(text).not.toContain('p202608')
+  })
+
+  test('rights somebody gave on a view outlive a change of its shape', async () => {
+    await query(`do $$ begin create role analyst_test nologin; exception when duplicate_object then null; end $$`)
+    await query('grant select on bi.keyword_brand to analyst_test')
+    const changed = marts.map((mart) =>
+      mart.name === 'keyword_brand' ? { ...mart, sql: mart.sql.replace('select month,', 'select 1 as more, month,') } : mart,
+    )
+    await publish(db.database, definitions, changed)
+    expect(await query(`select has_table_privilege('analyst_test', 'bi.keyword_brand', 'select') as may`)).toEqual([
+      { may: true },
+    ])
+    await publish(db.database, definitions, marts)
+  })
+
+  test('is_final and restated_at say what may still change', async () => {
+    const rows = await query(
+      `select distinct month::text, is_final, restated_at from bi.keywords where domain = 'shop.com' order by 1`,
+    )
+    expect(rows.every((row) => row['restated_at'] === null)).toBe(true)
+    expect(await query(`select bool_and(is_final) as all from bi.traffic_and_engagement where date = '2025-09-01'`)).toEqual([
+      { all: true },
+    ])
+  })
+})
