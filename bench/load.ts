@@ -19,6 +19,7 @@ const createTables = async ({ pool }: Database): Promise<void> => {
     a numeric, b numeric, c numeric, d numeric, e numeric, f numeric,
     _unit_id bigint not null, _run_id bigint not null, _revision integer not null, _loaded_at timestamptz not null`
   await pool.query('create schema data')
+  await pool.query('create schema if not exists staging')
   await pool.query(
     `create table data.bench_v1 (${columns}, primary key ("date", country, domain, site)) partition by range ("date")`,
   )

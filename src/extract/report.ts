@@ -68,6 +68,8 @@ const pending = (message: string, notBefore: number, final = false): EtlError =>
 /** Waiting costs no slot: the unit is parked until then. */
 const waitForPoll = async (context: SourceContext, record: ReportRecord, { unitKey }: ReportOptions): Promise<void> => {
   if (record.state === 'ready' || record.state === 'downloaded') return
+  // A service that has the report at hand says the final word at once.
+  if (record.polls === 0 && record.statusWord !== null && foldStatus(record.statusWord) === 'done') return
   const now = context.clock.now()
   const notBefore = record.nextPollAt ?? (record.polls === 0 && record.retries === 0 && isFresh(record) ? now + firstPollMs : now)
   if (notBefore <= now) return

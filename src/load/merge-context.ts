@@ -1,5 +1,5 @@
 // What a merge is asked, what it answers, and what its statements share.
-import type { Definition, Unit } from '../core/types.ts'
+import type { Definition, Unit, Window } from '../core/types.ts'
 import type { Session } from '../db/session.ts'
 import type { Conflict } from './duplicates.ts'
 import type { Staging } from './staging.ts'
@@ -14,6 +14,8 @@ export interface MergeRequest {
   readonly rejectedKeys: readonly (readonly (string | null)[])[]
   /** Whether rows that the answer lacks end. */
   readonly mayEnd: boolean
+  /** The month of the unit where its partition is not made yet: it is filled before it is keyed and attached. Absent: partitions are there. */
+  readonly emptyMonth?: Window | null
 }
 
 export interface MergeResult {

@@ -6,6 +6,7 @@ import { protectedTable } from './protected-keys.ts'
 import {
   dataTable,
   historyTable,
+  joinedScopeOf,
   keyColumns,
   measureColumns,
   names,
@@ -67,15 +68,15 @@ const pastRevisions = (context: MergeContext, alias: string): { join: RawBuilder
   }
 }
 
-/** Every staged row is new: nothing of the unit is loaded. */
-export const insertAll = (context: MergeContext): Promise<number> => {
+/** Every staged row is new: nothing of the unit is loaded. @param target a month that is not attached yet; default the whole table. */
+export const insertAll = (context: MergeContext, target = dataTable(context.definition)): Promise<number> => {
   const { definition, unit, staging } = context
   const past = pastRevisions(context, 's')
   return count(
     context,
     sql<Counted>`
       with new as (
-        insert into ${dataTable(definition)} as t (${names(definition.columns)}, ${lineageNames})
+        insert into ${target} as t (${names(definition.columns)}, ${lineageNames})
         select ${sql.join(rowExpressions(definition, unit, 's'))}, ${lineage(context, past.revision)}
         from ${sql.raw(staging.table)} s ${past.join} returning (${scopeOf(definition, unit, 't')}) as inside
       ) select count(*) as n, count(*) filter (where inside is not true) as outside from new`,
@@ -156,7 +157,7 @@ const endMissing = (context: MergeContext): Promise<number> => {
     sql<Counted>`
       with ended as (
         delete from ${dataTable(definition)} t using ${differenceTable} d
-        where d._kind = 'missing' and ${sameKey(definition, 'd', 't')} and ${scopeOf(definition, unit, 't')} returning t.*
+        where d._kind = 'missing' and ${sameKey(definition, 'd', 't')} and ${joinedScopeOf(definition, unit, 't')} returning t.*
       ), kept as (
         insert into ${historyTable(definition)} (${historyNames(context)}) select ${historyValues(context)} from ended
         returning _valid_from >= _valid_to as late
@@ -166,7 +167,7 @@ const endMissing = (context: MergeContext): Promise<number> => {
 
 const updateChanged = (context: MergeContext): Promise<number> => {
   const { definition, unit } = context
-  const where = sql`d._kind = 'changed' and ${sameKey(definition, 'd', 't')} and ${scopeOf(definition, unit, 't')}`
+  const where = sql`d._kind = 'changed' and ${sameKey(definition, 'd', 't')} and ${joinedScopeOf(definition, unit, 't')}`
   const assignments = measureColumns(definition)
     .filter((column) => column.origin === 'response')
     .map((column) => sql`${sql.ref(column.name)} = ${sql.ref(`d.${column.name}`)}`)

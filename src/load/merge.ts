@@ -5,19 +5,19 @@ import type { Session } from '../db/session.ts'
 import { dedupeStaging } from './duplicates.ts'
 import type { MergeContext, MergeRequest, MergeResult } from './merge-context.ts'
 import { applyDifference, insertAll } from './merge-statements.ts'
+import { fillPartition, isUniqueViolation } from './partition.ts'
 import { protectKeys } from './protected-keys.ts'
 import { dataTable, historyTable, scopeOf } from './table-columns.ts'
-
-const uniqueViolation = '23505'
 
 /**
  * Call inside an open transaction of `session`, with the unit's row locked. Inserts new rows, updates those that differ, ends those the
  * answer lacks; unchanged rows are not touched. Every statement names the unit's scope.
  */
 export const mergeUnit = async (session: Session, request: MergeRequest): Promise<MergeResult> => {
-  await sql`set local work_mem = '256MB'`.execute(session.kysely)
-  if (request.staging.rows() > 5_000) await sql`analyze ${sql.raw(request.staging.table)}`.execute(session.kysely)
+  await prepare(session, request)
   if (request.rejectedKeys.length > 0) return mergeDeduped(session, request)
+  const filled = await fillEmptyMonth(session, request)
+  if (filled !== null) return filled
   await sql`savepoint merge_at_once`.execute(session.kysely)
   try {
     const result = await mergeDistinct(session, request, false, request.staging.rows())
@@ -26,11 +26,41 @@ export const mergeUnit = async (session: Session, request: MergeRequest): Promis
       return { ...result, duplicates: 0, conflicts: [] }
     }
   } catch (error) {
-    if ((error as { code?: string }).code !== uniqueViolation) throw error
+    if (!isUniqueViolation(error)) throw error
   }
   // Some key comes twice. That is rare, so it is looked for only now.
   await sql`rollback to savepoint merge_at_once`.execute(session.kysely)
   return mergeDeduped(session, request)
+}
+
+/**
+ * Rows are looked up on a disk without a head to move, and a large join is worth several workers, since the process waits for it; their
+ * usual price would be asked for rows that the join only compares. Statistics need not be finer than how many rows there are.
+ */
+const mergeSettings = {
+  work_mem: '256MB',
+  random_page_cost: '1.1',
+  parallel_setup_cost: '100',
+  parallel_tuple_cost: '0',
+  default_statistics_target: '10',
+} as const
+
+const prepare = async (session: Session, { staging }: MergeRequest): Promise<void> => {
+  const settings = Object.entries(mergeSettings).map(([name, value]) => sql`set_config(${name}, ${value}, true)`)
+  await sql`select ${sql.join(settings)}`.execute(session.kysely)
+  if (staging.rows() > 5_000) await sql`analyze ${sql.raw(staging.table)}`.execute(session.kysely)
+}
+
+/** null: the month is there by now, or a key comes twice; then the rows go the long way. */
+const fillEmptyMonth = async (session: Session, request: MergeRequest): Promise<MergeResult | null> => {
+  const { definition, emptyMonth } = request
+  if (emptyMonth === undefined || emptyMonth === null) return null
+  const inserted = await fillPartition(session, definition, emptyMonth, async (table) =>
+    insertAll(await lookAtScope(session, request, false), table),
+  )
+  return inserted === null
+    ? null
+    : { inserted, updated: 0, ended: 0, unchanged: 0, previousRows: 0, duplicates: 0, conflicts: [] }
 }
 
 const mergeDeduped = async (session: Session, request: MergeRequest): Promise<MergeResult> => {

@@ -1,9 +1,9 @@
 // Month partitions of a data table, made when a unit first needs them, without ever blocking readers.
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import type { Definition, IsoDate, Unit, Window } from '../core/types.ts'
 import { windowsBetween } from '../core/window.ts'
 import type { Session } from '../db/session.ts'
-import { dataTable, tableName } from './table-columns.ts'
+import { dataTable, keyColumns, names, tableName } from './table-columns.ts'
 
 /** `keywords_v1_p202601` */
 export const partitionName = (definition: Definition, month: IsoDate): string =>
@@ -31,14 +31,77 @@ const exists = async (session: Session, name: string): Promise<boolean> => {
   return rows[0]?.found === true
 }
 
+/** Below this the month's table is made empty first; filling it apart would cost more than it saves. */
+const fillFromRows = 5_000
+
+/** The unit's month where no partition of it exists yet and the unit's rows are worth filling it apart; null otherwise. */
+export const emptyMonthOf = async (
+  session: Session,
+  definition: Definition,
+  unit: Unit,
+  rows: number,
+): Promise<Window | null> => {
+  const [month, ...others] = windowsBetween(unit.window.from, unit.window.to, 'month')
+  if (rows < fillFromRows || month === undefined || others.length > 0) return null
+  const name = partitionName(definition, month.from)
+  return known.get(session.kysely)?.has(name) === true || (await exists(session, name)) ? null : month
+}
+
 // LIKE and ATTACH take a lock that readers and writers of other partitions do not feel; PARTITION OF would stop them all.
 const makePartition = async (session: Session, definition: Definition, month: Window, name: string): Promise<void> => {
   await session.kysely.transaction().execute(async (trx) => {
-    await sql`select pg_advisory_xact_lock(hashtextextended(${`partition/${name}`}, 0))`.execute(trx)
-    if (await exists({ ...session, kysely: trx }, name)) return
-    const table = sql.table(`data.${name}`)
-    await sql`create table ${table} (like ${dataTable(definition)} including all)`.execute(trx)
-    await sql`alter table ${dataTable(definition)} attach partition ${table}
-      for values from (${sql.lit(month.from)}) to (${sql.lit(month.to)})`.execute(trx)
+    const inside = { ...session, kysely: trx }
+    await lockName(inside, name)
+    if (!(await exists(inside, name))) await makeEmpty(inside, definition, month, name)
   })
 }
+
+/** Until the transaction ends only its holder makes this partition. */
+const lockName = async (session: Session, name: string): Promise<void> => {
+  await sql`select pg_advisory_xact_lock(hashtextextended(${`partition/${name}`}, 0))`.execute(session.kysely)
+}
+
+const makeEmpty = async (session: Session, definition: Definition, month: Window, name: string): Promise<void> => {
+  await sql`create table ${sql.table(`data.${name}`)} (like ${dataTable(definition)} including all)`.execute(session.kysely)
+  await attach(session, definition, month, name)
+}
+
+const attach = async (session: Session, definition: Definition, month: Window, name: string): Promise<void> => {
+  await sql`alter table ${dataTable(definition)} attach partition ${sql.table(`data.${name}`)}
+    for values from (${sql.lit(month.from)}) to (${sql.lit(month.to)})`.execute(session.kysely)
+}
+
+/**
+ * Makes the month's table, lets `fill` put rows into it while it has no key, then keys and attaches it: all in the caller's transaction,
+ * so that readers see the whole month or none of it. null when nothing was filled: the partition was there, or a key came twice (then
+ * it is there now, empty).
+ */
+export const fillPartition = async (
+  session: Session,
+  definition: Definition,
+  month: Window,
+  fill: (table: RawBuilder<unknown>) => Promise<number>,
+): Promise<number | null> => {
+  const name = partitionName(definition, month.from)
+  const table = sql.table(`data.${name}`)
+  await lockName(session, name)
+  if (await exists(session, name)) return null
+  await sql`savepoint filling`.execute(session.kysely)
+  try {
+    await sql`create table ${table} (like ${dataTable(definition)} including all excluding indexes)`.execute(session.kysely)
+    const rows = await fill(table)
+    await sql`set local maintenance_work_mem = '256MB'`.execute(session.kysely)
+    await sql`alter table ${table} add primary key (${names(keyColumns(definition))})`.execute(session.kysely)
+    await attach(session, definition, month, name)
+    await sql`release savepoint filling`.execute(session.kysely)
+    return rows
+  } catch (error) {
+    if (!isUniqueViolation(error)) throw error
+    await sql`rollback to savepoint filling`.execute(session.kysely)
+    await makeEmpty(session, definition, month, name)
+    return null
+  }
+}
+
+export const isUniqueViolation = (error: unknown): boolean =>
+  typeof error === 'object' && error !== null && 'code' in error && error.code === '23505'

@@ -1,8 +1,10 @@
-// A unit's parsed rows on the database's side, in a temporary table of the session, before anything is decided about them.
+// A unit's parsed rows on the database's side, in an unlogged table the session has to itself, before anything is decided about them.
+import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import type { Writable } from 'node:stream'
 import { sql } from 'kysely'
-import type { Definition } from '../core/types.ts'
+import { EtlError } from '../core/errors.ts'
+import type { Column, Definition } from '../core/types.ts'
 import { copyInto } from '../db/connect.ts'
 import type { Session } from '../db/session.ts'
 import { stagedColumns, tableName } from './table-columns.ts'
@@ -14,7 +16,7 @@ export interface StagedChunk {
 }
 
 export interface Staging {
-  /** Quoted name of the temporary table. */
+  /** Quoted name of the table. */
   readonly table: string
   rows(): number
   /** Waits for the database when it is slower. */
@@ -30,25 +32,55 @@ const copyBytes = 16 * 1024 * 1024
 /** Dead rows left in the table before it is truncated rather than deleted from; truncating costs catalog writes. */
 const truncateAfterRows = 5_000
 
-const prepared = new WeakMap<object, Map<string, { rowsSinceTruncate: number }>>()
+/** More tables of one definition than processes and slots can use at once. */
+const maxTables = 1_000
 
-/** The session's staging table of this definition, empty. It is made once a session and used for one unit after the other. */
-export const openStaging = async (session: Session, definition: Definition): Promise<Staging> => {
-  const name = `staging_${tableName(definition)}`.slice(0, 63)
-  const table = `pg_temp."${name}"`
-  const tables = prepared.get(session.kysely) ?? new Map<string, { rowsSinceTruncate: number }>()
-  prepared.set(session.kysely, tables)
-  const columns = stagedColumns(definition)
-  const state = tables.get(name) ?? { rowsSinceTruncate: 0 }
-  if (!tables.has(name)) {
-    const list = sql.join(columns.map((column) => sql`${sql.ref(column.name)} ${sql.raw(column.type)}`))
-    await sql`create temporary table ${sql.raw(`"${name}"`)} (${list})`.execute(session.kysely)
-    tables.set(name, state)
-  }
-  return staging(session, table, state, columns.map((column) => `"${column.name}"`).join(', '))
+interface Held {
+  readonly table: string
+  rowsSinceTruncate: number
 }
 
-const staging = (session: Session, table: string, state: { rowsSinceTruncate: number }, columns: string): Staging => {
+const heldBySession = new WeakMap<object, Map<string, Held>>()
+
+/**
+ * A staging table of this definition that belongs to the session until it ends, empty. It is used for one unit after the other. Unlogged
+ * rather than temporary: its rows are no more durable, but the server may read them with several workers at once.
+ */
+export const openStaging = async (session: Session, definition: Definition): Promise<Staging> => {
+  const columns = stagedColumns(definition)
+  const family = familyName(definition)
+  const tables = heldBySession.get(session.kysely) ?? new Map<string, Held>()
+  heldBySession.set(session.kysely, tables)
+  const held = tables.get(family) ?? (await holdTable(session, family, columns))
+  tables.set(family, held)
+  return staging(session, held, columns.map((column) => `"${column.name}"`).join(', '))
+}
+
+/** Tables with the same columns share a name but for the number at its end. */
+const familyName = (definition: Definition): string => {
+  const columns = stagedColumns(definition).map(({ name, type }) => `${name} ${type}`)
+  const hash = createHash('sha256').update(columns.join()).digest('hex').slice(0, 6)
+  return `${tableName(definition).slice(0, 50)}_${hash}`
+}
+
+/** The first table nobody holds. The lock goes with the session, so whoever comes next finds what a killed one left, and empties it. */
+const holdTable = async (session: Session, family: string, columns: readonly Column[]): Promise<Held> => {
+  for (let number = 1; number <= maxTables; number += 1) {
+    const name = `${family}_${number}`
+    const { rows } = await sql<{ held: boolean }>`
+      select pg_try_advisory_lock(hashtextextended(${`staging/${name}`}, 0)) as held`.execute(session.kysely)
+    if (rows[0]?.held !== true) continue
+    const table = sql.table(`staging.${name}`)
+    const list = sql.join(columns.map((column) => sql`${sql.ref(column.name)} ${sql.raw(column.type)}`))
+    await sql`create unlogged table if not exists ${table} (${list}) with (autovacuum_enabled = off)`.execute(session.kysely)
+    await sql`truncate ${table}`.execute(session.kysely)
+    return { table: `staging."${name}"`, rowsSinceTruncate: 0 }
+  }
+  throw new EtlError('INTERNAL', `No staging table of ${family} is free; ${maxTables} are in use.`)
+}
+
+const staging = (session: Session, state: Held, columns: string): Staging => {
+  const { table } = state
   const statement = `copy ${table} (${columns}) from stdin`
   let copy: Copy | null = null
   let rows = 0

@@ -50,22 +50,46 @@ export const rowExpressions = (definition: Definition, unit: Unit, alias: string
   )
 
 /** True for exactly the rows the unit answers for: its window, its slice, and the parameters that are part of the key. */
-export const scopeOf = (definition: Definition, unit: Unit, alias: string): RawBuilder<unknown> => {
-  const period = sql.ref(`${alias}.${periodColumn(definition)}`)
-  const conditions = [sql`${period} >= ${unit.window.from}::date`, sql`${period} < ${unit.window.to}::date`]
-  for (const column of keyColumns(definition)) {
-    const slice = unit.slice[column.name]
-    const value = slice ?? (column.origin === 'param' ? definition.params[column.name] : undefined)
-    if (value === undefined || column.name === periodColumn(definition)) continue
-    const reference = sql.ref(`${alias}.${column.name}`)
-    conditions.push(
-      Array.isArray(value)
-        ? sql`${reference} = any(${[...value]}::${sql.raw(column.type)}[])`
-        : sql`${reference} = ${typed(value, column.type)}`,
-    )
-  }
-  return sql.join(conditions, sql` and `)
+export const scopeOf = (definition: Definition, unit: Unit, alias: string): RawBuilder<unknown> =>
+  sql.join([...single(definition, unit, alias), ...listed(definition, unit, alias)], sql` and `)
+
+/**
+ * The scope of a statement whose rows are joined by key with rows that were found within the scope. What the unit holds several values of
+ * comes with the answer, hence with the join; naming the lists again would only keep the planner from looking rows up by their key.
+ */
+export const joinedScopeOf = (definition: Definition, unit: Unit, alias: string): RawBuilder<unknown> =>
+  sql.join(single(definition, unit, alias), sql` and `)
+
+const scopeValues = (definition: Definition, unit: Unit) =>
+  keyColumns(definition).flatMap((column) => {
+    const value = unit.slice[column.name] ?? (column.origin === 'param' ? definition.params[column.name] : undefined)
+    // A list that does not come with the answer would not be in the join.
+    const isListed = Array.isArray(value) && column.origin === 'response'
+    return value === undefined || column.name === periodColumn(definition) ? [] : [{ column, value, isListed }]
+  })
+
+const condition = (alias: string, column: Column, value: unknown): RawBuilder<unknown> => {
+  const reference = sql.ref(`${alias}.${column.name}`)
+  return Array.isArray(value)
+    ? sql`${reference} = any(${[...value]}::${sql.raw(column.type)}[])`
+    : sql`${reference} = ${typed(value, column.type)}`
 }
+
+const single = (definition: Definition, unit: Unit, alias: string): RawBuilder<unknown>[] => {
+  const period = sql.ref(`${alias}.${periodColumn(definition)}`)
+  return [
+    sql`${period} >= ${unit.window.from}::date`,
+    sql`${period} < ${unit.window.to}::date`,
+    ...scopeValues(definition, unit)
+      .filter(({ isListed }) => !isListed)
+      .map(({ column, value }) => condition(alias, column, value)),
+  ]
+}
+
+const listed = (definition: Definition, unit: Unit, alias: string): RawBuilder<unknown>[] =>
+  scopeValues(definition, unit)
+    .filter(({ isListed }) => isListed)
+    .map(({ column, value }) => condition(alias, column, value))
 
 /** `a.key = b.key` over the staged key columns; the others are constant within a unit. */
 export const sameKey = (definition: Definition, left: string, right: string): RawBuilder<unknown> => {

@@ -10,7 +10,7 @@ import type { Session } from '../db/session.ts'
 import { addDimensions } from '../load/dimensions.ts'
 import { mergeUnit } from '../load/merge.ts'
 import type { MergeResult } from '../load/merge-context.ts'
-import { ensurePartitions } from '../load/partition.ts'
+import { emptyMonthOf, ensurePartitions } from '../load/partition.ts'
 import type { Staging } from '../load/staging.ts'
 import { refreshSummaries } from '../load/summaries.ts'
 import type { ParseReport, RejectedRow } from '../parse/report.ts'
@@ -30,7 +30,9 @@ export const loadUnit = async (work: UnitWork, session: Session, input: LoadInpu
   const { shop, claim, definition } = work
   checkRejects(work, input.parsed.rejects, input.parsed.read)
   await input.staging.flush()
-  await ensurePartitions(session, definition, claim.unit)
+  const rejectedKeys = input.parsed.rejected.flatMap((reject) => (reject.key === null ? [] : [reject.key]))
+  const emptyMonth = rejectedKeys.length > 0 ? null : await emptyMonthOf(session, definition, claim.unit, input.staging.rows())
+  if (emptyMonth === null) await ensurePartitions(session, definition, claim.unit)
   const started = shop.clock.now()
   return session.kysely.transaction().execute(async (trx) => {
     await lockUnit(trx, claim)
@@ -42,7 +44,8 @@ export const loadUnit = async (work: UnitWork, session: Session, input: LoadInpu
         unitId: claim.unitId,
         runId: work.job.runId,
         staging: input.staging,
-        rejectedKeys: input.parsed.rejected.flatMap((reject) => (reject.key === null ? [] : [reject.key])),
+        rejectedKeys,
+        emptyMonth,
         // A record whose key cannot be read may be any of the loaded rows: then none of them is known to be missing.
         mayEnd: input.parsed.rejected.every((reject) => reject.key !== null),
       },
