@@ -103,6 +103,16 @@ export const commands: readonly CommandSpec[] = [
     load: () => import('./migrate.ts'),
   },
   {
+    usage: 'docs',
+    description: 'Write the data dictionary, entity diagram, lineage and dbt sources from the definitions and marts.',
+    options: [
+      option('--check', 'write nothing; exit 1 where a document is stale'),
+      option('--out <folder>', 'where the documents go', 'docs'),
+    ],
+    examples: ['millrace docs', 'millrace docs --check'],
+    load: () => import('./docs.ts'),
+  },
+  {
     usage: 'describe',
     description: 'The datasets the service offers this key.',
     options: [option('--account <name>', 'which key', 'default')],

@@ -1,0 +1,116 @@
+// The data dictionary: what a reader of bi needs to know, made from the definitions and the marts' own headers.
+import type { Mart } from '../core/mart.ts'
+import type { Column, Definition } from '../core/types.ts'
+import { columnComment, dimensionComments, freshnessComments, grainOf, lineageComments } from './comments.ts'
+
+const cell = (text: string): string => text.replaceAll('|', '\\|').replaceAll('\n', ' ')
+const row = (...cells: readonly string[]): string => `| ${cells.map(cell).join(' | ')} |`
+const table = (head: readonly string[], rows: readonly (readonly string[])[]): string[] => [row(...head), row(...head.map(() => '---')), ...rows.map((one) => row(...one))] // biome-ignore format: one look
+
+/** Markdown, the same for the same input. */
+export const dataDictionary = (definitions: readonly Definition[], marts: readonly Mart[]): string => {
+  const published = definitions.filter(({ publish }) => publish).sort((a, b) => a.pipeline.localeCompare(b.pipeline))
+  const sorted = [...marts].sort((a, b) => a.name.localeCompare(b.name))
+  return `${[
+    '# Data dictionary',
+    '',
+    'Made by `millrace docs` from the definitions and the marts; do not edit. NULL means no data, never 0.',
+    '',
+    '## How it hangs together',
+    '',
+    ...diagram(published, sorted),
+    '',
+    '## Where it comes from',
+    '',
+    ...lineage(published, sorted),
+    '',
+    ...published.flatMap(factSection),
+    ...sorted.flatMap((mart) => martSection(mart, published)),
+    ...Object.entries(dimensionComments).flatMap(([name, [about, columns]]) => [
+      `## bi.${name}`,
+      '',
+      about,
+      '',
+      ...table(['column', 'meaning'], Object.entries(columns)),
+      '',
+    ]),
+    '## bi.freshness',
+    '',
+    'How fresh each pipeline is. One row a pipeline and version.',
+    '',
+    ...table(['column', 'meaning'], Object.entries(freshnessComments)),
+  ].join('\n')}\n`
+}
+
+const typeOf = (column: Column): string => `${column.type}${column.nullable ? '' : ', not null'}`
+
+const factSection = (definition: Definition): string[] => [
+  `## bi.${definition.pipeline}`,
+  '',
+  `${definition.description} ${grainOf(definition)}`,
+  '',
+  `Every revision: \`bi.${definition.pipeline}_history\` (\`valid_from\`, \`valid_to\`, \`is_current\`). As believed at a moment: \`bi.${definition.pipeline}_as_of(timestamptz)\`.`,
+  '',
+  ...table(
+    ['column', 'type', 'meaning'],
+    [
+      ...definition.columns.map((column) => [column.name, typeOf(column), columnComment(column)]),
+      ...['is_final', 'restated_at', '_unit_id', '_run_id', '_revision', '_loaded_at'].map((name) => [
+        name,
+        { is_final: 'boolean', restated_at: 'timestamptz', _loaded_at: 'timestamptz', _revision: 'integer' }[name] ?? 'bigint',
+        lineageComments[name] ?? '',
+      ]),
+    ],
+  ),
+  '',
+]
+
+const martSection = (mart: Mart, definitions: readonly Definition[]): string[] => {
+  const known = definitions.flatMap(({ columns }) => columns)
+  const keys = mart.key.filter((name) => !mart.columns.has(name))
+  const told = (name: string): string => {
+    const column = known.find((one) => one.name === name)
+    return column === undefined ? '' : columnComment(column)
+  }
+  return [
+    `## bi.${mart.name}`,
+    '',
+    `${mart.purpose}`,
+    '',
+    `${mart.grain} For example: ${mart.question}${mart.summaryOf === null ? '' : ' A table that each load keeps up to date.'}`,
+    '',
+    ...table(['column', 'meaning'], [...keys.map((name) => [name, told(name)]), ...mart.columns]),
+    '',
+  ]
+}
+
+const joins: Readonly<Record<string, string>> = {
+  month: 'dim_date',
+  date: 'dim_date',
+  domain: 'dim_domain',
+  country: 'dim_country',
+  category_id: 'dim_category',
+  keyword: 'dim_keyword',
+}
+
+const diagram = (definitions: readonly Definition[], marts: readonly Mart[]): string[] => {
+  const facts = [
+    ...definitions.map(({ pipeline, key }) => ({ name: pipeline, key })),
+    ...marts.filter(({ summaryOf }) => summaryOf !== null).map(({ name, key }) => ({ name, key })),
+  ]
+  const lines = facts.flatMap(({ name, key }) =>
+    key.flatMap((column) => (joins[column] === undefined ? [] : [`  ${joins[column]} ||--o{ ${name} : ${column}`])),
+  )
+  return ['```mermaid', 'erDiagram', ...lines, '```']
+}
+
+const lineage = (definitions: readonly Definition[], marts: readonly Mart[]): string[] => {
+  const lines = definitions.map(
+    ({ pipeline, source, version }) =>
+      `  ${source.replaceAll(/[^a-z0-9]/g, '_')}["${source}"] --> data_${pipeline}["data.${pipeline}_v${version}"] --> ${pipeline}["bi.${pipeline}"]`,
+  )
+  const reads = marts.flatMap(({ name, reads: names }) =>
+    names.map((from) => `  ${from.replace('.', '_')}["${from.includes('.') ? from : `bi.${from}`}"] --> ${name}["bi.${name}"]`),
+  )
+  return ['```mermaid', 'flowchart LR', ...lines, ...reads, '```']
+}
