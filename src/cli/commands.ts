@@ -113,6 +113,16 @@ export const commands: readonly CommandSpec[] = [
     load: () => import('./docs.ts'),
   },
   {
+    usage: 'export <view>',
+    description: 'Write a view of bi as a file: CSV (formulas made harmless) or Parquet.',
+    options: [
+      option('--format <format>', 'csv or parquet', 'csv'),
+      option('--out <file>', 'the file (default: the name of the view in this folder)'),
+    ],
+    examples: ['millrace export keywords --format parquet', 'millrace export keyword_month_over_month --out changes.csv'],
+    load: () => import('./export.ts'),
+  },
+  {
     usage: 'describe',
     description: 'The datasets the service offers this key.',
     options: [option('--account <name>', 'which key', 'default')],

@@ -2,7 +2,7 @@
 import type { Writable } from 'node:stream'
 import { Kysely } from 'kysely'
 import pg from 'pg'
-import { from as copyFrom } from 'pg-copy-streams'
+import { type CopyToStreamQuery, from as copyFrom, to as copyTo } from 'pg-copy-streams'
 import { EtlError, isEtlError } from '../core/errors.ts'
 import type { Secret } from '../core/redact.ts'
 import { databaseError, describeUrl } from './database-error.ts'
@@ -144,6 +144,9 @@ const assertUsable = async (pool: pg.Pool, display: string): Promise<void> => {
     throw isEtlError(error) ? error : databaseError(error, display)
   }
 }
+
+/** COPY … TO STDOUT as a stream; `rowCount` is right once it has ended. */
+export const copyOutOf = (client: DatabaseClient, statement: string): CopyToStreamQuery => client.query(copyTo(statement))
 
 /** A stream into `copy … from stdin`; ends when PostgreSQL has taken everything. */
 export const copyInto = (client: DatabaseClient, statement: string): Writable => client.query(copyFrom(statement))

@@ -188,7 +188,7 @@ test('both JSON lanes accept, reject and write the same, whatever comes', async 
     }),
     { numRuns: runs },
   )
-  expect(rows).toBeGreaterThan(runs / 2)
+  expect(rows).toBeGreaterThan(runs / 4)
 }, 600_000)
 
 test('a field that two columns name goes to both', async () => {

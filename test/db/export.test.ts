@@ -1,0 +1,61 @@
+// A view as a file: every value comes back from CSV and Parquet, formulas are words, and a file is whole or not there.
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { parse } from 'csv-parse/sync'
+import { asyncBufferFromFile, parquetReadObjects } from 'hyparquet'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { exportView } from '../../src/run/export-view.ts'
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+
+let db: TestDatabase
+let folder: string
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'millrace-export-'))
+  db = await createTestDatabase()
+  await db.database.pool.query(`create view bi.edges as select * from (values
+    (1::bigint, 'plain', 9007199254740993::bigint, 0.10::numeric, true, '2024-02-29'::date, '2026-01-01T00:00:00.123456Z'::timestamptz, array['a', 'b,c']),
+    (2, '=cmd()|x', null, 12345678901234567890.5, false, null, null, null),
+    (3, E'-2+3\\nline "q"', -1, null, null, '1969-12-31', '1969-12-31T23:59:59Z', '{}'),
+    (4, '@x', 0, -1.5, null, '9999-12-31', null, array['=1'])) as v (id, word, big, exact, flag, day, at, tags)`)
+})
+afterAll(async () => {
+  await db.drop()
+  rmSync(folder, { recursive: true })
+})
+
+test('CSV holds every value, and no cell that a spreadsheet would run', async () => {
+  const file = join(folder, 'edges.csv')
+  expect(await exportView(db.database, { view: 'edges', format: 'csv', file })).toBe(4)
+  const rows = parse(readFileSync(file), { columns: true }) as Record<string, string>[]
+  expect(rows.map((row) => row['word'])).toEqual(['plain', "'=cmd()|x", `'-2+3\nline "q"`, "'@x"])
+  expect(rows.map((row) => row['big'])).toEqual(['9007199254740993', '', '-1', '0'])
+  expect(rows.map((row) => row['exact'])).toEqual(['0.10', '12345678901234567890.5', '', '-1.5'])
+})
+
+test('Parquet holds every value with its type', async () => {
+  const file = join(folder, 'edges.parquet')
+  expect(await exportView(db.database, { view: 'edges', format: 'parquet', file })).toBe(4)
+  const rows = await parquetReadObjects({ file: await asyncBufferFromFile(file) })
+  expect(rows.map((row) => row['word'])).toEqual(['plain', '=cmd()|x', '-2+3\nline "q"', '@x'])
+  expect(rows.map((row) => row['big'])).toEqual([9007199254740993n, null, -1n, 0n])
+  expect(rows.map((row) => row['exact'])).toEqual(['0.10', '12345678901234567890.5', null, '-1.5'])
+  expect(rows.map((row) => row['flag'])).toEqual([true, false, null, null])
+  const days = rows.map(({ day }) => (day instanceof Date ? day.toISOString().slice(0, 10) : day))
+  expect(days).toEqual(['2024-02-29', null, '1969-12-31', '9999-12-31'])
+  expect(rows.map((row) => row['tags'])).toEqual(['{a,"b,c"}', null, '{}', '{=1}'])
+})
+
+test('a view that fails halfway leaves no file', async () => {
+  await db.database.pool.query(`create view bi.broken as select 1 / (n - 30000) as x from generate_series(1, 60000) n`)
+  for (const format of ['csv', 'parquet'] as const) {
+    const file = join(folder, `broken.${format}`)
+    await expect(exportView(db.database, { view: 'broken', format, file })).rejects.toThrow(/division by zero/)
+    expect(existsSync(file)).toBe(false)
+  }
+  expect(readdirSync(folder).filter((name) => name.includes('partial'))).toEqual([])
+  await expect(exportView(db.database, { view: 'nothing', format: 'csv', file: join(folder, 'x') })).rejects.toThrow(
+    /There is no bi.nothing; there are .*edges/,
+  )
+})
