@@ -4,9 +4,9 @@ import { EtlError } from '../core/errors.ts'
 import { inSpan } from '../core/trace.ts'
 import type { Payload } from '../core/types.ts'
 import { markUnchanged } from '../db/ledger/loads.ts'
-import { insertQuarantine, type QuarantineEntry } from '../db/ledger/quarantine.ts'
+import { insertQuarantine, type QuarantineEntry, supersedeQuarantine } from '../db/ledger/quarantine.ts'
 import { recordRequests } from '../db/ledger/requests.ts'
-import { type ClaimedUnit, claimUnit, markLanded } from '../db/ledger/units.ts'
+import { type ClaimedUnit, claimUnit, lockUnit, markLanded } from '../db/ledger/units.ts'
 import { type Session, withSession } from '../db/session.ts'
 import type { SourceContext } from '../extract/source.ts'
 import { openStaging, type Staging } from '../load/staging.ts'
@@ -237,7 +237,10 @@ const warnOfDrift = ({ shop, claim }: UnitWork, { missingColumns, unknownColumns
     })
 }
 
-/** The rows that failed the unit are kept where a person can read them; the data stays as it was. */
+/**
+ * The rows that failed the unit are kept where a person can read them; the data stays as it was. Those of an earlier try of the same
+ * edition give way: a unit that fails every night is not in quarantine a hundred times.
+ */
 const keepRejects = async (
   { shop, claim, job, definition }: UnitWork,
   parsed: ParseReport,
@@ -246,13 +249,17 @@ const keepRejects = async (
 ): Promise<void> => {
   const entries = [...parsed.rejected.map(entryOf), ...conflicting].slice(0, shownRejects)
   if (entries.length === 0) return
-  await insertQuarantine(shop.database.kysely, {
-    unitId: claim.unitId,
-    edition: claim.edition,
-    runId: job.runId,
-    pipeline: definition.pipeline,
-    landing,
-    entries,
+  await shop.database.kysely.transaction().execute(async (trx) => {
+    await lockUnit(trx, claim)
+    await supersedeQuarantine(trx, claim.unitId, claim.edition)
+    await insertQuarantine(trx, {
+      unitId: claim.unitId,
+      edition: claim.edition,
+      runId: job.runId,
+      pipeline: definition.pipeline,
+      landing,
+      entries,
+    })
   })
 }
 

@@ -303,6 +303,38 @@ describe('what becomes of reports', () => {
     })
   })
 
+  test('a rejected row is tried again from the landing once the definition allows it, without a call', async () => {
+    const strict = await start({ report: () => csv(['a.com,US,2026-09-01,many', 'b.com,US,2026-09-01,9']) })
+    for (const time of [1, 2]) expect((await traffic()).code, `try ${time}`).toBe(1)
+    const command = (...args: string[]) => runCommand(['quarantine', ...args, '--json'], environment(), folder)
+    const listed = (await command('list')).events.filter((event) => event['event'] === 'quarantined')
+    expect(listed, 'a unit that fails again is in quarantine once').toHaveLength(1)
+    const shown = await command('show', String(listed[0]?.['quarantine_id']))
+    expect(shown.events.at(-1)).toMatchObject({
+      raw: 'a.com,US,2026-09-01,many',
+      line: 2,
+      part: 1,
+      column_name: 'all_traffic_visits',
+    })
+
+    const before = strict.requests.length
+    edit('traffic_and_engagement', (text) => text.replace('rejects: 0.1%', 'rejects: 40%'))
+    const share = await command('retry')
+    expectRefusal(share, 1, 'TOO_MANY_REJECTS', /1 of 2 rows were rejected, the definition allows 0/)
+    edit('traffic_and_engagement', (text) => text.replace('rejects: 40%', 'rejects: 50%'))
+    const retried = await command('retry')
+    expect(retried.code, retried.stderr).toBe(0)
+    expect(summaryOf(retried).rows).toMatchObject({ read: 2, inserted: 1, quarantined: 1 })
+    expect(strict.requests.length).toBe(before)
+    const all = (await command('list', '--all')).events.filter((event) => event['event'] === 'quarantined')
+    expect(all.map((event) => event['state'])).toEqual(['open', 'superseded', 'superseded', 'superseded'])
+
+    edit('traffic_and_engagement', (text) => text.replace('rejects: 50%', 'rejects: 1'))
+    const counted = await command('retry')
+    expect(counted.code, counted.stderr).toBe(0)
+    expect(summaryOf(counted).rows).toMatchObject({ read: 2, unchanged: 1, quarantined: 1 })
+  })
+
   test('rows that conflict go to quarantine, identical ones collapse, and the counts add up', async () => {
     edit('traffic_and_engagement', (text) => text.replace('rejects: 0.1%', 'rejects: 60%'))
     await start({

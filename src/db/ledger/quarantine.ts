@@ -65,13 +65,14 @@ export const insertQuarantine = async (db: Db, batch: QuarantineBatch): Promise<
   }
 }
 
-/** Open rows of the unit are answered for by the load at hand: those still wrong are written again by it. */
-export const supersedeQuarantine = async (db: Db, unitId: number): Promise<void> => {
+/** Open rows of the unit are answered for by the load at hand: those still wrong are written again by it. @param edition only of this one */
+export const supersedeQuarantine = async (db: Db, unitId: number, edition?: number): Promise<void> => {
   await db
     .updateTable('etl.quarantine')
     .set({ state: 'superseded', resolved_at: new Date().toISOString() })
     .where('unit_id', '=', String(unitId))
     .where('state', '=', 'open')
+    .$if(edition !== undefined, (query) => query.where('edition', '=', edition ?? 0))
     .execute()
 }
 

@@ -1,0 +1,40 @@
+// Which files are mutated, and the tests that must notice; the quickest first.
+
+export interface Target {
+  readonly files: readonly string[]
+  readonly tests: readonly string[]
+}
+
+export const targets: readonly Target[] = [
+  {
+    files: [
+      'src/db/ledger/units.ts',
+      'src/db/ledger/loads.ts',
+      'src/db/ledger/held.ts',
+      'src/db/ledger/register.ts',
+      'src/db/ledger/actions.ts',
+    ],
+    tests: ['test/db/ledger-units.test.ts', 'test/db/ledger-register.test.ts'],
+  },
+  {
+    files: ['src/db/ledger/reports.ts', 'src/db/ledger/budget.ts', 'src/db/ledger/estimates.ts'],
+    tests: ['test/db/ledger-reports.test.ts', 'test/db/ledger-units.test.ts'],
+  },
+  {
+    files: ['src/db/ledger/runs.ts', 'src/db/ledger/requests.ts'],
+    tests: ['test/db/ledger-runs.test.ts', 'test/db/ledger-units.test.ts'],
+  },
+  { files: ['src/db/ledger/quarantine.ts'], tests: ['test/db/ledger-quarantine.test.ts'] },
+  {
+    files: ['src/load/merge.ts', 'src/load/merge-context.ts', 'src/load/merge-statements.ts'],
+    tests: ['test/db/merge-guards.test.ts', 'test/db/load.test.ts'],
+  },
+  {
+    files: ['src/extract/report.ts', 'src/extract/report-submit.ts', 'src/extract/report-status.ts'],
+    tests: ['test/unit/extract/report.test.ts'],
+  },
+  {
+    files: ['src/run/settle.ts', 'src/run/settle-unit.ts'],
+    tests: ['test/unit/run/settle.test.ts', 'test/db/settle-unit.test.ts'],
+  },
+]

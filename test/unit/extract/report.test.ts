@@ -1,0 +1,459 @@
+// A paid report, step by step: bought once, asked for patiently, downloaded whatever happened before.
+import { createHash } from 'node:crypto'
+import { describe, expect, test } from 'vitest'
+import type { Clock } from '../../../src/core/clock.ts'
+import { EtlError } from '../../../src/core/errors.ts'
+import { silentLog } from '../../../src/core/log.ts'
+import type { ReportRecord } from '../../../src/core/report.ts'
+import type { Limits } from '../../../src/core/types.ts'
+import type { HttpStream } from '../../../src/extract/http.ts'
+import { type ReportApi, type ReportOptions, type ReportStatus, runReport } from '../../../src/extract/report.ts'
+import { foldStatus, isKnownStatus } from '../../../src/extract/report-status.ts'
+import { requestHash } from '../../../src/extract/report-submit.ts'
+import type { SourceContext } from '../../../src/extract/source.ts'
+import { memoryMemo, reportRecord } from '../../support/memory-memo.ts'
+
+const start = 1_000_000_000
+const hour = 3_600_000
+const limits: Limits = {
+  pageSize: 1,
+  maxPages: 1,
+  concurrency: 1,
+  timeoutMs: 1,
+  attempts: 1,
+  rejectShare: 0,
+  rejectCount: null,
+  shrink: 0.5,
+  walks: 1,
+  pollEveryMs: 5_000,
+  pollMaxMs: 60_000,
+  deadlineMs: 6 * hour,
+  quotaPerMonth: null,
+  quotaPerDay: null,
+  maxBodyBytes: 1,
+}
+const request = { domain: ['a.com'] }
+
+interface Scene {
+  readonly record?: Partial<ReportRecord>
+  /** Answers of the status endpoint in order; the last one stays. */
+  readonly statuses?: readonly (ReportStatus | null)[]
+  readonly submit?: ReportApi['submit']
+  readonly estimate?: number | null
+  readonly retry?: boolean
+  /** HTTP statuses of downloads in order; the last one stays. */
+  readonly downloads?: readonly number[]
+  readonly options?: Partial<ReportOptions>
+  readonly random?: number
+  readonly keepFails?: readonly unknown[]
+}
+
+const status = (word: string, more: Partial<ReportStatus> = {}): ReportStatus => ({
+  word,
+  downloadUrl: null,
+  usedQuota: null,
+  dataPoints: null,
+  detail: null,
+  ...more,
+})
+const finished = status('complete', { downloadUrl: 'https://files/1', usedQuota: 5, dataPoints: 9 })
+
+const nth = <T>(list: readonly T[], index: number, fallback: T): T => list[Math.min(index, list.length - 1)] ?? fallback
+
+const play = (scene: Scene) => {
+  const record =
+    scene.record === undefined
+      ? null
+      : reportRecord({ requestHash: requestHash(request), reportId: 'r1', deadlineAt: start + 6 * hour, ...scene.record })
+  const memo = memoryMemo(record, start + 6 * hour)
+  const calls: string[] = []
+  const notices: string[] = []
+  const slept: number[] = []
+  let [asked, fetched, kept] = [0, 0, 0]
+  const clock: Clock = { now: () => start, random: () => scene.random ?? 0.5, sleep: async (ms) => void slept.push(ms) }
+  const keep = memo.submitted
+  memo.submitted = async (id, word) => {
+    const failure = scene.keepFails?.[kept]
+    kept += 1
+    if (failure !== undefined) throw failure
+    await keep(id, word)
+  }
+  const api: ReportApi = {
+    endpoint: '/reports',
+    request,
+    estimate: async () => {
+      calls.push('estimate')
+      return scene.estimate ?? null
+    },
+    submit: async () => {
+      calls.push('submit')
+      return scene.submit === undefined ? { reportId: 'new', word: 'pending' } : scene.submit()
+    },
+    status: async (reportId) => {
+      calls.push(`status ${reportId}`)
+      asked += 1
+      return nth<ReportStatus | null>(scene.statuses ?? [finished], asked - 1, null)
+    },
+    retry: async (reportId) => {
+      calls.push(`retry ${reportId}`)
+      return scene.retry ?? false
+    },
+  }
+  const download = async (url: string): Promise<HttpStream> => {
+    calls.push(`download ${url}`)
+    fetched += 1
+    return { status: nth(scene.downloads ?? [200], fetched - 1, 200), contentType: 'text/csv', body: (async function* () {})() }
+  }
+  const unused = (): never => {
+    throw new Error('not for reports')
+  }
+  const context: SourceContext = {
+    http: { url: unused, origin: 'https://service', read: unused, download },
+    report: memo,
+    log: silentLog,
+    clock,
+    signal: new AbortController().signal,
+    resubmitUncertain: false,
+    notice: (code) => notices.push(code),
+  }
+  const options: ReportOptions = {
+    unitKey: 'u',
+    limits,
+    policy: { resubmitUncertain: false, resubmitFailed: false },
+    resubmitUncertain: false,
+    ...scene.options,
+  }
+  const done = runReport(api, context, options)
+  const outcome = done.then(
+    (report) => ({ report, error: null }),
+    (error: unknown) => ({ report: null, error }),
+  )
+  return { memo, calls, notices, slept, outcome, context }
+}
+
+const errorOf = async (scene: Scene) => {
+  const played = play(scene)
+  const { error } = await played.outcome
+  if (!(error instanceof EtlError)) throw new Error(`no EtlError but ${String(error)}`)
+  return { ...played, error }
+}
+
+describe('buying', () => {
+  test('the intent is on record before the submission, the id before anything else, then the first look is awaited', async () => {
+    const { memo, calls, error } = await errorOf({ estimate: 7 })
+    expect(memo.steps).toEqual(['intend 7', 'submitted new pending', `polled pending ${start + 500}`])
+    expect(calls).toEqual(['estimate', 'submit'])
+    expect(error).toMatchObject({ code: 'REPORT_PENDING', notBefore: start + 500, context: { final: false } })
+    expect(memo.record?.requestHash).toBe(createHash('sha256').update('{"domain":["a.com"]}').digest('hex'))
+  })
+
+  test('a submission without a word is looked at as submitted', async () => {
+    const { memo } = await errorOf({ submit: async () => ({ reportId: 'new', word: null }) })
+    expect(memo.steps.at(-1)).toBe(`polled submitted ${start + 500}`)
+  })
+
+  test('a stopped run submits nothing', async () => {
+    const stopped = new AbortController()
+    stopped.abort(new Error('stop'))
+    const memo = memoryMemo(null)
+    const { context } = play({})
+    const submits: string[] = []
+    const api: ReportApi = {
+      endpoint: '/',
+      request,
+      estimate: async () => null,
+      submit: async () => {
+        submits.push('x')
+        return { reportId: 'x', word: null }
+      },
+      status: async () => null,
+      retry: async () => false,
+    }
+    const run = runReport(
+      api,
+      { ...context, report: memo, signal: stopped.signal },
+      { unitKey: 'u', limits, policy: { resubmitUncertain: false, resubmitFailed: false }, resubmitUncertain: false },
+    )
+    await expect(run).rejects.toThrow('stop')
+    expect([memo.steps, submits]).toEqual([[], []])
+  })
+
+  test('an answer that is lost leaves the question on record, and nothing is sent again', async () => {
+    const { memo, error } = await errorOf({
+      submit: async () => {
+        throw new Error('reset')
+      },
+    })
+    expect(error).toMatchObject({ code: 'REPORT_UNCERTAIN', message: expect.stringContaining('reset') })
+    expect(memo.steps).toEqual(['intend null', 'uncertain reset'])
+  })
+
+  test('a submission that certainly did not arrive is forgotten, its own error is told', async () => {
+    const refused = new EtlError('BAD_REQUEST', 'no', { context: { sent: false } })
+    const { memo, error } = await errorOf({
+      submit: async () => {
+        throw refused
+      },
+    })
+    expect(error).toBe(refused)
+    expect(memo.steps).toEqual(['intend null', 'withdrawn no'])
+  })
+
+  test('one that may have arrived is not, whatever its error', async () => {
+    const { memo, error } = await errorOf({
+      submit: async () => {
+        throw new EtlError('SERVICE_ERROR', '500', { context: { sent: true } })
+      },
+    })
+    expect(error.code).toBe('REPORT_UNCERTAIN')
+    expect(memo.steps.at(-1)).toBe('uncertain 500')
+  })
+
+  test('a unit that was taken over meanwhile is left to its new holder', async () => {
+    const fenced = new EtlError('FENCED', 'taken over')
+    const { memo, error } = await errorOf({
+      submit: async () => {
+        throw fenced
+      },
+    })
+    expect(error).toBe(fenced)
+    expect(memo.steps).toEqual(['intend null'])
+  })
+
+  test('an id is kept trying for half a minute, then told whole', async () => {
+    const down = new Error('database is away')
+    const kept = await errorOf({ keepFails: [down, down] })
+    expect(kept.slept).toEqual([100, 300])
+    expect(kept.memo.steps).toContain('submitted new pending')
+    const lost = await errorOf({ keepFails: Array.from({ length: 20 }, () => down) })
+    expect(lost.slept).toEqual([100, 300, 1_000, 3_000, 5_000, 10_000, 10_000])
+    expect(lost.error).toMatchObject({ code: 'REPORT_UNCERTAIN', message: expect.stringContaining('report new was bought') })
+    const fenced = await errorOf({ keepFails: [new EtlError('FENCED', 'taken over')] })
+    expect(fenced.slept).toEqual([])
+    expect(fenced.error).toMatchObject({ code: 'FENCED', message: expect.stringContaining('report new was bought') })
+  })
+})
+
+describe('what an earlier process left', () => {
+  test('an intent is a question: held, and sent again only with consent', async () => {
+    const { memo, calls, error } = await errorOf({ record: { state: 'intent', reportId: null } })
+    expect(error.code).toBe('REPORT_UNCERTAIN')
+    expect([memo.steps.length, calls]).toEqual([1, []])
+    expect(memo.record?.state).toBe('uncertain')
+  })
+
+  test.each([
+    ['a person', { resubmitUncertain: true }],
+    ['the definition', { policy: { resubmitUncertain: true, resubmitFailed: false } }],
+  ])('an uncertain one is bought again with the consent of %s', async (_, options) => {
+    for (const state of ['uncertain', 'intent'] as const) {
+      const { calls, memo } = await errorOf({ record: { state, reportId: null }, options })
+      expect(calls).toEqual(['estimate', 'submit'])
+      expect(memo.record?.submission).toBe(2)
+    }
+    const held = await errorOf({ record: { state: 'uncertain', reportId: null } })
+    expect([held.error.code, held.calls, held.memo.steps]).toEqual(['REPORT_UNCERTAIN', [], []])
+  })
+
+  test.each([
+    ['failed', 'REPORT_FAILED'],
+    ['rejected', 'REPORT_REJECTED'],
+    ['expired', 'REPORT_EXPIRED'],
+  ] as const)('a %s one is bought again only where the definition says so', async (state, code) => {
+    const told = await errorOf({ record: { state, statusWord: 'oh' } })
+    expect(told.error).toMatchObject({ code, message: expect.stringContaining(`report r1 ${state} (the service says 'oh')`) })
+    expect(told.calls).toEqual([])
+    const again = await errorOf({ record: { state }, options: { policy: { resubmitUncertain: false, resubmitFailed: true } } })
+    expect(again.calls).toEqual(['estimate', 'submit'])
+  })
+
+  test('one that was asked for with other parameters is loaded, and that is said', async () => {
+    const other = play({ record: { state: 'ready', requestHash: 'other' } })
+    expect((await other.outcome).error).toBeNull()
+    expect(other.notices).toEqual(['REPORT_DIFFERS'])
+    const same = play({ record: { state: 'ready' } })
+    await same.outcome
+    expect(same.notices).toEqual([])
+  })
+
+  test.each(['submitted', 'ready', 'downloaded'] as const)('a %s one is downloaded, not bought', async (state) => {
+    const { outcome, calls, memo } = play({ record: { state, polls: 3 } })
+    expect((await outcome).report).toMatchObject({ dataPoints: 9, stream: { status: 200 } })
+    expect(calls).toEqual(['status r1', 'download https://files/1'])
+    expect(memo.steps).toEqual(['ready complete 5 9'])
+  })
+
+  test('one without an id is a defect', async () => {
+    expect((await errorOf({ record: { state: 'submitted', reportId: null, polls: 1 } })).error.code).toBe('INTERNAL')
+  })
+
+  test('one whose next look is later is not asked for yet, and that is not written again', async () => {
+    const { calls, memo, error } = await errorOf({ record: { state: 'submitted', nextPollAt: start + 1 } })
+    expect(error).toMatchObject({ code: 'REPORT_PENDING', notBefore: start + 1 })
+    expect([calls, memo.steps]).toEqual([[], []])
+    const due = play({ record: { state: 'submitted', nextPollAt: start } })
+    expect((await due.outcome).error).toBeNull()
+    const finishedOne = play({ record: { state: 'ready', nextPollAt: start + 9_999 } })
+    expect((await finishedOne.outcome).error).toBeNull()
+  })
+
+  test('one that was retried, or looked at before, is asked for at once', async () => {
+    for (const record of [{ retries: 1 }, { polls: 1 }]) {
+      const played = play({ record: { state: 'submitted', ...record } })
+      expect((await played.outcome).error).toBeNull()
+    }
+  })
+})
+
+describe('a report that is still being made', () => {
+  const waiting = (record: Partial<ReportRecord>, more: Scene = {}) =>
+    errorOf({ record: { state: 'submitted', ...record }, statuses: [status('processing')], ...more })
+
+  test.each([
+    [1, 1_000],
+    [2, 2_000],
+    [3, 11_250],
+    [4, 16_875],
+    [5, 25_312.5],
+    [20, 60_000],
+  ])('after %i looks it is left alone for %i ms', async (polls, wait) => {
+    const { error, memo } = await waiting({ polls, nextPollAt: null })
+    expect(error).toMatchObject({
+      code: 'REPORT_PENDING',
+      notBefore: start + wait,
+      context: { final: false },
+      message: expect.stringContaining("report r1 is 'processing'"),
+    })
+    expect(memo.steps).toEqual([`polled processing ${start + wait}`])
+  })
+
+  test('the first look after the first wait comes soon', async () => {
+    expect((await waiting({ polls: 0, nextPollAt: start })).error.notBefore).toBe(start + 500)
+  })
+
+  test('the wait is spread by 15 % to both sides', async () => {
+    expect((await waiting({ polls: 20 }, { random: 0 })).error.notBefore).toBe(start + 51_000)
+    expect((await waiting({ polls: 20 }, { random: 1 })).error.notBefore).toBeCloseTo(start + 69_000, 3)
+  })
+
+  test('beyond its deadline it stays open for the next run', async () => {
+    const { error, memo } = await waiting({ polls: 9, deadlineAt: start - 1 })
+    expect(error).toMatchObject({
+      code: 'REPORT_PENDING',
+      notBefore: start + 24 * hour,
+      context: { final: true },
+      message: expect.stringContaining('deadline'),
+    })
+    expect(memo.steps).toEqual([`polled processing ${start}`])
+    expect((await waiting({ polls: 20, deadlineAt: start })).error.context['final']).toBe(false)
+    expect((await waiting({ polls: 20, deadlineAt: null })).error.context['final']).toBe(false)
+  })
+
+  test('one that is said to be done but has no link yet is open', async () => {
+    const { error, calls } = await errorOf({ record: { state: 'submitted', polls: 1 }, statuses: [status('complete')] })
+    expect([error.code, calls]).toEqual(['REPORT_PENDING', ['status r1']])
+  })
+
+  test('an id that the service does not know yet is waited for, ten minutes', async () => {
+    const fresh = { state: 'submitted', polls: 1 } as const
+    const submittedAt = (ago: number) => ({ ...fresh, deadlineAt: start - ago + limits.deadlineMs })
+    const early = await errorOf({ record: submittedAt(10 * 60_000), statuses: [null] })
+    expect(early.error).toMatchObject({ code: 'REPORT_PENDING', message: expect.stringContaining("'not found'") })
+    const late = await errorOf({ record: submittedAt(10 * 60_000 + 1), statuses: [null] })
+    expect(late.error).toMatchObject({ code: 'BAD_RESPONSE', message: expect.stringContaining('does not know it') })
+    expect(late.memo.steps).toEqual([])
+    const known = await errorOf({ record: submittedAt(hour), statuses: [status('processing')] })
+    expect(known.error.code).toBe('REPORT_PENDING')
+    const endless = await errorOf({ record: { ...fresh, deadlineAt: null }, statuses: [null] })
+    expect(endless.error.code).toBe('REPORT_PENDING')
+  })
+})
+
+describe('a report that could not be made', () => {
+  const broken = status('internal_error', { detail: 'disk' })
+
+  test('is tried again for free where the service does that', async () => {
+    const { error, memo, calls } = await errorOf({
+      record: { state: 'submitted', polls: 1, retries: 2 },
+      statuses: [broken],
+      retry: true,
+    })
+    expect(error).toMatchObject({
+      code: 'REPORT_PENDING',
+      notBefore: start + 5_000,
+      message: expect.stringContaining('for free'),
+    })
+    expect([memo.steps, calls]).toEqual([['retried'], ['status r1', 'retry r1']])
+  })
+
+  test.each([
+    ['the service has no free retry', { retries: 0 }, false, ['status r1', 'retry r1']],
+    ['three were had', { retries: 3 }, true, ['status r1']],
+  ])('ends where %s', async (_, record, retry, calls) => {
+    const played = await errorOf({ record: { state: 'submitted', polls: 1, ...record }, statuses: [broken], retry })
+    expect(played.error).toMatchObject({ code: 'REPORT_FAILED', message: expect.stringContaining("('internal_error': disk)") })
+    expect([played.memo.steps, played.calls]).toEqual([['failed internal_error: disk'], calls])
+  })
+
+  test('ends at once where the request is rejected', async () => {
+    const played = await errorOf({ record: { state: 'submitted', polls: 1 }, statuses: [status('bad_request')], retry: true })
+    expect(played.error).toMatchObject({ code: 'REPORT_REJECTED', message: expect.stringContaining("('bad_request')") })
+    expect([played.memo.steps, played.calls]).toEqual([['rejected bad_request'], ['status r1']])
+  })
+})
+
+describe('a download', () => {
+  const ready = { state: 'ready' } as const
+  const freshLink = status('complete', { downloadUrl: 'https://files/2' })
+
+  test.each([401, 403, 404, 410])('that answers %i is asked for with a fresh link, once', async (gone) => {
+    const { outcome, calls } = play({ record: ready, statuses: [finished, freshLink], downloads: [gone, 200] })
+    expect((await outcome).report?.stream.status).toBe(200)
+    expect(calls).toEqual(['status r1', 'download https://files/1', 'status r1', 'download https://files/2'])
+  })
+
+  test('whose fresh link is gone too ends the report: it would have to be bought again', async () => {
+    const { error, memo } = await errorOf({ record: ready, statuses: [finished, freshLink], downloads: [410, 404] })
+    expect(error).toMatchObject({ code: 'REPORT_EXPIRED', message: expect.stringContaining('(404, also with a fresh link)') })
+    expect(memo.steps.at(-1)).toBe('expired The download answers 404.')
+  })
+
+  test.each([
+    ['the service gives none', status('complete')],
+    ['it forgot the report', null],
+  ])('without a fresh link (%s) ends the report', async (_, second) => {
+    const { error, memo } = await errorOf({ record: ready, statuses: [finished, second], downloads: [410] })
+    expect(error).toMatchObject({
+      code: 'REPORT_EXPIRED',
+      message: expect.stringContaining('(410, and the service gives no fresh link)'),
+    })
+    expect(memo.steps.at(-1)).toBe('expired The download answers 410.')
+  })
+
+  test.each([
+    ['at first', { statuses: [finished], downloads: [500] }, 500],
+    ['with the fresh link', { statuses: [finished, freshLink], downloads: [410, 503] }, 503],
+    ['while the report is made again', { statuses: [finished, status('processing')], downloads: [410] }, 410],
+  ])('that fails otherwise %s is tried again later, and nothing is bought', async (_, scene, found) => {
+    const { error, memo } = await errorOf({ record: ready, ...scene })
+    expect(error).toMatchObject({ code: 'SERVICE_ERROR', message: expect.stringContaining(`answers ${found}`) })
+    expect(memo.record?.state).toBe('ready')
+  })
+})
+
+describe('words for a state', () => {
+  test.each([
+    ['done', ['complete', 'Completed', ' SUCCESS ', 'ready']],
+    ['failed', ['internal_error', 'Internal Error', 'failed', 'error']],
+    ['rejected', ['bad_request', 'BAD REQUEST']],
+    ['open', ['pending', 'processing', 'in progress', 'in_progress', 'queued', 'retry']],
+  ])('%s', (phase, words) => {
+    expect(words.map(foldStatus)).toEqual(words.map(() => phase))
+    expect(words.every(isKnownStatus)).toBe(true)
+  })
+
+  test('a word nobody knows is an open report', () => {
+    expect(foldStatus('composting')).toBe('open')
+    expect(isKnownStatus('composting')).toBe(false)
+  })
+})

@@ -1,0 +1,122 @@
+// What becomes of a unit whose work threw: one decision for each code, and how long "not yet" is.
+import { describe, expect, test } from 'vitest'
+import type { Clock } from '../../../src/core/clock.ts'
+import { type ErrorCode, EtlError, errorCodes } from '../../../src/core/errors.ts'
+import type { Limits } from '../../../src/core/types.ts'
+import { asEtlError, settle } from '../../../src/run/settle.ts'
+import { interruptedBy } from '../../../src/run/settle-unit.ts'
+
+const now = 5_000_000
+const clockOf = (random: number): Clock => ({ now: () => now, random: () => random, sleep: async () => undefined })
+const limits: Limits = {
+  pageSize: 1,
+  maxPages: 1,
+  concurrency: 1,
+  timeoutMs: 1,
+  attempts: 3,
+  rejectShare: 0,
+  rejectCount: null,
+  shrink: 0.5,
+  walks: 1,
+  pollEveryMs: 1,
+  pollMaxMs: 1,
+  deadlineMs: 1,
+  quotaPerMonth: null,
+  quotaPerDay: null,
+  maxBodyBytes: 1,
+}
+const decide = (error: EtlError, attempt = 1, random = 0.5) => settle(error, attempt, limits, clockOf(random))
+const codes = Object.keys(errorCodes) as ErrorCode[]
+
+describe('a decision', () => {
+  test.each(codes)('%s is settled as its row of the table says', (code) => {
+    const { kind } = decide(new EtlError(code, 'x'))
+    const last = decide(new EtlError(code, 'x'), 3).kind
+    const { retry, state } = errorCodes[code]
+    const special: Partial<Record<ErrorCode, string>> = { FENCED: 'leave', INTERRUPTED: 'return', CANCELLED: 'return' }
+    const usual = state === 'held' ? 'hold' : retry === 'never' ? 'fail' : 'park'
+    expect(kind).toBe(special[code] ?? usual)
+    expect(last).toBe(special[code] ?? (state === 'failed' && retry === 'now' ? 'fail' : usual))
+  })
+
+  test('every code is decided in one of the ways there are', () => {
+    expect(new Set(codes.map((code) => decide(new EtlError(code, 'x')).kind))).toEqual(
+      new Set(['leave', 'park', 'hold', 'fail', 'return']),
+    )
+  })
+})
+
+describe('a try that counts', () => {
+  test('waits longer each time, spread over the whole wait, never under a fifth of a second nor over half a minute', () => {
+    const wait = (attempt: number, random: number): number => {
+      const decision = settle(new EtlError('SERVICE_ERROR', 'x'), attempt, { ...limits, attempts: 99 }, clockOf(random))
+      if (decision.kind !== 'park') throw new Error(decision.kind)
+      expect(decision).toMatchObject({ countsAttempt: true, final: false })
+      return decision.notBefore - now
+    }
+    expect([1, 2, 3, 4, 5, 50].map((attempt) => wait(attempt, 0.5))).toEqual([1_000, 2_000, 4_000, 8_000, 15_000, 15_000])
+    expect([wait(1, 0), wait(1, 0.99), wait(9, 1)]).toEqual([200, 1_980, 30_000])
+  })
+})
+
+describe('not yet', () => {
+  const parked = (code: ErrorCode, details: ConstructorParameters<typeof EtlError>[2] = {}) =>
+    decide(new EtlError(code, 'x', details), 99)
+
+  test('costs no try, however many there were', () => {
+    for (const code of ['RATE_LIMITED', 'REPORT_PENDING', 'NOT_PUBLISHED'] as const)
+      expect(parked(code)).toMatchObject({ kind: 'park', countsAttempt: false })
+  })
+
+  test('lasts until it was told, at least a second, but for a report, which says itself when to look', () => {
+    expect(parked('RATE_LIMITED', { notBefore: now + 9_000 })).toMatchObject({ notBefore: now + 9_000, final: false })
+    expect(parked('RATE_LIMITED', { notBefore: now - 9_000 })).toMatchObject({ notBefore: now + 1_000 })
+    expect(parked('RATE_LIMITED')).toMatchObject({ notBefore: now + 1_000 })
+    expect(parked('REPORT_PENDING', { notBefore: now + 10 })).toMatchObject({ notBefore: now + 10 })
+    expect(parked('REPORT_PENDING')).toMatchObject({ notBefore: now })
+  })
+
+  test('longer than half a day, or said to be, is left to the next run', () => {
+    const half = 12 * 3_600_000
+    expect(parked('RATE_LIMITED', { notBefore: now + half })).toMatchObject({ final: false })
+    expect(parked('RATE_LIMITED', { notBefore: now + half + 1 })).toMatchObject({ final: true })
+    expect(parked('REPORT_PENDING', { notBefore: now + 1, context: { final: true } })).toMatchObject({ final: true })
+    expect(parked('REPORT_PENDING', { notBefore: now + 1, context: { final: 'yes' } })).toMatchObject({ final: false })
+    expect(parked('NOT_PUBLISHED', { notBefore: now + 1 })).toMatchObject({ final: true })
+  })
+})
+
+describe('anything thrown', () => {
+  test('is taken as what it is: ours, the database’s, or a defect with its cause', () => {
+    const own = new EtlError('SHRUNK', 'x')
+    expect(asEtlError(own)).toBe(own)
+    expect(asEtlError(Object.assign(new Error('deadlock detected'), { code: '40P01' }))).toMatchObject({ code: 'DATABASE' })
+    expect(asEtlError(Object.assign(new Error('no'), { code: 'ECONNREFUSED' }))).toMatchObject({ code: 'DATABASE_UNREACHABLE' })
+    const bug = new TypeError('x is undefined')
+    expect(asEtlError(bug)).toMatchObject({ code: 'INTERNAL', message: 'x is undefined; please report this defect.', cause: bug })
+    expect(asEtlError('text')).toMatchObject({ code: 'INTERNAL', message: expect.stringContaining('text') })
+  })
+})
+
+describe('work that was stopped', () => {
+  const stopped = (reason: unknown, error: unknown): unknown => {
+    const abort = new AbortController()
+    abort.abort(reason)
+    return interruptedBy(abort.signal, error)
+  }
+  const error = new Error('body cut')
+
+  test('is cancelled, lost to another or interrupted, by what stopped it', () => {
+    const cancelled = new EtlError('CANCELLED', 'x')
+    const taken = new EtlError('FENCED', 'x')
+    expect(stopped(cancelled, error)).toBe(cancelled)
+    expect(stopped(taken, error)).toBe(taken)
+    expect(stopped(new EtlError('INTERRUPTED', 'x'), error)).toMatchObject({ code: 'INTERRUPTED', cause: error })
+    expect(stopped(new Error('why not'), error)).toMatchObject({ code: 'INTERRUPTED' })
+  })
+
+  test('that found its unit taken over is left, whatever stopped it', () => {
+    const taken = new EtlError('FENCED', 'x')
+    expect(stopped(new EtlError('CANCELLED', 'x'), taken)).toBe(taken)
+  })
+})
