@@ -26,9 +26,12 @@ export const interruptedBy = (signal: AbortSignal, error: unknown): unknown =>
       ? signal.reason
       : new EtlError('INTERRUPTED', 'Stopped; the same command goes on.', { cause: error })
 
+/** What settling needs of a shop. */
+export type SettlingShop = Pick<Shop, 'database' | 'queue' | 'definitions' | 'progress' | 'log' | 'clock'>
+
 /** Writes what became of the unit, its requests and its job in one transaction. */
 export const settleUnit = async (
-  shop: Shop,
+  shop: SettlingShop,
   job: UnitJob,
   claim: ClaimedUnit,
   requests: UnitWork['requests'],

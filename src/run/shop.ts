@@ -36,5 +36,5 @@ export interface Shop {
 }
 
 /** The definition a unit was planned from, or null when it is no longer there. */
-export const definitionOf = (shop: Shop, pipeline: string, version: number): Definition | null =>
+export const definitionOf = (shop: Pick<Shop, 'definitions'>, pipeline: string, version: number): Definition | null =>
   shop.definitions.find((definition) => definition.pipeline === pipeline && definition.version === version) ?? null

@@ -9,8 +9,7 @@ import { registerUnits } from '../../src/db/ledger/register.ts'
 import { type ClaimedUnit, claimUnit, markLanded } from '../../src/db/ledger/units.ts'
 import { createProgress, type RunEvent } from '../../src/run/progress.ts'
 import { type Queue, startQueue, type UnitJob } from '../../src/run/queue.ts'
-import { settleUnit } from '../../src/run/settle-unit.ts'
-import type { Shop } from '../../src/run/shop.ts'
+import { type SettlingShop, settleUnit } from '../../src/run/settle-unit.ts'
 import { shippedDefinition, unitOf } from '../support/definitions.ts'
 import { newRun, outcomeOf, unitRow, wholeLedger } from '../support/ledger.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
@@ -22,7 +21,7 @@ let runId: number
 let job: UnitJob
 let claim: ClaimedUnit
 let events: RunEvent[]
-let shop: Shop
+let shop: SettlingShop
 let count = 0
 
 beforeAll(async () => {
@@ -53,23 +52,7 @@ beforeEach(async () => {
   claim = made
   events = []
   const progress = createProgress((event) => events.push(event))
-  const unused = (): never => {
-    throw new Error('not needed to settle')
-  }
-  shop = {
-    settings: { raw: {}, baseUrl: null, home: '/nowhere', databaseUrl: null, logLevel: 'silent' } as unknown as Shop['settings'],
-    database: db.database,
-    queue,
-    landing: {} as unknown as Shop['landing'],
-    sources: new Map(),
-    definitions: [definition],
-    service: unused,
-    progress,
-    log: silentLog,
-    clock: systemClock,
-    owner: 'one:1',
-    consent: { resubmitUncertain: false },
-  }
+  shop = { database: db.database, queue, definitions: [definition], progress, log: silentLog, clock: systemClock }
 })
 afterEach(() => sql`delete from pgboss.job`.execute(db.database.kysely))
 
