@@ -1,6 +1,6 @@
 // `npm run bench [-- --quick | --only reports,pages | --warehouse ROWS]`: every goal measured against the floor.
 import { writeFileSync } from 'node:fs'
-import { cpus, totalmem } from 'node:os'
+import { cpus, loadavg, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { goals } from './goals.ts'
@@ -32,6 +32,7 @@ const wanted = values.only?.split(',') ?? null
 
 const results: Results = new Map()
 const started = performance.now()
+const [loadBefore = 0] = loadavg()
 const project = await openProject()
 const client = await project.database.pool.connect()
 try {
@@ -47,6 +48,7 @@ try {
   const text = `# Results of \`npm run bench\`
 
 ${new Date().toISOString().slice(0, 10)}, ${cpus().length} x ${cpu?.model.trim() ?? 'unknown processor'}, ${Math.round(totalmem() / 2 ** 30)} GB, ${process.platform}, Node ${process.versions.node}, PostgreSQL ${server[0]?.v} (embedded), ${seconds} s.
+Other work on the machine: load average ${loadBefore.toFixed(1)} before the run.
 Medians of ${sizes.rounds} interleaved round${sizes.rounds === 1 ? '' : 's'}; the report has ${sizes.rows} rows x 9 columns. Millrace's times hold the start of the process, the download,
 the landing on disk, the keys, lineage, history and the ledger; the floor's are a warm process that copies the same bytes from the same service
 and runs the best single statement. What stands behind each figure: docs/performance.md.

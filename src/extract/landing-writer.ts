@@ -24,6 +24,8 @@ export interface LandingOwner {
 }
 
 const chunkBytes = 64 * 1024
+/** Given to zlib's thread at once: waking it costs as much for a network packet as for this. */
+const batchBytes = 512 * 1024
 
 /** Opens a writer for `folder`, which must not hold a landing yet. Throws DISK. */
 export const createLandingWriter = async (folder: string, owner: LandingOwner): Promise<LandingWriter> => {
@@ -112,15 +114,23 @@ async function* landPart(
   const writing = writeAll(gzip, file)
   writing.catch(() => undefined)
   let rawLength = 0
+  let waiting: Uint8Array[] = []
+  let waitingBytes = 0
   try {
     for await (const chunk of payload.body) {
       hash.update(chunk)
       total.update(chunk)
       rawLength += chunk.length
-      if (!gzip.write(chunk)) await Promise.race([once(gzip, 'drain'), writing])
+      waiting.push(chunk)
+      waitingBytes += chunk.length
+      if (waitingBytes >= batchBytes) {
+        if (!gzip.write(Buffer.concat(waiting, waitingBytes))) await Promise.race([once(gzip, 'drain'), writing])
+        waiting = []
+        waitingBytes = 0
+      }
       yield chunk
     }
-    gzip.end()
+    gzip.end(Buffer.concat(waiting, waitingBytes))
     const length = await writing
     done({
       part: payload.part,

@@ -33,6 +33,9 @@ export const mergeUnit = async (session: Session, request: MergeRequest): Promis
   return mergeDeduped(session, request)
 }
 
+/** Fewer rows are merged in less time than it takes to say how. */
+const largeRows = 5_000
+
 /**
  * Rows are looked up on a disk without a head to move, and a large join is worth several workers, since the process waits for it; their
  * usual price would be asked for rows that the join only compares. Statistics need not be finer than how many rows there are.
@@ -46,9 +49,10 @@ const mergeSettings = {
 } as const
 
 const prepare = async (session: Session, { staging }: MergeRequest): Promise<void> => {
+  if (staging.rows() <= largeRows) return
   const settings = Object.entries(mergeSettings).map(([name, value]) => sql`set_config(${name}, ${value}, true)`)
   await sql`select ${sql.join(settings)}`.execute(session.kysely)
-  if (staging.rows() > 5_000) await sql`analyze ${sql.raw(staging.table)}`.execute(session.kysely)
+  await sql`analyze ${sql.raw(staging.table)}`.execute(session.kysely)
 }
 
 /** null: the month is there by now, or a key comes twice; then the rows go the long way. */

@@ -27,8 +27,8 @@ export interface Staging {
   close(): Promise<void>
 }
 
-/** A COPY is ended after this much, so that a slow download holds no transaction open for long. */
-const copyBytes = 16 * 1024 * 1024
+/** A COPY is ended after this long, so that a slow download holds no transaction open; each end is a pause for both sides. */
+const copyMs = 2_000
 /** Dead rows left in the table before it is truncated rather than deleted from; truncating costs catalog writes. */
 const truncateAfterRows = 5_000
 
@@ -108,7 +108,7 @@ const staging = (session: Session, state: Held, columns: string): Staging => {
       rows += chunk.rows
       state.rowsSinceTruncate += chunk.rows
       await copy.write(chunk.copy)
-      if (copy.bytes() >= copyBytes) await flush()
+      if (copy.openMs() >= copyMs) await flush()
     },
     flush,
     close: async () => {
@@ -124,23 +124,22 @@ const staging = (session: Session, state: Held, columns: string): Staging => {
 }
 
 interface Copy {
-  bytes(): number
+  openMs(): number
   write(data: Buffer): Promise<void>
   end(): Promise<void>
   abort(): Promise<void>
 }
 
 const startCopy = (stream: Writable): Copy => {
-  let bytes = 0
+  const started = performance.now()
   const finished = new Promise<void>((resolve, reject) => {
     stream.once('finish', resolve)
     stream.once('error', reject)
   })
   finished.catch(() => undefined)
   return {
-    bytes: () => bytes,
+    openMs: () => performance.now() - started,
     write: async (data) => {
-      bytes += data.length
       if (!stream.write(data)) await Promise.race([once(stream, 'drain'), finished])
     },
     end: async () => {
