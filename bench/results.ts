@@ -19,14 +19,14 @@ export const median = (values: readonly number[]): number => {
   return sorted.length % 2 === 1 ? high : (high + (sorted[middle - 1] ?? Number.NaN)) / 2
 }
 
-/** Slope of log(cost) over log(work): 1 is linear. */
-export const exponentOf = (points: readonly (readonly [work: number, cost: number])[]): number => {
-  const logs = points.map(([work, cost]) => [Math.log(work), Math.log(cost)] as const)
-  const mean = (place: 0 | 1): number => logs.reduce((sum, point) => sum + point[place], 0) / logs.length
-  const [meanX, meanY] = [mean(0), mean(1)]
-  const up = logs.reduce((sum, [x, y]) => sum + (x - meanX) * (y - meanY), 0)
-  return up / logs.reduce((sum, [x]) => sum + (x - meanX) ** 2, 0)
-}
+/** Steepest slope of log(cost) over log(work) between two neighbouring points: 1 is linear. What a start costs must not flatten it. */
+export const exponentOf = (points: readonly (readonly [work: number, cost: number])[]): number =>
+  Math.max(
+    ...points.slice(1).map(([work, cost], index) => {
+      const [lessWork, lessCost] = points[index] ?? [Number.NaN, Number.NaN]
+      return Math.log(cost / lessCost) / Math.log(work / lessWork)
+    }),
+  )
 
 export type Verdict = 'met' | 'within the limit' | 'missed' | 'not measured'
 
