@@ -30,9 +30,25 @@ const sizes: Sizes = {
 }
 const wanted = values.only?.split(',') ?? null
 
+/** A run that is cut short leaves what it measured. */
+const isWritten = !values['no-write'] && !values.quick && wanted === null
+
 const results: Results = new Map()
 const started = performance.now()
 const [loadBefore = 0] = loadavg()
+const textOf = (server: string): string => {
+  const [cpu] = cpus()
+  return `# Results of \`npm run bench\`
+
+${new Date().toISOString().slice(0, 10)}, ${cpus().length} x ${cpu?.model.trim() ?? 'unknown processor'}, ${Math.round(totalmem() / 2 ** 30)} GB, ${process.platform}, Node ${process.versions.node}, PostgreSQL ${server} (embedded), ${Math.round((performance.now() - started) / 1000)} s.
+Other work on the machine: load average ${loadBefore.toFixed(1)} before the run.
+Medians of ${sizes.rounds} interleaved round${sizes.rounds === 1 ? '' : 's'}; the report has ${sizes.rows} rows x 9 columns. Millrace's times hold the start of the process, the download,
+the landing on disk, the keys, lineage, history and the ledger; the floor's are a warm process that copies the same bytes from the same service
+and runs the best single statement. What stands behind each figure: docs/performance.md.
+
+${resultTable(results)}`
+}
+
 const project = await openProject()
 const client = await project.database.pool.connect()
 try {
@@ -42,20 +58,9 @@ try {
     if (wanted !== null && !wanted.includes(step.name)) continue
     process.stderr.write(`${step.name}\n`)
     await step.measure(project, client, sizes, results)
+    if (isWritten) writeFileSync(join(import.meta.dirname, 'RESULTS.md'), textOf(server[0]?.v ?? 'unknown'))
   }
-  const seconds = Math.round((performance.now() - started) / 1000)
-  const [cpu] = cpus()
-  const text = `# Results of \`npm run bench\`
-
-${new Date().toISOString().slice(0, 10)}, ${cpus().length} x ${cpu?.model.trim() ?? 'unknown processor'}, ${Math.round(totalmem() / 2 ** 30)} GB, ${process.platform}, Node ${process.versions.node}, PostgreSQL ${server[0]?.v} (embedded), ${seconds} s.
-Other work on the machine: load average ${loadBefore.toFixed(1)} before the run.
-Medians of ${sizes.rounds} interleaved round${sizes.rounds === 1 ? '' : 's'}; the report has ${sizes.rows} rows x 9 columns. Millrace's times hold the start of the process, the download,
-the landing on disk, the keys, lineage, history and the ledger; the floor's are a warm process that copies the same bytes from the same service
-and runs the best single statement. What stands behind each figure: docs/performance.md.
-
-${resultTable(results)}`
-  process.stdout.write(text)
-  if (!values['no-write'] && !values.quick && wanted === null) writeFileSync(join(import.meta.dirname, 'RESULTS.md'), text)
+  process.stdout.write(textOf(server[0]?.v ?? 'unknown'))
   process.exitCode = goals.some((goal) => verdictOf(goal, results.get(goal.id)) === 'missed') ? 1 : 0
 } finally {
   client.release()
