@@ -147,6 +147,13 @@ describe('buying', () => {
     expect(memo.record?.requestHash).toBe(createHash('sha256').update('{"domain":["a.com"]}').digest('hex'))
   })
 
+  test('a report that the submission calls finished is fetched at once, without the first wait', async () => {
+    const { memo, calls, outcome } = play({ submit: async () => ({ reportId: 'new', word: 'Completed' }) })
+    expect((await outcome).report).toMatchObject({ dataPoints: 9 })
+    expect(calls).toEqual(['estimate', 'submit', 'status new', 'download https://files/1'])
+    expect(memo.steps.some((step) => step.startsWith('polled'))).toBe(false)
+  })
+
   test('a submission without a word is looked at as submitted', async () => {
     const { memo } = await errorOf({ submit: async () => ({ reportId: 'new', word: null }) })
     expect(memo.steps.at(-1)).toBe(`polled submitted ${start + 500}`)
