@@ -72,14 +72,18 @@ const pastRevisions = (context: MergeContext, alias: string): { join: RawBuilder
 export const insertAll = (context: MergeContext, target = dataTable(context.definition)): Promise<number> => {
   const { definition, unit, staging } = context
   const past = pastRevisions(context, 's')
+  const values = rowExpressions(definition, unit, 's')
+  const named = definition.columns.map((column, place) => sql`${values[place]} as ${sql.ref(column.name)}`)
   return count(
     context,
+    // Rows outside are looked for among those staged: in a WHERE the unit's lists are hashed, in a RETURNING they are walked for each row.
     sql<Counted>`
       with new as (
-        insert into ${target} as t (${names(definition.columns)}, ${lineageNames})
-        select ${sql.join(rowExpressions(definition, unit, 's'))}, ${lineage(context, past.revision)}
-        from ${sql.raw(staging.table)} s ${past.join} returning (${scopeOf(definition, unit, 't')}) as inside
-      ) select count(*) as n, count(*) filter (where inside is not true) as outside from new`,
+        insert into ${target} (${names(definition.columns)}, ${lineageNames})
+        select ${sql.join(values)}, ${lineage(context, past.revision)}
+        from ${sql.raw(staging.table)} s ${past.join} returning 1
+      ) select (select count(*) from new) as n, (select count(*) from (select ${sql.join(named)} from ${sql.raw(staging.table)} s) t
+        where (${scopeOf(definition, unit, 't')}) is not true) as outside`,
   )
 }
 
