@@ -1,5 +1,5 @@
 // The role people read with: `bi` alone, read only, with a time limit.
-import { type Kysely, sql } from 'kysely'
+import { type Kysely, type RawBuilder, sql } from 'kysely'
 import type { Tables } from '../db/tables.ts'
 
 export const readerRole = 'bi_reader'
@@ -13,6 +13,35 @@ export const grantReader = async (trx: Kysely<Tables>): Promise<void> => {
   await sql`grant execute on all functions in schema bi to ${role}`.execute(trx)
   await sql`alter default privileges in schema bi grant select on tables to ${role}`.execute(trx)
   await sql`alter default privileges in schema bi grant execute on functions to ${role}`.execute(trx)
+  await limitLogins(trx)
+}
+
+/** Settings of a role are not inherited by the logins that are its members, so each login gets them, unless it has its own. */
+const limits: Readonly<Record<string, string>> = { default_transaction_read_only: 'on', statement_timeout: '60s' }
+
+const limitLogins = async (trx: Kysely<Tables>): Promise<void> => {
+  const { rows } = await sql<{ login: string; settings: string[] }>`
+    select r.rolname as login, coalesce(array_agg(split_part(s.setting, '=', 1)) filter (where s.setting is not null), '{}') as settings
+    from pg_auth_members m join pg_roles g on g.oid = m.roleid join pg_roles r on r.oid = m.member
+    left join lateral unnest(r.rolconfig) as s (setting) on true
+    where g.rolname = ${readerRole} and r.rolcanlogin and not r.rolsuper group by r.rolname`.execute(trx)
+  for (const { login, settings } of rows)
+    for (const [name, value] of Object.entries(limits).filter(([name]) => !settings.includes(name)))
+      await attempt(trx, sql`alter role ${sql.id(login)} set ${sql.raw(name)} = ${sql.lit(value)}`)
+}
+
+/** A right we may lack: what cannot be done is left to whoever can, and `docs/bi.md` says how. */
+const attempt = async (trx: Kysely<Tables>, statement: RawBuilder<unknown>): Promise<boolean> => {
+  await sql`savepoint attempt_role`.execute(trx)
+  try {
+    await statement.execute(trx)
+    await sql`release savepoint attempt_role`.execute(trx)
+    return true
+  } catch (error) {
+    if ((error as { code?: string }).code !== '42501') throw error
+    await sql`rollback to savepoint attempt_role`.execute(trx)
+    return false
+  }
 }
 
 const ensureRole = async (trx: Kysely<Tables>): Promise<boolean> => {

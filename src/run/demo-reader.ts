@@ -12,6 +12,8 @@ export const demoReader = async (database: Database): Promise<string> => {
     database.kysely,
   )
   if (found.rows[0]?.found !== true) await sql`create role ${sql.id(role)} login in role bi_reader`.execute(database.kysely)
+  await sql`alter role ${sql.id(role)} set default_transaction_read_only = on`.execute(database.kysely)
+  await sql`alter role ${sql.id(role)} set statement_timeout = '60s'`.execute(database.kysely)
   await sql`alter role ${sql.id(role)} password ${sql.lit(password)}`.execute(database.kysely)
   const url = new URL(database.url.reveal())
   url.username = role

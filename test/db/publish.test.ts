@@ -126,6 +126,19 @@ describe('what is published', () => {
     ])
   })
 
+  test('limits each login of bi_reader, because a role’s settings are not inherited by its members', async () => {
+    const login = `reader_${process.pid}`
+    await query(`create role ${login} login in role bi_reader`)
+    try {
+      await query(`alter role ${login} set statement_timeout = '5s'`)
+      await publish(db.database, definitions)
+      const [found] = await query<{ config: string[] }>(`select rolconfig as config from pg_roles where rolname = '${login}'`)
+      expect([...(found?.config ?? [])].sort()).toEqual(['default_transaction_read_only=on', 'statement_timeout=5s'])
+    } finally {
+      await query(`drop role ${login}`)
+    }
+  })
+
   test('can be read by bi_reader, who sees nothing else and writes nothing', async () => {
     const client = await db.database.pool.connect()
     try {
