@@ -3,6 +3,7 @@ import { EtlError } from '../core/errors.ts'
 import type { Definition } from '../core/types.ts'
 import { inclusiveRange } from '../core/window.ts'
 import { dryRun } from '../run/dry-run.ts'
+import { notificationTargets, notify } from '../run/notify.ts'
 import type { OpenShop } from '../run/open-shop.ts'
 import { type PlannedUnit, planRun, type Scope } from '../run/plan-run.ts'
 import { runUnits } from '../run/run.ts'
@@ -24,6 +25,7 @@ export const handle: Handler = async (invocation) => {
       printDryRun(invocation.output, 'backfill', estimate)
       return 0
     }
+    notificationTargets(shop.settings)
     const result = await runUnits(shop, {
       command: 'backfill',
       arguments: {
@@ -37,6 +39,7 @@ export const handle: Handler = async (invocation) => {
       units,
       signal: invocation.signal,
     })
+    await notify(shop)
     progress.stop()
     printSummary(invocation.output, 'backfill', result)
     return exitCodeOf(result, false)

@@ -1,4 +1,7 @@
 // `millrace run`: what is due now.
+
+import { notificationTargets, notify } from '../run/notify.ts'
+import { createPing } from '../run/ping.ts'
 import { planRun } from '../run/plan-run.ts'
 import { sweepLandings } from '../run/retention.ts'
 import { runUnits } from '../run/run.ts'
@@ -11,6 +14,9 @@ export const handle: Handler = async (invocation) => {
   const only = parseOnly(invocation.options['only'])
   return withShop(invocation, { callsService: true }, async (shop, progress) => {
     const units = await planRun(shop, shop.definitions, { mode: 'due', force: false, only, order: 'newest-first' })
+    notificationTargets(shop.settings)
+    const ping = createPing(shop.settings, shop.log)
+    await ping('start')
     const result = await runUnits(shop, {
       command: 'run',
       arguments: { pipelines: invocation.args, only: invocation.options['only'] ?? null },
@@ -19,6 +25,8 @@ export const handle: Handler = async (invocation) => {
       signal: invocation.signal,
     })
     await sweepLandings(shop)
+    await ping(result.state === 'done' ? 'success' : 'fail')
+    await notify(shop)
     progress.stop()
     printSummary(invocation.output, 'run', result)
     return exitCodeOf(result, true)

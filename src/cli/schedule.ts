@@ -1,6 +1,7 @@
 // `millrace schedule`: keeps time for every pipeline that has a schedule, until SIGTERM, which drains.
 import { EtlError } from '../core/errors.ts'
-import { scheduledOf, startScheduler } from '../run/schedule.ts'
+import { startScheduler } from '../run/schedule.ts'
+import { scheduledOf } from '../run/scheduled.ts'
 import { nextTicks } from '../run/ticks.ts'
 import type { Handler } from './command-spec.ts'
 import { untilInterrupted, withShop } from './shop.ts'

@@ -1,12 +1,15 @@
 // The nightly in one long-running process: a tick a pipeline and minute, each taken by one scheduler, each a `run` of what is due.
 import { createTask, type ScheduledTask } from 'node-cron'
 import { messageOf } from '../core/errors.ts'
-import type { Definition, Schedule } from '../core/types.ts'
+import type { Definition } from '../core/types.ts'
+import { notify } from './notify.ts'
+import { createPing } from './ping.ts'
 import { planRun } from './plan-run.ts'
 import { sweepLandings } from './retention.ts'
 import { type RunResult, runUnits } from './run.ts'
+import { missedTicks, type Scheduled, scheduledOf } from './scheduled.ts'
 import type { Shop } from './shop.ts'
-import { claimTick, finishTick, lastTickMs, ticksBetween } from './ticks.ts'
+import { claimTick, finishTick } from './ticks.ts'
 
 export interface ScheduleState {
   /** Pipelines at work now. */
@@ -14,19 +17,13 @@ export interface ScheduleState {
   readonly lastResults: ReadonlyMap<string, RunResult['state']>
 }
 
+const tellEveryMs = 60_000
+
 export interface Scheduler {
   readonly state: ScheduleState
   /** Takes no more ticks and resolves when the runs at hand are done. */
   stop(): Promise<void>
 }
-
-interface Scheduled {
-  readonly definition: Definition
-  readonly schedule: Schedule
-}
-
-export const scheduledOf = (definitions: readonly Definition[]): Scheduled[] =>
-  definitions.flatMap((definition) => (definition.schedule === null ? [] : [{ definition, schedule: definition.schedule }]))
 
 /** Catches up missed ticks as each pipeline's `catch_up` says, then keeps time until stopped. */
 export const startScheduler = async (shop: Shop, signal: AbortSignal): Promise<Scheduler> => {
@@ -59,6 +56,8 @@ export const startScheduler = async (shop: Shop, signal: AbortSignal): Promise<S
   }
 
   const tasks: ScheduledTask[] = []
+  // What is late and what could not be sent is looked at between the nights too.
+  const tell = setInterval(() => void notify(shop), tellEveryMs)
   for (const entry of scheduledOf(shop.definitions)) {
     for (const dueMs of await missedTicks(shop, entry)) tick(entry, dueMs, 'caught up')
     tasks.push(keepTime(entry, (dueMs) => tick(entry, dueMs, 'on time')))
@@ -66,6 +65,7 @@ export const startScheduler = async (shop: Shop, signal: AbortSignal): Promise<S
   return {
     state: { running, lastResults },
     stop: async () => {
+      clearInterval(tell)
       await Promise.all(tasks.map((task) => task.destroy()))
       await Promise.all(chains.values())
     },
@@ -81,15 +81,9 @@ const keepTime = ({ definition, schedule }: Scheduled, onTick: (dueMs: number) =
   return task
 }
 
-/** Ticks between the last one on record and now, as `catch_up` wants them. A pipeline that never ticked has missed none. */
-export const missedTicks = async (shop: Shop, { definition, schedule }: Scheduled): Promise<number[]> => {
-  const last = await lastTickMs(shop.database.kysely, definition.pipeline)
-  if (last === null || schedule.catchUp === 'none') return []
-  const missed = ticksBetween(schedule, last, shop.clock.now())
-  return schedule.catchUp === 'all' ? missed : missed.slice(-1)
-}
-
 const runTick = async (shop: Shop, definition: Definition, dueMs: number, signal: AbortSignal): Promise<RunResult['state']> => {
+  const ping = createPing(shop.settings, shop.log)
+  await ping('start')
   const units = await planRun(shop, [definition], { mode: 'due', force: false, only: null, order: 'newest-first' })
   const result = await runUnits(shop, {
     command: 'schedule',
@@ -99,6 +93,8 @@ const runTick = async (shop: Shop, definition: Definition, dueMs: number, signal
     signal,
   })
   await sweepLandings(shop)
+  await ping(result.state === 'done' ? 'success' : 'fail')
+  await notify(shop)
   await finishTick(shop.database.kysely, definition.pipeline, dueMs, result.runId, shop.clock.now())
   return result.state
 }

@@ -1,0 +1,159 @@
+// Notifications from the ledger's record: one message a cause, one when it ends, retried, signed, never with a secret; and the ping of a good night.
+import { createHmac } from 'node:crypto'
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer, type Server } from 'node:http'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { deliverNext, syncNotifications } from '../../src/db/ledger/notifications.ts'
+import { type Sandbox, startSandbox } from '../../src/sandbox/server.ts'
+import { pipelinesOfRepository, runCommand } from '../support/command.ts'
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+
+const key = 'notify-key-0123456789'
+const signingKey = 'webhook-signing-key-0123'
+
+interface Received {
+  readonly path: string
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>
+  readonly body: string
+}
+
+let folder: string
+let db: TestDatabase
+let sandbox: Sandbox
+let receiver: Server
+let received: Received[] = []
+let refusals = 0
+
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'millrace-notify-'))
+  cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
+  writeFileSync(join(folder, 'pipelines', 'domains.txt'), 'a.com\n')
+  const file = join(folder, 'pipelines', 'keywords.yaml')
+  writeFileSync(file, readFileSync(file, 'utf8').replace('from: 2024-01', 'from: 2026-10').replace('attempts: 5', 'attempts: 1'))
+  db = await createTestDatabase()
+  sandbox = await startSandbox({ apiKey: key, requestsPerSecond: null, now: '2026-11-20' })
+  received = []
+  refusals = 0
+  receiver = createServer((request, response) => {
+    let body = ''
+    request.on('data', (chunk: Buffer) => {
+      body += chunk.toString('utf8')
+    })
+    request.on('end', () => {
+      received.push({ path: request.url ?? '', headers: request.headers, body })
+      response.writeHead(received.length <= refusals ? 500 : 200).end()
+    })
+  })
+  await new Promise<void>((resolve) => receiver.listen(0, '127.0.0.1', resolve))
+})
+afterEach(async () => {
+  receiver.closeAllConnections()
+  receiver.close()
+  await sandbox.close()
+  await db.drop()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+const url = (): string => {
+  const address = receiver.address()
+  if (address === null || typeof address === 'string') throw new Error('no port')
+  return `http://127.0.0.1:${address.port}`
+}
+
+const run = (extra: Readonly<Record<string, string>> = {}) =>
+  runCommand(
+    ['run', 'keywords', '--only', 'country=us', '--json'],
+    {
+      WEB_ANALYTICS_BASE_URL: sandbox.url,
+      WEB_ANALYTICS_API_KEY: key,
+      DATABASE_URL: db.url,
+      MILLRACE_HOME: join(folder, 'home'),
+      MILLRACE_LOG_LEVEL: 'trace',
+      MILLRACE_NOTIFY_WEBHOOK: `${url()}/hook-s3cret-path`,
+      MILLRACE_NOTIFY_WEBHOOK_SECRET: signingKey,
+      ...extra,
+    },
+    folder,
+  )
+
+const told = () => received.map(({ body }) => JSON.parse(body) as { event: string; kind: string; message: string; id: string })
+
+describe('notifications', () => {
+  test('a failure is told once, its end once; signed over the time; no secret in any output', async () => {
+    sandbox.configure({ faults: [{ kind: 'status-500', on: 'keywords' }] })
+    const failed = await run()
+    expect(failed.code).toBe(1)
+    expect(told().map(({ event, kind }) => [event, kind])).toEqual([['raised', 'failure']])
+    await run()
+    expect(received).toHaveLength(1)
+    sandbox.configure({ faults: [] })
+    const mended = await run()
+    expect(mended.code, mended.stderr).toBe(0)
+    expect(told().map(({ event, kind }) => [event, kind])).toEqual([
+      ['raised', 'failure'],
+      ['resolved', 'failure'],
+    ])
+    for (const { headers, body } of received) {
+      const [, at, signature] = /^t=(\d+),v1=([0-9a-f]{64})$/.exec(String(headers['millrace-signature'])) ?? []
+      expect(createHmac('sha256', signingKey).update(`${at}.${body}`).digest('hex')).toBe(signature)
+    }
+    for (const { stdout, stderr } of [failed, mended]) {
+      expect(stdout + stderr).not.toContain('hook-s3cret-path')
+      expect(stdout + stderr).not.toContain(signingKey)
+    }
+  })
+
+  test('Slack gets its own form; a receiver that refuses is tried again, and fails no run', async () => {
+    refusals = 1
+    sandbox.configure({ faults: [{ kind: 'status-500', on: 'keywords' }] })
+    await run({ MILLRACE_NOTIFY_WEBHOOK: '', MILLRACE_NOTIFY_SLACK: `${url()}/services/x` })
+    expect(JSON.parse(received[0]?.body ?? '{}')).toMatchObject({
+      text: expect.stringContaining('keywords failed'),
+      blocks: [{ type: 'section' }],
+    })
+    const { rows } = await db.database.pool.query(
+      'select attempts, sent_at, last_error, next_at > now() as later from etl.deliveries',
+    )
+    expect(rows).toEqual([{ attempts: 1, sent_at: null, last_error: 'HTTP 500', later: true }])
+    await db.database.pool.query('update etl.deliveries set next_at = now()')
+    await run({ MILLRACE_NOTIFY_WEBHOOK: '', MILLRACE_NOTIFY_SLACK: `${url()}/services/x` })
+    expect((await db.database.pool.query('select attempts, sent_at is not null as sent from etl.deliveries')).rows).toEqual([
+      { attempts: 2, sent: true },
+    ])
+    expect(received[1]?.headers['millrace-delivery']).toBe(received[0]?.headers['millrace-delivery'])
+  })
+
+  test('two senders tell one cause once', async () => {
+    const cause = { cause: 'failure/x', kind: 'failure' as const, pipeline: 'x', message: 'm', details: {} }
+    const { kysely } = db.database
+    await Promise.all([syncNotifications(kysely, [cause], ['webhook']), syncNotifications(kysely, [cause], ['webhook'])])
+    const sent: string[] = []
+    const send = async (): Promise<null> => {
+      sent.push('one')
+      await new Promise((resolve) => setTimeout(resolve, 100))
+      return null
+    }
+    const deliver = async (): Promise<void> => {
+      while (await deliverNext(kysely, ['webhook'], send));
+    }
+    await Promise.all([deliver(), deliver(), deliver()])
+    expect(sent).toEqual(['one'])
+  })
+
+  test('an address that is none ends the command before anything is called, without showing it', async () => {
+    const result = await run({ MILLRACE_NOTIFY_WEBHOOK: 'http://hooks.example.com/s3cret' })
+    expect([result.code, result.stderr.includes('s3cret')]).toEqual([2, false])
+    expect(result.stderr).toContain('MILLRACE_NOTIFY_WEBHOOK')
+  })
+})
+
+test('a good night pings start and success, a bad one fail', async () => {
+  const settings = { MILLRACE_NOTIFY_WEBHOOK: '', MILLRACE_PING_URL: `${url()}/ping/abc` }
+  expect((await run(settings)).code).toBe(0)
+  sandbox.configure({ faults: [{ kind: 'status-500', on: 'keywords' }] })
+  await db.database.pool.query(`update etl.units set state = 'failed'`)
+  await run(settings)
+  expect(received.map(({ path }) => path)).toEqual(['/ping/abc/start', '/ping/abc', '/ping/abc/start', '/ping/abc/fail'])
+})
