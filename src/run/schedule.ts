@@ -9,7 +9,7 @@ import { sweepLandings } from './retention.ts'
 import { type RunResult, runUnits } from './run.ts'
 import { missedTicks, type Scheduled, scheduledOf } from './scheduled.ts'
 import type { Shop } from './shop.ts'
-import { claimTick, finishTick } from './ticks.ts'
+import { claimTick, finishTick, ticksBetween } from './ticks.ts'
 
 export interface ScheduleState {
   /** Pipelines at work now. */
@@ -18,6 +18,7 @@ export interface ScheduleState {
 }
 
 const tellEveryMs = 60_000
+const sweepEveryMs = 60_000
 
 export interface Scheduler {
   readonly state: ScheduleState
@@ -58,14 +59,28 @@ export const startScheduler = async (shop: Shop, signal: AbortSignal): Promise<S
   const tasks: ScheduledTask[] = []
   // What is late and what could not be sent is looked at between the nights too.
   const tell = setInterval(() => void notify(shop), tellEveryMs)
+  // node-cron leaves out a time that daylight saving skips; what it took already is claimed and not taken twice.
+  let lookedMs = shop.clock.now()
+  const sweep = setInterval(() => {
+    const nowMs = shop.clock.now()
+    for (const entry of scheduledOf(shop.definitions))
+      for (const dueMs of ticksBetween(entry.schedule, lookedMs, nowMs)) tick(entry, dueMs, 'on time')
+    lookedMs = nowMs
+  }, sweepEveryMs)
   for (const entry of scheduledOf(shop.definitions)) {
     for (const dueMs of await missedTicks(shop, entry)) tick(entry, dueMs, 'caught up')
-    tasks.push(keepTime(entry, (dueMs) => tick(entry, dueMs, 'on time')))
+    tasks.push(
+      keepTime(entry, (dueMs) => {
+        // The second time of a repeated hour is no tick.
+        if (ticksBetween(entry.schedule, dueMs - 1, dueMs).length > 0) tick(entry, dueMs, 'on time')
+      }),
+    )
   }
   return {
     state: { running, lastResults },
     stop: async () => {
       clearInterval(tell)
+      clearInterval(sweep)
       await Promise.all(tasks.map((task) => task.destroy()))
       await Promise.all(chains.values())
     },

@@ -1,6 +1,7 @@
 // Which ticks a schedule had, and the one row that says who took each of them.
 import type { Kysely } from 'kysely'
 import { createTask } from 'node-cron'
+import { Temporal } from '../core/temporal.ts'
 import type { Schedule } from '../core/types.ts'
 import type { Tables } from '../db/tables.ts'
 
@@ -11,8 +12,8 @@ const longestGapMs = 40 * 24 * 60 * minuteMs
 const inertTask = ({ cron, timeZone }: Schedule) => createTask(cron, () => undefined, { timezone: timeZone })
 
 /**
- * Ticks in (afterMs, untilMs], oldest first, as node-cron sees them: wall-clock time of the schedule's zone, a time skipped by
- * daylight saving runs once right after the gap, a repeated time runs once.
+ * Ticks in (afterMs, untilMs], oldest first, by the wall clock of the schedule's zone. A time that daylight saving skips ticks once, at the
+ * first minute after the gap; a repeated one ticks once, the first time. A schedule of every hour knows no such times: it ticks by the hour.
  */
 export const ticksBetween = (schedule: Schedule, afterMs: number, untilMs: number): number[] => {
   const task = inertTask(schedule)
@@ -20,6 +21,43 @@ export const ticksBetween = (schedule: Schedule, afterMs: number, untilMs: numbe
   const ticks: number[] = []
   for (let at = first; at <= untilMs; at += minuteMs) if (task.match(new Date(at))) ticks.push(at)
   void task.destroy()
+  if (isHourly(schedule.cron)) return ticks
+  const once = ticks.filter((at) => !isRepetition(at, schedule.timeZone))
+  return [...new Set([...once, ...ticksAfterGaps(schedule, first, untilMs)])].sort((a, b) => a - b)
+}
+
+/** The hour field, second of five or third of six. */
+const isHourly = (cron: string): boolean => {
+  const fields = cron.trim().split(/\s+/)
+  return (fields[fields.length - 4] ?? '').startsWith('*')
+}
+
+const zoned = (ms: number, timeZone: string) => Temporal.Instant.fromEpochMilliseconds(ms).toZonedDateTimeISO(timeZone)
+
+/** Whether the same wall-clock time came before. */
+const isRepetition = (ms: number, timeZone: string): boolean => {
+  const at = zoned(ms, timeZone)
+  return at.toPlainDateTime().toZonedDateTime(timeZone, { disambiguation: 'earlier' }).epochMilliseconds < ms
+}
+
+/** Ends of gaps in (firstMs - 1 minute, untilMs] in whose skipped time the schedule has a tick. */
+const ticksAfterGaps = (schedule: Schedule, firstMs: number, untilMs: number): number[] => {
+  const ticks: number[] = []
+  const wall = inertTask({ ...schedule, timeZone: 'UTC' })
+  for (let at = zoned(firstMs - minuteMs, schedule.timeZone); ; ) {
+    const change = at.getTimeZoneTransition('next')
+    if (change === null || change.epochMilliseconds > untilMs) break
+    const before = change.subtract({ nanoseconds: 1 })
+    const skippedMs = (change.offsetNanoseconds - before.offsetNanoseconds) / 1e6
+    const endMs = change.toPlainDateTime().toZonedDateTime('UTC').epochMilliseconds
+    for (let skipped = endMs - skippedMs; skipped < endMs; skipped += minuteMs)
+      if (wall.match(new Date(skipped))) {
+        ticks.push(change.epochMilliseconds)
+        break
+      }
+    at = change
+  }
+  void wall.destroy()
   return ticks
 }
 

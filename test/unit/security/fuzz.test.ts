@@ -52,7 +52,7 @@ const compiler = new Kysely<Record<string, never>>({
   },
 })
 
-describe('ten thousand hostile words', () => {
+describe('ten thousand hostile words', { timeout: 120_000 }, () => {
   test('as a pipeline’s or a column’s name: what is accepted is a plain identifier of at most 63 bytes', () => {
     fc.assert(
       fc.property(hostile, fc.boolean(), (word, asPipeline) => {

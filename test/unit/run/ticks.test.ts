@@ -1,0 +1,53 @@
+// Ticks of a schedule around daylight saving, in zones that shift by an hour, by half an hour, and not at all.
+import { describe, expect, test } from 'vitest'
+import { nextTicks, ticksBetween } from '../../../src/run/ticks.ts'
+
+const schedule = (cron: string, timeZone: string) => ({ cron, timeZone, overlap: 'queue', catchUp: 'last' }) as const
+const ticks = (cron: string, zone: string, from: string, to: string): string[] =>
+  ticksBetween(schedule(cron, zone), Date.parse(from), Date.parse(to)).map((ms) => new Date(ms).toISOString())
+
+describe('ticks', () => {
+  test('a time that daylight saving skips runs once, right after the gap', () => {
+    // Berlin, 29 March 2026: 02:00 to 03:00 does not exist.
+    expect(ticks('30 2 * * *', 'Europe/Berlin', '2026-03-28T12:00:00Z', '2026-03-30T12:00:00Z')).toHaveLength(2)
+    const [skipped, next] = ticks('30 2 * * *', 'Europe/Berlin', '2026-03-28T12:00:00Z', '2026-03-30T12:00:00Z')
+    expect(Date.parse(skipped ?? '')).toBeGreaterThanOrEqual(Date.parse('2026-03-29T01:00:00Z'))
+    expect(Date.parse(skipped ?? '')).toBeLessThanOrEqual(Date.parse('2026-03-29T01:30:00Z'))
+    expect(next).toBe('2026-03-30T00:30:00.000Z')
+  })
+
+  test('a time that is repeated runs once', () => {
+    // Berlin, 25 October 2026: 02:00 to 03:00 comes twice.
+    const found = ticks('30 2 * * *', 'Europe/Berlin', '2026-10-24T12:00:00Z', '2026-10-26T12:00:00Z')
+    expect(found).toHaveLength(2)
+    expect(found[1]).toBe('2026-10-26T01:30:00.000Z')
+  })
+
+  test('the same over a shift of half an hour', () => {
+    // Lord Howe, 4 October 2026: 02:00 to 02:30 does not exist; 5 April 2026: 01:30 to 02:00 comes twice.
+    expect(ticks('15 2 * * *', 'Australia/Lord_Howe', '2026-10-03T00:00:00Z', '2026-10-05T00:00:00Z')).toHaveLength(2)
+    expect(ticks('45 1 * * *', 'Australia/Lord_Howe', '2026-04-04T00:00:00Z', '2026-04-06T00:00:00Z')).toHaveLength(2)
+  })
+
+  test('the days around a shift have one tick each in every zone', { timeout: 120_000 }, () => {
+    for (const [zone, from, to] of [
+      ['Europe/Berlin', '2026-03-27', '2026-03-31'],
+      ['Europe/Berlin', '2026-10-23', '2026-10-27'],
+      ['America/New_York', '2026-03-06', '2026-03-10'],
+      ['America/New_York', '2026-10-30', '2026-11-03'],
+      ['Asia/Kolkata', '2026-03-27', '2026-03-31'],
+    ] as const)
+      expect(ticks('30 2 * * *', zone, `${from}T12:00:00Z`, `${to}T12:00:00Z`).length, `${zone} ${from}`).toBe(4)
+  })
+
+  test('a schedule of every hour ticks by the hour, whatever the clock says', () => {
+    expect(ticks('0 * * * *', 'Europe/Berlin', '2026-10-24T22:30:00Z', '2026-10-25T04:30:00Z')).toHaveLength(6)
+    expect(ticks('0 * * * *', 'Europe/Berlin', '2026-03-28T22:30:00Z', '2026-03-29T04:30:00Z')).toHaveLength(6)
+  })
+
+  test('the next five are in order, a day apart where nothing shifts', () => {
+    const next = nextTicks(schedule('30 2 * * *', 'UTC'), 5)
+    expect(next).toHaveLength(5)
+    for (const [at, ms] of next.entries()) if (at > 0) expect(ms - (next[at - 1] ?? 0)).toBe(86_400_000)
+  })
+})
