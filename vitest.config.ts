@@ -9,7 +9,11 @@ export default defineConfig({
     projects: [
       {
         extends: true,
-        test: { name: 'unit', include: ['test/unit/**/*.test.ts', 'test/house.test.ts', 'test/contract/**/*.test.ts'] },
+        test: {
+          name: 'unit',
+          include: ['test/unit/**/*.test.ts', 'test/house.test.ts', 'test/contract/**/*.test.ts'],
+          testTimeout: 120_000,
+        },
       },
       {
         extends: true,
