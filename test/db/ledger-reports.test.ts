@@ -320,6 +320,10 @@ describe('a budget', () => {
     await buy('a', budget, 5)
     await expect(buy('b', budget, 1)).rejects.toMatchObject({ ...exhausted, message: expect.stringContaining('this day') })
     const of = sql`where pipeline = ${pipeline()}`
+    await sql`update etl.reports set created_at = date_trunc('month', clock_timestamp() at time zone 'UTC') at time zone 'UTC' ${of}`.execute(
+      k(),
+    )
+    await expect(buy('m', budget, 6)).rejects.toMatchObject({ ...exhausted, message: expect.stringContaining('this month') })
     await sql`update etl.reports set created_at = date_trunc('month', clock_timestamp() at time zone 'UTC') at time zone 'UTC' - interval '1 second' ${of}`.execute(
       k(),
     )

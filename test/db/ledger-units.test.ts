@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { type UnitState, unitStates, zeroCounts } from '../../src/core/types.ts'
-import { retryByPerson } from '../../src/db/ledger/actions.ts'
+import { noteCancel, releaseByPerson, retryByPerson } from '../../src/db/ledger/actions.ts'
 import { releaseHeld, returnRunUnits } from '../../src/db/ledger/held.ts'
 import { markLoaded, markUnchanged } from '../../src/db/ledger/loads.ts'
 import { reopenLanded } from '../../src/db/ledger/register.ts'
@@ -278,7 +278,9 @@ describe('settling', () => {
   test('loaded: what was loaded is on record, what was wrong is forgotten', async () => {
     const unitId = await planned(db, runId, name(), { forced: true })
     const claim = await claimed(db, runId, unitId)
-    await sql`update etl.units set error_code = 'X', error_message = 'y', released = true where unit_id = ${unitId}`.execute(k())
+    await sql`update etl.units set error_code = 'X', error_message = 'y', released = true, not_before = now() where unit_id = ${unitId}`.execute(
+      k(),
+    )
     await markLanded(k(), claim, landing)
     await markLoaded(k(), claim, loadedMark(runId))
     const row = await unitRow(db, unitId)
@@ -346,7 +348,7 @@ describe('settling', () => {
     await planned(db, runId, name(), { newEdition: true })
     const claim = await claimed(db, runId, unitId)
     await markLanded(k(), claim, { ...landing, landing: 'here/2' })
-    await sql`update etl.units set error_code = 'X', error_message = 'y', released = true, forced = true, checked_at = null where unit_id = ${unitId}`.execute(
+    await sql`update etl.units set error_code = 'X', error_message = 'y', released = true, forced = true, checked_at = null, not_before = now() where unit_id = ${unitId}`.execute(
       k(),
     )
     const later = await newRun(db)
@@ -434,6 +436,40 @@ describe('a landing', () => {
     expect((await unitRow(db, unitId)).checked_at).toBe('2026-02-09T10:00:00Z')
   })
 
+  test('marks no report of another unit or edition, and is as old as the newest submission', async () => {
+    const bought = async (unitName: string, at: string, edition = 1): Promise<ClaimedUnit> => {
+      const one = { ...(await claimed(db, runId, await planned(db, runId, unitName))), edition }
+      await memo(one).intend({ endpoint: '/e', request: {}, requestHash: 'h', estimatedQuota: null })
+      await memo(one).submitted(`r-${unitName}-${edition}`, 'pending')
+      await memo(one).ready({ statusWord: 'done', usedQuota: 1, dataPoints: 1 })
+      await sql`update etl.reports set submitted_at = ${at} where unit_id = ${one.unitId} and edition = ${edition}`.execute(k())
+      return one
+    }
+    const other = await bought(`other${name()}`, '2026-03-09T10:00:00Z')
+    await bought(name(), '2026-03-08T10:00:00Z', 7)
+    const claim = await bought(name(), '2026-02-09T10:00:00Z')
+    await sql`update etl.reports set state = 'expired' where unit_id = ${claim.unitId} and edition = 1`.execute(k())
+    await memo(claim).intend({ endpoint: '/e', request: {}, requestHash: 'h', estimatedQuota: null })
+    await memo(claim).submitted(`second-${count}`, 'pending')
+    await memo(claim).ready({ statusWord: 'done', usedQuota: 1, dataPoints: 1 })
+    await sql`update etl.reports set submitted_at = '2026-02-10T10:00:00Z' where unit_id = ${claim.unitId} and edition = 1 and submission = 2`.execute(
+      k(),
+    )
+    await markLanded(k(), claim, landing)
+    expect((await unitRow(db, claim.unitId)).checked_at).toBe('2026-02-10T10:00:00Z')
+    expect(await memo(claim).current()).toMatchObject({ state: 'downloaded' })
+    expect(await memo(other).current()).toMatchObject({ state: 'ready' })
+    expect(await memo({ ...claim, edition: 7 }).current()).toMatchObject({ state: 'ready' })
+  })
+
+  test('of another version or pipeline is not among those of this one', async () => {
+    const unitId = await planned(db, runId, name())
+    await sql`update etl.units set version = 9, pipeline = ${`only${count}`} where unit_id = ${unitId}`.execute(k())
+    expect((await existingUnits(k(), `only${count}`, 9)).map((one) => one.unitId)).toEqual([unitId])
+    expect(await existingUnits(k(), `only${count}`, 1)).toEqual([])
+    expect(await existingUnits(k(), 'traffic', 9)).toEqual([])
+  })
+
   test('that was never made cannot be opened again', async () => {
     const claim = await unitIn('failed', null)
     expect(await reopenLanded(k(), runId, [claim.unitId])).toEqual([])
@@ -511,5 +547,55 @@ describe('a cancelled run', () => {
     expect((await unitRow(db, others)).state).toBe('waiting')
     await requestCancel(k(), mine)
     expect(await openUnits(k(), mine)).toEqual({ count: 5, cancelled: true })
+  })
+})
+
+describe('what a person did', () => {
+  const noted = async () =>
+    (await db.database.pool.query('select kind, unit_id, run_id, message from etl.events order by event_id desc limit 1')).rows[0]
+  const events = async (): Promise<number> => (await db.database.pool.query('select 1 from etl.events')).rows.length
+
+  test('is on record: a unit released, once', async () => {
+    const { unitId } = await unitIn('held')
+    expect(await releaseByPerson(k(), unitId, 'status page')).toBe(true)
+    expect(await noted()).toEqual({
+      kind: 'released',
+      unit_id: String(unitId),
+      run_id: null,
+      message: `Unit ${unitId} was released by a person (status page).`,
+    })
+    const before = await events()
+    expect(await releaseByPerson(k(), unitId, 'status page')).toBe(false)
+    expect(await events()).toBe(before)
+  })
+
+  test('is on record: a unit planned again, once, with all its tries, from its landing where it has one', async () => {
+    const { unitId } = await unitIn('failed', null)
+    await sql`update etl.units set attempts = 3, not_before = now() where unit_id = ${unitId}`.execute(k())
+    expect(await retryByPerson(k(), unitId, 'status page')).toBe(true)
+    expect(await unitRow(db, unitId)).toMatchObject({ state: 'planned', attempts: 0, not_before: null })
+    expect(await noted()).toEqual({
+      kind: 'retried',
+      unit_id: String(unitId),
+      run_id: null,
+      message: `Unit ${unitId} was planned again by a person (status page).`,
+    })
+    const before = await events()
+    expect(await retryByPerson(k(), unitId, 'status page')).toBe(false)
+    expect(await events()).toBe(before)
+    count += 1
+    const landed = await unitIn('failed', 'here/1')
+    await retryByPerson(k(), landed.unitId, 'x')
+    expect((await unitRow(db, landed.unitId)).state).toBe('landed')
+  })
+
+  test('is on record: a run cancelled', async () => {
+    await noteCancel(k(), runId, 'command line')
+    expect(await noted()).toEqual({
+      kind: 'cancelled',
+      unit_id: null,
+      run_id: String(runId),
+      message: `Run ${runId} was cancelled by a person (command line).`,
+    })
   })
 })

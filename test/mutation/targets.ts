@@ -27,7 +27,7 @@ export const targets: readonly Target[] = [
   { files: ['src/db/ledger/quarantine.ts'], tests: ['test/db/ledger-quarantine.test.ts'] },
   {
     files: ['src/load/merge.ts', 'src/load/merge-context.ts', 'src/load/merge-statements.ts'],
-    tests: ['test/db/merge-guards.test.ts', 'test/db/load.test.ts'],
+    tests: ['test/db/merge-statements.test.ts', 'test/db/load.test.ts', 'test/db/merge-guards.test.ts'],
   },
   {
     files: ['src/extract/report.ts', 'src/extract/report-submit.ts', 'src/extract/report-status.ts'],

@@ -63,8 +63,7 @@ export const markUnchanged = async (
       source_last_updated = ${mark.fingerprint.lastUpdated}, source_count = ${mark.fingerprint.count}::bigint,
       error_code = null, error_message = null, not_before = null, lease_owner = null, lease_until = null,
       released = false, forced = false, updated_at = clock_timestamp()
-    where ${isHeldBy(claim)} and (select load_id from load) is not null
-    returning unit_id`.execute(db)
+    where ${isHeldBy(claim)} returning unit_id`.execute(db)
   if (rows.length === 0) throw fenced(claim)
   await settleRuns(db, claim, 'unchanged')
 }
