@@ -129,11 +129,13 @@ const queueOf = (boss: PgBoss, database: Database, stop: () => Promise<void>): Q
   },
   holds: (job) => sql<boolean>`exists (select 1 from ${jobTable} j where ${isHeld(job)})`,
   finish: async (db, job) => void (await sql`delete from ${jobTable} j where ${isHeld(job)}`.execute(db)),
-  // The raised count takes the job from a heartbeat that is on its way; pg-boss keeps a job two weeks from its start.
+  // The raised count takes the job from a heartbeat that is on its way; pg-boss keeps a job two weeks from its start. Half the priority:
+  // looks at open reports neither crowd out what is not begun yet nor wait for all of it.
   again: async (trx, job, notBeforeMs) => {
     const at = sql`${new Date(notBeforeMs).toISOString()}::timestamptz`
     await sql`
       update ${jobTable} j set state = 'retry', retry_count = j.retry_count + 1, heartbeat_on = null, start_after = ${at},
+        priority = j.priority / 2,
         keep_until = ${at} + interval '14 days'
       where ${isHeld(job)}`.execute(trx)
   },

@@ -251,6 +251,22 @@ describe('a step', () => {
     expect(await rows()).toEqual([])
   })
 
+  test('waits for a cancel that is on its way, and is refused by it', async () => {
+    let intending: Promise<unknown> = Promise.resolve()
+    await k()
+      .transaction()
+      .execute(async (trx) => {
+        await requestCancel(trx, runId)
+        intending = memo.intend(intent).then(
+          () => 'intended',
+          (error: unknown) => error,
+        )
+        await Promise.race([intending, new Promise((resolve) => setTimeout(resolve, 400))])
+      })
+    expect(await intending).toMatchObject({ code: 'CANCELLED' })
+    expect(await rows()).toEqual([])
+  })
+
   test('bytes of another edition or unit do not mark this one downloaded', async () => {
     await memo.intend(intent)
     await memo.submitted(id(), null)

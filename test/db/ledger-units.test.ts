@@ -329,6 +329,20 @@ describe('settling', () => {
     expect(await outcomeOf(db, runId, unitId)).toBe('loaded')
   })
 
+  test('loaded: by the newest report of the edition', async () => {
+    const unitId = await planned(db, runId, name())
+    const claim = await claimed(db, runId, unitId)
+    for (const submission of [1, 2])
+      await sql`insert into etl.reports (unit_id, edition, submission, account, pipeline, endpoint, request_hash, request, state)
+        values (${unitId}, 1, ${submission}, 'a', 'p', '/e', 'h', '{}', 'downloaded')`.execute(k())
+    await markLoaded(k(), claim, loadedMark(runId))
+    const { rows } = await db.database.pool.query(
+      'select r.submission from etl.loads l join etl.reports r using (report_key) where l.unit_id = $1',
+      [unitId],
+    )
+    expect(rows).toEqual([{ submission: 2 }])
+  })
+
   test('counts that do not add up are refused by the ledger itself', async () => {
     const unitId = await planned(db, runId, name())
     const mark = loadedMark(runId)
@@ -348,11 +362,11 @@ describe('settling', () => {
     await planned(db, runId, name(), { newEdition: true })
     const claim = await claimed(db, runId, unitId)
     await markLanded(k(), claim, { ...landing, landing: 'here/2' })
+    const later = await newRun(db)
+    await planned(db, later, name())
     await sql`update etl.units set error_code = 'X', error_message = 'y', released = true, forced = true, checked_at = null, not_before = now() where unit_id = ${unitId}`.execute(
       k(),
     )
-    const later = await newRun(db)
-    await planned(db, later, name())
     await markUnchanged(k(), claim, { runId: later, fingerprint: { lastUpdated: '2026-03-03', count: 6 } })
     expect(await unitRow(db, unitId)).toMatchObject({
       state: 'loaded',

@@ -243,6 +243,15 @@ describe('a stale holder, whose unit another one was handed since', () => {
   })
 })
 
+test('a job that was put off comes after fresh ones, and not after all of them', async () => {
+  await enqueue(job(1, 1, 4), job(2, 1, 3), job(3, 1, 1))
+  const held = await fetchOne()
+  await inTransaction((trx) => queue.again(trx, held, Date.now() - 1))
+  const order: number[] = []
+  for (let next = await queue.fetch(1); next.length > 0; next = await queue.fetch(1)) order.push(...unitIds(next))
+  expect(order).toEqual([2, 1, 3])
+})
+
 test('a job that was put off is not taken back by a heartbeat that was on its way', async () => {
   await enqueue(job(1))
   const held = await fetchOne()

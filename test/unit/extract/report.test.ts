@@ -438,13 +438,14 @@ describe('a download', () => {
   })
 
   test.each([
-    ['at first', { statuses: [finished], downloads: [500] }, 500],
-    ['with the fresh link', { statuses: [finished, freshLink], downloads: [410, 503] }, 503],
-    ['while the report is made again', { statuses: [finished, status('processing')], downloads: [410] }, 410],
-  ])('that fails otherwise %s is tried again later, and nothing is bought', async (_, scene, found) => {
-    const { error, memo } = await errorOf({ record: ready, ...scene })
+    ['at first', { statuses: [finished], downloads: [500] }, 500, 1],
+    ['with the fresh link', { statuses: [finished, freshLink], downloads: [410, 503] }, 503, 2],
+    ['while the report is made again', { statuses: [finished, status('processing')], downloads: [410] }, 410, 2],
+  ])('that fails otherwise %s is tried again later, and nothing is bought', async (_, scene, found, asked) => {
+    const { error, memo, calls } = await errorOf({ record: ready, ...scene })
     expect(error).toMatchObject({ code: 'SERVICE_ERROR', message: expect.stringContaining(`answers ${found}`) })
     expect(memo.record?.state).toBe('ready')
+    expect(calls.filter((call) => call === 'status r1')).toHaveLength(asked)
   })
 })
 

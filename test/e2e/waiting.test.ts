@@ -1,0 +1,89 @@
+// "Not yet" costs nothing: many reports open at once over two slots, none of them a try, none bought twice.
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { type Sandbox, startSandbox } from '../../src/sandbox/server.ts'
+import { pipelinesOfRepository, startCommand, summaryOf } from '../support/command.ts'
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+
+/** 2,000 by `MILLRACE_TEST_OPEN_REPORTS=2000`; fewer show the same. */
+const open = Number(process.env['MILLRACE_TEST_OPEN_REPORTS'] ?? 30)
+const slots = 2
+const waitMs = 90_000 + open * 150
+
+let db: TestDatabase
+let sandbox: Sandbox
+let folder: string
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'millrace-waiting-'))
+  cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
+  const domains = Array.from({ length: open }, (_, index) => `w${index}.com`)
+  writeFileSync(join(folder, 'pipelines', 'domains.txt'), `${domains.join('\n')}\n`)
+  const file = join(folder, 'pipelines', 'traffic_and_engagement.yaml')
+  const text = readFileSync(file, 'utf8')
+  const limits = `concurrency: ${slots}, timeout: 60s, attempts: 1, poll_every: 2s, poll_max: 10s`
+  const changed = text
+    .replace('bucket: 100', 'bucket: 1')
+    .replace('[us, gb, world]', '[us]')
+    .replace(/concurrency: 4, timeout: 60s, attempts: 5, poll_every: 5s, poll_max: 60s/, limits)
+  expect(changed).toContain(limits)
+  writeFileSync(file, changed)
+  db = await createTestDatabase()
+  sandbox = await startSandbox({ seed: 3, requestsPerSecond: null, openReports: open + 1, reportDurationMs: 1_000_000_000 })
+})
+afterAll(async () => {
+  await sandbox.close()
+  await db.drop()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+const numbers = async (statement: string): Promise<Readonly<Record<string, number>>> =>
+  (await db.database.pool.query<Record<string, number>>(statement)).rows[0] ?? {}
+
+test(
+  `${open} open reports wait over ${slots} slots; all of them finish, each with one try and one purchase`,
+  async () => {
+    const running = startCommand(
+      ['backfill', 'traffic_and_engagement', '--from', '2026-08', '--to', '2026-08', '--json'],
+      {
+        WEB_ANALYTICS_BASE_URL: sandbox.url,
+        WEB_ANALYTICS_API_KEY: sandbox.apiKey,
+        WEB_ANALYTICS_REQUESTS_PER_SECOND: '1000',
+        DATABASE_URL: db.url,
+        MILLRACE_HOME: join(folder, 'home'),
+      },
+      folder,
+    )
+    const started = Date.now()
+    let mostAtHand = 0
+    const look = async (): Promise<number> => {
+      const { hand = 0, submitted = 0 } =
+        await numbers(`select (select count(*)::int from etl.units where state = 'running') as hand,
+        (select count(*)::int from etl.reports where state = 'submitted') as submitted`)
+      mostAtHand = Math.max(mostAtHand, hand)
+      return submitted
+    }
+    while ((await look()) < open) {
+      if (Date.now() - started > waitMs || running.child.exitCode !== null) break
+      await sleep(100)
+    }
+    expect(await look(), running.printed().slice(-2_000)).toBe(open)
+    const openAfter = Date.now() - started
+    sandbox.configure({ reportDurationMs: 0 })
+    const result = await running.result
+    expect(result.code, result.stderr.slice(-2_000)).toBe(0)
+    expect(summaryOf(result).units).toMatchObject({ planned: open, loaded: open, waiting: 0, failed: 0 })
+    expect(mostAtHand).toBeLessThanOrEqual(slots)
+    expect(sandbox.books().submissions).toHaveLength(open)
+    const tries = await numbers('select max(attempts) as tries, sum(fence)::int as claims, count(*)::int as units from etl.units')
+    expect(tries).toMatchObject({ tries: 1, units: open })
+    expect(tries['claims']).toBeGreaterThanOrEqual(2 * open)
+    console.log(
+      `${open} reports open after ${openAfter} ms, all loaded after ${Date.now() - started} ms, ${tries['claims']} claims`,
+    )
+  },
+  waitMs * 2,
+)
