@@ -8,37 +8,32 @@
 -- column best_position: Best position over the landing pages; NULL for a lost keyword. Unit: rank in the results.
 -- column best_position_before: Best position in the month before. Unit: rank in the results.
 -- column movement: new, lost, up, down or same, by clicks; first where the month before was not loaded.
-with keyword as (
-  select month, domain, country, traffic_source, web_source, branded_type, keyword,
-    sum(clicks)::bigint as clicks, min(position) as best_position
-  from bi.keywords group by month, domain, country, traffic_source, web_source, branded_type, keyword
-), seen as (
-  select keyword.*,
-    lag(month) over step as month_before, lag(clicks) over step as clicks_seen, lag(best_position) over step as position_seen,
-    lead(month) over step as month_after
-  from keyword
-  window step as (partition by domain, country, traffic_source, web_source, branded_type, keyword order by month)
-)
-select month, domain, country, traffic_source, web_source, branded_type, keyword, coalesce(clicks, 0) as clicks,
-  case when is_next then clicks_seen end as clicks_before,
-  coalesce(clicks, 0) - case when is_next then coalesce(clicks_seen, 0) else 0 end as clicks_change,
-  best_position, case when is_next then position_seen end as best_position_before,
-  case when is_next and coalesce(clicks, 0) > coalesce(clicks_seen, 0) then 'up'
-    when is_next and coalesce(clicks, 0) < coalesce(clicks_seen, 0) then 'down'
-    when is_next then 'same'
-    when was_loaded then 'new' else 'first' end as movement
-from (
-  select seen.*, coalesce(month_before = (month - interval '1 month')::date, false) as is_next,
-    exists (select 1 from bi.keyword_months m where m.month = (seen.month - interval '1 month')::date and m.domain = seen.domain
-      and m.country = seen.country and m.traffic_source = seen.traffic_source and m.web_source = seen.web_source
-      and m.branded_type = seen.branded_type) as was_loaded
-  from seen
-) present
-union all
-select (seen.month + interval '1 month')::date, domain, country, traffic_source, web_source, branded_type, keyword, 0,
-  clicks, -coalesce(clicks, 0), null, best_position, 'lost'
-from seen
-where (month_after is null or month_after > (month + interval '1 month')::date)
-  and exists (select 1 from bi.keyword_months m where m.month = (seen.month + interval '1 month')::date and m.domain = seen.domain
-    and m.country = seen.country and m.traffic_source = seen.traffic_source and m.web_source = seen.web_source
-    and m.branded_type = seen.branded_type)
+
+-- Each month that is loaded looks up its own keywords and those of the month before by the key: nothing else is read, whatever is asked for.
+select m.month, m.domain, m.country, m.traffic_source, m.web_source, m.branded_type, pair.keyword, coalesce(pair.clicks, 0) as clicks,
+  pair.clicks_before, coalesce(pair.clicks, 0) - coalesce(pair.clicks_before, 0) as clicks_change,
+  pair.best_position, pair.best_position_before,
+  case when not pair.is_now then 'lost'
+    when pair.was_before and coalesce(pair.clicks, 0) > coalesce(pair.clicks_before, 0) then 'up'
+    when pair.was_before and coalesce(pair.clicks, 0) < coalesce(pair.clicks_before, 0) then 'down'
+    when pair.was_before then 'same'
+    when before_loaded.is_so then 'new' else 'first' end as movement
+from bi.keyword_months m
+cross join lateral (
+  select exists (select 1 from bi.keyword_months b where b.month = (m.month - interval '1 month')::date and b.domain = m.domain
+    and b.country = m.country and b.traffic_source = m.traffic_source and b.web_source = m.web_source
+    and b.branded_type = m.branded_type) as is_so
+) before_loaded
+cross join lateral (
+  select keyword, present.clicks, past.clicks as clicks_before, present.best_position, past.best_position as best_position_before,
+    coalesce(present.there, false) as is_now, coalesce(past.there, false) as was_before
+  from (
+    select k.keyword, sum(k.clicks)::bigint as clicks, min(k.position) as best_position, true as there from bi.keywords k
+    where k.month = m.month and k.domain = m.domain and k.country = m.country and k.traffic_source = m.traffic_source
+      and k.web_source = m.web_source and k.branded_type = m.branded_type group by k.keyword
+  ) present full join (
+    select k.keyword, sum(k.clicks)::bigint as clicks, min(k.position) as best_position, true as there from bi.keywords k
+    where k.month = (m.month - interval '1 month')::date and k.domain = m.domain and k.country = m.country
+      and k.traffic_source = m.traffic_source and k.web_source = m.web_source and k.branded_type = m.branded_type group by k.keyword
+  ) past using (keyword)
+) pair

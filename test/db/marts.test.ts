@@ -304,6 +304,20 @@ describe('what stands in bi', () => {
     expect(text).not.toContain('p202608')
   })
 
+  test('month over month and share of voice read the months they are asked about, and no other', async () => {
+    for (const question of [
+      `select * from bi.keyword_month_over_month where month = '2026-08-01' and domain = 'shop.com'`,
+      `select * from bi.keyword_share_of_voice where month = '2026-08-01' and keyword in ('shoes', 'sandals')`,
+    ]) {
+      const plan = await query<{ 'QUERY PLAN': string }>(`explain (analyze, costs off) ${question}`)
+      const lines = plan.map((line) => line['QUERY PLAN'])
+      expect(
+        lines.filter((line) => line.includes('on keywords_v1_p202609') && !line.includes('never executed')),
+        question,
+      ).toEqual([])
+    }
+  })
+
   test('rights somebody gave on a view outlive a change of its shape', async () => {
     await query(`do $$ begin create role analyst_test nologin; exception when duplicate_object then null; end $$`)
     await query('grant select on bi.keyword_brand to analyst_test')
