@@ -103,6 +103,13 @@ export const commands: readonly CommandSpec[] = [
     load: () => import('./migrate.ts'),
   },
   {
+    usage: 'roles',
+    description: 'Print the SQL that parts the roles of the warehouse: owner, loader, reader; for a superuser to run.',
+    options: [],
+    examples: ['millrace roles | psql "$DATABASE_URL"'],
+    load: () => import('./roles.ts'),
+  },
+  {
     usage: 'docs',
     description: 'Write the data dictionary, entity diagram, lineage and dbt sources from the definitions and marts.',
     options: [

@@ -62,8 +62,11 @@ const jobData = z.object({ unitId: z.number().int(), runId: z.number().int() })
 
 /** Starts quickly where the schema exists; safe when two processes make it at once. */
 export const startQueue = async (database: Database, log: Log): Promise<Queue> => {
+  const found = await database.pool.query<{ there: boolean }>('select to_regnamespace($1) is not null as there', [schema])
   const boss = new PgBoss({
     schema,
+    // A loader that may make no schema may still fill the one made for it.
+    createSchema: found.rows[0]?.there !== true,
     db: { executeSql: async (text, values) => database.pool.query(text, values as unknown[] | undefined) },
     schedule: false,
     supervise: true,

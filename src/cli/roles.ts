@@ -1,0 +1,10 @@
+// `millrace roles`: the SQL that parts owner, loader and reader of the warehouse.
+import { rolesSql } from '../db/roles.ts'
+import type { Handler } from './command-spec.ts'
+
+export const handle: Handler = async ({ output }) => {
+  const text = rolesSql()
+  output.event({ event: 'summary', command: 'roles', sql: text })
+  output.line(text)
+  return 0
+}

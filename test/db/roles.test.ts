@@ -1,0 +1,164 @@
+// Owner, loader and reader apart: every role against every object, and each doing its own work and nobody else's.
+import { sql } from 'kysely'
+import pg from 'pg'
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { silentLog } from '../../src/core/log.ts'
+import { secret } from '../../src/core/redact.ts'
+import type { Definition } from '../../src/core/types.ts'
+import { openDatabase } from '../../src/db/connect.ts'
+import { migrate } from '../../src/db/migrate.ts'
+import { rolesSql } from '../../src/db/roles.ts'
+import { loadMarts } from '../../src/definition/marts.ts'
+import { addDimensions } from '../../src/load/dimensions.ts'
+import { refreshSummaries } from '../../src/load/summaries.ts'
+import { publish } from '../../src/publish/publish.ts'
+import { startQueue } from '../../src/run/queue.ts'
+import { shippedDefinition, shippedDefinitions, unitOf } from '../support/definitions.ts'
+import { mergeRows, trafficRow } from '../support/merging.ts'
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+
+const names = { owner: `owner_${process.pid}`, loader: `loader_${process.pid}`, reader: `reader_${process.pid}` }
+let db: TestDatabase
+let definitions: readonly Definition[]
+
+/** The same database, as one of the roles. */
+const as = async <T>(role: string, work: (other: TestDatabase) => Promise<T>): Promise<T> => {
+  const url = new URL(db.url)
+  url.searchParams.set('options', `-c role=${role}`)
+  const database = await openDatabase({ databaseUrl: secret('test database', url.href), home: '/nowhere' })
+  try {
+    return await work({ ...db, url: url.href, database })
+  } finally {
+    await database.close()
+  }
+}
+
+beforeAll(async () => {
+  db = await createTestDatabase()
+  definitions = await shippedDefinitions()
+  await publish(db.database, definitions, await loadMarts([]))
+  await db.database.pool.query(rolesSql(names))
+})
+afterAll(async () => {
+  await db.drop()
+  const client = new pg.Client({ connectionString: inject('postgresUrl') })
+  await client.connect()
+  for (const role of Object.values(names)) await client.query(`drop role ${role}`)
+  await client.end()
+})
+
+type Kind = 'summary' | 'dimension' | 'calendar' | 'view' | 'table' | 'migrations'
+
+const expected = (role: keyof typeof names, schema: string, kind: Kind): string => {
+  if (role === 'owner') return 'all'
+  if (role === 'reader') return schema === 'bi' ? 'select' : ''
+  if (schema === 'data') return 'all'
+  if (schema === 'etl') return kind === 'migrations' ? 'select' : 'select insert update delete'
+  return { summary: 'select insert delete', dimension: 'select insert' }[kind as string] ?? 'select'
+}
+
+test('every role has on every object what it needs and nothing more', async () => {
+  const privileges = ['select', 'insert', 'update', 'delete', 'truncate']
+  const { rows } = await db.database.pool.query<{ schema: string; name: string; kind: Kind; role: string; has: string[] }>(
+    `select n.nspname as schema, c.relname as name, r.role,
+      case when c.relname like 'kysely%' then 'migrations' when n.nspname <> 'bi' then 'table' when c.relkind = 'v' then 'view'
+        when c.relname = 'dim_date' then 'calendar' when c.relname like 'dim\\_%' then 'dimension' else 'summary' end as kind,
+      array(select p from unnest($2::text[]) with ordinality as p (p, at) where has_table_privilege(r.role, c.oid, p) order by at) as has
+    from pg_class c join pg_namespace n on n.oid = c.relnamespace, unnest($1::text[]) as r (role)
+    where n.nspname in ('etl', 'data', 'bi', 'staging') and c.relkind in ('r', 'p', 'v')`,
+    [Object.values(names), privileges],
+  )
+  expect(rows.length).toBeGreaterThan(100)
+  const wrong = rows.flatMap(({ schema, name, kind, role, has }) => {
+    const word = Object.entries(names).find(([, one]) => one === role)?.[0] as keyof typeof names
+    const wanted = expected(word, schema, kind)
+    const found = has.length === privileges.length ? 'all' : has.join(' ')
+    return wanted === found
+      ? []
+      : [`${word} on ${schema}.${name} (${kind}): ${found || 'nothing'} instead of ${wanted || 'nothing'}`]
+  })
+  expect(wrong).toEqual([])
+})
+
+test('making the roles again changes nothing', async () => {
+  const rights = async () =>
+    (await db.database.pool.query(`select relname, relowner, relacl::text from pg_class where relnamespace in
+      ('etl'::regnamespace, 'data'::regnamespace, 'bi'::regnamespace) order by oid`)).rows // biome-ignore format: one look
+  const before = await rights()
+  await db.database.pool.query(rolesSql(names))
+  expect(await rights()).toEqual(before)
+})
+
+describe('the loader', () => {
+  test('loads a new month with its dimensions, and a summary’s unit', async () => {
+    const traffic = await shippedDefinition('traffic_and_engagement')
+    const keywords = await shippedDefinition('keywords')
+    const marts = await loadMarts([])
+    await as(names.loader, async (other) => {
+      const unit = unitOf(traffic, '2026-01', { domain: ['a.com'], country: 'us' })
+      const result = await mergeRows(other, traffic, unit, [trafficRow('a.com', '5')], {
+        during: async ({ kysely }) => {
+          await addDimensions(kysely, traffic, unit, 1)
+          const unitOfKeywords = unitOf(keywords, '2026-01', { domain: 'a.com', country: 'us' })
+          await refreshSummaries(kysely, keywords, unitOfKeywords, marts)
+        },
+      })
+      expect(result.inserted).toBe(1)
+    })
+  })
+
+  test('makes and starts the queue in the schema that is its own', () =>
+    as(names.loader, async ({ database }) => {
+      await (await startQueue(database, silentLog)).stop()
+      await database.pool.query('select count(*) from pgboss.job')
+    }))
+
+  test.for([
+    ['drops no view', 'drop view bi.keyword_brand'],
+    ['makes nothing in bi', 'create table bi.mine ()'],
+    ['changes no ledger table', 'alter table etl.runs add column mine text'],
+    ['empties no ledger table', 'truncate etl.runs cascade'],
+    ['forges no migration', `insert into etl.kysely_migration values ('x', 'now')`],
+    ['makes no schema', 'create schema mine'],
+    ['gives nobody rights on bi', `grant select on bi.keywords to public`],
+  ])('%s', ([, statement]) =>
+    as(names.loader, async ({ database }) => {
+      const { kysely } = database
+      // GRANT of what one lacks is a warning in PostgreSQL, so the outcome is looked at.
+      const tried = await sql.raw(statement ?? '').execute(kysely).then(() => 'done', (error: unknown) => String(error)) // biome-ignore format: one look
+      const { rows } = await sql<{ may: boolean }>`select has_table_privilege('public', 'bi.keywords', 'select') as may`.execute(
+        kysely,
+      )
+      expect(rows[0]?.may).toBe(false)
+      if (!statement?.startsWith('grant')) expect(tried).toMatch(/permission denied|must be owner/)
+    }),
+  )
+})
+
+test('the owner migrates and publishes, also what changes its shape', async () => {
+  const marts = await loadMarts([])
+  const changed = marts.map((mart) =>
+    mart.name === 'keyword_brand' ? { ...mart, sql: mart.sql.replace('select month,', 'select 1 as more, month,') } : mart,
+  )
+  await as(names.owner, async ({ database }) => {
+    expect((await migrate(database, { folders: [] })).applied).toEqual([])
+    await publish(database, definitions, changed)
+    await publish(database, definitions, marts)
+  })
+  await as(names.reader, async ({ database }) => {
+    await database.pool.query('select * from bi.keyword_brand')
+    await database.pool.query('select * from bi.keywords_as_of(now())')
+  })
+})
+
+test.for([
+  'select 1 from etl.runs',
+  'select 1 from data.keywords_v1',
+  'delete from bi.dim_domain',
+  'create table bi.mine ()',
+  'create schema mine',
+])('the reader is refused: %s', (statement) =>
+  as(names.reader, async ({ database }) => {
+    await expect(database.pool.query(statement)).rejects.toThrow(/permission denied|read-only/)
+  }),
+)
