@@ -1,0 +1,41 @@
+// `npm run fault-storm -- --units 1000 --seed 1`: the whole storm over a PostgreSQL of its own; its figures go into docs/reliability.md.
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { startEmbedded } from '../../src/db/embedded.ts'
+import { runStorm, wholeStorm } from './fault-storm.ts'
+import { createOwnDatabase } from './own-database.ts'
+import { writeSection } from './reliability-page.ts'
+import { stormSection } from './storm-section.ts'
+
+const { values } = parseArgs({
+  options: {
+    units: { type: 'string', default: '1000' },
+    seed: { type: 'string', default: '1' },
+    rounds: { type: 'string', default: '4' },
+    write: { type: 'boolean', default: false },
+  },
+})
+const home = mkdtempSync(join(tmpdir(), 'millrace-storm-db-'))
+const server = await startEmbedded(home)
+try {
+  const calm = await createOwnDatabase(server.url.reveal(), 'calm')
+  const stormy = await createOwnDatabase(server.url.reveal(), 'stormy')
+  const figures = await runStorm({
+    units: Number(values.units),
+    seed: Number(values.seed),
+    rounds: Number(values.rounds),
+    phases: wholeStorm,
+    calm,
+    stormy,
+    note: (text) => process.stderr.write(`${text}\n`),
+  })
+  await Promise.all([calm.close(), stormy.close()])
+  process.stdout.write(`${JSON.stringify(figures, null, 2)}\n`)
+  if (values.write) writeSection('Fault storm', stormSection(figures))
+  process.exitCode = figures.wrong.length === 0 ? 0 : 1
+} finally {
+  await server.release()
+  rmSync(home, { recursive: true, force: true })
+}

@@ -1,0 +1,22 @@
+// The storm's figures in words, for docs/reliability.md.
+import type { StormFigures } from './fault-storm.ts'
+
+const number = (value: number): string => value.toLocaleString('en-US')
+
+export const stormSection = (figures: StormFigures): string => `
+Seeded mixes of the sandbox's faults over all three pipelines, first load and restated load; the same command again until it is done, then once
+with the consent its messages ask for. After **every** command each unit is compared, rows and history, with a run that met no fault.
+Again: \`npm run fault-storm -- --units ${figures.units} --seed ${figures.seed} --write\`; a sample is part of \`npm test\`.
+
+| figure | value |
+| --- | --- |
+| units | ${number(figures.units)} |
+| rows, ended revisions | ${number(figures.rows)}, ${number(figures.revisions)} |
+| commands, of which green | ${number(figures.commands)}, ${number(figures.green)} |
+| requests, of which met a fault of the exchange or page | ${number(figures.requests)}, ${number(figures.faults)} (${figures.faultKinds} kinds) |
+| units lost, doubled, changed outside their answer; green with wrong data; bought without consent | ${figures.wrong.length} |
+| reports bought | ${number(figures.reports)} |
+| of these again, with consent, after a lost answer or a failed report | ${number(figures.again)} |
+| units that keep their former rows and say so (a report that is never finished, an answer that came back empty) | ${number(figures.left)} |
+| time | ${number(figures.seconds)} s |
+`
