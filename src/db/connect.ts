@@ -5,6 +5,7 @@ import pg from 'pg'
 import { type CopyToStreamQuery, from as copyFrom, to as copyTo } from 'pg-copy-streams'
 import { EtlError, isEtlError } from '../core/errors.ts'
 import type { Secret } from '../core/redact.ts'
+import { defaultSilenceMs, watchAnswers } from './answer-watch.ts'
 import { databaseError, describeUrl } from './database-error.ts'
 import { postgresDialect } from './dialect.ts'
 import { type EmbeddedServer, startEmbedded } from './embedded.ts'
@@ -31,6 +32,8 @@ export interface DatabaseOptions {
   readonly applicationName?: string
   /** Default 10. */
   readonly maxConnections?: number
+  /** How long a statement may bring nothing before its server is asked whether it still works on it. Default 30 s. */
+  readonly silenceMs?: number
 }
 
 const oldestVersion = 150_000
@@ -86,8 +89,11 @@ const withOwnSession = (url: Secret): { connectionString: string; options: strin
 }
 
 const connect = async (options: DatabaseOptions, url: Secret, embedded: EmbeddedServer | null): Promise<Database> => {
+  const session = withOwnSession(url)
+  const watch = { config: session, silenceMs: options.silenceMs ?? defaultSilenceMs }
   const pool = new pg.Pool({
-    ...withOwnSession(url),
+    ...session,
+    onConnect: (client) => (client instanceof pg.Client ? watchAnswers(client, watch) : undefined),
     max: options.maxConnections ?? 10,
     application_name: options.applicationName ?? 'millrace',
     connectionTimeoutMillis: 15_000,

@@ -6,6 +6,7 @@ import { EtlError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import type { Mart } from '../core/mart.ts'
 import type { Definition } from '../core/types.ts'
+import { defaultSilenceMs } from '../db/answer-watch.ts'
 import { type Database, openDatabase } from '../db/connect.ts'
 import { assertMigrated, migrate } from '../db/migrate.ts'
 import { assertDefinitions, loadDefinitions } from '../definition/load.ts'
@@ -79,6 +80,7 @@ export const openShop = async (options: ShopOptions): Promise<OpenShop> => {
     home: settings.home,
     applicationName: `millrace ${processName()}`,
     maxConnections: concurrencyOf(definitions) + 6,
+    silenceMs: databaseSilenceMs(settings),
   })
   try {
     await prepareSchema(database, definitions, marts, options.pipelinesFolder)
@@ -178,6 +180,17 @@ export const pathsOf = (settings: Settings): ReadonlyMap<string, string> =>
       name.startsWith(pathPrefix) && path !== '' ? [[name.slice(pathPrefix.length).toLowerCase(), path] as const] : [],
     ),
   )
+
+const silenceName = 'MILLRACE_DATABASE_SILENCE'
+
+const databaseSilenceMs = (settings: Settings): number => {
+  const text = settings.raw[silenceName]
+  if (text === undefined || text === '') return defaultSilenceMs
+  const seconds = Number(text)
+  if (!(seconds >= 1 && seconds <= 3_600))
+    throw new EtlError('CONFIGURATION', `${silenceName} is '${text}', expected seconds from 1 to 3600; the default is 30.`)
+  return seconds * 1_000
+}
 
 const rateName = 'WEB_ANALYTICS_REQUESTS_PER_SECOND'
 

@@ -41,6 +41,7 @@ describe('the documentation', () => {
       'DATABASE_URL',
       'MILLRACE_HOME',
       'MILLRACE_LANDING_DAYS',
+      'MILLRACE_DATABASE_SILENCE',
       'MILLRACE_LOG_LEVEL',
       'WEB_ANALYTICS_REQUESTS_PER_SECOND',
       'WEB_ANALYTICS_PATH_',

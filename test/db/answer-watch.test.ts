@@ -1,0 +1,76 @@
+// A connection that is open and dead: noticed by name and time, while long statements and slow sources are left alone.
+import { once } from 'node:events'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { secret } from '../../src/core/redact.ts'
+import { copyInto, type Database, openDatabase } from '../../src/db/connect.ts'
+import { databaseError } from '../../src/db/database-error.ts'
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts'
+
+let db: TestDatabase
+let proxy: TcpProxy
+let database: Database
+
+beforeAll(async () => {
+  db = await createTestDatabase()
+  proxy = await startTcpProxy(db.url)
+  database = await openDatabase({ databaseUrl: secret('test database', proxy.url), home: '/nowhere', silenceMs: 400 })
+})
+beforeEach(() => proxy.speak())
+afterAll(async () => {
+  proxy.cut()
+  await database.close()
+  await proxy.close()
+  await db.drop()
+})
+
+const wait = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
+const failureOf = async (work: Promise<unknown>): Promise<unknown> =>
+  databaseError(await work.then(() => new Error('it was answered')).catch((error: unknown) => error), 'here')
+
+describe('a statement', () => {
+  test('that takes long is left alone while the server works on it', async () => {
+    await database.pool.query('select pg_sleep(2)')
+  })
+
+  test('whose connection fell silent fails, named and advised, and the next one works', async () => {
+    const asked = database.pool.query('select pg_sleep(0.3)')
+    await wait(100)
+    proxy.silenceOpen()
+    expect(await failureOf(asked)).toMatchObject({
+      code: 'DATABASE_UNREACHABLE',
+      message: expect.stringMatching(/no answer for \d+ seconds \(MILLRACE_DATABASE_SILENCE\), and the server waits for us/),
+    })
+    expect((await database.pool.query('select 1 as one')).rows).toEqual([{ one: 1 }])
+  })
+
+  test('fails also where new connections are not answered, and the database is used again once they are', async () => {
+    const asked = database.pool.query('select pg_sleep(0.3)')
+    await wait(100)
+    proxy.fallSilent()
+    expect(await failureOf(asked)).toMatchObject({ message: expect.stringContaining('a new connection is not answered either') })
+    proxy.speak()
+    expect((await database.pool.query('select 1 as one')).rows).toEqual([{ one: 1 }])
+  })
+
+  test('whose session is gone behind a silent line fails', async () => {
+    const asked = database.pool.query(`select pg_sleep(60) as "to be ended"`)
+    await wait(100)
+    proxy.silenceOpen()
+    const ended = `select pg_terminate_backend(pid) from pg_stat_activity where query like '%to be ended%' and pid <> pg_backend_pid()`
+    await db.database.pool.query(ended)
+    expect(await failureOf(asked)).toMatchObject({ message: expect.stringContaining('its session is gone') })
+  })
+})
+
+test('a COPY whose source is slow is left alone', async () => {
+  const client = await database.pool.connect()
+  await client.query('create temp table slow (a text)')
+  const copy = copyInto(client, 'copy slow from stdin')
+  copy.write('one\n')
+  await wait(1_500)
+  copy.end('two\n')
+  await once(copy, 'finish')
+  expect((await client.query('select count(*)::int as n from slow')).rows).toEqual([{ n: 2 }])
+  client.release()
+})

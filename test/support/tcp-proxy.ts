@@ -1,0 +1,109 @@
+// A TCP proxy in front of PostgreSQL that can cut, fall silent without closing, or lose the answer to a COMMIT.
+import { connect, createServer, type Server, type Socket } from 'node:net'
+
+export interface TcpProxy {
+  /** The target's address with the proxy's port. */
+  readonly url: string
+  /** From now on nothing is passed on and nothing is closed, also on new connections, as behind a router that lost its table. */
+  fallSilent(): void
+  /** The connections that are open now fall silent; new ones work. */
+  silenceOpen(): void
+  /** Passes on again; what was silenced stays so. */
+  speak(): void
+  /** Resets every connection. */
+  cut(): void
+  /** After the next COMMIT of a transaction that `wanted` recognises by its statements was passed on, its connection is reset unanswered. */
+  loseCommit(wanted: (statements: string) => boolean): void
+  /** COMMITs whose answer was lost. */
+  readonly lostCommits: () => number
+  close(): Promise<void>
+}
+
+interface Pair {
+  readonly client: Socket
+  readonly server: Socket
+  silent: boolean
+  statements: string
+}
+
+/** Most of a transaction's statements that is remembered. */
+const rememberedBytes = 200_000
+
+export const startTcpProxy = async (target: string): Promise<TcpProxy> => {
+  const address = new URL(target)
+  const pairs = new Set<Pair>()
+  let silent = false
+  let wanted: ((statements: string) => boolean) | null = null
+  let lost = 0
+  const toServer = (pair: Pair, chunk: Buffer): void => {
+    if (pair.silent) return
+    const text = chunk.toString('latin1')
+    pair.statements = (pair.statements + text).slice(-rememberedBytes)
+    const commits = /\0commit\0|Q....commit/i.test(text)
+    const losing = commits && wanted?.(pair.statements) === true
+    if (/begin/i.test(text) || commits) pair.statements = ''
+    if (!losing) {
+      pair.server.write(chunk)
+      return
+    }
+    wanted = null
+    lost += 1
+    // The server has taken it once it answers; that answer goes nowhere.
+    pair.silent = true
+    pair.server.once('data', () => end(pair))
+    pair.server.write(chunk)
+  }
+  const end = (pair: Pair): void => {
+    pair.client.resetAndDestroy()
+    pair.server.destroy()
+    pairs.delete(pair)
+  }
+  const server: Server = createServer((client) => {
+    const upstream = connect(Number(address.port), address.hostname)
+    const pair: Pair = { client, server: upstream, silent, statements: '' }
+    pairs.add(pair)
+    client.on('data', (chunk: Buffer) => toServer(pair, chunk))
+    upstream.on('data', (chunk: Buffer) => pair.silent || client.write(chunk))
+    for (const [one, other] of [
+      [client, upstream],
+      [upstream, client],
+    ] as const) {
+      one.on('error', () => undefined)
+      one.on('close', () => {
+        if (pair.silent && one === upstream) return
+        other.destroy()
+        pairs.delete(pair)
+      })
+    }
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const bound = server.address()
+  const url = new URL(target)
+  url.port = typeof bound === 'object' && bound !== null ? String(bound.port) : ''
+  const silenceOpen = (): void => {
+    for (const pair of pairs) pair.silent = true
+  }
+  const cut = (): void => {
+    for (const pair of [...pairs]) end(pair)
+  }
+  return {
+    url: url.href,
+    fallSilent: () => {
+      silent = true
+      silenceOpen()
+    },
+    silenceOpen,
+    speak: () => {
+      silent = false
+    },
+    cut,
+    loseCommit: (recognise) => {
+      wanted = recognise
+    },
+    lostCommits: () => lost,
+    close: async () => {
+      cut()
+      await new Promise((resolve) => server.close(resolve))
+    },
+  }
+}
