@@ -3,6 +3,7 @@ import { Command, CommanderError } from 'commander'
 import { type ErrorCode, isEtlError, messageOf } from '../core/errors.ts'
 import { redact } from '../core/redact.ts'
 import { version } from '../core/version.ts'
+import { databaseError, isDatabaseError } from '../db/database-error.ts'
 import type { CommandSpec } from './command-spec.ts'
 import { commands } from './commands.ts'
 import { createOutput } from './output.ts'
@@ -94,8 +95,9 @@ const perform = async (
     const { handle } = await spec.load()
     const code = await handle({ args, options, output, environment: process.env, folder: process.cwd(), signal })
     return interrupted() ? 130 : code
-  } catch (error) {
+  } catch (thrown) {
     if (interrupted()) return 130
+    const error = isDatabaseError(thrown) ? databaseError(thrown, 'ended the command') : thrown
     report(error, output.json)
     return isEtlError(error) && usageCodes.has(error.code) ? 2 : 1
   } finally {

@@ -52,7 +52,7 @@ export const createStormWorld = (units: number): StormWorld => {
   }
 }
 
-/** Small pages, small buckets and short waits: as many requests as possible in little time, and consent to buy a failed report again. */
+/** Small pages, small buckets and short waits: as many requests as possible in little time, where a restatement may take most of three rows; and consent to buy a failed report again. */
 const hasten = (file: string): void => {
   const text = readFileSync(file, 'utf8')
     .replace('page_size: 1000', 'page_size: 15')
@@ -62,6 +62,7 @@ const hasten = (file: string): void => {
     .replace('poll_every: 5s', 'poll_every: 200ms')
     .replace('poll_max: 60s', 'poll_max: 1s')
     .replace('deadline: 6h', 'deadline: 8s')
+    .replace('shrink: 50%', 'shrink: 90%')
     .replace('bucket: 100', 'bucket: 3')
     .replace('domain: { file: shop_domains.txt, bucket: 50 }', 'domain: { file: shop_domains.txt, bucket: 1 }')
   writeFileSync(file, text.includes('deadline:') ? `${text}report: { resubmit_failed: true }\n` : text)

@@ -1,0 +1,62 @@
+// Errors that only a real server makes: deadlock, serialization failure. Each is reported as what it is, and settled rightly.
+import pg from 'pg'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { systemClock } from '../../src/core/clock.ts'
+import { asEtlError, settle } from '../../src/run/settle.ts'
+import { shippedDefinitions } from '../support/definitions.ts'
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+
+let db: TestDatabase
+let one: pg.Client
+let two: pg.Client
+
+beforeAll(async () => {
+  db = await createTestDatabase()
+  one = new pg.Client({ connectionString: db.url })
+  two = new pg.Client({ connectionString: db.url })
+  await Promise.all([one.connect(), two.connect()])
+  await one.query('create table tug (id integer primary key, n integer not null default 0)')
+  await one.query('insert into tug values (1), (2)')
+})
+afterAll(async () => {
+  await Promise.all([one.end(), two.end()])
+  await db.drop()
+})
+
+const failureOf = async (work: Promise<unknown>): Promise<unknown> => work.then(() => null).catch((error: unknown) => error)
+
+const expectTriedAgain = async (error: unknown, sqlState: string): Promise<void> => {
+  expect(error).toMatchObject({ code: sqlState })
+  const known = asEtlError(error)
+  expect(known).toMatchObject({ code: 'DATABASE', message: expect.stringContaining('The same command goes on') })
+  const [definition] = await shippedDefinitions()
+  if (definition === undefined) throw new Error('no definition')
+  expect(settle(known, 1, definition.limits, systemClock)).toMatchObject({ kind: 'park', final: false })
+}
+
+const raise = (client: pg.Client, id: number): Promise<unknown> => client.query('update tug set n = n + 1 where id = $1', [id])
+
+describe('made for real', () => {
+  test('a deadlock costs its loser a try, no more', async () => {
+    await Promise.all([one.query('begin'), two.query('begin')])
+    await raise(one, 1)
+    await raise(two, 2)
+    const both = await Promise.all(
+      [failureOf(raise(one, 2)), failureOf(raise(two, 1))].map((work, index) =>
+        work.finally(async () => (index === 0 ? one : two).query('rollback')),
+      ),
+    )
+    await expectTriedAgain(
+      both.find((error) => error !== null),
+      '40P01',
+    )
+  })
+
+  test('a serialization failure costs a try', async () => {
+    for (const client of [one, two]) await client.query('begin isolation level repeatable read; select * from tug')
+    await raise(one, 1)
+    await one.query('commit')
+    await expectTriedAgain(await failureOf(raise(two, 1)), '40001')
+    await two.query('rollback')
+  })
+})

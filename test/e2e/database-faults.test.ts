@@ -1,0 +1,120 @@
+// The database fails in every way it has while a backfill runs: the same command again ends equal to a calm run, and nothing is bought twice.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { Sandbox } from '../../src/sandbox/server.ts'
+import { createStormWorld, type StormWorld, startStormSandbox } from '../storm/storm-world.ts'
+import { digestWarehouse, type UnitDigest } from '../storm/warehouse-digest.ts'
+import { type CommandResult, runCommand, startCommand } from '../support/command.ts'
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { startTcpProxy } from '../support/tcp-proxy.ts'
+
+let world: StormWorld
+let truth: ReadonlyMap<string, UnitDigest>
+let bought: number
+
+const wait = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
+
+beforeAll(async () => {
+  world = createStormWorld(20)
+  const db = await createTestDatabase()
+  const sandbox = await startStormSandbox()
+  const result = await runCommand(world.command, world.environment(sandbox, db.url, 'calm'), world.folder)
+  expect(result.code, result.stderr).toBe(0)
+  truth = await digestWarehouse(db.database.pool)
+  bought = sandbox.books().submissions.length
+  await sandbox.close()
+  await db.drop()
+})
+afterAll(() => world.remove())
+
+interface Place {
+  readonly db: TestDatabase
+  readonly sandbox: Sandbox
+  /** Runs the command against `url`; it gives a dead connection up after a second. */
+  run(url: string, during?: (running: () => boolean) => Promise<void>): Promise<CommandResult>
+}
+
+const place = async (name: string): Promise<Place> => {
+  const db = await createTestDatabase()
+  const sandbox = await startStormSandbox()
+  sandbox.configure({ latencyMs: 30 })
+  return {
+    db,
+    sandbox,
+    run: async (url, during) => {
+      const environment = { ...world.environment(sandbox, url, name), MILLRACE_DATABASE_SILENCE: '1' }
+      const command = startCommand(world.command, environment, world.folder)
+      let running = true
+      const result = command.result.finally(() => {
+        running = false
+      })
+      await during?.(() => running)
+      return result
+    },
+  }
+}
+
+/** The same command again, and then the whole truth. */
+const expectWhole = async ({ db, sandbox, run }: Place): Promise<void> => {
+  const last = await run(db.url)
+  expect(last.code, last.stderr).toBe(0)
+  expect(await digestWarehouse(db.database.pool)).toEqual(truth)
+  const twice = await db.database.pool.query(
+    `select unit_id from etl.loads where outcome = 'loaded' group by unit_id, edition having count(*) > 1`,
+  )
+  expect(twice.rows).toEqual([])
+  expect(sandbox.books().submissions).toHaveLength(bought)
+  await sandbox.close()
+  await db.drop()
+}
+
+const expectClear = (result: CommandResult): void => {
+  expect([0, 1], result.stderr).toContain(result.code)
+  expect(result.stdout + result.stderr).not.toMatch(/INTERNAL|defect/)
+}
+
+describe('a backfill', () => {
+  test('whose connections are cut again and again', async () => {
+    const here = await place('cut')
+    const cut = `select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and application_name like 'millrace %:%'`
+    let cuts = 0
+    const result = await here.run(here.db.url, async (running) => {
+      await wait(1_500)
+      while (running() && cuts < 40) {
+        cuts += (await here.db.database.pool.query(cut)).rows.length
+        await wait(400)
+      }
+    })
+    expectClear(result)
+    expect(cuts).toBeGreaterThan(0)
+    await expectWhole(here)
+  })
+
+  test('whose connections fall silent without closing', async () => {
+    const here = await place('silent')
+    const proxy = await startTcpProxy(here.db.url)
+    const result = await here.run(proxy.url, async (running) => {
+      for (let silences = 0; running() && silences < 2; silences += 1) {
+        await wait(1_500)
+        proxy.silenceOpen()
+      }
+    })
+    expectClear(result)
+    await proxy.close()
+    await expectWhole(here)
+  })
+
+  test('whose answers to COMMIT are lost: what happened is looked up', async () => {
+    const here = await place('commit')
+    const proxy = await startTcpProxy(here.db.url)
+    const result = await here.run(proxy.url, async (running) => {
+      while (running()) {
+        proxy.loseCommit((statements) => statements.includes('etl"."loads') || statements.includes('etl.loads'))
+        await wait(100)
+      }
+    })
+    expectClear(result)
+    expect(proxy.lostCommits()).toBeGreaterThan(0)
+    await proxy.close()
+    await expectWhole(here)
+  })
+})
