@@ -14,6 +14,7 @@ const { values } = parseArgs({
     units: { type: 'string', default: '1000' },
     seed: { type: 'string', default: '1' },
     rounds: { type: 'string', default: '4' },
+    phases: { type: 'string', default: '3' },
     write: { type: 'boolean', default: false },
   },
 })
@@ -26,7 +27,7 @@ try {
     units: Number(values.units),
     seed: Number(values.seed),
     rounds: Number(values.rounds),
-    phases: wholeStorm,
+    phases: wholeStorm.slice(0, Number(values.phases)),
     calm,
     stormy,
     note: (text) => process.stderr.write(`${text}\n`),
