@@ -1,7 +1,7 @@
 // Marts in bi: views over what is published, and summaries as tables that each load keeps up to date.
 import { createHash } from 'node:crypto'
 import { type Kysely, sql } from 'kysely'
-import { EtlError, messageOf } from '../core/errors.ts'
+import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
 import type { Mart } from '../core/mart.ts'
 import type { Definition } from '../core/types.ts'
 import type { Tables } from '../db/tables.ts'
@@ -26,6 +26,7 @@ export const publishMart = async (trx: Db, mart: Mart, definitions: readonly Def
     if (mart.summaryOf === null) await replaceView(trx, mart.name, sql.raw(mart.sql))
     else await publishSummary(trx, mart, definitions)
   } catch (error) {
+    if (isEtlError(error)) throw error
     throw new EtlError(
       'DEFINITION',
       `${mart.file}: PostgreSQL refuses the query: ${messageOf(error)}. Mend it; nothing of it was published.`,
@@ -49,6 +50,7 @@ const readable = async (trx: Db, names: readonly string[]): Promise<boolean> => 
 const publishSummary = async (trx: Db, mart: Mart, definitions: readonly Definition[]): Promise<void> => {
   const source = definitions.find(({ pipeline, publish }) => publish && pipeline === mart.summaryOf)
   if (source === undefined) return
+  assertScoped(mart, source)
   const data = sql.table(`data.${source.pipeline}_v${source.version}`)
   const signature = createHash('sha256').update(`${mart.sql}/${mart.key.join()}/${source.version}`).digest('hex').slice(0, 16)
   const table = sql.table(`bi.${mart.name}`)
@@ -69,6 +71,16 @@ const publishSummary = async (trx: Db, mart: Mart, definitions: readonly Definit
       await sql`alter table ${table} add foreign key (${sql.ref(name)}) references ${sql.raw(`bi.${target}`)}`.execute(trx)
   }
   await commentOn('table', table, `${aboutOf(mart)} [${signature}]`).execute(trx)
+}
+
+/** A load replaces its unit's part of a summary, so the summary must know what a unit is made of. */
+const assertScoped = (mart: Mart, source: Definition): void => {
+  const lacking = source.columns.filter(({ name, isKey, origin }) => isKey && origin !== 'response' && !mart.key.includes(name))
+  if (lacking.length === 0) return
+  throw new EtlError(
+    'DEFINITION',
+    `${mart.file}: the key lacks ${lacking.map(({ name }) => name).join(', ')}, by which loads of ${source.pipeline} are told apart. Add it to '-- key:' and to the query.`,
+  )
 }
 
 /** Views over it are marts of ours that are made again right after; anybody else's keep it from going, which the error says. */

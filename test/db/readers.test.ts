@@ -1,0 +1,82 @@
+// Readers and loads side by side: a long reading transaction holds up no load, and nobody sees half of one.
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { Mart } from '../../src/core/mart.ts'
+import type { Definition, Unit } from '../../src/core/types.ts'
+import { parseMart } from '../../src/definition/marts.ts'
+import { addDimensions } from '../../src/load/dimensions.ts'
+import { refreshSummaries } from '../../src/load/summaries.ts'
+import { publish } from '../../src/publish/publish.ts'
+import { shippedDefinition, unitOf } from '../support/definitions.ts'
+import { mergeRows, trafficRow } from '../support/merging.ts'
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+
+let db: TestDatabase
+let definition: Definition
+let mart: Mart
+
+beforeAll(async () => {
+  db = await createTestDatabase()
+  definition = await shippedDefinition('traffic_and_engagement')
+  mart = parseMart(
+    'marts/visits.sql',
+    'visits',
+    `-- kind: summary of traffic_and_engagement
+-- purpose: Visits of all domains.
+-- grain: One row a date, domain and country.
+-- question: How many?
+-- key: date, granularity, domain, country, include_subdomains
+select date, granularity, domain, country, include_subdomains, sum(all_traffic_visits) as visits from {{facts}} group by 1, 2, 3, 4, 5`,
+  )
+  await load('2026-01', ['a.com 1', 'b.com 2'])
+  await publish(db.database, [definition], [mart])
+})
+afterAll(() => db.drop())
+
+const unitIn = (month: string): Unit => unitOf(definition, month, { domain: ['a.com', 'b.com'], country: 'us' })
+
+/** @param rows `a.com 5`: domain and visits. @param meanwhile called when all is written and nothing committed */
+const load = (month: string, rows: readonly string[], meanwhile?: () => Promise<void>) =>
+  mergeRows(
+    db,
+    definition,
+    unitIn(month),
+    rows.map((row) => trafficRow(row.split(' ')[0] ?? '', row.split(' ')[1] ?? '', `${month}-01`)),
+    {
+      during: async ({ kysely }) => {
+        await addDimensions(kysely, definition, unitIn(month), rows.length)
+        await refreshSummaries(kysely, definition, unitIn(month), [mart])
+        await meanwhile?.()
+      },
+    },
+  )
+
+const question = `select (select coalesce(sum(all_traffic_visits), 0)::int from bi.traffic_and_engagement) as rows,
+  (select coalesce(sum(visits), 0)::int from bi.visits) as summary`
+
+test('a reader who began before loads sees what was, holds none of them up, and others see each load whole', async () => {
+  const reader = await db.database.pool.connect()
+  const ask = async (client: { query: typeof reader.query } = reader) => (await client.query(question)).rows[0]
+  try {
+    await reader.query('begin isolation level repeatable read')
+    expect(await ask()).toEqual({ rows: 3, summary: 3 })
+    // A restatement, an ending and a month that was not there; each would wait for the reader if it took a lock that matters.
+    await load('2026-01', ['a.com 10'], async () => {
+      expect((await db.database.pool.query(question)).rows).toEqual([{ rows: 3, summary: 3 }])
+    })
+    expect((await db.database.pool.query(question)).rows).toEqual([{ rows: 10, summary: 10 }])
+    await load('2026-02', ['a.com 100', 'b.com 200'])
+    expect((await db.database.pool.query(question)).rows).toEqual([{ rows: 310, summary: 310 }])
+    await publish(db.database, [definition], [mart])
+    expect(await ask()).toEqual({ rows: 3, summary: 3 })
+  } finally {
+    await reader.query('rollback')
+    reader.release()
+  }
+})
+
+test('a summary that lacks what its loads are told apart by is refused when it is published, before a load fails on it', async () => {
+  const narrow = { ...mart, name: 'narrow', file: 'marts/narrow.sql', key: ['date', 'domain', 'country'] }
+  await expect(publish(db.database, [definition], [narrow])).rejects.toThrow(
+    /narrow\.sql: the key lacks granularity, include_subdomains/,
+  )
+})
