@@ -231,6 +231,8 @@ describe('buying', () => {
     const down = new Error('database is away')
     const kept = await errorOf({ keepFails: [down, down] })
     expect(kept.slept).toEqual([100, 300])
+    const ours = await errorOf({ keepFails: [new EtlError('DATABASE', 'restarting')] })
+    expect([ours.slept, ours.error.code]).toEqual([[100], 'REPORT_PENDING'])
     expect(kept.memo.steps).toContain('submitted new pending')
     const lost = await errorOf({ keepFails: Array.from({ length: 20 }, () => down) })
     expect(lost.slept).toEqual([100, 300, 1_000, 3_000, 5_000, 10_000, 10_000])
@@ -302,6 +304,13 @@ describe('what an earlier process left', () => {
     expect((await due.outcome).error).toBeNull()
     const finishedOne = play({ record: { state: 'ready', nextPollAt: start + 9_999 } })
     expect((await finishedOne.outcome).error).toBeNull()
+  })
+
+  test('one that was said to be done when it was submitted is asked for at once, later ones in their time', async () => {
+    const done = play({ record: { state: 'submitted', statusWord: 'complete' } })
+    expect((await done.outcome).error).toBeNull()
+    const looked = await errorOf({ record: { state: 'submitted', statusWord: 'complete', polls: 1, nextPollAt: start + 1 } })
+    expect([looked.error.code, looked.calls]).toEqual(['REPORT_PENDING', []])
   })
 
   test('one that was retried, or looked at before, is asked for at once', async () => {
