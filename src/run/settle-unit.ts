@@ -41,7 +41,17 @@ export const settleUnit = async (
   const definition = definitionOf(shop, claim.unit.pipeline, claim.unit.version)
   const decision =
     definition === null ? ({ kind: 'fail' } as const) : settle(error, claim.attempts, definition.limits, shop.clock)
-  shop.log.info({ unit: claim.unit.key, code: error.code, decision: decision.kind, error: error.message }, 'unit settled')
+  shop.log.info(
+    {
+      run_id: job.runId,
+      unit_id: claim.unitId,
+      unit: claim.unit.key,
+      code: error.code,
+      decision: decision.kind,
+      error: error.message,
+    },
+    'unit settled',
+  )
   if (decision.kind === 'leave') return
   const reason = { code: error.code, message: redact(error.message), runId: job.runId }
   await shop.database.kysely.transaction().execute(async (trx) => {

@@ -5,6 +5,9 @@ import type { UnitWork } from './unit-work.ts'
 
 export const contextOf = (work: UnitWork): SourceContext => {
   const { shop, claim, definition, signal } = work
+  // One name for the work, the same in every line a log collector gets: run, unit, and each request of this try.
+  const log = shop.log.child({ run_id: work.job.runId, unit_id: claim.unitId, unit: claim.unit.key })
+  let requests = 0
   const http = shop.service(definition.account).forUnit({
     account: definition.account,
     signal,
@@ -14,6 +17,12 @@ export const contextOf = (work: UnitWork): SourceContext => {
     record: (request) => {
       shop.progress.counters.requests += 1
       shop.progress.counters.bytes += request.bytes
+      requests += 1
+      const { method, endpoint, attempt, status, milliseconds } = request
+      log.debug(
+        { request_id: `${claim.unitId}-${claim.fence}-${requests}`, method, endpoint, attempt, status, milliseconds },
+        'request',
+      )
       work.requests.push({ ...request, unitId: claim.unitId, runId: work.job.runId, edition: claim.edition })
     },
   })
@@ -27,7 +36,7 @@ export const contextOf = (work: UnitWork): SourceContext => {
   return {
     http,
     report,
-    log: shop.log,
+    log,
     clock: shop.clock,
     signal,
     resubmitUncertain: shop.consent.resubmitUncertain,

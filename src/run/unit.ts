@@ -98,7 +98,10 @@ const extractAndLoad = async (work: UnitWork, context: SourceContext): Promise<v
       const again = asEtlError(error)
       const changed = again.code === 'UNSTABLE' || again.code === 'INCOMPLETE'
       if (!changed || work.source.kind !== 'walk' || walk >= definition.limits.walks) throw error
-      work.shop.log.info({ unit: claim.unit.key, walk, reason: again.message }, 'walking again')
+      work.shop.log.info(
+        { run_id: work.job.runId, unit_id: claim.unitId, unit: claim.unit.key, walk, reason: again.message },
+        'walking again',
+      )
     }
   }
 }
@@ -265,5 +268,6 @@ const keepRejects = async (
 
 const announce = ({ shop, job, claim }: UnitWork, state: 'loaded' | 'unchanged', rows: number): void => {
   shop.progress.counters.unitsDone += 1
+  shop.log.info({ run_id: job.runId, unit_id: claim.unitId, unit: claim.unit.key, state, rows }, 'unit done')
   shop.progress.emit({ event: 'unit', run_id: job.runId, unit_id: claim.unitId, unit: claim.unit.key, state, rows })
 }

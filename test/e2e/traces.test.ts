@@ -105,6 +105,23 @@ test('a collector that is away changes nothing but a word on standard error', as
   ])
 })
 
+test('the log names run, unit and request in every line about them', async () => {
+  const { stderr } = await backfill({ MILLRACE_LOG_LEVEL: 'debug' })
+  const lines = stderr
+    .split('\n')
+    .filter((line) => line.startsWith('{'))
+    .map((line): Record<string, unknown> => JSON.parse(line))
+  const [request] = lines.filter((line) => line['msg'] === 'request')
+  expect(request).toMatchObject({
+    run_id: 1,
+    unit_id: 1,
+    request_id: expect.stringMatching(/^1-\d+-1$/),
+    method: 'GET',
+    status: 200,
+  })
+  expect(lines.find((line) => line['msg'] === 'unit done')).toMatchObject({ run_id: 1, unit_id: 1, state: 'loaded' })
+})
+
 test('nothing is sent unless it is asked for', async () => {
   for (const extra of [{}, { OTEL_EXPORTER_OTLP_ENDPOINT: collectorUrl(), OTEL_SDK_DISABLED: 'true' }]) {
     expect((await backfill(extra)).code).toBe(0)
