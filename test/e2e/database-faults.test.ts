@@ -1,9 +1,11 @@
 // The database fails in every way it has while a backfill runs: the same command again ends equal to a calm run, and nothing is bought twice.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Sandbox } from '../../src/sandbox/server.ts'
+import { createOwnDatabase } from '../storm/own-database.ts'
 import { createStormWorld, type StormWorld, startStormSandbox } from '../storm/storm-world.ts'
 import { digestWarehouse, type UnitDigest } from '../storm/warehouse-digest.ts'
 import { type CommandResult, runCommand, startCommand } from '../support/command.ts'
+import { startOwnServer } from '../support/own-server.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 import { startTcpProxy } from '../support/tcp-proxy.ts'
 
@@ -116,5 +118,33 @@ describe('a backfill', () => {
     expect(proxy.lostCommits()).toBeGreaterThan(0)
     await proxy.close()
     await expectWhole(here)
+  })
+
+  test('whose server is killed and started again every few seconds', async () => {
+    const server = await startOwnServer()
+    const db = await createOwnDatabase(server.url, 'killed')
+    const sandbox = await startStormSandbox()
+    sandbox.configure({ latencyMs: 60 })
+    const run = () => startCommand(world.command, world.environment(sandbox, db.url, 'killed'), world.folder)
+    const command = run()
+    let running = true
+    const result = command.result.finally(() => {
+      running = false
+    })
+    let kills = 0
+    for (await wait(2_000); running && kills < 3; await wait(1_500)) {
+      server.kill()
+      kills += 1
+      await server.restart()
+    }
+    expectClear(await result)
+    expect(kills).toBeGreaterThan(0)
+    const last = await run().result
+    expect(last.code, last.stderr).toBe(0)
+    expect(await digestWarehouse(db.pool)).toEqual(truth)
+    expect(sandbox.books().submissions).toHaveLength(bought)
+    await db.close()
+    await sandbox.close()
+    await server.remove()
   })
 })

@@ -1,0 +1,49 @@
+// A PostgreSQL of a test's own that can be killed and started again on its port, as after a power cut.
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { startEmbedded } from '../../src/db/embedded.ts'
+import { findBinaries } from '../../src/db/embedded-binaries.ts'
+import { readPostmaster, serverFiles } from '../../src/db/embedded-data.ts'
+import { startServer } from '../../src/db/embedded-process.ts'
+import { canReach, serverUser } from '../../src/db/embedded-user.ts'
+import { probePort } from './probe-port.ts'
+
+export interface OwnServer {
+  readonly url: string
+  /** SIGKILL to the postmaster; its backends find out by themselves. */
+  kill(): void
+  /** Starts it again; resolves when it answers. */
+  restart(): Promise<void>
+  remove(): Promise<void>
+}
+
+export const startOwnServer = async (): Promise<OwnServer> => {
+  const home = mkdtempSync(join(tmpdir(), 'millrace-own-server-'))
+  const server = await startEmbedded(home)
+  const files = serverFiles(home)
+  const user = serverUser()
+  const program = findBinaries((path) => canReach(user, path)).postgres
+  const answers = (): Promise<boolean> => probePort(server.url.reveal())
+  return {
+    url: server.url.reveal(),
+    kill: () => {
+      const running = readPostmaster(files)
+      if (running !== null) process.kill(running.pid, 'SIGKILL')
+    },
+    restart: async () => {
+      for (let attempt = 1; ; attempt += 1) {
+        const failure = await startServer({ files, program, user, port: server.port, answers })
+        if (failure === null) return
+        // Backends of the killed one notice a moment later that it is gone.
+        if (attempt >= 50) throw new Error(failure)
+        rmSync(files.pidFile, { force: true })
+        await new Promise((resolve) => setTimeout(resolve, 200))
+      }
+    },
+    remove: async () => {
+      await server.release()
+      rmSync(home, { recursive: true, force: true })
+    },
+  }
+}
