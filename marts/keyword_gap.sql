@@ -8,7 +8,7 @@
 -- column best_position_of_other: The other domain's best position. Unit: rank in the results.
 -- column volume: Searches for the keyword. Unit: searches a month.
 select k.month, k.country, k.traffic_source, k.web_source, k.branded_type, d.domain, k.domain as other_domain, k.keyword,
-  sum(k.clicks)::bigint as clicks_of_other, min(k.position) as best_position_of_other, max(k.volume) as volume
+  sum(k.clicks) as clicks_of_other, min(k.position) as best_position_of_other, max(k.volume) as volume
 from bi.dim_domain d join bi.keywords k on k.domain <> d.domain
 where not exists (select 1 from bi.keywords own where own.month = k.month and own.domain = d.domain and own.country = k.country
   and own.traffic_source = k.traffic_source and own.web_source = k.web_source and own.branded_type = k.branded_type

@@ -7,5 +7,5 @@
 -- column keywords: Distinct keywords of this intent. Unit: keywords. Does not add up over domains or months.
 -- column clicks: Clicks from them. Unit: clicks a month.
 select month, domain, country, traffic_source, web_source, branded_type, coalesce(primary_intent, '(none)') as intent,
-  count(distinct keyword) as keywords, coalesce(sum(clicks), 0)::bigint as clicks
+  count(distinct keyword) as keywords, coalesce(sum(clicks), 0) as clicks
 from {{facts}} group by month, domain, country, traffic_source, web_source, branded_type, coalesce(primary_intent, '(none)')

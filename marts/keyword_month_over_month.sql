@@ -28,11 +28,11 @@ cross join lateral (
   select keyword, present.clicks, past.clicks as clicks_before, present.best_position, past.best_position as best_position_before,
     coalesce(present.there, false) as is_now, coalesce(past.there, false) as was_before
   from (
-    select k.keyword, sum(k.clicks)::bigint as clicks, min(k.position) as best_position, true as there from bi.keywords k
+    select k.keyword, sum(k.clicks) as clicks, min(k.position) as best_position, true as there from bi.keywords k
     where k.month = m.month and k.domain = m.domain and k.country = m.country and k.traffic_source = m.traffic_source
       and k.web_source = m.web_source and k.branded_type = m.branded_type group by k.keyword
   ) present full join (
-    select k.keyword, sum(k.clicks)::bigint as clicks, min(k.position) as best_position, true as there from bi.keywords k
+    select k.keyword, sum(k.clicks) as clicks, min(k.position) as best_position, true as there from bi.keywords k
     where k.month = (m.month - interval '1 month')::date and k.domain = m.domain and k.country = m.country
       and k.traffic_source = m.traffic_source and k.web_source = m.web_source and k.branded_type = m.branded_type group by k.keyword
   ) past using (keyword)

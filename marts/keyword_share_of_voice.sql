@@ -5,8 +5,8 @@
 -- column clicks: Clicks the domain got from the keyword. Unit: clicks a month.
 -- column clicks_all: Clicks all followed domains got from the keyword. Unit: clicks a month.
 -- column share_of_voice: clicks divided by clicks_all. Unit: fraction. Not to be averaged: over several keywords divide the sums.
-select month, country, traffic_source, web_source, branded_type, keyword, domain, sum(clicks)::bigint as clicks,
-  (sum(sum(clicks)) over followed)::bigint as clicks_all,
+select month, country, traffic_source, web_source, branded_type, keyword, domain, sum(clicks) as clicks,
+  sum(sum(clicks)) over followed as clicks_all,
   round(sum(clicks) / nullif(sum(sum(clicks)) over followed, 0), 6) as share_of_voice
 from bi.keywords group by month, country, traffic_source, web_source, branded_type, keyword, domain
 window followed as (partition by month, country, traffic_source, web_source, branded_type, keyword)
