@@ -1,10 +1,11 @@
 // `millrace backfill`: a range of months, or with --dry-run what it would take.
+import { systemClock } from '../core/clock.ts'
 import { EtlError } from '../core/errors.ts'
 import type { Definition } from '../core/types.ts'
-import { inclusiveRange } from '../core/window.ts'
+import { dateIn, inclusiveRange } from '../core/window.ts'
 import { dryRun } from '../run/dry-run.ts'
 import { notificationTargets, notify } from '../run/notify.ts'
-import type { OpenShop } from '../run/open-shop.ts'
+import { type OpenShop, requestsPerSecond } from '../run/open-shop.ts'
 import { type PlannedUnit, planRun, type Scope } from '../run/plan-run.ts'
 import { runUnits } from '../run/run.ts'
 import type { Handler, Invocation } from './command-spec.ts'
@@ -16,11 +17,12 @@ import { exitCodeOf, printSummary } from './summary.ts'
 export const handle: Handler = async (invocation) => {
   const { from, to } = rangeOf(invocation)
   const only = parseOnly(invocation.options['only'])
-  inclusiveRange(from, to, 'month')
+  assertBegun(from, inclusiveRange(from, to, 'month').from)
+  orderOf(invocation.options['order'])
   return withShop(invocation, { callsService: true }, async (shop, progress) => {
     const units = await planRange(shop, invocation, from, to, only)
     if (invocation.options['dryRun'] === true) {
-      const estimate = await dryRun(shop, units, invocation.signal)
+      const estimate = await dryRun(shop, units, invocation.signal, requestsPerSecond(shop.settings))
       progress.stop()
       printDryRun(invocation.output, 'backfill', estimate)
       return 0
@@ -58,6 +60,21 @@ export const rangeOf = ({ options }: Invocation): { from: string; to: string } =
   return { from, to }
 }
 
+/** A range of which nothing has begun is a slip of the pen; months that are only not published yet are planned and wait. */
+const assertBegun = (text: string, from: string): void => {
+  const today = dateIn(systemClock.now(), 'UTC')
+  if (from > today)
+    throw new EtlError(
+      'USAGE',
+      `--from ${text} lies in the future (today is ${today}). A month is published about the 10th of the month after it; name one that is over.`,
+    )
+}
+
+const orderOf = (order: unknown): 'newest-first' | 'oldest-first' => {
+  if (order === 'newest' || order === 'oldest') return `${order}-first`
+  throw new EtlError('USAGE', `--order is '${String(order)}'; write --order newest (the default) or --order oldest.`)
+}
+
 const planRange = async (
   shop: OpenShop,
   { options }: Invocation,
@@ -71,7 +88,7 @@ const planRange = async (
       range: inclusiveRange(from, to, definition.window.every),
       force: options['force'] === true,
       only,
-      order: options['oldestFirst'] === true ? 'oldest-first' : 'newest-first',
+      order: orderOf(options['order']),
     })
   const units: PlannedUnit[] = []
   for (const definition of shop.definitions) units.push(...(await planOne(definition)))

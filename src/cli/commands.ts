@@ -27,7 +27,7 @@ export const commands: readonly CommandSpec[] = [
       option('--dry-run', 'print units, requests, reports, quota and rows; spend nothing'),
       only,
       force,
-      option('--oldest-first', 'begin with the oldest month (default: the newest)'),
+      option('--order <order>', 'which month comes first: newest or oldest', 'newest'),
       consent,
     ],
     examples: [

@@ -1,8 +1,7 @@
 // What a run would take: units, requests, reports, rows and quota, without buying anything.
-import type { Definition } from '../core/types.ts'
 import { showWindow } from '../core/window.ts'
 import { type LoadedHistory, loadedHistory } from '../db/ledger/estimates.ts'
-import type { Source } from '../extract/source.ts'
+import { type PastLoads, pastLoads } from '../db/ledger/past-loads.ts'
 import type { PlannedUnit } from '../plan/plan.ts'
 import { needsWork } from './run.ts'
 import { definitionOf, type Shop } from './shop.ts'
@@ -20,58 +19,99 @@ export interface DryRunUnit {
   readonly from: 'service' | 'history' | 'unknown'
 }
 
+/** What is known of a pipeline as a whole. Errors are fractions; null: no slice was loaded twice yet. */
+export interface DryRunPipeline {
+  readonly pipeline: string
+  readonly rowsError: number | null
+  readonly quotaError: number | null
+  /** At the pace of the rate limit and of earlier answers; without those it is the least it can take. */
+  readonly seconds: number
+}
+
 export interface DryRun {
   readonly units: readonly DryRunUnit[]
+  readonly pipelines: readonly DryRunPipeline[]
+  /** Free requests made to find this out. */
+  readonly asked: number
   readonly idle: readonly PlannedUnit[]
 }
 
 /** Calls nothing but what the service answers for free; where it has no such way, this warehouse's own past decides. */
-export const dryRun = async (shop: Shop, planned: readonly PlannedUnit[], signal: AbortSignal): Promise<DryRun> => {
-  const histories = new Map<string, LoadedHistory>()
+export const dryRun = async (
+  shop: Shop,
+  planned: readonly PlannedUnit[],
+  signal: AbortSignal,
+  requestsPerSecond: number,
+): Promise<DryRun> => {
   const units: DryRunUnit[] = []
-  for (const unit of planned.filter(needsWork)) {
-    signal.throwIfAborted()
-    const definition = definitionOf(shop, unit.pipeline, unit.version)
-    const source = definition === null ? undefined : shop.sources.get(definition.source)
-    if (definition === null || source === undefined) continue
-    const history = histories.get(unit.pipeline) ?? (await loadedHistory(shop.database.kysely, unit.pipeline))
-    histories.set(unit.pipeline, history)
-    units.push(await estimateUnit(shop, definition, source, unit, history, signal))
+  const pipelines: DryRunPipeline[] = []
+  let asked = 0
+  const count = (): void => {
+    asked += 1
   }
-  return { units, idle: planned.filter((unit) => !needsWork(unit)) }
+  for (const [pipeline, todo] of Map.groupBy(planned.filter(needsWork), (unit) => unit.pipeline)) {
+    const history = await loadedHistory(shop.database.kysely, pipeline)
+    const past = await pastLoads(shop.database.kysely, pipeline)
+    const own: DryRunUnit[] = []
+    for (const unit of todo) {
+      signal.throwIfAborted()
+      const estimate = await estimateUnit(shop, unit, { history, past }, signal, count)
+      if (estimate !== null) own.push(estimate)
+    }
+    units.push(...own)
+    const { rowsError, quotaError } = past
+    const concurrency = definitionOf(shop, pipeline, todo[0]?.version ?? 0)?.limits.concurrency ?? 1
+    pipelines.push({ pipeline, rowsError, quotaError, seconds: secondsOf(own, past, concurrency, requestsPerSecond) })
+  }
+  return { units, pipelines, asked, idle: planned.filter((unit) => !needsWork(unit)) }
 }
 
+/** Requests at the slower of the rate limit and earlier answers; reports are made beside each other, so one's time is added. */
+const secondsOf = (units: readonly DryRunUnit[], past: PastLoads, concurrency: number, perSecond: number): number => {
+  const requests = units.reduce((total, unit) => total + unit.requests, 0)
+  const answered = (requests * (past.requestMs ?? 0)) / 1000 / concurrency
+  const made = units.some((unit) => unit.reports > 0) ? (past.reportMs ?? 0) / 1000 : 0
+  return Math.max(requests / perSecond, answered) + made
+}
+
+/** null where the definition or its source is gone. */
 const estimateUnit = async (
   shop: Shop,
-  definition: Definition,
-  source: Source,
   unit: PlannedUnit,
-  history: LoadedHistory,
+  { history, past }: { history: LoadedHistory; past: PastLoads },
   signal: AbortSignal,
-): Promise<DryRunUnit> => {
-  const http = shop.service(definition.account).forUnit({
-    account: definition.account,
-    signal,
-    timeoutMs: definition.limits.timeoutMs,
-    attempts: definition.limits.attempts,
-    maxBodyBytes: definition.limits.maxBodyBytes,
-    record: () => undefined,
-  })
-  const said = await source.estimate({ definition, unit }, { http, log: shop.log, clock: shop.clock, signal })
-  const past = history.bySlice.get(JSON.stringify(unit.slice)) ?? history.average
-  const rows = said.rows ?? past?.rows ?? null
-  const pages = Math.max(1, Math.ceil((rows ?? 0) / definition.limits.pageSize))
+  record: () => void,
+): Promise<DryRunUnit | null> => {
+  const definition = definitionOf(shop, unit.pipeline, unit.version)
+  const source = definition === null ? undefined : shop.sources.get(definition.source)
+  if (definition === null || source === undefined) return null
+  const { account, limits } = definition
+  const { timeoutMs, attempts, maxBodyBytes } = limits
+  const http = shop.service(account).forUnit({ account, signal, timeoutMs, attempts, maxBodyBytes, record })
+  const bought = past.bought.get(unit.key) ?? null
+  const said =
+    bought === null
+      ? await source.estimate({ definition, unit }, { http, log: shop.log, clock: shop.clock, signal })
+      : { rows: null, requests: null, quota: 0 }
+  const before = past.byUnit.get(unit.key) ?? history.bySlice.get(JSON.stringify(unit.slice)) ?? history.average
+  const rows = said.rows ?? before?.rows ?? null
+  const pages = Math.max(1, Math.ceil((rows ?? 0) / limits.pageSize))
   const isReport = source.kind === 'report'
   return {
     unit: unit.key,
     pipeline: unit.pipeline,
     window: showWindow(unit.window),
     reason: unit.reason,
-    // A report takes at least its submission, one look at its status and one download.
-    requests: said.requests ?? (isReport ? 3 : pages),
-    reports: isReport ? 1 : 0,
+    requests: said.requests ?? (isReport ? reportRequests(said.quota !== null, bought) : pages),
+    reports: isReport && bought === null ? 1 : 0,
     rows,
-    quota: isReport ? (said.quota ?? past?.quota ?? null) : 0,
-    from: said.quota !== null || said.rows !== null ? 'service' : past !== null ? 'history' : 'unknown',
+    quota: isReport ? (said.quota ?? before?.quota ?? null) : 0,
+    from: said.quota !== null || said.rows !== null ? 'service' : before !== null ? 'history' : 'unknown',
   }
+}
+
+/** Its price where the service states one, its submission, one look at its status and one download; what is bought needs less. */
+const reportRequests = (priced: boolean, bought: { readonly downloaded: boolean } | null): number => {
+  if (bought !== null) return bought.downloaded ? 0 : 2
+  return priced ? 4 : 3
 }

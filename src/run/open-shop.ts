@@ -194,7 +194,8 @@ const databaseSilenceMs = (settings: Settings): number => {
 
 const rateName = 'WEB_ANALYTICS_REQUESTS_PER_SECOND'
 
-const requestsPerSecond = (settings: Settings): number => {
+/** The pace the account allows, 10 unless set. Throws CONFIGURATION. */
+export const requestsPerSecond = (settings: Settings): number => {
   const text = settings.raw[rateName]
   if (text === undefined || text === '') return 10
   const rate = Number(text)

@@ -1,0 +1,173 @@
+// What a backfill says beforehand is what it then does, and nothing outside its range is touched.
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { existingUnits } from '../../src/db/ledger/units.ts'
+import { planUnits } from '../../src/plan/plan.ts'
+import { openDefinitions } from '../../src/run/open-shop.ts'
+import { type Sandbox, startSandbox } from '../../src/sandbox/server.ts'
+import { pipelinesOfRepository, runCommand, summaryOf } from '../support/command.ts'
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+
+const pipelines = ['keywords', 'traffic_and_engagement', 'shopper_category_performance']
+
+let folder: string
+let db: TestDatabase
+let sandbox: Sandbox
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'millrace-backfill-'))
+  cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
+  db = await createTestDatabase()
+  sandbox = await startSandbox({ requestsPerSecond: null, keywordsPerDomain: 50, reportDurationMs: 0 })
+})
+afterAll(async () => {
+  await sandbox.close()
+  await db.drop()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+const millrace = (...args: string[]) =>
+  runCommand(
+    args,
+    {
+      WEB_ANALYTICS_BASE_URL: sandbox.url,
+      WEB_ANALYTICS_API_KEY: sandbox.apiKey,
+      WEB_ANALYTICS_REQUESTS_PER_SECOND: '300',
+      DATABASE_URL: db.url,
+      MILLRACE_HOME: join(folder, 'home'),
+    },
+    folder,
+  )
+
+const backfill = (from: string, to: string, ...options: string[]) =>
+  millrace('backfill', ...pipelines, '--from', from, '--to', to, '--json', ...options)
+
+/** The dry run, then the real one; the dry one must have spent nothing. */
+const both = async (from: string, to: string, ...options: string[]) => {
+  const { submissions, quotaUsed } = sandbox.books()
+  const asked = sandbox.books().requests.length
+  const foretold = await backfill(from, to, ...options, '--dry-run')
+  const dry = summaryOf(foretold)
+  const between = sandbox.books()
+  expect([between.submissions.length, between.quotaUsed]).toEqual([submissions.length, quotaUsed])
+  expect(foretold.events.at(-1)?.['free_requests']).toBe(between.requests.length - asked)
+  const real = await backfill(from, to, ...options)
+  expect(real.code, real.stderr).toBe(0)
+  const done = summaryOf(real)
+  expect(sandbox.books().requests.length - between.requests.length).toBe(done.requests)
+  expect(Object.keys(dry)).toEqual(expect.arrayContaining(Object.keys(done)))
+  return { dry, real: done }
+}
+
+const effort = ({ units, requests, reports_submitted }: ReturnType<typeof summaryOf>) => ({
+  units: { planned: units.planned, loaded: units.loaded, unchanged: units.unchanged },
+  requests,
+  reports_submitted,
+})
+
+describe('a dry run and the real run after it', () => {
+  test('agree on a first backfill, a partly loaded range, --force and --only', async () => {
+    const first = await both('2026-07', '2026-08')
+    expect(effort(first.dry)).toEqual(effort(first.real))
+
+    // Several pages a walk from here on: the size of a slice is known from its earlier load.
+    const keywords = join(folder, 'pipelines', 'keywords.yaml')
+    writeFileSync(keywords, readFileSync(keywords, 'utf8').replace('page_size: 1000', 'page_size: 20'))
+    const partly = await both('2026-08', '2026-09')
+    expect(effort(partly.dry)).toEqual(effort(partly.real))
+    expect(partly.real.units.unchanged).toBeGreaterThan(0)
+    expect(partly.dry.quota_used).toBe(partly.real.quota_used)
+
+    const narrowed = await both('2026-06', '2026-06', '--only', 'domain=example.com,example.net')
+    expect(effort(narrowed.dry)).toEqual(effort(narrowed.real))
+
+    const forced = await both('2026-09', '2026-09', '--force')
+    expect(effort(forced.dry)).toEqual(effort(forced.real))
+    expect(forced.dry.quota_used).toBe(forced.real.quota_used)
+
+    const again = await both('2026-09', '2026-09')
+    expect(again.real).toMatchObject({ requests: 0, reports_submitted: 0 })
+    expect(effort(again.dry)).toEqual(effort(again.real))
+  })
+
+  test('quota is exact from the first backfill on where the service prices reports', async () => {
+    const command = ['backfill', 'traffic_and_engagement', '--from', '2026-03', '--to', '2026-04', '--json']
+    const dry = summaryOf(await millrace(...command, '--dry-run'))
+    const real = summaryOf(await millrace(...command))
+    expect(dry.quota_used).toBeGreaterThan(0)
+    expect(dry.quota_used).toBe(real.quota_used)
+  })
+})
+
+const everyRow = async (query: string): Promise<string[]> => {
+  const { rows } = await db.database.pool.query<{ line: string }>(
+    `select (to_jsonb(t))::text as line from (${query}) t order by 1`,
+  )
+  return rows.map(({ line }) => line)
+}
+
+/** Rows, history and ledger of months before `month`, every column. */
+const before = async (month: string): Promise<string[]> => {
+  const data = pipelines.flatMap((pipeline) =>
+    ['', '_history'].map(
+      (suffix) =>
+        `select * from data.${pipeline}_v1${suffix} where ${pipeline === 'keywords' ? 'month' : 'date'} < '${month}-01'`,
+    ),
+  )
+  const units = `select unit_id from etl.units where window_from < '${month}-01'`
+  const ledger = ['units', 'loads', 'reports', 'requests'].map(
+    (table) => `select * from etl.${table} where unit_id in (${units})`,
+  )
+  const lines: string[] = []
+  for (const query of [...data, ...ledger]) lines.push(...(await everyRow(query)))
+  return lines
+}
+
+/** What a nightly run owes for windows before `month`. */
+const dueBefore = async (month: string): Promise<string[]> => {
+  const { definitions, sources } = await openDefinitions(join(folder, 'pipelines'), [])
+  const due: string[] = []
+  for (const definition of definitions) {
+    const existing = await existingUnits(db.database.kysely, definition.pipeline, definition.version)
+    const kind = sources.get(definition.source)?.kind ?? 'report'
+    const { units } = planUnits({ definition, kind, existing, nowMs: Date.parse('2026-11-20T12:00:00Z'), mode: 'due' })
+    due.push(
+      ...units
+        .filter(({ window }) => window.from < `${month}-01`)
+        .map(({ key, reason, newEdition }) => `${key} ${reason} ${newEdition}`),
+    )
+  }
+  return due
+}
+
+describe('a range', () => {
+  test('is all that is touched, also with --force: rows, history and ledger outside stay byte by byte, nightly owes the same', async () => {
+    await backfill('2026-08', '2026-08')
+    const rows = await before('2026-09')
+    const due = await dueBefore('2026-09')
+    expect(rows.length).toBeGreaterThan(100)
+    expect(due.length).toBeGreaterThan(10)
+    sandbox.restate('2026-08')
+    sandbox.restate('2026-09')
+    const forced = await backfill('2026-09', '2026-09', '--force')
+    expect(forced.code, forced.stderr).toBe(0)
+    expect(summaryOf(forced).rows.updated).toBeGreaterThan(0)
+    expect(await before('2026-09')).toEqual(rows)
+    expect(await dueBefore('2026-09')).toEqual(due)
+  })
+
+  test.each([
+    [['--from', '2026-09', '--to', '2026-08'], /lies after --to 2026-08; swap them/],
+    [['--from', '2999-01', '--to', '2999-02'], /--from 2999-01 lies in the future \(today is .*published about the 10th/],
+    [['--from', '2026-13', '--to', '2026-14'], /--from is '2026-13'; write a month as YYYY-MM/],
+    [['--from', '2026-08', '--to', '2026-08', '--order', 'sideways'], /--order newest \(the default\) or --order oldest/],
+    [['--from', '2026-08'], /Both --from YYYY-MM and --to YYYY-MM are needed/],
+  ])('that is wrong (%j) is refused with what to write instead, before anything is called', async (options, words) => {
+    const asked = sandbox.books().requests.length
+    const result = await millrace('backfill', 'keywords', ...options)
+    expect([result.code, result.stderr]).toEqual([2, expect.stringMatching(words)])
+    expect(sandbox.books().requests).toHaveLength(asked)
+  })
+})

@@ -1,0 +1,154 @@
+// A long backfill of all pipelines, interrupted five times by three signals, ends equal to one nobody disturbed and buys each report once.
+// `npm run long-backfill` takes 36 months of 50 domains; the sample here takes 6 of 6.
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { type Sandbox, startSandbox } from '../../src/sandbox/server.ts'
+import { type CommandResult, pipelinesOfRepository, runCommand, startCommand, summaryOf } from '../support/command.ts'
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+
+const whole = process.env['LONG_BACKFILL'] === 'whole'
+const size = whole
+  ? { from: '2023-10', months: 36, domains: 50, keywords: 6 }
+  : { from: '2026-04', months: 6, domains: 6, keywords: 6 }
+const to = '2026-09'
+const pipelines = ['traffic_and_engagement', 'shopper_category_performance', 'keywords']
+const command = ['backfill', ...pipelines, '--from', size.from, '--to', to, '--json']
+/** A report each month and country, one each month, a walk each month, country and domain. */
+const expectedUnits = size.months * 2 + size.months + size.months * 2 * size.domains
+const signals = ['SIGINT', 'SIGKILL', 'SIGTERM', 'SIGKILL', 'SIGINT'] as const
+
+let folder: string
+
+const edit = (file: string, change: (text: string) => string): void => {
+  const path = join(folder, 'pipelines', file)
+  writeFileSync(path, change(readFileSync(path, 'utf8')))
+}
+
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'millrace-long-'))
+  cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
+  const domains = Array.from({ length: size.domains }, (_, index) => `site-${index + 1}.example`).join('\n')
+  for (const list of ['domains.txt', 'shop_domains.txt']) edit(list, () => `${domains}\n`)
+  edit('keywords.yaml', (text) => text.replace('from: 2024-01', 'from: 2023-10'))
+  for (const pipeline of pipelines.slice(0, 2)) {
+    edit(`${pipeline}.yaml`, (text) =>
+      text
+        .replace('from: 2024-01', 'from: 2023-10')
+        .replace('poll_every: 5s', 'poll_every: 200ms')
+        .replace('[us, gb, world]', '[us, gb]'),
+    )
+  }
+})
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+const newSandbox = (): Promise<Sandbox> =>
+  startSandbox({ seed: 36, keywordsPerDomain: size.keywords, requestsPerSecond: null, reportDurationMs: 300, now: '2026-11-20' })
+
+const environment = (sandbox: Sandbox, db: TestDatabase, home: string): Record<string, string> => ({
+  WEB_ANALYTICS_BASE_URL: sandbox.url,
+  WEB_ANALYTICS_API_KEY: sandbox.apiKey,
+  WEB_ANALYTICS_REQUESTS_PER_SECOND: '1000',
+  DATABASE_URL: db.url,
+  MILLRACE_HOME: join(folder, home),
+})
+
+/** A digest and a count of each table and history, without what names the run and the moment. */
+const contents = async (db: TestDatabase): Promise<Record<string, unknown>> => {
+  const found: Record<string, unknown> = {}
+  for (const pipeline of pipelines) {
+    for (const table of [`data.${pipeline}_v1`, `data.${pipeline}_v1_history`]) {
+      const { rows } = await db.database.pool.query<{ digest: string | null; rows: string }>(
+        `select md5(string_agg(line, chr(10) order by line collate "C")) as digest, count(*) as rows from (
+           select (to_jsonb(t) - array['_unit_id', '_run_id', '_loaded_at', '_valid_from', '_valid_to', '_ended_run_id'])::text as line from ${table} t) l`,
+      )
+      found[table] = rows[0]
+    }
+  }
+  return found
+}
+
+const count = async (db: TestDatabase, query: string): Promise<number> => {
+  const { rows } = await db.database.pool.query<{ n: number }>(`select count(*)::int as n from ${query}`)
+  return rows[0]?.n ?? 0
+}
+
+const loadedUnits = `etl.units where state = 'loaded'`
+
+/** Sends `signal` once `threshold` units are loaded and this process has done some of its own work: in the first a purchase, later a load. */
+const interruptAt = async (
+  threshold: number,
+  signal: NodeJS.Signals,
+  db: TestDatabase,
+  sandbox: Sandbox,
+): Promise<CommandResult> => {
+  const target = threshold === 0 ? 0 : Math.max(threshold, (await count(db, loadedUnits)) + 1)
+  const running = startCommand(command, environment(sandbox, db, 'stormy'), folder)
+  const reached = async (): Promise<boolean> => sandbox.books().submissions.length > 0 && (await count(db, loadedUnits)) >= target
+  while (running.child.exitCode === null && !(await reached())) await new Promise((resolve) => setTimeout(resolve, 20))
+  running.child.kill(signal)
+  return running.result
+}
+
+const bodies = (sandbox: Sandbox): string[] =>
+  sandbox
+    .books()
+    .submissions.map(({ body }) => JSON.stringify(body))
+    .sort()
+
+test(`${size.months} months of ${size.domains} domains in two countries, interrupted ${signals.length} times, equal one calm run and buy each report once`, {
+  timeout: whole ? 3_600_000 : 180_000,
+}, async () => {
+  const calm = await newSandbox()
+  const undisturbed = await createTestDatabase()
+  const calmStart = Date.now()
+  const reference = await runCommand(command, environment(calm, undisturbed, 'calm'), folder)
+  expect(reference.code, reference.stderr).toBe(0)
+  expect(summaryOf(reference).units.loaded).toBe(expectedUnits)
+  const calmSeconds = (Date.now() - calmStart) / 1000
+
+  const stormy = await newSandbox()
+  const db = await createTestDatabase()
+  const stormStart = Date.now()
+  for (const [index, signal] of signals.entries()) {
+    const ended = await interruptAt(Math.floor((expectedUnits * index) / (signals.length + 1)), signal, db, stormy)
+    expect([ended.code, ended.signal], ended.stderr).toEqual(signal === 'SIGKILL' ? [null, 'SIGKILL'] : [130, null])
+  }
+  const last = await runCommand(command, environment(stormy, db, 'stormy'), folder)
+  // Only a kill between a submission and its answer leaves a question; it is held, and bought again only with consent.
+  const uncertain = await count(db, `etl.reports where state = 'uncertain'`)
+  expect(summaryOf(last).units.held, last.stderr).toBe(uncertain)
+  if (uncertain > 0) {
+    const consented = await runCommand([...command, '--resubmit-uncertain'], environment(stormy, db, 'stormy'), folder)
+    expect(consented.code, consented.stderr).toBe(0)
+  } else {
+    expect(last.code, last.stderr).toBe(0)
+    expect(bodies(stormy)).toEqual(bodies(calm))
+  }
+  const stormSeconds = (Date.now() - stormStart) / 1000
+  expect(new Set(bodies(calm)).size).toBe(bodies(calm).length)
+  expect([...new Set(bodies(stormy))]).toEqual(bodies(calm))
+  expect(bodies(stormy).length).toBeLessThanOrEqual(bodies(calm).length + uncertain)
+  const expected = await contents(undisturbed)
+  expect(await contents(db)).toEqual(expected)
+  if (whole) {
+    const figures = {
+      units: expectedUnits,
+      reports: bodies(calm).length,
+      reportsInterrupted: bodies(stormy).length,
+      uncertain,
+      quota: calm.books().quotaUsed,
+      quotaInterrupted: stormy.books().quotaUsed,
+      requests: calm.books().counts,
+      requestsInterrupted: stormy.books().counts,
+      calmSeconds,
+      stormSeconds,
+      tables: expected,
+    }
+    process.stdout.write(`${JSON.stringify(figures, null, 2)}\n`)
+  }
+  await Promise.all([calm.close(), stormy.close()])
+  await undisturbed.drop()
+  await db.drop()
+})
