@@ -109,7 +109,7 @@ const everyRow = async (query: string): Promise<string[]> => {
 }
 
 /** Rows, history and ledger of months before `month`, every column. */
-const before = async (month: string): Promise<string[]> => {
+const earlierThan = async (month: string): Promise<string[]> => {
   const data = pipelines.flatMap((pipeline) =>
     ['', '_history'].map(
       (suffix) =>
@@ -145,7 +145,7 @@ const dueBefore = async (month: string): Promise<string[]> => {
 describe('a range', () => {
   test('is all that is touched, also with --force: rows, history and ledger outside stay byte by byte, nightly owes the same', async () => {
     await backfill('2026-08', '2026-08')
-    const rows = await before('2026-09')
+    const rows = await earlierThan('2026-09')
     const due = await dueBefore('2026-09')
     expect(rows.length).toBeGreaterThan(100)
     expect(due.length).toBeGreaterThan(10)
@@ -154,7 +154,7 @@ describe('a range', () => {
     const forced = await backfill('2026-09', '2026-09', '--force')
     expect(forced.code, forced.stderr).toBe(0)
     expect(summaryOf(forced).rows.updated).toBeGreaterThan(0)
-    expect(await before('2026-09')).toEqual(rows)
+    expect(await earlierThan('2026-09')).toEqual(rows)
     expect(await dueBefore('2026-09')).toEqual(due)
   })
 
