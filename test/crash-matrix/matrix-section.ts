@@ -1,0 +1,40 @@
+// The matrix's figures in words, for docs/reliability.md.
+import type { Judged, MatrixFigures } from './matrix.ts'
+
+const kindOf = (boundary: string): string => boundary.replace(/[:#].*/, '').trim()
+
+const number = (value: number): string => value.toLocaleString('en-US')
+
+const count = (cells: readonly Judged[], holds: (cell: Judged) => boolean): number => cells.filter(holds).length
+
+const tableOf = (singles: readonly Judged[]): string =>
+  [...Map.groupBy(singles, ({ first }) => kindOf(first))]
+    .map(
+      ([kind, cells]) =>
+        `| ${kind} | ${cells.length} | ${count(cells, ({ outcome }) => outcome.held)} | ${count(cells, ({ outcome }) => outcome.wrong.length > 0)} |`,
+    )
+    .join('\n')
+
+export const matrixSection = ({ calm, singles, pairs, seconds }: MatrixFigures): string => `
+Each effect the command has outside itself is numbered: a request handed to the network, its answer begun, its answer whole; a file written, synced,
+renamed, removed; a statement done; a commit handed over and answered. The command is killed (SIGKILL) at each of them, for each pipeline, first load and
+restated load, then given again. Tables, history, dimensions and summaries must then equal those of a run nobody disturbed, and the sandbox's own books must show each
+report bought once. A kill just before an effect equals one just after the effect before it, so it has no number of its own.
+
+| killed at | kills | held for consent | wrong |
+| --- | --- | --- | --- |
+${tableOf(singles)}
+
+| figure | value |
+| --- | --- |
+| boundaries | ${number(singles.length)} in ${calm.length} runs (${calm.map(({ pipeline, load, boundaries }) => `${pipeline} ${load} ${boundaries.length}`).join(', ')}) |
+| of these not reached when it was their turn (how often the program looks for work depends on time) | ${number(count(singles, ({ outcome }) => !outcome.reached))} |
+| a second kill while recovering, seeded pairs | ${number(pairs.length)}, ${number(count(pairs, ({ outcome }) => outcome.reachedAgain))} of which were reached |
+| warehouses that differ, reports bought twice without consent, units loaded twice | ${number(count([...singles, ...pairs], ({ outcome }) => outcome.wrong.length > 0))} |
+| time | ${number(seconds)} s |
+
+Held for consent: the kill fell between the moment the purchase was noted and the moment its answer was; nobody can know whether the service took it. The same command
+ends with exit code 1 and names the unit; with \`--resubmit-uncertain\` it loads.
+
+Again: \`npm run crash-matrix -- --write\`; a seeded sample is part of \`npm test\`.
+`
