@@ -1,8 +1,7 @@
 // `millrace backfill`: a range of months, or with --dry-run what it would take.
-import { systemClock } from '../core/clock.ts'
 import { EtlError } from '../core/errors.ts'
 import type { Definition } from '../core/types.ts'
-import { dateIn, inclusiveRange } from '../core/window.ts'
+import { inclusiveRange } from '../core/window.ts'
 import { dryRun } from '../run/dry-run.ts'
 import { notificationTargets, notify } from '../run/notify.ts'
 import { type OpenShop, requestsPerSecond } from '../run/open-shop.ts'
@@ -17,8 +16,7 @@ import { exitCodeOf, printSummary } from './summary.ts'
 export const handle: Handler = async (invocation) => {
   const { from, to } = rangeOf(invocation)
   const only = parseOnly(invocation.options['only'])
-  assertBegun(from, inclusiveRange(from, to, 'month').from)
-  orderOf(invocation.options['order'])
+  orderOf(invocation.options)
   return withShop(invocation, { callsService: true }, async (shop, progress) => {
     const units = await planRange(shop, invocation, from, to, only)
     if (invocation.options['dryRun'] === true) {
@@ -60,17 +58,8 @@ export const rangeOf = ({ options }: Invocation): { from: string; to: string } =
   return { from, to }
 }
 
-/** A range of which nothing has begun is a slip of the pen; months that are only not published yet are planned and wait. */
-const assertBegun = (text: string, from: string): void => {
-  const today = dateIn(systemClock.now(), 'UTC')
-  if (from > today)
-    throw new EtlError(
-      'USAGE',
-      `--from ${text} lies in the future (today is ${today}). A month is published about the 10th of the month after it; name one that is over.`,
-    )
-}
-
-const orderOf = (order: unknown): 'newest-first' | 'oldest-first' => {
+const orderOf = ({ order, oldestFirst }: Invocation['options']): 'newest-first' | 'oldest-first' => {
+  if (oldestFirst === true) return 'oldest-first'
   if (order === 'newest' || order === 'oldest') return `${order}-first`
   throw new EtlError('USAGE', `--order is '${String(order)}'; write --order newest (the default) or --order oldest.`)
 }
@@ -88,7 +77,7 @@ const planRange = async (
       range: inclusiveRange(from, to, definition.window.every),
       force: options['force'] === true,
       only,
-      order: orderOf(options['order']),
+      order: orderOf(options),
     })
   const units: PlannedUnit[] = []
   for (const definition of shop.definitions) units.push(...(await planOne(definition)))

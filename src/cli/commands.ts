@@ -28,6 +28,7 @@ export const commands: readonly CommandSpec[] = [
       only,
       force,
       option('--order <order>', 'which month comes first: newest or oldest', 'newest'),
+      option('--oldest-first', 'the same as --order oldest'),
       consent,
     ],
     examples: [

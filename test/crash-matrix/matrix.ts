@@ -43,8 +43,8 @@ export const numbers = (seed: number): (() => number) => {
 export const runMatrix = async (options: MatrixOptions): Promise<MatrixFigures> => {
   const started = Date.now()
   const random = numbers(options.seed)
-  const calm: Calm[] = []
-  for (const pipeline of pipelines) for (const load of loads) calm.push(await runCalm(options.world, pipeline, load))
+  const runs = pipelines.flatMap((pipeline) => loads.map((load) => ({ pipeline, load })))
+  const calm = await inLanes(runs, options.lanes, ({ pipeline, load }) => runCalm(options.world, pipeline, load))
   const all = calm.flatMap((one) => one.boundaries.map((first): Cell => ({ calm: one, first })))
   const chosen = options.sample === null ? all : take(all, options.sample, random)
   const singles = await judgeAll(chosen, options)
@@ -69,24 +69,25 @@ const pairsOf = (singles: readonly Judged[], count: number, random: () => number
   return take(all, count, random)
 }
 
-const judgeAll = async (cells: readonly Cell[], { world, lanes, progress }: MatrixOptions): Promise<Judged[]> => {
-  const judged = new Array<Judged | undefined>(cells.length)
-  let next = 0
+const judgeAll = (cells: readonly Cell[], { world, lanes, progress }: MatrixOptions): Promise<Judged[]> => {
   let done = 0
   let wrong = 0
+  return inLanes(cells, lanes, async (cell) => {
+    const outcome = await runCell(world, cell.calm, cell.first, cell.second)
+    done += 1
+    wrong += outcome.wrong.length > 0 ? 1 : 0
+    progress(done, cells.length, wrong)
+    return { ...cell, outcome }
+  })
+}
+
+/** Results in the order of the items, so many at once. */
+const inLanes = async <T, R>(items: readonly T[], lanes: number, work: (item: T) => Promise<R>): Promise<R[]> => {
+  const results = new Map<number, R>()
+  const waiting = items.entries()
   const lane = async (): Promise<void> => {
-    while (next < cells.length) {
-      const at = next
-      next += 1
-      const cell = cells[at]
-      if (cell === undefined) return
-      const outcome = await runCell(world, cell.calm, cell.first, cell.second)
-      judged[at] = { ...cell, outcome }
-      done += 1
-      wrong += outcome.wrong.length > 0 ? 1 : 0
-      progress(done, cells.length, wrong)
-    }
+    for (const [at, item] of waiting) results.set(at, await work(item))
   }
   await Promise.all(Array.from({ length: lanes }, lane))
-  return judged.filter((one) => one !== undefined)
+  return [...results].sort(([left], [right]) => left - right).map(([, result]) => result)
 }

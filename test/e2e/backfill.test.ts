@@ -160,7 +160,6 @@ describe('a range', () => {
 
   test.each([
     [['--from', '2026-09', '--to', '2026-08'], /lies after --to 2026-08; swap them/],
-    [['--from', '2999-01', '--to', '2999-02'], /--from 2999-01 lies in the future \(today is .*published about the 10th/],
     [['--from', '2026-13', '--to', '2026-14'], /--from is '2026-13'; write a month as YYYY-MM/],
     [['--from', '2026-08', '--to', '2026-08', '--order', 'sideways'], /--order newest \(the default\) or --order oldest/],
     [['--from', '2026-08'], /Both --from YYYY-MM and --to YYYY-MM are needed/],

@@ -73,7 +73,7 @@ describe('several processes', () => {
 describe('a backfill that is told to stop', () => {
   test('by cancel ends within five seconds and submits nothing after it', async () => {
     await begin(150)
-    const backfill = start([...world.command, '--oldest-first'])
+    const backfill = start([...world.command, '--order', 'oldest'])
     await untilSubmitted()
     const canceller = await runCommand(['cancel', '1'], world.environment(sandbox, db.url, 'many'), world.folder)
     expect(canceller.code, canceller.stderr).toBe(0)
