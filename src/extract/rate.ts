@@ -1,7 +1,6 @@
 // One budget of requests a second for everything that asks with the same key.
 import type { Clock } from '../core/clock.ts'
 
-/** The seam: a budget that many machines share implements the same two functions over the warehouse. */
 export interface RateBudget {
   /** Resolves when the next request may leave, first come first served. Rejects with the signal's reason as soon as it aborts. */
   take(signal: AbortSignal): Promise<void>
@@ -9,10 +8,23 @@ export interface RateBudget {
   penalize(untilMs: number): void
 }
 
+/** Where all machines that use the same key count their departures. A window begins with the first departure in it. */
+export interface SharedWindows {
+  /**
+   * Takes `points` of the window at hand, which may hold `pointsOfWindow` and lasts `windowMs` if it begins now. `nextMs`: how long
+   * until it is worth to ask again, 0 at once.
+   */
+  take(points: number, pointsOfWindow: number, windowMs: number): Promise<{ readonly granted: boolean; readonly nextMs: number }>
+  /** Nobody gets anything for so long; never makes an earlier pause shorter. */
+  pause(ms: number): Promise<void>
+}
+
 export interface RateOptions {
   /** Default 10, what the service allows. */
   readonly requestsPerSecond: number
   readonly clock: Clock
+  /** Absent: this process is the only one that asks. */
+  readonly shared?: SharedWindows | undefined
 }
 
 /** Share of the allowed rate that is used: jitter on the way must not make the service see more than it allows. */
@@ -21,25 +33,104 @@ const usedShare = 0.975
 const forgivenShare = 0.05
 
 /** Evenly spaced departures: a server that counts over any sliding second sees no more than it allows. */
-export const createRateBudget = ({ requestsPerSecond, clock }: RateOptions): RateBudget => {
-  const spacing = 1000 / (requestsPerSecond * usedShare)
-  let next = 0
+export const createRateBudget = (options: RateOptions): RateBudget => {
+  const departures = options.shared === undefined ? ownDepartures(options) : sharedDepartures(options, options.shared)
   let row: Promise<void> = Promise.resolve()
-  const depart = async (signal: AbortSignal): Promise<void> => {
-    signal.throwIfAborted()
-    // Looked at again after each sleep: a pause may have been asked for meanwhile, and timers may fire early.
-    for (let wait = next - clock.now(); wait > 0; wait = next - clock.now()) await clock.sleep(wait, signal)
-    next = Math.max(next, clock.now() - spacing * forgivenShare) + spacing
-  }
   return {
     take: async (signal) => {
       signal.throwIfAborted()
-      const turn = row.then(() => depart(signal))
+      const turn = row.then(() => departures.depart(signal))
       row = turn.catch(() => undefined)
       await orAborted(turn, signal)
     },
-    penalize: (untilMs) => {
+    penalize: departures.pauseUntil,
+  }
+}
+
+interface Departures {
+  depart(signal: AbortSignal): Promise<void>
+  pauseUntil(untilMs: number): void
+}
+
+const ownDepartures = ({ requestsPerSecond, clock }: RateOptions): Departures => {
+  const spacing = 1000 / (requestsPerSecond * usedShare)
+  let next = 0
+  return {
+    depart: async (signal) => {
+      signal.throwIfAborted()
+      // Looked at again after each sleep: a pause may have been asked for meanwhile, and timers may fire early.
+      for (let wait = next - clock.now(); wait > 0; wait = next - clock.now()) await clock.sleep(wait, signal)
+      next = Math.max(next, clock.now() - spacing * forgivenShare) + spacing
+    },
+    pauseUntil: (untilMs) => {
       next = Math.max(next, untilMs)
+    },
+  }
+}
+
+interface WindowShape {
+  readonly points: number
+  readonly windowMs: number
+  /** Points taken with one question. */
+  readonly portion: number
+}
+
+/**
+ * One departure a window where few are allowed, so that they are evenly spaced; more where a question for each would cost more than the
+ * request. Any sliding second touches one window more than fits into it, hence the points taken off the rate.
+ */
+export const windowShape = (requestsPerSecond: number): WindowShape => {
+  const points = Math.max(1, Math.floor(requestsPerSecond / 20))
+  if (points === 1) return { points, windowMs: Math.ceil(1000 / (requestsPerSecond * 0.985)), portion: 1 }
+  return {
+    points,
+    windowMs: Math.ceil((1000 * points) / (requestsPerSecond - points)),
+    portion: Math.max(1, Math.floor(points / 8)),
+  }
+}
+
+const sharedDepartures = ({ requestsPerSecond, clock }: RateOptions, shared: SharedWindows): Departures => {
+  const { points, windowMs, portion } = windowShape(requestsPerSecond)
+  let inHand = 0
+  let inHandUntil = 0
+  let expected = 0
+  let pausedUntil = 0
+  let pausing: Promise<unknown> = Promise.resolve()
+  /** Lateness since the window's end that nobody else can have used. */
+  const forgiven = (): number => {
+    const late = clock.now() - Math.max(expected, pausedUntil)
+    return late < windowMs / 2 ? Math.min(late, windowMs * forgivenShare) : 0
+  }
+  const ask = async (): Promise<boolean> => {
+    await pausing
+    const duration = points === 1 ? windowMs - forgiven() : windowMs
+    const { granted, nextMs } = await shared.take(portion, points, duration)
+    expected = clock.now() + nextMs
+    if (granted) {
+      inHand = portion
+      inHandUntil = clock.now() + windowMs
+    }
+    return granted
+  }
+  return {
+    depart: async (signal) => {
+      for (;;) {
+        signal.throwIfAborted()
+        const now = clock.now()
+        const allowed = inHand > 0 && now < inHandUntil && now >= pausedUntil
+        const wait = allowed ? 0 : Math.max(expected, pausedUntil) - now
+        if (wait > 0) await clock.sleep(wait, signal)
+        else if (allowed || (await ask())) {
+          inHand -= 1
+          return
+        }
+      }
+    },
+    pauseUntil: (untilMs) => {
+      pausedUntil = Math.max(pausedUntil, untilMs)
+      // A failure is told to whoever asks next.
+      pausing = shared.pause(untilMs - clock.now())
+      pausing.catch(() => undefined)
     },
   }
 }

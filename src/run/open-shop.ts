@@ -8,6 +8,7 @@ import type { Mart } from '../core/mart.ts'
 import type { Definition } from '../core/types.ts'
 import { defaultSilenceMs } from '../db/answer-watch.ts'
 import { type Database, openDatabase } from '../db/connect.ts'
+import { createRateWindows } from '../db/ledger/rate-windows.ts'
 import { assertMigrated, migrate } from '../db/migrate.ts'
 import { assertDefinitions, loadDefinitions } from '../definition/load.ts'
 import { loadMarts } from '../definition/marts.ts'
@@ -73,7 +74,6 @@ export const openShop = async (options: ShopOptions): Promise<OpenShop> => {
   const { definitions, sources } = await openDefinitions(options.pipelinesFolder, options.pipelines)
   const marts = await loadMarts(martFolders(options.pipelinesFolder))
   if (options.callsService) for (const { account } of definitions) requireKeys(settings, account)
-  const service = services(settings, log, clock)
   if (options.callsService) requireBaseUrl(settings)
   const database = await openDatabase({
     databaseUrl: settings.databaseUrl,
@@ -94,7 +94,7 @@ export const openShop = async (options: ShopOptions): Promise<OpenShop> => {
       sources,
       definitions,
       marts,
-      service,
+      service: services(settings, database, log, clock),
       progress,
       log,
       clock,
@@ -133,7 +133,7 @@ const prepareSchema = async (
 }
 
 /** One service per account, made when first asked for. */
-const services = (settings: Settings, log: Log, clock: Clock): ((account: string) => Service) => {
+const services = (settings: Settings, database: Database, log: Log, clock: Clock): ((account: string) => Service) => {
   const byAccount = new Map<string, Service>()
   return (account) => {
     const existing = byAccount.get(account)
@@ -145,7 +145,11 @@ const services = (settings: Settings, log: Log, clock: Clock): ((account: string
       rest: keys.rest,
       batch: keys.batch,
       ...downloadHosts(settings),
-      rate: createRateBudget({ requestsPerSecond: requestsPerSecond(settings), clock }),
+      rate: createRateBudget({
+        requestsPerSecond: requestsPerSecond(settings),
+        clock,
+        shared: createRateWindows(database.pool, account),
+      }),
       log,
       clock,
     })

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Sandbox } from '../../src/sandbox/server.ts'
 import { randomFrom } from '../storm/fault-mix.ts'
 import { createStormWorld, type StormWorld, startStormSandbox } from '../storm/storm-world.ts'
-import { runCommand, type RunningCommand, startCommand, summaryOf } from '../support/command.ts'
+import { type RunningCommand, runCommand, startCommand, summaryOf } from '../support/command.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 
 let world: StormWorld

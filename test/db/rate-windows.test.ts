@@ -1,0 +1,75 @@
+// One budget for all machines: several processes, clocks that disagree, pauses that all keep.
+import { spawn } from 'node:child_process'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { systemClock } from '../../src/core/clock.ts'
+import { createRateWindows } from '../../src/db/ledger/rate-windows.ts'
+import { createRateBudget } from '../../src/extract/rate.ts'
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+
+let db: TestDatabase
+beforeEach(async () => {
+  db = await createTestDatabase()
+})
+afterEach(() => db.drop())
+
+interface Given {
+  readonly requestsPerSecond: number
+  readonly count: number
+  readonly clockAheadMs: number
+}
+
+const script = join(import.meta.dirname, '..', 'support', 'departures-process.ts')
+
+const departuresOf = (given: Given): Promise<number[]> =>
+  new Promise((resolve, reject) => {
+    const child = spawn(process.execPath, [script, '--given', JSON.stringify({ ...given, url: db.url })], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    })
+    let printed = ''
+    child.stdout.on('data', (chunk: Buffer) => {
+      printed += chunk.toString()
+    })
+    child.on('close', (code) => (code === 0 ? resolve(JSON.parse(printed)) : reject(new Error(`exit code ${code}`))))
+  })
+
+const busiestSecond = (times: readonly number[]): number =>
+  Math.max(...times.map((from) => times.filter((time) => time >= from && time < from + 1_000).length))
+
+/** A departure is noted a moment after it was granted: that much a second may seem too full. */
+const noted = 1
+
+describe('a budget that processes share', () => {
+  test.each([
+    { requestsPerSecond: 20, count: 14 },
+    { requestsPerSecond: 200, count: 120 },
+  ])('lets no sliding second see more than $requestsPerSecond, however far their clocks disagree', async (given) => {
+    const clocks = [0, 3_600_000, -3_600_000, 700]
+    const all = await Promise.all(clocks.map((clockAheadMs) => departuresOf({ ...given, clockAheadMs })))
+    const times = all.flat().sort((left, right) => left - right)
+    expect(times).toHaveLength(given.count * clocks.length)
+    expect(busiestSecond(times)).toBeLessThanOrEqual(given.requestsPerSecond + noted)
+    // Nobody is starved by a neighbour whose clock is ahead.
+    const last = all.map((own) => own.at(-1) ?? 0)
+    expect(Math.max(...last) - (times[0] ?? 0)).toBeLessThan(30_000)
+  })
+
+  test('is paused for all by what one was told, and a shorter pause changes nothing', async () => {
+    const windows = [1, 2].map(() => createRateWindows(db.database.pool, 'default'))
+    const [told, other] = windows.map((shared) => createRateBudget({ requestsPerSecond: 20, clock: systemClock, shared }))
+    const never = new AbortController().signal
+    await told?.take(never)
+    const until = Date.now() + 1_200
+    await windows[0]?.pause(1_200)
+    await windows[0]?.pause(100)
+    await other?.take(never)
+    expect(Date.now()).toBeGreaterThanOrEqual(until - 20)
+  })
+
+  test('accounts do not wait for each other', async () => {
+    const [one, two] = ['default', 'second'].map((account) => createRateWindows(db.database.pool, account))
+    await one?.pause(60_000)
+    expect(await one?.take(1, 1, 100)).toMatchObject({ granted: false })
+    expect(await two?.take(1, 1, 100)).toMatchObject({ granted: true })
+  })
+})

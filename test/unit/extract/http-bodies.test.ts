@@ -1,0 +1,161 @@
+// Bodies as they come over a socket: encodings, cuts, stalls, sizes.
+import { createHash } from 'node:crypto'
+import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib'
+import { afterEach, describe, expect, test } from 'vitest'
+import { EtlError } from '../../../src/core/errors.ts'
+import { type Answer, type FaultServer, get, startFaultServer, testClient } from '../../support/fault-server.ts'
+
+let server: FaultServer | null = null
+const serve = async (answer: Answer): Promise<FaultServer> => {
+  server = await startFaultServer(answer)
+  return server
+}
+afterEach(async () => {
+  await server?.close()
+  server = null
+})
+
+const codeOf = async (work: Promise<unknown>): Promise<string> => {
+  try {
+    await work
+    return 'none'
+  } catch (error) {
+    return error instanceof EtlError ? error.code : String(error)
+  }
+}
+
+const text = Buffer.from(
+  JSON.stringify(Array.from({ length: 4_000 }, (_, index) => createHash('md5').update(String(index)).digest('hex'))),
+)
+const encoders: Readonly<Record<string, (bytes: Buffer) => Buffer>> = {
+  identity: (bytes) => bytes,
+  gzip: gzipSync,
+  deflate: deflateSync,
+  br: brotliCompressSync,
+  zstd: zstdCompressSync,
+}
+const encoded = (name: string): Buffer => encoders[name]?.(text) ?? text
+const one = { timeoutMs: 150, attempts: 1 }
+
+describe.each(Object.keys(encoders))('a body encoded as %s', (encoding) => {
+  test('comes out as it was meant', async () => {
+    await serve((_, response) => {
+      response.writeHead(200, { 'content-encoding': encoding })
+      response.end(encoded(encoding))
+    })
+    const { http, recorded } = testClient(server?.url ?? new URL('http://x'))
+    const answer = await http.read(get(http))
+    expect(answer.bytes.equals(text)).toBe(true)
+    expect(recorded[0]?.bytes).toBe(text.length)
+  })
+
+  test('is TRUNCATED when the connection ends in the middle', async () => {
+    await serve((_, response) => {
+      response.writeHead(200, { 'content-encoding': encoding })
+      response.write(encoded(encoding).subarray(0, 2_000))
+      setTimeout(() => response.socket?.destroy(), 10)
+    })
+    const { http } = testClient(server?.url ?? new URL('http://x'), {}, one)
+    expect(await codeOf(http.read(get(http)))).toBe('TRUNCATED')
+  })
+
+  test('is TRUNCATED when fewer bytes come than announced', async () => {
+    await serve((_, response) => {
+      const bytes = encoded(encoding)
+      response.writeHead(200, { 'content-encoding': encoding, 'content-length': bytes.length + 1 })
+      response.write(bytes)
+      setTimeout(() => response.socket?.end(), 10)
+    })
+    const { http } = testClient(server?.url ?? new URL('http://x'), {}, one)
+    expect(await codeOf(http.read(get(http)))).toBe('TRUNCATED')
+  })
+
+  test('is SERVICE_TIMEOUT when it stands still', async () => {
+    await serve((_, response) => {
+      response.writeHead(200, { 'content-encoding': encoding })
+      response.write(encoded(encoding).subarray(0, 2_000))
+    })
+    const { http } = testClient(server?.url ?? new URL('http://x'), {}, one)
+    expect(await codeOf(http.read(get(http)))).toBe('SERVICE_TIMEOUT')
+  })
+
+  test('is TOO_LARGE beyond the limit', async () => {
+    await serve((_, response) => {
+      response.writeHead(200, { 'content-encoding': encoding })
+      response.end(encoded(encoding))
+    })
+    const { http } = testClient(server?.url ?? new URL('http://x'), {}, { ...one, maxBodyBytes: text.length - 1 })
+    expect(await codeOf(http.read(get(http)))).toBe('TOO_LARGE')
+  })
+})
+
+describe.each(['gzip', 'deflate', 'br', 'zstd'])('a body that says it is %s', (encoding) => {
+  test('is TRUNCATED when the compressed data ends early inside a whole HTTP body', async () => {
+    await serve((_, response) => {
+      response.writeHead(200, { 'content-encoding': encoding })
+      response.end(encoded(encoding).subarray(0, 5_000))
+    })
+    const { http } = testClient(server?.url ?? new URL('http://x'), {}, one)
+    expect(await codeOf(http.read(get(http)))).toBe('TRUNCATED')
+  })
+
+  test('is BAD_RESPONSE when it is something else', async () => {
+    await serve((_, response) => {
+      response.writeHead(200, { 'content-encoding': encoding })
+      response.end('nothing of the kind, but long enough to be looked at')
+    })
+    const { http } = testClient(server?.url ?? new URL('http://x'), {}, one)
+    expect(await codeOf(http.read(get(http)))).toBe('BAD_RESPONSE')
+  })
+})
+
+test('encodings on top of each other are taken off in turn', async () => {
+  await serve((_, response) => {
+    response.writeHead(200, { 'content-encoding': 'gzip, br' })
+    response.end(brotliCompressSync(gzipSync(text)))
+  })
+  const { http } = testClient(server?.url ?? new URL('http://x'))
+  expect((await http.read(get(http))).bytes.equals(text)).toBe(true)
+})
+
+test('an encoding nobody asked for is refused instead of being read as it is', async () => {
+  await serve((_, response) => {
+    response.writeHead(200, { 'content-encoding': 'compress' })
+    response.end('x')
+  })
+  const { http } = testClient(server?.url ?? new URL('http://x'), {}, one)
+  expect(await codeOf(http.read(get(http)))).toBe('BAD_RESPONSE')
+})
+
+test('a body announced as larger than the limit is not read at all', async () => {
+  let written = 0
+  await serve((_, response) => {
+    response.writeHead(200, { 'content-length': 1_000_000_000 })
+    const more = (): void => {
+      written += 65_536
+      if (!response.destroyed && response.write(Buffer.alloc(65_536))) setImmediate(more)
+    }
+    more()
+  })
+  const { http } = testClient(server?.url ?? new URL('http://x'), {}, { ...one, maxBodyBytes: 10_000_000 })
+  expect(await codeOf(http.download(`${server?.url.href}f`).then(async ({ body }) => Array.fromAsync(body)))).toBe('TOO_LARGE')
+  expect(written).toBeLessThan(10_000_000)
+})
+
+test('a bomb is refused long before it is unpacked, in flat memory', async () => {
+  const bomb = gzipSync(Buffer.alloc(400_000_000), { level: 9 })
+  await serve((_, response) => {
+    response.writeHead(200, { 'content-encoding': 'gzip', 'content-length': bomb.length })
+    response.end(bomb)
+  })
+  const { http } = testClient(server?.url ?? new URL('http://x'), {}, { timeoutMs: 5_000, maxBodyBytes: 4_000_000_000 })
+  let bytes = 0
+  const { body } = await http.download(`${server?.url.href}bomb`)
+  const code = await codeOf(
+    (async () => {
+      for await (const chunk of body) bytes += chunk.length
+    })(),
+  )
+  expect(code).toBe('TOO_LARGE')
+  expect(bytes).toBeLessThan(64_000_000)
+})

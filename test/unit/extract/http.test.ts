@@ -1,0 +1,367 @@
+// The client against real servers on 127.0.0.1: what is sent again, what never is, and where the key goes.
+import { createServer } from 'node:net'
+import { afterEach, describe, expect, test } from 'vitest'
+import { EtlError } from '../../../src/core/errors.ts'
+import {
+  type Answer,
+  type FaultServer,
+  get,
+  jumpClock,
+  openRate,
+  post,
+  startFaultServer,
+  testClient,
+  testKey,
+} from '../../support/fault-server.ts'
+
+const servers: FaultServer[] = []
+const serve = async (answer: Answer): Promise<FaultServer> => {
+  const server = await startFaultServer(answer)
+  servers.push(server)
+  return server
+}
+afterEach(async () => {
+  await Promise.all(servers.splice(0).map((server) => server.close()))
+})
+
+const failure = async (work: Promise<unknown>): Promise<EtlError> => {
+  const error = await work.then(
+    () => null,
+    (thrown: unknown) => thrown,
+  )
+  if (!(error instanceof EtlError)) throw new Error(`expected an EtlError, got ${String(error)}`)
+  return error
+}
+
+const json: Answer = (_, response) => response.end('{"ok":true}')
+
+describe('a harmless request', () => {
+  test.each([500, 502, 503])('is sent again after %i', async (status) => {
+    const server = await serve((_, response, hit) => {
+      response.statusCode = hit < 3 ? status : 200
+      response.end('{}')
+    })
+    const { http, recorded } = testClient(server.url)
+    expect((await http.read(get(http))).status).toBe(200)
+    expect(recorded.map((request) => [request.attempt, request.status, request.errorCode])).toEqual([
+      [1, status, 'SERVICE_ERROR'],
+      [2, status, 'SERVICE_ERROR'],
+      [3, 200, null],
+    ])
+  })
+
+  test('is sent again after a connection was reset', async () => {
+    const server = await serve((request, response, hit) => (hit === 1 ? request.socket.destroy() : response.end('{}')))
+    const { http } = testClient(server.url)
+    expect((await http.read(get(http))).status).toBe(200)
+    expect(server.hits).toHaveLength(2)
+  })
+
+  test('is given up after three tries, with the last answer', async () => {
+    const server = await serve((_, response) => {
+      response.statusCode = 500
+      response.end('{"message":"broken"}')
+    })
+    const { http } = testClient(server.url)
+    expect((await http.read(get(http))).status).toBe(500)
+    expect(server.hits).toHaveLength(3)
+  })
+
+  test.each([400, 401, 403, 404, 501])('is not sent again after %i', async (status) => {
+    const server = await serve((_, response) => {
+      response.statusCode = status
+      response.end('{}')
+    })
+    const { http } = testClient(server.url)
+    await http.read(get(http))
+    expect(server.hits).toHaveLength(1)
+  })
+
+  test.each([
+    ['in seconds', '7', 7_000],
+    ['as a date', 'Fri, 20 Nov 2026 00:00:09 GMT', 9_000],
+  ])('waits as long as Retry-After says %s, not its own backoff', async (_, header, ms) => {
+    const server = await serve((request, response, hit) => {
+      if (hit === 1) response.writeHead(429, { 'retry-after': header })
+      json(request, response, hit)
+    })
+    const clock = jumpClock()
+    const penalties: number[] = []
+    const { http } = testClient(server.url, {
+      clock,
+      rate: { ...openRate, penalize: (until) => penalties.push(until - clock.now()) },
+    })
+    await http.read(get(http))
+    expect(clock.slept).toEqual([ms])
+    expect(penalties).toEqual([ms])
+  })
+
+  test.each([429, 503])('parks the unit when %i asks for a long pause', async (status) => {
+    const server = await serve((_, response) => {
+      response.writeHead(status, { 'retry-after': '600' })
+      response.end()
+    })
+    const clock = jumpClock()
+    const { http } = testClient(server.url, { clock })
+    const error = await failure(http.read(get(http)))
+    expect([error.code, (error.notBefore ?? 0) - clock.now()]).toEqual(['RATE_LIMITED', 600_000])
+    expect(server.hits).toHaveLength(1)
+  })
+
+  test('backs off longer from try to try where the service names no time', async () => {
+    const server = await serve((_, response) => {
+      response.statusCode = 429
+      response.end()
+    })
+    const clock = jumpClock()
+    const { http } = testClient(server.url, { clock })
+    expect((await failure(http.read(get(http)))).code).toBe('RATE_LIMITED')
+    expect(clock.slept).toEqual([550, 1_050])
+  })
+
+  test('does not wait for an address where nobody listens', async () => {
+    const server = await startFaultServer(json)
+    await server.close()
+    const { http, recorded } = testClient(server.url)
+    const error = await failure(http.read(get(http)))
+    expect(error.code).toBe('SERVICE_UNREACHABLE')
+    expect(error.message).toContain('WEB_ANALYTICS_BASE_URL')
+    expect(recorded.map((request) => request.errorCode)).toEqual(Array(3).fill('SERVICE_UNREACHABLE'))
+  })
+
+  test('is stopped at once by the signal, also while it waits for an answer', async () => {
+    const server = await serve(() => undefined)
+    const { http, stop } = testClient(server.url)
+    const reading = failure(http.read(get(http)))
+    setTimeout(() => stop.abort(), 50)
+    const started = performance.now()
+    expect((await reading).code).toBe('INTERRUPTED')
+    expect(performance.now() - started).toBeLessThan(1_000)
+    expect(server.hits).toHaveLength(1)
+  })
+
+  test('times out when no answer begins', async () => {
+    const server = await serve(() => undefined)
+    const { http } = testClient(server.url, {}, { timeoutMs: 100, attempts: 1 })
+    expect((await failure(http.read(get(http)))).code).toBe('SERVICE_TIMEOUT')
+  })
+})
+
+describe('a submission', () => {
+  const sent = (error: EtlError): unknown => error.context['sent']
+
+  test.each([500, 502, 503])('is not sent again after %i; the answer is the caller’s to judge', async (status) => {
+    const server = await serve((_, response) => {
+      response.writeHead(status, { 'retry-after': '1' })
+      response.end()
+    })
+    const { http } = testClient(server.url)
+    expect((await http.read(post(http))).status).toBe(status)
+    expect(server.hits).toHaveLength(1)
+  })
+
+  test('may have arrived when the connection is reset after it was sent', async () => {
+    const server = await serve((request) => request.socket.destroy())
+    const { http } = testClient(server.url)
+    const error = await failure(http.read(post(http)))
+    expect([error.code, sent(error)]).toEqual(['SERVICE_UNREACHABLE', true])
+    expect(server.hits).toHaveLength(1)
+  })
+
+  test('may have arrived when no answer comes in time', async () => {
+    const server = await serve(() => undefined)
+    const { http } = testClient(server.url, {}, { timeoutMs: 100 })
+    const error = await failure(http.read(post(http)))
+    expect([error.code, sent(error)]).toEqual(['SERVICE_TIMEOUT', true])
+    expect(server.hits).toHaveLength(1)
+  })
+
+  test('may have arrived when its answer is cut off', async () => {
+    const server = await serve((_, response) => {
+      response.writeHead(200, { 'content-length': '1000' })
+      response.write('{"report_id":')
+      setTimeout(() => response.socket?.destroy(), 20)
+    })
+    const { http } = testClient(server.url)
+    const error = await failure(http.read(post(http)))
+    expect([error.code, sent(error)]).toEqual(['TRUNCATED', true])
+  })
+
+  test('certainly did not arrive where nobody listens', async () => {
+    const server = await startFaultServer(json)
+    await server.close()
+    const { http } = testClient(server.url)
+    const error = await failure(http.read(post(http)))
+    expect([error.code, sent(error)]).toEqual(['SERVICE_UNREACHABLE', false])
+  })
+
+  test('certainly did not arrive at a name nobody knows', async () => {
+    const { http } = testClient(new URL('http://no-such-host.invalid/'))
+    expect(sent(await failure(http.read(post(http))))).toBe(false)
+  })
+
+  test('certainly did not arrive when encryption could not be agreed', async () => {
+    const plain = createServer((socket) => socket.end('this is no TLS\r\n\r\n'))
+    await new Promise<void>((resolve) => plain.listen(0, '127.0.0.1', resolve))
+    const address = plain.address()
+    const port = typeof address === 'object' && address !== null ? address.port : 0
+    const { http } = testClient(new URL(`https://127.0.0.1:${port}/`))
+    const error = await failure(http.read(post(http)))
+    plain.close()
+    expect([error.code, sent(error)]).toEqual(['SERVICE_UNREACHABLE', false])
+  })
+
+  test('was not taken when the service answers 429, and the unit comes back', async () => {
+    const server = await serve((_, response) => {
+      response.statusCode = 429
+      response.end()
+    })
+    const { http } = testClient(server.url)
+    const error = await failure(http.read(post(http)))
+    expect([error.code, sent(error), error.notBefore !== null]).toEqual(['RATE_LIMITED', false, true])
+    expect(server.hits).toHaveLength(1)
+  })
+
+  test('was not sent when the run is stopped while it waits for the rate', async () => {
+    const server = await serve(json)
+    const { http, stop } = testClient(server.url, {
+      rate: {
+        take: (signal) => new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason))),
+        penalize: () => undefined,
+      },
+    })
+    const submitting = failure(http.read(post(http)))
+    stop.abort()
+    const error = await submitting
+    expect([error.code, sent(error)]).toEqual(['INTERRUPTED', false])
+    expect(server.hits).toHaveLength(0)
+  })
+
+  test('may have arrived when the run is stopped while its answer is awaited', async () => {
+    const server = await serve(() => undefined)
+    const { http, stop } = testClient(server.url)
+    const submitting = failure(http.read(post(http)))
+    while (server.hits.length === 0) await new Promise((resolve) => setTimeout(resolve, 5))
+    stop.abort()
+    expect(sent(await submitting)).toBe(true)
+  })
+
+  test.each([
+    [307, false],
+    [308, false],
+    [302, true],
+    [303, true],
+  ])('is not sent on by a redirect %i (may have been taken: %s)', async (status, taken) => {
+    const server = await serve((_, response) => {
+      response.writeHead(status, { location: '/elsewhere' })
+      response.end()
+    })
+    const { http } = testClient(server.url)
+    const error = await failure(http.read(post(http)))
+    expect([error.code, sent(error)]).toEqual(['BAD_RESPONSE', taken])
+    expect(server.hits).toHaveLength(1)
+  })
+
+  test('uses a connection of its own, which no earlier answer can close under it', async () => {
+    const ports: (number | undefined)[] = []
+    const server = await serve((request, response) => {
+      ports.push(request.socket.remotePort)
+      response.end('{}')
+    })
+    const { http } = testClient(server.url)
+    await http.read(get(http))
+    await http.read(post(http))
+    expect(new Set(ports).size).toBe(2)
+  })
+})
+
+describe('the key', () => {
+  test('goes in the query or in the header, as the endpoint wants it, and not into the record', async () => {
+    const server = await serve(json)
+    const { http, recorded } = testClient(server.url)
+    await http.read(get(http, '/v1/things', { url: new URL('/v1/things?a=1', server.url) }))
+    await http.read(post(http))
+    expect(server.hits.map((hit) => [hit.url, hit.headers['api-key']])).toEqual([
+      [`/v1/things?a=1&api_key=${testKey}`, undefined],
+      ['/v1/submit', testKey],
+    ])
+    expect(JSON.stringify(recorded)).not.toContain(testKey)
+    expect(recorded.map((request) => request.parameters)).toEqual([{ a: '1' }, { body: { what: 1 } }])
+  })
+
+  test('is not given to another origin, whatever a source asks for', async () => {
+    const other = await serve(json)
+    const server = await serve(json)
+    const { http } = testClient(server.url)
+    expect((await failure(http.read(get(http, '/x', { url: new URL('/x', other.url) })))).code).toBe('INTERNAL')
+    expect(other.hits).toHaveLength(0)
+  })
+
+  test('does not follow a redirect to another origin', async () => {
+    const other = await serve(json)
+    const server = await serve((_, response) => {
+      response.writeHead(302, { location: `${other.url.href}?api_key=${testKey}` })
+      response.end()
+    })
+    const { http } = testClient(server.url)
+    const error = await failure(http.read(get(http)))
+    expect(error.code).toBe('BAD_RESPONSE')
+    expect(error.message).toContain(other.url.origin)
+    expect(error.message).not.toContain(testKey)
+    expect(other.hits).toHaveLength(0)
+  })
+
+  test('follows a redirect within the service, three times and no more', async () => {
+    const server = await serve((_, response, hit) => {
+      response.writeHead(301, { location: `/step${hit}` })
+      response.end()
+    })
+    const { http } = testClient(server.url)
+    expect((await failure(http.read(get(http)))).code).toBe('BAD_RESPONSE')
+    expect(server.hits.map((hit) => hit.url.split('?')[0])).toEqual(['/v1/things', '/step1', '/step2', '/step3'])
+    expect(server.hits.every((hit) => hit.url.includes(testKey))).toBe(true)
+  })
+
+  test('stands in no error, whatever the service does with it', async () => {
+    const server = await serve((request, response) => {
+      response.writeHead(200, { 'content-type': 'text/html' })
+      response.end(`<html>your request was ${request.url}</html>`)
+    })
+    const { http } = testClient(server.url)
+    const { parseJson } = await import('../../../src/extract/http-answer.ts')
+    const answer = await http.read(get(http))
+    const thrown = await failure(Promise.resolve().then(() => parseJson(answer, '/v1/things')))
+    expect(thrown.code).toBe('BAD_RESPONSE')
+    expect(thrown.message).toContain('text/html')
+    expect(thrown.message).toContain('<html>your request was')
+    expect(thrown.message).not.toContain(testKey.slice(0, 12))
+  })
+})
+
+test('the record has what the ledger keeps of a request', async () => {
+  const server = await serve(json)
+  const { http, recorded } = testClient(server.url)
+  await http.read(get(http, '/v1/things', { part: 3 }))
+  expect(recorded).toEqual([
+    {
+      account: 'default',
+      method: 'GET',
+      endpoint: '/v1/things',
+      parameters: {},
+      part: 3,
+      attempt: 1,
+      status: 200,
+      errorCode: null,
+      bytes: 11,
+      sha256: '4062edaf750fb8074e7e83e0c9028c94e32468a8b6f1614774328ef045150f93',
+      startedAt: expect.stringMatching(/^\d{4}-/),
+      milliseconds: expect.any(Number),
+    },
+  ])
+})
+
+test('paths are set below the base address, and can be set in an endpoint’s place', () => {
+  const { http } = testClient(new URL('https://api.example.com/proxy/'), { paths: new Map([['things', '/v9/other']]) })
+  expect(http.url('things', '/v1/things').href).toBe('https://api.example.com/proxy/v9/other')
+  expect(http.url('more', '/v1/more').href).toBe('https://api.example.com/proxy/v1/more')
+})

@@ -1,0 +1,215 @@
+// The rate budget: spacing, pauses, fairness, and stopping.
+import { describe, expect, test } from 'vitest'
+import type { Clock } from '../../../src/core/clock.ts'
+import { createRateBudget, type SharedWindows, windowShape } from '../../../src/extract/rate.ts'
+
+interface ManualClock extends Clock {
+  /** Moves time on, waking sleepers in order; each fires `late` ms after its time. */
+  run(untilMs: number): Promise<void>
+}
+
+const settle = async (): Promise<void> => {
+  for (let turn = 0; turn < 20; turn += 1) await Promise.resolve()
+}
+
+const manualClock = (late: () => number = () => 0): ManualClock => {
+  let now = 1_000_000
+  const sleepers: { at: number; wake: () => void }[] = []
+  return {
+    now: () => now,
+    random: () => 0.5,
+    sleep: (ms, signal) =>
+      new Promise((resolve, reject) => {
+        const sleeper = { at: now + ms + late(), wake: resolve }
+        sleepers.push(sleeper)
+        signal?.addEventListener('abort', () => {
+          sleepers.splice(sleepers.indexOf(sleeper), 1)
+          reject(signal.reason)
+        })
+      }),
+    run: async (untilMs) => {
+      await settle()
+      for (;;) {
+        sleepers.sort((a, b) => a.at - b.at)
+        const [first] = sleepers
+        if (first === undefined || first.at > 1_000_000 + untilMs) break
+        sleepers.shift()
+        now = Math.max(now, first.at)
+        first.wake()
+        await settle()
+      }
+      now = Math.max(now, 1_000_000 + untilMs)
+    },
+  }
+}
+
+const never = new AbortController().signal
+
+/** When each of `count` requests leaves, in ms from the start. */
+const departures = async (clock: ManualClock, count: number, requestsPerSecond = 10): Promise<number[]> => {
+  const rate = createRateBudget({ requestsPerSecond, clock })
+  const times: number[] = []
+  for (let index = 0; index < count; index += 1) void rate.take(never).then(() => times.push(clock.now() - 1_000_000))
+  await clock.run(3_600_000)
+  return times
+}
+
+/** The most departures inside any sliding second. */
+const busiestSecond = (times: readonly number[]): number =>
+  Math.max(...times.map((from) => times.filter((time) => time >= from && time < from + 1_000).length))
+
+describe('the rate budget', () => {
+  test('lets no sliding second see more than is allowed, and uses 97 % of it', async () => {
+    const times = await departures(manualClock(), 1_000)
+    expect(times).toHaveLength(1_000)
+    expect(busiestSecond(times)).toBeLessThanOrEqual(10)
+    expect(999 / ((times.at(-1) ?? 0) / 1_000)).toBeGreaterThan(9.7)
+  })
+
+  test('keeps both with timers that fire late', async () => {
+    let seed = 1
+    const jitter = (): number => {
+      seed = (seed * 48_271) % 2_147_483_647
+      return seed % 5
+    }
+    const times = await departures(manualClock(jitter), 1_000)
+    expect(busiestSecond(times)).toBeLessThanOrEqual(10)
+    expect(999 / ((times.at(-1) ?? 0) / 1_000)).toBeGreaterThan(9.7)
+  })
+
+  test('makes no burst of what a busy process could not send in time', async () => {
+    let stalls = 0
+    const times = await departures(
+      manualClock(() => {
+        stalls += 1
+        return stalls % 7 === 0 ? 400 : 0
+      }),
+      500,
+    )
+    expect(busiestSecond(times)).toBeLessThanOrEqual(10)
+  })
+
+  test('holds back those who wait already when the service asks for a pause', async () => {
+    const clock = manualClock()
+    const rate = createRateBudget({ requestsPerSecond: 10, clock })
+    const times: number[] = []
+    for (let index = 0; index < 5; index += 1) void rate.take(never).then(() => times.push(clock.now() - 1_000_000))
+    await clock.run(150)
+    expect(times).toHaveLength(2)
+    rate.penalize(1_000_000 + 5_000)
+    await clock.run(10_000)
+    expect(times.slice(2).map((time) => time >= 5_000)).toEqual([true, true, true])
+  })
+
+  test('a pause never makes an earlier one shorter', async () => {
+    const clock = manualClock()
+    const rate = createRateBudget({ requestsPerSecond: 10, clock })
+    rate.penalize(1_000_000 + 5_000)
+    rate.penalize(1_000_000 + 1_000)
+    let left = 0
+    void rate.take(never).then(() => {
+      left = clock.now() - 1_000_000
+    })
+    await clock.run(10_000)
+    expect(left).toBe(5_000)
+  })
+
+  test('who is stopped goes at once and takes no place from the others', async () => {
+    const clock = manualClock()
+    const rate = createRateBudget({ requestsPerSecond: 10, clock })
+    await rate.take(never)
+    const stop = new AbortController()
+    const stopped = Array.from({ length: 50 }, () => rate.take(stop.signal).catch((error: unknown) => error))
+    let left = 0
+    void rate.take(never).then(() => {
+      left = clock.now() - 1_000_000
+    })
+    stop.abort(new Error('stop'))
+    expect(await Promise.all(stopped)).toEqual(Array(50).fill(stop.signal.reason))
+    await clock.run(10_000)
+    expect(left).toBeLessThan(250)
+  })
+
+  test('who was stopped before is refused', async () => {
+    const rate = createRateBudget({ requestsPerSecond: 10, clock: manualClock() })
+    await expect(rate.take(AbortSignal.abort(new Error('stop')))).rejects.toThrow('stop')
+  })
+})
+
+/** Windows as the table keeps them, each beginning when its first departure is asked for; every question takes `answerMs`. */
+const sharedWindows = (clock: Clock, answerMs: () => number): SharedWindows => {
+  let endsAt = 0
+  let taken = 0
+  return {
+    take: async (points, pointsOfWindow, windowMs) => {
+      const askedAt = clock.now()
+      await clock.sleep(answerMs())
+      if (askedAt >= endsAt) {
+        endsAt = askedAt + Math.round(windowMs)
+        taken = 0
+      }
+      taken += points
+      const left = pointsOfWindow - taken
+      return { granted: left >= 0, nextMs: left >= points ? 0 : endsAt - clock.now() }
+    },
+    pause: async (ms) => {
+      endsAt = Math.max(endsAt, clock.now() + ms)
+      taken = 1_000_000
+    },
+  }
+}
+
+describe('a rate budget that is shared', () => {
+  test.each([1, 3, 10, 25, 40, 100])('of %d a second is kept by four processes together', async (requestsPerSecond) => {
+    let seed = 7
+    const upTo = (most: number): number => {
+      seed = (seed * 48_271) % 2_147_483_647
+      return seed % (most + 1)
+    }
+    const clock = manualClock(() => upTo(3))
+    const shared = sharedWindows(clock, () => upTo(2))
+    const times: number[] = []
+    for (let process = 0; process < 4; process += 1) {
+      const rate = createRateBudget({ requestsPerSecond, clock, shared })
+      for (let index = 0; index < requestsPerSecond * 3; index += 1)
+        void rate.take(never).then(() => times.push(clock.now() - 1_000_000))
+    }
+    await clock.run(3_600_000)
+    expect(times).toHaveLength(requestsPerSecond * 12)
+    expect(busiestSecond(times)).toBeLessThanOrEqual(requestsPerSecond)
+  })
+
+  test('of 10 a second is used to 97 % by one process, with timers and answers that are late', async () => {
+    let seed = 3
+    const clock = manualClock(() => {
+      seed = (seed * 48_271) % 2_147_483_647
+      return seed % 3
+    })
+    const rate = createRateBudget({ requestsPerSecond: 10, clock, shared: sharedWindows(clock, () => 1) })
+    const times: number[] = []
+    for (let index = 0; index < 1_000; index += 1) void rate.take(never).then(() => times.push(clock.now() - 1_000_000))
+    await clock.run(3_600_000)
+    expect(busiestSecond(times)).toBeLessThanOrEqual(10)
+    expect(999 / (((times.at(-1) ?? 0) - (times[0] ?? 0)) / 1_000)).toBeGreaterThan(9.7)
+  })
+
+  test('asks once for several departures where many are allowed', () => {
+    expect(windowShape(10)).toMatchObject({ points: 1, portion: 1 })
+    expect(windowShape(10_000)).toMatchObject({ points: 500, portion: 62 })
+  })
+
+  test('tells a database that cannot be asked to who wants to leave', async () => {
+    const clock = manualClock()
+    const broken = async (): Promise<never> => {
+      throw new Error('gone')
+    }
+    const rate = createRateBudget({
+      requestsPerSecond: 10,
+      clock,
+      shared: { take: async () => ({ granted: true, nextMs: 0 }), pause: broken },
+    })
+    await rate.take(never)
+    rate.penalize(clock.now() - 1)
+    await expect(rate.take(never)).rejects.toThrow('gone')
+  })
+})
