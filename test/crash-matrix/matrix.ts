@@ -7,6 +7,8 @@ export interface MatrixOptions {
   readonly seed: number
   /** Boundaries tried; null: all. */
   readonly sample: number | null
+  /** Only boundaries whose name has it. */
+  readonly at?: RegExp | null | undefined
   /** Pairs of kills, the second while recovering from the first. */
   readonly pairs: number
   /** Cells at once. */
@@ -46,7 +48,8 @@ export const runMatrix = async (options: MatrixOptions): Promise<MatrixFigures> 
   const runs = pipelines.flatMap((pipeline) => loads.map((load) => ({ pipeline, load })))
   const calm = await inLanes(runs, options.lanes, ({ pipeline, load }) => runCalm(options.world, pipeline, load))
   const all = calm.flatMap((one) => one.boundaries.map((first): Cell => ({ calm: one, first })))
-  const chosen = options.sample === null ? all : take(all, options.sample, random)
+  const wanted = all.filter(({ first }) => options.at?.test(first) ?? true)
+  const chosen = options.sample === null ? wanted : take(wanted, options.sample, random)
   const singles = await judgeAll(chosen, options)
   const pairs = await judgeAll(pairsOf(singles, options.pairs, random), options)
   return { calm, singles, pairs, seconds: Math.round((Date.now() - started) / 1000) }

@@ -1,4 +1,5 @@
-// `npm run crash-matrix`: every boundary and 1,000 pairs, over a PostgreSQL of its own. `--write` puts the figures into docs/reliability.md.
+// `npm run crash-matrix`: every boundary and 1,000 pairs, over a PostgreSQL of its own. `--write` puts the figures into docs/reliability.md;
+// `--at 'POST|commit'` keeps the boundaries whose name has the pattern.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -14,6 +15,7 @@ const { values } = parseArgs({
   options: {
     seed: { type: 'string', default: '1' },
     sample: { type: 'string' },
+    at: { type: 'string' },
     pairs: { type: 'string', default: '1000' },
     lanes: { type: 'string', default: '2' },
     write: { type: 'boolean', default: false },
@@ -24,6 +26,8 @@ const server = await startEmbedded(home)
 const bar = new SingleBar({
   format: '{bar} {value}/{total} kills, {wrong} wrong, time left {eta_formatted}',
   stream: process.stderr,
+  noTTYOutput: true,
+  notTTYSchedule: 10_000,
 })
 bar.start(1, 0, { wrong: 0 })
 try {
@@ -32,6 +36,7 @@ try {
     world,
     seed: Number(values.seed),
     sample: values.sample === undefined ? null : Number(values.sample),
+    at: values.at === undefined ? null : new RegExp(values.at),
     pairs: Number(values.pairs),
     lanes: Number(values.lanes),
     progress: (done, of, wrong) => {
