@@ -18,7 +18,7 @@ export const handle: Handler = async (invocation) =>
         'No pipeline has a schedule; add `schedule: { cron: "30 2 * * *", time_zone: Europe/Berlin }`.',
       )
     for (const { definition, schedule } of scheduled) {
-      const ticks = nextTicks(schedule, shownTicks).map((ms) => new Date(ms).toISOString())
+      const ticks = nextTicks(schedule, shownTicks, shop.clock.now()).map((ms) => new Date(ms).toISOString())
       invocation.output.event({ event: 'ticks', pipeline: definition.pipeline, time_zone: schedule.timeZone, next: ticks })
       invocation.output.line(`${definition.pipeline} (${schedule.cron} ${schedule.timeZone}): ${ticks.join(', ')}`)
     }

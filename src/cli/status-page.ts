@@ -56,6 +56,6 @@ const webContext = (shop: OpenShop): WebContext => ({
     scheduledOf(shop.definitions).map(({ definition, schedule }) => ({
       pipeline: definition.pipeline,
       timeZone: schedule.timeZone,
-      at: nextTicks(schedule, count),
+      at: nextTicks(schedule, count, shop.clock.now()),
     })),
 })

@@ -11,7 +11,7 @@ import {
   quotaThisMonth,
   syncNotifications,
 } from '../db/ledger/notifications.ts'
-import { missedTicks, scheduledOf } from './scheduled.ts'
+import { scheduledOf, untakenTicks } from './scheduled.ts'
 import type { Shop } from './shop.ts'
 
 const slackName = 'MILLRACE_NOTIFY_SLACK'
@@ -20,7 +20,8 @@ const webhookSecretName = 'MILLRACE_NOTIFY_WEBHOOK_SECRET'
 const sendMs = 10_000
 /** A night that is this late is told of. */
 const lateMs = 60 * 60_000
-const warnShare = 0.8
+/** Percent of a month's budget at which people are told. */
+const quotaLevels = [80, 100] as const
 
 interface Target {
   readonly name: 'slack' | 'webhook'
@@ -76,24 +77,24 @@ const quotaCauses = async (shop: Shop): Promise<Cause[]> => {
   const spent = await quotaThisMonth(shop.database.kysely)
   return spent.flatMap(({ pipeline, spent: credits }): Cause[] => {
     const budget = shop.definitions.find((definition) => definition.pipeline === pipeline)?.limits.quotaPerMonth ?? null
-    if (budget === null || credits < budget * warnShare) return []
-    const level = credits >= budget ? 100 : 80
-    return [
-      {
+    if (budget === null) return []
+    // The first warning is not over when the second comes.
+    return quotaLevels
+      .filter((level) => credits * 100 >= budget * level)
+      .map((level) => ({
         cause: `quota/${pipeline}/${month}/${level}`,
         kind: 'quota',
         pipeline,
         message: `${pipeline} has spent or reserved ${credits} of its ${budget} credits for ${month} (${level} % reached).`,
         details: { month, spent: credits, budget, level },
-      },
-    ]
+      }))
   })
 }
 
 const lateCauses = async (shop: Shop): Promise<Cause[]> => {
   const late: Cause[] = []
   for (const entry of scheduledOf(shop.definitions)) {
-    const missed = (await missedTicks(shop, entry)).filter((dueMs) => dueMs < shop.clock.now() - lateMs)
+    const missed = (await untakenTicks(shop, entry)).filter((dueMs) => dueMs < shop.clock.now() - lateMs)
     const [oldest] = missed
     if (oldest === undefined) continue
     const { pipeline } = entry.definition
@@ -102,12 +103,14 @@ const lateCauses = async (shop: Shop): Promise<Cause[]> => {
       cause: `late/${pipeline}`,
       kind: 'late',
       pipeline,
-      message: `${pipeline} was due at ${due} and has not run; is \`millrace schedule\` running?`,
+      message: `${pipeline} was due at ${due} and has not run${more(missed.length)}; is \`millrace schedule\` running?`,
       details: { due_at: due, missed: missed.length },
     })
   }
   return late
 }
+
+const more = (missed: number): string => (missed > 1 ? ` (${missed} ticks so far)` : '')
 
 /** null when it was taken, else why not. The body is signed over its time, so that an old one cannot be sent again. */
 const post = async (targets: readonly Target[], delivery: Delivery, nowMs: number): Promise<string | null> => {

@@ -11,10 +11,16 @@ export interface Scheduled {
 export const scheduledOf = (definitions: readonly Definition[]): Scheduled[] =>
   definitions.flatMap((definition) => (definition.schedule === null ? [] : [{ definition, schedule: definition.schedule }]))
 
-/** Ticks between the last one on record and now, as `catch_up` wants them. A pipeline that never ticked has missed none. */
-export const missedTicks = async (shop: Shop, { definition, schedule }: Scheduled): Promise<number[]> => {
+/** Ticks between the last one on record and now that nobody took, oldest first. A pipeline that never ticked has missed none. */
+export const untakenTicks = async (shop: Shop, { definition, schedule }: Scheduled): Promise<number[]> => {
   const last = await lastTickMs(shop.database.kysely, definition.pipeline)
-  if (last === null || schedule.catchUp === 'none') return []
-  const missed = ticksBetween(schedule, last, shop.clock.now())
-  return schedule.catchUp === 'all' ? missed : missed.slice(-1)
+  return last === null ? [] : ticksBetween(schedule, last, shop.clock.now())
+}
+
+/** Those of them that a start of `schedule` takes, as `catch_up` says. */
+export const missedTicks = async (shop: Shop, entry: Scheduled): Promise<number[]> => {
+  const { catchUp } = entry.schedule
+  if (catchUp === 'none') return []
+  const missed = await untakenTicks(shop, entry)
+  return catchUp === 'all' ? missed : missed.slice(-1)
 }

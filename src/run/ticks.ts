@@ -9,64 +9,109 @@ const minuteMs = 60_000
 /** Ticks older than this are not caught up one by one; what is due is derived from the ledger anyway. */
 const longestGapMs = 40 * 24 * 60 * minuteMs
 
-const inertTask = ({ cron, timeZone }: Schedule) => createTask(cron, () => undefined, { timezone: timeZone })
+type Matcher = (wallMs: number) => boolean
+
+interface WallClock {
+  /** Whether the schedule ticks at that wall-clock minute, written as if it were UTC. */
+  readonly matches: Matcher
+  /** Minutes of a day on which it can tick at all. */
+  readonly minutes: readonly number[]
+}
+
+const wallClocks = new Map<string, WallClock>()
+
+const matcherOf = (cron: string): Matcher => {
+  const task = createTask(cron, () => undefined, { timezone: 'UTC' })
+  return (wallMs) => task.match(new Date(wallMs))
+}
+
+/** node-cron answers for one minute at a time; a day has 1,440 and most schedules tick on one of them, so those are looked up once. */
+const wallClockOf = (cron: string): WallClock => {
+  const known = wallClocks.get(cron)
+  if (known !== undefined) return known
+  const [minute, hour] = fieldsOf(cron)
+  const anyDay = matcherOf(`${minute} ${hour} * * *`)
+  const minutes = Array.from({ length: 1_440 }, (_, index) => index).filter((index) => anyDay(index * minuteMs))
+  const clock = { matches: matcherOf(cron), minutes }
+  wallClocks.set(cron, clock)
+  return clock
+}
+
+const fieldsOf = (cron: string): readonly string[] => cron.trim().split(/\s+/)
 
 /**
  * Ticks in (afterMs, untilMs], oldest first, by the wall clock of the schedule's zone. A time that daylight saving skips ticks once, at the
  * first minute after the gap; a repeated one ticks once, the first time. A schedule of every hour knows no such times: it ticks by the hour.
  */
 export const ticksBetween = (schedule: Schedule, afterMs: number, untilMs: number): number[] => {
-  const task = inertTask(schedule)
-  const first = Math.floor(Math.max(afterMs, untilMs - longestGapMs) / minuteMs) * minuteMs + minuteMs
-  const ticks: number[] = []
-  for (let at = first; at <= untilMs; at += minuteMs) if (task.match(new Date(at))) ticks.push(at)
-  void task.destroy()
-  if (isHourly(schedule.cron)) return ticks
-  const once = ticks.filter((at) => !isRepetition(at, schedule.timeZone))
-  return [...new Set([...once, ...ticksAfterGaps(schedule, first, untilMs)])].sort((a, b) => a - b)
-}
-
-/** The hour field, second of five or third of six. */
-const isHourly = (cron: string): boolean => {
-  const fields = cron.trim().split(/\s+/)
-  return (fields[fields.length - 4] ?? '').startsWith('*')
+  const firstMs = Math.floor(Math.max(afterMs, untilMs - longestGapMs) / minuteMs) * minuteMs + minuteMs
+  if (firstMs > untilMs) return []
+  const hourly = (fieldsOf(schedule.cron)[1] ?? '').startsWith('*')
+  const found = hourly ? instantsOf(schedule, firstMs, untilMs) : wallTimesOf(schedule, firstMs, untilMs)
+  const ticks = new Set(found.filter((at) => at >= firstMs && at <= untilMs))
+  return [...ticks].sort((a, b) => a - b)
 }
 
 const zoned = (ms: number, timeZone: string) => Temporal.Instant.fromEpochMilliseconds(ms).toZonedDateTimeISO(timeZone)
 
-/** Whether the same wall-clock time came before. */
-const isRepetition = (ms: number, timeZone: string): boolean => {
-  const at = zoned(ms, timeZone)
-  return at.toPlainDateTime().toZonedDateTime(timeZone, { disambiguation: 'earlier' }).epochMilliseconds < ms
-}
-
-/** Ends of gaps in (firstMs - 1 minute, untilMs] in whose skipped time the schedule has a tick. */
-const ticksAfterGaps = (schedule: Schedule, firstMs: number, untilMs: number): number[] => {
+/** Every minute that passes, by what the wall clock shows then. */
+const instantsOf = ({ cron, timeZone }: Schedule, firstMs: number, untilMs: number): number[] => {
+  const { matches } = wallClockOf(cron)
   const ticks: number[] = []
-  const wall = inertTask({ ...schedule, timeZone: 'UTC' })
-  for (let at = zoned(firstMs - minuteMs, schedule.timeZone); ; ) {
-    const change = at.getTimeZoneTransition('next')
-    if (change === null || change.epochMilliseconds > untilMs) break
-    const before = change.subtract({ nanoseconds: 1 })
-    const skippedMs = (change.offsetNanoseconds - before.offsetNanoseconds) / 1e6
-    const endMs = change.toPlainDateTime().toZonedDateTime('UTC').epochMilliseconds
-    for (let skipped = endMs - skippedMs; skipped < endMs; skipped += minuteMs)
-      if (wall.match(new Date(skipped))) {
-        ticks.push(change.epochMilliseconds)
-        break
-      }
-    at = change
+  let at = zoned(firstMs, timeZone)
+  while (at.epochMilliseconds <= untilMs) {
+    const change = at.getTimeZoneTransition('next')?.epochMilliseconds ?? Number.POSITIVE_INFINITY
+    const offsetMs = at.offsetNanoseconds / 1e6
+    let ms = at.epochMilliseconds
+    for (; ms <= untilMs && ms < change; ms += minuteMs) if (matches(ms + offsetMs)) ticks.push(ms)
+    at = zoned(ms, timeZone)
   }
-  void wall.destroy()
   return ticks
 }
 
-/** The next `count` ticks from now, in milliseconds since the epoch. */
-export const nextTicks = (schedule: Schedule, count: number): number[] => {
-  const task = inertTask(schedule)
-  const dates = task.getNextRuns(count).map((date) => date.getTime())
-  void task.destroy()
-  return dates
+/** Every day's wall-clock times, each as the one moment it stands for. From a day earlier: a gap may hold midnight. */
+const wallTimesOf = ({ cron, timeZone }: Schedule, firstMs: number, untilMs: number): number[] => {
+  const { matches, minutes } = wallClockOf(cron)
+  const lastDayMs = dayOf(untilMs, timeZone)
+  const ticks: number[] = []
+  for (let dayMs = dayOf(firstMs, timeZone) - dayLengthMs; dayMs <= lastDayMs; dayMs += dayLengthMs)
+    for (const minute of minutes) {
+      const wallMs = dayMs + minute * minuteMs
+      if (matches(wallMs)) ticks.push(momentOf(wallMs, timeZone))
+    }
+  return ticks
+}
+
+const dayLengthMs = 1_440 * minuteMs
+
+/** First minute of the day it is in the zone, written as if it were UTC. */
+const dayOf = (ms: number, timeZone: string): number => {
+  const wallMs = ms + zoned(ms, timeZone).offsetNanoseconds / 1e6
+  return Math.floor(wallMs / dayLengthMs) * dayLengthMs
+}
+
+/** A repeated time is its first occurrence; a skipped one is the moment the gap ends. */
+const momentOf = (wallMs: number, timeZone: string): number => {
+  const wall = zoned(wallMs, 'UTC').toPlainDateTime()
+  const earlier = wall.toZonedDateTime(timeZone, { disambiguation: 'earlier' })
+  if (earlier.toPlainDateTime().equals(wall)) return earlier.epochMilliseconds
+  return earlier.getTimeZoneTransition('next')?.epochMilliseconds ?? earlier.epochMilliseconds
+}
+
+/** How far ahead a tick is looked for: a schedule of one 29 February may wait eight years. */
+const furthestMs = 9 * 366 * dayLengthMs
+
+/** The next `count` ticks after `nowMs`, in milliseconds since the epoch; fewer where they lie further than nine years ahead. */
+export const nextTicks = (schedule: Schedule, count: number, nowMs: number): number[] => {
+  const ticks: number[] = []
+  let stepMs = dayLengthMs
+  for (
+    let after = nowMs;
+    ticks.length < count && after < nowMs + furthestMs;
+    after += stepMs, stepMs = Math.min(stepMs * 2, longestGapMs)
+  )
+    ticks.push(...ticksBetween(schedule, after, after + stepMs))
+  return ticks.slice(0, count)
 }
 
 export interface TickClaim {

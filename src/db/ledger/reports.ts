@@ -19,6 +19,9 @@ export interface ReportMemoOptions {
   readonly budget: { readonly perMonth: number | null; readonly perDay: number | null }
 }
 
+/** One clock for every time of a report: budgets count by the database's, whichever machine works. */
+const databaseNow = sql`clock_timestamp()`
+
 export const reportMemo = (db: Db, claim: ClaimedUnit, options: ReportMemoOptions): ReportMemo => {
   const change = (work: (trx: Transaction<Tables>) => Promise<void>): Promise<void> =>
     db.transaction().execute(async (trx) => {
@@ -27,7 +30,6 @@ export const reportMemo = (db: Db, claim: ClaimedUnit, options: ReportMemoOption
     })
   const set = (transition: Transition<ReportState>, values: Values): Promise<void> =>
     change((trx) => updateNewest(trx, claim, transition, values))
-  const now = (): string => new Date().toISOString()
   return {
     current: async () => {
       const row = await newest(db, claim)
@@ -39,7 +41,7 @@ export const reportMemo = (db: Db, claim: ClaimedUnit, options: ReportMemoOption
         state: 'submitted',
         report_id: reportId,
         status_word: statusWord,
-        submitted_at: now(),
+        submitted_at: databaseNow,
         error_message: null,
       }),
     polled: ({ statusWord, nextPollAt }) =>
@@ -50,7 +52,7 @@ export const reportMemo = (db: Db, claim: ClaimedUnit, options: ReportMemoOption
         status_word: statusWord,
         used_quota: usedQuota,
         data_points_count: dataPoints,
-        completed_at: now(),
+        completed_at: databaseNow,
         polls: sql`polls + 1`,
       }),
     retried: () =>
@@ -62,7 +64,7 @@ export const reportMemo = (db: Db, claim: ClaimedUnit, options: ReportMemoOption
       }),
     uncertain: (message) => set(reportTransitions['answer lost'], { state: 'uncertain', error_message: message }),
     withdrawn: () => change((trx) => deleteIntent(trx, claim)),
-    failed: (state, message) => set(endings[state], { state, error_message: message, completed_at: now() }),
+    failed: (state, message) => set(endings[state], { state, error_message: message, completed_at: databaseNow }),
   }
 }
 
@@ -109,7 +111,7 @@ const recordOf = (row: ReportRow): ReportRecord => ({
 })
 
 const updateNewest = async (trx: Db, claim: ClaimedUnit, transition: Transition<ReportState>, values: Values): Promise<void> => {
-  const assignments = Object.entries({ ...values, updated_at: new Date().toISOString() }).map(
+  const assignments = Object.entries({ ...values, updated_at: databaseNow }).map(
     ([name, value]) => sql`${sql.ref(name)} = ${value}`,
   )
   // An id that is on record stays: another one would be another report.
@@ -156,7 +158,7 @@ const insertIntent = async (trx: Db, claim: ClaimedUnit, options: ReportMemoOpti
       request: JSON.stringify(intent.request),
       state: 'intent',
       estimated_quota: intent.estimatedQuota,
-      deadline_at: new Date(Date.now() + options.deadlineMs).toISOString(),
+      deadline_at: sql`clock_timestamp() + ${options.deadlineMs} * interval '1 millisecond'`,
     })
     .execute()
 }

@@ -46,8 +46,28 @@ describe('ticks', () => {
   })
 
   test('the next five are in order, a day apart where nothing shifts', () => {
-    const next = nextTicks(schedule('30 2 * * *', 'UTC'), 5)
+    const next = nextTicks(schedule('30 2 * * *', 'UTC'), 5, Date.parse('2026-06-01T00:00:00Z'))
     expect(next).toHaveLength(5)
     for (const [at, ms] of next.entries()) if (at > 0) expect(ms - (next[at - 1] ?? 0)).toBe(86_400_000)
+  })
+
+  test('the next five hold the time that daylight saving skips, and a day that comes every four years', () => {
+    const shown = (cron: string, from: string, count: number) =>
+      nextTicks(schedule(cron, 'Europe/Berlin'), count, Date.parse(from)).map((ms) => new Date(ms).toISOString())
+    expect(shown('30 2 * * *', '2026-03-28T12:00:00Z', 2)).toEqual(['2026-03-29T01:00:00.000Z', '2026-03-30T00:30:00.000Z'])
+    expect(shown('0 3 29 2 *', '2026-03-01T00:00:00Z', 2)).toEqual(['2028-02-29T02:00:00.000Z', '2032-02-29T02:00:00.000Z'])
+  })
+
+  test('a clock that skips midnight ticks once at its end; one that skips a whole day ticks at the next', () => {
+    // Cairo, 25 April 2025: 00:00 to 01:00 does not exist. Apia, 30 December 2011 does not exist.
+    expect(ticks('30 0 * * *', 'Africa/Cairo', '2025-04-23T12:00:00Z', '2025-04-25T12:00:00Z')).toEqual([
+      '2025-04-23T22:30:00.000Z',
+      '2025-04-24T22:00:00.000Z',
+    ])
+    expect(ticks('30 2 * * *', 'Pacific/Apia', '2011-12-29T00:00:00Z', '2011-12-31T00:00:00Z')).toEqual([
+      '2011-12-29T12:30:00.000Z',
+      '2011-12-30T10:00:00.000Z',
+      '2011-12-30T12:30:00.000Z',
+    ])
   })
 })

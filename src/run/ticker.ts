@@ -1,0 +1,100 @@
+// Takes the ticks of every schedule as time goes by, each tick one run of what is due; knows no timer, so that any clock can drive it.
+import { messageOf } from '../core/errors.ts'
+import type { Definition } from '../core/types.ts'
+import { notify } from './notify.ts'
+import { createPing } from './ping.ts'
+import { planRun } from './plan-run.ts'
+import { sweepLandings } from './retention.ts'
+import { type RunResult, runUnits } from './run.ts'
+import { missedTicks, type Scheduled, scheduledOf } from './scheduled.ts'
+import type { Shop } from './shop.ts'
+import { claimTick, finishTick, ticksBetween } from './ticks.ts'
+
+export interface ScheduleState {
+  /** Pipelines at work now. */
+  readonly running: ReadonlySet<string>
+  readonly lastResults: ReadonlyMap<string, RunResult['state']>
+}
+
+export interface Ticker {
+  readonly state: ScheduleState
+  /** Tells which ticks are late, then takes those that came while no scheduler ran, as each pipeline's `catch_up` says. */
+  catchUp(): Promise<void>
+  /** Takes the ticks that came since the last look. */
+  sweep(): void
+  /** Takes the tick of that minute, where the schedule has one; taking it again does nothing. */
+  take(entry: Scheduled, dueMs: number): void
+  /** Resolves when the runs at hand are done. */
+  settled(): Promise<void>
+}
+
+/** Looks from now on. @param signal aborted: no more ticks are taken, runs at hand park their units. */
+export const createTicker = (shop: Shop, signal: AbortSignal): Ticker => {
+  const running = new Set<string>()
+  const lastResults = new Map<string, RunResult['state']>()
+  const chains = new Map<string, Promise<void>>()
+  const scheduled = scheduledOf(shop.definitions)
+  let lookedMs = shop.clock.now()
+
+  const tick = (entry: Scheduled, dueMs: number, kind: 'on time' | 'caught up'): void => {
+    const { pipeline } = entry.definition
+    const before = chains.get(pipeline) ?? Promise.resolve()
+    const work = async (): Promise<void> => {
+      if (signal.aborted) return
+      const skipped = entry.schedule.overlap === 'skip' && running.has(pipeline)
+      if (!(await claimTick(shop.database.kysely, { pipeline, dueMs, owner: shop.owner, kind: skipped ? 'skipped' : kind })))
+        return
+      if (skipped) return
+      running.add(pipeline)
+      try {
+        lastResults.set(pipeline, await runTick(shop, entry.definition, dueMs, signal))
+      } finally {
+        running.delete(pipeline)
+      }
+    }
+    // Overlap `queue` waits for the run before it; `skip` looks at once and gives way.
+    const next = (entry.schedule.overlap === 'skip' ? Promise.all([before, work()]) : before.then(work)).then(
+      () => undefined,
+      (error) => shop.log.error({ pipeline, error: messageOf(error) }, 'scheduled run ended in an error'),
+    )
+    chains.set(pipeline, next)
+  }
+
+  return {
+    state: { running, lastResults },
+    catchUp: async () => {
+      // Told before anything is taken: a night that is made up for was missed all the same.
+      await notify(shop)
+      for (const entry of scheduled) for (const dueMs of await missedTicks(shop, entry)) tick(entry, dueMs, 'caught up')
+    },
+    sweep: () => {
+      const nowMs = shop.clock.now()
+      for (const entry of scheduled)
+        for (const dueMs of ticksBetween(entry.schedule, lookedMs, nowMs)) tick(entry, dueMs, 'on time')
+      lookedMs = nowMs
+    },
+    take: (entry, dueMs) => {
+      // The second time of a repeated hour is no tick.
+      if (ticksBetween(entry.schedule, dueMs - 1, dueMs).length > 0) tick(entry, dueMs, 'on time')
+    },
+    settled: async () => void (await Promise.all(chains.values())),
+  }
+}
+
+const runTick = async (shop: Shop, definition: Definition, dueMs: number, signal: AbortSignal): Promise<RunResult['state']> => {
+  const ping = createPing(shop.settings, shop.log)
+  await ping('start')
+  const units = await planRun(shop, [definition], { mode: 'due', force: false, only: null, order: 'newest-first' })
+  const result = await runUnits(shop, {
+    command: 'schedule',
+    arguments: { pipeline: definition.pipeline, due_at: new Date(dueMs).toISOString() },
+    definitions: [definition],
+    units,
+    signal,
+  })
+  await sweepLandings(shop)
+  await ping(result.state === 'done' ? 'success' : 'fail')
+  await notify(shop)
+  await finishTick(shop.database.kysely, definition.pipeline, dueMs, result.runId, shop.clock.now())
+  return result.state
+}
