@@ -186,7 +186,7 @@ describe.each(readdirSync(dumps))('a warehouse of %s', (name) => {
       try {
         const result = await millrace(...args)
         expect(result.code).not.toBe(0)
-        expect(result.stdout + result.stderr).toMatch(/9999_of_a_later_version[^]*Use the newer Millrace/)
+        expect(result.stdout + result.stderr).toMatch(/9999_of_a_later_version[\s\S]*Use the newer Millrace/)
         expect(service.requests).toHaveLength(asked)
         expect(await everyTable()).toEqual(earlier)
       } finally {
