@@ -1,0 +1,51 @@
+// Whoever opens the warehouse in a tool is told what each thing is: no table, view, column or function of ours goes without a comment.
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { loadMarts } from '../../src/definition/marts.ts'
+import { publish } from '../../src/publish/publish.ts'
+import { shippedDefinitions } from '../support/definitions.ts'
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+
+let db: TestDatabase
+
+beforeAll(async () => {
+  db = await createTestDatabase()
+  await db.database.pool.query(`create table data.keywords_v1_p202609 partition of data.keywords_v1
+    for values from ('2026-09-01') to ('2026-10-01')`)
+  await publish(db.database, await shippedDefinitions(), await loadMarts([]))
+})
+afterAll(() => db.drop())
+
+const query = async (text: string): Promise<Record<string, unknown>[]> =>
+  (await db.database.pool.query<Record<string, unknown>>(text)).rows
+
+const schemas = `('etl', 'bi', 'data')`
+
+/** A partition is a part of the table it stands under, which explains it. */
+const relations = `select c.oid, n.nspname || '.' || c.relname as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
+  where n.nspname in ${schemas} and c.relkind in ('r', 'p', 'v', 'm', 'f') and not c.relispartition`
+
+test('every schema, table, view and function of etl, data and bi is explained', async () => {
+  expect(
+    await query(`select nspname as bare from pg_namespace where nspname in ('etl', 'bi', 'data', 'staging') and obj_description(oid, 'pg_namespace') is null
+      union all select name from (${relations}) r where coalesce(btrim(obj_description(oid, 'pg_class')), '') = ''
+      union all select p.oid::regprocedure::text from pg_proc p join pg_namespace n on n.oid = p.pronamespace
+        where n.nspname in ${schemas} and obj_description(p.oid, 'pg_proc') is null`),
+  ).toEqual([])
+})
+
+test('so is every column', async () => {
+  expect(
+    await query(`select r.name || '.' || a.attname as bare from (${relations}) r
+      join pg_attribute a on a.attrelid = r.oid and a.attnum > 0 and not a.attisdropped
+      where coalesce(btrim(col_description(r.oid, a.attnum)), '') = '' order by 1`),
+  ).toEqual([])
+})
+
+test('what is counted or weighed names its unit', async () => {
+  expect(
+    await query(`select r.name || '.' || a.attname as without_unit from (${relations}) r
+      join pg_attribute a on a.attrelid = r.oid and a.attnum > 0 and not a.attisdropped
+      where (a.attname ~ '(_bytes|_quota|_share|_rows|_visits|_views)$' or a.attname ~ '^rows_' or a.attname in ('clicks', 'milliseconds', 'bytes', 'revenue', 'volume'))
+        and coalesce(col_description(r.oid, a.attnum), '') !~ 'Unit: ' order by 1`),
+  ).toEqual([])
+})
