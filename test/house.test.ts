@@ -47,6 +47,7 @@ const owners: Record<string, readonly string[]> = {
   pg: ['db'],
   'pg-copy-streams': ['db'],
   undici: ['extract'],
+  '@aws-sdk/client-s3': ['extract'],
   'csv-parse': ['parse'],
   'pg-boss': ['run'],
   'node-cron': ['run', 'definition'],

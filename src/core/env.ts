@@ -3,6 +3,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { parse as parseDotenv } from 'dotenv'
 import { EtlError } from './errors.ts'
+import { type LandingSetting, landingSetting } from './landing-setting.ts'
 import { type Secret, secret } from './redact.ts'
 import { withSecrets } from './secret-settings.ts'
 
@@ -15,6 +16,8 @@ export interface Settings {
   readonly databaseUrl: Secret | null
   /** Absolute folder of the landing files and the embedded database. */
   readonly home: string
+  /** Where the landings lie; a folder under `home` unless `MILLRACE_LANDING` says otherwise. */
+  readonly landing: LandingSetting
   readonly raw: Readonly<Record<string, string>>
 }
 
@@ -31,11 +34,13 @@ const batchKeyName = 'WEB_ANALYTICS_BATCH_API_KEY'
 /** Reads settings from `environment` over `.env` in `folder`. Throws CONFIGURATION naming the variable and the remedy. */
 export const readSettings = (environment: Readonly<Record<string, string | undefined>>, folder: string): Settings => {
   const raw = withSecrets(merged(environment, folder))
+  const home = resolve(folder, raw['MILLRACE_HOME'] || '.millrace')
   return Object.freeze({
     baseUrl: baseUrl(raw[baseUrlName]),
     keys: accountKeys(raw),
     databaseUrl: databaseUrl(raw['DATABASE_URL']),
-    home: resolve(folder, raw['MILLRACE_HOME'] || '.millrace'),
+    home,
+    landing: landingSetting(raw, home, folder),
     raw,
   })
 }

@@ -17,6 +17,9 @@ export const landingLocator = (unit: Unit, edition: number, fence: string): stri
   return `${safe(unit.pipeline)}_v${unit.version}/${unit.window.from}/${words.join('_').slice(0, 80)}-${digest}/${edition}-${fence}`
 }
 
+/** Pipeline, window, slice, edition: a landing lies four folders deep. */
+export const landingDepth = 4
+
 export const dataFile = 'data.gz'
 export const manifestFile = 'manifest.json'
 

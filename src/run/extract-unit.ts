@@ -43,7 +43,7 @@ export const extractUnit = async (
 ): Promise<Extracted> => {
   const { shop, claim, definition } = work
   const locator = shop.landing.locator(claim.unit, claim.edition, claim.fence)
-  const writer = await shop.landing.create(locator, { pipeline: definition.pipeline, unitKey: claim.unit.key })
+  const writer = await shop.landing.create(locator, { pipeline: definition.pipeline, unitKey: claim.unit.key }, work.signal)
   try {
     const completeness = await landParts(work, context, begun, sink, (payload) => writer.part(payload))
     const manifest = await writer.finish({ completeness })

@@ -84,7 +84,7 @@ export const openShop = async (options: ShopOptions): Promise<OpenShop> => {
   })
   try {
     await prepareSchema(database, definitions, marts, options.pipelinesFolder)
-    const landing = await openLandingStore(settings.home)
+    const landing = await openLandingStore(settings.landing)
     const queue = await startQueue(database, log)
     return {
       settings,

@@ -169,7 +169,7 @@ const stageLanding = async (
   parsed: ParseReport,
   staging: Staging,
 ): Promise<Extracted> => {
-  const landing = await work.shop.landing.open(locator)
+  const landing = await work.shop.landing.open(locator, work.signal)
   for await (const payload of landing.parts()) await stagePart(work, payload, plan, parsed, staging)
   return { completeness: landing.manifest.completeness, manifest: landing.manifest, locator }
 }

@@ -1,0 +1,126 @@
+// One object written as its bytes arrive: a small one in one request, a large one in parts; nobody sees it before it is whole.
+import {
+  AbortMultipartUploadCommand,
+  CompleteMultipartUploadCommand,
+  type CompletedPart,
+  CreateMultipartUploadCommand,
+  UploadPartCommand,
+} from '@aws-sdk/client-s3'
+import { EtlError } from '../core/errors.ts'
+import type { Bucket } from './bucket.ts'
+import { refusalOf } from './bucket-error.ts'
+
+export interface Upload {
+  /** Holds at most two parts in memory: one on its way, one being filled. */
+  write(bytes: Uint8Array): Promise<void>
+  /** The object stands, whole. */
+  close(): Promise<void>
+  /** Lets go of parts that were sent. Never throws. */
+  abort(signal: AbortSignal): Promise<void>
+}
+
+/** All parts but the last have exactly this size, as some servers demand; 5 MiB is the least any takes. */
+const partBytes = 8 * 1024 * 1024
+const maxParts = 10_000
+
+export const openUpload = (bucket: Bucket, key: string, signal: AbortSignal | undefined): Upload => {
+  const parts: CompletedPart[] = []
+  const options = signal === undefined ? {} : { abortSignal: signal }
+  let uploadId: string | null = null
+  let waiting: Uint8Array[] = []
+  let waitingBytes = 0
+  let sentBytes = 0
+  let onItsWay: Promise<void> = Promise.resolve()
+
+  const inOwnWords = async <T>(work: () => Promise<T>): Promise<T> => {
+    try {
+      return await work()
+    } catch (error) {
+      signal?.throwIfAborted()
+      throw bucket.errorOf(error, `write ${bucket.placeOf(key)}`)
+    }
+  }
+  const begin = async (): Promise<string> => {
+    const { UploadId } = await bucket.client.send(new CreateMultipartUploadCommand({ Bucket: bucket.name, Key: key }), options)
+    if (UploadId === undefined) throw new Error('the server began an upload without an id')
+    return UploadId
+  }
+  const sendPart = async (body: Uint8Array, id: string, number: number): Promise<void> => {
+    const { ETag } = await bucket.client.send(
+      new UploadPartCommand({ Bucket: bucket.name, Key: key, UploadId: id, PartNumber: number, Body: body }),
+      options,
+    )
+    parts[number - 1] = { ETag, PartNumber: number }
+  }
+  let numbers = 0
+  /** The part before it has arrived when this resolves; the next one may be filled meanwhile. */
+  const send = async (body: Uint8Array): Promise<void> => {
+    numbers += 1
+    if (numbers > maxParts) throw tooLarge(bucket.placeOf(key))
+    const id = (uploadId ??= await begin())
+    await onItsWay
+    sentBytes += body.length
+    onItsWay = sendPart(body, id, numbers)
+    onItsWay.catch(() => undefined)
+  }
+  return {
+    write: (bytes) =>
+      inOwnWords(async () => {
+        waiting.push(bytes)
+        waitingBytes += bytes.length
+        while (waitingBytes >= partBytes) {
+          const all = Buffer.concat(waiting, waitingBytes)
+          waiting = [Buffer.from(all.subarray(partBytes))]
+          waitingBytes -= partBytes
+          await send(all.subarray(0, partBytes))
+        }
+      }),
+    close: () =>
+      inOwnWords(async () => {
+        const rest = Buffer.concat(waiting, waitingBytes)
+        waiting = []
+        if (uploadId === null) return bucket.put(key, rest, signal)
+        if (rest.length > 0) await send(rest)
+        await onItsWay
+        await complete(bucket, key, uploadId, parts, sentBytes, options)
+        uploadId = null
+      }),
+    abort: async (until) => {
+      await onItsWay.catch(() => undefined)
+      if (uploadId === null) return
+      await bucket.client
+        .send(new AbortMultipartUploadCommand({ Bucket: bucket.name, Key: key, UploadId: uploadId }), { abortSignal: until })
+        .catch(() => undefined)
+    },
+  }
+}
+
+const complete = async (
+  bucket: Bucket,
+  key: string,
+  uploadId: string,
+  parts: readonly CompletedPart[],
+  bytes: number,
+  options: { readonly abortSignal?: AbortSignal },
+): Promise<void> => {
+  try {
+    await bucket.client.send(
+      new CompleteMultipartUploadCommand({
+        Bucket: bucket.name,
+        Key: key,
+        UploadId: uploadId,
+        MultipartUpload: { Parts: [...parts] },
+      }),
+      options,
+    )
+  } catch (error) {
+    // The answer of a try that succeeded was lost: then the upload is gone and the object is there.
+    if (refusalOf(error).name !== 'NoSuchUpload' || (await bucket.size(key, options.abortSignal)) !== bytes) throw error
+  }
+}
+
+const tooLarge = (place: string): EtlError =>
+  new EtlError(
+    'TOO_LARGE',
+    `${place} would need more than ${maxParts} parts of ${partBytes / 1024 / 1024} MiB; ask for less in one unit (a shorter window, smaller buckets).`,
+  )

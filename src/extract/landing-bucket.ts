@@ -1,0 +1,100 @@
+// Landings in an S3-compatible bucket: `prefix/locator/data.gz`, and `manifest.json` beside it once it is whole. Nothing goes over the local disk.
+import { Readable } from 'node:stream'
+import { EtlError } from '../core/errors.ts'
+import type { BucketSetting } from '../core/landing-setting.ts'
+import { type Bucket, openBucket } from './bucket.ts'
+import { readRange } from './bucket-range.ts'
+import { openUpload } from './bucket-upload.ts'
+import { dataFile, landingDepth, landingLocator, manifestFile } from './landing-files.ts'
+import { corruptLanding, readLanding } from './landing-reader.ts'
+import type { Landing, LandingStore } from './landing-store.ts'
+import { createLandingWriter, type LandingSink } from './landing-writer.ts'
+
+/** Cleaning up after an error holds nobody who is waiting for the error longer than this. */
+const abortMs = 3_000
+
+/** Looks whether the bucket answers these credentials, so that nothing is bought which could not be landed. */
+export const openLandingBucket = async (setting: BucketSetting): Promise<LandingStore> => {
+  const bucket = openBucket(setting)
+  const keyOf = (locator: string, file: string): string => `${setting.prefix}${locator}/${file}`
+  await bucket.list(setting.prefix, 1).next()
+  return {
+    place: bucket.placeOf(setting.prefix),
+    locator: landingLocator,
+    create: async (locator, owner, signal) => {
+      // An earlier walk of this process may have left one; the fence in the locator is ours, so nobody else writes it.
+      await bucket.remove(keyOf(locator, manifestFile), signal)
+      const sink = openBucketSink(bucket, keyOf(locator, dataFile), keyOf(locator, manifestFile), signal)
+      return createLandingWriter(sink, owner)
+    },
+    open: (locator, signal) => openLanding(bucket, keyOf(locator, dataFile), keyOf(locator, manifestFile), signal),
+    remove: async (locator) => {
+      // In this order a landing that is gone by half is not whole.
+      for (const file of [manifestFile, dataFile]) await bucket.remove(keyOf(locator, file))
+    },
+    older: (olderThanMs) => olderLandings(bucket, setting.prefix, olderThanMs),
+    dropUnfinished: (olderThanMs) => bucket.dropUploads(setting.prefix, olderThanMs),
+  }
+}
+
+const openLanding = (bucket: Bucket, data: string, manifest: string, signal: AbortSignal | undefined): Promise<Landing> => {
+  const damaged = (found: string): EtlError => corruptLanding(bucket.placeOf(data), found)
+  return readLanding({
+    manifestPlace: bucket.placeOf(manifest),
+    dataPlace: bucket.placeOf(data),
+    readManifest: async () => {
+      const text = await bucket.text(manifest, signal)
+      if (text === null) throw new Error('the bucket has no such object')
+      return text
+    },
+    readBytes: (offset, length) =>
+      Readable.from(readRange(bucket, { key: data, offset, length }, damaged, signal), { objectMode: false }),
+  })
+}
+
+const openBucketSink = (
+  bucket: Bucket,
+  data: string,
+  manifest: string,
+  signal: AbortSignal | undefined,
+): LandingSink => {
+  const upload = openUpload(bucket, data, signal)
+  const written: string[] = []
+  return {
+    write: (bytes) => upload.write(bytes),
+    close: async () => {
+      written.unshift(data)
+      await upload.close()
+    },
+    commit: async (text) => {
+      // What stands there already is ours only where the answer of an earlier try was lost.
+      if (!(await bucket.putNew(manifest, text, signal)) && (await bucket.text(manifest, signal)) !== text) {
+        written.length = 0
+        throw new EtlError('FENCED', `${bucket.placeOf(manifest)} was written by another process; it is left as it is.`)
+      }
+      written.unshift(manifest)
+    },
+    abort: async () => {
+      const until = AbortSignal.timeout(abortMs)
+      await upload.abort(until)
+      for (const key of written) await bucket.remove(key, until).catch(() => undefined)
+    },
+  }
+}
+
+/** A listing has the objects of one landing side by side. */
+async function* olderLandings(bucket: Bucket, prefix: string, olderThanMs: number): AsyncGenerator<string> {
+  let current: { readonly locator: string; newestMs: number } | null = null
+  for await (const { key, modifiedMs } of bucket.list(prefix)) {
+    const words = key.slice(prefix.length).split('/')
+    if (words.length !== landingDepth + 1) continue
+    const locator = words.slice(0, landingDepth).join('/')
+    if (current?.locator === locator) {
+      current.newestMs = Math.max(current.newestMs, modifiedMs)
+      continue
+    }
+    if (current !== null && current.newestMs < olderThanMs) yield current.locator
+    current = { locator, newestMs: modifiedMs }
+  }
+  if (current !== null && current.newestMs < olderThanMs) yield current.locator
+}

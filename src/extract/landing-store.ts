@@ -1,0 +1,41 @@
+// What a place for landings promises, whatever it is made of: nothing is a landing before it is whole, and what is read is what was written.
+import type { Completeness } from '../core/completeness.ts'
+import type { Payload, Unit } from '../core/types.ts'
+import type { Manifest } from './landing-files.ts'
+
+export interface Landing {
+  readonly manifest: Manifest
+  /** Every part in order; reading one to its end checks its length and SHA-256 (LANDING_CORRUPT). */
+  parts(): AsyncIterable<Payload>
+}
+
+export interface LandingOwner {
+  readonly pipeline: string
+  readonly unitKey: string
+}
+
+export interface LandingWriter {
+  /** The same payload; whoever reads its bytes gets them after they were hashed and handed to the store. */
+  part(payload: Payload): Payload
+  /** Makes the landing durable. Every part must have been read to its end. Throws FENCED where another writer's stands there. */
+  finish(result: { readonly completeness: Completeness }): Promise<Manifest>
+  /** Takes everything away again; safe after any error. */
+  abort(): Promise<void>
+}
+
+/** Signals end the waiting for a store that is far away, with the signal's reason. */
+export interface LandingStore {
+  /** What a person calls it: a folder or `s3://bucket/prefix/`. */
+  readonly place: string
+  /** Holds the claim's fence, so that a worker that lost its unit writes beside the one that has it. */
+  locator(unit: Unit, edition: number, fence: string): string
+  create(locator: string, owner: LandingOwner, signal?: AbortSignal): Promise<LandingWriter>
+  /** Throws LANDING_MISSING where it is not whole, LANDING_CORRUPT where the manifest cannot be read. */
+  open(locator: string, signal?: AbortSignal): Promise<Landing>
+  /** Nothing happens where there is none. */
+  remove(locator: string): Promise<void>
+  /** Every landing, whole or left behind, last written before `olderThanMs` (since the epoch), by locator. */
+  older(olderThanMs: number): AsyncIterable<string>
+  /** Lets go of what writers that died before `olderThanMs` had begun and `older` cannot see. */
+  dropUnfinished(olderThanMs: number): Promise<void>
+}
