@@ -17,7 +17,7 @@ export const handle: Handler = async (invocation) => {
   const { from, to } = rangeOf(invocation)
   const only = parseOnly(invocation.options['only'])
   orderOf(invocation.options)
-  return withShop(invocation, { callsService: true }, async (shop, progress) => {
+  return withShop(invocation, { callsService: true, usesLanding: true }, async (shop, progress) => {
     const units = await planRange(shop, invocation, from, to, only)
     if (invocation.options['dryRun'] === true) {
       const estimate = await dryRun(shop, units, invocation.signal, requestsPerSecond(shop.settings))

@@ -9,7 +9,7 @@ export const handle: Handler = async (invocation) => {
   if (!Number.isSafeInteger(runId) || runId < 1) {
     throw new EtlError('USAGE', `'${invocation.args[0]}' is not a run's number; \`millrace status\` lists the runs.`)
   }
-  return withShop(invocation, { callsService: false, pipelines: [] }, async (shop) => {
+  return withShop(invocation, { callsService: false, usesLanding: false, pipelines: [] }, async (shop) => {
     const { parked, state } = await cancelRun(shop, runId)
     invocation.output.event({ event: 'summary', command: 'cancel', run_id: runId, state, units_parked: parked })
     invocation.output.line(`Run ${runId} is ${state}; ${parked} units were put back. Nothing more is submitted for it.`)

@@ -23,14 +23,18 @@ export const handle: Handler = async (invocation) => {
   const sandbox = await startSandbox({ requestsPerSecond: null })
   try {
     const settings = demoSettings(invocation, sandbox)
-    return await withShop(invocation, { callsService: true, settings, pipelines: [] }, async (shop, progress) => {
-      await refuseRealWarehouse(shop)
-      const result = await loadDemo(shop, invocation.signal)
-      progress.stop()
-      await show(invocation.output, shop, result, keep)
-      if (keep) await keepRunning(invocation, shop, sandbox)
-      return exitCodeOf(result, false)
-    })
+    return await withShop(
+      invocation,
+      { callsService: true, usesLanding: true, settings, pipelines: [] },
+      async (shop, progress) => {
+        await refuseRealWarehouse(shop)
+        const result = await loadDemo(shop, invocation.signal)
+        progress.stop()
+        await show(invocation.output, shop, result, keep)
+        if (keep) await keepRunning(invocation, shop, sandbox)
+        return exitCodeOf(result, false)
+      },
+    )
   } finally {
     await sandbox.close()
   }

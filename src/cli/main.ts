@@ -17,6 +17,7 @@ const usageCodes: ReadonlySet<ErrorCode> = new Set([
   'SCHEMA_BEHIND',
   'SCHEMA_AHEAD',
   'TABLE_DRIFT',
+  'LANDING_REFUSED',
 ])
 
 /** Runs one command line and ends the process with its exit code. */

@@ -68,7 +68,7 @@ const show = async (invocation: Invocation, ids: readonly string[]): Promise<num
 }
 
 const retry = async (invocation: Invocation, pipelines: readonly string[]): Promise<number> =>
-  withShop(invocation, { callsService: false, pipelines }, async (shop, progress) => {
+  withShop(invocation, { callsService: false, usesLanding: true, pipelines }, async (shop, progress) => {
     const result = await retryQuarantine(shop, invocation.signal)
     progress.stop()
     printSummary(invocation.output, 'quarantine retry', result)

@@ -6,7 +6,7 @@ import { withShop } from './shop.ts'
 
 export const handle: Handler = async (invocation) => {
   const ids = invocation.args.map(unitId)
-  return withShop(invocation, { callsService: false, pipelines: [] }, async (shop) => {
+  return withShop(invocation, { callsService: false, usesLanding: false, pipelines: [] }, async (shop) => {
     const released = await releaseHeld(shop.database.kysely, ids)
     const missing = ids.filter((id) => !released.includes(id))
     invocation.output.event({ event: 'summary', command: 'release', released, not_held: missing })

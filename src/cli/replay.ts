@@ -11,7 +11,7 @@ export const handle: Handler = async (invocation) => {
   const { from, to } = rangeOf(invocation)
   const only = parseOnly(invocation.options['only'])
   inclusiveRange(from, to, 'month')
-  return withShop(invocation, { callsService: false }, async (shop, progress) => {
+  return withShop(invocation, { callsService: false, usesLanding: true }, async (shop, progress) => {
     const result = await replayUnits(shop, { from, to, only, signal: invocation.signal })
     progress.stop()
     printSummary(invocation.output, 'replay', result)

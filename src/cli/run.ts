@@ -12,7 +12,7 @@ import { exitCodeOf, printSummary } from './summary.ts'
 
 export const handle: Handler = async (invocation) => {
   const only = parseOnly(invocation.options['only'])
-  return withShop(invocation, { callsService: true }, async (shop, progress) => {
+  return withShop(invocation, { callsService: true, usesLanding: true }, async (shop, progress) => {
     const units = await planRun(shop, shop.definitions, { mode: 'due', force: false, only, order: 'newest-first' })
     notificationTargets(shop.settings)
     const ping = createPing(shop.settings, shop.log)

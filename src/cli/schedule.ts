@@ -10,7 +10,7 @@ import { serveStatusPage } from './status-page.ts'
 const shownTicks = 5
 
 export const handle: Handler = async (invocation) =>
-  withShop(invocation, { callsService: true, pipelines: [] }, async (shop) => {
+  withShop(invocation, { callsService: true, usesLanding: true, pipelines: [] }, async (shop) => {
     const scheduled = scheduledOf(shop.definitions)
     if (scheduled.length === 0)
       throw new EtlError(

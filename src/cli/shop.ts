@@ -14,6 +14,8 @@ export const pipelinesFolder = ({ options, folder }: Invocation): string =>
 export interface ShopCall {
   readonly pipelines?: readonly string[]
   readonly callsService: boolean
+  /** Whether the command lands or reads answers. */
+  readonly usesLanding: boolean
   readonly settings?: Settings
 }
 
@@ -31,6 +33,7 @@ export const withShop = async <T>(
       pipelinesFolder: pipelinesFolder(invocation),
       pipelines: call.pipelines ?? invocation.args,
       callsService: call.callsService,
+      usesLanding: call.usesLanding,
       progress,
       log: createLog(settings.raw['MILLRACE_LOG_LEVEL']),
       consent: { resubmitUncertain: invocation.options['resubmitUncertain'] === true },

@@ -29,7 +29,7 @@ export const handle: Handler = async (invocation) => {
 /** The page needs what an action needs, hence the whole shop; it is loaded only here, `status` itself stays quick. */
 const serve = async (invocation: Invocation): Promise<number> => {
   const { serveStatusPage } = await import('./status-page.ts')
-  return withShop(invocation, { callsService: false, pipelines: [] }, async (shop) => {
+  return withShop(invocation, { callsService: false, usesLanding: false, pipelines: [] }, async (shop) => {
     const port = invocation.options['port']
     const page = await serveStatusPage(shop, port === undefined ? undefined : String(port))
     try {

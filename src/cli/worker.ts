@@ -6,7 +6,7 @@ import { withShop } from './shop.ts'
 import { serveStatusPage } from './status-page.ts'
 
 export const handle: Handler = async (invocation) =>
-  withShop(invocation, { callsService: true, pipelines: [] }, async (shop) => {
+  withShop(invocation, { callsService: true, usesLanding: true, pipelines: [] }, async (shop) => {
     invocation.output.note(`worker ${shop.owner} takes units from the queue; Ctrl-C finishes`)
     const page = await serveStatusPage(shop)
     invocation.output.event({ event: 'status_page', url: page.url })

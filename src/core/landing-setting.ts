@@ -16,8 +16,10 @@ export interface BucketSetting {
   readonly bucket: string
   /** Before every object's name: empty, or ends with a slash. */
   readonly prefix: string
-  /** Null: Amazon's own. With another one the bucket stands in the path, not in the host name. */
+  /** Null: Amazon's own. */
   readonly endpoint: URL | null
+  /** The bucket stands in the path (`https://host/bucket/key`), not in the host name (`https://bucket.host/key`). */
+  readonly pathStyle: boolean
   /** Null: as the machine's own AWS configuration says. */
   readonly region: string | null
   /** Null: as the machine's own AWS configuration says (profile, role of the machine or container). */
@@ -56,6 +58,7 @@ const bucketSetting = (raw: Raw, text: string): BucketSetting => {
     bucket,
     prefix: prefix === '' ? '' : `${words.join('/')}/`,
     endpoint,
+    pathStyle: pathStyleOf(raw, endpoint !== null),
     region: raw['AWS_REGION'] || raw['AWS_DEFAULT_REGION'] || (endpoint === null ? null : 'us-east-1'),
     credentials: credentialsOf(raw),
   }
@@ -71,14 +74,25 @@ const endpointOf = (raw: Raw): URL | null => {
   return url
 }
 
+const pathStyleName = 'MILLRACE_LANDING_PATH_STYLE'
+
+/** Servers of one's own mostly know no host name a bucket; Amazon wants one. */
+const pathStyleOf = (raw: Raw, otherwise: boolean): boolean => {
+  const text = raw[pathStyleName] || String(otherwise)
+  if (text !== 'true' && text !== 'false')
+    throw new EtlError('CONFIGURATION', `${pathStyleName} is '${text}', expected true or false.`)
+  return text === 'true'
+}
+
 const credentialsOf = (raw: Raw): BucketCredentials | null => {
   const [id, key, token] = [raw['AWS_ACCESS_KEY_ID'], raw['AWS_SECRET_ACCESS_KEY'], raw['AWS_SESSION_TOKEN']]
   if (!id && !key) return null
   if (!id || !key) {
-    const [given, missing] = id
-      ? ['AWS_ACCESS_KEY_ID', 'AWS_SECRET_ACCESS_KEY']
-      : ['AWS_SECRET_ACCESS_KEY', 'AWS_ACCESS_KEY_ID']
-    throw new EtlError('CONFIGURATION', `${given} is set and ${missing} is not; set both, or neither to use the machine's own role.`)
+    const [given, missing] = id ? ['AWS_ACCESS_KEY_ID', 'AWS_SECRET_ACCESS_KEY'] : ['AWS_SECRET_ACCESS_KEY', 'AWS_ACCESS_KEY_ID']
+    throw new EtlError(
+      'CONFIGURATION',
+      `${given} is set and ${missing} is not; set both, or neither to use the machine's own role.`,
+    )
   }
   return {
     accessKeyId: id,

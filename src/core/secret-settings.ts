@@ -3,7 +3,8 @@ import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { EtlError } from './errors.ts'
 
-const secretNames = /^(DATABASE_URL|MILLRACE_WEB_TOKEN|AWS_(ACCESS_KEY_ID|SECRET_ACCESS_KEY|SESSION_TOKEN)|WEB_ANALYTICS_(BATCH_)?API_KEY(_[A-Z0-9_]+?)?)_(FILE|COMMAND)$/
+const secretNames =
+  /^(DATABASE_URL|MILLRACE_WEB_TOKEN|AWS_(ACCESS_KEY_ID|SECRET_ACCESS_KEY|SESSION_TOKEN)|WEB_ANALYTICS_(BATCH_)?API_KEY(_[A-Z0-9_]+?)?)_(FILE|COMMAND)$/
 const commandMs = 15_000
 
 /**

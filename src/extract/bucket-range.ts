@@ -60,13 +60,17 @@ const ask = async (
     if (answer.ContentRange !== undefined && !answer.ContentRange.startsWith(`bytes ${first}-`))
       throw damaged(`asked for ${first}-${last}, the server sent ${answer.ContentRange}`)
     if (answer.ContentRange === undefined && first > 0)
-      throw new EtlError('LANDING_REFUSED', `${bucket.placeOf(key)}: the server sends no parts of objects (Range); use another one.`)
+      throw new EtlError(
+        'LANDING_REFUSED',
+        `${bucket.placeOf(key)}: the server sends no parts of objects (Range); use another one.`,
+      )
     return answer.Body
   } catch (error) {
     signal?.throwIfAborted()
     const { name, status } = refusalOf(error)
     if (status === 416) throw damaged(`it ends before byte ${first}`)
-    if (name === 'NoSuchKey' || (status === 404 && name !== 'NoSuchBucket')) throw damaged('it is not there, though the manifest is')
+    if (name === 'NoSuchKey' || (status === 404 && name !== 'NoSuchBucket'))
+      throw damaged('it is not there, though the manifest is')
     throw bucket.errorOf(error, `read ${bucket.placeOf(key)}`)
   }
 }

@@ -57,7 +57,8 @@ export const openUpload = (bucket: Bucket, key: string, signal: AbortSignal | un
   const send = async (body: Uint8Array): Promise<void> => {
     numbers += 1
     if (numbers > maxParts) throw tooLarge(bucket.placeOf(key))
-    const id = (uploadId ??= await begin())
+    const id = uploadId ?? (await begin())
+    uploadId = id
     await onItsWay
     sentBytes += body.length
     onItsWay = sendPart(body, id, numbers)

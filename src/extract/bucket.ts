@@ -6,6 +6,7 @@ import {
   HeadObjectCommand,
   ListMultipartUploadsCommand,
   ListObjectsV2Command,
+  type ListObjectsV2CommandOutput,
   PutObjectCommand,
   S3Client,
 } from '@aws-sdk/client-s3'
@@ -29,9 +30,14 @@ export interface Bucket {
   /** Nothing happens where there is none. */
   remove(key: string, signal?: AbortSignal): Promise<void>
   /** In the order of their keys. */
-  list(prefix: string, pageSize?: number): AsyncGenerator<ListedObject>
+  list(prefix: string, options?: ListOptions): AsyncGenerator<ListedObject>
   /** Ends every upload in parts that was begun before `olderThanMs` and never completed. */
   dropUploads(prefix: string, olderThanMs: number): Promise<void>
+}
+
+export interface ListOptions {
+  readonly pageSize?: number
+  readonly signal?: AbortSignal | undefined
 }
 
 export interface ListedObject {
@@ -50,7 +56,8 @@ const conflictTries = 3
 const openClient = (setting: BucketSetting): S3Client => {
   const { credentials } = setting
   return new S3Client({
-    ...(setting.endpoint === null ? {} : { endpoint: setting.endpoint.href, forcePathStyle: true }),
+    ...(setting.endpoint === null ? {} : { endpoint: setting.endpoint.href }),
+    forcePathStyle: setting.pathStyle,
     ...(setting.region === null ? {} : { region: setting.region }),
     ...(credentials === null
       ? {}
@@ -127,9 +134,19 @@ export const openBucket = (setting: BucketSetting): Bucket => {
       inOwnWords(`delete ${placeOf(key)}`, signal, async () => {
         await unlessMissing(() => client.send(new DeleteObjectCommand({ Bucket: name, Key: key }), optionsOf(signal)))
       }),
-    list: (prefix, pageSize = 1_000) => listObjects(client, name, prefix, pageSize, (error) => errorOf(error, `list ${placeOf(prefix)}`)),
+    list: (prefix, { pageSize = 1_000, signal } = {}) =>
+      listObjects((ContinuationToken) =>
+        inOwnWords(`list ${placeOf(prefix)}`, signal, () =>
+          client.send(
+            new ListObjectsV2Command({ Bucket: name, Prefix: prefix, MaxKeys: pageSize, ContinuationToken }),
+            optionsOf(signal),
+          ),
+        ),
+      ),
     dropUploads: (prefix, olderThanMs) =>
-      inOwnWords(`list unfinished uploads of ${placeOf(prefix)}`, undefined, () => dropUploads(client, name, prefix, olderThanMs)),
+      inOwnWords(`list unfinished uploads of ${placeOf(prefix)}`, undefined, () =>
+        dropUploads(client, name, prefix, olderThanMs),
+      ),
   }
 }
 
@@ -162,18 +179,10 @@ const putIfNone = async (client: S3Client, put: Put, options: { readonly abortSi
 }
 
 async function* listObjects(
-  client: S3Client,
-  name: string,
-  prefix: string,
-  pageSize: number,
-  errorOf: (error: unknown) => Error,
+  pageAfter: (token: string | undefined) => Promise<ListObjectsV2CommandOutput>,
 ): AsyncGenerator<ListedObject> {
   for (let token: string | undefined; ; ) {
-    const page = await client
-      .send(new ListObjectsV2Command({ Bucket: name, Prefix: prefix, MaxKeys: pageSize, ContinuationToken: token }))
-      .catch((error: unknown) => {
-        throw errorOf(error)
-      })
+    const page = await pageAfter(token)
     for (const { Key, LastModified } of page.Contents ?? [])
       if (Key !== undefined && LastModified !== undefined) yield { key: Key, modifiedMs: LastModified.getTime() }
     token = page.NextContinuationToken

@@ -13,14 +13,13 @@ import { createLandingWriter, type LandingSink } from './landing-writer.ts'
 /** Cleaning up after an error holds nobody who is waiting for the error longer than this. */
 const abortMs = 3_000
 
-/** Looks whether the bucket answers these credentials, so that nothing is bought which could not be landed. */
-export const openLandingBucket = async (setting: BucketSetting): Promise<LandingStore> => {
+export const openLandingBucket = (setting: BucketSetting): LandingStore => {
   const bucket = openBucket(setting)
   const keyOf = (locator: string, file: string): string => `${setting.prefix}${locator}/${file}`
-  await bucket.list(setting.prefix, 1).next()
   return {
     place: bucket.placeOf(setting.prefix),
     locator: landingLocator,
+    ready: async (signal) => void (await bucket.list(setting.prefix, { pageSize: 1, signal }).next()),
     create: async (locator, owner, signal) => {
       // An earlier walk of this process may have left one; the fence in the locator is ours, so nobody else writes it.
       await bucket.remove(keyOf(locator, manifestFile), signal)
@@ -52,12 +51,7 @@ const openLanding = (bucket: Bucket, data: string, manifest: string, signal: Abo
   })
 }
 
-const openBucketSink = (
-  bucket: Bucket,
-  data: string,
-  manifest: string,
-  signal: AbortSignal | undefined,
-): LandingSink => {
+const openBucketSink = (bucket: Bucket, data: string, manifest: string, signal: AbortSignal | undefined): LandingSink => {
   const upload = openUpload(bucket, data, signal)
   const written: string[] = []
   return {
@@ -67,16 +61,17 @@ const openBucketSink = (
       await upload.close()
     },
     commit: async (text) => {
+      written.unshift(manifest)
       // What stands there already is ours only where the answer of an earlier try was lost.
       if (!(await bucket.putNew(manifest, text, signal)) && (await bucket.text(manifest, signal)) !== text) {
         written.length = 0
         throw new EtlError('FENCED', `${bucket.placeOf(manifest)} was written by another process; it is left as it is.`)
       }
-      written.unshift(manifest)
     },
     abort: async () => {
       const until = AbortSignal.timeout(abortMs)
       await upload.abort(until)
+      // The manifest goes before the data. What cannot be taken away now, retention finds: nothing refers to it.
       for (const key of written) await bucket.remove(key, until).catch(() => undefined)
     },
   }
@@ -84,17 +79,17 @@ const openBucketSink = (
 
 /** A listing has the objects of one landing side by side. */
 async function* olderLandings(bucket: Bucket, prefix: string, olderThanMs: number): AsyncGenerator<string> {
-  let current: { readonly locator: string; newestMs: number } | null = null
+  let current: { locator: string; newestMs: number } = { locator: '', newestMs: Number.POSITIVE_INFINITY }
   for await (const { key, modifiedMs } of bucket.list(prefix)) {
     const words = key.slice(prefix.length).split('/')
     if (words.length !== landingDepth + 1) continue
     const locator = words.slice(0, landingDepth).join('/')
-    if (current?.locator === locator) {
+    if (current.locator === locator) {
       current.newestMs = Math.max(current.newestMs, modifiedMs)
       continue
     }
-    if (current !== null && current.newestMs < olderThanMs) yield current.locator
+    if (current.newestMs < olderThanMs) yield current.locator
     current = { locator, newestMs: modifiedMs }
   }
-  if (current !== null && current.newestMs < olderThanMs) yield current.locator
+  if (current.newestMs < olderThanMs) yield current.locator
 }

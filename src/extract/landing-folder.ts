@@ -9,13 +9,8 @@ import { readLanding } from './landing-reader.ts'
 import type { LandingStore } from './landing-store.ts'
 import { createLandingWriter, type LandingSink } from './landing-writer.ts'
 
-/** @param root absolute; made where it is missing. Throws DISK. */
-export const openLandingFolder = async (root: string): Promise<LandingStore> => {
-  try {
-    await mkdir(root, { recursive: true })
-  } catch (error) {
-    throw diskError(error, root)
-  }
+/** @param root absolute; made where it is missing. */
+export const openLandingFolder = (root: string): LandingStore => {
   const folderOf = (locator: string): string => {
     const folder = resolve(root, locator)
     if (!folder.startsWith(root + sep)) throw new EtlError('INTERNAL', `Landing '${locator}' lies outside ${root}.`)
@@ -24,6 +19,13 @@ export const openLandingFolder = async (root: string): Promise<LandingStore> => 
   return {
     place: root,
     locator: landingLocator,
+    ready: async () => {
+      try {
+        await mkdir(root, { recursive: true })
+      } catch (error) {
+        throw diskError(error, root)
+      }
+    },
     create: async (locator, owner) => {
       const folder = folderOf(locator)
       // A process that died left it there; its fence is ours, so nobody else writes it.

@@ -27,6 +27,8 @@ export interface LandingWriter {
 export interface LandingStore {
   /** What a person calls it: a folder or `s3://bucket/prefix/`. */
   readonly place: string
+  /** Throws DISK, LANDING_UNREACHABLE or LANDING_REFUSED where nothing could be landed; asked before anything is bought. */
+  ready(signal?: AbortSignal): Promise<void>
   /** Holds the claim's fence, so that a worker that lost its unit writes beside the one that has it. */
   locator(unit: Unit, edition: number, fence: string): string
   create(locator: string, owner: LandingOwner, signal?: AbortSignal): Promise<LandingWriter>

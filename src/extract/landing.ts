@@ -1,15 +1,33 @@
 // The landing: what the service sent, kept so that anything can be parsed again without a call. Here its place is chosen.
-import type { LandingSetting } from '../core/landing-setting.ts'
+import type { BucketSetting, LandingSetting } from '../core/landing-setting.ts'
+import { landingLocator } from './landing-files.ts'
 import { openLandingFolder } from './landing-folder.ts'
 import type { LandingStore } from './landing-store.ts'
 
 export type { Manifest } from './landing-files.ts'
 export type { LandingStore } from './landing-store.ts'
 
-/** Throws DISK, LANDING_UNREACHABLE or LANDING_REFUSED where nothing could be landed, before anything is bought. */
-export const openLandingStore = async (setting: LandingSetting): Promise<LandingStore> => {
-  if (setting.kind === 'folder') return openLandingFolder(setting.folder)
-  // The client of buckets is read from disk by those who have one.
-  const { openLandingBucket } = await import('./landing-bucket.ts')
-  return openLandingBucket(setting)
+/** Nothing is looked at before it is needed: neither a disk nor a network is touched here. */
+export const openLandingStore = (setting: LandingSetting): LandingStore =>
+  setting.kind === 'folder' ? openLandingFolder(setting.folder) : openLater(setting)
+
+/** The client of buckets is large: it is read from disk with the first landing, by those who have a bucket. */
+const openLater = (setting: BucketSetting): LandingStore => {
+  let opened: Promise<LandingStore> | null = null
+  const store = (): Promise<LandingStore> => {
+    opened ??= import('./landing-bucket.ts').then(({ openLandingBucket }) => openLandingBucket(setting))
+    return opened
+  }
+  return {
+    place: `s3://${setting.bucket}/${setting.prefix}`,
+    locator: landingLocator,
+    ready: async (signal) => (await store()).ready(signal),
+    create: async (locator, owner, signal) => (await store()).create(locator, owner, signal),
+    open: async (locator, signal) => (await store()).open(locator, signal),
+    remove: async (locator) => (await store()).remove(locator),
+    older: async function* (olderThanMs) {
+      yield* (await store()).older(olderThanMs)
+    },
+    dropUnfinished: async (olderThanMs) => (await store()).dropUnfinished(olderThanMs),
+  }
 }

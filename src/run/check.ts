@@ -11,6 +11,7 @@ import { migrationState } from '../db/migrate.ts'
 import { loadDefinitions } from '../definition/load.ts'
 import { showProblem } from '../definition/problem.ts'
 import { createService } from '../extract/http.ts'
+import { openLandingStore } from '../extract/landing.ts'
 import { createRateBudget } from '../extract/rate.ts'
 import { compareTables } from '../load/drift.ts'
 import { loadSources } from '../sources/registry.ts'
@@ -18,7 +19,7 @@ import { checkAgainstService } from './check-service.ts'
 import { migrationFolders, pathsOf } from './open-shop.ts'
 
 export interface Finding {
-  readonly area: 'definition' | 'configuration' | 'database' | 'migration' | 'table' | 'service'
+  readonly area: 'definition' | 'configuration' | 'database' | 'migration' | 'table' | 'landing' | 'service'
   readonly level: 'error' | 'warning'
   readonly message: string
 }
@@ -52,6 +53,7 @@ export const check = async (request: CheckRequest): Promise<{ findings: Finding[
   if (settings !== null) {
     if (!request.offline) await attempt('configuration', () => checkSettings(settings, definitions, findings))
     await attempt('database', () => checkDatabase(request, settings, definitions, findings))
+    if (!request.offline) await attempt('landing', () => checkLanding(settings, request.signal))
     const ready = settings.baseUrl !== null && settings.keys.size > 0
     if (!request.offline && ready) await attempt('service', () => checkService(request, settings, definitions, findings))
   }
@@ -103,6 +105,11 @@ const checkDatabase = async (
   } finally {
     await database.close()
   }
+}
+
+/** A folder is made when it is first needed; a bucket is somebody else's to make. */
+const checkLanding = async ({ landing }: Settings, signal: AbortSignal): Promise<void> => {
+  if (landing.kind === 'bucket') await openLandingStore(landing).ready(signal)
 }
 
 const checkService = async (

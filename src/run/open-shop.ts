@@ -32,6 +32,8 @@ export interface ShopOptions {
   readonly pipelines: readonly string[]
   /** Whether the command calls the service: then address and keys must be there. */
   readonly callsService: boolean
+  /** Whether the command lands or reads answers: then their place must be ready. */
+  readonly usesLanding: boolean
   readonly progress: Progress
   readonly log: Log
   readonly consent?: RunConsent
@@ -84,7 +86,8 @@ export const openShop = async (options: ShopOptions): Promise<OpenShop> => {
   })
   try {
     await prepareSchema(database, definitions, marts, options.pipelinesFolder)
-    const landing = await openLandingStore(settings.landing)
+    const landing = openLandingStore(settings.landing)
+    if (options.usesLanding) await landing.ready()
     const queue = await startQueue(database, log)
     return {
       settings,

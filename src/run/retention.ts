@@ -1,10 +1,12 @@
 // Landings nobody needs any more: superseded, older than the retention setting, and referred to by no unit.
 import { sql } from 'kysely'
-import { EtlError } from '../core/errors.ts'
+import { EtlError, isEtlError } from '../core/errors.ts'
 import type { Shop } from './shop.ts'
 
 const settingName = 'MILLRACE_LANDING_DAYS'
 const defaultDays = 400
+/** No upload that is still going on is as old as this. */
+const unfinishedDays = 2
 const dayMs = 24 * 3_600_000
 
 /** Days a superseded landing is kept. Throws CONFIGURATION. */
@@ -17,11 +19,26 @@ export const landingDays = (raw: Readonly<Record<string, string>>): number => {
   return days
 }
 
-/** Removes them and returns how many. What is loaded, landed or being landed stays, whatever its age. */
+/**
+ * Removes them and returns how many. What is loaded, landed or being landed stays, whatever its age. A bucket that does not let it is
+ * said and ends nothing: the night's work is done, and the next night sweeps again.
+ */
 export const sweepLandings = async (shop: Shop): Promise<number> => {
   const days = landingDays(shop.settings.raw)
+  try {
+    const removed = await removeOlder(shop, shop.clock.now() - days * dayMs)
+    await shop.landing.dropUnfinished(shop.clock.now() - Math.max(days, unfinishedDays) * dayMs)
+    return removed
+  } catch (error) {
+    if (!isEtlError(error) || !error.code.startsWith('LANDING_')) throw error
+    shop.progress.emit({ event: 'notice', code: error.code, message: `Old landings were not removed: ${error.message}` })
+    return 0
+  }
+}
+
+const removeOlder = async (shop: Shop, olderThanMs: number): Promise<number> => {
   let removed = 0
-  for await (const locator of shop.landing.older(shop.clock.now() - days * dayMs)) {
+  for await (const locator of shop.landing.older(olderThanMs)) {
     const { rows } = await sql`
       select 1 from etl.units where landing = ${locator} or loaded_landing = ${locator}
         or (state = 'running' and starts_with(${locator}, pipeline || '_v' || version || '/' || window_from::text)) limit 1`.execute(

@@ -1,6 +1,6 @@
 // One unit, end to end: claim, look whether anything changed, extract or reopen its landing, load, settle.
 import type { Completeness } from '../core/completeness.ts'
-import { EtlError } from '../core/errors.ts'
+import { EtlError, messageOf } from '../core/errors.ts'
 import { inSpan } from '../core/trace.ts'
 import type { Payload } from '../core/types.ts'
 import { markUnchanged } from '../db/ledger/loads.ts'
@@ -181,7 +181,10 @@ const sameBytes = async (work: UnitWork, { completeness, locator }: Extracted): 
     await markUnchanged(trx, claim, { runId: job.runId, fingerprint: completeness.fingerprint })
     await shop.queue.finish(trx, job)
   })
-  await shop.landing.remove(locator)
+  // The unit is settled; where this fails, retention takes the landing away.
+  await shop.landing
+    .remove(locator)
+    .catch((error: unknown) => shop.log.warn({ unit_id: claim.unitId, error: messageOf(error) }, 'landing not removed'))
   announce(work, 'unchanged', 0)
 }
 

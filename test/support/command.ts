@@ -35,7 +35,7 @@ export interface RunningCommand {
 export const cleanEnvironment = (extra: Readonly<Record<string, string>>): NodeJS.ProcessEnv => {
   const environment: NodeJS.ProcessEnv = {}
   for (const [name, value] of Object.entries(process.env)) {
-    if (!/^(WEB_ANALYTICS_|DATABASE_URL|MILLRACE_|PG|NODE_OPTIONS|VITEST)/.test(name)) environment[name] = value
+    if (!/^(WEB_ANALYTICS_|DATABASE_URL|MILLRACE_|PG|NODE_OPTIONS|VITEST|AWS_)/.test(name)) environment[name] = value
   }
   return { ...environment, ...extra }
 }
