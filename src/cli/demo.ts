@@ -50,6 +50,7 @@ const demoSettings = ({ environment, folder }: Invocation, sandbox: Sandbox): Se
       WEB_ANALYTICS_BATCH_API_KEY: '',
       WEB_ANALYTICS_REQUESTS_PER_SECOND: String(demoRequestsPerSecond),
       DATABASE_URL: '',
+      MILLRACE_LANDING: '',
     },
     folder,
   )

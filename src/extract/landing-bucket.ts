@@ -41,11 +41,8 @@ const openLanding = (bucket: Bucket, data: string, manifest: string, signal: Abo
   return readLanding({
     manifestPlace: bucket.placeOf(manifest),
     dataPlace: bucket.placeOf(data),
-    readManifest: async () => {
-      const text = await bucket.text(manifest, signal)
-      if (text === null) throw new Error('the bucket has no such object')
-      return text
-    },
+    readManifest: () => bucket.text(manifest, signal),
+    signal,
     readBytes: (offset, length) =>
       Readable.from(readRange(bucket, { key: data, offset, length }, damaged, signal), { objectMode: false }),
   })

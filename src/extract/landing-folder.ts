@@ -45,7 +45,14 @@ const openLanding = (folder: string) => {
   return readLanding({
     manifestPlace: manifest,
     dataPlace: data,
-    readManifest: () => readFile(manifest, 'utf8'),
+    readManifest: async () => {
+      try {
+        return await readFile(manifest, 'utf8')
+      } catch (error) {
+        if (isGone(error)) return null
+        throw diskError(error, manifest)
+      }
+    },
     readBytes: (offset, length) => createReadStream(data, { start: offset, end: offset + Math.max(0, length - 1) }),
   })
 }
@@ -64,10 +71,13 @@ async function* olderLandings(root: string, olderThanMs: number, path = '', leve
 
 /** Another machine may remove on a shared path what is being looked at. */
 const unlessGone = <T>(looking: Promise<T>): Promise<T | null> =>
-  looking.catch((error: NodeJS.ErrnoException) => {
-    if (error.code === 'ENOENT') return null
+  looking.catch((error: unknown) => {
+    if (isGone(error)) return null
     throw error
   })
+
+const isGone = (error: unknown): boolean =>
+  error instanceof Error && 'code' in error && (error.code === 'ENOENT' || error.code === 'ENOTDIR')
 
 const openFolderSink = async (folder: string): Promise<LandingSink> => {
   const temporary = join(folder, `${dataFile}.tmp`)

@@ -11,10 +11,12 @@ export interface LandingShelf {
   /** Of the manifest and of the data, as a person would look for them. */
   readonly manifestPlace: string
   readonly dataPlace: string
-  /** Throws anything where there is none. */
-  readManifest(): Promise<string>
+  /** Null where there is none. */
+  readManifest(): Promise<string | null>
   /** `length` bytes of the data from `offset`, as a stream. */
   readBytes(offset: number, length: number): Readable
+  /** Ends the reading with its reason. */
+  readonly signal?: AbortSignal | undefined
 }
 
 const remedy = 'or load the unit again with `millrace backfill … --force`'
@@ -30,17 +32,12 @@ export const readLanding = async (shelf: LandingShelf): Promise<Landing> => {
 }
 
 const readManifest = async (shelf: LandingShelf): Promise<Manifest> => {
-  let text: string
-  try {
-    text = await shelf.readManifest()
-  } catch (cause) {
-    if (isEtlError(cause)) throw cause
+  const text = await shelf.readManifest()
+  if (text === null)
     throw new EtlError(
       'LANDING_MISSING',
-      `${shelf.manifestPlace} is not there (${messageOf(cause)}). Restore it, ${remedy} (reports are bought again).`,
-      { cause },
+      `${shelf.manifestPlace} is not there. Restore it, ${remedy} (reports are bought again).`,
     )
-  }
   try {
     return parseManifest(text)
   } catch (cause) {
@@ -64,6 +61,7 @@ async function* readPart(shelf: LandingShelf, part: ManifestPart): AsyncGenerato
       yield chunk
     }
   } catch (error) {
+    shelf.signal?.throwIfAborted()
     if (isEtlError(error)) throw error
     throw corruptLanding(shelf.dataPlace, messageOf(error))
   } finally {
