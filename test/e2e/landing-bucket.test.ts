@@ -1,0 +1,188 @@
+// Machines that share nothing but PostgreSQL and a bucket: what one landed another reads, and a bucket that fails costs no report twice.
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import type { Sandbox } from '../../src/sandbox/server.ts'
+import { createStormWorld, type StormWorld, startStormSandbox, stormPipelines } from '../storm/storm-world.ts'
+import { type CommandResult, type RunningCommand, runCommand, startCommand, summaryOf } from '../support/command.ts'
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { type S3Server, startS3Server } from '../support/s3-server.ts'
+
+let world: StormWorld
+let sandbox: Sandbox
+let db: TestDatabase
+let server: S3Server
+
+beforeAll(() => {
+  world = createStormWorld(20)
+})
+afterAll(() => world.remove())
+beforeEach(async () => {
+  server = await startS3Server()
+  sandbox = await startStormSandbox()
+  db = await createTestDatabase()
+})
+afterEach(async () => {
+  await sandbox.close()
+  await server.close()
+  await db.drop()
+})
+
+const machine = (home: string, changes: Readonly<Record<string, string>> = {}): Record<string, string> => ({
+  ...world.environment(sandbox, db.url, home),
+  ...server.environment('warehouse/landings'),
+  MILLRACE_WEB_PORT: '0',
+  ...changes,
+})
+/** A machine that knows nothing of the service. */
+const withoutService = (home: string): Record<string, string> => {
+  const { DATABASE_URL, MILLRACE_HOME, ...others } = machine(home)
+  return {
+    DATABASE_URL: DATABASE_URL ?? '',
+    MILLRACE_HOME: MILLRACE_HOME ?? '',
+    ...Object.fromEntries(Object.entries(others).filter(([name]) => !name.startsWith('WEB_ANALYTICS_'))),
+  }
+}
+const run = (args: readonly string[], environment: Record<string, string>): Promise<CommandResult> =>
+  runCommand(args, environment, world.folder)
+const start = (args: readonly string[], environment: Record<string, string>): RunningCommand =>
+  startCommand(args, environment, world.folder)
+
+const query = async <T extends object>(text: string): Promise<T[]> => (await db.database.pool.query<T>(text)).rows
+
+const contents = async (): Promise<string[]> => {
+  const lines: string[] = []
+  for (const pipeline of stormPipelines)
+    for (const { line } of await query<{ line: string }>(
+      `select (to_jsonb(t) - array['_unit_id', '_run_id', '_loaded_at'])::text as line from data.${pipeline}_v1 t order by 1`,
+    ))
+      lines.push(line)
+  return lines
+}
+
+const boughtTwice = (): number => {
+  const bodies = sandbox.books().submissions.map(({ body }) => JSON.stringify(body))
+  return bodies.length - new Set(bodies).size
+}
+
+const secretsIn = (result: CommandResult): boolean =>
+  [server.keys.secretAccessKey, 'another-secret'].some((text) => (result.stdout + result.stderr).includes(text))
+
+const wait = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
+
+describe('landings in a bucket', () => {
+  test('of two workers and a backfill on three machines are parsed again on a fourth, without the service', async () => {
+    sandbox.configure({ latencyMs: 80 })
+    const workers = ['a', 'b'].map((home) => start(['worker', '--json'], machine(home)))
+    for (const worker of workers) while (!worker.printed().includes('status_page')) await wait(50)
+    const loaded = await run(world.command, machine('c'))
+    for (const { child } of workers) child.kill('SIGTERM')
+    const worked = await Promise.all(workers.map(({ result }) => result))
+    expect(loaded.code, loaded.stderr).toBe(0)
+    for (const { events, stderr } of worked)
+      expect(events.filter(({ event, state }) => event === 'unit' && state === 'loaded').length, stderr).toBeGreaterThan(0)
+    for (const home of ['a', 'b', 'c']) expect(existsSync(join(world.folder, home, 'landing')), home).toBe(false)
+    expect(boughtTwice()).toBe(0)
+    const units = await query<{ loaded_landing: string }>(`select loaded_landing from etl.units where state = 'loaded'`)
+    expect([...server.objects.keys()].sort()).toEqual(
+      units
+        .flatMap((unit) => ['data.gz', 'manifest.json'].map((file) => `warehouse/landings/${unit.loaded_landing}/${file}`))
+        .sort(),
+    )
+
+    const before = await contents()
+    expect(before.length).toBeGreaterThan(100)
+    for (const pipeline of stormPipelines) await query(`delete from data.${pipeline}_v1`)
+    const requests = sandbox.books().requests
+    const replay = await run(['replay', ...world.command.slice(1)], withoutService('empty'))
+    expect(replay.code, replay.stderr).toBe(0)
+    expect(summaryOf(replay)).toMatchObject({ requests: 0, reports_submitted: 0, units: { loaded: units.length } })
+    expect(sandbox.books().requests).toEqual(requests)
+    expect(await contents()).toEqual(before)
+  })
+
+  test('killed between data and manifest is no landing; another machine goes on and buys nothing again', async () => {
+    const seen: string[] = []
+    server.fate = ({ method, key }) => {
+      if (method !== 'PUT' || !key.endsWith('manifest.json')) return 'serve'
+      seen.push(key)
+      return 'hang'
+    }
+    const backfill = start(world.command, machine('killed'))
+    while (seen.length < 3) await wait(20)
+    backfill.child.kill('SIGKILL')
+    await backfill.result
+    const data = seen.map((key) => key.replace('manifest.json', 'data.gz'))
+    expect(data.filter((key) => !server.objects.has(key))).toEqual([])
+    expect([...server.objects.keys()].filter((key) => key.endsWith('manifest.json'))).toEqual([])
+    expect(await query('select 1 from etl.units where landing is not null or loaded_landing is not null')).toEqual([])
+
+    server.fate = () => 'serve'
+    const again = await run([...world.command, '--resubmit-uncertain'], machine('another'))
+    expect(again.code, again.stderr).toBe(0)
+    const lost = await query(`select 1 from etl.reports where state = 'uncertain'`)
+    expect(boughtTwice()).toBeLessThanOrEqual(lost.length)
+    expect(data.filter((key) => server.requests.some((request) => request.method === 'GET' && request.key === key))).toEqual([])
+  })
+
+  test('that is refused after reports were bought fails the units with the remedy, and buys none of them again', async () => {
+    server.fate = ({ method }) => (method === 'PUT' ? 'refuse' : 'serve')
+    const refused = await run(world.command, machine('refused'))
+    expect(refused.code).toBe(1)
+    const [reason] = await query<{ error_code: string; error_message: string }>(
+      `select distinct error_code, regexp_replace(error_message, 's3://[^ ]+', 'KEY') as error_message from etl.units where state = 'failed'`,
+    )
+    expect(reason?.error_code).toBe('LANDING_REFUSED')
+    expect(reason?.error_message).toMatch(/refused to write KEY .*AccessDenied.*Give the credentials the right to/)
+    expect(secretsIn(refused)).toBe(false)
+    const bought = sandbox.books().submissions.length
+    expect(bought).toBeGreaterThan(0)
+    server.fate = () => 'serve'
+    const again = await run(world.command, machine('refused'))
+    expect(again.code, again.stderr).toBe(0)
+    expect(sandbox.books().submissions).toHaveLength(bought)
+  })
+
+  test('with a wrong key ends a backfill before it buys anything; check says so, and the rest goes on', async () => {
+    const wrong = machine('wrong', { AWS_SECRET_ACCESS_KEY: 'another-secret' })
+    const backfill = await run(world.command, wrong)
+    expect(backfill.code).toBe(2)
+    expect(backfill.stderr).toMatch(/refused to list s3:\/\/landings\/warehouse\/landings\/ .*Mend AWS_SECRET_ACCESS_KEY/)
+    expect(sandbox.books().submissions).toEqual([])
+    expect(sandbox.books().requests).toEqual([])
+    const check = await run(['check', '--json'], wrong)
+    expect(check.code).toBe(2)
+    expect(check.events.filter(({ event }) => event === 'finding')).toMatchObject([{ area: 'landing', level: 'error' }])
+    const status = await run(['status'], wrong)
+    expect(status.code, status.stderr).toBe(0)
+    for (const result of [backfill, check, status]) expect(secretsIn(result)).toBe(false)
+    const before = server.requests.length
+    expect((await run(['cancel', '1'], wrong)).stderr).not.toContain('LANDING')
+    expect(server.requests).toHaveLength(before)
+    const good = await run(['check', '--json'], machine('good'))
+    expect(good.events.at(-1)).toMatchObject({ errors: 0 })
+  })
+
+  test('feeds `quarantine retry` on a machine that never saw the answer', async () => {
+    const [traffic = ''] = stormPipelines.slice(1)
+    const file = join(world.folder, 'pipelines', `${traffic}.yaml`)
+    const definition = readFileSync(file, 'utf8')
+    const command = ['backfill', traffic, '--from', world.from, '--to', world.from, '--json']
+    sandbox.configure({ faults: [{ kind: 'bad-number' }] })
+    try {
+      expect((await run(command, machine('first'))).code).toBe(1)
+      sandbox.configure({ faults: [] })
+      const bought = sandbox.books().submissions.length
+      const list = await run(['quarantine', 'list', '--json'], withoutService('second'))
+      expect(list.events.filter(({ event }) => event === 'quarantined').length).toBeGreaterThan(0)
+      writeFileSync(file, definition.replace(/rejects: [\d.]+%/, 'rejects: 50%'))
+      const retry = await run(['quarantine', 'retry', traffic, '--json'], withoutService('second'))
+      expect(retry.code, retry.stderr).toBe(0)
+      expect(summaryOf(retry)).toMatchObject({ requests: 0, units: { failed: 0 } })
+      expect(summaryOf(retry).units.loaded).toBeGreaterThan(0)
+      expect(sandbox.books().submissions).toHaveLength(bought)
+    } finally {
+      writeFileSync(file, definition)
+    }
+  })
+})
