@@ -118,6 +118,26 @@ describe('the house', () => {
     expect(circles).toEqual([])
   })
 
+  test('packages that few need are reached only by an import at the moment of need', () => {
+    const graph = new Map<string, string[]>()
+    for (const file of files) {
+      const fixed = importsOf(file).filter(({ line }) => !/^\s*import type|\bimport\(/.test(line))
+      graph.set(
+        file,
+        fixed.map(({ specifier }) => (specifier.startsWith('.') ? resolve(dirname(file), specifier) : specifier)),
+      )
+    }
+    const seen = new Set<string>()
+    const visit = (file: string): void => {
+      if (seen.has(file)) return
+      seen.add(file)
+      for (const target of graph.get(file) ?? []) visit(target)
+    }
+    for (const file of files.filter((each) => ['cli', 'index.ts'].includes(folderOf(each)))) visit(file)
+    expect(seen).toContain('undici')
+    expect([...seen].filter((name) => /^@(aws-sdk|opentelemetry)\//.test(name))).toEqual([])
+  })
+
   test('no source file is longer than 300 lines', () => {
     expect(files.filter((file) => read(file).split('\n').length > 301).map(show)).toEqual([])
   })

@@ -9,6 +9,8 @@ const advice: Readonly<Record<string, string>> = {
   EROFS: 'The file system is read-only: set MILLRACE_HOME to one that is not.',
   ENOTDIR: 'A file stands where a folder must be: remove it, or set MILLRACE_HOME to a folder.',
   EEXIST: 'A file stands where a folder must be: remove it, or set MILLRACE_HOME to a folder.',
+  EIO: 'The disk does not answer as it should: see whether it is well, and a shared path mounted.',
+  ESTALE: 'The shared path went away: mount it again, then run the same command again.',
   EMFILE: 'Too many open files: lower limits.concurrency or raise the limit of the system.',
 }
 

@@ -28,6 +28,13 @@ describe('secrets', () => {
     expect(withSecrets({ WEB_ANALYTICS_API_KEY_ACME_COMMAND: "printf 'said\\n'" })).toEqual({
       WEB_ANALYTICS_API_KEY_ACME: 'said',
     })
+    expect(
+      withSecrets({ AWS_SECRET_ACCESS_KEY_FILE: file, AWS_ACCESS_KEY_ID_COMMAND: 'printf id', AWS_SHARED_FILE: 'kept' }),
+    ).toEqual({
+      AWS_SECRET_ACCESS_KEY: 'from-file-0123456789',
+      AWS_ACCESS_KEY_ID: 'id',
+      AWS_SHARED_FILE: 'kept',
+    })
     expect(withSecrets({ DATABASE_URL_FILE: file, WEB_ANALYTICS_BATCH_API_KEY_FILE: '' })).toEqual({
       DATABASE_URL: 'from-file-0123456789',
     })
