@@ -1,0 +1,73 @@
+// A warehouse as an analyst finds it: up to fourteen months of three pipelines, loaded by the real command, with April 2025 restated after it was loaded.
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Pool } from 'pg'
+import { startSandbox } from '../../src/sandbox/server.ts'
+import { type CommandResult, pipelinesOfRepository, runCommand } from './command.ts'
+
+/** When the first load is said to have happened, and the one that found April changed. */
+const loadedAt = '2025-05-10T03:00:00Z'
+const restatedAt = '2025-06-10T03:00:00Z'
+const reports = ['traffic_and_engagement', 'shopper_category_performance']
+
+/** Fills the migrated, empty database at `url`; the same rows each time. @param options.keywords of each domain, country and month. */
+export const fillAnalystWarehouse = async (
+  url: string,
+  pool: Pick<Pool, 'query'>,
+  { keywords = 60, keywordsFrom = '2025-01' } = {},
+): Promise<void> => {
+  const folder = mkdtempSync(join(tmpdir(), 'millrace-analyst-'))
+  const sandbox = await startSandbox({
+    keywordsPerDomain: keywords,
+    requestsPerSecond: null,
+    reportDurationMs: 50,
+    now: '2025-06-20',
+  })
+  const backfill = async (...more: readonly string[]): Promise<void> => {
+    const environment = {
+      WEB_ANALYTICS_BASE_URL: sandbox.url,
+      WEB_ANALYTICS_API_KEY: sandbox.apiKey,
+      WEB_ANALYTICS_REQUESTS_PER_SECOND: '1000',
+      DATABASE_URL: url,
+      MILLRACE_HOME: join(folder, 'home'),
+    }
+    assertLoaded(await runCommand(['backfill', ...more, '--json'], environment, folder))
+  }
+  try {
+    pollOften(folder)
+    await backfill('keywords', '--from', keywordsFrom, '--to', '2025-04')
+    await backfill(...reports, '--from', '2024-03', '--to', '2025-04')
+    await pretend(pool, loadedAt, '2025-05-09')
+    sandbox.restate('2025-04')
+    await backfill('keywords', ...reports, '--from', '2025-04', '--to', '2025-04', '--force')
+    await pretend(pool, restatedAt, '2025-06-09')
+  } finally {
+    await sandbox.close()
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+const pollOften = (folder: string): void => {
+  cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
+  for (const name of reports) {
+    const file = join(folder, 'pipelines', `${name}.yaml`)
+    writeFileSync(file, readFileSync(file, 'utf8').replace('poll_every: 5s', 'poll_every: 100ms'))
+  }
+}
+
+const assertLoaded = (result: CommandResult): void => {
+  if (result.code !== 0) throw new Error(`backfill ended with ${result.code}:\n${result.stdout}\n${result.stderr}`)
+}
+
+/** Moves what was loaded just now, and only that, to `moment`. */
+const pretend = async (pool: Pick<Pool, 'query'>, moment: string, after: string): Promise<void> => {
+  const set = (table: string, column: string) =>
+    pool.query(`update ${table} set ${column} = '${moment}' where ${column} > '${after}'::date + 2`)
+  for (const pipeline of ['keywords', ...reports]) {
+    await set(`data.${pipeline}_v1`, '_loaded_at')
+    await set(`data.${pipeline}_v1_history`, '_valid_to')
+  }
+  await set('etl.loads', 'loaded_at')
+  for (const column of ['loaded_at', 'checked_at']) await set('etl.units', column)
+}
