@@ -13,6 +13,9 @@ const main = existsSync(join(root, 'src')) ? join(root, 'src', 'cli', 'main.ts')
 const major = Number(process.versions.node.split('.')[0])
 const able = main.endsWith('.ts') ? Boolean(process.features.typescript) : major >= 24
 
+// The first process of a container ignores a signal until somebody listens; commands listen once they are loaded.
+for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => process.listenerCount(signal) > 1 || process.exit(130))
+
 if (able) {
   nodeModule.enableCompileCache?.()
   // A launcher that is killed closes the channel; the command must not outlive it unseen.

@@ -1,0 +1,33 @@
+# Millrace as an image: compiled, with what it needs to run and nothing else; no root, nothing written outside /var/lib/millrace and /tmp.
+#   docker build -t millrace .
+#   docker run --rm millrace --help
+# Your own pipelines: mount them over /warehouse/pipelines, or `millrace init` writes a repository with an image of its own.
+ARG NODE_IMAGE=node:26-bookworm-slim
+
+FROM ${NODE_IMAGE} AS build
+WORKDIR /millrace
+COPY package.json package-lock.json .npmrc ./
+RUN npm ci --no-audit --no-fund
+COPY . .
+# The image's own Node.js stands in for the one that npm brought.
+RUN npm run build && npm prune --omit=dev --no-audit --no-fund && rm -rf node_modules/node node_modules/.bin/node \
+  && find node_modules -type d -empty -delete
+
+FROM ${NODE_IMAGE}
+LABEL org.opencontainers.image.title="Millrace" \
+  org.opencontainers.image.description="Web-analytics reports and keyword research in your own PostgreSQL" \
+  org.opencontainers.image.licenses="Apache-2.0"
+ENV NODE_ENV=production MILLRACE_HOME=/var/lib/millrace
+RUN install -d -o node -g node -m 0700 /var/lib/millrace
+COPY --from=build /millrace/node_modules /millrace/node_modules
+COPY --from=build /millrace/dist /millrace/dist
+COPY --from=build /millrace/package.json /millrace/LICENSE /millrace/CHANGELOG.md /millrace/
+COPY bin /millrace/bin
+COPY pipelines /warehouse/pipelines
+WORKDIR /warehouse
+USER node
+VOLUME /var/lib/millrace
+EXPOSE 7433
+HEALTHCHECK --interval=30s --timeout=5s --start-period=20s CMD ["node", "/millrace/bin/healthcheck.js"]
+ENTRYPOINT ["node", "/millrace/bin/millrace.js"]
+CMD ["schedule"]
