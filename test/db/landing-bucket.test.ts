@@ -116,6 +116,10 @@ describe('a landing in a bucket', () => {
       'with another byte',
       (body: Buffer) => Buffer.concat([body.subarray(0, 40), Buffer.from([(body[40] ?? 0) ^ 1]), body.subarray(41)]),
     ],
+    [
+      "with its parts, each of them sound, in each other's place",
+      (body: Buffer) => Buffer.concat([body.subarray(body.length / 2), body.subarray(0, body.length / 2)]),
+    ],
     ['cut short', (body: Buffer) => body.subarray(0, body.length - 30)],
     ['empty', () => Buffer.alloc(0)],
   ])('%s is damaged, and says so', async (_, change) => {
