@@ -3,7 +3,7 @@ import { GetObjectCommand } from '@aws-sdk/client-s3'
 import { systemClock } from '../core/clock.ts'
 import { EtlError } from '../core/errors.ts'
 import type { Bucket } from './bucket.ts'
-import { refusalOf } from './bucket-error.ts'
+import { isMissing, refusalOf } from './bucket-error.ts'
 
 /** Broken bodies in a row, none of which brought a mebibyte. */
 const maxBreaks = 5
@@ -67,10 +67,8 @@ const ask = async (
     return answer.Body
   } catch (error) {
     signal?.throwIfAborted()
-    const { name, status } = refusalOf(error)
-    if (status === 416) throw damaged(`it ends before byte ${first}`)
-    if (name === 'NoSuchKey' || (status === 404 && name !== 'NoSuchBucket'))
-      throw damaged('it is not there, though the manifest is')
+    if (refusalOf(error).status === 416) throw damaged(`it ends before byte ${first}`)
+    if (isMissing(error)) throw damaged('it is not there, though the manifest is')
     throw bucket.errorOf(error, `read ${bucket.placeOf(key)}`)
   }
 }

@@ -11,7 +11,7 @@ import {
   S3Client,
 } from '@aws-sdk/client-s3'
 import type { BucketSetting } from '../core/landing-setting.ts'
-import { bucketAttempts, bucketError, refusalOf } from './bucket-error.ts'
+import { bucketAttempts, bucketError, isMissing, refusalOf } from './bucket-error.ts'
 
 export interface Bucket {
   readonly client: S3Client
@@ -80,11 +80,6 @@ const openClient = (setting: BucketSetting): S3Client => {
       socketTimeout: silenceMs,
     },
   })
-}
-
-const isMissing = (error: unknown): boolean => {
-  const { name, status } = refusalOf(error)
-  return name === 'NoSuchKey' || (status === 404 && name !== 'NoSuchBucket')
 }
 
 export const openBucket = (setting: BucketSetting): Bucket => {

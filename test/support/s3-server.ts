@@ -11,7 +11,7 @@ export interface S3Request {
 }
 
 /** What a test lets happen to a request: as it should be, an error of the server, a refusal, no answer at all, an answer lost on its way, or cut in half. */
-export type Fate = 'serve' | 'fail' | 'refuse' | 'hang' | 'lose' | 'cut'
+export type Fate = 'serve' | 'fail' | 'refuse' | 'hang' | 'lose' | 'cut' | { readonly status: number; readonly code: string }
 
 export interface S3Object {
   readonly body: Buffer
@@ -78,6 +78,7 @@ export const startS3Server = async (): Promise<S3Server> => {
     if (fate === 'hang') return void held.add(response)
     if (fate === 'fail') return send(response, problem(500, 'InternalError'))
     if (fate === 'refuse') return send(response, problem(403, 'AccessDenied'))
+    if (typeof fate === 'object') return send(response, problem(fate.status, fate.code))
     const refused = signatureProblem(incoming, url, body, keys)
     if (refused !== null) return send(response, problem(403, refused))
     if (name !== bucket) return send(response, problem(404, 'NoSuchBucket'))
