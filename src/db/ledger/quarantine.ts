@@ -2,6 +2,7 @@
 import { type Kysely, sql } from 'kysely'
 import { redact } from '../../core/redact.ts'
 import type { Tables } from '../tables.ts'
+import { databaseNow } from './database-now.ts'
 
 type Db = Kysely<Tables>
 
@@ -69,7 +70,7 @@ export const insertQuarantine = async (db: Db, batch: QuarantineBatch): Promise<
 export const supersedeQuarantine = async (db: Db, unitId: number, edition?: number): Promise<void> => {
   await db
     .updateTable('etl.quarantine')
-    .set({ state: 'superseded', resolved_at: new Date().toISOString() })
+    .set({ state: 'superseded', resolved_at: databaseNow })
     .where('unit_id', '=', String(unitId))
     .where('state', '=', 'open')
     .$if(edition !== undefined, (query) => query.where('edition', '=', edition ?? 0))

@@ -5,6 +5,7 @@ import type { ReportIntent, ReportMemo, ReportRecord } from '../../core/report.t
 import type { ReportState } from '../../core/types.ts'
 import type { ReportsTable, Tables } from '../tables.ts'
 import { reserveBudget } from './budget.ts'
+import { databaseNow } from './database-now.ts'
 import { mayBegin, reportTransitions, type Transition } from './transitions.ts'
 import { type ClaimedUnit, lockUnit } from './units.ts'
 
@@ -18,9 +19,6 @@ export interface ReportMemoOptions {
   /** Credits this pipeline may spend; null: no limit. */
   readonly budget: { readonly perMonth: number | null; readonly perDay: number | null }
 }
-
-/** One clock for every time of a report: budgets count by the database's, whichever machine works. */
-const databaseNow = sql`clock_timestamp()`
 
 export const reportMemo = (db: Db, claim: ClaimedUnit, options: ReportMemoOptions): ReportMemo => {
   const change = (work: (trx: Transaction<Tables>) => Promise<void>): Promise<void> =>

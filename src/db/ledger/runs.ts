@@ -4,6 +4,7 @@ import { type Kysely, sql } from 'kysely'
 import type { RowCounts } from '../../core/types.ts'
 import { processIsAlive } from '../process-alive.ts'
 import type { Tables } from '../tables.ts'
+import { databaseNow } from './database-now.ts'
 
 type Db = Kysely<Tables>
 
@@ -43,7 +44,7 @@ export const reapDeadRuns = async (db: Db): Promise<void> => {
   if (dead.length === 0) return
   await db
     .updateTable('etl.runs')
-    .set({ state: 'interrupted', finished_at: new Date().toISOString() })
+    .set({ state: 'interrupted', finished_at: databaseNow })
     .where('run_id', 'in', dead)
     .where('state', '=', 'running')
     .execute()
@@ -53,7 +54,7 @@ export const reapDeadRuns = async (db: Db): Promise<void> => {
 export const finishRun = async (db: Db, runId: number, state: RunState, summary: unknown): Promise<void> => {
   await db
     .updateTable('etl.runs')
-    .set({ state, finished_at: new Date().toISOString(), ...(summary === null ? {} : { summary: JSON.stringify(summary) }) })
+    .set({ state, finished_at: databaseNow, ...(summary === null ? {} : { summary: JSON.stringify(summary) }) })
     .where('run_id', '=', String(runId))
     .where('state', 'in', state === 'cancelled' ? ['running', 'cancelled'] : ['running'])
     .execute()
@@ -66,11 +67,7 @@ export const runState = async (db: Db, runId: number): Promise<RunState | null> 
 
 /** From here on nothing is submitted for the run: an intent looks at this mark in its own transaction. */
 export const requestCancel = async (db: Db, runId: number): Promise<void> => {
-  await db
-    .updateTable('etl.runs')
-    .set({ cancel_requested_at: new Date().toISOString() })
-    .where('run_id', '=', String(runId))
-    .execute()
+  await db.updateTable('etl.runs').set({ cancel_requested_at: databaseNow }).where('run_id', '=', String(runId)).execute()
 }
 
 /** Those of `runIds` that someone asked to cancel. */

@@ -4,6 +4,7 @@ import { z } from 'zod'
 import { EtlError } from '../../core/errors.ts'
 import type { Fingerprint, Slice, Unit, UnitState, Window } from '../../core/types.ts'
 import type { Tables } from '../tables.ts'
+import { databaseNow } from './database-now.ts'
 import { mayBegin, reportTransitions, unitTransitions } from './transitions.ts'
 
 type Db = Kysely<Tables>
@@ -172,7 +173,7 @@ const change = async (db: Db, claim: ClaimedUnit, to: UnitChange): Promise<void>
       lease_owner: null,
       lease_until: null,
       attempts: to.countsAttempt === false ? eb('attempts', '-', 1) : eb.ref('attempts'),
-      updated_at: new Date().toISOString(),
+      updated_at: databaseNow,
     }))
     .where(isHeldBy(claim))
     .returning('unit_id')
@@ -187,7 +188,7 @@ const settleRuns = async (
 ): Promise<void> => {
   await db
     .updateTable('etl.run_units')
-    .set({ outcome, finished_at: new Date().toISOString() })
+    .set({ outcome, finished_at: databaseNow })
     .where('unit_id', '=', String(claim.unitId))
     .where('outcome', 'is', null)
     .execute()
