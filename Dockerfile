@@ -25,7 +25,7 @@ COPY --from=build /millrace/package.json /millrace/LICENSE /millrace/CHANGELOG.m
 COPY bin /millrace/bin
 COPY pipelines /warehouse/pipelines
 WORKDIR /warehouse
-USER node
+USER 1000:1000
 VOLUME /var/lib/millrace
 EXPOSE 7433
 HEALTHCHECK --interval=30s --timeout=5s --start-period=20s CMD ["node", "/millrace/bin/healthcheck.js"]

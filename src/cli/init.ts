@@ -9,11 +9,7 @@ import type { Handler } from './command-spec.ts'
 const shipped = join(import.meta.dirname, '..', '..')
 
 /** npm packs no file of these names, so the templates have others. */
-const hidden: Readonly<Record<string, string>> = {
-  dockerignore: '.dockerignore',
-  gitignore: '.gitignore',
-  'env.example': '.env.example',
-}
+const hidden: Readonly<Record<string, string>> = { gitignore: '.gitignore', 'env.example': '.env.example' }
 
 export const handle: Handler = async ({ args, folder, output }) => {
   const target = resolve(folder, args[0] ?? '.')
