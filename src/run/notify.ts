@@ -1,5 +1,6 @@
 // Tells people: what the ledger says is wrong, once when it begins and once when it ends, to Slack and to a signed webhook.
 import { createHmac } from 'node:crypto'
+import { accountBudget } from '../core/budget.ts'
 import type { Settings } from '../core/env.ts'
 import { EtlError, messageOf } from '../core/errors.ts'
 import { redact, type Secret, secret } from '../core/redact.ts'
@@ -8,6 +9,7 @@ import {
   causesInLedger,
   type Delivery,
   deliverNext,
+  type QuotaSpent,
   quotaThisMonth,
   syncNotifications,
 } from '../db/ledger/notifications.ts'
@@ -73,22 +75,33 @@ const causes = async (shop: Shop): Promise<readonly Cause[]> => [
 ]
 
 const quotaCauses = async (shop: Shop): Promise<Cause[]> => {
-  const month = new Date(shop.clock.now()).toISOString().slice(0, 7)
   const spent = await quotaThisMonth(shop.database.kysely)
-  return spent.flatMap(({ pipeline, spent: credits }): Cause[] => {
-    const budget = shop.definitions.find((definition) => definition.pipeline === pipeline)?.limits.quotaPerMonth ?? null
-    if (budget === null) return []
-    // The first warning is not over when the second comes.
-    return quotaLevels
-      .filter((level) => credits * 100 >= budget * level)
-      .map((level) => ({
-        cause: `quota/${pipeline}/${month}/${level}`,
-        kind: 'quota',
-        pipeline,
-        message: `${pipeline} has spent or reserved ${credits} of its ${budget} credits for ${month} (${level} % reached).`,
-        details: { month, spent: credits, budget, level },
-      }))
-  })
+  const byAccount = Map.groupBy(spent, ({ account }) => account)
+  return [
+    ...shop.definitions.flatMap(({ pipeline, limits }) =>
+      levelsReached(shop, pipeline, pipeline, sum(spent.filter((row) => row.pipeline === pipeline)), limits.quotaPerMonth),
+    ),
+    ...[...byAccount].flatMap(([account, rows]) =>
+      levelsReached(shop, null, `account ${account}`, sum(rows), accountBudget(shop.settings.raw, account).perMonth),
+    ),
+  ]
+}
+
+const sum = (rows: readonly QuotaSpent[]): number => rows.reduce((total, { spent }) => total + spent, 0)
+
+/** The first warning is not over when the second comes. */
+const levelsReached = (shop: Shop, pipeline: string | null, whose: string, spent: number, budget: number | null): Cause[] => {
+  const month = new Date(shop.clock.now()).toISOString().slice(0, 7)
+  if (budget === null || spent === 0) return []
+  return quotaLevels
+    .filter((level) => spent * 100 >= budget * level)
+    .map((level) => ({
+      cause: `quota/${whose}/${month}/${level}`,
+      kind: 'quota',
+      pipeline,
+      message: `${whose} has spent or reserved ${spent} of its ${budget} credits for ${month} (${level} % reached).`,
+      details: { month, spent, budget, level },
+    }))
 }
 
 const lateCauses = async (shop: Shop): Promise<Cause[]> => {

@@ -1,4 +1,5 @@
 // What a source is given to work on one unit: requests recorded, the report remembered in the ledger, notices shown.
+import { accountBudget } from '../core/budget.ts'
 import { reportMemo } from '../db/ledger/reports.ts'
 import type { SourceContext } from '../extract/source.ts'
 import type { UnitWork } from './unit-work.ts'
@@ -32,6 +33,7 @@ export const contextOf = (work: UnitWork): SourceContext => {
     runId: work.job.runId,
     deadlineMs: definition.limits.deadlineMs,
     budget: { perMonth: definition.limits.quotaPerMonth, perDay: definition.limits.quotaPerDay },
+    accountBudget: accountBudget(shop.settings.raw, definition.account),
   })
   return {
     http,

@@ -1,8 +1,8 @@
 // Landings in a bucket, over HTTP and a strict server: whole or not there, read as written, gone when removed, and clear about what is wrong.
 import { createHash, randomBytes } from 'node:crypto'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { landingSetting } from '../../src/core/landing-setting.ts'
 import { isEtlError } from '../../src/core/errors.ts'
+import { landingSetting } from '../../src/core/landing-setting.ts'
 import type { Payload } from '../../src/core/types.ts'
 import { type LandingStore, openLandingStore } from '../../src/extract/landing.ts'
 import { type S3Server, startS3Server } from '../support/s3-server.ts'

@@ -34,7 +34,8 @@ const memoOf = (
   of: ClaimedUnit,
   budget: { perMonth: number | null; perDay: number | null } = noBudget,
   pipeline = 'traffic',
-): ReportMemo => reportMemo(k(), of, { account: 'a', pipeline, runId, deadlineMs: 3_600_000, budget })
+  accountBudget: { perMonth: number | null; perDay: number | null } = noBudget,
+): ReportMemo => reportMemo(k(), of, { account: `a${count}`, pipeline, runId, deadlineMs: 3_600_000, budget, accountBudget })
 const intent = { endpoint: '/reports', request: { domain: ['a.com'] }, requestHash: 'h1', estimatedQuota: 7 }
 const id = (): string => `id-${count}`
 
@@ -115,7 +116,7 @@ describe('a step', () => {
       edition: 1,
       submission: 1,
       run_id: String(runId),
-      account: 'a',
+      account: `a${count}`,
       pipeline: 'traffic',
       endpoint: '/reports',
       request_hash: 'h1',
@@ -305,6 +306,35 @@ describe('a budget', () => {
     await expect(buy('d', noBudget, 100)).resolves.toBeDefined()
   })
 
+  test.each(['perMonth', 'perDay'] as const)('%s of the account holds over all its pipelines', async (period) => {
+    const accountBudget = { ...noBudget, [period]: 10 }
+    const buyIn = async (of: string, estimatedQuota: number): Promise<void> => {
+      const one = await claimed(db, runId, await planned(db, runId, `${of}${count}-${estimatedQuota}.com`))
+      await memoOf(one, noBudget, of, accountBudget).intend({ ...intent, estimatedQuota })
+    }
+    await buyIn('traffic', 6)
+    await buyIn('shopper', 4)
+    await expect(buyIn('traffic', 1)).rejects.toMatchObject(exhausted)
+    await expect(buyIn('shopper', 2)).rejects.toThrow(/10 of 10 credits of account/)
+  })
+
+  test.each(['pipeline', 'account'] as const)('eight who want the last unit of the %s get it once', async (whose) => {
+    const budget = { ...noBudget, perMonth: 10 }
+    const limits = whose === 'pipeline' ? ([budget, noBudget] as const) : ([noBudget, budget] as const)
+    await memoOf(claim, limits[0], `${pipeline()}-${whose}`, limits[1]).intend({ ...intent, estimatedQuota: 9 })
+    const others: ClaimedUnit[] = []
+    for (let at = 0; at < 8; at += 1)
+      others.push(await claimed(db, runId, await planned(db, runId, `last-${whose}-${at}-${count}.com`)))
+    const outcomes = await Promise.allSettled(
+      others.map((one, at) => {
+        const of = whose === 'pipeline' ? `${pipeline()}-${whose}` : `${pipeline()}-${whose}-${at}`
+        return memoOf(one, limits[0], of, limits[1]).intend({ ...intent, estimatedQuota: 1 })
+      }),
+    )
+    expect(outcomes.filter(({ status }) => status === 'fulfilled')).toHaveLength(1)
+    for (const outcome of outcomes) if (outcome.status === 'rejected') expect(outcome.reason).toMatchObject(exhausted)
+  })
+
   test('counts a report with what it cost once that is known, and one without a price as 1', async () => {
     const budget = { ...noBudget, perDay: 10 }
     const { its } = await buy('a', budget, 9)
@@ -345,7 +375,14 @@ describe('a budget', () => {
     )
     await buy('c', budget, 5)
     const one = await claimed(db, runId, await planned(db, runId, `other${count}.com`))
-    await reportMemo(k(), one, { account: 'b', pipeline: pipeline(), runId, deadlineMs: 1, budget }).intend({
+    await reportMemo(k(), one, {
+      account: 'b',
+      pipeline: pipeline(),
+      runId,
+      deadlineMs: 1,
+      budget,
+      accountBudget: noBudget,
+    }).intend({
       ...intent,
       estimatedQuota: 5,
     })

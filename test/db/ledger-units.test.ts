@@ -120,6 +120,7 @@ const memo = (claim: ClaimedUnit) =>
     runId,
     deadlineMs: 1_000,
     budget: { perMonth: null, perDay: null },
+    accountBudget: { perMonth: null, perDay: null },
   })
 const reportWrites: typeof writes = {
   'intend a report': (claim) => memo(claim).intend({ endpoint: '/e', request: {}, requestHash: 'h', estimatedQuota: null }),

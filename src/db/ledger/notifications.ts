@@ -41,11 +41,17 @@ const wordsOf = (kind: CauseKind, pipeline: string, n: number, example: string |
   return `The answers for ${pipeline} have other fields than its definition says: ${example ?? ''}`
 }
 
-/** Credits used and reserved this month (UTC) by pipeline. */
-export const quotaThisMonth = async (db: Db): Promise<readonly { readonly pipeline: string; readonly spent: number }[]> => {
-  const { rows } = await sql<{ pipeline: string; spent: number }>`
-    select pipeline, (coalesce(sum(used_quota), 0) + coalesce(sum(reserved_quota), 0))::float8 as spent from etl.quota
-    where day >= date_trunc('month', clock_timestamp() at time zone 'UTC')::date group by pipeline`.execute(db)
+export interface QuotaSpent {
+  readonly account: string
+  readonly pipeline: string
+  readonly spent: number
+}
+
+/** Credits used and reserved this month (UTC) by account and pipeline. */
+export const quotaThisMonth = async (db: Db): Promise<readonly QuotaSpent[]> => {
+  const { rows } = await sql<QuotaSpent>`
+    select account, pipeline, (coalesce(sum(used_quota), 0) + coalesce(sum(reserved_quota), 0))::float8 as spent from etl.quota
+    where day >= date_trunc('month', clock_timestamp() at time zone 'UTC')::date group by account, pipeline`.execute(db)
   return rows
 }
 

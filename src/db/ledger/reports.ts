@@ -1,5 +1,6 @@
 // The ledger's memory of one unit's report: every step commits before it returns, under the unit's fence.
 import { type Kysely, type Selectable, sql, type Transaction } from 'kysely'
+import type { Budget } from '../../core/budget.ts'
 import { EtlError } from '../../core/errors.ts'
 import type { ReportIntent, ReportMemo, ReportRecord } from '../../core/report.ts'
 import type { ReportState } from '../../core/types.ts'
@@ -17,7 +18,9 @@ export interface ReportMemoOptions {
   readonly runId: number
   readonly deadlineMs: number
   /** Credits this pipeline may spend; null: no limit. */
-  readonly budget: { readonly perMonth: number | null; readonly perDay: number | null }
+  readonly budget: Budget
+  /** Credits the account may spend over all its pipelines. */
+  readonly accountBudget: Budget
 }
 
 export const reportMemo = (db: Db, claim: ClaimedUnit, options: ReportMemoOptions): ReportMemo => {
