@@ -8,6 +8,39 @@ export interface RoleNames {
 
 export const roleNames: RoleNames = { owner: 'millrace_owner', loader: 'millrace_loader', reader: 'bi_reader' }
 
+/**
+ * Session settings by role. A role's settings are not inherited by the logins that are its members, so each login gets them too, unless it has its own.
+ * A reader may take part of a minute and must not hold back cleaning; whoever changes the shape of the warehouse must not queue readers behind it for long; a
+ * loader waits for another load, but never for ever.
+ */
+export const sessionLimits: Readonly<Record<keyof RoleNames, Readonly<Record<string, string>>>> = {
+  owner: { lock_timeout: '2min', idle_in_transaction_session_timeout: '15min' },
+  loader: { lock_timeout: '15min', idle_in_transaction_session_timeout: '15min' },
+  reader: {
+    default_transaction_read_only: 'on',
+    statement_timeout: '60s',
+    lock_timeout: '30s',
+    idle_in_transaction_session_timeout: '5min',
+  },
+}
+
+const limitSessions = (names: RoleNames): string[] => {
+  const all = (['owner', 'loader', 'reader'] as const).flatMap((word) =>
+    Object.entries(sessionLimits[word]).map(([name, value]) => ({ role: names[word], name, value })),
+  )
+  const values = all.map(({ role, name, value }) => `('${role}', '${name}', '${value}')`).join(', ')
+  return [
+    '-- Limits of a session. Logins do not inherit them, so each gets those it has not set itself: run this again after making one.',
+    ...all.map(({ role, name, value }) => `alter role ${role} set ${name} = '${value}';`),
+    `do $$ declare one record; begin
+  for one in select r.rolname as login, l.name, l.value from (values ${values}) as l (role, name, value)
+    join pg_roles g on g.rolname = l.role join pg_auth_members m on m.roleid = g.oid join pg_roles r on r.oid = m.member
+    where r.rolcanlogin and not r.rolsuper and (l.role <> '${names.reader}' or not pg_has_role(r.oid, '${names.loader}', 'member'))
+      and not exists (select 1 from unnest(r.rolconfig) as s (setting) where split_part(s.setting, '=', 1) = l.name)
+  loop execute format('alter role %I set %s = %L', one.login, one.name, one.value); end loop; end $$;`,
+  ]
+}
+
 const makeRole = (name: string): string =>
   `do $$ begin create role ${name} nologin; exception when duplicate_object or unique_violation then null; end $$;`
 
@@ -30,9 +63,8 @@ export const rolesSql = ({ owner, loader, reader }: RoleNames = roleNames): stri
     '-- Run as a superuser after `millrace migrate`, and again after each migration that adds a table. Running it twice changes nothing.',
     'begin;',
     ...[owner, loader, reader].map(makeRole),
-    `alter role ${reader} set default_transaction_read_only = on;`,
-    `alter role ${reader} set statement_timeout = '60s';`,
     `grant ${loader} to ${owner};`,
+    ...limitSessions({ owner, loader, reader }),
     `do $$ begin execute format('grant connect, create, temporary on database %I to ${owner}', current_database());`,
     `  execute format('grant connect, temporary on database %I to ${loader}', current_database());`,
     `  execute format('grant connect on database %I to ${reader}', current_database()); end $$;`,

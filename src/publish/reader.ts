@@ -1,5 +1,6 @@
 // The role people read with: `bi` alone, read only, with a time limit.
 import { type Kysely, type RawBuilder, sql } from 'kysely'
+import { sessionLimits } from '../db/roles.ts'
 import type { Tables } from '../db/tables.ts'
 
 export const readerRole = 'bi_reader'
@@ -17,8 +18,6 @@ export const grantReader = async (trx: Kysely<Tables>): Promise<void> => {
 }
 
 /** Settings of a role are not inherited by the logins that are its members, so each login gets them, unless it has its own. */
-const limits: Readonly<Record<string, string>> = { default_transaction_read_only: 'on', statement_timeout: '60s' }
-
 const limitLogins = async (trx: Kysely<Tables>): Promise<void> => {
   const { rows } = await sql<{ login: string; settings: string[] }>`
     select r.rolname as login, coalesce(array_agg(split_part(s.setting, '=', 1)) filter (where s.setting is not null), '{}') as settings
@@ -26,7 +25,7 @@ const limitLogins = async (trx: Kysely<Tables>): Promise<void> => {
     left join lateral unnest(r.rolconfig) as s (setting) on true
     where g.rolname = ${readerRole} and r.rolcanlogin and not r.rolsuper group by r.rolname`.execute(trx)
   for (const { login, settings } of rows)
-    for (const [name, value] of Object.entries(limits).filter(([name]) => !settings.includes(name)))
+    for (const [name, value] of Object.entries(sessionLimits.reader).filter(([name]) => !settings.includes(name)))
       await attempt(trx, sql`alter role ${sql.id(login)} set ${sql.raw(name)} = ${sql.lit(value)}`)
 }
 
@@ -52,8 +51,8 @@ const ensureRole = async (trx: Kysely<Tables>): Promise<boolean> => {
   await sql`savepoint make_role`.execute(trx)
   try {
     await sql`create role ${sql.id(readerRole)} nologin`.execute(trx)
-    await sql`alter role ${sql.id(readerRole)} set default_transaction_read_only = on`.execute(trx)
-    await sql`alter role ${sql.id(readerRole)} set statement_timeout = '60s'`.execute(trx)
+    for (const [name, value] of Object.entries(sessionLimits.reader))
+      await sql`alter role ${sql.id(readerRole)} set ${sql.raw(name)} = ${sql.lit(value)}`.execute(trx)
     await sql`release savepoint make_role`.execute(trx)
     return true
   } catch (error) {

@@ -2,6 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import { sql } from 'kysely'
 import type { Database } from '../db/connect.ts'
+import { sessionLimits } from '../db/roles.ts'
 
 const role = 'bi_demo'
 
@@ -12,8 +13,8 @@ export const demoReader = async (database: Database): Promise<string> => {
     database.kysely,
   )
   if (found.rows[0]?.found !== true) await sql`create role ${sql.id(role)} login in role bi_reader`.execute(database.kysely)
-  await sql`alter role ${sql.id(role)} set default_transaction_read_only = on`.execute(database.kysely)
-  await sql`alter role ${sql.id(role)} set statement_timeout = '60s'`.execute(database.kysely)
+  for (const [name, value] of Object.entries(sessionLimits.reader))
+    await sql`alter role ${sql.id(role)} set ${sql.raw(name)} = ${sql.lit(value)}`.execute(database.kysely)
   await sql`alter role ${sql.id(role)} password ${sql.lit(password)}`.execute(database.kysely)
   const url = new URL(database.url.reveal())
   url.username = role

@@ -133,7 +133,12 @@ describe('what is published', () => {
       await query(`alter role ${login} set statement_timeout = '5s'`)
       await publish(db.database, definitions)
       const [found] = await query<{ config: string[] }>(`select rolconfig as config from pg_roles where rolname = '${login}'`)
-      expect([...(found?.config ?? [])].sort()).toEqual(['default_transaction_read_only=on', 'statement_timeout=5s'])
+      expect([...(found?.config ?? [])].sort()).toEqual([
+        'default_transaction_read_only=on',
+        'idle_in_transaction_session_timeout=5min',
+        'lock_timeout=30s',
+        'statement_timeout=5s',
+      ])
     } finally {
       await query(`drop role ${login}`)
     }

@@ -151,6 +151,81 @@ test('the owner migrates and publishes, also what changes its shape', async () =
   })
 })
 
+describe('the limits of a session', () => {
+  const login = (word: string): string => `${word}_login_${process.pid}`
+  const password = 'limits-of-a-session'
+  const logins: Readonly<Record<string, readonly string[]>> = {
+    owner: [names.owner],
+    loader: [names.loader],
+    reader: [names.reader],
+    own: [names.reader],
+    both: [names.loader, names.reader],
+    stranger: [],
+  }
+  const watched = ['default_transaction_read_only', 'statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout']
+
+  /** What a session of the login finds, in the order of `watched`; 0 and off are no limit. */
+  const found = async (word: string): Promise<string> => {
+    const url = new URL(db.url)
+    url.username = login(word)
+    url.password = password
+    const client = new pg.Client({ connectionString: url.href })
+    await client.connect()
+    try {
+      const { rows } = await client.query<{ setting: string }>(
+        `select current_setting(name) as setting from unnest($1::text[]) with ordinality as w (name, at) order by at`,
+        [watched],
+      )
+      return rows.map(({ setting }) => setting).join(' ')
+    } finally {
+      await client.end()
+    }
+  }
+
+  beforeAll(async () => {
+    for (const [word, roles] of Object.entries(logins)) {
+      const member = roles.length === 0 ? '' : `in role ${roles.join(', ')}`
+      await db.database.pool.query(`create role ${login(word)} login password '${password}' ${member}`)
+    }
+    await db.database.pool.query(`alter role ${login('own')} set statement_timeout = '10min'`)
+    await db.database.pool.query(`grant connect on database ${new URL(db.url).pathname.slice(1)} to ${login('stranger')}`)
+    await db.database.pool.query(rolesSql(names))
+  })
+  afterAll(async () => {
+    await db.database.pool.query(`drop owned by ${login('stranger')}`)
+    for (const word of Object.keys(logins)) await db.database.pool.query(`drop role ${login(word)}`)
+  })
+
+  test.for([
+    ['owner', 'off 0 2min 15min'],
+    ['loader', 'off 0 15min 15min'],
+    ['reader', 'on 1min 30s 5min'],
+    ['own', 'on 10min 30s 5min'],
+    ['both', 'off 0 15min 15min'],
+    ['stranger', 'off 0 0 0'],
+  ] as const)('of %s are %s', async ([word, settings]) => {
+    expect(await found(word)).toBe(settings)
+  })
+
+  test('end a migration that would wait behind somebody’s lock, in words that tell what to do', async () => {
+    const holder = await db.database.pool.connect()
+    const url = new URL(db.url)
+    url.searchParams.set('options', `-c role=${names.owner} -c lock_timeout=100ms`)
+    const database = await openDatabase({ databaseUrl: secret('test database', url.href), home: '/nowhere' })
+    try {
+      await holder.query('begin; lock table etl.kysely_migration in access exclusive mode')
+      await expect(migrate(database, { folders: [] })).rejects.toMatchObject({
+        code: 'DATABASE',
+        message: expect.stringMatching(/lock timeout.*pg_blocking_pids/),
+      })
+    } finally {
+      await holder.query('rollback')
+      holder.release()
+      await database.close()
+    }
+  })
+})
+
 test.for([
   'select 1 from etl.runs',
   'select 1 from data.keywords_v1',
