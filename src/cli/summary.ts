@@ -17,7 +17,12 @@ export const summaryEvent = (
   seconds,
 })
 
-export const printSummary = (output: Output, command: string, { runId, summary, seconds, state }: RunResult): void => {
+export const printSummary = (
+  output: Output,
+  command: string,
+  { runId, summary, seconds, requestsSpared, state }: RunResult,
+): void => {
+  if (requestsSpared > 0) output.event({ event: 'spared', run_id: runId, requests: requestsSpared })
   output.event(summaryEvent(command, runId, summary, seconds))
   const { units, rows } = summary
   output.line()
@@ -31,6 +36,10 @@ export const printSummary = (output: Output, command: string, { runId, summary, 
     `Service: ${formatNumber(summary.requests)} requests, ${formatNumber(summary.reports_submitted)} reports submitted, ` +
       `${formatNumber(summary.quota_used)} quota used, ${formatBytes(summary.bytes)}.`,
   )
+  if (requestsSpared > 0)
+    output.line(
+      `Spared: ${formatNumber(requestsSpared)} requests, as a look showed that ${formatNumber(summary.units.unchanged)} units stand as they are loaded.`,
+    )
   const next = nextWords(summary)
   if (next !== null) output.line(next)
 }

@@ -1,8 +1,8 @@
 // One object written as its bytes arrive: a small one in one request, a large one in parts; nobody sees it before it is whole.
 import {
   AbortMultipartUploadCommand,
-  CompleteMultipartUploadCommand,
   type CompletedPart,
+  CompleteMultipartUploadCommand,
   CreateMultipartUploadCommand,
   UploadPartCommand,
 } from '@aws-sdk/client-s3'

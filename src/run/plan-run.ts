@@ -8,7 +8,10 @@ export type { PlannedUnit }
 
 export type Scope = Omit<PlanRequest, 'definition' | 'existing' | 'nowMs' | 'kind'>
 
-/** The units of every definition in `scope`; pure planning over what the ledger holds now. */
+/**
+ * The units of every definition in `scope`, window by window over all of them: last month is what readers wait for, of every pipeline; and
+ * as each window is the same mixture of work, what is done so far tells how long the rest takes. Pure planning over what the ledger holds now.
+ */
 export const planRun = async (shop: Shop, definitions: readonly Definition[], scope: Scope): Promise<PlannedUnit[]> => {
   const units: PlannedUnit[] = []
   for (const definition of definitions) {
@@ -24,8 +27,11 @@ export const planRun = async (shop: Shop, definitions: readonly Definition[], sc
       }).units,
     )
   }
-  return units
+  const sign = scope.order === 'oldest-first' ? 1 : -1
+  return units.toSorted((left, right) => sign * compare(left.window.from, right.window.from))
 }
+
+const compare = (left: string, right: string): number => (left < right ? -1 : left > right ? 1 : 0)
 
 /** Holds that end by themselves: the budget may have turned, the answer may hold still by now. */
 const passing = new Set(['QUOTA_EXHAUSTED', 'UNSTABLE', 'INCOMPLETE'])

@@ -3,7 +3,7 @@ import type { Transaction } from 'kysely'
 import { inSpan } from '../core/trace.ts'
 import type { Definition } from '../core/types.ts'
 import { registerUnits } from '../db/ledger/register.ts'
-import { finishRun, openUnits, type RunSummary, runSummary, startRun } from '../db/ledger/runs.ts'
+import { finishRun, openUnits, type RunSummary, requestsSpared, runSummary, startRun } from '../db/ledger/runs.ts'
 import type { Tables } from '../db/tables.ts'
 import type { PlannedUnit } from '../plan/plan.ts'
 import type { Shop } from './shop.ts'
@@ -29,6 +29,8 @@ export interface RunResult {
   readonly runId: number
   readonly summary: RunSummary
   readonly seconds: number
+  /** Requests not made because a look showed that the loaded answer still stands. */
+  readonly requestsSpared: number
   readonly state: 'done' | 'failed' | 'cancelled' | 'interrupted'
 }
 
@@ -61,7 +63,8 @@ export const runRegistered = async (shop: Shop, request: RegisteredRequest): Pro
   const state = cancelled ? 'cancelled' : stateOf(summary, request.signal)
   const seconds = (shop.clock.now() - started) / 1000
   await finishRun(kysely, runId, state, { ...summary, seconds })
-  return { runId, summary, seconds, state }
+  const spared = summary.units.unchanged > 0 ? await requestsSpared(kysely, runId) : 0
+  return { runId, summary, seconds, requestsSpared: spared, state }
 }
 
 const stateOf = ({ units }: RunSummary, signal: AbortSignal): RunResult['state'] =>

@@ -97,6 +97,16 @@ const bodies = (sandbox: Sandbox): string[] =>
     .submissions.map(({ body }) => JSON.stringify(body))
     .sort()
 
+/** Each progress line after the first quarter: what it foretold of the whole time against what it took, as a fraction. */
+const timeLeftErrors = (stderr: string, seconds: number): readonly number[] =>
+  [...stderr.matchAll(/(\d+)\/(\d+) units.* time left (?:(\d+) min )?(\d+(?:\.\d+)?) s/g)].flatMap(
+    ([, done, of, minutes, rest], line) => {
+      const foretold = (line + 1) * lineEverySeconds + Number(minutes ?? 0) * 60 + Number(rest)
+      return Number(done) * 4 < Number(of) || done === of ? [] : [Number((foretold / seconds - 1).toFixed(3))]
+    },
+  )
+const lineEverySeconds = 10
+
 test(`${size.months} months of ${size.domains} domains in two countries, interrupted ${signals.length} times, equal one calm run and buy each report once`, {
   timeout: whole ? 3_600_000 : 180_000,
 }, async () => {
@@ -143,6 +153,7 @@ test(`${size.months} months of ${size.domains} domains in two countries, interru
       requests: calm.books().counts,
       requestsInterrupted: stormy.books().counts,
       calmSeconds,
+      timeLeftErrors: timeLeftErrors(reference.stderr, calmSeconds),
       stormSeconds,
       tables: expected,
     }

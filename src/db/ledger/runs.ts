@@ -127,6 +127,21 @@ export const runSummary = async (db: Db, runId: number): Promise<RunSummary> => 
   return rows[0]?.summary ?? emptySummary
 }
 
+/** Requests that were not made because one free look showed the loaded answer still stands: what that answer once took, less the look. */
+export const requestsSpared = async (db: Db, runId: number): Promise<number> => {
+  const { rows } = await sql<{ spared: number }>`
+    select coalesce(sum(greatest(0, once.n - now.n)), 0)::int as spared
+    from etl.loads l
+      cross join lateral (select max(edition) as edition from etl.loads p
+        where p.unit_id = l.unit_id and p.outcome = 'loaded' and p.load_id < l.load_id) loaded
+      cross join lateral (select count(*) as n from etl.requests q
+        where q.unit_id = l.unit_id and q.edition = loaded.edition and q.attempt = 1) once
+      cross join lateral (select count(*) as n from etl.requests q
+        where q.unit_id = l.unit_id and q.edition = l.edition and q.attempt = 1) now
+    where l.run_id = ${runId}::bigint and l.outcome = 'unchanged'`.execute(db)
+  return rows[0]?.spared ?? 0
+}
+
 const emptySummary: RunSummary = {
   units: { planned: 0, loaded: 0, unchanged: 0, waiting: 0, held: 0, failed: 0 },
   rows: { read: 0, inserted: 0, updated: 0, ended: 0, unchanged: 0, quarantined: 0, duplicates: 0 },

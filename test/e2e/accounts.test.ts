@@ -1,0 +1,125 @@
+// Two accounts in one warehouse: each pipeline asks with its own key, and budgets, requests, reports and quota know whose they are.
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer, type IncomingMessage, request, type Server, type ServerResponse } from 'node:http'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { type Sandbox, startSandbox } from '../../src/sandbox/server.ts'
+import { pipelinesOfRepository, runCommand, summaryOf } from '../support/command.ts'
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+
+const ours = 'our-key-0123456789'
+const acme = 'acme-key-9876543210'
+
+let folder: string
+let db: TestDatabase
+let sandboxes: { readonly ours: Sandbox; readonly acme: Sandbox }
+let service: Server
+
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'millrace-accounts-'))
+  cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
+  for (const list of ['domains.txt', 'shop_domains.txt']) writeFileSync(join(folder, 'pipelines', list), 'a.example\n')
+  for (const name of ['keywords', 'traffic_and_engagement', 'shopper_category_performance'])
+    edit(name, (text) => text.replace('from: 2024-01', 'from: 2026-10').replace('poll_every: 5s', 'poll_every: 50ms'))
+  edit('traffic_and_engagement', (text) => text.replace('country: [us, gb, world]', 'country: [us]'))
+  edit('shopper_category_performance', (text) => text.replace('version: 1', 'version: 1\naccount: acme'))
+  db = await createTestDatabase()
+  const options = { requestsPerSecond: null, keywordsPerDomain: 5, now: '2026-11-20' } as const
+  sandboxes = { ours: await startSandbox({ ...options, apiKey: ours }), acme: await startSandbox({ ...options, apiKey: acme }) }
+  service = createServer(forward)
+  await new Promise<void>((resolve) => service.listen(0, '127.0.0.1', resolve))
+})
+afterEach(async () => {
+  service.closeAllConnections()
+  service.close()
+  await sandboxes.ours.close()
+  await sandboxes.acme.close()
+  await db.drop()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+const edit = (name: string, change: (text: string) => string): void => {
+  const file = join(folder, 'pipelines', `${name}.yaml`)
+  writeFileSync(file, change(readFileSync(file, 'utf8')))
+}
+
+/** One address for both accounts, as the real service has: whose key it is decides whose books it goes to. */
+const forward = (incoming: IncomingMessage, response: ServerResponse): void => {
+  const isAcmes = JSON.stringify([incoming.url, incoming.headers]).includes(acme)
+  const { port } = isAcmes ? sandboxes.acme : sandboxes.ours
+  const options = { host: '127.0.0.1', port, path: incoming.url, method: incoming.method, headers: incoming.headers }
+  const onward = request(options, (answer) => {
+    response.writeHead(answer.statusCode ?? 502, answer.headers)
+    answer.pipe(response)
+  })
+  onward.on('error', () => response.destroy())
+  incoming.pipe(onward)
+}
+
+const address = (): string => {
+  const found = service.address()
+  if (found === null || typeof found === 'string') throw new Error('no port')
+  return `http://127.0.0.1:${found.port}`
+}
+
+const run = (extra: Readonly<Record<string, string>> = {}) =>
+  runCommand(
+    ['run', '--json'],
+    {
+      WEB_ANALYTICS_BASE_URL: address(),
+      WEB_ANALYTICS_API_KEY: ours,
+      WEB_ANALYTICS_API_KEY_ACME: acme,
+      WEB_ANALYTICS_REQUESTS_PER_SECOND: '1000',
+      DATABASE_URL: db.url,
+      MILLRACE_HOME: join(folder, 'home'),
+      ...extra,
+    },
+    folder,
+  )
+
+const rows = async (query: string): Promise<readonly unknown[]> => (await db.database.pool.query(query)).rows
+
+test('each pipeline is bought with its own account’s key, and the ledger knows whose each request, report and credit was', async () => {
+  const ended = await run()
+  expect(ended.code, ended.stderr).toBe(0)
+  expect(sandboxes.acme.books().submissions.map(({ kind }) => kind)).toEqual(['shopper'])
+  expect(sandboxes.ours.books().submissions.map(({ kind }) => kind)).toEqual(['report'])
+  expect(sandboxes.acme.books().counts['keywords']).toBeUndefined()
+  expect(await rows('select distinct account, pipeline from etl.reports order by 1')).toEqual([
+    { account: 'acme', pipeline: 'shopper_category_performance' },
+    { account: 'default', pipeline: 'traffic_and_engagement' },
+  ])
+  expect(await rows('select account, pipeline, used_quota > 0 as paid from etl.quota order by 1')).toEqual([
+    { account: 'acme', pipeline: 'shopper_category_performance', paid: true },
+    { account: 'default', pipeline: 'traffic_and_engagement', paid: true },
+  ])
+  const requested = await rows(
+    'select distinct r.account, u.pipeline from etl.requests r join etl.units u on u.unit_id = r.unit_id order by 1, 2',
+  )
+  expect(requested).toEqual([
+    { account: 'acme', pipeline: 'shopper_category_performance' },
+    { account: 'default', pipeline: 'keywords' },
+    { account: 'default', pipeline: 'traffic_and_engagement' },
+  ])
+})
+
+test('an account whose budget is spent holds its own reports and no other account’s', async () => {
+  const ended = await run({ WEB_ANALYTICS_QUOTA_PER_MONTH_ACME: '0' })
+  expect(ended.code).toBe(1)
+  expect(summaryOf(ended).units).toMatchObject({ held: 1, failed: 0 })
+  expect(ended.stderr).toContain('of account acme')
+  expect(ended.stderr).toContain('WEB_ANALYTICS_QUOTA_PER_MONTH_ACME')
+  expect(sandboxes.acme.books().submissions).toEqual([])
+  expect(sandboxes.ours.books().submissions).toHaveLength(1)
+  // The budget is raised: the same command goes on.
+  expect((await run({ WEB_ANALYTICS_QUOTA_PER_MONTH_ACME: '1000000' })).code).toBe(0)
+  expect(sandboxes.acme.books().submissions).toHaveLength(1)
+})
+
+test('a pipeline whose account has no key is refused before anything is asked', async () => {
+  const ended = await run({ WEB_ANALYTICS_API_KEY_ACME: '' })
+  expect(ended.code).toBe(2)
+  expect(ended.stderr).toContain('WEB_ANALYTICS_API_KEY_ACME is not set')
+  expect(sandboxes.ours.books().requests).toEqual([])
+})
