@@ -1,6 +1,6 @@
 // `millrace schedule`: keeps time for every pipeline that has a schedule, until SIGTERM, which drains.
 import { EtlError } from '../core/errors.ts'
-import { startScheduler } from '../run/schedule.ts'
+import { type Scheduler, startScheduler } from '../run/schedule.ts'
 import { scheduledOf } from '../run/scheduled.ts'
 import { nextTicks } from '../run/ticks.ts'
 import type { Handler } from './command-spec.ts'
@@ -22,11 +22,12 @@ export const handle: Handler = async (invocation) =>
       invocation.output.event({ event: 'ticks', pipeline: definition.pipeline, time_zone: schedule.timeZone, next: ticks })
       invocation.output.line(`${definition.pipeline} (${schedule.cron} ${schedule.timeZone}): ${ticks.join(', ')}`)
     }
-    const page = await serveStatusPage(shop)
+    let scheduler: Scheduler | null = null
+    const page = await serveStatusPage(shop, { overdue: async () => scheduler?.overdue() ?? [] })
     invocation.output.event({ event: 'status_page', url: page.url })
     invocation.output.line(`status page: ${page.url}`)
     try {
-      const scheduler = await startScheduler(shop, invocation.signal)
+      scheduler = await startScheduler(shop, invocation.signal)
       await untilInterrupted(invocation)
       await scheduler.stop()
     } finally {

@@ -15,12 +15,16 @@ const actor = 'status page'
 /**
  * Serves the page until closed. A taken port ends the command only where someone chose it; the default gives way to a free one.
  * @param port what `--port` says; undefined: MILLRACE_WEB_PORT, else 7433
+ * @param overdue asked by the health endpoint, see `Scheduler.overdue`
  */
-export const serveStatusPage = async (shop: OpenShop, port?: string): Promise<WebServer> => {
+export const serveStatusPage = async (
+  shop: OpenShop,
+  { port, overdue = async () => [] }: { readonly port?: string | undefined; readonly overdue?: WebContext['overdue'] } = {},
+): Promise<WebServer> => {
   const raw = port === undefined ? shop.settings.raw : { ...shop.settings.raw, MILLRACE_WEB_PORT: port }
   const { address, token } = webSettings(raw, defaultPort)
   const { app, close } = createStatusApp({
-    context: webContext(shop),
+    context: { ...webContext(shop), overdue },
     token,
     onError: (error) => shop.log.warn({ error: messageOf(error) }, 'status page'),
   })
@@ -38,7 +42,7 @@ export const serveStatusPage = async (shop: OpenShop, port?: string): Promise<We
   }
 }
 
-const webContext = (shop: OpenShop): WebContext => ({
+const webContext = (shop: OpenShop): Omit<WebContext, 'overdue'> => ({
   kysely: shop.database.kysely,
   definitions: shop.definitions,
   clock: shop.clock,

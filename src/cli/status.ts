@@ -31,7 +31,7 @@ const serve = async (invocation: Invocation): Promise<number> => {
   const { serveStatusPage } = await import('./status-page.ts')
   return withShop(invocation, { callsService: false, usesLanding: false, pipelines: [] }, async (shop) => {
     const port = invocation.options['port']
-    const page = await serveStatusPage(shop, port === undefined ? undefined : String(port))
+    const page = await serveStatusPage(shop, { port: port === undefined ? undefined : String(port) })
     try {
       invocation.output.event({ event: 'status_page', url: page.url })
       invocation.output.line(`The status page is at ${page.url}. Ctrl-C ends it.`)

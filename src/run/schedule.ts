@@ -10,6 +10,8 @@ const sweepEveryMs = 60_000
 
 export interface Scheduler {
   readonly state: ScheduleState
+  /** Pipelines whose tick came and was not taken: empty while time is kept. */
+  overdue(): Promise<readonly string[]>
   /** Takes no more ticks and resolves when the runs at hand are done. */
   stop(): Promise<void>
 }
@@ -35,7 +37,7 @@ export const startScheduler = async (shop: Shop, signal: AbortSignal): Promise<S
     await stop()
     throw error
   }
-  return { state: ticker.state, stop }
+  return { state: ticker.state, overdue: ticker.overdue, stop }
 }
 
 const keepTime = ({ definition, schedule }: Scheduled, onTick: (dueMs: number) => void): ScheduledTask => {

@@ -8,7 +8,7 @@ import { sweepLandings } from './retention.ts'
 import { type RunResult, runUnits } from './run.ts'
 import { missedTicks, type Scheduled, scheduledOf } from './scheduled.ts'
 import type { Shop } from './shop.ts'
-import { claimTick, finishTick, ticksBetween } from './ticks.ts'
+import { claimTick, finishTick, lastTickMs, ticksBetween } from './ticks.ts'
 
 export interface ScheduleState {
   /** Pipelines at work now. */
@@ -24,9 +24,14 @@ export interface Ticker {
   sweep(): void
   /** Takes the tick of that minute, where the schedule has one; taking it again does nothing. */
   take(entry: Scheduled, dueMs: number): void
+  /** Pipelines with a tick that came since this ticker began, that nobody took and that no run at hand makes wait. */
+  overdue(): Promise<readonly string[]>
   /** Resolves when the runs at hand are done. */
   settled(): Promise<void>
 }
+
+/** A tick is looked for each minute and taken at once; who is so late does not keep time any more. */
+const overdueMs = 5 * 60_000
 
 /** Looks from now on. @param signal aborted: no more ticks are taken, runs at hand park their units. */
 export const createTicker = (shop: Shop, signal: AbortSignal): Ticker => {
@@ -34,7 +39,8 @@ export const createTicker = (shop: Shop, signal: AbortSignal): Ticker => {
   const lastResults = new Map<string, RunResult['state']>()
   const chains = new Map<string, Promise<void>>()
   const scheduled = scheduledOf(shop.definitions)
-  let lookedMs = shop.clock.now()
+  const begunMs = shop.clock.now()
+  let lookedMs = begunMs
 
   const tick = (entry: Scheduled, dueMs: number, kind: 'on time' | 'caught up'): void => {
     const { pipeline } = entry.definition
@@ -76,6 +82,16 @@ export const createTicker = (shop: Shop, signal: AbortSignal): Ticker => {
     take: (entry, dueMs) => {
       // The second time of a repeated hour is no tick.
       if (ticksBetween(entry.schedule, dueMs - 1, dueMs).length > 0) tick(entry, dueMs, 'on time')
+    },
+    overdue: async () => {
+      const found: string[] = []
+      for (const { definition, schedule } of scheduled) {
+        if (running.has(definition.pipeline)) continue
+        const last = await lastTickMs(shop.database.kysely, definition.pipeline)
+        const since = Math.max(last ?? begunMs, begunMs)
+        if (ticksBetween(schedule, since, shop.clock.now() - overdueMs).length > 0) found.push(definition.pipeline)
+      }
+      return found
     },
     settled: async () => void (await Promise.all(chains.values())),
   }

@@ -97,11 +97,12 @@ export const createStatusApp = ({ context, token, onError }: StatusAppOptions): 
   return { app, close: live.close }
 }
 
-/** For probes: no figure, no name, hence open to all. 200 while the ledger answers, 503 otherwise. */
-const health = async (request: Context, { kysely }: WebContext): Promise<Response> => {
+/** For probes: no figure, no name, hence open to all. 200 while the ledger answers and, beside `schedule`, time is kept; 503 otherwise. */
+const health = async (request: Context, { kysely, overdue }: WebContext): Promise<Response> => {
   try {
     await sql`select 1`.execute(kysely)
-    return request.json({ healthy: true, database: 'reachable' })
+    if ((await overdue()).length === 0) return request.json({ healthy: true, database: 'reachable' })
+    return request.json({ healthy: false, database: 'reachable', schedule: 'a tick is overdue' }, 503)
   } catch {
     return request.json({ healthy: false, database: 'not reachable' }, 503)
   }

@@ -21,6 +21,8 @@ export interface WebContext {
   /** The warehouse's address without its password. */
   readonly warehouse: string
   readonly actions: Actions
+  /** Pipelines whose tick this process should have taken and did not; where nobody keeps time there are none. */
+  overdue(): Promise<readonly string[]>
   /** The next `count` ticks of each scheduled pipeline, milliseconds since the epoch. */
   nextTicks(count: number): readonly { readonly pipeline: string; readonly timeZone: string; readonly at: readonly number[] }[]
 }

@@ -15,7 +15,10 @@ export interface ServedPage {
   close(): Promise<void>
 }
 
-export const servePage = async (db: TestDatabase, options: { token?: boolean } = {}): Promise<ServedPage> => {
+export const servePage = async (
+  db: TestDatabase,
+  options: { token?: boolean; overdue?: () => Promise<readonly string[]> } = {},
+): Promise<ServedPage> => {
   const errors: unknown[] = []
   const { kysely } = db.database
   const { app, close } = createStatusApp({
@@ -32,6 +35,7 @@ export const servePage = async (db: TestDatabase, options: { token?: boolean } =
           return 'cancelled'
         },
       },
+      overdue: options.overdue ?? (async () => []),
       nextTicks: (count) => [
         {
           pipeline: 'keywords',
