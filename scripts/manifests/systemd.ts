@@ -6,6 +6,18 @@ import { basename, join } from 'node:path'
 
 export const hasSystemd = (): boolean => spawnSync('systemd-analyze', ['--version'], { stdio: 'ignore' }).status === 0
 
+/** systemd counts what a service could still do, in tenths from 0 to 10 (most services of a system have 9 and more). */
+const mostExposure = 20
+
+const exposure = (file: string): string[] => {
+  const args = ['security', '--no-pager', '--offline=yes', `--threshold=${mostExposure}`, file]
+  const { status, stdout, stderr } = spawnSync('systemd-analyze', args, { encoding: 'utf8' })
+  // Before version 250 it judges only units that run.
+  if (status === 0 || /unrecognized option/.test(stderr)) return []
+  const said = /Overall exposure.*$/m.exec(stdout)?.[0] ?? stderr.trim()
+  return [`${basename(file)}: ${said}; more than ${mostExposure / 10} is too much.`]
+}
+
 /** Problems in systemd's words, none where all units are good. */
 export const lintUnits = (units: readonly { readonly name: string; readonly text: string }[]): string[] => {
   if (units.length === 0 || !hasSystemd()) return []
@@ -22,7 +34,8 @@ export const lintUnits = (units: readonly { readonly name: string; readonly text
     const { stdout, stderr, status } = spawnSync('systemd-analyze', ['verify', '--man=no', ...files], { encoding: 'utf8' })
     const said = `${stdout}${stderr}`.split('\n').filter((line) => line.includes(folder) || /^(millrace\S*):/.test(line))
     const problems = said.map((line) => line.replaceAll(`${folder}/`, ''))
-    return problems.length === 0 && status !== 0 ? [`systemd-analyze verify: ${stdout}${stderr}`] : problems
+    if (problems.length === 0 && status !== 0) problems.push(`systemd-analyze verify: ${stdout}${stderr}`)
+    return [...problems, ...files.filter((file) => file.endsWith('.service')).flatMap(exposure)]
   } finally {
     rmSync(folder, { recursive: true, force: true })
   }

@@ -118,11 +118,19 @@ const report = (error: unknown, json: boolean): void => {
   if (json) process.stdout.write(`${redact(JSON.stringify({ event: 'error', code, message: text }))}\n`)
 }
 
+/** One key press reaches a process twice where npm or our launcher hands on what the terminal sent to all; a person takes longer. */
+const sameSignalMs = 500
+
 /** The first SIGINT or SIGTERM asks for an orderly end; the second ends the process at once. */
 const interruption = (): { signal: AbortSignal; interrupted: () => boolean } => {
   const controller = new AbortController()
+  let firstAt = 0
   const onSignal = (): void => {
-    if (controller.signal.aborted) process.exit(130)
+    if (controller.signal.aborted) {
+      if (performance.now() - firstAt > sameSignalMs) process.exit(130)
+      return
+    }
+    firstAt = performance.now()
     process.stderr.write('millrace: stopping after the unit at hand; once more stops at once\n')
     controller.abort(new Error('interrupted'))
   }

@@ -102,6 +102,7 @@ describe('a backfill that is told to stop', () => {
     const second = start(world.command)
     while (!second.printed().includes('planned')) await wait(50)
     second.child.kill('SIGINT')
+    await wait(700)
     second.child.kill('SIGTERM')
     const asked = Date.now()
     expect((await second.result).code).toBe(130)
@@ -110,6 +111,20 @@ describe('a backfill that is told to stop', () => {
     const last = await start([...world.command, '--resubmit-uncertain']).result
     expect(last.code, last.stderr).toBe(0)
     expect(await loadedTwice()).toEqual([])
+    await end()
+  })
+
+  test('by one signal that comes twice, from the terminal and from what started it, parks all the same', async () => {
+    await begin(150)
+    const backfill = start(world.command)
+    await untilSubmitted()
+    backfill.child.kill('SIGINT')
+    await wait(20)
+    backfill.child.kill('SIGINT')
+    const stopped = await backfill.result
+    expect(stopped.code, stopped.stderr).toBe(130)
+    expect(summaryOf(stopped).units.failed).toBe(0)
+    expect((await db.database.pool.query(`select 1 from etl.units where state = 'running'`)).rows).toEqual([])
     await end()
   })
 })
