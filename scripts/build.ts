@@ -10,6 +10,6 @@ rmSync(dist, { recursive: true, force: true })
 const compiler = join(root, 'node_modules', '.bin', 'tsc')
 const { status } = spawnSync(compiler, ['-p', join(root, 'tsconfig.build.json')], { stdio: 'inherit', cwd: root })
 if (status !== 0) process.exit(status ?? 1)
-for (const folder of ['src/web/assets', 'pipelines', 'marts', 'templates']) {
+for (const folder of ['src/web/assets', 'pipelines', 'marts', 'dashboards', 'templates']) {
   if (existsSync(join(root, folder))) cpSync(join(root, folder), join(dist, folder), { recursive: true })
 }

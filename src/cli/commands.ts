@@ -131,6 +131,13 @@ export const commands: readonly CommandSpec[] = [
     load: () => import('./export.ts'),
   },
   {
+    usage: 'superset [url]',
+    description: 'Make the connection, datasets and a dashboard for each pipeline in a Superset that runs; again: bring them up to date.',
+    options: [option('--connection <name>', 'name of the connection in Superset', 'Millrace')],
+    examples: ['millrace superset https://superset.example.com', 'millrace superset http://localhost:8088 --json'],
+    load: () => import('./superset.ts'),
+  },
+  {
     usage: 'describe',
     description: 'The datasets the service offers this key.',
     options: [option('--account <name>', 'which key', 'default')],

@@ -49,6 +49,7 @@ export const errorCodes = {
   LANDING_UNREACHABLE: code('now', 'failed', 'The bucket of the landings does not answer.'),
   LANDING_REFUSED: code('never', 'failed', 'The bucket of the landings refuses the request.'),
   LANDING_CORRUPT: code('never', 'failed', 'The landed bytes do not match their checksum.'),
+  SUPERSET: code('never', 'failed', 'Superset does not answer or refuses a request.'),
   FENCED: code('never', 'failed', 'Another process has taken the unit over.'),
   CANCELLED: code('never', 'failed', 'The run was cancelled.'),
   INTERRUPTED: code('later', 'waiting', 'The process was asked to stop.'),

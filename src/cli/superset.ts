@@ -1,0 +1,88 @@
+// `millrace superset URL`: the warehouse's connection, datasets and dashboards in a Superset that runs already.
+import { join } from 'node:path'
+import type { Settings } from '../core/env.ts'
+import { EtlError } from '../core/errors.ts'
+import { type Secret, secret } from '../core/redact.ts'
+import { loadDashboards } from '../definition/dashboards.ts'
+import { openDefinitions } from '../run/open-shop.ts'
+import { provisionSuperset } from '../run/superset/provision-superset.ts'
+import { openSuperset } from '../run/superset/superset-client.ts'
+import type { Handler } from './command-spec.ts'
+import { pipelinesFolder, settingsOf } from './shop.ts'
+
+const passwordName = 'MILLRACE_SUPERSET_PASSWORD'
+const warehouseName = 'MILLRACE_SUPERSET_DATABASE_URL'
+
+export const handle: Handler = async (invocation) => {
+  const { options, output, signal } = invocation
+  const settings = settingsOf(invocation)
+  const url = addressOf(invocation.args[0] ?? settings.raw['MILLRACE_SUPERSET_URL'])
+  const folder = pipelinesFolder(invocation)
+  const { definitions } = await openDefinitions(folder, [])
+  const dashboards = await loadDashboards([join(folder, '..', 'dashboards')])
+  const warehouse = warehouseOf(settings)
+  const password = passwordOf(settings)
+  const client = await openSuperset({ url, user: settings.raw['MILLRACE_SUPERSET_USER'] || 'admin', password, signal })
+  const connection = String(options['connection'])
+  const result = await provisionSuperset({ client, connection, warehouse, definitions, dashboards, tell: output.note })
+  const shown = result.dashboards.map(({ title, slug, isNew }) => ({
+    title,
+    url: `${url}/superset/dashboard/${slug}/`,
+    is_new: isNew,
+  }))
+  output.event({
+    event: 'summary',
+    command: 'superset',
+    connection,
+    datasets: result.datasets,
+    charts: result.charts,
+    dashboards: shown,
+    skipped: result.skipped,
+  })
+  for (const one of shown) output.line(`${one.title}: ${one.url}`)
+  for (const text of result.skipped) output.line(`left out ${text}.`)
+  return result.skipped.length > 0 && shown.length === 0 ? 1 : 0
+}
+
+/** Without a slash at the end. A password goes over it, so it is https but on this machine and in a network of containers. */
+const addressOf = (text: string | undefined): string => {
+  if (!text) throw new EtlError('USAGE', 'Which Superset? Name its address: `millrace superset https://superset.example.com`.')
+  const url = URL.canParse(text) ? new URL(text) : null
+  if (url === null || !['http:', 'https:'].includes(url.protocol) || url.username || url.password || url.search || url.hash)
+    throw new EtlError(
+      'USAGE',
+      `'${url === null ? text : url.host}' is no address of Superset, expected for example https://superset.example.com.`,
+    )
+  const isNear = !url.hostname.includes('.') || /^127\.|^\[::1\]$/.test(url.hostname)
+  if (url.protocol === 'http:' && !isNear)
+    throw new EtlError('USAGE', `${url.origin} would carry a password in the open; use its https address.`)
+  return `${url.origin}${url.pathname}`.replace(/\/+$/, '')
+}
+
+const passwordOf = ({ raw }: Settings): Secret => {
+  const text = raw[passwordName]
+  if (text) return secret(passwordName, text)
+  throw new EtlError(
+    'CONFIGURATION',
+    `${passwordName} is not set; put there the password of MILLRACE_SUPERSET_USER (admin), or name a file with ${passwordName}_FILE.`,
+  )
+}
+
+/** As SQLAlchemy writes it. Not DATABASE_URL: that login may write, and whoever looks at dashboards may not. */
+const warehouseOf = ({ raw }: Settings): Secret => {
+  const text = raw[warehouseName]
+  if (!text)
+    throw new EtlError(
+      'CONFIGURATION',
+      `${warehouseName} is not set; put there the warehouse as Superset reaches it, with a login that only reads: postgres://superset:…@host:5432/warehouse ` +
+        '(create role superset login password … in role bi_reader; then millrace migrate).',
+    )
+  if (!/^postgres(ql)?:\/\//.test(text) || !URL.canParse(text))
+    throw new EtlError(
+      'CONFIGURATION',
+      `${warehouseName} is not an address such as postgres://superset:password@host:5432/warehouse.`,
+    )
+  const { password } = new URL(text)
+  if (password) secret(warehouseName, decodeURIComponent(password))
+  return secret(warehouseName, text.replace(/^postgres(ql)?:/, 'postgresql+psycopg2:'))
+}

@@ -1,0 +1,51 @@
+// A dashboard of a BI tool, as a file describes it: charts over views of bi, and the filters above them.
+
+export type ChartKind = 'trend' | 'line' | 'bar' | 'table'
+export type NumberFormat = 'count' | 'decimal' | 'share' | 'money'
+
+export interface Chart {
+  readonly name: string
+  readonly about: string
+  /** View of `bi` it reads. */
+  readonly view: string
+  readonly kind: ChartKind
+  /** Column of the period on the axis; null in a table. */
+  readonly period: string | null
+  /** SQL by the name it is shown under. */
+  readonly measures: ReadonlyMap<string, string>
+  readonly by: readonly string[]
+  /** Columns of a table that shows rows as they are; empty: measures by `by`. */
+  readonly columns: readonly string[]
+  /** A column or a measure each; most significant first. */
+  readonly order: readonly { readonly name: string; readonly descending: boolean }[]
+  /** Rows of a table at most. */
+  readonly rows: number
+  /** A condition in SQL of its own; null: none. */
+  readonly where: string | null
+  /** Columns over whose values nothing adds up: where several meet, a measure is NULL. */
+  readonly neverAcross: readonly string[]
+  readonly format: NumberFormat
+  /** Of the twelve columns of a dashboard. */
+  readonly width: number
+  /** In steps of eight pixels. */
+  readonly height: number
+}
+
+export interface DashboardFilter {
+  readonly name: string
+  readonly view: string
+  readonly column: string
+  /** One value is always chosen, to begin with the first or the last in order; null: none or any number. */
+  readonly one: 'first' | 'last' | null
+}
+
+export interface Dashboard {
+  readonly file: string
+  /** The file's name without its ending; part of its address. */
+  readonly name: string
+  readonly title: string
+  readonly pipeline: string
+  readonly about: string
+  readonly filters: readonly DashboardFilter[]
+  readonly charts: readonly Chart[]
+}

@@ -1,0 +1,134 @@
+// Reads dashboard files: YAML that names charts over views of bi, checked with file, line and column.
+import { existsSync } from 'node:fs'
+import { readdir, readFile } from 'node:fs/promises'
+import { basename, join } from 'node:path'
+import { z } from 'zod'
+import type { Chart, Dashboard } from '../core/dashboard.ts'
+import { problemsOf } from './issues.ts'
+import { assertNoProblems, type Problem } from './problem.ts'
+import { readYaml, type YamlFile } from './yaml-file.ts'
+
+export const shippedDashboards = join(import.meta.dirname, '..', '..', 'dashboards')
+
+const name = z.string().regex(/^[a-z][a-z0-9_]{0,62}$/, 'a name of lower-case letters, digits and _')
+const words = z.string().min(1, 'some words').max(250, 'at most 250 characters')
+const names = z.array(name).default([])
+
+const chart = z.strictObject({
+  chart: words,
+  about: z.string().default(''),
+  view: name,
+  kind: z.enum(['trend', 'line', 'bar', 'table']),
+  period: name.optional(),
+  measures: z.record(words, words.max(1_000)).default({}),
+  by: names,
+  columns: names,
+  order: z.array(z.string().regex(/^.+?( desc)?$/, "a column or measure, with 'desc' for the largest first")).default([]),
+  rows: z.int().min(1).max(10_000).default(1_000),
+  where: words.optional(),
+  never_across: names,
+  format: z.enum(['count', 'decimal', 'share', 'money']).default('count'),
+  width: z.int().min(2, 'from 2 to 12 columns').max(12, 'from 2 to 12 columns').default(6),
+  height: z.int().min(10, 'from 10 to 200').max(200, 'from 10 to 200').default(50),
+})
+
+const schema = z.strictObject({
+  dashboard: words,
+  pipeline: name,
+  about: z.string().default(''),
+  never_across: names,
+  filters: z
+    .array(
+      z.strictObject({
+        filter: words,
+        view: name,
+        column: name,
+        one: z.enum(['first', 'last']).optional(),
+      }),
+    )
+    .default([]),
+  charts: z.array(chart).min(1, 'at least one chart'),
+})
+
+type ChartFile = z.infer<typeof chart>
+
+/** Dashboards of all folders by name; a later folder's file replaces an earlier one's of the same name. Throws DEFINITION with every problem. */
+export const loadDashboards = async (folders: readonly string[]): Promise<readonly Dashboard[]> => {
+  const files = new Map<string, string>()
+  for (const folder of new Set([shippedDashboards, ...folders])) {
+    if (!existsSync(folder)) continue
+    for (const file of (await readdir(folder)).filter((one) => one.endsWith('.yaml')).sort()) files.set(file, join(folder, file))
+  }
+  const dashboards: Dashboard[] = []
+  const problems: Problem[] = []
+  for (const file of files.values()) {
+    const read = parseDashboard(file, await readFile(file, 'utf8'))
+    if (read.dashboard !== null) dashboards.push(read.dashboard)
+    problems.push(...read.problems)
+  }
+  assertNoProblems(problems)
+  return dashboards
+}
+
+export const parseDashboard = (file: string, text: string): { dashboard: Dashboard | null; problems: readonly Problem[] } => {
+  const { yaml, problems } = readYaml(file, text)
+  if (yaml === null) return { dashboard: null, problems }
+  const checked = schema.safeParse(yaml.value)
+  if (!checked.success) return { dashboard: null, problems: [...problems, ...problemsOf(checked.error.issues, schema, yaml)] }
+  const { data } = checked
+  const wrong = data.charts.flatMap((one, at) => chartProblems(one, at, data.charts, yaml))
+  return {
+    problems: [...problems, ...wrong],
+    dashboard: Object.freeze({
+      file,
+      name: basename(file, '.yaml'),
+      title: data.dashboard,
+      pipeline: data.pipeline,
+      about: data.about,
+      filters: data.filters.map(({ filter, view, column, one }) => ({ name: filter, view, column, one: one ?? null })),
+      charts: data.charts.map((one) => chartOf(one, data.never_across)),
+    }),
+  }
+}
+
+const chartOf = (one: ChartFile, neverAcross: readonly string[]): Chart => ({
+  name: one.chart,
+  about: one.about,
+  view: one.view,
+  kind: one.kind,
+  period: one.period ?? null,
+  measures: new Map(Object.entries(one.measures)),
+  by: one.by,
+  columns: one.columns,
+  order: one.order.map((text) => ({ name: text.replace(/ desc$/, ''), descending: text.endsWith(' desc') })),
+  rows: one.rows,
+  where: one.where ?? null,
+  neverAcross: [...new Set([...neverAcross, ...one.never_across])],
+  format: one.format,
+  width: one.width,
+  height: one.height,
+})
+
+/** What the parts of one chart must be to each other. */
+const chartProblems = (one: ChartFile, at: number, all: readonly ChartFile[], yaml: YamlFile): Problem[] => {
+  const problems: Problem[] = []
+  const wrong = (part: string, message: string): void => {
+    problems.push({ file: yaml.file, ...yaml.place(['charts', at, part]), message })
+  }
+  const measured = Object.keys(one.measures)
+  if (all.findIndex(({ chart: other }) => other === one.chart) < at)
+    wrong('chart', `'${one.chart}' stands twice; a chart is known by its name, so give one of them another.`)
+  if (one.kind !== 'table' && one.period === undefined) wrong('kind', `a ${one.kind} needs 'period', the column on its axis.`)
+  if (one.kind === 'trend' && (measured.length !== 1 || one.by.length > 0))
+    wrong('kind', "a trend shows one measure and takes no 'by'.")
+  if (one.kind !== 'table' && one.columns.length > 0) wrong('columns', "only a table has 'columns'.")
+  if (measured.length === 0 && one.columns.length === 0)
+    wrong('kind', "it shows nothing; add 'measures' (or 'columns' to a table).")
+  if (measured.length > 0 && one.columns.length > 0)
+    wrong('columns', "rows as they are ('columns') have no 'measures'; keep one of the two.")
+  const sortable = [...one.columns, ...one.by, ...measured]
+  for (const text of one.order)
+    if (!sortable.includes(text.replace(/ desc$/, '')))
+      wrong('order', `'${text}' is neither a column nor a measure of this chart.`)
+  return problems
+}
