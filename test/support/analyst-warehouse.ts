@@ -11,15 +11,27 @@ const loadedAt = '2025-05-10T03:00:00Z'
 const restatedAt = '2025-06-10T03:00:00Z'
 const reports = ['traffic_and_engagement', 'shopper_category_performance']
 
-/** Fills the migrated, empty database at `url`; the same rows each time. @param options.keywords of each domain, country and month. */
-export const fillAnalystWarehouse = async (
-  url: string,
-  pool: Pick<Pool, 'query'>,
-  { keywords = 60, keywordsFrom = '2025-01' } = {},
-): Promise<void> => {
+type Range = readonly [from: string, to: string]
+
+/** Months of the keywords and of the reports; the few that the questions need. */
+const fewMonths = {
+  keywords: [['2025-01', '2025-04']],
+  reports: [
+    ['2024-03', '2024-04'],
+    ['2025-01', '2025-04'],
+  ],
+} as const satisfies Months
+
+interface Months {
+  readonly keywords: readonly Range[]
+  readonly reports: readonly Range[]
+}
+
+/** Fills the migrated, empty database at `url`; the same rows each time. */
+export const fillAnalystWarehouse = async (url: string, pool: Pick<Pool, 'query'>, months: Months = fewMonths): Promise<void> => {
   const folder = mkdtempSync(join(tmpdir(), 'millrace-analyst-'))
   const sandbox = await startSandbox({
-    keywordsPerDomain: keywords,
+    keywordsPerDomain: 60,
     requestsPerSecond: null,
     reportDurationMs: 50,
     now: '2025-06-20',
@@ -36,8 +48,8 @@ export const fillAnalystWarehouse = async (
   }
   try {
     pollOften(folder)
-    await backfill('keywords', '--from', keywordsFrom, '--to', '2025-04')
-    await backfill(...reports, '--from', '2024-03', '--to', '2025-04')
+    for (const [from, to] of months.keywords) await backfill('keywords', '--from', from, '--to', to)
+    for (const [from, to] of months.reports) await backfill(...reports, '--from', from, '--to', to)
     await pretend(pool, loadedAt, '2025-05-09')
     sandbox.restate('2025-04')
     await backfill('keywords', ...reports, '--from', '2025-04', '--to', '2025-04', '--force')

@@ -1,0 +1,211 @@
+// What people who query see: docs/ten-questions.md is answered by short queries on bi as it says; `millrace superset` makes connection, datasets and
+// dashboards whose charts answer with right numbers. Always on a strict fake of Superset's API; where MILLRACE_SUPERSET_URL and
+// MILLRACE_SUPERSET_PASSWORD name a real one (for tests alone: its connection Millrace is pointed elsewhere), on that too.
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { fillAnalystWarehouse } from '../support/analyst-warehouse.ts'
+import { type CommandResult, pipelinesOfRepository, runCommand } from '../support/command.ts'
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { everyChartIsRight, openApi } from '../support/superset-api.ts'
+import { type FakeSuperset, startFakeSuperset } from '../support/superset-fake.ts'
+
+const repository = resolve(import.meta.dirname, '..', '..')
+const login = `superset_test_${process.pid}`
+const password = 'reads-bi-and-no-more'
+const real = process.env['MILLRACE_SUPERSET_URL']
+const realLogin = {
+  MILLRACE_SUPERSET_USER: process.env['MILLRACE_SUPERSET_USER'] ?? 'admin',
+  MILLRACE_SUPERSET_PASSWORD: process.env['MILLRACE_SUPERSET_PASSWORD'] ?? '',
+}
+
+let db: TestDatabase
+let reader: string
+
+beforeAll(async () => {
+  db = await createTestDatabase()
+  expect((await runCommand(['migrate'], { DATABASE_URL: db.url }, repository)).code).toBe(0)
+  await fillAnalystWarehouse(db.url, db.database.pool)
+  await db.database.pool.query(`create role ${login} login password '${password}' in role bi_reader`)
+  const url = new URL(db.url)
+  url.username = login
+  url.password = password
+  reader = url.href
+})
+afterAll(async () => {
+  await db.drop()
+  const other = await createTestDatabase({ empty: true })
+  await other.database.pool.query(`drop role if exists ${login}`)
+  await other.drop()
+})
+
+const provision = (
+  url: string,
+  environment: Record<string, string>,
+  folder = repository,
+  ...more: string[]
+): Promise<CommandResult> =>
+  runCommand(['superset', url, '--json', ...more], { MILLRACE_SUPERSET_DATABASE_URL: reader, ...environment }, folder)
+
+const file = join(repository, 'docs', 'ten-questions.md')
+const text = readFileSync(file, 'utf8')
+
+interface Question {
+  /** Heading and query as they stand in the page. */
+  readonly head: string
+  readonly sql: string
+}
+
+const intro = text.slice(0, text.indexOf('\n## '))
+const questions: readonly Question[] = [...text.matchAll(/^## .+?^```sql\n(.+?)^```$/gms)].map(([head, sql = '']) => ({
+  head,
+  sql,
+}))
+
+/** Asks with the rights of a reader and nothing else. */
+const ask = async (sql: string): Promise<{ columns: string[]; rows: unknown[][] }> => {
+  const client = await db.database.pool.connect()
+  try {
+    await client.query('begin read only')
+    await client.query('set local role bi_reader')
+    const { fields, rows } = await client.query<unknown[]>({ text: sql, rowMode: 'array' })
+    return { columns: fields.map(({ name }) => name), rows }
+  } finally {
+    await client.query('rollback')
+    client.release()
+  }
+}
+
+const line = (cells: readonly unknown[]): string =>
+  `| ${cells.map((cell) => (cell === null ? 'NULL' : String(cell))).join(' | ')} |`
+
+describe('ten questions of an analyst', () => {
+  test('the page holds ten questions, each a query of at most ten lines on bi alone', () => {
+    expect(questions).toHaveLength(10)
+    for (const { head, sql } of questions) {
+      expect(sql.trimEnd().split('\n').length, head).toBeLessThanOrEqual(10)
+      expect(sql, head).not.toMatch(/\b(?:data|etl|staging)\./)
+    }
+  })
+
+  test('each is answered as the page says', async () => {
+    const answered: string[] = []
+    for (const { head, sql } of questions) {
+      const { columns, rows } = await ask(sql)
+      expect(rows.length, head).toBeGreaterThan(0)
+      answered.push([head, '', line(columns), line(columns.map(() => '---')), ...rows.map(line), ''].join('\n'))
+    }
+    await expect(`${intro}\n${answered.join('\n')}`).toMatchFileSnapshot(file)
+  })
+})
+
+describe('on a strict fake of Superset', () => {
+  let fake: FakeSuperset
+  let folder: string
+
+  beforeEach(async () => {
+    fake = await startFakeSuperset()
+    folder = mkdtempSync(join(tmpdir(), 'millrace-superset-'))
+  })
+  afterEach(async () => {
+    await fake.close()
+    rmSync(folder, { recursive: true, force: true })
+  })
+
+  const environment = () => ({ MILLRACE_SUPERSET_PASSWORD: fake.password })
+  const counts = () => (['database', 'dataset', 'chart', 'dashboard'] as const).map((kind) => fake.rows(kind).length)
+
+  test('everything is made, every chart answers with right numbers, and a second call doubles and changes nothing', async () => {
+    const first = await provision(fake.url, environment())
+    expect([first.code, first.stderr]).toEqual([0, expect.stringContaining('dashboard Keywords: made, 11 charts')])
+    const { rows } = await db.database.pool.query(`select 1 from information_schema.tables where table_schema = 'bi'`)
+    expect(counts()).toEqual([1, rows.length, 27, 3])
+    const api = await openApi(fake.url, { user: 'admin', password: fake.password })
+    await everyChartIsRight(api, db.database.pool)
+    const before = JSON.stringify([fake.rows('dataset'), fake.rows('chart'), fake.rows('dashboard')])
+    const second = await provision(fake.url, environment())
+    expect(second.events.at(-1)).toMatchObject({
+      charts: { created: 0, updated: 27, removed: 0 },
+      datasets: { created: 0 },
+      skipped: [],
+    })
+    expect(JSON.stringify([fake.rows('dataset'), fake.rows('chart'), fake.rows('dashboard')])).toBe(before)
+  })
+
+  test('a call that broke off goes on with the next, wherever it broke', async () => {
+    for (const write of [9, 60]) {
+      fake.failWrite(write)
+      const broken = await provision(fake.url, environment())
+      expect([broken.code, broken.stderr]).toEqual([1, expect.stringMatching(/answers (POST|PUT) .* with 500.*\[SUPERSET\]/s)])
+    }
+    expect((await provision(fake.url, environment())).code).toBe(0)
+    expect(counts().slice(2)).toEqual([27, 3])
+  })
+
+  test('a file of one’s own replaces a dashboard; charts that left it go, charts that somebody else put there stay', async () => {
+    await provision(fake.url, environment())
+    const keywords = fake.rows('dashboard').find(({ slug }) => slug === 'millrace-keywords')
+    const api = await openApi(fake.url, { user: 'admin', password: fake.password })
+    const [chart] = fake.rows('chart')
+    const { id: _id, ...body } = { ...chart, slice_name: 'Mine', dashboards: [keywords?.id], is_managed_externally: false }
+    await api('POST', '/api/v1/chart/', body)
+    mkdirSync(join(folder, 'dashboards'))
+    const text = readFileSync(join(repository, 'dashboards', 'keywords.yaml'), 'utf8')
+    writeFileSync(join(folder, 'dashboards', 'keywords.yaml'), text.slice(0, text.indexOf('  - chart: Clicks by domain')))
+    const result = await provision(fake.url, environment(), folder, '--pipelines', pipelinesOfRepository)
+    expect(result.events.at(-1)).toMatchObject({ charts: { removed: 0 } })
+    mkdirSync(join(folder, 'pipelines'))
+    for (const name of ['keywords.yaml', 'domains.txt'])
+      writeFileSync(join(folder, 'pipelines', name), readFileSync(join(pipelinesOfRepository, name), 'utf8'))
+    const own = await provision(fake.url, environment(), folder)
+    expect(own.events.at(-1)).toMatchObject({ charts: { created: 0, updated: 4, removed: 7 } })
+    expect(own.stdout).toContain('the pipeline traffic_and_engagement is not defined here')
+    expect(fake.rows('chart').filter(({ dashboards }) => JSON.stringify(dashboards) === `[${keywords?.id}]`)).toHaveLength(5)
+  })
+
+  test('what is missing or refused is said with the way out, and no password is printed', async () => {
+    const said = async (environment: Record<string, string>, url = fake.url): Promise<readonly [number | null, string]> => {
+      const { code, stdout, stderr } = await provision(url, environment)
+      for (const hidden of [password, fake.password, 'wrong-password']) expect(stdout + stderr).not.toContain(hidden)
+      return [code, stderr]
+    }
+    expect(await said({})).toEqual([2, expect.stringContaining('MILLRACE_SUPERSET_PASSWORD is not set')])
+    expect(await said({ MILLRACE_SUPERSET_PASSWORD: 'wrong-password' })).toEqual([
+      2,
+      expect.stringContaining('does not know the user'),
+    ])
+    expect(await said({ ...environment(), MILLRACE_SUPERSET_DATABASE_URL: '' })).toEqual([
+      2,
+      expect.stringContaining('in role bi_reader'),
+    ])
+    const nowhere = reader.replace(/:\d+\//, ':9/')
+    expect(await said({ ...environment(), MILLRACE_SUPERSET_DATABASE_URL: nowhere })).toEqual([
+      1,
+      expect.stringMatching(/422: .*ECONNREFUSED/),
+    ])
+    expect(await said(environment(), 'http://superset.example.com')).toEqual([
+      2,
+      expect.stringContaining('use its https address'),
+    ])
+    expect(await said(environment(), 'http://127.0.0.1:9')).toEqual([1, expect.stringContaining('does not answer')])
+  })
+})
+
+describe.skipIf(!real)('on a real Superset', () => {
+  test('everything is made once, and every chart answers with right numbers', async () => {
+    const url = real ?? ''
+    const first = await provision(url, realLogin)
+    expect([first.code, first.stderr]).toEqual([0, expect.stringContaining('charts')])
+    const second = await provision(url, realLogin)
+    expect(second.events.at(-1)).toMatchObject({
+      charts: { created: 0, updated: 27, removed: 0 },
+      datasets: { created: 0 },
+      skipped: [],
+    })
+    await everyChartIsRight(
+      await openApi(url, { user: realLogin.MILLRACE_SUPERSET_USER, password: realLogin.MILLRACE_SUPERSET_PASSWORD }),
+      db.database.pool,
+    )
+  })
+})

@@ -1,0 +1,88 @@
+// A chart in Superset's words: never a sum over what does not add up, only rows of the pipeline's own parameters, values that cannot break out.
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { loadDashboards, parseDashboard } from '../../../../src/definition/dashboards.ts'
+import { rison } from '../../../../src/run/superset/rison.ts'
+import { supersetChart } from '../../../../src/run/superset/superset-chart.ts'
+import { positionJson } from '../../../../src/run/superset/superset-layout.ts'
+import { readRison } from '../../../support/read-rison.ts'
+
+const head = 'dashboard: D\npipeline: keywords\nnever_across: [country]\ncharts:\n'
+const chartOf = (lines: string) => {
+  const { dashboard, problems } = parseDashboard('d.yaml', `${head}  - chart: C\n    view: v\n${lines}`)
+  const [chart] = dashboard?.charts ?? []
+  if (chart === undefined) throw new Error(JSON.stringify(problems))
+  return chart
+}
+const sqlOf = (lines: string, columns: readonly string[]): string => {
+  const context = JSON.parse(supersetChart(chartOf(lines), { id: 7, columns }, []).query_context)
+  return context.queries[0].metrics[0].sqlExpression
+}
+
+test('where several values meet that do not add up, the measure is NULL; where they are told apart or absent, it is as written', () => {
+  const line = '    kind: line\n    period: month\n    measures: { Clicks: sum(clicks) }\n'
+  expect(sqlOf(line, ['month', 'country', 'clicks'])).toBe('case when count(distinct country) = 1 then sum(clicks) end')
+  expect(sqlOf(`${line}    by: [country]\n`, ['month', 'country', 'clicks'])).toBe('sum(clicks)')
+  expect(sqlOf(line, ['month', 'clicks'])).toBe('sum(clicks)')
+  expect(sqlOf(`${line}    never_across: [month]\n`, ['month', 'country'])).toBe(
+    'case when count(distinct country) = 1 and count(distinct month) = 1 then sum(clicks) end',
+  )
+})
+
+test("the pipeline's parameters are conditions of the page and of the data request, where the view has the column", () => {
+  const chart = chartOf('    kind: table\n    columns: [month]\n    where: clicks > 1\n')
+  const fixed = [
+    { column: 'web_source', value: 'Total' },
+    { column: 'elsewhere', value: 'x' },
+  ]
+  const { params, query_context } = supersetChart(chart, { id: 7, columns: ['month', 'web_source'] }, fixed)
+  const { filters, extras } = JSON.parse(query_context).queries[0]
+  expect([filters, extras.where]).toEqual([[{ col: 'web_source', op: '==', val: 'Total' }], '(clicks > 1)'])
+  expect(JSON.parse(params).adhoc_filters).toMatchObject([
+    { subject: 'web_source', comparator: 'Total' },
+    { sqlExpression: 'clicks > 1' },
+  ])
+})
+
+test('rows of the layout are never wider than twelve columns and keep the order of the file', async () => {
+  for (const dashboard of await loadDashboards([])) {
+    const nodes = JSON.parse(positionJson(dashboard, dashboard.charts.map((chart, id) => ({ id, chart })))) // biome-ignore format: one thing
+    const rows = nodes.GRID_ID.children.slice(1).map((row: string) => nodes[row].children.map((id: string) => nodes[id].meta))
+    for (const row of rows)
+      expect(row.reduce((sum: number, { width }: { width: number }) => sum + width, 0)).toBeLessThanOrEqual(12)
+    expect(rows.flat().map(({ sliceName }: { sliceName: string }) => sliceName)).toEqual(dashboard.charts.map(({ name }) => name))
+  }
+})
+
+test('rison says what was meant, whatever stands in the text', () => {
+  const value = { filters: [{ col: 'a', value: "it's (all), !right: 1" }], page: 0, force: true, none: [] }
+  expect(readRison(rison(value))).toEqual(value)
+})
+
+test('every mistake of a dashboard file is told at once with its place', () => {
+  const { problems } = parseDashboard(
+    'd.yaml',
+    `${head}  - chart: A\n    view: v\n    kind: line\n    measures: { X: sum(x) }\n    order: [Y desc]\n` +
+      '  - chart: A\n    view: v\n    kind: table\n    columns: [a]\n    measures: { X: sum(x) }\n',
+  )
+  expect(problems.map(({ line, message }) => [line, message.split(';')[0]?.split(',')[0]])).toEqual([
+    [7, "a line needs 'period'"],
+    [9, "'Y desc' is neither a column nor a measure of this chart."],
+    [10, "'A' stands twice"],
+    [13, "rows as they are ('columns') have no 'measures'"],
+  ])
+  expect(
+    parseDashboard('d.yaml', `${head}  - chart: A\n    veiw: v\n    kind: pie\n`).problems.map(({ message }) => message),
+  ).toEqual([
+    expect.stringContaining('charts.0.view is missing'),
+    expect.stringContaining('expected one of trend, line, bar, table'),
+    expect.stringContaining("Did you mean 'view'"),
+  ])
+})
+
+test('the example in docs/superset.md is one', () => {
+  const page = readFileSync(join(import.meta.dirname, '..', '..', '..', '..', 'docs', 'superset.md'), 'utf8')
+  const { dashboard, problems } = parseDashboard('docs/superset.md', /```yaml\n([\s\S]+?)```/.exec(page)?.[1] ?? '')
+  expect([dashboard?.charts.length, problems]).toEqual([2, []])
+})
