@@ -25,6 +25,8 @@ export interface Chart {
   /** Columns over whose values nothing adds up: where several meet, a measure is NULL. */
   readonly neverAcross: readonly string[]
   readonly format: NumberFormat
+  /** Of single columns and measures of a table. */
+  readonly formats: ReadonlyMap<string, NumberFormat>
   /** Of the twelve columns of a dashboard. */
   readonly width: number
   /** In steps of eight pixels. */

@@ -14,6 +14,8 @@ const name = z.string().regex(/^[a-z][a-z0-9_]{0,62}$/, 'a name of lower-case le
 const words = z.string().min(1, 'some words').max(250, 'at most 250 characters')
 const names = z.array(name).default([])
 
+const format = z.enum(['count', 'decimal', 'share', 'money'])
+
 const chart = z.strictObject({
   chart: words,
   about: z.string().default(''),
@@ -27,7 +29,8 @@ const chart = z.strictObject({
   rows: z.int().min(1).max(10_000).default(1_000),
   where: words.optional(),
   never_across: names,
-  format: z.enum(['count', 'decimal', 'share', 'money']).default('count'),
+  format: format.default('count'),
+  formats: z.record(words, format).default({}),
   width: z.int().min(2, 'from 2 to 12 columns').max(12, 'from 2 to 12 columns').default(6),
   height: z.int().min(10, 'from 10 to 200').max(200, 'from 10 to 200').default(50),
 })
@@ -105,6 +108,7 @@ const chartOf = (one: ChartFile, neverAcross: readonly string[]): Chart => ({
   where: one.where ?? null,
   neverAcross: [...new Set([...neverAcross, ...one.never_across])],
   format: one.format,
+  formats: new Map(Object.entries(one.formats)),
   width: one.width,
   height: one.height,
 })
@@ -127,6 +131,9 @@ const chartProblems = (one: ChartFile, at: number, all: readonly ChartFile[], ya
   if (measured.length > 0 && one.columns.length > 0)
     wrong('columns', "rows as they are ('columns') have no 'measures'; keep one of the two.")
   const sortable = [...one.columns, ...one.by, ...measured]
+  for (const text of Object.keys(one.formats))
+    if (one.kind !== 'table' || !sortable.includes(text))
+      wrong('formats', `'${text}' is neither a column nor a measure of this table.`)
   for (const text of one.order)
     if (!sortable.includes(text.replace(/ desc$/, '')))
       wrong('order', `'${text}' is neither a column nor a measure of this chart.`)

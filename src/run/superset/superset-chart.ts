@@ -150,6 +150,7 @@ const tableForm = (chart: Chart, metrics: readonly Metric[]): Record<string, unk
     page_length: 0,
     table_timestamp_format: '%Y-%m-%d',
     show_cell_bars: false,
+    column_config: Object.fromEntries([...chart.formats].map(([name, format]) => [name, { d3NumberFormat: formats[format] }])),
   }
   if (chart.columns.length > 0)
     return {

@@ -84,6 +84,8 @@ export const dashboardMetadata = (
       filterType: 'filter_select',
       name,
       description: '',
+      // Charts wait for the first choice, else they would all be asked for before it.
+      requiredFirst: one !== null,
       targets: [{ datasetId: datasets.get(view), column: { name: column } }],
       controlValues: {
         enableEmptyFilter: one !== null,

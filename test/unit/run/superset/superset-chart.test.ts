@@ -5,7 +5,7 @@ import { expect, test } from 'vitest'
 import { loadDashboards, parseDashboard } from '../../../../src/definition/dashboards.ts'
 import { rison } from '../../../../src/run/superset/rison.ts'
 import { supersetChart } from '../../../../src/run/superset/superset-chart.ts'
-import { positionJson } from '../../../../src/run/superset/superset-layout.ts'
+import { dashboardMetadata, positionJson } from '../../../../src/run/superset/superset-layout.ts'
 import { readRison } from '../../../support/read-rison.ts'
 
 const head = 'dashboard: D\npipeline: keywords\nnever_across: [country]\ncharts:\n'
@@ -53,6 +53,16 @@ test('rows of the layout are never wider than twelve columns and keep the order 
       expect(row.reduce((sum: number, { width }: { width: number }) => sum + width, 0)).toBeLessThanOrEqual(12)
     expect(rows.flat().map(({ sliceName }: { sliceName: string }) => sliceName)).toEqual(dashboard.charts.map(({ name }) => name))
   }
+})
+
+test('charts wait for a filter that always has a value, so that none asks before it is chosen', async () => {
+  const [dashboard] = (await loadDashboards([])).filter(({ name }) => name === 'keywords')
+  if (dashboard === undefined) throw new Error('no dashboard')
+  const { native_filter_configuration: filters } = JSON.parse(dashboardMetadata(dashboard, [], new Map([['keyword_months', 3]])))
+  expect(filters).toMatchObject([
+    { name: 'Country', requiredFirst: true, controlValues: { defaultToFirstItem: true, multiSelect: false } },
+    { name: 'Domain', requiredFirst: false, controlValues: { defaultToFirstItem: false, multiSelect: true } },
+  ])
 })
 
 test('rison says what was meant, whatever stands in the text', () => {
