@@ -132,7 +132,8 @@ export const commands: readonly CommandSpec[] = [
   },
   {
     usage: 'superset [url]',
-    description: 'Make the connection, datasets and a dashboard for each pipeline in a Superset that runs; again: bring them up to date.',
+    description:
+      'Make the connection, datasets and a dashboard for each pipeline in a Superset that runs; again: bring them up to date.',
     options: [option('--connection <name>', 'name of the connection in Superset', 'Millrace')],
     examples: ['millrace superset https://superset.example.com', 'millrace superset http://localhost:8088 --json'],
     load: () => import('./superset.ts'),
