@@ -33,6 +33,8 @@ export interface ReportMemo {
   /** The moment the id is known. */
   submitted(reportId: string, statusWord: string | null): Promise<void>
   polled(update: { statusWord: string; nextPollAt: number }): Promise<void>
+  /** The least wait until the next look, milliseconds, so that looks at all open reports of the account leave room for other requests. */
+  fairPauseMs(): Promise<number>
   ready(update: { statusWord: string; usedQuota: number | null; dataPoints: number | null }): Promise<void>
   /** The free retry was asked for; the report is open again. */
   retried(): Promise<void>

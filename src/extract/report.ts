@@ -136,7 +136,11 @@ const stillOpen = async (
   const pause =
     Math.min(options.limits.pollMaxMs, options.limits.pollEveryMs * pollGrowth ** Math.max(0, record.polls - 1)) * spread
   // The first looks come quickly, then the wait grows to poll_every and beyond.
-  const wait = record.polls <= 2 ? Math.min(pause, firstPollMs * 2 ** record.polls) : pause
+  // With thousands open even the longest wait would fill the rate with looks.
+  const wait =
+    record.polls <= 2
+      ? Math.min(pause, firstPollMs * 2 ** record.polls)
+      : Math.max(pause, (await context.report.fairPauseMs()) * spread)
   await context.report.polled({ statusWord: word, nextPollAt: now + wait })
   throw pending(`${about}.`, now + wait)
 }

@@ -22,6 +22,7 @@ import { loadSources } from '../sources/registry.ts'
 import type { Progress } from './progress.ts'
 import { processName, startQueue } from './queue.ts'
 import { concurrencyOf } from './run.ts'
+import { requestsPerSecond } from './request-rate.ts'
 import type { RunConsent, Shop } from './shop.ts'
 
 export interface ShopOptions {
@@ -197,16 +198,4 @@ const databaseSilenceMs = (settings: Settings): number => {
   if (!(seconds >= 1 && seconds <= 3_600))
     throw new EtlError('CONFIGURATION', `${silenceName} is '${text}', expected seconds from 1 to 3600; the default is 30.`)
   return seconds * 1_000
-}
-
-const rateName = 'WEB_ANALYTICS_REQUESTS_PER_SECOND'
-
-/** The pace the account allows, 10 unless set. Throws CONFIGURATION. */
-export const requestsPerSecond = (settings: Settings): number => {
-  const text = settings.raw[rateName]
-  if (text === undefined || text === '') return 10
-  const rate = Number(text)
-  if (!(rate > 0 && rate <= 100_000))
-    throw new EtlError('CONFIGURATION', `${rateName} is '${text}', expected a number from 0.1 to 100000; the service allows 10.`)
-  return rate
 }

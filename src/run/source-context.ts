@@ -2,6 +2,7 @@
 import { accountBudget } from '../core/budget.ts'
 import { reportMemo } from '../db/ledger/reports.ts'
 import type { SourceContext } from '../extract/source.ts'
+import { requestsPerSecond } from './request-rate.ts'
 import type { UnitWork } from './unit-work.ts'
 
 export const contextOf = (work: UnitWork): SourceContext => {
@@ -32,6 +33,7 @@ export const contextOf = (work: UnitWork): SourceContext => {
     pipeline: definition.pipeline,
     runId: work.job.runId,
     deadlineMs: definition.limits.deadlineMs,
+    requestsPerSecond: requestsPerSecond(shop.settings),
     budget: { perMonth: definition.limits.quotaPerMonth, perDay: definition.limits.quotaPerDay },
     accountBudget: accountBudget(shop.settings.raw, definition.account),
   })

@@ -73,6 +73,7 @@ const memoOf = (): ReportMemo => {
     },
     submitted: (reportId, statusWord) => change({ state: 'submitted', reportId, statusWord }),
     polled: ({ statusWord, nextPollAt }) => change({ statusWord, nextPollAt, polls: (record?.polls ?? 0) + 1 }),
+    fairPauseMs: async () => 0,
     ready: ({ statusWord, usedQuota }) => change({ state: 'ready', statusWord, usedQuota }),
     retried: () => change({ state: 'submitted' }),
     uncertain: () => change({ state: 'uncertain' }),

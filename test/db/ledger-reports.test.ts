@@ -35,7 +35,16 @@ const memoOf = (
   budget: { perMonth: number | null; perDay: number | null } = noBudget,
   pipeline = 'traffic',
   accountBudget: { perMonth: number | null; perDay: number | null } = noBudget,
-): ReportMemo => reportMemo(k(), of, { account: `a${count}`, pipeline, runId, deadlineMs: 3_600_000, budget, accountBudget })
+): ReportMemo =>
+  reportMemo(k(), of, {
+    account: `a${count}`,
+    pipeline,
+    runId,
+    deadlineMs: 3_600_000,
+    requestsPerSecond: 10,
+    budget,
+    accountBudget,
+  })
 const intent = { endpoint: '/reports', request: { domain: ['a.com'] }, requestHash: 'h1', estimatedQuota: 7 }
 const id = (): string => `id-${count}`
 
@@ -288,6 +297,19 @@ describe('a step', () => {
   })
 })
 
+test('looks at all open reports of an account take half of its rate at most', async () => {
+  expect(await memo.fairPauseMs()).toBe(0)
+  const [account, n] = [`a${count}`, 2_000]
+  await db.database.pool.query(
+    `insert into etl.reports (unit_id, edition, submission, run_id, account, pipeline, endpoint, request_hash, request, state, report_id)
+     select $1, 1, 100 + i, $2, case when i > $4 then 'other' else $3 end, 'traffic', '/', 'h', '{}', 'submitted', $3 || '-open-' || i
+     from generate_series(1, $4 + 5) i`,
+    [claim.unitId, runId, account, n],
+  )
+  // 2,000 looks at 5 a second.
+  expect(await memo.fairPauseMs()).toBe(400_000)
+})
+
 describe('a budget', () => {
   const pipeline = (): string => `p${count}`
   const buy = async (name: string, budget: { perMonth: number | null; perDay: number | null }, estimatedQuota: number | null) => {
@@ -380,6 +402,7 @@ describe('a budget', () => {
       pipeline: pipeline(),
       runId,
       deadlineMs: 1,
+      requestsPerSecond: 10,
       budget,
       accountBudget: noBudget,
     }).intend({

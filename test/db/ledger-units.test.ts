@@ -119,6 +119,7 @@ const memo = (claim: ClaimedUnit) =>
     pipeline: 'traffic',
     runId,
     deadlineMs: 1_000,
+    requestsPerSecond: 10,
     budget: { perMonth: null, perDay: null },
     accountBudget: { perMonth: null, perDay: null },
   })

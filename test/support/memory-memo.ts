@@ -2,6 +2,7 @@
 import type { ReportMemo, ReportRecord } from '../../src/core/report.ts'
 
 export interface MemoryMemo extends ReportMemo {
+  fairPause: number
   readonly steps: string[]
   record: ReportRecord | null
 }
@@ -26,6 +27,8 @@ export const reportRecord = (given: Partial<ReportRecord>): ReportRecord => ({ .
 export const memoryMemo = (record: ReportRecord | null, deadlineAt: number | null = null): MemoryMemo => {
   const memo: MemoryMemo = {
     steps: [],
+    fairPause: 0,
+    fairPauseMs: async () => memo.fairPause,
     record,
     current: async () => memo.record,
     intend: async ({ requestHash, estimatedQuota }) => {

@@ -17,11 +17,16 @@ export interface ReportMemoOptions {
   readonly pipeline: string
   readonly runId: number
   readonly deadlineMs: number
+  /** What the account allows. */
+  readonly requestsPerSecond: number
   /** Credits this pipeline may spend; null: no limit. */
   readonly budget: Budget
   /** Credits the account may spend over all its pipelines. */
   readonly accountBudget: Budget
 }
+
+/** Of the rate, what looks at open reports may take; the rest is for submissions and downloads. */
+const shareOfLooks = 0.5
 
 export const reportMemo = (db: Db, claim: ClaimedUnit, options: ReportMemoOptions): ReportMemo => {
   const change = (work: (trx: Transaction<Tables>) => Promise<void>): Promise<void> =>
@@ -47,6 +52,11 @@ export const reportMemo = (db: Db, claim: ClaimedUnit, options: ReportMemoOption
       }),
     polled: ({ statusWord, nextPollAt }) =>
       set(stillOpen, { status_word: statusWord, next_poll_at: new Date(nextPollAt).toISOString(), polls: sql`polls + 1` }),
+    fairPauseMs: async () => {
+      const { rows } = await sql<{ n: number }>`
+        select count(*)::int as n from etl.reports where state = 'submitted' and account = ${options.account}`.execute(db)
+      return ((rows[0]?.n ?? 0) * 1_000) / (options.requestsPerSecond * shareOfLooks)
+    },
     ready: ({ statusWord, usedQuota, dataPoints }) =>
       set(reportTransitions.done, {
         state: 'ready',

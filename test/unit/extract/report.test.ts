@@ -45,6 +45,7 @@ interface Scene {
   readonly downloads?: readonly number[]
   readonly options?: Partial<ReportOptions>
   readonly random?: number
+  readonly fairPause?: number
   readonly keepFails?: readonly unknown[]
 }
 
@@ -66,6 +67,7 @@ const play = (scene: Scene) => {
       ? null
       : reportRecord({ requestHash: requestHash(request), reportId: 'r1', deadlineAt: start + 6 * hour, ...scene.record })
   const memo = memoryMemo(record, start + 6 * hour)
+  memo.fairPause = scene.fairPause ?? 0
   const calls: string[] = []
   const notices: string[] = []
   const slept: number[] = []
@@ -341,6 +343,12 @@ describe('a report that is still being made', () => {
       message: expect.stringContaining("report r1 is 'processing'"),
     })
     expect(memo.steps).toEqual([`polled processing ${start + wait}`])
+  })
+
+  test('one of thousands is left alone for as long as looks at all of them take, but not in its first moments', async () => {
+    const fairPause = 400_000
+    expect((await waiting({ polls: 20, nextPollAt: null }, { fairPause })).error.notBefore).toBe(start + fairPause)
+    expect((await waiting({ polls: 2, nextPollAt: null }, { fairPause })).error.notBefore).toBe(start + 2_000)
   })
 
   test('the first look after the first wait comes soon', async () => {
