@@ -1,7 +1,8 @@
 // Bytes to a landing as they arrive: hashed, compressed in zlib's own thread, whole only when the manifest stands.
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
-import { createGzip } from 'node:zlib'
+import { promisify } from 'node:util'
+import { createGzip, gzip } from 'node:zlib'
 import type { Payload } from '../core/types.ts'
 import type { Manifest, ManifestPart } from './landing-files.ts'
 import type { LandingOwner, LandingWriter } from './landing-store.ts'
@@ -20,22 +21,26 @@ export interface LandingSink {
 const chunkBytes = 64 * 1024
 /** Given to zlib's thread at once: waking it costs as much for a network packet as for this. */
 const batchBytes = 512 * 1024
+/** Small parts that are packed and written while the next ones arrive; 4 MB of them at most. */
+const mostWaitingParts = 8
+
+const pack = promisify(gzip)
 
 export const createLandingWriter = (sink: LandingSink, owner: LandingOwner): LandingWriter => {
   const total = createHash('sha256')
   const parts: ManifestPart[] = []
+  const line = createLine()
   let bytes = 0
   let offset = 0
+  const done = (part: LandedPart): void => {
+    parts.push({ ...part, offset })
+    offset += part.length
+    bytes += part.raw_length
+  }
   return {
-    part: (payload) => ({
-      ...payload,
-      body: landPart(payload, sink, total, (part) => {
-        parts.push({ ...part, offset })
-        offset += part.length
-        bytes += part.raw_length
-      }),
-    }),
+    part: (payload) => ({ ...payload, body: landPart(payload, { sink, total, line, done }) }),
     finish: async ({ completeness }) => {
+      await line.end()
       await sink.close()
       const manifest: Manifest = {
         version: 1,
@@ -50,41 +55,52 @@ export const createLandingWriter = (sink: LandingSink, owner: LandingOwner): Lan
       await sink.commit(JSON.stringify(manifest, null, 1))
       return manifest
     },
-    abort: () => sink.abort(),
+    abort: async () => {
+      // What is under way would otherwise write into a landing that is being taken away.
+      await line.end().catch(() => undefined)
+      await sink.abort()
+    },
+  }
+}
+
+/** Work that is done one after another, a bounded number of it ahead of whoever asks for more. */
+interface Line {
+  /** Resolves as soon as there is room for more. Rejects with the first error of what went before. */
+  add(work: () => Promise<void>): Promise<void>
+  /** Resolves when all is done. */
+  end(): Promise<void>
+}
+
+const createLine = (): Line => {
+  const waiting: Promise<void>[] = []
+  let last: Promise<void> = Promise.resolve()
+  return {
+    add: async (work) => {
+      last = last.then(work)
+      last.catch(() => undefined)
+      waiting.push(last)
+      if (waiting.length > mostWaitingParts) await waiting.shift()
+    },
+    end: () => last,
   }
 }
 
 type LandedPart = Omit<ManifestPart, 'offset'>
 
-async function* landPart(
-  payload: Payload,
-  sink: LandingSink,
-  total: ReturnType<typeof createHash>,
-  done: (part: LandedPart) => void,
-): AsyncGenerator<Uint8Array> {
+interface Landing {
+  readonly sink: LandingSink
+  readonly total: ReturnType<typeof createHash>
+  readonly line: Line
+  readonly done: (part: LandedPart) => void
+}
+
+async function* landPart(payload: Payload, { sink, total, line, done }: Landing): AsyncGenerator<Uint8Array> {
   const hash = createHash('sha256')
-  const gzip = createGzip({ level: 1, chunkSize: chunkBytes })
-  const writing = writeAll(gzip, sink)
-  writing.catch(() => undefined)
   let rawLength = 0
   let waiting: Uint8Array[] = []
   let waitingBytes = 0
-  try {
-    for await (const chunk of payload.body) {
-      hash.update(chunk)
-      total.update(chunk)
-      rawLength += chunk.length
-      waiting.push(chunk)
-      waitingBytes += chunk.length
-      if (waitingBytes >= batchBytes) {
-        if (!gzip.write(Buffer.concat(waiting, waitingBytes))) await Promise.race([once(gzip, 'drain'), writing])
-        waiting = []
-        waitingBytes = 0
-      }
-      yield chunk
-    }
-    gzip.end(Buffer.concat(waiting, waitingBytes))
-    const length = await writing
+  let stream: GzipStream | null = null
+  const landed = (length: number): void =>
     done({
       part: payload.part,
       format: payload.format,
@@ -93,8 +109,59 @@ async function* landPart(
       sha256: hash.digest('hex'),
       landed_at: new Date().toISOString(),
     })
+  try {
+    for await (const chunk of payload.body) {
+      hash.update(chunk)
+      total.update(chunk)
+      rawLength += chunk.length
+      waiting.push(chunk)
+      waitingBytes += chunk.length
+      if (waitingBytes >= batchBytes) {
+        if (stream === null) {
+          await line.end()
+          stream = openGzip(sink)
+        }
+        await stream.write(Buffer.concat(waiting, waitingBytes))
+        waiting = []
+        waitingBytes = 0
+      }
+      yield chunk
+    }
+    const rest = Buffer.concat(waiting, waitingBytes)
+    if (stream !== null) return landed(await stream.end(rest))
+    // A page is packed and written while the next one is on its way.
+    const packing = pack(rest, { level: 1 })
+    packing.catch(() => undefined)
+    await line.add(async () => {
+      const packed = await packing
+      await sink.write(packed)
+      landed(packed.length)
+    })
   } finally {
-    gzip.destroy()
+    stream?.destroy()
+  }
+}
+
+interface GzipStream {
+  write(bytes: Buffer): Promise<void>
+  /** Length of all that was written, packed. */
+  end(bytes: Buffer): Promise<number>
+  destroy(): void
+}
+
+const openGzip = (sink: LandingSink): GzipStream => {
+  const gzip = createGzip({ level: 1, chunkSize: chunkBytes })
+  const writing = writeAll(gzip, sink)
+  writing.catch(() => undefined)
+  return {
+    write: async (bytes) => {
+      if (!gzip.write(bytes)) await Promise.race([once(gzip, 'drain'), writing])
+    },
+    end: (bytes) => {
+      gzip.end(bytes)
+      return writing
+    },
+    destroy: () => gzip.destroy(),
   }
 }
 

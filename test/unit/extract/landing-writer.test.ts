@@ -1,0 +1,129 @@
+// Bytes on their way into a landing: in order whatever their size, each part whole by itself, an error never lost.
+import { createHash, randomBytes } from 'node:crypto'
+import { gunzipSync } from 'node:zlib'
+import { describe, expect, test } from 'vitest'
+import type { Payload } from '../../../src/core/types.ts'
+import { parseManifest } from '../../../src/extract/landing-files.ts'
+import { createLandingWriter, type LandingSink } from '../../../src/extract/landing-writer.ts'
+
+interface MemorySink extends LandingSink {
+  readonly steps: string[]
+  bytes(): Buffer
+  manifest: string | null
+}
+
+const memorySink = (write: (call: number) => Promise<void> = async () => undefined): MemorySink => {
+  const written: Uint8Array[] = []
+  let calls = 0
+  const sink: MemorySink = {
+    steps: [],
+    manifest: null,
+    bytes: () => Buffer.concat(written),
+    write: async (bytes) => {
+      calls += 1
+      await write(calls)
+      written.push(Uint8Array.from(bytes))
+      sink.steps.push('write')
+    },
+    close: async () => void sink.steps.push('close'),
+    commit: async (manifest) => {
+      sink.steps.push('commit')
+      sink.manifest = manifest
+    },
+    abort: async () => void sink.steps.push('abort'),
+  }
+  return sink
+}
+
+const payloadOf = (part: number, body: Buffer, chunk = 60_000): Payload => ({
+  format: 'json',
+  part,
+  body: (async function* () {
+    for (let at = 0; at < body.length; at += chunk) yield body.subarray(at, at + chunk)
+  })(),
+})
+
+const read = async (payload: Payload): Promise<Buffer> => {
+  const chunks: Uint8Array[] = []
+  for await (const chunk of payload.body) chunks.push(Uint8Array.from(chunk))
+  return Buffer.concat(chunks)
+}
+
+const completeness = { fingerprint: { lastUpdated: null, count: null }, expectedRows: null, dataPoints: null }
+const owner = { pipeline: 'p', unitKey: 'p/v1/2026-01' }
+const sha256 = (bytes: Buffer): string => createHash('sha256').update(bytes).digest('hex')
+
+describe('a landing writer', () => {
+  test('keeps parts of every size in order, each readable by its own place and length', async () => {
+    const sink = memorySink(async (call) => void (call % 3 === 0 && (await new Promise((resolve) => setTimeout(resolve, 2)))))
+    const writer = createLandingWriter(sink, owner)
+    const sizes = [30, 0, 20_000, 1_400_000, 10, 524_288, 524_287, 5, ...Array.from({ length: 40 }, () => 900)]
+    const bodies = sizes.map((size) => randomBytes(size))
+    for (const [index, body] of bodies.entries())
+      expect((await read(writer.part(payloadOf(index + 1, body)))).equals(body)).toBe(true)
+    const { parts, sha256: whole, bytes } = await writer.finish({ completeness })
+    expect(parts.map(({ part }) => part)).toEqual(bodies.map((_, index) => index + 1))
+    for (const [index, { offset, length, raw_length, sha256: hash }] of parts.entries()) {
+      const body = bodies[index] ?? Buffer.alloc(0)
+      expect(gunzipSync(sink.bytes().subarray(offset, offset + length)).equals(body)).toBe(true)
+      expect([raw_length, hash]).toEqual([body.length, sha256(body)])
+    }
+    expect([whole, bytes]).toEqual([sha256(Buffer.concat(bodies)), Buffer.concat(bodies).length])
+    expect(parseManifest(sink.manifest ?? '').parts).toHaveLength(sizes.length)
+    expect(sink.steps.slice(-2)).toEqual(['close', 'commit'])
+  })
+
+  test.each([
+    ['a small', 900],
+    ['a large', 1_400_000],
+  ])('never commits when %s part could not be written', async (_, size) => {
+    const sink = memorySink(async () => {
+      throw new Error('the disk is full')
+    })
+    const writer = createLandingWriter(sink, owner)
+    const outcome = (async () => {
+      await read(writer.part(payloadOf(1, randomBytes(size))))
+      await writer.finish({ completeness })
+    })()
+    await expect(outcome).rejects.toThrow('the disk is full')
+    await writer.abort()
+    expect(sink.steps).toEqual(['abort'])
+  })
+
+  test('does not run ahead of a slow disk without end', async () => {
+    let release: () => void = () => undefined
+    const held = new Promise<void>((resolve) => {
+      release = resolve
+    })
+    const sink = memorySink(() => held)
+    const writer = createLandingWriter(sink, owner)
+    let taken = 0
+    const taking = (async () => {
+      for (let part = 1; part <= 30; part += 1) {
+        await read(writer.part(payloadOf(part, randomBytes(900))))
+        taken = part
+      }
+    })()
+    await new Promise((resolve) => setTimeout(resolve, 100))
+    expect(taken).toBeLessThan(12)
+    release()
+    await taking
+    expect((await writer.finish({ completeness })).parts).toHaveLength(30)
+  })
+
+  test('takes a landing away only when nothing is written into it any more', async () => {
+    let release: () => void = () => undefined
+    const held = new Promise<void>((resolve) => {
+      release = resolve
+    })
+    const sink = memorySink(() => held)
+    const writer = createLandingWriter(sink, owner)
+    await read(writer.part(payloadOf(1, randomBytes(900))))
+    const aborted = writer.abort()
+    await new Promise((resolve) => setTimeout(resolve, 20))
+    expect(sink.steps).toEqual([])
+    release()
+    await aborted
+    expect(sink.steps).toEqual(['write', 'abort'])
+  })
+})
