@@ -99,7 +99,10 @@ const describe = async (trx: Db, mart: Mart, definitions: readonly Definition[])
   if (mart.summaryOf === null) await commentOn('view', object, aboutOf(mart)).execute(trx)
   const { rows } = await sql<{ name: string }>`select attname as name from pg_attribute
     where attrelid = to_regclass(${`bi.${mart.name}`}) and attnum > 0 and not attisdropped`.execute(trx)
-  const known = definitions.flatMap(({ columns }) => columns)
+  // A column's words are those of a pipeline the mart reads, where several pipelines have the column.
+  const known = [...definitions]
+    .sort((a, b) => Number(mart.reads.includes(b.pipeline)) - Number(mart.reads.includes(a.pipeline)))
+    .flatMap(({ columns }) => columns)
   for (const { name } of rows) {
     const column = known.find((one) => one.name === name)
     const about = mart.columns.get(name) ?? (column === undefined ? lineageComments[name] : columnComment(column))

@@ -41,6 +41,13 @@ test('so is every column', async () => {
   ).toEqual([])
 })
 
+test('a mart explains a column in the words of the pipeline it reads, not of another with the same name', async () => {
+  expect(
+    await query(`select c.relname, col_description(c.oid, a.attnum) as about from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attname = 'country'
+      where c.relnamespace = 'bi'::regnamespace and c.relname in ('keyword_months', 'traffic_trend') order by 1`),
+  ).toMatchObject([{ about: expect.stringContaining('of the searchers') }, { about: expect.stringContaining('of the visitors') }])
+})
+
 test('what is counted or weighed names its unit', async () => {
   expect(
     await query(`select r.name || '.' || a.attname as without_unit from (${relations}) r

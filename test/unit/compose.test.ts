@@ -1,0 +1,57 @@
+// The compose file at the root: what it lets out, what its containers may do, and that every setting it wants is told of.
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { parse } from 'yaml'
+import { z } from 'zod'
+
+const root = join(import.meta.dirname, '..', '..')
+const text = readFileSync(join(root, 'docker-compose.yml'), 'utf8')
+const service = z.looseObject({
+  image: z.string(),
+  build: z.unknown().optional(),
+  read_only: z.boolean().optional(),
+  cap_drop: z.array(z.string()).optional(),
+  security_opt: z.array(z.string()).optional(),
+  profiles: z.array(z.string()).optional(),
+  ports: z.array(z.string()).optional(),
+  depends_on: z.record(z.string(), z.object({ condition: z.string() })).optional(),
+})
+const { services } = z.object({ services: z.record(z.string(), service) }).parse(parse(text, { merge: true }))
+
+test('nothing is published beyond this machine', () => {
+  expect(Object.values(services).flatMap(({ ports }) => ports ?? [])).toEqual([
+    '127.0.0.1:5432:5432',
+    '127.0.0.1:7433:7433',
+    '127.0.0.1:8088:8088',
+  ])
+})
+
+test('our own containers write nothing but their volume, and have no right they do not need', () => {
+  const own = Object.entries(services).filter(([, { build }]) => build === '.')
+  expect(own.map(([name]) => name)).toEqual(['migrate', 'schedule', 'superset-dashboards'])
+  for (const [name, one] of own)
+    expect([name, one.read_only, one.cap_drop, one.security_opt]).toEqual([name, true, ['ALL'], ['no-new-privileges:true']])
+})
+
+test('Superset comes with its profile alone, and nothing waits for what is not there', () => {
+  expect(Object.entries(services).flatMap(([name, { profiles }]) => (profiles === undefined ? [] : [name]))).toEqual([
+    'superset-reader',
+    'superset',
+    'superset-dashboards',
+  ])
+  for (const one of Object.values(services))
+    for (const name of Object.keys(one.depends_on ?? {})) {
+      const awaited = services[name]
+      expect(awaited === undefined ? `${name} is not there` : (awaited.profiles ?? one.profiles)).toEqual(one.profiles)
+    }
+})
+
+test('every setting is in .env.example, and without Superset only the password of PostgreSQL has to be set', () => {
+  const example = readFileSync(join(root, '.env.example'), 'utf8')
+  const settings = [...text.matchAll(/(?<!\$)\$\{([A-Z_]+)(:[-?])?/g)]
+  expect(
+    [...new Set(settings.map(([, name = '']) => name))].filter((name) => !new RegExp(`^(# )?${name}=`, 'm').test(example)),
+  ).toEqual([])
+  expect([...new Set(settings.filter(([, , mark]) => mark === ':?').map(([, name]) => name))]).toEqual(['POSTGRES_PASSWORD'])
+})
