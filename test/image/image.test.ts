@@ -28,21 +28,10 @@ const docker = (...args: string[]): Promise<Ended> =>
 const inImage = (script: string): Promise<Ended> => docker('run', '--rm', ...locked, '--entrypoint', 'sh', image, '-c', script)
 
 /** @returns the container's name */
-const start = async (options: readonly string[], ...args: string[]): Promise<string> => {
+const start = async (...args: string[]): Promise<string> => {
   const name = `millrace-test-${process.pid}-${started.length}`
   started.push(name)
-  const { code, text } = await docker(
-    'run',
-    '-d',
-    '--name',
-    name,
-    '--health-interval=1s',
-    ...locked,
-    ...options,
-    ...service,
-    image,
-    ...args,
-  )
+  const { code, text } = await docker('run', '-d', '--name', name, '--health-interval=1s', ...locked, ...service, image, ...args)
   expect(code, text).toBe(0)
   return name
 }
@@ -93,7 +82,7 @@ describe.skipIf(spawnSync('docker', ['info'], { stdio: 'ignore' }).status !== 0)
   })
 
   test('keeps the schedule: red until it answers, green then, red when its database is gone; SIGTERM ends it within 10 seconds', async () => {
-    const name = await start([], 'schedule')
+    const name = await start('schedule')
     expect(await inspect(name, '.State.Health.Status')).not.toBe('healthy')
     await untilHealth(name, 'healthy')
     expect((await docker('exec', name, 'node', '/millrace/bin/healthcheck.js')).code).toBe(0)
@@ -103,12 +92,5 @@ describe.skipIf(spawnSync('docker', ['info'], { stdio: 'ignore' }).status !== 0)
     await docker('stop', '-t', '60', name)
     expect(Date.now() - asked).toBeLessThan(10_000)
     expect(await inspect(name, '.State.ExitCode')).toBe('130')
-  })
-
-  test('heeds SIGTERM in its first instant where an init starts it, as the compose files ask for', async () => {
-    const name = await start(['--init'], 'schedule')
-    await docker('kill', '--signal', 'TERM', name)
-    const { text } = await docker('wait', name)
-    expect(text).toMatch(/^(130|143)$/m)
   })
 })
