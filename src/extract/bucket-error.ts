@@ -17,8 +17,8 @@ export const refusalOf = (error: unknown): Refusal => {
   return { name, status: status !== null && Number.isInteger(status) ? status : null }
 }
 
-/** By its name alone: servers say 404 of an unknown key or bucket too, which must never look like a landing that is gone. */
-export const isMissing = (error: unknown): boolean => ['NoSuchKey', 'NotFound', 'NoSuchUpload'].includes(refusalOf(error).name)
+/** By its name alone: unknown keys, unknown buckets and proxies say 404 too, which must never look like a landing that is gone. */
+export const isMissing = (error: unknown): boolean => ['NoSuchKey', 'NoSuchUpload'].includes(refusalOf(error).name)
 
 const advice: Readonly<Record<string, string>> = {
   NoSuchBucket: 'Make the bucket, or mend its name in MILLRACE_LANDING.',

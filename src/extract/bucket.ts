@@ -120,10 +120,14 @@ export const openBucket = (setting: BucketSetting): Bucket => {
       ),
     size: (key, signal) =>
       inOwnWords(`look at ${placeOf(key)}`, signal, () =>
-        unlessMissing(async () => {
-          const head = await client.send(new HeadObjectCommand({ Bucket: name, Key: key }), optionsOf(signal))
-          return head.ContentLength ?? 0
-        }),
+        unlessMissing(
+          async () => {
+            const head = await client.send(new HeadObjectCommand({ Bucket: name, Key: key }), optionsOf(signal))
+            return head.ContentLength ?? 0
+            // An answer to HEAD has no body that could name the reason.
+          },
+          (error) => refusalOf(error).status === 404,
+        ),
       ),
     remove: (key, signal) =>
       inOwnWords(`delete ${placeOf(key)}`, signal, async () => {
@@ -145,11 +149,11 @@ export const openBucket = (setting: BucketSetting): Bucket => {
   }
 }
 
-const unlessMissing = async <T>(work: () => Promise<T>): Promise<T | null> => {
+const unlessMissing = async <T>(work: () => Promise<T>, missing = isMissing): Promise<T | null> => {
   try {
     return await work()
   } catch (error) {
-    if (isMissing(error)) return null
+    if (missing(error)) return null
     throw error
   }
 }

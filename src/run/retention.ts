@@ -19,11 +19,14 @@ export const landingDays = (raw: Readonly<Record<string, string>>): number => {
   return days
 }
 
+/** What sweeping needs of a shop. */
+export type SweepingShop = Pick<Shop, 'settings' | 'landing' | 'clock' | 'database' | 'progress'>
+
 /**
  * Removes them and returns how many. What is loaded, landed or being landed stays, whatever its age. A bucket that does not let it is
  * said and ends nothing: the night's work is done, and the next night sweeps again.
  */
-export const sweepLandings = async (shop: Shop): Promise<number> => {
+export const sweepLandings = async (shop: SweepingShop): Promise<number> => {
   const days = landingDays(shop.settings.raw)
   try {
     const removed = await removeOlder(shop, shop.clock.now() - days * dayMs)
@@ -36,7 +39,7 @@ export const sweepLandings = async (shop: Shop): Promise<number> => {
   }
 }
 
-const removeOlder = async (shop: Shop, olderThanMs: number): Promise<number> => {
+const removeOlder = async (shop: SweepingShop, olderThanMs: number): Promise<number> => {
   let removed = 0
   for await (const locator of shop.landing.older(olderThanMs)) {
     const { rows } = await sql`

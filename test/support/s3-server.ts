@@ -10,8 +10,18 @@ export interface S3Request {
   readonly bytes: number
 }
 
-/** What a test lets happen to a request: as it should be, an error of the server, a refusal, no answer at all, an answer lost on its way, or cut in half. */
-export type Fate = 'serve' | 'fail' | 'refuse' | 'hang' | 'lose' | 'cut' | { readonly status: number; readonly code: string }
+/**
+ * What a test lets happen to a request: as it should be, an error of the server, a refusal, no answer at all, an answer lost on its way, cut in half or never sent,
+ * or another refusal, without a body where it has no code. */
+export type Fate =
+  | 'serve'
+  | 'fail'
+  | 'refuse'
+  | 'hang'
+  | 'lose'
+  | 'cut'
+  | 'mute'
+  | { readonly status: number; readonly code: string }
 
 export interface S3Object {
   readonly body: Buffer
@@ -63,7 +73,6 @@ export const startS3Server = async (): Promise<S3Server> => {
   const keys = { accessKeyId: 'TESTKEYID0000000', secretAccessKey: 'secret-of-the-test-bucket/+=' }
   const bucket = 'landings'
   const stock: Stock = { objects, uploads, next: 1 }
-  const held = new Set<ServerResponse>()
   const handle = async (incoming: IncomingMessage, response: ServerResponse, body: Buffer): Promise<void> => {
     const url = new URL(incoming.url ?? '/', 'http://server')
     const [, name = '', ...words] = url.pathname.split('/')
@@ -75,14 +84,16 @@ export const startS3Server = async (): Promise<S3Server> => {
     }
     requests.push(request)
     const fate = await server.fate(request)
-    if (fate === 'hang') return void held.add(response)
+    if (fate === 'hang') return
     if (fate === 'fail') return send(response, problem(500, 'InternalError'))
     if (fate === 'refuse') return send(response, problem(403, 'AccessDenied'))
-    if (typeof fate === 'object') return send(response, problem(fate.status, fate.code))
+    if (typeof fate === 'object')
+      return send(response, fate.code === '' ? { status: fate.status } : problem(fate.status, fate.code))
     const refused = signatureProblem(incoming, url, body, keys)
     if (refused !== null) return send(response, problem(403, refused))
     if (name !== bucket) return send(response, problem(404, 'NoSuchBucket'))
     const reply = answer(stock, request, incoming, body)
+    if (fate === 'mute') return
     if (fate === 'lose') return void response.destroy()
     send(response, reply, fate === 'cut')
   }
