@@ -1,7 +1,7 @@
 import { defineConfig } from 'vitest/config'
 
-// Five projects: unit (no disk, network or database), db (a real PostgreSQL), e2e (the real command as a child process, and the page in a browser),
-// package (the packed program installed from npm; needs the registry, hence not part of `npm test`), image (the image built and run; needs Docker too).
+// Six projects: unit (no disk, network or database), db (a real PostgreSQL), e2e (the real command as a child process, and the page in a browser),
+// package (the packed program installed from npm; needs the registry, hence not part of `npm test`), image (the image built and run; needs Docker too), citus (needs a cluster).
 // db and e2e share the two cores with PostgreSQL itself, hence the low worker counts.
 export default defineConfig({
   test: {
@@ -40,6 +40,16 @@ export default defineConfig({
       {
         extends: true,
         test: { name: 'package', include: ['test/package/**/*.test.ts'], testTimeout: 300_000, hookTimeout: 300_000 },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'citus',
+          include: ['test/citus/**/*.test.ts'],
+          globalSetup: ['test/support/postgres.global.ts'],
+          testTimeout: 300_000,
+          hookTimeout: 120_000,
+        },
       },
       {
         extends: true,
