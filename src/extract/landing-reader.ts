@@ -1,6 +1,6 @@
 // A landing read back: the manifest decides whether it is whole, lengths and checksums whether it is what was written.
 import { createHash } from 'node:crypto'
-import type { Readable } from 'node:stream'
+import { Readable } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
 import { type Manifest, type ManifestPart, parseManifest } from './landing-files.ts'
@@ -26,8 +26,59 @@ export const readLanding = async (shelf: LandingShelf): Promise<Landing> => {
   return {
     manifest,
     parts: async function* () {
-      for (const part of manifest.parts) yield { part: part.part, format: part.format, body: readPart(shelf, part) }
+      const last = manifest.parts.at(-1)
+      if (last === undefined) return
+      const data = openData(shelf.readBytes(0, last.offset + last.length))
+      try {
+        for (const part of manifest.parts) yield { part: part.part, format: part.format, body: readPart(shelf, data, part) }
+      } finally {
+        data.close()
+      }
     },
+  }
+}
+
+interface Data {
+  /** The bytes of one part as they lie there; parts are read in their order, and what was left of one is passed over. */
+  bytesOf(part: ManifestPart): AsyncGenerator<Uint8Array>
+  close(): void
+}
+
+/** All parts over one stream: a bucket is asked once, not once a page. */
+const openData = (stream: Readable): Data => {
+  const chunks: AsyncIterator<Uint8Array> = stream[Symbol.asyncIterator]()
+  let inHand: Uint8Array = new Uint8Array()
+  let position = 0
+  const takeNow = async (end: number): Promise<Uint8Array | null> => {
+    while (inHand.length === 0 && position < end) {
+      const next = await chunks.next()
+      if (next.done === true) return null
+      inHand = next.value
+    }
+    const taken = inHand.subarray(0, Math.max(0, end - position))
+    inHand = inHand.subarray(taken.length)
+    position += taken.length
+    return taken
+  }
+  let turn: Promise<unknown> = Promise.resolve()
+  /** Bytes before `end`, null where there are no more. A reader that was left in the middle may still be taking when the next one begins. */
+  const take = (end: number): Promise<Uint8Array | null> => {
+    const mine = turn.then(() => takeNow(end))
+    turn = mine.catch(() => undefined)
+    return mine
+  }
+  return {
+    bytesOf: async function* ({ part, offset, length }) {
+      if (position > offset) throw new EtlError('INTERNAL', `Part ${part} of a landing was asked for after a later one.`)
+      for (const end of [offset, offset + length]) {
+        while (position < end) {
+          const bytes = await take(end)
+          if (bytes === null) return
+          if (end > offset) yield bytes
+        }
+      }
+    },
+    close: () => stream.destroy(),
   }
 }
 
@@ -48,10 +99,10 @@ const readManifest = async (shelf: LandingShelf): Promise<Manifest> => {
 export const corruptLanding = (place: string, found: string): EtlError =>
   new EtlError('LANDING_CORRUPT', `${place} is damaged: ${found}. Restore it from a backup, ${remedy}.`)
 
-async function* readPart(shelf: LandingShelf, part: ManifestPart): AsyncGenerator<Uint8Array> {
+async function* readPart(shelf: LandingShelf, data: Data, part: ManifestPart): AsyncGenerator<Uint8Array> {
   const hash = createHash('sha256')
   let length = 0
-  const stream = shelf.readBytes(part.offset, part.length)
+  const stream = Readable.from(data.bytesOf(part), { objectMode: false })
   const gunzip = createGunzip({ chunkSize: 128 * 1024 })
   stream.once('error', (error) => gunzip.destroy(error))
   try {

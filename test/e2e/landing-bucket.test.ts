@@ -182,7 +182,15 @@ describe('landings in a bucket', () => {
     const before = server.requests.length
     expect((await run(['cancel', '1'], wrong)).stderr).not.toContain('LANDING')
     expect(server.requests).toHaveLength(before)
-    const good = await run(['check', '--json'], machine('good'))
+    const file = join(world.folder, 'bucket-key')
+    writeFileSync(file, `${server.keys.secretAccessKey}\n`)
+    const fromFile = {
+      AWS_SECRET_ACCESS_KEY: '',
+      AWS_SECRET_ACCESS_KEY_FILE: file,
+      AWS_ACCESS_KEY_ID: '',
+      AWS_ACCESS_KEY_ID_COMMAND: `echo ${server.keys.accessKeyId}`,
+    }
+    const good = await run(['check', '--json'], machine('good', fromFile))
     expect(good.events.at(-1)).toMatchObject({ errors: 0 })
   })
 
