@@ -134,7 +134,9 @@ export const commands: readonly CommandSpec[] = [
     usage: 'superset [url]',
     description:
       'Make the connection, datasets and a dashboard for each pipeline in a Superset that runs; again: bring them up to date.',
-    options: [option('--connection <name>', 'name of the connection in Superset', 'Millrace')],
+    options: [
+      option('--connection <name>', 'name of the connection in Superset; another one has dashboards of its own', 'Millrace'),
+    ],
     examples: ['millrace superset https://superset.example.com', 'millrace superset http://localhost:8088 --json'],
     load: () => import('./superset.ts'),
   },

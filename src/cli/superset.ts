@@ -5,7 +5,7 @@ import { EtlError } from '../core/errors.ts'
 import { type Secret, secret } from '../core/redact.ts'
 import { loadDashboards } from '../definition/dashboards.ts'
 import { openDefinitions } from '../run/open-shop.ts'
-import { provisionSuperset } from '../run/superset/provision-superset.ts'
+import { defaultConnection, provisionSuperset } from '../run/superset/provision-superset.ts'
 import { openSuperset } from '../run/superset/superset-client.ts'
 import type { Handler } from './command-spec.ts'
 import { pipelinesFolder, settingsOf } from './shop.ts'
@@ -23,7 +23,7 @@ export const handle: Handler = async (invocation) => {
   const warehouse = warehouseOf(settings)
   const password = passwordOf(settings)
   const client = await openSuperset({ url, user: settings.raw['MILLRACE_SUPERSET_USER'] || 'admin', password, signal })
-  const connection = String(options['connection'])
+  const connection = String(options['connection'] ?? defaultConnection)
   const result = await provisionSuperset({ client, connection, warehouse, definitions, dashboards, tell: output.note })
   const shown = result.dashboards.map(({ title, slug, isNew }) => ({
     title,

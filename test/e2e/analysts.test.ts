@@ -116,7 +116,7 @@ describe('on a strict fake of Superset', () => {
   const environment = () => ({ MILLRACE_SUPERSET_PASSWORD: fake.password })
   const counts = () => (['database', 'dataset', 'chart', 'dashboard'] as const).map((kind) => fake.rows(kind).length)
 
-  test('everything is made, every chart answers with right numbers, and a second call doubles and changes nothing', async () => {
+  test('everything is made, every chart answers with right numbers, a second call doubles and changes nothing, and another connection has its own', async () => {
     const first = await provision(fake.url, environment())
     expect([first.code, first.stderr]).toEqual([0, expect.stringContaining('dashboard Keywords: made, 11 charts')])
     const { rows } = await db.database.pool.query(`select 1 from information_schema.tables where table_schema = 'bi'`)
@@ -131,6 +131,12 @@ describe('on a strict fake of Superset', () => {
       skipped: [],
     })
     expect(JSON.stringify([fake.rows('dataset'), fake.rows('chart'), fake.rows('dashboard')])).toBe(before)
+    const third = await provision(fake.url, environment(), repository, '--connection', 'Acme & Co')
+    expect([third.code, counts()]).toEqual([0, [2, rows.length * 2, 54, 6]])
+    expect(fake.rows('dashboard').map(({ slug, dashboard_title: title }) => [slug, title])).toContainEqual([
+      'acme-co-keywords',
+      'Keywords (Acme & Co)',
+    ])
   })
 
   test('a call that broke off goes on with the next, wherever it broke', async () => {
@@ -153,8 +159,6 @@ describe('on a strict fake of Superset', () => {
     mkdirSync(join(folder, 'dashboards'))
     const text = readFileSync(join(repository, 'dashboards', 'keywords.yaml'), 'utf8')
     writeFileSync(join(folder, 'dashboards', 'keywords.yaml'), text.slice(0, text.indexOf('  - chart: Clicks by domain')))
-    const result = await provision(fake.url, environment(), folder, '--pipelines', pipelinesOfRepository)
-    expect(result.events.at(-1)).toMatchObject({ charts: { removed: 0 } })
     mkdirSync(join(folder, 'pipelines'))
     for (const name of ['keywords.yaml', 'domains.txt'])
       writeFileSync(join(folder, 'pipelines', name), readFileSync(join(pipelinesOfRepository, name), 'utf8'))

@@ -36,6 +36,8 @@ interface State {
   readonly csrf: string
   readonly session: string
   readonly password: string
+  /** The warehouse, by address. */
+  readonly pools: Map<string, pg.Pool>
   nextId: number
   failIn: number
 }
@@ -58,6 +60,7 @@ export const startFakeSuperset = async (): Promise<FakeSuperset> => {
     csrf: secretOf(),
     session: secretOf(),
     password: secretOf(),
+    pools: new Map(),
     nextId: 1,
     failIn: 0,
   }
@@ -81,6 +84,7 @@ export const startFakeSuperset = async (): Promise<FakeSuperset> => {
     close: async () => {
       server.closeAllConnections()
       await new Promise((done) => server.close(done))
+      for (const pool of state.pools.values()) await pool.end()
     },
   }
 }
@@ -140,7 +144,7 @@ const route = async (state: State, url: URL, method: string, body: unknown): Pro
   }
   const row = rows.find((one) => one.id === Number(id))
   if (row === undefined) return refuse(404, 'Not found')
-  if (kind === 'database' && rest === 'tables' && method === 'GET') return ok(await tablesOf(row, url))
+  if (kind === 'database' && rest === 'tables' && method === 'GET') return ok(await tablesOf(state, row, url))
   if (kind === 'dataset' && rest === 'refresh' && method === 'PUT') return ok({ message: 'OK', ...(await refresh(state, row)) })
   if (rest !== undefined) return refuse(404, 'Not found')
   if (method === 'GET') return ok({ id: row.id, result: row })
@@ -178,11 +182,12 @@ const create = async (state: State, kind: Kind, body: unknown): Promise<unknown>
   if (kind === 'database') {
     const row = databaseBody.parse(body)
     alone('database_name', row.database_name)
-    await tables({ id, ...row })
+    await tables(state, { id, ...row })
     state.rows.database.push({ id, ...row })
   } else if (kind === 'dataset') {
     const row = datasetPost.parse(body)
-    alone('table_name', row.table_name)
+    if (state.rows.dataset.some((one) => one['table_name'] === row.table_name && one['database'] === row.database))
+      throw new Error(`Dataset ${row.table_name} already exists`)
     const made: Row = { id, ...row, columns: [], main_dttm_col: null }
     state.rows.dataset.push({ ...made, ...(await refresh(state, made)) })
   } else if (kind === 'chart') {
@@ -208,31 +213,26 @@ const change = (state: State, kind: Kind, row: Row, body: unknown): unknown => {
   return changes
 }
 
-const connected = async <T>(database: Row, work: (client: pg.Client) => Promise<T>): Promise<T> => {
+const warehouseOf = (state: State, database: Row): pg.Pool => {
   const address = z
     .string()
     .regex(/^postgresql\+psycopg2:\/\//)
     .parse(database['sqlalchemy_uri'])
-  const client = new pg.Client({ connectionString: address.replace('+psycopg2', '') })
-  await client.connect()
-  try {
-    return await work(client)
-  } finally {
-    await client.end()
-  }
+  const pool = state.pools.get(address) ?? new pg.Pool({ connectionString: address.replace('+psycopg2', ''), max: 2 })
+  state.pools.set(address, pool)
+  return pool
 }
 
-const tables = (database: Row): Promise<string[]> =>
-  connected(database, async (client) => {
-    const { rows } = await client.query<{ name: string }>(
-      `select table_name as name from information_schema.tables where table_schema = 'bi'`,
-    )
-    return rows.map(({ name }) => name)
-  })
+const tables = async (state: State, database: Row): Promise<string[]> => {
+  const { rows } = await warehouseOf(state, database).query<{ name: string }>(
+    `select table_name as name from information_schema.tables where table_schema = 'bi'`,
+  )
+  return rows.map(({ name }) => name)
+}
 
-const tablesOf = async (database: Row, url: URL): Promise<unknown> => {
+const tablesOf = async (state: State, database: Row, url: URL): Promise<unknown> => {
   z.strictObject({ schema_name: z.literal('bi'), force: z.boolean() }).parse(readRison(url.searchParams.get('q') ?? '()'))
-  const names = await tables(database)
+  const names = await tables(state, database)
   return { count: names.length, result: names.map((value) => ({ value, type: 'view', extra: null })) }
 }
 
@@ -243,13 +243,10 @@ const databaseOf = (state: State, id: unknown): Row => {
 }
 
 const refresh = async (state: State, dataset: Row): Promise<{ columns: unknown }> => {
-  const columns = await connected(databaseOf(state, dataset['database']), async (client) => {
-    const { rows } = await client.query<{ column_name: string }>(
-      `select column_name from information_schema.columns where table_schema = 'bi' and table_name = $1 order by ordinal_position`,
-      [dataset['table_name']],
-    )
-    return rows
-  })
+  const { rows: columns } = await warehouseOf(state, databaseOf(state, dataset['database'])).query<{ column_name: string }>(
+    `select column_name from information_schema.columns where table_schema = 'bi' and table_name = $1 order by ordinal_position`,
+    [dataset['table_name']],
+  )
   if (columns.length === 0) throw new Error(`Table ${String(dataset['table_name'])} could not be found`)
   Object.assign(dataset, { columns })
   return { columns }
@@ -258,12 +255,10 @@ const refresh = async (state: State, dataset: Row): Promise<{ columns: unknown }
 /** What Superset's SQL for a chart comes to. */
 const chartData = async (state: State, body: unknown): Promise<unknown[]> => {
   const { dataset, queries } = queriesOf(body, state.rows.dataset)
-  return connected(databaseOf(state, dataset['database']), async (client) => {
-    const results: unknown[] = []
-    for (const query of queries)
-      results.push({ data: (await client.query(statementOf(query, String(dataset['table_name'])))).rows })
-    return results
-  })
+  const pool = warehouseOf(state, databaseOf(state, dataset['database']))
+  const results: unknown[] = []
+  for (const query of queries) results.push({ data: (await pool.query(statementOf(query, String(dataset['table_name'])))).rows })
+  return results
 }
 
 const statementOf = (query: Queries[number], table: string): string => {

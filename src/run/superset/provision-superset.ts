@@ -34,6 +34,8 @@ export interface Provisioned {
   readonly skipped: readonly string[]
 }
 
+/** Other connections have dashboards of their own, which say so in title and address. */
+export const defaultConnection = 'Millrace'
 const schema = 'bi'
 const tally = (): Tally => ({ created: 0, updated: 0, removed: 0 })
 
@@ -151,13 +153,14 @@ const chartEntry = z.object({ id: z.int(), slice_name: z.string(), is_managed_ex
 
 /** The dashboard is made first and each chart is made on it, so that none is lost between the two. */
 const provideDashboard = async (
-  { client, definitions, tell }: Provisioning,
-  dashboard: Dashboard,
+  { client, connection, definitions, tell }: Provisioning,
+  asWritten: Dashboard,
   datasets: ReadonlyMap<string, SupersetDataset>,
   counts: Tally,
 ): Promise<{ title: string; slug: string; isNew: boolean }> => {
+  const dashboard = connection === defaultConnection ? asWritten : { ...asWritten, title: `${asWritten.title} (${connection})` }
   const { title } = dashboard
-  const slug = `millrace-${dashboard.name.replaceAll('_', '-')}`
+  const slug = `${connection} ${dashboard.name}`.toLowerCase().replaceAll(/[^a-z0-9]+/g, '-')
   const path = '/api/v1/dashboard/'
   const [found] = await client.list(path, idEntry, [{ col: 'slug', opr: 'eq', value: slug }])
   const marks = { dashboard_title: title, slug, published: true, is_managed_externally: true }
