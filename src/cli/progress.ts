@@ -2,7 +2,8 @@
 import cliProgress from 'cli-progress'
 import { redact } from '../core/redact.ts'
 import { createProgress, type Progress, type RunEvent } from '../run/progress.ts'
-import { formatNumber, formatSeconds, type Output } from './output.ts'
+import type { Output } from './output.ts'
+import { createProgressLine, type ProgressLine } from './progress-line.ts'
 
 /** Between plain lines where nothing but the counters changed. */
 const plainEveryMs = 10_000
@@ -44,42 +45,41 @@ const noteOf = (event: RunEvent): string | null => {
   return `${event.state} ${about} [${event.code ?? ''}]`
 }
 
-const summaryLine = (progress: Progress, startedAt: number): string => {
-  const { unitsPlanned, unitsDone, rowsRead, pages, reportsOpen } = progress.counters
-  const seconds = (Date.now() - startedAt) / 1000
-  const rate = seconds > 0 ? Math.round(rowsRead / seconds) : 0
-  const parts = [`${unitsDone}/${unitsPlanned} units`, `${formatNumber(rowsRead)} rows (${formatNumber(rate)}/s)`]
-  if (pages > 0) parts.push(`${formatNumber(pages)} pages`)
-  if (reportsOpen > 0) parts.push(`${reportsOpen} reports open`)
-  parts.push(`time left ${timeLeft(progress, seconds)}`)
-  return parts.join(', ')
-}
-
-/** From the share of units done; unknown until the first is. */
-const timeLeft = (progress: Progress, seconds: number): string => {
-  const { unitsPlanned, unitsDone } = progress.counters
-  if (unitsDone === 0 || unitsPlanned === 0) return '?'
-  return formatSeconds((seconds / unitsDone) * (unitsPlanned - unitsDone))
+/** What a scheduler or a look at a finished run says in one line. */
+const endedLine = ({ pipeline, due_at, run_id, state, units }: Extract<RunEvent, { event: 'tick' }>): string => {
+  const parts = (['loaded', 'unchanged', 'waiting', 'held', 'failed'] as const).filter((name) => units[name] > 0)
+  const words = units.planned === 0 ? 'nothing is due' : parts.map((name) => `${units[name]} ${name}`).join(', ')
+  return `${pipeline}: tick of ${due_at}, run ${run_id} ${state}: ${words}`
 }
 
 const plainView = (): View => {
-  let progress: Progress | null = null
+  let line: ProgressLine | null = null
   let timer: NodeJS.Timeout | null = null
-  const startedAt = Date.now()
+  let printed = ''
   const write = (text: string): void => void process.stderr.write(`${redact(text)}\n`)
   const print = (): void => {
-    if (progress !== null && progress.counters.unitsPlanned > 0) write(summaryLine(progress, startedAt))
+    const share = line?.share()
+    // What stands still is said once: a scheduler is silent between its nights.
+    if (line === null || share === undefined || share.planned === 0) return
+    const state = `${share.done}/${share.planned}`
+    if (share.done === share.planned && state === printed) return
+    printed = state
+    write(line.text())
   }
   return {
-    begin: (started) => {
-      progress = started
+    begin: (progress) => {
+      line = createProgressLine(progress)
       timer = setInterval(print, plainEveryMs)
       timer.unref()
     },
     event: (event) => {
       const note = noteOf(event)
       if (note !== null) write(note)
-      if (event.event === 'planned') write(`run ${event.run_id}: ${event.units} units to do`)
+      if (event.event === 'tick') write(endedLine(event))
+      if (event.event !== 'planned') return
+      line?.planned(event.units)
+      printed = ''
+      if (event.units > 0) write(`run ${event.run_id}: ${event.units} units to do`)
     },
     stop: () => {
       if (timer !== null) clearInterval(timer)
@@ -89,9 +89,8 @@ const plainView = (): View => {
 }
 
 const barView = (): View => {
-  const startedAt = Date.now()
   let timer: NodeJS.Timeout | null = null
-  let progress: Progress | null = null
+  let line: ProgressLine | null = null
   const bar = new cliProgress.SingleBar({
     format: '{bar} {percentage}% | {text}',
     barCompleteChar: '█',
@@ -103,20 +102,21 @@ const barView = (): View => {
     gracefulExit: false,
   })
   const draw = (): void => {
-    if (progress === null) return
-    const { unitsPlanned, unitsDone } = progress.counters
-    bar.setTotal(Math.max(1, unitsPlanned))
-    bar.update(unitsDone, { text: summaryLine(progress, startedAt) })
+    if (line === null) return
+    const { done, planned } = line.share()
+    bar.setTotal(Math.max(1, planned))
+    bar.update(done, { text: line.text() })
   }
   return {
-    begin: (started) => {
-      progress = started
+    begin: (progress) => {
+      line = createProgressLine(progress)
       bar.start(1, 0, { text: 'planning' })
       timer = setInterval(draw, 100)
       timer.unref()
     },
     event: (event) => {
-      const note = noteOf(event)
+      if (event.event === 'planned') line?.planned(event.units)
+      const note = event.event === 'tick' ? endedLine(event) : noteOf(event)
       if (note === null) return
       // The bar's own line is overwritten, the note stays above it.
       process.stderr.write(`\r\u001b[2K${redact(note)}\n`)

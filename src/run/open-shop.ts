@@ -21,8 +21,8 @@ import { publish } from '../publish/publish.ts'
 import { loadSources } from '../sources/registry.ts'
 import type { Progress } from './progress.ts'
 import { processName, startQueue } from './queue.ts'
-import { concurrencyOf } from './run.ts'
 import { requestsPerSecond } from './request-rate.ts'
+import { concurrencyOf } from './run.ts'
 import type { RunConsent, Shop } from './shop.ts'
 
 export interface ShopOptions {

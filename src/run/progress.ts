@@ -1,5 +1,6 @@
 // What a running process tells whoever watches: counters that grow, and events as units change state.
 import type { UnitState } from '../core/types.ts'
+import type { RunSummary } from '../db/ledger/runs.ts'
 
 export interface Counters {
   unitsPlanned: number
@@ -8,7 +9,6 @@ export interface Counters {
   pages: number
   bytes: number
   requests: number
-  reportsOpen: number
 }
 
 export type RunEvent =
@@ -25,6 +25,15 @@ export type RunEvent =
       readonly not_before?: string
     }
   | { readonly event: 'report'; readonly unit: string; readonly state: string; readonly report_id: string | null }
+  | {
+      /** A scheduled run is over. */
+      readonly event: 'tick'
+      readonly pipeline: string
+      readonly due_at: string
+      readonly run_id: number
+      readonly state: string
+      readonly units: RunSummary['units']
+    }
   | { readonly event: 'notice'; readonly code: string; readonly message: string }
 
 export interface Progress {
@@ -33,6 +42,6 @@ export interface Progress {
 }
 
 export const createProgress = (listener: (event: RunEvent) => void = () => undefined): Progress => ({
-  counters: { unitsPlanned: 0, unitsDone: 0, rowsRead: 0, pages: 0, bytes: 0, requests: 0, reportsOpen: 0 },
+  counters: { unitsPlanned: 0, unitsDone: 0, rowsRead: 0, pages: 0, bytes: 0, requests: 0 },
   emit: listener,
 })

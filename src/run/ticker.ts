@@ -98,15 +98,25 @@ export const createTicker = (shop: Shop, signal: AbortSignal): Ticker => {
 }
 
 const runTick = async (shop: Shop, definition: Definition, dueMs: number, signal: AbortSignal): Promise<RunResult['state']> => {
+  const due = new Date(dueMs).toISOString()
   const ping = createPing(shop.settings, shop.log)
   await ping('start')
   const units = await planRun(shop, [definition], { mode: 'due', force: false, only: null, order: 'newest-first' })
   const result = await runUnits(shop, {
     command: 'schedule',
-    arguments: { pipeline: definition.pipeline, due_at: new Date(dueMs).toISOString() },
+    arguments: { pipeline: definition.pipeline, due_at: due },
     definitions: [definition],
     units,
     signal,
+  })
+  const { runId, state } = result
+  shop.progress.emit({
+    event: 'tick',
+    pipeline: definition.pipeline,
+    due_at: due,
+    run_id: runId,
+    state,
+    units: result.summary.units,
   })
   await sweepLandings(shop)
   await ping(result.state === 'done' ? 'success' : 'fail')
