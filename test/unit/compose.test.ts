@@ -55,3 +55,17 @@ test('every setting is in .env.example, and without Superset only the password o
   ).toEqual([])
   expect([...new Set(settings.filter(([, , mark]) => mark === ':?').map(([, name]) => name))]).toEqual(['POSTGRES_PASSWORD'])
 })
+
+test.each(['docker-compose.yml', 'templates/warehouse/compose.yaml'])(
+  '%s: the scheduler starts once the warehouse is migrated',
+  (file) => {
+    const found = z
+      .object({
+        services: z.record(z.string(), service.partial({ image: true }).extend({ command: z.array(z.string()).optional() })),
+      })
+      .parse(parse(readFileSync(join(root, file), 'utf8'), { merge: true }))
+    expect(found.services['schedule']?.depends_on).toEqual({ migrate: { condition: 'service_completed_successfully' } })
+    expect(found.services['migrate']).toMatchObject({ command: ['migrate'], read_only: true, cap_drop: ['ALL'] })
+    expect(found.services['migrate']?.depends_on).toEqual({ postgres: { condition: 'service_healthy' } })
+  },
+)
