@@ -43,7 +43,7 @@ describe('a Dockerfile', () => {
 })
 
 describe('Kubernetes manifests', () => {
-  const files = ['schedule', 'worker', 'cronjob', 'home'].map((name) => ({
+  const files = ['migrate', 'schedule', 'worker', 'cronjob', 'home'].map((name) => ({
     name: `${name}.yaml`,
     text: template(`deploy/kubernetes/${name}.yaml`),
   }))
@@ -70,6 +70,8 @@ describe('Kubernetes manifests', () => {
     ['cronjob', 'concurrencyPolicy: Forbid', 'concurrencyPolicy: Never', /concurrencyPolicy/],
     ['cronjob', 'timeZone:', 'timezone:', /timezone/],
     ['cronjob', 'readOnlyRootFilesystem: true', 'readOnlyRootFilesystem: false', /may write its file system/],
+    ['migrate', 'restartPolicy: Never', 'restartPolcy: Never', /'restartPolcy' does not exist/],
+    ['migrate', 'runAsNonRoot: true', 'runAsNonRoot: false', /runAsNonRoot/],
     ['home', 'accessModes: [ReadWriteMany]', 'accessModes: ReadWriteMany', /accessModes must be array/],
   ]
 
