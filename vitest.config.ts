@@ -2,7 +2,7 @@ import { defineConfig } from 'vitest/config'
 
 // Six projects: unit (no disk, network or database), db (a real PostgreSQL), e2e (the real command as a child process, and the page in a browser),
 // package (the packed program installed from npm; needs the registry, hence not part of `npm test`), image (the image built and run; needs Docker too), citus (needs a cluster).
-// db and e2e share the two cores with PostgreSQL itself, hence the low worker counts.
+// db and e2e share two cores with PostgreSQL itself, hence the low worker counts; e2e also waits a lot.
 export default defineConfig({
   test: {
     reporters: ['default', './test/support/count-reporter.ts'],
@@ -34,7 +34,7 @@ export default defineConfig({
           globalSetup: ['test/support/postgres.global.ts'],
           testTimeout: 180_000,
           hookTimeout: 180_000,
-          maxWorkers: 2,
+          maxWorkers: 3,
         },
       },
       {

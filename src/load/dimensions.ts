@@ -6,10 +6,15 @@ import { dataTable, scopeOf } from './table-columns.ts'
 
 type Db = Kysely<Tables>
 
-const regionNames = new Intl.DisplayNames(['en'], { type: 'region', fallback: 'none' })
+let regionNames: Intl.DisplayNames | null = null
 
-const countryName = (code: string): string | null =>
-  code === 'world' ? 'Worldwide' : (regionNames.of(code.toUpperCase()) ?? null)
+/** Made when first needed: it takes longer than all else a command loads of this folder. */
+const regionName = (code: string): string | undefined => {
+  regionNames ??= new Intl.DisplayNames(['en'], { type: 'region', fallback: 'none' })
+  return regionNames.of(code.toUpperCase())
+}
+
+const countryName = (code: string): string | null => (code === 'world' ? 'Worldwide' : (regionName(code) ?? null))
 
 const valuesOf = (unit: Unit, name: string): readonly string[] => {
   const value = unit.slice[name]
