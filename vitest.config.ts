@@ -23,7 +23,7 @@ export default defineConfig({
           globalSetup: ['test/support/postgres.global.ts'],
           testTimeout: 60_000,
           hookTimeout: 120_000,
-          maxWorkers: 2,
+          maxWorkers: 3,
         },
       },
       {
