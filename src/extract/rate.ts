@@ -81,7 +81,7 @@ interface WindowShape {
  */
 export const windowShape = (requestsPerSecond: number): WindowShape => {
   const points = Math.max(1, Math.floor(requestsPerSecond / 20))
-  if (points === 1) return { points, windowMs: Math.ceil(1000 / (requestsPerSecond * 0.985)), portion: 1 }
+  if (points === 1) return { points, windowMs: Math.ceil(1000 / (requestsPerSecond * usedShare)), portion: 1 }
   return {
     points,
     windowMs: Math.ceil((1000 * points) / (requestsPerSecond - points)),
