@@ -14,8 +14,8 @@ test('killed at any boundary of its effects, and once more while it recovers, th
   const { calm, singles, pairs } = await runMatrix({
     world,
     seed: 20_261_121,
-    sample: 10,
-    pairs: 3,
+    sample: 8,
+    pairs: 2,
     lanes: 2,
     progress: () => undefined,
   })
