@@ -137,12 +137,19 @@ const startCopy = (stream: Writable): Copy => {
     stream.once('error', reject)
   })
   finished.catch(() => undefined)
+  // The driver lets go of the connection when it dies; writing on would fail with a word about the driver's inside instead of the cause.
+  let broken: unknown = null
+  stream.once('error', (error) => {
+    broken = error
+  })
   return {
     openMs: () => performance.now() - started,
     write: async (data) => {
+      if (broken !== null) throw broken
       if (!stream.write(data)) await Promise.race([once(stream, 'drain'), finished])
     },
     end: async () => {
+      if (broken !== null) throw broken
       stream.end()
       await finished
     },
