@@ -1,6 +1,5 @@
 // `millrace backfill`: a range of months, or with --dry-run what it would take.
 import { EtlError } from '../core/errors.ts'
-import type { Definition } from '../core/types.ts'
 import { inclusiveRange } from '../core/window.ts'
 import { dryRun } from '../run/dry-run.ts'
 import { notificationTargets, notify } from '../run/notify.ts'
@@ -65,22 +64,17 @@ const orderOf = ({ order, oldestFirst }: Invocation['options']): 'newest-first' 
   throw new EtlError('USAGE', `--order is '${String(order)}'; write --order newest (the default) or --order oldest.`)
 }
 
-const planRange = async (
+const planRange = (
   shop: OpenShop,
   { options }: Invocation,
   from: string,
   to: string,
   only: Scope['only'],
-): Promise<PlannedUnit[]> => {
-  const planOne = (definition: Definition): Promise<PlannedUnit[]> =>
-    planRun(shop, [definition], {
-      mode: 'range',
-      range: inclusiveRange(from, to, definition.window.every),
-      force: options['force'] === true,
-      only,
-      order: orderOf(options),
-    })
-  const units: PlannedUnit[] = []
-  for (const definition of shop.definitions) units.push(...(await planOne(definition)))
-  return units
-}
+): Promise<PlannedUnit[]> =>
+  planRun(shop, shop.definitions, {
+    mode: 'range',
+    rangeOf: ({ window }) => inclusiveRange(from, to, window.every),
+    force: options['force'] === true,
+    only,
+    order: orderOf(options),
+  })

@@ -1,6 +1,7 @@
 // `millrace demo`: the whole path on this machine, with synthetic data: sandbox, embedded PostgreSQL, three months, rows.
 import { readSettings, type Settings } from '../core/env.ts'
 import { EtlError } from '../core/errors.ts'
+import type { Definition, Window } from '../core/types.ts'
 import { addWindows, alignDown, dateIn, inclusiveRange } from '../core/window.ts'
 import { foreignRuns } from '../db/ledger/runs.ts'
 import { demoReader } from '../run/demo-reader.ts'
@@ -67,16 +68,14 @@ const refuseRealWarehouse = async (shop: OpenShop): Promise<void> => {
 }
 
 const loadDemo = async (shop: OpenShop, signal: AbortSignal): Promise<RunResult> => {
-  const units = []
-  for (const definition of shop.definitions) {
-    const { publication, every } = definition.window
+  const rangeOf = ({ window: { publication, every } }: Definition): Window => {
     const today = dateIn(shop.clock.now(), publication.timeZone)
     const published = Number(today.slice(8)) >= publication.publishedOn ? -1 : -2
     const last = addWindows(alignDown(today, 'month'), 'month', published)
     const first = addWindows(last, 'month', 1 - months)
-    const range = inclusiveRange(first.slice(0, 7), last.slice(0, 7), every)
-    units.push(...(await planRun(shop, [definition], { mode: 'range', range, force: false, only: null, order: 'oldest-first' })))
+    return inclusiveRange(first.slice(0, 7), last.slice(0, 7), every)
   }
+  const units = await planRun(shop, shop.definitions, { mode: 'range', rangeOf, force: false, only: null, order: 'oldest-first' })
   return runUnits(shop, { command: 'demo', arguments: { months }, definitions: shop.definitions, units, signal })
 }
 

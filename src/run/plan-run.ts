@@ -1,18 +1,25 @@
 // From definitions and the ledger to the units of one run.
-import type { Definition } from '../core/types.ts'
+import type { Definition, Window } from '../core/types.ts'
 import { type ExistingUnit, existingUnits } from '../db/ledger/units.ts'
 import { type PlannedUnit, type PlanRequest, planUnits } from '../plan/plan.ts'
 import type { Shop } from './shop.ts'
 
 export type { PlannedUnit }
 
-export type Scope = Omit<PlanRequest, 'definition' | 'existing' | 'nowMs' | 'kind'>
+export interface Scope extends Omit<PlanRequest, 'definition' | 'existing' | 'nowMs' | 'kind' | 'range'> {
+  /** Half-open, for each definition's own window size; needed with mode `range`. */
+  readonly rangeOf?: (definition: Definition) => Window
+}
 
 /**
  * The units of every definition in `scope`, window by window over all of them: last month is what readers wait for, of every pipeline; and
  * as each window is the same mixture of work, what is done so far tells how long the rest takes. Pure planning over what the ledger holds now.
  */
-export const planRun = async (shop: Shop, definitions: readonly Definition[], scope: Scope): Promise<PlannedUnit[]> => {
+export const planRun = async (
+  shop: Shop,
+  definitions: readonly Definition[],
+  { rangeOf, ...scope }: Scope,
+): Promise<PlannedUnit[]> => {
   const units: PlannedUnit[] = []
   for (const definition of definitions) {
     const existing = await existingUnits(shop.database.kysely, definition.pipeline, definition.version)
@@ -20,6 +27,7 @@ export const planRun = async (shop: Shop, definitions: readonly Definition[], sc
     units.push(
       ...planUnits({
         ...scope,
+        range: rangeOf?.(definition),
         definition,
         existing: existing.map((row) => resumed(row, mayResubmit(shop, definition), scope.force === true)),
         nowMs: shop.clock.now(),
