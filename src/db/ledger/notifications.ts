@@ -15,11 +15,22 @@ export interface Cause {
   readonly details: Readonly<Record<string, unknown>>
 }
 
+/** Units of causes that were told and are tried again now: neither over before the try has ended well, nor new when it has not. */
+const triedAgain = sql`
+  select n.kind, u.pipeline, u.error_message
+  from etl.notifications n join etl.units u on u.pipeline = n.pipeline and u.state in ('planned', 'running', 'waiting', 'landed')
+  where n.resolved_at is null and n.kind in ('failure', 'held') and (
+    select r.outcome from etl.run_units r
+    where r.unit_id = u.unit_id and r.outcome in ('loaded', 'unchanged', 'held', 'failed')
+    order by r.finished_at desc, r.run_id desc limit 1) = case n.kind when 'failure' then 'failed' else 'held' end`
+
 /** What the ledger says is wrong now: failed and held units, rows in quarantine, drift, quota. Lateness is the scheduler's to add. */
 export const causesInLedger = async (db: Db): Promise<readonly Cause[]> => {
   const { rows } = await sql<{ kind: CauseKind; pipeline: string; n: number; example: string | null }>`
-    select case state when 'failed' then 'failure' else 'held' end as kind, pipeline, count(*)::float8 as n, min(error_message) as example
-    from etl.units where state in ('failed', 'held') group by state, pipeline
+    select kind, pipeline, count(*)::float8 as n, min(error_message) as example from (
+      select case state when 'failed' then 'failure' else 'held' end as kind, pipeline, error_message
+      from etl.units where state in ('failed', 'held')
+      union all ${triedAgain}) troubled group by kind, pipeline
     union all select 'quarantine', pipeline, count(*)::float8, min(reason) from etl.quarantine where state = 'open' group by pipeline
     union all select 'drift', pipeline, 1, drift::text from (
       select distinct on (u.pipeline) u.pipeline, l.drift from etl.loads l join etl.units u on u.unit_id = l.unit_id
