@@ -1,4 +1,5 @@
 // What people are told of: a cause is over when its units are mended, not while they are being tried again.
+import { sql } from 'kysely'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { returnRunUnits } from '../../src/db/ledger/held.ts'
 import { markUnchanged } from '../../src/db/ledger/loads.ts'
@@ -19,13 +20,10 @@ const reason = { code: 'QUOTA', message: 'the budget of the month is spent' }
 
 const look = async (): Promise<string[]> => {
   await syncNotifications(k(), await causesInLedger(k()), [])
-  const open = await k()
-    .selectFrom('etl.notifications')
-    .select('cause')
-    .where('resolved_at', 'is', null)
-    .orderBy('cause')
-    .execute()
-  return open.map(({ cause }) => cause)
+  const open = await sql<{ cause: string }>`select cause from etl.notifications where resolved_at is null order by cause`.execute(
+    k(),
+  )
+  return open.rows.map(({ cause }) => cause)
 }
 
 for (const [word, settle] of [
