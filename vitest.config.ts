@@ -31,7 +31,7 @@ export default defineConfig({
         test: {
           name: 'e2e',
           include: ['test/e2e/**/*.test.ts', 'test/browser/**/*.test.ts'],
-          globalSetup: ['test/support/postgres.global.ts'],
+          globalSetup: ['test/support/postgres.global.ts', 'test/support/program.global.ts'],
           testTimeout: 180_000,
           hookTimeout: 180_000,
           maxWorkers: 3,

@@ -1,11 +1,9 @@
 // The real command as a child process: wall time from start to exit, peak memory, and its summary.
 import { spawn } from 'node:child_process'
 import { readFileSync } from 'node:fs'
-import { resolve } from 'node:path'
-import { cleanEnvironment } from '../test/support/command.ts'
+import { cleanEnvironment, launcher } from '../test/support/command.ts'
 import type { Project } from './project.ts'
 
-const launcher = resolve(import.meta.dirname, '..', 'bin', 'millrace.js')
 const memoryEveryMs = 25
 
 export interface CommandRun {
@@ -33,7 +31,7 @@ export const runMeasured = async (
 ): Promise<CommandRun> => {
   const started = performance.now()
   const extra = (process.env['BENCH_NODE_ARGS'] ?? '').split(' ').filter((word) => word !== '')
-  const child = spawn(process.execPath, [...extra, launcher, ...args, '--json'], {
+  const child = spawn(process.execPath, [...extra, launcher(), ...args, '--json'], {
     cwd: folder,
     env: cleanEnvironment({ ...environment, ...more }),
     stdio: ['ignore', 'pipe', 'pipe'],

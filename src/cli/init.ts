@@ -3,10 +3,9 @@ import { existsSync } from 'node:fs'
 import { copyFile, mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { basename, dirname, join, relative, resolve } from 'node:path'
 import { EtlError } from '../core/errors.ts'
+import { shipped } from '../core/shipped.ts'
 import { version } from '../core/version.ts'
 import type { Handler } from './command-spec.ts'
-
-const shipped = join(import.meta.dirname, '..', '..')
 
 /** npm packs no file of these names, so the templates have others. */
 const hidden: Readonly<Record<string, string>> = { gitignore: '.gitignore', 'env.example': '.env.example' }
@@ -27,7 +26,7 @@ export const handle: Handler = async ({ args, folder, output }) => {
     throw new EtlError('USAGE', `${taken.join(', ')} exist already, nothing was written; choose an empty folder.`)
   for (const { from, to } of files) {
     await mkdir(dirname(to), { recursive: true })
-    if (from.startsWith(join(shipped, 'pipelines'))) await copyFile(from, to)
+    if (from.startsWith(shipped('pipelines'))) await copyFile(from, to)
     else await writeFile(to, (await readFile(from, 'utf8')).replaceAll('{{name}}', name).replaceAll('{{version}}', version))
   }
   const written = files.map(({ to }) => relative(folder, to)).sort()
@@ -48,11 +47,11 @@ interface FileToWrite {
 }
 
 const planFiles = async (target: string): Promise<FileToWrite[]> => {
-  const templates = join(shipped, 'templates', 'warehouse')
+  const templates = shipped('templates', 'warehouse')
   return [
     ...(await below(templates)).map((path) => ({ from: join(templates, path), to: join(target, hidden[path] ?? path) })),
-    ...(await below(join(shipped, 'pipelines'))).map((path) => ({
-      from: join(shipped, 'pipelines', path),
+    ...(await below(shipped('pipelines'))).map((path) => ({
+      from: shipped('pipelines', path),
       to: join(target, 'pipelines', path),
     })),
   ]

@@ -1,9 +1,12 @@
 // A user's migrations and sources may import the libraries Millrace brings, also where no node_modules lies above them.
+import { existsSync } from 'node:fs'
 import { registerHooks } from 'node:module'
+import { pathToFileURL } from 'node:url'
+import { shipped } from './shipped.ts'
 
 const shared = new Set(['kysely', 'zod'])
 /** A source without its own installation of Millrace gets the one that runs it. */
-const ourselves = new URL(import.meta.url.endsWith('.ts') ? '../index.ts' : '../index.js', import.meta.url).href
+const ourselves = pathToFileURL([shipped('src', 'index.ts'), shipped('src', 'index.js')].find(existsSync) ?? '').href
 let registered = false
 
 /** Call before importing a user's file. What the user's folder has itself comes first. */

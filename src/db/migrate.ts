@@ -6,6 +6,7 @@ import { pathToFileURL } from 'node:url'
 import { sql } from 'kysely'
 import { type Migration, type MigrationProvider, Migrator } from 'kysely/migration'
 import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
+import { shipped } from '../core/shipped.ts'
 import { shareOurModules } from '../core/user-modules.ts'
 import type { Database } from './connect.ts'
 import { databaseError, isDatabaseError, sqlStateOf } from './database-error.ts'
@@ -14,7 +15,7 @@ import { statementsOf } from './migration-sql.ts'
 /** The ledger's schema also holds the record of migrations. */
 const migrationSchema = 'etl'
 
-export const shippedMigrations = join(import.meta.dirname, '..', '..', 'migrations')
+export const shippedMigrations = shipped('migrations')
 
 export interface MigrateOptions {
   /** Folders of the user's own migrations; those shipped always count. A folder that is not there is empty. */

@@ -4,11 +4,12 @@ import { readdir, readFile } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { z } from 'zod'
 import type { Chart, Dashboard } from '../core/dashboard.ts'
+import { shipped } from '../core/shipped.ts'
 import { problemsOf } from './issues.ts'
 import { assertNoProblems, type Problem } from './problem.ts'
 import { readYaml, type YamlFile } from './yaml-file.ts'
 
-export const shippedDashboards = join(import.meta.dirname, '..', '..', 'dashboards')
+export const shippedDashboards = shipped('dashboards')
 
 const name = z.string().regex(/^[a-z][a-z0-9_]{0,62}$/, 'a name of lower-case letters, digits and _')
 const words = z.string().min(1, 'some words').max(250, 'at most 250 characters')

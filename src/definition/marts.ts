@@ -4,8 +4,9 @@ import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { EtlError } from '../core/errors.ts'
 import type { Mart } from '../core/mart.ts'
+import { shipped } from '../core/shipped.ts'
 
-export const shippedMarts = join(import.meta.dirname, '..', '..', 'marts')
+export const shippedMarts = shipped('marts')
 
 /** Marts of all folders by name; a later folder's file replaces an earlier one's of the same name. Throws DEFINITION naming file and line. */
 export const loadMarts = async (folders: readonly string[]): Promise<readonly Mart[]> => {

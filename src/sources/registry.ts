@@ -4,6 +4,7 @@ import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { EtlError, messageOf } from '../core/errors.ts'
+import { shipped } from '../core/shipped.ts'
 import { shareOurModules } from '../core/user-modules.ts'
 import type { Source } from '../extract/source.ts'
 
@@ -18,7 +19,7 @@ const isSource = (value: unknown): value is Source =>
 /** @param folders the user's own folders of sources; those that are not there are left out. */
 export const loadSources = async (folders: readonly string[] = []): Promise<ReadonlyMap<string, Source>> => {
   const sources = new Map<string, Source>()
-  for (const folder of new Set([import.meta.dirname, ...folders])) {
+  for (const folder of new Set([shipped('src', 'sources'), ...folders])) {
     if (!existsSync(folder)) continue
     for (const entry of await readdir(folder, { withFileTypes: true })) {
       if (entry.isDirectory()) for (const source of await loadFolder(join(folder, entry.name))) sources.set(source.name, source)

@@ -1,6 +1,5 @@
 // The status page as one app: headers, access, pages, live events, metrics and the three actions.
 import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { type Context, Hono } from 'hono'
 import { csrf } from 'hono/csrf'
 import { html } from 'hono/html'
@@ -8,6 +7,7 @@ import { HTTPException } from 'hono/http-exception'
 import { secureHeaders } from 'hono/secure-headers'
 import { sql } from 'kysely'
 import type { Secret } from '../core/redact.ts'
+import { shipped } from '../core/shipped.ts'
 import { createAccess } from './access.ts'
 import { mountActions } from './actions.ts'
 import type { WebContext } from './context.ts'
@@ -39,7 +39,7 @@ export interface StatusAppOptions {
   readonly onError: (error: unknown) => void
 }
 
-const asset = (name: string): string => readFileSync(join(import.meta.dirname, 'assets', name), 'utf8')
+const asset = (name: string): string => readFileSync(shipped('src', 'web', 'assets', name), 'utf8')
 
 export const createStatusApp = ({ context, token, onError }: StatusAppOptions): StatusApp => {
   const app = new Hono()

@@ -2,7 +2,10 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { join, resolve } from 'node:path'
 
-const launcher = resolve(import.meta.dirname, '..', '..', 'bin', 'millrace.js')
+/** Names the launcher to start instead of the checkout's own. */
+export const launcherName = 'MILLRACE_TEST_LAUNCHER'
+
+export const launcher = (): string => process.env[launcherName] ?? resolve(import.meta.dirname, '..', '..', 'bin', 'millrace.js')
 
 export interface CommandResult {
   readonly code: number | null
@@ -45,7 +48,7 @@ export const startCommand = (
   environment: Readonly<Record<string, string>>,
   folder: string,
 ): RunningCommand => {
-  const child = spawn(process.execPath, [launcher, ...args], {
+  const child = spawn(process.execPath, [launcher(), ...args], {
     cwd: folder,
     env: cleanEnvironment(environment),
     stdio: ['ignore', 'pipe', 'pipe'],

@@ -1,0 +1,19 @@
+// Where the files are that come with the program. The only place that knows how deep in a checkout, or in the compiled program, its code lies.
+import { existsSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+
+/** The checkout or `dist/`: whatever holds the code and, beside it, the templates, migrations and definitions that ship. */
+const findRoot = (): string => {
+  for (let folder = import.meta.dirname; folder !== dirname(folder); folder = dirname(folder)) {
+    if (existsSync(join(folder, 'templates')) && existsSync(join(folder, 'migrations'))) return folder
+  }
+  throw new Error(`Millrace is not installed whole: no migrations above ${import.meta.dirname}. Run \`npm ci\` again.`)
+}
+
+const root = findRoot()
+
+/** Absolute path of a file or folder that ships: `shipped('migrations')`, `shipped('src', 'sources')`. */
+export const shipped = (...path: readonly string[]): string => join(root, ...path)
+
+/** The package.json of this program: beside the checkout's folders, or above `dist/`. */
+export const packageFile = (): string => [shipped('package.json'), shipped('..', 'package.json')].find(existsSync) ?? ''
