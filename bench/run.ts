@@ -3,6 +3,7 @@ import { writeFileSync } from 'node:fs'
 import { cpus, loadavg, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
+import { useCompiledProgram } from '../test/support/program.ts'
 import { goals } from './goals.ts'
 import { runMeasured } from './measured-command.ts'
 import { openProject } from './project.ts'
@@ -50,6 +51,7 @@ ${resultTable(results)}`
 }
 
 const project = await openProject()
+const removeProgram = await useCompiledProgram()
 const client = await project.database.pool.connect()
 try {
   await runMeasured(project, ['migrate'], {})
@@ -65,4 +67,5 @@ try {
 } finally {
   client.release()
   await project.close()
+  removeProgram()
 }

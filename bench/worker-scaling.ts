@@ -8,6 +8,7 @@ import { type Sandbox, startSandbox } from '../src/sandbox/server.ts'
 import { createOwnDatabase, type OwnDatabase } from '../test/storm/own-database.ts'
 import { writeSection } from '../test/storm/reliability-page.ts'
 import { pipelinesOfRepository, type RunningCommand, startCommand, summaryOf } from '../test/support/command.ts'
+import { useCompiledProgram } from '../test/support/program.ts'
 
 const { values } = parseArgs({
   options: {
@@ -119,6 +120,7 @@ ${rows.join('\n')}`
 
 const folder = createFolder()
 const server = await startEmbedded(join(folder, 'postgres'))
+const removeProgram = await useCompiledProgram()
 const rounds: Round[] = []
 try {
   for (const [rate, processes] of rates.flatMap((rate) => counts.map((count) => [rate, count] as const))) {
@@ -136,6 +138,7 @@ try {
   process.stdout.write(`${tableOf(rounds)}\n`)
   if (values.write) writeSection('Workers side by side', tableOf(rounds))
 } finally {
+  removeProgram()
   await server.release()
   rmSync(folder, { recursive: true, force: true })
 }

@@ -7,6 +7,7 @@ import { parseArgs } from 'node:util'
 import { SingleBar } from 'cli-progress'
 import { startEmbedded } from '../../src/db/embedded.ts'
 import { writeSection } from '../storm/reliability-page.ts'
+import { useCompiledProgram } from '../support/program.ts'
 import { runMatrix } from './matrix.ts'
 import { matrixSection } from './matrix-section.ts'
 import { createWorld } from './world.ts'
@@ -23,6 +24,7 @@ const { values } = parseArgs({
 })
 const home = mkdtempSync(join(tmpdir(), 'millrace-crash-db-'))
 const server = await startEmbedded(home)
+const removeProgram = await useCompiledProgram()
 const bar = new SingleBar({
   format: '{bar} {value}/{total} kills, {wrong} wrong, time left {eta_formatted}',
   stream: process.stderr,
@@ -57,6 +59,7 @@ try {
   await world.close()
 } finally {
   bar.stop()
+  removeProgram()
   await server.release()
   rmSync(home, { recursive: true, force: true })
 }

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { startEmbedded } from '../../src/db/embedded.ts'
+import { useCompiledProgram } from '../support/program.ts'
 import { runStorm, wholeStorm } from './fault-storm.ts'
 import { createOwnDatabase } from './own-database.ts'
 import { writeSection } from './reliability-page.ts'
@@ -20,6 +21,7 @@ const { values } = parseArgs({
 })
 const home = mkdtempSync(join(tmpdir(), 'millrace-storm-db-'))
 const server = await startEmbedded(home)
+const removeProgram = await useCompiledProgram()
 try {
   const calm = await createOwnDatabase(server.url.reveal(), 'calm')
   const stormy = await createOwnDatabase(server.url.reveal(), 'stormy')
@@ -37,6 +39,7 @@ try {
   if (values.write) writeSection('Fault storm', stormSection(figures))
   process.exitCode = figures.wrong.length === 0 ? 0 : 1
 } finally {
+  removeProgram()
   await server.release()
   rmSync(home, { recursive: true, force: true })
 }
