@@ -8,5 +8,7 @@
 select month, country, traffic_source, web_source, branded_type, keyword, domain, sum(clicks) as clicks,
   sum(sum(clicks)) over followed as clicks_all,
   round(sum(clicks) / nullif(sum(sum(clicks)) over followed, 0), 6) as share_of_voice
-from bi.keywords group by month, country, traffic_source, web_source, branded_type, keyword, domain
-window followed as (partition by month, country, traffic_source, web_source, branded_type, keyword)
+from bi.keywords
+-- In the order of the index on keyword, so that nothing is sorted.
+group by keyword, country, month, traffic_source, web_source, branded_type, domain
+window followed as (partition by keyword, country, month, traffic_source, web_source, branded_type)

@@ -40,6 +40,14 @@ export interface Column {
   readonly normalize: Normalize | null
 }
 
+/** What the table is looked up by besides its key. */
+export interface TableIndex {
+  /** In the order of the index. */
+  readonly columns: readonly string[]
+  /** Carried along unordered, so that a question that needs no other column never reads the table. */
+  readonly include: readonly string[]
+}
+
 export interface Dimension {
   readonly name: string
   readonly values: readonly string[]
@@ -125,6 +133,7 @@ export interface Definition {
   readonly columns: readonly Column[]
   /** Key column names in the order of the primary key. */
   readonly key: readonly string[]
+  readonly indexes: readonly TableIndex[]
   readonly limits: Limits
   readonly report: ReportPolicy
   readonly publish: boolean

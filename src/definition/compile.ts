@@ -6,6 +6,7 @@ import { alignDown } from '../core/window.ts'
 import { resolveColumns } from './columns.ts'
 import { cronProblem } from './cron.ts'
 import { readDimensions } from './dimensions.ts'
+import { resolveIndexes } from './indexes.ts'
 import { readLimits } from './limits.ts'
 import { pipelineNameProblem } from './names.ts'
 import { suggest } from './nearest.ts'
@@ -28,6 +29,7 @@ export const compile = (raw: RawDefinition, scope: Scope): Definition | null => 
   const dimensions = readDimensions(raw.for_each ?? {}, scope)
   const params = readParams(raw.params ?? {}, scope)
   const columns = params === null ? [] : resolveColumns({ table: raw.table, params, dimensions, every: window.every }, scope)
+  const indexes = resolveIndexes(raw.table, columns, scope)
   if (params === null || scope.problems.length > before) return null
   return {
     file: scope.yaml.file,
@@ -42,6 +44,7 @@ export const compile = (raw: RawDefinition, scope: Scope): Definition | null => 
     schedule,
     columns,
     key: raw.table.key,
+    indexes,
     limits,
     report: { resubmitUncertain: raw.report?.resubmit_uncertain ?? false, resubmitFailed: raw.report?.resubmit_failed ?? false },
     publish: raw.publish ?? true,

@@ -1,5 +1,5 @@
 // The migration of a definition's table and its history, as text: what `migrations/` holds for each dataset.
-import type { Column, Definition } from '../core/types.ts'
+import type { Column, Definition, TableIndex } from '../core/types.ts'
 
 const quoted = (name: string): string => `"${name}"`
 
@@ -16,8 +16,14 @@ const ended = ['_valid_from timestamptz not null', '_valid_to timestamptz not nu
 const table = (name: string, lines: readonly string[], tail: string): string =>
   ['  `create table data.' + name + ' (', lines.map((line) => `    ${line}`).join(',\n'), `  )${tail}\`,`].join('\n')
 
-/** TypeScript that creates `data.<pipeline>_v<version>` (partitioned by its period) and its `_history`. */
-export const datasetMigration = ({ pipeline, version, columns, key }: Definition): string => {
+/** Without a name: PostgreSQL finds one that is free and short enough, here and for each month. */
+const indexStatement = (name: string, { columns, include }: TableIndex): string => {
+  const carried = include.length === 0 ? '' : ` include (${include.map(quoted).join(', ')})`
+  return `  'create index on data.${name} (${columns.map(quoted).join(', ')})${carried}',`
+}
+
+/** TypeScript that creates `data.<pipeline>_v<version>` (partitioned by its period), its indexes and its `_history`. */
+export const datasetMigration = ({ pipeline, version, columns, key, indexes }: Definition): string => {
   const name = `${pipeline}_v${version}`
   const period = key.find((column) => column === 'month' || column === 'date') ?? 'date'
   const shared = [...columns.map(columnLine), ...lineage]
@@ -30,7 +36,7 @@ const statements = [
 ${table(name, current, ` partition by range (${quoted(period)})`)}
 
 ${table(`${name}_history`, history, '')}
-]
+${indexes.map((index) => `\n${indexStatement(name, index)}\n`).join('')}]
 
 export const up = async (database: Kysely<unknown>): Promise<void> => {
   for (const statement of statements) await sql.raw(statement).execute(database)

@@ -164,6 +164,20 @@ const report = z.strictObject(
   { error: 'a map with resubmit_uncertain, resubmit_failed' },
 )
 
+const tableIndex = z.strictObject(
+  {
+    columns: z
+      .array(name, { error: 'a list of column names' })
+      .min(1, { error: 'at least one column name' })
+      .describe('Columns of the index, in order: first what questions ask for one value of.'),
+    include: z
+      .array(name, { error: 'a list of column names' })
+      .optional()
+      .describe('Columns carried along, so that such a question is answered from the index alone.'),
+  },
+  { error: 'a map such as { columns: [keyword, country, month], include: [clicks] }' },
+)
+
 const table = z.strictObject(
   {
     key: z
@@ -173,8 +187,12 @@ const table = z.strictObject(
     columns: z
       .record(name, column, { error: 'a map of columns' })
       .describe('The other columns, and words about those of the key.'),
+    indexes: z
+      .array(tableIndex, { error: 'a list of indexes' })
+      .optional()
+      .describe('What the table is looked up by besides its key. Each makes a load of new or changed rows dearer.'),
   },
-  { error: 'a map with key and columns' },
+  { error: 'a map with key, columns and, where wanted, indexes' },
 )
 
 export const definitionSchema = z.strictObject(
@@ -204,6 +222,7 @@ export const definitionSchema = z.strictObject(
 
 /** A definition as it stands in the YAML, its form checked and nothing else. */
 export type RawDefinition = z.infer<typeof definitionSchema>
+export type RawIndex = z.infer<typeof tableIndex>
 export type RawColumn = z.infer<typeof column>
 export type RawDimension = z.infer<typeof dimension>
 

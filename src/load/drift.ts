@@ -2,6 +2,7 @@
 import { sql } from 'kysely'
 import type { Column, Definition } from '../core/types.ts'
 import type { Database } from '../db/connect.ts'
+import { liveIndexes, missingIndexes } from './live-indexes.ts'
 import { tableName } from './table-columns.ts'
 
 export interface Difference {
@@ -9,6 +10,8 @@ export interface Difference {
   readonly table: string
   readonly column: string | null
   readonly message: string
+  /** warning: questions take longer; no row would be wrong. */
+  readonly level: 'error' | 'warning'
 }
 
 interface LiveColumn {
@@ -48,11 +51,21 @@ export const compareTables = async (database: Database, definitions: readonly De
   if (tables.length === 0) return []
   const columns = await liveColumns(database, tables)
   const keys = await primaryKeys(database, tables)
+  const indexes = await liveIndexes(database, tables)
   return definitions.flatMap((definition) => {
     const name = tableName(definition)
     return [
       ...compare(definition, name, columns, keys, definition.key, lineage),
       ...compare(definition, `${name}_history`, columns, keys, [...definition.key, '_revision'], [...lineage, ...historyOnly]),
+      ...(columns.some(({ table }) => table === name) ? missingIndexes(definition, indexes.get(name) ?? []) : []).map(
+        (text): Difference => ({
+          pipeline: definition.pipeline,
+          table: name,
+          column: null,
+          message: `data.${name} ${text}`,
+          level: 'warning',
+        }),
+      ),
     ]
   })
 }
@@ -93,6 +106,7 @@ const compare = (
     table,
     column,
     message: `data.${table}${column === null ? '' : `.${column}`} ${text}`,
+    level: 'error',
   })
   if (columns.length === 0) {
     return [

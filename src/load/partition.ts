@@ -9,6 +9,12 @@ import { dataTable, keyColumns, names, tableName } from './table-columns.ts'
 export const partitionName = (definition: Definition, month: IsoDate): string =>
   `${tableName(definition)}_p${month.slice(0, 7).replace('-', '')}`
 
+/**
+ * A question is answered from an index alone only where autovacuum has been since the last load. Its defaults wait for a fifth of the month;
+ * here it follows each load that is worth it. Pages it has seen and nobody changed cost it nothing. The same stands in migration 0040.
+ */
+const cleaned = sql`with (autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_scale_factor = 0.002, autovacuum_vacuum_threshold = 1000)`
+
 const known = new WeakMap<object, Set<string>>()
 
 /** Makes the partitions of the unit's months where they are missing. Not inside a transaction: others must see them at once. */
@@ -62,13 +68,27 @@ const lockName = async (session: Session, name: string): Promise<void> => {
 }
 
 const makeEmpty = async (session: Session, definition: Definition, month: Window, name: string): Promise<void> => {
-  await sql`create table ${sql.table(`data.${name}`)} (like ${dataTable(definition)} including all)`.execute(session.kysely)
+  await sql`create table ${sql.table(`data.${name}`)} (like ${dataTable(definition)} including all) ${cleaned}`.execute(
+    session.kysely,
+  )
   await attach(session, definition, month, name)
 }
 
 const attach = async (session: Session, definition: Definition, month: Window, name: string): Promise<void> => {
   await sql`alter table ${dataTable(definition)} attach partition ${sql.table(`data.${name}`)}
     for values from (${sql.lit(month.from)}) to (${sql.lit(month.to)})`.execute(session.kysely)
+}
+
+/** One that fits the table's own is taken over by the attach, which would otherwise build it while it keeps other months from being attached. */
+const addIndex = async (
+  session: Session,
+  table: RawBuilder<unknown>,
+  columns: readonly string[],
+  include: readonly string[],
+): Promise<void> => {
+  const list = (wanted: readonly string[]): RawBuilder<unknown> => sql.join(wanted.map((name) => sql.ref(name)))
+  const carried = include.length === 0 ? sql`` : sql`include (${list(include)})`
+  await sql`create index on ${table} (${list(columns)}) ${carried}`.execute(session.kysely)
 }
 
 /**
@@ -88,10 +108,13 @@ export const fillPartition = async (
   if (await exists(session, name)) return null
   await sql`savepoint filling`.execute(session.kysely)
   try {
-    await sql`create table ${table} (like ${dataTable(definition)} including all excluding indexes)`.execute(session.kysely)
+    await sql`create table ${table} (like ${dataTable(definition)} including all excluding indexes) ${cleaned}`.execute(
+      session.kysely,
+    )
     const rows = await fill(table)
     await sql`set local maintenance_work_mem = '256MB'`.execute(session.kysely)
     await sql`alter table ${table} add primary key (${names(keyColumns(definition))})`.execute(session.kysely)
+    for (const { columns, include } of definition.indexes) await addIndex(session, table, columns, include)
     await attach(session, definition, month, name)
     await sql`release savepoint filling`.execute(session.kysely)
     return rows

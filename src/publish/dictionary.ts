@@ -44,6 +44,15 @@ export const dataDictionary = (definitions: readonly Definition[], marts: readon
 
 const typeOf = (column: Column): string => `${column.type}${column.nullable ? '' : ', not null'}`
 
+/** Which conditions are quick: said only where there is more than the key. */
+const lookedUpBy = ({ key, indexes }: Definition): string[] => {
+  const others = indexes.map(
+    ({ columns, include }) =>
+      `${columns.join(', ')}${include.length === 0 ? '' : ` (with ${include.join(', ')}, the table is not read)`}`,
+  )
+  return others.length === 0 ? [] : [`Looked up by the key (${key.join(', ')}), or by ${others.join('; or by ')}.`, '']
+}
+
 const factSection = (definition: Definition): string[] => [
   `## bi.${definition.pipeline}`,
   '',
@@ -51,6 +60,7 @@ const factSection = (definition: Definition): string[] => [
   '',
   `Every revision: \`bi.${definition.pipeline}_history\` (\`valid_from\`, \`valid_to\`, \`is_current\`). As believed at a moment: \`bi.${definition.pipeline}_as_of(timestamptz)\`.`,
   '',
+  ...lookedUpBy(definition),
   ...table(
     ['column', 'type', 'meaning'],
     [

@@ -101,7 +101,7 @@ const checkDatabase = async (
     }
     if (state.pending.length + state.unknown.length > 0) return
     for (const difference of await compareTables(database, definitions))
-      findings.push({ area: 'table', level: 'error', message: difference.message })
+      findings.push({ area: 'table', level: difference.level, message: difference.message })
   } finally {
     await database.close()
   }

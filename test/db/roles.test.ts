@@ -2,11 +2,13 @@
 import { sql } from 'kysely'
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { up as addIndex } from '../../migrations/0040_keywords_by_keyword.ts'
 import { silentLog } from '../../src/core/log.ts'
 import { secret } from '../../src/core/redact.ts'
 import type { Definition } from '../../src/core/types.ts'
 import { openDatabase } from '../../src/db/connect.ts'
 import { migrate } from '../../src/db/migrate.ts'
+import { statementsOf } from '../../src/db/migration-sql.ts'
 import { rolesSql } from '../../src/db/roles.ts'
 import { loadMarts } from '../../src/definition/marts.ts'
 import { addDimensions } from '../../src/load/dimensions.ts'
@@ -149,6 +151,21 @@ test('the owner migrates and publishes, also what changes its shape', async () =
     await database.pool.query('select * from bi.keyword_brand')
     await database.pool.query('select * from bi.keywords_as_of(now())')
   })
+})
+
+test('the owner adds an index to months that the loader made', async () => {
+  const keywords = await shippedDefinition('keywords')
+  await as(names.loader, (other) =>
+    mergeRows(other, keywords, unitOf(keywords, '2026-01', { domain: 'a.com', country: 'us' }), []),
+  )
+  const indexes = async (): Promise<number> =>
+    (await db.database.pool.query(`select 1 from pg_index where indrelid = 'data.keywords_v1_p202601'::regclass and indisvalid`))
+      .rows.length
+  const before = await indexes()
+  await as(names.owner, async ({ database }) => {
+    for (const statement of await statementsOf(addIndex)) await database.pool.query(statement)
+  })
+  expect(await indexes()).toBe(before + 1)
 })
 
 describe('the limits of a session', () => {

@@ -176,6 +176,17 @@ describe.each(readdirSync(dumps))('a warehouse of %s', (name) => {
     }
   })
 
+  test('has its months cleaned soon after each load, and answers share of voice by keyword in each of them', async () => {
+    const months = await rowsOf<{ name: string; cleaned: boolean; indexes: number }>(
+      `select c.relname as name, coalesce('autovacuum_vacuum_insert_scale_factor=0' = any(c.reloptions), false) as cleaned,
+        (select count(*)::int from pg_index i where i.indrelid = c.oid and i.indisvalid and pg_get_indexdef(i.indexrelid) like '%(keyword, country,%') as indexes
+        from pg_class c where c.relnamespace = 'data'::regnamespace and c.relispartition and c.relkind = 'r' order by 1`,
+    )
+    expect(months.length).toBeGreaterThan(1)
+    for (const { name: month, cleaned, indexes } of months)
+      expect({ month, cleaned, indexes }).toEqual({ month, cleaned: true, indexes: month.startsWith('keywords') ? 1 : 0 })
+  })
+
   test('keeps every row of its data, history and ledger as it was', async () => {
     for (const table of before) expect(await contents(table.name, table.columns), table.name).toEqual(table.rows)
   })

@@ -45,6 +45,7 @@ export const definitionOf = (columns: readonly Column[], options: PlanOptions = 
   schedule: null,
   columns,
   key: columns.filter((one) => one.isKey).map((one) => one.name),
+  indexes: [],
   limits: {
     pageSize: 100,
     maxPages: 100,

@@ -30,6 +30,7 @@ export const definitionOf = (dimensions: readonly Dimension[], window: Partial<D
   schedule: null,
   columns: [],
   key: [],
+  indexes: [],
   limits: {
     pageSize: 1000,
     maxPages: 10,

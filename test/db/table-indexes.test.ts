@@ -1,0 +1,181 @@
+// Indexes that a definition asks for: in every month, however it was made, and enough to answer share of voice without the table.
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { Definition, Unit } from '../../src/core/types.ts'
+import { windowAt } from '../../src/core/window.ts'
+import { withSession } from '../../src/db/session.ts'
+import { migrate } from '../../src/db/migrate.ts'
+import { datasetMigration } from '../../src/definition/dataset-migration.ts'
+import { loadMarts } from '../../src/definition/marts.ts'
+import { compareTables } from '../../src/load/drift.ts'
+import { mergeUnit } from '../../src/load/merge.ts'
+import { ensurePartitions } from '../../src/load/partition.ts'
+import { openStaging } from '../../src/load/staging.ts'
+import { stagedColumns } from '../../src/load/table-columns.ts'
+import { publish } from '../../src/publish/publish.ts'
+import { shippedDefinition, shippedDefinitions, unitOf } from '../support/definitions.ts'
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+
+let db: TestDatabase
+let keywords: Definition
+
+beforeAll(async () => {
+  db = await createTestDatabase()
+  keywords = await shippedDefinition('keywords')
+})
+afterAll(() => db.drop())
+
+const query = async <T extends Record<string, unknown>>(text: string): Promise<T[]> =>
+  (await db.database.pool.query<T>(text)).rows
+
+const rowOf = (definition: Definition, number: number): string =>
+  stagedColumns(definition)
+    .map(({ name }) => ({ keyword: `keyword ${number}`, top_url: 'u', clicks: String(number) })[name] ?? '\\N')
+    .join('\t')
+
+/** @param filled whether the month's table is filled before it is attached. */
+const load = (definition: Definition, unit: Unit, rows: number, filled: boolean): Promise<unknown> =>
+  withSession(db.database.pool, async (session) => {
+    if (!filled) await ensurePartitions(session, definition, unit)
+    const staging = await openStaging(session, definition)
+    const lines = Array.from({ length: rows }, (_, number) => `${rowOf(definition, number)}\n`)
+    await staging.write({ copy: Buffer.from(lines.join('')), rows })
+    await staging.flush()
+    const emptyMonth = filled ? windowAt(unit.window.from, 'month') : null
+    await session.kysely
+      .transaction()
+      .execute((trx) =>
+        mergeUnit(
+          { ...session, kysely: trx },
+          { definition, unit, unitId: 1, runId: 1, staging, rejectedKeys: [], mayEnd: true, emptyMonth },
+        ),
+      )
+    await staging.close()
+  })
+
+const unitFor = (definition: Definition, month: string, domain: string): Unit =>
+  unitOf(definition, month, { domain, country: 'us' })
+
+/** Every index of a month but its key, with the index of the whole table it is part of. */
+const indexesOf = (partition: string) =>
+  query<{ definition: string; parent: string | null; whole: boolean }>(
+    `select regexp_replace(pg_get_indexdef(i.indexrelid), '.* USING ', '') as definition, h.inhparent::regclass::text as parent, i.indisvalid as whole
+      from pg_index i left join pg_inherits h on h.inhrelid = i.indexrelid where i.indrelid = '${partition}'::regclass and not i.indisprimary`,
+  )
+
+describe('an index of a dataset of one’s own', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'millrace-indexes-'))
+  afterAll(() => rmSync(folder, { recursive: true, force: true }))
+  let lookups: Definition
+
+  beforeAll(async () => {
+    const indexes = [
+      { columns: ['keyword'], include: ['clicks', 'position'] },
+      { columns: ['top_url', 'month'], include: [] },
+    ]
+    lookups = { ...keywords, pipeline: 'lookups', indexes }
+    writeFileSync(join(folder, '9001_lookups_v1.ts'), datasetMigration(lookups))
+    await migrate(db.database, { folders: [folder] })
+  })
+
+  const wanted = ['btree (keyword) INCLUDE (clicks, "position")', 'btree (top_url, month)']
+
+  test('comes with its migration, and with each month, filled first or made empty', async () => {
+    expect(await compareTables(db.database, [lookups])).toEqual([])
+    await load(lookups, unitFor(lookups, '2026-01', 'a.com'), 3, true)
+    await load(lookups, unitFor(lookups, '2026-02', 'a.com'), 3, false)
+    for (const month of ['202601', '202602']) {
+      const found = await indexesOf(`data.lookups_v1_p${month}`)
+      expect(found.map(({ definition }) => definition).sort()).toEqual(wanted)
+      expect(found.map(({ parent, whole }) => [parent?.startsWith('data.lookups_v1_'), whole])).toEqual([
+        [true, true],
+        [true, true],
+      ])
+    }
+  })
+
+  test('that the table lacks is told by name and remedy, stops no load, and is in the months filled meanwhile', async () => {
+    const [first] = await query<{ name: string }>(
+      `select i.indexrelid::regclass::text as name from pg_index i where i.indrelid = 'data.lookups_v1'::regclass
+        and pg_get_indexdef(i.indexrelid) like '%(keyword)%'`,
+    )
+    await query(`drop index ${first?.name}`)
+    expect(await compareTables(db.database, [lookups])).toEqual([
+      {
+        pipeline: 'lookups',
+        table: 'lookups_v1',
+        column: null,
+        level: 'warning',
+        message:
+          'data.lookups_v1 has no index (keyword) include (clicks, position), which the definition asks for; add it in a migration, or take it out of the definition.',
+      },
+    ])
+    await load(lookups, unitFor(lookups, '2026-03', 'a.com'), 3, true)
+    expect((await indexesOf('data.lookups_v1_p202603')).map(({ definition }) => definition).sort()).toEqual(wanted)
+    // Made again for the whole table it takes over what a month has already; more carried along, or an index of one's own, is no difference.
+    await query('create index on data.lookups_v1 (keyword) include (clicks, "position", volume)')
+    await query('create index on data.lookups_v1 (volume)')
+    expect(await compareTables(db.database, [lookups])).toEqual([])
+  })
+
+  test('that not every month has is told apart from one that is not there', async () => {
+    await query('create index on only data.lookups_v1 (country)')
+    const [difference] = await compareTables(db.database, [{ ...lookups, indexes: [{ columns: ['country'], include: [] }] }])
+    expect(difference?.message).toContain('has the index (country) not in every month')
+  })
+
+  test('in another order, descending or partial, is not the one asked for', async () => {
+    await query('create index on data.lookups_v1 (month, top_url)')
+    await query('create index on data.lookups_v1 (difficulty desc)')
+    await query('create index on data.lookups_v1 (cpc) where clicks > 0')
+    const asked = [['difficulty'], ['cpc'], ['top_url', 'keyword']].map((columns) => ({ columns, include: [] }))
+    expect(await compareTables(db.database, [{ ...lookups, indexes: asked }])).toHaveLength(3)
+  })
+})
+
+interface Plan {
+  readonly 'Node Type': string
+  readonly 'Heap Fetches'?: number
+  readonly Plans?: readonly Plan[]
+}
+const nodesOf = (plan: Plan): Plan[] => [plan, ...(plan.Plans ?? []).flatMap(nodesOf)]
+
+describe('share of voice', () => {
+  test.each([
+    ['filled first', '2026-05', true],
+    ['made empty', '2026-06', false],
+  ])('is answered from the index alone in a month that was %s, and nothing is sorted for it', async (_, month, filled) => {
+    await publish(db.database, await shippedDefinitions(), await loadMarts([]))
+    await load(keywords, unitFor(keywords, month, 'a.com'), 4_000, filled)
+    await load(keywords, unitFor(keywords, month, 'b.com'), 4_000, false)
+    const partition = `data.keywords_v1_p${month.replace('-', '')}`
+    // What autovacuum does within a minute of a load.
+    await query(`vacuum (analyze) ${partition}`)
+    const asked = Array.from({ length: 50 }, (_one, at) => `'keyword ${at * 70}'`).join(', ')
+    const question = `select month, keyword, domain, clicks, clicks_all from bi.keyword_share_of_voice
+      where month = '${month}-01' and country = 'us' and keyword in (${asked})`
+    expect(await query(question)).toHaveLength(100)
+    const [explained] = await query<{ 'QUERY PLAN': readonly { Plan: Plan }[] }>(`explain (analyze, format json) ${question}`)
+    const nodes = explained?.['QUERY PLAN'].flatMap(({ Plan: plan }) => nodesOf(plan)) ?? []
+    expect(nodes.map((node) => node['Node Type']).filter((type) => /Scan|Sort/.test(type))).toEqual(
+      expect.arrayContaining(['Index Only Scan']),
+    )
+    expect(nodes.map((node) => node['Node Type'])).not.toContain('Sort')
+    expect(nodes.map((node) => node['Heap Fetches']).filter((fetches) => fetches !== undefined)).toEqual([0])
+  })
+
+  test('finds its months cleaned: autovacuum is told to follow each load, in months of every making', async () => {
+    const found = await query<{ name: string; options: string[] | null }>(
+      `select relname as name, reloptions as options from pg_class where relnamespace = 'data'::regnamespace and relispartition and relkind = 'r'`,
+    )
+    expect(found.length).toBeGreaterThan(3)
+    for (const { name, options } of found)
+      expect(options, name).toEqual([
+        'autovacuum_vacuum_insert_scale_factor=0',
+        'autovacuum_vacuum_scale_factor=0.002',
+        'autovacuum_vacuum_threshold=1000',
+      ])
+  })
+})
