@@ -32,8 +32,9 @@ export const withRetries = async <A extends Answered>(
     const progress: Progress = { connected: false, answered: false }
     let pause: number
     try {
-      await rate.take(signal)
-      const answer = await once(attempt, progress)
+      const departure = await rate.take(signal)
+      progress.heard = departure.answered
+      const answer = await once(attempt, progress).finally(departure.answered)
       const asked = askedPause(answer, clock)
       if (asked === null) return answer
       pause = asked.ms ?? backoffMs(clock, attempt)

@@ -95,6 +95,7 @@ export const send = async (call: SendOptions): Promise<RawAnswer> => {
       bodyTimeout: options.timeoutMs,
     })
     progress.answered = true
+    progress.heard?.()
     return readable(call, answer, own)
   } catch (error) {
     await own?.destroy()

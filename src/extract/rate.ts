@@ -1,9 +1,13 @@
 // One budget of requests a second for everything that asks with the same key.
 import type { Clock } from '../core/clock.ts'
+import { createLateGuard, type Departure, type LateGuard } from './late-guard.ts'
 
 export interface RateBudget {
-  /** Resolves when the next request may leave, first come first served. Rejects with the signal's reason as soon as it aborts. */
-  take(signal: AbortSignal): Promise<void>
+  /**
+   * Resolves when the next request may leave, first come first served; it must be told when that is answered. Rejects with the signal's
+   * reason as soon as it aborts.
+   */
+  take(signal: AbortSignal): Promise<Departure>
   /** The service asked for a pause: nothing leaves before `untilMs` (since the epoch), also who is waiting already. */
   penalize(untilMs: number): void
 }
@@ -17,6 +21,8 @@ export interface SharedWindows {
   take(points: number, pointsOfWindow: number, windowMs: number): Promise<{ readonly granted: boolean; readonly nextMs: number }>
   /** Nobody gets anything for so long; never makes an earlier pause shorter. */
   pause(ms: number): Promise<void>
+  /** The window at hand, or one that begins and is full now, ends so much later. */
+  extend(ms: number): Promise<void>
 }
 
 export interface RateOptions {
@@ -27,40 +33,53 @@ export interface RateOptions {
   readonly shared?: SharedWindows | undefined
 }
 
-/** Share of the allowed rate that is used: jitter on the way must not make the service see more than it allows. */
-const usedShare = 0.975
+/** Share of the allowed rate that is used. */
+const usedShare = 0.985
 /** A departure this late keeps its place in the row, so that timers that fire late cost no rate; more would make a burst. */
-const forgivenShare = 0.05
+const forgivenShare = 0.1
 
 /** Evenly spaced departures: a server that counts over any sliding second sees no more than it allows. */
 export const createRateBudget = (options: RateOptions): RateBudget => {
   const departures = options.shared === undefined ? ownDepartures(options) : sharedDepartures(options, options.shared)
-  let row: Promise<void> = Promise.resolve()
+  let row: Promise<unknown> = Promise.resolve()
   return {
     take: async (signal) => {
       signal.throwIfAborted()
       const turn = row.then(() => departures.depart(signal))
       row = turn.catch(() => undefined)
-      await orAborted(turn, signal)
+      return orAborted(turn, signal)
     },
     penalize: departures.pauseUntil,
   }
 }
 
 interface Departures {
-  depart(signal: AbortSignal): Promise<void>
+  depart(signal: AbortSignal): Promise<Departure>
   pauseUntil(untilMs: number): void
 }
 
+/** Half of what a second's departures take longer than a second: one may be as late as the other is early. */
+const toleratedMs = (requestsPerSecond: number, spacingMs: number): number => (requestsPerSecond * spacingMs - 1000) / 2
+
 const ownDepartures = ({ requestsPerSecond, clock }: RateOptions): Departures => {
-  const spacing = 1000 / (requestsPerSecond * usedShare)
+  const spacingMs = 1000 / (requestsPerSecond * usedShare)
   let next = 0
+  const guard = createLateGuard({
+    clock,
+    spacingMs,
+    toleratedMs: toleratedMs(requestsPerSecond, spacingMs),
+    standStill: (ms) => {
+      next = Math.max(next, clock.now()) + ms
+    },
+  })
   return {
     depart: async (signal) => {
       signal.throwIfAborted()
       // Looked at again after each sleep: a pause may have been asked for meanwhile, and timers may fire early.
       for (let wait = next - clock.now(); wait > 0; wait = next - clock.now()) await clock.sleep(wait, signal)
-      next = Math.max(next, clock.now() - spacing * forgivenShare) + spacing
+      const plannedAt = Math.max(next, clock.now() - spacingMs * forgivenShare)
+      next = plannedAt + spacingMs
+      return guard.departed(plannedAt)
     },
     pauseUntil: (untilMs) => {
       next = Math.max(next, untilMs)
@@ -89,26 +108,50 @@ export const windowShape = (requestsPerSecond: number): WindowShape => {
   }
 }
 
+/** Where many leave with one question, their lateness is lost among them. */
+const unguarded: LateGuard = { departed: () => ({ answered: () => undefined }) }
+
 const sharedDepartures = ({ requestsPerSecond, clock }: RateOptions, shared: SharedWindows): Departures => {
   const { points, windowMs, portion } = windowShape(requestsPerSecond)
   let inHand = 0
   let inHandUntil = 0
+  let plannedAt = 0
   let expected = 0
   let pausedUntil = 0
-  let pausing: Promise<unknown> = Promise.resolve()
+  let telling: Promise<unknown> = Promise.resolve()
+  /** A failure is told to whoever asks next. */
+  const tell = (what: () => Promise<void>): void => {
+    telling = telling.then(what)
+    telling.catch(() => undefined)
+  }
+  const told = async (): Promise<void> => {
+    const saying = telling
+    telling = Promise.resolve()
+    await saying
+  }
+  const standStill = (ms: number): void => {
+    expected = Math.max(expected, clock.now()) + ms
+    tell(() => shared.extend(ms))
+  }
+  const guard =
+    points > 1
+      ? unguarded
+      : createLateGuard({ clock, spacingMs: windowMs, toleratedMs: toleratedMs(requestsPerSecond, windowMs), standStill })
   /** Lateness since the window's end that nobody else can have used. */
   const forgiven = (): number => {
     const late = clock.now() - Math.max(expected, pausedUntil)
-    return late < windowMs / 2 ? Math.min(late, windowMs * forgivenShare) : 0
+    return late < windowMs / 2 ? Math.max(0, Math.min(late, windowMs * forgivenShare)) : 0
   }
   const ask = async (): Promise<boolean> => {
-    await pausing
-    const duration = points === 1 ? windowMs - forgiven() : windowMs
-    const { granted, nextMs } = await shared.take(portion, points, duration)
+    await told()
+    const early = points === 1 ? forgiven() : 0
+    const from = clock.now() - early
+    const { granted, nextMs } = await shared.take(portion, points, windowMs - early)
     expected = clock.now() + nextMs
     if (granted) {
       inHand = portion
       inHandUntil = clock.now() + windowMs
+      plannedAt = from
     }
     return granted
   }
@@ -122,21 +165,19 @@ const sharedDepartures = ({ requestsPerSecond, clock }: RateOptions, shared: Sha
         if (wait > 0) await clock.sleep(wait, signal)
         else if (allowed || (await ask())) {
           inHand -= 1
-          return
+          return guard.departed(plannedAt)
         }
       }
     },
     pauseUntil: (untilMs) => {
       pausedUntil = Math.max(pausedUntil, untilMs)
-      // A failure is told to whoever asks next.
-      pausing = shared.pause(untilMs - clock.now())
-      pausing.catch(() => undefined)
+      tell(() => shared.pause(untilMs - clock.now()))
     },
   }
 }
 
 /** Who is told to stop does not wait for its turn to hear it. */
-const orAborted = (turn: Promise<void>, signal: AbortSignal): Promise<void> =>
+const orAborted = <T>(turn: Promise<T>, signal: AbortSignal): Promise<T> =>
   new Promise((resolve, reject) => {
     const onAbort = (): void => reject(signal.reason)
     signal.addEventListener('abort', onAbort, { once: true })

@@ -66,6 +66,18 @@ describe('a budget that processes share', () => {
     expect(Date.now()).toBeGreaterThanOrEqual(until - 20)
   })
 
+  test('stands still for all by as long as one owes, also when its window is over', async () => {
+    const [told, other] = [1, 2].map(() => createRateWindows(db.database.pool, 'default'))
+    expect(await told?.take(1, 1, 10_000)).toMatchObject({ granted: true })
+    await told?.extend(50_000)
+    const { granted, nextMs = 0 } = (await other?.take(1, 1, 100)) ?? {}
+    expect(granted).toBe(false)
+    expect(nextMs).toBeGreaterThan(20_000)
+    await db.database.pool.query('update etl.rate_windows set expire = 0')
+    await other?.extend(60_000)
+    expect((await told?.take(1, 1, 100))?.granted).toBe(false)
+  })
+
   test('accounts do not wait for each other', async () => {
     const [one, two] = ['default', 'second'].map((account) => createRateWindows(db.database.pool, account))
     await one?.pause(60_000)

@@ -5,7 +5,10 @@ import type { DatabasePool } from '../connect.ts'
 export interface RateWindows {
   take(points: number, pointsOfWindow: number, windowMs: number): Promise<{ readonly granted: boolean; readonly nextMs: number }>
   pause(ms: number): Promise<void>
+  extend(ms: number): Promise<void>
 }
+
+const keyPrefix = 'requests'
 
 /** Clocks are compared again after so long: one may have been set meanwhile. */
 const clockAgeMs = 60_000
@@ -35,6 +38,14 @@ export const createRateWindows = (pool: DatabasePool, account: string): RateWind
       const { msBeforeNext } = (await limiter.get(account)) ?? { msBeforeNext: 0 }
       if (ms > msBeforeNext) await limiter.block(account, ms / 1000)
     },
+    // In one statement: between a look and a block somebody else may begin a window, which must not become shorter.
+    extend: async (ms) => {
+      const now = '(extract(epoch from clock_timestamp()) * 1000)::bigint'
+      await pool.query(`update etl.rate_windows set expire = greatest(expire, ${now}) + $2::int where key = $1`, [
+        `${keyPrefix}:${account}`,
+        Math.ceil(ms),
+      ])
+    },
   }
 }
 
@@ -48,7 +59,7 @@ const createLimiter = async (storeClient: StoreClient, points: number): Promise<
     tableName: 'rate_windows',
     tableCreated: true,
     clearExpiredByTimeout: false,
-    keyPrefix: 'requests',
+    keyPrefix,
     points,
     duration: 1,
   })

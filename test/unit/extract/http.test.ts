@@ -2,6 +2,7 @@
 import { createServer } from 'node:net'
 import { afterEach, describe, expect, test } from 'vitest'
 import { EtlError } from '../../../src/core/errors.ts'
+import type { RateBudget } from '../../../src/extract/rate.ts'
 import {
   type Answer,
   type FaultServer,
@@ -94,6 +95,32 @@ describe('a harmless request', () => {
     await http.read(get(http))
     expect(clock.slept).toEqual([ms])
     expect(penalties).toEqual([ms])
+  })
+
+  test('tells the budget once a request is answered, before its body is there, and also where no answer comes', async () => {
+    const told: string[] = []
+    let release = (): void => undefined
+    const server = await serve((_, response) => {
+      response.writeHead(200, { 'content-type': 'application/json' })
+      response.write('{')
+      release = () => response.end('}')
+    })
+    const rate: RateBudget = {
+      ...openRate,
+      take: async () => ({
+        answered: () => {
+          told.push('answered')
+          release()
+        },
+      }),
+    }
+    const { http } = testClient(server.url, { rate })
+    await http.read(get(http))
+    expect(told[0]).toBe('answered')
+    await server.close()
+    told.length = 0
+    await failure(http.read(post(http)))
+    expect(told[0]).toBe('answered')
   })
 
   test.each([429, 503])('parks the unit when %i asks for a long pause', async (status) => {

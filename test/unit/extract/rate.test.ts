@@ -1,7 +1,7 @@
 // The rate budget: spacing, pauses, fairness, and stopping.
 import { describe, expect, test } from 'vitest'
 import type { Clock } from '../../../src/core/clock.ts'
-import { createRateBudget, type SharedWindows, windowShape } from '../../../src/extract/rate.ts'
+import { createRateBudget, type RateBudget, type SharedWindows, windowShape } from '../../../src/extract/rate.ts'
 
 interface ManualClock extends Clock {
   /** Moves time on, waking sleepers in order; each fires `late` ms after its time. */
@@ -20,12 +20,17 @@ const manualClock = (late: () => number = () => 0): ManualClock => {
     random: () => 0.5,
     sleep: (ms, signal) =>
       new Promise((resolve, reject) => {
-        const sleeper = { at: now + ms + late(), wake: resolve }
-        sleepers.push(sleeper)
-        signal?.addEventListener('abort', () => {
+        const onAbort = (): void => {
           sleepers.splice(sleepers.indexOf(sleeper), 1)
-          reject(signal.reason)
-        })
+          reject(signal?.reason)
+        }
+        const wake = (): void => {
+          signal?.removeEventListener('abort', onAbort)
+          resolve()
+        }
+        const sleeper = { at: now + ms + late(), wake }
+        sleepers.push(sleeper)
+        signal?.addEventListener('abort', onAbort)
       }),
     run: async (untilMs) => {
       await settle()
@@ -156,6 +161,11 @@ const sharedWindows = (clock: Clock, answerMs: () => number): SharedWindows => {
       endsAt = Math.max(endsAt, clock.now() + ms)
       taken = 1_000_000
     },
+    extend: async (ms) => {
+      await clock.sleep(answerMs())
+      if (clock.now() >= endsAt) taken = 1_000_000
+      endsAt = Math.max(endsAt, clock.now()) + Math.ceil(ms)
+    },
   }
 }
 
@@ -206,10 +216,133 @@ describe('a rate budget that is shared', () => {
     const rate = createRateBudget({
       requestsPerSecond: 10,
       clock,
-      shared: { take: async () => ({ granted: true, nextMs: 0 }), pause: broken },
+      shared: { take: async () => ({ granted: true, nextMs: 0 }), pause: broken, extend: broken },
     })
     await rate.take(never)
     rate.penalize(clock.now() - 1)
     await expect(rate.take(never)).rejects.toThrow('gone')
+    // Said once; who comes later is not refused for it.
+    await clock.run(10_000)
+    await rate.take(never)
+  })
+})
+
+const seeded = (from: number): ((most: number) => number) => {
+  let seed = from
+  return (most) => {
+    seed = (seed * 48_271) % 2_147_483_647
+    return seed % (most + 1)
+  }
+}
+
+interface Way {
+  readonly seed: number
+  readonly processes: number
+  readonly isShared: boolean
+  readonly requestsPerSecond?: number
+  /** From the departure until the service counts it, and from there until its answer is here. */
+  readonly there: (upTo: (most: number) => number, index: number, at: number) => number
+  readonly back: (upTo: (most: number) => number, index: number) => number
+  /** How long the database takes. */
+  readonly database: (upTo: (most: number) => number) => number
+}
+
+const count = 600
+
+/** When the service counts each request, ms from the start. */
+const countedBy = async (way: Way): Promise<number[]> => {
+  const { processes, requestsPerSecond = 10 } = way
+  const upTo = seeded(way.seed)
+  const clock = manualClock(() => upTo(2))
+  const shared = sharedWindows(clock, () => way.database(upTo))
+  const counted: number[] = []
+  /** Eight at once, as a walk asks. */
+  const send = async (rate: RateBudget, index: number): Promise<void> => {
+    const departure = await rate.take(never)
+    await clock.sleep(way.there(upTo, index, clock.now() - 1_000_000))
+    counted.push(clock.now() - 1_000_000)
+    await clock.sleep(way.back(upTo, index))
+    departure.answered()
+  }
+  for (let process = 0; process < processes; process += 1) {
+    const rate = createRateBudget({ requestsPerSecond, clock, ...(way.isShared ? { shared } : {}) })
+    let next = 0
+    const walk = async (): Promise<void> => {
+      while (next < count / processes) await send(rate, next++)
+    }
+    for (let walker = 0; walker < 8; walker += 1) void walk()
+  }
+  await clock.run(3_600_000)
+  expect(counted).toHaveLength(count)
+  return counted.toSorted((left, right) => left - right)
+}
+
+const shareOf = (times: readonly number[]): number => (times.length - 1) / (((times.at(-1) ?? 0) - (times[0] ?? 0)) / 1_000) / 10
+
+describe('requests that are counted later than they left', () => {
+  const soon = (upTo: (most: number) => number): number => 1 + upTo(3)
+  const none = (): number => 0
+  const one = { processes: 1, isShared: true }
+  const ways = [
+    { name: 'one process alone', processes: 1, isShared: false },
+    { name: 'one process', ...one },
+    { name: 'four processes', processes: 4, isShared: true },
+  ]
+
+  test.each(ways)('are no eleventh in a second where now and then one is held up on its way: $name', async (who) => {
+    for (const seed of [1, 2, 3]) {
+      const there: Way['there'] = (upTo, index) => (index % 50 === 7 ? 30 + upTo(300) : soon(upTo))
+      const times = await countedBy({ ...who, seed, there, back: soon, database: soon })
+      expect(busiestSecond(times)).toBeLessThanOrEqual(10)
+      expect(shareOf(times)).toBeGreaterThan(0.95)
+    }
+  })
+
+  test.each(ways)('nor where a stall holds up several at once: $name', async (who) => {
+    for (const seed of [4, 5]) {
+      // Those that leave within a quarter of a second arrive together.
+      const there: Way['there'] = (upTo, _, at) => (at % 15_000 > 14_750 ? 15_000 - (at % 15_000) : 0) + soon(upTo)
+      expect(busiestSecond(await countedBy({ ...who, seed, there, back: soon, database: soon }))).toBeLessThanOrEqual(10)
+    }
+  })
+
+  test.each(ways.slice(1))('nor where the database is slow to grant a departure now and then: $name', async (who) => {
+    for (const seed of [6, 7]) {
+      const database: Way['database'] = (upTo) => (upTo(60) === 0 ? 30 + upTo(120) : 1 + upTo(2))
+      const times = await countedBy({ ...who, seed, there: soon, back: soon, database })
+      expect(busiestSecond(times)).toBeLessThanOrEqual(10)
+      expect(shareOf(times)).toBeGreaterThan(0.95)
+    }
+  })
+
+  test('nor among the first, that open connections', async () => {
+    const there: Way['there'] = (upTo, index) => (index < 5 ? 200 - index * 20 : soon(upTo))
+    expect(busiestSecond(await countedBy({ ...one, seed: 8, there, back: soon, database: soon }))).toBeLessThanOrEqual(10)
+  })
+
+  test('take 97 % of the rate where nothing holds them up', async () => {
+    const times = await countedBy({ ...one, seed: 9, there: soon, back: soon, database: soon })
+    expect(busiestSecond(times)).toBeLessThanOrEqual(10)
+    expect(shareOf(times)).toBeGreaterThan(0.97)
+  })
+
+  test('cost little of the rate where the service takes its time as it likes', async () => {
+    const back: Way['back'] = (upTo) => 50 + upTo(10) ** 3
+    // A second of the minute is what was saved before.
+    expect(shareOf(await countedBy({ ...one, seed: 10, there: none, back, database: soon }))).toBeGreaterThan(0.935)
+  })
+
+  test('hold nobody up where the rate is not used: the next may leave at once', async () => {
+    const clock = manualClock()
+    const rate = createRateBudget({ requestsPerSecond: 10, clock })
+    const departure = await rate.take(never)
+    await clock.run(5_000)
+    departure.answered()
+    let left = 0
+    void rate.take(never).then(() => {
+      left = clock.now() - 1_000_000
+    })
+    await clock.run(10_000)
+    expect(left).toBeLessThanOrEqual(5_000 + 105)
   })
 })
