@@ -74,7 +74,8 @@ export const createStatusApp = ({ context, token, onError }: StatusAppOptions): 
     const body = asset(name)
     app.get(`/assets/${name}`, (request) => request.body(body, 200, { 'content-type': type }))
   }
-  app.get('/healthz', (request) => health(request, context))
+  app.get('/healthz', (request) => health(request, context, 503))
+  app.get('/livez', (request) => health(request, context, 200))
   // A browser names the page a form was sent from; one from elsewhere is refused before anything is looked at.
   app.use(csrf())
   app.get('/login', (request) => access.login(request))
@@ -97,14 +98,17 @@ export const createStatusApp = ({ context, token, onError }: StatusAppOptions): 
   return { app, close: live.close }
 }
 
-/** For probes: no figure, no name, hence open to all. 200 while the ledger answers and, beside `schedule`, time is kept; 503 otherwise. */
-const health = async (request: Context, { kysely, overdue }: WebContext): Promise<Response> => {
+/**
+ * For probes: no figure, no name, hence open to all. 200 while the ledger answers and, beside `schedule`, time is kept; 503 otherwise.
+ * @param whenAway what a database that is not reachable comes to: whoever restarts a process for that gains nothing.
+ */
+const health = async (request: Context, { kysely, overdue }: WebContext, whenAway: 200 | 503): Promise<Response> => {
   try {
     await sql`select 1`.execute(kysely)
     if ((await overdue()).length === 0) return request.json({ healthy: true, database: 'reachable' })
     return request.json({ healthy: false, database: 'reachable', schedule: 'a tick is overdue' }, 503)
   } catch {
-    return request.json({ healthy: false, database: 'not reachable' }, 503)
+    return request.json({ healthy: false, database: 'not reachable' }, whenAway)
   }
 }
 

@@ -72,3 +72,20 @@ test('the health endpoint is red while a tick is overdue, and says no more than 
     await page.close()
   }
 })
+
+test('a database that is away makes the process unhealthy, and not dead: a probe that restarts it would gain nothing', async () => {
+  const away = await createTestDatabase()
+  let late: readonly string[] = []
+  const page = await servePage(away, { token: true, overdue: async () => late })
+  try {
+    expect((await fetch(`${page.url}/livez`)).status).toBe(200)
+    late = ['keywords']
+    expect((await fetch(`${page.url}/livez`)).status).toBe(503)
+    await away.drop()
+    expect((await fetch(`${page.url}/healthz`)).status).toBe(503)
+    const alive = await fetch(`${page.url}/livez`)
+    expect([alive.status, await alive.json()]).toEqual([200, { healthy: false, database: 'not reachable' }])
+  } finally {
+    await page.close()
+  }
+})
