@@ -23,7 +23,7 @@ export interface WalkOptions {
   readonly unitKey: string
   readonly pageSize: number
   readonly maxPages: number
-  /** Pages asked for at once; as many are held in memory. */
+  /** Pages asked for at once; twice as many are held in memory. */
   readonly concurrency: number
   /** null: the service has no data; only asked of the first page. */
   readonly fetch: (offset: number, limit: number, part: number) => Promise<Page | null>
@@ -48,16 +48,22 @@ export async function* walkPages(options: WalkOptions): AsyncGenerator<Payload, 
   const { total, records } = first
   if (total !== null && records > total) throw unstable(unitKey, `${records} records came where ${total} are announced`)
   const watch = watcher(options, first)
-  yield payload(first, 1)
   if (total === null) return yield* walkUntilShort(options, first, watch)
   if (records === 0 && total > 0) throw unstable(unitKey, `the first page is empty though ${total} records are announced`)
   // Whether the limit was lowered or raised, the walk goes on from what came, so that no record is skipped: the announced count
   // proves it in the end.
   const pages = total > records ? Math.ceil(total / records) : 1
   if (pages > maxPages) throw tooManyPages(options, `${total} records are ${pages} pages of ${records}`)
-  for await (const [page, index] of inOrder(options, pages, records)) {
-    watch.see(page, index, index * records, Math.min(records, total - index * records))
-    yield payload(page, index + 1)
+  const ahead = fetchAhead(options, pages, records)
+  try {
+    yield payload(first, 1)
+    for (let index = 1; index < pages; index += 1) {
+      const page = await ahead.take(index)
+      watch.see(page, index, index * records, Math.min(records, total - index * records))
+      yield payload(page, index + 1)
+    }
+  } finally {
+    await ahead.close()
   }
   watch.end()
   return completeness(total, first.lastUpdated)
@@ -69,6 +75,7 @@ async function* walkUntilShort(
   first: Page,
   watch: ReturnType<typeof watcher>,
 ): AsyncGenerator<Payload, Completeness, void> {
+  yield payload(first, 1)
   let page = first
   for (let index = 1; page.records > 0 && page.records >= first.records; index += 1) {
     // A first page shorter than asked for is the last one, unless the limit was lowered; only another look can tell.
@@ -142,29 +149,53 @@ const descends = (before: Page | null, { order }: Page): boolean => {
   return last >= order.first && order.first >= order.last
 }
 
-/** Pages 2 and on, fetched ahead by `concurrency`, handed on in order. No fetch outlives the walk. */
-async function* inOrder(options: WalkOptions, pages: number, size: number): AsyncGenerator<[Page, number]> {
-  const ahead = new Map<number, Promise<Page | null>>()
+/** Pages from the second on, asked for before they are taken. */
+interface Ahead {
+  /** The page at `index`, which grows by one with each call. Throws UNSTABLE where the service has no data for it. */
+  take(index: number): Promise<Page>
+  /** Nothing is asked for any more; resolves when nothing is on its way. */
+  close(): Promise<void>
+}
+
+/**
+ * Asks for the next page whenever one has come, not when it is taken: the service is kept busy while pages are parsed and landed. At
+ * most `concurrency` are on their way, and as many again wait to be taken. After a failure nothing more is asked for.
+ */
+const fetchAhead = ({ unitKey, concurrency, fetch }: WalkOptions, pages: number, size: number): Ahead => {
+  const asked = new Map<number, Promise<Page | null>>()
   let next = 1
+  let onTheirWay = 0
+  let isStopped = false
   const fill = (): void => {
-    while (next < pages && ahead.size < options.concurrency) {
-      const page = options.fetch(next * size, size, next + 1)
-      // A later page may fail while an earlier one is awaited; it is looked at in its turn.
-      page.catch(() => undefined)
-      ahead.set(next, page)
+    while (!isStopped && next < pages && onTheirWay < concurrency && asked.size < 2 * concurrency) {
+      const page = fetch(next * size, size, next + 1)
+      asked.set(next, page)
       next += 1
+      onTheirWay += 1
+      // A page may fail while an earlier one is awaited; who takes it hears of it in its turn.
+      page.then(
+        () => arrived(true),
+        () => arrived(false),
+      )
     }
   }
-  try {
-    for (let index = 1; index < pages; index += 1) {
+  const arrived = (isWell: boolean): void => {
+    onTheirWay -= 1
+    isStopped ||= !isWell
+    fill()
+  }
+  fill()
+  return {
+    take: async (index) => {
+      const page = await asked.get(index)
+      asked.delete(index)
       fill()
-      const page = await ahead.get(index)
-      ahead.delete(index)
-      fill()
-      if (page === undefined || page === null) throw unstable(options.unitKey, `page ${index + 1} has no data`)
-      yield [page, index]
-    }
-  } finally {
-    await Promise.allSettled(ahead.values())
+      if (page === undefined || page === null) throw unstable(unitKey, `page ${index + 1} has no data`)
+      return page
+    },
+    close: async () => {
+      isStopped = true
+      await Promise.allSettled(asked.values())
+    },
   }
 }

@@ -72,8 +72,10 @@ interface Known {
 
 /** Dates, countries and domains repeat: what they become is remembered by their bytes. */
 const memoized = (planned: PlannedColumn): FastColumn['cast'] => {
-  const known = new Array<Known | null>(memoSize).fill(null)
+  let known: (Known | null)[] | null = null
   return (bytes, start, end) => {
+    // Most columns are never asked: their cells are copied as they stand.
+    known ??= new Array<Known | null>(memoSize).fill(null)
     let hash = 0
     for (let at = start; at < end; at += 1) hash = (hash * 31 + (bytes[at] ?? 0)) | 0
     const index = Math.imul(hash, 0x9e3779b1) >>> (32 - memoBits)

@@ -1,8 +1,8 @@
 // A JSON body, chunk by chunk: a list of records, records one after the other (NDJSON), or a page that holds a list.
 import { EtlError } from '../core/errors.ts'
-import type { Lanes, Reader } from './csv-reader.ts'
+import type { Reader } from './csv-reader.ts'
 import { findList } from './json-page.ts'
-import { createRecordLane, type RecordLane } from './json-row.ts'
+import type { RecordLane } from './json-row.ts'
 import { cut, JsonError, skipBlanks } from './json-scan.ts'
 import { maxPageBytes, maxRecordBytes } from './limits.ts'
 import { excerpt, rawText } from './raw-text.ts'
@@ -28,9 +28,9 @@ const openBracket = 91
 const closeBracket = 93
 const comma = 44
 
-export const createJsonReader = (sink: RowSink, lanes: Lanes): Reader => {
+/** @param lane of the same sink; it may serve one part after the other */
+export const createJsonReader = (sink: RowSink, lane: RecordLane): Reader => {
   const state: State = { stage: 'first', carry: Buffer.alloc(0), lookAgainAt: 0, bomSeen: false, index: 0, line: 1 }
-  const lane = createRecordLane(sink, lanes)
   const read = (bytes: Buffer, isLast: boolean): void => {
     const used = guarded(sink, state, bytes, () => readValues(sink, state, lane, bytes, isLast))
     state.carry = Buffer.from(bytes.subarray(used))

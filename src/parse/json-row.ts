@@ -34,6 +34,7 @@ export const createRecordLane = (sink: RowSink, lanes: Lanes): RecordLane => {
   const ranks = new Int32Array(plan.columns.length)
   const direct = lanes === 'fast' && sink.onAccepted === null ? createDirectRow(sink) : null
   let current: Buffer = Buffer.alloc(0)
+  let isCleanText = false
   let twice: string | null = null
   let fields = 0
   const onField = (nameAt: number, nameEnd: number, valueAt: number, valueEnd: number): void => {
@@ -56,7 +57,11 @@ export const createRecordLane = (sink: RowSink, lanes: Lanes): RecordLane => {
     return fieldText(planned, current, starts[place] ?? 0, ends[place] ?? 0)
   }
   return (bytes, at, line) => {
-    current = bytes
+    if (bytes !== current) {
+      current = bytes
+      // Asked once for all records that lie in these bytes; only where the answer is no, for each of them.
+      isCleanText = isUtf8(bytes)
+    }
     twice = null
     fields = 0
     ranks.fill(absent)
@@ -64,7 +69,7 @@ export const createRecordLane = (sink: RowSink, lanes: Lanes): RecordLane => {
     const end = isObject ? eachField(bytes, at, 0, onField) : skipValue(bytes, at)
     if (end === cut) return cut
     const record = { line, raw: () => rawText(bytes.subarray(at, end)) }
-    const problem = problemOf(isObject, isUtf8(bytes.subarray(at, end)), twice)
+    const problem = problemOf(isObject, isCleanText || isUtf8(bytes.subarray(at, end)), twice)
     if (problem !== null) rejectRow(sink, problem, record, null)
     else if (direct === null || !direct(bytes, starts, ends, ranks)) takeRow(sink, cellOf, record)
     return end

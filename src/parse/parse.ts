@@ -4,6 +4,7 @@ import { type ParsedChunk, takeChunk } from './copy-text.ts'
 import { createCsvReader, type Lanes, type Reader } from './csv-reader.ts'
 import { inflated } from './inflate.ts'
 import { createJsonReader } from './json-reader.ts'
+import { createRecordLane, type RecordLane } from './json-row.ts'
 import type { ParsePlan } from './plan.ts'
 import { createParseReport, type ParseReport } from './report.ts'
 import { createRowSink, type RowSink } from './row-sink.ts'
@@ -11,32 +12,59 @@ import { createRowSink, type RowSink } from './row-sink.ts'
 /** Bytes a reader gets at once, so that its output stays small however large the chunks that arrive. */
 const stepBytes = 128 * 1024
 
-const createReader = (payload: Payload, sink: RowSink, lanes: Lanes): Reader =>
-  payload.format === 'json' ? createJsonReader(sink, lanes) : createCsvReader(sink, lanes)
+/** What one part needs is made anew for it; what all parts of an answer can share is made once. */
+const readersOf = (sink: RowSink, lanes: Lanes): ((payload: Payload) => Reader) => {
+  let lane: RecordLane | null = null
+  return ({ part, format }) => {
+    sink.part = part
+    if (format !== 'json') return createCsvReader(sink, lanes)
+    lane ??= createRecordLane(sink, lanes)
+    return createJsonReader(sink, lane)
+  }
+}
 
-/**
- * Rows of one part as COPY text, in the order of the records; what was rejected, missing or unknown goes to `report`.
- * Reads the body to its end. Throws TRUNCATED, BAD_RESPONSE or TOO_LARGE for the part as a whole: then nothing of it may be loaded.
- * @param lanes for tests and benchmarks; both produce the same
- */
+/** The parts of one answer, parsed one after the other into chunks that do not care where a part ends. */
+export interface AnswerParser {
+  /**
+   * Rows as COPY text, in the order of the records, as soon as there are enough for a chunk; reads the body to its end. Throws
+   * TRUNCATED, BAD_RESPONSE or TOO_LARGE for the part as a whole: then nothing of the answer may be loaded.
+   */
+  parse(payload: Payload): AsyncGenerator<ParsedChunk, void, void>
+  /** The rows not handed out yet; null where there are none. */
+  rest(): ParsedChunk | null
+}
+
+/** What was rejected, missing or unknown goes to `report`. @param lanes for tests and benchmarks; both produce the same */
+export const createAnswerParser = (plan: ParsePlan, report: ParseReport, lanes: Lanes = 'fast'): AnswerParser => {
+  const sink = createRowSink(plan, report)
+  const readerOf = readersOf(sink, lanes)
+  return {
+    parse: async function* (payload) {
+      const reader = readerOf(payload)
+      for await (const bytes of inflated(payload.body, plan.maxBytes)) {
+        for (let at = 0; at < bytes.length; at += stepBytes) {
+          reader.write(bytes.subarray(at, at + stepBytes))
+          const chunk = takeChunk(sink.writer, false)
+          if (chunk !== null) yield chunk
+        }
+      }
+      reader.end()
+      report.empty = report.read === 0
+    },
+    rest: () => takeChunk(sink.writer, true),
+  }
+}
+
+/** Rows of an answer that is one part; see `createAnswerParser`. */
 export async function* parsePayload(
   payload: Payload,
   plan: ParsePlan,
   report: ParseReport,
   lanes: Lanes = 'fast',
 ): AsyncGenerator<ParsedChunk, void, void> {
-  const sink = createRowSink(payload, plan, report)
-  const reader = createReader(payload, sink, lanes)
-  for await (const bytes of inflated(payload.body, plan.maxBytes)) {
-    for (let at = 0; at < bytes.length; at += stepBytes) {
-      reader.write(bytes.subarray(at, at + stepBytes))
-      const chunk = takeChunk(sink.writer, false)
-      if (chunk !== null) yield chunk
-    }
-  }
-  reader.end()
-  report.empty = report.read === 0
-  const chunk = takeChunk(sink.writer, true)
+  const parser = createAnswerParser(plan, report, lanes)
+  yield* parser.parse(payload)
+  const chunk = parser.rest()
   if (chunk !== null) yield chunk
 }
 
@@ -55,11 +83,11 @@ export async function* readRecords(
 ): AsyncGenerator<RawRecord, number, void> {
   const found: RawRecord[] = []
   let ordinal = 0
-  const sink = createRowSink(payload, plan, createParseReport(), ({ line, raw }) => {
+  const sink = createRowSink(plan, createParseReport(), ({ line, raw }) => {
     ordinal += 1
     if (ordinals.has(ordinal)) found.push({ ordinal, line, raw: raw() })
   })
-  const reader = createReader(payload, sink, 'full')
+  const reader = readersOf(sink, 'full')(payload)
   for await (const bytes of inflated(payload.body, plan.maxBytes)) {
     for (let at = 0; at < bytes.length; at += stepBytes) {
       reader.write(bytes.subarray(at, at + stepBytes))

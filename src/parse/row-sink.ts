@@ -1,5 +1,4 @@
 // Where readers put what they read: accepted rows into COPY text, the others into the report.
-import type { Payload } from '../core/types.ts'
 import { type CopyWriter, createCopyWriter, writeRow } from './copy-text.ts'
 import { type CellOf, keyOf, type ParsePlan, type RowError, tryRow } from './plan.ts'
 import { addReject, type ParseReport } from './report.ts'
@@ -13,7 +12,8 @@ export interface RecordPlace {
 }
 
 export interface RowSink {
-  readonly part: number
+  /** The part at hand; one sink serves all parts of an answer, one after the other. */
+  part: number
   readonly plan: ParsePlan
   readonly report: ParseReport
   readonly writer: CopyWriter
@@ -23,12 +23,14 @@ export interface RowSink {
   readonly onAccepted: ((record: RecordPlace) => void) | null
 }
 
-export const createRowSink = (
-  payload: Payload,
-  plan: ParsePlan,
-  report: ParseReport,
-  onAccepted: RowSink['onAccepted'] = null,
-): RowSink => ({ part: payload.part, plan, report, writer: createCopyWriter(), values: [], onAccepted })
+export const createRowSink = (plan: ParsePlan, report: ParseReport, onAccepted: RowSink['onAccepted'] = null): RowSink => ({
+  part: 0,
+  plan,
+  report,
+  writer: createCopyWriter(),
+  values: [],
+  onAccepted,
+})
 
 /** Counts a batch of rows that a fast lane wrote itself. */
 export const countRows = (sink: RowSink, rows: number): void => {

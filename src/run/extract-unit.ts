@@ -12,8 +12,13 @@ export interface Extracted {
   readonly locator: string
 }
 
-/** Takes one part's bytes; must read them to their end. */
-export type PartSink = (payload: Payload) => Promise<void>
+/** Where an answer's parts go. */
+export interface PartSink {
+  /** Must read the part to its end. */
+  take(payload: Payload): Promise<void>
+  /** After the last part; asked for again by whoever needs to know how it ended. */
+  end(): Promise<void>
+}
 
 /** An answer whose first part has begun to arrive. */
 export interface BegunExtract {
@@ -46,8 +51,10 @@ export const extractUnit = async (
   const writer = await shop.landing.create(locator, { pipeline: definition.pipeline, unitKey: claim.unit.key }, work.signal)
   try {
     const completeness = await landParts(work, context, begun, sink, (payload) => writer.part(payload))
-    const manifest = await writer.finish({ completeness })
-    return { completeness, manifest, locator }
+    // The disk and the database each take what is still on its way to them; what the database says of it does not undo the landing.
+    const [landed] = await Promise.allSettled([writer.finish({ completeness }), sink.end()])
+    if (landed.status === 'rejected') throw landed.reason
+    return { completeness, manifest: landed.value, locator }
   } catch (error) {
     await writer.abort()
     throw error
@@ -66,6 +73,6 @@ const landParts = async (
     if (context.signal.aborted)
       throw new EtlError('INTERRUPTED', `Stopped while reading ${work.claim.unit.key}; run the same command again.`)
     work.shop.progress.counters.pages += 1
-    await sink(land(next.value))
+    await sink.take(land(next.value))
   }
 }

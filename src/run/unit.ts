@@ -9,18 +9,18 @@ import { recordRequests } from '../db/ledger/requests.ts'
 import { type ClaimedUnit, claimUnit, lockUnit, markLanded } from '../db/ledger/units.ts'
 import { type Session, withSession } from '../db/session.ts'
 import type { SourceContext } from '../extract/source.ts'
-import { openStaging, type Staging } from '../load/staging.ts'
-import { parsePayload } from '../parse/parse.ts'
+import { openStaging } from '../load/staging.ts'
 import { compileParsePlan, type ParsePlan } from '../parse/plan.ts'
-import { createParseReport, type ParseReport } from '../parse/report.ts'
+import type { ParseReport } from '../parse/report.ts'
 import { conflictRecords } from './conflict-records.ts'
-import { beginExtract, type Extracted, extractUnit } from './extract-unit.ts'
+import { beginExtract, type Extracted, extractUnit, type PartSink } from './extract-unit.ts'
 import { entryOf, loadUnit, shownRejects } from './load-unit.ts'
 import type { UnitJob } from './queue.ts'
 import { asEtlError } from './settle.ts'
 import { interruptedBy, settleUnit } from './settle-unit.ts'
 import { definitionOf, type Shop } from './shop.ts'
 import { contextOf } from './source-context.ts'
+import { type AnswerStage, createAnswerStage } from './stage-answer.ts'
 import type { UnitWork } from './unit-work.ts'
 
 /** How long a claim holds without being renewed; the queue's heartbeat takes the job over sooner. */
@@ -109,11 +109,10 @@ const extractAndLoad = async (work: UnitWork, context: SourceContext): Promise<v
 const walkAndLoad = async (work: UnitWork, context: SourceContext, plan: ParsePlan): Promise<void> => {
   // A report that is still being made ends here: neither a connection nor a file is opened to hear "not yet".
   const begun = await beginExtract(work, context)
-  await withStaging(work, async (session, staging) => {
-    const parsed = createParseReport()
+  await withStaging(work, plan, async (session, stage) => {
     // A refresh may bring the very bytes that are loaded; then parsing them would be for nothing.
     const parseLater = work.claim.loaded !== null && !work.claim.forced
-    const sink = parseLater ? drain : (payload: Payload) => stagePart(work, payload, plan, parsed, staging)
+    const sink = parseLater ? drain : { take: (payload: Payload) => stagePart(work, payload, stage), end: stage.end }
     const extracted = await extractUnit(work, context, begun, sink)
     await markLanded(work.shop.database.kysely, work.claim, {
       landing: extracted.locator,
@@ -121,56 +120,45 @@ const walkAndLoad = async (work: UnitWork, context: SourceContext, plan: ParsePl
       bytes: extracted.manifest.bytes,
     })
     if (parseLater && extracted.manifest.sha256 === work.claim.loaded?.sha256) return sameBytes(work, extracted)
-    if (parseLater) await stageLanding(work, extracted.locator, plan, parsed, staging)
-    await loadStaged(work, session, staging, parsed, plan, extracted)
+    if (parseLater) await stageLanding(work, extracted.locator, stage)
+    await loadStaged(work, session, stage, plan, extracted)
   }).finally(() => begun.close())
 }
 
 /** After an error the session is thrown away as it is: emptying the table over a dead connection would hide what happened, or hang. */
-const withStaging = (work: UnitWork, use: (session: Session, staging: Staging) => Promise<void>): Promise<void> =>
+const withStaging = (
+  work: UnitWork,
+  plan: ParsePlan,
+  use: (session: Session, stage: AnswerStage) => Promise<void>,
+): Promise<void> =>
   withSession(work.shop.database.pool, async (session) => {
     const staging = await openStaging(session, work.definition)
-    await use(session, staging)
+    await use(session, createAnswerStage(work, plan, staging))
     await staging.close()
   })
 
-const drain = async (payload: Payload): Promise<void> => {
-  for await (const _ of payload.body) {
-    // The landing writes the bytes as they are pulled.
-  }
+const drain: PartSink = {
+  take: async ({ body }) => {
+    for await (const _ of body) {
+      // The landing writes the bytes as they are pulled.
+    }
+  },
+  end: async () => undefined,
 }
 
-const stagePart = async (
-  work: UnitWork,
-  payload: Payload,
-  plan: ParsePlan,
-  parsed: ParseReport,
-  staging: Staging,
-): Promise<void> => {
-  const span = { 'millrace.unit': work.claim.unit.key, 'millrace.part': payload.part }
+const stagePart = async (work: UnitWork, payload: Payload, stage: AnswerStage): Promise<void> => {
   try {
-    await inSpan('parse', span, async () => {
-      for await (const chunk of parsePayload(payload, plan, parsed)) {
-        await staging.write(chunk)
-        work.shop.progress.counters.rowsRead += chunk.rows
-      }
-    })
+    await stage.take(payload)
   } catch (error) {
     // Parsing gives up on an answer that is nothing but rejects; some of them are kept for a look.
-    if (asEtlError(error).code === 'TOO_MANY_REJECTS') await keepRejects(work, parsed, work.claim.landing)
+    if (asEtlError(error).code === 'TOO_MANY_REJECTS') await keepRejects(work, stage.parsed, work.claim.landing)
     throw error
   }
 }
 
-const stageLanding = async (
-  work: UnitWork,
-  locator: string,
-  plan: ParsePlan,
-  parsed: ParseReport,
-  staging: Staging,
-): Promise<Extracted> => {
+const stageLanding = async (work: UnitWork, locator: string, stage: AnswerStage): Promise<Extracted> => {
   const landing = await work.shop.landing.open(locator, work.signal)
-  for await (const payload of landing.parts()) await stagePart(work, payload, plan, parsed, staging)
+  for await (const payload of landing.parts()) await stagePart(work, payload, stage)
   return { completeness: landing.manifest.completeness, manifest: landing.manifest, locator }
 }
 
@@ -190,22 +178,22 @@ const sameBytes = async (work: UnitWork, { completeness, locator }: Extracted): 
 
 const loadFromLanding = (work: UnitWork, locator: string): Promise<void> => {
   const plan = compileParsePlan(work.definition, work.claim.unit)
-  return withStaging(work, async (session, staging) => {
-    const parsed = createParseReport()
-    const extracted = await stageLanding(work, locator, plan, parsed, staging)
-    await loadStaged(work, session, staging, parsed, plan, extracted)
+  return withStaging(work, plan, async (session, stage) => {
+    const extracted = await stageLanding(work, locator, stage)
+    await loadStaged(work, session, stage, plan, extracted)
   })
 }
 
 const loadStaged = async (
   work: UnitWork,
   session: Session,
-  staging: Staging,
-  parsed: ParseReport,
+  stage: AnswerStage,
   plan: ParsePlan,
   { completeness, manifest, locator }: { completeness: Completeness } & Extracted,
 ): Promise<void> => {
+  const { staging, parsed } = stage
   let conflicting: readonly QuarantineEntry[] = []
+  await stage.end()
   try {
     const counts = await inSpan('load', { 'millrace.unit': work.claim.unit.key, 'millrace.rows': parsed.read }, () =>
       loadUnit(work, session, {
