@@ -1,6 +1,6 @@
 // What other people's database clients read of bi, compared with PostgreSQL's own catalog: `npm run clients -- URL` with the address of a reader's login.
-// A client whose program is not on the machine is left out and said to be. Which: MILLRACE_CLIENTS_PYTHON (with sqlalchemy, psycopg, pyodbc and the
-// system's odbc-postgresql) and MILLRACE_CLIENTS_PGJDBC (the driver's jar; java on the path).
+// A client whose program is not on the machine is left out and said to be; `test/clients/prepare.sh` makes them ready: MILLRACE_CLIENTS_PYTHON (with
+// sqlalchemy and psycopg), MILLRACE_CLIENTS_ODBC (a Python with pyodbc, on a system with odbc-postgresql), MILLRACE_CLIENTS_PGJDBC (the driver's jar; java on the path).
 import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
@@ -27,8 +27,10 @@ export const rowQuery = `select date '2026-04-01' as date, 9007199254740993::big
   'straße'::text as text, true as boolean, timestamptz '2026-04-01T12:00:00Z' as timestamptz, array['news', 'video']::text[] as texts, null::numeric as nothing`
 const wanted = ['2026-04-01', '9007199254740993', '0.1234567890123456789', 'straße', /^(true|1)$/i, /^2026-04-01/, /news.*video/]
 
-interface Program {
+export interface Program {
   readonly name: string
+  /** What the client calls each type of `bi`. */
+  readonly types: ReadonlyMap<string, string>
   /** psqlodbc 13 leaves REMARKS empty, whatever the catalog holds. */
   readonly passesComments: boolean
   readonly missing: string
@@ -37,25 +39,34 @@ interface Program {
 
 const here = import.meta.dirname
 const python = process.env['MILLRACE_CLIENTS_PYTHON']
+const odbc = process.env['MILLRACE_CLIENTS_ODBC']
 const jar = process.env['MILLRACE_CLIENTS_PGJDBC']
-const programs: readonly Program[] = [
+const typeNames = ['date', 'bigint', 'numeric', 'text', 'boolean', 'timestamp with time zone', 'text[]', 'integer']
+/** @param spellings in the order of `typeNames` */
+const types = (...spellings: readonly string[]): Program['types'] =>
+  new Map(typeNames.map((name, at) => [name, spellings[at] ?? name]))
+
+export const programs: readonly Program[] = [
   {
     name: 'SQLAlchemy',
+    types: types('DATE', 'BIGINT', 'NUMERIC', 'TEXT', 'BOOLEAN', 'TIMESTAMP', 'ARRAY', 'INTEGER'),
     passesComments: true,
     missing: 'MILLRACE_CLIENTS_PYTHON is not set',
     command: python ? [python, join(here, 'sqlalchemy_client.py')] : null,
   },
   {
     name: 'pgjdbc',
+    types: types('date', 'int8', 'numeric', 'text', 'bool', 'timestamptz', '_text', 'int4'),
     passesComments: true,
     missing: 'MILLRACE_CLIENTS_PGJDBC is not set',
     command: jar ? ['java', '-cp', jar, join(here, 'JdbcClient.java')] : null,
   },
   {
     name: 'psqlodbc',
+    types: types('date', 'int8', 'numeric', 'text', 'bool', 'timestamptz', '_text', 'int4'),
     passesComments: false,
-    missing: 'MILLRACE_CLIENTS_PYTHON is not set',
-    command: python ? [python, join(here, 'odbc_client.py')] : null,
+    missing: 'MILLRACE_CLIENTS_ODBC is not set',
+    command: odbc ? [odbc, join(here, 'odbc_client.py')] : null,
   },
 ]
 
@@ -81,9 +92,10 @@ export const readCatalog = async (url: string): Promise<Reading['relations']> =>
   }
 }
 
-const read = ({ name, command }: Program, url: string): Reading => {
+/** @param query one row, whose values are told with the class the client gives them. */
+export const read = ({ name, command }: Program, url: string, query = rowQuery): Reading => {
   const [program = '', ...rest] = command ?? []
-  const { status, stdout, stderr } = spawnSync(program, [...rest, url, rowQuery], {
+  const { status, stdout, stderr } = spawnSync(program, [...rest, url, query], {
     encoding: 'utf8',
     timeout: 120_000,
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -96,15 +108,30 @@ export interface Findings {
   readonly client: string
   /** What a person reads in the table, by subject; every difference in words. */
   readonly told: Readonly<
-    Record<'relations' | 'columns' | 'primary keys' | 'foreign keys' | 'table comments' | 'column comments' | 'values', string>
+    Record<
+      'relations' | 'columns' | 'types' | 'primary keys' | 'foreign keys' | 'table comments' | 'column comments' | 'values',
+      string
+    >
   >
   readonly differences: readonly string[]
 }
 
 /** Everything the client read otherwise than the catalog has it. */
-export const compare = ({ client, relations, values }: Reading, catalog: Reading['relations']): Findings => {
+export const compare = (
+  { client, relations, values }: Reading,
+  catalog: Reading['relations'],
+  types: Program['types'],
+): Findings => {
   const differences: string[] = []
-  const counts = { relations: 0, columns: 0, 'primary keys': 0, 'foreign keys': 0, 'table comments': 0, 'column comments': 0 }
+  const counts = {
+    relations: 0,
+    columns: 0,
+    types: 0,
+    'primary keys': 0,
+    'foreign keys': 0,
+    'table comments': 0,
+    'column comments': 0,
+  }
   const same = (subject: keyof typeof counts, where: string, got: unknown, expected: unknown): void => {
     if (JSON.stringify(got) === JSON.stringify(expected)) counts[subject] += 1
     else differences.push(`${subject} of ${where}: ${JSON.stringify(got)}, expected ${JSON.stringify(expected)}`)
@@ -114,12 +141,14 @@ export const compare = ({ client, relations, values }: Reading, catalog: Reading
     const got = relations[name]
     total.relations += 1
     total.columns += expected.columns.length
+    total.types += expected.columns.length
     total['column comments'] += expected.columns.length
     total['table comments'] += 1
     same('relations', name, got?.kind, expected.kind)
     same('table comments', name, got?.comment, expected.comment)
     expected.columns.forEach((column, at) => {
       same('columns', `${name}.${column.name}`, got?.columns[at]?.name, column.name)
+      same('types', `${name}.${column.name}`, got?.columns[at]?.type, types.get(column.type) ?? column.type)
       same('column comments', `${name}.${column.name}`, got?.columns[at]?.comment, column.comment)
     })
     if (expected.primaryKey.length > 0) {
@@ -147,6 +176,10 @@ export const compare = ({ client, relations, values }: Reading, catalog: Reading
   }
 }
 
+/** Those that are not the client's own way. */
+export const countedOf = ({ passesComments }: Program, differences: readonly string[]): readonly string[] =>
+  differences.filter((text) => passesComments || !/^(table|column) comments of /.test(text))
+
 const main = async (url: string | undefined): Promise<number> => {
   if (url === undefined)
     throw new Error('give the address of a login that reads bi: npm run clients -- postgres://reader:…@host:5432/warehouse')
@@ -157,30 +190,32 @@ const main = async (url: string | undefined): Promise<number> => {
     'client',
     'relations',
     'columns',
+    'their types',
     'primary keys',
     'tables with foreign keys',
     'comments of relations',
     'of columns',
     'a date, bigint, numeric, text, boolean, timestamptz, text[] and NULL come as',
   )
-  print(...Array.from({ length: 8 }, () => '---'))
+  print(...Array.from({ length: 9 }, () => '---'))
   for (const program of programs) {
     if (program.command === null) {
       process.stderr.write(`${program.name} left out: ${program.missing}\n`)
       continue
     }
-    const { client, told, differences } = compare(read(program, url), catalog)
+    const { client, told, differences } = compare(read(program, url), catalog, program.types)
     print(
       client,
       told.relations,
       told.columns,
+      told.types,
       told['primary keys'],
       told['foreign keys'],
       told['table comments'],
       told['column comments'],
       told.values,
     )
-    const counted = differences.filter((text) => program.passesComments || !/^(table|column) comments of /.test(text))
+    const counted = countedOf(program, differences)
     for (const text of counted) process.stderr.write(`${client}: ${text}\n`)
     failed ||= counted.length > 0
   }

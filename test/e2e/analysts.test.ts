@@ -5,6 +5,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { compare, countedOf, programs, type Reading, read, readCatalog, rowQuery } from '../clients/run.ts'
 import { fillAnalystWarehouse } from '../support/analyst-warehouse.ts'
 import { type CommandResult, pipelinesOfRepository, runCommand } from '../support/command.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
@@ -97,6 +98,38 @@ describe('ten questions of an analyst', () => {
       answered.push([head, '', line(columns), line(columns.map(() => '---')), ...rows.map(line), ''].join('\n'))
     }
     await expect(`${intro}\n${answered.join('\n')}`).toMatchFileSnapshot(file)
+  })
+})
+
+// `.ci/run` makes them ready by test/clients/prepare.sh where the registries answer.
+describe.each(programs)('$name on the loaded warehouse', (program) => {
+  const largest =
+    'select month, domain, keyword, clicks, traffic_share, position from bi.keywords order by clicks desc, keyword, top_url limit 1'
+  const literals = 8
+  let reading: Reading
+
+  beforeAll(() => {
+    if (program.command !== null)
+      reading = read(program, reader, `select one.*, loaded.* from (${rowQuery}) one, (${largest}) loaded`)
+  })
+
+  test.skipIf(program.command === null)(
+    'reads relations, columns, types, keys, relationships and comments as the catalog has them',
+    async () => {
+      const one = { ...reading, values: reading.values.slice(0, literals) }
+      const { told, differences } = compare(one, await readCatalog(reader), program.types)
+      expect(countedOf(program, differences)).toEqual([])
+      expect(told['foreign keys']).toBe('2 of 2')
+    },
+  )
+
+  test.skipIf(program.command === null)('reads a row that was loaded to the last digit', async () => {
+    const [row] = (
+      await ask(
+        `select l.month::text, l.domain, l.keyword, l.clicks::text, l.traffic_share::text, l.position::text from (${largest}) l`,
+      )
+    ).rows
+    expect(reading.values.slice(literals).map((value) => value?.[1] ?? null)).toEqual(row)
   })
 })
 

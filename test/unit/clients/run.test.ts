@@ -14,8 +14,10 @@ const relations: Reading['relations'] = {
 const texts = ['2026-04-01', '9007199254740993', '0.1234567890123456789', 'straße', 'true', '2026-04-01 12:00', '{news,video}']
 const values: Reading['values'] = [...texts.map((text): [string, string] => ['x', text]), null]
 
+const types = new Map([['text', 'text']])
+
 test('nothing is said where everything is the same, and each difference where it is not', () => {
-  expect(compare({ client: 'c', relations, values }, relations).differences).toEqual([])
+  expect(compare({ client: 'c', relations, values }, relations, types).differences).toEqual([])
   const [domain] = Object.values(relations)
   if (domain === undefined) throw new Error('no relation')
   const other = {
@@ -24,11 +26,11 @@ test('nothing is said where everything is the same, and each difference where it
     comment: null,
     primaryKey: [],
     foreignKeys: [],
-    columns: [{ name: 'Domain', type: 'text', comment: '' }],
+    columns: [{ name: 'Domain', type: 'varchar', comment: '' }],
   }
   const rounded: Reading['values'] = values.map((value, at) => (at === 1 ? ['float', '9007199254740992'] : value))
-  const { differences } = compare({ client: 'c', relations: { dim_domain: other }, values: rounded }, relations)
+  const { differences } = compare({ client: 'c', relations: { dim_domain: other }, values: rounded }, relations, types)
   expect(differences.map((text) => text.split(' of ')[0]?.split(':')[0])).toEqual([
-    'relations', 'table comments', 'columns', 'column comments', 'primary keys', 'foreign keys', 'values',
+    'relations', 'table comments', 'columns', 'types', 'column comments', 'primary keys', 'foreign keys', 'values',
   ]) // biome-ignore format: a list
 })
