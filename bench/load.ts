@@ -29,7 +29,7 @@ const createTables = async ({ pool }: Database): Promise<void> => {
 
 const load = async (session: Session, month: string, slice: string, chunks: readonly StagedChunk[]): Promise<MergeResult> => {
   const unit = benchUnit(month, slice)
-  const staging = await openStaging(session, benchDefinition)
+  const staging = openStaging(session, benchDefinition)
   for (const chunk of chunks) await staging.write(chunk)
   await staging.flush()
   await ensurePartitions(session, benchDefinition, unit)

@@ -9,6 +9,7 @@ import { defaultSilenceMs, watchAnswers } from './answer-watch.ts'
 import { databaseError, describeUrl } from './database-error.ts'
 import { postgresDialect } from './dialect.ts'
 import { type EmbeddedServer, startEmbedded } from './embedded.ts'
+import { sendByName } from './prepared.ts'
 import type { Tables } from './tables.ts'
 
 export type DatabaseClient = pg.PoolClient
@@ -105,7 +106,10 @@ const connect = async (options: DatabaseOptions, url: Secret, embedded: Embedded
   // A connection that is cut, idle or between two statements of a transaction, is replaced at the next use; without a listener it would
   // end the process.
   pool.on('error', () => undefined)
-  pool.on('connect', (client) => client.on('error', () => undefined))
+  pool.on('connect', (client) => {
+    client.on('error', () => undefined)
+    sendByName(client)
+  })
   const display = describeUrl(url)
   try {
     await assertUsable(pool, display)

@@ -14,7 +14,8 @@ const regionName = (code: string): string | undefined => {
   return regionNames.of(code.toUpperCase())
 }
 
-const countryName = (code: string): string | null => (code === 'world' ? 'Worldwide' : (regionName(code) ?? null))
+/** What a country is called; null where nobody knows. */
+export const countryName = (code: string): string | null => (code === 'world' ? 'Worldwide' : (regionName(code) ?? null))
 
 const valuesOf = (unit: Unit, name: string): readonly string[] => {
   const value = unit.slice[name]
@@ -27,40 +28,56 @@ const valuesOf = (unit: Unit, name: string): readonly string[] => {
  */
 export const addDimensions = async (trx: Db, definition: Definition, unit: Unit, rowsInserted: number): Promise<void> => {
   if (rowsInserted === 0) return
-  const inserts = [domains(unit), countries(unit), categories(unit), keywords(definition, unit)].filter((one) => one !== null)
-  if (inserts.length === 0) return
-  const named = inserts.map((insert, index) => sql`${sql.raw(`d${index}`)} as (${insert})`)
-  await sql`with ${sql.join(named)} select 1`.execute(trx)
+  const inserts = dimensionInserts(definition, unit, {
+    nameOf: countryName,
+    rows: sql`(select keyword from ${dataTable(definition)} t where ${scopeOf(definition, unit, 't')})`,
+    when: sql`true`,
+  })
+  if (inserts.length > 0) await sql`with ${sql.join(inserts)} select 1`.execute(trx)
 }
+
+export interface DimensionOptions {
+  readonly nameOf: (country: string) => string | null
+  /** The rows loaded, as far as their keywords go. */
+  readonly rows: RawBuilder<unknown>
+  /** Nothing is added where it does not hold. */
+  readonly when: RawBuilder<unknown>
+}
+
+/** One entry of a WITH for each dimension of the unit, always in the same order. */
+export const dimensionInserts = (definition: Definition, unit: Unit, options: DimensionOptions): RawBuilder<unknown>[] =>
+  [domains(unit, options), countries(unit, options), categories(unit, options), keywords(definition, options)]
+    .filter((one) => one !== null)
+    .map((insert, index) => sql`${sql.raw(`d${index}`)} as (${insert})`)
 
 type Insert = RawBuilder<unknown> | null
 
-const domains = (unit: Unit): Insert => {
+const domains = (unit: Unit, { when }: DimensionOptions): Insert => {
   const values = valuesOf(unit, 'domain')
   if (values.length === 0) return null
   return sql`insert into bi.dim_domain (domain) select v from unnest(${[...values]}::text[]) v
-    where not exists (select 1 from bi.dim_domain d where d.domain = v) order by v on conflict do nothing`
+    where not exists (select 1 from bi.dim_domain d where d.domain = v) and ${when} order by v on conflict do nothing`
 }
 
-const countries = (unit: Unit): Insert => {
+const countries = (unit: Unit, { nameOf, when }: DimensionOptions): Insert => {
   const values = valuesOf(unit, 'country')
   if (values.length === 0) return null
   return sql`insert into bi.dim_country (country, name) select v.country, v.name
-    from unnest(${[...values]}::text[], ${values.map(countryName)}::text[]) as v (country, name)
-    where not exists (select 1 from bi.dim_country d where d.country = v.country) order by 1 on conflict do nothing`
+    from unnest(${[...values]}::text[], ${values.map(nameOf)}::text[]) as v (country, name)
+    where not exists (select 1 from bi.dim_country d where d.country = v.country) and ${when} order by 1 on conflict do nothing`
 }
 
-const categories = (unit: Unit): Insert => {
+const categories = (unit: Unit, { when }: DimensionOptions): Insert => {
   const values = valuesOf(unit, 'category_id')
   if (values.length === 0) return null
   return sql`insert into bi.dim_category (category_id) select v from unnest(${[...values]}::bigint[]) v
-    where not exists (select 1 from bi.dim_category d where d.category_id = v) order by v on conflict do nothing`
+    where not exists (select 1 from bi.dim_category d where d.category_id = v) and ${when} order by v on conflict do nothing`
 }
 
-const keywords = (definition: Definition, unit: Unit): Insert => {
+const keywords = (definition: Definition, { rows, when }: DimensionOptions): Insert => {
   if (!definition.columns.some(({ name, isKey }) => name === 'keyword' && isKey)) return null
   return sql`insert into bi.dim_keyword (keyword, words)
     select keyword, array_length(regexp_split_to_array(btrim(keyword), '\\s+'), 1)
-    from (select distinct keyword from ${dataTable(definition)} t where ${scopeOf(definition, unit, 't')}) seen
-    where not exists (select 1 from bi.dim_keyword d where d.keyword = seen.keyword) order by keyword on conflict do nothing`
+    from (select distinct keyword from ${rows} loaded) seen
+    where not exists (select 1 from bi.dim_keyword d where d.keyword = seen.keyword) and ${when} order by keyword on conflict do nothing`
 }

@@ -16,9 +16,11 @@ export interface StagedChunk {
 }
 
 export interface Staging {
-  /** Quoted name of the table. */
+  /** Quoted name of the table; there is none before `flush`. */
   readonly table: string
   rows(): number
+  /** All rows written, where they are so few that none has been sent yet; null where the table has some. */
+  held(): Buffer | null
   /** Waits for the database when it is slower. */
   write(chunk: StagedChunk): Promise<void>
   /** Everything written is in the table after this. */
@@ -29,6 +31,8 @@ export interface Staging {
 
 /** A COPY is ended after this long, so that a slow download holds no transaction open; each end is a pause for both sides. */
 const copyMs = 2_000
+/** So much is kept here until it is known whether the rows need the table at all. */
+const heldBytes = 64 * 1024
 /** Dead rows left in the table before it is truncated rather than deleted from; truncating costs catalog writes. */
 const truncateAfterRows = 5_000
 
@@ -44,16 +48,22 @@ const heldBySession = new WeakMap<object, Map<string, Held>>()
 
 /**
  * A staging table of this definition that belongs to the session until it ends, empty. It is used for one unit after the other. Unlogged
- * rather than temporary: its rows are no more durable, but the server may read them with several workers at once.
+ * rather than temporary: its rows are no more durable, but the server may read them with several workers at once. It is made when rows
+ * are first sent to it.
  */
-export const openStaging = async (session: Session, definition: Definition): Promise<Staging> => {
+export const openStaging = (session: Session, definition: Definition): Staging => {
   const columns = stagedColumns(definition)
+  const list = columns.map((column) => `"${column.name}"`).join(', ')
+  return staging(session, () => tableOf(session, definition, columns), list)
+}
+
+const tableOf = async (session: Session, definition: Definition, columns: readonly Column[]): Promise<Held> => {
   const family = familyName(definition)
   const tables = heldBySession.get(session.kysely) ?? new Map<string, Held>()
   heldBySession.set(session.kysely, tables)
   const held = tables.get(family) ?? (await holdTable(session, family, columns))
   tables.set(family, held)
-  return staging(session, held, columns.map((column) => `"${column.name}"`).join(', '))
+  return held
 }
 
 /** Tables with the same columns share a name but for the number at its end. */
@@ -79,45 +89,67 @@ const holdTable = async (session: Session, family: string, columns: readonly Col
   throw new EtlError('INTERNAL', `No staging table of ${family} is free; ${maxTables} are in use.`)
 }
 
-const staging = (session: Session, state: Held, columns: string): Staging => {
-  const { table } = state
-  const statement = `copy ${table} (${columns}) from stdin`
+const staging = (session: Session, hold: () => Promise<Held>, columns: string): Staging => {
+  let state: Held | null = null
   let copy: Copy | null = null
   let rows = 0
-  const flush = async (): Promise<void> => {
+  let sentRows = 0
+  let waiting: StagedChunk[] | null = []
+  const send = async (chunk: StagedChunk): Promise<void> => {
+    state ??= await hold()
+    copy ??= startCopy(copyInto(session.client, `copy ${state.table} (${columns}) from stdin`))
+    sentRows += chunk.rows
+    state.rowsSinceTruncate += chunk.rows
+    await copy.write(chunk.copy)
+    if (copy.openMs() >= copyMs) await endCopy()
+  }
+  const sendWaiting = async (): Promise<void> => {
+    const chunks = waiting ?? []
+    waiting = null
+    for (const chunk of chunks) await send(chunk)
+  }
+  const endCopy = async (): Promise<void> => {
     const open = copy
     copy = null
     await open?.end()
   }
   const empty = async (): Promise<void> => {
-    await flush()
-    if (rows === 0) return
-    rows = 0
+    await endCopy()
+    if (state === null || sentRows === 0) return
+    sentRows = 0
     if (state.rowsSinceTruncate > truncateAfterRows) {
-      await session.client.query(`truncate ${table}`)
+      await session.client.query(`truncate ${state.table}`)
       state.rowsSinceTruncate = 0
     } else {
-      await session.client.query(`delete from ${table}`)
+      await session.client.query(`delete from ${state.table}`)
     }
   }
   return {
-    table,
-    rows: () => rows,
-    write: async (chunk) => {
-      copy ??= startCopy(copyInto(session.client, statement))
-      rows += chunk.rows
-      state.rowsSinceTruncate += chunk.rows
-      await copy.write(chunk.copy)
-      if (copy.openMs() >= copyMs) await flush()
+    get table() {
+      if (state === null) throw new EtlError('INTERNAL', 'A staging table was asked for before its rows were sent to it.')
+      return state.table
     },
-    flush,
+    rows: () => rows,
+    held: () => (waiting === null ? null : Buffer.concat(waiting.map((chunk) => chunk.copy))),
+    write: async (chunk) => {
+      rows += chunk.rows
+      if (waiting === null) return send(chunk)
+      waiting.push(chunk)
+      if (waiting.reduce((sum, one) => sum + one.copy.length, 0) > heldBytes) await sendWaiting()
+    },
+    flush: async () => {
+      await sendWaiting()
+      state ??= await hold()
+      await endCopy()
+    },
     close: async () => {
       // A COPY cut short by an error is rolled back by the server; the rows counted for it are not there.
       if (copy !== null) {
         await copy.abort()
         copy = null
-        rows = Math.max(rows, 1)
+        sentRows = Math.max(sentRows, 1)
       }
+      rows = 0
       await empty()
     },
   }

@@ -13,18 +13,24 @@ export const summaryQuery = (mart: Mart, facts: RawBuilder<unknown>): RawBuilder
   return sql.join([sql.raw(first), ...rest.flatMap((part) => [sql`${facts} as facts`, sql.raw(part)])], sql` `)
 }
 
+/** Those that are filled from the definition's rows. */
+export const summariesOf = (definition: Definition, marts: readonly Mart[]): readonly Mart[] =>
+  marts.filter(({ summaryOf }) => definition.publish && summaryOf === definition.pipeline)
+
+/** Names of those that are published already, as text[]. */
+export const publishedAmong = (marts: readonly Mart[]): RawBuilder<readonly string[]> =>
+  sql`(select coalesce(array_agg(c.relname::text order by c.relname), '{}') from pg_class c join pg_namespace n on n.oid = c.relnamespace
+    where n.nspname = 'bi' and c.relkind = 'r' and c.relname = any(${marts.map(({ name }) => name)}::text[]))`
+
 /**
  * Makes the unit's part of each summary anew. Call in the load's transaction, after the merge: a reader sees rows and sums change at once.
  * A summary that is not published yet is filled when it is.
  */
 export const refreshSummaries = async (trx: Db, definition: Definition, unit: Unit, marts: readonly Mart[]): Promise<void> => {
-  const own = marts.filter(({ summaryOf }) => definition.publish && summaryOf === definition.pipeline)
+  const own = summariesOf(definition, marts)
   if (own.length === 0) return
-  const { rows } = await sql<{
-    name: string
-  }>`select c.relname as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
-    where n.nspname = 'bi' and c.relkind = 'r' and c.relname = any(${own.map(({ name }) => name)}::text[])`.execute(trx)
-  const there = new Set(rows.map(({ name }) => name))
+  const { rows } = await sql<{ names: string[] }>`select ${publishedAmong(own)} as names`.execute(trx)
+  const there = new Set(rows[0]?.names)
   const facts = sql`(select * from ${dataTable(definition)} t where ${scopeOf(definition, unit, 't')})`
   for (const mart of own.filter(({ name }) => there.has(name))) {
     const table = sql.table(`bi.${mart.name}`)

@@ -11,23 +11,18 @@ import { addDimensions } from '../load/dimensions.ts'
 import { mergeUnit } from '../load/merge.ts'
 import type { MergeResult } from '../load/merge-context.ts'
 import { emptyMonthOf, ensurePartitions } from '../load/partition.ts'
-import type { Staging } from '../load/staging.ts'
 import { refreshSummaries } from '../load/summaries.ts'
 import type { ParseReport, RejectedRow } from '../parse/report.ts'
+import { loadAtOnce } from './load-at-once.ts'
+import { driftOf, type LoadInput } from './load-input.ts'
 import type { UnitWork } from './unit-work.ts'
-
-export interface LoadInput {
-  readonly staging: Staging
-  readonly parsed: ParseReport
-  readonly completeness: Completeness
-  readonly landing: { readonly locator: string; readonly sha256: string; readonly bytes: number }
-  /** Raw records of staged rows by ordinal, read again from the landing; asked for only when rows conflict, also before those fail the unit. */
-  readonly rawRecords: (ordinals: ReadonlySet<number>) => Promise<readonly QuarantineEntry[]>
-}
 
 /** Loads what is staged. Throws (and changes nothing) unless the unit is complete and within its limits. */
 export const loadUnit = async (work: UnitWork, session: Session, input: LoadInput): Promise<RowCounts> => {
   const { shop, claim, definition } = work
+  const atOnce = await loadAtOnce(work, session, input)
+  if (atOnce !== null) return atOnce
+  await input.markLanded()
   checkRejects(work, input.parsed.rejects, input.parsed.read)
   await input.staging.flush()
   const rejectedKeys = input.parsed.rejected.flatMap((reject) => (reject.key === null ? [] : [reject.key]))
@@ -133,11 +128,6 @@ const checkShrink = ({ claim, definition }: UnitWork, merged: MergeResult): void
       `\`millrace release ${claim.unitId}\` and run again.`,
   )
 }
-
-const driftOf = (parsed: ParseReport): { unknownColumns: readonly string[]; missingColumns: readonly string[] } | null =>
-  parsed.unknownColumns.length + parsed.missingColumns.length === 0
-    ? null
-    : { unknownColumns: parsed.unknownColumns, missingColumns: parsed.missingColumns }
 
 /** Enough to see what is wrong with an answer that is refused. */
 export const shownRejects = 1_000

@@ -6,6 +6,7 @@ import { z } from 'zod'
 import { messageOf } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import type { Database } from '../db/connect.ts'
+import { executePrepared } from '../db/prepared.ts'
 import { processIsAlive } from '../db/process-alive.ts'
 import type { Tables } from '../db/tables.ts'
 
@@ -18,6 +19,12 @@ export interface UnitJob {
   readonly attempt: number
   readonly unitId: number
   readonly runId: number
+}
+
+/** What names a holder of a job. */
+export interface Holding {
+  readonly id: string
+  readonly attempt: number | string
 }
 
 export interface JobToQueue {
@@ -40,6 +47,8 @@ export interface Queue {
   holds(job: UnitJob): RawBuilder<boolean>
   /** The job goes. Somebody else's newer hold on it is left alone, as by `again`. */
   finish(db: Db, job: UnitJob): Promise<void>
+  /** The statement of `finish`, as part of a larger one, where `when` holds. */
+  removal(job: Holding, when: RawBuilder<unknown>): RawBuilder<unknown>
   /** The same unit again at `notBeforeMs`, in the caller's transaction; one statement. */
   again(trx: Db, job: UnitJob, notBeforeMs: number): Promise<void>
   /** Units of the run that are to be worked on and have no job are queued again; returns how many. */
@@ -103,8 +112,11 @@ const prepareQueue = async (boss: PgBoss): Promise<void> => {
 const jobTable = sql.table(`${schema}.job`)
 
 /** A job that missed its heartbeat is in `retry` until somebody takes it, which raises the count; so long its holder may still settle it. */
-const isHeld = (job: UnitJob): RawBuilder<unknown> =>
+const isHeld = (job: Holding): RawBuilder<unknown> =>
   sql`j.name = ${name} and j.id = ${job.id}::uuid and j.retry_count = ${job.attempt} and j.state in ('active', 'retry')`
+
+const removal = (job: Holding, when: RawBuilder<unknown>): RawBuilder<unknown> =>
+  sql`delete from ${jobTable} j where ${isHeld(job)} and ${when}`
 
 const queueOf = (boss: PgBoss, database: Database, stop: () => Promise<void>): Queue => ({
   enqueue: async (trx, jobs) => {
@@ -131,7 +143,8 @@ const queueOf = (boss: PgBoss, database: Database, stop: () => Promise<void>): Q
     return jobs.filter(({ id }) => !kept.has(id))
   },
   holds: (job) => sql<boolean>`exists (select 1 from ${jobTable} j where ${isHeld(job)})`,
-  finish: async (db, job) => void (await sql`delete from ${jobTable} j where ${isHeld(job)}`.execute(db)),
+  finish: async (db, job) => void (await executePrepared(db, removal(job, sql`true`))),
+  removal,
   // The raised count takes the job from a heartbeat that is on its way; pg-boss keeps a job two weeks from its start. Half the priority:
   // looks at open reports neither crowd out what is not begun yet nor wait for all of it.
   again: async (trx, job, notBeforeMs) => {

@@ -13,7 +13,7 @@ export interface AnswerStage {
   readonly parsed: ParseReport
   /** Reads the part to its end; its rows may wait for those of the next. */
   take(payload: Payload): Promise<void>
-  /** Everything taken is in the table after this; asked again, it answers the same. */
+  /** Everything taken is in the table after this, or all of it waits in `staging` because it is little; asked again, it answers the same. */
   end(): Promise<void>
 }
 
@@ -37,7 +37,7 @@ export const createAnswerStage = ({ claim, shop }: UnitWork, plan: ParsePlan, st
   }
   const endCopy = async (): Promise<void> => {
     await write(parser.rest())
-    await staging.flush()
+    if (staging.held() === null) await staging.flush()
   }
   let ending: Promise<void> | null = null
   return {

@@ -1,5 +1,4 @@
 // One unit, end to end: claim, look whether anything changed, extract or reopen its landing, load, settle.
-import type { Completeness } from '../core/completeness.ts'
 import { EtlError, messageOf } from '../core/errors.ts'
 import { inSpan } from '../core/trace.ts'
 import type { Payload } from '../core/types.ts'
@@ -114,15 +113,23 @@ const walkAndLoad = async (work: UnitWork, context: SourceContext, plan: ParsePl
     const parseLater = work.claim.loaded !== null && !work.claim.forced
     const sink = parseLater ? drain : { take: (payload: Payload) => stagePart(work, payload, stage), end: stage.end }
     const extracted = await extractUnit(work, context, begun, sink)
-    await markLanded(work.shop.database.kysely, work.claim, {
-      landing: extracted.locator,
-      sha256: extracted.manifest.sha256,
-      bytes: extracted.manifest.bytes,
-    })
+    const mark = landedMark(work, extracted)
+    // Asking a walk's few pages once more after a crash costs nothing; a report's answer is written down before anything else happens.
+    const markLater = work.source.kind === 'walk' && stage.staging.held() !== null && work.claim.loaded === null
+    if (!markLater) await mark()
     if (parseLater && extracted.manifest.sha256 === work.claim.loaded?.sha256) return sameBytes(work, extracted)
     if (parseLater) await stageLanding(work, extracted.locator, stage)
-    await loadStaged(work, session, stage, plan, extracted)
+    await loadStaged(work, session, stage, plan, extracted, mark)
   }).finally(() => begun.close())
+}
+
+/** Writes down that the answer is whole on disk, once. */
+const landedMark = ({ shop, claim }: UnitWork, { locator, manifest: { sha256, bytes } }: Extracted): (() => Promise<void>) => {
+  let marking: Promise<void> | null = null
+  return () => {
+    marking ??= markLanded(shop.database.kysely, claim, { landing: locator, sha256, bytes })
+    return marking
+  }
 }
 
 /** After an error the session is thrown away as it is: emptying the table over a dead connection would hide what happened, or hang. */
@@ -132,7 +139,7 @@ const withStaging = (
   use: (session: Session, stage: AnswerStage) => Promise<void>,
 ): Promise<void> =>
   withSession(work.shop.database.pool, async (session) => {
-    const staging = await openStaging(session, work.definition)
+    const staging = openStaging(session, work.definition)
     await use(session, createAnswerStage(work, plan, staging))
     await staging.close()
   })
@@ -180,7 +187,7 @@ const loadFromLanding = (work: UnitWork, locator: string): Promise<void> => {
   const plan = compileParsePlan(work.definition, work.claim.unit)
   return withStaging(work, plan, async (session, stage) => {
     const extracted = await stageLanding(work, locator, stage)
-    await loadStaged(work, session, stage, plan, extracted)
+    await loadStaged(work, session, stage, plan, extracted, async () => undefined)
   })
 }
 
@@ -189,7 +196,8 @@ const loadStaged = async (
   session: Session,
   stage: AnswerStage,
   plan: ParsePlan,
-  { completeness, manifest, locator }: { completeness: Completeness } & Extracted,
+  { completeness, manifest, locator }: Extracted,
+  mark: () => Promise<void>,
 ): Promise<void> => {
   const { staging, parsed } = stage
   let conflicting: readonly QuarantineEntry[] = []
@@ -201,6 +209,7 @@ const loadStaged = async (
         parsed,
         completeness,
         landing: { locator, sha256: manifest.sha256, bytes: manifest.bytes },
+        markLanded: mark,
         rawRecords: async (ordinals) => {
           conflicting = await conflictRecords(work.shop.landing, locator, plan, ordinals)
           return conflicting

@@ -52,7 +52,7 @@ const load = (rows: readonly string[], { way, unit: other, during }: Options): P
   withSession(db.database.pool, async (session) => {
     const loaded = other ?? unit
     if (way === 'long') await ensurePartitions(session, definition, loaded)
-    const staging = await openStaging(session, definition)
+    const staging = openStaging(session, definition)
     await staging.write({ copy: Buffer.from(rows.map((one) => `${one}\n`).join('')), rows: rows.length })
     await staging.flush()
     const result = await session.kysely.transaction().execute(async (trx) => {
@@ -158,20 +158,22 @@ describe('a staging table', () => {
   test('is held by one session at a time, and left empty for the next, also by one that was killed', async () => {
     const names = await withSession(db.database.pool, async (one) =>
       withSession(db.database.pool, async (two) => {
-        const stagings = [await openStaging(one, definition), await openStaging(two, definition)]
+        const stagings = [openStaging(one, definition), openStaging(two, definition)]
+        for (const staging of stagings) await staging.flush()
         return stagings.map((staging) => staging.table)
       }),
     )
     expect(new Set(names).size).toBe(2)
     const killed = withSession(db.database.pool, async (session) => {
-      const staging = await openStaging(session, definition)
+      const staging = openStaging(session, definition)
       await staging.write({ copy: Buffer.from(`${row('a.com', 1)}\n`), rows: 1 })
       await staging.flush()
       throw new Error('killed')
     })
     await expect(killed).rejects.toThrow('killed')
     const left = await withSession(db.database.pool, async (session) => {
-      const staging = await openStaging(session, definition)
+      const staging = openStaging(session, definition)
+      await staging.flush()
       const { rows } = await session.client.query(`select 1 from ${staging.table}`)
       return rows.length
     })

@@ -41,7 +41,7 @@ const load = (rows: readonly string[], options: Options = {}): Promise<MergeResu
   withSession(db.database.pool, async (session) => {
     const loaded = options.unit ?? unit
     await ensurePartitions(session, definition, loaded)
-    const staging = await openStaging(session, definition)
+    const staging = openStaging(session, definition)
     try {
       await staging.write({ copy: Buffer.from(rows.map((one) => `${one}\n`).join('')), rows: rows.length })
       await staging.flush()
@@ -241,7 +241,7 @@ describe('a merge', () => {
     ]
     await withSession(db.database.pool, async (session) => {
       await ensurePartitions(session, keywords, one)
-      const staging = await openStaging(session, keywords)
+      const staging = openStaging(session, keywords)
       await staging.write({ copy: Buffer.from(`${cells.join('\t')}\n`), rows: 1 })
       await staging.flush()
       await session.kysely

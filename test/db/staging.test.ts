@@ -9,9 +9,14 @@ test('writing on after the connection was cut fails with the cut', async () => {
   const db = await createTestDatabase()
   const definition = (await shippedDefinitions()).find(({ pipeline }) => pipeline === 'keywords')
   if (definition === undefined) throw new Error('no definition')
-  const chunk = { copy: Buffer.alloc(0), rows: 0 }
+  // Less would wait here for more and not be sent yet.
+  const line = `${definition.columns
+    .filter(({ origin }) => origin === 'response')
+    .map(({ name }) => (name === 'keyword' ? 'k'.repeat(100_000) : '\\N'))
+    .join('\t')}\n`
+  const chunk = { copy: Buffer.from(line), rows: 1 }
   const outcome = withSession(db.database.pool, async (session) => {
-    const staging = await openStaging(session, definition)
+    const staging = openStaging(session, definition)
     await staging.write(chunk)
     await db.database.pool.query(
       `select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()`,

@@ -47,7 +47,7 @@ export const mergeRows = (
 ): Promise<MergeResult> =>
   withSession(db.database.pool, async (session) => {
     await ensurePartitions(session, definition, unit)
-    const staging = await openStaging(session, definition)
+    const staging = openStaging(session, definition)
     if (rows.length > 0) await staging.write({ copy: Buffer.from(rows.map((one) => `${one}\n`).join('')), rows: rows.length })
     await staging.flush()
     const merged = await session.kysely.transaction().execute(async (trx) => {

@@ -1,8 +1,8 @@
 // Rejected rows with their raw record: kept, listed, shown, superseded by the next load of their unit.
-import { type Kysely, sql } from 'kysely'
+import { type Kysely, type RawBuilder, sql } from 'kysely'
 import { redact } from '../../core/redact.ts'
+import { executePrepared } from '../prepared.ts'
 import type { Tables } from '../tables.ts'
-import { databaseNow } from './database-now.ts'
 
 type Db = Kysely<Tables>
 
@@ -66,15 +66,14 @@ export const insertQuarantine = async (db: Db, batch: QuarantineBatch): Promise<
   }
 }
 
-/** Open rows of the unit are answered for by the load at hand: those still wrong are written again by it. @param edition only of this one */
+/** Open rows of the unit are answered for by the load at hand: those still wrong are written again by it. */
+export const closeQuarantine = (unitId: number | string, when: RawBuilder<unknown>): RawBuilder<unknown> =>
+  sql`update etl.quarantine set state = 'superseded', resolved_at = clock_timestamp()
+    where unit_id = ${unitId}::bigint and state = 'open' and ${when}`
+
+/** @param edition only rows of this one */
 export const supersedeQuarantine = async (db: Db, unitId: number, edition?: number): Promise<void> => {
-  await db
-    .updateTable('etl.quarantine')
-    .set({ state: 'superseded', resolved_at: databaseNow })
-    .where('unit_id', '=', String(unitId))
-    .where('state', '=', 'open')
-    .$if(edition !== undefined, (query) => query.where('edition', '=', edition ?? 0))
-    .execute()
+  await executePrepared(db, closeQuarantine(unitId, edition === undefined ? sql`true` : sql`edition = ${edition}`))
 }
 
 /** Units of `pipelines` with open rows. */

@@ -4,6 +4,7 @@ import { z } from 'zod'
 import { EtlError } from '../../core/errors.ts'
 import type { Fingerprint, Slice, Unit, UnitState, Window } from '../../core/types.ts'
 import type { Tables } from '../tables.ts'
+import { executePrepared } from '../prepared.ts'
 import { databaseNow } from './database-now.ts'
 import { mayBegin, reportTransitions, unitTransitions } from './transitions.ts'
 
@@ -95,16 +96,16 @@ export const claimUnit = async (
   unitId: number,
   { owner, leaseMs, runId, holds }: ClaimOptions,
 ): Promise<ClaimedUnit | null> => {
-  const { rows } = await sql<ClaimedRow>`
+  const [row] = await executePrepared(
+    db,
+    sql<ClaimedRow>`
     update etl.units as u set state = 'running', fence = u.fence + 1, attempts = u.attempts + 1, lease_owner = ${owner},
       lease_until = clock_timestamp() + ${leaseMs} * interval '1 millisecond', updated_at = clock_timestamp(), run_id = ${runId}::bigint
     where u.unit_id = ${unitId}::bigint and ${mayBegin('u.state', unitTransitions.claim)} and ${holds}
       and not exists (select 1 from etl.runs r where r.run_id = ${runId}::bigint and r.cancel_requested_at is not null)
     returning u.unit_id, u.unit_key, u.pipeline, u.version, u.window_from, u.window_to, u.slice, u.edition, u.attempts, u.fence,
-      u.landing, u.released, u.forced, u.loaded_at, u.loaded_sha256, u.loaded_rows, u.source_last_updated, u.source_count`.execute(
-    db,
+      u.landing, u.released, u.forced, u.loaded_at, u.loaded_sha256, u.loaded_rows, u.source_last_updated, u.source_count`,
   )
-  const [row] = rows
   if (row === undefined) return null
   return {
     unitId,
@@ -144,13 +145,19 @@ const loadedOf = (row: ClaimedRow): NonNullable<ClaimedUnit['loaded']> => ({
 const fenced = (claim: ClaimedUnit): EtlError =>
   new EtlError('FENCED', `${claim.unit.key} was taken over by another process; nothing was written by this one.`)
 
+/** What a write names of a claim. */
+export interface Hold {
+  readonly unitId: number | string
+  readonly fence: string
+}
+
 /** The unit is held under this claim and no other, and has not been settled: the condition of every write that follows a claim. */
-export const isHeldBy = (claim: ClaimedUnit): RawBuilder<boolean> =>
-  sql<boolean>`unit_id = ${claim.unitId}::bigint and fence = ${claim.fence}::bigint and state = 'running'`
+export const isHeldBy = ({ unitId, fence }: Hold): RawBuilder<boolean> =>
+  sql<boolean>`unit_id = ${unitId}::bigint and fence = ${fence}::bigint and state = 'running'`
 
 /** Locks the unit's row for the rest of the transaction; throws FENCED where another process has claimed it since, or it is settled. */
 export const lockUnit = async (db: Db, claim: ClaimedUnit): Promise<void> => {
-  const { rows } = await sql`select unit_id from etl.units where ${isHeldBy(claim)} for update`.execute(db)
+  const rows = await executePrepared(db, sql`select unit_id from etl.units where ${isHeldBy(claim)} for update`)
   if (rows.length === 0) throw fenced(claim)
 }
 
@@ -231,24 +238,33 @@ export const failUnit = async (db: Db, claim: ClaimedUnit, { code, message }: Re
   await settleRuns(db, claim, 'failed')
 }
 
+/** What a unit keeps of the answer at hand: its checksum and size, and when the service gave it. */
+export const landedColumns = (
+  { unitId, edition }: { readonly unitId: number | string; readonly edition: number | string },
+  { sha256, bytes }: { readonly sha256: string; readonly bytes: number | string },
+): RawBuilder<unknown> =>
+  sql`landing_sha256 = ${sha256}, landing_bytes = ${bytes}::bigint, checked_at = coalesce((select max(submitted_at) from etl.reports r
+        where r.unit_id = ${unitId}::bigint and r.edition = ${edition}), clock_timestamp())`
+
 /** The answer is whole on disk: from here on nothing is asked for again in this edition. */
 export const markLanded = async (
   db: Db,
   claim: ClaimedUnit,
   landing: { landing: string; sha256: string; bytes: number },
 ): Promise<void> => {
-  const { rows } = await sql`
+  const rows = await executePrepared(
+    db,
+    sql`
     with marked as (
-      update etl.units u set landing = ${landing.landing}, landing_sha256 = ${landing.sha256}, landing_bytes = ${landing.bytes}::bigint,
-        checked_at = coalesce((select max(submitted_at) from etl.reports r where r.unit_id = u.unit_id and r.edition = ${claim.edition}),
-          clock_timestamp()), updated_at = clock_timestamp()
+      update etl.units set landing = ${landing.landing}, updated_at = clock_timestamp(), ${landedColumns(claim, landing)}
       where ${isHeldBy(claim)} returning unit_id
     ), reports as (
       update etl.reports set state = 'downloaded', updated_at = clock_timestamp()
       where unit_id in (select unit_id from marked) and edition = ${claim.edition}
         and ${mayBegin('state', reportTransitions['bytes landed'])} returning report_key
     )
-    select unit_id from marked`.execute(db)
+    select unit_id from marked`,
+  )
   if (rows.length === 0) throw fenced(claim)
 }
 

@@ -1,0 +1,70 @@
+// Statements that are sent for every unit: the server parses and plans each once a connection instead of once a unit.
+import { createHash } from 'node:crypto'
+import type { CompiledQuery, Kysely, RawBuilder } from 'kysely'
+import type { PoolClient } from 'pg'
+import { EtlError } from '../core/errors.ts'
+import type { Tables } from './tables.ts'
+
+type Db = Kysely<Tables>
+
+/** Names by text. A text is known for good, so texts must not hold values. */
+const names = new Map<string, string>()
+/** Each costs every connection some memory; what comes after that many is sent as it is. */
+const mostNames = 500
+
+const remember = (text: string): void => {
+  if (names.size < mostNames && !names.has(text))
+    names.set(text, `millrace_${createHash('sha256').update(text).digest('hex').slice(0, 16)}`)
+}
+
+/** From here on the client sends known texts under their names. */
+export const sendByName = (client: PoolClient): void => {
+  const send = client.query
+  const byName = (text: unknown, ...rest: readonly unknown[]): unknown => {
+    const [values, ...others] = rest
+    const name = typeof text === 'string' && Array.isArray(values) ? names.get(text) : undefined
+    return Reflect.apply(send, client, name === undefined ? [text, ...rest] : [{ name, text, values }, ...others])
+  }
+  Object.assign(client, { query: byName })
+}
+
+/**
+ * For statements whose best plan does not depend on their values and whose columns are named one by one: a plan that is kept may be for any
+ * values, and outlives a change of the tables only with the same columns.
+ */
+export const executePrepared = async <Row>(db: Db, statement: RawBuilder<Row>): Promise<Row[]> => {
+  const compiled = statement.compile(db)
+  remember(compiled.sql)
+  return (await db.executeQuery<Row>(compiled)).rows
+}
+
+const slotMark = '\u0000slot:'
+
+/** Stands for a value that a template gets later, wherever a value may stand. */
+export const slot = (name: string): string => `${slotMark}${name}`
+
+export type SlotValues = Readonly<Record<string, string | number | null>>
+
+/** Sends the statement with these values in its slots. */
+export type Template<Row> = (db: Db, values: SlotValues) => Promise<Row[]>
+
+/** A statement put together once and sent often: putting a long one together takes longer than sending it. */
+export const template = <Row>(statement: RawBuilder<Row>): Template<Row> => {
+  let compiled: CompiledQuery<Row> | null = null
+  return async (db, values) => {
+    if (compiled === null) {
+      compiled = statement.compile(db)
+      remember(compiled.sql)
+    }
+    const filled = compiled.parameters.map((parameter) => fill(parameter, values))
+    return (await db.executeQuery<Row>({ ...compiled, parameters: filled })).rows
+  }
+}
+
+const fill = (parameter: unknown, values: SlotValues): unknown => {
+  if (Array.isArray(parameter)) return parameter.map((one) => fill(one, values))
+  if (typeof parameter !== 'string' || !parameter.startsWith(slotMark)) return parameter
+  const value = values[parameter.slice(slotMark.length)]
+  if (value === undefined) throw new EtlError('INTERNAL', `A statement has no value for ${parameter.slice(slotMark.length)}.`)
+  return value
+}

@@ -1,0 +1,121 @@
+// The first load of few rows without a staging table: the rows are a value of the statement that inserts them.
+import { type RawBuilder, sql } from 'kysely'
+import type { Mart } from '../core/mart.ts'
+import type { Definition, Unit } from '../core/types.ts'
+import { slot } from '../db/prepared.ts'
+import { dimensionInserts } from './dimensions.ts'
+import { publishedAmong, summariesOf, summaryQuery } from './summaries.ts'
+import { dataTable, historyTable, keyColumns, names, rowExpressions, scopeOf, stagedColumns } from './table-columns.ts'
+
+/** A backslash other than that of NULL begins an escape, which only COPY knows to read. */
+const escapes = /\\(?!N(?:[\t\n]|$))/
+
+/**
+ * The rows as a value, from COPY's text format. null where only COPY can read them: escapes, or a table of a single column, where an
+ * empty cell and no cell look the same. undefined would be lost on the way; no rows are ''.
+ */
+export const textOfRows = (definition: Definition, copy: Buffer): string | null => {
+  if (stagedColumns(definition).length < 2) return null
+  const text = copy.toString('utf8')
+  return escapes.test(text) ? null : text.slice(0, -1)
+}
+
+/** A unit whose values are slots: `from`, `to` and `slice.<name>`. null where the unit holds several values of something. */
+export const unitOfSlots = (unit: Unit): Unit | null => {
+  const entries = Object.entries(unit.slice)
+  if (entries.some(([, value]) => typeof value !== 'string')) return null
+  return {
+    ...unit,
+    key: slot('key'),
+    window: { from: slot('from'), to: slot('to') },
+    slice: Object.fromEntries(entries.map(([name]) => [name, slot(`slice.${name}`)])),
+  }
+}
+
+/** What fills the slots that rows, scope and dimensions have. */
+export const slotsOf = (unit: Unit, nameOf: (country: string) => string | null): Record<string, string | null> => {
+  const values: Record<string, string | null> = { from: unit.window.from, to: unit.window.to, country_name: null }
+  for (const [name, value] of Object.entries(unit.slice)) if (typeof value === 'string') values[`slice.${name}`] = value
+  const country = unit.slice['country']
+  if (typeof country === 'string') values['country_name'] = nameOf(country)
+  return values
+}
+
+export interface RowsAtOnce {
+  readonly definition: Definition
+  /** Of slots; see `unitOfSlots`. */
+  readonly unit: Unit
+  readonly marts: readonly Mart[]
+  /** Those of the definition's summaries that are published. */
+  readonly published: readonly string[]
+  /** Rows of the ledger that say the unit is ours, locked; without any nothing is done. */
+  readonly locked: { readonly table: RawBuilder<unknown>; readonly where: RawBuilder<unknown> }
+}
+
+/** Holds where everything is as a first load of the rows needs it. */
+export const isTaken = sql`exists (select 1 from millrace_taken)`
+
+/** Rows that were inserted. */
+export const insertedRows = sql`(select count(*) from millrace_inserted)`
+
+/**
+ * Entries of a WITH that insert the rows, with their dimensions and summaries, or nothing at all: where rows of the unit are loaded or
+ * have ended, where a key comes twice, or where a row lies outside the unit. Slots: `rows` (text), `row_count`, `unit_id`, `run_id`, and
+ * those of `slotsOf`.
+ */
+export const insertAtOnce = (request: RowsAtOnce): RawBuilder<unknown> => {
+  const { definition, unit, marts, published } = request
+  const columns = names(definition.columns)
+  const lineage = sql.raw('_unit_id, _run_id, _revision, _loaded_at')
+  const summaries = summariesOf(definition, marts).filter(({ name }) => published.includes(name))
+  const facts = sql`(select * from millrace_rows)`
+  return sql.join([
+    ...rowTables(definition, unit),
+    sql`millrace_taken as materialized (select 1 from ${request.locked.table} where ${request.locked.where} and ${conditions(request)} for update)`,
+    sql`millrace_inserted as (insert into ${dataTable(definition)} (${columns}, ${lineage})
+      select ${columns}, ${lineage} from millrace_rows where ${isTaken} returning 1)`,
+    ...dimensionInserts(definition, unit, {
+      nameOf: () => slot('country_name'),
+      rows: facts,
+      when: sql`${isTaken} and ${hasRows}`,
+    }),
+    ...summaries.map(
+      (mart, index) => sql`${sql.raw(`summary${index}`)} as (insert into ${sql.table(`bi.${mart.name}`)}
+        select * from (${summaryQuery(mart, facts)}) summed where ${isTaken})`,
+    ),
+  ])
+}
+
+const hasRows = sql`exists (select 1 from millrace_rows)`
+
+/** The answer's lines cut into cells, the cells cast, the unit's own values and lineage beside them. */
+const rowTables = (definition: Definition, unit: Unit): RawBuilder<unknown>[] => {
+  const cells = stagedColumns(definition).map(
+    ({ name, type }, index) => sql`(cells[${sql.lit(index + 1)}])::${sql.raw(type)} as ${sql.ref(name)}`,
+  )
+  const values = rowExpressions(definition, unit, 's')
+  const named = definition.columns.map(({ name }, place) => sql`${values[place]} as ${sql.ref(name)}`)
+  return [
+    sql`millrace_lines as (select string_to_array(line, E'\\t', E'\\\\N') as cells from string_to_table(${slot('rows')}::text, E'\\n') as line)`,
+    sql`millrace_cells as (select ${sql.join(cells)} from millrace_lines)`,
+    sql`millrace_rows as materialized (select ${sql.join(named)}, ${slot('unit_id')}::bigint as _unit_id,
+      ${slot('run_id')}::bigint as _run_id, 1 as _revision, transaction_timestamp() as _loaded_at from millrace_cells s)`,
+  ]
+}
+
+const conditions = ({ definition, unit, marts, published }: RowsAtOnce): RawBuilder<unknown> => {
+  const staged = keyColumns(definition).filter((column) => column.origin === 'response')
+  const own = summariesOf(definition, marts)
+  const twice = staged.length === 0 ? sql`having count(*) > 1` : sql`group by ${names(staged)} having count(*) > 1`
+  return sql.join(
+    [
+      sql`not exists (select 1 from ${dataTable(definition)} t where ${scopeOf(definition, unit, 't')})`,
+      sql`not exists (select 1 from ${historyTable(definition)} h where ${scopeOf(definition, unit, 'h')})`,
+      sql`not exists (select 1 from millrace_rows ${twice})`,
+      sql`not exists (select 1 from millrace_rows t where (${scopeOf(definition, unit, 't')}) is not true)`,
+      sql`(select count(*) from millrace_rows) = ${slot('row_count')}::bigint`,
+      ...(own.length === 0 ? [] : [sql`${publishedAmong(own)} = ${[...published]}::text[]`]),
+    ],
+    sql` and `,
+  )
+}
