@@ -1,10 +1,12 @@
 // A long backfill of all pipelines, interrupted five times by three signals, ends equal to one nobody disturbed and buys each report once.
-// `npm run long-backfill` takes 36 months of 50 domains; the sample here takes 6 of 6.
+// `npm run long-backfill` takes 36 months of 50 domains and writes its figures into docs/reliability.md; the sample here takes 6 of 6.
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type Sandbox, startSandbox } from '../../src/sandbox/server.ts'
+import { type Books, longBackfillSection } from '../storm/long-backfill-section.ts'
+import { writeSection } from '../storm/reliability-page.ts'
 import { type CommandResult, pipelinesOfRepository, runCommand, startCommand, summaryOf } from '../support/command.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 
@@ -54,16 +56,21 @@ const environment = (sandbox: Sandbox, db: TestDatabase, home: string): Record<s
   MILLRACE_HOME: join(folder, home),
 })
 
+interface TableDigest {
+  readonly digest: string | null
+  readonly rows: string
+}
+
 /** A digest and a count of each table and history, without what names the run and the moment. */
-const contents = async (db: TestDatabase): Promise<Record<string, unknown>> => {
-  const found: Record<string, unknown> = {}
+const contents = async (db: TestDatabase): Promise<Record<string, TableDigest>> => {
+  const found: Record<string, TableDigest> = {}
   for (const pipeline of pipelines) {
     for (const table of [`data.${pipeline}_v1`, `data.${pipeline}_v1_history`]) {
-      const { rows } = await db.database.pool.query<{ digest: string | null; rows: string }>(
+      const { rows } = await db.database.pool.query<TableDigest>(
         `select md5(string_agg(line, chr(10) order by line collate "C")) as digest, count(*) as rows from (
            select (to_jsonb(t) - array['_unit_id', '_run_id', '_loaded_at', '_valid_from', '_valid_to', '_ended_run_id'])::text as line from ${table} t) l`,
       )
-      found[table] = rows[0]
+      found[table] = rows[0] ?? { digest: null, rows: '0' }
     }
   }
   return found
@@ -96,6 +103,11 @@ const bodies = (sandbox: Sandbox): string[] =>
     .books()
     .submissions.map(({ body }) => JSON.stringify(body))
     .sort()
+
+const booksOf = (sandbox: Sandbox, seconds: number): Books => {
+  const { submissions, quotaUsed, counts } = sandbox.books()
+  return { submissions: submissions.length, quotaUsed, counts, seconds }
+}
 
 /** Each progress line after the first quarter: what it foretold of the whole time against what it took, as a fraction. */
 const timeLeftErrors = (stderr: string, seconds: number): readonly number[] =>
@@ -143,21 +155,18 @@ test(`${size.months} months of ${size.domains} domains in two countries, interru
   const expected = await contents(undisturbed)
   expect(await contents(db)).toEqual(expected)
   if (whole) {
-    const figures = {
+    const section = longBackfillSection({
+      months: { from: size.from, to, count: size.months },
+      domains: size.domains,
+      signals,
       units: expectedUnits,
-      reports: bodies(calm).length,
-      reportsInterrupted: bodies(stormy).length,
+      rows: Object.fromEntries(Object.entries(expected).map(([table, { rows }]) => [table, Number(rows)])),
       uncertain,
-      quota: calm.books().quotaUsed,
-      quotaInterrupted: stormy.books().quotaUsed,
-      requests: calm.books().counts,
-      requestsInterrupted: stormy.books().counts,
-      calmSeconds,
       timeLeftErrors: timeLeftErrors(reference.stderr, calmSeconds),
-      stormSeconds,
-      tables: expected,
-    }
-    process.stdout.write(`${JSON.stringify(figures, null, 2)}\n`)
+      calm: booksOf(calm, calmSeconds),
+      stormy: booksOf(stormy, stormSeconds),
+    })
+    writeSection('Long backfill', section)
   }
   await Promise.all([calm.close(), stormy.close()])
   await undisturbed.drop()

@@ -1,17 +1,22 @@
-// The mutation check: plants one small mistake after the other and looks whether the tests concerned notice. Seeded, so that a sample can be had again.
+// The mutation check: plants one small mistake after the other and looks whether the tests concerned notice. Seeded; --write puts the figures into docs/reliability.md.
 import { spawn } from 'node:child_process'
 import { cpSync, existsSync, mkdtempSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { startEmbedded } from '../../src/db/embedded.ts'
+import { writeSection } from '../storm/reliability-page.ts'
 import { type Mutant, mutantsOf } from './mutants.ts'
+import { type MutationFigures, mutationSection } from './mutation-section.ts'
 import { targets } from './targets.ts'
 
 const root = resolve(import.meta.dirname, '..', '..')
 const copied = [
   'src',
   'test',
+  'scripts',
+  'templates',
+  'dashboards',
   'migrations',
   'pipelines',
   'docs',
@@ -31,6 +36,7 @@ const { values: options } = parseArgs({
     only: { type: 'string', default: '' },
     parallel: { type: 'string', default: '2' },
     list: { type: 'boolean', default: false },
+    write: { type: 'boolean', default: false },
   },
 })
 
@@ -127,6 +133,17 @@ const check = async (tasks: readonly Task[], folder: string, databaseUrl: string
   return survivors
 }
 
+const figuresOf = (all: readonly Task[], tasks: readonly Task[], survivors: readonly Mutant[]): MutationFigures => ({
+  sample: tasks.length,
+  seed: Number(options.seed),
+  survivors: survivors.map(show).sort(),
+  targets: targets.map(({ files }) => {
+    const count = (mutants: readonly Mutant[]): number => mutants.filter(({ file }) => files.includes(file)).length
+    const tried = count(tasks.map(({ mutant }) => mutant))
+    return { files, mutants: count(all.map(({ mutant }) => mutant)), tried, noticed: tried - count(survivors) }
+  }),
+})
+
 const main = async (): Promise<void> => {
   const all = allTasks()
   const tasks = sampleOf(all, Number(options.sample), Number(options.seed))
@@ -144,6 +161,7 @@ const main = async (): Promise<void> => {
     console.log(
       `${killed} of ${tasks.length} mutants noticed (${((100 * killed) / tasks.length).toFixed(1)} %), of ${all.length} there are; seed ${options.seed}`,
     )
+    if (options.write) writeSection('Mutation check', mutationSection(figuresOf(all, tasks, survivors)))
     process.exitCode = killed / tasks.length >= 0.9 ? 0 : 1
   } finally {
     await server.release()
