@@ -1,6 +1,7 @@
 // The compiled program: our modules, and the libraries every command needs, in few files. A command that loads 850 modules one by one spends
 // a quarter of a second on that alone.
 import { cpSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { isBuiltin } from 'node:module'
 import { basename, join, sep } from 'node:path'
 import { type OutputChunk, rolldown } from 'rolldown'
 
@@ -8,6 +9,8 @@ const root = join(import.meta.dirname, '..')
 
 /** Loaded by every command that works, so they go into the bundle; all others are installed, and loaded where they are used. */
 const bundled = new Set([
+  // The bundler's own: what it writes a template with </script> in it by. Nobody installs it.
+  '@oxc-project/runtime',
   'cli-progress',
   'commander',
   'csv-parse',
@@ -81,7 +84,20 @@ const writeJavaScript = async (folder: string): Promise<readonly OutputChunk[]> 
     comments: { legal: true, annotation: false, jsdoc: false },
   })
   await build.close()
-  return output.filter((file) => file.type === 'chunk')
+  const chunks = output.filter((file) => file.type === 'chunk')
+  assertInstalled(chunks)
+  return chunks
+}
+
+/** Throws where the program would import what nobody who installs it has. */
+const assertInstalled = (chunks: readonly OutputChunk[]): void => {
+  const { dependencies }: { dependencies: Record<string, string> } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+  const own = new Set(chunks.map(({ fileName }) => fileName))
+  const strangers = chunks
+    .flatMap(({ imports, dynamicImports }) => [...imports, ...dynamicImports])
+    .filter((name) => !own.has(name) && !isBuiltin(name) && !Object.hasOwn(dependencies, packageOf(name)))
+  if (strangers.length > 0)
+    throw new Error(`The bundle imports ${[...new Set(strangers)].join(', ')}, which package.json does not name.`)
 }
 
 const notices = (chunks: readonly OutputChunk[]): string => {
