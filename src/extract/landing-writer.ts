@@ -1,6 +1,5 @@
 // Bytes to a landing as they arrive: hashed, compressed in zlib's own thread, whole only when the manifest stands.
 import { createHash } from 'node:crypto'
-import { once } from 'node:events'
 import { promisify } from 'node:util'
 import { createGzip, gzip } from 'node:zlib'
 import type { Payload } from '../core/types.ts'
@@ -21,6 +20,8 @@ export interface LandingSink {
 const chunkBytes = 64 * 1024
 /** Given to zlib's thread at once: waking it costs as much for a network packet as for this. */
 const batchBytes = 512 * 1024
+/** A batch ends with the network's chunk that fills it. */
+const batchRoom = batchBytes + 256 * 1024
 /** Small parts that are packed and written while the next ones arrive; 4 MB of them at most. */
 const mostWaitingParts = 8
 
@@ -121,7 +122,7 @@ async function* landPart(payload: Payload, { sink, total, line, done }: Landing)
           await line.end()
           stream = openGzip(sink)
         }
-        await stream.write(Buffer.concat(waiting, waitingBytes))
+        await stream.write(waiting, waitingBytes)
         waiting = []
         waitingBytes = 0
       }
@@ -143,7 +144,8 @@ async function* landPart(payload: Payload, { sink, total, line, done }: Landing)
 }
 
 interface GzipStream {
-  write(bytes: Buffer): Promise<void>
+  /** Copies the chunks; resolves when there is room for more, while these are still being packed. */
+  write(chunks: readonly Uint8Array[], bytes: number): Promise<void>
   /** Length of all that was written, packed. */
   end(bytes: Buffer): Promise<number>
   destroy(): void
@@ -153,9 +155,19 @@ const openGzip = (sink: LandingSink): GzipStream => {
   const gzip = createGzip({ level: 1, chunkSize: chunkBytes })
   const writing = writeAll(gzip, sink)
   writing.catch(() => undefined)
+  // Two are used in turns: memory that is taken anew for each batch makes the collector run for nothing else.
+  const rooms = [Buffer.allocUnsafeSlow(batchRoom), Buffer.allocUnsafeSlow(batchRoom)]
+  let packed: Promise<unknown> = Promise.resolve()
   return {
-    write: async (bytes) => {
-      if (!gzip.write(bytes)) await Promise.race([once(gzip, 'drain'), writing])
+    write: async (chunks, bytes) => {
+      const room = rooms.shift()
+      if (room !== undefined) rooms.push(room)
+      const batch = room === undefined || bytes > room.length ? Buffer.concat(chunks, bytes) : joined(chunks, room)
+      const before = packed
+      // Where the disk fails, that is the reason, not that the stream was closed for it.
+      packed = Promise.race([new Promise<void>((done) => gzip.write(batch, (error) => error ?? done())), writing])
+      packed.catch(() => undefined)
+      await before
     },
     end: (bytes) => {
       gzip.end(bytes)
@@ -163,6 +175,15 @@ const openGzip = (sink: LandingSink): GzipStream => {
     },
     destroy: () => gzip.destroy(),
   }
+}
+
+const joined = (chunks: readonly Uint8Array[], room: Buffer): Buffer => {
+  let at = 0
+  for (const chunk of chunks) {
+    room.set(chunk, at)
+    at += chunk.length
+  }
+  return room.subarray(0, at)
 }
 
 const writeAll = async (gzip: ReturnType<typeof createGzip>, sink: LandingSink): Promise<number> => {

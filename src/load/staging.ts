@@ -13,6 +13,8 @@ export interface StagedChunk {
   /** Rows in PostgreSQL's COPY text format. */
   readonly copy: Buffer
   readonly rows: number
+  /** Called once the bytes have left this process. */
+  readonly release?: () => void
 }
 
 export interface Staging {
@@ -100,7 +102,7 @@ const staging = (session: Session, hold: () => Promise<Held>, columns: string): 
     copy ??= startCopy(copyInto(session.client, `copy ${state.table} (${columns}) from stdin`))
     sentRows += chunk.rows
     state.rowsSinceTruncate += chunk.rows
-    await copy.write(chunk.copy)
+    if (await copy.write(chunk.copy)) chunk.release?.()
     if (copy.openMs() >= copyMs) await endCopy()
   }
   const sendWaiting = async (): Promise<void> => {
@@ -157,7 +159,8 @@ const staging = (session: Session, hold: () => Promise<Held>, columns: string): 
 
 interface Copy {
   openMs(): number
-  write(data: Buffer): Promise<void>
+  /** Whether the bytes are certain to have left; else they may wait in the driver. */
+  write(data: Buffer): Promise<boolean>
   end(): Promise<void>
   abort(): Promise<void>
 }
@@ -179,6 +182,8 @@ const startCopy = (stream: Writable): Copy => {
     write: async (data) => {
       if (broken !== null) throw broken
       if (!stream.write(data)) await Promise.race([once(stream, 'drain'), finished])
+      // What is larger than streams hold back counts as waiting until the system has taken it.
+      return data.length > stream.writableHighWaterMark
     },
     end: async () => {
       if (broken !== null) throw broken

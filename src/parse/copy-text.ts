@@ -4,6 +4,8 @@ export interface ParsedChunk {
   /** Tab-separated cells, \N for NULL, one line a row. */
   readonly copy: Buffer
   readonly rows: number
+  /** Gives the memory back for rows to come; `copy` must not be read afterwards. Not calling it only costs memory. */
+  readonly release: () => void
 }
 
 /** Bytes under construction; `at` is where the next goes. */
@@ -15,8 +17,21 @@ export interface CopyWriter {
 
 const firstBytes = 320 * 1024
 const chunkBytes = 192 * 1024
+/** Less than this is copied out, so that the memory stays with the writer. */
+const smallBytes = 96 * 1024
+/** Memory kept for writers to come. */
+const mostSpare = 8
 
-export const createCopyWriter = (): CopyWriter => ({ bytes: Buffer.allocUnsafeSlow(firstBytes), at: 0, rows: 0 })
+const spare: Buffer[] = []
+
+const freshBytes = (): Buffer => spare.pop() ?? Buffer.allocUnsafeSlow(firstBytes)
+
+/** Memory that is taken anew for each chunk makes the collector run for nothing else. */
+const keepSpare = (bytes: Buffer): void => {
+  if (bytes.length === firstBytes && spare.length < mostSpare) spare.push(bytes)
+}
+
+export const createCopyWriter = (): CopyWriter => ({ bytes: freshBytes(), at: 0, rows: 0 })
 
 /** Makes room for `more` bytes. The buffer may be another one afterwards. */
 export const ensureRoom = (writer: CopyWriter, more: number): void => {
@@ -47,12 +62,24 @@ export const writeRow = (writer: CopyWriter, values: readonly (string | null)[])
   writer.rows += 1
 }
 
-/** A chunk once there is enough, or whatever there is with `last`. The writer goes on in fresh memory. */
+/** A chunk once there is enough, or whatever there is with `last`; then nothing may be written any more. */
 export const takeChunk = (writer: CopyWriter, last: boolean): ParsedChunk | null => {
-  if (writer.rows === 0 || (!last && writer.at < chunkBytes)) return null
-  const chunk = { copy: writer.bytes.subarray(0, writer.at), rows: writer.rows }
-  writer.bytes = last ? Buffer.alloc(0) : Buffer.allocUnsafeSlow(firstBytes)
+  const { bytes, at, rows } = writer
+  if (!last && (rows === 0 || at < chunkBytes)) return null
+  const isSmall = at < smallBytes
+  const copy = isSmall ? Buffer.from(bytes.subarray(0, at)) : bytes.subarray(0, at)
+  if (last && isSmall) keepSpare(bytes)
+  if (last) writer.bytes = Buffer.alloc(0)
+  else if (!isSmall) writer.bytes = freshBytes()
   writer.at = 0
   writer.rows = 0
-  return chunk
+  return rows === 0 ? null : { copy, rows, release: isSmall ? () => undefined : once(() => keepSpare(bytes)) }
+}
+
+const once = (act: () => void): (() => void) => {
+  let isDone = false
+  return () => {
+    if (!isDone) act()
+    isDone = true
+  }
 }

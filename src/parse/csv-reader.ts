@@ -19,7 +19,10 @@ export interface Reader {
 export type Lanes = 'fast' | 'full'
 
 interface State {
+  /** What is not yet a whole record; within `room`, unless nothing is left. */
   carry: Buffer
+  /** Memory in which the carry and the next chunk are put together, used again for every chunk. */
+  room: Buffer
   /** The carry is looked at again once it has this many bytes, so that a long record is not framed for every chunk. */
   lookAgainAt: number
   bomSeen: boolean
@@ -39,6 +42,7 @@ const noData = /^no data returned/i
 export const createCsvReader = (sink: RowSink, lanes: Lanes): Reader => {
   const state: State = {
     carry: Buffer.alloc(0),
+    room: Buffer.alloc(0),
     lookAgainAt: 0,
     bomSeen: false,
     line: 1,
@@ -50,13 +54,9 @@ export const createCsvReader = (sink: RowSink, lanes: Lanes): Reader => {
   return {
     write: (chunk) => {
       const given = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength)
-      const bytes = state.carry.length === 0 ? given : Buffer.concat([state.carry, given])
-      if (bytes.length < state.lookAgainAt) {
-        state.carry = Buffer.from(bytes)
-        return
-      }
-      const used = readLines(sink, state, lanes, bytes, false)
-      state.carry = Buffer.from(bytes.subarray(used))
+      const bytes = state.carry.length === 0 ? given : joined(state, given)
+      if (bytes.length < state.lookAgainAt) return keepCarry(state, bytes)
+      keepCarry(state, bytes.subarray(readLines(sink, state, lanes, bytes, false)))
       checkCarry(sink, state)
     },
     end: () => {
@@ -65,6 +65,27 @@ export const createCsvReader = (sink: RowSink, lanes: Lanes): Reader => {
       if (state.header === null && !state.saidEmpty) throw noHeader(sink.part)
     },
   }
+}
+
+const joined = (state: State, given: Buffer): Buffer => {
+  const { length } = state.carry
+  makeRoom(state, length + given.length)
+  state.room.set(given, length)
+  return state.room.subarray(0, length + given.length)
+}
+
+const keepCarry = (state: State, rest: Buffer): void => {
+  makeRoom(state, rest.length)
+  // The rest may lie in the room already, further behind.
+  state.room.set(rest, 0)
+  state.carry = state.room.subarray(0, rest.length)
+}
+
+const makeRoom = (state: State, bytes: number): void => {
+  if (bytes <= state.room.length) return
+  const larger = Buffer.allocUnsafeSlow(Math.max(bytes, state.room.length * 2))
+  larger.set(state.carry, 0)
+  state.room = larger
 }
 
 /** Reads what is whole; returns how many bytes that was. */

@@ -57,7 +57,7 @@ describe('a landing writer', () => {
   test('keeps parts of every size in order, each readable by its own place and length', async () => {
     const sink = memorySink(async (call) => void (call % 3 === 0 && (await new Promise((resolve) => setTimeout(resolve, 2)))))
     const writer = createLandingWriter(sink, owner)
-    const sizes = [30, 0, 20_000, 1_400_000, 10, 524_288, 524_287, 5, ...Array.from({ length: 40 }, () => 900)]
+    const sizes = [30, 0, 20_000, 1_400_000, 10, 5_000_000, 524_288, 524_287, 5, ...Array.from({ length: 40 }, () => 900)]
     const bodies = sizes.map((size) => randomBytes(size))
     for (const [index, body] of bodies.entries())
       expect((await read(writer.part(payloadOf(index + 1, body)))).equals(body)).toBe(true)
