@@ -27,10 +27,7 @@ export const openLandingFolder = (root: string): LandingStore => {
       }
     },
     create: async (locator, owner) => {
-      const folder = folderOf(locator)
-      // A process that died left it there; its fence is ours, so nobody else writes it.
-      await rm(folder, { recursive: true, force: true })
-      return createLandingWriter(await openFolderSink(folder), owner)
+      return createLandingWriter(await openFolderSink(folderOf(locator)), owner)
     },
     open: (locator) => openLanding(folderOf(locator)),
     remove: (locator) => rm(folderOf(locator), { recursive: true, force: true }),
@@ -80,8 +77,7 @@ const isGone = (error: unknown): boolean =>
   error instanceof Error && 'code' in error && (error.code === 'ENOENT' || error.code === 'ENOTDIR')
 
 const openFolderSink = async (folder: string): Promise<LandingSink> => {
-  const temporary = join(folder, `${dataFile}.tmp`)
-  const file = await openFile(folder, temporary)
+  const file = await openFile(folder)
   const inOwnWords = async (work: () => Promise<void>): Promise<void> => {
     try {
       await work()
@@ -98,7 +94,6 @@ const openFolderSink = async (folder: string): Promise<LandingSink> => {
       inOwnWords(async () => {
         await file.sync()
         await file.close()
-        await rename(temporary, join(folder, dataFile))
       }),
     commit: (manifest) => inOwnWords(() => writeManifest(folder, manifest)),
     abort: async () => {
@@ -108,10 +103,14 @@ const openFolderSink = async (folder: string): Promise<LandingSink> => {
   }
 }
 
-const openFile = async (folder: string, file: string): Promise<FileHandle> => {
+const openFile = async (folder: string): Promise<FileHandle> => {
   try {
-    await mkdir(folder, { recursive: true })
-    return await open(file, 'wx', 0o600)
+    if ((await mkdir(folder, { recursive: true })) === undefined) {
+      // An earlier walk, or a process that died, left it there; its fence is ours, so nobody else writes it.
+      await rm(folder, { recursive: true, force: true })
+      await mkdir(folder, { recursive: true })
+    }
+    return await open(join(folder, dataFile), 'wx', 0o600)
   } catch (error) {
     throw diskError(error, folder)
   }

@@ -1,7 +1,7 @@
 // Bytes to a landing as they arrive: hashed, compressed in zlib's own thread, whole only when the manifest stands.
 import { createHash } from 'node:crypto'
 import { promisify } from 'node:util'
-import { createGzip, gzip } from 'node:zlib'
+import { createGzip, gzip, gzipSync } from 'node:zlib'
 import type { Payload } from '../core/types.ts'
 import type { Manifest, ManifestPart } from './landing-files.ts'
 import type { LandingOwner, LandingWriter } from './landing-store.ts'
@@ -25,7 +25,14 @@ const batchRoom = batchBytes + 256 * 1024
 /** Small parts that are packed and written while the next ones arrive; 4 MB of them at most. */
 const mostWaitingParts = 8
 
-const pack = promisify(gzip)
+const packLarge = promisify(gzip)
+
+/** Packing so little takes less time than waking zlib's thread for it, and less memory than it would set up for more. */
+const fewBytes = 16 * 1024
+const smallest = { level: 1, windowBits: 12, memLevel: 5, chunkSize: 4 * 1024 } as const
+
+const pack = async (bytes: Buffer): Promise<Buffer> =>
+  bytes.length <= fewBytes ? gzipSync(bytes, smallest) : packLarge(bytes, { level: 1 })
 
 export const createLandingWriter = (sink: LandingSink, owner: LandingOwner): LandingWriter => {
   const total = createHash('sha256')
@@ -131,7 +138,7 @@ async function* landPart(payload: Payload, { sink, total, line, done }: Landing)
     const rest = Buffer.concat(waiting, waitingBytes)
     if (stream !== null) return landed(await stream.end(rest))
     // A page is packed and written while the next one is on its way.
-    const packing = pack(rest, { level: 1 })
+    const packing = pack(rest)
     packing.catch(() => undefined)
     await line.add(async () => {
       const packed = await packing

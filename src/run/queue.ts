@@ -51,6 +51,8 @@ export interface Queue {
   removal(job: Holding, when: RawBuilder<unknown>): RawBuilder<unknown>
   /** The same unit again at `notBeforeMs`, in the caller's transaction; one statement. */
   again(trx: Db, job: UnitJob, notBeforeMs: number): Promise<void>
+  /** Jobs that were fetched and not begun, for others to take at once; those that are somebody else's by now are left alone. */
+  giveBack(jobs: readonly UnitJob[]): Promise<void>
   /** Units of the run that are to be worked on and have no job are queued again; returns how many. */
   requeueLost(runId: number): Promise<number>
   /** Jobs of the run that nobody holds go. */
@@ -115,6 +117,9 @@ const jobTable = sql.table(`${schema}.job`)
 const isHeld = (job: Holding): RawBuilder<unknown> =>
   sql`j.name = ${name} and j.id = ${job.id}::uuid and j.retry_count = ${job.attempt} and j.state in ('active', 'retry')`
 
+const heldList = (jobs: readonly Holding[]): RawBuilder<unknown> =>
+  sql`jsonb_to_recordset(${JSON.stringify(jobs)}::jsonb) as held(id uuid, attempt integer)`
+
 const removal = (job: Holding, when: RawBuilder<unknown>): RawBuilder<unknown> =>
   sql`delete from ${jobTable} j where ${isHeld(job)} and ${when}`
 
@@ -136,7 +141,7 @@ const queueOf = (boss: PgBoss, database: Database, stop: () => Promise<void>): Q
   beat: async (jobs) => {
     const { rows } = await sql<{ id: string }>`
       update ${jobTable} j set state = 'active', heartbeat_on = clock_timestamp()
-      from jsonb_to_recordset(${JSON.stringify(jobs)}::jsonb) as held(id uuid, attempt integer)
+      from ${heldList(jobs)}
       where j.name = ${name} and j.id = held.id and j.retry_count = held.attempt and j.state in ('active', 'retry')
       returning j.id::text`.execute(database.kysely)
     const kept = new Set(rows.map(({ id }) => id))
@@ -154,6 +159,14 @@ const queueOf = (boss: PgBoss, database: Database, stop: () => Promise<void>): Q
         priority = j.priority / 2,
         keep_until = ${at} + interval '14 days'
       where ${isHeld(job)}`.execute(trx)
+  },
+  giveBack: async (jobs) => {
+    await sql`
+      update ${jobTable} j set state = 'retry', retry_count = j.retry_count + 1, heartbeat_on = null, start_after = clock_timestamp()
+      from ${heldList(jobs)}
+      where j.name = ${name} and j.id = held.id and j.retry_count = held.attempt and j.state in ('active', 'retry')`.execute(
+      database.kysely,
+    )
   },
   requeueLost: async (runId) => {
     const { rows } = await sql<{ unit_id: string }>`

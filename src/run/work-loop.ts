@@ -2,6 +2,7 @@
 import { EtlError, messageOf } from '../core/errors.ts'
 import { inSpan } from '../core/trace.ts'
 import { cancelledRuns } from '../db/ledger/runs.ts'
+import { createJobSupply, type JobSupply } from './job-supply.ts'
 import type { UnitJob } from './queue.ts'
 import type { Shop } from './shop.ts'
 import { workUnit } from './unit.ts'
@@ -18,6 +19,8 @@ export interface LoopOptions {
 const idleMs = 100
 const beatEveryMs = 2_000
 const cancelEveryMs = 500
+/** A job that was fetched ahead waits no longer than this, or to the next beat. */
+const longestWaitMs = 1_000
 /** How long the database may stay away before the loop gives up. */
 const databasePatienceMs = 120_000
 
@@ -30,12 +33,13 @@ interface ActiveUnit {
 /** Resolves when `done` says so or the signal aborts; in both cases nothing is at hand any more. */
 export const workLoop = async (shop: Shop, options: LoopOptions): Promise<void> => {
   const active = new Map<string, ActiveUnit>()
-  const watch = startWatch(shop, active)
+  const supply = createJobSupply(shop.queue, shop.clock)
+  const watch = startWatch(shop, active, supply)
   const patience = createPatience(shop)
   try {
     while (!options.signal.aborted) {
       try {
-        const taken = await takeJobs(shop, options, active)
+        const taken = await takeJobs(shop, options, active, supply)
         if (active.size === 0 && taken === 0 && (await options.done())) break
         patience.reset()
         if (active.size >= options.concurrency) await Promise.race([...active.values()].map((unit) => unit.finished))
@@ -48,17 +52,29 @@ export const workLoop = async (shop: Shop, options: LoopOptions): Promise<void> 
   } finally {
     for (const unit of active.values()) unit.abort.abort(new EtlError('INTERRUPTED', 'Stopped; the same command goes on.'))
     await Promise.allSettled([...active.values()].map((unit) => unit.finished))
+    // Where that fails they come back when their heartbeat is missed.
+    await supply.giveBack(0).catch((error) => shop.log.warn({ error: messageOf(error) }, 'jobs not given back'))
     watch.stop()
   }
 }
 
 const idle = (shop: Shop, signal: AbortSignal): Promise<void> => shop.clock.sleep(idleMs, signal).catch(() => undefined)
 
-const takeJobs = async (shop: Shop, options: LoopOptions, active: Map<string, ActiveUnit>): Promise<number> => {
+const takeJobs = async (
+  shop: Shop,
+  options: LoopOptions,
+  active: Map<string, ActiveUnit>,
+  supply: JobSupply,
+): Promise<number> => {
   const room = options.concurrency - active.size
   if (room <= 0) return 0
-  const jobs = await shop.queue.fetch(room)
-  for (const job of jobs) active.set(holdOf(job), begin(shop, job, active, options.signal))
+  const jobs = await supply.take(room)
+  for (const job of jobs) {
+    const begun = shop.clock.now()
+    const unit = begin(shop, job, active, options.signal)
+    active.set(holdOf(job), unit)
+    unit.finished.then(() => supply.took(shop.clock.now() - begun))
+  }
   return jobs.length
 }
 
@@ -81,9 +97,9 @@ const begin = (shop: Shop, job: UnitJob, active: Map<string, ActiveUnit>, signal
 }
 
 /** Renews what is at hand and aborts units of cancelled runs. */
-const startWatch = (shop: Shop, active: Map<string, ActiveUnit>): { stop: () => void } => {
+const startWatch = (shop: Shop, active: Map<string, ActiveUnit>, supply: JobSupply): { stop: () => void } => {
   const beat = setInterval(() => {
-    keepHolds(shop, active).catch((error) => shop.log.warn({ error: messageOf(error) }, 'heartbeat missed'))
+    keepHolds(shop, active, supply).catch((error) => shop.log.warn({ error: messageOf(error) }, 'heartbeat missed'))
   }, beatEveryMs)
   const cancel = setInterval(() => {
     abortCancelled(shop, active).catch((error) => shop.log.warn({ error: messageOf(error) }, 'cancellation not seen'))
@@ -97,10 +113,14 @@ const startWatch = (shop: Shop, active: Map<string, ActiveUnit>): { stop: () => 
 }
 
 /** What another process was handed meanwhile is let go: nothing of it could be written any more. */
-const keepHolds = async (shop: Shop, active: Map<string, ActiveUnit>): Promise<void> => {
-  if (active.size === 0) return
+const keepHolds = async (shop: Shop, active: Map<string, ActiveUnit>, supply: JobSupply): Promise<void> => {
+  await supply.giveBack(longestWaitMs)
   const before = new Map(active)
-  for (const job of await shop.queue.beat([...before.values()].map((unit) => unit.job)))
+  const held = [...[...before.values()].map((unit) => unit.job), ...supply.waiting()]
+  if (held.length === 0) return
+  const lost = await shop.queue.beat(held)
+  supply.forget(lost)
+  for (const job of lost)
     before.get(holdOf(job))?.abort.abort(new EtlError('FENCED', `Unit ${job.unitId} was taken over by another process.`))
 }
 

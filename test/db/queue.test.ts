@@ -130,6 +130,19 @@ describe('settling', () => {
     expect(came[0]?.attempt).toBeGreaterThan(held.attempt)
   })
 
+  test('what is given back is handed out again at once, in its place; a stale holder gives nothing back', async () => {
+    await enqueue(job(1, 1, 2), job(2, 1, 1))
+    const [first, second] = await queue.fetch(2)
+    if (first === undefined || second === undefined) throw new Error('nothing to fetch')
+    await queue.giveBack([first])
+    expect(await states()).toEqual({ retry: 1, active: 1 })
+    expect(await queue.beat([first, second])).toEqual([first])
+    const again = await fetchOne()
+    expect(again.unitId).toBe(first.unitId)
+    await queue.giveBack([first])
+    expect(await states()).toEqual({ active: 2 })
+  })
+
   test('a holder that missed its heartbeat still puts its unit off, and still finishes it', async () => {
     await enqueue(job(1), job(2))
     const [first, second] = await queue.fetch(2)
