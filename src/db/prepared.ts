@@ -7,14 +7,33 @@ import type { Tables } from './tables.ts'
 
 type Db = Kysely<Tables>
 
-/** Names by text. A text is known for good, so texts must not hold values. */
-const names = new Map<string, string>()
+interface Known {
+  readonly name: string
+  sent: number
+}
+
+/** A text is known for good, so texts must not hold values. */
+const known = new Map<string, Known>()
 /** Each costs every connection some memory; what comes after that many is sent as it is. */
 const mostNames = 500
 
 const remember = (text: string): void => {
-  if (names.size < mostNames && !names.has(text))
-    names.set(text, `millrace_${createHash('sha256').update(text).digest('hex').slice(0, 16)}`)
+  if (known.size >= mostNames || known.has(text)) return
+  known.set(text, { name: `millrace_${createHash('sha256').update(text).digest('hex').slice(0, 16)}`, sent: 0 })
+}
+
+/** Sent so often, four times, sixteen times as often, a statement is planned anew: tables grow, and nothing tells the server in time. */
+const firstReplan = 64
+
+/** Exported for tests. @param sent how often it was sent before */
+export const generationOf = (sent: number): number => (sent < firstReplan ? 0 : 1 + Math.floor(Math.log2(sent / firstReplan) / 2))
+
+const nameOf = (text: string): string | undefined => {
+  const found = known.get(text)
+  if (found === undefined) return undefined
+  const name = `${found.name}_${generationOf(found.sent)}`
+  found.sent += 1
+  return name
 }
 
 /** From here on the client sends known texts under their names. */
@@ -22,7 +41,7 @@ export const sendByName = (client: PoolClient): void => {
   const send = client.query
   const byName = (text: unknown, ...rest: readonly unknown[]): unknown => {
     const [values, ...others] = rest
-    const name = typeof text === 'string' && Array.isArray(values) ? names.get(text) : undefined
+    const name = typeof text === 'string' && Array.isArray(values) ? nameOf(text) : undefined
     return Reflect.apply(send, client, name === undefined ? [text, ...rest] : [{ name, text, values }, ...others])
   }
   Object.assign(client, { query: byName })

@@ -32,6 +32,7 @@ export const addDimensions = async (trx: Db, definition: Definition, unit: Unit,
     nameOf: countryName,
     rows: sql`(select keyword from ${dataTable(definition)} t where ${scopeOf(definition, unit, 't')})`,
     when: sql`true`,
+    areFew: false,
   })
   if (inserts.length > 0) await sql`with ${sql.join(inserts)} select 1`.execute(trx)
 }
@@ -42,6 +43,8 @@ export interface DimensionOptions {
   readonly rows: RawBuilder<unknown>
   /** Nothing is added where it does not hold. */
   readonly when: RawBuilder<unknown>
+  /** Few values are cheaper looked up one by one, by the insert itself; many are joined with what is there. */
+  readonly areFew: boolean
 }
 
 /** One entry of a WITH for each dimension of the unit, always in the same order. */
@@ -52,32 +55,35 @@ export const dimensionInserts = (definition: Definition, unit: Unit, options: Di
 
 type Insert = RawBuilder<unknown> | null
 
-const domains = (unit: Unit, { when }: DimensionOptions): Insert => {
+const unless = ({ when, areFew }: DimensionOptions, there: RawBuilder<unknown>): RawBuilder<unknown> =>
+  areFew ? when : sql`not exists (${there}) and ${when}`
+
+const domains = (unit: Unit, options: DimensionOptions): Insert => {
   const values = valuesOf(unit, 'domain')
   if (values.length === 0) return null
   return sql`insert into bi.dim_domain (domain) select v from unnest(${[...values]}::text[]) v
-    where not exists (select 1 from bi.dim_domain d where d.domain = v) and ${when} order by v on conflict do nothing`
+    where ${unless(options, sql`select 1 from bi.dim_domain d where d.domain = v`)} order by v on conflict do nothing`
 }
 
-const countries = (unit: Unit, { nameOf, when }: DimensionOptions): Insert => {
+const countries = (unit: Unit, options: DimensionOptions): Insert => {
   const values = valuesOf(unit, 'country')
   if (values.length === 0) return null
   return sql`insert into bi.dim_country (country, name) select v.country, v.name
-    from unnest(${[...values]}::text[], ${values.map(nameOf)}::text[]) as v (country, name)
-    where not exists (select 1 from bi.dim_country d where d.country = v.country) and ${when} order by 1 on conflict do nothing`
+    from unnest(${[...values]}::text[], ${values.map(options.nameOf)}::text[]) as v (country, name)
+    where ${unless(options, sql`select 1 from bi.dim_country d where d.country = v.country`)} order by 1 on conflict do nothing`
 }
 
-const categories = (unit: Unit, { when }: DimensionOptions): Insert => {
+const categories = (unit: Unit, options: DimensionOptions): Insert => {
   const values = valuesOf(unit, 'category_id')
   if (values.length === 0) return null
   return sql`insert into bi.dim_category (category_id) select v from unnest(${[...values]}::bigint[]) v
-    where not exists (select 1 from bi.dim_category d where d.category_id = v) and ${when} order by v on conflict do nothing`
+    where ${unless(options, sql`select 1 from bi.dim_category d where d.category_id = v`)} order by v on conflict do nothing`
 }
 
-const keywords = (definition: Definition, { rows, when }: DimensionOptions): Insert => {
+const keywords = (definition: Definition, options: DimensionOptions): Insert => {
   if (!definition.columns.some(({ name, isKey }) => name === 'keyword' && isKey)) return null
   return sql`insert into bi.dim_keyword (keyword, words)
     select keyword, array_length(regexp_split_to_array(btrim(keyword), '\\s+'), 1)
-    from (select distinct keyword from ${rows} loaded) seen
-    where not exists (select 1 from bi.dim_keyword d where d.keyword = seen.keyword) and ${when} order by keyword on conflict do nothing`
+    from (select distinct keyword from ${options.rows} loaded) seen
+    where ${unless(options, sql`select 1 from bi.dim_keyword d where d.keyword = seen.keyword`)} order by keyword on conflict do nothing`
 }

@@ -78,6 +78,7 @@ export const insertAtOnce = (request: RowsAtOnce): RawBuilder<unknown> => {
       nameOf: () => slot('country_name'),
       rows: facts,
       when: sql`${isTaken} and ${hasRows}`,
+      areFew: true,
     }),
     ...summaries.map(
       (mart, index) => sql`${sql.raw(`summary${index}`)} as (insert into ${sql.table(`bi.${mart.name}`)}

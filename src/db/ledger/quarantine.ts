@@ -66,10 +66,13 @@ export const insertQuarantine = async (db: Db, batch: QuarantineBatch): Promise<
   }
 }
 
-/** Open rows of the unit are answered for by the load at hand: those still wrong are written again by it. */
+/**
+ * Open rows of the unit are answered for by the load at hand: those still wrong are written again by it. Said as what they are not, so that
+ * a plan made while the table was empty reads the unit's few rows and not the index of all open ones.
+ */
 export const closeQuarantine = (unitId: number | string, when: RawBuilder<unknown>): RawBuilder<unknown> =>
   sql`update etl.quarantine set state = 'superseded', resolved_at = clock_timestamp()
-    where unit_id = ${unitId}::bigint and state = 'open' and ${when}`
+    where unit_id = ${unitId}::bigint and state not in ('resolved', 'superseded') and ${when}`
 
 /** @param edition only rows of this one */
 export const supersedeQuarantine = async (db: Db, unitId: number, edition?: number): Promise<void> => {
