@@ -25,13 +25,19 @@ export interface BodyLimits {
   readonly where: string
 }
 
-/** The body's bytes as meant, in order; errors of the network and of the decoder come out of the iteration. */
-export async function* decodedBody(body: Readable, encoding: string | undefined, limits: BodyLimits): AsyncGenerator<Uint8Array> {
-  const names = (encoding ?? '')
+const namesOf = (encoding: string | undefined): string[] =>
+  (encoding ?? '')
     .toLowerCase()
     .split(',')
     .map((name) => name.trim())
     .filter((name) => name !== '' && name !== 'identity')
+
+/** Whether anything is to be taken off. */
+export const isEncoded = (encoding: string | undefined): boolean => namesOf(encoding).length > 0
+
+/** The body's bytes as meant, in order; errors of the network and of the decoder come out of the iteration. */
+export async function* decodedBody(body: Readable, encoding: string | undefined, limits: BodyLimits): AsyncGenerator<Uint8Array> {
+  const names = namesOf(encoding)
   let compressedBytes: () => number = () => Number.POSITIVE_INFINITY
   let stream: Readable = body
   // The encoding applied last is taken off first.

@@ -1,5 +1,5 @@
 // One request as the ledger keeps it: where, how long, how much, with what outcome.
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import type { ErrorCode } from '../core/errors.ts'
 import type { HttpRequest, UnitHttpOptions } from './http.ts'
 
@@ -39,7 +39,7 @@ export const recorder = (options: UnitHttpOptions, request: HttpRequest, attempt
       status,
       errorCode: errorCode ?? refusalOf(status),
       bytes,
-      sha256: body === undefined ? null : createHash('sha256').update(body).digest('hex'),
+      sha256: body === undefined ? null : hash('sha256', body, 'hex'),
       startedAt: startedAt.toISOString(),
       milliseconds: performance.now() - started,
     })

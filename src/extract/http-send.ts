@@ -71,7 +71,7 @@ const watchedAgent = (timeoutMs: number, progress: Progress): Agent => {
   })
 }
 
-const connectionOf = ({ dispatcher, options, progress }: SendOptions): { dispatcher: Dispatcher; own: Agent | null } => {
+export const connectionOf = ({ dispatcher, options, progress }: SendOptions): { dispatcher: Dispatcher; own: Agent | null } => {
   if (dispatcher === null) {
     const own = watchedAgent(options.timeoutMs, progress)
     return { dispatcher: own, own }
@@ -79,6 +79,12 @@ const connectionOf = ({ dispatcher, options, progress }: SendOptions): { dispatc
   progress.connected = true
   return { dispatcher, own: null }
 }
+
+export const headersOf = ({ headers }: SendOptions): Record<string, string> => ({
+  ...headers,
+  'accept-encoding': acceptedEncodings,
+  'user-agent': 'millrace',
+})
 
 /** Sends once. Whatever it throws, `progress` says how far it got. */
 export const send = async (call: SendOptions): Promise<RawAnswer> => {
@@ -88,7 +94,7 @@ export const send = async (call: SendOptions): Promise<RawAnswer> => {
     const answer = await request(url, {
       dispatcher,
       method: call.method,
-      headers: { ...call.headers, 'accept-encoding': acceptedEncodings, 'user-agent': 'millrace' },
+      headers: headersOf(call),
       body: call.body,
       signal: options.signal,
       headersTimeout: options.timeoutMs,
@@ -123,7 +129,7 @@ const readable = ({ url, maxBytes }: SendOptions, answer: Dispatcher.ResponseDat
   return { status: answer.statusCode, headers, body: body(), discard: release }
 }
 
-const flatten = (headers: Readonly<Record<string, string | string[] | undefined>>): Record<string, string> =>
+export const flatten = (headers: Readonly<Record<string, string | string[] | undefined>>): Record<string, string> =>
   Object.fromEntries(
     Object.entries(headers).flatMap(([name, value]) =>
       value === undefined ? [] : [[name.toLowerCase(), [value].flat().join(', ')]],

@@ -9,7 +9,8 @@ import { classify, type Progress } from './http-failure.ts'
 import { recorder } from './http-record.ts'
 import { isRedirect, redirected } from './http-redirect.ts'
 import { withRetries } from './http-retry.ts'
-import { type Agents, createAgents, send } from './http-send.ts'
+import { type Agents, createAgents } from './http-send.ts'
+import { type Seen, sendWhole } from './http-whole.ts'
 import type { RateBudget } from './rate.ts'
 
 export interface HttpRequest {
@@ -162,10 +163,9 @@ const readOnce = async (
 ): Promise<HttpAnswer & { readonly headers: Readonly<Record<string, string>> }> => {
   const { url, headers } = withKey(service, request)
   const log = recorder(options, request, attempt)
-  let length = 0
-  let status: number | null = null
+  const seen: Seen = { status: null, bytes: 0 }
   try {
-    const answer = await send({
+    const call = {
       dispatcher: request.idempotent ? agents.shared(options.timeoutMs) : null,
       url,
       method: request.method,
@@ -174,19 +174,13 @@ const readOnce = async (
       options,
       maxBytes: Math.min(maxJsonBytes, options.maxBodyBytes),
       progress,
-    })
-    status = answer.status
-    const chunks: Uint8Array[] = []
-    for await (const chunk of answer.body) {
-      length += chunk.length
-      chunks.push(chunk)
     }
-    const bytes = Buffer.concat(chunks)
-    log({ status, bytes: length, body: bytes })
-    return { status, headers: answer.headers, bytes, contentType: answer.headers['content-type'] ?? '' }
+    const answer = await sendWhole(call, seen)
+    log({ status: answer.status, bytes: answer.bytes.length, body: answer.bytes })
+    return { ...answer, contentType: answer.headers['content-type'] ?? '' }
   } catch (error) {
     const failure = classify(error, request, options.signal, progress)
-    log({ status, bytes: length, errorCode: failure.code })
+    log({ ...seen, errorCode: failure.code })
     throw failure
   }
 }

@@ -22,19 +22,26 @@ const chunkBytes = 64 * 1024
 const batchBytes = 512 * 1024
 /** A batch ends with the network's chunk that fills it. */
 const batchRoom = batchBytes + 256 * 1024
-/** Small parts that are packed and written while the next ones arrive; 4 MB of them at most. */
+/** Parts that are packed and written while the next ones arrive; 4 MB of them at most. */
 const mostWaitingParts = 8
+/** Up to here packing a part at once costs less than waking zlib's thread for it. */
+const smallPartBytes = 64 * 1024
+/** Packed bytes gathered for one write. */
+const writeBytes = 256 * 1024
 
-const packLarge = promisify(gzip)
+const packInThread = promisify(gzip)
 
-/** Packing so little takes less time than waking zlib's thread for it, and less memory than it would set up for more. */
+/** So little needs no more memory than this to be packed as well. */
 const fewBytes = 16 * 1024
 const smallest = { level: 1, windowBits: 12, memLevel: 5, chunkSize: 4 * 1024 } as const
 
-const pack = async (bytes: Buffer): Promise<Buffer> =>
-  bytes.length <= fewBytes ? gzipSync(bytes, smallest) : packLarge(bytes, { level: 1 })
+const pack = async (bytes: Buffer): Promise<Buffer> => {
+  if (bytes.length > smallPartBytes) return packInThread(bytes, { level: 1 })
+  return gzipSync(bytes, bytes.length > fewBytes ? { level: 1 } : smallest)
+}
 
-export const createLandingWriter = (sink: LandingSink, owner: LandingOwner): LandingWriter => {
+export const createLandingWriter = (target: LandingSink, owner: LandingOwner): LandingWriter => {
+  const sink = gathering(target)
   const total = createHash('sha256')
   const parts: ManifestPart[] = []
   const line = createLine()
@@ -67,6 +74,32 @@ export const createLandingWriter = (sink: LandingSink, owner: LandingOwner): Lan
       // What is under way would otherwise write into a landing that is being taken away.
       await line.end().catch(() => undefined)
       await sink.abort()
+    },
+  }
+}
+
+/** The same sink, written to in larger pieces: a write costs as much for one page as for fifty. */
+const gathering = (sink: LandingSink): LandingSink => {
+  let waiting: Uint8Array[] = []
+  let waitingBytes = 0
+  const flush = async (): Promise<void> => {
+    if (waitingBytes === 0) return
+    const bytes = Buffer.concat(waiting, waitingBytes)
+    waiting = []
+    waitingBytes = 0
+    await sink.write(bytes)
+  }
+  return {
+    ...sink,
+    write: async (bytes) => {
+      if (waitingBytes === 0 && bytes.length >= chunkBytes) return sink.write(bytes)
+      waiting.push(bytes)
+      waitingBytes += bytes.length
+      if (waitingBytes >= writeBytes) await flush()
+    },
+    close: async () => {
+      await flush()
+      await sink.close()
     },
   }
 }
@@ -135,7 +168,8 @@ async function* landPart(payload: Payload, { sink, total, line, done }: Landing)
       }
       yield chunk
     }
-    const rest = Buffer.concat(waiting, waitingBytes)
+    const [only, ...others] = waiting
+    const rest = only !== undefined && others.length === 0 ? bufferOf(only) : Buffer.concat(waiting, waitingBytes)
     if (stream !== null) return landed(await stream.end(rest))
     // A page is packed and written while the next one is on its way.
     const packing = pack(rest)
@@ -149,6 +183,8 @@ async function* landPart(payload: Payload, { sink, total, line, done }: Landing)
     stream?.destroy()
   }
 }
+
+const bufferOf = ({ buffer, byteOffset, length }: Uint8Array): Buffer => Buffer.from(buffer, byteOffset, length)
 
 interface GzipStream {
   /** Copies the chunks; resolves when there is room for more, while these are still being packed. */

@@ -18,7 +18,8 @@ const endpoint = endpoints.keywords
 
 const text = z.string().nullish()
 const envelope = z.looseObject({
-  keywords: z.array(z.unknown()),
+  // Its records are the parser's to look at, each of them.
+  keywords: z.custom<readonly unknown[]>(Array.isArray, 'expected a list'),
   keywords_count: z
     .union([
       z.number().int().nonnegative(),
@@ -60,7 +61,9 @@ const single = (unit: Unit, name: string): string => {
 const address = (http: HttpClient, { definition, unit }: ExtractRequest, offset: number, limit: number): URL => {
   const url = http.url('keywords', endpoint)
   const month = unit.window.from.slice(0, 7)
-  const query: Record<string, string> = {
+  // Set apart from the address, which each change would take apart and put together again.
+  const query = new URLSearchParams(url.search)
+  const asked: Record<string, string> = {
     URL: single(unit, 'domain'),
     country: forRest(single(unit, 'country')),
     start_date: month,
@@ -68,8 +71,9 @@ const address = (http: HttpClient, { definition, unit }: ExtractRequest, offset:
     limit: String(limit),
     offset: String(offset),
   }
-  for (const name of filters) if (definition.params[name] !== undefined) query[name] = String(definition.params[name])
-  for (const [name, value] of Object.entries(query)) url.searchParams.set(name, value)
+  for (const name of filters) if (definition.params[name] !== undefined) asked[name] = String(definition.params[name])
+  for (const [name, value] of Object.entries(asked)) query.set(name, value)
+  url.search = query.toString()
   return url
 }
 

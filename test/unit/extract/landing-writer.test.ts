@@ -100,15 +100,24 @@ describe('a landing writer', () => {
     let taken = 0
     const taking = (async () => {
       for (let part = 1; part <= 30; part += 1) {
-        await read(writer.part(payloadOf(part, randomBytes(900))))
+        await read(writer.part(payloadOf(part, randomBytes(60_000))))
         taken = part
       }
     })()
     await new Promise((resolve) => setTimeout(resolve, 100))
-    expect(taken).toBeLessThan(12)
+    expect(taken).toBeGreaterThan(1)
+    expect(taken).toBeLessThan(18)
     release()
     await taking
     expect((await writer.finish({ completeness })).parts).toHaveLength(30)
+  })
+
+  test('gathers small parts into few writes', async () => {
+    const sink = memorySink()
+    const writer = createLandingWriter(sink, owner)
+    for (let part = 1; part <= 30; part += 1) await read(writer.part(payloadOf(part, randomBytes(20_000))))
+    await writer.finish({ completeness })
+    expect(sink.steps).toEqual(['write', 'write', 'write', 'close', 'commit'])
   })
 
   test('takes a landing away only when nothing is written into it any more', async () => {
@@ -118,7 +127,8 @@ describe('a landing writer', () => {
     })
     const sink = memorySink(() => held)
     const writer = createLandingWriter(sink, owner)
-    await read(writer.part(payloadOf(1, randomBytes(900))))
+    await read(writer.part(payloadOf(1, randomBytes(300_000))))
+    await new Promise((resolve) => setTimeout(resolve, 20))
     const aborted = writer.abort()
     await new Promise((resolve) => setTimeout(resolve, 20))
     expect(sink.steps).toEqual([])
