@@ -52,7 +52,7 @@ export const loadUnit = async (work: UnitWork, session: Session, input: LoadInpu
     checkShrink(work, merged)
     await quarantine(work, trx, input, conflicting)
     if (merged.inserted + merged.updated + merged.ended > 0) {
-      await addDimensions(trx, definition, claim.unit, merged.inserted)
+      await addDimensions(trx, definition, claim.unit, merged.inserted, input.staging.table)
       await refreshSummaries(trx, definition, claim.unit, shop.marts)
     }
     await recordRequests(trx, work.requests.splice(0))
