@@ -1,5 +1,6 @@
 // A walk over pages that proves its own answer: several pages at once, yielded in order, drift seen.
 import { createHash } from 'node:crypto'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Completeness } from '../core/completeness.ts'
 import { EtlError } from '../core/errors.ts'
 import type { Payload } from '../core/types.ts'
@@ -25,8 +26,11 @@ export interface WalkOptions {
   readonly maxPages: number
   /** Pages asked for at once; twice as many are held in memory. */
   readonly concurrency: number
-  /** null: the service has no data; only asked of the first page. */
-  readonly fetch: (offset: number, limit: number, part: number) => Promise<Page | null>
+  /**
+   * null: the service has no data; only asked of the first page.
+   * @param arrived to be awaited when the answer is here and before it is looked at: then the next request leaves first
+   */
+  readonly fetch: (offset: number, limit: number, part: number, arrived: () => Promise<void>) => Promise<Page | null>
   /** Told once when the records do not come in descending order; then the count alone proves the answer whole. */
   readonly onDisorder?: () => void
 }
@@ -43,7 +47,7 @@ const tooManyPages = ({ unitKey, maxPages }: WalkOptions, found: string): EtlErr
  */
 export async function* walkPages(options: WalkOptions): AsyncGenerator<Payload, Completeness, void> {
   const { unitKey, maxPages } = options
-  const first = await options.fetch(0, options.pageSize, 1)
+  const first = await options.fetch(0, options.pageSize, 1, nothingBehind)
   if (first === null) return completeness(0, null)
   const { total, records } = first
   if (total !== null && records > total) throw unstable(unitKey, `${records} records came where ${total} are announced`)
@@ -80,7 +84,7 @@ async function* walkUntilShort(
   for (let index = 1; page.records > 0 && page.records >= first.records; index += 1) {
     // A first page shorter than asked for is the last one, unless the limit was lowered; only another look can tell.
     if (index >= options.maxPages) throw tooManyPages(options, `there are more than ${options.maxPages} pages`)
-    const next = await options.fetch(index * first.records, first.records, index + 1)
+    const next = await options.fetch(index * first.records, first.records, index + 1, nothingBehind)
     if (next === null || next.records === 0) break
     watch.see(next, index, index * first.records, null)
     page = next
@@ -89,6 +93,8 @@ async function* walkUntilShort(
   watch.end()
   return completeness(null, first.lastUpdated)
 }
+
+const nothingBehind = async (): Promise<void> => undefined
 
 const completeness = (total: number | null, lastUpdated: string | null): Completeness => ({
   fingerprint: { lastUpdated, count: total },
@@ -149,6 +155,15 @@ const descends = (before: Page | null, { order }: Page): boolean => {
   return last >= order.first && order.first >= order.last
 }
 
+const onlyOnce = (work: () => void): (() => void) => {
+  let isDone = false
+  return () => {
+    if (isDone) return
+    isDone = true
+    work()
+  }
+}
+
 /** Pages from the second on, asked for before they are taken. */
 interface Ahead {
   /** The page at `index`, which grows by one with each call. Throws UNSTABLE where the service has no data for it. */
@@ -158,7 +173,7 @@ interface Ahead {
 }
 
 /**
- * Asks for the next page whenever one has come, not when it is taken: the service is kept busy while pages are parsed and landed. At
+ * Asks for the next page whenever one has come, not when it is taken or looked at: the service is kept busy meanwhile. At
  * most `concurrency` are on their way, and as many again wait to be taken. After a failure nothing more is asked for.
  */
 const fetchAhead = ({ unitKey, concurrency, fetch }: WalkOptions, pages: number, size: number): Ahead => {
@@ -168,21 +183,25 @@ const fetchAhead = ({ unitKey, concurrency, fetch }: WalkOptions, pages: number,
   let isStopped = false
   const fill = (): void => {
     while (!isStopped && next < pages && onTheirWay < concurrency && asked.size < 2 * concurrency) {
-      const page = fetch(next * size, size, next + 1)
+      const free = onlyOnce(() => {
+        onTheirWay -= 1
+        fill()
+      })
+      const page = fetch(next * size, size, next + 1, async () => {
+        // Not within the call that asks for the page.
+        await Promise.resolve()
+        free()
+        await nextTurn()
+      })
       asked.set(next, page)
       next += 1
       onTheirWay += 1
       // A page may fail while an earlier one is awaited; who takes it hears of it in its turn.
-      page.then(
-        () => arrived(true),
-        () => arrived(false),
-      )
+      page.then(free, () => {
+        isStopped = true
+        free()
+      })
     }
-  }
-  const arrived = (isWell: boolean): void => {
-    onTheirWay -= 1
-    isStopped ||= !isWell
-    fill()
   }
   fill()
   return {

@@ -84,6 +84,7 @@ const fetchPage = async (
   offset: number,
   limit: number,
   part: number,
+  arrived?: () => Promise<void>,
 ): Promise<Page | null> => {
   const { http } = context
   const answer = await http.read({
@@ -94,6 +95,7 @@ const fetchPage = async (
     idempotent: true,
     part,
   })
+  await arrived?.()
   if (answer.status === 204) return null
   if (answer.status !== 200) return refused(request, context, answer)
   const page = envelope.safeParse(parseJson(answer, endpoint))
@@ -236,7 +238,7 @@ export const keywords: Source = {
       pageSize: limits.pageSize,
       maxPages: limits.maxPages,
       concurrency: limits.concurrency,
-      fetch: (offset, limit, part) => fetchPage(request, context, offset, limit, part),
+      fetch: (offset, limit, part, arrived) => fetchPage(request, context, offset, limit, part, arrived),
       onDisorder: () =>
         context.log.info({ unit: request.unit.key }, 'keywords do not come by descending clicks; the count proves the answer'),
     })

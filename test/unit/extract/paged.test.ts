@@ -143,6 +143,19 @@ describe('pages asked for ahead', () => {
     await pages.return({ fingerprint: { lastUpdated: null, count: null }, expectedRows: null, dataPoints: null })
   })
 
+  test('leave when an answer is here, before it is looked at', async () => {
+    const steps: string[] = []
+    const fetch: WalkOptions['fetch'] = async (offset, _limit, _part, arrived) => {
+      steps.push(`ask ${offset}`)
+      await arrived()
+      steps.push(`look at ${offset}`)
+      return pageAt(offset, 12)
+    }
+    expect((await readAll(walk({ fetch, concurrency: 1 }))).parts).toEqual([1, 2, 3, 4])
+    expect(steps.indexOf('ask 6')).toBeLessThan(steps.indexOf('look at 3'))
+    expect(steps.filter((step) => step.startsWith('ask'))).toEqual(['ask 0', 'ask 3', 'ask 6', 'ask 9'])
+  })
+
   test('end with the first failure, which is told when its page is due', async () => {
     const service = heldService(100)
     const pages = walk({ fetch: service.fetch })
