@@ -1,6 +1,7 @@
 // The statements of a merge. Counts come from RETURNING: a command tag counts rows sent, not rows written, on a distributed table.
 import { type RawBuilder, sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
+import type { Definition } from '../core/types.ts'
 import type { MergeContext } from './merge-context.ts'
 import { protectedTable } from './protected-keys.ts'
 import {
@@ -68,9 +69,20 @@ const pastRevisions = (context: MergeContext, alias: string): { join: RawBuilder
   }
 }
 
+/**
+ * Rows that come in the order of the key go into its index side by side: a third less time in a month that has others already. By bytes, since
+ * that sorts quickly, and near enough to any other order.
+ */
+const byKey = (definition: Definition, alias: string): RawBuilder<unknown> => {
+  const staged = keyColumns(definition).filter((column) => column.origin === 'response')
+  const sorted = staged.map(({ name, type }) => sql`${sql.ref(`${alias}.${name}`)} ${type === 'text' ? sql`collate "C"` : sql``}`)
+  return staged.length === 0 ? sql`` : sql`order by ${sql.join(sorted)}`
+}
+
 /** Every staged row is new: nothing of the unit is loaded. @param target a month that is not attached yet; default the whole table. */
-export const insertAll = (context: MergeContext, target = dataTable(context.definition)): Promise<number> => {
+export const insertAll = (context: MergeContext, target?: RawBuilder<unknown>): Promise<number> => {
   const { definition, unit, staging } = context
+  const order = target === undefined ? byKey(definition, 's') : sql``
   const past = pastRevisions(context, 's')
   const values = rowExpressions(definition, unit, 's')
   const named = definition.columns.map((column, place) => sql`${values[place]} as ${sql.ref(column.name)}`)
@@ -79,9 +91,9 @@ export const insertAll = (context: MergeContext, target = dataTable(context.defi
     // Rows outside are looked for among those staged: in a WHERE the unit's lists are hashed, in a RETURNING they are walked for each row.
     sql<Counted>`
       with new as (
-        insert into ${target} (${names(definition.columns)}, ${lineageNames})
+        insert into ${target ?? dataTable(definition)} (${names(definition.columns)}, ${lineageNames})
         select ${sql.join(values)}, ${lineage(context, past.revision)}
-        from ${sql.raw(staging.table)} s ${past.join} returning 1
+        from ${sql.raw(staging.table)} s ${past.join} ${order} returning 1
       ) select (select count(*) from new) as n, (select count(*) from (select ${sql.join(named)} from ${sql.raw(staging.table)} s) t
         where (${scopeOf(definition, unit, 't')}) is not true) as outside`,
   )

@@ -126,6 +126,13 @@ describe('an index of a dataset of one’s own', () => {
     expect(difference?.message).toContain('has the index (country) not in every month')
   })
 
+  test('that lacks what should be carried along is not the one asked for', async () => {
+    const [difference] = await compareTables(db.database, [
+      { ...lookups, indexes: [{ columns: ['top_url', 'month'], include: ['clicks'] }] },
+    ])
+    expect(difference?.message).toContain('has no index (top_url, month) include (clicks)')
+  })
+
   test('in another order, descending or partial, is not the one asked for', async () => {
     await query('create index on data.lookups_v1 (month, top_url)')
     await query('create index on data.lookups_v1 (difficulty desc)')
@@ -178,4 +185,13 @@ describe('share of voice', () => {
         'autovacuum_vacuum_threshold=1000',
       ])
   })
+})
+
+test('rows that come first into a month that has others lie in the order of the key, whatever order they came in', async () => {
+  await load(keywords, unitFor(keywords, '2026-07', 'a.com'), 200, false)
+  const keys = (await query<{ keyword: string }>(`select keyword from data.keywords_v1_p202607 order by ctid`)).map(
+    (row) => row.keyword,
+  )
+  expect(keys).toHaveLength(200)
+  expect(keys).toEqual([...keys].sort())
 })
