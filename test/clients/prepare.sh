@@ -15,7 +15,8 @@ if ! python3 -m venv --without-pip "$home/venv" > "$home/python.log" 2>&1; then
   left_out 'SQLAlchemy' "python3 makes no environment ($(tail -n 1 "$home/python.log"))"
 elif ! timeout 90 python3 -m pip --python "$home/venv/bin/python" install --quiet --no-input --disable-pip-version-check --retries 1 \
   "${python_packages[@]}" >> "$home/python.log" 2>&1; then
-  left_out 'SQLAlchemy' "its packages could not be installed ($(tail -n 1 "$home/python.log"))"
+  if grep -qiE 'connection|timed out|resolution' "$home/python.log"; then why='PyPI does not answer'; else why=$(tail -n 1 "$home/python.log"); fi
+  left_out 'SQLAlchemy' "its packages could not be installed ($why)"
 else
   echo "MILLRACE_CLIENTS_PYTHON=$home/venv/bin/python" >> "$home/environment"
 fi
@@ -36,7 +37,7 @@ fi
 if ! java --list-modules 2> /dev/null | grep -q '^jdk.compiler'; then
   left_out 'pgjdbc' 'there is no Java Development Kit on the path'
 elif ! curl -fsS -m 30 -o "$home/pgjdbc.jar" "$pgjdbc" 2> "$home/pgjdbc.log"; then
-  left_out 'pgjdbc' "the registry does not give it ($(tail -n 1 "$home/pgjdbc.log"))"
+  left_out 'pgjdbc' "Maven does not give it ($(tail -n 1 "$home/pgjdbc.log"))"
 else
   echo "MILLRACE_CLIENTS_PGJDBC=$home/pgjdbc.jar" >> "$home/environment"
 fi
