@@ -16,6 +16,8 @@ export interface MergeRequest {
   readonly mayEnd: boolean
   /** The month of the unit where its partition is not made yet: it is filled before it is keyed and attached. Absent: partitions are there. */
   readonly emptyMonth?: Window | null
+  /** The answer's bytes are those that were loaded last, so that its rows are probably there; they are compared all the same. */
+  readonly repeatsLoaded?: boolean
 }
 
 export interface MergeResult {

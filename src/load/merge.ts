@@ -7,6 +7,7 @@ import type { MergeContext, MergeRequest, MergeResult } from './merge-context.ts
 import { applyDifference, insertAll } from './merge-statements.ts'
 import { fillPartition, isUniqueViolation } from './partition.ts'
 import { protectKeys } from './protected-keys.ts'
+import { countIfSame } from './same-rows.ts'
 import { dataTable, historyTable, scopeOf } from './table-columns.ts'
 
 /**
@@ -14,7 +15,13 @@ import { dataTable, historyTable, scopeOf } from './table-columns.ts'
  * answer lacks; unchanged rows are not touched. Every statement names the unit's scope.
  */
 export const mergeUnit = async (session: Session, request: MergeRequest): Promise<MergeResult> => {
-  await prepare(session, request)
+  const isLarge = request.staging.rows() > largeRows
+  if (isLarge) await settle(session)
+  if (isLarge && request.repeatsLoaded === true && request.rejectedKeys.length === 0) {
+    const same = await countIfSame(session, request)
+    if (same !== null) return { ...nothing, unchanged: same, previousRows: same }
+  }
+  if (isLarge) await sql`analyze ${sql.raw(request.staging.table)}`.execute(session.kysely)
   if (request.rejectedKeys.length > 0) return mergeDeduped(session, request)
   const filled = await fillEmptyMonth(session, request)
   if (filled !== null) return filled
@@ -48,12 +55,12 @@ const mergeSettings = {
   default_statistics_target: '10',
 } as const
 
-const prepare = async (session: Session, { staging }: MergeRequest): Promise<void> => {
-  if (staging.rows() <= largeRows) return
+const settle = async (session: Session): Promise<void> => {
   const settings = Object.entries(mergeSettings).map(([name, value]) => sql`set_config(${name}, ${value}, true)`)
   await sql`select ${sql.join(settings)}`.execute(session.kysely)
-  await sql`analyze ${sql.raw(staging.table)}`.execute(session.kysely)
 }
+
+const nothing: MergeResult = { inserted: 0, updated: 0, ended: 0, unchanged: 0, previousRows: 0, duplicates: 0, conflicts: [] }
 
 /** null: the month is there by now, or a key comes twice; then the rows go the long way. */
 const fillEmptyMonth = async (session: Session, request: MergeRequest): Promise<MergeResult | null> => {
@@ -62,9 +69,7 @@ const fillEmptyMonth = async (session: Session, request: MergeRequest): Promise<
   const inserted = await fillPartition(session, definition, emptyMonth, async (table) =>
     insertAll(await lookAtScope(session, request, false), table),
   )
-  return inserted === null
-    ? null
-    : { inserted, updated: 0, ended: 0, unchanged: 0, previousRows: 0, duplicates: 0, conflicts: [] }
+  return inserted === null ? null : { ...nothing, inserted }
 }
 
 const mergeDeduped = async (session: Session, request: MergeRequest): Promise<MergeResult> => {

@@ -41,6 +41,7 @@ export const loadUnit = async (work: UnitWork, session: Session, input: LoadInpu
         staging: input.staging,
         rejectedKeys,
         emptyMonth,
+        repeatsLoaded: claim.loaded?.sha256 === input.landing.sha256,
         // A record whose key cannot be read may be any of the loaded rows: then none of them is known to be missing.
         mayEnd: input.parsed.rejected.every((reject) => reject.key !== null),
       },

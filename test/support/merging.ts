@@ -17,6 +17,7 @@ export interface MergeOptions {
   readonly runId?: number
   readonly rejectedKeys?: string[][]
   readonly mayEnd?: boolean
+  readonly repeatsLoaded?: boolean
   /** Called once, inside the open transaction, when the merge has looked at what is loaded and has not yet compared it. */
   readonly afterLook?: () => Promise<unknown>
   /** Called inside the open transaction, after the merge. */
@@ -60,6 +61,7 @@ export const mergeRows = (
         staging,
         rejectedKeys: options.rejectedKeys ?? [],
         mayEnd: options.mayEnd ?? true,
+        repeatsLoaded: options.repeatsLoaded ?? false,
       })
       await options.during?.(within)
       return result
