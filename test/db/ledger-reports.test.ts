@@ -49,7 +49,7 @@ const intent = { endpoint: '/reports', request: { domain: ['a.com'] }, requestHa
 const id = (): string => `id-${count}`
 
 const rows = async (): Promise<Readonly<Record<string, unknown>>[]> =>
-  (await db.database.pool.query(`select * from etl.reports where unit_id = $1 order by submission`, [claim.unitId])).rows
+  (await db.database.pool.query(`select * from etl.reports where unit_id = $1 order by edition, submission`, [claim.unitId])).rows
 const row = async (): Promise<Readonly<Record<string, unknown>>> => (await rows()).at(-1) ?? {}
 
 /** Each event by the step that makes it happen. */
