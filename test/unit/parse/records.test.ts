@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { parsePayload, readRecords } from '../../../src/parse/parse.ts'
+import { createAnswerParser, parsePayload, readRecords } from '../../../src/parse/parse.ts'
 import { createParseReport } from '../../../src/parse/report.ts'
 import { column, parseBody, payloadOf, planOf } from './parsing.ts'
 
@@ -44,6 +44,43 @@ test('a unit of several parts is empty only when all of them are', async () => {
   for (const body of ['[{"keyword":"a"}]', '[]'])
     for await (const _ of parsePayload(payloadOf('json', body), plan, report)) expect(_.rows).toBe(1)
   expect(report).toMatchObject({ empty: false, read: 1 })
+})
+
+describe('the parts of an answer', () => {
+  const bodies = [
+    '{"keywords":[{"keyword":"a","clicks":1},{"keyword":"b","clicks":"x"}]}',
+    '[]',
+    '{"keywords":[{"clicks":2,"keyword":"größe","new":1}]}',
+    '{"keyword":"c","clicks":3}\n{"keyword":"\\u0064","clicks":4}\n',
+    '{"keywords":[{"keyword":5,"clicks":null}]}',
+  ]
+  const parts = () => bodies.map((body, index) => ({ ...payloadOf('json', body, 9), part: index + 1 }))
+
+  test('parsed by one parser give the rows, rejects and names that each gives by itself', async () => {
+    const alone = createParseReport()
+    let expected = ''
+    for (const part of parts()) for await (const { copy } of parsePayload(part, plan, alone)) expected += copy.toString()
+    const together = createParseReport()
+    const parser = createAnswerParser(plan, together)
+    for (const part of parts()) for await (const _ of parser.parse(part)) throw new Error('a few rows are no chunk yet')
+    const rest = parser.rest()
+    expect(rest?.copy.toString()).toBe(expected)
+    expect(rest?.rows).toBe(5)
+    expect(parser.rest()).toBeNull()
+    expect(together).toEqual(alone)
+    expect(together.rejected).toMatchObject([{ part: 1, line: 2, column: 'clicks' }])
+    expect(together.unknownColumns).toEqual(['new'])
+  })
+
+  test('may be taken out between two of them', async () => {
+    const parser = createAnswerParser(plan, createParseReport())
+    const rows: number[] = []
+    for (const part of parts()) {
+      for await (const chunk of parser.parse(part)) rows.push(chunk.rows)
+      rows.push(parser.rest()?.rows ?? 0)
+    }
+    expect(rows).toEqual([1, 0, 1, 2, 1])
+  })
 })
 
 test('the body is read to its end, and closed when parsing fails', async () => {
