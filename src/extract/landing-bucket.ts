@@ -57,7 +57,8 @@ const openBucketSink = (bucket: Bucket, data: string, manifest: string, signal: 
       written.unshift(data)
       await upload.close()
     },
-    commit: async (text) => {
+    commit: async (text, durable) => {
+      await durable
       written.unshift(manifest)
       // What stands there already is ours only where the answer of an earlier try was lost.
       if (!(await bucket.putNew(manifest, text, signal)) && (await bucket.text(manifest, signal)) !== text) {

@@ -1,8 +1,9 @@
 // Landings in a folder, on this machine's disk or on a path that machines share.
-import { createReadStream } from 'node:fs'
-import { type FileHandle, mkdir, open, readdir, readFile, rename, rm, stat } from 'node:fs/promises'
+import { closeSync, createReadStream, fsync, open, openSync, write } from 'node:fs'
+import { mkdir, readdir, readFile, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join, resolve, sep } from 'node:path'
-import { EtlError } from '../core/errors.ts'
+import { promisify } from 'node:util'
+import { EtlError, isEtlError } from '../core/errors.ts'
 import { diskError } from './disk-error.ts'
 import { dataFile, landingDepth, landingLocator, manifestFile } from './landing-files.ts'
 import { readLanding } from './landing-reader.ts'
@@ -76,62 +77,76 @@ const unlessGone = <T>(looking: Promise<T>): Promise<T | null> =>
 const isGone = (error: unknown): boolean =>
   error instanceof Error && 'code' in error && (error.code === 'ENOENT' || error.code === 'ENOTDIR')
 
+/** Of descriptors: closing one that is synced, or opening a folder just made, takes less than handing it to another thread. */
+const file = { open: promisify(open), write: promisify(write), sync: promisify(fsync) }
+
 const openFolderSink = async (folder: string): Promise<LandingSink> => {
-  const file = await openFile(folder)
-  const inOwnWords = async (work: () => Promise<void>): Promise<void> => {
-    try {
-      await work()
-    } catch (error) {
-      throw diskError(error, folder)
-    }
+  const data = await inOwnWords(folder, () => openData(folder))
+  let isOpen = true
+  const closeData = (): void => {
+    if (isOpen) closeSync(data)
+    isOpen = false
   }
   return {
-    write: (bytes) =>
-      inOwnWords(async () => {
-        for (let at = 0; at < bytes.length; ) at += (await file.write(bytes, at)).bytesWritten
-      }),
+    write: (bytes) => inOwnWords(folder, () => writeAll(data, bytes)),
     close: () =>
-      inOwnWords(async () => {
-        await file.sync()
-        await file.close()
+      inOwnWords(folder, async () => {
+        await file.sync(data)
+        closeData()
       }),
-    commit: (manifest) => inOwnWords(() => writeManifest(folder, manifest)),
+    commit: (manifest, durable) => inOwnWords(folder, () => commitManifest(folder, manifest, durable)),
     abort: async () => {
-      await file.close().catch(() => undefined)
+      closeData()
       await rm(folder, { recursive: true, force: true })
     },
   }
 }
 
-const openFile = async (folder: string): Promise<FileHandle> => {
+const inOwnWords = async <T>(folder: string, work: () => Promise<T>): Promise<T> => {
   try {
-    if ((await mkdir(folder, { recursive: true })) === undefined) {
-      // An earlier walk, or a process that died, left it there; its fence is ours, so nobody else writes it.
-      await rm(folder, { recursive: true, force: true })
-      await mkdir(folder, { recursive: true })
-    }
-    return await open(join(folder, dataFile), 'wx', 0o600)
+    return await work()
   } catch (error) {
-    throw diskError(error, folder)
+    throw isEtlError(error) ? error : diskError(error, folder)
   }
 }
 
-/** The manifest comes last: its presence means that the landing is whole. */
-const writeManifest = async (folder: string, manifest: string): Promise<void> => {
+const openData = async (folder: string): Promise<number> => {
+  if ((await mkdir(folder, { recursive: true })) === undefined) {
+    // An earlier walk, or a process that died, left it there; its fence is ours, so nobody else writes it.
+    await rm(folder, { recursive: true, force: true })
+    await mkdir(folder, { recursive: true })
+  }
+  return file.open(join(folder, dataFile), 'wx', 0o600)
+}
+
+const writeAll = async (descriptor: number, bytes: Uint8Array): Promise<void> => {
+  for (let at = 0; at < bytes.length; ) at += (await file.write(descriptor, bytes, at, bytes.length - at)).bytesWritten
+}
+
+/** The manifest's presence means that the landing is whole: it gets its name when both files are on the disk. */
+const commitManifest = async (folder: string, manifest: string, durable: Promise<void>): Promise<void> => {
   const temporary = join(folder, `${manifestFile}.tmp`)
-  const file = await open(temporary, 'w', 0o600)
-  await file.writeFile(manifest)
-  await file.sync()
-  await file.close()
+  const [data, written] = await Promise.allSettled([durable, writeDurable(temporary, manifest)])
+  for (const one of [data, written]) if (one.status === 'rejected') throw one.reason
   await rename(temporary, join(folder, manifestFile))
-  for (const path of [folder, dirname(folder)]) await syncFolder(path)
+  await Promise.all([folder, dirname(folder)].map(syncFolder))
+}
+
+const writeDurable = async (path: string, text: string): Promise<void> => {
+  const descriptor = await file.open(path, 'w', 0o600)
+  try {
+    await writeAll(descriptor, Buffer.from(text))
+    await file.sync(descriptor)
+  } finally {
+    closeSync(descriptor)
+  }
 }
 
 const syncFolder = async (path: string): Promise<void> => {
-  const folder = await open(path, 'r')
+  const descriptor = openSync(path, 'r')
   try {
-    await folder.sync()
+    await file.sync(descriptor)
   } finally {
-    await folder.close()
+    closeSync(descriptor)
   }
 }

@@ -11,8 +11,11 @@ export interface LandingSink {
   write(bytes: Uint8Array): Promise<void>
   /** The data is durable after this, and not yet a landing. */
   close(): Promise<void>
-  /** The manifest comes last: once it is durable the landing is whole. */
-  commit(manifest: string): Promise<void>
+  /**
+   * The manifest comes last: once it is in its place and durable the landing is whole. @param durable what `close` answered; the manifest
+   * may be written meanwhile, but not into its place
+   */
+  commit(manifest: string, durable: Promise<void>): Promise<void>
   /** Takes away what was written here; safe after any error. */
   abort(): Promise<void>
 }
@@ -56,7 +59,8 @@ export const createLandingWriter = (target: LandingSink, owner: LandingOwner): L
     part: (payload) => ({ ...payload, body: landPart(payload, { sink, total, line, done }) }),
     finish: async ({ completeness }) => {
       await line.end()
-      await sink.close()
+      const durable = sink.close()
+      durable.catch(() => undefined)
       const manifest: Manifest = {
         version: 1,
         pipeline: owner.pipeline,
@@ -67,7 +71,7 @@ export const createLandingWriter = (target: LandingSink, owner: LandingOwner): L
         completeness: { ...completeness, fingerprint: { ...completeness.fingerprint } },
         landed_at: new Date().toISOString(),
       }
-      await sink.commit(JSON.stringify(manifest, null, 1))
+      await sink.commit(JSON.stringify(manifest, null, 1), durable)
       return manifest
     },
     abort: async () => {

@@ -2,7 +2,7 @@
 // A kill just before an effect equals a kill just after the one before it, so each effect has one boundary: done, and the program does
 // not know yet. Requests and commits have one more: handed over, and not answered.
 import { subscribe } from 'node:diagnostics_channel'
-import * as fs from 'node:fs'
+import fs from 'node:fs'
 import fsPromises, { type FileHandle } from 'node:fs/promises'
 import { syncBuiltinESMExports } from 'node:module'
 import { basename } from 'node:path'
@@ -28,13 +28,12 @@ type Method = (this: unknown, ...args: unknown[]) => unknown
 const replace = (owner: object, name: string, make: (original: Method) => Method): void => {
   const original: unknown = Reflect.get(owner, name)
   if (typeof original !== 'function') throw new Error(`crash matrix: there is no ${name} to watch`)
-  Reflect.set(
-    owner,
-    name,
-    make(function (this: unknown, ...args) {
-      return Reflect.apply(original, this, args)
-    }),
-  )
+  const made = make(function (this: unknown, ...args) {
+    return Reflect.apply(original, this, args)
+  })
+  // What promisify needs to know of it.
+  for (const symbol of Object.getOwnPropertySymbols(original)) Reflect.set(made, symbol, Reflect.get(original, symbol))
+  Reflect.set(owner, name, made)
 }
 
 const watchFiles = async (): Promise<void> => {
@@ -70,7 +69,38 @@ const watchFiles = async (): Promise<void> => {
       return result
     })
   }
+  watchDescriptors()
   syncBuiltinESMExports()
+}
+
+/** The same for files that are held by their number. */
+const watchDescriptors = (): void => {
+  const places = new Map<unknown, string>()
+  replace(fs, 'openSync', (original) => (path, ...rest) => {
+    const descriptor = original(path, ...rest)
+    places.set(descriptor, placeOf(path))
+    return descriptor
+  })
+  replace(fs, 'open', (original) => (path, ...rest) => {
+    const done = rest.pop() as (error: unknown, descriptor: unknown) => void
+    return original(path, ...rest, (error: unknown, descriptor: unknown) => {
+      places.set(descriptor, placeOf(path))
+      done(error, descriptor)
+    })
+  })
+  for (const [method, word] of [
+    ['write', 'write'],
+    ['fsync', 'fsync'],
+  ] as const) {
+    replace(fs, method, (original) => (descriptor, ...rest) => {
+      const done = rest.pop() as (...answer: unknown[]) => void
+      return original(descriptor, ...rest, (...answer: unknown[]) => {
+        const place = places.get(descriptor)
+        if (place !== undefined) boundary(`file ${word}: ${place}`)
+        done(...answer)
+      })
+    })
+  }
 }
 
 /** Folders of units are named by what is in them; files by their own name. */
@@ -114,6 +144,17 @@ const watchStatements = (): void => {
         const text = statement ? named.get(this as object)?.get(statement) : undefined
         if (text !== undefined) sent(this as Connection, text)
         return original.apply(this, args)
+      },
+  )
+  // A unit that is loaded by one statement has no commit of its own.
+  replace(
+    pg.Query.prototype,
+    'submit',
+    (original) =>
+      function (this: unknown, ...args) {
+        const problem = original.apply(this, args)
+        if (/millrace_taken/.test((this as { text?: string }).text ?? '')) boundary('load sent')
+        return problem
       },
   )
   replace(
