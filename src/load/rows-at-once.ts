@@ -7,18 +7,37 @@ import { dimensionInserts } from './dimensions.ts'
 import { publishedAmong, summariesOf, summaryQuery } from './summaries.ts'
 import { dataTable, historyTable, keyColumns, names, rowExpressions, scopeOf, stagedColumns } from './table-columns.ts'
 
-/** A backslash other than that of NULL begins an escape, which only COPY knows to read. */
+/** A backslash other than that of NULL begins an escape. */
 const escapes = /\\(?!N(?:[\t\n]|$))/
+const escaped: Readonly<Record<string, string>> = { '\\\\': '\\', '\\t': '\t', '\\n': '\n', '\\r': '\r' }
+
+/** The rows as one text, and what stands in it for the end of a row, the end of a cell, and NULL. */
+export interface RowsText {
+  readonly rows: string
+  readonly row_end: string
+  readonly cell_end: string
+  readonly null_as: string
+}
+
+const copyText = { row_end: '\n', cell_end: '\t', null_as: '\\N' } as const
+/** Where cells hold what separates them in COPY's format: separators made for that, which hardly any text has. */
+const separated = { row_end: '\u001e', cell_end: '\u001f', null_as: '\u001d' } as const
 
 /**
- * The rows as a value, from COPY's text format. null where only COPY can read them: escapes, or a table of a single column, where an
- * empty cell and no cell look the same. undefined would be lost on the way; no rows are ''.
+ * Rows in COPY's text format as a value; no rows are ''. null where only COPY can read them: a table of a single column, where an empty cell
+ * and no cell look the same, and texts that hold every separator.
  */
-export const textOfRows = (definition: Definition, copy: Buffer): string | null => {
+export const textOfRows = (definition: Definition, copy: Buffer): RowsText | null => {
   if (stagedColumns(definition).length < 2) return null
-  const text = copy.toString('utf8')
-  return escapes.test(text) ? null : text.slice(0, -1)
+  const text = copy.toString('utf8').slice(0, -1)
+  if (!escapes.test(text)) return { rows: text, ...copyText }
+  if (Object.values(separated).some((one) => text.includes(one))) return null
+  const rows = text.split('\n').map((line) => line.split('\t').map(separatedCell).join(separated.cell_end))
+  return { rows: rows.join(separated.row_end), ...separated }
 }
+
+const separatedCell = (cell: string): string =>
+  cell === copyText.null_as ? separated.null_as : cell.replaceAll(/\\[\\tnr]/g, (one) => escaped[one] ?? one)
 
 /** A unit whose values are slots: `from`, `to` and `slice.<name>`. null where the unit holds several values of something. */
 export const unitOfSlots = (unit: Unit): Unit | null => {
@@ -60,7 +79,7 @@ export const insertedRows = sql`(select count(*) from millrace_inserted)`
 
 /**
  * Entries of a WITH that insert the rows, with their dimensions and summaries, or nothing at all: where rows of the unit are loaded or
- * have ended, where a key comes twice, or where a row lies outside the unit. Slots: `rows` (text), `row_count`, `unit_id`, `run_id`, and
+ * have ended, where a key comes twice, or where a row lies outside the unit. Slots: those of `RowsText`, `row_count`, `unit_id`, `run_id`, and
  * those of `slotsOf`.
  */
 export const insertAtOnce = (request: RowsAtOnce): RawBuilder<unknown> => {
@@ -97,7 +116,8 @@ const rowTables = (definition: Definition, unit: Unit): RawBuilder<unknown>[] =>
   const values = rowExpressions(definition, unit, 's')
   const named = definition.columns.map(({ name }, place) => sql`${values[place]} as ${sql.ref(name)}`)
   return [
-    sql`millrace_lines as (select string_to_array(line, E'\\t', E'\\\\N') as cells from string_to_table(${slot('rows')}::text, E'\\n') as line)`,
+    sql`millrace_lines as (select string_to_array(line, ${slot('cell_end')}::text, ${slot('null_as')}::text) as cells
+      from string_to_table(${slot('rows')}::text, ${slot('row_end')}::text) as line)`,
     sql`millrace_cells as (select ${sql.join(cells)} from millrace_lines)`,
     sql`millrace_rows as materialized (select ${sql.join(named)}, ${slot('unit_id')}::bigint as _unit_id,
       ${slot('run_id')}::bigint as _run_id, 1 as _revision, transaction_timestamp() as _loaded_at from millrace_cells s)`,

@@ -11,7 +11,7 @@ import { slot, type Template, template } from '../db/prepared.ts'
 import type { Session } from '../db/session.ts'
 import { countryName } from '../load/dimensions.ts'
 import { ensurePartitions } from '../load/partition.ts'
-import { insertAtOnce, insertedRows, isTaken, slotsOf, textOfRows, unitOfSlots } from '../load/rows-at-once.ts'
+import { insertAtOnce, insertedRows, isTaken, type RowsText, slotsOf, textOfRows, unitOfSlots } from '../load/rows-at-once.ts'
 import { publishedAmong, summariesOf } from '../load/summaries.ts'
 import { driftOf, type LoadInput } from './load-input.ts'
 import type { UnitWork } from './unit-work.ts'
@@ -52,8 +52,7 @@ export const loadAtOnce = async (work: UnitWork, session: Session, input: LoadIn
 /** A value that is none of its column, or a key that is there: the long way says which. */
 const isAboutRows = (error: unknown): boolean => ['22', '23'].includes(sqlStateOf(error).slice(0, 2))
 
-/** The rows as text, `''` for none. */
-const smallAnswer = ({ definition, claim }: UnitWork, { staging, parsed, completeness }: LoadInput): string | null => {
+const smallAnswer = ({ definition, claim }: UnitWork, { staging, parsed, completeness }: LoadInput): RowsText | null => {
   const held = staging.held()
   if (held === null || claim.loaded !== null || parsed.rejects > 0 || parsed.read !== staging.rows()) return null
   if (completeness.expectedRows !== null && completeness.expectedRows !== parsed.read) return null
@@ -135,12 +134,12 @@ const statementOf = async ({ shop, definition, claim }: UnitWork): Promise<Templ
     ${loaded.mark}`)
 }
 
-const valuesOf = (work: UnitWork, { parsed, landing, completeness }: LoadInput, rows: string) => {
+const valuesOf = (work: UnitWork, { parsed, landing, completeness }: LoadInput, rows: RowsText) => {
   const { claim, job } = work
   const drift = driftOf(parsed)
   return {
     ...slotsOf(claim.unit, countryName),
-    rows,
+    ...rows,
     row_count: parsed.read,
     unit_id: claim.unitId,
     run_id: job.runId,

@@ -28,6 +28,7 @@ test('killed at any boundary of its effects, and once more while it recovers, th
     'file rename',
     'commit sent',
     'commit answered',
+    'load sent',
   ])
     expect(effects.filter((name) => name.startsWith(kind)).length, kind).toBeGreaterThan(0)
   expect(singles.filter(({ outcome }) => outcome.reached).length).toBeGreaterThan(singles.length / 2)
