@@ -26,7 +26,8 @@ const memorySink = (write: (call: number) => Promise<void> = async () => undefin
       sink.steps.push('write')
     },
     close: async () => void sink.steps.push('close'),
-    commit: async (manifest) => {
+    commit: async (manifest, durable) => {
+      await durable
       sink.steps.push('commit')
       sink.manifest = manifest
     },
