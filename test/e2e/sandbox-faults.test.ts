@@ -123,9 +123,12 @@ describe('connections', () => {
     sandbox.configure({ faults: [{ kind: 'reset-mid-body', on: 'download', times: 1 }] })
     const broken = await raw(link)
     expect([broken.status, broken.end]).toEqual([200, 'ECONNRESET'])
-    expect(broken.bytes.length).toBeGreaterThan(1_000_000)
+    // A reset takes with it what the reader has not fetched yet, so how much is here depends on the machine.
+    expect(broken.bytes.length).toBeGreaterThan(0)
     expect(sandbox.books().submissions[0]?.downloads).toBe(0)
-    expect((await raw(link)).end).toBe('whole')
+    const whole = await raw(link)
+    expect(whole.end).toBe('whole')
+    expect(broken.bytes.length).toBeLessThan(whole.bytes.length)
     expect(sandbox.books().submissions[0]?.downloads).toBe(1)
   })
 
