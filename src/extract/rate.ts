@@ -110,7 +110,7 @@ export const windowShape = (requestsPerSecond: number): WindowShape => {
   if (points === 1) return { points, windowMs: Math.ceil(1000 / (requestsPerSecond * usedShare)), portion: 1 }
   return {
     points,
-    windowMs: Math.ceil((1000 * points) / (requestsPerSecond - points)),
+    windowMs: Math.ceil(1000 / (Math.floor(requestsPerSecond / points) - 1)),
     portion: Math.max(1, Math.floor(points / 8)),
   }
 }

@@ -209,10 +209,13 @@ describe('a rate budget that is shared', () => {
     expect(windowShape(10_000)).toMatchObject({ points: 2_000, windowMs: 250, portion: 250 })
   })
 
-  test.each([1_000, 1_004, 3_333, 100_000])('as many windows as a sliding second can touch hold no more than %d', (rate) => {
-    const { points, windowMs } = windowShape(rate)
-    expect((Math.ceil(1_000 / windowMs) + 1) * points).toBeLessThanOrEqual(rate)
-  })
+  test.each([40, 59, 60, 123, 999, 1_000, 1_004, 3_333, 100_000])(
+    'as many windows as a sliding second can touch hold no more than %d',
+    (rate) => {
+      const { points, windowMs } = windowShape(rate)
+      expect((Math.ceil(1_000 / windowMs) + 1) * points).toBeLessThanOrEqual(rate)
+    },
+  )
 
   test('tells a database that cannot be asked to who wants to leave', async () => {
     const clock = manualClock()
