@@ -5,7 +5,6 @@ import { existsSync } from 'node:fs'
 import * as nodeModule from 'node:module'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { setFlagsFromString } from 'node:v8'
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..')
 const compiled = join(root, 'dist', 'src', 'cli', 'main.js')
@@ -21,9 +20,6 @@ if (able) {
   // A launcher that is killed closes the channel; the command must not outlive it unseen.
   if (process.env.MILLRACE_LAUNCHED === '1') process.once('disconnect', () => process.exit(130))
   const { main: start } = await import(main)
-  // What a stream leaves behind dies young: a nursery that grows to 32 MB only costs memory, and time in caches. Set after the
-  // modules are there, which do live on.
-  setFlagsFromString('--semi-space-growth-factor=1')
   await start(process.argv.slice(2))
 } else {
   relaunch()
