@@ -29,6 +29,8 @@ export const targets: readonly Target[] = [
     files: ['src/load/merge.ts', 'src/load/merge-context.ts', 'src/load/merge-statements.ts'],
     tests: ['test/db/merge-statements.test.ts', 'test/db/load.test.ts', 'test/db/merge-guards.test.ts'],
   },
+  { files: ['src/load/rows-at-once.ts', 'src/run/load-at-once.ts'], tests: ['test/db/load-at-once.test.ts'] },
+  { files: ['src/load/same-rows.ts'], tests: ['test/db/same-rows.test.ts'] },
   {
     files: ['src/extract/report.ts', 'src/extract/report-submit.ts', 'src/extract/report-status.ts'],
     tests: ['test/unit/extract/report.test.ts'],
