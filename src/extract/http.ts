@@ -11,6 +11,7 @@ import { isRedirect, redirected } from './http-redirect.ts'
 import { withRetries } from './http-retry.ts'
 import { type Agents, createAgents } from './http-send.ts'
 import { type Seen, sendWhole } from './http-whole.ts'
+import { withPatience } from './patience.ts'
 import type { RateBudget } from './rate.ts'
 
 export interface HttpRequest {
@@ -164,6 +165,7 @@ const readOnce = async (
   const { url, headers } = withKey(service, request)
   const log = recorder(options, request, attempt)
   const seen: Seen = { status: null, bytes: 0 }
+  const patience = request.idempotent ? null : withPatience(options.signal, service.clock, () => progress.connected)
   try {
     const call = {
       dispatcher: request.idempotent ? agents.shared(options.timeoutMs) : null,
@@ -171,7 +173,7 @@ const readOnce = async (
       method: request.method,
       headers,
       body: request.body === undefined ? null : JSON.stringify(request.body),
-      options,
+      options: patience === null ? options : { ...options, signal: patience.signal },
       maxBytes: Math.min(maxJsonBytes, options.maxBodyBytes),
       progress,
     }
@@ -182,5 +184,7 @@ const readOnce = async (
     const failure = classify(error, request, options.signal, progress)
     log({ ...seen, errorCode: failure.code })
     throw failure
+  } finally {
+    patience?.end()
   }
 }

@@ -10,6 +10,7 @@ import {
   jumpClock,
   openRate,
   post,
+  realClock,
   startFaultServer,
   testClient,
   testKey,
@@ -261,6 +262,34 @@ describe('a submission', () => {
     stop.abort()
     const error = await submitting
     expect([error.code, sent(error)]).toEqual(['INTERRUPTED', false])
+    expect(server.hits).toHaveLength(0)
+  })
+
+  test('that is on its way when the run is stopped is heard out, and a harmless request is not', async () => {
+    const server = await serve((_, response) => void setTimeout(() => response.end('{"report_id":"r-1"}'), 300))
+    const { http, stop } = testClient(server.url, { clock: realClock })
+    const [submitting, reading] = [http.read(post(http)), failure(http.read(get(http)))]
+    while (server.hits.length < 2) await new Promise((resolve) => setTimeout(resolve, 5))
+    stop.abort()
+    expect((await reading).code).toBe('INTERRUPTED')
+    const { status, bytes } = await submitting
+    expect([status, String(bytes)]).toEqual([200, '{"report_id":"r-1"}'])
+  })
+
+  test('is not sent where the run was stopped before', async () => {
+    const server = await serve(json)
+    const { http, stop } = testClient(server.url, {
+      clock: realClock,
+      // The run is stopped between the place in the row and the connection.
+      rate: {
+        take: async () => {
+          stop.abort()
+          return { answered: () => undefined }
+        },
+        penalize: () => undefined,
+      },
+    })
+    expect(sent(await failure(http.read(post(http))))).toBe(false)
     expect(server.hits).toHaveLength(0)
   })
 
