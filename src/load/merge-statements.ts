@@ -1,7 +1,6 @@
 // The statements of a merge. Counts come from RETURNING: a command tag counts rows sent, not rows written, on a distributed table.
 import { type RawBuilder, sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
-import type { Definition } from '../core/types.ts'
 import type { MergeContext } from './merge-context.ts'
 import { protectedTable } from './protected-keys.ts'
 import {
@@ -69,20 +68,16 @@ const pastRevisions = (context: MergeContext, alias: string): { join: RawBuilder
   }
 }
 
-/**
- * Rows that come in the order of the key go into its index side by side: a third less time in a month that has others already. By bytes, since
- * that sorts quickly, and near enough to any other order.
- */
-const byKey = (definition: Definition, alias: string): RawBuilder<unknown> => {
-  const staged = keyColumns(definition).filter((column) => column.origin === 'response')
-  const sorted = staged.map(({ name, type }) => sql`${sql.ref(`${alias}.${name}`)} ${type === 'text' ? sql`collate "C"` : sql``}`)
-  return staged.length === 0 ? sql`` : sql`order by ${sql.join(sorted)}`
+export interface InsertOptions {
+  /** A month that is not attached yet; default the whole table. */
+  readonly target?: RawBuilder<unknown>
+  /** `order by` of the staged rows, named `s`. */
+  readonly order?: RawBuilder<unknown>
 }
 
-/** Every staged row is new: nothing of the unit is loaded. @param target a month that is not attached yet; default the whole table. */
-export const insertAll = (context: MergeContext, target?: RawBuilder<unknown>): Promise<number> => {
+/** Every staged row is new: nothing of the unit is loaded. */
+export const insertAll = (context: MergeContext, { target, order = sql`` }: InsertOptions): Promise<number> => {
   const { definition, unit, staging } = context
-  const order = target === undefined ? byKey(definition, 's') : sql``
   const past = pastRevisions(context, 's')
   const values = rowExpressions(definition, unit, 's')
   const named = definition.columns.map((column, place) => sql`${values[place]} as ${sql.ref(column.name)}`)

@@ -3,6 +3,7 @@ import { sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
 import type { Session } from '../db/session.ts'
 import { dedupeStaging } from './duplicates.ts'
+import { keyOrder } from './key-order.ts'
 import type { MergeContext, MergeRequest, MergeResult } from './merge-context.ts'
 import { applyDifference, insertAll } from './merge-statements.ts'
 import { fillPartition, isUniqueViolation } from './partition.ts'
@@ -67,7 +68,7 @@ const fillEmptyMonth = async (session: Session, request: MergeRequest): Promise<
   const { definition, emptyMonth } = request
   if (emptyMonth === undefined || emptyMonth === null) return null
   const inserted = await fillPartition(session, definition, emptyMonth, async (table) =>
-    insertAll(await lookAtScope(session, request, false), table),
+    insertAll(await lookAtScope(session, request, false), { target: table }),
   )
   return inserted === null ? null : { ...nothing, inserted }
 }
@@ -93,7 +94,13 @@ const mergeDistinct = async (
 ): Promise<Distinct | null> => {
   const context = await lookAtScope(session, request, hasProtected)
   if (context.previousRows === 0) {
-    const inserted = await insertAll(context)
+    const order = await keyOrder(
+      session,
+      request.definition,
+      { table: request.staging.table, isAnalyzed: request.staging.rows() > largeRows },
+      's',
+    )
+    const inserted = await insertAll(context, { order })
     return { inserted, updated: 0, ended: 0, unchanged: 0, previousRows: 0 }
   }
   const { inserted, updated, ended, isDistinct } = await applyDifference(context, staged)

@@ -30,17 +30,25 @@ afterAll(() => db.drop())
 const query = async <T extends Record<string, unknown>>(text: string): Promise<T[]> =>
   (await db.database.pool.query<T>(text)).rows
 
-const rowOf = (definition: Definition, number: number): string =>
+const numbered = (number: number): string => `keyword ${number}`
+
+const rowOf = (definition: Definition, number: number, keyword: string): string =>
   stagedColumns(definition)
-    .map(({ name }) => ({ keyword: `keyword ${number}`, top_url: 'u', clicks: String(number) })[name] ?? '\\N')
+    .map(({ name }) => ({ keyword, top_url: 'u', clicks: String(number) })[name] ?? '\\N')
     .join('\t')
 
 /** @param filled whether the month's table is filled before it is attached. */
-const load = (definition: Definition, unit: Unit, rows: number, filled: boolean): Promise<unknown> =>
+const load = (
+  definition: Definition,
+  unit: Unit,
+  rows: number,
+  filled: boolean,
+  keywordOf: (number: number) => string = numbered,
+): Promise<unknown> =>
   withSession(db.database.pool, async (session) => {
     if (!filled) await ensurePartitions(session, definition, unit)
     const staging = await openStaging(session, definition)
-    const lines = Array.from({ length: rows }, (_, number) => `${rowOf(definition, number)}\n`)
+    const lines = Array.from({ length: rows }, (_, number) => `${rowOf(definition, number, keywordOf(number))}\n`)
     await staging.write({ copy: Buffer.from(lines.join('')), rows })
     await staging.flush()
     const emptyMonth = filled ? windowAt(unit.window.from, 'month') : null
@@ -187,11 +195,27 @@ describe('share of voice', () => {
   })
 })
 
-test('rows that come first into a month that has others lie in the order of the key, whatever order they came in', async () => {
-  await load(keywords, unitFor(keywords, '2026-07', 'a.com'), 200, false)
-  const keys = (await query<{ keyword: string }>(`select keyword from data.keywords_v1_p202607 order by ctid`)).map(
-    (row) => row.keyword,
-  )
-  expect(keys).toHaveLength(200)
-  expect(keys).toEqual([...keys].sort())
+describe('rows that come first into a month that has others', () => {
+  const laid = async (month: string): Promise<string[]> =>
+    (await query<{ keyword: string }>(`select keyword from data.keywords_v1_p${month.replace('-', '')} order by ctid`)).map(
+      ({ keyword }) => keyword,
+    )
+  const padded = (number: number): string => `k${String(number).padStart(5, '0')}`
+
+  test.each([
+    ['2026-07', 200, numbered],
+    // Enough of them to be analyzed: their order is known then, and is none.
+    ['2026-08', 6_000, (number: number) => padded((number * 2_801) % 6_000)],
+  ])('lie in the order of the key, whatever order they came in (%s, %d rows)', async (month, rows, keywordOf) => {
+    await load(keywords, unitFor(keywords, month, 'a.com'), rows, false, keywordOf)
+    const keys = await laid(month)
+    expect(keys).toHaveLength(rows)
+    expect(keys).toEqual([...keys].sort())
+  })
+
+  test('are not sorted where they come nearly so', async () => {
+    const swapped = (number: number): string => padded(number % 2 === 0 ? number + 1 : number - 1)
+    await load(keywords, unitFor(keywords, '2026-09', 'a.com'), 6_000, false, swapped)
+    expect(await laid('2026-09')).toEqual(Array.from({ length: 6_000 }, (_, number) => swapped(number)))
+  })
 })
