@@ -4,6 +4,7 @@ import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { copyInto, type DatabaseClient } from '../src/db/connect.ts'
 import { metrics } from './bodies.ts'
+import { keywordColumns } from './project.ts'
 
 export interface Floor {
   reset(): Promise<void>
@@ -82,26 +83,36 @@ export const fetchAll = async (address: (page: number) => string, pages: number)
   return bodies
 }
 
-/** Pages fetched eight at once, read as JSON, written by COPY and put into a keyed table; returns seconds. */
+const staged = { keyword: 'text', top_url: 'text', ...keywordColumns } as const
+const keywordKey = 'month, domain, country, keyword, top_url'
+
+/**
+ * Pages fetched eight at once, read as JSON, written by COPY and put into a table of the same columns and key as ours; returns seconds.
+ */
 export const keywordFloor = async (client: DatabaseClient, address: (page: number) => string, pages: number): Promise<number> => {
-  const fields = 'keyword, top_url, clicks, traffic_share, difficulty, competition, volume, cpc, position, primary_intent'
+  const fields = Object.keys(staged)
+  const typed = Object.entries(staged)
+    .map(([name, type]) => `${name} ${type}`)
+    .join(', ')
   await client.query('drop table if exists floor_words_staging, floor_words')
-  await client.query(`create unlogged table floor_words_staging (keyword text, top_url text, clicks bigint, traffic_share numeric,
-    difficulty bigint, competition numeric, volume bigint, cpc numeric, position bigint, primary_intent text)`)
-  await client.query('create table floor_words (like floor_words_staging, primary key (keyword, top_url))')
+  await client.query(`create unlogged table floor_words_staging (${typed})`)
+  await client.query(`create table floor_words (month date, domain text, country text, ${typed}, primary key (${keywordKey}))`)
   const started = performance.now()
   const bodies = await fetchAll(address, pages)
-  const copy = copyInto(client, 'copy floor_words_staging from stdin')
-  await pipeline(Readable.from(copyTexts(bodies, fields.split(', '))), copy)
-  await client.query(
-    `insert into floor_words as t select * from floor_words_staging on conflict (keyword, top_url) do update set clicks = excluded.clicks`,
-  )
+  await pipeline(Readable.from(copyTexts(bodies, fields)), copyInto(client, 'copy floor_words_staging from stdin'))
+  await client.query(`insert into floor_words as t select date '2026-01-01', 'domain-00000.example.com', 'us', s.* from floor_words_staging s
+    on conflict (${keywordKey}) do update set ${Object.keys(keywordColumns)
+      .map((name) => `${name} = excluded.${name}`)
+      .join()}`)
   return (performance.now() - started) / 1000
 }
 
 function* copyTexts(bodies: readonly string[], fields: readonly string[]): Generator<Buffer> {
   for (const body of bodies) {
     const page: { keywords: Record<string, unknown>[] } = JSON.parse(body)
-    yield Buffer.from(page.keywords.map((record) => `${fields.map((field) => record[field] ?? '\\N').join('\t')}\n`).join(''))
+    yield Buffer.from(page.keywords.map((record) => `${fields.map((field) => cellOf(record[field])).join('\t')}\n`).join(''))
   }
 }
+
+const cellOf = (value: unknown): unknown =>
+  Array.isArray(value) ? `{${value.map((one) => `"${one}"`).join()}}` : (value ?? '\\N')

@@ -35,7 +35,8 @@ ${metrics.map((metric) => `    ${metric}: { type: numeric }`).join('\n')}
 limits: { concurrency: 4 }
 `
 
-const keywordColumns = {
+/** What a keyword carries besides its key, by the names the service uses. */
+export const keywordColumns = {
   clicks: 'bigint',
   traffic_share: 'numeric',
   difficulty: 'bigint',

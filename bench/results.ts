@@ -38,16 +38,28 @@ export const verdictOf = (goal: Goal, measured: Measured | undefined): Verdict =
 
 const seconds = (value: number | undefined): string => (value === undefined ? '' : `${value.toFixed(2)} s`)
 
+const rowOf = (goal: Goal, results: Results): string => {
+  const measured = results.get(goal.id)
+  const verdict = verdictOf(goal, measured)
+  const value = measured === undefined || verdict === 'not measured' ? '' : show(goal, measured.value)
+  const bounds = `${show(goal, goal.goal)} | ${show(goal, goal.limit)}`
+  const times = `${seconds(measured?.floor)} | ${seconds(measured?.ours)}`
+  return `| ${goal.work} | ${times} | ${value} | ${bounds} | ${verdict} | ${measured?.note ?? ''} |`
+}
+
 export const resultTable = (results: Results): string => {
-  const rows = goals.map((goal) => {
-    const measured = results.get(goal.id)
-    const verdict = verdictOf(goal, measured)
-    const value = measured === undefined || verdict === 'not measured' ? '' : show(goal, measured.value)
-    const bounds = `${show(goal, goal.goal)} | ${show(goal, goal.limit)}`
-    const times = `${seconds(measured?.floor)} | ${seconds(measured?.ours)}`
-    return `| ${goal.work} | ${times} | ${value} | ${bounds} | ${verdict} | ${measured?.note ?? ''} |`
-  })
   const head =
     '| work | floor | Millrace | result | goal | not worse than | | |\n| --- | --- | --- | --- | --- | --- | --- | --- |'
-  return `${head}\n${rows.join('\n')}\n`
+  return `${head}\n${goals.map((goal) => rowOf(goal, results)).join('\n')}\n`
+}
+
+/** The page of an earlier run with the rows of what was measured again since; a line says which those are. */
+export const withRowsOf = (page: string, results: Results, said: string): string => {
+  const again = goals.filter(({ id }) => results.has(id))
+  const rows = again.reduce((text, goal) => {
+    const lines = text.split('\n')
+    const at = lines.findIndex((line) => line.startsWith(`| ${goal.work} |`))
+    return at < 0 ? text : lines.with(at, rowOf(goal, results)).join('\n')
+  }, page)
+  return `${rows.trimEnd()}\n\n${said}: ${again.map(({ work }) => work).join('; ')}.\n`
 }
