@@ -15,6 +15,13 @@ let bought: number
 
 const wait = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
 
+/** Slow enough that a command is still at work when it is noticed that it has begun. */
+const slowMs = 200
+
+const begun = async (sandbox: Sandbox, running: () => boolean): Promise<void> => {
+  while (running() && sandbox.books().submissions.length === 0) await wait(20)
+}
+
 beforeAll(async () => {
   world = createStormWorld(20)
   const db = await createTestDatabase()
@@ -38,7 +45,7 @@ interface Place {
 const place = async (name: string): Promise<Place> => {
   const db = await createTestDatabase()
   const sandbox = await startStormSandbox()
-  sandbox.configure({ latencyMs: 30 })
+  sandbox.configure({ latencyMs: slowMs })
   return {
     db,
     sandbox,
@@ -80,7 +87,7 @@ describe('a backfill', () => {
     const cut = `select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and application_name like 'millrace %:%'`
     let cuts = 0
     const result = await here.run(here.db.url, async (running) => {
-      await wait(1_500)
+      await begun(here.sandbox, running)
       while (running() && cuts < 40) {
         cuts += (await here.db.database.pool.query(cut)).rows.length
         await wait(400)
@@ -95,9 +102,10 @@ describe('a backfill', () => {
     const here = await place('silent')
     const proxy = await startTcpProxy(here.db.url)
     const result = await here.run(proxy.url, async (running) => {
+      await begun(here.sandbox, running)
       for (let silences = 0; running() && silences < 2; silences += 1) {
-        await wait(1_500)
         proxy.silenceOpen()
+        await wait(1_500)
       }
     })
     expectClear(result)
@@ -124,7 +132,7 @@ describe('a backfill', () => {
     const server = await startOwnServer()
     const db = await createOwnDatabase(server.url, 'killed')
     const sandbox = await startStormSandbox()
-    sandbox.configure({ latencyMs: 60 })
+    sandbox.configure({ latencyMs: slowMs })
     const run = () => startCommand(world.command, world.environment(sandbox, db.url, 'killed'), world.folder)
     const command = run()
     let running = true
@@ -132,7 +140,8 @@ describe('a backfill', () => {
       running = false
     })
     let kills = 0
-    for (await wait(2_000); running && kills < 3; await wait(1_500)) {
+    await begun(sandbox, () => running)
+    for (; running && kills < 3; await wait(1_500)) {
       server.kill()
       kills += 1
       await server.restart()
