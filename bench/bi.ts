@@ -7,7 +7,7 @@ import { type Database, openDatabase } from '../src/db/connect.ts'
 import { migrate } from '../src/db/migrate.ts'
 import { loadMarts } from '../src/definition/marts.ts'
 import { publish } from '../src/publish/publish.ts'
-import { openDefinitions } from '../src/run/open-shop.ts'
+import { openDefinitions } from '../src/pipeline/open-runtime.ts'
 import { fillKeywords, months } from './bi-data.ts'
 
 const wanted = Number(process.argv[2] ?? 10_000_000)

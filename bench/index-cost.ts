@@ -11,7 +11,7 @@ import { mergeUnit } from '../src/load/merge.ts'
 import { emptyMonthOf, ensurePartitions } from '../src/load/partition.ts'
 import { openStaging, type StagedChunk } from '../src/load/staging.ts'
 import { stagedColumns } from '../src/load/table-columns.ts'
-import { openDefinitions } from '../src/run/open-shop.ts'
+import { openDefinitions } from '../src/pipeline/open-runtime.ts'
 
 const rows = Number(process.argv[2] ?? 200_000)
 const rounds = Number(process.argv[3] ?? 5)

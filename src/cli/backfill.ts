@@ -1,32 +1,32 @@
 // `millrace backfill`: a range of months, or with --dry-run what it would take.
 import { EtlError } from '../core/errors.ts'
 import { inclusiveRange } from '../core/window.ts'
-import { dryRun } from '../run/dry-run.ts'
-import { notificationTargets, notify } from '../run/notify.ts'
-import type { OpenShop } from '../run/open-shop.ts'
-import { type PlannedUnit, planRun, type Scope } from '../run/plan-run.ts'
-import { requestsPerSecond } from '../run/request-rate.ts'
-import { runUnits } from '../run/run.ts'
+import { dryRun } from '../pipeline/dry-run.ts'
+import { notificationTargets, notify } from '../notify/notify.ts'
+import type { OpenRuntime } from '../pipeline/open-runtime.ts'
+import { type PlannedUnit, planRun, type Scope } from '../pipeline/plan-run.ts'
+import { requestsPerSecond } from '../config/request-rate.ts'
+import { runUnits } from '../pipeline/run.ts'
 import type { Handler, Invocation } from './command-spec.ts'
 import { printDryRun } from './dry-run.ts'
 import { parseOnly } from './only.ts'
-import { withShop } from './shop.ts'
+import { withRuntime } from './runtime.ts'
 import { exitCodeOf, printSummary } from './summary.ts'
 
 export const handle: Handler = async (invocation) => {
   const { from, to } = rangeOf(invocation)
   const only = parseOnly(invocation.options['only'])
   orderOf(invocation.options)
-  return withShop(invocation, { callsService: true, usesLanding: true }, async (shop, progress) => {
-    const units = await planRange(shop, invocation, from, to, only)
+  return withRuntime(invocation, { callsService: true, usesLanding: true }, async (runtime, progress) => {
+    const units = await planRange(runtime, invocation, from, to, only)
     if (invocation.options['dryRun'] === true) {
-      const estimate = await dryRun(shop, units, invocation.signal, requestsPerSecond(shop.settings))
+      const estimate = await dryRun(runtime, units, invocation.signal, requestsPerSecond(runtime.settings))
       progress.stop()
       printDryRun(invocation.output, 'backfill', estimate)
       return 0
     }
-    notificationTargets(shop.settings)
-    const result = await runUnits(shop, {
+    notificationTargets(runtime.settings)
+    const result = await runUnits(runtime, {
       command: 'backfill',
       arguments: {
         pipelines: invocation.args,
@@ -35,11 +35,11 @@ export const handle: Handler = async (invocation) => {
         only: invocation.options['only'] ?? null,
         force: invocation.options['force'] === true,
       },
-      definitions: shop.definitions,
+      definitions: runtime.definitions,
       units,
       signal: invocation.signal,
     })
-    await notify(shop)
+    await notify(runtime)
     progress.stop()
     printSummary(invocation.output, 'backfill', result)
     return exitCodeOf(result, false)
@@ -65,13 +65,13 @@ const orderOf = ({ order, oldestFirst }: Invocation['options']): 'newest-first' 
 }
 
 const planRange = (
-  shop: OpenShop,
+  runtime: OpenRuntime,
   { options }: Invocation,
   from: string,
   to: string,
   only: Scope['only'],
 ): Promise<PlannedUnit[]> =>
-  planRun(shop, shop.definitions, {
+  planRun(runtime, runtime.definitions, {
     mode: 'range',
     rangeOf: ({ window }) => inclusiveRange(from, to, window.every),
     force: options['force'] === true,

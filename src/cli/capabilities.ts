@@ -1,5 +1,5 @@
 // `millrace capabilities`: the countries and dates the service offers this key.
-import { discoverCapabilities } from '../run/discover.ts'
+import { discoverCapabilities } from '../check/discover.ts'
 import type { Handler } from './command-spec.ts'
 import { discoverRequest, notOffered } from './discovery.ts'
 

@@ -1,8 +1,8 @@
 // `millrace check`: prints every finding; 2 when there is an error, 0 otherwise.
 import { createLog } from '../core/log.ts'
-import { check } from '../run/check.ts'
+import { check } from '../check/check.ts'
 import type { Handler } from './command-spec.ts'
-import { pipelinesFolder, settingsOf } from './shop.ts'
+import { pipelinesFolder, settingsOf } from './runtime.ts'
 
 export const handle: Handler = async (invocation) => {
   const { output, options } = invocation

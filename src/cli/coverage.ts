@@ -1,5 +1,5 @@
 // A small map of coverage in text: a line a pipeline, a character a month.
-import type { CoverageCell } from '../run/status.ts'
+import type { CoverageCell } from '../reads/status.ts'
 
 const monthsBetween = (first: string, last: string): string[] => {
   const months: string[] = []

@@ -1,18 +1,18 @@
 // `millrace demo`: the whole path on this machine, with synthetic data: sandbox, embedded PostgreSQL, three months, rows.
-import { readSettings, type Settings } from '../core/env.ts'
+import { readSettings, type Settings } from '../config/env.ts'
 import { EtlError } from '../core/errors.ts'
 import type { Definition, Window } from '../core/types.ts'
 import { addWindows, alignDown, dateIn, inclusiveRange } from '../core/window.ts'
-import { foreignRuns } from '../db/ledger/runs.ts'
-import { demoReader } from '../run/demo-reader.ts'
-import type { OpenShop } from '../run/open-shop.ts'
-import { planRun } from '../run/plan-run.ts'
-import { type RunResult, runUnits } from '../run/run.ts'
-import { type Sample, sampleRows } from '../run/sample.ts'
+import { foreignRuns } from '../ledger/runs.ts'
+import { demoReader } from '../reads/demo-reader.ts'
+import type { OpenRuntime } from '../pipeline/open-runtime.ts'
+import { planRun } from '../pipeline/plan-run.ts'
+import { type RunResult, runUnits } from '../pipeline/run.ts'
+import { type Sample, sampleRows } from '../reads/sample.ts'
 import { type Sandbox, startSandbox } from '../sandbox/server.ts'
 import type { Handler, Invocation } from './command-spec.ts'
 import { formatNumber, type Output } from './output.ts'
-import { untilInterrupted, withShop } from './shop.ts'
+import { untilInterrupted, withRuntime } from './runtime.ts'
 import { exitCodeOf, printSummary } from './summary.ts'
 
 /** Requests a second in the demo; the sandbox on loopback does not ask for the service's 10. */
@@ -24,15 +24,15 @@ export const handle: Handler = async (invocation) => {
   const sandbox = await startSandbox({ requestsPerSecond: null })
   try {
     const settings = demoSettings(invocation, sandbox)
-    return await withShop(
+    return await withRuntime(
       invocation,
       { callsService: true, usesLanding: true, settings, pipelines: [] },
-      async (shop, progress) => {
-        await refuseRealWarehouse(shop)
-        const result = await loadDemo(shop, invocation.signal)
+      async (runtime, progress) => {
+        await refuseRealWarehouse(runtime)
+        const result = await loadDemo(runtime, invocation.signal)
         progress.stop()
-        await show(invocation.output, shop, result, keep)
-        if (keep) await keepRunning(invocation, shop, sandbox)
+        await show(invocation.output, runtime, result, keep)
+        if (keep) await keepRunning(invocation, runtime, sandbox)
         return exitCodeOf(result, false)
       },
     )
@@ -57,31 +57,37 @@ const demoSettings = ({ environment, folder }: Invocation, sandbox: Sandbox): Se
   )
 
 /** Synthetic rows must never stand beside real ones. */
-const refuseRealWarehouse = async (shop: OpenShop): Promise<void> => {
-  const runs = await foreignRuns(shop.database.kysely, 'demo')
+const refuseRealWarehouse = async (runtime: OpenRuntime): Promise<void> => {
+  const runs = await foreignRuns(runtime.database.kysely, 'demo')
   if (runs === 0) return
   throw new EtlError(
     'CONFIGURATION',
-    `The embedded warehouse under ${shop.settings.home} holds ${runs} real runs; the demo would mix synthetic rows into it. ` +
+    `The embedded warehouse under ${runtime.settings.home} holds ${runs} real runs; the demo would mix synthetic rows into it. ` +
       'Run it elsewhere: MILLRACE_HOME=.millrace-demo npx millrace demo',
   )
 }
 
-const loadDemo = async (shop: OpenShop, signal: AbortSignal): Promise<RunResult> => {
+const loadDemo = async (runtime: OpenRuntime, signal: AbortSignal): Promise<RunResult> => {
   const rangeOf = ({ window: { publication, every } }: Definition): Window => {
-    const today = dateIn(shop.clock.now(), publication.timeZone)
+    const today = dateIn(runtime.clock.now(), publication.timeZone)
     const published = Number(today.slice(8)) >= publication.publishedOn ? -1 : -2
     const last = addWindows(alignDown(today, 'month'), 'month', published)
     const first = addWindows(last, 'month', 1 - months)
     return inclusiveRange(first.slice(0, 7), last.slice(0, 7), every)
   }
-  const units = await planRun(shop, shop.definitions, { mode: 'range', rangeOf, force: false, only: null, order: 'oldest-first' })
-  return runUnits(shop, { command: 'demo', arguments: { months }, definitions: shop.definitions, units, signal })
+  const units = await planRun(runtime, runtime.definitions, {
+    mode: 'range',
+    rangeOf,
+    force: false,
+    only: null,
+    order: 'oldest-first',
+  })
+  return runUnits(runtime, { command: 'demo', arguments: { months }, definitions: runtime.definitions, units, signal })
 }
 
-const show = async (output: Output, shop: OpenShop, result: RunResult, keep: boolean): Promise<void> => {
-  for (const definition of shop.definitions) {
-    const sample = await sampleRows(shop.database.kysely, definition, 4)
+const show = async (output: Output, runtime: OpenRuntime, result: RunResult, keep: boolean): Promise<void> => {
+  for (const definition of runtime.definitions) {
+    const sample = await sampleRows(runtime.database.kysely, definition, 4)
     output.event({ event: 'sample', pipeline: definition.pipeline, rows: sample.total, sample: sample.rows })
     printSample(output, definition.pipeline, sample)
   }
@@ -89,7 +95,7 @@ const show = async (output: Output, shop: OpenShop, result: RunResult, keep: boo
     output.line('Everything was loaded by an earlier demo: nothing was asked for again and no row was written.')
   printSummary(output, 'demo', result)
   output.line()
-  const address = await demoReader(shop.database)
+  const address = await demoReader(runtime.database)
   output.event({ event: 'warehouse', connection: address, running: keep })
   output.line(`For a BI tool, read only${keep ? '' : ' (stopped now; `demo --keep` leaves it running)'}: ${address}`)
   output.line()
@@ -114,9 +120,9 @@ const clip = (value: unknown): string => {
   return text.length > 28 ? `${text.slice(0, 27)}…` : text
 }
 
-const keepRunning = async (invocation: Invocation, shop: OpenShop, sandbox: Sandbox): Promise<void> => {
+const keepRunning = async (invocation: Invocation, runtime: OpenRuntime, sandbox: Sandbox): Promise<void> => {
   const { serveStatusPage } = await import('./status-page.ts')
-  const page = await serveStatusPage(shop)
+  const page = await serveStatusPage(runtime)
   try {
     invocation.output.event({ event: 'status_page', url: page.url })
     invocation.output.line(`The status page is at ${page.url}.`)

@@ -1,5 +1,5 @@
 // `millrace describe`: the datasets the service offers this key.
-import { discoverDatasets } from '../run/discover.ts'
+import { discoverDatasets } from '../check/discover.ts'
 import type { Handler } from './command-spec.ts'
 import { discoverRequest, notOffered } from './discovery.ts'
 

@@ -1,8 +1,8 @@
 // What the three looks at the service share: who asks, and what is said when it offers none.
 import { createLog } from '../core/log.ts'
-import type { DiscoverRequest } from '../run/discover.ts'
+import type { DiscoverRequest } from '../check/discover.ts'
 import type { Invocation } from './command-spec.ts'
-import { settingsOf } from './shop.ts'
+import { settingsOf } from './runtime.ts'
 
 export const discoverRequest = (invocation: Invocation): DiscoverRequest => {
   const settings = settingsOf(invocation)

@@ -1,8 +1,8 @@
 // `millrace docs`: the data dictionary and the dbt sources, made from the definitions and the marts.
 import { relative, resolve } from 'node:path'
-import { writeDocs } from '../run/write-docs.ts'
+import { writeDocs } from '../pipeline/write-docs.ts'
 import type { Handler } from './command-spec.ts'
-import { pipelinesFolder } from './shop.ts'
+import { pipelinesFolder } from './runtime.ts'
 
 export const handle: Handler = async (invocation) => {
   const { folder, options, output } = invocation

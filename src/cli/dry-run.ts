@@ -1,7 +1,7 @@
 // The table a dry run prints, and its summary with the same keys as a real one.
 
 import { showWindow } from '../core/window.ts'
-import type { DryRun, DryRunPipeline, DryRunUnit } from '../run/dry-run.ts'
+import type { DryRun, DryRunPipeline, DryRunUnit } from '../pipeline/dry-run.ts'
 import { formatNumber, formatSeconds, type Output } from './output.ts'
 
 const sum = (units: readonly DryRunUnit[], pick: (unit: DryRunUnit) => number | null): number =>

@@ -3,10 +3,10 @@ import { resolve } from 'node:path'
 import { EtlError } from '../core/errors.ts'
 import { openDatabase } from '../db/connect.ts'
 import { assertMigrated } from '../db/migrate.ts'
-import { exportView } from '../run/export-view.ts'
+import { exportView } from '../export/export-view.ts'
 import type { Handler } from './command-spec.ts'
 import { formatNumber } from './output.ts'
-import { settingsOf } from './shop.ts'
+import { settingsOf } from './runtime.ts'
 
 export const handle: Handler = async (invocation) => {
   const [view = ''] = invocation.args

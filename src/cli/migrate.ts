@@ -1,8 +1,8 @@
 // `millrace migrate`: migrations, then the bi views of every definition.
 import { createLog } from '../core/log.ts'
-import { migrateAndPublish } from '../run/migrate-and-publish.ts'
+import { migrateAndPublish } from '../pipeline/migrate-and-publish.ts'
 import type { Handler } from './command-spec.ts'
-import { pipelinesFolder, settingsOf } from './shop.ts'
+import { pipelinesFolder, settingsOf } from './runtime.ts'
 
 export const handle: Handler = async (invocation) => {
   const { output, options } = invocation

@@ -4,9 +4,9 @@ import { join, relative } from 'node:path'
 import { EtlError } from '../core/errors.ts'
 import { shippedMigrations } from '../db/migrate.ts'
 import { newDataset } from '../definition/new-dataset.ts'
-import { findSource } from '../run/open-shop.ts'
+import { findSource } from '../pipeline/open-runtime.ts'
 import type { Handler } from './command-spec.ts'
-import { pipelinesFolder } from './shop.ts'
+import { pipelinesFolder } from './runtime.ts'
 
 export const handle: Handler = async (invocation) => {
   const [kind, name] = invocation.args

@@ -1,5 +1,5 @@
 // The line that says how far the work at hand is: of one run, or of those that overlap; not of all a scheduler ever did.
-import type { Counters, Progress } from '../run/progress.ts'
+import type { Counters, Progress } from '../pipeline/progress.ts'
 import { formatNumber, formatSeconds } from './output.ts'
 
 export interface ProgressLine {

@@ -1,7 +1,7 @@
 // Progress on standard error: a bar on a terminal, plain lines elsewhere, nothing of it on standard output.
 import cliProgress from 'cli-progress'
 import { redact } from '../core/redact.ts'
-import { createProgress, type Progress, type RunEvent } from '../run/progress.ts'
+import { createProgress, type Progress, type RunEvent } from '../pipeline/progress.ts'
 import type { Output } from './output.ts'
 import { createProgressLine, type ProgressLine } from './progress-line.ts'
 

@@ -1,10 +1,10 @@
 // `millrace quarantine list|show|retry`: rejected rows, one in full, or their units loaded again from the landing.
 import { EtlError } from '../core/errors.ts'
 import { openDatabase } from '../db/connect.ts'
-import { listQuarantine, showQuarantine } from '../db/ledger/quarantine.ts'
-import { retryQuarantine } from '../run/retry-quarantine.ts'
+import { listQuarantine, showQuarantine } from '../ledger/quarantine.ts'
+import { retryQuarantine } from '../pipeline/retry-quarantine.ts'
 import type { Handler, Invocation } from './command-spec.ts'
-import { settingsOf, withShop } from './shop.ts'
+import { settingsOf, withRuntime } from './runtime.ts'
 import { exitCodeOf, printSummary } from './summary.ts'
 
 export const handle: Handler = async (invocation) => {
@@ -68,8 +68,8 @@ const show = async (invocation: Invocation, ids: readonly string[]): Promise<num
 }
 
 const retry = async (invocation: Invocation, pipelines: readonly string[]): Promise<number> =>
-  withShop(invocation, { callsService: false, usesLanding: true, pipelines }, async (shop, progress) => {
-    const result = await retryQuarantine(shop, invocation.signal)
+  withRuntime(invocation, { callsService: false, usesLanding: true, pipelines }, async (runtime, progress) => {
+    const result = await retryQuarantine(runtime, invocation.signal)
     progress.stop()
     printSummary(invocation.output, 'quarantine retry', result)
     return exitCodeOf(result, false)

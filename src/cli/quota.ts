@@ -1,8 +1,8 @@
 // `millrace quota`: credits left at the service, and what was spent and reserved here.
 import { openDatabase } from '../db/connect.ts'
 import { assertMigrated } from '../db/migrate.ts'
-import { discoverCredits } from '../run/discover.ts'
-import { readStatus } from '../run/status.ts'
+import { discoverCredits } from '../check/discover.ts'
+import { readStatus } from '../reads/status.ts'
 import type { Handler } from './command-spec.ts'
 import { discoverRequest } from './discovery.ts'
 import { formatNumber } from './output.ts'

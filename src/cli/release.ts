@@ -1,13 +1,13 @@
 // `millrace release UNIT…`: a person lets held units go on.
 import { EtlError } from '../core/errors.ts'
-import { releaseHeld } from '../db/ledger/held.ts'
+import { releaseHeld } from '../ledger/held.ts'
 import type { Handler } from './command-spec.ts'
-import { withShop } from './shop.ts'
+import { withRuntime } from './runtime.ts'
 
 export const handle: Handler = async (invocation) => {
   const ids = invocation.args.map(unitId)
-  return withShop(invocation, { callsService: false, usesLanding: false, pipelines: [] }, async (shop) => {
-    const released = await releaseHeld(shop.database.kysely, ids)
+  return withRuntime(invocation, { callsService: false, usesLanding: false, pipelines: [] }, async (runtime) => {
+    const released = await releaseHeld(runtime.database.kysely, ids)
     const missing = ids.filter((id) => !released.includes(id))
     invocation.output.event({ event: 'summary', command: 'release', released, not_held: missing })
     for (const id of released) invocation.output.line(`unit ${id} released; the next run or backfill loads it`)

@@ -1,18 +1,18 @@
 // `millrace replay`: parse and load again from the landing, with no call to the service.
 import { inclusiveRange } from '../core/window.ts'
-import { replayUnits } from '../run/replay.ts'
+import { replayUnits } from '../pipeline/replay.ts'
 import { rangeOf } from './backfill.ts'
 import type { Handler } from './command-spec.ts'
 import { parseOnly } from './only.ts'
-import { withShop } from './shop.ts'
+import { withRuntime } from './runtime.ts'
 import { exitCodeOf, printSummary } from './summary.ts'
 
 export const handle: Handler = async (invocation) => {
   const { from, to } = rangeOf(invocation)
   const only = parseOnly(invocation.options['only'])
   inclusiveRange(from, to, 'month')
-  return withShop(invocation, { callsService: false, usesLanding: true }, async (shop, progress) => {
-    const result = await replayUnits(shop, { from, to, only, signal: invocation.signal })
+  return withRuntime(invocation, { callsService: false, usesLanding: true }, async (runtime, progress) => {
+    const result = await replayUnits(runtime, { from, to, only, signal: invocation.signal })
     progress.stop()
     printSummary(invocation.output, 'replay', result)
     return exitCodeOf(result, false)

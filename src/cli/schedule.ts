@@ -1,33 +1,33 @@
 // `millrace schedule`: keeps time for every pipeline that has a schedule, until SIGTERM, which drains.
 import { EtlError } from '../core/errors.ts'
-import { type Scheduler, startScheduler } from '../run/schedule.ts'
-import { scheduledOf } from '../run/scheduled.ts'
-import { nextTicks } from '../run/ticks.ts'
+import { type Scheduler, startScheduler } from '../schedule/schedule.ts'
+import { scheduledOf } from '../schedule/scheduled.ts'
+import { nextTicks } from '../schedule/ticks.ts'
 import type { Handler } from './command-spec.ts'
-import { untilInterrupted, withShop } from './shop.ts'
+import { untilInterrupted, withRuntime } from './runtime.ts'
 import { serveStatusPage } from './status-page.ts'
 
 const shownTicks = 5
 
 export const handle: Handler = async (invocation) =>
-  withShop(invocation, { callsService: true, usesLanding: true, pipelines: [] }, async (shop) => {
-    const scheduled = scheduledOf(shop.definitions)
+  withRuntime(invocation, { callsService: true, usesLanding: true, pipelines: [] }, async (runtime) => {
+    const scheduled = scheduledOf(runtime.definitions)
     if (scheduled.length === 0)
       throw new EtlError(
         'DEFINITION',
         'No pipeline has a schedule; add `schedule: { cron: "30 2 * * *", time_zone: Europe/Berlin }`.',
       )
     for (const { definition, schedule } of scheduled) {
-      const ticks = nextTicks(schedule, shownTicks, shop.clock.now()).map((ms) => new Date(ms).toISOString())
+      const ticks = nextTicks(schedule, shownTicks, runtime.clock.now()).map((ms) => new Date(ms).toISOString())
       invocation.output.event({ event: 'ticks', pipeline: definition.pipeline, time_zone: schedule.timeZone, next: ticks })
       invocation.output.line(`${definition.pipeline} (${schedule.cron} ${schedule.timeZone}): ${ticks.join(', ')}`)
     }
     let scheduler: Scheduler | null = null
-    const page = await serveStatusPage(shop, { overdue: async () => scheduler?.overdue() ?? [] })
+    const page = await serveStatusPage(runtime, { overdue: async () => scheduler?.overdue() ?? [] })
     invocation.output.event({ event: 'status_page', url: page.url })
     invocation.output.line(`status page: ${page.url}`)
     try {
-      scheduler = await startScheduler(shop, invocation.signal)
+      scheduler = await startScheduler(runtime, invocation.signal)
       await untilInterrupted(invocation)
       await scheduler.stop()
     } finally {

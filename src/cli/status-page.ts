@@ -1,10 +1,10 @@
 // The status page beside a command's own work: `schedule`, `worker`, `demo --keep` and `status --serve`.
 import { isEtlError, messageOf } from '../core/errors.ts'
-import { noteCancel, releaseByPerson, retryByPerson } from '../db/ledger/actions.ts'
-import { cancelRun } from '../run/cancel.ts'
-import type { OpenShop } from '../run/open-shop.ts'
-import { scheduledOf } from '../run/scheduled.ts'
-import { nextTicks } from '../run/ticks.ts'
+import { noteCancel, releaseByPerson, retryByPerson } from '../ledger/actions.ts'
+import { cancelRun } from '../pipeline/cancel.ts'
+import type { OpenRuntime } from '../pipeline/open-runtime.ts'
+import { scheduledOf } from '../schedule/scheduled.ts'
+import { nextTicks } from '../schedule/ticks.ts'
 import { createStatusApp } from '../web/app.ts'
 import type { WebContext } from '../web/context.ts'
 import { listen, type WebServer, webSettings } from '../web/server.ts'
@@ -18,15 +18,15 @@ const actor = 'status page'
  * @param overdue asked by the health endpoint, see `Scheduler.overdue`
  */
 export const serveStatusPage = async (
-  shop: OpenShop,
+  runtime: OpenRuntime,
   { port, overdue = async () => [] }: { readonly port?: string | undefined; readonly overdue?: WebContext['overdue'] } = {},
 ): Promise<WebServer> => {
-  const raw = port === undefined ? shop.settings.raw : { ...shop.settings.raw, MILLRACE_WEB_PORT: port }
+  const raw = port === undefined ? runtime.settings.raw : { ...runtime.settings.raw, MILLRACE_WEB_PORT: port }
   const { address, token } = webSettings(raw, defaultPort)
   const { app, close } = createStatusApp({
-    context: { ...webContext(shop), overdue },
+    context: { ...webContext(runtime), overdue },
     token,
-    onError: (error) => shop.log.warn({ error: messageOf(error) }, 'status page'),
+    onError: (error) => runtime.log.warn({ error: messageOf(error) }, 'status page'),
   })
   const server = await listen(app, address).catch((error: unknown) => {
     const chosen = raw['MILLRACE_WEB_PORT'] !== undefined && raw['MILLRACE_WEB_PORT'] !== ''
@@ -42,24 +42,24 @@ export const serveStatusPage = async (
   }
 }
 
-const webContext = (shop: OpenShop): Omit<WebContext, 'overdue'> => ({
-  kysely: shop.database.kysely,
-  definitions: shop.definitions,
-  clock: shop.clock,
-  warehouse: shop.database.display,
+const webContext = (runtime: OpenRuntime): Omit<WebContext, 'overdue'> => ({
+  kysely: runtime.database.kysely,
+  definitions: runtime.definitions,
+  clock: runtime.clock,
+  warehouse: runtime.database.display,
   actions: {
-    release: (unitId) => releaseByPerson(shop.database.kysely, unitId, actor),
-    retry: (unitId) => retryByPerson(shop.database.kysely, unitId, actor),
+    release: (unitId) => releaseByPerson(runtime.database.kysely, unitId, actor),
+    retry: (unitId) => retryByPerson(runtime.database.kysely, unitId, actor),
     cancel: async (runId) => {
-      const { state } = await cancelRun(shop, runId)
-      if (state === 'cancelled') await noteCancel(shop.database.kysely, runId, actor)
+      const { state } = await cancelRun(runtime, runId)
+      if (state === 'cancelled') await noteCancel(runtime.database.kysely, runId, actor)
       return state
     },
   },
   nextTicks: (count) =>
-    scheduledOf(shop.definitions).map(({ definition, schedule }) => ({
+    scheduledOf(runtime.definitions).map(({ definition, schedule }) => ({
       pipeline: definition.pipeline,
       timeZone: schedule.timeZone,
-      at: nextTicks(schedule, count, shop.clock.now()),
+      at: nextTicks(schedule, count, runtime.clock.now()),
     })),
 })

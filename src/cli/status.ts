@@ -2,11 +2,11 @@
 import { EtlError } from '../core/errors.ts'
 import { openDatabase } from '../db/connect.ts'
 import { assertMigrated } from '../db/migrate.ts'
-import { readStatus, type Status } from '../run/status.ts'
+import { readStatus, type Status } from '../reads/status.ts'
 import type { Handler, Invocation } from './command-spec.ts'
 import { coverageLines } from './coverage.ts'
 import { formatNumber, formatSeconds, type Output } from './output.ts'
-import { settingsOf, untilInterrupted, withShop } from './shop.ts'
+import { settingsOf, untilInterrupted, withRuntime } from './runtime.ts'
 
 export const handle: Handler = async (invocation) => {
   if (invocation.options['serve'] === true) return serve(invocation)
@@ -26,12 +26,12 @@ export const handle: Handler = async (invocation) => {
   }
 }
 
-/** The page needs what an action needs, hence the whole shop; it is loaded only here, `status` itself stays quick. */
+/** The page needs what an action needs, hence the whole runtime; it is loaded only here, `status` itself stays quick. */
 const serve = async (invocation: Invocation): Promise<number> => {
   const { serveStatusPage } = await import('./status-page.ts')
-  return withShop(invocation, { callsService: false, usesLanding: false, pipelines: [] }, async (shop) => {
+  return withRuntime(invocation, { callsService: false, usesLanding: false, pipelines: [] }, async (runtime) => {
     const port = invocation.options['port']
-    const page = await serveStatusPage(shop, { port: port === undefined ? undefined : String(port) })
+    const page = await serveStatusPage(runtime, { port: port === undefined ? undefined : String(port) })
     try {
       invocation.output.event({ event: 'status_page', url: page.url })
       invocation.output.line(`The status page is at ${page.url}. Ctrl-C ends it.`)

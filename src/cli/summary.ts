@@ -1,6 +1,6 @@
 // The closing words of a run: one table for people, one object for machines, and the exit code.
-import type { RunSummary } from '../db/ledger/runs.ts'
-import type { RunResult } from '../run/run.ts'
+import type { RunSummary } from '../ledger/runs.ts'
+import type { RunResult } from '../pipeline/run.ts'
 import { formatBytes, formatNumber, formatSeconds, type Output } from './output.ts'
 
 /** `{"event":"summary",…}` of contract.md. */

@@ -1,18 +1,22 @@
 // `millrace worker`: takes units from the shared queue until it is told to stop.
-import { concurrencyOf } from '../run/run.ts'
-import { workLoop } from '../run/work-loop.ts'
+import { concurrencyOf } from '../pipeline/run.ts'
+import { workLoop } from '../pipeline/work-loop.ts'
 import type { Handler } from './command-spec.ts'
-import { withShop } from './shop.ts'
+import { withRuntime } from './runtime.ts'
 import { serveStatusPage } from './status-page.ts'
 
 export const handle: Handler = async (invocation) =>
-  withShop(invocation, { callsService: true, usesLanding: true, pipelines: [] }, async (shop) => {
-    invocation.output.note(`worker ${shop.owner} takes units from the queue; Ctrl-C finishes`)
-    const page = await serveStatusPage(shop)
+  withRuntime(invocation, { callsService: true, usesLanding: true, pipelines: [] }, async (runtime) => {
+    invocation.output.note(`worker ${runtime.owner} takes units from the queue; Ctrl-C finishes`)
+    const page = await serveStatusPage(runtime)
     invocation.output.event({ event: 'status_page', url: page.url })
     invocation.output.note(`status page: ${page.url}`)
     try {
-      await workLoop(shop, { concurrency: concurrencyOf(shop.definitions), signal: invocation.signal, done: async () => false })
+      await workLoop(runtime, {
+        concurrency: concurrencyOf(runtime.definitions),
+        signal: invocation.signal,
+        done: async () => false,
+      })
     } finally {
       await page.close()
     }

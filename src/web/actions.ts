@@ -3,8 +3,8 @@ import type { Hono } from 'hono'
 import { html } from 'hono/html'
 import type { WebContext } from './context.ts'
 import { type Html, page } from './layout.ts'
-import { oneRun } from './reads/runs.ts'
-import { unitDetail } from './reads/units.ts'
+import { oneRun } from '../reads/runs.ts'
+import { unitDetail } from '../reads/units.ts'
 
 interface Question {
   readonly title: string

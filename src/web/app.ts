@@ -22,7 +22,7 @@ import { reportsPage } from './pages/reports.ts'
 import { runPage, runsPage } from './pages/runs.ts'
 import { schedulePage } from './pages/schedule.ts'
 import { unitPage, unitsPage } from './pages/units.ts'
-import { unitStates } from './reads/units.ts'
+import { unitStates } from '../reads/units.ts'
 
 const mostUnits = 10_000
 const unitsADefaultPage = 500

@@ -4,7 +4,7 @@ import type { Context } from 'hono'
 import { streamSSE } from 'hono/streaming'
 import { sql } from 'kysely'
 import type { WebContext } from './context.ts'
-import { rowsOf } from './reads/row.ts'
+import { rowsOf } from '../reads/row.ts'
 
 const lookEveryMs = 1_000
 const keepAliveMs = 15_000

@@ -1,11 +1,11 @@
 // The ledger as Prometheus metrics, read when they are asked for; figures equal the page's because both are the ledger's.
 import { Gauge, Registry } from 'prom-client'
 import type { WebContext } from './context.ts'
-import { countQuarantined } from './reads/quarantine.ts'
-import { quotaDays } from './reads/quota.ts'
-import { countOpenReports } from './reads/reports.ts'
-import { lastRuns } from './reads/runs.ts'
-import { stateCounts, unitStates } from './reads/units.ts'
+import { countQuarantined } from '../reads/quarantine.ts'
+import { quotaDays } from '../reads/quota.ts'
+import { countOpenReports } from '../reads/reports.ts'
+import { lastRuns } from '../reads/runs.ts'
+import { stateCounts, unitStates } from '../reads/units.ts'
 
 const runStates = ['running', 'done', 'failed', 'cancelled', 'interrupted'] as const
 

@@ -6,7 +6,7 @@ import {
   quarantinedUnits,
   showQuarantine,
   supersedeQuarantine,
-} from '../../src/db/ledger/quarantine.ts'
+} from '../../src/ledger/quarantine.ts'
 import { newRun, planned } from '../support/ledger.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 

@@ -1,7 +1,7 @@
 // Units put into the ledger: editions, what stays of an unfinished unit, and several runs at once.
 import { sql } from 'kysely'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { registerUnits, reopenLanded } from '../../src/db/ledger/register.ts'
+import { registerUnits, reopenLanded } from '../../src/ledger/register.ts'
 import { claimed, newRun, outcomeOf, planned, unitNamed, unitRow } from '../support/ledger.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 

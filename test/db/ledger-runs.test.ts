@@ -4,8 +4,8 @@ import { hostname } from 'node:os'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { zeroCounts } from '../../src/core/types.ts'
-import { markLoaded } from '../../src/db/ledger/loads.ts'
-import { recordRequests } from '../../src/db/ledger/requests.ts'
+import { markLoaded } from '../../src/ledger/loads.ts'
+import { recordRequests } from '../../src/ledger/requests.ts'
 import {
   cancelledRuns,
   finishRun,
@@ -17,8 +17,8 @@ import {
   runSummary,
   startRun,
   unitsAtHand,
-} from '../../src/db/ledger/runs.ts'
-import { failUnit, holdUnit } from '../../src/db/ledger/units.ts'
+} from '../../src/ledger/runs.ts'
+import { failUnit, holdUnit } from '../../src/ledger/units.ts'
 import { claimed, newRun, planned } from '../support/ledger.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 

@@ -2,13 +2,13 @@
 import { sql } from 'kysely'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { type UnitState, unitStates, zeroCounts } from '../../src/core/types.ts'
-import { noteCancel, releaseByPerson, retryByPerson } from '../../src/db/ledger/actions.ts'
-import { releaseHeld, returnRunUnits } from '../../src/db/ledger/held.ts'
-import { markLoaded, markUnchanged } from '../../src/db/ledger/loads.ts'
-import { reopenLanded } from '../../src/db/ledger/register.ts'
-import { reportMemo } from '../../src/db/ledger/reports.ts'
-import { openUnits, requestCancel, unitsAtHand } from '../../src/db/ledger/runs.ts'
-import { type Transition, unitTransitions } from '../../src/db/ledger/transitions.ts'
+import { noteCancel, releaseByPerson, retryByPerson } from '../../src/ledger/actions.ts'
+import { releaseHeld, returnRunUnits } from '../../src/ledger/held.ts'
+import { markLoaded, markUnchanged } from '../../src/ledger/loads.ts'
+import { reopenLanded } from '../../src/ledger/register.ts'
+import { reportMemo } from '../../src/ledger/reports.ts'
+import { openUnits, requestCancel, unitsAtHand } from '../../src/ledger/runs.ts'
+import { type Transition, unitTransitions } from '../../src/ledger/transitions.ts'
 import {
   type ClaimedUnit,
   claimUnit,
@@ -19,7 +19,7 @@ import {
   lockUnit,
   markLanded,
   parkUnit,
-} from '../../src/db/ledger/units.ts'
+} from '../../src/ledger/units.ts'
 import { claimed, newRun, outcomeOf, planned, tryClaim, unitNamed, unitRow, wholeLedger } from '../support/ledger.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 

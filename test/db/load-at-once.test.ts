@@ -5,20 +5,20 @@ import { systemClock } from '../../src/core/clock.ts'
 import { silentLog } from '../../src/core/log.ts'
 import type { Mart } from '../../src/core/mart.ts'
 import type { Definition } from '../../src/core/types.ts'
-import { registerUnits } from '../../src/db/ledger/register.ts'
-import { type ClaimedUnit, claimUnit, markLanded } from '../../src/db/ledger/units.ts'
+import { registerUnits } from '../../src/ledger/register.ts'
+import { type ClaimedUnit, claimUnit, markLanded } from '../../src/ledger/units.ts'
 import { withSession } from '../../src/db/session.ts'
 import { loadMarts } from '../../src/definition/marts.ts'
 import { openStaging } from '../../src/load/staging.ts'
 import { createParseReport } from '../../src/parse/report.ts'
 import { publish } from '../../src/publish/publish.ts'
-import { loadAtOnce } from '../../src/run/load-at-once.ts'
-import type { LoadInput } from '../../src/run/load-input.ts'
-import { loadUnit } from '../../src/run/load-unit.ts'
-import { createProgress } from '../../src/run/progress.ts'
-import { type Queue, startQueue, type UnitJob } from '../../src/run/queue.ts'
-import type { Shop } from '../../src/run/shop.ts'
-import type { UnitWork } from '../../src/run/unit-work.ts'
+import { loadAtOnce } from '../../src/pipeline/load-at-once.ts'
+import type { LoadInput } from '../../src/pipeline/load-input.ts'
+import { loadUnit } from '../../src/pipeline/load-unit.ts'
+import { createProgress } from '../../src/pipeline/progress.ts'
+import { type Queue, startQueue, type UnitJob } from '../../src/pipeline/queue.ts'
+import type { Runtime } from '../../src/pipeline/runtime.ts'
+import type { UnitWork } from '../../src/pipeline/unit-work.ts'
 import { loadSources } from '../../src/sources/registry.ts'
 import { shippedDefinitions, unitOf } from '../support/definitions.ts'
 import { newRun } from '../support/ledger.ts'
@@ -28,7 +28,7 @@ let db: TestDatabase
 let queue: Queue
 let definition: Definition
 let marts: readonly Mart[]
-let shop: Shop
+let runtime: Runtime
 let runId: number
 
 beforeAll(async () => {
@@ -40,7 +40,7 @@ beforeAll(async () => {
   marts = await loadMarts([])
   await publish(db.database, definitions, marts)
   queue = await startQueue(db.database, silentLog)
-  shop = shopOf()
+  runtime = shopOf()
 })
 afterAll(async () => {
   await queue.stop()
@@ -59,11 +59,11 @@ afterEach(async () => {
 const unused = (): never => {
   throw new Error('not part of a load')
 }
-const shopOf = (): Shop => ({
-  settings: { raw: {} } as unknown as Shop['settings'],
+const shopOf = (): Runtime => ({
+  settings: { raw: {} } as unknown as Runtime['settings'],
   database: db.database,
   queue,
-  landing: {} as unknown as Shop['landing'],
+  landing: {} as unknown as Runtime['landing'],
   sources: new Map(),
   definitions: [definition],
   marts,
@@ -91,7 +91,7 @@ const workOn = async (domain: string): Promise<UnitWork> => {
   const [job] = await queue.fetch(1)
   if (job === undefined) throw new Error('nothing to take')
   return {
-    shop,
+    runtime,
     job,
     claim: await claimOf(job),
     definition,

@@ -1,10 +1,10 @@
 // What people are told of: a cause is over when its units are mended, not while they are being tried again.
 import { sql } from 'kysely'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { returnRunUnits } from '../../src/db/ledger/held.ts'
-import { markUnchanged } from '../../src/db/ledger/loads.ts'
-import { causesInLedger, syncNotifications } from '../../src/db/ledger/notifications.ts'
-import { failUnit, holdUnit, parkUnit } from '../../src/db/ledger/units.ts'
+import { returnRunUnits } from '../../src/ledger/held.ts'
+import { markUnchanged } from '../../src/ledger/loads.ts'
+import { causesInLedger, syncNotifications } from '../../src/ledger/notifications.ts'
+import { failUnit, holdUnit, parkUnit } from '../../src/ledger/units.ts'
 import { claimed, newRun, planned } from '../support/ledger.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 

@@ -3,12 +3,12 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { readSettings } from '../../src/core/env.ts'
+import { readSettings } from '../../src/config/env.ts'
 import { silentLog } from '../../src/core/log.ts'
 import { inclusiveRange } from '../../src/core/window.ts'
-import { openShop } from '../../src/run/open-shop.ts'
-import { planRun } from '../../src/run/plan-run.ts'
-import { createProgress } from '../../src/run/progress.ts'
+import { openRuntime } from '../../src/pipeline/open-runtime.ts'
+import { planRun } from '../../src/pipeline/plan-run.ts'
+import { createProgress } from '../../src/pipeline/progress.ts'
 import { pipelinesOfRepository } from '../support/command.ts'
 import { createTestDatabase } from '../support/postgres.ts'
 
@@ -17,7 +17,7 @@ test.each(['newest-first', 'oldest-first'] as const)(
   async (order) => {
     const home = mkdtempSync(join(tmpdir(), 'millrace-plan-'))
     const db = await createTestDatabase()
-    const shop = await openShop({
+    const runtime = await openRuntime({
       settings: readSettings({ DATABASE_URL: db.url, MILLRACE_HOME: home }, home),
       pipelinesFolder: pipelinesOfRepository,
       pipelines: [],
@@ -28,16 +28,16 @@ test.each(['newest-first', 'oldest-first'] as const)(
     })
     try {
       const rangeOf = () => inclusiveRange('2026-01', '2026-03', 'month')
-      const units = await planRun(shop, shop.definitions, { mode: 'range', rangeOf, force: false, only: null, order })
+      const units = await planRun(runtime, runtime.definitions, { mode: 'range', rangeOf, force: false, only: null, order })
       const months = units.map(({ window }) => window.from)
       const sorted = months.toSorted()
       expect(months).toEqual(order === 'oldest-first' ? sorted : sorted.toReversed())
       for (const month of new Set(months)) {
         const pipelines = units.filter(({ window }) => window.from === month).map(({ pipeline }) => pipeline)
-        expect(new Set(pipelines).size, month).toBe(shop.definitions.length)
+        expect(new Set(pipelines).size, month).toBe(runtime.definitions.length)
       }
     } finally {
-      await shop.close()
+      await runtime.close()
       await db.drop()
       rmSync(home, { recursive: true, force: true })
     }

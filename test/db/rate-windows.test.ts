@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
-import { createRateWindows } from '../../src/db/ledger/rate-windows.ts'
+import { createRateWindows } from '../../src/ledger/rate-windows.ts'
 import { createRateBudget } from '../../src/extract/rate.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 

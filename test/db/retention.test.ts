@@ -5,10 +5,10 @@ import { join } from 'node:path'
 import { sql } from 'kysely'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
-import { readSettings } from '../../src/core/env.ts'
+import { readSettings } from '../../src/config/env.ts'
 import { type LandingStore, openLandingStore } from '../../src/extract/landing.ts'
-import { createProgress, type RunEvent } from '../../src/run/progress.ts'
-import { type SweepingShop, sweepLandings } from '../../src/run/retention.ts'
+import { createProgress, type RunEvent } from '../../src/pipeline/progress.ts'
+import { type SweepingRuntime, sweepLandings } from '../../src/pipeline/retention.ts'
 import { claimed, newRun, planned, unitNamed } from '../support/ledger.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 import { type S3Server, startS3Server } from '../support/s3-server.ts'
@@ -33,7 +33,7 @@ beforeEach(async () => {
 afterEach(() => db.drop())
 
 /** As `days` from now. */
-const shopOf = (raw: Readonly<Record<string, string>>, days: number): SweepingShop => {
+const shopOf = (raw: Readonly<Record<string, string>>, days: number): SweepingRuntime => {
   const settings = readSettings({ MILLRACE_HOME: join(folder, 'home'), ...raw }, folder)
   return {
     settings,

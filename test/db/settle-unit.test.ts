@@ -5,11 +5,11 @@ import { systemClock } from '../../src/core/clock.ts'
 import { EtlError } from '../../src/core/errors.ts'
 import { silentLog } from '../../src/core/log.ts'
 import type { Definition } from '../../src/core/types.ts'
-import { registerUnits } from '../../src/db/ledger/register.ts'
-import { type ClaimedUnit, claimUnit, markLanded } from '../../src/db/ledger/units.ts'
-import { createProgress, type RunEvent } from '../../src/run/progress.ts'
-import { type Queue, startQueue, type UnitJob } from '../../src/run/queue.ts'
-import { type SettlingShop, settleUnit } from '../../src/run/settle-unit.ts'
+import { registerUnits } from '../../src/ledger/register.ts'
+import { type ClaimedUnit, claimUnit, markLanded } from '../../src/ledger/units.ts'
+import { createProgress, type RunEvent } from '../../src/pipeline/progress.ts'
+import { type Queue, startQueue, type UnitJob } from '../../src/pipeline/queue.ts'
+import { type SettlingRuntime, settleUnit } from '../../src/pipeline/settle-unit.ts'
 import { shippedDefinition, unitOf } from '../support/definitions.ts'
 import { newRun, outcomeOf, unitRow, wholeLedger } from '../support/ledger.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
@@ -21,7 +21,7 @@ let runId: number
 let job: UnitJob
 let claim: ClaimedUnit
 let events: RunEvent[]
-let shop: SettlingShop
+let runtime: SettlingRuntime
 let count = 0
 
 beforeAll(async () => {
@@ -52,7 +52,7 @@ beforeEach(async () => {
   claim = made
   events = []
   const progress = createProgress((event) => events.push(event))
-  shop = { database: db.database, queue, definitions: [definition], progress, log: silentLog, clock: systemClock }
+  runtime = { database: db.database, queue, definitions: [definition], progress, log: silentLog, clock: systemClock }
 })
 afterEach(() => sql`delete from pgboss.job`.execute(db.database.kysely))
 
@@ -73,7 +73,7 @@ const request = () => ({
   startedAt: '2026-01-01T00:00:00Z',
   milliseconds: 1.5,
 })
-const settled = (error: unknown, requests = [request()]) => settleUnit(shop, job, claim, requests, error)
+const settled = (error: unknown, requests = [request()]) => settleUnit(runtime, job, claim, requests, error)
 const jobs = async () =>
   (
     await db.database.pool.query<{ state: string; later: boolean }>(
@@ -98,7 +98,7 @@ describe('settling', () => {
     expect(await jobs()).toEqual([{ state: 'retry', later: true }])
     expect(await outcomeOf(db, runId, claim.unitId)).toBeNull()
     expect(await requestsKept()).toBe(1)
-    expect(shop.progress.counters.unitsDone).toBe(0)
+    expect(runtime.progress.counters.unitsDone).toBe(0)
     expect(events).toMatchObject([
       {
         event: 'unit',
@@ -118,7 +118,7 @@ describe('settling', () => {
     expect(await unitRow(db, claim.unitId)).toMatchObject({ state: 'waiting', attempts: 0 })
     expect(await jobs()).toEqual([])
     expect(await outcomeOf(db, runId, claim.unitId)).toBe('waiting')
-    expect(shop.progress.counters.unitsDone).toBe(1)
+    expect(runtime.progress.counters.unitsDone).toBe(1)
   })
 
   test('another try: counted, and again soon', async () => {
@@ -135,7 +135,7 @@ describe('settling', () => {
     expect(await unitRow(db, claim.unitId)).toMatchObject({ state, error_code: code, error_message: 'why' })
     expect(await jobs()).toEqual([])
     expect(await outcomeOf(db, runId, claim.unitId)).toBe(state)
-    expect(shop.progress.counters.unitsDone).toBe(1)
+    expect(runtime.progress.counters.unitsDone).toBe(1)
     expect(events).toMatchObject([{ state, code, message: 'why' }])
     expect(events[0]).not.toHaveProperty('not_before')
   })
@@ -144,7 +144,7 @@ describe('settling', () => {
     await settled(new EtlError('INTERRUPTED', 'stop'))
     expect(await unitRow(db, claim.unitId)).toMatchObject({ state: 'planned', attempts: 0, error_code: null })
     expect(await jobs()).toEqual([])
-    expect([events, shop.progress.counters.unitsDone]).toEqual([[], 0])
+    expect([events, runtime.progress.counters.unitsDone]).toEqual([[], 0])
     expect(await outcomeOf(db, runId, claim.unitId)).toBeNull()
   })
 
@@ -156,7 +156,7 @@ describe('settling', () => {
   })
 
   test('without its definition a unit fails, whatever it was', async () => {
-    shop = { ...shop, definitions: [] }
+    runtime = { ...runtime, definitions: [] }
     await settled(new EtlError('RATE_LIMITED', 'slow'))
     expect(await unitRow(db, claim.unitId)).toMatchObject({ state: 'failed' })
   })

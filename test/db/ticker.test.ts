@@ -4,18 +4,18 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
-import { readSettings } from '../../src/core/env.ts'
+import { readSettings } from '../../src/config/env.ts'
 import { silentLog } from '../../src/core/log.ts'
-import { type OpenShop, openShop } from '../../src/run/open-shop.ts'
-import { createProgress } from '../../src/run/progress.ts'
-import { createTicker } from '../../src/run/ticker.ts'
+import { type OpenRuntime, openRuntime } from '../../src/pipeline/open-runtime.ts'
+import { createProgress } from '../../src/pipeline/progress.ts'
+import { createTicker } from '../../src/schedule/ticker.ts'
 import { pipelinesOfRepository } from '../support/command.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 import { servePage } from '../support/status-page.ts'
 
 let folder: string
 let db: TestDatabase
-let shop: OpenShop
+let runtime: OpenRuntime
 let nowMs = Date.parse('2026-06-01T10:00:00Z')
 const minute = 60_000
 
@@ -28,7 +28,7 @@ beforeEach(async () => {
   writeFileSync(file, text)
   db = await createTestDatabase()
   const settings = readSettings({ DATABASE_URL: db.url, MILLRACE_HOME: join(folder, 'home') }, folder)
-  shop = await openShop({
+  runtime = await openRuntime({
     settings,
     pipelinesFolder: join(folder, 'pipelines'),
     pipelines: ['keywords'],
@@ -40,20 +40,20 @@ beforeEach(async () => {
   })
 })
 afterEach(async () => {
-  await shop.close()
+  await runtime.close()
   await db.drop()
   rmSync(folder, { recursive: true, force: true })
 })
 
 test('a tick nobody took is overdue after five minutes, and not once it is taken; one from before this process began is another’s', async () => {
   const { signal } = new AbortController()
-  const ticker = createTicker(shop, signal)
+  const ticker = createTicker(runtime, signal)
   expect(await ticker.overdue()).toEqual([])
   nowMs += 32 * minute
   expect(await ticker.overdue()).toEqual([])
   nowMs += 4 * minute
   expect(await ticker.overdue()).toEqual(['keywords'])
-  expect(await createTicker(shop, signal).overdue()).toEqual([])
+  expect(await createTicker(runtime, signal).overdue()).toEqual([])
   ticker.sweep()
   await ticker.settled()
   expect(await ticker.overdue()).toEqual([])

@@ -36,7 +36,7 @@ registerHooks({ load: (url, context, next) => {
     )
     expect([code, stderr.includes('DATABASE_UNREACHABLE')], stderr).toEqual([1, true])
     const modules = new Set(readFileSync(seen, 'utf8').trim().split('\n'))
-    expect([...modules].some((url) => url.includes('/dist/src/chunks/shop'))).toBe(true)
+    expect([...modules].some((url) => url.includes('/dist/src/chunks/runtime'))).toBe(true)
     expect(modules.size).toBeLessThan(110)
   })
 

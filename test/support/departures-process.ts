@@ -3,7 +3,7 @@ import { parseArgs } from 'node:util'
 import pg from 'pg'
 import { z } from 'zod'
 import { systemClock } from '../../src/core/clock.ts'
-import { createRateWindows } from '../../src/db/ledger/rate-windows.ts'
+import { createRateWindows } from '../../src/ledger/rate-windows.ts'
 import { createRateBudget } from '../../src/extract/rate.ts'
 
 const { values } = parseArgs({ options: { given: { type: 'string', default: '{}' } } })

@@ -1,9 +1,9 @@
 // Units and runs in a real ledger, for tests of its transitions.
 import { sql } from 'kysely'
 import type { Unit, UnitState } from '../../src/core/types.ts'
-import { registerUnits } from '../../src/db/ledger/register.ts'
-import { startRun } from '../../src/db/ledger/runs.ts'
-import { type ClaimedUnit, claimUnit } from '../../src/db/ledger/units.ts'
+import { registerUnits } from '../../src/ledger/register.ts'
+import { startRun } from '../../src/ledger/runs.ts'
+import { type ClaimedUnit, claimUnit } from '../../src/ledger/units.ts'
 import type { TestDatabase } from './postgres.ts'
 
 export const unitNamed = (name: string): Unit => ({

@@ -1,5 +1,5 @@
 // The drawing of a state machine, made from the table of its transitions; docs/architecture.md holds it word for word.
-import type { Transition } from '../../src/db/ledger/transitions.ts'
+import type { Transition } from '../../src/ledger/transitions.ts'
 
 /** A Mermaid diagram: one line for each pair of states, with what leads from one to the other. */
 export const drawingOf = (transitions: Readonly<Record<string, Transition<string>>>, begins: string): string => {

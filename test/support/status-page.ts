@@ -1,7 +1,7 @@
 // The status page over a test database, with a ledger filled by hand so that every figure is known.
 import { systemClock } from '../../src/core/clock.ts'
 import { secret } from '../../src/core/redact.ts'
-import { noteCancel, releaseByPerson, retryByPerson } from '../../src/db/ledger/actions.ts'
+import { noteCancel, releaseByPerson, retryByPerson } from '../../src/ledger/actions.ts'
 import { createStatusApp } from '../../src/web/app.ts'
 import { listen } from '../../src/web/server.ts'
 import { shippedDefinitions } from './definitions.ts'

@@ -1,8 +1,8 @@
 // Holds the year that was lived through against what it must come to, and against a warehouse filled in one go at its end.
 import type pg from 'pg'
 import { dateIn } from '../../src/core/window.ts'
-import { planRun } from '../../src/run/plan-run.ts'
-import { runUnits } from '../../src/run/run.ts'
+import { planRun } from '../../src/pipeline/plan-run.ts'
+import { runUnits } from '../../src/pipeline/run.ts'
 import { expectedBooks, expectedMessages } from './expected.ts'
 import { openWarehouse, type Pipeline, type YearWorld } from './world.ts'
 import { outage } from './year.ts'
@@ -120,11 +120,11 @@ const count = (list: readonly string[], line: string): number => list.filter((on
 const differencesFromFresh = async (world: YearWorld, freshUrl: string): Promise<string[]> => {
   const fresh = await openWarehouse(world.service, freshUrl, world.clock.now(), { budgets: false })
   try {
-    const shop = await fresh.open()
-    const units = await planRun(shop, shop.definitions, { mode: 'due', force: false, only: null, order: 'newest-first' })
+    const runtime = await fresh.open()
+    const units = await planRun(runtime, runtime.definitions, { mode: 'due', force: false, only: null, order: 'newest-first' })
     const { signal } = new AbortController()
-    const { state } = await runUnits(shop, { command: 'run', arguments: {}, definitions: shop.definitions, units, signal })
-    await shop.close()
+    const { state } = await runUnits(runtime, { command: 'run', arguments: {}, definitions: runtime.definitions, units, signal })
+    await runtime.close()
     const wrong = state === 'done' ? [] : [`the warehouse filled in one go ended ${state}`]
     for (const { name } of world.pipelines) {
       const [is, must] = [await contentsOf(world.client, name), await contentsOf(fresh.client, name)]

@@ -3,11 +3,11 @@ import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } f
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
-import { readSettings } from '../../src/core/env.ts'
+import { readSettings } from '../../src/config/env.ts'
 import { createLog } from '../../src/core/log.ts'
-import { migrateAndPublish } from '../../src/run/migrate-and-publish.ts'
-import { type OpenShop, openShop } from '../../src/run/open-shop.ts'
-import { createProgress } from '../../src/run/progress.ts'
+import { migrateAndPublish } from '../../src/pipeline/migrate-and-publish.ts'
+import { type OpenRuntime, openRuntime } from '../../src/pipeline/open-runtime.ts'
+import { createProgress } from '../../src/pipeline/progress.ts'
 import { addMonths } from '../../src/sandbox/calendar.ts'
 import { type Sandbox, startSandbox } from '../../src/sandbox/server.ts'
 import { pipelinesOfRepository } from '../support/command.ts'
@@ -87,7 +87,7 @@ export interface Warehouse {
   /** Asks the warehouse; values as node-postgres gives them. */
   readonly client: pg.Client
   /** A program that starts now, as `millrace schedule` does. */
-  open(): Promise<OpenShop>
+  open(): Promise<OpenRuntime>
   close(): Promise<void>
 }
 
@@ -169,11 +169,11 @@ export const openWarehouse = async (
     open: async () => {
       const progress = createProgress()
       const options = { settings, pipelinesFolder, pipelines: [], callsService: true, usesLanding: true, progress, log, clock }
-      const shop = await openShop(options)
+      const runtime = await openRuntime(options)
       // The queue has a clock function of its own, meant to be replaced by tests.
       await client.query(`create or replace function pgboss.job_now() returns timestamptz language sql stable
         as 'select simulated.now()'`)
-      return shop
+      return runtime
     },
     close: async () => {
       await client.end()
@@ -185,7 +185,7 @@ export const openWarehouse = async (
 
 const makeDefinitions = (folder: string, pipelines: readonly Pipeline[], budgets: boolean): void => {
   cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
-  const names = Array.from({ length: shopDomains }, (_, index) => `shop-${index + 1}.example\n`).join('')
+  const names = Array.from({ length: shopDomains }, (_, index) => `runtime-${index + 1}.example\n`).join('')
   for (const list of ['domains.txt', 'shop_domains.txt']) writeFileSync(join(folder, 'pipelines', list), names)
   for (const { name, from, timeZone, cron, catchUp, quotaPerMonth } of pipelines) {
     const file = join(folder, 'pipelines', `${name}.yaml`)

@@ -1,7 +1,7 @@
 // A year of nights, hour by hour: two schedulers keep time, the service publishes, settles and restates, things go wrong, nights are missed.
-import { notify } from '../../src/run/notify.ts'
-import type { OpenShop } from '../../src/run/open-shop.ts'
-import { createTicker } from '../../src/run/ticker.ts'
+import { notify } from '../../src/notify/notify.ts'
+import type { OpenRuntime } from '../../src/pipeline/open-runtime.ts'
+import { createTicker } from '../../src/schedule/ticker.ts'
 import type { YearWorld } from './world.ts'
 
 const hourMs = 3_600_000
@@ -58,25 +58,25 @@ export const liveThroughYear = async (world: YearWorld, progress: (day: string) 
     { from: Date.parse(outage.to), to: world.endMs },
   ]) {
     if (life.from !== null) await world.clock.moveTo(life.from)
-    const shop = await world.open()
+    const runtime = await world.open()
     try {
-      await keepTime(world, shop, life.to, coming, progress)
+      await keepTime(world, runtime, life.to, coming, progress)
     } finally {
-      await shop.close()
+      await runtime.close()
     }
   }
 }
 
 const keepTime = async (
   world: YearWorld,
-  shop: OpenShop,
+  runtime: OpenRuntime,
   untilMs: number,
   coming: Happening[],
   progress: (day: string) => void,
 ): Promise<void> => {
   const { signal } = new AbortController()
   // Two, as on two machines: each tick must happen once all the same.
-  const tickers = [createTicker(shop, signal), createTicker(shop, signal)]
+  const tickers = [createTicker(runtime, signal), createTicker(runtime, signal)]
   const settled = (): Promise<unknown> => Promise.all(tickers.map((ticker) => ticker.settled()))
   for (const ticker of tickers) await ticker.catchUp()
   await settled()
@@ -86,7 +86,7 @@ const keepTime = async (
     while ((coming[0]?.at ?? '9') <= new Date(at).toISOString()) coming.shift()?.act(world)
     for (const ticker of tickers) ticker.sweep()
     await settled()
-    if (hour % tellEveryHours === 0) await notify(shop)
+    if (hour % tellEveryHours === 0) await notify(runtime)
     if (hour % 24 === 0) progress(new Date(at).toISOString().slice(0, 10))
   }
 }

@@ -12,7 +12,7 @@ import {
   coverageMonths,
   coverageStates,
   coverageUnits,
-} from '../reads/coverage.ts'
+} from '../../reads/coverage.ts'
 
 const unitsShown = 20_000
 

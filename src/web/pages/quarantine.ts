@@ -3,7 +3,7 @@ import { html } from 'hono/html'
 import type { WebContext } from '../context.ts'
 import { count, moment } from '../format.ts'
 import { command, type Html, page, table, unitLink } from '../layout.ts'
-import { countQuarantined, type QuarantineLine, quarantined } from '../reads/quarantine.ts'
+import { countQuarantined, type QuarantineLine, quarantined } from '../../reads/quarantine.ts'
 
 const shown = 500
 

@@ -4,7 +4,7 @@ import { dayBars } from '../chart.ts'
 import type { WebContext } from '../context.ts'
 import { count, dayBefore } from '../format.ts'
 import { type Html, page, table } from '../layout.ts'
-import { type QuotaDay, quotaDays } from '../reads/quota.ts'
+import { type QuotaDay, quotaDays } from '../../reads/quota.ts'
 
 const daysShown = 92
 

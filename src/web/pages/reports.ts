@@ -2,7 +2,7 @@
 import type { WebContext } from '../context.ts'
 import { age, count, moment } from '../format.ts'
 import { badge, type Html, page, table, unitLink } from '../layout.ts'
-import { openReports, type ReportLine } from '../reads/reports.ts'
+import { openReports, type ReportLine } from '../../reads/reports.ts'
 
 const shown = 1_000
 

@@ -5,8 +5,8 @@ import type { WebContext } from '../context.ts'
 import { count, moment, span } from '../format.ts'
 import { badge, type Html, page, table, unitLink } from '../layout.ts'
 import { mendOf } from '../mend.ts'
-import { lastRuns, oneRun, type RunLine } from '../reads/runs.ts'
-import { countUnits, unitLines } from '../reads/units.ts'
+import { lastRuns, oneRun, type RunLine } from '../../reads/runs.ts'
+import { countUnits, unitLines } from '../../reads/units.ts'
 
 const shown = 50
 const unitsShown = 1_000

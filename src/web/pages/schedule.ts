@@ -3,8 +3,8 @@ import { html } from 'hono/html'
 import type { WebContext } from '../context.ts'
 import { count, dayBefore, moment } from '../format.ts'
 import { type Html, page, table, unitLink } from '../layout.ts'
-import { lastDrifts } from '../reads/drift.ts'
-import { restatements } from '../reads/runs.ts'
+import { lastDrifts } from '../../reads/drift.ts'
+import { restatements } from '../../reads/runs.ts'
 
 const daysShown = 60
 

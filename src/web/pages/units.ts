@@ -4,8 +4,8 @@ import type { WebContext } from '../context.ts'
 import { bytes, count, moment, sliceLabel } from '../format.ts'
 import { badge, command, type Html, page, table, unitLink } from '../layout.ts'
 import { mendOf } from '../mend.ts'
-import { quarantined } from '../reads/quarantine.ts'
-import { unitReports } from '../reads/reports.ts'
+import { quarantined } from '../../reads/quarantine.ts'
+import { unitReports } from '../../reads/reports.ts'
 import {
   countUnits,
   type UnitDetail,
@@ -15,7 +15,7 @@ import {
   unitLoads,
   unitRequests,
   unitStates,
-} from '../reads/units.ts'
+} from '../../reads/units.ts'
 import { quarantineTable } from './quarantine.ts'
 import { reportTable } from './reports.ts'
 

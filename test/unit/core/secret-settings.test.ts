@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
-import { withSecrets } from '../../../src/core/secret-settings.ts'
+import { withSecrets } from '../../../src/config/secret-settings.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'millrace-secrets-'))
 const file = join(folder, 'key')

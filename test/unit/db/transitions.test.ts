@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { reportStates, unitStates } from '../../../src/core/types.ts'
-import { reportTransitions, type Transition, unitTransitions } from '../../../src/db/ledger/transitions.ts'
+import { reportTransitions, type Transition, unitTransitions } from '../../../src/ledger/transitions.ts'
 import { drawingOf } from '../../support/state-drawing.ts'
 
 const architecture = readFileSync(join(import.meta.dirname, '..', '..', '..', 'docs', 'architecture.md'), 'utf8')

@@ -1,7 +1,7 @@
 // How many jobs a process fetches at once, and what becomes of those it did not begin.
 import { beforeEach, describe, expect, test } from 'vitest'
-import { createJobSupply, type JobSupply } from '../../../src/run/job-supply.ts'
-import type { UnitJob } from '../../../src/run/queue.ts'
+import { createJobSupply, type JobSupply } from '../../../src/pipeline/job-supply.ts'
+import type { UnitJob } from '../../../src/pipeline/queue.ts'
 
 let now: number
 let left: number

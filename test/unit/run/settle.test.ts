@@ -3,8 +3,8 @@ import { describe, expect, test } from 'vitest'
 import type { Clock } from '../../../src/core/clock.ts'
 import { type ErrorCode, EtlError, errorCodes } from '../../../src/core/errors.ts'
 import type { Limits } from '../../../src/core/types.ts'
-import { asEtlError, settle } from '../../../src/run/settle.ts'
-import { interruptedBy } from '../../../src/run/settle-unit.ts'
+import { asEtlError, settle } from '../../../src/pipeline/settle.ts'
+import { interruptedBy } from '../../../src/pipeline/settle-unit.ts'
 
 const now = 5_000_000
 const clockOf = (random: number): Clock => ({ now: () => now, random: () => random, sleep: async () => undefined })

@@ -1,0 +1,55 @@
+// How a command opens the runtime: settings from the environment, pipelines from --pipelines, progress on standard error.
+import { resolve } from 'node:path'
+import { readSettings, type Settings } from '../config/env.ts'
+import { createLog } from '../core/log.ts'
+import { type OpenRuntime, openRuntime } from '../pipeline/open-runtime.ts'
+import type { Invocation } from './command-spec.ts'
+import { type ProgressView, showProgress } from './progress.ts'
+
+export const settingsOf = ({ environment, folder }: Invocation): Settings => readSettings(environment, folder)
+
+export const pipelinesFolder = ({ options, folder }: Invocation): string =>
+  resolve(folder, String(options['pipelines'] ?? 'pipelines'))
+
+export interface ShopCall {
+  readonly pipelines?: readonly string[]
+  readonly callsService: boolean
+  /** Whether the command lands or reads answers. */
+  readonly usesLanding: boolean
+  readonly settings?: Settings
+}
+
+/** Opens the runtime, runs `work`, and closes everything whatever happens. */
+export const withRuntime = async <T>(
+  invocation: Invocation,
+  call: ShopCall,
+  work: (runtime: OpenRuntime, progress: ProgressView) => Promise<T>,
+): Promise<T> => {
+  const settings = call.settings ?? settingsOf(invocation)
+  const progress = showProgress(invocation.output)
+  try {
+    const runtime = await openRuntime({
+      settings,
+      pipelinesFolder: pipelinesFolder(invocation),
+      pipelines: call.pipelines ?? invocation.args,
+      callsService: call.callsService,
+      usesLanding: call.usesLanding,
+      progress,
+      log: createLog(settings.raw['MILLRACE_LOG_LEVEL']),
+      consent: { resubmitUncertain: invocation.options['resubmitUncertain'] === true },
+    })
+    try {
+      return await work(runtime, progress)
+    } finally {
+      await runtime.close()
+    }
+  } finally {
+    progress.stop()
+  }
+}
+
+/** Resolves at the first SIGINT or SIGTERM. */
+export const untilInterrupted = async ({ signal }: Invocation): Promise<void> => {
+  if (signal.aborted) return
+  await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }))
+}

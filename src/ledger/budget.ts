@@ -1,0 +1,61 @@
+// Quota budgets: reserved before a report is submitted, settled by what the service says it used.
+import { type Kysely, sql } from 'kysely'
+import type { Budget } from '../core/budget.ts'
+import { EtlError } from '../core/errors.ts'
+import type { Tables } from '../db/tables.ts'
+
+export interface Reservation {
+  readonly account: string
+  readonly pipeline: string
+  readonly budget: Budget
+  /** Of the account, over all its pipelines. */
+  readonly accountBudget: Budget
+  /** Credits the report is thought to cost; null where nobody can say: then 1 is reserved. */
+  readonly estimated: number | null
+  readonly unitKey: string
+}
+
+/** Whose budget is looked at: a pipeline's, or with `pipeline` null the account's. */
+interface Purse {
+  readonly account: string
+  readonly pipeline: string | null
+  readonly budget: Budget
+  /** What to change to spend more. */
+  readonly setting: string
+}
+
+/** Locks both budgets for the transaction, always in the same order, and throws QUOTA_EXHAUSTED where the report does not fit. */
+export const reserveBudget = async (trx: Kysely<Tables>, reservation: Reservation): Promise<void> => {
+  const { account, pipeline, budget, accountBudget } = reservation
+  await reserveIn(trx, { account, pipeline, budget, setting: `limits.quota_per_# of ${pipeline}` }, reservation)
+  const suffix = account === 'default' ? '' : `_${account.toUpperCase()}`
+  const setting = `WEB_ANALYTICS_QUOTA_PER_#${suffix}`
+  await reserveIn(trx, { account, pipeline: null, budget: accountBudget, setting }, reservation)
+}
+
+const reserveIn = async (trx: Kysely<Tables>, purse: Purse, { estimated, unitKey }: Reservation): Promise<void> => {
+  const { account, pipeline, budget } = purse
+  if (budget.perMonth === null && budget.perDay === null) return
+  const key = pipeline === null ? `budget/${account}` : `budget/${account}/${pipeline}`
+  await sql`select pg_advisory_xact_lock(hashtextextended(${key}, 0))`.execute(trx)
+  const { rows } = await sql<{ month: number; day: number }>`
+    select coalesce(sum(used_quota + reserved_quota), 0)::float8 as month,
+      coalesce(sum(used_quota + reserved_quota) filter (where day = (clock_timestamp() at time zone 'UTC')::date), 0)::float8 as day
+    from (select day, coalesce(used_quota, 0) as used_quota, reserved_quota from etl.quota
+      where account = ${account} and (${pipeline}::text is null or pipeline = ${pipeline})
+        and day >= date_trunc('month', clock_timestamp() at time zone 'UTC')::date) spent`.execute(trx)
+  const spent = rows[0] ?? { month: 0, day: 0 }
+  const price = estimated ?? 1
+  for (const [period, limit] of [
+    ['month', budget.perMonth],
+    ['day', budget.perDay],
+  ] as const) {
+    if (limit === null || spent[period] + price <= limit) continue
+    const setting = purse.setting.replace('#', pipeline === null ? period.toUpperCase() : period)
+    throw new EtlError(
+      'QUOTA_EXHAUSTED',
+      `${unitKey}: ${spent[period]} of ${limit} credits ${pipeline === null ? `of account ${account} ` : ''}are spent or reserved this ${period}, ` +
+        `the report needs about ${price}. It goes on when the ${period} turns, or raise ${setting}.`,
+    )
+  }
+}

@@ -1,0 +1,122 @@
+// The windows in which every machine that loads into this warehouse counts its requests with the same key.
+import type { RateLimiterPostgres, RateLimiterRes } from 'rate-limiter-flexible'
+import type { DatabasePool } from '../db/connect.ts'
+
+export interface RateWindows {
+  take(points: number, pointsOfWindow: number, windowMs: number): Promise<{ readonly granted: boolean; readonly nextMs: number }>
+  pause(ms: number): Promise<void>
+  extend(ms: number): Promise<void>
+}
+
+const keyPrefix = 'requests'
+
+/** Clocks are compared again after so long: one may have been set meanwhile. */
+const clockAgeMs = 60_000
+
+/** Windows of one account. Both throw what the database throws. */
+export const createRateWindows = (pool: DatabasePool, account: string): RateWindows => {
+  const storeClient = onServerTime(pool)
+  const limiters = new Map<number, Promise<RateLimiterPostgres>>()
+  const limiterOf = (points: number): Promise<RateLimiterPostgres> => {
+    const limiter = limiters.get(points) ?? createLimiter(storeClient, points)
+    limiters.set(points, limiter)
+    return limiter
+  }
+  return {
+    take: async (points, pointsOfWindow, windowMs) => {
+      const limiter = await limiterOf(pointsOfWindow)
+      try {
+        const { remainingPoints, msBeforeNext } = await limiter.consume(account, points, { customDuration: windowMs / 1000 })
+        return { granted: true, nextMs: remainingPoints >= points ? 0 : msBeforeNext }
+      } catch (refused) {
+        if (isRefusal(refused)) return { granted: false, nextMs: Math.max(1, refused.msBeforeNext) }
+        throw refused
+      }
+    },
+    pause: async (ms) => {
+      const limiter = await limiterOf(1)
+      const { msBeforeNext } = (await limiter.get(account)) ?? { msBeforeNext: 0 }
+      if (ms > msBeforeNext) await limiter.block(account, ms / 1000)
+    },
+    // In one statement: between a look and a block somebody else may begin a window, which must not become shorter.
+    extend: async (ms) => {
+      const now = '(extract(epoch from clock_timestamp()) * 1000)::bigint'
+      await pool.query(`update etl.rate_windows set expire = greatest(expire, ${now}) + $2::int where key = $1`, [
+        `${keyPrefix}:${account}`,
+        Math.ceil(ms),
+      ])
+    },
+  }
+}
+
+/** Commands that ask the service nothing do not wait for it to be read. */
+const createLimiter = async (storeClient: StoreClient, points: number): Promise<RateLimiterPostgres> => {
+  const { default: Limiter } = await import('rate-limiter-flexible/lib/RateLimiterPostgres.js')
+  return new Limiter({
+    storeClient,
+    storeType: 'pool',
+    schemaName: 'etl',
+    tableName: 'rate_windows',
+    tableCreated: true,
+    clearExpiredByTimeout: false,
+    keyPrefix,
+    points,
+    duration: 1,
+  })
+}
+
+/** The limiter rejects with its result where there is nothing left, with an error where something broke. */
+const isRefusal = (reason: unknown): reason is RateLimiterRes =>
+  !(reason instanceof Error) && typeof reason === 'object' && reason !== null && 'msBeforeNext' in reason
+
+interface Statement {
+  readonly text: string
+  readonly values: readonly (string | number)[]
+}
+
+interface StoreClient {
+  query(statement: Statement): Promise<{ rowCount: number; rows: readonly { points: number; expire: number | null }[] }>
+}
+
+/**
+ * The limiter counts in this machine's time, and machines do not agree on it: a clock that is ahead would keep all others waiting. So times
+ * on their way to the table become the server's, and this machine's on their way back.
+ */
+const onServerTime = (pool: DatabasePool): StoreClient => {
+  let ahead = Promise.resolve(0)
+  let comparedAt = Number.NEGATIVE_INFINITY
+  const serverAhead = (): Promise<number> => {
+    if (performance.now() - comparedAt < clockAgeMs) return ahead
+    comparedAt = performance.now()
+    ahead = compareClocks(pool)
+    // Whoever waits for it is told; the next one compares anew.
+    ahead.catch(() => {
+      comparedAt = Number.NEGATIVE_INFINITY
+    })
+    return ahead
+  }
+  return {
+    query: async ({ text, values }: Statement) => {
+      const shift = await serverAhead()
+      const isTime = (value: string | number): value is number => typeof value === 'number' && value > 1e12
+      const shifted = values.map((value) => (isTime(value) ? Math.round(value + shift) : value))
+      const { rows } = await pool.query<{ points: number; expire: string | null }>(text, shifted)
+      return {
+        rowCount: rows.length,
+        rows: rows.map((row) => ({ ...row, expire: row.expire === null ? null : Number(row.expire) - shift })),
+      }
+    },
+  }
+}
+
+/** How far the server's clock is ahead of ours, ms; the quickest of three answers is the least wrong. */
+const compareClocks = async (pool: DatabasePool): Promise<number> => {
+  const answers: { tookMs: number; aheadMs: number }[] = []
+  for (let look = 0; look < 3; look += 1) {
+    const asked = Date.now()
+    const { rows } = await pool.query<{ now: string }>(`select (extract(epoch from clock_timestamp()) * 1000)::text as now`)
+    const tookMs = Date.now() - asked
+    answers.push({ tookMs, aheadMs: Number(rows[0]?.now ?? asked) - (asked + tookMs / 2) })
+  }
+  return answers.toSorted((left, right) => left.tookMs - right.tookMs)[0]?.aheadMs ?? 0
+}

@@ -1,0 +1,47 @@
+// What a running process tells whoever watches: counters that grow, and events as units change state.
+import type { UnitState } from '../core/types.ts'
+import type { RunSummary } from '../ledger/runs.ts'
+
+export interface Counters {
+  unitsPlanned: number
+  unitsDone: number
+  rowsRead: number
+  pages: number
+  bytes: number
+  requests: number
+}
+
+export type RunEvent =
+  | { readonly event: 'planned'; readonly run_id: number; readonly units: number }
+  | {
+      readonly event: 'unit'
+      readonly run_id: number
+      readonly unit_id: number
+      readonly unit: string
+      readonly state: UnitState | 'unchanged'
+      readonly rows?: number
+      readonly code?: string
+      readonly message?: string
+      readonly not_before?: string
+    }
+  | { readonly event: 'report'; readonly unit: string; readonly state: string; readonly report_id: string | null }
+  | {
+      /** A scheduled run is over. */
+      readonly event: 'tick'
+      readonly pipeline: string
+      readonly due_at: string
+      readonly run_id: number
+      readonly state: string
+      readonly units: RunSummary['units']
+    }
+  | { readonly event: 'notice'; readonly code: string; readonly message: string }
+
+export interface Progress {
+  readonly counters: Counters
+  emit(event: RunEvent): void
+}
+
+export const createProgress = (listener: (event: RunEvent) => void = () => undefined): Progress => ({
+  counters: { unitsPlanned: 0, unitsDone: 0, rowsRead: 0, pages: 0, bytes: 0, requests: 0 },
+  emit: listener,
+})

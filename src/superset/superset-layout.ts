@@ -1,0 +1,111 @@
+// Where the charts of a dashboard stand, and the filters above them, in Superset's words.
+import type { Chart, Dashboard } from '../definition/dashboard.ts'
+
+export interface PlacedChart {
+  readonly id: number
+  readonly chart: Chart
+}
+
+const columnsOfGrid = 12
+const aboutHeight = 8
+
+/** Charts in their order, side by side as far as they fit. JSON text. */
+export const positionJson = (dashboard: Dashboard, charts: readonly PlacedChart[]): string => {
+  const rows = rowsOf(charts)
+  const nodes: Record<string, unknown> = {
+    DASHBOARD_VERSION_KEY: 'v2',
+    ROOT_ID: { type: 'ROOT', id: 'ROOT_ID', children: ['GRID_ID'] },
+    HEADER_ID: { type: 'HEADER', id: 'HEADER_ID', meta: { text: dashboard.title } },
+    GRID_ID: {
+      type: 'GRID',
+      id: 'GRID_ID',
+      parents: ['ROOT_ID'],
+      children: ['ROW-about', ...rows.map((_, at) => `ROW-${at + 1}`)],
+    },
+    'ROW-about': rowNode('ROW-about', ['MARKDOWN-about']),
+    'MARKDOWN-about': {
+      type: 'MARKDOWN',
+      id: 'MARKDOWN-about',
+      children: [],
+      parents: ['ROOT_ID', 'GRID_ID', 'ROW-about'],
+      meta: { code: `${dashboard.about} NULL and gaps mean no data, never 0.`.trim(), width: columnsOfGrid, height: aboutHeight },
+    },
+  }
+  rows.forEach((row, at) => {
+    const rowId = `ROW-${at + 1}`
+    nodes[rowId] = rowNode(
+      rowId,
+      row.map(({ id }) => `CHART-${id}`),
+    )
+    for (const { id, chart } of row)
+      nodes[`CHART-${id}`] = {
+        type: 'CHART',
+        id: `CHART-${id}`,
+        children: [],
+        parents: ['ROOT_ID', 'GRID_ID', rowId],
+        meta: { chartId: id, sliceName: chart.name, width: chart.width, height: chart.height },
+      }
+  })
+  return JSON.stringify(nodes)
+}
+
+const rowNode = (id: string, children: readonly string[]): unknown => ({
+  type: 'ROW',
+  id,
+  children,
+  parents: ['ROOT_ID', 'GRID_ID'],
+  meta: { background: 'BACKGROUND_TRANSPARENT' },
+})
+
+const rowsOf = (charts: readonly PlacedChart[]): PlacedChart[][] => {
+  const rows: PlacedChart[][] = []
+  let used = columnsOfGrid
+  for (const placed of charts) {
+    if (used + placed.chart.width > columnsOfGrid) {
+      rows.push([])
+      used = 0
+    }
+    rows.at(-1)?.push(placed)
+    used += placed.chart.width
+  }
+  return rows
+}
+
+/** Filters and colours. JSON text. @param datasets id by view */
+export const dashboardMetadata = (
+  dashboard: Dashboard,
+  charts: readonly PlacedChart[],
+  datasets: ReadonlyMap<string, number>,
+): string =>
+  JSON.stringify({
+    native_filter_configuration: dashboard.filters.map(({ name, view, column, one }, at) => ({
+      id: `NATIVE_FILTER-millrace-${at + 1}`,
+      type: 'NATIVE_FILTER',
+      filterType: 'filter_select',
+      name,
+      description: '',
+      // Charts wait for the first choice, else they would all be asked for before it.
+      requiredFirst: one !== null,
+      targets: [{ datasetId: datasets.get(view), column: { name: column } }],
+      controlValues: {
+        enableEmptyFilter: one !== null,
+        defaultToFirstItem: one !== null,
+        multiSelect: one === null,
+        searchAllOptions: false,
+        inverseSelection: false,
+        sortAscending: one !== 'last',
+      },
+      defaultDataMask: { extraFormData: {}, filterState: {}, ownState: {} },
+      cascadeParentIds: [],
+      scope: { rootPath: ['ROOT_ID'], excluded: [] },
+      chartsInScope: charts.map(({ id }) => id),
+      tabsInScope: [],
+    })),
+    chart_configuration: {},
+    global_chart_configuration: { scope: { rootPath: ['ROOT_ID'], excluded: [] }, chartsInScope: charts.map(({ id }) => id) },
+    color_scheme: 'supersetColors',
+    cross_filters_enabled: true,
+    refresh_frequency: 0,
+    expanded_slices: {},
+    timed_refresh_immune_slices: [],
+  })
