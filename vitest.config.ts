@@ -1,6 +1,7 @@
 import { defineConfig } from 'vitest/config'
 
-// Six projects: unit (no disk, network or database), db (a real PostgreSQL), e2e (the real command as a child process, and the page in a browser),
+// Seven projects: unit (no disk, network or database), db (a real PostgreSQL), e2e (the real command as a child process, and the page in a browser),
+// outsider (commands against each other on one warehouse, judged by the sandbox and the tables alone),
 // package (the packed program installed from npm; needs the registry, hence not part of `npm test`), image (the image built and run; needs Docker too), citus (needs a cluster).
 // db and e2e share two cores with PostgreSQL itself, hence the low worker counts; e2e also waits a lot.
 export default defineConfig({
@@ -35,6 +36,17 @@ export default defineConfig({
           testTimeout: 180_000,
           hookTimeout: 180_000,
           maxWorkers: 3,
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'outsider',
+          include: ['test/outsider/**/*.test.ts'],
+          globalSetup: ['test/support/postgres.global.ts', 'test/support/program.global.ts'],
+          testTimeout: 180_000,
+          hookTimeout: 180_000,
+          maxWorkers: 4,
         },
       },
       {

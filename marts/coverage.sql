@@ -1,7 +1,7 @@
 -- purpose: What is loaded of each pipeline, month by month, and how fresh it is.
 -- grain: One row a pipeline, version and month.
 -- question: May I report on October yet?
--- reads: etl.units
+-- reads: etl.window_states, etl.window_loads
 -- column pipeline: The pipeline.
 -- column version: Its version.
 -- column month: First day of the month.
@@ -10,8 +10,13 @@
 -- column units_in_trouble: Units held or failed. Unit: units.
 -- column is_complete: Whether every planned unit is loaded.
 -- column last_loaded_at: The last load.
--- column last_checked_at: The last look whether the service changed anything.
-select pipeline, version, date_trunc('month', window_from)::date as month, count(*) as units,
-  count(*) filter (where loaded_at is not null) as units_loaded, count(*) filter (where state in ('held', 'failed')) as units_in_trouble,
-  bool_and(loaded_at is not null) as is_complete, max(loaded_at) as last_loaded_at, max(checked_at) as last_checked_at
-from etl.units group by pipeline, version, date_trunc('month', window_from)
+-- column last_checked_at: When the service was last asked whether anything changed.
+select u.pipeline, u.version, u.month, u.units, u.units_loaded, u.units_in_trouble, u.units = u.units_loaded as is_complete,
+  l.last_loaded_at, l.last_checked_at
+from (select pipeline, version, date_trunc('month', window_from)::date as month, sum(units)::bigint as units,
+    coalesce(sum(units) filter (where loaded), 0)::bigint as units_loaded,
+    coalesce(sum(units) filter (where state in ('held', 'failed')), 0)::bigint as units_in_trouble
+  from etl.window_states group by 1, 2, 3) u
+join (select pipeline, version, date_trunc('month', window_from)::date as month, max(last_loaded_at) as last_loaded_at,
+    max(last_checked_at) as last_checked_at
+  from etl.window_loads group by 1, 2, 3) l using (pipeline, version, month)

@@ -1,7 +1,7 @@
 -- purpose: Every run and what it did.
 -- grain: One row a run.
 -- question: Was last night good, and how long did it take?
--- reads: etl.runs, etl.run_units, etl.loads
+-- reads: etl.run_list, etl.runs, etl.loads
 -- column run_id: The run.
 -- column command: What was started.
 -- column state: running, done, failed, cancelled or interrupted.
@@ -10,8 +10,12 @@
 -- column units: Units it worked on. Unit: units.
 -- column units_in_trouble: Units it left held or failed. Unit: units.
 -- column rows_written: Rows inserted, updated or ended. Unit: rows.
-select r.run_id, r.command, r.state, r.started_at, extract(epoch from r.finished_at - r.started_at) as seconds,
-  (select count(*) from etl.run_units u where u.run_id = r.run_id) as units,
-  (select count(*) from etl.run_units u where u.run_id = r.run_id and u.outcome in ('held', 'failed')) as units_in_trouble,
-  (select coalesce(sum(l.rows_inserted + l.rows_updated + l.rows_ended), 0)::bigint from etl.loads l where l.run_id = r.run_id) as rows_written
-from etl.runs r
+select r.run_id, r.command, r.state, r.started_at, extract(epoch from r.finished_at - r.started_at) as seconds, r.planned as units,
+  r.held + r.failed as units_in_trouble, w.rows_written
+from etl.run_list r cross join lateral (
+  select (t.told ->> 'inserted')::bigint + (t.told ->> 'updated')::bigint + (t.told ->> 'ended')::bigint as rows_written
+  from (select s.summary -> 'rows' as told from etl.runs s where s.run_id = r.run_id) t where t.told is not null
+  union all
+  select coalesce(sum(l.rows_inserted + l.rows_updated + l.rows_ended), 0)::bigint from etl.loads l
+  where l.run_id = r.run_id and not exists (select 1 from etl.runs s where s.run_id = r.run_id and s.summary -> 'rows' is not null)
+  having not exists (select 1 from etl.runs s where s.run_id = r.run_id and s.summary -> 'rows' is not null)) w

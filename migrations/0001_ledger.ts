@@ -1,85 +1,114 @@
-// The ledger: runs, units, reports, requests, loads, quota, quarantine and events. Frozen once released; imports nothing of ours.
+// The ledger: slices, units, jobs, answers, loads, runs and processes; and what stands beside them. Frozen once released; imports nothing of ours.
 import { type Kysely, sql } from 'kysely'
 
-const statements = [
+const words = [
   `create schema if not exists data`,
   `create schema if not exists bi`,
+  `create schema if not exists staging`,
+
+  // Identity: landings and receipts carry it, so that a warehouse knows its own.
+  `create table etl.warehouse (
+    only_one boolean primary key default true check (only_one),
+    warehouse_id uuid not null default gen_random_uuid(),
+    epoch integer not null default 1,
+    created_at timestamptz not null default now()
+  )`,
+  `insert into etl.warehouse default values`,
+  // The order of answers: drawn when an intent commits, or when a walk begins.
+  `create sequence etl.ask_numbers as bigint`,
+
+  `create table etl.processes (
+    process_id integer generated always as identity primary key,
+    name text not null unique,
+    host text not null,
+    boot text not null,
+    system_process_id integer not null,
+    begun text not null,
+    started_at timestamptz not null default now(),
+    lease_until timestamptz not null,
+    ended_at timestamptz
+  )`,
+  `create index processes_living on etl.processes (lease_until) where ended_at is null`,
 
   `create table etl.runs (
     run_id bigint generated always as identity primary key,
     command text not null,
     arguments jsonb not null default '{}',
     state text not null default 'running' check (state in ('running', 'done', 'failed', 'cancelled', 'interrupted')),
-    host text not null,
-    process_id integer not null,
+    process_id integer references etl.processes,
     started_at timestamptz not null default now(),
     finished_at timestamptz,
     cancel_requested_at timestamptz,
     summary jsonb
   )`,
+  `create index runs_running on etl.runs (run_id) where state = 'running'`,
 
-  `create table etl.units (
-    unit_id bigint generated always as identity primary key,
-    unit_key text not null unique,
+  `create table etl.pipelines (
+    pipeline_id integer generated always as identity primary key,
     pipeline text not null,
     version integer not null,
+    parameters jsonb not null,
+    source text not null,
+    account text not null,
+    window_every text not null check (window_every in ('month', 'week', 'day')),
+    dimensions text[] not null,
+    generation integer not null default 0,
+    lists_sha256 text,
+    definition jsonb not null,
+    updated_at timestamptz not null default now(),
+    unique (pipeline, version, parameters)
+  )`,
+
+  `create table etl.slices (
+    slice_id integer generated always as identity primary key,
+    pipeline_id integer not null references etl.pipelines,
+    "values" text[] not null,
+    wanted_since integer not null,
+    wanted_until integer,
+    unique (pipeline_id, "values")
+  )`,
+  `create index slices_wanted on etl.slices (pipeline_id, wanted_since, slice_id) where wanted_until is null`,
+
+  `create table etl.windows (
+    pipeline_id integer not null references etl.pipelines,
+    window_from date not null,
+    closed_generation integer,
+    closed_at timestamptz,
+    closed_units bigint,
+    closed_rows bigint,
+    looked_at timestamptz,
+    primary key (pipeline_id, window_from)
+  )`,
+
+  `create table etl.jobs (
+    job_id bigint generated always as identity primary key,
+    pipeline_id integer not null references etl.pipelines,
+    kind text not null check (kind in ('walk', 'report')),
+    reason text not null,
+    guard text not null default 'usual' check (guard in ('usual', 'needs approval')),
     window_from date not null,
     window_to date not null,
-    slice jsonb not null,
-    state text not null default 'planned'
-      check (state in ('planned', 'running', 'waiting', 'landed', 'loaded', 'failed', 'held')),
-    edition integer not null default 1,
-    attempts integer not null default 0,
+    slice_ids integer[] not null,
+    cells integer not null,
+    state text not null default 'open' check (state in ('open', 'held', 'failed', 'done', 'replaced')),
+    forced boolean not null default false,
+    released boolean not null default false,
+    run_id bigint references etl.runs,
+    former_job_id bigint,
+    holder integer references etl.processes,
     fence bigint not null default 0,
-    lease_owner text,
-    lease_until timestamptz,
+    attempts integer not null default 0,
     not_before timestamptz,
     error_code text,
     error_message text,
-    released boolean not null default false,
-    forced boolean not null default false,
-    run_id bigint references etl.runs,
-    landing text,
-    landing_sha256 text,
-    landing_bytes bigint,
-    loaded_at timestamptz,
-    loaded_edition integer,
-    loaded_load_id bigint,
-    loaded_rows bigint,
-    loaded_sha256 text,
-    loaded_landing text,
-    source_last_updated text,
-    source_count bigint,
-    checked_at timestamptz,
-    created_at timestamptz not null default now(),
-    updated_at timestamptz not null default now(),
-    check (window_from < window_to)
-  )`,
-  `create index units_pipeline on etl.units (pipeline, version, window_from)`,
-  `create index units_open on etl.units (state, not_before) where state <> 'loaded'`,
-
-  `create table etl.run_units (
-    run_id bigint not null references etl.runs,
-    unit_id bigint not null references etl.units,
-    edition integer not null,
-    outcome text check (outcome in ('loaded', 'unchanged', 'waiting', 'held', 'failed')),
-    finished_at timestamptz,
-    primary key (run_id, unit_id)
-  )`,
-  `create index run_units_unit on etl.run_units (unit_id)`,
-
-  `create table etl.reports (
-    report_key bigint generated always as identity primary key,
-    unit_id bigint not null references etl.units,
-    edition integer not null,
-    submission integer not null default 1,
-    run_id bigint references etl.runs,
+    ask_number bigint,
+    asked_at timestamptz,
+    answer_id bigint,
     account text not null,
-    pipeline text not null,
-    endpoint text not null,
-    request_hash text not null,
-    request jsonb not null,
-    state text not null check (state in
+    endpoint text,
+    request jsonb,
+    request_hash text,
+    report_state text check (report_state in
       ('intent', 'submitted', 'ready', 'downloaded', 'failed', 'rejected', 'uncertain', 'expired')),
     report_id text,
     status_word text,
@@ -89,51 +118,95 @@ const statements = [
     estimated_quota bigint,
     used_quota bigint,
     data_points_count bigint,
-    error_message text,
-    created_at timestamptz not null default now(),
     submitted_at timestamptz,
     completed_at timestamptz,
     deadline_at timestamptz,
+    created_at timestamptz not null default now(),
     updated_at timestamptz not null default now(),
-    unique (unit_id, edition, submission)
-  )`,
-  `create unique index reports_report_id on etl.reports (account, report_id) where report_id is not null`,
-  `create index reports_account_month on etl.reports (account, created_at)`,
-  `create index reports_open on etl.reports (state) where state in ('intent', 'submitted', 'ready', 'uncertain')`,
+    check (window_from < window_to),
+    check (holder is null or state = 'open')
+  ) with (fillfactor = 80)`,
+  `create index jobs_ready on etl.jobs (pipeline_id, job_id) where state = 'open' and holder is null and not_before is null`,
+  `create index jobs_waiting on etl.jobs (pipeline_id, not_before) where state = 'open' and holder is null and not_before is not null`,
+  `create index jobs_asked on etl.jobs (pipeline_id, job_id) where state = 'open' and ask_number is not null`,
+  `create index jobs_held_by on etl.jobs (holder) where holder is not null`,
+  `create index jobs_trouble on etl.jobs (pipeline_id, state, job_id) where state in ('held', 'failed')`,
+  `create unique index jobs_report_id on etl.jobs (account, report_id) where report_id is not null`,
+  `create index jobs_purchases on etl.jobs (account, created_at) where report_state is not null`,
+  `create index jobs_answer on etl.jobs (answer_id) where answer_id is not null and state in ('open', 'held', 'failed')`,
 
-  `create table etl.requests (
-    request_id bigint generated always as identity primary key,
-    run_id bigint,
-    unit_id bigint,
-    edition integer,
-    account text not null,
-    method text not null,
-    endpoint text not null,
-    parameters jsonb not null default '{}',
-    part integer,
-    attempt integer not null default 1,
-    status integer,
-    error_code text,
-    bytes bigint not null default 0,
-    sha256 text,
-    started_at timestamptz not null,
-    milliseconds double precision not null
+  `create table etl.run_jobs (
+    run_id bigint not null references etl.runs,
+    job_id bigint not null,
+    priority integer not null,
+    units integer not null,
+    slice_ids integer[],
+    window_from date,
+    window_to date,
+    outcome text check (outcome in ('loaded', 'unchanged', 'waiting', 'held', 'failed', 'let go', 'replaced')),
+    held_units integer not null default 0,
+    finished_at timestamptz,
+    primary key (run_id, job_id)
   )`,
-  `create index requests_unit on etl.requests (unit_id, edition)`,
-  `create index requests_run on etl.requests (run_id)`,
+  `create index run_jobs_open on etl.run_jobs (run_id, priority, job_id) where outcome is null`,
+  `create index run_jobs_waiting on etl.run_jobs (job_id) where outcome is null`,
+
+  `create table etl.answers (
+    answer_id bigint generated always as identity primary key,
+    pipeline_id integer not null references etl.pipelines,
+    job_id bigint not null,
+    ask_number bigint not null unique,
+    asked_at timestamptz not null,
+    stood_at timestamptz,
+    landed_at timestamptz not null default now(),
+    landing text not null,
+    sha256 text not null,
+    bytes bigint not null,
+    window_from date not null,
+    window_to date not null,
+    slice_ids integer[] not null,
+    asks text not null,
+    metrics text[] not null,
+    source_last_updated text,
+    source_count bigint,
+    data_points_count bigint,
+    verdict text,
+    verdict_message text
+  )`,
+  `create index answers_job on etl.answers (job_id)`,
+  `create index answers_windows on etl.answers (pipeline_id, window_from)`,
+  `create index answers_landing on etl.answers (landing)`,
+  // What was ever answered for one slice: answers for it alone by the first index, packed ones by the second.
+  `create index answers_slice on etl.answers (pipeline_id, (slice_ids[1]), window_from)`,
+  `create index answers_packed on etl.answers (pipeline_id, window_from) where cardinality(slice_ids) > 1`,
+
+  // The smallest thing that is wanted. Four facts and nothing else: the answer its rows come from, the newest job that asks for it, an
+  // answer held back, and why.
+  `create table etl.units (
+    pipeline_id integer not null references etl.pipelines,
+    window_from date not null,
+    slice_id integer not null,
+    unit_id bigint generated always as identity,
+    ask_number bigint,
+    answer_id bigint,
+    job_id bigint,
+    held_answer_id bigint,
+    held_code text,
+    primary key (pipeline_id, window_from, slice_id)
+  ) with (fillfactor = 85)`,
+  `create unique index units_unit_id on etl.units (unit_id)`,
+  `create index units_job on etl.units (job_id) where job_id is not null`,
+  `create index units_held on etl.units (pipeline_id) where held_answer_id is not null`,
 
   `create table etl.loads (
     load_id bigint generated always as identity primary key,
-    unit_id bigint not null references etl.units,
-    edition integer not null,
+    answer_id bigint not null references etl.answers,
+    pipeline_id integer not null references etl.pipelines,
+    window_from date not null,
+    job_id bigint not null,
     run_id bigint references etl.runs,
-    report_key bigint references etl.reports,
     outcome text not null check (outcome in ('loaded', 'unchanged')),
-    landing text,
-    landing_sha256 text,
-    landing_bytes bigint,
-    source_last_updated text,
-    source_count bigint,
+    units integer not null default 0,
     rows_read bigint not null default 0,
     rows_inserted bigint not null default 0,
     rows_updated bigint not null default 0,
@@ -147,16 +220,40 @@ const statements = [
     check (outcome = 'unchanged' or
       rows_read = rows_inserted + rows_updated + rows_unchanged + rows_quarantined + rows_duplicates)
   )`,
-  `create index loads_unit on etl.loads (unit_id, load_id)`,
+  `create index loads_answer on etl.loads (answer_id, window_from)`,
+  `create index loads_window on etl.loads (pipeline_id, window_from, outcome, loaded_at)`,
+  `create index loads_restated on etl.loads (loaded_at) where rows_updated + rows_ended > 0`,
+  `create index loads_drift on etl.loads (pipeline_id, loaded_at) where drift is not null`,
   `create index loads_run on etl.loads (run_id)`,
+
+  `create table etl.requests (
+    request_id bigint generated always as identity primary key,
+    run_id bigint,
+    job_id bigint,
+    ask_number bigint,
+    account text not null,
+    method text not null,
+    endpoint text not null,
+    parameters jsonb not null default '{}',
+    part integer,
+    attempt integer not null default 1,
+    status integer,
+    error_code text,
+    bytes bigint not null default 0,
+    sha256 text,
+    started_at timestamptz not null,
+    milliseconds double precision not null
+  )`,
+  `create index requests_job on etl.requests (job_id)`,
+  `create index requests_run on etl.requests (run_id)`,
 
   `create table etl.quarantine (
     quarantine_id bigint generated always as identity primary key,
-    unit_id bigint not null references etl.units,
-    edition integer not null,
+    answer_id bigint not null references etl.answers,
+    job_id bigint not null,
+    unit_id bigint,
     run_id bigint references etl.runs,
     pipeline text not null,
-    landing text,
     part integer not null,
     line bigint not null,
     column_name text,
@@ -166,7 +263,8 @@ const statements = [
     created_at timestamptz not null default now(),
     resolved_at timestamptz
   )`,
-  `create index quarantine_unit on etl.quarantine (unit_id, edition)`,
+  `create index quarantine_answer on etl.quarantine (answer_id)`,
+  `create index quarantine_unit on etl.quarantine (unit_id)`,
   `create index quarantine_open on etl.quarantine (pipeline) where state = 'open'`,
 
   `create table etl.events (
@@ -175,22 +273,713 @@ const statements = [
     kind text not null,
     pipeline text,
     unit_id bigint,
+    job_id bigint,
     run_id bigint,
-    report_key bigint,
     message text not null,
     details jsonb not null default '{}'
   )`,
   `create index events_at on etl.events (at)`,
 
-  `create view etl.quota as
-    select account, pipeline, (created_at at time zone 'UTC')::date as day,
-      count(*) filter (where state <> 'intent') as reports,
-      sum(used_quota) as used_quota,
-      sum(case when used_quota is null and state in ('intent', 'submitted', 'ready', 'uncertain')
-        then coalesce(estimated_quota, 0) else 0 end) as reserved_quota
-    from etl.reports group by 1, 2, 3`,
+  `create table etl.ticks (
+    pipeline text not null,
+    due_at timestamptz not null,
+    claimed_by text not null,
+    claimed_at timestamptz not null default now(),
+    kind text not null check (kind in ('on time', 'caught up', 'skipped')),
+    run_id bigint references etl.runs,
+    finished_at timestamptz,
+    primary key (pipeline, due_at)
+  )`,
+
+  `create table etl.notifications (
+    notification_id bigint generated always as identity primary key,
+    cause text not null,
+    kind text not null check (kind in ('failure', 'held', 'late', 'drift', 'quarantine', 'quota')),
+    pipeline text,
+    message text not null,
+    details jsonb not null default '{}',
+    raised_at timestamptz not null default now(),
+    resolved_at timestamptz
+  )`,
+  `create unique index notifications_open on etl.notifications (cause) where resolved_at is null`,
+  `create table etl.deliveries (
+    notification_id bigint not null references etl.notifications,
+    target text not null,
+    event text not null check (event in ('raised', 'resolved')),
+    attempts integer not null default 0,
+    next_at timestamptz not null default now(),
+    sent_at timestamptz,
+    last_error text,
+    primary key (notification_id, target, event)
+  )`,
+  `create index deliveries_due on etl.deliveries (next_at) where sent_at is null`,
+
+  // The columns are those the limiter wants. Unlogged: after a crash of the server a pause of a second is all that could be lost.
+  `create unlogged table etl.rate_windows (
+    key varchar(255) primary key,
+    points integer not null default 0,
+    expire bigint
+  )`,
 ]
 
+const views = [
+  `create function etl.window_end(window_from date, window_every text) returns date language sql immutable
+    return (window_from + case window_every when 'day' then interval '1 day' when 'week' then interval '7 days' else interval '1 month' end)::date`,
+
+  // What people see of a window: 2026-01, 2026-01-05, 2026-01-05..2026-01-11.
+  `create function etl.window_name(window_from date, window_every text) returns text language sql immutable
+    return case window_every when 'month' then to_char(window_from, 'YYYY-MM') when 'day' then to_char(window_from, 'YYYY-MM-DD')
+      else to_char(window_from, 'YYYY-MM-DD') || '..' || to_char(window_from + 6, 'YYYY-MM-DD') end`,
+
+  // pipeline/v1/2026-01/country=us;domain=a.com: the same as unitKey() in the program.
+  `create function etl.unit_key(pipeline text, version integer, window_from date, window_every text, dimensions text[], "values" text[])
+    returns text language sql immutable
+    return pipeline || '/v' || version || '/' || etl.window_name(window_from, window_every)
+      || coalesce('/' || (select string_agg(d || '=' || v, ';' order by d collate "C") from unnest(dimensions, "values") as x (d, v)), '')`,
+
+  `create function etl.slice_of(dimensions text[], "values" text[]) returns jsonb language sql immutable
+    return coalesce((select jsonb_object_agg(d, v) from unnest(dimensions, "values") as x (d, v)), '{}'::jsonb)`,
+
+  // What people see of a unit, by its pointers and its job (null: none asks for it).
+  `create function etl.unit_state(u etl.units, j etl.jobs) returns text language sql stable
+    return case when (u).held_answer_id is not null or (j).state = 'held' then 'held'
+      when (j).state = 'failed' then 'failed'
+      when (j).state = 'open' and (j).holder is not null then 'running'
+      when (j).state = 'open' and (j).answer_id is not null then 'landed'
+      when (j).state = 'open' and ((j).not_before is not null or (j).report_state in ('submitted', 'ready')) then 'waiting'
+      when (j).state = 'open' then 'planned'
+      when (u).answer_id is not null then 'loaded' else 'planned' end`,
+
+  // What is asked for together: the value, or the list of them, of each dimension.
+  `create function etl.box_slice(dimensions text[], slice_ids integer[]) returns jsonb language sql stable
+    return coalesce((select jsonb_object_agg(d.name, case when cardinality(d.listed) = 1 then to_jsonb(d.listed[1]) else to_jsonb(d.listed) end)
+      from (select n.name, array_agg(distinct s."values"[n.place] order by s."values"[n.place]) as listed
+        from unnest(dimensions) with ordinality as n (name, place) cross join etl.slices s
+        where s.slice_id = any(slice_ids) group by n.name) d), '{}'::jsonb)`,
+
+  // Every unit with its words and its state; for people and for reads of few units, not for planning.
+  `create view etl.unit_list as
+    select u.unit_id, etl.unit_key(p.pipeline, p.version, u.window_from, p.window_every, p.dimensions, s."values") as unit_key,
+      p.pipeline_id, p.pipeline, p.version, u.window_from, etl.window_end(u.window_from, p.window_every) as window_to,
+      etl.slice_of(p.dimensions, s."values") as slice, u.slice_id, s.wanted_until is null as wanted,
+      etl.unit_state(u, j) as state,
+      coalesce(u.held_code, j.error_code) as error_code,
+      case when u.held_code is not null then coalesce((select a.verdict_message from etl.answers a where a.answer_id = u.held_answer_id), j.error_message)
+        else j.error_message end as error_message,
+      j.not_before, coalesce(j.attempts, 0) as attempts, u.ask_number, u.answer_id, u.job_id, u.held_answer_id, u.held_code
+    from etl.units u join etl.pipelines p using (pipeline_id) join etl.slices s on s.slice_id = u.slice_id
+      left join etl.jobs j on j.job_id = u.job_id`,
+
+  // Units that are asked for or held, by the indexes that hold only those.
+  `create view etl.open_units as
+    select u.pipeline_id, u.window_from, u.slice_id, u.unit_id, u.answer_id, u.job_id, etl.unit_state(u, j) as state
+    from etl.units u left join etl.jobs j on j.job_id = u.job_id where u.job_id is not null
+    union all
+    select u.pipeline_id, u.window_from, u.slice_id, u.unit_id, u.answer_id, u.job_id, 'held'
+    from etl.units u where u.job_id is null and u.held_answer_id is not null`,
+
+  // Units that are held or failed, by the indexes of trouble: none of the open ones is read for them.
+  `create view etl.troubled_units as
+    select u.pipeline_id, u.window_from, u.slice_id, u.unit_id, u.job_id, case when u.held_answer_id is not null then 'held' else j.state end as state,
+      coalesce(u.held_code, j.error_code) as error_code, j.error_message
+    from etl.jobs j join etl.units u on u.job_id = j.job_id where j.state in ('held', 'failed')
+    union all
+    select u.pipeline_id, u.window_from, u.slice_id, u.unit_id, u.job_id, 'held', u.held_code, a.verdict_message
+    from etl.units u left join etl.jobs j on j.job_id = u.job_id left join etl.answers a on a.answer_id = u.held_answer_id
+    where u.held_answer_id is not null and coalesce(j.state, 'done') not in ('held', 'failed')`,
+
+  // Each window that has units: one look into the key of etl.units a window, however many units there are.
+  `create view etl.window_list as
+    with recursive found (pipeline_id, window_from) as (
+      select p.pipeline_id, (select min(u.window_from) from etl.units u where u.pipeline_id = p.pipeline_id) from etl.pipelines p
+      union all
+      select f.pipeline_id, (select min(u.window_from) from etl.units u where u.pipeline_id = f.pipeline_id and u.window_from > f.window_from)
+      from found f where f.window_from is not null)
+    select p.pipeline_id, p.pipeline, p.version, f.window_from, w.closed_generation is not null and w.closed_units is not null as closed,
+      w.closed_units, w.closed_rows, w.looked_at
+    from found f join etl.pipelines p on p.pipeline_id = f.pipeline_id
+      left join etl.windows w on w.pipeline_id = f.pipeline_id and w.window_from = f.window_from
+    where f.window_from is not null`,
+
+  // Units by window and state. Closed windows as they were counted at closing; units are read in open windows only.
+  `create view etl.window_states as
+    select w.pipeline_id, w.pipeline, w.version, w.window_from, 'loaded' as state, true as loaded, false as open, w.closed_units as units
+    from etl.window_list w where w.closed
+    union all
+    select w.pipeline_id, w.pipeline, w.version, w.window_from, case when c.loaded then 'loaded' else 'planned' end, c.loaded, false, c.units
+    from etl.window_list w cross join lateral (select u.answer_id is not null as loaded, count(*) as units from etl.units u
+      where u.pipeline_id = w.pipeline_id and u.window_from = w.window_from and u.job_id is null and u.held_answer_id is null group by 1) c
+    where not w.closed
+    union all
+    select p.pipeline_id, p.pipeline, p.version, o.window_from, o.state, o.loaded, true, o.units
+    from (select u.pipeline_id, u.window_from, u.state, u.answer_id is not null as loaded, count(*) as units
+      from etl.open_units u group by 1, 2, 3, 4) o join etl.pipelines p on p.pipeline_id = o.pipeline_id`,
+
+  // Rows and times by window: rows of closed windows as they were counted, of open ones what loads brought less what they ended.
+  `create view etl.window_loads as
+    select w.pipeline_id, w.pipeline, w.version, w.window_from,
+      coalesce(case when w.closed then w.closed_rows end, (select sum(l.rows_inserted - l.rows_ended) from etl.loads l
+        where l.pipeline_id = w.pipeline_id and l.window_from = w.window_from and l.outcome = 'loaded'), 0)::bigint as "rows",
+      t.loaded_at as last_loaded_at, greatest(t.loaded_at, t.unchanged_at, w.looked_at) as last_checked_at
+    from etl.window_list w cross join lateral (select
+      (select max(l.loaded_at) from etl.loads l
+        where l.pipeline_id = w.pipeline_id and l.window_from = w.window_from and l.outcome = 'loaded') as loaded_at,
+      (select max(l.loaded_at) from etl.loads l
+        where l.pipeline_id = w.pipeline_id and l.window_from = w.window_from and l.outcome = 'unchanged') as unchanged_at) t`,
+
+  // The newest load of each pipeline and version.
+  `create view etl.last_loads as
+    select distinct on (w.pipeline_id) w.pipeline_id, w.pipeline, w.version, l.load_id, l.loaded_at, l.drift
+    from etl.window_list w cross join lateral (select * from etl.loads x
+      where x.pipeline_id = w.pipeline_id and x.window_from = w.window_from and x.outcome = 'loaded' order by x.loaded_at desc limit 1) l
+    order by w.pipeline_id, l.loaded_at desc`,
+
+  // What became of the units of each run: as it was summed up at the end, else counted from what it waits for.
+  `create view etl.run_list as
+    select r.run_id, r.command, r.arguments, r.state, p.name as process, r.started_at, r.finished_at, o.planned, o.loaded, o.unchanged, o.waiting,
+      o.held, o.failed
+    from etl.runs r left join etl.processes p on p.process_id = r.process_id cross join lateral (
+      select (s ->> 'planned')::bigint as planned, (s ->> 'loaded')::bigint as loaded, (s ->> 'unchanged')::bigint as unchanged,
+        (s ->> 'waiting')::bigint as waiting, (s ->> 'held')::bigint as held, (s ->> 'failed')::bigint as failed
+      from (select r.summary -> 'units' as s) told where s is not null
+      union all
+      select coalesce(sum(w.units) filter (where w.outcome is distinct from 'replaced'), 0),
+        coalesce(sum(w.units - w.held_units) filter (where w.outcome = 'loaded'), 0),
+        coalesce(sum(w.units - w.held_units) filter (where w.outcome = 'unchanged'), 0),
+        coalesce(sum(w.units) filter (where w.outcome = 'waiting'), 0),
+        coalesce(sum(case w.outcome when 'held' then w.units when 'replaced' then 0 else w.held_units end), 0),
+        coalesce(sum(w.units) filter (where w.outcome = 'failed'), 0)
+      from etl.run_jobs w where w.run_id = r.run_id and r.summary -> 'units' is null having r.summary -> 'units' is null) o`,
+
+  // Purchases: the jobs that buy or bought a report.
+  `create view etl.reports as
+    select j.job_id, j.run_id, j.account, p.pipeline, p.version, j.window_from, j.window_to, j.cells, j.endpoint, j.request_hash, j.request,
+      j.report_state as state, j.report_id, j.status_word, j.polls, j.next_poll_at, j.retries, j.estimated_quota, j.used_quota,
+      j.data_points_count, j.error_message, j.created_at, j.submitted_at, j.completed_at, j.deadline_at, j.updated_at, j.former_job_id,
+      j.state as job_state, j.answer_id
+    from etl.jobs j join etl.pipelines p using (pipeline_id) where j.report_state is not null`,
+
+  // Quota that is bought or about to be, and whose price nobody has told yet, counts with its estimate, or with 1 where there is none.
+  `create view etl.quota as
+    select j.account, p.pipeline, (j.created_at at time zone 'UTC')::date as day,
+      count(*) filter (where j.report_state <> 'intent') as reports,
+      sum(j.used_quota) as used_quota,
+      sum(case when j.used_quota is null and j.report_state in ('intent', 'submitted', 'ready', 'downloaded', 'uncertain')
+        then coalesce(j.estimated_quota, 1) else 0 end) as reserved_quota
+    from etl.jobs j join etl.pipelines p using (pipeline_id) where j.report_state is not null group by 1, 2, 3`,
+]
+
+const pipelineOfRow = 'The pipeline and version: etl.pipelines.'
+const jobOfRow = 'The job: etl.jobs.'
+const runOfRow = 'The run: etl.runs.'
+const unitOfRow = 'The unit: etl.units.'
+const answerOfRow = 'The answer: etl.answers.'
+const windowFrom = 'First day of the window.'
+const spanFrom = 'First day of the first window.'
+const spanTo = 'The day after the last day of the last window.'
+const account = 'Name of the key the service was asked with; default is WEB_ANALYTICS_API_KEY. Never the key.'
+const landing = 'Where the raw bytes lie, as a name under the landing folder or bucket.'
+const sha256 = 'SHA-256 of the raw bytes in hexadecimal.'
+const bytes = 'Size of the raw bytes before compression. Unit: bytes.'
+const askNumber = 'Its place in the order of all answers: the higher number wins, unit by unit.'
+const dataPoints = 'How many data points the service said the report holds; NULL where it did not say.'
+const pipelineName = 'The pipeline.'
+const version = "The pipeline's version."
+const unitsCounted = 'Unit: units.'
+
+type About = readonly [about: string, columns: Readonly<Record<string, string>>]
+
+const reportWords = {
+  endpoint: 'Path of the service the report is submitted to, without host and key; NULL for a walk.',
+  request: 'The request as submitted, without the key; NULL for a walk.',
+  request_hash: 'Hash of the request, by which the same one is known again; NULL for a walk.',
+  report_id: "The service's id of the report; NULL until it is known.",
+  status_word: "The service's own last word on the report.",
+  polls: 'How often its state was asked for.',
+  next_poll_at: 'Not asked for again before.',
+  retries: 'How often the service was asked, free of charge, to make it again.',
+  estimated_quota: 'What the report was expected to cost. Unit: credits.',
+  used_quota: 'What the service said the report cost; NULL while unknown. Unit: credits.',
+  data_points_count: dataPoints,
+  submitted_at: 'When the service took it.',
+  completed_at: 'When the service called it done.',
+  deadline_at: 'When waiting for it ends.',
+} as const
+
+const relations: Readonly<Record<string, About>> = {
+  warehouse: [
+    'The identity of this warehouse, one row. Landings and receipts carry it, so that a clone is not taken for the original.',
+    {
+      only_one: 'Always true: there is one row.',
+      warehouse_id: 'Name of the warehouse, unique over all there are.',
+      epoch: 'Grows when the warehouse was restored or cloned, so that what came after can be told from what came before.',
+      created_at: 'When the ledger was made.',
+    },
+  ],
+  processes: [
+    'One row a process that works on jobs. It has one lease for all of them; a process whose lease is over has lost its jobs.',
+    {
+      process_id: 'Number of the process here.',
+      name: 'Its name, unique over all hosts and starts.',
+      host: 'Machine it runs or ran on.',
+      boot: 'What tells one boot of the machine from the next; empty where the system has no such word.',
+      system_process_id: 'Its number on that machine.',
+      begun: 'What tells it from a later process with the same number; empty where the system has no such word.',
+      started_at: 'When it began.',
+      lease_until: 'Until when it is believed to live without a sign of life.',
+      ended_at: 'When it ended or was found dead; NULL while it lives.',
+    },
+  ],
+  runs: [
+    'One row a run: an invocation that works on units.',
+    {
+      run_id: 'Number of the run.',
+      command: 'The command: run, backfill, replay, schedule, demo and so on.',
+      arguments: 'What the command was started with; never a key.',
+      state: 'running, done, failed (some units failed or are held), cancelled or interrupted.',
+      process_id: 'The process it is or was part of: etl.processes.',
+      started_at: 'When it began.',
+      finished_at: 'When it ended; NULL while it runs.',
+      cancel_requested_at: 'When somebody asked it to stop; NULL where nobody did.',
+      summary: 'The numbers it ended with: units, rows, requests, reports, quota, bytes.',
+    },
+  ],
+  pipelines: [
+    'One row a pipeline, version and set of key parameters: that is whose units are told apart by window and slice.',
+    {
+      pipeline_id: 'Number of the pipeline and version here.',
+      pipeline: pipelineName,
+      version,
+      parameters: 'The parameters that are part of the key.',
+      source: 'The source and dataset, for example web-analytics.keywords.',
+      account,
+      window_every: 'Size of its windows: month, week or day.',
+      dimensions: "Names of what it is loaded for, in the order of a slice's values.",
+      generation: 'Grows whenever its lists change.',
+      lists_sha256: 'Digest of the lists as they were last read.',
+      definition: 'What fetching needs of the definition, as it was last planned with.',
+      updated_at: 'When this row last changed.',
+    },
+  ],
+  slices: [
+    'One row a slice: one value of each thing a pipeline runs for.',
+    {
+      slice_id: 'Number of the slice.',
+      pipeline_id: pipelineOfRow,
+      values: 'One value of each dimension, in the order of etl.pipelines.dimensions.',
+      wanted_since: 'The generation of the lists since which it is wanted.',
+      wanted_until: 'The generation in which it left the lists; NULL while it is wanted. Its rows stay.',
+    },
+  ],
+  windows: [
+    'One row a window of which something is known as a whole. A closed window is complete and is not looked through again.',
+    {
+      pipeline_id: pipelineOfRow,
+      window_from: windowFrom,
+      closed_generation:
+        'The generation of the lists up to which every unit is loaded and none is asked for or held; NULL: open.',
+      closed_at: 'When it was closed.',
+      closed_units: `Loaded units when it was closed. ${unitsCounted}`,
+      closed_rows: 'Current rows when it was closed. Unit: rows.',
+      looked_at: 'When the service was last found to have released nothing new for it.',
+    },
+  ],
+  units: [
+    'One row a unit: one window and one slice, the smallest thing that is wanted, counted, loaded and proved complete. Names and states: etl.unit_list.',
+    {
+      pipeline_id: pipelineOfRow,
+      window_from: windowFrom,
+      slice_id: 'The slice: etl.slices.',
+      unit_id: 'Number of the unit; data rows name it as _unit_id.',
+      ask_number: 'Ask number of the answer its rows come from; NULL: never loaded.',
+      answer_id: 'The answer its rows come from: etl.answers; NULL: never loaded.',
+      job_id: 'The newest job that asks for it: etl.jobs; NULL where none does.',
+      held_answer_id: 'An answer that waits for a person: etl.answers; NULL where none does.',
+      held_code: 'Why that answer waits, as a code of docs/operations.md.',
+    },
+  ],
+  jobs: [
+    'One row a job: what is asked for in one go, a walk over pages (one unit) or a report (one to thousands of units). Every combination of its slices and windows.',
+    {
+      job_id: 'Number of the job.',
+      pipeline_id: pipelineOfRow,
+      kind: 'walk (page by page) or report (bought, then downloaded).',
+      reason: 'Why it was planned.',
+      guard: 'usual, or needs approval: it waits for a person because it costs more than usual.',
+      window_from: spanFrom,
+      window_to: spanTo,
+      slice_ids: 'Its slices: etl.slices.',
+      cells: `Units it asks for. ${unitsCounted}`,
+      state:
+        'open (is or will be worked on), held (waits for a person), failed (the next run tries again), done, or replaced (other jobs ask for its units).',
+      forced: 'Whether it is to be loaded even where nothing changed.',
+      released: 'Whether a person allowed the held answer to load as it is.',
+      run_id: 'The run that planned it: etl.runs.',
+      former_job_id: 'The job it asks again for: etl.jobs; NULL where it is the first.',
+      holder: 'The process that works on it: etl.processes; NULL while none does.',
+      fence: 'Grows with each claim; a write that names an older one changes nothing.',
+      attempts: 'Attempts so far that count against the limit.',
+      not_before: 'Not tried again before; NULL: at once.',
+      error_code: 'Code of the last error, as in docs/operations.md; NULL where there is none.',
+      error_message: 'What went wrong and what to do about it.',
+      ask_number: `${askNumber} NULL: it is only a plan, nothing was asked for yet.`,
+      asked_at: 'When it was asked for.',
+      answer_id: 'The answer that came or that is to be loaded: etl.answers; NULL while there is none.',
+      account,
+      ...reportWords,
+      report_state:
+        'intent (about to be sent), submitted, ready, downloaded, failed, rejected, uncertain (reply lost) or expired; NULL where nothing was bought.',
+      created_at: 'When it was planned.',
+      updated_at: 'When this row last changed.',
+    },
+  ],
+  run_jobs: [
+    'One row a run and job: what the run waits for and what became of it. The only record of waiting.',
+    {
+      run_id: runOfRow,
+      job_id: jobOfRow,
+      priority: 'The lowest number goes first.',
+      units: `Units of the job that the run asked for. ${unitsCounted}`,
+      slice_ids: 'Slices it asked for, where it asked for a part of the job; NULL: all.',
+      window_from: 'First day of the first window of that part; NULL: all windows.',
+      window_to: 'The day after the last day of that part; NULL: all windows.',
+      outcome:
+        'loaded, unchanged, waiting, held, failed, let go (the run does not wait any more) or replaced; NULL while the run waits.',
+      held_units: `Units that are held although the job was loaded. ${unitsCounted}`,
+      finished_at: 'When the outcome was known.',
+    },
+  ],
+  answers: [
+    'One row an answer: the immutable bytes that came for a job, and what they answer for.',
+    {
+      answer_id: 'Number of the answer.',
+      pipeline_id: pipelineOfRow,
+      job_id: 'The job it came for: etl.jobs.',
+      ask_number: askNumber,
+      asked_at: 'When it was asked for.',
+      stood_at: 'When the service last said that nothing has changed since; NULL: it was not asked.',
+      landed_at: 'When its bytes were stored.',
+      landing,
+      sha256,
+      bytes,
+      window_from: spanFrom,
+      window_to: spanTo,
+      slice_ids: 'Slices it answers for: etl.slices.',
+      asks: 'Digest of what was asked but for values, windows and metrics.',
+      metrics: 'Metrics it was asked for.',
+      source_last_updated: 'The last_updated the service gave with it, as it wrote it.',
+      source_count: 'How many rows the service said there are; NULL where it does not say. Unit: rows.',
+      data_points_count: dataPoints,
+      verdict: 'good, or the error code it was refused with; NULL: not judged yet.',
+      verdict_message: 'Why it was refused.',
+    },
+  ],
+  loads: [
+    'One row an answer and window: what it did to the table, committed together with the rows. A row leads here by _unit_id (its window) and _loaded_at.',
+    {
+      load_id: 'Number of the load.',
+      answer_id: answerOfRow,
+      pipeline_id: pipelineOfRow,
+      window_from: windowFrom,
+      job_id: 'The job that loaded it: etl.jobs.',
+      run_id: runOfRow,
+      outcome: 'loaded, or unchanged where the service had nothing new.',
+      units: `Units that took the answer. ${unitsCounted}`,
+      rows_read: 'Rows in the answer: inserted, updated, unchanged, quarantined and duplicates together. Unit: rows.',
+      rows_inserted: 'Rows that were new. Unit: rows.',
+      rows_updated: 'Rows that got another value; the old one went to history. Unit: rows.',
+      rows_ended: 'Rows missing from the answer; they went to history. Unit: rows.',
+      rows_unchanged: 'Rows that were there already. Unit: rows.',
+      rows_quarantined: 'Rows that were rejected: etl.quarantine. Unit: rows.',
+      rows_duplicates: 'Rows that came more than once, without the one that was kept. Unit: rows.',
+      drift: 'How the answer differed in shape from the definition; NULL where it did not.',
+      loaded_at: 'When it was loaded: exactly the _loaded_at of its rows.',
+      milliseconds: 'How long it took. Unit: milliseconds.',
+    },
+  ],
+  requests: [
+    'One row an HTTP request sent to the service: each attempt of a page, submission, poll or download.',
+    {
+      request_id: 'Number of the request.',
+      run_id: 'The run that sent it: etl.runs; NULL outside a run.',
+      job_id: 'The job it was sent for: etl.jobs; NULL where it is for none.',
+      ask_number: 'Ask number of the answer it belongs to; NULL where it is for none.',
+      account,
+      method: 'HTTP method.',
+      endpoint: 'Path at the service, without host and key.',
+      parameters: 'Parameters without the key.',
+      part: 'Which part of the answer, from 1; NULL where it brings none.',
+      attempt: 'Which attempt, from 1.',
+      status: 'HTTP status; NULL where no answer came.',
+      error_code: 'Code of the error, as in docs/operations.md; NULL where it went well.',
+      bytes: 'Size of the answer. Unit: bytes.',
+      sha256: 'SHA-256 of the answer in hexadecimal; NULL where it was not kept.',
+      started_at: 'When it was sent.',
+      milliseconds: 'From sending to the end of the answer. Unit: milliseconds.',
+    },
+  ],
+  quarantine: [
+    'One row a rejected record, with the raw record and the reason.',
+    {
+      quarantine_id: 'Number of the rejected record.',
+      answer_id: 'The answer it came in: etl.answers.',
+      job_id: jobOfRow,
+      unit_id: 'The unit: etl.units; NULL where nobody can tell whose record it is.',
+      run_id: runOfRow,
+      pipeline: pipelineName,
+      part: 'Which part of the landing, from 1.',
+      line: 'Which line or record of the part, from 1.',
+      column_name: 'The column that was refused; NULL where it was the whole record.',
+      reason: 'Why it was refused.',
+      raw: 'The record as it came.',
+      state: 'open; superseded: a later load answers for it; resolved: put right.',
+      created_at: 'When it was refused.',
+      resolved_at: 'When it was no longer open.',
+    },
+  ],
+  events: [
+    'One row a thing a person did from outside a run: released or retried a unit, cancelled a run.',
+    {
+      event_id: 'Number of the event.',
+      at: 'When it happened.',
+      kind: 'What was done: released, retried, cancelled and so on.',
+      pipeline: 'The pipeline; NULL where it concerns none.',
+      unit_id: 'The unit: etl.units; NULL where it concerns none.',
+      job_id: 'The job: etl.jobs; NULL where it concerns none.',
+      run_id: 'The run: etl.runs; NULL where it concerns none.',
+      message: 'What happened, in words.',
+      details: 'The same for machines.',
+    },
+  ],
+  ticks: [
+    'One row a scheduled moment of a pipeline, so that it happens once however many schedulers run.',
+    {
+      pipeline: pipelineName,
+      due_at: 'The moment its schedule names.',
+      claimed_by: 'The scheduler that took it.',
+      claimed_at: 'When it was taken.',
+      kind: 'on time, caught up (after a time nobody ran) or skipped.',
+      run_id: 'The run it started: etl.runs; NULL where it started none.',
+      finished_at: 'When that run ended.',
+    },
+  ],
+  notifications: [
+    'One row a cause that somebody ought to know of; open until it is gone.',
+    {
+      notification_id: 'Number of the notification.',
+      cause: 'What it is about; a cause is open once at most.',
+      kind: 'failure, held, late, drift, quarantine or quota.',
+      pipeline: 'The pipeline; NULL where it concerns none.',
+      message: 'What is the matter and what to do, in words.',
+      details: 'The same for machines; of failed and held units also which they are and the load each had by then.',
+      raised_at: 'When it was first seen.',
+      resolved_at: 'When it was gone; NULL while it is open.',
+    },
+  ],
+  deliveries: [
+    'One row a notification, target and event: what was sent to whom.',
+    {
+      notification_id: 'The notification: etl.notifications.',
+      target: 'Name of the target, never its address.',
+      event: 'raised or resolved.',
+      attempts: 'How often it was tried.',
+      next_at: 'Not tried again before; while it is being sent, until when the sender is believed.',
+      sent_at: 'When the target took it; NULL while it did not.',
+      last_error: 'Why the last try failed.',
+    },
+  ],
+  rate_windows: [
+    "The window of time in which each account's requests are counted now; one row an account.",
+    {
+      key: 'requests: and the name of the account; never its key.',
+      points: 'Requests counted in the window.',
+      expire: 'When the window ends. Unit: milliseconds since 1970.',
+    },
+  ],
+  kysely_migration: [
+    'One row a migration that was applied.',
+    { name: 'Its file, without the ending.', timestamp: 'When it was applied, as ISO text.' },
+  ],
+  kysely_migration_lock: [
+    'One row that migrations lock, so that two never run at once.',
+    { id: 'Always migration_lock.', is_locked: '1 where a migration holds it; the lock that counts is the row lock.' },
+  ],
+  unit_list: [
+    'Every unit with its name and state. For a few units at a time: there may be millions.',
+    {
+      unit_id: unitOfRow,
+      unit_key: 'Pipeline, version, window and slice as one text; the same input gives the same key.',
+      pipeline_id: pipelineOfRow,
+      pipeline: pipelineName,
+      version,
+      window_from: windowFrom,
+      window_to: 'The day after the last day of the window.',
+      slice: 'One value for each dimension.',
+      slice_id: 'The slice: etl.slices.',
+      wanted: 'Whether the lists still hold it.',
+      state: 'planned, running, waiting, landed, loaded, failed (the next run tries again) or held (waits for a person).',
+      error_code: 'Why it is held, or the last error of its job, as a code of docs/operations.md.',
+      error_message: 'What went wrong and what to do about it.',
+      not_before: 'Not tried again before; NULL: at once.',
+      attempts: 'Attempts of its job so far that count against the limit.',
+      ask_number: 'Ask number of the answer its rows come from; NULL: never loaded.',
+      answer_id: 'The answer its rows come from: etl.answers; NULL: never loaded.',
+      job_id: 'The newest job that asks for it: etl.jobs; NULL where none does.',
+      held_answer_id: 'An answer that waits for a person: etl.answers; NULL where none does.',
+      held_code: 'Why that answer waits.',
+    },
+  ],
+  open_units: [
+    'Units that a job asks for, or of which an answer is held.',
+    {
+      pipeline_id: pipelineOfRow,
+      window_from: windowFrom,
+      slice_id: 'The slice: etl.slices.',
+      unit_id: unitOfRow,
+      answer_id: 'The answer its rows come from: etl.answers; NULL: never loaded.',
+      job_id: 'The job that asks for it: etl.jobs; NULL where none does.',
+      state: 'As in etl.unit_list.',
+    },
+  ],
+  troubled_units: [
+    'Units that are held or failed.',
+    {
+      pipeline_id: pipelineOfRow,
+      window_from: windowFrom,
+      slice_id: 'The slice: etl.slices.',
+      unit_id: unitOfRow,
+      job_id: 'The job that asks for it: etl.jobs; NULL where none does.',
+      state: 'held or failed.',
+      error_code: 'Why, as a code of docs/operations.md.',
+      error_message: 'What went wrong and what to do about it.',
+    },
+  ],
+  window_list: [
+    'One row a window that has units.',
+    {
+      pipeline_id: pipelineOfRow,
+      pipeline: pipelineName,
+      version,
+      window_from: windowFrom,
+      closed: 'Whether its units and rows are as they were counted when it was closed.',
+      closed_units: `Loaded units when it was closed. ${unitsCounted}`,
+      closed_rows: 'Current rows when it was closed. Unit: rows.',
+      looked_at: 'When the service was last found to have released nothing new for it.',
+    },
+  ],
+  window_states: [
+    'Units by window and state: closed windows as they were counted, open ones counted now.',
+    {
+      pipeline_id: pipelineOfRow,
+      pipeline: pipelineName,
+      version,
+      window_from: windowFrom,
+      state: 'As in etl.unit_list.',
+      loaded: 'Whether they were loaded at least once.',
+      open: 'Whether they are asked for or held.',
+      units: `How many. ${unitsCounted}`,
+    },
+  ],
+  window_loads: [
+    'Rows and times by window: closed windows as they were counted, open ones counted now.',
+    {
+      pipeline_id: pipelineOfRow,
+      pipeline: pipelineName,
+      version,
+      window_from: windowFrom,
+      rows: 'Current rows. Unit: rows.',
+      last_loaded_at: 'The last load.',
+      last_checked_at: 'When the service was last asked whether anything changed.',
+    },
+  ],
+  last_loads: [
+    'The newest load of each pipeline and version.',
+    {
+      pipeline_id: pipelineOfRow,
+      pipeline: pipelineName,
+      version,
+      load_id: 'The load: etl.loads.',
+      loaded_at: 'When it was loaded.',
+      drift: 'How its answer differed in shape from the definition; NULL where it did not.',
+    },
+  ],
+  run_list: [
+    'Every run with what became of its units.',
+    {
+      run_id: 'Number of the run.',
+      command: 'The command.',
+      arguments: 'What the command was started with; never a key.',
+      state: 'running, done, failed (some units failed or are held), cancelled or interrupted.',
+      process: 'Name of the process it is or was part of.',
+      started_at: 'When it began.',
+      finished_at: 'When it ended; NULL while it runs.',
+      planned: `Units it asked for. ${unitsCounted}`,
+      loaded: `Units of them that were loaded. ${unitsCounted}`,
+      unchanged: `Units of them in which the service had nothing new. ${unitsCounted}`,
+      waiting: `Units of them that wait for a later run. ${unitsCounted}`,
+      held: `Units of them that wait for a person. ${unitsCounted}`,
+      failed: `Units of them that failed. ${unitsCounted}`,
+    },
+  ],
+  reports: [
+    'Purchases: one row a job that buys or bought a report.',
+    {
+      job_id: jobOfRow,
+      run_id: 'The run that planned it: etl.runs.',
+      account,
+      pipeline: pipelineName,
+      version,
+      window_from: spanFrom,
+      window_to: spanTo,
+      cells: `Units it is bought for. ${unitsCounted}`,
+      ...reportWords,
+      state: 'intent (about to be sent), submitted, ready, downloaded, failed, rejected, uncertain (reply lost) or expired.',
+      error_message: 'Why it failed or was rejected.',
+      created_at: 'When the job was planned.',
+      updated_at: 'When the job last changed.',
+      former_job_id: 'The job it asks again for: etl.jobs; NULL where it is the first.',
+      job_state: 'State of the job, as in etl.jobs.',
+      answer_id: 'The answer that came: etl.answers; NULL while there is none.',
+    },
+  ],
+  quota: [
+    'Credits spent and reserved. One row an account, pipeline and day (UTC).',
+    {
+      account,
+      pipeline: pipelineName,
+      day: 'The day the reports were asked for, in UTC.',
+      reports: 'Reports sent. Unit: reports.',
+      used_quota: 'What the service said they cost; NULL while it said nothing. Unit: credits.',
+      reserved_quota: 'What reports of unknown price are expected to cost, 1 where even that is unknown. Unit: credits.',
+    },
+  ],
+}
+
+const functions: Readonly<Record<string, string>> = {
+  window_end: 'The day after the last day of a window.',
+  window_name: 'What people see of a window: 2026-01, 2026-01-05, or 2026-01-05..2026-01-11.',
+  unit_key: 'Pipeline, version, window and slice of a unit as one text.',
+  slice_of: 'Values by the names of their dimensions.',
+  unit_state: 'What people see of a unit, by its pointers and the job that asks for it.',
+  box_slice: 'What slices stand for together: a value or a list of values for each dimension.',
+}
+
+const comments = async (database: Kysely<unknown>): Promise<void> => {
+  const { rows } = await sql<{ name: string; kind: string }>`
+    select relname as name, case relkind when 'v' then 'view' else 'table' end as kind from pg_class
+    where relnamespace = 'etl'::regnamespace and relkind in ('r', 'v')`.execute(database)
+  for (const [name, [about, columns]] of Object.entries(relations)) {
+    const kind = rows.find((row) => row.name === name)?.kind ?? 'table'
+    await sql`comment on ${sql.raw(kind)} ${sql.table(`etl.${name}`)} is ${sql.lit(about)}`.execute(database)
+    for (const [column, text] of Object.entries(columns))
+      await sql`comment on column ${sql.ref(`etl.${name}.${column}`)} is ${sql.lit(text)}`.execute(database)
+  }
+  await sql`comment on schema staging is 'Rows on their way; unlogged, emptied after each answer. Nobody reads it.'`.execute(database)
+  for (const [name, about] of Object.entries(functions))
+    await sql`comment on function ${sql.table(`etl.${name}`)} is ${sql.lit(about)}`.execute(database)
+}
+
 export const up = async (database: Kysely<unknown>): Promise<void> => {
-  for (const statement of statements) await sql.raw(statement).execute(database)
+  for (const statement of [...words, ...views]) await sql.raw(statement).execute(database)
+  await comments(database)
 }

@@ -30,6 +30,8 @@ const statements = [
     _loaded_at timestamptz not null,
     primary key ("month", "domain", "country", "traffic_source", "web_source", "branded_type", "keyword", "top_url")
   ) partition by range ("month")`,
+  // Who gets the clicks of some keywords, over all domains: read from the index alone.
+  `create index on data.keywords_v1 ("keyword", "country", "month", "traffic_source", "web_source", "branded_type", "domain") include ("clicks")`,
 
   `create table data.keywords_v1_history (
     "month" date not null,

@@ -1,6 +1,7 @@
 // House rules as tests: who may import whom, sizes, and words that must not stand in the code.
 import { readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, relative, resolve, sep } from 'node:path'
+import { parse } from '@babel/parser'
 import { describe, expect, test } from 'vitest'
 
 const root = resolve(import.meta.dirname, '..')
@@ -16,13 +17,41 @@ const read = (file: string): string => readFileSync(file, 'utf8')
 const show = (file: string): string => relative(root, file)
 const folderOf = (file: string): string => relative(src, file).split(sep)[0] ?? ''
 
-const importsOf = (file: string): { specifier: string; line: string }[] =>
-  [...read(file).matchAll(/^\s*(?:import|export)\b[^'"\n]*?\bfrom\s+['"]([^'"]+)['"]|\bimport\(\s*['"]([^'"]+)['"]\s*\)/gm)].map(
-    (match) => ({
-      specifier: match[1] ?? match[2] ?? '',
-      line: match[0],
-    }),
-  )
+interface Import {
+  readonly specifier: string
+  /** `type`: gone when the program runs. `later`: at the moment of need. */
+  readonly kind: 'type' | 'fixed' | 'later'
+}
+
+/** Read with a parser: imports of several lines, exports and import() included. */
+const importsOf = (file: string): Import[] => {
+  const known = parsed.get(file)
+  if (known !== undefined) return known
+  const { program } = parse(read(file), { sourceType: 'module', plugins: ['typescript'], createImportExpressions: true })
+  const found: Import[] = []
+  const visit = (node: unknown): void => {
+    if (Array.isArray(node)) return node.forEach(visit)
+    if (typeof node !== 'object' || node === null || !('type' in node)) return
+    const { type, source } = node as { type: string; source?: { value?: unknown } | null }
+    if (/^(Import|ExportNamed|ExportAll)Declaration$|^ImportExpression$/.test(type) && typeof source?.value === 'string')
+      found.push({ specifier: source.value, kind: kindOf(node) })
+    for (const [key, value] of Object.entries(node)) if (key !== 'loc') visit(value)
+  }
+  visit(program.body)
+  parsed.set(file, found)
+  return found
+}
+
+const parsed = new Map<string, Import[]>()
+
+const kindOf = (node: object): Import['kind'] => {
+  const { type, importKind, exportKind, specifiers } = node as Record<string, unknown>
+  if (type === 'ImportExpression') return 'later'
+  if (importKind === 'type' || exportKind === 'type') return 'type'
+  const names = Array.isArray(specifiers) ? specifiers : []
+  const areTypes = names.length > 0 && names.every((one) => one.importKind === 'type' || one.exportKind === 'type')
+  return areTypes ? 'type' : 'fixed'
+}
 
 const allowed: Record<string, readonly string[]> = {
   core: [],
@@ -92,7 +121,7 @@ const owners: Record<string, readonly string[]> = {
 const internalImports = files.flatMap((file) =>
   importsOf(file)
     .filter(({ specifier }) => specifier.startsWith('.'))
-    .map(({ specifier, line }) => ({ file, target: resolve(dirname(file), specifier), line })),
+    .map(({ specifier, kind }) => ({ file, target: resolve(dirname(file), specifier), kind })),
 )
 
 describe('the house', () => {
@@ -125,8 +154,8 @@ describe('the house', () => {
 
   test('no import goes round in a circle', () => {
     const graph = new Map<string, string[]>()
-    for (const { file, target, line } of internalImports) {
-      if (/^\s*import type/.test(line)) continue
+    for (const { file, target, kind } of internalImports) {
+      if (kind === 'type') continue
       graph.set(file, [...(graph.get(file) ?? []), target])
     }
     const state = new Map<string, 'open' | 'done'>()
@@ -148,7 +177,7 @@ describe('the house', () => {
   test('packages that few need are reached only by an import at the moment of need', () => {
     const graph = new Map<string, string[]>()
     for (const file of files) {
-      const fixed = importsOf(file).filter(({ line }) => !/^\s*import type|\bimport\(/.test(line))
+      const fixed = importsOf(file).filter(({ kind }) => kind === 'fixed')
       graph.set(
         file,
         fixed.map(({ specifier }) => (specifier.startsWith('.') ? resolve(dirname(file), specifier) : specifier)),

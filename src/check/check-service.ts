@@ -1,6 +1,6 @@
 // What the key may ask, against what the definitions want; whatever the service does not tell is left out.
 import type { Definition } from '../core/types.ts'
-import type { HttpClient } from '../extract/http.ts'
+import type { HttpClient } from '../extract/http-types.ts'
 import { capabilities, credits, describe } from '../sources/web-analytics/discovery.ts'
 
 export interface ServiceFinding {
@@ -8,7 +8,7 @@ export interface ServiceFinding {
   readonly message: string
 }
 
-/** Only free looks. Throws KEY_REFUSED where the service says so. */
+/** Only free questions. Throws KEY_REFUSED where the service says so. */
 export const checkAgainstService = async (http: HttpClient, definitions: readonly Definition[]): Promise<ServiceFinding[]> => [
   ...(await countries(http, definitions)),
   ...(await datasets(http, definitions)),
@@ -25,7 +25,7 @@ const countries = async (http: HttpClient, definitions: readonly Definition[]): 
       .flatMap((dimension) => dimension.values.filter((value) => !known.has(value)))
       .map((value) => ({
         level: 'error' as const,
-        message: `${definition.pipeline}: the key may not ask for country '${value}'; see \`millrace capabilities\`, then mend for_each.`,
+        message: `${definition.pipeline}: the key may not ask for country '${value}'; see \`millrace capabilities\`, then correct for_each.`,
       })),
   )
 }

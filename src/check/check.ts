@@ -34,7 +34,7 @@ export interface CheckRequest {
   readonly signal: AbortSignal
 }
 
-/** Nothing is changed anywhere; an area that cannot be looked at is a finding and does not stop the others. */
+/** Nothing is changed anywhere; an area that cannot be checked is a finding and does not stop the others. */
 export const check = async (request: CheckRequest): Promise<{ findings: Finding[]; checked: string[] }> => {
   const findings: Finding[] = []
   const checked: string[] = []

@@ -1,8 +1,9 @@
-// Free looks at what the service offers one key.
+// Free questions about what the service offers one key.
 import { systemClock } from '../core/clock.ts'
 import { requireBaseUrl, requireKeys, type Settings } from '../config/env.ts'
 import type { Log } from '../core/log.ts'
-import { createService, type HttpClient } from '../extract/http.ts'
+import { createService } from '../extract/http.ts'
+import type { HttpClient } from '../extract/http-types.ts'
 import { createRateBudget } from '../extract/rate.ts'
 import {
   type Capabilities,
@@ -35,7 +36,7 @@ const client = ({ settings, account, log, signal }: DiscoverRequest): HttpClient
   return service.forUnit({ account, signal, timeoutMs: 30_000, attempts: 3, maxBodyBytes: 100_000_000, record: () => undefined })
 }
 
-/** null: the service does not offer the look. */
+/** null: the service does not tell. */
 export const discoverDatasets = async (request: DiscoverRequest): Promise<readonly Dataset[] | null> => describe(client(request))
 
 export const discoverCapabilities = async (request: DiscoverRequest): Promise<Capabilities | null> =>

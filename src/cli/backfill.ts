@@ -1,12 +1,10 @@
 // `millrace backfill`: a range of months, or with --dry-run what it would take.
 import { EtlError } from '../core/errors.ts'
 import { inclusiveRange } from '../core/window.ts'
-import { dryRun } from '../pipeline/dry-run.ts'
 import { notificationTargets, notify } from '../notify/notify.ts'
-import type { OpenRuntime } from '../pipeline/open-runtime.ts'
-import { type PlannedUnit, planRun, type Scope } from '../pipeline/plan-run.ts'
-import { requestsPerSecond } from '../config/request-rate.ts'
-import { runUnits } from '../pipeline/run.ts'
+import { previewRun } from '../pipeline/dry-run.ts'
+import { planRun, type Scope } from '../pipeline/plan-run.ts'
+import { runJobs } from '../pipeline/run.ts'
 import type { Handler, Invocation } from './command-spec.ts'
 import { printDryRun } from './dry-run.ts'
 import { parseOnly } from './only.ts'
@@ -14,34 +12,34 @@ import { withRuntime } from './runtime.ts'
 import { exitCodeOf, printSummary } from './summary.ts'
 
 export const handle: Handler = async (invocation) => {
+  const { args, options, output, signal } = invocation
   const { from, to } = rangeOf(invocation)
-  const only = parseOnly(invocation.options['only'])
-  orderOf(invocation.options)
+  const scope: Scope = {
+    mode: 'range',
+    rangeOf: ({ window }) => inclusiveRange(from, to, window.every),
+    force: options['force'] === true,
+    only: parseOnly(options['only']),
+    order: orderOf(options),
+  }
   return withRuntime(invocation, { callsService: true, usesLanding: true }, async (runtime, progress) => {
-    const units = await planRange(runtime, invocation, from, to, only)
-    if (invocation.options['dryRun'] === true) {
-      const estimate = await dryRun(runtime, units, invocation.signal, requestsPerSecond(runtime.settings))
+    const { definitions } = runtime
+    if (options['dryRun'] === true) {
+      const preview = await previewRun(runtime, definitions, scope, signal)
       progress.stop()
-      printDryRun(invocation.output, 'backfill', estimate)
+      printDryRun(output, 'backfill', preview)
       return 0
     }
     notificationTargets(runtime.settings)
-    const result = await runUnits(runtime, {
+    const result = await runJobs(runtime, {
       command: 'backfill',
-      arguments: {
-        pipelines: invocation.args,
-        from,
-        to,
-        only: invocation.options['only'] ?? null,
-        force: invocation.options['force'] === true,
-      },
-      definitions: runtime.definitions,
-      units,
-      signal: invocation.signal,
+      arguments: { pipelines: args, from, to, only: options['only'] ?? null, force: options['force'] === true },
+      definitions,
+      plan: (runId) => planRun(runtime, runId, definitions, scope, signal),
+      signal,
     })
     await notify(runtime)
     progress.stop()
-    printSummary(invocation.output, 'backfill', result)
+    printSummary(output, 'backfill', result)
     return exitCodeOf(result, false)
   })
 }
@@ -63,18 +61,3 @@ const orderOf = ({ order, oldestFirst }: Invocation['options']): 'newest-first' 
   if (order === 'newest' || order === 'oldest') return `${order}-first`
   throw new EtlError('USAGE', `--order is '${String(order)}'; write --order newest (the default) or --order oldest.`)
 }
-
-const planRange = (
-  runtime: OpenRuntime,
-  { options }: Invocation,
-  from: string,
-  to: string,
-  only: Scope['only'],
-): Promise<PlannedUnit[]> =>
-  planRun(runtime, runtime.definitions, {
-    mode: 'range',
-    rangeOf: ({ window }) => inclusiveRange(from, to, window.every),
-    force: options['force'] === true,
-    only,
-    order: orderOf(options),
-  })

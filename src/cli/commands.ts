@@ -7,6 +7,7 @@ const option = (flags: string, description: string, fallback?: string): OptionSp
 const from = option('--from <month>', 'first month, YYYY-MM (or a day, YYYY-MM-DD)')
 const to = option('--to <month>', 'last month, inclusive, YYYY-MM (or a day)')
 const only = option('--only <list>', 'only these slices: domain=a.com,b.com (repeat with ; for another dimension)')
+const dryRun = option('--dry-run', 'print units, requests, reports, quota and rows; spend nothing')
 const consent = option('--resubmit-uncertain', 'send submissions again whose answer was lost; may buy a report twice')
 const force = option('--force', 'load finished units again; buys their reports again')
 
@@ -14,17 +15,17 @@ export const commands: readonly CommandSpec[] = [
   {
     usage: 'run [pipeline...]',
     description: 'Load what is due now: new windows, restated months within the look-back, unfinished units.',
-    options: [only, consent],
-    examples: ['millrace run', 'millrace run keywords --json'],
+    options: [dryRun, only, consent],
+    examples: ['millrace run', 'millrace run --dry-run', 'millrace run keywords --json'],
     load: () => import('./run.ts'),
   },
   {
     usage: 'backfill <pipeline...>',
-    description: 'Load a range of months, both ends included; the same command again goes on where it stopped.',
+    description: 'Load a range of months, both ends included; run it again to resume.',
     options: [
       from,
       to,
-      option('--dry-run', 'print units, requests, reports, quota and rows; spend nothing'),
+      dryRun,
       only,
       force,
       option('--order <order>', 'which month comes first: newest or oldest', 'newest'),
@@ -46,16 +47,16 @@ export const commands: readonly CommandSpec[] = [
   },
   {
     usage: 'worker',
-    description: 'Long-running: take units from the same queue on another machine.',
+    description: 'Long-running: help every run and scheduler from another machine.',
     options: [],
     examples: ['millrace worker'],
     load: () => import('./worker.ts'),
   },
   {
-    usage: 'replay <pipeline...>',
-    description: 'Parse and load again from the landing, without calling the service.',
-    options: [from, to, only],
-    examples: ['millrace replay keywords --from 2026-01 --to 2026-03'],
+    usage: 'replay [pipeline...]',
+    description: 'Parse and load again what units hold, or one answer, without calling the service.',
+    options: [from, to, only, option('--answer <id>', 'one answer, into those of its units that hold no newer one')],
+    examples: ['millrace replay keywords --from 2026-01 --to 2026-03', 'millrace replay --answer 812'],
     load: () => import('./replay.ts'),
   },
   {
@@ -77,17 +78,24 @@ export const commands: readonly CommandSpec[] = [
   },
   {
     usage: 'quarantine <list|show|retry> [what...]',
-    description: 'Rejected rows, with the raw record and the reason; retry loads their units again from the landing.',
+    description: 'Rejected rows, with the raw record and the reason; retry loads their answers again from the landing.',
     options: [option('--limit <rows>', 'rows to list', '50'), option('--all', 'also resolved and superseded rows')],
     examples: ['millrace quarantine list keywords', 'millrace quarantine show 17', 'millrace quarantine retry keywords'],
     load: () => import('./quarantine.ts'),
   },
   {
     usage: 'release <unit...>',
-    description: 'Let held units go on: load a suspicious answer as it is, or try a held unit again.',
+    description: 'Release held units: load a suspicious answer as it is, or try a held unit again.',
     options: [],
     examples: ['millrace release 42'],
     load: () => import('./release.ts'),
+  },
+  {
+    usage: 'reports <list|adopt|give-up> [what...]',
+    description: 'Purchases that are open, uncertain, lost or unused; record an id the ledger does not know, or give one up.',
+    options: [option('--limit <reports>', 'purchases to list', '50')],
+    examples: ['millrace reports list', 'millrace reports adopt 812 rep_4711', 'millrace reports give-up 812'],
+    load: () => import('./reports.ts'),
   },
   {
     usage: 'check',

@@ -1,5 +1,5 @@
 // A small map of coverage in text: a line a pipeline, a character a month.
-import type { CoverageCell } from '../reads/status.ts'
+import type { CoverageMonth } from '../reads/windows.ts'
 
 const monthsBetween = (first: string, last: string): string[] => {
   const months: string[] = []
@@ -16,7 +16,7 @@ const monthsBetween = (first: string, last: string): string[] => {
   return months
 }
 
-const mark = (cell: CoverageCell | undefined): string => {
+const mark = (cell: CoverageMonth | undefined): string => {
   if (cell === undefined) return '·'
   if (cell.failed > 0) return '✗'
   if (cell.held > 0) return '!'
@@ -24,7 +24,7 @@ const mark = (cell: CoverageCell | undefined): string => {
 }
 
 /** Lines with one character per month from the oldest to the newest planned one. */
-export const coverageLines = (cells: readonly CoverageCell[]): string[] => {
+export const coverageLines = (cells: readonly CoverageMonth[]): string[] => {
   if (cells.length === 0) return []
   const sorted = cells.map((cell) => cell.month).sort()
   const months = monthsBetween(sorted[0] ?? '', sorted.at(-1) ?? '')

@@ -6,8 +6,8 @@ import { addWindows, alignDown, dateIn, inclusiveRange } from '../core/window.ts
 import { foreignRuns } from '../ledger/runs.ts'
 import { demoReader } from '../reads/demo-reader.ts'
 import type { OpenRuntime } from '../pipeline/open-runtime.ts'
-import { planRun } from '../pipeline/plan-run.ts'
-import { type RunResult, runUnits } from '../pipeline/run.ts'
+import { planRun, type Scope } from '../pipeline/plan-run.ts'
+import { type RunResult, runJobs } from '../pipeline/run.ts'
 import { type Sample, sampleRows } from '../reads/sample.ts'
 import { type Sandbox, startSandbox } from '../sandbox/server.ts'
 import type { Handler, Invocation } from './command-spec.ts'
@@ -75,14 +75,15 @@ const loadDemo = async (runtime: OpenRuntime, signal: AbortSignal): Promise<RunR
     const first = addWindows(last, 'month', 1 - months)
     return inclusiveRange(first.slice(0, 7), last.slice(0, 7), every)
   }
-  const units = await planRun(runtime, runtime.definitions, {
-    mode: 'range',
-    rangeOf,
-    force: false,
-    only: null,
-    order: 'oldest-first',
+  const { definitions } = runtime
+  const scope: Scope = { mode: 'range', rangeOf, order: 'oldest-first' }
+  return runJobs(runtime, {
+    command: 'demo',
+    arguments: { months },
+    definitions,
+    plan: (runId) => planRun(runtime, runId, definitions, scope, signal),
+    signal,
   })
-  return runUnits(runtime, { command: 'demo', arguments: { months }, definitions: runtime.definitions, units, signal })
 }
 
 const show = async (output: Output, runtime: OpenRuntime, result: RunResult, keep: boolean): Promise<void> => {

@@ -1,4 +1,4 @@
-// What the three looks at the service share: who asks, and what is said when it offers none.
+// What the three questions to the service share: who asks, and what is said when it offers none.
 import { createLog } from '../core/log.ts'
 import type { DiscoverRequest } from '../check/discover.ts'
 import type { Invocation } from './command-spec.ts'

@@ -23,9 +23,11 @@ const usageCodes: ReadonlySet<ErrorCode> = new Set([
 
 /** Runs one command line and ends the process with its exit code. */
 export const main = async (argv: readonly string[]): Promise<void> => {
-  // `millrace status | head`: a reader that has seen enough is no failure.
-  process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 1))
-  process.exitCode = await runCommandLine(argv)
+  const ending = interruption()
+  // `millrace … | head`: a reader that has seen enough ends what is still at work, in order; what is done by then has not failed.
+  for (const stream of [process.stdout, process.stderr])
+    stream.on('error', (error: NodeJS.ErrnoException) => (error.code === 'EPIPE' ? ending.stop() : process.exit(1)))
+  process.exitCode = await runCommandLine(argv, ending)
   // Sockets kept alive by pools must not delay the end of a finished command.
   await flush()
   process.exit()
@@ -37,9 +39,9 @@ const flush = async (): Promise<void> => {
   }
 }
 
-const runCommandLine = async (argv: readonly string[]): Promise<number> => {
+const runCommandLine = async (argv: readonly string[], ending: Interruption): Promise<number> => {
   let exitCode = 0
-  const program = buildProgram(await withMoreOptions(argv[0]), (code) => {
+  const program = buildProgram(await withMoreOptions(argv[0]), ending, (code) => {
     exitCode = code
   })
   try {
@@ -60,18 +62,18 @@ const withMoreOptions = async (asked: string | undefined): Promise<readonly Comm
     ),
   )
 
-const buildProgram = (specs: readonly CommandSpec[], exit: (code: number) => void): Command => {
+const buildProgram = (specs: readonly CommandSpec[], ending: Interruption, exit: (code: number) => void): Command => {
   const program = new Command('millrace')
     .description('Loads a web-analytics service into your own PostgreSQL: nightly, backfilled by date range, proved complete.')
     .version(version)
     .showHelpAfterError('(add --help for what the command takes)')
     .exitOverride()
-  for (const spec of specs) addCommand(program, spec, exit)
+  for (const spec of specs) addCommand(program, spec, ending, exit)
   if (process.argv.length <= 2) program.action(() => program.outputHelp())
   return program
 }
 
-const addCommand = (program: Command, spec: CommandSpec, exit: (code: number) => void): void => {
+const addCommand = (program: Command, spec: CommandSpec, ending: Interruption, exit: (code: number) => void): void => {
   const command = program.command(spec.usage).description(spec.description).exitOverride()
   for (const { flags, description, fallback } of spec.options) command.option(flags, description, fallback)
   command.option('--json', 'one JSON object a line on standard output')
@@ -81,7 +83,7 @@ const addCommand = (program: Command, spec: CommandSpec, exit: (code: number) =>
     const args = parameters
       .slice(0, -2)
       .flatMap((value) => (Array.isArray(value) ? value.map(String) : value === undefined ? [] : [String(value)]))
-    exit(await perform(spec, args, command.opts()))
+    exit(await perform(spec, args, command.opts(), ending))
   })
 }
 
@@ -89,9 +91,9 @@ const perform = async (
   spec: CommandSpec,
   args: readonly string[],
   options: Readonly<Record<string, unknown>>,
+  { signal, isSignalled }: Interruption,
 ): Promise<number> => {
   const output = createOutput(options['json'] === true)
-  const { signal, interrupted } = interruption()
   const endTracing = await startTracing(process.env, version)
   try {
     const { handle } = await spec.load()
@@ -99,9 +101,9 @@ const perform = async (
     // modules are there, which live on and make it as large as it needs to be.
     setFlagsFromString('--semi-space-growth-factor=1')
     const code = await handle({ args, options, output, environment: process.env, folder: process.cwd(), signal })
-    return interrupted() ? 130 : code
+    return isSignalled() ? 130 : code
   } catch (thrown) {
-    if (interrupted()) return 130
+    if (signal.aborted) return 130
     const error = isDatabaseError(thrown) ? databaseError(thrown, 'ended the command') : thrown
     report(error, output.json)
     return isEtlError(error) && usageCodes.has(error.code) ? 2 : 1
@@ -125,20 +127,33 @@ const report = (error: unknown, json: boolean): void => {
 /** One key press reaches a process twice where npm or our launcher hands on what the terminal sent to all; a person takes longer. */
 const sameSignalMs = 500
 
+interface Interruption {
+  /** Aborts at the first SIGINT or SIGTERM, or when nobody reads the output any more. */
+  readonly signal: AbortSignal
+  /** Whether it was a signal. */
+  readonly isSignalled: () => boolean
+  /** Asks for an orderly end without a word: there is nobody to read it. */
+  readonly stop: () => void
+}
+
 /** The first SIGINT or SIGTERM asks for an orderly end; the second ends the process at once. */
-const interruption = (): { signal: AbortSignal; interrupted: () => boolean } => {
+const interruption = (): Interruption => {
   const controller = new AbortController()
   let firstAt = 0
   const onSignal = (): void => {
-    if (controller.signal.aborted) {
+    if (firstAt > 0) {
       if (performance.now() - firstAt > sameSignalMs) process.exit(130)
       return
     }
     firstAt = performance.now()
-    process.stderr.write('millrace: stopping after the unit at hand; once more stops at once\n')
+    process.stderr.write('millrace: stopping in order; once more stops at once\n')
     controller.abort(new Error('interrupted'))
   }
   process.on('SIGINT', onSignal)
   process.on('SIGTERM', onSignal)
-  return { signal: controller.signal, interrupted: () => controller.signal.aborted }
+  return {
+    signal: controller.signal,
+    isSignalled: () => firstAt > 0,
+    stop: () => controller.abort(new Error('nobody reads the output')),
+  }
 }

@@ -45,7 +45,7 @@ const noteOf = (event: RunEvent): string | null => {
   return `${event.state} ${about} [${event.code ?? ''}]`
 }
 
-/** What a scheduler or a look at a finished run says in one line. */
+/** A scheduler's finished run in one line. */
 const endedLine = ({ pipeline, due_at, run_id, state, units }: Extract<RunEvent, { event: 'tick' }>): string => {
   const parts = (['loaded', 'unchanged', 'waiting', 'held', 'failed'] as const).filter((name) => units[name] > 0)
   const words = units.planned === 0 ? 'nothing is due' : parts.map((name) => `${units[name]} ${name}`).join(', ')

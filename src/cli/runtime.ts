@@ -2,6 +2,8 @@
 import { resolve } from 'node:path'
 import { readSettings, type Settings } from '../config/env.ts'
 import { createLog } from '../core/log.ts'
+import { type Database, openDatabase } from '../db/connect.ts'
+import { assertMigrated } from '../db/migrate.ts'
 import { type OpenRuntime, openRuntime } from '../pipeline/open-runtime.ts'
 import type { Invocation } from './command-spec.ts'
 import { type ProgressView, showProgress } from './progress.ts'
@@ -11,7 +13,7 @@ export const settingsOf = ({ environment, folder }: Invocation): Settings => rea
 export const pipelinesFolder = ({ options, folder }: Invocation): string =>
   resolve(folder, String(options['pipelines'] ?? 'pipelines'))
 
-export interface ShopCall {
+export interface RuntimeCall {
   readonly pipelines?: readonly string[]
   readonly callsService: boolean
   /** Whether the command lands or reads answers. */
@@ -22,7 +24,7 @@ export interface ShopCall {
 /** Opens the runtime, runs `work`, and closes everything whatever happens. */
 export const withRuntime = async <T>(
   invocation: Invocation,
-  call: ShopCall,
+  call: RuntimeCall,
   work: (runtime: OpenRuntime, progress: ProgressView) => Promise<T>,
 ): Promise<T> => {
   const settings = call.settings ?? settingsOf(invocation)
@@ -48,7 +50,22 @@ export const withRuntime = async <T>(
   }
 }
 
-/** Resolves at the first SIGINT or SIGTERM. */
+/** For commands that only ask or tell the ledger: no definitions, no service. */
+export const withDatabase = async <T>(invocation: Invocation, work: (database: Database) => Promise<T>): Promise<T> => {
+  const { databaseUrl, home } = settingsOf(invocation)
+  const database = await openDatabase({ databaseUrl, home, maxConnections: 2 })
+  try {
+    await assertMigrated(database, { folders: [], allowUnknown: true })
+    return await work(database)
+  } finally {
+    await database.close()
+  }
+}
+
+/** What a command ends with that only an interruption ends. */
+export const interruptedCode = 130
+
+/** Resolves at the first SIGINT or SIGTERM, or when nobody reads the output any more. */
 export const untilInterrupted = async ({ signal }: Invocation): Promise<void> => {
   if (signal.aborted) return
   await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }))

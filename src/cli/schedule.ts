@@ -4,7 +4,7 @@ import { type Scheduler, startScheduler } from '../schedule/schedule.ts'
 import { scheduledOf } from '../schedule/scheduled.ts'
 import { nextTicks } from '../schedule/ticks.ts'
 import type { Handler } from './command-spec.ts'
-import { untilInterrupted, withRuntime } from './runtime.ts'
+import { interruptedCode, untilInterrupted, withRuntime } from './runtime.ts'
 import { serveStatusPage } from './status-page.ts'
 
 const shownTicks = 5
@@ -33,5 +33,5 @@ export const handle: Handler = async (invocation) =>
     } finally {
       await page.close()
     }
-    return 0
+    return interruptedCode
   })

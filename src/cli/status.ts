@@ -1,19 +1,15 @@
 // `millrace status`: the ledger in the terminal, with a small map of coverage.
 import { EtlError } from '../core/errors.ts'
-import { openDatabase } from '../db/connect.ts'
-import { assertMigrated } from '../db/migrate.ts'
+import type { UnitState } from '../core/types.ts'
 import { readStatus, type Status } from '../reads/status.ts'
 import type { Handler, Invocation } from './command-spec.ts'
 import { coverageLines } from './coverage.ts'
 import { formatNumber, formatSeconds, type Output } from './output.ts'
-import { settingsOf, untilInterrupted, withRuntime } from './runtime.ts'
+import { interruptedCode, untilInterrupted, withDatabase, withRuntime } from './runtime.ts'
 
 export const handle: Handler = async (invocation) => {
   if (invocation.options['serve'] === true) return serve(invocation)
-  const settings = settingsOf(invocation)
-  const database = await openDatabase({ databaseUrl: settings.databaseUrl, home: settings.home, maxConnections: 2 })
-  try {
-    await assertMigrated(database, { folders: [], allowUnknown: true })
+  return withDatabase(invocation, async (database) => {
     const status = await readStatus(database.kysely, invocation.args)
     const unknown = invocation.args.filter((name) => !status.pipelines.some(({ pipeline }) => pipeline === name))
     if (unknown.length > 0)
@@ -21,9 +17,7 @@ export const handle: Handler = async (invocation) => {
     invocation.output.event({ event: 'summary', command: 'status', ...status })
     if (!invocation.output.json) print(invocation.output, status, database.display)
     return 0
-  } finally {
-    await database.close()
-  }
+  })
 }
 
 /** The page needs what an action needs, hence the whole runtime; it is loaded only here, `status` itself stays quick. */
@@ -36,7 +30,7 @@ const serve = async (invocation: Invocation): Promise<number> => {
       invocation.output.event({ event: 'status_page', url: page.url })
       invocation.output.line(`The status page is at ${page.url}. Ctrl-C ends it.`)
       await untilInterrupted(invocation)
-      return 0
+      return interruptedCode
     } finally {
       await page.close()
     }
@@ -63,7 +57,7 @@ const printPipelines = (output: Output, { pipelines }: Status): void =>
   output.table(
     ['pipeline', 'loaded', 'waiting', 'held', 'failed', 'other', 'rows', 'newest', 'last load', 'quarantined'],
     pipelines.map(({ pipeline, units, rows, newest_window, last_loaded_at, quarantined }) => {
-      const count = (state: string): number => units[state] ?? 0
+      const count = (state: UnitState): number => units[state] ?? 0
       const other = count('planned') + count('running') + count('landed')
       const cells = [count('loaded'), count('waiting'), count('held'), count('failed'), other, rows].map((value) =>
         formatNumber(value),
@@ -92,13 +86,13 @@ const printReports = (output: Output, { open_reports }: Status): void => {
   if (open_reports.length === 0) return
   output.line()
   output.table(
-    ['open report', 'state', 'service says', 'age', 'unit'],
+    ['open report', 'state', 'service says', 'age', 'bought for'],
     open_reports.map((report) => [
       report.report_id ?? '(id not known)',
       report.state,
       report.status_word ?? '-',
       formatSeconds(report.age_seconds),
-      report.unit,
+      report.box,
     ]),
   )
 }

@@ -38,7 +38,7 @@ export const printSummary = (
   )
   if (requestsSpared > 0)
     output.line(
-      `Spared: ${formatNumber(requestsSpared)} requests, as a look showed that ${formatNumber(summary.units.unchanged)} units stand as they are loaded.`,
+      `Skipped, unchanged at the source: ${formatNumber(summary.units.unchanged)} units, which saved ${formatNumber(requestsSpared)} requests.`,
     )
   const next = nextWords(summary)
   if (next !== null) output.line(next)
@@ -60,8 +60,8 @@ const unitWords = (units: RunSummary['units']): string => {
 }
 
 const nextWords = ({ units, rows }: RunSummary): string | null => {
-  if (units.failed + units.held > 0) return 'Next: `millrace status` names each failed and held unit, and what mends it.'
-  if (units.waiting > 0) return 'Next: the same command later; waiting units go on where they are.'
+  if (units.failed + units.held > 0) return 'Next: `millrace status` names each failed and held unit, and how to fix it.'
+  if (units.waiting > 0) return 'Next: run it again later to resume the waiting units.'
   if (rows.quarantined > 0) return 'Next: `millrace quarantine list` shows the rejected rows.'
   return null
 }

@@ -68,7 +68,7 @@ const passwordOf = ({ raw }: Settings): Secret => {
   )
 }
 
-/** As SQLAlchemy writes it. Not DATABASE_URL: that login may write, and whoever looks at dashboards may not. */
+/** As SQLAlchemy writes it. Not DATABASE_URL: that login may write, and whoever reads dashboards may not. */
 const warehouseOf = ({ raw }: Settings): Secret => {
   const text = raw[warehouseName]
   if (!text)

@@ -1,18 +1,19 @@
-// `millrace worker`: takes units from the shared queue until it is told to stop.
+// `millrace worker`: helps every run and scheduler of the warehouse until it is told to stop.
 import { concurrencyOf } from '../pipeline/run.ts'
 import { workLoop } from '../pipeline/work-loop.ts'
 import type { Handler } from './command-spec.ts'
-import { withRuntime } from './runtime.ts'
+import { interruptedCode, withRuntime } from './runtime.ts'
 import { serveStatusPage } from './status-page.ts'
 
 export const handle: Handler = async (invocation) =>
   withRuntime(invocation, { callsService: true, usesLanding: true, pipelines: [] }, async (runtime) => {
-    invocation.output.note(`worker ${runtime.owner} takes units from the queue; Ctrl-C finishes`)
+    invocation.output.note(`worker ${runtime.process.name} helps every run; Ctrl-C ends it`)
     const page = await serveStatusPage(runtime)
     invocation.output.event({ event: 'status_page', url: page.url })
     invocation.output.note(`status page: ${page.url}`)
     try {
       await workLoop(runtime, {
+        runId: null,
         concurrency: concurrencyOf(runtime.definitions),
         signal: invocation.signal,
         done: async () => false,
@@ -20,5 +21,5 @@ export const handle: Handler = async (invocation) =>
     } finally {
       await page.close()
     }
-    return 0
+    return interruptedCode
   })

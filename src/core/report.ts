@@ -1,17 +1,21 @@
 // What is durable about a paid report; the ledger implements it, the report steps use it.
 import type { ReportState } from './types.ts'
-/** What the ledger knows of a unit's newest report. Times are milliseconds since the epoch. */
+
+/** What the ledger knows of a job's report. Spans are milliseconds by the database's clock: of clocks only that one is compared. */
 export interface ReportRecord {
-  readonly reportKey: string
-  readonly submission: number
+  readonly jobId: number
   readonly state: ReportState
   readonly requestHash: string
   readonly reportId: string | null
   readonly statusWord: string | null
   readonly polls: number
-  readonly nextPollAt: number | null
+  /** How long until it is to be polled, 0 or less where that is due; null: no time was set. */
+  readonly nextPollInMs: number | null
   readonly retries: number
-  readonly deadlineAt: number | null
+  /** How long until waiting for it ends in this run, 0 or less where it has ended; null: no deadline. */
+  readonly deadlineInMs: number | null
+  /** How long ago its id became known; null: it is not known. */
+  readonly submittedMsAgo: number | null
   readonly estimatedQuota: number | null
   readonly usedQuota: number | null
 }
@@ -25,22 +29,26 @@ export interface ReportIntent {
   readonly estimatedQuota: number | null
 }
 
-/** Durable memory of one unit's report. Every method commits before it returns and throws FENCED when the unit was taken over. */
+/** Durable memory of one job's report: a job buys one at most. Every method commits before it returns and throws FENCED when the job was taken over. */
 export interface ReportMemo {
+  /** null: nothing was asked for yet. */
   current(): Promise<ReportRecord | null>
-  /** Before the submission is sent. Reserves budget: throws QUOTA_EXHAUSTED, or CANCELLED once the run is cancelled. */
+  /**
+   * Before the submission is sent: draws the ask number and reserves budget. Throws QUOTA_EXHAUSTED, or CANCELLED once no run waits for the job
+   * any more.
+   */
   intend(intent: ReportIntent): Promise<void>
-  /** The moment the id is known. */
+  /** The moment the id is known. Not under the fence: an id that was paid for is recorded by whoever knows it; never over another one. */
   submitted(reportId: string, statusWord: string | null): Promise<void>
-  polled(update: { statusWord: string; nextPollAt: number }): Promise<void>
-  /** The least wait until the next look, milliseconds, so that looks at all open reports of the account leave room for other requests. */
+  polled(update: { statusWord: string; nextPollInMs: number }): Promise<void>
+  /** The least wait until the next poll, milliseconds, so that polls of all open reports of the account leave room for other requests. */
   fairPauseMs(): Promise<number>
   ready(update: { statusWord: string; usedQuota: number | null; dataPoints: number | null }): Promise<void>
   /** The free retry was asked for; the report is open again. */
   retried(): Promise<void>
   /** The submission was sent and its answer lost. */
   uncertain(message: string): Promise<void>
-  /** The intent was never sent, or the service certainly did not take it: the intent is gone. */
+  /** The intent was never sent, or the service certainly did not take it: the job is a plan again. */
   withdrawn(message: string): Promise<void>
   failed(state: 'failed' | 'rejected' | 'expired', message: string): Promise<void>
 }

@@ -17,12 +17,20 @@ export interface FieldSpec {
 export interface DimensionSpec {
   readonly description: string
   readonly required: boolean
-  /** Whether several values may be asked for in one request (a bucket). */
-  readonly bucket: boolean
+  /** How many values one request may name. 1: each is asked for on its own; more: the response says of each row whose it is. */
+  readonly mostPerRequest: number
   readonly normalize?: Normalize
   /** Pattern each value must match, and how to say so. */
   readonly pattern?: RegExp
   readonly expected?: string
+}
+
+/** How much of the calendar one request may ask for. */
+export interface PackingSpec {
+  /** Consecutive windows. */
+  readonly windows: number
+  /** Windows times combinations of values. Default: as many as planning takes in one step. */
+  readonly cells?: number
 }
 
 export interface SourceSpec {
@@ -40,4 +48,6 @@ export interface SourceSpec {
   readonly openFields: boolean
   /** Window sizes the source can be asked for; absent: every size. */
   readonly windowSizes?: readonly WindowSize[]
+  /** Default: one window a request. */
+  readonly packing?: PackingSpec
 }

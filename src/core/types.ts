@@ -10,7 +10,7 @@ export interface Window {
   readonly to: IsoDate
 }
 
-/** One value for each thing a pipeline runs for. An array is a bucket: values asked for together in one report. */
+/** What is asked for of each thing a pipeline runs for: one value, or several that are asked for together in one report. */
 export type Slice = Readonly<Record<string, string | readonly string[]>>
 
 export type ParamValue = string | number | boolean | readonly string[]
@@ -51,7 +51,7 @@ export interface TableIndex {
 export interface Dimension {
   readonly name: string
   readonly values: readonly string[]
-  /** At most this many values go into one unit; null: each value is a unit of its own. */
+  /** Limit of packing: at most this many values go into one report. null: the source's own limit. No part of any unit's identity. */
   readonly bucket: number | null
   /** File the values were read from; null when they stand in the YAML. */
   readonly file: string | null
@@ -71,6 +71,8 @@ export interface WindowRule {
   readonly from: IsoDate
   /** How many of the newest published windows are looked at again for restated values. */
   readonly lookBack: number
+  /** Days after which an answer is asked about again whatever the calendar says, its units spread over as many nights; null: never. */
+  readonly fullCheckDays: number | null
   readonly publication: PublicationCalendar
 }
 
@@ -139,15 +141,36 @@ export interface Definition {
   readonly publish: boolean
 }
 
-/** The smallest thing that is planned, run, retried, counted and proved complete. Same input, same key. */
+/** The smallest thing that is wanted, counted, proved complete and loaded: one window and one value of each dimension. */
 export interface Unit {
   readonly key: string
   readonly pipeline: string
   readonly version: number
   readonly window: Window
+  /** One value of each dimension. */
+  readonly slice: Readonly<Record<string, string>>
+}
+
+/** What is asked for in one go: every combination of the values, over the span. A walk asks for one unit. */
+export interface Box {
+  /** For messages: the unit's key where it is one unit, else `pipeline/v1/2024-01..2026-12/country=3 values;domain=100 values`. */
+  readonly key: string
+  readonly pipeline: string
+  readonly version: number
+  /** One window or several consecutive ones. */
+  readonly window: Window
+  /** One value, or the list of them, of each dimension. */
   readonly slice: Slice
 }
 
+export const jobKinds = ['walk', 'report'] as const
+export type JobKind = (typeof jobKinds)[number]
+
+/** `replaced`: other jobs ask for its units now; a late id of it is still taken in. */
+export const jobStates = ['open', 'held', 'failed', 'done', 'replaced'] as const
+export type JobState = (typeof jobStates)[number]
+
+/** What people see of a unit; derived from its pointers and its job. */
 export const unitStates = ['planned', 'running', 'waiting', 'landed', 'loaded', 'failed', 'held'] as const
 /** `waiting` carries a not-before time and costs no attempt; `held` waits for a person. */
 export type UnitState = (typeof unitStates)[number]

@@ -59,6 +59,13 @@ export const showWindow = (window: Window): string => {
   return last === window.from ? window.from : `${window.from}..${last}`
 }
 
+/** One window as `showWindow`; several months as `2024-01..2026-12`. */
+export const showSpan = (span: Window): string => {
+  const isMonths = span.from.endsWith('-01') && span.to.endsWith('-01')
+  if (!isMonths || addWindows(span.from, 'month', 1) === span.to) return showWindow(span)
+  return `${span.from.slice(0, 7)}..${addWindows(span.to, 'month', -1).slice(0, 7)}`
+}
+
 export const lastDay = (window: Window): IsoDate => addWindows(window.to, 'day', -1)
 
 /** The calendar day it is in `timeZone` at `nowMs`. */

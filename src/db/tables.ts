@@ -1,95 +1,157 @@
 // The ledger's tables as Kysely sees them. bigint and numeric are text in JavaScript; timestamps are ISO text (see connect.ts).
-import type { Generated, ColumnType as SqlColumn } from 'kysely'
+import type { Generated, Kysely, ColumnType as SqlColumn } from 'kysely'
 
-import type { ReportState, UnitState } from '../core/types.ts'
+import type { JobKind, JobState, ReportState, WindowSize } from '../core/types.ts'
+import type { BigintText, GeneratedBigint, Json, NullableBigint, NullableTimestamp, Timestamp } from './column-kinds.ts'
+import type {
+  DeliveriesTable,
+  EventsTable,
+  NotificationsTable,
+  QuarantineTable,
+  RequestsTable,
+  TicksTable,
+} from './tables-beside.ts'
+import type {
+  LastLoadsView,
+  OpenUnitsView,
+  QuotaView,
+  ReportsView,
+  RunListView,
+  TroubledUnitsView,
+  UnitListView,
+  WindowListView,
+  WindowLoadsView,
+  WindowStatesView,
+} from './tables-seen.ts'
 
-/** Read as text; written as text, number or bigint. */
-type BigintText = SqlColumn<string, string | number | bigint, string | number | bigint>
-type NullableBigint = SqlColumn<string | null, string | number | bigint | null | undefined, string | number | bigint | null>
-type GeneratedBigint = SqlColumn<string, never, never>
-/** jsonb: parsed on reading, JSON text on writing. */
-type Json = SqlColumn<unknown, string, string>
-type Timestamp = SqlColumn<string, string | undefined, string>
-type NullableTimestamp = SqlColumn<string | null, string | null | undefined, string | null>
+export type Db = Kysely<Tables>
+
+export interface WarehouseTable {
+  only_one: Generated<boolean>
+  warehouse_id: Generated<string>
+  epoch: Generated<number>
+  created_at: Timestamp
+}
+
+export interface ProcessesTable {
+  process_id: Generated<number>
+  /** Unique over all hosts and starts. */
+  name: string
+  host: string
+  /** What tells one boot of the host from the next; empty where the system has no such word. */
+  boot: string
+  system_process_id: number
+  /** What tells a process from a later one with the same number; empty where the system has no such word. */
+  begun: string
+  started_at: Timestamp
+  lease_until: string
+  ended_at: NullableTimestamp
+}
 
 export interface RunsTable {
   run_id: GeneratedBigint
   command: string
   arguments: Json
   state: Generated<'running' | 'done' | 'failed' | 'cancelled' | 'interrupted'>
-  host: string
-  process_id: number
+  process_id: number | null
   started_at: Timestamp
   finished_at: NullableTimestamp
   cancel_requested_at: NullableTimestamp
   summary: SqlColumn<unknown, string | null | undefined, string | null>
 }
 
-export interface UnitsTable {
-  unit_id: GeneratedBigint
-  unit_key: string
+/** One row a pipeline, version and set of key parameters: whose units are identified by window and slice. */
+export interface PipelinesTable {
+  pipeline_id: Generated<number>
   pipeline: string
   version: number
-  window_from: string
-  window_to: string
-  slice: Json
-  state: Generated<UnitState>
-  /** How many times the unit was asked for anew; reports are reused within an edition, never across. */
-  edition: Generated<number>
-  attempts: Generated<number>
-  /** Grows with every claim; a write that names an older fence changes nothing. */
-  fence: SqlColumn<string, string | undefined, string>
-  lease_owner: string | null
-  lease_until: NullableTimestamp
-  not_before: NullableTimestamp
-  error_code: string | null
-  error_message: string | null
-  /** A person allowed the held unit to load as it is. */
-  released: Generated<boolean>
-  /** To be loaded again even where nothing changed. */
-  forced: Generated<boolean>
-  run_id: NullableBigint
-  /** The landing's locator (see extract/landing.ts), not an absolute path. */
-  landing: string | null
-  landing_sha256: string | null
-  landing_bytes: NullableBigint
-  loaded_at: NullableTimestamp
-  loaded_edition: number | null
-  loaded_load_id: NullableBigint
-  loaded_rows: NullableBigint
-  loaded_sha256: string | null
-  /** The landing the loaded rows came from. */
-  loaded_landing: string | null
-  source_last_updated: string | null
-  source_count: NullableBigint
-  /** When the service was last asked whether the unit changed. */
-  checked_at: NullableTimestamp
-  created_at: Timestamp
+  /** Parameters that are part of the key. */
+  parameters: Json
+  source: string
+  account: string
+  window_every: WindowSize
+  /** Names, in the order of a slice's values. */
+  dimensions: string[]
+  /** Grows whenever the lists change. */
+  generation: Generated<number>
+  lists_sha256: string | null
+  /** What fetching needs of the definition, as it was planned with last. */
+  definition: Json
   updated_at: Timestamp
 }
 
-export type RunOutcome = 'loaded' | 'unchanged' | 'waiting' | 'held' | 'failed'
-
-export interface RunUnitsTable {
-  run_id: BigintText
-  unit_id: BigintText
-  edition: number
-  outcome: RunOutcome | null
-  finished_at: NullableTimestamp
+export interface SlicesTable {
+  slice_id: Generated<number>
+  pipeline_id: number
+  /** One value of each dimension. */
+  values: string[]
+  /** The generation from which on it is wanted without a break. */
+  wanted_since: number
+  /** The generation in which it left the lists; null: it is wanted. */
+  wanted_until: number | null
 }
 
-export interface ReportsTable {
-  report_key: GeneratedBigint
-  unit_id: BigintText
-  edition: number
-  submission: Generated<number>
+export interface WindowsTable {
+  pipeline_id: number
+  window_from: string
+  /** Every slice wanted in this generation or before is loaded, none is asked for or held; null: open. */
+  closed_generation: number | null
+  closed_at: NullableTimestamp
+  closed_units: NullableBigint
+  closed_rows: NullableBigint
+  /** When the service was last seen to have released nothing new for the window. */
+  looked_at: NullableTimestamp
+}
+
+export interface UnitsTable {
+  pipeline_id: number
+  window_from: string
+  slice_id: number
+  unit_id: GeneratedBigint
+  /** Of the answer the rows come from. */
+  ask_number: NullableBigint
+  answer_id: NullableBigint
+  /** The newest job that asks for it; null once that one has loaded it. */
+  job_id: NullableBigint
+  /** An answer that waits for a person, and the error code that says why. */
+  held_answer_id: NullableBigint
+  held_code: string | null
+}
+
+export interface JobsTable {
+  job_id: GeneratedBigint
+  pipeline_id: number
+  kind: JobKind
+  reason: string
+  guard: Generated<'usual' | 'needs approval'>
+  window_from: string
+  window_to: string
+  slice_ids: number[]
+  cells: number
+  state: Generated<JobState>
+  /** To be loaded even where nothing changed. */
+  forced: Generated<boolean>
+  /** A person allowed the held answer to load as it is. */
+  released: Generated<boolean>
+  /** The run that planned it. */
   run_id: NullableBigint
+  former_job_id: NullableBigint
+  holder: number | null
+  /** Grows with every claim; a write that names an older fence changes nothing. */
+  fence: SqlColumn<string, string | undefined, string>
+  attempts: Generated<number>
+  not_before: NullableTimestamp
+  error_code: string | null
+  error_message: string | null
+  /** null: only a plan, which planning may dissolve. */
+  ask_number: NullableBigint
+  asked_at: NullableTimestamp
+  answer_id: NullableBigint
   account: string
-  pipeline: string
-  endpoint: string
-  request_hash: string
-  request: Json
-  state: ReportState
+  endpoint: string | null
+  request: SqlColumn<unknown, string | null | undefined, string | null>
+  request_hash: string | null
+  report_state: ReportState | null
   report_id: string | null
   status_word: string | null
   polls: Generated<number>
@@ -98,45 +160,70 @@ export interface ReportsTable {
   estimated_quota: NullableBigint
   used_quota: NullableBigint
   data_points_count: NullableBigint
-  error_message: string | null
-  created_at: Timestamp
   submitted_at: NullableTimestamp
   completed_at: NullableTimestamp
   deadline_at: NullableTimestamp
+  created_at: Timestamp
   updated_at: Timestamp
 }
 
-export interface RequestsTable {
-  request_id: GeneratedBigint
-  run_id: NullableBigint
-  unit_id: NullableBigint
-  edition: number | null
-  account: string
-  method: string
-  endpoint: string
-  parameters: Json
-  part: number | null
-  attempt: Generated<number>
-  status: number | null
-  error_code: string | null
+export type RunOutcome = 'loaded' | 'unchanged' | 'waiting' | 'held' | 'failed' | 'let go' | 'replaced'
+
+/** What a run waits for: the only record of waiting. */
+export interface RunJobsTable {
+  run_id: BigintText
+  job_id: BigintText
+  /** The lowest number goes first. */
+  priority: number
+  /** Units of the job that the run asked for. */
+  units: number
+  /** Which of them, where it asked for a part of the job only; null: all. */
+  slice_ids: number[] | null
+  window_from: string | null
+  window_to: string | null
+  outcome: RunOutcome | null
+  /** Of `units`, those that ended held although the job was loaded. */
+  held_units: Generated<number>
+  finished_at: NullableTimestamp
+}
+
+export interface AnswersTable {
+  answer_id: GeneratedBigint
+  pipeline_id: number
+  job_id: BigintText
+  ask_number: BigintText
+  asked_at: string
+  /** When the service last said that it still stands. */
+  stood_at: NullableTimestamp
+  landed_at: Timestamp
+  /** The landing's locator (see extract/landing.ts), not an absolute path. */
+  landing: string
+  sha256: string
   bytes: BigintText
-  sha256: string | null
-  started_at: string
-  milliseconds: number
+  window_from: string
+  window_to: string
+  slice_ids: number[]
+  /** Digest of what was asked but for values, windows and metrics: equal ones serve each other's pipelines. */
+  asks: string
+  metrics: string[]
+  source_last_updated: string | null
+  source_count: NullableBigint
+  data_points_count: NullableBigint
+  /** null: not judged yet; `good`, or the error code it was refused with. */
+  verdict: string | null
+  verdict_message: string | null
 }
 
 export interface LoadsTable {
   load_id: GeneratedBigint
-  unit_id: BigintText
-  edition: number
+  answer_id: BigintText
+  pipeline_id: number
+  window_from: string
+  job_id: BigintText
   run_id: NullableBigint
-  report_key: NullableBigint
   outcome: 'loaded' | 'unchanged'
-  landing: string | null
-  landing_sha256: string | null
-  landing_bytes: NullableBigint
-  source_last_updated: string | null
-  source_count: NullableBigint
+  /** Units that took the answer with this load. */
+  units: Generated<number>
   rows_read: BigintText
   rows_inserted: BigintText
   rows_updated: BigintText
@@ -145,67 +232,37 @@ export interface LoadsTable {
   rows_quarantined: BigintText
   rows_duplicates: BigintText
   drift: SqlColumn<unknown, string | null | undefined, string | null>
+  /** The moment its rows bear. */
   loaded_at: Timestamp
   milliseconds: number | null
 }
 
-export interface QuarantineTable {
-  quarantine_id: GeneratedBigint
-  unit_id: BigintText
-  edition: number
-  run_id: NullableBigint
-  pipeline: string
-  landing: string | null
-  part: number
-  line: BigintText
-  column_name: string | null
-  reason: string
-  raw: string
-  state: Generated<'open' | 'resolved' | 'superseded'>
-  created_at: Timestamp
-  resolved_at: NullableTimestamp
-}
-
-export interface EventsTable {
-  event_id: GeneratedBigint
-  at: Timestamp
-  kind: string
-  pipeline: string | null
-  unit_id: NullableBigint
-  run_id: NullableBigint
-  report_key: NullableBigint
-  message: string
-  details: Json
-}
-
-export interface TicksTable {
-  pipeline: string
-  due_at: string
-  claimed_by: string
-  claimed_at: Timestamp
-  kind: 'on time' | 'caught up' | 'skipped'
-  run_id: NullableBigint
-  finished_at: NullableTimestamp
-}
-
-export interface QuotaView {
-  account: string
-  pipeline: string
-  day: string
-  reports: string
-  used_quota: string | null
-  reserved_quota: string
-}
-
 export interface Tables {
+  'etl.warehouse': WarehouseTable
+  'etl.processes': ProcessesTable
   'etl.runs': RunsTable
+  'etl.pipelines': PipelinesTable
+  'etl.slices': SlicesTable
+  'etl.windows': WindowsTable
   'etl.units': UnitsTable
-  'etl.run_units': RunUnitsTable
-  'etl.reports': ReportsTable
-  'etl.requests': RequestsTable
+  'etl.jobs': JobsTable
+  'etl.run_jobs': RunJobsTable
+  'etl.answers': AnswersTable
   'etl.loads': LoadsTable
+  'etl.requests': RequestsTable
   'etl.quarantine': QuarantineTable
   'etl.events': EventsTable
   'etl.ticks': TicksTable
+  'etl.notifications': NotificationsTable
+  'etl.deliveries': DeliveriesTable
+  'etl.unit_list': UnitListView
+  'etl.open_units': OpenUnitsView
+  'etl.troubled_units': TroubledUnitsView
+  'etl.window_list': WindowListView
+  'etl.window_states': WindowStatesView
+  'etl.window_loads': WindowLoadsView
+  'etl.last_loads': LastLoadsView
+  'etl.run_list': RunListView
+  'etl.reports': ReportsView
   'etl.quota': QuotaView
 }

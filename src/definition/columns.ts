@@ -73,7 +73,7 @@ const originOf = (name: string, raw: RawColumn | undefined, input: ColumnInput, 
   if (name === 'month' && input.every === 'month') return 'window'
   if (name === 'date') return fieldOf('date', scope) === null ? 'window' : 'response'
   const dimension = input.dimensions.find((one) => one.name === name)
-  if (dimension !== undefined) return dimension.bucket === null ? 'slice' : 'response'
+  if (dimension !== undefined) return (scope.source.dimensions[name]?.mostPerRequest ?? 1) > 1 ? 'response' : 'slice'
   if (Object.hasOwn(input.params, name)) return 'param'
   if (raw !== undefined || fieldOf(name, scope) !== null) return 'response'
   return null

@@ -64,6 +64,7 @@ const windowRule = (raw: RawDefinition['window'], scope: Scope): WindowRule => {
     every,
     from: firstDay(raw.from, every, scope),
     lookBack: raw.look_back ?? 2,
+    fullCheckDays: raw.full_check === 'off' ? null : Number((raw.full_check ?? '30d').slice(0, -1)),
     publication: { publishedOn: calendar?.published_on ?? 10, restatedOn: calendar?.restated_on ?? [10, 15], timeZone: zone },
   }
 }

@@ -73,16 +73,14 @@ const identifyingFields = (source: SourceSpec): readonly string[] =>
     .filter(([, field]) => field.nullable === false && field.ifAbsent === undefined && field.type === 'text')
     .map(([name]) => name)
 
-const bucketSize = 100
 const examples = ['example.com', 'us', '1', 'a', 'example', '2024-01']
 
 const valuesOf = (dimension: string, spec: DimensionSpec, listFiles: readonly string[]): string => {
-  const bucket = spec.bucket ? `, bucket: ${bucketSize}` : ''
   const file = [`${dimension}s.txt`, `${dimension.replace(/y$/, 'ie')}s.txt`].find((one) => listFiles.includes(one))
-  if (file !== undefined && dimension !== 'country') return `{ file: ${file}${bucket} }`
+  if (file !== undefined && dimension !== 'country') return `{ file: ${file} }`
   const preferred = dimension === 'country' ? ['us', ...examples] : examples
   const value = preferred.find((one) => 'value' in checkValue(one, spec)) ?? 'fill-in'
-  return dimension === 'country' || bucket === '' ? `[${yamlValue(value)}]` : `{ values: [${yamlValue(value)}]${bucket} }`
+  return `[${yamlValue(value)}]`
 }
 
 const columnsOf = (source: SourceSpec, key: readonly string[]): readonly string[] => {

@@ -34,7 +34,7 @@ export const readDimensions = (raw: Readonly<Record<string, RawDimension>>, scop
 const readDimension = (name: string, written: RawDimension, spec: DimensionSpec, scope: Scope): Dimension => {
   const path: Path = ['for_each', name]
   const bucket = Array.isArray(written) ? null : (written.bucket ?? null)
-  if (bucket !== null && !spec.bucket) {
+  if (bucket !== null && spec.mostPerRequest === 1) {
     const message = `${scope.source.name} takes one ${name} per request, so it cannot be bucketed; remove bucket.`
     report(scope, [...path, 'bucket'], message, 'key')
   }

@@ -27,7 +27,7 @@ const rejects = z.union(
   { error: rejectsExpected },
 )
 
-const bucket = whole('a count of values that go into one unit, at least 1', 1, 1_000_000)
+const bucket = whole('a count of values that go into one report, at least 1', 1, 1_000_000)
 const value = z.union([z.string(), z.number()], { error: 'a plain value' })
 const valueList = z.array(value, { error: 'a list of values' })
 
@@ -41,13 +41,13 @@ const dimension = z
         ),
         bucket: bucket
           .optional()
-          .describe('At most this many values go into one unit (one report). Left out: each value is a unit.'),
+          .describe('At most this many values go into one report. Default: as many as the source takes.'),
       }),
       z.strictObject({
         values: valueList.describe('The values themselves.'),
         bucket: bucket
           .optional()
-          .describe('At most this many values go into one unit (one report). Left out: each value is a unit.'),
+          .describe('At most this many values go into one report. Default: as many as the source takes.'),
       }),
     ],
     { error: 'a list of values, { file: list.txt } or { values: [...] }, the last two with an optional bucket' },
@@ -102,7 +102,12 @@ const window = z.strictObject(
     ),
     look_back: whole('a count of windows, 0 to 60', 0, 60)
       .optional()
-      .describe('How many of the newest published windows are looked at again for restated values. Default 2.'),
+      .describe('How many of the newest published windows are checked again for restated values. Default 2.'),
+    full_check: pattern('a number of days such as 30d, or off', /^([1-9]\d{0,3}d|off)$/)
+      .optional()
+      .describe(
+        'How long a loaded answer stands before it is checked again whatever the calendar says, spread over as many nights; reports only within the look-back. Default 30d; off: never.',
+      ),
     publication: publication.optional().describe('When the service publishes and restates.'),
   },
   { error: 'a map such as { every: month, from: 2024-01, look_back: 2 }' },

@@ -1,7 +1,7 @@
 // An answer's body as JSON, or what to say when it is none.
 import { EtlError, messageOf } from '../core/errors.ts'
 import { redact } from '../core/redact.ts'
-import type { HttpAnswer } from './http.ts'
+import type { HttpAnswer } from './http-types.ts'
 
 /** First 80 characters of a body, on one line and without secrets, for messages. */
 export const excerpt = (bytes: Uint8Array): string =>

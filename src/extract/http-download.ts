@@ -1,7 +1,7 @@
 // A finished report's body from whatever address the service names, never with the key.
 import { EtlError } from '../core/errors.ts'
 import { allowedDownload } from './download-address.ts'
-import type { HttpRequest, HttpStream, ServiceOptions, UnitHttpOptions } from './http.ts'
+import type { HttpRequest, HttpStream, ServiceOptions, UnitHttpOptions } from './http-types.ts'
 import { excerpt } from './http-answer.ts'
 import { classify, type Progress } from './http-failure.ts'
 import { type Outcome, recorder } from './http-record.ts'

@@ -1,7 +1,7 @@
 // What a request that threw means, and whether it can have reached the service.
 import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
 import { redact } from '../core/redact.ts'
-import type { HttpRequest } from './http.ts'
+import type { HttpRequest } from './http-types.ts'
 
 /** How far a request got; the sender moves it on. */
 export interface Progress {

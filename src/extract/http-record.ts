@@ -1,7 +1,7 @@
 // One request as the ledger keeps it: where, how long, how much, with what outcome.
 import { hash } from 'node:crypto'
 import type { ErrorCode } from '../core/errors.ts'
-import type { HttpRequest, UnitHttpOptions } from './http.ts'
+import type { HttpRequest, UnitHttpOptions } from './http-types.ts'
 
 export interface Outcome {
   /** null: no answer came. */

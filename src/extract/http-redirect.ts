@@ -1,6 +1,6 @@
 // API calls stay with the service's own origin: the key goes nowhere else.
 import { EtlError } from '../core/errors.ts'
-import type { HttpRequest } from './http.ts'
+import type { HttpRequest } from './http-types.ts'
 import type { Answered } from './http-retry.ts'
 
 const maxRedirects = 3

@@ -1,7 +1,7 @@
 // Which requests are sent again, after how long, and what a service that asks for a pause gets.
 import type { Clock } from '../core/clock.ts'
 import { EtlError } from '../core/errors.ts'
-import type { HttpRequest, ServiceOptions, UnitHttpOptions } from './http.ts'
+import type { HttpRequest, ServiceOptions, UnitHttpOptions } from './http-types.ts'
 import { classify, type Progress } from './http-failure.ts'
 import { retryAfterMs } from './retry-after.ts'
 
@@ -26,13 +26,13 @@ export const withRetries = async <A extends Answered>(
   once: (attempt: number, progress: Progress) => Promise<A>,
 ): Promise<A> => {
   const { clock, rate, log } = service
-  const { signal } = options
+  const { signal, lane } = options
   const tries = request.idempotent ? Math.max(1, Math.min(options.attempts, maxRequestTries)) : 1
   for (let attempt = 1; ; attempt += 1) {
     const progress: Progress = { connected: false, answered: false }
     let pause: number
     try {
-      const departure = await rate.take(signal)
+      const departure = await rate.take(signal, lane ?? 'others')
       progress.heard = departure.answered
       const answer = await once(attempt, progress).finally(departure.answered)
       const asked = askedPause(answer, clock)

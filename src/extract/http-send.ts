@@ -1,7 +1,7 @@
 // One request and its answer over undici: connections, time-outs per phase, and how far the request got.
 import { Agent, buildConnector, type Dispatcher, request } from 'undici'
 import { guardedLookup } from './download-address.ts'
-import type { UnitHttpOptions } from './http.ts'
+import type { UnitHttpOptions } from './http-types.ts'
 import { acceptedEncodings, decodedBody, tooLarge } from './http-decode.ts'
 import type { Progress } from './http-failure.ts'
 

@@ -1,8 +1,5 @@
 // The one HTTP client: adds the key, keeps the rate, retries what is safe, records every request.
-import type { Clock } from '../core/clock.ts'
 import { EtlError } from '../core/errors.ts'
-import type { Log } from '../core/log.ts'
-import type { Secret } from '../core/redact.ts'
 import { inSpan } from '../core/trace.ts'
 import { download } from './http-download.ts'
 import { classify, type Progress } from './http-failure.ts'
@@ -12,93 +9,7 @@ import { withRetries } from './http-retry.ts'
 import { type Agents, createAgents } from './http-send.ts'
 import { type Seen, sendWhole } from './http-whole.ts'
 import { withPatience } from './patience.ts'
-import type { RateBudget } from './rate.ts'
-
-export interface HttpRequest {
-  readonly method: 'GET' | 'POST'
-  /** Path as the interface writes it, for the ledger: `/v3/batch/request-status/{report_id}`. */
-  readonly endpoint: string
-  /** Without the key. */
-  readonly url: URL
-  readonly key: 'query' | 'header' | 'none'
-  /** Sent as JSON. */
-  readonly body?: unknown
-  /** Whether sending it twice is harmless; a submission is not. */
-  readonly idempotent: boolean
-  readonly part?: number
-}
-
-/** An answer of any status, read to its end. */
-export interface HttpAnswer {
-  readonly status: number
-  readonly contentType: string
-  readonly bytes: Buffer
-}
-
-export interface HttpStream {
-  readonly status: number
-  readonly contentType: string
-  /** Decoded from its content encoding; throws TRUNCATED, TOO_LARGE or SERVICE_TIMEOUT while it is read. */
-  readonly body: AsyncIterable<Uint8Array>
-}
-
-/** One request as the ledger keeps it, without secrets. */
-export interface SentRequest {
-  readonly account: string
-  readonly method: string
-  readonly endpoint: string
-  readonly parameters: Readonly<Record<string, unknown>>
-  readonly part: number | null
-  readonly attempt: number
-  readonly status: number | null
-  readonly errorCode: string | null
-  readonly bytes: number
-  readonly sha256: string | null
-  readonly startedAt: string
-  readonly milliseconds: number
-}
-
-/** Bound to one unit and account. */
-export interface HttpClient {
-  /** Address of an endpoint: its path, or the one set in its place, below the service's base. */
-  url(name: string, path: string): URL
-  /** Origin of the service, the name under which facts about it are remembered. */
-  readonly origin: string
-  /**
-   * Reads the whole answer, of whatever status but 429; 5xx and 429 are tried again first where that is harmless. A request that may
-   * not be sent twice throws with `context.sent` saying whether it can have reached the service. Throws RATE_LIMITED on 429.
-   */
-  read(request: HttpRequest): Promise<HttpAnswer>
-  /** The body of a finished report, from whatever host the service names; never with the key. Empty where the status is not 200. */
-  download(url: string): Promise<HttpStream>
-}
-
-export interface ServiceOptions {
-  readonly baseUrl: URL
-  /** Paths set in place of an endpoint's own, by the endpoint's name. */
-  readonly paths: ReadonlyMap<string, string>
-  readonly rest: Secret
-  readonly batch: Secret
-  readonly rate: RateBudget
-  /** Hosts downloads may come from, besides the service's own; these may lie in a private network. Absent: any public host. */
-  readonly allowedDownloadHosts?: readonly string[]
-  readonly log: Log
-  readonly clock: Clock
-}
-
-export interface UnitHttpOptions {
-  readonly account: string
-  readonly signal: AbortSignal
-  /** For connecting, for the first byte of an answer, and between two bytes of a body. */
-  readonly timeoutMs: number
-  readonly attempts: number
-  readonly maxBodyBytes: number
-  readonly record: (request: SentRequest) => void
-}
-
-export interface Service {
-  forUnit(options: UnitHttpOptions): HttpClient
-}
+import type { HttpAnswer, HttpClient, HttpRequest, Service, ServiceOptions, UnitHttpOptions } from './http-types.ts'
 
 /** A JSON answer is one page or one status; a report's body is streamed. */
 const maxJsonBytes = 256 * 1024 * 1024

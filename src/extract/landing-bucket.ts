@@ -18,13 +18,13 @@ export const openLandingBucket = (setting: BucketSetting): LandingStore => {
   const keyOf = (locator: string, file: string): string => `${setting.prefix}${locator}/${file}`
   return {
     place: bucket.placeOf(setting.prefix),
-    locator: landingLocator,
     ready: async (signal) => void (await bucket.list(setting.prefix, { pageSize: 1, signal }).next()),
-    create: async (locator, owner, signal) => {
-      // An earlier walk of this process may have left one; the fence in the locator is ours, so nobody else writes it.
+    create: async (name, signal) => {
+      const locator = landingLocator(name)
+      // An earlier try of this claim may have left one; ask number and fence are ours, so nobody else writes it.
       await bucket.remove(keyOf(locator, manifestFile), signal)
       const sink = openBucketSink(bucket, keyOf(locator, dataFile), keyOf(locator, manifestFile), signal)
-      return createLandingWriter(sink, owner)
+      return createLandingWriter(sink, name)
     },
     open: (locator, signal) => openLanding(bucket, keyOf(locator, dataFile), keyOf(locator, manifestFile), signal),
     remove: async (locator) => {

@@ -1,7 +1,7 @@
-// Where a unit's bytes lie: relative locators made from its own words, which cannot leave the landing folder.
+// Where an answer's bytes lie: relative locators made from its own words, which cannot leave the landing folder.
 import { createHash } from 'node:crypto'
 import { z } from 'zod'
-import type { Unit } from '../core/types.ts'
+import type { Box } from '../core/types.ts'
 
 const safe = (text: string): string =>
   text
@@ -10,14 +10,31 @@ const safe = (text: string): string =>
     .replaceAll(/\.{2,}/g, '_')
     .slice(0, 40)
 
-/** `keywords_v1/2026-01-01/a.com_us-1f0c9a2b3d4e/1-7`: pipeline, window, slice, edition and fence. */
-export const landingLocator = (unit: Unit, edition: number, fence: string): string => {
-  const words = Object.values(unit.slice).map((value) => (typeof value === 'string' ? safe(value) : `${value.length}_values`))
-  const digest = createHash('sha256').update(unit.key).digest('hex').slice(0, 12)
-  return `${safe(unit.pipeline)}_v${unit.version}/${unit.window.from}/${words.join('_').slice(0, 80)}-${digest}/${edition}-${fence}`
+/** What tells one landing from every other one, of this warehouse or another. */
+export interface LandingName {
+  readonly box: Box
+  readonly warehouse: Warehouse
+  /** Of the job's question; a walk that begins anew has a new one. */
+  readonly askNumber: string
+  /** Of the claim: a worker that lost its job writes beside the one that has it. */
+  readonly fence: string
 }
 
-/** Pipeline, window, slice, edition: a landing lies four folders deep. */
+/** The warehouse that asked: its UUID and its epoch. */
+export interface Warehouse {
+  readonly id: string
+  readonly epoch: number
+}
+
+/** `keywords_v1/2026-01-01/a.com_us-1f0c9a2b3d4e/5b1c7d2e.1-81-2`: pipeline, window, values; warehouse and epoch, ask number, fence. */
+export const landingLocator = ({ box, warehouse, askNumber, fence }: LandingName): string => {
+  const words = Object.values(box.slice).map((value) => (typeof value === 'string' ? safe(value) : `${value.length}_values`))
+  const digest = createHash('sha256').update(box.key).digest('hex').slice(0, 12)
+  const name = `${warehouse.id.slice(0, 8)}.${warehouse.epoch}-${askNumber}-${fence}`
+  return `${safe(box.pipeline)}_v${box.version}/${box.window.from}/${words.join('_').slice(0, 80)}-${digest}/${name}`
+}
+
+/** Pipeline, window, values, name: a landing lies four folders deep. */
 export const landingDepth = 4
 
 export const dataFile = 'data.gz'
@@ -36,9 +53,17 @@ const partSchema = z.object({
 })
 
 const manifestSchema = z.object({
-  version: z.literal(1),
+  version: z.literal(2),
+  /** The warehouse that asked, its epoch, and the number of the question. */
+  warehouse: z.string(),
+  epoch: z.number().int(),
+  ask_number: z.string(),
   pipeline: z.string(),
-  unit: z.string(),
+  pipeline_version: z.number().int(),
+  /** Key of the unit or box, for people. */
+  asked_for: z.string(),
+  window: z.object({ from: z.string(), to: z.string() }),
+  slice: z.record(z.string(), z.union([z.string(), z.array(z.string())])),
   parts: z.array(partSchema),
   /** Over all parts' bytes as they came, in order. */
   sha256: z.string(),

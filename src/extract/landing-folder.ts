@@ -19,7 +19,6 @@ export const openLandingFolder = (root: string): LandingStore => {
   }
   return {
     place: root,
-    locator: landingLocator,
     ready: async () => {
       try {
         await mkdir(root, { recursive: true })
@@ -27,9 +26,7 @@ export const openLandingFolder = (root: string): LandingStore => {
         throw diskError(error, root)
       }
     },
-    create: async (locator, owner) => {
-      return createLandingWriter(await openFolderSink(folderOf(locator)), owner)
-    },
+    create: async (name) => createLandingWriter(await openFolderSink(folderOf(landingLocator(name))), name),
     open: (locator) => openLanding(folderOf(locator)),
     remove: (locator) => rm(folderOf(locator), { recursive: true, force: true }),
     older: (olderThanMs) => olderLandings(root, olderThanMs),
@@ -112,7 +109,7 @@ const inOwnWords = async <T>(folder: string, work: () => Promise<T>): Promise<T>
 
 const openData = async (folder: string): Promise<number> => {
   if ((await mkdir(folder, { recursive: true })) === undefined) {
-    // An earlier walk, or a process that died, left it there; its fence is ours, so nobody else writes it.
+    // An earlier try of this very claim left it there; ask number and fence are ours, so nobody else writes it.
     await rm(folder, { recursive: true, force: true })
     await mkdir(folder, { recursive: true })
   }

@@ -1,7 +1,7 @@
 // What a place for landings promises, whatever it is made of: nothing is a landing before it is whole, and what is read is what was written.
 import type { Completeness } from '../core/completeness.ts'
-import type { Payload, Unit } from '../core/types.ts'
-import type { Manifest } from './landing-files.ts'
+import type { Payload } from '../core/types.ts'
+import type { LandingName, Manifest } from './landing-files.ts'
 
 export interface Landing {
   readonly manifest: Manifest
@@ -9,12 +9,8 @@ export interface Landing {
   parts(): AsyncIterable<Payload>
 }
 
-export interface LandingOwner {
-  readonly pipeline: string
-  readonly unitKey: string
-}
-
 export interface LandingWriter {
+  readonly locator: string
   /** The same payload; whoever reads its bytes gets them after they were hashed and handed to the store. */
   part(payload: Payload): Payload
   /** Makes the landing durable. Every part must have been read to its end. Throws FENCED where another writer's stands there. */
@@ -29,9 +25,7 @@ export interface LandingStore {
   readonly place: string
   /** Throws DISK, LANDING_UNREACHABLE or LANDING_REFUSED where nothing could be landed; asked before anything is bought. */
   ready(signal?: AbortSignal): Promise<void>
-  /** Holds the claim's fence, so that a worker that lost its unit writes beside the one that has it. */
-  locator(unit: Unit, edition: number, fence: string): string
-  create(locator: string, owner: LandingOwner, signal?: AbortSignal): Promise<LandingWriter>
+  create(name: LandingName, signal?: AbortSignal): Promise<LandingWriter>
   /** Throws LANDING_MISSING where it is not whole, LANDING_CORRUPT where the manifest cannot be read. */
   open(locator: string, signal?: AbortSignal): Promise<Landing>
   /** Nothing happens where there is none. */

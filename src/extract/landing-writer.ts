@@ -3,8 +3,8 @@ import { createHash } from 'node:crypto'
 import { promisify } from 'node:util'
 import { createGzip, gzip, gzipSync } from 'node:zlib'
 import type { Payload } from '../core/types.ts'
-import type { Manifest, ManifestPart } from './landing-files.ts'
-import type { LandingOwner, LandingWriter } from './landing-store.ts'
+import { type LandingName, landingLocator, type Manifest, type ManifestPart } from './landing-files.ts'
+import type { LandingWriter } from './landing-store.ts'
 
 /** Where a landing's bytes go; calls come one after another. */
 export interface LandingSink {
@@ -43,7 +43,7 @@ const pack = async (bytes: Buffer): Promise<Buffer> => {
   return gzipSync(bytes, bytes.length > fewBytes ? { level: 1 } : smallest)
 }
 
-export const createLandingWriter = (target: LandingSink, owner: LandingOwner): LandingWriter => {
+export const createLandingWriter = (target: LandingSink, name: LandingName): LandingWriter => {
   const sink = gathering(target)
   const total = createHash('sha256')
   const parts: ManifestPart[] = []
@@ -56,15 +56,15 @@ export const createLandingWriter = (target: LandingSink, owner: LandingOwner): L
     bytes += part.raw_length
   }
   return {
+    locator: landingLocator(name),
     part: (payload) => ({ ...payload, body: landPart(payload, { sink, total, line, done }) }),
     finish: async ({ completeness }) => {
       await line.end()
       const durable = sink.close()
       durable.catch(() => undefined)
       const manifest: Manifest = {
-        version: 1,
-        pipeline: owner.pipeline,
-        unit: owner.unitKey,
+        version: 2,
+        ...ownerOf(name),
         parts,
         sha256: total.digest('hex'),
         bytes,
@@ -81,6 +81,19 @@ export const createLandingWriter = (target: LandingSink, owner: LandingOwner): L
     },
   }
 }
+
+const ownerOf = ({ box, warehouse, askNumber }: LandingName) => ({
+  warehouse: warehouse.id,
+  epoch: warehouse.epoch,
+  ask_number: askNumber,
+  pipeline: box.pipeline,
+  pipeline_version: box.version,
+  asked_for: box.key,
+  window: { ...box.window },
+  slice: Object.fromEntries(
+    Object.entries(box.slice).map(([name, value]) => [name, typeof value === 'string' ? value : [...value]]),
+  ),
+})
 
 /** The same sink, written to in larger pieces: a write costs as much for one page as for fifty. */
 const gathering = (sink: LandingSink): LandingSink => {

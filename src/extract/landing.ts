@@ -1,10 +1,9 @@
 // The landing: what the service sent, kept so that anything can be parsed again without a call. Here its place is chosen.
 import type { BucketSetting, LandingSetting } from '../config/landing-setting.ts'
-import { landingLocator } from './landing-files.ts'
 import { openLandingFolder } from './landing-folder.ts'
 import type { LandingStore } from './landing-store.ts'
 
-export type { Manifest } from './landing-files.ts'
+export type { LandingName, Manifest } from './landing-files.ts'
 export type { LandingStore } from './landing-store.ts'
 
 /** Nothing is looked at before it is needed: neither a disk nor a network is touched here. */
@@ -20,9 +19,8 @@ const openLater = (setting: BucketSetting): LandingStore => {
   }
   return {
     place: `s3://${setting.bucket}/${setting.prefix}`,
-    locator: landingLocator,
     ready: async (signal) => (await store()).ready(signal),
-    create: async (locator, owner, signal) => (await store()).create(locator, owner, signal),
+    create: async (name, signal) => (await store()).create(name, signal),
     open: async (locator, signal) => (await store()).open(locator, signal),
     remove: async (locator) => (await store()).remove(locator),
     older: async function* (olderThanMs) {

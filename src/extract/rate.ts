@@ -1,13 +1,14 @@
 // One budget of requests a second for everything that asks with the same key.
 import type { Clock } from '../core/clock.ts'
 import { createLateGuard, type Departure, type LateGuard } from './late-guard.ts'
+import { createLanes } from './rate-lanes.ts'
 
 export interface RateBudget {
   /**
-   * Resolves when the next request may leave, first come first served; it must be told when that is answered. Rejects with the signal's
-   * reason as soon as it aborts.
+   * Resolves when the next request may leave; it must be told when that is answered. Lanes (runs) are served in turn, within one first come,
+   * first served. Rejects with the signal's reason as soon as it aborts.
    */
-  take(signal: AbortSignal): Promise<Departure>
+  take(signal: AbortSignal, lane: string): Promise<Departure>
   /** The service asked for a pause: nothing leaves before `untilMs` (since the epoch), also who is waiting already. */
   penalize(untilMs: number): void
 }
@@ -41,14 +42,8 @@ const forgivenShare = 0.1
 /** Evenly spaced departures: a server that counts over any sliding second sees no more than it allows. */
 export const createRateBudget = (options: RateOptions): RateBudget => {
   const departures = options.shared === undefined ? ownDepartures(options) : sharedDepartures(options, options.shared)
-  let row: Promise<unknown> = Promise.resolve()
   return {
-    take: async (signal) => {
-      signal.throwIfAborted()
-      const turn = row.then(() => departures.depart(signal))
-      row = turn.catch(() => undefined)
-      return orAborted(turn, signal)
-    },
+    take: createLanes(departures.depart).take,
     penalize: departures.pauseUntil,
   }
 }
@@ -182,11 +177,3 @@ const sharedDepartures = ({ requestsPerSecond, clock }: RateOptions, shared: Sha
     },
   }
 }
-
-/** Who is told to stop does not wait for its turn to hear it. */
-const orAborted = <T>(turn: Promise<T>, signal: AbortSignal): Promise<T> =>
-  new Promise((resolve, reject) => {
-    const onAbort = (): void => reject(signal.reason)
-    signal.addEventListener('abort', onAbort, { once: true })
-    turn.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort))
-  })

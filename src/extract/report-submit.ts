@@ -5,35 +5,29 @@ import type { ReportMemo, ReportRecord } from '../core/report.ts'
 import type { ReportApi, ReportOptions } from './report.ts'
 import type { SourceContext } from './source.ts'
 
-/** The report there is, or a new one: submitted exactly once per intent. */
+/** The report there is, or a new one where nothing was asked for yet: a job submits once. */
 export const openReport = async (api: ReportApi, context: SourceContext, options: ReportOptions): Promise<ReportRecord> => {
   const { report } = context
   const current = await report.current()
-  if (current?.state === 'intent') {
-    await report.uncertain('The process ended between the intent and the answer of the service.')
-    return uncertain(api, context, options)
-  }
-  if (current?.state === 'uncertain') return uncertain(api, context, options)
-  if (current?.state === 'failed' || current?.state === 'rejected' || current?.state === 'expired') {
-    if (!options.policy.resubmitFailed) throw ended(current, options)
-    return submit(api, context, options)
-  }
-  if (current !== null && current.requestHash !== requestHash(api.request))
+  if (current === null) return submit(api, context, options)
+  if (current.state === 'intent') await report.uncertain('The process ended between the intent and the answer of the service.')
+  if (current.state === 'intent' || current.state === 'uncertain') throw uncertain(options)
+  if (current.state === 'failed' || current.state === 'rejected' || current.state === 'expired') throw ended(current, options)
+  if (current.requestHash !== requestHash(api.request))
     context.notice(
       'REPORT_DIFFERS',
       `${options.unitKey}: report ${current.reportId ?? ''} was asked for with other parameters than the definition has now. It is loaded as it is; to buy another: \`millrace backfill … --force\`.`,
     )
-  return current ?? submit(api, context, options)
+  return current
 }
 
-const uncertain = async (api: ReportApi, context: SourceContext, options: ReportOptions): Promise<ReportRecord> => {
-  if (options.resubmitUncertain || options.policy.resubmitUncertain) return submit(api, context, options)
-  throw new EtlError(
+const uncertain = ({ unitKey, resubmitUncertain, policy }: ReportOptions): EtlError =>
+  new EtlError(
     'REPORT_UNCERTAIN',
-    `${options.unitKey}: a report was submitted and the answer was lost; the service may or may not have taken it. Look at its own list of reports; ` +
+    `${unitKey}: a report was submitted and the answer was lost; the service may or may not have taken it. Check its own list of reports; ` +
       'to send it again (it may be bought twice) run with --resubmit-uncertain, or set report: { resubmit_uncertain: true }.',
+    { context: { askAgain: resubmitUncertain || policy.resubmitUncertain } },
   )
-}
 
 const ended = (record: ReportRecord, { unitKey }: ReportOptions): EtlError =>
   new EtlError(
@@ -46,7 +40,9 @@ export const requestHash = (request: unknown): string => createHash('sha256').up
 
 const submit = async (api: ReportApi, context: SourceContext, options: ReportOptions): Promise<ReportRecord> => {
   const { report, signal } = context
-  const estimatedQuota = await api.estimate()
+  const estimatedQuota = await api.estimate().catch((error: unknown) => {
+    throw refusedAsWhole(error)
+  })
   signal.throwIfAborted()
   await report.intend({ endpoint: api.endpoint, request: api.request, requestHash: requestHash(api.request), estimatedQuota })
   const { reportId, word } = await api.submit().catch((error: unknown) => unsure(report, error, options))
@@ -56,10 +52,24 @@ const submit = async (api: ReportApi, context: SourceContext, options: ReportOpt
   return record
 }
 
-/** Waits between tries to write down an id: half a minute in all, as long as a claim holds. */
+/** What the service says of a request it certainly did not take, and would say again of the same one. */
+const certainCodes: ReadonlySet<string> = new Set(['BAD_REQUEST', 'NOT_PUBLISHED', 'NO_CAPABILITY', 'TOO_LARGE'])
+
+/** Marks a certain refusal of the request as a whole: a part of it may be taken. */
+const refusedAsWhole = (error: unknown): unknown => {
+  if (!isEtlError(error) || !certainCodes.has(error.code)) return error
+  const { code, message, context, notBefore } = error
+  return new EtlError(code, message, {
+    cause: error,
+    context: { ...context, refused: true },
+    ...(notBefore === null ? {} : { notBefore }),
+  })
+}
+
+/** Waits between tries to write down an id: half a minute in all. */
 const keepIdPausesMs = [100, 300, 1_000, 3_000, 5_000, 10_000, 10_000]
 
-/** The id is paid for: a database that is just restarting must not lose it. */
+/** The id is paid for: neither a database that is just restarting nor another process that took the job over must lose it. */
 const keepId = async (
   context: SourceContext,
   { unitKey }: ReportOptions,
@@ -74,12 +84,11 @@ const keepId = async (
       return
     } catch (error) {
       const pause = keepIdPausesMs[attempt]
-      const fenced = isEtlError(error) && error.code === 'FENCED'
       log.error(
         { unit: unitKey, report_id: reportId, error: messageOf(error) },
         'the id of a submitted report is not on record yet',
       )
-      if (fenced || pause === undefined) throw notKept(error, unitKey, reportId)
+      if (pause === undefined) throw notKept(error, unitKey, reportId)
       // Not stopped by the signal: to leave now would lose what was bought.
       await clock.sleep(pause)
     }
@@ -88,8 +97,8 @@ const keepId = async (
 
 const notKept = (cause: unknown, unitKey: string, reportId: string): EtlError =>
   new EtlError(
-    isEtlError(cause) && cause.code === 'FENCED' ? 'FENCED' : 'REPORT_UNCERTAIN',
-    `${unitKey}: report ${reportId} was bought and could not be put on record (${messageOf(cause)}). Keep this id; the unit is held until you decide.`,
+    'REPORT_UNCERTAIN',
+    `${unitKey}: report ${reportId} was bought and could not be put on record (${messageOf(cause)}). Keep this id; the job is held until you decide.`,
     { cause },
   )
 
@@ -98,13 +107,13 @@ const unsure = async (report: ReportMemo, error: unknown, { unitKey }: ReportOpt
   if (isEtlError(error) && error.code === 'FENCED') throw error
   if (isEtlError(error) && error.context['sent'] === false) {
     await report.withdrawn(error.message)
-    throw error
+    throw refusedAsWhole(error)
   }
   const message = messageOf(error)
   await report.uncertain(message)
   throw new EtlError(
     'REPORT_UNCERTAIN',
-    `${unitKey}: a report was submitted and its answer was lost (${message}). It may have been bought: look at the service's own list of reports; ` +
+    `${unitKey}: a report was submitted and its answer was lost (${message}). It may have been bought: check the service's own list of reports; ` +
       'to send it again run with --resubmit-uncertain.',
     { cause: error },
   )

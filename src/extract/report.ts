@@ -2,7 +2,7 @@
 import { EtlError } from '../core/errors.ts'
 import type { ReportRecord } from '../core/report.ts'
 import type { Limits, ReportPolicy } from '../core/types.ts'
-import type { HttpStream } from './http.ts'
+import type { HttpStream } from './http-types.ts'
 import { foldStatus, isKnownStatus } from './report-status.ts'
 import { openReport } from './report-submit.ts'
 import type { SourceContext } from './source.ts'
@@ -37,7 +37,7 @@ export interface ReportOptions {
   readonly unitKey: string
   readonly limits: Limits
   readonly policy: ReportPolicy
-  /** The person who started the run allows submissions again whose answer was lost. */
+  /** The person who started the run allows submissions again whose answer was lost: then REPORT_UNCERTAIN says so in `context.askAgain`. */
   readonly resubmitUncertain: boolean
 }
 
@@ -46,13 +46,13 @@ export interface FinishedReport {
   readonly dataPoints: number | null
 }
 
-/** The first look after a submission; small reports are ready by then. */
+/** The first poll after a submission; small reports are ready by then. */
 const firstPollMs = 500
 const pollGrowth = 1.5
 const maxFreeRetries = 3
 /** How long an id just given may be unknown to the status endpoint. */
 const settleMs = 10 * 60_000
-/** A report past its deadline is looked at again by the next run. */
+/** A report past its deadline is polled again by the next run. */
 const laterMs = 24 * 3_600_000
 
 /** Goes as far as it can without waiting: throws REPORT_PENDING with `notBefore` when the service is not done. */
@@ -65,20 +65,18 @@ export const runReport = async (api: ReportApi, context: SourceContext, options:
 const pending = (message: string, notBefore: number, final = false): EtlError =>
   new EtlError('REPORT_PENDING', message, { notBefore, context: { final } })
 
-/** Waiting costs no slot: the unit is parked until then. */
+/** Waiting costs no slot: the job is parked until then. */
 const waitForPoll = async (context: SourceContext, record: ReportRecord, { unitKey }: ReportOptions): Promise<void> => {
   if (record.state === 'ready' || record.state === 'downloaded') return
   // A service that has the report at hand says the final word at once.
   if (record.polls === 0 && record.statusWord !== null && foldStatus(record.statusWord) === 'done') return
-  const now = context.clock.now()
-  const notBefore = record.nextPollAt ?? (record.polls === 0 && record.retries === 0 && isFresh(record) ? now + firstPollMs : now)
-  if (notBefore <= now) return
-  if (record.nextPollAt === null)
-    await context.report.polled({ statusWord: record.statusWord ?? 'submitted', nextPollAt: notBefore })
-  throw pending(`${unitKey}: report ${record.reportId} is being made.`, notBefore)
+  const isFirst = record.polls === 0 && record.retries === 0 && record.state === 'submitted'
+  const waitMs = record.nextPollInMs ?? (isFirst ? firstPollMs : 0)
+  if (waitMs <= 0) return
+  if (record.nextPollInMs === null)
+    await context.report.polled({ statusWord: record.statusWord ?? 'submitted', nextPollInMs: waitMs })
+  throw pending(`${unitKey}: report ${record.reportId} is being made.`, context.clock.now() + waitMs)
 }
-
-const isFresh = (record: ReportRecord): boolean => record.state === 'submitted'
 
 const follow = async (
   api: ReportApi,
@@ -115,34 +113,32 @@ const stillOpen = async (
   status: ReportStatus | null,
   options: ReportOptions,
 ): Promise<never> => {
-  const now = context.clock.now()
   const word = status?.word ?? 'not found'
   const about = `${options.unitKey}: report ${record.reportId} is '${word}'`
-  if (record.deadlineAt !== null && now > record.deadlineAt) {
-    await context.report.polled({ statusWord: word, nextPollAt: now })
+  if (record.deadlineInMs !== null && record.deadlineInMs < 0) {
+    await context.report.polled({ statusWord: word, nextPollInMs: 0 })
     throw pending(
-      `${about} beyond its deadline (limits.deadline). It stays open and is not bought again; the next run looks at it.`,
-      now + laterMs,
+      `${about} beyond its deadline (limits.deadline). It stays open and is not bought again; the next run polls it.`,
+      context.clock.now() + laterMs,
       true,
     )
   }
-  if (status === null && record.deadlineAt !== null && now > record.deadlineAt - options.limits.deadlineMs + settleMs) {
+  if (status === null && record.submittedMsAgo !== null && record.submittedMsAgo > settleMs) {
     throw new EtlError(
       'BAD_RESPONSE',
       `${about}: the service gave this id and does not know it. Ask the service; nothing is bought again by itself.`,
     )
   }
+  const waitMs = await pauseAfter(context, record, options.limits)
+  await context.report.polled({ statusWord: word, nextPollInMs: waitMs })
+  throw pending(`${about}.`, context.clock.now() + waitMs)
+}
+
+/** The first polls come quickly, then the wait grows to poll_every and beyond. With thousands open even the longest wait would fill the rate with polls. */
+const pauseAfter = async (context: SourceContext, { polls }: ReportRecord, limits: Limits): Promise<number> => {
   const spread = 0.85 + context.clock.random() * 0.3
-  const pause =
-    Math.min(options.limits.pollMaxMs, options.limits.pollEveryMs * pollGrowth ** Math.max(0, record.polls - 1)) * spread
-  // The first looks come quickly, then the wait grows to poll_every and beyond.
-  // With thousands open even the longest wait would fill the rate with looks.
-  const wait =
-    record.polls <= 2
-      ? Math.min(pause, firstPollMs * 2 ** record.polls)
-      : Math.max(pause, (await context.report.fairPauseMs()) * spread)
-  await context.report.polled({ statusWord: word, nextPollAt: now + wait })
-  throw pending(`${about}.`, now + wait)
+  const pause = Math.min(limits.pollMaxMs, limits.pollEveryMs * pollGrowth ** Math.max(0, polls - 1)) * spread
+  return polls <= 2 ? Math.min(pause, firstPollMs * 2 ** polls) : Math.max(pause, (await context.report.fairPauseMs()) * spread)
 }
 
 const notMade = async (

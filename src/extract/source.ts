@@ -4,18 +4,18 @@ import type { Completeness } from '../core/completeness.ts'
 import type { Log } from '../core/log.ts'
 import type { ReportMemo } from '../core/report.ts'
 import type { SourceSpec } from '../core/source-spec.ts'
-import type { Definition, Fingerprint, Payload, Unit } from '../core/types.ts'
-import type { HttpClient } from './http.ts'
+import type { Box, Definition, Fingerprint, Payload } from '../core/types.ts'
+import type { HttpClient } from './http-types.ts'
 
 export interface SourceContext {
-  /** Bound to one unit: adds the key, keeps the rate, retries what is safe, records every request. */
+  /** Bound to one job: adds the key, keeps the rate, retries what is safe, records every request. */
   readonly http: HttpClient
-  /** What is durable about this unit's report; written before and after each step that costs money. */
+  /** What is durable about this job's report; written before and after each step that costs money. */
   readonly report: ReportMemo
   readonly log: Log
   readonly clock: Clock
   readonly signal: AbortSignal
-  /** Submissions whose answer was lost may be sent again in this run. */
+  /** Submissions whose answer was lost may be sent again in this run: by a new job, which names this one. */
   readonly resubmitUncertain: boolean
   /** Tells whoever watches the run something that is no failure. */
   notice(code: string, message: string): void
@@ -26,10 +26,11 @@ export type LookContext = Pick<SourceContext, 'http' | 'log' | 'clock' | 'signal
 
 export interface ExtractRequest {
   readonly definition: Definition
-  readonly unit: Unit
+  /** What is asked for in one go: one value or several of each dimension, one window or several. A walk asks for one unit. */
+  readonly box: Box
 }
 
-/** What a unit would cost; null where the service has no way to say. */
+/** What a job would cost; null where the service has no way to say. */
 export interface Estimate {
   readonly requests: number | null
   readonly rows: number | null

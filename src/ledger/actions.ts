@@ -1,41 +1,142 @@
-// What a person did from outside a run, each with its event in the same transaction.
-import type { Kysely } from 'kysely'
-import { sql } from 'kysely'
-import type { Tables } from '../db/tables.ts'
-import { releaseHeld } from './held.ts'
-import { mayBegin, unitTransitions } from './transitions.ts'
+// What a person decides about held and failed units and about runs, each with its event in the same transaction.
+import { type Selectable, sql } from 'kysely'
+import type { Db, JobsTable, UnitsTable } from '../db/tables.ts'
+import { databaseNow } from './database-now.ts'
+import { note } from './events.ts'
+import { lockPipeline } from './pipelines.ts'
 
-/** @param by who did it, for the event: `status page`, `command line`. */
-export const releaseByPerson = (db: Kysely<Tables>, unitId: number, by: string): Promise<boolean> =>
+/**
+ * Releases a held unit: its held answer loads as it is, or the job that holds it is worked on again. False: it is not held.
+ * @param by who did it, for the event: `status page`, `command line`
+ */
+export const releaseByPerson = (db: Db, unitId: number, by: string): Promise<boolean> =>
   db.transaction().execute(async (trx) => {
-    const released = await releaseHeld(trx, [unitId])
-    if (released.length === 0) return false
-    await note(trx, { kind: 'released', unitId, runId: null, message: `Unit ${unitId} was released by a person (${by}).` })
+    const found = await lockUnit(trx, unitId)
+    if (found === null) return false
+    const { unit, job } = found
+    const jobId = job?.state === 'held' ? await reopen(trx, job.job_id, { released: true }) : await releaseAnswer(trx, unit)
+    if (jobId === null) return false
+    const message = `Unit ${unitId} was released by a person (${by}).`
+    await note(trx, { kind: 'released', pipelineId: unit.pipeline_id, unitId, jobId, message })
     return true
   })
 
-/** A failed unit is planned again with all its tries; its report, if it bought one, stays its own. False: it had not failed. */
-export const retryByPerson = (db: Kysely<Tables>, unitId: number, by: string): Promise<boolean> =>
+/** A failed unit's job is worked on again with all its attempts; a report it bought stays its own. False: it had not failed. */
+export const retryByPerson = (db: Db, unitId: number, by: string): Promise<boolean> =>
   db.transaction().execute(async (trx) => {
-    const { rows } = await sql<{ unit_id: string }>`
-      update etl.units set state = case when landing is null then 'planned' else 'landed' end, attempts = 0, not_before = null,
-        updated_at = clock_timestamp()
-      where unit_id = ${unitId}::bigint and ${mayBegin('state', unitTransitions.retry)} returning unit_id`.execute(trx)
-    if (rows.length === 0) return false
-    await note(trx, { kind: 'retried', unitId, runId: null, message: `Unit ${unitId} was planned again by a person (${by}).` })
+    const found = await lockUnit(trx, unitId)
+    if (found === null || found.job?.state !== 'failed') return false
+    const jobId = await reopen(trx, found.job.job_id, {})
+    const message = `Unit ${unitId} was opened again by a person (${by}).`
+    await note(trx, { kind: 'retried', pipelineId: found.unit.pipeline_id, unitId, jobId, message })
     return true
   })
 
-export const noteCancel = (db: Kysely<Tables>, runId: number, by: string): Promise<void> =>
-  note(db, { kind: 'cancelled', unitId: null, runId, message: `Run ${runId} was cancelled by a person (${by}).` })
+export const noteCancel = (db: Db, runId: number, by: string): Promise<void> =>
+  note(db, { kind: 'cancelled', runId, message: `Run ${runId} was cancelled by a person (${by}).` })
 
-interface Note {
-  readonly kind: string
-  readonly unitId: number | null
-  readonly runId: number | null
-  readonly message: string
+type UnitRow = Pick<Selectable<UnitsTable>, 'pipeline_id' | 'window_from' | 'slice_id' | 'job_id' | 'held_answer_id'>
+type JobRow = Pick<Selectable<JobsTable>, 'job_id' | 'state'>
+
+/** The unit and the newest job that asks for it, locked in the order of all locks: pipeline, job, unit. */
+const lockUnit = async (trx: Db, unitId: number): Promise<{ unit: UnitRow; job: JobRow | null } | null> => {
+  const units = trx
+    .selectFrom('etl.units')
+    .select(['pipeline_id', 'window_from', 'slice_id', 'job_id', 'held_answer_id'])
+    .where('unit_id', '=', String(unitId))
+  const before = await units.executeTakeFirst()
+  if (before === undefined) return null
+  await lockPipeline(trx, before.pipeline_id)
+  const job =
+    before.job_id === null
+      ? undefined
+      : await trx
+          .selectFrom('etl.jobs')
+          .select(['job_id', 'state'])
+          .where('job_id', '=', before.job_id)
+          .forUpdate()
+          .executeTakeFirst()
+  const unit = await units.forUpdate().executeTakeFirst()
+  if (unit === undefined) return null
+  return { unit, job: job !== undefined && job.job_id === unit.job_id ? job : null }
 }
 
-const note = async (db: Kysely<Tables>, { kind, unitId, runId, message }: Note): Promise<void> => {
-  await db.insertInto('etl.events').values({ kind, unit_id: unitId, run_id: runId, message, details: '{}' }).execute()
+const reopen = async (trx: Db, jobId: string, set: { readonly released?: boolean }): Promise<number> => {
+  await trx
+    .updateTable('etl.jobs')
+    .set({ state: 'open', attempts: 0, not_before: null, error_code: null, error_message: null, updated_at: databaseNow, ...set })
+    .where('job_id', '=', jobId)
+    .execute()
+  return Number(jobId)
+}
+
+/** A job that loads the held answer into this unit alone; null: nothing is held back. A newer job that asks for the unit goes on asking. */
+const releaseAnswer = async (trx: Db, unit: UnitRow): Promise<number | null> => {
+  if (unit.held_answer_id === null) return null
+  const { job_id } = await trx
+    .insertInto('etl.jobs')
+    .columns([
+      'pipeline_id',
+      'kind',
+      'reason',
+      'window_from',
+      'window_to',
+      'slice_ids',
+      'cells',
+      'forced',
+      'released',
+      'run_id',
+      'ask_number',
+      'answer_id',
+      'account',
+    ])
+    .expression((eb) =>
+      eb
+        .selectFrom('etl.answers as a')
+        .innerJoin('etl.pipelines as p', (join) => join.on('p.pipeline_id', '=', unit.pipeline_id))
+        .leftJoin('etl.jobs as j', 'j.job_id', 'a.job_id')
+        .where('a.answer_id', '=', unit.held_answer_id)
+        .select((at) => [
+          'p.pipeline_id',
+          at.fn.coalesce('j.kind', at.val('walk' as const)).as('kind'),
+          at.val('release').as('reason'),
+          sql<string>`${unit.window_from}::date`.as('window_from'),
+          sql<string>`etl.window_end(${unit.window_from}::date, p.window_every)`.as('window_to'),
+          sql<number[]>`array[${unit.slice_id}::integer]`.as('slice_ids'),
+          at.lit(1).as('cells'),
+          at.lit(true).as('forced'),
+          at.lit(true).as('released'),
+          // Rows name a run: the one that asked, else the newest.
+          at.fn
+            .coalesce(
+              'j.run_id',
+              at.selectFrom('etl.runs').select((r) => r.fn.max('run_id').as('run_id')),
+            )
+            .as('run_id'),
+          'a.ask_number',
+          'a.answer_id',
+          'p.account',
+        ]),
+    )
+    .returning('job_id')
+    .executeTakeFirstOrThrow()
+  await trx
+    .updateTable('etl.units')
+    .set((eb) => ({ held_answer_id: null, held_code: null, job_id: eb.fn.coalesce('job_id', eb.val(job_id)) }))
+    .where('pipeline_id', '=', unit.pipeline_id)
+    .where('window_from', '=', unit.window_from)
+    .where('slice_id', '=', unit.slice_id)
+    .execute()
+  return Number(job_id)
+}
+
+/** Units a cancelled run had asked for and does not wait for any more. */
+export const unitsLetGo = async (db: Db, runId: number): Promise<number> => {
+  const row = await db
+    .selectFrom('etl.run_jobs')
+    .select((eb) => eb.fn.coalesce(eb.fn.sum<string>('units'), sql<string>`0`).as('units'))
+    .where('run_id', '=', String(runId))
+    .where('outcome', '=', 'let go')
+    .executeTakeFirstOrThrow()
+  return Number(row.units)
 }

@@ -1,8 +1,8 @@
 // Quota budgets: reserved before a report is submitted, settled by what the service says it used.
-import { type Kysely, sql } from 'kysely'
+import { sql } from 'kysely'
 import type { Budget } from '../core/budget.ts'
 import { EtlError } from '../core/errors.ts'
-import type { Tables } from '../db/tables.ts'
+import type { Db } from '../db/tables.ts'
 
 export interface Reservation {
   readonly account: string
@@ -25,7 +25,7 @@ interface Purse {
 }
 
 /** Locks both budgets for the transaction, always in the same order, and throws QUOTA_EXHAUSTED where the report does not fit. */
-export const reserveBudget = async (trx: Kysely<Tables>, reservation: Reservation): Promise<void> => {
+export const reserveBudget = async (trx: Db, reservation: Reservation): Promise<void> => {
   const { account, pipeline, budget, accountBudget } = reservation
   await reserveIn(trx, { account, pipeline, budget, setting: `limits.quota_per_# of ${pipeline}` }, reservation)
   const suffix = account === 'default' ? '' : `_${account.toUpperCase()}`
@@ -33,17 +33,20 @@ export const reserveBudget = async (trx: Kysely<Tables>, reservation: Reservatio
   await reserveIn(trx, { account, pipeline: null, budget: accountBudget, setting }, reservation)
 }
 
-const reserveIn = async (trx: Kysely<Tables>, purse: Purse, { estimated, unitKey }: Reservation): Promise<void> => {
+const reserveIn = async (trx: Db, purse: Purse, { estimated, unitKey }: Reservation): Promise<void> => {
   const { account, pipeline, budget } = purse
   if (budget.perMonth === null && budget.perDay === null) return
   const key = pipeline === null ? `budget/${account}` : `budget/${account}/${pipeline}`
   await sql`select pg_advisory_xact_lock(hashtextextended(${key}, 0))`.execute(trx)
+  // Quota that is bought or about to be, and whose price nobody has told yet, counts with its estimate, or with 1 where there is none (as in etl.quota).
   const { rows } = await sql<{ month: number; day: number }>`
-    select coalesce(sum(used_quota + reserved_quota), 0)::float8 as month,
-      coalesce(sum(used_quota + reserved_quota) filter (where day = (clock_timestamp() at time zone 'UTC')::date), 0)::float8 as day
-    from (select day, coalesce(used_quota, 0) as used_quota, reserved_quota from etl.quota
-      where account = ${account} and (${pipeline}::text is null or pipeline = ${pipeline})
-        and day >= date_trunc('month', clock_timestamp() at time zone 'UTC')::date) spent`.execute(trx)
+    select coalesce(sum(credits), 0)::float8 as month, coalesce(sum(credits) filter (where asked_at >= today), 0)::float8 as day
+    from (select j.asked_at, date_trunc('day', clock_timestamp() at time zone 'UTC') at time zone 'UTC' as today,
+        case when j.used_quota is not null then j.used_quota
+          when j.report_state in ('intent', 'submitted', 'ready', 'downloaded', 'uncertain') then coalesce(j.estimated_quota, 1) else 0 end as credits
+      from etl.jobs j join etl.pipelines p on p.pipeline_id = j.pipeline_id
+      where j.account = ${account} and (${pipeline}::text is null or p.pipeline = ${pipeline}) and j.report_state is not null
+        and j.asked_at >= date_trunc('month', clock_timestamp() at time zone 'UTC') at time zone 'UTC') bought`.execute(trx)
   const spent = rows[0] ?? { month: 0, day: 0 }
   const price = estimated ?? 1
   for (const [period, limit] of [

@@ -1,118 +1,110 @@
-// The `loaded` mark: written in the transaction that changes the rows, or alone when nothing had changed.
-import { type Kysely, type RawBuilder, sql } from 'kysely'
+// Load records: one for each answer and window, written in the transaction that changes the rows; or alone where nothing had changed.
+import { type RawBuilder, sql } from 'kysely'
+import { EtlError } from '../core/errors.ts'
 import type { Fingerprint, RowCounts } from '../core/types.ts'
 import { executePrepared } from '../db/prepared.ts'
-import type { Tables } from '../db/tables.ts'
-import { type ClaimedUnit, fenced, type Hold, isHeldBy } from './units.ts'
-
-type Db = Kysely<Tables>
-
-export interface LoadedMark {
-  readonly runId: number
-  readonly counts: RowCounts
-  readonly landing: string
-  readonly landingSha256: string
-  readonly landingBytes: number
-  readonly fingerprint: Fingerprint
-  readonly drift: unknown
-  readonly milliseconds: number
-}
-
-/** Every run that waits for the unit hears of it, in the statement that records the load. */
-const settled = ({ unitId }: Hold, outcome: 'loaded' | 'unchanged'): RawBuilder<unknown> =>
-  sql`update etl.run_units set outcome = ${outcome}, finished_at = clock_timestamp()
-      where unit_id = ${unitId}::bigint and outcome is null and exists (select 1 from load)`
+import type { Db } from '../db/tables.ts'
+import type { ClaimedJob } from './claim.ts'
+import { fenced, lockJob } from './hold.ts'
+import { finishJob } from './settle-job.ts'
+import { pointUnits, type WindowShare } from './units.ts'
 
 type Value = string | number | null | RawBuilder<unknown>
 
 /** The columns of a load, as values, slots or expressions. */
-export type LoadedValues = Readonly<
+export type LoadValues = Readonly<
   Record<
-    keyof RowCounts | 'rowsNow' | 'runId' | 'landing' | 'sha256' | 'bytes' | 'lastUpdated' | 'count' | 'drift' | 'milliseconds',
+    keyof RowCounts | 'answerId' | 'pipelineId' | 'windowFrom' | 'jobId' | 'runId' | 'units' | 'drift' | 'loadedAt' | 'milliseconds',
     Value
   >
 >
 
-export interface LoadedOptions {
-  /** A further condition: nothing is written where it does not hold. */
-  readonly when: RawBuilder<unknown>
-  /** What else is set of the unit; begins with a comma. */
-  readonly set: RawBuilder<unknown>
+/** Part of a larger statement. @param when nothing is written where it does not hold */
+export const insertLoad = (values: LoadValues, when: RawBuilder<unknown>): RawBuilder<unknown> => sql`
+  insert into etl.loads (answer_id, pipeline_id, window_from, job_id, run_id, outcome, units, rows_read, rows_inserted, rows_updated,
+    rows_ended, rows_unchanged, rows_quarantined, rows_duplicates, drift, loaded_at, milliseconds)
+  select ${values.answerId}::bigint, ${values.pipelineId}::integer, ${values.windowFrom}::date, ${values.jobId}::bigint,
+    ${values.runId}::bigint, 'loaded', ${values.units}::integer, ${values.read}::bigint, ${values.inserted}::bigint,
+    ${values.updated}::bigint, ${values.ended}::bigint, ${values.unchanged}::bigint, ${values.quarantined}::bigint,
+    ${values.duplicates}::bigint, ${values.drift}::jsonb, coalesce(${values.loadedAt}::timestamptz, transaction_timestamp()),
+    ${values.milliseconds}::float8
+  where ${when}`
+
+export interface WindowLoad extends WindowShare {
+  readonly claim: WindowShare['claim'] & Pick<ClaimedJob, 'runId'>
+  /** Units that took the answer, and how many they are. */
+  readonly accepted: RawBuilder<unknown>
+  readonly units: number
+  readonly counts: RowCounts
+  readonly drift: unknown
+  /** The moment the rows written bear; null: none was written. */
+  readonly loadedAt: string | null
+  readonly milliseconds: number
 }
 
-export interface LoadedStatement {
-  readonly tables: RawBuilder<unknown>
-  /** Returns the unit's id, or no row where nothing was written. */
-  readonly mark: RawBuilder<{ unit_id: string }>
+/** Call inside the data transaction: the record of the window's load, and its units' pointers. */
+export const recordLoad = async (db: Db, load: WindowLoad): Promise<void> => {
+  const { claim, counts, drift } = load
+  const record = insertLoad(
+    {
+      ...counts,
+      answerId: load.answerId,
+      pipelineId: claim.pipelineId,
+      windowFrom: load.window.from,
+      jobId: claim.jobId,
+      runId: claim.runId,
+      units: load.units,
+      drift: drift === null ? null : JSON.stringify(drift),
+      loadedAt: load.loadedAt,
+      milliseconds: load.milliseconds,
+    },
+    sql`true`,
+  )
+  await executePrepared(db, record)
+  await pointUnits(db, load, load.accepted)
 }
 
-/** `with <tables> <mark>`: the load, the runs that wait for it, and the unit. */
-export const loadedStatement = (
-  claim: Hold & { readonly edition: number | string },
-  values: LoadedValues,
-  { when, set }: LoadedOptions = { when: sql`true`, set: sql`` },
-): LoadedStatement => ({
-  tables: sql`report as (
-      select max(report_key) as report_key from etl.reports where unit_id = ${claim.unitId}::bigint and edition = ${claim.edition}
-    ), load as (
-      insert into etl.loads (unit_id, edition, run_id, report_key, outcome, landing, landing_sha256, landing_bytes,
-        source_last_updated, source_count, rows_read, rows_inserted, rows_updated, rows_ended, rows_unchanged,
-        rows_quarantined, rows_duplicates, drift, milliseconds)
-      select ${claim.unitId}::bigint, ${claim.edition}, ${values.runId}::bigint, report_key, 'loaded', ${values.landing},
-        ${values.sha256}, ${values.bytes}::bigint, ${values.lastUpdated}, ${values.count}::bigint,
-        ${values.read}::bigint, ${values.inserted}::bigint, ${values.updated}::bigint, ${values.ended}::bigint,
-        ${values.unchanged}::bigint, ${values.quarantined}::bigint, ${values.duplicates}::bigint,
-        ${values.drift}::jsonb, ${values.milliseconds}::float8
-      from report where exists (select 1 from etl.units where ${isHeldBy(claim)}) and ${when} returning load_id
-    ), settled as (${settled(claim, 'loaded')})`,
-  mark: sql`update etl.units set state = 'loaded', loaded_at = transaction_timestamp(),
-      loaded_edition = edition, loaded_load_id = (select load_id from load), loaded_rows = ${values.rowsNow}::bigint,
-      loaded_sha256 = ${values.sha256}, loaded_landing = ${values.landing}, landing = null,
-      source_last_updated = ${values.lastUpdated}, source_count = ${values.count}::bigint,
-      error_code = null, error_message = null, not_before = null, lease_owner = null, lease_until = null,
-      released = false, forced = false, updated_at = clock_timestamp() ${set}
-    where ${isHeldBy(claim)} and ${when} returning unit_id`,
-})
+/** When rows of the window were written last, as an expression; a later load's moment must follow it, so that a row's moment names its load. */
+export const lastLoadOf = ({ claim, window }: WindowShare): RawBuilder<unknown> =>
+  sql`(select max(loaded_at) from etl.loads where pipeline_id = ${claim.pipelineId} and window_from = ${window.from}::date)`
 
-/** Call inside the data transaction, after `lockUnit`. Throws FENCED when the unit was taken over. */
-export const markLoaded = async (db: Db, claim: ClaimedUnit, mark: LoadedMark): Promise<void> => {
-  const { counts, fingerprint } = mark
-  const statement = loadedStatement(claim, {
-    ...counts,
-    rowsNow: counts.inserted + counts.updated + counts.unchanged,
-    runId: mark.runId,
-    landing: mark.landing,
-    sha256: mark.landingSha256,
-    bytes: mark.landingBytes,
-    lastUpdated: fingerprint.lastUpdated,
-    count: fingerprint.count,
-    drift: mark.drift === null ? null : JSON.stringify(mark.drift),
-    milliseconds: mark.milliseconds,
-  })
-  const rows = await executePrepared(db, sql`with ${statement.tables} ${statement.mark}`)
-  if (rows.length === 0) throw fenced(claim)
+/** First days of the windows that this job has loaded from the answer already: a successor goes on behind them. */
+export const windowsLoaded = async (db: Db, claim: Pick<ClaimedJob, 'jobId'>, answerId: number): Promise<ReadonlySet<string>> => {
+  const rows = await db
+    .selectFrom('etl.loads')
+    .select('window_from')
+    .where('answer_id', '=', String(answerId))
+    .where('job_id', '=', String(claim.jobId))
+    .where('outcome', '=', 'loaded')
+    .execute()
+  return new Set(rows.map((row) => row.window_from))
 }
 
-/** The service's answer is what is loaded already: no row is touched. */
-export const markUnchanged = async (
-  db: Db,
-  claim: ClaimedUnit,
-  mark: { runId: number; fingerprint: Fingerprint },
-): Promise<void> => {
+/**
+ * The service's answer is what is loaded already: no row is touched, and the job is done. Call inside a transaction; throws FENCED.
+ * @param fingerprint what the service says of it now
+ */
+export const markUnchanged = async (db: Db, claim: ClaimedJob, fingerprint: Fingerprint): Promise<void> => {
+  const { loaded } = claim
+  if (loaded === null)
+    throw new EtlError('INTERNAL', `${claim.box.key}: nothing is loaded that could be unchanged; please report this defect.`)
+  await lockJob(db, claim)
   const rows = await executePrepared(
     db,
     sql`
-    with load as (
-      insert into etl.loads (unit_id, edition, run_id, outcome, source_last_updated, source_count)
-      select unit_id, ${claim.edition}, ${mark.runId}::bigint, 'unchanged', ${mark.fingerprint.lastUpdated},
-        ${mark.fingerprint.count}::bigint
-      from etl.units where ${isHeldBy(claim)} returning load_id
-    ), settled as (${settled(claim, 'unchanged')})
-    update etl.units set state = 'loaded', checked_at = transaction_timestamp(), loaded_edition = edition, landing = null,
-      source_last_updated = ${mark.fingerprint.lastUpdated}, source_count = ${mark.fingerprint.count}::bigint,
-      error_code = null, error_message = null, not_before = null, lease_owner = null, lease_until = null,
-      released = false, forced = false, updated_at = clock_timestamp()
-    where ${isHeldBy(claim)} returning unit_id`,
+    with stood as (
+      update etl.answers set stood_at = clock_timestamp(), source_last_updated = ${fingerprint.lastUpdated},
+        source_count = ${fingerprint.count}::bigint where answer_id = ${loaded.answerId}::bigint returning answer_id
+    ), load as (
+      insert into etl.loads (answer_id, pipeline_id, window_from, job_id, run_id, outcome)
+      select answer_id, ${claim.pipelineId}::integer, ${claim.box.window.from}::date, ${claim.jobId}::bigint, ${claim.runId}::bigint, 'unchanged'
+      from stood returning load_id
+    ), settled as (
+      update etl.units set job_id = null where pipeline_id = ${claim.pipelineId} and window_from = ${claim.box.window.from}::date
+        and slice_id = any(${[...claim.sliceIds]}::integer[]) and job_id = ${claim.jobId}::bigint
+    )
+    select load_id from load`,
   )
   if (rows.length === 0) throw fenced(claim)
+  await finishJob(db, claim, 'unchanged')
 }

@@ -1,8 +1,6 @@
 // The outbox of notifications: causes that hold now, told once when they begin and once when they end, to each target.
-import { type Kysely, sql } from 'kysely'
-import type { Tables } from '../db/tables.ts'
-
-type Db = Kysely<Tables>
+import { type RawBuilder, sql } from 'kysely'
+import type { Db } from '../db/tables.ts'
 
 export type CauseKind = 'failure' | 'held' | 'late' | 'drift' | 'quarantine' | 'quota'
 
@@ -15,32 +13,51 @@ export interface Cause {
   readonly details: Readonly<Record<string, unknown>>
 }
 
-/** Units of causes that were told and are tried again now: neither over before the try has ended well, nor new when it has not. */
-const triedAgain = sql`
-  select n.kind, u.pipeline, u.error_message
-  from etl.notifications n join etl.units u on u.pipeline = n.pipeline and u.state in ('planned', 'running', 'waiting', 'landed')
-  where n.resolved_at is null and n.kind in ('failure', 'held') and (
-    select r.outcome from etl.run_units r
-    where r.unit_id = u.unit_id and r.outcome in ('loaded', 'unchanged', 'held', 'failed')
-    order by r.finished_at desc, r.run_id desc limit 1) = case n.kind when 'failure' then 'failed' else 'held' end`
+/** Units a notification remembers: a cause of more is over when these are mended and no other is in trouble. */
+const mostRemembered = 1_000
 
-/** What the ledger says is wrong now: failed and held units, rows in quarantine, drift, quota. Lateness is the scheduler's to add. */
+// The load that a unit's rows are as of: another one, and something was loaded since, or found unchanged.
+const loadOf = (unit: RawBuilder<unknown>): RawBuilder<unknown> =>
+  sql`coalesce((select max(l.load_id) from etl.loads l where l.answer_id = ${unit}.answer_id and l.window_from = ${unit}.window_from), 0)`
+
+/** Units of causes that were told and are neither in trouble now nor loaded since: a try under way, or one that was cancelled, mends nothing. */
+const remembered = sql`
+  select n.kind, u.pipeline, u.unit_id, u.error_message from etl.notifications n cross join lateral jsonb_each_text(n.details -> 'units') as r (unit_id, load_id)
+    join etl.unit_list u on u.unit_id = r.unit_id::bigint
+  where n.resolved_at is null and n.kind in ('failure', 'held') and u.state not in ('held', 'failed') and (u.wanted or u.job_id is not null)
+    and ${loadOf(sql`u`)} = r.load_id::bigint`
+
+const troubled = sql`
+  select case t.state when 'failed' then 'failure' else 'held' end as kind, p.pipeline, t.unit_id, t.error_message
+  from etl.troubled_units t join etl.pipelines p on p.pipeline_id = t.pipeline_id`
+
+interface CauseRow {
+  readonly kind: CauseKind
+  readonly pipeline: string
+  readonly n: number
+  readonly example: string | null
+  readonly units: unknown
+}
+
+/** What the ledger says is wrong now: failed and held units, rows in quarantine, drift. Quota and lateness are for others to add. */
 export const causesInLedger = async (db: Db): Promise<readonly Cause[]> => {
-  const { rows } = await sql<{ kind: CauseKind; pipeline: string; n: number; example: string | null }>`
-    select kind, pipeline, count(*)::float8 as n, min(error_message) as example from (
-      select case state when 'failed' then 'failure' else 'held' end as kind, pipeline, error_message
-      from etl.units where state in ('failed', 'held')
-      union all ${triedAgain}) troubled group by kind, pipeline
-    union all select 'quarantine', pipeline, count(*)::float8, min(reason) from etl.quarantine where state = 'open' group by pipeline
-    union all select 'drift', pipeline, 1, drift::text from (
-      select distinct on (u.pipeline) u.pipeline, l.drift from etl.loads l join etl.units u on u.unit_id = l.unit_id
-      where l.outcome = 'loaded' order by u.pipeline, l.load_id desc) newest where drift is not null`.execute(db)
-  return rows.map(({ kind, pipeline, n, example }) => ({
+  const { rows } = await sql<CauseRow>`
+    select c.kind, c.pipeline, count(*)::float8 as n, min(c.error_message) as example,
+      jsonb_object_agg(c.unit_id, ${loadOf(sql`u`)}) filter (where c.place <= ${mostRemembered}) as units
+    from (select x.*, row_number() over (partition by x.kind, x.pipeline order by x.unit_id) as place
+        from (${troubled} union all ${remembered}) x) c
+      left join etl.units u on u.unit_id = c.unit_id and c.place <= ${mostRemembered}
+    group by 1, 2
+    union all select 'quarantine', pipeline, count(*)::float8, min(reason), null from etl.quarantine where state = 'open' group by pipeline
+    union all select 'drift', pipeline, 1, min(drift::text), null from etl.last_loads where drift is not null group by pipeline`.execute(
+    db,
+  )
+  return rows.map(({ kind, pipeline, n, example, units }) => ({
     cause: `${kind}/${pipeline}`,
     kind,
     pipeline,
     message: wordsOf(kind, pipeline, n, example),
-    details: { count: n, example },
+    details: { count: n, example, ...(units === null ? {} : { units }) },
   }))
 }
 
@@ -66,14 +83,15 @@ export const quotaThisMonth = async (db: Db): Promise<readonly QuotaSpent[]> => 
   return rows
 }
 
-/** Opens a notification for each cause without one, ends those whose cause is gone, and queues both for every target. One transaction. */
+/** Opens a notification for each cause without one, brings the details of open ones up to date, ends those whose cause is gone, and queues both for every target. One transaction. */
 export const syncNotifications = (db: Db, causes: readonly Cause[], targets: readonly string[]): Promise<void> =>
   db.transaction().execute(async (trx) => {
     await sql`select pg_advisory_xact_lock(hashtextextended('millrace/notifications', 0))`.execute(trx)
     for (const { cause, kind, pipeline, message, details } of causes)
       await sql`insert into etl.notifications (cause, kind, pipeline, message, details)
         values (${cause}, ${kind}, ${pipeline}, ${message}, ${JSON.stringify(details)}::jsonb)
-        on conflict (cause) where resolved_at is null do nothing`.execute(trx)
+        on conflict (cause) where resolved_at is null do update set details = excluded.details
+          where etl.notifications.details is distinct from excluded.details`.execute(trx)
     await sql`update etl.notifications set resolved_at = clock_timestamp()
       where resolved_at is null and not (cause = any(${causes.map(({ cause }) => cause)}::text[]))`.execute(trx)
     // A target that is new is not told of what ended before it.
@@ -100,34 +118,49 @@ export interface Delivery {
 }
 
 const mostAttempts = 12
+/** A sender that has said nothing for that long is given up; another one sends again. */
+const sendingFor = sql`interval '1 minute'`
 
 /**
- * Takes the next due delivery, hands it to `send` while its row is locked, and writes down what became of it; false when none is due.
+ * Takes the next due delivery, hands it to `send`, and writes down what became of it; false when none is due. No transaction is open meanwhile.
  * Two senders never take the same one. A resolved event waits until its raised one is out.
+ * @param send null: it was taken; else why not
  */
-export const deliverNext = (
+export const deliverNext = async (
   db: Db,
   targets: readonly string[],
   send: (delivery: Delivery) => Promise<string | null>,
-): Promise<boolean> =>
-  db.transaction().execute(async (trx) => {
-    const { rows } = await sql<Delivery>`
-      select d.notification_id::float8 as notification_id, d.target, d.event, d.attempts, n.kind, n.pipeline, n.message, n.raised_at, n.resolved_at
-      from etl.deliveries d join etl.notifications n on n.notification_id = d.notification_id
-      where d.sent_at is null and d.next_at <= clock_timestamp() and d.attempts < ${mostAttempts} and d.target = any(${[...targets]}::text[])
-        and (d.event = 'raised' or exists (select 1 from etl.deliveries r where r.notification_id = d.notification_id
-          and r.target = d.target and r.event = 'raised' and (r.sent_at is not null or r.attempts >= ${mostAttempts})))
-      order by d.next_at, d.notification_id, d.event limit 1 for update of d skip locked`.execute(trx)
-    const [delivery] = rows
-    if (delivery === undefined) return false
-    const problem = await send(delivery)
-    const { notification_id, target, event } = delivery
-    if (problem === null)
-      await sql`update etl.deliveries set sent_at = clock_timestamp(), attempts = attempts + 1, last_error = null
-        where notification_id = ${notification_id}::bigint and target = ${target} and event = ${event}`.execute(trx)
-    else
-      await sql`update etl.deliveries set attempts = attempts + 1, last_error = ${problem},
-          next_at = clock_timestamp() + least(interval '6 hours', interval '10 seconds' * power(3, attempts))
-        where notification_id = ${notification_id}::bigint and target = ${target} and event = ${event}`.execute(trx)
-    return true
-  })
+): Promise<boolean> => {
+  const delivery = await takeNext(db, targets)
+  if (delivery === undefined) return false
+  const problem = await send(delivery)
+  const nextAt = sql<string>`clock_timestamp() + least(interval '6 hours', interval '10 seconds' * power(3, attempts))`
+  await db
+    .updateTable('etl.deliveries')
+    .set((eb) => ({
+      attempts: eb('attempts', '+', 1),
+      last_error: problem,
+      ...(problem === null ? { sent_at: sql<string>`clock_timestamp()` } : { next_at: nextAt }),
+    }))
+    .where('notification_id', '=', String(delivery.notification_id))
+    .where('target', '=', delivery.target)
+    .where('event', '=', delivery.event)
+    .execute()
+  return true
+}
+
+const takeNext = async (db: Db, targets: readonly string[]): Promise<Delivery | undefined> => {
+  const { rows } = await sql<Delivery>`
+    with due as materialized (
+      select x.notification_id, x.target, x.event from etl.deliveries x
+      where x.sent_at is null and x.next_at <= clock_timestamp() and x.attempts < ${mostAttempts} and x.target = any(${[...targets]}::text[])
+        and (x.event = 'raised' or exists (select 1 from etl.deliveries r where r.notification_id = x.notification_id
+          and r.target = x.target and r.event = 'raised' and (r.sent_at is not null or r.attempts >= ${mostAttempts})))
+      order by x.next_at, x.notification_id, x.event limit 1 for update of x skip locked)
+    update etl.deliveries d set next_at = clock_timestamp() + ${sendingFor} from etl.notifications n, due
+    where d.notification_id = due.notification_id and d.target = due.target and d.event = due.event and n.notification_id = d.notification_id
+    returning d.notification_id::float8 as notification_id, d.target, d.event, d.attempts, n.kind, n.pipeline, n.message, n.raised_at, n.resolved_at`.execute(
+    db,
+  )
+  return rows[0]
+}

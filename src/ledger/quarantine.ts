@@ -1,10 +1,9 @@
-// Rejected rows with their raw record: kept, listed, shown, superseded by the next load of their unit.
-import { type Kysely, type RawBuilder, sql } from 'kysely'
+// Rejected rows with their raw record: kept with the answer that held them, listed, shown, superseded by the next load of their unit.
+import { type Expression, type RawBuilder, type SqlBool, sql } from 'kysely'
 import { redact } from '../core/redact.ts'
 import { executePrepared } from '../db/prepared.ts'
-import type { Tables } from '../db/tables.ts'
-
-type Db = Kysely<Tables>
+import type { Db } from '../db/tables.ts'
+import { databaseNow } from './database-now.ts'
 
 export interface QuarantineEntry {
   readonly part: number
@@ -12,23 +11,26 @@ export interface QuarantineEntry {
   readonly column: string | null
   readonly reason: string
   readonly raw: string
+  /** null or left out: nobody can tell whose record it is. */
+  readonly unitId?: number | null
 }
 
 export interface QuarantineBatch {
-  readonly unitId: number
-  readonly edition: number
+  readonly answerId: number
+  readonly jobId: number
   readonly runId: number
   readonly pipeline: string
-  readonly landing: string | null
   readonly entries: readonly QuarantineEntry[]
 }
 
 export interface QuarantineRow {
   readonly quarantine_id: number
-  readonly unit_key: string
+  /** null: nobody can tell whose record it is. */
+  readonly unit_key: string | null
+  readonly answer_id: number
   readonly pipeline: string
   readonly state: string
-  readonly landing: string | null
+  readonly landing: string
   readonly part: number
   readonly line: number
   readonly column_name: string | null
@@ -44,17 +46,17 @@ const batchSize = 1_000
 const storable = (text: string): string => redact(text).toWellFormed().replaceAll('\u0000', '\\u0000')
 
 export const insertQuarantine = async (db: Db, batch: QuarantineBatch): Promise<void> => {
-  const { unitId, edition, runId, pipeline, landing } = batch
+  const { answerId, jobId, runId, pipeline } = batch
   for (let start = 0; start < batch.entries.length; start += batchSize) {
     await db
       .insertInto('etl.quarantine')
       .values(
         batch.entries.slice(start, start + batchSize).map((entry) => ({
-          unit_id: unitId,
-          edition,
+          answer_id: answerId,
+          job_id: jobId,
+          unit_id: entry.unitId ?? null,
           run_id: runId,
           pipeline,
-          landing,
           part: entry.part,
           line: entry.line,
           column_name: entry.column,
@@ -67,33 +69,57 @@ export const insertQuarantine = async (db: Db, batch: QuarantineBatch): Promise<
 }
 
 /**
- * Open rows of the unit are answered for by the load at hand: those still wrong are written again by it. Said as what they are not, so that
- * a plan made while the table was empty reads the unit's few rows and not the index of all open ones.
+ * Open rows of the units are answered for by the load at hand: those still wrong are written again by it. Said as what they are not, so that
+ * a plan made while the table was empty reads the units' few rows and not the index of all open ones.
+ * @param units their numbers, as a subquery @param when nothing is written where it does not hold
  */
-export const closeQuarantine = (unitId: number | string, when: RawBuilder<unknown>): RawBuilder<unknown> =>
+export const closeQuarantine = (units: RawBuilder<unknown>, when: RawBuilder<unknown>): RawBuilder<unknown> =>
   sql`update etl.quarantine set state = 'superseded', resolved_at = clock_timestamp()
-    where unit_id = ${unitId}::bigint and state not in ('resolved', 'superseded') and ${when}`
+    where unit_id in ${units} and state not in ('resolved', 'superseded') and ${when}`
 
-/** @param edition only rows of this one */
-export const supersedeQuarantine = async (db: Db, unitId: number, edition?: number): Promise<void> => {
-  await executePrepared(db, closeQuarantine(unitId, edition === undefined ? sql`true` : sql`edition = ${edition}`))
+/** @param units their numbers, as a subquery */
+export const supersedeUnits = async (db: Db, units: RawBuilder<unknown>): Promise<void> => {
+  await executePrepared(db, closeQuarantine(units, sql`true`))
 }
 
-/** Units of `pipelines` with open rows. */
-export const quarantinedUnits = async (db: Db, pipelines: readonly string[]): Promise<number[]> => {
-  const rows = await db
-    .selectFrom('etl.quarantine')
-    .select('unit_id')
-    .distinct()
+const supersede = async (db: Db, answerId: number, also: Expression<SqlBool>): Promise<void> => {
+  await db
+    .updateTable('etl.quarantine')
+    .set({ state: 'superseded', resolved_at: databaseNow })
+    .where('answer_id', '=', String(answerId))
     .where('state', '=', 'open')
-    .where('pipeline', 'in', [...pipelines])
-    .orderBy('unit_id')
+    .where(also)
     .execute()
-  return rows.map((row) => Number(row.unit_id))
 }
 
-const columns = sql`q.quarantine_id::float8 as quarantine_id, u.unit_key, q.pipeline, q.state, q.landing, q.part, q.line::float8 as line,
-  q.column_name, q.reason, q.raw, q.run_id::float8 as run_id, q.created_at`
+/** Every open row of the answer gives way to those of a later try. */
+export const supersedeAnswer = (db: Db, answerId: number): Promise<void> => supersede(db, answerId, sql<boolean>`true`)
+
+/** Those of the answer that nobody could attribute. */
+export const supersedeStrays = (db: Db, answerId: number): Promise<void> => supersede(db, answerId, sql<boolean>`unit_id is null`)
+
+/** Those of the answer that belong to these units, which stay as they are. */
+export const supersedeHeld = (db: Db, answerId: number, unitIds: readonly number[]): Promise<void> =>
+  supersede(db, answerId, sql<boolean>`unit_id = any(${unitIds.map(String)}::bigint[])`)
+
+/**
+ * Records that nobody could attribute, of answers that no unit holds or waits for any more: newer answers have taken their place. There are
+ * hardly ever any.
+ */
+export const supersedeReplaced = async (db: Db, pipelineId: number, pipeline: string): Promise<void> => {
+  await sql`
+    with strays as (
+      select distinct q.answer_id from etl.quarantine q where q.pipeline = ${pipeline} and q.state = 'open' and q.unit_id is null
+    ), replaced as (
+      select a.answer_id from strays s join etl.answers a on a.answer_id = s.answer_id
+      where a.pipeline_id = ${pipelineId} and not exists (
+        select 1 from etl.units u where u.pipeline_id = a.pipeline_id and u.window_from >= a.window_from and u.window_from < a.window_to
+          and u.slice_id = any(a.slice_ids) and (u.answer_id = a.answer_id or u.held_answer_id = a.answer_id))
+        and not exists (select 1 from etl.jobs j where j.job_id = a.job_id and j.state in ('open', 'held', 'failed'))
+    )
+    update etl.quarantine set state = 'superseded', resolved_at = clock_timestamp()
+    where answer_id in (select answer_id from replaced) and unit_id is null and state = 'open'`.execute(db)
+}
 
 export interface QuarantineFilter {
   /** Empty: all. */
@@ -103,21 +129,55 @@ export interface QuarantineFilter {
   readonly all: boolean
 }
 
+const rowsOf = (db: Db) =>
+  db
+    .selectFrom('etl.quarantine as q')
+    .innerJoin('etl.answers as a', 'a.answer_id', 'q.answer_id')
+    .leftJoin('etl.unit_list as u', 'u.unit_id', 'q.unit_id')
+    .select([
+      'q.quarantine_id',
+      'u.unit_key',
+      'q.answer_id',
+      'q.pipeline',
+      'q.state',
+      'a.landing',
+      'q.part',
+      'q.line',
+      'q.column_name',
+      'q.reason',
+      'q.raw',
+      'q.run_id',
+      'q.created_at',
+    ])
+
+type FoundRow = Awaited<ReturnType<ReturnType<typeof rowsOf>['executeTakeFirstOrThrow']>>
+
+const quarantineRow = (row: FoundRow): QuarantineRow => ({
+  ...row,
+  quarantine_id: Number(row.quarantine_id),
+  answer_id: Number(row.answer_id),
+  line: Number(row.line),
+  run_id: row.run_id === null ? null : Number(row.run_id),
+})
+
 export const listQuarantine = async (db: Db, filter: QuarantineFilter): Promise<{ rows: QuarantineRow[]; total: number }> => {
-  const wanted = sql`${filter.all ? sql`true` : sql`q.state = 'open'`} and ${
-    filter.pipelines.length === 0 ? sql`true` : sql`q.pipeline in (${sql.join([...filter.pipelines])})`
-  }`
-  const { rows } = await sql<QuarantineRow>`
-    select ${columns} from etl.quarantine q join etl.units u on u.unit_id = q.unit_id
-    where ${wanted} order by q.quarantine_id desc limit ${filter.limit}`.execute(db)
-  const count = await sql<{ total: number }>`select count(*)::int as total from etl.quarantine q where ${wanted}`.execute(db)
-  return { rows, total: count.rows[0]?.total ?? 0 }
+  const { pipelines, limit, all } = filter
+  const rows = await rowsOf(db)
+    .$if(!all, (query) => query.where('q.state', '=', 'open'))
+    .$if(pipelines.length > 0, (query) => query.where('q.pipeline', 'in', [...pipelines]))
+    .orderBy('q.quarantine_id', 'desc')
+    .limit(limit)
+    .execute()
+  const counted = await db
+    .selectFrom('etl.quarantine as q')
+    .select((eb) => eb.fn.countAll<string>().as('total'))
+    .$if(!all, (query) => query.where('q.state', '=', 'open'))
+    .$if(pipelines.length > 0, (query) => query.where('q.pipeline', 'in', [...pipelines]))
+    .executeTakeFirstOrThrow()
+  return { rows: rows.map(quarantineRow), total: Number(counted.total) }
 }
 
 export const showQuarantine = async (db: Db, id: number): Promise<QuarantineRow | null> => {
-  const { rows } = await sql<QuarantineRow>`
-    select ${columns} from etl.quarantine q join etl.units u on u.unit_id = q.unit_id where q.quarantine_id = ${id}::bigint`.execute(
-    db,
-  )
-  return rows[0] ?? null
+  const row = await rowsOf(db).where('q.quarantine_id', '=', String(id)).executeTakeFirst()
+  return row === undefined ? null : quarantineRow(row)
 }

@@ -1,13 +1,15 @@
-// Requests made for units: one row each, written together when a unit's work ends.
-import { type Kysely, type RawBuilder, sql } from 'kysely'
+// HTTP requests made for jobs: one row each, written together when the work on a job ends.
+import { type RawBuilder, sql } from 'kysely'
 import { executePrepared } from '../db/prepared.ts'
-import type { Tables } from '../db/tables.ts'
+import type { Db } from '../db/tables.ts'
 
 /** One request and its answer, without secrets. */
 export interface RequestRecord {
-  readonly unitId: number
+  /** null: made by planning, for no job. */
+  readonly jobId: number | null
   readonly runId: number
-  readonly edition: number
+  /** null: the job had none when it was claimed; the one it has by the time of writing is taken. */
+  readonly askNumber: string | null
   readonly account: string
   readonly method: string
   readonly endpoint: string
@@ -25,15 +27,15 @@ export interface RequestRecord {
 
 /** @param records JSON of a list of them, or a slot for it. @param when nothing is written where it does not hold */
 export const insertRequests = (records: string, when: RawBuilder<unknown>): RawBuilder<unknown> => sql`
-    insert into etl.requests (run_id, unit_id, edition, account, method, endpoint, parameters, part, attempt, status, error_code,
+    insert into etl.requests (run_id, job_id, ask_number, account, method, endpoint, parameters, part, attempt, status, error_code,
       bytes, sha256, started_at, milliseconds)
-    select "runId", "unitId", edition, account, method, endpoint, parameters, part, attempt, status, "errorCode", bytes, sha256,
-      "startedAt", milliseconds
-    from jsonb_to_recordset(${records}::jsonb) as x("runId" bigint, "unitId" bigint, edition integer, account text,
+    select "runId", "jobId", coalesce("askNumber", (select j.ask_number from etl.jobs j where j.job_id = "jobId")), account, method,
+      endpoint, parameters, part, attempt, status, "errorCode", bytes, sha256, "startedAt", milliseconds
+    from jsonb_to_recordset(${records}::jsonb) as x("runId" bigint, "jobId" bigint, "askNumber" bigint, account text,
       method text, endpoint text, parameters jsonb, part integer, attempt integer, status integer, "errorCode" text, bytes bigint,
       sha256 text, "startedAt" timestamptz, milliseconds float8) where ${when}`
 
 /** All in one statement, whatever their number. */
-export const recordRequests = async (db: Kysely<Tables>, records: readonly RequestRecord[]): Promise<void> => {
+export const recordRequests = async (db: Db, records: readonly RequestRecord[]): Promise<void> => {
   if (records.length > 0) await executePrepared(db, insertRequests(JSON.stringify(records), sql`true`))
 }

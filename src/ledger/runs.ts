@@ -1,12 +1,10 @@
-// Runs: started, summed up from what the ledger holds, cancelled, finished; those whose process died are seen.
-import { hostname } from 'node:os'
-import { type Kysely, sql } from 'kysely'
+// Runs: started, summed up from what the ledger holds, finished.
+import { sql } from 'kysely'
 import type { RowCounts } from '../core/types.ts'
-import { processIsAlive } from '../db/process-alive.ts'
-import type { Tables } from '../db/tables.ts'
+import { executePrepared } from '../db/prepared.ts'
+import type { Db } from '../db/tables.ts'
 import { databaseNow } from './database-now.ts'
-
-type Db = Kysely<Tables>
+import { type OwnProcess, reapDead } from './processes.ts'
 
 export interface RunSummary {
   readonly units: Readonly<Record<'planned' | 'loaded' | 'unchanged' | 'waiting' | 'held' | 'failed', number>>
@@ -19,38 +17,22 @@ export interface RunSummary {
 
 export type RunState = 'running' | 'done' | 'failed' | 'cancelled' | 'interrupted'
 
+/** A run of this process. What others left behind by dying is free before it plans. */
 export const startRun = async (
   db: Db,
+  own: OwnProcess,
   run: { command: string; arguments: Readonly<Record<string, unknown>> },
 ): Promise<number> => {
-  await reapDeadRuns(db)
+  await reapDead(db, own)
   const row = await db
     .insertInto('etl.runs')
-    .values({ command: run.command, arguments: JSON.stringify(run.arguments), host: hostname(), process_id: process.pid })
+    .values({ command: run.command, arguments: JSON.stringify(run.arguments), process_id: own.processId })
     .returning('run_id')
     .executeTakeFirstOrThrow()
   return Number(row.run_id)
 }
 
-/** Runs of this host whose process no longer lives are over; their units go on in the next run. */
-export const reapDeadRuns = async (db: Db): Promise<void> => {
-  const running = await db
-    .selectFrom('etl.runs')
-    .select(['run_id', 'process_id'])
-    .where('state', '=', 'running')
-    .where('host', '=', hostname())
-    .execute()
-  const dead = running.filter(({ process_id }) => !processIsAlive(process_id)).map(({ run_id }) => run_id)
-  if (dead.length === 0) return
-  await db
-    .updateTable('etl.runs')
-    .set({ state: 'interrupted', finished_at: databaseNow })
-    .where('run_id', 'in', dead)
-    .where('state', '=', 'running')
-    .execute()
-}
-
-/** @param summary null keeps none. A run that was cancelled stays cancelled. */
+/** @param summary null keeps none. A run that was cancelled stays cancelled. From here on it waits for nothing. */
 export const finishRun = async (db: Db, runId: number, state: RunState, summary: unknown): Promise<void> => {
   await db
     .updateTable('etl.runs')
@@ -65,36 +47,22 @@ export const runState = async (db: Db, runId: number): Promise<RunState | null> 
   return row?.state ?? null
 }
 
-/** From here on nothing is submitted for the run: an intent looks at this mark in its own transaction. */
-export const requestCancel = async (db: Db, runId: number): Promise<void> => {
-  await db.updateTable('etl.runs').set({ cancel_requested_at: databaseNow }).where('run_id', '=', String(runId)).execute()
+export interface OpenJobs {
+  /** Jobs the run waits for; more than a thousand are not counted. */
+  readonly count: number
+  readonly cancelled: boolean
+  /** `interrupted`: somebody thought its process dead; it is `running` again with that one's next renewal of its lease. */
+  readonly state: RunState
 }
 
-/** Those of `runIds` that someone asked to cancel. */
-export const cancelledRuns = async (db: Db, runIds: readonly number[]): Promise<number[]> => {
-  const rows = await db
-    .selectFrom('etl.runs')
-    .select('run_id')
-    .where('run_id', 'in', runIds.map(String))
-    .where('cancel_requested_at', 'is not', null)
-    .execute()
-  return rows.map((row) => Number(row.run_id))
-}
-
-/** Units of the run that are not settled yet, and whether the run was cancelled. */
-export const openUnits = async (db: Db, runId: number): Promise<{ count: number; cancelled: boolean }> => {
-  const { rows } = await sql<{ count: number; cancelled: boolean }>`
-    select (select count(*)::int from etl.run_units where run_id = ${runId}::bigint and outcome is null) as count,
-      (select cancel_requested_at is not null from etl.runs where run_id = ${runId}::bigint) as cancelled`.execute(db)
-  return rows[0] ?? { count: 0, cancelled: false }
-}
-
-/** Units of the run that some process holds now. */
-export const unitsAtHand = async (db: Db, runId: number): Promise<number> => {
-  const { rows } = await sql<{ count: number }>`
-    select count(*)::int as count from etl.run_units r join etl.units u on u.unit_id = r.unit_id
-    where r.run_id = ${runId}::bigint and r.outcome is null and u.state = 'running' and u.run_id = r.run_id`.execute(db)
-  return rows[0]?.count ?? 0
+export const openJobs = async (db: Db, runId: number): Promise<OpenJobs> => {
+  const [row] = await executePrepared<OpenJobs>(
+    db,
+    sql`select r.state, r.cancel_requested_at is not null as cancelled, (select count(*)::integer
+        from (select from etl.run_jobs w where w.run_id = r.run_id and w.outcome is null limit 1000) waiting) as count
+      from etl.runs r where r.run_id = ${runId}::bigint`,
+  )
+  return row ?? { count: 0, cancelled: false, state: 'interrupted' }
 }
 
 /** Runs of other commands than `command` on record. */
@@ -104,26 +72,32 @@ export const foreignRuns = async (db: Db, command: string): Promise<number> => {
   return rows[0]?.count ?? 0
 }
 
-/** What the run did, counted from its units, loads, requests and reports. */
+/**
+ * What the run asked for and what became of it, whoever did the work; and what was done in its name: rows, requests, reports. A job that was cut is
+ * counted by its parts.
+ */
 export const runSummary = async (db: Db, runId: number): Promise<RunSummary> => {
   const { rows } = await sql<{ summary: RunSummary }>`
     select jsonb_build_object(
       'units', (select jsonb_build_object(
-          'planned', count(*), 'loaded', count(*) filter (where outcome = 'loaded'),
-          'unchanged', count(*) filter (where outcome = 'unchanged'), 'waiting', count(*) filter (where outcome = 'waiting'),
-          'held', count(*) filter (where outcome = 'held'), 'failed', count(*) filter (where outcome = 'failed'))
-        from etl.run_units where run_id = ${runId}::bigint),
+          'planned', coalesce(sum(units), 0), 'loaded', coalesce(sum(units - held_units) filter (where outcome = 'loaded'), 0),
+          'unchanged', coalesce(sum(units - held_units) filter (where outcome = 'unchanged'), 0),
+          'waiting', coalesce(sum(units) filter (where outcome = 'waiting'), 0),
+          'held', coalesce(sum(case outcome when 'held' then units else held_units end), 0),
+          'failed', coalesce(sum(units) filter (where outcome = 'failed'), 0))
+        from etl.run_jobs where run_id = ${runId}::bigint and outcome is distinct from 'replaced'),
       'rows', (select jsonb_build_object(
           'read', coalesce(sum(rows_read), 0), 'inserted', coalesce(sum(rows_inserted), 0),
           'updated', coalesce(sum(rows_updated), 0), 'ended', coalesce(sum(rows_ended), 0),
           'unchanged', coalesce(sum(rows_unchanged), 0), 'quarantined', coalesce(sum(rows_quarantined), 0),
           'duplicates', coalesce(sum(rows_duplicates), 0))
         from etl.loads where run_id = ${runId}::bigint),
-      'requests', (select count(*) from etl.requests where run_id = ${runId}::bigint),
-      'reports_submitted', (select count(*) from etl.reports where run_id = ${runId}::bigint and submitted_at is not null),
-      'quota_used', (select coalesce(sum(used_quota), 0) from etl.reports where run_id = ${runId}::bigint),
-      'bytes', (select coalesce(sum(bytes), 0) from etl.requests where run_id = ${runId}::bigint)
-    ) as summary`.execute(db)
+      'requests', q.requests, 'bytes', q.bytes, 'reports_submitted', j.submitted, 'quota_used', j.quota
+    ) as summary
+    from (select count(*) as requests, coalesce(sum(bytes), 0) as bytes from etl.requests where run_id = ${runId}::bigint) q
+      cross join (select count(*) filter (where j.submitted_at is not null) as submitted, coalesce(sum(j.used_quota), 0) as quota
+        from etl.run_jobs w join etl.jobs j on j.job_id = w.job_id
+        where w.run_id = ${runId}::bigint and j.run_id = w.run_id and j.report_state is not null) j`.execute(db)
   return rows[0]?.summary ?? emptySummary
 }
 
@@ -131,13 +105,10 @@ export const runSummary = async (db: Db, runId: number): Promise<RunSummary> => 
 export const requestsSpared = async (db: Db, runId: number): Promise<number> => {
   const { rows } = await sql<{ spared: number }>`
     select coalesce(sum(greatest(0, once.n - now.n)), 0)::int as spared
-    from etl.loads l
-      cross join lateral (select max(edition) as edition from etl.loads p
-        where p.unit_id = l.unit_id and p.outcome = 'loaded' and p.load_id < l.load_id) loaded
+    from etl.loads l join etl.answers a on a.answer_id = l.answer_id
       cross join lateral (select count(*) as n from etl.requests q
-        where q.unit_id = l.unit_id and q.edition = loaded.edition and q.attempt = 1) once
-      cross join lateral (select count(*) as n from etl.requests q
-        where q.unit_id = l.unit_id and q.edition = l.edition and q.attempt = 1) now
+        where q.job_id = a.job_id and q.ask_number = a.ask_number and q.attempt = 1) once
+      cross join lateral (select count(*) as n from etl.requests q where q.job_id = l.job_id and q.attempt = 1) now
     where l.run_id = ${runId}::bigint and l.outcome = 'unchanged'`.execute(db)
   return rows[0]?.spared ?? 0
 }

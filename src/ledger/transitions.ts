@@ -1,6 +1,6 @@
-// Every way a unit or a report may change its state: the statements take their conditions from here, the drawings in docs/architecture.md equal it.
+// Every way a job or its report may change its state: the statements keep to it, the drawings in docs/architecture.md equal it.
 import { type RawBuilder, sql } from 'kysely'
-import type { ReportState, UnitState } from '../core/types.ts'
+import type { JobState, ReportState } from '../core/types.ts'
 
 export interface Transition<State> {
   /** States it may begin in; empty: there was nothing yet. */
@@ -9,26 +9,27 @@ export interface Transition<State> {
   readonly to: readonly State[]
 }
 
-/** `plan` also makes new units. Only what begins in `running` needs a claim, and names its fence. */
-export const unitTransitions = {
-  plan: { from: ['planned', 'waiting', 'loaded', 'failed', 'held'], to: ['planned'] },
-  claim: { from: ['planned', 'waiting', 'landed', 'running'], to: ['running'] },
-  'not yet': { from: ['running'], to: ['waiting'] },
-  'give back': { from: ['running'], to: ['planned'] },
-  'needs a person': { from: ['running'], to: ['held'] },
-  'cannot succeed': { from: ['running'], to: ['failed'] },
-  'merge commits': { from: ['running'], to: ['loaded'] },
-  'nothing changed': { from: ['running'], to: ['loaded'] },
-  release: { from: ['held'], to: ['planned', 'landed'] },
-  retry: { from: ['failed'], to: ['planned', 'landed'] },
-  replay: { from: ['planned', 'waiting', 'landed', 'loaded', 'failed', 'held'], to: ['landed'] },
-  'run cancelled': { from: ['planned', 'waiting'], to: ['planned'] },
-} as const satisfies Record<string, Transition<UnitState>>
+/** What begins in `open` and is no dissolving needs a claim, and names its fence. */
+export const jobTransitions = {
+  plan: { from: [], to: ['open'] },
+  claim: { from: ['open'], to: ['open'] },
+  'not yet': { from: ['open'], to: ['open'] },
+  'give back': { from: ['open'], to: ['open'] },
+  'needs a person': { from: ['open'], to: ['held'] },
+  'cannot succeed': { from: ['open'], to: ['failed'] },
+  'last window commits': { from: ['open'], to: ['done'] },
+  'nothing changed': { from: ['open'], to: ['done'] },
+  'cut or asked again': { from: ['open', 'held', 'failed'], to: ['replaced'] },
+  release: { from: ['held'], to: ['open'] },
+  retry: { from: ['failed'], to: ['open'] },
+  'late id': { from: ['held', 'failed', 'replaced'], to: ['open'] },
+  dissolve: { from: ['open'], to: [] },
+} as const satisfies Record<string, Transition<JobState>>
 
-/** Within one edition. `intend` makes a row of its own; what it finds is the newest one before. */
+/** Of one job, which buys one report at most: what is bought again is bought by another job. */
 export const reportTransitions = {
-  intend: { from: ['uncertain', 'failed', 'rejected', 'expired'], to: ['intent'] },
-  'id known': { from: ['intent', 'submitted'], to: ['submitted'] },
+  intend: { from: [], to: ['intent'] },
+  'id known': { from: ['intent', 'submitted', 'uncertain'], to: ['submitted'] },
   'answer lost': { from: ['intent', 'uncertain'], to: ['uncertain'] },
   'certainly not taken': { from: ['intent'], to: [] },
   'not yet': { from: ['submitted'], to: ['submitted'] },

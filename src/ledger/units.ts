@@ -1,283 +1,156 @@
-// Units in the ledger: planned, claimed under a fence, parked, held, failed, loaded. Every write after a claim names its fence.
-import { type Kysely, type RawBuilder, sql } from 'kysely'
-import { z } from 'zod'
+// Units while an answer is loaded: locked in their order, taken or passed over by ask number, pointed to the answer, held for a person.
+import { type RawBuilder, sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
-import type { Fingerprint, Slice, Unit, UnitState, Window } from '../core/types.ts'
-import type { Tables } from '../db/tables.ts'
+import type { Window } from '../core/types.ts'
 import { executePrepared } from '../db/prepared.ts'
-import { databaseNow } from './database-now.ts'
-import { mayBegin, reportTransitions, unitTransitions } from './transitions.ts'
+import type { Db } from '../db/tables.ts'
+import type { ClaimedJob } from './claim.ts'
 
-type Db = Kysely<Tables>
+/** The units of one window that a job's answer is for. */
+export interface WindowShare {
+  readonly claim: Pick<ClaimedJob, 'jobId' | 'pipelineId' | 'sliceIds' | 'box'>
+  readonly answerId: number
+  readonly window: Window
+}
 
-export const sliceSchema = z.record(z.string(), z.union([z.string(), z.array(z.string())]))
+/** A job that is the unit's newest lets go of it with its answer; one asked for later goes on asking. */
+const withoutJob = ({ claim }: WindowShare): RawBuilder<unknown> => sql`nullif(u.job_id, ${claim.jobId}::bigint)`
 
-/** A unit held by this process until it is settled. */
-export interface ClaimedUnit {
+const askNumberOf = (answerId: number): RawBuilder<unknown> =>
+  sql`(select ask_number from etl.answers where answer_id = ${answerId}::bigint)`
+
+/** Not before an answer that was asked for later. */
+const accepts = ({ answerId }: WindowShare): RawBuilder<boolean> =>
+  sql<boolean>`(u.ask_number is null or u.ask_number <= ${askNumberOf(answerId)})`
+
+export interface TakenUnit {
   readonly unitId: number
-  readonly unit: Unit
-  readonly edition: number
-  /** Number of this try, from 1. */
-  readonly attempts: number
-  readonly fence: string
-  readonly runId: number
-  /** Whole landing of this edition that is not loaded yet, or null. */
-  readonly landing: string | null
-  /** A person let the held unit load as it is. */
-  readonly released: boolean
-  /** The unit is to be loaded again even if nothing changed. */
-  readonly forced: boolean
-  /** What is loaded now, or null where nothing is. */
-  readonly loaded: { readonly sha256: string | null; readonly rows: number; readonly fingerprint: Fingerprint } | null
+  readonly accepts: boolean
 }
 
-export interface ExistingUnit {
-  readonly unitId: number
-  readonly unit: Unit
-  readonly state: UnitState
-  readonly edition: number
-  /** When the service gave the answer that is loaded, or said that it still stands, in milliseconds since the epoch; null: never. */
-  readonly loadedAtMs: number | null
-  readonly errorCode: string | null
-  readonly landing: string | null
+/** Locks the job's one unit for the rest of the transaction. */
+export const acceptUnit = async (db: Db, share: WindowShare): Promise<TakenUnit> => {
+  const { claim, window } = share
+  const [row] = await executePrepared(
+    db,
+    sql<{ unit_id: string; accepts: boolean }>`
+    select u.unit_id, ${accepts(share)} as accepts from etl.units u
+    where u.pipeline_id = ${claim.pipelineId} and u.window_from = ${window.from}::date and u.slice_id = ${claim.sliceIds[0] ?? null}::integer
+    for update`,
+  )
+  if (row === undefined) throw unitsMissing(share, 0)
+  return { unitId: Number(row.unit_id), accepts: row.accepts }
 }
 
-const milliseconds = (text: string | null): number | null => (text === null ? null : Date.parse(text))
+const unitsMissing = ({ claim, window }: WindowShare, found: number): EtlError =>
+  new EtlError(
+    'INTERNAL',
+    `${claim.box.key}: of the ${claim.sliceIds.length} units of ${window.from} the ledger has ${found}; please report this defect. Nothing was loaded.`,
+  )
 
-/** Every unit of one version of a pipeline. */
-export const existingUnits = async (db: Db, pipeline: string, version: number): Promise<ExistingUnit[]> => {
-  const rows = await db
-    .selectFrom('etl.units')
-    .selectAll()
-    .where('pipeline', '=', pipeline)
-    .where('version', '=', version)
-    .orderBy('window_from')
-    .execute()
-  return rows.map((row) => ({
-    unitId: Number(row.unit_id),
-    unit: unitOf(row),
-    state: row.state,
-    edition: row.edition,
-    loadedAtMs: row.loaded_at === null ? null : milliseconds(row.checked_at ?? row.loaded_at),
-    errorCode: row.error_code,
-    landing: row.landing ?? row.loaded_landing,
-  }))
+/** A table of the session for units and what tells them apart; see load/accepted-units.ts. */
+export interface UnitsTable {
+  readonly name: RawBuilder<unknown>
+  /** Dimensions in the order of the columns behind `_unit_id` and `_outcome`. */
+  readonly columns: readonly { readonly name: string; readonly type: string }[]
 }
 
-interface UnitColumns {
-  readonly unit_key: string
-  readonly pipeline: string
-  readonly version: number
-  readonly window_from: string
-  readonly window_to: string
-  readonly slice: unknown
-}
-
-const unitOf = (row: UnitColumns): Unit => {
-  const window: Window = { from: row.window_from, to: row.window_to }
-  const slice: Slice = sliceSchema.parse(row.slice)
-  return { key: row.unit_key, pipeline: row.pipeline, version: row.version, window, slice }
-}
-
-export interface ClaimOptions {
-  readonly owner: string
-  readonly leaseMs: number
-  readonly runId: number
-  /** Condition under which the caller may claim at all: that the unit's job is still its own. */
-  readonly holds: RawBuilder<boolean>
+/** Locks the units of the window in their order and writes them to the table, as `accepted` or `skipped`. */
+export const acceptUnits = async (
+  db: Db,
+  share: WindowShare,
+  into: UnitsTable,
+): Promise<{ accepted: number; skipped: number }> => {
+  const { claim, window } = share
+  const values = into.columns.map(
+    ({ name, type }) => sql`, (s."values"[array_position(p.dimensions, ${name})])::${sql.raw(type)}`,
+  )
+  const { rows } = await sql<{ accepted: string; skipped: string }>`
+    with locked as (
+      select u.unit_id, u.slice_id, ${accepts(share)} as accepts from etl.units u
+      where u.pipeline_id = ${claim.pipelineId} and u.window_from = ${window.from}::date
+        and u.slice_id = any(${[...claim.sliceIds]}::integer[])
+      order by u.slice_id for update
+    ), taken as (
+      insert into ${into.name} select l.unit_id, case when l.accepts then 'accepted' else 'skipped' end ${sql.join(values, sql``)}
+      from locked l join etl.slices s on s.slice_id = l.slice_id join etl.pipelines p on p.pipeline_id = s.pipeline_id returning _outcome
+    )
+    select count(*) filter (where _outcome = 'accepted') as accepted, count(*) filter (where _outcome = 'skipped') as skipped
+    from taken`.execute(db)
+  const [accepted, skipped] = [Number(rows[0]?.accepted), Number(rows[0]?.skipped)]
+  if (accepted + skipped !== claim.sliceIds.length) throw unitsMissing(share, accepted + skipped)
+  return { accepted, skipped }
 }
 
 /**
- * Takes the unit over with a new fence; null where it needs no work (loaded, held, failed for good, or its run is cancelled) or the caller
- * may not claim it.
+ * Part of a larger statement: what points units to the answer. One that a person has still to see stays held if it is newer.
+ * @param answerId the answer, or an expression for it @param askNumber its own
  */
-export const claimUnit = async (
-  db: Db,
-  unitId: number,
-  { owner, leaseMs, runId, holds }: ClaimOptions,
-): Promise<ClaimedUnit | null> => {
-  const [row] = await executePrepared(
+export const pointed = (
+  jobId: number | string,
+  answerId: RawBuilder<unknown>,
+  askNumber: RawBuilder<unknown>,
+): RawBuilder<unknown> => {
+  const isNewer = sql`(select h.ask_number from etl.answers h where h.answer_id = u.held_answer_id) > ${askNumber}`
+  return sql`answer_id = ${answerId}, ask_number = ${askNumber}, job_id = nullif(u.job_id, ${jobId}::bigint),
+    held_answer_id = case when ${isNewer} then u.held_answer_id end, held_code = case when ${isNewer} then u.held_code end`
+}
+
+/** Points units to the answer that their rows come from now. @param units their numbers, as a subquery */
+export const pointUnits = async (db: Db, { claim, answerId, window }: WindowShare, units: RawBuilder<unknown>): Promise<void> => {
+  await executePrepared(
     db,
-    sql<ClaimedRow>`
-    update etl.units as u set state = 'running', fence = u.fence + 1, attempts = u.attempts + 1, lease_owner = ${owner},
-      lease_until = clock_timestamp() + ${leaseMs} * interval '1 millisecond', updated_at = clock_timestamp(), run_id = ${runId}::bigint
-    where u.unit_id = ${unitId}::bigint and ${mayBegin('u.state', unitTransitions.claim)} and ${holds}
-      and not exists (select 1 from etl.runs r where r.run_id = ${runId}::bigint and r.cancel_requested_at is not null)
-    returning u.unit_id, u.unit_key, u.pipeline, u.version, u.window_from, u.window_to, u.slice, u.edition, u.attempts, u.fence,
-      u.landing, u.released, u.forced, u.loaded_at, u.loaded_sha256, u.loaded_rows, u.source_last_updated, u.source_count`,
+    sql`update etl.units u set ${pointed(claim.jobId, sql`${answerId}::bigint`, askNumberOf(answerId))}
+    where u.pipeline_id = ${claim.pipelineId} and u.window_from = ${window.from}::date and u.unit_id in ${units}`,
   )
-  if (row === undefined) return null
-  return {
-    unitId,
-    unit: unitOf(row),
-    edition: row.edition,
-    attempts: row.attempts,
-    fence: row.fence,
-    runId,
-    landing: row.landing,
-    released: row.released,
-    forced: row.forced,
-    loaded: row.loaded_at === null ? null : loadedOf(row),
-  }
 }
 
-interface ClaimedRow extends UnitColumns {
-  readonly unit_id: string
-  readonly edition: number
-  readonly attempts: number
-  readonly fence: string
-  readonly landing: string | null
-  readonly released: boolean
-  readonly forced: boolean
-  readonly loaded_at: string | null
-  readonly loaded_sha256: string | null
-  readonly loaded_rows: string | null
-  readonly source_last_updated: string | null
-  readonly source_count: string | null
+/** The unit that the answer is for; null where it is for several. */
+export const unitOfAnswer = async (db: Db, answerId: number): Promise<number | null> => {
+  const row = await db
+    .selectFrom('etl.answers as a')
+    .innerJoin('etl.pipelines as p', 'p.pipeline_id', 'a.pipeline_id')
+    .innerJoin('etl.units as u', (join) =>
+      join.onRef('u.pipeline_id', '=', 'a.pipeline_id').onRef('u.window_from', '=', 'a.window_from'),
+    )
+    .select('u.unit_id')
+    .where('a.answer_id', '=', String(answerId))
+    .where(sql<boolean>`a.slice_ids = array[u.slice_id] and a.window_to = etl.window_end(a.window_from, p.window_every)`)
+    .executeTakeFirst()
+  return row === undefined ? null : Number(row.unit_id)
 }
 
-const loadedOf = (row: ClaimedRow): NonNullable<ClaimedUnit['loaded']> => ({
-  sha256: row.loaded_sha256,
-  rows: Number(row.loaded_rows ?? 0),
-  fingerprint: { lastUpdated: row.source_last_updated, count: row.source_count === null ? null : Number(row.source_count) },
-})
-
-const fenced = (claim: ClaimedUnit): EtlError =>
-  new EtlError('FENCED', `${claim.unit.key} was taken over by another process; nothing was written by this one.`)
-
-/** What a write names of a claim. */
-export interface Hold {
-  readonly unitId: number | string
-  readonly fence: string
-}
-
-/** The unit is held under this claim and no other, and has not been settled: the condition of every write that follows a claim. */
-export const isHeldBy = ({ unitId, fence }: Hold): RawBuilder<boolean> =>
-  sql<boolean>`unit_id = ${unitId}::bigint and fence = ${fence}::bigint and state = 'running'`
-
-/** Locks the unit's row for the rest of the transaction; throws FENCED where another process has claimed it since, or it is settled. */
-export const lockUnit = async (db: Db, claim: ClaimedUnit): Promise<void> => {
-  const rows = await executePrepared(db, sql`select unit_id from etl.units where ${isHeldBy(claim)} for update`)
-  if (rows.length === 0) throw fenced(claim)
-}
-
-interface UnitChange {
-  readonly state: UnitState
-  readonly code: string | null
-  readonly message: string | null
-  readonly notBefore?: number | null
-  readonly countsAttempt?: boolean
-}
-
-const change = async (db: Db, claim: ClaimedUnit, to: UnitChange): Promise<void> => {
-  const changed = await db
-    .updateTable('etl.units')
-    .set((eb) => ({
-      state: to.state,
-      error_code: to.code,
-      error_message: to.message,
-      not_before: to.notBefore === undefined || to.notBefore === null ? null : new Date(to.notBefore).toISOString(),
-      lease_owner: null,
-      lease_until: null,
-      attempts: to.countsAttempt === false ? eb('attempts', '-', 1) : eb.ref('attempts'),
-      updated_at: databaseNow,
-    }))
-    .where(isHeldBy(claim))
-    .returning('unit_id')
-    .execute()
-  if (changed.length === 0) throw fenced(claim)
-}
-
-const settleRuns = async (
-  db: Db,
-  claim: ClaimedUnit,
-  outcome: 'loaded' | 'unchanged' | 'waiting' | 'held' | 'failed',
-): Promise<void> => {
+/** The job asks no more for units that were passed over. */
+export const passOver = async (db: Db, { claim, window }: WindowShare): Promise<void> => {
   await db
-    .updateTable('etl.run_units')
-    .set({ outcome, finished_at: databaseNow })
-    .where('unit_id', '=', String(claim.unitId))
-    .where('outcome', 'is', null)
+    .updateTable('etl.units')
+    .set({ job_id: null })
+    .where('pipeline_id', '=', claim.pipelineId)
+    .where('window_from', '=', window.from)
+    .where((eb) => eb('slice_id', '=', eb.fn.any(eb.val([...claim.sliceIds]))))
+    .where('job_id', '=', String(claim.jobId))
     .execute()
 }
 
-export interface Reason {
+export interface HeldBack {
+  readonly unitId: number
   readonly code: string
-  readonly message: string
 }
 
-export interface ParkOptions extends Reason {
-  readonly state: 'planned' | 'waiting'
-  readonly notBefore: number | null
-  readonly countsAttempt: boolean
-  /** The unit is left to a later run; the runs that wait for it need not. */
-  readonly final: boolean
-}
-
-/** Not yet. `planned` gives it back as if it had never been claimed. */
-export const parkUnit = async (db: Db, claim: ClaimedUnit, options: ParkOptions): Promise<void> => {
-  const { state, notBefore, countsAttempt, code, message } = options
-  // A unit whose landing is whole is parsed from it next time, whatever else is written here.
-  await change(db, claim, {
-    state,
-    notBefore,
-    countsAttempt,
-    code: state === 'planned' ? null : code,
-    message: state === 'planned' ? null : message,
-  })
-  if (options.final && state === 'waiting') await settleRuns(db, claim, 'waiting')
-}
-
-export const holdUnit = async (db: Db, claim: ClaimedUnit, { code, message }: Reason): Promise<void> => {
-  await change(db, claim, { state: 'held', code, message })
-  await settleRuns(db, claim, 'held')
-}
-
-export const failUnit = async (db: Db, claim: ClaimedUnit, { code, message }: Reason): Promise<void> => {
-  await change(db, claim, { state: 'failed', code, message })
-  await settleRuns(db, claim, 'failed')
-}
-
-/** What a unit keeps of the answer at hand: its checksum and size, and when the service gave it. */
-export const landedColumns = (
-  { unitId, edition }: { readonly unitId: number | string; readonly edition: number | string },
-  { sha256, bytes }: { readonly sha256: string; readonly bytes: number | string },
-): RawBuilder<unknown> =>
-  sql`landing_sha256 = ${sha256}, landing_bytes = ${bytes}::bigint, checked_at = coalesce((select max(submitted_at) from etl.reports r
-        where r.unit_id = ${unitId}::bigint and r.edition = ${edition}), clock_timestamp())`
-
-/** The answer is whole on disk: from here on nothing is asked for again in this edition. */
-export const markLanded = async (
-  db: Db,
-  claim: ClaimedUnit,
-  landing: { landing: string; sha256: string; bytes: number },
-): Promise<void> => {
-  const rows = await executePrepared(
-    db,
-    sql`
-    with marked as (
-      update etl.units set landing = ${landing.landing}, updated_at = clock_timestamp(), ${landedColumns(claim, landing)}
-      where ${isHeldBy(claim)} returning unit_id
-    ), reports as (
-      update etl.reports set state = 'downloaded', updated_at = clock_timestamp()
-      where unit_id in (select unit_id from marked) and edition = ${claim.edition}
-        and ${mayBegin('state', reportTransitions['bytes landed'])} returning report_key
-    )
-    select unit_id from marked`,
-  )
-  if (rows.length === 0) throw fenced(claim)
-}
-
-/** The landed bytes turned out unusable: the next try downloads again (free), or walks again; it never buys again. */
-export const dropLanding = async (db: Db, claim: ClaimedUnit): Promise<void> => {
+/** The answer waits for a person before it changes these units; their window is open again from here on. A newer one that waits already goes on waiting. */
+export const holdUnits = async (db: Db, share: WindowShare, held: readonly HeldBack[]): Promise<void> => {
+  if (held.length === 0) return
+  const { claim, answerId, window } = share
+  const isNewer = sql`(select h.ask_number from etl.answers h where h.answer_id = u.held_answer_id) > ${askNumberOf(answerId)}`
   await sql`
-    with dropped as (
-      update etl.units set landing = null, landing_sha256 = null, landing_bytes = null
-      where ${isHeldBy(claim)} returning unit_id
+    with held as (
+      update etl.units u set job_id = ${withoutJob(share)},
+        held_answer_id = case when ${isNewer} then u.held_answer_id else ${answerId}::bigint end,
+        held_code = case when ${isNewer} then u.held_code else x.code end
+      from unnest(${held.map(({ unitId }) => String(unitId))}::bigint[], ${held.map(({ code }) => code)}::text[]) as x (unit_id, code)
+      where u.unit_id = x.unit_id returning u.unit_id
     )
-    update etl.reports set state = 'ready', updated_at = clock_timestamp()
-    where unit_id in (select unit_id from dropped) and edition = ${claim.edition}
-      and ${mayBegin('state', reportTransitions['bytes unusable'])}`.execute(db)
+    update etl.windows set closed_generation = null, closed_at = null, closed_units = null, closed_rows = null
+    where pipeline_id = ${claim.pipelineId} and window_from = ${window.from}::date and closed_generation is not null
+      and exists (select 1 from held)`.execute(db)
 }
-
-export { fenced, settleRuns }

@@ -1,10 +1,9 @@
 // Dimensions: every domain, country, category and keyword that facts speak of, added in the transaction that brings it.
-import { type Kysely, type RawBuilder, sql } from 'kysely'
-import type { Definition, Unit } from '../core/types.ts'
-import type { Tables } from '../db/tables.ts'
-import { dataTable, scopeOf } from './table-columns.ts'
-
-type Db = Kysely<Tables>
+import { type RawBuilder, sql } from 'kysely'
+import type { Definition } from '../core/types.ts'
+import type { Db } from '../db/tables.ts'
+import type { MergeScope } from './merge-scope.ts'
+import { dataTable, scopeOf, stagedRows } from './table-columns.ts'
 
 let regionNames: Intl.DisplayNames | null = null
 
@@ -17,27 +16,30 @@ const regionName = (code: string): string | undefined => {
 /** What a country is called; null where nobody knows. */
 export const countryName = (code: string): string | null => (code === 'world' ? 'Worldwide' : (regionName(code) ?? null))
 
-const valuesOf = (unit: Unit, name: string): readonly string[] => {
-  const value = unit.slice[name]
-  return value === undefined ? [] : typeof value === 'string' ? [value] : [...value].sort()
+/** The scope's values of a dimension as a table of one column, `v`; null where it has no such dimension. */
+const valuesOf = (scope: MergeScope, name: string, type: 'text' | 'bigint'): RawBuilder<unknown> | null => {
+  if (scope.kind === 'many' && scope.accepted.columns.some((column) => column.name === name))
+    return sql`(select distinct ${sql.ref(name)}::${sql.raw(type)} as v from ${scope.accepted.name} where _outcome = 'accepted') wanted`
+  const value = scope.slice[name]
+  return value === undefined ? null : sql`unnest(${[value].flat()}::${sql.raw(type)}[]) v`
 }
 
 /**
  * Adds what is new, in one statement and in one order everywhere, so that two loads never wait for each other in a circle. Rows that
  * changed or ended brought their values when they were inserted.
- * @param staging quoted name of the table that holds the answer's rows, whose keywords are read sooner than the unit's own; default the latter
+ * @param staging quoted name of the table that holds the answer's rows, whose keywords are read sooner than the loaded ones; default the latter
  */
 export const addDimensions = async (
   trx: Db,
   definition: Definition,
-  unit: Unit,
+  scope: MergeScope,
   rowsInserted: number,
   staging: string | null = null,
 ): Promise<void> => {
   if (rowsInserted === 0) return
-  const inserts = dimensionInserts(definition, unit, {
+  const inserts = dimensionInserts(definition, scope, {
     nameOf: countryName,
-    rows: rowsOf(definition, unit, staging),
+    rows: rowsOf(definition, scope, staging),
     when: sql`true`,
     areFew: false,
   })
@@ -45,10 +47,10 @@ export const addDimensions = async (
 }
 
 /** The staged rows have statistics; the month may be so new that it has none, and then each keyword would be looked up by itself. */
-const rowsOf = (definition: Definition, unit: Unit, staging: string | null): RawBuilder<unknown> => {
+const rowsOf = (definition: Definition, scope: MergeScope, staging: string | null): RawBuilder<unknown> => {
   const isStaged = definition.columns.some(({ name, origin }) => name === 'keyword' && origin === 'response')
-  if (staging !== null && isStaged) return sql`(select keyword from ${sql.raw(staging)})`
-  return sql`(select keyword from ${dataTable(definition)} t where ${scopeOf(definition, unit, 't')})`
+  if (staging !== null && isStaged) return sql`(select keyword from ${stagedRows(definition, scope, staging)} s)`
+  return sql`(select keyword from ${dataTable(definition)} t where ${scopeOf(definition, scope, 't')})`
 }
 
 export interface DimensionOptions {
@@ -61,9 +63,9 @@ export interface DimensionOptions {
   readonly areFew: boolean
 }
 
-/** One entry of a WITH for each dimension of the unit, always in the same order. */
-export const dimensionInserts = (definition: Definition, unit: Unit, options: DimensionOptions): RawBuilder<unknown>[] =>
-  [domains(unit, options), countries(unit, options), categories(unit, options), keywords(definition, options)]
+/** One entry of a WITH for each dimension of the scope, always in the same order. */
+export const dimensionInserts = (definition: Definition, scope: MergeScope, options: DimensionOptions): RawBuilder<unknown>[] =>
+  [domains(scope, options), countries(scope, options), categories(scope, options), keywords(definition, options)]
     .filter((one) => one !== null)
     .map((insert, index) => sql`${sql.raw(`d${index}`)} as (${insert})`)
 
@@ -72,25 +74,27 @@ type Insert = RawBuilder<unknown> | null
 const unless = ({ when, areFew }: DimensionOptions, there: RawBuilder<unknown>): RawBuilder<unknown> =>
   areFew ? when : sql`not exists (${there}) and ${when}`
 
-const domains = (unit: Unit, options: DimensionOptions): Insert => {
-  const values = valuesOf(unit, 'domain')
-  if (values.length === 0) return null
-  return sql`insert into bi.dim_domain (domain) select v from unnest(${[...values]}::text[]) v
+const domains = (scope: MergeScope, options: DimensionOptions): Insert => {
+  const values = valuesOf(scope, 'domain', 'text')
+  if (values === null) return null
+  return sql`insert into bi.dim_domain (domain) select v from ${values}
     where ${unless(options, sql`select 1 from bi.dim_domain d where d.domain = v`)} order by v on conflict do nothing`
 }
 
-const countries = (unit: Unit, options: DimensionOptions): Insert => {
-  const values = valuesOf(unit, 'country')
-  if (values.length === 0) return null
-  return sql`insert into bi.dim_country (country, name) select v.country, v.name
-    from unnest(${[...values]}::text[], ${values.map(options.nameOf)}::text[]) as v (country, name)
-    where ${unless(options, sql`select 1 from bi.dim_country d where d.country = v.country`)} order by 1 on conflict do nothing`
+/** Their names come from here, hence the list of all the scope may have. */
+const countries = (scope: MergeScope, options: DimensionOptions): Insert => {
+  const values = valuesOf(scope, 'country', 'text')
+  if (values === null) return null
+  const all = [scope.slice['country'] ?? []].flat()
+  return sql`insert into bi.dim_country (country, name) select named.country, named.name from ${values}
+      join unnest(${all}::text[], ${all.map(options.nameOf)}::text[]) as named (country, name) on named.country = v
+    where ${unless(options, sql`select 1 from bi.dim_country d where d.country = v`)} order by 1 on conflict do nothing`
 }
 
-const categories = (unit: Unit, options: DimensionOptions): Insert => {
-  const values = valuesOf(unit, 'category_id')
-  if (values.length === 0) return null
-  return sql`insert into bi.dim_category (category_id) select v from unnest(${[...values]}::bigint[]) v
+const categories = (scope: MergeScope, options: DimensionOptions): Insert => {
+  const values = valuesOf(scope, 'category_id', 'bigint')
+  if (values === null) return null
+  return sql`insert into bi.dim_category (category_id) select v from ${values}
     where ${unless(options, sql`select 1 from bi.dim_category d where d.category_id = v`)} order by v on conflict do nothing`
 }
 

@@ -1,9 +1,10 @@
 // Keys that come twice in one answer: identical rows collapse, conflicting ones leave the staging altogether.
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import type { Definition } from '../core/types.ts'
 import type { Session } from '../db/session.ts'
+import { type ManyUnits, sameUnit } from './merge-scope.ts'
 import type { Staging } from './staging.ts'
-import { keyColumns, measureColumns, names } from './table-columns.ts'
+import { inWindow, measureColumns, names, periodColumn, stagedKey } from './table-columns.ts'
 
 /** Rows that share a key and differ, by their place among the staged rows (from 1), and the key they share. */
 export interface Conflict {
@@ -11,34 +12,85 @@ export interface Conflict {
   readonly key: readonly (string | null)[]
 }
 
-export const dedupeStaging = async (
-  session: Session,
-  definition: Definition,
-  staging: Staging,
-): Promise<{ duplicates: number; conflicts: Conflict[] }> => {
-  const staged = keyColumns(definition).filter((column) => column.origin === 'response')
+export interface Repeated {
+  /** Rows beyond the first of identical ones. */
+  readonly duplicates: number
+  /** Rows that share their key with others and differ. */
+  readonly conflicting: number
+  /** Places of the first of them, at most as many as told. */
+  first(most: number): Promise<readonly number[]>
+}
+
+const repeatedTable = sql.raw('pg_temp."repeated"')
+
+/** Whether any key is there more than once. */
+export const hasRepeated = async (session: Session, definition: Definition, staging: Staging): Promise<boolean> => {
+  const key = stagedKey(definition)
+  const twice = key.length === 0 ? sql`having count(*) > 1` : sql`group by ${names(key)} having count(*) > 1`
+  const { rows } = await sql`select 1 from ${sql.raw(staging.table)} ${twice} limit 1`.execute(session.kysely)
+  return rows.length > 0
+}
+
+/** Fills the session's table of repeated rows, which stays until `dropRepeated`. */
+export const findRepeated = async (session: Session, definition: Definition, staging: Staging): Promise<Repeated> => {
+  const staged = stagedKey(definition)
   const measures = measureColumns(definition).filter((column) => column.origin === 'response')
   const table = sql.raw(staging.table)
   const key = staged.length === 0 ? sql`true` : names(staged)
+  const kept = staged.length === 0 ? sql`` : sql`, ${names(staged)}`
   const value = sql`row(${measures.length === 0 ? sql`1` : names(measures)})`
-  await sql`create temporary table "repeated" on commit drop as
-    select at, ordinal, bool_or(differs) over (partition by key_number) as conflicts, place, key_number from (
-      select ctid as at, ordinal, place, key_number, ${value} is distinct from first_value(${value}) over (partition by key_number order by ordinal) as differs
-      from (select *, ctid, dense_rank() over (order by ${key}) as key_number, row_number() over (order by ctid) as ordinal,
-          row_number() over (partition by ${key} order by ctid) as place, count(*) over (partition by ${key}) as copies from ${table}) numbered
-      where copies > 1) compared`.execute(session.kysely)
-  const { rows } = await sql<{ ordinals: string[]; key: (string | null)[] }>`
-    select array_agg(r.ordinal order by r.ordinal) as ordinals,
-      (array_agg(array[${staged.length === 0 ? sql`null` : sql.join(staged.map((column) => sql`${sql.ref(`s.${column.name}`)}::text`))}]::text[]
-        order by r.ordinal))[1:1] as key
-    from "repeated" r join ${table} s on s.ctid = r.at where r.conflicts group by r.key_number`.execute(session.kysely)
-  const removed = await sql<{ conflicts: boolean }>`
-    delete from ${table} s using "repeated" r where s.ctid = r.at and (r.conflicts or r.place > 1) returning r.conflicts`.execute(
-    session.kysely,
-  )
-  await sql`drop table "repeated"`.execute(session.kysely)
+  await dropRepeated(session)
+  await sql`create temporary table "repeated" as
+    select _n, bool_or(differs) over (partition by _key_number) as _conflicts, _place, _key_number${kept} from (
+      select _n, _place, _key_number${kept}, ${value} is distinct from first_value(${value}) over (partition by _key_number order by _n) as differs
+      from (select *, dense_rank() over (order by ${key}) as _key_number, row_number() over (partition by ${key} order by _n) as _place,
+          count(*) over (partition by ${key}) as _copies from ${table}) numbered
+      where _copies > 1) compared`.execute(session.kysely)
+  const { rows } = await sql<{ duplicates: string; conflicting: string }>`
+    select count(*) filter (where not _conflicts and _place > 1) as duplicates, count(*) filter (where _conflicts) as conflicting
+    from ${repeatedTable}`.execute(session.kysely)
   return {
-    duplicates: removed.rows.filter((row) => !row.conflicts).length,
-    conflicts: rows.map((row) => ({ ordinals: row.ordinals.map(Number), key: row.key.flat() })),
+    duplicates: Number(rows[0]?.duplicates ?? 0),
+    conflicting: Number(rows[0]?.conflicting ?? 0),
+    first: async (most) => {
+      const found = await sql<{ n: string }>`
+        select _n as n from ${repeatedTable} where _conflicts order by _n limit ${most}`.execute(session.kysely)
+      return found.rows.map((row) => Number(row.n))
+    },
   }
+}
+
+/** Of the repeated rows that were found. */
+export const conflictsOf = async (session: Session, definition: Definition): Promise<readonly Conflict[]> => {
+  const staged = stagedKey(definition)
+  const key = staged.length === 0 ? sql`null` : sql.join(staged.map((column) => sql`${sql.ref(column.name)}::text`))
+  const { rows } = await sql<{ ordinals: string[]; key: (string | null)[] }>`
+    select array_agg(_n order by _n) as ordinals, (array_agg(array[${key}]::text[] order by _n))[1:1] as key
+    from ${repeatedTable} where _conflicts group by _key_number order by min(_n)`.execute(session.kysely)
+  return rows.map((row) => ({ ordinals: row.ordinals.map(Number), key: row.key.flat() }))
+}
+
+/** Takes them out of the staging, all but the first of identical ones. */
+export const removeRepeated = async (session: Session, staging: Staging): Promise<void> => {
+  await sql`delete from ${sql.raw(staging.table)} s using ${repeatedTable} r
+    where s._n = r._n and (r._conflicts or r._place > 1)`.execute(session.kysely)
+}
+
+export const dropRepeated = async (session: Session): Promise<void> => {
+  await sql`drop table if exists ${repeatedTable}`.execute(session.kysely)
+}
+
+/** Of the rows taken out, how many were the accepted units', for the account of their load. */
+export const countRemoved = async (
+  session: Session,
+  definition: Definition,
+  { accepted, window }: ManyUnits,
+): Promise<{ duplicates: number; conflicting: number }> => {
+  const isStaged = stagedKey(definition).some(({ name }) => name === periodColumn(definition))
+  const period: RawBuilder<unknown> = isStaged ? inWindow(definition, window, `r.${periodColumn(definition)}`) : sql`true`
+  const { rows } = await sql<{ duplicates: string; conflicting: string }>`
+    select count(*) filter (where not r._conflicts) as duplicates, count(*) filter (where r._conflicts) as conflicting
+    from ${repeatedTable} r join ${accepted.name} taken on taken._outcome = 'accepted' and ${sameUnit(accepted, 'taken', 'r')}
+    where ${period} and (r._conflicts or r._place > 1)`.execute(session.kysely)
+  return { duplicates: Number(rows[0]?.duplicates ?? 0), conflicting: Number(rows[0]?.conflicting ?? 0) }
 }

@@ -3,7 +3,7 @@ import { type RawBuilder, sql } from 'kysely'
 import type { Definition } from '../core/types.ts'
 import type { Session } from '../db/session.ts'
 import type { Staging } from './staging.ts'
-import { keyColumns } from './table-columns.ts'
+import { stagedKey } from './table-columns.ts'
 
 /** From here on rows lie side by side anyway, and sorting them would cost more than it brings. */
 const inOrderFrom = 0.9
@@ -16,8 +16,6 @@ export const keyOrder = async (
   alias: string,
 ): Promise<RawBuilder<unknown>> =>
   isAnalyzed && (await comesInOrder(session, definition, table)) ? sql`` : byKey(definition, alias)
-
-const stagedKey = (definition: Definition) => keyColumns(definition).filter((column) => column.origin === 'response')
 
 /** By bytes, since that sorts quickly, and near enough to any other order. */
 const byKey = (definition: Definition, alias: string): RawBuilder<unknown> => {

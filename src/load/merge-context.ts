@@ -1,23 +1,49 @@
 // What a merge is asked, what it answers, and what its statements share.
-import type { Definition, Unit, Window } from '../core/types.ts'
+import type { RawBuilder } from 'kysely'
+import type { Definition, Window } from '../core/types.ts'
 import type { Session } from '../db/session.ts'
-import type { Conflict } from './duplicates.ts'
+import type { Conflict, Repeated } from './duplicates.ts'
+import type { MergeScope } from './merge-scope.ts'
 import type { Staging } from './staging.ts'
 
 export interface MergeRequest {
   readonly definition: Definition
-  readonly unit: Unit
-  readonly unitId: number
+  readonly scope: MergeScope
   readonly runId: number
   readonly staging: Staging
-  /** Keys (staged key columns, in key order) of records that were rejected: they are not missing from the answer. */
+  /** Staged rows of the scope at most, so that large merges are prepared for. */
+  readonly rows: number
+  /** Keys (staged key columns, in key order) of records that could not be loaded: they are not missing from the answer. */
   readonly rejectedKeys: readonly (readonly (string | null)[])[]
+  /** Records that were rejected although they are the one unit's, readable key or not. Of many units only the keys tell. */
+  readonly rejects: number
   /** Whether rows that the answer lacks end. */
   readonly mayEnd: boolean
-  /** The month of the unit where its partition is not made yet: it is filled before it is keyed and attached. Absent: partitions are there. */
+  /** A unit that would lose more than this share of its rows is held and left as it is; null: a person allowed it, nothing is held. */
+  readonly shrink: number | null
+  /**
+   * Keys that come twice: `removed` are out of the staging already (and those whose rows conflict stand among `rejectedKeys`), `likely` are
+   * looked for first; by default they are looked for when the rows turn out to hold some.
+   */
+  readonly repeated?: 'unknown' | 'likely' | 'removed'
+  /** Told of repeated keys before anything is done; throws where the answer may not be loaded because of them. */
+  readonly judge?: (repeated: Repeated) => Promise<void>
+  /** Moment of the last load of the window, which the rows' moment must follow. */
+  readonly lastLoad?: RawBuilder<unknown>
+  /** The month of the window where its partition is not made yet: it is filled before it is keyed and attached. Absent: partitions are there. */
   readonly emptyMonth?: Window | null
   /** The answer's bytes are those that were loaded last, so that its rows are probably there; they are compared all the same. */
   readonly repeatsLoaded?: boolean
+}
+
+/** A unit that the answer may not change before a person has seen it. */
+export interface HeldUnit {
+  /** null: the one unit of the scope. */
+  readonly unitId: number | null
+  readonly code: 'SHRUNK' | 'TOO_MANY_REJECTS'
+  /** Rows the answer has for it. */
+  readonly rows: number
+  readonly previousRows: number
 }
 
 export interface MergeResult {
@@ -29,8 +55,12 @@ export interface MergeResult {
   readonly duplicates: number
   /** Rows that share a key and differ; none of them was loaded. */
   readonly conflicts: readonly Conflict[]
-  /** Rows of the unit before. */
+  /** Rows of the scope before, but for those of held units. */
   readonly previousRows: number
+  /** Units of the scope that were left as they are. */
+  readonly held: readonly HeldUnit[]
+  /** The moment the written rows bear; null where none was written. */
+  readonly loadedAt: string | null
 }
 
 /** What the statements need to know of the moment of the load. */
@@ -39,7 +69,10 @@ export interface MergeContext extends MergeRequest {
   /** ISO time of the load: later than every row it replaces and not before any end, even if the clock stands still or goes back. */
   readonly loadedAt: string
   readonly previousRows: number
+  /** Rows of the answer for the units that take it. */
+  readonly stagedRows: number
   /** Whether ended rows of the scope exist, whose revision numbers go on. */
   readonly hasHistory: boolean
   readonly hasProtected: boolean
+  readonly held: readonly HeldUnit[]
 }

@@ -3,26 +3,28 @@ import { type RawBuilder, sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
 import type { MergeContext } from './merge-context.ts'
 import { protectedTable } from './protected-keys.ts'
+import { unitIdOf } from './merge-scope.ts'
 import {
   dataTable,
   historyTable,
   joinedScopeOf,
-  keyColumns,
   measureColumns,
   names,
   rowExpressions,
   sameKey,
   scopeOf,
   stagedColumns,
+  stagedKey,
+  stagedRows,
 } from './table-columns.ts'
 
 const differenceTable = sql.raw('pg_temp."difference"')
 
 interface Counted {
   readonly n: string
-  /** Rows written that the unit does not answer for. */
+  /** Rows written that the scope does not answer for. */
   readonly outside?: string
-  /** Rows whose end would not lie after their beginning: another unit wrote them meanwhile. */
+  /** Rows whose end would not lie after their beginning: another load wrote them meanwhile. */
   readonly late?: string
 }
 
@@ -34,36 +36,36 @@ const count = async (context: MergeContext, statement: RawBuilder<Counted>): Pro
   return Number(n)
 }
 
-const outsideOf = ({ unit }: MergeContext, outside: string): EtlError =>
+const outsideOf = ({ scope }: MergeContext, outside: string): EtlError =>
   new EtlError(
     'WRONG_ECHO',
-    `${unit.key}: ${outside} rows of the answer lie outside the unit's window or slice. Nothing was loaded; look at its landing and mend the definition.`,
+    `${scope.name}: ${outside} rows of the answer lie outside the window or the values asked for. Nothing was loaded; check its landing and correct the definition.`,
   )
 
-/** Only units that overlap (a bucket and one of its values, forced at the same time) can do this to each other. */
-const overtaken = ({ unit }: MergeContext): EtlError =>
+/** Only loads that overlap and did not lock their units could do this to each other. */
+const overtaken = ({ scope }: MergeContext): EtlError =>
   new EtlError(
     'DATABASE',
-    `${unit.key}: another unit wrote the same rows while this one was merged. Nothing was loaded; it is tried again.`,
+    `${scope.name}: another load wrote the same rows while this one was merged. Nothing was loaded; it is tried again.`,
   )
 
 const stamp = ({ loadedAt }: MergeContext): RawBuilder<unknown> => sql`${loadedAt}::timestamptz`
 
-const lineage = (context: MergeContext, revision: RawBuilder<unknown>): RawBuilder<unknown> =>
-  sql`${context.unitId}::bigint, ${context.runId}::bigint, ${revision}, ${stamp(context)}`
+const lineage = (context: MergeContext, alias: string, revision: RawBuilder<unknown>): RawBuilder<unknown> =>
+  sql`${unitIdOf(context.scope, alias)}, ${context.runId}::bigint, ${revision}, ${stamp(context)}`
 
 const lineageNames = sql.raw('_unit_id, _run_id, _revision, _loaded_at')
 
 /** A key that ended and comes back goes on with its revisions. */
 const pastRevisions = (context: MergeContext, alias: string): { join: RawBuilder<unknown>; revision: RawBuilder<unknown> } => {
   if (!context.hasHistory) return { join: sql``, revision: sql`1` }
-  const { definition, unit } = context
-  const staged = keyColumns(definition).filter((column) => column.origin === 'response')
+  const { definition, scope } = context
+  const staged = stagedKey(definition)
   const keys = staged.length === 0 ? sql`true as whole` : names(staged)
   const group = staged.length === 0 ? sql`` : sql`group by ${names(staged)}`
   return {
     join: sql`left join (select ${keys}, max(h._revision) as revision from ${historyTable(definition)} h
-      where ${scopeOf(definition, unit, 'h')} ${group}) past on ${sameKey(definition, 'past', alias)}`,
+      where ${scopeOf(definition, scope, 'h')} ${group}) past on ${sameKey(definition, 'past', alias)}`,
     revision: sql`coalesce(past.revision, 0) + 1`,
   }
 }
@@ -75,23 +77,28 @@ export interface InsertOptions {
   readonly order?: RawBuilder<unknown>
 }
 
-/** Every staged row is new: nothing of the unit is loaded. */
+/** Every staged row is new: nothing of the scope is loaded. */
 export const insertAll = (context: MergeContext, { target, order = sql`` }: InsertOptions): Promise<number> => {
-  const { definition, unit, staging } = context
+  const { definition, scope, staging } = context
   const past = pastRevisions(context, 's')
-  const values = rowExpressions(definition, unit, 's')
-  const named = definition.columns.map((column, place) => sql`${values[place]} as ${sql.ref(column.name)}`)
   return count(
     context,
-    // Rows outside are looked for among those staged: in a WHERE the unit's lists are hashed, in a RETURNING they are walked for each row.
     sql<Counted>`
       with new as (
         insert into ${target ?? dataTable(definition)} (${names(definition.columns)}, ${lineageNames})
-        select ${sql.join(values)}, ${lineage(context, past.revision)}
-        from ${sql.raw(staging.table)} s ${past.join} ${order} returning 1
-      ) select (select count(*) from new) as n, (select count(*) from (select ${sql.join(named)} from ${sql.raw(staging.table)} s) t
-        where (${scopeOf(definition, unit, 't')}) is not true) as outside`,
+        select ${sql.join(rowExpressions(definition, scope, 's'))}, ${lineage(context, 's', past.revision)}
+        from ${stagedRows(definition, scope, staging.table)} s ${past.join} ${order} returning 1
+      ) select (select count(*) from new) as n, ${outsideOfStaged(context)} as outside`,
   )
+}
+
+/** Rows of many units were found by what tells them apart; a unit's own are all that is staged, and each must be its own. */
+const outsideOfStaged = ({ definition, scope, staging }: MergeContext): RawBuilder<unknown> => {
+  if (scope.kind === 'many') return sql`0::bigint`
+  const values = rowExpressions(definition, scope, 's')
+  const named = definition.columns.map((column, place) => sql`${values[place]} as ${sql.ref(column.name)}`)
+  return sql`(select count(*) from (select ${sql.join(named)} from ${sql.raw(staging.table)} s) t
+    where (${scopeOf(definition, scope, 't')}) is not true)`
 }
 
 export interface Applied {
@@ -122,26 +129,27 @@ interface Kinds {
   readonly missing: number
 }
 
-/** One hash join of the answer with the unit's rows keeps only what differs. */
+/** One hash join of the answer with the loaded rows keeps only what differs. */
 const findDifference = async (context: MergeContext): Promise<Kinds> => {
-  const { definition, unit, staging, session } = context
+  const { definition, scope, staging, session } = context
   const measures = measureColumns(definition)
-  const key = keyColumns(definition).filter((column) => column.origin === 'response')
-  const keyed = key.map(
+  const keyed = stagedKey(definition).map(
     (column) => sql`coalesce(${sql.ref(`s.${column.name}`)}, ${sql.ref(`t.${column.name}`)}) as ${sql.ref(column.name)}`,
   )
   const values = measures.filter((column) => column.origin === 'response').map((column) => sql.ref(`s.${column.name}`))
   const differs = measures.map((column) => sql`${sql.ref(`s.${column.name}`)} is distinct from ${sql.ref(`t.${column.name}`)}`)
-  const staged = sql`(select true as _staged, ${names(stagedColumns(definition))} from ${sql.raw(staging.table)})`
+  const unit = scope.kind === 'one' ? sql`` : sql`, _unit`
+  const staged = sql`(select true as _staged${unit}, ${names(stagedColumns(definition))}
+    from ${stagedRows(definition, scope, staging.table)} came)`
   const notProtected = context.hasProtected
     ? sql`and not exists (select 1 from ${protectedTable} p where ${sameKey(definition, 'p', 't')})`
     : sql``
   await sql`
     create temporary table ${sql.raw('"difference"')} on commit drop as
-    select case when t._revision is null then 'added' when s._staged is null then 'missing' else 'changed' end as _kind,
+    select case when t._revision is null then 'added' when s._staged is null then 'missing' else 'changed' end as _kind${unit},
       ${sql.join([...keyed, ...values])}
     from ${staged} s
-    full join (select * from ${dataTable(definition)} t where ${scopeOf(definition, unit, 't')}) t on ${sameKey(definition, 's', 't')}
+    full join (select * from ${dataTable(definition)} t where ${scopeOf(definition, scope, 't')}) t on ${sameKey(definition, 's', 't')}
     where t._revision is null or (s._staged is null ${notProtected})
       or (s._staged is not null and (${differs.length === 0 ? sql`false` : sql.join(differs, sql` or `)}))`.execute(
     session.kysely,
@@ -162,13 +170,13 @@ const historyValues = (context: MergeContext): RawBuilder<unknown> =>
   sql`${names(context.definition.columns)}, ${lineageNames}, _loaded_at, ${stamp(context)}, ${context.runId}::bigint`
 
 const endMissing = (context: MergeContext): Promise<number> => {
-  const { definition, unit } = context
+  const { definition, scope } = context
   return count(
     context,
     sql<Counted>`
       with ended as (
         delete from ${dataTable(definition)} t using ${differenceTable} d
-        where d._kind = 'missing' and ${sameKey(definition, 'd', 't')} and ${joinedScopeOf(definition, unit, 't')} returning t.*
+        where d._kind = 'missing' and ${sameKey(definition, 'd', 't')} and ${joinedScopeOf(definition, scope, 't')} returning t.*
       ), kept as (
         insert into ${historyTable(definition)} (${historyNames(context)}) select ${historyValues(context)} from ended
         returning _valid_from >= _valid_to as late
@@ -177,8 +185,8 @@ const endMissing = (context: MergeContext): Promise<number> => {
 }
 
 const updateChanged = (context: MergeContext): Promise<number> => {
-  const { definition, unit } = context
-  const where = sql`d._kind = 'changed' and ${sameKey(definition, 'd', 't')} and ${joinedScopeOf(definition, unit, 't')}`
+  const { definition, scope } = context
+  const where = sql`d._kind = 'changed' and ${sameKey(definition, 'd', 't')} and ${joinedScopeOf(definition, scope, 't')}`
   const assignments = measureColumns(definition)
     .filter((column) => column.origin === 'response')
     .map((column) => sql`${sql.ref(column.name)} = ${sql.ref(`d.${column.name}`)}`)
@@ -190,26 +198,27 @@ const updateChanged = (context: MergeContext): Promise<number> => {
         select ${historyValues(context)} from (select t.* from ${dataTable(definition)} t, ${differenceTable} d where ${where}) old
         returning _revision, _valid_from >= _valid_to as late
       ), changed as (
-        update ${dataTable(definition)} t set ${sql.join(assignments)}, _unit_id = ${context.unitId}::bigint,
+        update ${dataTable(definition)} t set ${sql.join(assignments)}, _unit_id = ${unitIdOf(scope, 'd')},
           _run_id = ${context.runId}::bigint, _revision = t._revision + 1, _loaded_at = ${stamp(context)}
         from ${differenceTable} d where ${where} returning t._revision
       ), old as (select count(*) as rows, count(*) filter (where late) as late, coalesce(sum(_revision + 1), 0) as revisions from kept)
-      -- What was kept must be what was replaced: another unit may have replaced it between the two.
+      -- What was kept must be what was replaced: another load may have replaced it between the two.
       select new.rows as n, old.late + (case when (old.rows, old.revisions) = (new.rows, new.revisions) then 0 else 1 end) as late
       from old, (select count(*) as rows, coalesce(sum(_revision), 0) as revisions from changed) new`,
   )
 }
 
 const insertAdded = (context: MergeContext): Promise<number> => {
-  const { definition, unit } = context
+  const { definition, scope } = context
   const past = pastRevisions(context, 'd')
+  const inside = scope.kind === 'one' ? scopeOf(definition, scope, 't') : sql`true`
   return count(
     context,
     sql<Counted>`
       with new as (
         insert into ${dataTable(definition)} as t (${names(definition.columns)}, ${lineageNames})
-        select ${sql.join(rowExpressions(definition, unit, 'd'))}, ${lineage(context, past.revision)}
-        from ${differenceTable} d ${past.join} where d._kind = 'added' returning (${scopeOf(definition, unit, 't')}) as inside
+        select ${sql.join(rowExpressions(definition, scope, 'd'))}, ${lineage(context, 'd', past.revision)}
+        from ${differenceTable} d ${past.join} where d._kind = 'added' returning (${inside}) as inside
       ) select count(*) as n, count(*) filter (where inside is not true) as outside from new`,
   )
 }

@@ -1,6 +1,6 @@
-// Month partitions of a data table, made when a unit first needs them, without ever blocking readers.
+// Month partitions of a data table, made when a load first needs them, without ever blocking readers.
 import { type RawBuilder, sql } from 'kysely'
-import type { Definition, IsoDate, Unit, Window } from '../core/types.ts'
+import type { Definition, IsoDate, Window } from '../core/types.ts'
 import { windowsBetween } from '../core/window.ts'
 import type { Session } from '../db/session.ts'
 import { dataTable, keyColumns, names, tableName } from './table-columns.ts'
@@ -17,11 +17,11 @@ const cleaned = sql`with (autovacuum_vacuum_insert_scale_factor = 0, autovacuum_
 
 const known = new WeakMap<object, Set<string>>()
 
-/** Makes the partitions of the unit's months where they are missing. Not inside a transaction: others must see them at once. */
-export const ensurePartitions = async (session: Session, definition: Definition, unit: Unit): Promise<void> => {
+/** Makes the partitions of the window's months where they are missing. Not inside a transaction: others must see them at once. */
+export const ensurePartitions = async (session: Session, definition: Definition, window: Window): Promise<void> => {
   const seen = known.get(session.kysely) ?? new Set<string>()
   known.set(session.kysely, seen)
-  for (const month of windowsBetween(unit.window.from, unit.window.to, 'month')) {
+  for (const month of windowsBetween(window.from, window.to, 'month')) {
     const name = partitionName(definition, month.from)
     if (seen.has(name)) continue
     if (!(await exists(session, name))) await makePartition(session, definition, month, name)
@@ -40,14 +40,14 @@ const exists = async (session: Session, name: string): Promise<boolean> => {
 /** Below this the month's table is made empty first; filling it apart would cost more than it saves. */
 const fillFromRows = 5_000
 
-/** The unit's month where no partition of it exists yet and the unit's rows are worth filling it apart; null otherwise. */
+/** The window's month where no partition of it exists yet and the rows are worth filling it apart; null otherwise. */
 export const emptyMonthOf = async (
   session: Session,
   definition: Definition,
-  unit: Unit,
+  window: Window,
   rows: number,
 ): Promise<Window | null> => {
-  const [month, ...others] = windowsBetween(unit.window.from, unit.window.to, 'month')
+  const [month, ...others] = windowsBetween(window.from, window.to, 'month')
   if (rows < fillFromRows || month === undefined || others.length > 0) return null
   const name = partitionName(definition, month.from)
   return known.get(session.kysely)?.has(name) === true || (await exists(session, name)) ? null : month

@@ -2,20 +2,17 @@
 import { sql } from 'kysely'
 import type { Definition } from '../core/types.ts'
 import type { Session } from '../db/session.ts'
-import type { Conflict } from './duplicates.ts'
-import { keyColumns, names } from './table-columns.ts'
+import { names, stagedKey } from './table-columns.ts'
 
 export const protectedTable = sql.raw('pg_temp."protected"')
 
-/** Fills the table of protected keys; false when there is none. */
+/** Fills the table of protected keys; false when there is none. @param keys staged key columns, in key order */
 export const protectKeys = async (
   session: Session,
   definition: Definition,
-  rejectedKeys: readonly (readonly (string | null)[])[],
-  conflicts: readonly Conflict[],
+  keys: readonly (readonly (string | null)[])[],
 ): Promise<boolean> => {
-  const staged = keyColumns(definition).filter((column) => column.origin === 'response')
-  const keys = [...rejectedKeys, ...conflicts.map((conflict) => conflict.key)]
+  const staged = stagedKey(definition)
   if (keys.length === 0 || staged.length === 0) return false
   const list = sql.join(staged.map((column) => sql`${sql.ref(column.name)} ${sql.raw(column.type)}`))
   await sql`create temporary table "protected" (${list}) on commit drop`.execute(session.kysely)

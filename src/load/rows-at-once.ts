@@ -1,11 +1,12 @@
 // The first load of few rows without a staging table: the rows are a value of the statement that inserts them.
 import { type RawBuilder, sql } from 'kysely'
 import type { Mart } from '../core/mart.ts'
-import type { Definition, Unit } from '../core/types.ts'
+import type { Box, Definition } from '../core/types.ts'
 import { slot } from '../db/prepared.ts'
 import { dimensionInserts } from './dimensions.ts'
+import { type OneUnit, oneUnit, unitIdOf } from './merge-scope.ts'
 import { publishedAmong, summariesOf, summaryQuery } from './summaries.ts'
-import { dataTable, historyTable, keyColumns, names, rowExpressions, scopeOf, stagedColumns } from './table-columns.ts'
+import { dataTable, historyTable, names, rowExpressions, scopeOf, stagedColumns, stagedKey } from './table-columns.ts'
 
 /** A backslash other than that of NULL begins an escape. */
 const escapes = /\\(?!N(?:[\t\n]|$))/
@@ -39,23 +40,19 @@ export const textOfRows = (definition: Definition, copy: Buffer): RowsText | nul
 const separatedCell = (cell: string): string =>
   cell === copyText.null_as ? separated.null_as : cell.replaceAll(/\\[\\tnr]/g, (one) => escaped[one] ?? one)
 
-/** A unit whose values are slots: `from`, `to` and `slice.<name>`. null where the unit holds several values of something. */
-export const unitOfSlots = (unit: Unit): Unit | null => {
-  const entries = Object.entries(unit.slice)
+/** A unit whose values are slots: `from`, `to` and `slice.<name>`. null where there are several values of something. */
+export const unitOfSlots = (box: Box, unitId: RawBuilder<unknown>): OneUnit | null => {
+  const entries = Object.entries(box.slice)
   if (entries.some(([, value]) => typeof value !== 'string')) return null
-  return {
-    ...unit,
-    key: slot('key'),
-    window: { from: slot('from'), to: slot('to') },
-    slice: Object.fromEntries(entries.map(([name]) => [name, slot(`slice.${name}`)])),
-  }
+  const slice = Object.fromEntries(entries.map(([name]) => [name, slot(`slice.${name}`)]))
+  return oneUnit({ key: slot('key'), window: { from: slot('from'), to: slot('to') }, slice }, unitId)
 }
 
 /** What fills the slots that rows, scope and dimensions have. */
-export const slotsOf = (unit: Unit, nameOf: (country: string) => string | null): Record<string, string | null> => {
-  const values: Record<string, string | null> = { from: unit.window.from, to: unit.window.to, country_name: null }
-  for (const [name, value] of Object.entries(unit.slice)) if (typeof value === 'string') values[`slice.${name}`] = value
-  const country = unit.slice['country']
+export const slotsOf = (box: Box, nameOf: (country: string) => string | null): Record<string, string | null> => {
+  const values: Record<string, string | null> = { from: box.window.from, to: box.window.to, country_name: null }
+  for (const [name, value] of Object.entries(box.slice)) if (typeof value === 'string') values[`slice.${name}`] = value
+  const country = box.slice['country']
   if (typeof country === 'string') values['country_name'] = nameOf(country)
   return values
 }
@@ -63,12 +60,15 @@ export const slotsOf = (unit: Unit, nameOf: (country: string) => string | null):
 export interface RowsAtOnce {
   readonly definition: Definition
   /** Of slots; see `unitOfSlots`. */
-  readonly unit: Unit
+  readonly unit: OneUnit
   readonly marts: readonly Mart[]
   /** Those of the definition's summaries that are published. */
   readonly published: readonly string[]
-  /** Rows of the ledger that say the unit is ours, locked; without any nothing is done. */
-  readonly locked: { readonly table: RawBuilder<unknown>; readonly where: RawBuilder<unknown> }
+  /**
+   * Entries of the WITH that lock what says the unit is ours, the last of them `millrace_taken`: one row where it is and `conditions` hold,
+   * else none, and then nothing is done.
+   */
+  readonly taken: (conditions: RawBuilder<unknown>) => RawBuilder<unknown>
 }
 
 /** Holds where everything is as a first load of the rows needs it. */
@@ -79,8 +79,8 @@ export const insertedRows = sql`(select count(*) from millrace_inserted)`
 
 /**
  * Entries of a WITH that insert the rows, with their dimensions and summaries, or nothing at all: where rows of the unit are loaded or
- * have ended, where a key comes twice, or where a row lies outside the unit. Slots: those of `RowsText`, `row_count`, `unit_id`, `run_id`, and
- * those of `slotsOf`.
+ * have ended, where a key comes twice, or where a row lies outside the unit. Slots: those of `RowsText`, `row_count`, `run_id`, and those of
+ * `slotsOf`.
  */
 export const insertAtOnce = (request: RowsAtOnce): RawBuilder<unknown> => {
   const { definition, unit, marts, published } = request
@@ -90,7 +90,7 @@ export const insertAtOnce = (request: RowsAtOnce): RawBuilder<unknown> => {
   const facts = sql`(select * from millrace_rows)`
   return sql.join([
     ...rowTables(definition, unit),
-    sql`millrace_taken as materialized (select 1 from ${request.locked.table} where ${request.locked.where} and ${conditions(request)} for update)`,
+    request.taken(conditions(request)),
     sql`millrace_inserted as (insert into ${dataTable(definition)} (${columns}, ${lineage})
       select ${columns}, ${lineage} from millrace_rows where ${isTaken} returning 1)`,
     ...dimensionInserts(definition, unit, {
@@ -109,7 +109,7 @@ export const insertAtOnce = (request: RowsAtOnce): RawBuilder<unknown> => {
 const hasRows = sql`exists (select 1 from millrace_rows)`
 
 /** The answer's lines cut into cells, the cells cast, the unit's own values and lineage beside them. */
-const rowTables = (definition: Definition, unit: Unit): RawBuilder<unknown>[] => {
+const rowTables = (definition: Definition, unit: OneUnit): RawBuilder<unknown>[] => {
   const cells = stagedColumns(definition).map(
     ({ name, type }, index) => sql`(cells[${sql.lit(index + 1)}])::${sql.raw(type)} as ${sql.ref(name)}`,
   )
@@ -119,13 +119,13 @@ const rowTables = (definition: Definition, unit: Unit): RawBuilder<unknown>[] =>
     sql`millrace_lines as (select string_to_array(line, ${slot('cell_end')}::text, ${slot('null_as')}::text) as cells
       from string_to_table(${slot('rows')}::text, ${slot('row_end')}::text) as line)`,
     sql`millrace_cells as (select ${sql.join(cells)} from millrace_lines)`,
-    sql`millrace_rows as materialized (select ${sql.join(named)}, ${slot('unit_id')}::bigint as _unit_id,
+    sql`millrace_rows as materialized (select ${sql.join(named)}, ${unitIdOf(unit, 's')} as _unit_id,
       ${slot('run_id')}::bigint as _run_id, 1 as _revision, transaction_timestamp() as _loaded_at from millrace_cells s)`,
   ]
 }
 
 const conditions = ({ definition, unit, marts, published }: RowsAtOnce): RawBuilder<unknown> => {
-  const staged = keyColumns(definition).filter((column) => column.origin === 'response')
+  const staged = stagedKey(definition)
   const own = summariesOf(definition, marts)
   const twice = staged.length === 0 ? sql`having count(*) > 1` : sql`group by ${names(staged)} having count(*) > 1`
   return sql.join(

@@ -6,11 +6,11 @@ import type { MergeRequest } from './merge-context.ts'
 import { dataTable, scopeOf, stagedColumns } from './table-columns.ts'
 
 /**
- * Rows of the unit where they are those that are staged, none more, none less; null where they differ. Each row of both is read, and
+ * Rows of the scope where they are those that are staged, none more, none less; null where they differ. Each row of both is read, and
  * hashed with all its columns by the server, so that values it takes for equal are. Sums of 64 bits and more agree by chance once in 10^19.
  */
-export const countIfSame = async (session: Session, { definition, unit, staging }: MergeRequest): Promise<number | null> => {
-  const loaded = await digest(session, definition, sql`${dataTable(definition)} t where ${scopeOf(definition, unit, 't')}`)
+export const countIfSame = async (session: Session, { definition, scope, staging }: MergeRequest): Promise<number | null> => {
+  const loaded = await digest(session, definition, sql`${dataTable(definition)} t where ${scopeOf(definition, scope, 't')}`)
   if (loaded.rows !== staging.rows()) return null
   const staged = await digest(session, definition, sql`${sql.raw(staging.table)} t`)
   return loaded.sum === staged.sum && loaded.rows === staged.rows ? loaded.rows : null

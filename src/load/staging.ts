@@ -1,4 +1,4 @@
-// A unit's parsed rows on the database's side, in an unlogged table the session has to itself, before anything is decided about them.
+// An answer's parsed rows on the database's side, in an unlogged table the session has to itself, before anything is decided about them.
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import type { Writable } from 'node:stream'
@@ -25,9 +25,11 @@ export interface Staging {
   held(): Buffer | null
   /** Waits for the database when it is slower. */
   write(chunk: StagedChunk): Promise<void>
-  /** Everything written is in the table after this. */
+  /** Everything written is in the table after this; the n-th row has `_n` = n. */
   flush(): Promise<void>
-  /** Leaves it empty for the session's next unit. */
+  /** Rows are looked up by this column from here on, until it is closed. Call after `flush`. */
+  indexBy(column: string): Promise<void>
+  /** Leaves it empty for the session's next answer. */
   close(): Promise<void>
 }
 
@@ -41,15 +43,22 @@ const truncateAfterRows = 5_000
 /** More tables of one definition than processes and slots can use at once. */
 const maxTables = 1_000
 
+/** Numbers of rows fetched from their sequence at a time; a session has its table to itself, so none is lost. */
+const numbersAtOnce = 10_000
+
 interface Held {
   readonly table: string
+  /** Of the column `_n`. */
+  readonly sequence: string
+  /** Quoted name; null where there is none. */
+  index: string | null
   rowsSinceTruncate: number
 }
 
 const heldBySession = new WeakMap<object, Map<string, Held>>()
 
 /**
- * A staging table of this definition that belongs to the session until it ends, empty. It is used for one unit after the other. Unlogged
+ * A staging table of this definition that belongs to the session until it ends, empty. It is used for one answer after the other. Unlogged
  * rather than temporary: its rows are no more durable, but the server may read them with several workers at once. It is made when rows
  * are first sent to it.
  */
@@ -72,7 +81,7 @@ const tableOf = async (session: Session, definition: Definition, columns: readon
 const familyName = (definition: Definition): string => {
   const columns = stagedColumns(definition).map(({ name, type }) => `${name} ${type}`)
   const hash = createHash('sha256').update(columns.join()).digest('hex').slice(0, 6)
-  return `${tableName(definition).slice(0, 50)}_${hash}`
+  return `${tableName(definition).slice(0, 40)}_${hash}`
 }
 
 /** The first table nobody holds. The lock goes with the session, so whoever comes next finds what a killed one left, and empties it. */
@@ -84,9 +93,10 @@ const holdTable = async (session: Session, family: string, columns: readonly Col
     if (rows[0]?.held !== true) continue
     const table = sql.table(`staging.${name}`)
     const list = sql.join(columns.map((column) => sql`${sql.ref(column.name)} ${sql.raw(column.type)}`))
-    await sql`create unlogged table if not exists ${table} (${list}) with (autovacuum_enabled = off)`.execute(session.kysely)
-    await sql`truncate ${table}`.execute(session.kysely)
-    return { table: `staging."${name}"`, rowsSinceTruncate: 0 }
+    await sql`drop table if exists ${table}`.execute(session.kysely)
+    await sql`create unlogged table ${table} (_n bigint generated always as identity (cache ${sql.lit(numbersAtOnce)}), ${list})
+      with (autovacuum_enabled = off)`.execute(session.kysely)
+    return { table: `staging."${name}"`, sequence: `staging."${name}__n_seq"`, index: null, rowsSinceTruncate: 0 }
   }
   throw new EtlError('INTERNAL', `No staging table of ${family} is free; ${maxTables} are in use.`)
 }
@@ -119,12 +129,12 @@ const staging = (session: Session, hold: () => Promise<Held>, columns: string): 
     await endCopy()
     if (state === null || sentRows === 0) return
     sentRows = 0
-    if (state.rowsSinceTruncate > truncateAfterRows) {
-      await session.client.query(`truncate ${state.table}`)
-      state.rowsSinceTruncate = 0
-    } else {
-      await session.client.query(`delete from ${state.table}`)
-    }
+    const isMuch = state.rowsSinceTruncate > truncateAfterRows
+    const emptied = isMuch ? `truncate ${state.table}` : `delete from ${state.table}`
+    const dropped = state.index === null ? '' : `drop index ${state.index};`
+    await session.client.query(`${dropped} ${emptied}; select setval('${state.sequence}', 1, false)`)
+    state.index = null
+    if (isMuch) state.rowsSinceTruncate = 0
   }
   return {
     get table() {
@@ -143,6 +153,12 @@ const staging = (session: Session, hold: () => Promise<Held>, columns: string): 
       await sendWaiting()
       state ??= await hold()
       await endCopy()
+    },
+    indexBy: async (column) => {
+      if (state === null || state.index !== null) return
+      const index = `${state.table.slice(0, -1)}_by"`
+      await session.client.query(`create index ${index.replace('staging.', '')} on ${state.table} ("${column}")`)
+      state.index = index
     },
     close: async () => {
       // A COPY cut short by an error is rolled back by the server; the rows counted for it are not there.

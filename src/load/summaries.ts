@@ -1,11 +1,10 @@
-// Summaries: tables in bi that hold what would otherwise be read from every row, refreshed for the unit at hand in its own transaction.
-import { type Kysely, type RawBuilder, sql } from 'kysely'
+// Summaries: tables in bi that hold what would otherwise be read from every row, refreshed for the units at hand in their own transaction.
+import { type RawBuilder, sql } from 'kysely'
 import type { Mart } from '../core/mart.ts'
-import type { Definition, Unit } from '../core/types.ts'
-import type { Tables } from '../db/tables.ts'
+import type { Definition } from '../core/types.ts'
+import type { Db } from '../db/tables.ts'
+import type { MergeScope } from './merge-scope.ts'
 import { dataTable, scopeOf } from './table-columns.ts'
-
-type Db = Kysely<Tables>
 
 /** The mart's query over `facts`, which must be a whole table expression. */
 export const summaryQuery = (mart: Mart, facts: RawBuilder<unknown>): RawBuilder<unknown> => {
@@ -23,18 +22,23 @@ export const publishedAmong = (marts: readonly Mart[]): RawBuilder<readonly stri
     where n.nspname = 'bi' and c.relkind = 'r' and c.relname = any(${marts.map(({ name }) => name)}::text[]))`
 
 /**
- * Makes the unit's part of each summary anew. Call in the load's transaction, after the merge: a reader sees rows and sums change at once.
+ * Makes the scope's part of each summary anew. Call in the load's transaction, after the merge: a reader sees rows and sums change at once.
  * A summary that is not published yet is filled when it is.
  */
-export const refreshSummaries = async (trx: Db, definition: Definition, unit: Unit, marts: readonly Mart[]): Promise<void> => {
+export const refreshSummaries = async (
+  trx: Db,
+  definition: Definition,
+  scope: MergeScope,
+  marts: readonly Mart[],
+): Promise<void> => {
   const own = summariesOf(definition, marts)
   if (own.length === 0) return
   const { rows } = await sql<{ names: string[] }>`select ${publishedAmong(own)} as names`.execute(trx)
   const there = new Set(rows[0]?.names)
-  const facts = sql`(select * from ${dataTable(definition)} t where ${scopeOf(definition, unit, 't')})`
+  const facts = sql`(select * from ${dataTable(definition)} t where ${scopeOf(definition, scope, 't')})`
   for (const mart of own.filter(({ name }) => there.has(name))) {
     const table = sql.table(`bi.${mart.name}`)
-    await sql`delete from ${table} t where ${scopeOf(definition, unit, 't')}`.execute(trx)
+    await sql`delete from ${table} t where ${scopeOf(definition, scope, 't')}`.execute(trx)
     await sql`insert into ${table} ${summaryQuery(mart, facts)}`.execute(trx)
   }
 }

@@ -1,7 +1,8 @@
-// A definition's columns as SQL: what is staged, what is constant for a unit, and which rows a unit may touch.
+// A definition's columns as SQL: what is staged, what is constant for a scope, and which rows a scope may touch.
 import { type RawBuilder, sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
-import type { Column, ColumnType, Definition, Unit } from '../core/types.ts'
+import type { Column, ColumnType, Definition, Window } from '../core/types.ts'
+import { type MergeScope, sameUnit } from './merge-scope.ts'
 
 export const tableName = (definition: Definition): string => `${definition.pipeline}_v${definition.version}`
 
@@ -30,70 +31,93 @@ export const keyColumns = (definition: Definition): readonly Column[] =>
     return column
   })
 
+/** Key columns that come with the answer, in key order. */
+export const stagedKey = (definition: Definition): readonly Column[] =>
+  keyColumns(definition).filter((column) => column.origin === 'response')
+
 /** Type names are ours (checked by the definition), so they may stand in SQL as they are. */
 export const typed = (value: unknown, type: ColumnType): RawBuilder<unknown> => sql`${value}::${sql.raw(type)}`
 
-/** The unit's value of a column that does not come with the answer. */
-export const constantOf = (definition: Definition, unit: Unit, column: Column): string | boolean | number | readonly string[] => {
-  if (column.origin === 'window') return unit.window.from
-  const value = column.origin === 'slice' ? unit.slice[column.name] : definition.params[column.name]
-  if (value === undefined) throw new EtlError('INTERNAL', `${unit.key}: column ${column.name} has no ${column.origin} value.`)
+/** The scope's value of a column that does not come with the answer. */
+const constantOf = (definition: Definition, scope: MergeScope, column: Column): string | boolean | number | readonly string[] => {
+  if (column.origin === 'window') return scope.window.from
+  const value = column.origin === 'slice' ? scope.slice[column.name] : definition.params[column.name]
+  if (value === undefined || (column.origin === 'slice' && typeof value !== 'string'))
+    throw new EtlError('INTERNAL', `${scope.name}: column ${column.name} has no ${column.origin} value of its own.`)
   return value
 }
 
-/** `alias.column` of each staged column and the unit's constants for the others, in definition order. */
-export const rowExpressions = (definition: Definition, unit: Unit, alias: string): RawBuilder<unknown>[] =>
+/** `alias.column` of each staged column and the scope's constants for the others, in definition order. */
+export const rowExpressions = (definition: Definition, scope: MergeScope, alias: string): RawBuilder<unknown>[] =>
   definition.columns.map((column) =>
     column.origin === 'response'
       ? sql`${sql.ref(`${alias}.${column.name}`)}`
-      : typed(constantOf(definition, unit, column), column.type),
+      : typed(constantOf(definition, scope, column), column.type),
   )
 
-/** True for exactly the rows the unit answers for: its window, its slice, and the parameters that are part of the key. */
-export const scopeOf = (definition: Definition, unit: Unit, alias: string): RawBuilder<unknown> =>
-  sql.join([...single(definition, unit, alias), ...listed(definition, unit, alias)], sql` and `)
+/** True for exactly the rows the scope answers for: its window, its units, and the parameters that are part of the key. */
+export const scopeOf = (definition: Definition, scope: MergeScope, alias: string): RawBuilder<unknown> => {
+  const constants = joinedScopeOf(definition, scope, alias)
+  if (scope.kind === 'one') return constants
+  const { accepted } = scope
+  return sql`${constants} and exists (select 1 from ${accepted.name} taken
+    where taken._outcome = 'accepted' and ${sameUnit(accepted, 'taken', alias)})`
+}
 
 /**
- * The scope of a statement whose rows are joined by key with rows that were found within the scope. What the unit holds several values of
- * comes with the answer, hence with the join; naming the lists again would only keep the planner from looking rows up by their key.
+ * The scope of a statement whose rows are joined by key with rows that were found within the scope. What tells many units apart comes with
+ * the answer, hence with the join.
  */
-export const joinedScopeOf = (definition: Definition, unit: Unit, alias: string): RawBuilder<unknown> =>
-  sql.join(single(definition, unit, alias), sql` and `)
+export const joinedScopeOf = (definition: Definition, scope: MergeScope, alias: string): RawBuilder<unknown> =>
+  sql.join(
+    [
+      inWindow(definition, scope.window, `${alias}.${periodColumn(definition)}`),
+      ...constantKeys(definition, scope).map(
+        ({ column, value }) => sql`${sql.ref(`${alias}.${column.name}`)} = ${typed(value, column.type)}`,
+      ),
+    ],
+    sql` and `,
+  )
 
-const scopeValues = (definition: Definition, unit: Unit) =>
-  keyColumns(definition).flatMap((column) => {
-    const value = unit.slice[column.name] ?? (column.origin === 'param' ? definition.params[column.name] : undefined)
-    // A list that does not come with the answer would not be in the join.
-    const isListed = Array.isArray(value) && column.origin === 'response'
-    return value === undefined || column.name === periodColumn(definition) ? [] : [{ column, value, isListed }]
+const constantKeys = (definition: Definition, scope: MergeScope) => {
+  const told = scope.kind === 'one' ? [] : scope.accepted.columns.map(({ name }) => name)
+  return keyColumns(definition).flatMap((column) => {
+    const value = scope.slice[column.name] ?? (column.origin === 'param' ? definition.params[column.name] : undefined)
+    return value === undefined || column.name === periodColumn(definition) || told.includes(column.name) ? [] : [{ column, value }]
   })
-
-const condition = (alias: string, column: Column, value: unknown): RawBuilder<unknown> => {
-  const reference = sql.ref(`${alias}.${column.name}`)
-  return Array.isArray(value)
-    ? sql`${reference} = any(${[...value]}::${sql.raw(column.type)}[])`
-    : sql`${reference} = ${typed(value, column.type)}`
 }
 
-const single = (definition: Definition, unit: Unit, alias: string): RawBuilder<unknown>[] => {
-  const period = sql.ref(`${alias}.${periodColumn(definition)}`)
-  return [
-    sql`${period} >= ${unit.window.from}::date`,
-    sql`${period} < ${unit.window.to}::date`,
-    ...scopeValues(definition, unit)
-      .filter(({ isListed }) => !isListed)
-      .map(({ column, value }) => condition(alias, column, value)),
-  ]
+/** A period that can only be the window's first day is looked up as such: a range of it would read the whole month of the index. */
+export const inWindow = (definition: Definition, { from, to }: Window, column: string): RawBuilder<unknown> =>
+  hasOnePeriod(definition)
+    ? sql`${sql.ref(column)} = ${from}::date`
+    : sql`${sql.ref(column)} >= ${from}::date and ${sql.ref(column)} < ${to}::date`
+
+// Rows of monthly figures are told from others by their key, and parsing has brought their dates to the first of the month.
+const hasOnePeriod = (definition: Definition): boolean =>
+  keyColumns(definition).some(
+    ({ name, origin, normalize }) =>
+      name === periodColumn(definition) &&
+      (origin === 'window' || (normalize === 'period_start' && definition.window.every === 'month' && isMonthly(definition))),
+  )
+
+const isMonthly = ({ key, params }: Definition): boolean =>
+  key.includes('granularity') && params['granularity'] === 'monthly'
+
+/** Staged rows that belong to the scope, as a table; those of many units bear the unit's number as `_unit`. @param table quoted name */
+export const stagedRows = (definition: Definition, scope: MergeScope, table: string): RawBuilder<unknown> => {
+  if (scope.kind === 'one') return sql.raw(table)
+  const { accepted, window } = scope
+  const period = stagedColumns(definition).some(({ name }) => name === periodColumn(definition))
+    ? inWindow(definition, window, `staged.${periodColumn(definition)}`)
+    : sql`true`
+  return sql`(select staged.*, taken._unit_id as _unit from ${sql.raw(table)} staged join ${accepted.name} taken
+    on taken._outcome = 'accepted' and ${sameUnit(accepted, 'taken', 'staged')} where ${period})`
 }
 
-const listed = (definition: Definition, unit: Unit, alias: string): RawBuilder<unknown>[] =>
-  scopeValues(definition, unit)
-    .filter(({ isListed }) => isListed)
-    .map(({ column, value }) => condition(alias, column, value))
-
-/** `a.key = b.key` over the staged key columns; the others are constant within a unit. */
+/** `a.key = b.key` over the staged key columns; the others are constant within a scope. */
 export const sameKey = (definition: Definition, left: string, right: string): RawBuilder<unknown> => {
-  const staged = keyColumns(definition).filter((column) => column.origin === 'response')
+  const staged = stagedKey(definition)
   if (staged.length === 0) return sql`true`
   return sql.join(
     staged.map((column) => sql`${sql.ref(`${left}.${column.name}`)} = ${sql.ref(`${right}.${column.name}`)}`),

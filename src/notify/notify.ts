@@ -54,7 +54,7 @@ export const notificationTargets = ({ raw }: Settings): readonly Target[] => {
   ]
 }
 
-/** Looks at the ledger, then sends what is due. A target that does not answer is tried again later; nothing here fails a run. */
+/** Reads the ledger, then sends what is due. A target that does not answer is tried again later; nothing here fails a run. */
 export const notify = async (runtime: Runtime): Promise<void> => {
   const targets = notificationTargets(runtime.settings)
   if (targets.length === 0) return
@@ -64,7 +64,7 @@ export const notify = async (runtime: Runtime): Promise<void> => {
     const send = (delivery: Delivery): Promise<string | null> => post(targets, delivery, runtime.clock.now())
     while (await deliverNext(runtime.database.kysely, names, send));
   } catch (error) {
-    runtime.log.warn({ error: messageOf(error) }, 'notifications wait for the next look')
+    runtime.log.warn({ error: messageOf(error) }, 'notifications wait for the next check')
   }
 }
 

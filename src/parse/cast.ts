@@ -1,5 +1,5 @@
 // One function per column from a cell's text to PostgreSQL's spelling of it, or a reason why the cell does not fit.
-import type { Column, Definition, Normalize, Unit } from '../core/types.ts'
+import type { Box, Column, Definition, Normalize } from '../core/types.ts'
 import { castInteger, castNumeric } from './cast-number.ts'
 import { CellError, castText, refuse } from './cast-text.ts'
 import { castDate, castPeriod, castTimestamp } from './cast-time.ts'
@@ -41,11 +41,11 @@ const spellings: Readonly<Record<Exclude<Normalize, 'period_start'>, Cast>> = {
   },
 }
 
-/** The cast of one column of one unit: its spelling, its type, and whether the value belongs to the unit at all. */
-export const compileCast = (column: Column, definition: Definition, unit: Unit): Cast => {
+/** The cast of one column of one answer: its spelling, its type, and whether the value was asked for at all. */
+export const compileCast = (column: Column, definition: Definition, box: Box): Cast => {
   const typed = typedCast(column, definition)
   const spell = column.normalize === null || column.normalize === 'period_start' ? null : spellings[column.normalize]
-  const belongs = membership(column, unit, typed)
+  const belongs = membership(column, box, typed)
   if (spell === null && belongs === null) return typed
   return (cell) => {
     const value = typed(spell === null ? cell : spell(cell))
@@ -55,8 +55,8 @@ export const compileCast = (column: Column, definition: Definition, unit: Unit):
 }
 
 /** Whether a cell is taken as it stands, so that its bytes need no cast. */
-export const isPlain = (column: Column, unit: Unit): boolean =>
-  column.normalize === null && !isPeriod(column) && unit.slice[column.name] === undefined
+export const isPlain = (column: Column, box: Box): boolean =>
+  column.normalize === null && !isPeriod(column) && box.slice[column.name] === undefined
 
 const typedCast = (column: Column, definition: Definition): Cast => {
   if (column.normalize !== 'period_start') return casts[column.type]
@@ -66,21 +66,21 @@ const typedCast = (column: Column, definition: Definition): Cast => {
 
 const isPeriod = (column: Column): boolean => column.normalize === 'period_start' || (column.isKey && column.type === 'date')
 
-/** Rows of another unit must not come in with this one's. Null where the column does not tell units apart. */
-const membership = (column: Column, unit: Unit, typed: Cast): ((value: string) => void) | null => {
-  if (isPeriod(column)) return insideWindow(column, unit)
-  const wanted = unit.slice[column.name]
+/** Rows that were not asked for must not come in. Null where the column does not tell units apart. */
+const membership = (column: Column, box: Box, typed: Cast): ((value: string) => void) | null => {
+  if (isPeriod(column)) return insideWindow(column, box)
+  const wanted = box.slice[column.name]
   if (wanted === undefined) return null
   const values = new Set([wanted].flat().map((value) => canonical(value, column, typed)))
   return (value) => {
-    if (!values.has(value)) throw new CellError(`${column.name} '${value.slice(0, 60)}' was not asked for in this unit`)
+    if (!values.has(value)) throw new CellError(`${column.name} '${value.slice(0, 60)}' was not asked for`)
   }
 }
 
-const insideWindow = (column: Column, { window: { from, to } }: Unit): ((value: string) => void) => {
+const insideWindow = (column: Column, { window: { from, to } }: Box): ((value: string) => void) => {
   return (value) => {
     if (value < from || value >= to)
-      throw new CellError(`${column.name} ${value} lies outside the unit's window, from ${from} to before ${to}`)
+      throw new CellError(`${column.name} ${value} lies outside what was asked for, from ${from} to before ${to}`)
   }
 }
 

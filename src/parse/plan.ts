@@ -1,5 +1,5 @@
-// What is compiled once for a unit: its staged columns, their casts, and where the key stands among them.
-import type { Column, Definition, Unit } from '../core/types.ts'
+// What is compiled once for an answer: its staged columns, their casts, and where the key stands among them.
+import type { Box, Column, Definition } from '../core/types.ts'
 import { type Cast, compileCast, isPlain } from './cast.ts'
 import { CellError } from './cast-text.ts'
 import { maxKeyBytes } from './limits.ts'
@@ -27,14 +27,14 @@ export interface ParsePlan {
 /** A field's name without what spelling varies: case, spaces for underscores, blanks around it. */
 export const fieldName = (name: string): string => name.trim().toLowerCase().replaceAll(/\s+/g, '_')
 
-export const compileParsePlan = (definition: Definition, unit: Unit): ParsePlan => {
+export const compileParsePlan = (definition: Definition, box: Box): ParsePlan => {
   const staged = definition.columns.filter((column) => column.origin === 'response')
   const others = definition.columns.filter((column) => column.origin !== 'response')
   return {
     columns: staged.map((column) => ({
       column,
-      cast: compileCast(column, definition, unit),
-      isPlain: isPlain(column, unit),
+      cast: compileCast(column, definition, box),
+      isPlain: isPlain(column, box),
       names: [...new Set((column.from.length > 0 ? column.from : [column.name]).map(fieldName))],
     })),
     keyPlaces: definition.key.map((name) => staged.findIndex((column) => column.name === name)).filter((place) => place >= 0),

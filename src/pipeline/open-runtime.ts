@@ -1,4 +1,5 @@
 // Opens what a command needs, cheapest first: definitions and settings before the database, the database before any call.
+import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { type Clock, systemClock } from '../core/clock.ts'
 import { requireBaseUrl, requireKeys, type Settings } from '../config/env.ts'
@@ -10,9 +11,13 @@ import { defaultSilenceMs } from '../db/answer-watch.ts'
 import { type Database, openDatabase } from '../db/connect.ts'
 import { createRateWindows } from '../ledger/rate-windows.ts'
 import { assertMigrated, migrate } from '../db/migrate.ts'
+import { claimableOf } from '../ledger/pipelines.ts'
+import { registerProcess } from '../ledger/processes.ts'
+import { readWarehouse } from '../ledger/warehouse.ts'
 import { assertDefinitions, loadDefinitions } from '../definition/load.ts'
 import { loadMarts } from '../definition/marts.ts'
-import { createService, type Service } from '../extract/http.ts'
+import { createService } from '../extract/http.ts'
+import type { Service } from '../extract/http-types.ts'
 import { openLandingStore } from '../extract/landing.ts'
 import { createRateBudget } from '../extract/rate.ts'
 import type { Source } from '../extract/source.ts'
@@ -20,7 +25,7 @@ import { compareTables } from '../load/drift.ts'
 import { publish } from '../publish/publish.ts'
 import { loadSources } from '../sources/registry.ts'
 import type { Progress } from './progress.ts'
-import { processName, startQueue } from './queue.ts'
+import { keepLease } from './process-watch.ts'
 import { requestsPerSecond } from '../config/request-rate.ts'
 import { concurrencyOf } from './run.ts'
 import type { RunConsent, Runtime } from './runtime.ts'
@@ -81,7 +86,7 @@ export const openRuntime = async (options: RuntimeOptions): Promise<OpenRuntime>
   const database = await openDatabase({
     databaseUrl: settings.databaseUrl,
     home: settings.home,
-    applicationName: `millrace ${processName()}`,
+    applicationName: `millrace ${hostname()}:${process.pid}`.slice(0, 60),
     maxConnections: concurrencyOf(definitions) + 6,
     silenceMs: databaseSilenceMs(settings),
   })
@@ -89,23 +94,25 @@ export const openRuntime = async (options: RuntimeOptions): Promise<OpenRuntime>
     await prepareSchema(database, definitions, marts, options.pipelinesFolder)
     const landing = openLandingStore(settings.landing)
     if (options.usesLanding) await landing.ready()
-    const queue = await startQueue(database, log)
+    const own = await registerProcess(database.kysely)
+    const lease = await keepLease(database, own, log)
     return {
       settings,
       database,
-      queue,
+      warehouse: await readWarehouse(database.kysely),
+      process: own,
       landing,
       sources,
       definitions,
       marts,
       service: services(settings, database, log, clock),
+      claimable: () => claimableOf(database.kysely, definitions, sources),
       progress,
       log,
       clock,
-      owner: processName(),
       consent: options.consent ?? { resubmitUncertain: false },
       close: async () => {
-        await queue.stop()
+        await lease.end()
         await database.close()
       },
     }

@@ -1,55 +1,156 @@
-// From definitions and the ledger to the units of one run.
-import type { Definition, Window } from '../core/types.ts'
-import { type ExistingUnit, existingUnits } from '../ledger/units.ts'
-import { type PlannedUnit, type PlanRequest, planUnits } from '../plan/plan.ts'
+// From definitions and the ledger to the jobs a run waits for: set arithmetic in the database, one pipeline after the other.
+import { sql } from 'kysely'
+import { EtlError } from '../core/errors.ts'
+import type { Definition } from '../core/types.ts'
+import type { Db } from '../db/tables.ts'
+import { takeUpOrphans } from '../ledger/orphans.ts'
+import { lockPipeline, registerPipeline } from '../ledger/pipelines.ts'
+import { dissolveUnsent, firstPriority, joinJobs, stepEnd, waitedFor } from '../ledger/register-jobs.ts'
+import { closeWindow, windowStates } from '../ledger/windows.ts'
+import type { Scope } from '../plan/frames.ts'
+import { mostUnitsAStep } from '../plan/steps.ts'
+import { type CountedWindows, countWindows } from './count-windows.ts'
+import { type PlanContext, planContext } from './plan-context.ts'
+import { askForReports, reportSteps } from './plan-reports.ts'
+import { askForWalks, walksNeeded } from './plan-walks.ts'
 import type { Runtime } from './runtime.ts'
+import { type Samples, sampleWindows } from './sample-windows.ts'
 
-export type { PlannedUnit }
+export type { Scope }
 
-export interface Scope extends Omit<PlanRequest, 'definition' | 'existing' | 'nowMs' | 'kind' | 'range'> {
-  /** Half-open, for each definition's own window size; needed with mode `range`. */
-  readonly rangeOf?: (definition: Definition) => Window
+export interface PlanCounts {
+  /** The run waits for so many. */
+  readonly units: number
+  readonly jobs: number
+  /** In scope and loaded. With `due` only those a sample vouched for. */
+  readonly done: number
+  /** In scope and waiting for a person. */
+  readonly held: number
+  readonly notPublished: number
+  /** Made to see whether anything changed. */
+  readonly requests: number
 }
 
 /**
- * The units of every definition in `scope`, window by window over all of them: last month is what readers wait for, of every pipeline; and
- * as each window is the same mixture of work, what is done so far tells how long the rest takes. Pure planning over what the ledger holds now.
+ * Has the run wait for what every definition in scope needs: jobs there are, jobs made anew, and what was bought and nobody waits for. Each step is a
+ * commit under the pipeline's lock, so that planners of one pipeline take turns and whatever is planned by then stays when the command is stopped.
  */
 export const planRun = async (
   runtime: Runtime,
+  runId: number,
   definitions: readonly Definition[],
-  { rangeOf, ...scope }: Scope,
-): Promise<PlannedUnit[]> => {
-  const units: PlannedUnit[] = []
+  scope: Scope,
+  signal: AbortSignal,
+): Promise<PlanCounts> => {
+  const idle = { done: 0, held: 0, notPublished: 0, requests: 0 }
   for (const definition of definitions) {
-    const existing = await existingUnits(runtime.database.kysely, definition.pipeline, definition.version)
-    const kind = runtime.sources.get(definition.source)?.kind ?? 'report'
-    units.push(
-      ...planUnits({
-        ...scope,
-        range: rangeOf?.(definition),
-        definition,
-        existing: existing.map((row) => resumed(row, mayResubmit(runtime, definition), scope.force === true)),
-        nowMs: runtime.clock.now(),
-        kind,
-      }).units,
-    )
+    const context = await openPlan(runtime, runId, definition, scope, signal)
+    const { counted, samples } = await planPipeline(runtime, context)
+    idle.done += counted.tally.done
+    idle.held += counted.tally.held
+    idle.notPublished += counted.tally.notPublished
+    idle.requests += samples.requests
   }
-  const sign = scope.order === 'oldest-first' ? 1 : -1
-  return units.toSorted((left, right) => sign * compare(left.window.from, right.window.from))
+  return { ...(await waitedFor(runtime.database.kysely, runId)), ...idle }
 }
 
-const compare = (left: string, right: string): number => (left < right ? -1 : left > right ? 1 : 0)
+const openPlan = async (
+  runtime: Runtime,
+  runId: number,
+  definition: Definition,
+  scope: Scope,
+  signal: AbortSignal,
+): Promise<PlanContext> => {
+  const { kysely } = runtime.database
+  const source = sourceOf(runtime, definition)
+  const pipeline = await kysely.transaction().execute((trx) => registerPipeline(trx, definition, source))
+  const nowMs = await databaseMs(kysely)
+  const step: PlanContext['step'] = (work) => kysely.transaction().execute(work)
+  return planContext(kysely, await windowStates(kysely, pipeline.pipelineId), {
+    ...{ runtime, definition, source, pipeline, runId, scope, nowMs, signal, step },
+  })
+}
 
-/** Holds that end by themselves: the budget may have turned, the answer may hold still by now. */
-const passing = new Set(['QUOTA_EXHAUSTED', 'UNSTABLE', 'INCOMPLETE'])
+/** Throws DEFINITION where the source is not here. */
+export const sourceOf = ({ sources }: Pick<Runtime, 'sources'>, { source, file }: Definition) => {
+  const found = sources.get(source)
+  if (found === undefined) throw new EtlError('DEFINITION', `${file}: there is no source ${source}; correct source.`)
+  return found
+}
 
-const mayResubmit = (runtime: Runtime, definition: Definition): boolean =>
-  runtime.consent.resubmitUncertain || definition.report.resubmitUncertain
+export const databaseMs = async (db: Db): Promise<number> => {
+  const { rows } = await sql<{ now: string }>`select clock_timestamp() as now`.execute(db)
+  return Date.parse(rows[0]?.now ?? '')
+}
 
-/** A held unit that may be tried again counts as unfinished; every other hold waits for a person. */
-const resumed = (row: ExistingUnit, resubmit: boolean, force: boolean): ExistingUnit => {
-  const code = row.errorCode ?? ''
-  const goesOn = passing.has(code) || (resubmit && code === 'REPORT_UNCERTAIN') || (force && code === 'REPORT_EXPIRED')
-  return row.state === 'held' && goesOn ? { ...row, state: 'failed' } : row
+const noSamples: Samples = { refreshes: new Map(), requests: 0 }
+
+const planPipeline = async (
+  runtime: Runtime,
+  context: PlanContext,
+): Promise<{ readonly counted: CountedWindows; readonly samples: Samples }> => {
+  const { kysely } = runtime.database
+  const counted = countWindows(context)
+  await dissolve(context)
+  const isSampled = context.frame.kind === 'walk' && context.scope.mode === 'due'
+  const samples = isSampled ? await sampleWindows(runtime, context) : noSamples
+  if (context.frame.kind === 'walk')
+    for (const needed of await walksNeeded(kysely, context, counted, samples.refreshes)) await askForWalks(context, needed)
+  else for (const tasks of await reportSteps(kysely, context, counted)) await askStep(context, tasks)
+  await join(context)
+  await close(context, counted)
+  await context.step(async (trx) => {
+    await lockPipeline(trx, context.frame.pipelineId)
+    await takeUpOrphans(trx, context.frame.runId, context.definition.pipeline, firstPriority)
+  })
+  return { counted, samples }
+}
+
+const askStep = async (context: PlanContext, tasks: Parameters<typeof askForReports>[1]): Promise<void> => {
+  context.signal.throwIfAborted()
+  await askForReports(context, tasks)
+}
+
+/** Jobs that are only a plan and that nobody waits for are planned anew: lists, limits or an approval may have changed. */
+export const dissolve = async ({ step, frame, signal }: PlanContext): Promise<void> => {
+  for (let gone = 1; gone > 0; ) {
+    signal.throwIfAborted()
+    gone = await step(async (trx) => {
+      await lockPipeline(trx, frame.pipelineId)
+      return dissolveUnsent(trx, frame)
+    })
+  }
+}
+
+/** Joins jobs that ask for units in scope already, also those another planner made meanwhile. */
+export const join = async (context: PlanContext): Promise<void> => {
+  const { windows, frame, cells, step, signal } = context
+  const [first, last] = [windows[0], windows.at(-1)]
+  if (first === undefined || last === undefined) return
+  const published = windows.findLast(({ isPublished }) => isPublished)?.from ?? null
+  const scope = { frame, scope: cells, from: first.from, last: last.from, published }
+  for (let after = '0'; ; ) {
+    signal.throwIfAborted()
+    const end = await step(async (trx) => {
+      await lockPipeline(trx, frame.pipelineId)
+      const upTo = await stepEnd(trx, frame.pipelineId, after, mostUnitsAStep)
+      if (upTo !== null) await joinJobs(trx, scope, after, upTo)
+      return upTo
+    })
+    if (end === null) return
+    after = end
+  }
+}
+
+const close = async ({ lookBackFrom, states, pipeline, cells, step }: PlanContext, { complete }: CountedWindows): Promise<void> => {
+  if (lookBackFrom === null || cells.only.size > 0) return
+  const due = complete.filter(
+    ({ from }) => from < lookBackFrom && states.get(from)?.closedGeneration !== pipeline.generation,
+  )
+  for (const { from } of due) {
+    await step(async (trx) => {
+      await lockPipeline(trx, pipeline.pipelineId)
+      await closeWindow(trx, pipeline.pipelineId, from, pipeline.generation)
+    })
+  }
 }

@@ -16,8 +16,13 @@ export type RunEvent =
   | {
       readonly event: 'unit'
       readonly run_id: number
-      readonly unit_id: number
+      readonly job_id: number
+      /** Key of the unit, or of the box of units that one report covers. */
       readonly unit: string
+      /** How many units it covers. */
+      readonly units: number
+      /** Of them, those that wait for a person. */
+      readonly held_units?: number
       readonly state: UnitState | 'unchanged'
       readonly rows?: number
       readonly code?: string

@@ -1,48 +1,77 @@
-// Loads units again from what was landed, with no call to the service.
+// Loads again what was landed, with no call to the service: a range of months, or one answer.
 import { EtlError } from '../core/errors.ts'
-import { inclusiveRange, showWindow } from '../core/window.ts'
-import { reopenLanded } from '../ledger/register.ts'
-import { existingUnits } from '../ledger/units.ts'
-import type { Scope } from './plan-run.ts'
-import { type RunResult, runRegistered } from './run.ts'
+import type { Definition, Window } from '../core/types.ts'
+import { inclusiveRange } from '../core/window.ts'
+import { claimableOf } from '../ledger/pipelines.ts'
+import { answersHeld, landedAnswer, type PageEnd, type ReplayScope } from '../ledger/replay.ts'
+import { type AnswersInScope, type ReplayResult, runAnswers } from './replay-answers.ts'
 import type { Runtime } from './runtime.ts'
 
-export interface ReplayRequest {
+export interface ReplayRange {
   readonly from: string
   readonly to: string
-  readonly only: Scope['only']
+  readonly only: ReplayScope['only']
   readonly signal: AbortSignal
 }
 
-/** Every unit of the range that has a landing is parsed and loaded again. Throws USAGE when none has. */
-export const replayUnits = async (runtime: Runtime, request: ReplayRequest): Promise<RunResult> => {
-  const unitIds: number[] = []
-  for (const definition of runtime.definitions) {
-    const range = inclusiveRange(request.from, request.to, definition.window.every)
-    const existing = await existingUnits(runtime.database.kysely, definition.pipeline, definition.version)
-    const inRange = existing.filter(({ unit }) => unit.window.from >= range.from && unit.window.to <= range.to)
-    unitIds.push(
-      ...inRange.filter((row) => row.landing !== null && isWanted(row.unit.slice, request.only)).map((row) => row.unitId),
+interface RangeScope extends ReplayScope {
+  readonly range: Window
+}
+
+/** Every answer that units of the range hold, or hold back, is parsed and loaded again. Throws LANDING_MISSING when there is none. */
+export const replayRange = async (runtime: Runtime, { from, to, only, signal }: ReplayRange): Promise<ReplayResult> => {
+  const scopes: RangeScope[] = []
+  for (const definition of runtime.definitions)
+    for (const pipelineId of await pipelinesOf(runtime, definition))
+      scopes.push({ pipelineId, range: inclusiveRange(from, to, definition.window.every), only, reason: 'replay' })
+  const pages = () => pagesOf(runtime, scopes)
+  if (!(await isAny(pages())))
+    throw new EtlError(
+      'LANDING_MISSING',
+      `Nothing from ${from} to ${to} has been landed; load it first with \`millrace backfill\`.`,
     )
-  }
-  if (unitIds.length === 0) {
-    const shown = showWindow(inclusiveRange(request.from, request.to, 'month'))
-    throw new EtlError('LANDING_MISSING', `Nothing in ${shown} has been landed; load it first with \`millrace backfill\`.`)
-  }
-  return runRegistered(runtime, {
+  return runAnswers(runtime, {
     command: 'replay',
-    arguments: { from: request.from, to: request.to, pipelines: runtime.definitions.map(({ pipeline }) => pipeline) },
+    arguments: { from, to, pipelines: runtime.definitions.map(({ pipeline }) => pipeline) },
     definitions: runtime.definitions,
-    register: (trx, runId) => reopenLanded(trx, runId, unitIds),
-    aside: [],
-    signal: request.signal,
+    counts: 'holding',
+    pages,
+    signal,
   })
 }
 
-const isWanted = (slice: Readonly<Record<string, string | readonly string[]>>, only: Scope['only']): boolean => {
-  for (const [dimension, wanted] of only ?? []) {
-    const values = slice[dimension]
-    if (values === undefined || ![values].flat().some((value) => wanted.includes(value))) return false
-  }
-  return true
+/** One answer, loaded into those of its units that hold no newer one. Throws USAGE where there is none of that number. */
+export const replayAnswer = async (runtime: Runtime, answerId: number, signal: AbortSignal): Promise<ReplayResult> => {
+  const answer = await landedAnswer(runtime.database.kysely, answerId)
+  if (answer === null) throw new EtlError('USAGE', `There is no answer ${answerId}; etl.answers lists them.`)
+  await runtime.landing.open(answer.landing, signal)
+  const scope = { pipelineId: answer.pipelineId, range: null, only: null, reason: 'replay' }
+  return runAnswers(runtime, {
+    command: 'replay',
+    arguments: { answer: answerId },
+    definitions: runtime.definitions,
+    counts: 'all',
+    pages: async function* () {
+      yield { scope, answers: [answer] }
+    },
+    signal,
+  })
+}
+
+/** Empty where the ledger does not know the pipeline yet. */
+const pipelinesOf = async (runtime: Runtime, definition: Definition): Promise<readonly number[]> =>
+  (await claimableOf(runtime.database.kysely, [definition], runtime.sources)).load
+
+async function* pagesOf(runtime: Runtime, scopes: readonly RangeScope[]): AsyncGenerator<AnswersInScope> {
+  for (const scope of scopes)
+    for (let end: PageEnd | null | undefined; end !== null; ) {
+      const page: Awaited<ReturnType<typeof answersHeld>> = await answersHeld(runtime.database.kysely, scope, end ?? null)
+      yield { scope, answers: page.answers }
+      end = page.end
+    }
+}
+
+const isAny = async (pages: AsyncIterable<AnswersInScope>): Promise<boolean> => {
+  for await (const { answers } of pages) if (answers.length > 0) return true
+  return false
 }

@@ -1,30 +1,49 @@
-// Landings nobody needs any more: superseded, older than the retention setting, and referred to by no unit.
-import { sql } from 'kysely'
+// What is kept by age and what goes: landings no unit needs any more, and the ledger's finished jobs, wait lists and requests.
+import { basename } from 'node:path/posix'
 import { EtlError, isEtlError } from '../core/errors.ts'
+import { type LandingToCheck, landingsNeeded } from '../ledger/landings-needed.ts'
+import { type Pruned, pruneLedger } from '../ledger/prune.ts'
 import type { Runtime } from './runtime.ts'
 
-const settingName = 'MILLRACE_LANDING_DAYS'
-const defaultDays = 400
+const landingSetting = { name: 'MILLRACE_LANDING_DAYS', fallback: 400, least: 0 }
+const ledgerSetting = { name: 'MILLRACE_LEDGER_DAYS', fallback: 400, least: 1 }
 /** No upload that is still going on is as old as this. */
 const unfinishedDays = 2
 const dayMs = 24 * 3_600_000
 
-/** Days a superseded landing is kept. Throws CONFIGURATION. */
-export const landingDays = (raw: Readonly<Record<string, string>>): number => {
-  const text = raw[settingName]
-  if (text === undefined || text === '') return defaultDays
+type Raw = Readonly<Record<string, string>>
+
+const daysOf = (raw: Raw, { name, fallback, least }: { name: string; fallback: number; least: number }): number => {
+  const text = raw[name]
+  if (text === undefined || text === '') return fallback
   const days = Number(text)
-  if (!Number.isInteger(days) || days < 0)
-    throw new EtlError('CONFIGURATION', `${settingName} is '${text}', expected a whole number of days.`)
+  if (!Number.isInteger(days) || days < least)
+    throw new EtlError('CONFIGURATION', `${name} is '${text}', expected a whole number of days from ${least}.`)
   return days
 }
 
+/** Days a superseded landing is kept. Throws CONFIGURATION. */
+export const landingDays = (raw: Raw): number => daysOf(raw, landingSetting)
+
+/** Days a finished job, a finished run's wait list and a request stay in the ledger. Throws CONFIGURATION. */
+export const ledgerDays = (raw: Raw): number => daysOf(raw, ledgerSetting)
+
 /** What sweeping needs of a runtime. */
-export type SweepingRuntime = Pick<Runtime, 'settings' | 'landing' | 'clock' | 'database' | 'progress'>
+export type SweepingRuntime = Pick<Runtime, 'settings' | 'landing' | 'clock' | 'database' | 'progress' | 'warehouse'>
+
+/** Both, after a night's work. */
+export const sweep = async (runtime: SweepingRuntime): Promise<void> => {
+  await sweepLandings(runtime)
+  await sweepLedger(runtime)
+}
+
+/** Answers, loads, purchases and runs stay. */
+export const sweepLedger = ({ database, settings }: Pick<SweepingRuntime, 'database' | 'settings'>): Promise<Pruned> =>
+  pruneLedger(database.kysely, ledgerDays(settings.raw))
 
 /**
- * Removes them and returns how many. What is loaded, landed or being landed stays, whatever its age. A bucket that does not let it is
- * said and ends nothing: the night's work is done, and the next night sweeps again.
+ * Removes landings of this warehouse and returns how many. What is loaded, held back, or still to be loaded stays, whatever its age. A store
+ * that does not let it is reported and ends nothing: the night's work is done, and the next night sweeps again.
  */
 export const sweepLandings = async (runtime: SweepingRuntime): Promise<number> => {
   const days = landingDays(runtime.settings.raw)
@@ -39,17 +58,29 @@ export const sweepLandings = async (runtime: SweepingRuntime): Promise<number> =
   }
 }
 
+const atOnce = 200
+
+/** Another warehouse's landings may lie in the same place, and those of a restored copy of this one: names tell them apart. */
 const removeOlder = async (runtime: SweepingRuntime, olderThanMs: number): Promise<number> => {
+  const { id, epoch } = runtime.warehouse
+  const own = `${id.slice(0, 8)}.${epoch}-`
   let removed = 0
-  for await (const locator of runtime.landing.older(olderThanMs)) {
-    const { rows } = await sql`
-      select 1 from etl.units where landing = ${locator} or loaded_landing = ${locator}
-        or (state = 'running' and starts_with(${locator}, pipeline || '_v' || version || '/' || window_from::text)) limit 1`.execute(
-      runtime.database.kysely,
-    )
-    if (rows.length > 0) continue
-    await runtime.landing.remove(locator)
-    removed += 1
+  let batch: LandingToCheck[] = []
+  const removeBatch = async (): Promise<void> => {
+    const needed = await landingsNeeded(runtime.database.kysely, batch)
+    for (const { locator } of batch) {
+      if (needed.has(locator)) continue
+      await runtime.landing.remove(locator)
+      removed += 1
+    }
+    batch = []
   }
+  for await (const locator of runtime.landing.older(olderThanMs)) {
+    const name = basename(locator)
+    if (!name.startsWith(own)) continue
+    batch.push({ locator, askNumber: /^\d+(?=-)/.exec(name.slice(own.length))?.[0] ?? null })
+    if (batch.length === atOnce) await removeBatch()
+  }
+  await removeBatch()
   return removed
 }

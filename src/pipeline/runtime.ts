@@ -1,15 +1,17 @@
-// Everything the work on units needs, opened once per process.
-import type { Clock } from '../core/clock.ts'
+// Everything the work on jobs needs, opened once per process.
 import type { Settings } from '../config/env.ts'
+import type { Clock } from '../core/clock.ts'
 import type { Log } from '../core/log.ts'
 import type { Mart } from '../core/mart.ts'
 import type { Definition } from '../core/types.ts'
 import type { Database } from '../db/connect.ts'
-import type { Service } from '../extract/http.ts'
+import type { Service } from '../extract/http-types.ts'
 import type { LandingStore } from '../extract/landing.ts'
 import type { Source } from '../extract/source.ts'
+import type { Claimable } from '../ledger/claim.ts'
+import type { OwnProcess } from '../ledger/processes.ts'
+import type { Warehouse } from '../ledger/warehouse.ts'
 import type { Progress } from './progress.ts'
-import type { Queue } from './queue.ts'
 
 /** Choices of the person who started the command. */
 export interface RunConsent {
@@ -20,21 +22,26 @@ export interface RunConsent {
 export interface Runtime {
   readonly settings: Settings
   readonly database: Database
-  readonly queue: Queue
+  readonly warehouse: Warehouse
+  /** The row of this process in the ledger, which holds its jobs. */
+  readonly process: OwnProcess
   readonly landing: LandingStore
   readonly sources: ReadonlyMap<string, Source>
   readonly definitions: readonly Definition[]
   readonly marts: readonly Mart[]
   /** The service as seen with one account's key; throws CONFIGURATION where the key is missing. */
   service(account: string): Service
+  /** What this process has a definition or a source for, as the ledger numbers it; asked anew now and then, since pipelines come. */
+  claimable(): Promise<Claimable>
   readonly progress: Progress
   readonly log: Log
   readonly clock: Clock
-  /** `host:pid:start`, the name under which this process holds leases. */
-  readonly owner: string
   readonly consent: RunConsent
 }
 
-/** The definition a unit was planned from, or null when it is no longer there. */
-export const definitionOf = (runtime: Pick<Runtime, 'definitions'>, pipeline: string, version: number): Definition | null =>
+/** The definition of that version, or null when it is not here. */
+export const definitionOf = (
+  runtime: Pick<Runtime, 'definitions'>,
+  { pipeline, version }: { readonly pipeline: string; readonly version: number },
+): Definition | null =>
   runtime.definitions.find((definition) => definition.pipeline === pipeline && definition.version === version) ?? null

@@ -1,18 +1,23 @@
-// What becomes of a unit whose work threw: parked, held or failed; the one place that decides it.
+// What becomes of a job whose work threw: parked, held or failed; the one place that decides it.
 import type { Clock } from '../core/clock.ts'
 import { EtlError, errorCodes, isEtlError, messageOf } from '../core/errors.ts'
 import type { Limits } from '../core/types.ts'
 import { databaseError, isDatabaseError } from '../db/database-error.ts'
+import type { ClaimedJob } from '../ledger/claim.ts'
 
 export type Settlement =
-  /** Another process has the unit; nothing may be written. */
+  /** Another process has the job; nothing of it may be written. */
   | { readonly kind: 'leave' }
-  /** Not yet: again at `notBefore`. `final` ends the unit's part in this run. */
-  | { readonly kind: 'park'; readonly notBefore: number; readonly countsAttempt: boolean; readonly final: boolean }
+  /** Not yet: again so many milliseconds from now. `final` ends the job's part in the runs that wait for it. */
+  | { readonly kind: 'park'; readonly notBeforeMs: number; readonly countsAttempt: boolean; readonly final: boolean }
   | { readonly kind: 'hold' }
   | { readonly kind: 'fail' }
-  /** Put back as planned, for whoever comes next. */
+  /** Put back as if it had not been claimed, for whoever comes next. */
   | { readonly kind: 'return' }
+  /** A new job asks for the same once more, with consent. */
+  | { readonly kind: 'again' }
+  /** New jobs ask for its parts. */
+  | { readonly kind: 'split' }
 
 /** Waits longer than this are left to the next run. A report's own deadline ends earlier waits. */
 const longestWaitMs = 12 * 3_600_000
@@ -26,24 +31,32 @@ export const asEtlError = (error: unknown): EtlError => {
   return new EtlError('INTERNAL', `${messageOf(error)}; please report this defect.`, { cause: error })
 }
 
-/** @param attempt number of the try that failed, from 1. */
-export const settle = (error: EtlError, attempt: number, limits: Limits, clock: Clock): Settlement => {
+/** What deciding needs of a claim. */
+export type Tried = Pick<ClaimedJob, 'attempts' | 'cells' | 'kind'>
+
+/** @param limits null: the definition is not here. */
+export const settle = (error: EtlError, { attempts, cells, kind }: Tried, limits: Limits | null, clock: Clock): Settlement => {
   const spec = errorCodes[error.code]
   if (error.code === 'FENCED') return { kind: 'leave' }
   if (error.code === 'INTERRUPTED' || error.code === 'CANCELLED') return { kind: 'return' }
+  if (error.context['askAgain'] === true) return { kind: 'again' }
+  if (kind === 'report' && cells > 1 && error.context['refused'] === true) return { kind: 'split' }
   if (spec.state === 'held') return { kind: 'hold' }
   if (spec.retry === 'later') return parked(error, clock)
-  if (spec.retry === 'now' && attempt < limits.attempts) {
-    return { kind: 'park', notBefore: clock.now() + backoffMs(attempt, clock), countsAttempt: true, final: false }
+  if (spec.retry === 'now' && attempts < (limits?.attempts ?? defaultAttempts)) {
+    return { kind: 'park', notBeforeMs: backoffMs(attempts, clock), countsAttempt: true, final: false }
   }
   return { kind: 'fail' }
 }
 
+const defaultAttempts = 5
+
 const parked = (error: EtlError, clock: Clock): Settlement => {
-  const now = clock.now()
-  const notBefore = Math.max(error.notBefore ?? 0, now + (error.code === 'REPORT_PENDING' ? 0 : shortestWaitMs))
-  const final = error.code === 'NOT_PUBLISHED' || notBefore - now > longestWaitMs || error.context['final'] === true
-  return { kind: 'park', notBefore, countsAttempt: false, final }
+  const waitMs = (error.notBefore ?? 0) - clock.now()
+  const notBeforeMs = Math.max(waitMs, error.code === 'REPORT_PENDING' ? 0 : shortestWaitMs)
+  const isLeft = error.code === 'NOT_PUBLISHED' || error.code === 'NO_DEFINITION'
+  const final = isLeft || notBeforeMs > longestWaitMs || error.context['final'] === true
+  return { kind: 'park', notBeforeMs, countsAttempt: false, final }
 }
 
 /** Exponential with full jitter. */

@@ -1,44 +1,26 @@
-// What a source is given to work on one unit: requests recorded, the report remembered in the ledger, notices shown.
+// What a source is given to work on one job: requests recorded, the report remembered in the ledger, notices shown.
 import { accountBudget } from '../config/budget.ts'
-import { reportMemo } from '../ledger/reports.ts'
-import type { SourceContext } from '../extract/source.ts'
 import { requestsPerSecond } from '../config/request-rate.ts'
-import type { UnitWork } from './unit-work.ts'
+import type { HttpClient } from '../extract/http-types.ts'
+import type { SourceContext } from '../extract/source.ts'
+import { reportMemo } from '../ledger/report-memo.ts'
+import type { JobWork } from './job-work.ts'
 
-export const contextOf = (work: UnitWork): SourceContext => {
+export const contextOf = (work: JobWork): SourceContext => {
   const { runtime, claim, definition, signal } = work
-  // One name for the work, the same in every line a log collector gets: run, unit, and each request of this try.
-  const log = runtime.log.child({ run_id: work.job.runId, unit_id: claim.unitId, unit: claim.unit.key })
-  let requests = 0
-  const http = runtime.service(definition.account).forUnit({
-    account: definition.account,
-    signal,
-    timeoutMs: definition.limits.timeoutMs,
-    attempts: definition.limits.attempts,
-    maxBodyBytes: definition.limits.maxBodyBytes,
-    record: (request) => {
-      runtime.progress.counters.requests += 1
-      runtime.progress.counters.bytes += request.bytes
-      requests += 1
-      const { method, endpoint, attempt, status, milliseconds } = request
-      log.debug(
-        { request_id: `${claim.unitId}-${claim.fence}-${requests}`, method, endpoint, attempt, status, milliseconds },
-        'request',
-      )
-      work.requests.push({ ...request, unitId: claim.unitId, runId: work.job.runId, edition: claim.edition })
-    },
-  })
+  // One name for the work, the same in every line a log collector gets: run, job, and each request of this claim.
+  const log = runtime.log.child({ run_id: claim.runId, job_id: claim.jobId, unit: claim.box.key })
   const report = reportMemo(runtime.database.kysely, claim, {
     account: definition.account,
     pipeline: definition.pipeline,
-    runId: work.job.runId,
+    runId: claim.runId,
     deadlineMs: definition.limits.deadlineMs,
     requestsPerSecond: requestsPerSecond(runtime.settings),
     budget: { perMonth: definition.limits.quotaPerMonth, perDay: definition.limits.quotaPerDay },
     accountBudget: accountBudget(runtime.settings.raw, definition.account),
   })
   return {
-    http,
+    http: httpOf(work, log),
     report,
     log,
     clock: runtime.clock,
@@ -46,4 +28,29 @@ export const contextOf = (work: UnitWork): SourceContext => {
     resubmitUncertain: runtime.consent.resubmitUncertain,
     notice: (code, message) => runtime.progress.emit({ event: 'notice', code, message }),
   }
+}
+
+/** Requests leave in turn with those of other runs, and each is written down. */
+const httpOf = ({ runtime, claim, definition, requests, signal }: JobWork, log: SourceContext['log']): HttpClient => {
+  const { account, limits } = definition
+  let sent = 0
+  return runtime.service(account).forUnit({
+    account,
+    signal,
+    lane: String(claim.runId),
+    timeoutMs: limits.timeoutMs,
+    attempts: limits.attempts,
+    maxBodyBytes: limits.maxBodyBytes,
+    record: (request) => {
+      runtime.progress.counters.requests += 1
+      runtime.progress.counters.bytes += request.bytes
+      sent += 1
+      const { method, endpoint, attempt, status, milliseconds } = request
+      log.debug(
+        { request_id: `${claim.jobId}-${claim.fence}-${sent}`, method, endpoint, attempt, status, milliseconds },
+        'request',
+      )
+      requests.push({ ...request, jobId: claim.jobId, runId: claim.runId, askNumber: claim.askNumber })
+    },
+  })
 }

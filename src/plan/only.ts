@@ -2,7 +2,9 @@
 import { closest } from 'fastest-levenshtein'
 import { EtlError } from '../core/errors.ts'
 import type { Definition } from '../core/types.ts'
-import type { Only } from './slices.ts'
+
+/** Values by dimension; a dimension that is not named is not narrowed. */
+export type Only = ReadonlyMap<string, readonly string[]>
 
 /** `only` in the spelling of the lists. Throws USAGE for a dimension or a value the definition does not have, naming the nearest. */
 export const checkOnly = (definition: Definition, only: Only): Only =>

@@ -22,10 +22,10 @@ export const columnComment = (column: Column): string => {
 const sentence = (text: string): string => (/[.!?]$/.test(text.trim()) ? text.trim() : `${text.trim()}.`)
 
 export const lineageComments: Readonly<Record<string, string>> = {
-  _unit_id: 'The unit that brought the row: etl.units, and through etl.loads its landing file and requests.',
+  _unit_id: 'The unit the row belongs to: etl.unit_list. With _loaded_at it leads to the load (etl.loads), and from there to answer, landing, job and requests.',
   _run_id: 'The run that brought the row: etl.runs.',
   _revision: "Number of the row's distinct values so far, from 1.",
-  _loaded_at: 'When this value was loaded.',
+  _loaded_at: 'When this value was loaded: loaded_at of its load in etl.loads.',
   _valid_from: 'When this value was loaded.',
   _valid_to: 'When this value was replaced or its row vanished from the answer.',
   _ended_run_id: 'The run that replaced or ended it: etl.runs.',
@@ -48,6 +48,7 @@ export const freshnessComments: Readonly<Record<string, string>> = {
   units_held: 'Units that wait for a person. Unit: units.',
   units_failed: 'Units that failed and are tried again by the next run. Unit: units.',
   rows_loaded: 'Current rows of the loaded units. Unit: rows.',
+  slices_left: 'Slices that left the lists: their rows stay, nothing more is asked for. Unit: slices.',
 }
 
 type Words = Readonly<Record<string, string>>

@@ -54,14 +54,16 @@ export const asOfFunction = (definition: Definition): RawBuilder<unknown> =>
 
 export const asOfName = (definition: Definition): RawBuilder<unknown> => sql.table(`bi.${definition.pipeline}_as_of`)
 
+// Closed windows stand in the ledger as they were counted, so that this is quick however many units there are.
 export const freshnessView = sql`
-  select pipeline, version,
-    max(window_from) filter (where loaded_at is not null) as newest_window,
-    min(window_from) filter (where loaded_at is not null) as oldest_window,
-    max(loaded_at) as last_loaded_at, max(checked_at) as last_checked_at,
-    count(*) filter (where loaded_at is not null) as units_loaded,
-    count(*) filter (where state = 'waiting') as units_waiting,
-    count(*) filter (where state = 'held') as units_held,
-    count(*) filter (where state = 'failed') as units_failed,
-    coalesce(sum(loaded_rows), 0)::bigint as rows_loaded
-  from etl.units group by pipeline, version`
+  select u.pipeline, u.version, u.newest_window, u.oldest_window, l.last_loaded_at, l.last_checked_at, u.units_loaded, u.units_waiting,
+    u.units_held, u.units_failed, l.rows_loaded, (select count(*) from etl.slices s join etl.pipelines p using (pipeline_id)
+      where p.pipeline = u.pipeline and p.version = u.version and s.wanted_until is not null) as slices_left
+  from (select pipeline, version, max(window_from) filter (where loaded) as newest_window, min(window_from) filter (where loaded) as oldest_window,
+      coalesce(sum(units) filter (where loaded), 0)::bigint as units_loaded,
+      coalesce(sum(units) filter (where state = 'waiting'), 0)::bigint as units_waiting,
+      coalesce(sum(units) filter (where state = 'held'), 0)::bigint as units_held,
+      coalesce(sum(units) filter (where state = 'failed'), 0)::bigint as units_failed
+    from etl.window_states group by 1, 2) u
+  join (select pipeline, version, max(last_loaded_at) as last_loaded_at, max(last_checked_at) as last_checked_at, sum("rows")::bigint as rows_loaded
+    from etl.window_loads group by 1, 2) l on l.pipeline = u.pipeline and l.version = u.version`

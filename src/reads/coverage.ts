@@ -1,6 +1,6 @@
-// Coverage: what became of every pipeline and slice, month by month.
+// Coverage of one pipeline: what became of every slice, month by month.
 import { sql } from 'kysely'
-import { type Db, rowsOf } from './row.ts'
+import type { Db } from '../db/tables.ts'
 
 /** From best to worst, as a cell of several units shows its worst. */
 export const coverageStates = ['loaded', 'restated', 'running', 'waiting', 'missing', 'failed', 'held'] as const
@@ -8,41 +8,46 @@ export type CoverageState = (typeof coverageStates)[number]
 
 export interface CoverageUnit {
   readonly unit_id: number
+  /** A value by dimension, as JSON text. */
   readonly slice: string
   readonly month: string
   readonly state: CoverageState
 }
 
-const cellState = sql`case when u.state = 'held' then 'held' when u.state = 'failed' then 'failed'
-  when u.state in ('running', 'landed') then 'running' when u.state = 'waiting' then 'waiting'
-  when u.loaded_at is null then 'missing'
-  when exists (select 1 from etl.loads l where l.unit_id = u.unit_id and l.rows_updated + l.rows_ended > 0) then 'restated'
-  else 'loaded' end`
+// Restated: the answer that the unit holds changed or ended rows that an earlier one had brought.
+const cellState = sql<CoverageState>`case when u.state in ('held', 'failed', 'waiting') then u.state
+  when u.state in ('running', 'landed') then 'running' when u.answer_id is null then 'missing'
+  when exists (select 1 from etl.loads l where l.answer_id = u.answer_id and l.window_from = u.window_from and l.rows_updated + l.rows_ended > 0)
+    then 'restated' else 'loaded' end`
 
-/** One row a unit of the pipeline's version, by slice and window. */
-export const coverageUnits = (db: Db, pipeline: string, limit: number): Promise<readonly CoverageUnit[]> =>
-  rowsOf(
-    db,
-    sql<CoverageUnit>`select u.unit_id::float8 as unit_id, u.slice::text as slice, to_char(u.window_from, 'YYYY-MM') as month,
-      ${cellState} as state from etl.units u where u.pipeline = ${pipeline}
-      order by u.slice::text, u.window_from limit ${limit}`,
-  )
-
-export interface CoverageMonth {
-  readonly pipeline: string
-  readonly month: string
-  readonly loaded: number
-  readonly held: number
-  readonly failed: number
-  readonly open: number
+export interface PipelineCoverage {
+  /** By slice and window. */
+  readonly units: readonly CoverageUnit[]
+  /** Every slice is there; else as many as come to about the limit. */
+  readonly whole: boolean
 }
 
-export const coverageMonths = (db: Db): Promise<readonly CoverageMonth[]> =>
-  rowsOf(
-    db,
-    sql<CoverageMonth>`select pipeline, to_char(window_from, 'YYYY-MM') as month,
-      (count(*) filter (where loaded_at is not null and state not in ('held', 'failed')))::float8 as loaded,
-      (count(*) filter (where state = 'held'))::float8 as held, (count(*) filter (where state = 'failed'))::float8 as failed,
-      (count(*) filter (where loaded_at is null and state not in ('held', 'failed')))::float8 as open
-      from etl.units group by 1, 2 order by 1, 2`,
-  )
+/** @param limit units at most, about: slices come whole */
+export const pipelineCoverage = async (db: Db, pipeline: string, limit: number): Promise<PipelineCoverage> => {
+  const windows = await db
+    .selectFrom('etl.window_list as w')
+    .select(['w.pipeline_id', 'w.window_from'])
+    .where('w.pipeline', '=', pipeline)
+    .execute()
+  if (windows.length === 0) return { units: [], whole: true }
+  const most = Math.ceil(limit / windows.length)
+  const slices = await db
+    .selectFrom('etl.slices')
+    .select('slice_id')
+    .where('pipeline_id', 'in', [...new Set(windows.map((row) => row.pipeline_id))])
+    .orderBy('values')
+    .limit(most + 1)
+    .execute()
+  const { rows } = await sql<CoverageUnit>`
+    select u.unit_id::float8 as unit_id, u.slice::text as slice, to_char(u.window_from, 'YYYY-MM') as month, ${cellState} as state
+    from unnest(${windows.map((row) => row.pipeline_id)}::integer[], ${windows.map((row) => row.window_from)}::date[]) as w (pipeline_id, window_from)
+      cross join unnest(${slices.slice(0, most).map((row) => row.slice_id)}::integer[]) as s (slice_id)
+      join etl.unit_list u on u.pipeline_id = w.pipeline_id and u.window_from = w.window_from and u.slice_id = s.slice_id
+    order by u.slice::text, u.window_from`.execute(db)
+  return { units: rows, whole: slices.length <= most }
+}

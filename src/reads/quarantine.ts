@@ -1,13 +1,16 @@
 // Rejected rows, with the raw record.
 import { sql } from 'kysely'
-import { type Db, rowsOf } from './row.ts'
+import type { Db } from '../db/tables.ts'
+import { wholeAs, wholeOrNullAs } from './row.ts'
 
 export interface QuarantineLine {
   readonly quarantine_id: number
-  readonly unit_id: number
-  readonly unit_key: string
+  /** null: nobody can tell whose record it is. */
+  readonly unit_id: number | null
+  readonly unit_key: string | null
+  readonly job_id: number
   readonly pipeline: string
-  readonly landing: string | null
+  readonly landing: string
   readonly part: number
   readonly line: number
   readonly column_name: string | null
@@ -19,19 +22,26 @@ export interface QuarantineLine {
 const rawShown = 2_000
 
 /** Open rows, newest first. @param unitId null: of every unit */
-export const quarantined = (db: Db, limit: number, unitId: number | null = null): Promise<readonly QuarantineLine[]> =>
-  rowsOf(
-    db,
-    sql<QuarantineLine>`select q.quarantine_id::float8 as quarantine_id, q.unit_id::float8 as unit_id, u.unit_key, q.pipeline, q.landing,
-      q.part, q.line::float8 as line, q.column_name, q.reason, left(q.raw, ${rawShown}) as raw, q.created_at
-      from etl.quarantine q join etl.units u on u.unit_id = q.unit_id
-      where q.state = 'open' and (${unitId}::bigint is null or q.unit_id = ${unitId}::bigint)
-      order by q.quarantine_id desc limit ${limit}`,
-  )
+export const quarantined = (db: Db, limit: number, unitId: number | null = null): Promise<QuarantineLine[]> =>
+  db
+    .selectFrom('etl.quarantine as q')
+    .innerJoin('etl.answers as a', 'a.answer_id', 'q.answer_id')
+    .leftJoin('etl.unit_list as u', 'u.unit_id', 'q.unit_id')
+    .select([wholeAs('q', 'quarantine_id'), wholeOrNullAs('q', 'unit_id'), 'u.unit_key', wholeAs('q', 'job_id'), 'q.pipeline'])
+    .select(['a.landing', 'q.part', wholeAs('q', 'line'), 'q.column_name', 'q.reason', 'q.created_at'])
+    .select(sql<string>`left(q.raw, ${rawShown})`.as('raw'))
+    .where('q.state', '=', 'open')
+    .$if(unitId !== null, (query) => query.where('q.unit_id', '=', String(unitId)))
+    .orderBy('q.quarantine_id', 'desc')
+    .limit(limit)
+    .execute()
 
+/** Open rows by pipeline. */
 export const countQuarantined = (db: Db): Promise<readonly { readonly pipeline: string; readonly rows: number }[]> =>
-  rowsOf(
-    db,
-    sql<{ pipeline: string; rows: number }>`select pipeline, count(*)::float8 as rows from etl.quarantine where state = 'open'
-      group by 1 order by 1`,
-  )
+  db
+    .selectFrom('etl.quarantine as q')
+    .select(['q.pipeline', sql<number>`count(*)::float8`.as('rows')])
+    .where('q.state', '=', 'open')
+    .groupBy('q.pipeline')
+    .orderBy('q.pipeline')
+    .execute()

@@ -1,6 +1,7 @@
-// Quota spent and reserved, day by day.
+// Quota spent and reserved, by day and by month.
 import { sql } from 'kysely'
-import { type Db, rowsOf } from './row.ts'
+import type { Db } from '../db/tables.ts'
+import { wholeAs } from './row.ts'
 
 export interface QuotaDay {
   readonly day: string
@@ -11,10 +12,41 @@ export interface QuotaDay {
   readonly reserved: number
 }
 
-export const quotaDays = (db: Db, fromDay: string): Promise<readonly QuotaDay[]> =>
-  rowsOf(
-    db,
-    sql<QuotaDay>`select to_char(day, 'YYYY-MM-DD') as day, account, pipeline, reports::float8 as reports,
-      coalesce(used_quota, 0)::float8 as used, coalesce(reserved_quota, 0)::float8 as reserved
-      from etl.quota where day >= ${fromDay}::date order by day, account, pipeline`,
-  )
+/** @param fromDay the first one, `YYYY-MM-DD`; left out: a year ago */
+export const quotaDays = (db: Db, fromDay?: string): Promise<QuotaDay[]> =>
+  db
+    .selectFrom('etl.quota as q')
+    .select(['q.day', 'q.account', 'q.pipeline', wholeAs('q', 'reports')])
+    .select(sql<number>`coalesce(q.used_quota, 0)::float8`.as('used'))
+    .select(sql<number>`coalesce(q.reserved_quota, 0)::float8`.as('reserved'))
+    .where('q.day', '>=', fromDay ?? sql<string>`(clock_timestamp() - interval '1 year')::date`)
+    .orderBy('q.day')
+    .orderBy('q.account')
+    .orderBy('q.pipeline')
+    .execute()
+
+export interface QuotaMonth {
+  readonly account: string
+  readonly pipeline: string
+  /** `2026-01` */
+  readonly month: string
+  readonly reports: number
+  readonly used: number
+  readonly reserved: number
+}
+
+/** The newest month first, then by account and pipeline. */
+export const quotaMonths = (days: readonly QuotaDay[]): QuotaMonth[] =>
+  [...Map.groupBy(days, ({ day, account, pipeline }) => `${day.slice(0, 7)}/${account}/${pipeline}`).values()]
+    .flatMap(([first, ...others]) =>
+      first === undefined ? [] : [others.reduce(added, { ...first, month: first.day.slice(0, 7) })],
+    )
+    .map(({ account, pipeline, month, reports, used, reserved }) => ({ account, pipeline, month, reports, used, reserved }))
+    .sort((a, b) => b.month.localeCompare(a.month) || a.account.localeCompare(b.account) || a.pipeline.localeCompare(b.pipeline))
+
+const added = <Sum extends { reports: number; used: number; reserved: number }>(sum: Sum, day: QuotaDay): Sum => ({
+  ...sum,
+  reports: sum.reports + day.reports,
+  used: sum.used + day.used,
+  reserved: sum.reserved + day.reserved,
+})

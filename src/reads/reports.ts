@@ -1,14 +1,16 @@
-// Bought reports: those still open, and those of one unit.
+// Bought reports: those still open, and those of given jobs.
 import { sql } from 'kysely'
-import { type Db, rowsOf } from './row.ts'
+import type { ReportState } from '../core/types.ts'
+import type { Db } from '../db/tables.ts'
+import { type BoxColumns, boxColumns } from './boxes.ts'
+import { wholeAs, wholeOrNullAs } from './row.ts'
 
-export interface ReportLine {
-  readonly report_key: number
-  readonly unit_id: number
-  readonly unit_key: string
+export interface ReportLine extends BoxColumns {
+  readonly job_id: number
+  /** Units it is bought for. */
+  readonly cells: number
   readonly account: string
-  readonly pipeline: string
-  readonly state: string
+  readonly state: ReportState
   readonly report_id: string | null
   readonly status_word: string | null
   readonly polls: number
@@ -16,37 +18,52 @@ export interface ReportLine {
   readonly used_quota: number | null
   readonly data_points_count: number | null
   readonly error_message: string | null
+  /** Submitted, or about to be. */
   readonly created_at: string
+  readonly age_seconds: number
   readonly next_poll_at: string | null
   readonly deadline_at: string | null
 }
 
-const line = sql`r.report_key::float8 as report_key, r.unit_id::float8 as unit_id, u.unit_key, r.account, r.pipeline, r.state, r.report_id,
-  r.status_word, r.polls, r.estimated_quota::float8 as estimated_quota, r.used_quota::float8 as used_quota,
-  r.data_points_count::float8 as data_points_count, r.error_message, coalesce(r.submitted_at, r.created_at) as created_at,
-  r.next_poll_at, r.deadline_at`
+/** Purchases as lines, to be narrowed; `b` is the job. */
+export const reportLines = (db: Db) =>
+  db
+    .selectFrom('etl.jobs as b')
+    .innerJoin('etl.pipelines as p', 'p.pipeline_id', 'b.pipeline_id')
+    .select(boxColumns)
+    .select([
+      wholeAs('b', 'job_id'),
+      'b.cells',
+      'b.account',
+      sql<ReportState>`b.report_state`.as('state'),
+      'b.report_id',
+      'b.status_word',
+      'b.polls',
+    ])
+    .select([wholeOrNullAs('b', 'estimated_quota'), wholeOrNullAs('b', 'used_quota'), wholeOrNullAs('b', 'data_points_count')])
+    .select(['b.error_message', 'b.next_poll_at', 'b.deadline_at'])
+    .select(sql<string>`coalesce(b.submitted_at, b.created_at)`.as('created_at'))
+    .select(sql<number>`extract(epoch from clock_timestamp() - coalesce(b.submitted_at, b.created_at))::float8`.as('age_seconds'))
+    .where('b.report_state', 'is not', null)
 
-/** Oldest first: the one that has waited longest is the one to look at. */
-export const openReports = (db: Db, limit: number): Promise<readonly ReportLine[]> =>
-  rowsOf(
-    db,
-    sql<ReportLine>`select ${line} from etl.reports r join etl.units u on u.unit_id = r.unit_id
-      where r.state in ('intent', 'submitted', 'ready', 'uncertain') order by r.created_at, r.report_key limit ${limit}`,
-  )
+// Bought or perhaps bought, and not downloaded; written so that the small indexes of open and troubled jobs answer.
+const isOpen = sql<boolean>`b.report_state in ('intent', 'submitted', 'ready', 'uncertain')
+  and ((b.state = 'open' and b.ask_number is not null) or b.state in ('held', 'failed'))`
 
-export const countOpenReports = async (db: Db): Promise<{ readonly open: number; readonly uncertain: number }> => {
-  const [row] = await rowsOf(
-    db,
-    sql<{ open: number; uncertain: number }>`select count(*)::float8 as open,
-      (count(*) filter (where state = 'uncertain'))::float8 as uncertain
-      from etl.reports where state in ('intent', 'submitted', 'ready', 'uncertain')`,
-  )
-  return row ?? { open: 0, uncertain: 0 }
-}
+/** Oldest first: the one that has waited longest is the one to look at. @param pipelines only these; empty: all */
+export const openReports = (db: Db, limit: number, pipelines: readonly string[] = []): Promise<ReportLine[]> =>
+  reportLines(db)
+    .where(isOpen)
+    .$if(pipelines.length > 0, (query) => query.where('p.pipeline', 'in', pipelines))
+    .orderBy('b.created_at')
+    .orderBy('b.job_id')
+    .limit(limit)
+    .execute()
 
-export const unitReports = (db: Db, unitId: number): Promise<readonly ReportLine[]> =>
-  rowsOf(
-    db,
-    sql<ReportLine>`select ${line} from etl.reports r join etl.units u on u.unit_id = r.unit_id
-      where r.unit_id = ${unitId}::bigint order by r.report_key desc limit 50`,
-  )
+export const countOpenReports = (db: Db): Promise<{ readonly open: number; readonly uncertain: number }> =>
+  db
+    .selectFrom('etl.jobs as b')
+    .select(sql<number>`count(*)::float8`.as('open'))
+    .select(sql<number>`(count(*) filter (where b.report_state = 'uncertain'))::float8`.as('uncertain'))
+    .where(isOpen)
+    .executeTakeFirstOrThrow()

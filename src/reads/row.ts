@@ -1,7 +1,17 @@
-// Rows of a read, as plain data: counts come as float8 so that JavaScript has numbers, times as ISO text.
-import type { Kysely, RawBuilder } from 'kysely'
-import type { Tables } from '../db/tables.ts'
+// Numbers of a read: bigint is text in JavaScript, and what a person or a chart is shown fits a double.
+import { type AliasedRawBuilder, type RawBuilder, sql } from 'kysely'
 
-export type Db = Kysely<Tables>
+/** The column as a number. */
+export const whole = (column: string): RawBuilder<number> => sql<number>`${sql.ref(column)}::float8`
 
-export const rowsOf = async <Row>(db: Db, query: RawBuilder<Row>): Promise<readonly Row[]> => (await query.execute(db)).rows
+export const wholeOrNull = (column: string): RawBuilder<number | null> => sql<number | null>`${sql.ref(column)}::float8`
+
+/** The same under its own name, the table's alias left out. */
+export const wholeAs = <Name extends string>(table: string, name: Name): AliasedRawBuilder<number, Name> =>
+  whole(`${table}.${name}`).as(name)
+
+export const wholeOrNullAs = <Name extends string>(table: string, name: Name): AliasedRawBuilder<number | null, Name> =>
+  wholeOrNull(`${table}.${name}`).as(name)
+
+/** Rows at most of a list on the page that nobody asked to be longer. */
+export const shortList = 50

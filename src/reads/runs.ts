@@ -1,13 +1,18 @@
-// Runs with what became of their units, and what they did to the rows night by night.
+// Runs with what became of their units, the jobs they waited for, and what they did to the rows night by night.
 import { sql } from 'kysely'
-import { type Db, rowsOf } from './row.ts'
+import type { JobState, ReportState } from '../core/types.ts'
+import type { Db, RunOutcome } from '../db/tables.ts'
+import { type BoxColumns, boxColumns } from './boxes.ts'
+import { wholeAs } from './row.ts'
+import { linesOf, type UnitLine } from './unit-lines.ts'
 
 export interface RunLine {
   readonly run_id: number
   readonly command: string
   readonly arguments: unknown
   readonly state: string
-  readonly host: string
+  /** Name of the process it is or was part of. */
+  readonly process: string | null
   readonly started_at: string
   readonly finished_at: string | null
   readonly planned: number
@@ -18,84 +23,140 @@ export interface RunLine {
   readonly failed: number
 }
 
-const outcomes = sql`count(*)::float8 as planned, (count(*) filter (where outcome = 'loaded'))::float8 as loaded,
-  (count(*) filter (where outcome = 'unchanged'))::float8 as unchanged, (count(*) filter (where outcome = 'waiting'))::float8 as waiting,
-  (count(*) filter (where outcome = 'held'))::float8 as held, (count(*) filter (where outcome = 'failed'))::float8 as failed`
+const runLines = (db: Db) =>
+  db
+    .selectFrom('etl.run_list as r')
+    .select([wholeAs('r', 'run_id'), 'r.command', 'r.arguments', 'r.state', 'r.process', 'r.started_at', 'r.finished_at'])
+    .select([wholeAs('r', 'planned'), wholeAs('r', 'loaded'), wholeAs('r', 'unchanged'), wholeAs('r', 'waiting')])
+    .select([wholeAs('r', 'held'), wholeAs('r', 'failed')])
 
-const columns = sql`r.run_id::float8 as run_id, r.command, r.arguments, r.state, r.host, r.started_at, r.finished_at,
-  o.planned, o.loaded, o.unchanged, o.waiting, o.held, o.failed`
+/** The newest first. @param beforeRunId null: from the newest on */
+export const lastRuns = (db: Db, limit: number, beforeRunId: number | null = null): Promise<RunLine[]> =>
+  runLines(db)
+    .$if(beforeRunId !== null, (query) => query.where('r.run_id', '<', String(beforeRunId)))
+    .orderBy('r.run_id', 'desc')
+    .limit(limit)
+    .execute()
 
-export const lastRuns = (db: Db, limit: number, beforeRunId: number | null = null): Promise<readonly RunLine[]> =>
-  rowsOf(
+export const oneRun = async (db: Db, runId: number): Promise<RunLine | null> =>
+  (await runLines(db).where('r.run_id', '=', String(runId)).executeTakeFirst()) ?? null
+
+export interface RunJobLine extends BoxColumns {
+  readonly job_id: number
+  readonly state: JobState
+  readonly report_state: ReportState | null
+  /** Units of the job that the run asked for. */
+  readonly units: number
+  readonly outcome: RunOutcome | null
+  readonly held_units: number
+  readonly error_code: string | null
+  readonly error_message: string | null
+}
+
+// What the run asked of the job `j`: all of it, or the part that its line `w` names.
+const part = sql`coalesce(w.slice_ids, j.slice_ids) as slice_ids, coalesce(w.window_from, j.window_from) as window_from,
+  coalesce(w.window_to, j.window_to) as window_to`
+const needsPersonFirst = sql`array_position(array['held', 'failed', 'waiting', 'loaded', 'unchanged'], w.outcome)`
+
+/** Jobs the run waited for: held, failed and waiting ones first, then those under way, then the others. Jobs of which no record is kept any more are left out. */
+export const runJobs = (db: Db, runId: number, limit: number): Promise<RunJobLine[]> =>
+  db
+    .selectFrom(
+      sql<RunJobRow>`(select w.job_id, w.units, w.outcome, w.held_units, j.pipeline_id, j.state, j.report_state, j.error_code, j.error_message,
+        row_number() over (order by coalesce(${needsPersonFirst}, case when w.outcome is null then 3 else 6 end), w.job_id) as place, ${part}
+        from etl.run_jobs w join etl.jobs j on j.job_id = w.job_id where w.run_id = ${String(runId)}::bigint order by place limit ${limit})`.as(
+        'b',
+      ),
+    )
+    .innerJoin('etl.pipelines as p', 'p.pipeline_id', 'b.pipeline_id')
+    .select(boxColumns)
+    .select([
+      wholeAs('b', 'job_id'),
+      'b.state',
+      'b.report_state',
+      'b.units',
+      'b.outcome',
+      'b.held_units',
+      'b.error_code',
+      'b.error_message',
+    ])
+    .orderBy('b.place')
+    .execute()
+
+interface RunJobRow
+  extends Pick<RunJobLine, 'state' | 'report_state' | 'units' | 'outcome' | 'held_units' | 'error_code' | 'error_message'> {
+  readonly job_id: string
+  readonly pipeline_id: number
+  readonly place: number
+  readonly window_from: string
+  readonly window_to: string
+}
+
+/** Units in the order of the jobs given; those of the first ones where they are more than `limit`. */
+export const runUnits = async (db: Db, runId: number, jobs: readonly RunJobLine[], limit: number): Promise<UnitLine[]> => {
+  let units = 0
+  const first = jobs.filter((job) => {
+    const wanted = units < limit
+    units += job.units
+    return wanted
+  })
+  const { rows } = await sql<{ unit_id: number }>`
+    select u.unit_id::float8 as unit_id from unnest(${first.map(({ job_id }) => job_id)}::bigint[]) with ordinality as f (job_id, place)
+      join etl.run_jobs w on w.run_id = ${String(runId)}::bigint and w.job_id = f.job_id join etl.jobs j on j.job_id = f.job_id
+      join etl.pipelines p on p.pipeline_id = j.pipeline_id
+      cross join lateral (select ${part}) b
+      cross join lateral generate_series(b.window_from::timestamp, b.window_to - interval '1 day',
+        case p.window_every when 'day' then interval '1 day' when 'week' then interval '7 days' else interval '1 month' end) as t (at)
+      cross join lateral unnest(b.slice_ids) as s (slice_id)
+      join etl.units u on u.pipeline_id = j.pipeline_id and u.window_from = t.at::date and u.slice_id = s.slice_id
+    order by f.place, u.window_from, u.slice_id limit ${limit}`.execute(db)
+  return linesOf(
     db,
-    sql<RunLine>`select ${columns} from (select * from etl.runs where ${beforeRunId}::bigint is null or run_id < ${beforeRunId}::bigint
-        order by run_id desc limit ${limit}) r
-      left join lateral (select ${outcomes} from etl.run_units u where u.run_id = r.run_id) o on true order by r.run_id desc`,
+    rows.map((row) => row.unit_id),
   )
-
-export const oneRun = async (db: Db, runId: number): Promise<RunLine | null> => {
-  const [row] = await rowsOf(
-    db,
-    sql<RunLine>`select ${columns} from etl.runs r
-      left join lateral (select ${outcomes} from etl.run_units u where u.run_id = r.run_id) o on true
-      where r.run_id = ${runId}::bigint`,
-  )
-  return row ?? null
 }
 
 export interface Night {
+  /** The day (UTC) on which the runs ended; of a run at work, today. */
   readonly day: string
-  readonly pipeline: string
   readonly inserted: number
   readonly updated: number
   readonly ended: number
   readonly quarantined: number
 }
 
-/** Rows by the day (UTC) their load committed. */
-export const nights = (db: Db, fromDay: string): Promise<readonly Night[]> =>
-  rowsOf(
-    db,
-    sql<Night>`select to_char(l.loaded_at at time zone 'UTC', 'YYYY-MM-DD') as day, u.pipeline, sum(l.rows_inserted)::float8 as inserted,
-      sum(l.rows_updated)::float8 as updated, sum(l.rows_ended)::float8 as ended, sum(l.rows_quarantined)::float8 as quarantined
-      from etl.loads l join etl.units u on u.unit_id = l.unit_id
-      where l.loaded_at >= ${fromDay}::date and l.outcome = 'loaded' group by 1, 2 order by 1, 2`,
-  )
+/** Loads read at most of a run that nobody has summed up yet. */
+const mostLoads = 100_000
 
-export interface Restatement {
-  readonly load_id: number
-  readonly unit_id: number
-  readonly unit_key: string
-  readonly loaded_at: string
-  readonly updated: number
-  readonly ended: number
-  readonly inserted: number
-  readonly rows_read: number
+/** Rows by the day their run ended, from what each run was summed up to; loads are read of runs without a sum only. */
+export const nights = async (db: Db, fromDay: string): Promise<Night[]> => {
+  const { rows } = await sql<Night>`
+    select to_char(coalesce(r.finished_at, clock_timestamp()) at time zone 'UTC', 'YYYY-MM-DD') as day, sum(o.inserted)::float8 as inserted,
+      sum(o.updated)::float8 as updated, sum(o.ended)::float8 as ended, sum(o.quarantined)::float8 as quarantined
+    from etl.runs r cross join lateral (
+      select (s ->> 'inserted')::bigint as inserted, (s ->> 'updated')::bigint as updated, (s ->> 'ended')::bigint as ended,
+        (s ->> 'quarantined')::bigint as quarantined
+      from (select r.summary -> 'rows' as s) told where s is not null
+      union all
+      select sum(l.rows_inserted), sum(l.rows_updated), sum(l.rows_ended), sum(l.rows_quarantined)
+      from (select * from etl.loads where run_id = r.run_id and r.summary -> 'rows' is null limit ${mostLoads}) l) o
+    where coalesce(r.finished_at, clock_timestamp()) >= ${fromDay}::date and o.inserted is not null group by 1 order by 1`.execute(
+    db,
+  )
+  return rows
 }
-
-/** Loads that changed or ended rows of an earlier load, the largest first. */
-export const restatements = (db: Db, fromDay: string, limit: number): Promise<readonly Restatement[]> =>
-  rowsOf(
-    db,
-    sql<Restatement>`select l.load_id::float8 as load_id, l.unit_id::float8 as unit_id, u.unit_key, l.loaded_at,
-      l.rows_updated::float8 as updated, l.rows_ended::float8 as ended, l.rows_inserted::float8 as inserted, l.rows_read::float8 as rows_read
-      from etl.loads l join etl.units u on u.unit_id = l.unit_id
-      where l.loaded_at >= ${fromDay}::date and l.rows_updated + l.rows_ended > 0
-      order by l.rows_updated + l.rows_ended desc, l.load_id desc limit ${limit}`,
-  )
 
 export interface Event {
   readonly event_id: number
   readonly at: string
   readonly kind: string
-  readonly unit_id: number | null
-  readonly run_id: number | null
   readonly message: string
 }
 
-export const lastEvents = (db: Db, limit: number): Promise<readonly Event[]> =>
-  rowsOf(
-    db,
-    sql<Event>`select event_id::float8 as event_id, at, kind, unit_id::float8 as unit_id, run_id::float8 as run_id, message
-      from etl.events order by event_id desc limit ${limit}`,
-  )
+export const lastEvents = (db: Db, limit: number): Promise<Event[]> =>
+  db
+    .selectFrom('etl.events as e')
+    .select([wholeAs('e', 'event_id'), 'e.at', 'e.kind', 'e.message'])
+    .orderBy('e.event_id', 'desc')
+    .limit(limit)
+    .execute()

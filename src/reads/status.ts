@@ -1,41 +1,35 @@
-// The ledger's truth for people and machines: units by state, coverage, freshness, open reports, quota, quarantine.
-import type { Kysely } from 'kysely'
-import { sql } from 'kysely'
-import type { Tables } from '../db/tables.ts'
+// The ledger as one answer, for the command line: units by state, coverage, freshness, open reports, quota, quarantine.
+import type { ReportState, UnitState } from '../core/types.ts'
+import type { Db } from '../db/tables.ts'
+import { boxKey } from './boxes.ts'
+import { countQuarantined } from './quarantine.ts'
+import { type QuotaMonth, quotaDays, quotaMonths } from './quota.ts'
+import { openReports } from './reports.ts'
+import { wholeAs } from './row.ts'
+import { troubledLines, type UnitLine, unitLines } from './unit-lines.ts'
+import { type CoverageMonth, coverageMonths, type PipelineCounts, pipelineCounts, readWindows, type Windows } from './windows.ts'
 
-export interface PipelineStatus {
-  readonly pipeline: string
-  readonly units: Readonly<Record<string, number>>
-  readonly rows: number
-  readonly newest_window: string | null
-  readonly oldest_window: string | null
-  readonly last_loaded_at: string | null
+export interface PipelineStatus extends PipelineCounts {
   readonly quarantined: number
+  /** How its newest answer differed from the definition; null: it did not. */
   readonly drift: unknown
-}
-
-export interface CoverageCell {
-  readonly pipeline: string
-  readonly month: string
-  readonly loaded: number
-  readonly total: number
-  readonly held: number
-  readonly failed: number
 }
 
 export interface TroubledUnit {
   readonly unit_id: number
   readonly unit: string
-  readonly state: string
+  readonly state: UnitState
   readonly code: string | null
   readonly message: string | null
   readonly not_before: string | null
 }
 
 export interface OpenReport {
-  readonly unit: string
+  /** Key of what it is bought for. */
+  readonly box: string
+  readonly units: number
   readonly report_id: string | null
-  readonly state: string
+  readonly state: ReportState
   readonly status_word: string | null
   readonly age_seconds: number
   readonly next_poll_at: string | null
@@ -50,91 +44,74 @@ export interface LastRun {
   readonly summary: unknown
 }
 
-export interface QuotaMonth {
-  readonly account: string
-  readonly pipeline: string
-  readonly month: string
-  readonly reports: number
-  readonly used: number
-  readonly reserved: number
-}
-
 export interface Status {
   readonly pipelines: readonly PipelineStatus[]
-  readonly coverage: readonly CoverageCell[]
+  readonly coverage: readonly CoverageMonth[]
   readonly troubled: readonly TroubledUnit[]
   readonly open_reports: readonly OpenReport[]
   readonly runs: readonly LastRun[]
   readonly quota: readonly QuotaMonth[]
 }
 
-/** @param pipelines only these; empty: all. At most 200 troubled units, 50 open reports and 5 runs are listed. */
-export const readStatus = async (kysely: Kysely<Tables>, pipelines: readonly string[]): Promise<Status> => ({
-  pipelines: await pipelineStatus(kysely, pipelines),
-  coverage: await coverage(kysely, pipelines),
-  troubled: await troubledUnits(kysely, pipelines),
-  open_reports: await openReports(kysely, pipelines),
-  runs: await lastRuns(kysely),
-  quota: await quotaMonths(kysely, pipelines),
-})
+const mostTroubled = 200
+const mostReports = 50
+const mostRuns = 5
 
-const among = (pipelines: readonly string[], column = 'pipeline') =>
-  pipelines.length === 0 ? sql`true` : sql`${sql.ref(column)} in (${sql.join([...pipelines])})`
-
-const pipelineStatus = async (kysely: Kysely<Tables>, pipelines: readonly string[]): Promise<PipelineStatus[]> => {
-  const { rows } = await sql<PipelineStatus>`
-    select pipeline,
-      (select jsonb_object_agg(state, n) from (
-        select state, count(*) as n from etl.units s where s.pipeline = u.pipeline group by state) by_state) as units,
-      coalesce(sum(loaded_rows), 0)::float8 as rows,
-      to_char(max(window_from) filter (where loaded_at is not null), 'YYYY-MM-DD') as newest_window,
-      to_char(min(window_from) filter (where loaded_at is not null), 'YYYY-MM-DD') as oldest_window,
-      max(loaded_at) as last_loaded_at,
-      (select count(*) from etl.quarantine q where q.pipeline = u.pipeline and q.state = 'open')::float8 as quarantined,
-      (select l.drift from etl.loads l join etl.units d on d.unit_id = l.unit_id
-        where d.pipeline = u.pipeline order by l.load_id desc limit 1) as drift
-    from etl.units u where ${among(pipelines)} group by pipeline order by pipeline`.execute(kysely)
-  return rows
+/** @param pipelines only these; empty: all. At most 200 troubled units, 50 open reports and 5 runs are listed; quota of the last year. */
+export const readStatus = async (db: Db, pipelines: readonly string[]): Promise<Status> => {
+  const windows = await readWindows(db, pipelines)
+  const among = ({ pipeline }: { readonly pipeline: string }): boolean => pipelines.length === 0 || pipelines.includes(pipeline)
+  return {
+    pipelines: await pipelineStatus(db, windows),
+    coverage: coverageMonths(windows.states),
+    troubled: await troubled(db, windows, pipelines),
+    open_reports: (await openReports(db, mostReports, pipelines)).map((report) => ({
+      box: boxKey(report),
+      units: report.cells,
+      report_id: report.report_id,
+      state: report.state,
+      status_word: report.status_word,
+      age_seconds: report.age_seconds,
+      next_poll_at: report.next_poll_at,
+    })),
+    runs: await lastRuns(db),
+    quota: quotaMonths((await quotaDays(db)).filter(among)),
+  }
 }
 
-const coverage = async (kysely: Kysely<Tables>, pipelines: readonly string[]): Promise<CoverageCell[]> => {
-  const { rows } = await sql<CoverageCell>`
-    select pipeline, to_char(date_trunc('month', window_from), 'YYYY-MM') as month,
-      (count(*) filter (where loaded_at is not null))::float8 as loaded, count(*)::float8 as total,
-      (count(*) filter (where state = 'held'))::float8 as held, (count(*) filter (where state = 'failed'))::float8 as failed
-    from etl.units where ${among(pipelines)} group by 1, 2 order by 1, 2`.execute(kysely)
-  return rows
+const pipelineStatus = async (db: Db, windows: Windows): Promise<PipelineStatus[]> => {
+  const quarantine = await countQuarantined(db)
+  const drifts = await db.selectFrom('etl.last_loads as l').select(['l.pipeline', 'l.drift']).execute()
+  return pipelineCounts(windows).map((counts) => ({
+    ...counts,
+    quarantined: quarantine.find(({ pipeline }) => pipeline === counts.pipeline)?.rows ?? 0,
+    drift: drifts.find(({ pipeline, drift }) => pipeline === counts.pipeline && drift !== null)?.drift ?? null,
+  }))
 }
 
-const troubledUnits = async (kysely: Kysely<Tables>, pipelines: readonly string[]): Promise<TroubledUnit[]> => {
-  const { rows } = await sql<TroubledUnit>`
-    select unit_id::float8 as unit_id, unit_key as unit, state, error_code as code, error_message as message, not_before
-    from etl.units where state in ('held', 'failed', 'waiting') and ${among(pipelines)}
-    order by state, unit_key limit 200`.execute(kysely)
-  return rows
+/** Held, failed, then waiting units. */
+const troubled = async (db: Db, { states }: Windows, pipelines: readonly string[]): Promise<TroubledUnit[]> => {
+  const found: UnitLine[] = []
+  for (const pipeline of pipelines.length === 0 ? [undefined] : pipelines) {
+    const own = pipeline === undefined ? {} : { pipeline }
+    found.push(...(await troubledLines(db, own, mostTroubled)))
+    if (states.some(({ state }) => state === 'waiting'))
+      found.push(...(await unitLines(db, states, { ...own, state: 'waiting' }, { limit: mostTroubled })))
+  }
+  return found.slice(0, mostTroubled).map(({ unit_id, unit_key, state, error_code, error_message, not_before }) => ({
+    unit_id,
+    unit: unit_key,
+    state,
+    code: error_code,
+    message: error_message,
+    not_before,
+  }))
 }
 
-const openReports = async (kysely: Kysely<Tables>, pipelines: readonly string[]): Promise<OpenReport[]> => {
-  const { rows } = await sql<OpenReport>`
-    select u.unit_key as unit, r.report_id, r.state, r.status_word, r.next_poll_at,
-      extract(epoch from clock_timestamp() - coalesce(r.submitted_at, r.created_at))::float8 as age_seconds
-    from etl.reports r join etl.units u on u.unit_id = r.unit_id
-    where r.state in ('intent', 'submitted', 'ready', 'uncertain') and ${among(pipelines, 'r.pipeline')}
-    order by r.created_at limit 50`.execute(kysely)
-  return rows
-}
-
-const lastRuns = async (kysely: Kysely<Tables>): Promise<LastRun[]> => {
-  const { rows } = await sql<LastRun>`
-    select run_id::float8 as run_id, command, state, started_at, finished_at, summary
-    from etl.runs order by run_id desc limit 5`.execute(kysely)
-  return rows
-}
-
-const quotaMonths = async (kysely: Kysely<Tables>, pipelines: readonly string[]): Promise<QuotaMonth[]> => {
-  const { rows } = await sql<QuotaMonth>`
-    select account, pipeline, to_char(day, 'YYYY-MM') as month, sum(reports)::float8 as reports,
-      coalesce(sum(used_quota), 0)::float8 as used, coalesce(sum(reserved_quota), 0)::float8 as reserved
-    from etl.quota where ${among(pipelines)} group by 1, 2, 3 order by 3 desc, 1, 2 limit 36`.execute(kysely)
-  return rows
-}
+const lastRuns = (db: Db): Promise<LastRun[]> =>
+  db
+    .selectFrom('etl.runs as r')
+    .select([wholeAs('r', 'run_id'), 'r.command', 'r.state', 'r.started_at', 'r.finished_at', 'r.summary'])
+    .orderBy('r.run_id', 'desc')
+    .limit(mostRuns)
+    .execute()

@@ -4,6 +4,7 @@ import { createGzip } from 'node:zlib'
 import type { Exchange } from './exchange.ts'
 import type { FaultKind } from './fault-kinds.ts'
 import { json, plainText, quotaExhausted, type Reply, refusal, retryAfter } from './reply.ts'
+import { limitErrors } from './report-limits.ts'
 import { priceOf, type ReportQuery, type ReportWorld } from './report-query.ts'
 import { type Checked, checkReport, checkShopper } from './report-request.ts'
 import { reportText } from './report-text.ts'
@@ -25,7 +26,9 @@ const linkLifeMs = 30 * 24 * 3_600_000
 export const checkSubmission = (service: Service, exchange: Exchange, kind: ReportQuery['kind']): Checked<ReportQuery> => {
   if (!exchange.isJson) return { ok: false, errors: ['Content-Type: expected application/json'] }
   if (exchange.body === undefined) return { ok: false, errors: ['body: not JSON'] }
-  return kind === 'report' ? checkReport(exchange.body, service.calendar) : checkShopper(exchange.body, service.calendar)
+  const checked = kind === 'report' ? checkReport(exchange.body, service.calendar) : checkShopper(exchange.body, service.calendar)
+  const errors = checked.ok ? limitErrors(checked.value, service.settings()) : []
+  return errors.length > 0 ? { ok: false, errors } : checked
 }
 
 /** No idempotency: the same body again is another paid report. */
@@ -60,11 +63,13 @@ const accept = (service: Service, exchange: Exchange, query: ReportQuery): Repor
     content,
     body: exchange.body,
     key: exchange.key,
+    caller: exchange.caller,
     nowMs: Date.now(),
   })
 }
 
-const worldOf = (service: Service): ReportWorld => {
+/** What a report submitted now is made of. */
+export const worldOf = (service: Service): ReportWorld => {
   const { seed, reportRows, hostile, keywordsByDomain } = service.settings()
   const unknown = Object.entries(keywordsByDomain).flatMap(([domain, rows]) => (rows === 0 ? [domain] : []))
   return { seed, reportRows, hostile, unknown: new Set(unknown), generations: service.calendar.generations() }

@@ -1,5 +1,6 @@
 // What happened, for those who want to prove something about a client: submissions, requests, and keys that went astray.
 import type { Endpoint } from './fault-kinds.ts'
+import type { TableQuery } from './report-query.ts'
 
 export type KeyFlag = 'right' | 'wrong' | 'none'
 
@@ -9,6 +10,8 @@ export interface RequestRecord {
   /** Names and values of the query; the key's value is left out. */
   readonly query: Readonly<Record<string, string>>
   readonly endpoint: Endpoint | null
+  /** NAME where the address began with /as/NAME: tells several clients of one sandbox apart. */
+  readonly caller: string | null
   /** The key where the endpoint wants it. */
   readonly key: KeyFlag
   /** The key was somewhere it does not belong: a download, the query of a batch endpoint, the header of the keyword endpoint. */
@@ -25,6 +28,9 @@ export interface Submission {
   readonly id: string
   readonly kind: 'report' | 'shopper'
   readonly body: unknown
+  /** What was sold, whatever the form of the body: of each table its domains x places (countries or categories) x dates. */
+  readonly asked: readonly TableQuery[]
+  readonly caller: string | null
   readonly at: string
   readonly key: KeyFlag
   readonly estimatedQuota: number

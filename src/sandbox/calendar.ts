@@ -7,8 +7,14 @@ const serviceZone = '-05:00'
 const appearsOn = 10
 const settlesOn = 14
 
-/** Restatements so far, by month; a snapshot never changes. */
+/** Restatements so far, by month, and by month and domain where a single domain was revised; a snapshot never changes. */
 export type Generations = ReadonlyMap<string, number>
+
+const placeOf = (month: string, domain: string): string => `${month} ${domain}`
+
+/** How often the month was restated, for the domain. */
+export const generationOf = (generations: Generations, month: string, domain: string): number =>
+  (generations.get(month) ?? 0) + (generations.get(placeOf(month, domain)) ?? 0)
 
 export interface Calendar {
   /** The service's date. */
@@ -20,10 +26,11 @@ export interface Calendar {
   earliestMonth(): string
   /** Whether volume and CPC of the month have their final values. */
   isSettled(month: string): boolean
-  /** Date of the last change to any of the months. */
-  lastUpdated(months: readonly string[]): string
+  /** Date of the last change to any of the months, of the domain. */
+  lastUpdated(months: readonly string[], domain: string): string
   generations(): Generations
-  restate(month: string): void
+  /** @param domain of this domain alone; left out: of every domain. */
+  restate(month: string, domain?: string): void
 }
 
 export const addMonths = (month: string, months: number): string => addWindows(`${month}-01`, 'month', months).slice(0, 7)
@@ -42,11 +49,15 @@ export const createCalendar = (now: () => number, historyMonths: () => number): 
   const today = (): string => dateIn(now(), serviceZone)
   const latestMonth = (): string => addMonths(today().slice(0, 7), Number(today().slice(8)) >= appearsOn ? -1 : -2)
   const isSettled = (month: string): boolean => `${addMonths(month, 1)}-${settlesOn}` <= today()
-  const lastUpdated = (months: readonly string[]): string => months.map(updatedOn).sort().at(-1) ?? today()
-  const updatedOn = (month: string): string => {
+  const lastUpdated = (months: readonly string[], domain: string): string =>
+    months
+      .map((month) => updatedOn(month, domain))
+      .sort()
+      .at(-1) ?? today()
+  const updatedOn = (month: string, domain: string): string => {
     const published = `${addMonths(month, 1)}-${isSettled(month) ? settlesOn : appearsOn}`
-    const restated = restatedOn.get(month) ?? published
-    return restated > published ? restated : published
+    const restated = [restatedOn.get(month), restatedOn.get(placeOf(month, domain))].flatMap((date) => date ?? [])
+    return [published, ...restated].sort().at(-1) ?? published
   }
   return {
     today,
@@ -56,11 +67,12 @@ export const createCalendar = (now: () => number, historyMonths: () => number): 
     isSettled,
     lastUpdated,
     generations: () => generations,
-    restate: (month) => {
-      const before = updatedOn(month)
+    restate: (month, domain) => {
+      const place = domain === undefined ? month : placeOf(month, domain)
+      const before = updatedOn(month, domain ?? '')
       // A second restatement on the same day must still be visible in a date.
-      restatedOn.set(month, today() > before ? today() : dayAfter(before))
-      generations = new Map(generations).set(month, (generations.get(month) ?? 0) + 1)
+      restatedOn.set(place, today() > before ? today() : dayAfter(before))
+      generations = new Map(generations).set(place, (generations.get(place) ?? 0) + 1)
     },
   }
 }

@@ -9,7 +9,10 @@ import { json, type Reply } from './reply.ts'
 import { readJson } from './request-body.ts'
 import type { Service } from './service.ts'
 
-const restateSchema = z.strictObject({ month: z.string().regex(/^\d{4}-(0[1-9]|1[0-2])$/, 'expected YYYY-MM') })
+const restateSchema = z.strictObject({
+  month: z.string().regex(/^\d{4}-(0[1-9]|1[0-2])$/, 'expected YYYY-MM'),
+  domain: z.string().optional(),
+})
 
 type Action = (service: Service, body: unknown) => unknown
 
@@ -34,9 +37,9 @@ const actions: Readonly<Record<string, Action>> = {
     return []
   },
   'POST /_sandbox/restate': (service, body) => {
-    const { month } = restateSchema.parse(body)
-    service.calendar.restate(month)
-    return { month, last_updated: service.calendar.lastUpdated([month]) }
+    const { month, domain } = restateSchema.parse(body)
+    service.calendar.restate(month, domain)
+    return { month, domain: domain ?? 'every domain', last_updated: service.calendar.lastUpdated([month], domain ?? '') }
   },
 }
 

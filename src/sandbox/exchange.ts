@@ -11,5 +11,6 @@ export interface Exchange {
   readonly isJson: boolean
   readonly acceptsGzip: boolean
   readonly key: KeyFlag
+  readonly caller: string | null
   readonly fault: TakeFault
 }

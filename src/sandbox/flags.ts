@@ -38,11 +38,13 @@ const word =
     return make(value)
   }
 
-const months: Read = (text, flag) => {
-  const list = text.split(',').map((month) => month.trim())
+const listOf = (text: string): string[] => text.split(',').map((part) => part.trim())
+
+const monthsOf = (text: string, flag: string): string[] => {
+  const list = listOf(text)
   if (!list.every((month) => /^\d{4}-(0[1-9]|1[0-2])$/.test(month)))
     throw wrong(flag, text, 'months as YYYY-MM, separated by commas')
-  return { restate: list }
+  return list
 }
 
 const byDomain: Read = (text, flag) => {
@@ -138,6 +140,25 @@ const entries: readonly Entry[] = [
     number((openReports) => ({ openReports })),
   ),
   entry(
+    '--most-values <count>',
+    'domains, countries or categories one report may ask for (default: no limit)',
+    number((mostValues) => ({ mostValues })),
+  ),
+  entry(
+    '--most-months <count>',
+    'months one report may span (default: no limit)',
+    number((mostMonths) => ({ mostMonths })),
+  ),
+  entry(
+    '--most-cells <count>',
+    'domains x countries x periods of one report (default: no limit)',
+    number((mostCells) => ({ mostCells })),
+  ),
+  entry('--refuse-domains <list>', 'domains no report may ask for: a.com,b.com', (text) => ({ refusedDomains: listOf(text) })),
+  entry('--refuse-months <months>', 'months no report may ask for: 2026-01,2026-02', (text, flag) => ({
+    refusedMonths: monthsOf(text, flag),
+  })),
+  entry(
     '--quota <credits>',
     'credits of the key (default: unlimited)',
     number((quota) => ({ quota })),
@@ -159,7 +180,9 @@ const entries: readonly Entry[] = [
   })),
   entry('--hostile', 'values at the edge: integers beyond 2^53, 40 digits, fractions for integers', () => ({ hostile: true })),
   entry('--now <date>', 'the date it is, for publication (default: the real clock)', (now) => ({ now })),
-  entry('--restate <months>', 'months whose values differ from those without this flag: 2026-01,2026-02', months),
+  entry('--restate <months>', 'months whose values differ from those without this flag: 2026-01,2026-02', (text, flag) => ({
+    restate: monthsOf(text, flag),
+  })),
   entry('--faults <list>', 'faults as a JSON list, or the file it is in', faults),
 ]
 

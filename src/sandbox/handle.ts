@@ -23,11 +23,12 @@ interface Incoming {
   readonly request: IncomingMessage
   readonly response: ServerResponse
   readonly url: URL
+  readonly caller: string | null
 }
 
 /** @param linkBase address before the path of a download link. */
 export const handle = async (service: Service, incoming: Incoming, listener: Listener, linkBase: string): Promise<void> => {
-  const { request, response, url } = incoming
+  const { request, response, url, caller } = incoming
   const found = findRoute(request.method ?? '', url.pathname, service.settings().extensions)
   const isHere = 'route' in found && (found.route.endpoint === 'download' ? listener.downloads : listener.api)
   const match = 'route' in found && isHere ? found : null
@@ -50,7 +51,7 @@ export const handle = async (service: Service, incoming: Incoming, listener: Lis
   }
   const isJson = /^application\/json\b/i.test(request.headers['content-type'] ?? '')
   const acceptsGzip = /\bgzip\b/.test(String(request.headers['accept-encoding'] ?? ''))
-  const exchange: Exchange = { url, id: match.id, body, isJson, acceptsGzip, key: record.key, fault }
+  const exchange: Exchange = { url, id: match.id, body, isJson, acceptsGzip, key: record.key, caller, fault }
   const result = await answer(service, match, exchange, linkBase)
   if (result === 'reset') response.socket?.resetAndDestroy()
   else if (result !== 'silence') await reply(result, fault('truncate-body') ?? fault('reset-mid-body'))
@@ -113,7 +114,12 @@ const domainsIn = (value: unknown): string[] => {
   )
 }
 
-const recordOf = (service: Service, { request, url }: Incoming, match: Match | null, listener: Listener): RequestRecord => {
+const recordOf = (
+  service: Service,
+  { request, url, caller }: Incoming,
+  match: Match | null,
+  listener: Listener,
+): RequestRecord => {
   const { apiKey, batchApiKey } = service.settings()
   const keys = [apiKey, batchApiKey ?? apiKey]
   const hide = (text: string): string => keys.reduce((shown, key) => shown.replaceAll(key, '[key]'), text)
@@ -135,6 +141,7 @@ const recordOf = (service: Service, { request, url }: Incoming, match: Match | n
     // A path the service does not have is still the service's own.
     keyAstray: (match !== null || !listener.api) && keys.some((text) => elsewhere.includes(text)),
     at: new Date().toISOString(),
+    caller,
     status: null,
     fault: null,
   }

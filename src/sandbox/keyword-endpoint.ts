@@ -1,6 +1,6 @@
 // GET /v4/website-analysis/keywords (interface 2.1, 2.2, 4.1), with the faults that lie in its answer.
 import { addWindows } from '../core/window.ts'
-import { addMonths, monthsBetween } from './calendar.ts'
+import { addMonths, generationOf, monthsBetween } from './calendar.ts'
 import type { Exchange } from './exchange.ts'
 import type { TakeFault } from './faults.ts'
 import { type KeywordQuery, type KeywordView, keywordView } from './keyword-data.ts'
@@ -20,12 +20,14 @@ export const keywords = (service: Service, exchange: Exchange): Reply => {
   return jsonText(200, answer(asked, viewOf(service, asked.query), service, exchange.fault))
 }
 
-const rowsOf = (service: Service, domain: string): number => {
+/** Keywords the domain has before any restatement; 0: the service has no data for it. */
+export const rowsOf = (service: Service, domain: string): number => {
   const { keywordsByDomain, keywordsPerDomain } = service.settings()
   return Object.hasOwn(keywordsByDomain, domain) ? (keywordsByDomain[domain] ?? 0) : keywordsPerDomain
 }
 
-const viewOf = (service: Service, query: KeywordQuery): KeywordView => {
+/** The query's rows as they are now. */
+export const viewOf = (service: Service, query: KeywordQuery): KeywordView => {
   const { seed, hostile } = service.settings()
   const months = monthsBetween(query.from, query.to)
   const generations = service.calendar.generations()
@@ -33,7 +35,7 @@ const viewOf = (service: Service, query: KeywordQuery): KeywordView => {
     seed,
     hostile,
     rows: rowsOf(service, query.domain),
-    generation: months.reduce((sum, month) => sum + (generations.get(month) ?? 0), 0),
+    generation: months.reduce((sum, month) => sum + generationOf(generations, month, query.domain), 0),
     settled: months.every((month) => service.calendar.isSettled(month)),
   })
 }
@@ -76,7 +78,7 @@ const metaOf = (
   service: Service,
   take: TakeFault,
 ): unknown => {
-  const updated = service.calendar.lastUpdated(monthsBetween(query.from, query.to))
+  const updated = service.calendar.lastUpdated(monthsBetween(query.from, query.to), query.domain)
   return {
     query: { limit, offset, asc: ascending, sort },
     request: {

@@ -4,6 +4,7 @@ import { EtlError } from '../core/errors.ts'
 import { faultSchema } from './fault-kinds.ts'
 
 const count = z.int().nonnegative()
+const month = z.string().regex(/^\d{4}-(0[1-9]|1[0-2])$/)
 
 const csvSchema = z.strictObject({
   /** Begin with a byte order mark. Default false. */
@@ -45,6 +46,16 @@ export const optionsSchema = z.strictObject({
   retryAfter: z.enum(['none', 'seconds', 'date']).optional(),
   /** Unfinished reports an account may have. Default 100. */
   openReports: z.int().positive().optional(),
+  /** Domains, countries and categories one report may ask for, each of them. Default null: no limit. */
+  mostValues: z.int().positive().nullable().optional(),
+  /** Months one report may span. Default null: no limit. */
+  mostMonths: z.int().positive().nullable().optional(),
+  /** Cells of one report: domains x countries (or categories) x periods. Default null: no limit. */
+  mostCells: z.int().positive().nullable().optional(),
+  /** Domains no report may ask for: refused for certain, nothing is bought. Default []. */
+  refusedDomains: z.array(z.string()).optional(),
+  /** Months no report may ask for, though they lie within the history. Default []. */
+  refusedMonths: z.array(month).optional(),
   /** Credits: a report costs domains x metrics x periods x countries, a keyword answer one. Default null: unlimited. */
   quota: count.nullable().optional(),
   /** From submission to the final word, of which the first third is `pending`. Default 300. */
@@ -65,7 +76,7 @@ export const optionsSchema = z.strictObject({
   /** Values at the edge of what JSON and CSV can hold: integers beyond 2^53, 40 digits, fractions for integers. Default false. */
   hostile: z.boolean().optional(),
   /** Months restated from the start. Default []. */
-  restate: z.array(z.string().regex(/^\d{4}-(0[1-9]|1[0-2])$/)).optional(),
+  restate: z.array(month).optional(),
   /** What goes wrong. Default []. */
   faults: z.array(faultSchema).optional(),
   /** The moment it is, for publication dates: ISO date or time, in code also a function to milliseconds. Default: the clock. */
@@ -98,6 +109,11 @@ export const defaults: Settings = {
   requestsPerSecond: 10,
   retryAfter: 'none',
   openReports: 100,
+  mostValues: null,
+  mostMonths: null,
+  mostCells: null,
+  refusedDomains: [],
+  refusedMonths: [],
   quota: null,
   reportDurationMs: 300,
   finalWord: 'completed',

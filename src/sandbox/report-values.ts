@@ -1,4 +1,5 @@
 // The numbers of the reports. Each depends on its own domain, place and date alone, whichever report asks for it.
+import { generationOf } from './calendar.ts'
 import { combine, hashText, unit } from './hash.ts'
 import type { ReportWorld } from './report-query.ts'
 import type { MetricSpec, shopperMetrics } from './vtables.ts'
@@ -15,8 +16,9 @@ export interface Cell {
   readonly monthShare: number
 }
 
-/** How often the month of the date was restated. */
-const generationAt = (world: ReportWorld, date: string): number => world.generations.get(date.slice(0, 7)) ?? 0
+/** How often the month of the date was restated for the domain. */
+const generationAt = ({ generations }: ReportWorld, { date, domain }: Cell): number =>
+  generationOf(generations, date.slice(0, 7), domain)
 
 const hashOf = ({ domain, place, date, part }: Cell, world: ReportWorld): number =>
   combine(hashText(`${domain}|${place}|${date}`, world.seed), part)
@@ -25,7 +27,7 @@ const hashOf = ({ domain, place, date, part }: Cell, world: ReportWorld): number
 export const isPresent = (cell: Cell, world: ReportWorld): boolean => {
   if (world.unknown.has(cell.domain)) return false
   const hash = hashOf(cell, world)
-  const generation = generationAt(world, cell.date)
+  const generation = generationAt(world, cell)
   const absent = combine(hash, 101) % 60 === 0
   if (generation === 0) return !absent
   return absent ? combine(hash, 200 + generation) % 2 === 0 : combine(hash, 300 + generation) % 60 !== 0
@@ -58,7 +60,7 @@ const trafficOf = (cell: Cell, world: ReportWorld): Traffic => {
   const hash = hashOf(cell, world)
   const noise = 0.92 + 0.16 * unit(hash)
   const part = cell.part === 0 ? 1 : 1 / (cell.part + 1)
-  const visits = monthlyVisits(cell, world) * cell.monthShare * noise * part * restatement(hash, generationAt(world, cell.date))
+  const visits = monthlyVisits(cell, world) * cell.monthShare * noise * part * restatement(hash, generationAt(world, cell))
   const desktop = 0.25 + 0.5 * unit(hashText(cell.domain, world.seed + 1))
   return { desktop: visits * desktop, mobile: visits * (1 - desktop), hash }
 }

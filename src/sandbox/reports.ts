@@ -37,6 +37,7 @@ export interface NewReport {
   readonly content: ContentFaults
   readonly body: unknown
   readonly key: Submission['key']
+  readonly caller: string | null
   /** Milliseconds since the epoch, for the books. */
   readonly nowMs: number
 }
@@ -142,12 +143,14 @@ export const createReports = (elapsedMs: () => number, durationMs: () => number)
   }
 }
 
-const newReport = ({ query, world, fate, mends, content, body, key, nowMs }: NewReport, startedMs: number): Report => {
+const newReport = ({ query, world, fate, mends, content, body, key, caller, nowMs }: NewReport, startedMs: number): Report => {
   const id = randomUUID()
   const submission: Submission = {
     id,
     kind: query.kind,
     body,
+    asked: query.tables,
+    caller,
     at: new Date(nowMs).toISOString(),
     key,
     estimatedQuota: priceOf(query),

@@ -8,6 +8,7 @@ import type { SandboxOptions } from './options.ts'
 import { json } from './reply.ts'
 import { send } from './send.ts'
 import { createService, type Service } from './service.ts'
+import { type Truth, truthOf } from './truth.ts'
 
 export type { Books } from './books.ts'
 export type { Fault } from './fault-kinds.ts'
@@ -24,8 +25,10 @@ export interface Sandbox {
   books(): Books
   /** Changes options while it runs; new faults begin to count anew. Throws CONFIGURATION. */
   configure(patch: SandboxOptions): void
-  /** Changes the month's values once more, as the service does when it corrects itself. @param month `YYYY-MM` */
-  restate(month: string): void
+  /** Changes the month's values once more, as the service does when it corrects itself. @param month `YYYY-MM` @param domain of this one alone. */
+  restate(month: string, domain?: string): void
+  /** What is known beyond what was asked: for those who prove something about a client. */
+  readonly truth: Truth
   /** Ends every connection at once. Safe to call twice. */
   close(): Promise<void>
 }
@@ -53,7 +56,8 @@ export const startSandbox = async (options: SandboxOptions = {}): Promise<Sandbo
     downloadUrl: linkBase,
     books: () => service.books(),
     configure: (patch) => service.configure(patch),
-    restate: (month) => service.configure({ restate: [month] }),
+    restate: (month, domain) => service.calendar.restate(month, domain),
+    truth: truthOf(service),
     close: async () => {
       await Promise.all(servers.map(closeServer))
     },
@@ -81,9 +85,18 @@ const respond = async (
   response.on('error', () => response.destroy())
   if (!URL.canParse(request.url ?? '/', 'http://sandbox'))
     return send(response, json(400, { errors: ['The address is not valid'] }), null)
-  const url = new URL(request.url ?? '/', 'http://sandbox')
+  const { url, caller } = callerOf(new URL(request.url ?? '/', 'http://sandbox'))
   if (listener.api && isControl(url.pathname)) return send(response, await control(service, request, url.pathname), null)
-  await handle(service, { request, response, url }, listener, linkBase)
+  await handle(service, { request, response, url, caller }, listener, linkBase)
+}
+
+/** Several clients of one sandbox are told apart by the path of their base address: /as/NAME. */
+const callerOf = (url: URL): { url: URL; caller: string | null } => {
+  const [whole, name] = /^\/as\/([\w-]+)(?=\/)/.exec(url.pathname) ?? []
+  if (whole === undefined || name === undefined) return { url, caller: null }
+  const rest = new URL(url)
+  rest.pathname = url.pathname.slice(whole.length)
+  return { url: rest, caller: name }
 }
 
 const listenOn = (server: Server, port: number): Promise<number> =>

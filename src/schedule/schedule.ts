@@ -1,8 +1,11 @@
-// The nightly in one long-running process: node-cron and a look every minute drive the ticker until it is stopped.
+// The nightly in one long-running process: node-cron and a check every minute drive the ticker until it is stopped.
 import { createTask, type ScheduledTask } from 'node-cron'
+import { messageOf } from '../core/errors.ts'
 import { notify } from '../notify/notify.ts'
-import { type Scheduled, scheduledOf } from './scheduled.ts'
+import { concurrencyOf } from '../pipeline/run.ts'
 import type { Runtime } from '../pipeline/runtime.ts'
+import { workLoop } from '../pipeline/work-loop.ts'
+import { type Scheduled, scheduledOf } from './scheduled.ts'
 import { createTicker, type ScheduleState } from './ticker.ts'
 
 const tellEveryMs = 60_000
@@ -12,14 +15,16 @@ export interface Scheduler {
   readonly state: ScheduleState
   /** Pipelines whose tick came and was not taken: empty while time is kept. */
   overdue(): Promise<readonly string[]>
-  /** Takes no more ticks and resolves when the runs at hand are done. */
+  /** Takes no more ticks and resolves when the runs in progress are done. */
   stop(): Promise<void>
 }
 
-/** Catches up missed ticks as each pipeline's `catch_up` says, then keeps time until stopped. */
+/** Catches up missed ticks as each pipeline's `catch_up` says, then keeps time until stopped. Beside that it helps every run there is. */
 export const startScheduler = async (runtime: Runtime, signal: AbortSignal): Promise<Scheduler> => {
-  const ticker = createTicker(runtime, signal)
-  // What is late and what could not be sent is looked at between the nights too.
+  // One loop does the work of all ticks, so that however many fall together, no more is worked on at once.
+  const ticker = createTicker(runtime, signal, { concurrency: 0 })
+  const helper = startHelper(runtime, signal)
+  // What is late and what could not be sent is checked between the nights too.
   const tell = setInterval(() => void notify(runtime), tellEveryMs)
   // node-cron leaves out a time that daylight saving skips, and all that a sleeping machine missed; what it took already is not taken twice.
   const sweep = setInterval(() => ticker.sweep(), sweepEveryMs)
@@ -29,6 +34,7 @@ export const startScheduler = async (runtime: Runtime, signal: AbortSignal): Pro
     clearInterval(sweep)
     await Promise.all(tasks.map((task) => task.destroy()))
     await ticker.settled()
+    await helper.stop()
   }
   try {
     await ticker.catchUp()
@@ -38,6 +44,30 @@ export const startScheduler = async (runtime: Runtime, signal: AbortSignal): Pro
     throw error
   }
   return { state: ticker.state, overdue: ticker.overdue, stop }
+}
+
+const helpAgainMs = 5_000
+
+/** Works for every run, and on what was asked for and nobody waits for; a database that stays away ends neither it nor the process. */
+const startHelper = (runtime: Runtime, signal: AbortSignal): { stop: () => Promise<void> } => {
+  const ending = new AbortController()
+  const stopped = AbortSignal.any([signal, ending.signal])
+  const options = { runId: null, concurrency: concurrencyOf(runtime.definitions), signal: stopped, done: async () => false }
+  const help = async (): Promise<void> => {
+    while (!stopped.aborted) {
+      await workLoop(runtime, options).catch((error) =>
+        runtime.log.error({ error: messageOf(error) }, 'no work was done for a while; trying again'),
+      )
+      await runtime.clock.sleep(helpAgainMs, stopped).catch(() => undefined)
+    }
+  }
+  const helping = help()
+  return {
+    stop: async () => {
+      ending.abort()
+      await helping
+    },
+  }
 }
 
 const keepTime = ({ definition, schedule }: Scheduled, onTick: (dueMs: number) => void): ScheduledTask => {

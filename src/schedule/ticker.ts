@@ -1,11 +1,11 @@
 // Takes the ticks of every schedule as time goes by, each tick one run of what is due; knows no timer, so that any clock can drive it.
 import { messageOf } from '../core/errors.ts'
 import type { Definition } from '../core/types.ts'
-import { notify } from '../notify/notify.ts'
-import { createPing } from '../notify/ping.ts'
-import { planRun } from '../pipeline/plan-run.ts'
-import { sweepLandings } from '../pipeline/retention.ts'
-import { type RunResult, runUnits } from '../pipeline/run.ts'
+import { notificationTargets, notify } from '../notify/notify.ts'
+import { createPing, type Ping } from '../notify/ping.ts'
+import { planRun, type Scope } from '../pipeline/plan-run.ts'
+import { sweep } from '../pipeline/retention.ts'
+import { type RunResult, runJobs } from '../pipeline/run.ts'
 import { missedTicks, type Scheduled, scheduledOf } from './scheduled.ts'
 import type { Runtime } from '../pipeline/runtime.ts'
 import { claimTick, finishTick, lastTickMs, ticksBetween } from './ticks.ts'
@@ -20,25 +20,33 @@ export interface Ticker {
   readonly state: ScheduleState
   /** Tells which ticks are late, then takes those that came while no scheduler ran, as each pipeline's `catch_up` says. */
   catchUp(): Promise<void>
-  /** Takes the ticks that came since the last look. */
+  /** Takes the ticks that came since the last check. */
   sweep(): void
   /** Takes the tick of that minute, where the schedule has one; taking it again does nothing. */
   take(entry: Scheduled, dueMs: number): void
-  /** Pipelines with a tick that came since this ticker began, that nobody took and that no run at hand makes wait. */
+  /** Pipelines with a tick that came since this ticker began, that nobody took and that no run in progress makes wait. */
   overdue(): Promise<readonly string[]>
-  /** Resolves when the runs at hand are done. */
+  /** Resolves when the runs in progress are done. */
   settled(): Promise<void>
 }
 
-/** A tick is looked for each minute and taken at once; who is so late does not keep time any more. */
+/** Ticks are checked for each minute and taken at once; who is so late does not keep time any more. */
 const overdueMs = 5 * 60_000
 
-/** Looks from now on. @param signal aborted: no more ticks are taken, runs at hand park their units. */
-export const createTicker = (runtime: Runtime, signal: AbortSignal): Ticker => {
+export interface TickerOptions {
+  /** Jobs worked on at once for each run; 0: somebody else in this process does. Default: what the definition allows. */
+  readonly concurrency?: number
+}
+
+/** Keeps time from now on. @param signal aborted: no more ticks are taken, runs in progress put their jobs back. */
+export const createTicker = (runtime: Runtime, signal: AbortSignal, { concurrency }: TickerOptions = {}): Ticker => {
   const running = new Set<string>()
   const lastResults = new Map<string, RunResult['state']>()
   const chains = new Map<string, Promise<void>>()
   const scheduled = scheduledOf(runtime.definitions)
+  // Settings that are wrong end the command before the first night, not in it.
+  const ping = createPing(runtime.settings, runtime.log)
+  notificationTargets(runtime.settings)
   const begunMs = runtime.clock.now()
   let lookedMs = begunMs
 
@@ -48,19 +56,17 @@ export const createTicker = (runtime: Runtime, signal: AbortSignal): Ticker => {
     const work = async (): Promise<void> => {
       if (signal.aborted) return
       const skipped = entry.schedule.overlap === 'skip' && running.has(pipeline)
-      if (
-        !(await claimTick(runtime.database.kysely, { pipeline, dueMs, owner: runtime.owner, kind: skipped ? 'skipped' : kind }))
-      )
-        return
-      if (skipped) return
+      const owner = runtime.process.name
+      const isMine = await claimTick(runtime.database.kysely, { pipeline, dueMs, owner, kind: skipped ? 'skipped' : kind })
+      if (!isMine || skipped) return
       running.add(pipeline)
       try {
-        lastResults.set(pipeline, await runTick(runtime, entry.definition, dueMs, signal))
+        lastResults.set(pipeline, await runTick(runtime, { ping, definition: entry.definition, dueMs, concurrency, signal }))
       } finally {
         running.delete(pipeline)
       }
     }
-    // Overlap `queue` waits for the run before it; `skip` looks at once and gives way.
+    // Overlap `queue` waits for the run before it; `skip` checks at once and gives way.
     const next = (entry.schedule.overlap === 'skip' ? Promise.all([before, work()]) : before.then(work)).then(
       () => undefined,
       (error) => runtime.log.error({ pipeline, error: messageOf(error) }, 'scheduled run ended in an error'),
@@ -99,35 +105,43 @@ export const createTicker = (runtime: Runtime, signal: AbortSignal): Ticker => {
   }
 }
 
-const runTick = async (
-  runtime: Runtime,
-  definition: Definition,
-  dueMs: number,
-  signal: AbortSignal,
-): Promise<RunResult['state']> => {
+interface Tick {
+  readonly ping: Ping
+  readonly definition: Definition
+  readonly dueMs: number
+  readonly concurrency: number | undefined
+  readonly signal: AbortSignal
+}
+
+/** One run of what is due. Whatever happens to it, people are told and the tick is over. */
+const runTick = async (runtime: Runtime, tick: Tick): Promise<RunResult['state']> => {
+  const { ping, definition, dueMs } = tick
+  let result: RunResult | null = null
+  try {
+    await ping('start')
+    result = await runDue(runtime, tick)
+    await sweep(runtime)
+    return result.state
+  } finally {
+    await ping(result?.state === 'done' ? 'success' : 'fail')
+    await notify(runtime)
+    await finishTick(runtime.database.kysely, definition.pipeline, dueMs, result?.runId ?? null)
+  }
+}
+
+const runDue = async (runtime: Runtime, { definition, dueMs, concurrency, signal }: Tick): Promise<RunResult> => {
+  const { pipeline } = definition
   const due = new Date(dueMs).toISOString()
-  const ping = createPing(runtime.settings, runtime.log)
-  await ping('start')
-  const units = await planRun(runtime, [definition], { mode: 'due', force: false, only: null, order: 'newest-first' })
-  const result = await runUnits(runtime, {
+  const scope: Scope = { mode: 'due' }
+  const result = await runJobs(runtime, {
     command: 'schedule',
-    arguments: { pipeline: definition.pipeline, due_at: due },
+    arguments: { pipeline, due_at: due },
     definitions: [definition],
-    units,
+    plan: (runId) => planRun(runtime, runId, [definition], scope, signal),
+    concurrency,
     signal,
   })
-  const { runId, state } = result
-  runtime.progress.emit({
-    event: 'tick',
-    pipeline: definition.pipeline,
-    due_at: due,
-    run_id: runId,
-    state,
-    units: result.summary.units,
-  })
-  await sweepLandings(runtime)
-  await ping(result.state === 'done' ? 'success' : 'fail')
-  await notify(runtime)
-  await finishTick(runtime.database.kysely, definition.pipeline, dueMs, result.runId, runtime.clock.now())
-  return result.state
+  const { runId, state, summary } = result
+  runtime.progress.emit({ event: 'tick', pipeline, due_at: due, run_id: runId, state, units: summary.units })
+  return result
 }

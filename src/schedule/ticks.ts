@@ -1,9 +1,9 @@
 // Which ticks a schedule had, and the one row that says who took each of them.
-import type { Kysely } from 'kysely'
+import { sql } from 'kysely'
 import { createTask } from 'node-cron'
 import { Temporal } from '../core/temporal.ts'
 import type { Schedule } from '../core/types.ts'
-import type { Tables } from '../db/tables.ts'
+import type { Db } from '../db/tables.ts'
 
 const minuteMs = 60_000
 /** Ticks older than this are not caught up one by one; what is due is derived from the ledger anyway. */
@@ -98,7 +98,7 @@ const momentOf = (wallMs: number, timeZone: string): number => {
   return earlier.getTimeZoneTransition('next')?.epochMilliseconds ?? earlier.epochMilliseconds
 }
 
-/** How far ahead a tick is looked for: a schedule of one 29 February may wait eight years. */
+/** How far ahead ticks are searched: a schedule of one 29 February may wait eight years. */
 const furthestMs = 9 * 366 * dayLengthMs
 
 /** The next `count` ticks after `nowMs`, in milliseconds since the epoch; fewer where they lie further than nine years ahead. */
@@ -122,8 +122,8 @@ export interface TickClaim {
 }
 
 /** True when this process took the tick, false when another had. */
-export const claimTick = async (kysely: Kysely<Tables>, { pipeline, dueMs, owner, kind }: TickClaim): Promise<boolean> => {
-  const taken = await kysely
+export const claimTick = async (db: Db, { pipeline, dueMs, owner, kind }: TickClaim): Promise<boolean> => {
+  const taken = await db
     .insertInto('etl.ticks')
     .values({ pipeline, due_at: new Date(dueMs).toISOString(), claimed_by: owner, kind })
     .onConflict((conflict) => conflict.columns(['pipeline', 'due_at']).doNothing())
@@ -132,24 +132,19 @@ export const claimTick = async (kysely: Kysely<Tables>, { pipeline, dueMs, owner
   return taken.length > 0
 }
 
-export const finishTick = async (
-  kysely: Kysely<Tables>,
-  pipeline: string,
-  dueMs: number,
-  runId: number,
-  atMs: number,
-): Promise<void> => {
-  await kysely
+/** @param runId null: it ended before it had a run */
+export const finishTick = async (db: Db, pipeline: string, dueMs: number, runId: number | null): Promise<void> => {
+  await db
     .updateTable('etl.ticks')
-    .set({ run_id: runId, finished_at: new Date(atMs).toISOString() })
+    .set({ run_id: runId, finished_at: sql<string>`clock_timestamp()` })
     .where('pipeline', '=', pipeline)
     .where('due_at', '=', new Date(dueMs).toISOString())
     .execute()
 }
 
 /** When the pipeline last ticked, or null when it never has. */
-export const lastTickMs = async (kysely: Kysely<Tables>, pipeline: string): Promise<number | null> => {
-  const row = await kysely
+export const lastTickMs = async (db: Db, pipeline: string): Promise<number | null> => {
+  const row = await db
     .selectFrom('etl.ticks')
     .select((eb) => eb.fn.max('due_at').as('due_at'))
     .where('pipeline', '=', pipeline)

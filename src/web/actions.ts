@@ -4,7 +4,7 @@ import { html } from 'hono/html'
 import type { WebContext } from './context.ts'
 import { type Html, page } from './layout.ts'
 import { oneRun } from '../reads/runs.ts'
-import { unitDetail } from '../reads/units.ts'
+import { unitLine } from '../reads/unit-lines.ts'
 
 interface Question {
   readonly title: string
@@ -27,7 +27,7 @@ const done = ({ warehouse }: WebContext, title: string, text: string, back: stri
 
 export const mountActions = (app: Hono, web: WebContext): void => {
   app.get('/units/:id{[0-9]+}/release', async (context) => {
-    const unit = await unitDetail(web.kysely, Number(context.req.param('id')))
+    const unit = await unitLine(web.kysely, Number(context.req.param('id')))
     if (unit === null) return context.notFound()
     return context.html(
       ask(web, {
@@ -45,7 +45,7 @@ export const mountActions = (app: Hono, web: WebContext): void => {
     return context.html(done(web, `Unit #${id}`, text, `/units/${id}`), released ? 200 : 409)
   })
   app.get('/units/:id{[0-9]+}/retry', async (context) => {
-    const unit = await unitDetail(web.kysely, Number(context.req.param('id')))
+    const unit = await unitLine(web.kysely, Number(context.req.param('id')))
     if (unit === null) return context.notFound()
     return context.html(
       ask(web, {

@@ -8,6 +8,7 @@ import { secureHeaders } from 'hono/secure-headers'
 import { sql } from 'kysely'
 import type { Secret } from '../core/redact.ts'
 import { shipped } from '../core/shipped.ts'
+import { unitStates } from '../core/types.ts'
 import { createAccess } from './access.ts'
 import { mountActions } from './actions.ts'
 import type { WebContext } from './context.ts'
@@ -21,8 +22,8 @@ import { quotaPage } from './pages/quota.ts'
 import { reportsPage } from './pages/reports.ts'
 import { runPage, runsPage } from './pages/runs.ts'
 import { schedulePage } from './pages/schedule.ts'
-import { unitPage, unitsPage } from './pages/units.ts'
-import { unitStates } from '../reads/units.ts'
+import { unitPage } from './pages/unit.ts'
+import { unitsPage } from './pages/units.ts'
 
 const mostUnits = 10_000
 const unitsADefaultPage = 500
@@ -130,6 +131,7 @@ const mountPages = (app: Hono, web: WebContext): void => {
   app.get('/runs/:id{[0-9]+}', (context) => send(context, runPage(web, Number(context.req.param('id')))))
   app.get('/units', (context) => {
     const { pipeline, state, month } = context.req.query()
+    const known = unitStates.find((one) => one === state)
     const limit = Math.min(wholeNumber(context.req.query('limit')) ?? unitsADefaultPage, mostUnits)
     return send(
       context,
@@ -137,7 +139,7 @@ const mountPages = (app: Hono, web: WebContext): void => {
         web,
         {
           ...(pipeline ? { pipeline } : {}),
-          ...(state && (unitStates as readonly string[]).includes(state) ? { state } : {}),
+          ...(known === undefined ? {} : { state: known }),
           ...(month && /^\d{4}-(0[1-9]|1[0-2])$/.test(month) ? { month } : {}),
         },
         Math.max(1, limit),

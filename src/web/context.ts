@@ -1,8 +1,7 @@
 // What every page of the status page is made from: the ledger, the definitions, a clock, and what it may do.
-import type { Kysely } from 'kysely'
 import type { Clock } from '../core/clock.ts'
 import type { Definition } from '../core/types.ts'
-import type { Tables } from '../db/tables.ts'
+import type { Db } from '../db/tables.ts'
 
 /** What a person may do from the page. Each writes an event to the ledger in the transaction that does it. */
 export interface Actions {
@@ -15,7 +14,7 @@ export interface Actions {
 }
 
 export interface WebContext {
-  readonly kysely: Kysely<Tables>
+  readonly kysely: Db
   readonly definitions: readonly Definition[]
   readonly clock: Clock
   /** The warehouse's address without its password. */

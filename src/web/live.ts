@@ -4,22 +4,25 @@ import type { Context } from 'hono'
 import { streamSSE } from 'hono/streaming'
 import { sql } from 'kysely'
 import type { WebContext } from './context.ts'
-import { rowsOf } from '../reads/row.ts'
 
 const lookEveryMs = 1_000
 const keepAliveMs = 15_000
+/** Jobs counted at most in a look; of a larger run its requests and loads tell. */
+const mostCounted = 10_000
 
 /** Text that differs whenever anything the pages show has changed. */
 export const ledgerMark = async ({ kysely }: WebContext): Promise<string> => {
-  const [row] = await rowsOf(
-    kysely,
-    sql<{ mark: string }>`select concat_ws('/', (select max(load_id) from etl.loads), (select max(event_id) from etl.events),
+  const { rows } = await sql<{ mark: string }>`
+    select concat_ws('/', (select max(load_id) from etl.loads), (select max(event_id) from etl.events),
       (select max(run_id) from etl.runs), (select max(request_id) from etl.requests),
-      (select string_agg(run_id || ':' || state, ',' order by run_id) from etl.runs where state = 'running'),
-      (select count(*) from etl.run_units u join etl.runs r on r.run_id = u.run_id where r.state = 'running' and u.outcome is not null),
-      (select max(updated_at) from etl.units where state <> 'loaded')) as mark`,
+      (select string_agg(r.run_id || ':' || (select count(*) from (select from etl.run_jobs w
+          where w.run_id = r.run_id and w.outcome is null limit ${mostCounted}) open), ',' order by r.run_id)
+        from etl.runs r where r.state = 'running'),
+      (select string_agg(j.job_id || ':' || j.fence, ',' order by j.job_id) from etl.jobs j where j.holder is not null),
+      (select count(*) from (select from etl.jobs j where j.state in ('held', 'failed') limit ${mostCounted}) trouble)) as mark`.execute(
+    kysely,
   )
-  return row?.mark ?? ''
+  return rows[0]?.mark ?? ''
 }
 
 export interface Live {

@@ -1,11 +1,12 @@
 // The ledger as Prometheus metrics, read when they are asked for; figures equal the page's because both are the ledger's.
 import { Gauge, Registry } from 'prom-client'
+import { unitStates } from '../core/types.ts'
 import type { WebContext } from './context.ts'
 import { countQuarantined } from '../reads/quarantine.ts'
 import { quotaDays } from '../reads/quota.ts'
 import { countOpenReports } from '../reads/reports.ts'
 import { lastRuns } from '../reads/runs.ts'
-import { stateCounts, unitStates } from '../reads/units.ts'
+import { pipelineCounts, readWindows } from '../reads/windows.ts'
 
 const runStates = ['running', 'done', 'failed', 'cancelled', 'interrupted'] as const
 
@@ -16,8 +17,8 @@ export const metricsText = async (context: WebContext): Promise<{ readonly type:
     new Gauge({ name: `millrace_${name}`, help, labelNames, registers: [registry] })
   const { kysely, clock } = context
   const month = `${new Date(clock.now()).toISOString().slice(0, 7)}-01`
-  const [states, runs, reports, quarantine, quota] = await Promise.all([
-    stateCounts(kysely),
+  const [windows, runs, reports, quarantine, quota] = await Promise.all([
+    readWindows(kysely),
     lastRuns(kysely, 1),
     countOpenReports(kysely),
     countQuarantined(kysely),
@@ -27,20 +28,12 @@ export const metricsText = async (context: WebContext): Promise<{ readonly type:
   const units = gauge('units', 'Units by pipeline and state.', ['pipeline', 'state'])
   const rows = gauge('rows', 'Current rows of the loaded units.', ['pipeline'])
   const loadedAt = gauge('last_load_timestamp_seconds', 'When a unit of the pipeline last committed.', ['pipeline'])
-  const pipelines = new Set([...states.map(({ pipeline }) => pipeline), ...context.definitions.map(({ pipeline }) => pipeline)])
-  for (const pipeline of pipelines) {
-    for (const state of unitStates) units.set({ pipeline, state }, 0)
-    rows.set({ pipeline }, 0)
-  }
-  for (const row of states) {
-    units.set({ pipeline: row.pipeline, state: row.state }, row.units)
-    rows.inc({ pipeline: row.pipeline }, row.rows)
-  }
-  for (const pipeline of pipelines) {
-    const times = states
-      .filter((row) => row.pipeline === pipeline && row.loaded_at !== null)
-      .map((row) => Date.parse(row.loaded_at ?? ''))
-    if (times.length > 0) loadedAt.set({ pipeline }, Math.max(...times) / 1000)
+  const counts = new Map(pipelineCounts(windows).map((one) => [one.pipeline, one]))
+  for (const pipeline of new Set([...counts.keys(), ...context.definitions.map((definition) => definition.pipeline)])) {
+    const own = counts.get(pipeline)
+    for (const state of unitStates) units.set({ pipeline, state }, own?.units[state] ?? 0)
+    rows.set({ pipeline }, own?.rows ?? 0)
+    if (typeof own?.last_loaded_at === 'string') loadedAt.set({ pipeline }, Date.parse(own.last_loaded_at) / 1000)
   }
 
   const openReports = gauge('reports_open', 'Bought reports that are not downloaded yet, uncertain ones apart.', ['state'])

@@ -60,7 +60,7 @@ test('the migration takes the next free number and lists in the folder are used'
   for (const name of ['0001_ledger.ts', '0007_other_v1.ts']) writeFileSync(join(migrationsFolder(), name), '')
   const [yaml = '', migration] = await create('engagement')
   expect(migration).toBe(join(migrationsFolder(), '0008_engagement_v1.ts'))
-  expect(readFileSync(yaml, 'utf8')).toContain('domain: { file: domains.txt, bucket: 100 }')
+  expect(readFileSync(yaml, 'utf8')).toContain('domain: { file: domains.txt }')
 })
 
 test.each([

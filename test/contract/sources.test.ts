@@ -4,12 +4,13 @@ import { systemClock } from '../../src/core/clock.ts'
 import { silentLog } from '../../src/core/log.ts'
 import { secret } from '../../src/core/redact.ts'
 import type { ReportMemo, ReportRecord } from '../../src/core/report.ts'
-import { columnTypes, type Definition, type Slice } from '../../src/core/types.ts'
-import { createService, type HttpClient } from '../../src/extract/http.ts'
+import { type Box, columnTypes, type Definition } from '../../src/core/types.ts'
+import { createService } from '../../src/extract/http.ts'
+import type { HttpClient } from '../../src/extract/http-types.ts'
 import { createRateBudget } from '../../src/extract/rate.ts'
 import type { Source, SourceContext } from '../../src/extract/source.ts'
 import { loadSources } from '../../src/sources/registry.ts'
-import { shippedDefinitions, unitOf } from '../support/definitions.ts'
+import { boxOf, shippedDefinitions } from '../support/definitions.ts'
 import { type StrictService, startStrictService } from '../support/strict-service.ts'
 
 const key = 'contract-key-0123456789'
@@ -49,30 +50,37 @@ afterAll(() => service.close())
 /** The ledger's memory of one report, held in a variable. */
 const memoOf = (): ReportMemo => {
   let record: ReportRecord | null = null
+  let nextPollAt: number | null = null
   const change = async (values: Partial<ReportRecord>): Promise<void> => {
     if (record === null) throw new Error('there is no report')
     record = { ...record, ...values }
   }
   return {
-    current: async () => record,
+    current: async () => {
+      const nextPollInMs = nextPollAt === null ? null : nextPollAt - systemClock.now()
+      return record === null ? null : { ...record, nextPollInMs }
+    },
     intend: async ({ requestHash, estimatedQuota }) => {
       record = {
-        reportKey: '1',
-        submission: 1,
+        jobId: 1,
         state: 'intent',
         requestHash,
         reportId: null,
         statusWord: null,
         polls: 0,
-        nextPollAt: null,
+        nextPollInMs: null,
         retries: 0,
-        deadlineAt: null,
+        deadlineInMs: null,
+        submittedMsAgo: null,
         estimatedQuota,
         usedQuota: null,
       }
     },
-    submitted: (reportId, statusWord) => change({ state: 'submitted', reportId, statusWord }),
-    polled: ({ statusWord, nextPollAt }) => change({ statusWord, nextPollAt, polls: (record?.polls ?? 0) + 1 }),
+    submitted: (reportId, statusWord) => change({ state: 'submitted', reportId, statusWord, submittedMsAgo: 0 }),
+    polled: ({ statusWord, nextPollInMs }) => {
+      nextPollAt = systemClock.now() + nextPollInMs
+      return change({ statusWord, polls: (record?.polls ?? 0) + 1 })
+    },
     fairPauseMs: async () => 0,
     ready: ({ statusWord, usedQuota }) => change({ state: 'ready', statusWord, usedQuota }),
     retried: () => change({ state: 'submitted' }),
@@ -100,10 +108,15 @@ const definitionOf = (source: Source): Definition => {
   return found
 }
 
-const sliceOf = (definition: Definition): Slice =>
-  Object.fromEntries(
-    definition.dimensions.map(({ name, values, bucket }) => [name, bucket === null ? (values[0] ?? '') : values.slice(0, 2)]),
-  )
+/** As much as the source takes in one go, of two values and two months; a walk takes one unit. */
+const boxFor = (source: Source, definition: Definition): Box => {
+  const slice = definition.dimensions.map(({ name, values }) => [
+    name,
+    values.slice(0, Math.min(2, source.dimensions[name]?.mostPerRequest ?? 1)),
+  ])
+  const windows = Math.min(2, source.packing?.windows ?? 1)
+  return boxOf(definition, windows === 1 ? '2026-09' : '2026-08', Object.fromEntries(slice), '2026-09')
+}
 
 /** Goes on until the source has handed over every byte, as the runner does. */
 const extractAll = async (source: Source): Promise<{ bytes: number; parts: number[]; expected: number | null }> => {
@@ -115,14 +128,14 @@ const extractAll = async (source: Source): Promise<{ bytes: number; parts: numbe
     } catch (error) {
       const { code, notBefore } = error as { code?: string; notBefore?: number }
       if (code !== 'REPORT_PENDING') throw error
-      await systemClock.sleep(Math.max(0, (notBefore ?? 0) - Date.now()))
+      await systemClock.sleep(Math.max(0, (notBefore ?? 0) - systemClock.now()))
     }
   }
   throw new Error('the report never came')
 }
 
 const drain = async (source: Source, definition: Definition, context: SourceContext) => {
-  const walk = source.extract({ definition, unit: unitOf(definition, '2026-09', sliceOf(definition)) }, context)
+  const walk = source.extract({ definition, box: boxFor(source, definition) }, context)
   const parts: number[] = []
   let bytes = 0
   for (;;) {
@@ -148,6 +161,15 @@ describe.each(sources.map((source) => [source.name, source] as const))('the sour
     expect(Object.keys(source.dimensions).length).toBeGreaterThan(0)
   })
 
+  test('takes one unit in a walk, and says how much it takes in a report', () => {
+    const limits = [
+      ...Object.values(source.dimensions).map((dimension) => dimension.mostPerRequest),
+      source.packing?.windows ?? 1,
+    ]
+    for (const most of limits) expect(Number.isInteger(most) && most >= 1).toBe(true)
+    if (source.kind === 'walk') expect(Math.max(...limits)).toBe(1)
+  })
+
   test('refuses a parameter it does not know', () => {
     expect(source.params.safeParse({ ...definitionOf(source).params, colour: 'red' }).success).toBe(false)
   })
@@ -163,11 +185,21 @@ describe.each(sources.map((source) => [source.name, source] as const))('the sour
     expect([expected, parts.length]).toEqual(source.kind === 'walk' ? [2_500, 3] : [null, 1])
   })
 
+  test('buys once whatever it is asked for in one go, all of it', async () => {
+    const before = service.bought.length
+    await extractAll(source)
+    const bodies = service.bought.slice(before).map(({ body }) => JSON.stringify(body).toLowerCase())
+    expect(bodies).toHaveLength(source.kind === 'walk' ? 0 : 1)
+    const { window, slice } = boxFor(source, definitionOf(source))
+    const asked = [...Object.values(slice).flat(), window.from.slice(0, 7), '2026-09']
+    for (const body of bodies) for (const word of asked) expect(body).toContain(word)
+  })
+
   test('buys nothing when it only estimates', async () => {
     const before = service.bought.length
     const definition = definitionOf(source)
     await source.estimate(
-      { definition, unit: unitOf(definition, '2026-09', sliceOf(definition)) },
+      { definition, box: boxFor(source, definition) },
       { http, log: silentLog, clock: systemClock, signal: new AbortController().signal },
     )
     expect(service.bought).toHaveLength(before)

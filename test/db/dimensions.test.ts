@@ -2,6 +2,7 @@
 import { sql } from 'kysely'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { addDimensions } from '../../src/load/dimensions.ts'
+import { oneUnit } from '../../src/load/merge-scope.ts'
 import { shippedDefinition, unitOf } from '../support/definitions.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 
@@ -29,7 +30,7 @@ const counted: Readonly<Record<string, number>> = {
 
 test('each staged keyword is added once with the number of its words', async () => {
   const definition = await shippedDefinition('keywords')
-  const unit = unitOf(definition, '2026-01', { domain: 'a.com', country: 'us' })
+  const unit = oneUnit(unitOf(definition, '2026-01', { domain: 'a.com', country: 'us' }), 1)
   await sql`create table staging.words (keyword text)`.execute(db.database.kysely)
   for (const keyword of [...Object.keys(counted), ...Object.keys(counted)])
     await sql`insert into staging.words values (${keyword})`.execute(db.database.kysely)

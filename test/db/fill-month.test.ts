@@ -1,19 +1,19 @@
 // An empty month is filled before it is keyed and attached: the same outcome as the long way, all of it or nothing.
 import fc from 'fast-check'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import type { Definition, Unit, Window } from '../../src/core/types.ts'
+import type { Box, Definition, Window } from '../../src/core/types.ts'
 import { addWindows, windowAt } from '../../src/core/window.ts'
 import { type Session, withSession } from '../../src/db/session.ts'
-import { mergeUnit } from '../../src/load/merge.ts'
 import type { MergeResult } from '../../src/load/merge-context.ts'
 import { emptyMonthOf, ensurePartitions } from '../../src/load/partition.ts'
 import { openStaging } from '../../src/load/staging.ts'
-import { shippedDefinition, unitOf } from '../support/definitions.ts'
+import { boxOf, shippedDefinition } from '../support/definitions.ts'
+import { inCountry, mergeRows, trafficRow } from '../support/merging.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 
 let db: TestDatabase
 let definition: Definition
-let unit: Unit
+let box: Box
 let month: Window
 let monthsUsed = 0
 
@@ -34,7 +34,7 @@ const query = async <T extends Record<string, unknown>>(text: string): Promise<T
 const nextMonth = async (): Promise<void> => {
   month = windowAt(addWindows('2001-01-01', 'month', monthsUsed), 'month')
   monthsUsed += 1
-  unit = unitOf(definition, month.from.slice(0, 7), { domain: domains, country: 'us' })
+  box = boxOf(definition, month.from.slice(0, 7), { domain: domains, country: 'us' })
   await query(`truncate ${table}, ${table}_history`)
 }
 
@@ -44,30 +44,15 @@ type Way = 'filled' | 'long'
 
 interface Options {
   readonly way: Way
-  readonly unit?: Unit
+  readonly of?: Box
   readonly during?: (session: Session) => Promise<void>
 }
 
-const load = (rows: readonly string[], { way, unit: other, during }: Options): Promise<MergeResult> =>
-  withSession(db.database.pool, async (session) => {
-    const loaded = other ?? unit
-    if (way === 'long') await ensurePartitions(session, definition, loaded)
-    const staging = openStaging(session, definition)
-    await staging.write({ copy: Buffer.from(rows.map((one) => `${one}\n`).join('')), rows: rows.length })
-    await staging.flush()
-    const result = await session.kysely.transaction().execute(async (trx) => {
-      const inside = { ...session, kysely: trx }
-      const request = { definition, unit: loaded, unitId: 1, runId: 1, staging, rejectedKeys: [], mayEnd: true }
-      const merged = await mergeUnit(inside, { ...request, emptyMonth: way === 'filled' ? month : null })
-      await during?.(inside)
-      return merged
-    })
-    await staging.close()
-    return result
-  })
+const load = (rows: readonly string[], { way, of = box, during }: Options): Promise<MergeResult> =>
+  mergeRows(db, definition, of, rows, { emptyMonth: way === 'filled' ? month : null, ...(during === undefined ? {} : { during }) })
 
 const row = (domain: string, visits: number | null): string =>
-  [month.from, domain, visits ?? '\\N', '1', '2', '3', '4', '\\N'].join('\t')
+  trafficRow(domain, visits === null ? '\\N' : String(visits), month.from)
 
 const columns = 'domain, country, all_traffic_visits, mobile_visits, _unit_id, _run_id, _revision'
 
@@ -93,7 +78,8 @@ describe('an empty month', () => {
         const outcome = async (way: Way) => {
           await nextMonth()
           const counts = [await load(rowsOf(first), { way }), await load(rowsOf(second), { way: 'long' })]
-          return JSON.stringify({ counts, ...(await stateNow()) })
+          const told = counts.map(({ loadedAt: _, ...counted }) => counted)
+          return JSON.stringify({ told, ...(await stateNow()) })
             .replaceAll(partition(), 'month')
             .replaceAll(month.from, 'from')
             .replaceAll(month.to, 'to')
@@ -132,10 +118,10 @@ describe('an empty month', () => {
   })
 
   test('is filled by one of two units that want it at once; the other goes the long way', async () => {
-    const british = unitOf(definition, month.from.slice(0, 7), { domain: domains, country: 'gb' })
+    const british = boxOf(definition, month.from.slice(0, 7), { domain: domains, country: 'gb' })
     const results = await Promise.all([
       load([row('a.com', 1)], { way: 'filled' }),
-      load([row('a.com', 2)], { way: 'filled', unit: british }),
+      load(inCountry('gb', [row('a.com', 2)]), { way: 'filled', of: british }),
     ])
     expect(results.map(({ inserted }) => inserted)).toEqual([1, 1])
     expect(await query(`select country, all_traffic_visits as v from ${table} order by country`)).toEqual([
@@ -144,12 +130,12 @@ describe('an empty month', () => {
     ])
   })
 
-  test('is one only for a large unit of exactly one month whose partition is not there', async () => {
+  test('is one only for many rows of exactly one month whose partition is not there', async () => {
     await withSession(db.database.pool, async (session) => {
-      expect(await emptyMonthOf(session, definition, unit, 4_999)).toBeNull()
-      expect(await emptyMonthOf(session, definition, unit, 5_000)).toEqual(month)
-      await ensurePartitions(session, definition, unit)
-      expect(await emptyMonthOf(session, definition, unit, 5_000)).toBeNull()
+      expect(await emptyMonthOf(session, definition, box.window, 4_999)).toBeNull()
+      expect(await emptyMonthOf(session, definition, box.window, 5_000)).toEqual(month)
+      await ensurePartitions(session, definition, box.window)
+      expect(await emptyMonthOf(session, definition, box.window, 5_000)).toBeNull()
     })
   })
 })

@@ -4,7 +4,9 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { isEtlError } from '../../src/core/errors.ts'
 import { landingSetting } from '../../src/config/landing-setting.ts'
 import type { Payload } from '../../src/core/types.ts'
+import { landingLocator } from '../../src/extract/landing-files.ts'
 import { type LandingStore, openLandingStore } from '../../src/extract/landing.ts'
+import { landingName } from '../support/landing-names.ts'
 import { type S3Server, startS3Server } from '../support/s3-server.ts'
 
 let server: S3Server
@@ -19,8 +21,8 @@ beforeEach(async () => {
 })
 afterEach(() => server.close())
 
-const locator = 'keywords_v1/2026-01-01/us-abc/1-1'
-const owner = { pipeline: 'keywords', unitKey: 'keywords/v1/2026-01/country=us' }
+const name = landingName()
+const locator = landingLocator(name)
 const completeness = { fingerprint: { lastUpdated: null, count: null }, expectedRows: null, dataPoints: null }
 const mebibyte = 1024 * 1024
 
@@ -29,8 +31,8 @@ async function* inChunks(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
 }
 const payload = (part: number, bytes: Uint8Array): Payload => ({ part, format: 'csv', body: inChunks(bytes) })
 
-const writerOf = async (parts: readonly Uint8Array[], at = locator) => {
-  const writer = await store.create(at, owner)
+const writerOf = async (parts: readonly Uint8Array[], at = name) => {
+  const writer = await store.create(at)
   for (const [index, bytes] of parts.entries()) {
     for await (const _ of writer.part(payload(index + 1, bytes)).body) {
       // Reading is what lands.
@@ -38,7 +40,7 @@ const writerOf = async (parts: readonly Uint8Array[], at = locator) => {
   }
   return writer
 }
-const land = async (parts: readonly Uint8Array[], at = locator): Promise<void> =>
+const land = async (parts: readonly Uint8Array[], at = name): Promise<void> =>
   void (await (await writerOf(parts, at)).finish({ completeness }))
 
 const readAll = async (from: LandingStore = store): Promise<string[]> => {
@@ -228,12 +230,14 @@ describe('a landing in a bucket', () => {
 
 describe('old landings in a bucket', () => {
   test('are found by age over many pages of a list, and removed whole; unfinished uploads too', async () => {
-    const locators = Array.from({ length: 3 }, (_, index) => `keywords_v1/2026-01-01/us-abc/1-${index}`)
-    for (const each of locators) await land([Buffer.from(each)], each)
+    const names = ['1', '2', '3'].map((fence) => landingName({ fence }))
+    for (const each of names) await land([Buffer.from(each.fence)], each)
+    const locators = names.map(landingLocator)
+    const [first = '', second = ''] = locators
     for (let index = 0; index < 1_200; index += 1)
       server.objects.set(`warehouse/a_v1/2026-01-01/x/${index}/data.gz`, { body: Buffer.alloc(0), modifiedMs: Date.now() })
     server.objects.set('warehouse/notes.txt', { body: Buffer.alloc(0), modifiedMs: 0 })
-    server.objects.set('other/keywords_v1/2026-01-01/us-abc/1-0/data.gz', { body: Buffer.alloc(0), modifiedMs: 0 })
+    server.objects.set(`other/${first}/data.gz`, { body: Buffer.alloc(0), modifiedMs: 0 })
     for (const each of locators.slice(0, 2))
       for (const file of ['data.gz', 'manifest.json']) {
         const key = `warehouse/${each}/${file}`
@@ -244,10 +248,10 @@ describe('old landings in a bucket', () => {
     expect(found).toEqual(locators.slice(0, 2))
     for (const each of found) await store.remove(each)
     for (const each of found) await store.remove(each)
-    expect([...server.objects.keys()].filter((key) => key.includes('us-abc/1-0') || key.includes('us-abc/1-1'))).toEqual([
-      'other/keywords_v1/2026-01-01/us-abc/1-0/data.gz',
+    expect([...server.objects.keys()].filter((key) => key.includes(first) || key.includes(second))).toEqual([
+      `other/${first}/data.gz`,
     ])
-    await writerOf([randomBytes(9 * mebibyte)], 'keywords_v1/2026-01-01/us-abc/2-1')
+    await writerOf([randomBytes(9 * mebibyte)], landingName({ askNumber: '2' }))
     await store.dropUnfinished(Date.now() - 60_000)
     expect(server.uploads.size).toBe(1)
     await store.dropUnfinished(Date.now() + 1)

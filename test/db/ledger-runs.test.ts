@@ -1,242 +1,356 @@
-// Runs and requests in the ledger: begun, ended once, cancelled, reaped, and summed up from what is on record.
-import { spawnSync } from 'node:child_process'
-import { hostname } from 'node:os'
+// Runs: when they are over, what they count, what a cancel leaves, and who takes up what nobody waits for.
 import { sql } from 'kysely'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { zeroCounts } from '../../src/core/types.ts'
-import { markLoaded } from '../../src/ledger/loads.ts'
+import type { Db } from '../../src/db/tables.ts'
+import { cancelledJobs, dissolveJobs, isCancelled, jobsAtHand, letGo, requestCancel } from '../../src/ledger/cancel.ts'
+import { takeUpOrphans } from '../../src/ledger/orphans.ts'
 import { recordRequests } from '../../src/ledger/requests.ts'
+import { finishRun, foreignRuns, openJobs, requestsSpared, runState, runSummary, startRun } from '../../src/ledger/runs.ts'
+import { failJob, finishJob, holdJob, parkJob } from '../../src/ledger/settle-job.ts'
 import {
-  cancelledRuns,
-  finishRun,
-  foreignRuns,
-  openUnits,
-  reapDeadRuns,
-  requestCancel,
-  runState,
-  runSummary,
-  startRun,
-  unitsAtHand,
-} from '../../src/ledger/runs.ts'
-import { failUnit, holdUnit } from '../../src/ledger/units.ts'
-import { claimed, newRun, planned } from '../support/ledger.ts'
+  bought,
+  jobRow,
+  newAnswer,
+  newJob,
+  newPipeline,
+  newProcess,
+  newRun,
+  newSlices,
+  newWalks,
+  nextAskNumber,
+  outcomeOf,
+  type PipelineKit,
+  type ProcessKit,
+  setJob,
+  take,
+  takeOne,
+  unitRows,
+  waitFor,
+} from '../support/ledger.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 
 let db: TestDatabase
+let one: ProcessKit
+let pipeline: PipelineKit
+let runId: number
+const k = (): Db => db.database.kysely
+
 beforeAll(async () => {
   db = await createTestDatabase()
 })
 afterAll(() => db.drop())
-let run: number
 beforeEach(async () => {
-  run = await newRun(db)
+  one = await newProcess(db)
+  pipeline = await newPipeline(db)
+  runId = await startRun(k(), one, { command: 'run', arguments: { pipelines: ['traffic'] } })
 })
 
-const k = () => db.database.kysely
-const row = async (id: number): Promise<Readonly<Record<string, unknown>>> =>
-  (await db.database.pool.query('select * from etl.runs where run_id = $1', [id])).rows[0] ?? {}
+const reason = { code: 'BAD_REQUEST', message: 'no' }
+const last = { notBefore: 1_000, countsAttempt: false, final: true, code: 'NOT_PUBLISHED', message: 'not yet' }
 
-const request = (unitId: number, runId: number, part: number) => ({
-  unitId,
-  runId,
-  edition: 2,
-  account: 'a',
-  method: 'GET',
-  endpoint: '/k',
-  parameters: { a: ['ü', 1] },
-  part,
-  attempt: 3,
-  status: 503,
-  errorCode: 'SERVICE_ERROR',
-  bytes: 100,
-  sha256: 'abc',
-  startedAt: '2026-01-01T00:00:00.123Z',
-  milliseconds: 1.5,
+describe('a run is over', () => {
+  test('when none of the jobs it waits for is open, whatever became of them', async () => {
+    const [a, b, c, d] = await newWalks(db, pipeline, runId, 4)
+    expect(await openJobs(k(), runId)).toEqual({ count: 4, cancelled: false, state: 'running' })
+    await finishJob(k(), await takeOne(db, one, runId, pipeline, a), 'loaded')
+    await failJob(k(), await takeOne(db, one, runId, pipeline, b), reason)
+    await holdJob(k(), await takeOne(db, one, runId, pipeline, c), reason)
+    expect(await openJobs(k(), runId)).toMatchObject({ count: 1 })
+    await parkJob(k(), await takeOne(db, one, runId, pipeline, d), last)
+    expect(await openJobs(k(), runId)).toMatchObject({ count: 0 })
+  })
+
+  test('also when another run settles the job they share, which leaves nothing of it to do', async () => {
+    const jobId = await newJob(db, pipeline, { runs: [runId] })
+    const two = await newProcess(db)
+    const other = await newRun(db, two.processId)
+    await waitFor(db, other, jobId)
+    await finishJob(k(), await takeOne(db, two, other, pipeline, jobId), 'loaded')
+    expect(await openJobs(k(), runId)).toMatchObject({ count: 0 })
+    expect(await take(db, one, runId, [pipeline])).toEqual([])
+    expect((await runSummary(k(), runId)).units).toMatchObject({ planned: 1, loaded: 1 })
+  })
+
+  test('for good: it stays cancelled, and a later word changes nothing', async () => {
+    await finishRun(k(), runId, 'cancelled', null)
+    await finishRun(k(), runId, 'done', { late: true })
+    expect(await runState(k(), runId)).toBe('cancelled')
+    const { rows } = await sql`select summary from etl.runs where run_id = ${runId}`.execute(k())
+    expect(rows).toEqual([{ summary: null }])
+    expect(await runState(k(), 999_999)).toBeNull()
+  })
 })
 
-describe('a run', () => {
-  test('is on record with its command, arguments and process from the start', async () => {
-    const id = await startRun(k(), { command: 'backfill', arguments: { from: '2026-01' } })
-    expect(await row(id)).toMatchObject({
-      command: 'backfill',
-      arguments: { from: '2026-01' },
-      state: 'running',
-      host: hostname(),
-      process_id: process.pid,
-      finished_at: null,
-      summary: null,
+describe('the summary of a run', () => {
+  test('counts units by what became of their jobs, those of a job that was cut by its parts', async () => {
+    const sliceIds = await newSlices(db, pipeline, ['a.com', 'b.com', 'c.com', 'd.com', 'e.com', 'f.com'])
+    const job = (from: number, to: number) => newJob(db, pipeline, { sliceIds: sliceIds.slice(from, to), runs: [runId] })
+    const [loaded, held] = [await job(0, 3), await job(3, 5)]
+    const open = await job(5, 6)
+    const answerId = await newAnswer(db, loaded)
+    await sql`update etl.units set held_answer_id = ${answerId} where pipeline_id = ${pipeline.pipelineId} and slice_id = ${sliceIds[0]}`.execute(
+      k(),
+    )
+    await finishJob(k(), await takeOne(db, one, runId, pipeline, loaded), 'loaded')
+    await holdJob(k(), await takeOne(db, one, runId, pipeline, held), reason)
+    const cut = await newJob(db, pipeline)
+    await waitFor(db, runId, cut, 9)
+    await sql`update etl.run_jobs set outcome = 'replaced' where job_id = ${cut}`.execute(k())
+    expect((await runSummary(k(), runId)).units).toEqual({ planned: 6, loaded: 2, unchanged: 0, waiting: 0, held: 3, failed: 0 })
+    expect(await outcomeOf(db, runId, open)).toBeNull()
+  })
+
+  test('counts rows, requests and reports of its own', async () => {
+    const jobId = await newJob(db, pipeline, {
+      runs: [runId],
+      set: {
+        ...bought(`s-${runId}`, await nextAskNumber(db)),
+        submitted_at: '2026-02-01T00:00:00Z',
+        used_quota: 12,
+        run_id: runId,
+      },
     })
-    expect(await runState(k(), id)).toBe('running')
-    expect(await runState(k(), id + 999)).toBeNull()
+    const earlier = await newRun(db)
+    const joined = await newJob(db, pipeline, {
+      runs: [runId],
+      set: {
+        ...bought(`e-${runId}`, await nextAskNumber(db)),
+        submitted_at: '2026-02-01T00:00:00Z',
+        used_quota: 99,
+        run_id: earlier,
+      },
+    })
+    const answerId = await newAnswer(db, jobId)
+    await sql`insert into etl.loads (answer_id, pipeline_id, window_from, job_id, run_id, outcome, rows_read, rows_inserted, rows_unchanged)
+      values (${answerId}, ${pipeline.pipelineId}, '2026-01-01', ${jobId}, ${runId}, 'loaded', 5, 3, 2),
+        (${answerId}, ${pipeline.pipelineId}, '2026-01-01', ${joined}, ${earlier}, 'loaded', 7, 7, 0)`.execute(k())
+    const request = {
+      runId,
+      jobId,
+      askNumber: null,
+      account: 'default',
+      method: 'POST',
+      endpoint: '/batch',
+      parameters: {},
+      part: null,
+      attempt: 1,
+      status: 200,
+      errorCode: null,
+      bytes: 40,
+      sha256: null,
+      startedAt: '2026-02-01T00:00:00Z',
+      milliseconds: 1,
+    }
+    await recordRequests(k(), [request, { ...request, askNumber: '7', bytes: 2 }])
+    expect(await runSummary(k(), runId)).toMatchObject({
+      rows: { read: 5, inserted: 3, updated: 0, ended: 0, unchanged: 2, quarantined: 0, duplicates: 0 },
+      requests: 2,
+      bytes: 42,
+      reports_submitted: 1,
+      quota_used: 12,
+    })
+    const { rows } = await sql<{
+      ask_number: string
+    }>`select ask_number from etl.requests where job_id = ${jobId} order by request_id`.execute(k())
+    expect(rows.map((row) => row.ask_number)).toEqual([(await jobRow(db, jobId)).ask_number, '7'])
   })
-
-  test('ends once, with its summary; none where there is none; no other run ends with it', async () => {
-    const other = await newRun(db)
-    await finishRun(k(), run, 'done', { units: 1 })
-    expect(await row(run)).toMatchObject({ state: 'done', summary: { units: 1 }, finished_at: expect.any(String) })
-    await finishRun(k(), run, 'failed', { units: 2 })
-    await finishRun(k(), run, 'cancelled', null)
-    expect(await row(run)).toMatchObject({ state: 'done', summary: { units: 1 } })
-    expect(await runState(k(), other)).toBe('running')
-    await finishRun(k(), other, 'interrupted', null)
-    expect(await row(other)).toMatchObject({ state: 'interrupted', summary: null })
-  })
-
-  test('that was cancelled stays cancelled', async () => {
-    await finishRun(k(), run, 'cancelled', null)
-    await finishRun(k(), run, 'done', { units: 1 })
-    expect(await row(run)).toMatchObject({ state: 'cancelled', summary: null })
-    await finishRun(k(), run, 'cancelled', { units: 3 })
-    expect(await row(run)).toMatchObject({ state: 'cancelled', summary: { units: 3 } })
-  })
-
-  test('is asked to stop alone', async () => {
-    const other = await newRun(db)
-    await requestCancel(k(), run)
-    expect(await cancelledRuns(k(), [run, other])).toEqual([run])
-    expect(await cancelledRuns(k(), [other])).toEqual([])
-    expect(await openUnits(k(), run)).toEqual({ count: 0, cancelled: true })
-    expect(await openUnits(k(), other)).toEqual({ count: 0, cancelled: false })
-  })
-
-  test('whose process is gone is over; one that lives, is elsewhere or has ended is not touched', async () => {
-    const { pid } = spawnSync('true')
-    const make = async (host: string, process: number, state = 'running'): Promise<number> =>
-      Number(
-        (
-          await sql<{
-            run_id: string
-          }>`insert into etl.runs (command, host, process_id, state) values ('run', ${host}, ${process}, ${state}) returning run_id`.execute(
-            k(),
-          )
-        ).rows[0]?.run_id,
-      )
-    const [dead, elsewhere, ended, living] = [
-      await make(hostname(), pid),
-      await make('elsewhere', pid),
-      await make(hostname(), pid, 'failed'),
-      await make(hostname(), process.ppid),
-    ]
-    await reapDeadRuns(k())
-    expect(await row(dead)).toMatchObject({ state: 'interrupted', finished_at: expect.any(String) })
-    expect(await runState(k(), elsewhere)).toBe('running')
-    expect(await row(ended)).toMatchObject({ state: 'failed', finished_at: null })
-    expect(await runState(k(), living)).toBe('running')
-    expect(await runState(k(), run)).toBe('running')
-    const second = await make(hostname(), pid)
-    await startRun(k(), { command: 'run', arguments: {} })
-    expect(await runState(k(), second)).toBe('interrupted')
-  })
-
-  test('of another command is seen, those that call nothing aside', async () => {
-    const before = await foreignRuns(k(), 'demo')
-    for (const command of ['demo', 'replay', 'quarantine retry']) await startRun(k(), { command, arguments: {} })
-    expect(await foreignRuns(k(), 'demo')).toBe(before)
-    await startRun(k(), { command: 'backfill', arguments: {} })
-    expect(await foreignRuns(k(), 'demo')).toBe(before + 1)
-  })
-})
-
-describe('units of a run', () => {
-  test('at hand are those that this run holds and has not settled', async () => {
-    const [one, two, three] = [
-      await planned(db, run, `h1-${run}`),
-      await planned(db, run, `h2-${run}`),
-      await planned(db, run, `h3-${run}`),
-    ]
-    await claimed(db, run, one)
-    await failUnit(k(), await claimed(db, run, two), { code: 'X', message: '' })
-    const other = await newRun(db)
-    await claimed(db, other, three)
-    expect(await unitsAtHand(k(), run)).toBe(1)
-    expect(await openUnits(k(), run)).toEqual({ count: 2, cancelled: false })
-    await sql`update etl.run_units set outcome = 'held' where unit_id = ${one}`.execute(k())
-    expect(await unitsAtHand(k(), run)).toBe(0)
-  })
-})
-
-describe('a summary', () => {
-  const counts = { ...zeroCounts(), read: 9, inserted: 1, updated: 2, ended: 7, unchanged: 3, quarantined: 1, duplicates: 2 }
 
   test('of nothing is all zeros', async () => {
-    expect(await runSummary(k(), run)).toEqual({
+    expect(await runSummary(k(), runId)).toEqual({
       units: { planned: 0, loaded: 0, unchanged: 0, waiting: 0, held: 0, failed: 0 },
-      rows: zeroCounts(),
+      rows: { read: 0, inserted: 0, updated: 0, ended: 0, unchanged: 0, quarantined: 0, duplicates: 0 },
       requests: 0,
       reports_submitted: 0,
       quota_used: 0,
       bytes: 0,
     })
+    expect(await requestsSpared(k(), runId)).toBe(0)
+    expect(await foreignRuns(k(), 'run')).toBe(0)
   })
 
-  test('adds up what this run did, and nothing of another', async () => {
-    const fill = async (runId: number): Promise<void> => {
-      const units = await Promise.all(['a', 'b', 'c', 'd', 'e', 'f', 'g'].map((name) => planned(db, runId, `${name}-${runId}`)))
-      const [a = 0, b = 0, c = 0, d = 0, e = 0, f = 0] = units
-      for (const unitId of [a, b])
-        await markLoaded(k(), await claimed(db, runId, unitId), {
-          runId,
-          counts,
-          landing: 'l',
-          landingSha256: 's',
-          landingBytes: 1,
-          fingerprint: { lastUpdated: null, count: null },
-          drift: null,
-          milliseconds: 1,
-        })
-      for (const unitId of [c, d, e]) await holdUnit(k(), await claimed(db, runId, unitId), { code: 'X', message: '' })
-      await failUnit(k(), await claimed(db, runId, f), { code: 'X', message: '' })
-      await recordRequests(
-        k(),
-        [1, 2, 3].map((part) => request(a, runId, part)),
-      )
-      for (const [index, submitted] of [true, true, false].entries())
-        await sql`insert into etl.reports (unit_id, edition, submission, run_id, account, pipeline, endpoint, request_hash, request, state, submitted_at, used_quota)
-          values (${a}, 1, ${index + 1}, ${runId}, 'a', 'p', '/e', 'h', '{}', 'failed', ${submitted ? '2026-01-01' : null}::timestamptz, ${index === 2 ? null : 5})`.execute(
-          k(),
-        )
-    }
-    const other = await newRun(db)
-    await fill(other)
-    await fill(run)
-    await sql`update etl.run_units set outcome = 'waiting' where run_id = ${run} and outcome is null`.execute(k())
-    expect(await runSummary(k(), run)).toEqual({
-      units: { planned: 7, loaded: 2, unchanged: 0, waiting: 1, held: 3, failed: 1 },
-      rows: { read: 18, inserted: 2, updated: 4, ended: 14, unchanged: 6, quarantined: 2, duplicates: 4 },
-      requests: 3,
-      reports_submitted: 2,
-      quota_used: 10,
-      bytes: 300,
-    })
-    await sql`update etl.run_units set outcome = 'unchanged' where run_id = ${run} and outcome = 'loaded'`.execute(k())
-    expect((await runSummary(k(), run)).units).toMatchObject({ loaded: 0, unchanged: 2 })
+  test('tells the requests that a probe spared: what the answer once took, less the probe', async () => {
+    const former = await newJob(db, pipeline)
+    const answerId = await newAnswer(db, former)
+    const { ask_number: ask } = await jobRow(db, former)
+    const jobId = await newJob(db, pipeline, { runs: [runId] })
+    await sql`insert into etl.requests (run_id, job_id, ask_number, account, method, endpoint, attempt, started_at, milliseconds)
+      select 1, ${former}::bigint, ${ask}::bigint, 'default', 'GET', '/k', case i when 8 then 2 else 1 end, now(), 1 from generate_series(1, 8) i
+      union all select 1, ${former}::bigint, ${ask}::bigint - 1, 'default', 'GET', '/k', 1, now(), 1
+      union all select ${runId}::bigint, ${jobId}::bigint, 9, 'default', 'GET', '/k', 1, now(), 1`.execute(k())
+    await sql`insert into etl.loads (answer_id, pipeline_id, window_from, job_id, run_id, outcome)
+      values (${answerId}, ${pipeline.pipelineId}, '2026-01-01', ${jobId}, ${runId}, 'unchanged')`.execute(k())
+    expect(await requestsSpared(k(), runId)).toBe(6)
   })
 })
 
-describe('requests', () => {
-  test('none is nothing; each is kept whole', async () => {
-    const unitId = await planned(db, run, `q-${run}`)
-    await recordRequests(k(), [])
-    await recordRequests(k(), [request(unitId, run, 1), { ...request(unitId, run, 2), part: null as unknown as number }])
-    const { rows } = await db.database.pool.query('select * from etl.requests where run_id = $1 order by request_id', [run])
-    expect(rows).toMatchObject([
-      {
-        unit_id: String(unitId),
-        edition: 2,
-        account: 'a',
-        method: 'GET',
-        endpoint: '/k',
-        parameters: { a: ['ü', 1] },
-        part: 1,
-        attempt: 3,
-        status: 503,
-        error_code: 'SERVICE_ERROR',
-        bytes: '100',
-        sha256: 'abc',
-        started_at: '2026-01-01T00:00:00.123Z',
-        milliseconds: 1.5,
-      },
-      { part: null },
-    ])
+describe('a cancelled run', () => {
+  test('dissolves its plans that nobody else waits for, and lets go of the rest', async () => {
+    const other = await newRun(db)
+    const plans = await newWalks(db, pipeline, runId, 3)
+    const shared = await newJob(db, pipeline, { runs: [runId, other] })
+    const asked = await newJob(db, pipeline, { runs: [runId], set: bought(`c-${runId}`, await nextAskNumber(db)) })
+    const parked = await newJob(db, pipeline, { runs: [runId], set: { not_before: '2099-01-01T00:00:00Z' } })
+    const replayed = await newJob(db, pipeline, { runs: [runId] })
+    const source = await newJob(db, pipeline)
+    const answerId = await newAnswer(db, source)
+    await setJob(db, replayed, { answer_id: answerId, ask_number: (await jobRow(db, source)).ask_number })
+    const landed = await newJob(db, pipeline, { runs: [runId] })
+    await newAnswer(db, landed)
+    await requestCancel(k(), runId)
+    expect(await isCancelled(k(), runId)).toBe(true)
+    expect(await letGo(k(), runId)).toEqual({ dissolved: 5, letGo: 3 })
+    const left = await sql<{
+      id: string
+    }>`select job_id as id from etl.jobs where pipeline_id = ${pipeline.pipelineId} order by 1`.execute(k())
+    expect(left.rows.map(({ id }) => Number(id))).toEqual([shared, asked, source, landed])
+    for (const jobId of [...plans, shared, asked, parked, landed]) expect(await outcomeOf(db, runId, jobId)).toBe('let go')
+    expect(await outcomeOf(db, other, shared)).toBeNull()
+    const pointers = (await unitRows(db, pipeline)).map((unit) => unit.job_id)
+    expect(pointers.filter((jobId) => jobId === null)).toHaveLength(5)
+    expect(await letGo(k(), runId)).toEqual({ dissolved: 0, letGo: 0 })
+  })
+
+  test('leaves what is at hand to its holder, who is told; unless another run waits for it', async () => {
+    const other = await newRun(db)
+    const [mine = 0] = await newWalks(db, pipeline, runId, 1)
+    const shared = await newJob(db, pipeline, { runs: [{ runId, priority: 2 }, other] })
+    const claims = await take(db, one, runId, [pipeline])
+    expect(await cancelledJobs(k(), claims)).toEqual([])
+    expect(await jobsAtHand(k(), runId)).toBe(0)
+    await requestCancel(k(), runId)
+    expect((await cancelledJobs(k(), claims)).map(({ jobId }) => jobId)).toEqual([mine])
+    expect(await letGo(k(), runId)).toEqual({ dissolved: 0, letGo: 2 })
+    expect((await cancelledJobs(k(), claims)).map(({ jobId }) => jobId)).toEqual([mine])
+    expect(await jobsAtHand(k(), runId)).toBe(1)
+    expect(await jobRow(db, shared)).toMatchObject({ holder: one.processId })
+  })
+
+  test('does not call back an orphan that somebody finishes', async () => {
+    await newJob(db, pipeline, { runs: [runId], set: { ...bought(`f-${runId}`, await nextAskNumber(db)), run_id: runId } })
+    await requestCancel(k(), runId)
+    const orphans = (await take(db, one, null, [pipeline])).filter((claim) => claim.pipelineId === pipeline.pipelineId)
+    expect(orphans).toMatchObject([{ orphan: true, runId }])
+    expect(await cancelledJobs(k(), orphans)).toEqual([])
+  })
+
+  test('does not dissolve a plan that a run joins at the same moment', async () => {
+    for (let time = 0; time < 10; time += 1) {
+      const first = await newRun(db)
+      const jobId = await newJob(db, pipeline, { runs: [first] })
+      await requestCancel(k(), first)
+      const second = await newRun(db)
+      const joined = k()
+        .transaction()
+        .execute(async (trx) => {
+          const { rows } = await sql`select job_id from etl.jobs where job_id = ${jobId} for update`.execute(trx)
+          await new Promise((resolve) => setTimeout(resolve, time % 3))
+          if (rows.length > 0)
+            await sql`insert into etl.run_jobs (run_id, job_id, priority, units) values (${second}, ${jobId}, 1, 1)`.execute(trx)
+          return rows.length > 0
+        })
+      await letGo(k(), first)
+      const { rows } = await sql`select from etl.jobs where job_id = ${jobId}`.execute(k())
+      expect(rows).toHaveLength((await joined) ? 1 : 0)
+    }
+  })
+})
+
+test('plans that a dead run left are dissolved by whoever plans, not those that somebody holds', async () => {
+  const [a = 0, b = 0] = await newWalks(db, pipeline, runId, 2)
+  await takeOne(db, one, runId, pipeline, a)
+  await sql`update etl.runs set state = 'interrupted' where run_id = ${runId}`.execute(k())
+  expect(
+    await k()
+      .transaction()
+      .execute((trx) => dissolveJobs(trx, [a, b].map(String))),
+  ).toBe(1)
+  expect(await outcomeOf(db, runId, b)).toBe('let go')
+  expect(await jobRow(db, a)).toMatchObject({ holder: one.processId })
+})
+
+describe('orphans', () => {
+  const asked = async (set = {}, runs: readonly number[] = []): Promise<number> =>
+    newJob(db, pipeline, { runs, set: { ...bought(`x${Math.random()}`, await nextAskNumber(db)), ...set } })
+
+  test('of the pipeline, of any version, are waited for by the run that takes them up', async () => {
+    const dead = await newRun(db)
+    const orphan = await asked({}, [dead])
+    await sql`update etl.runs set state = 'interrupted' where run_id = ${dead}`.execute(k())
+    const waited = await asked({}, [await newRun(db)])
+    const former = await newPipeline(db, { pipeline: pipeline.pipeline, version: 2 })
+    const older = await newJob(db, former, { set: bought(`older-${runId}`, await nextAskNumber(db)) })
+    const foreign = await newJob(db, await newPipeline(db), { set: bought(`foreign-${runId}`, await nextAskNumber(db)) })
+    const plan = await newJob(db, pipeline)
+    const taken = await k()
+      .transaction()
+      .execute((trx) => takeUpOrphans(trx, runId, pipeline.pipeline, 5))
+    expect(taken).toBe(2)
+    expect(await outcomeOf(db, runId, orphan)).toBeNull()
+    expect(await outcomeOf(db, runId, older)).toBeNull()
+    for (const jobId of [waited, foreign, plan]) expect(await outcomeOf(db, runId, jobId)).toBeUndefined()
+    expect(await takeUpOrphans(k(), runId, pipeline.pipeline, 5)).toBe(0)
+  })
+
+  test('that failed are opened again where their purchase lives, and only there', async () => {
+    const live = await asked({ state: 'failed', report_state: 'ready', attempts: 5, error_code: 'SERVICE_ERROR' })
+    const over = await asked({ state: 'failed', report_state: 'failed' })
+    const held = await asked({ state: 'held', report_state: 'uncertain' })
+    expect(await takeUpOrphans(k(), runId, pipeline.pipeline, 5)).toBe(1)
+    expect(await jobRow(db, live)).toMatchObject({ state: 'open', attempts: 0 })
+    expect(await jobRow(db, over)).toMatchObject({ state: 'failed' })
+    expect(await jobRow(db, held)).toMatchObject({ state: 'held' })
+    expect((await take(db, one, runId, [pipeline])).map(({ jobId }) => jobId)).toEqual([live])
+  })
+})
+
+describe('settling, joining, counting, cancelling and reaping at the same time', () => {
+  test('take their locks in one order: nobody waits in a circle, and every run ends', async () => {
+    const runs = [runId, await newRun(db), await newRun(db)]
+    const jobIds: number[] = []
+    for (let at = 1; at <= 120; at += 1) {
+      const waiting = runs
+        .filter((_, index) => (at + index) % 3 > 0)
+        .map((id, index) => ({ runId: id, priority: (at * 7 + index) % 13 }))
+      jobIds.push(await newJob(db, pipeline, { runs: waiting }))
+    }
+    const workers = await Promise.all([newProcess(db), newProcess(db), newProcess(db)])
+    let working = true
+    const work = async (own: ProcessKit, mine: number): Promise<void> => {
+      for (let tries = 0; tries < 400; tries += 1) {
+        const claims = await take(db, own, mine, [pipeline], 5)
+        if (claims.length === 0 && (await openJobs(k(), mine)).count === 0) return
+        for (const [index, claim] of claims.entries()) {
+          const settled =
+            index % 4 === 3 ? parkJob(k(), claim, { ...last, notBefore: 0, final: false }) : finishJob(k(), claim, 'loaded')
+          await settled
+        }
+      }
+      throw new Error('the run does not end')
+    }
+    const disturb = async (seed: number): Promise<void> => {
+      for (let at = seed; working; at += 1) {
+        const some = jobIds.filter((_, index) => (index * 31 + at) % 5 === 0)
+        const late = await newRun(db)
+        await k()
+          .transaction()
+          .execute(async (trx) => {
+            await sql`select from etl.pipelines where pipeline_id = ${pipeline.pipelineId} for update`.execute(trx)
+            await sql`
+              with open as (select job_id from etl.jobs where job_id = any(${some}::bigint[]) and state = 'open' order by job_id for update)
+              insert into etl.run_jobs (run_id, job_id, priority, units) select ${late}, job_id, 1, 1 from open`.execute(trx)
+          })
+        await runSummary(k(), late)
+        await requestCancel(k(), late)
+        await letGo(k(), late)
+      }
+    }
+    const disturbing = Promise.all([disturb(1), disturb(2)])
+    await Promise.all(workers.map((own, index) => work(own, runs[index] ?? 0)))
+    working = false
+    await disturbing
+    for (const id of runs) expect(await openJobs(k(), id)).toMatchObject({ count: 0 })
+    const { rows } = await sql<{ open: number }>`select count(*)::integer as open from etl.jobs
+      where pipeline_id = ${pipeline.pipelineId} and state <> 'done'`.execute(k())
+    expect(rows).toEqual([{ open: 0 }])
   })
 })

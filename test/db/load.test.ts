@@ -1,22 +1,19 @@
 // The merge on a real PostgreSQL, with rows worked out by hand.
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import type { Definition, Unit } from '../../src/core/types.ts'
-import { type Session, withSession } from '../../src/db/session.ts'
-import { mergeUnit } from '../../src/load/merge.ts'
+import type { Box, Definition } from '../../src/core/types.ts'
 import type { MergeResult } from '../../src/load/merge-context.ts'
-import { ensurePartitions } from '../../src/load/partition.ts'
-import { openStaging } from '../../src/load/staging.ts'
-import { shippedDefinition, unitOf } from '../support/definitions.ts'
+import { boxOf, shippedDefinition } from '../support/definitions.ts'
+import { inCountry, type MergeOptions, mergeRows, trafficRow as row } from '../support/merging.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 
 let db: TestDatabase
 let definition: Definition
-let unit: Unit
+let box: Box
 
 beforeAll(async () => {
   db = await createTestDatabase()
   definition = await shippedDefinition('traffic_and_engagement')
-  unit = unitOf(definition, '2026-01', { domain: ['a.com', 'b.com'], country: 'us' })
+  box = boxOf(definition, '2026-01', { domain: ['a.com', 'b.com'], country: 'us' })
 })
 afterAll(() => db.drop())
 beforeEach(() => query('truncate data.traffic_and_engagement_v1, data.traffic_and_engagement_v1_history'))
@@ -24,47 +21,8 @@ beforeEach(() => query('truncate data.traffic_and_engagement_v1, data.traffic_an
 const query = async <T extends Record<string, unknown>>(text: string): Promise<T[]> =>
   (await db.database.pool.query<T>(text)).rows
 
-/** Staged columns: date, domain and six metrics, of which the first is given. */
-const row = (domain: string, visits: string, date = '2026-01-01'): string =>
-  [date, domain, visits, '1', '2', '3', '4', '\\N'].join('\t')
-
-interface Options {
-  readonly unit?: Unit
-  readonly rejectedKeys?: string[][]
-  readonly mayEnd?: boolean
-  readonly runId?: number
-  /** Called inside the open transaction, after the merge. */
-  readonly during?: (session: Session) => Promise<void>
-}
-
-const load = (rows: readonly string[], options: Options = {}): Promise<MergeResult> =>
-  withSession(db.database.pool, async (session) => {
-    const loaded = options.unit ?? unit
-    await ensurePartitions(session, definition, loaded)
-    const staging = openStaging(session, definition)
-    try {
-      await staging.write({ copy: Buffer.from(rows.map((one) => `${one}\n`).join('')), rows: rows.length })
-      await staging.flush()
-      return await session.kysely.transaction().execute(async (trx) => {
-        const result = await mergeUnit(
-          { ...session, kysely: trx },
-          {
-            definition,
-            unit: loaded,
-            unitId: 1,
-            runId: options.runId ?? 1,
-            staging,
-            rejectedKeys: options.rejectedKeys ?? [],
-            mayEnd: options.mayEnd ?? true,
-          },
-        )
-        await options.during?.({ ...session, kysely: trx })
-        return result
-      })
-    } finally {
-      await staging.close()
-    }
-  })
+const load = (rows: readonly string[], { of = box, ...options }: MergeOptions & { readonly of?: Box } = {}): Promise<MergeResult> =>
+  mergeRows(db, definition, of, rows, options)
 
 const counts = ({ inserted, updated, ended, unchanged, duplicates }: MergeResult) => ({
   inserted,
@@ -142,11 +100,11 @@ describe('a merge', () => {
 
   test('touches nothing outside its window and slice', async () => {
     const others = [
-      { other: unitOf(definition, '2026-01', { domain: ['c.com'], country: 'us' }), line: row('c.com', '1') },
-      { other: unitOf(definition, '2026-01', { domain: ['a.com'], country: 'gb' }), line: row('a.com', '1') },
-      { other: unitOf(definition, '2026-02', { domain: ['a.com'], country: 'us' }), line: row('a.com', '1', '2026-02-01') },
+      { of: boxOf(definition, '2026-01', { domain: ['c.com'], country: 'us' }), line: row('c.com', '1') },
+      { of: boxOf(definition, '2026-01', { domain: ['a.com'], country: 'gb' }), line: row('a.com', '1', '2026-01-01', 'gb') },
+      { of: boxOf(definition, '2026-02', { domain: ['a.com'], country: 'us' }), line: row('a.com', '1', '2026-02-01') },
     ]
-    for (const { other, line } of others) await load([line], { unit: other })
+    for (const { of, line } of others) await load([line], { of })
     const before = await query('select xmin::text, * from data.traffic_and_engagement_v1 order by date, country, domain')
     await load([row('a.com', '1')])
     await load([])
@@ -177,7 +135,7 @@ describe('a merge', () => {
 
   test('does not end a row whose new record was rejected', async () => {
     await load([row('a.com', '1'), row('b.com', '2')])
-    expect(counts(await load([row('a.com', '1')], { rejectedKeys: [['2026-01-01', 'b.com']] }))).toMatchObject({
+    expect(counts(await load([row('a.com', '1')], { rejectedKeys: [['2026-01-01', 'b.com', 'us']] }))).toMatchObject({
       ended: 0,
       unchanged: 1,
     })
@@ -213,7 +171,7 @@ describe('a merge', () => {
     const countries = ['us', 'gb', 'de', 'fr', 'es', 'it']
     const results = await Promise.all(
       countries.map((country) =>
-        load([row('a.com', '1', '2027-05-01')], { unit: unitOf(definition, '2027-05', { domain: ['a.com'], country }) }),
+        load(inCountry(country, [row('a.com', '1', '2027-05-01')]), { of: boxOf(definition, '2027-05', { domain: ['a.com'], country }) }),
       ),
     )
     expect(results.map((result) => result.inserted)).toEqual(countries.map(() => 1))
@@ -221,7 +179,7 @@ describe('a merge', () => {
 
   test('keeps every byte of text, lists and digits', async () => {
     const keywords = await shippedDefinition('keywords')
-    const one = unitOf(keywords, '2026-01', { domain: 'a.com', country: 'us' })
+    const one = boxOf(keywords, '2026-01', { domain: 'a.com', country: 'us' })
     const cells = [
       '日本 "x"\\\\\\t\\n',
       'u',
@@ -239,21 +197,7 @@ describe('a merge', () => {
       '1',
       '{"a,b","NULL"}',
     ]
-    await withSession(db.database.pool, async (session) => {
-      await ensurePartitions(session, keywords, one)
-      const staging = openStaging(session, keywords)
-      await staging.write({ copy: Buffer.from(`${cells.join('\t')}\n`), rows: 1 })
-      await staging.flush()
-      await session.kysely
-        .transaction()
-        .execute((trx) =>
-          mergeUnit(
-            { ...session, kysely: trx },
-            { definition: keywords, unit: one, unitId: 1, runId: 1, staging, rejectedKeys: [], mayEnd: true },
-          ),
-        )
-      await staging.close()
-    })
+    await mergeRows(db, keywords, one, [cells.join('\t')])
     expect(
       await query('select keyword, clicks, traffic_share, primary_intent, secondary_intent, serp_features from data.keywords_v1'),
     ).toEqual([

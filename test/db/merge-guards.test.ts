@@ -1,32 +1,32 @@
 // What a merge refuses: rows of another unit, and times that would overlap, whatever the clock or a twin does.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import type { Definition, Slice, Unit } from '../../src/core/types.ts'
-import { shippedDefinition, unitOf } from '../support/definitions.ts'
-import { type MergeOptions, mergeRows, trafficRow as row } from '../support/merging.ts'
+import type { Box, Definition, Slice } from '../../src/core/types.ts'
+import { boxOf, shippedDefinition } from '../support/definitions.ts'
+import { inCountry, type MergeOptions, mergeRows, trafficRow as row } from '../support/merging.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 
 let db: TestDatabase
 let definition: Definition
-let both: Unit
-let onlyA: Unit
-let others: Unit
+let both: Box
+let onlyA: Box
+let others: Box
 
-const unit = (slice: Slice): Unit => unitOf(definition, '2026-01', slice)
+const boxed = (slice: Slice): Box => boxOf(definition, '2026-01', slice)
 
 beforeAll(async () => {
   db = await createTestDatabase()
   definition = await shippedDefinition('traffic_and_engagement')
-  both = unit({ domain: ['a.com', 'b.com'], country: 'us' })
-  others = unit({ domain: ['c.com'], country: 'us' })
-  onlyA = unit({ domain: ['a.com'], country: 'us' })
+  both = boxed({ domain: ['a.com', 'b.com'], country: 'us' })
+  others = boxed({ domain: ['c.com'], country: 'us' })
+  onlyA = boxed({ domain: ['a.com'], country: 'us' })
 })
 afterAll(() => db.drop())
 beforeEach(() => query('truncate data.traffic_and_engagement_v1, data.traffic_and_engagement_v1_history'))
 
 const query = async <T extends Record<string, unknown>>(text: string): Promise<T[]> =>
   (await db.database.pool.query<T>(text)).rows
-const load = (rows: readonly string[], of: Unit = both, options: MergeOptions = {}) =>
+const load = (rows: readonly string[], of: Box = both, options: MergeOptions = {}) =>
   mergeRows(db, definition, of, rows, options)
 const now = () =>
   query(`select domain, country, date, all_traffic_visits as v, _revision as r, _unit_id as u from data.traffic_and_engagement_v1
@@ -46,11 +46,11 @@ describe('a row outside the unit', () => {
     ['of another month', row('a.com', '7', '2026-02-01')],
     ['of the month before', row('a.com', '7', '2025-12-31')],
   ])('%s fails a first load, and nothing is changed', async (_, stray) => {
-    await load([row('x.com', '1')], unit({ domain: ['x.com'], country: 'us' }))
+    await load([row('x.com', '1')], boxed({ domain: ['x.com'], country: 'us' }))
     const before = await now()
-    await mergeRows(db, definition, unitOf(definition, '2026-02', others.slice), [])
-    await mergeRows(db, definition, unitOf(definition, '2025-12', others.slice), [])
-    await expect(load([row('a.com', '1'), stray])).rejects.toMatchObject({
+    await mergeRows(db, definition, boxOf(definition, '2026-02', others.slice), [])
+    await mergeRows(db, definition, boxOf(definition, '2025-12', others.slice), [])
+    await expect(load([row('a.com', '1'), stray], onlyA)).rejects.toMatchObject({
       code: 'WRONG_ECHO',
       message: expect.stringContaining('1 rows'),
     })
@@ -58,25 +58,25 @@ describe('a row outside the unit', () => {
   })
 
   test('fails a later load too', async () => {
-    await load([row('a.com', '1')])
+    await load([row('a.com', '1')], onlyA)
     const before = await now()
-    await expect(load([row('a.com', '2'), row('c.com', '7')])).rejects.toMatchObject({ code: 'WRONG_ECHO' })
+    await expect(load([row('a.com', '2'), row('c.com', '7')], onlyA)).rejects.toMatchObject({ code: 'WRONG_ECHO' })
     expect(await now()).toEqual(before)
   })
 
   test("that another unit has loaded keeps that unit's value", async () => {
     await load([row('c.com', '1')], others, { unitId: 2 })
-    await load([row('a.com', '1')])
+    await load([row('a.com', '1')], onlyA)
     const before = await now()
-    await expect(load([row('a.com', '2'), row('c.com', '7')])).rejects.toThrow()
+    await expect(load([row('a.com', '2'), row('c.com', '7')], onlyA)).rejects.toThrow()
     expect(await now()).toEqual(before)
     expect(await query('select 1 from data.traffic_and_engagement_v1_history')).toEqual([])
   })
 
   test('is not ended by a unit of another country, domain or month', async () => {
     await load([row('c.com', '1')], others)
-    await load([row('a.com', '1')], unit({ domain: ['a.com'], country: 'gb' }))
-    const february = unitOf(definition, '2026-02', both.slice)
+    await load(inCountry('gb', [row('a.com', '1')]), boxed({ domain: ['a.com'], country: 'gb' }))
+    const february = boxOf(definition, '2026-02', both.slice)
     await load([row('a.com', '1', '2026-02-01')], february)
     await load([row('a.com', '1')])
     await load([])
@@ -170,7 +170,7 @@ describe('two units that overlap, at the same time', () => {
     ['changes', [row('a.com', '9'), row('b.com', '1')]],
   ])('one that %s a row written later than its own beginning is refused, and comes after when tried again', async (_, rows) => {
     const late = load(rows, both, { afterLook: () => load([row('a.com', '2')], onlyA, { unitId: 2 }) })
-    await expect(late).rejects.toMatchObject({ code: 'DATABASE', message: expect.stringContaining('another unit') })
+    await expect(late).rejects.toMatchObject({ code: 'DATABASE', message: expect.stringContaining('another load') })
     expect(await badTimes()).toEqual([])
     expect(await now()).toMatchObject([{ v: '2', u: '2' }, { v: '1' }])
     await load(rows)

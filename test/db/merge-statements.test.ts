@@ -1,27 +1,28 @@
 // Each statement of a merge, by what it leaves in the table and its history, row by row.
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import type { Definition, Unit } from '../../src/core/types.ts'
-import { shippedDefinition, unitOf } from '../support/definitions.ts'
-import { type MergeOptions, mergeRows, trafficRow as row } from '../support/merging.ts'
+import type { Box, Definition } from '../../src/core/types.ts'
+import { boxOf, shippedDefinition } from '../support/definitions.ts'
+import { inCountry, type MergeOptions, mergeRows, trafficRow as row } from '../support/merging.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 
 let db: TestDatabase
 let definition: Definition
-let us: Unit
-let gb: Unit
+let us: Box
+let gb: Box
 
 beforeAll(async () => {
   db = await createTestDatabase()
   definition = await shippedDefinition('traffic_and_engagement')
-  us = unitOf(definition, '2026-01', { domain: ['a.com', 'b.com'], country: 'us' })
-  gb = unitOf(definition, '2026-01', { domain: ['a.com', 'b.com'], country: 'gb' })
+  us = boxOf(definition, '2026-01', { domain: ['a.com', 'b.com'], country: 'us' })
+  gb = boxOf(definition, '2026-01', { domain: ['a.com', 'b.com'], country: 'gb' })
 })
 afterAll(() => db.drop())
 beforeEach(() => query('truncate data.traffic_and_engagement_v1, data.traffic_and_engagement_v1_history'))
 
 const query = async <T extends Record<string, unknown>>(text: string): Promise<T[]> =>
   (await db.database.pool.query<T>(text)).rows
-const load = (rows: readonly string[], unit = us, options: MergeOptions = {}) => mergeRows(db, definition, unit, rows, options)
+const load = (rows: readonly string[], box = us, options: MergeOptions = {}) =>
+  mergeRows(db, definition, box, inCountry(box === gb ? 'gb' : 'us', rows), options)
 const now = () =>
   query(`select country, domain, all_traffic_visits as v, _unit_id as unit, _run_id as run, _revision as r, _loaded_at as at
     from data.traffic_and_engagement_v1 order by country, domain`)
@@ -35,7 +36,7 @@ describe('where a row comes from', () => {
     const [a1, b1] = await now()
     expect([a1, b1]).toMatchObject([
       { unit: '7', run: '70', r: 1 },
-      { unit: '7', run: '70', r: 1 },
+      { unit: '1007', run: '70', r: 1 },
     ])
     await load([row('a.com', '2')], us, { unitId: 8, runId: 80 })
     const [a2] = await now()
@@ -57,7 +58,7 @@ describe('where a row comes from', () => {
         country: 'us',
         domain: 'b.com',
         v: '1',
-        unit: '7',
+        unit: '1007',
         run: '70',
         r: 1,
         at: b1?.['at'],
@@ -69,7 +70,7 @@ describe('where a row comes from', () => {
     await load([row('a.com', '2'), row('b.com', '5')], us, { unitId: 9, runId: 90 })
     expect(await now()).toMatchObject([
       { domain: 'a.com', unit: '8', run: '80', r: 2 },
-      { domain: 'b.com', v: '5', unit: '9', run: '90', r: 2 },
+      { domain: 'b.com', v: '5', unit: '1009', run: '90', r: 2 },
     ])
   })
 })
@@ -119,6 +120,8 @@ describe('a load of exactly what is there', () => {
       previousRows: 2,
       duplicates: 0,
       conflicts: [],
+      held: [],
+      loadedAt: expect.any(String),
     })
     expect([await now(), await past()]).toEqual(before)
   })
@@ -167,23 +170,23 @@ describe('keys that come twice', () => {
 
   test('and a rejected record protects its row while others end', async () => {
     await load([row('a.com', '1'), row('b.com', '1')])
-    const result = await load([row('a.com', '2'), row('a.com', '2')], us, { rejectedKeys: [['2026-01-01', 'b.com']] })
+    const result = await load([row('a.com', '2'), row('a.com', '2')], us, { rejectedKeys: [['2026-01-01', 'b.com', 'us']] })
     expect(result).toMatchObject({ updated: 1, ended: 0, duplicates: 1 })
-    expect(await load([], us, { rejectedKeys: [['2026-01-01', 'b.com']] })).toMatchObject({ ended: 1, unchanged: 0 })
+    expect(await load([], us, { rejectedKeys: [['2026-01-01', 'b.com', 'us']] })).toMatchObject({ ended: 1, unchanged: 0 })
     expect((await now()).map(({ domain }) => domain)).toEqual(['b.com'])
   })
 })
 
 describe('a unit of one row, whose key is all its own', () => {
   let single: Definition
-  let one: Unit
+  let one: Box
   beforeAll(() => {
-    const origins: Readonly<Record<string, 'window' | 'slice'>> = { date: 'window', domain: 'slice' }
+    const origins: Readonly<Record<string, 'window' | 'slice'>> = { date: 'window', domain: 'slice', country: 'slice' }
     single = {
       ...definition,
       columns: definition.columns.map((column) => ({ ...column, origin: origins[column.name] ?? column.origin })),
     }
-    one = unitOf(single, '2026-01', { domain: 'a.com', country: 'us' })
+    one = boxOf(single, '2026-01', { domain: 'a.com', country: 'us' })
   })
   const only = (visits: string): string => [visits, '1', '2', '3', '4', '\\N'].join('\t')
   const merge = (rows: readonly string[]) => mergeRows(db, single, one, rows)

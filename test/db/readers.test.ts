@@ -1,12 +1,12 @@
 // Readers and loads side by side: a long reading transaction holds up no load, and nobody sees half of one.
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Mart } from '../../src/core/mart.ts'
-import type { Definition, Unit } from '../../src/core/types.ts'
+import type { Box, Definition } from '../../src/core/types.ts'
 import { parseMart } from '../../src/definition/marts.ts'
 import { addDimensions } from '../../src/load/dimensions.ts'
 import { refreshSummaries } from '../../src/load/summaries.ts'
 import { publish } from '../../src/publish/publish.ts'
-import { shippedDefinition, unitOf } from '../support/definitions.ts'
+import { boxOf, shippedDefinition } from '../support/definitions.ts'
 import { mergeRows, trafficRow } from '../support/merging.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 
@@ -32,19 +32,19 @@ select date, granularity, domain, country, include_subdomains, sum(all_traffic_v
 })
 afterAll(() => db.drop())
 
-const unitIn = (month: string): Unit => unitOf(definition, month, { domain: ['a.com', 'b.com'], country: 'us' })
+const boxIn = (month: string): Box => boxOf(definition, month, { domain: ['a.com', 'b.com'], country: 'us' })
 
 /** @param rows `a.com 5`: domain and visits. @param meanwhile called when all is written and nothing committed */
 const load = (month: string, rows: readonly string[], meanwhile?: () => Promise<void>) =>
   mergeRows(
     db,
     definition,
-    unitIn(month),
+    boxIn(month),
     rows.map((row) => trafficRow(row.split(' ')[0] ?? '', row.split(' ')[1] ?? '', `${month}-01`)),
     {
-      during: async ({ kysely }) => {
-        await addDimensions(kysely, definition, unitIn(month), rows.length)
-        await refreshSummaries(kysely, definition, unitIn(month), [mart])
+      during: async ({ kysely }, scope) => {
+        await addDimensions(kysely, definition, scope, rows.length)
+        await refreshSummaries(kysely, definition, scope, [mart])
         await meanwhile?.()
       },
     },

@@ -1,15 +1,26 @@
-// Old landings swept, from a folder and from a bucket: what any unit still needs stays, whatever its age.
+// Old landings swept, from a folder and from a bucket: what any unit still needs stays, whatever its age, and so does what is not ours.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { sql } from 'kysely'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
 import { readSettings } from '../../src/config/env.ts'
 import { type LandingStore, openLandingStore } from '../../src/extract/landing.ts'
 import { createProgress, type RunEvent } from '../../src/pipeline/progress.ts'
-import { type SweepingRuntime, sweepLandings } from '../../src/pipeline/retention.ts'
-import { claimed, newRun, planned, unitNamed } from '../support/ledger.ts'
+import { type SweepingRuntime, sweep, sweepLandings } from '../../src/pipeline/retention.ts'
+import type { Box } from '../../src/core/types.ts'
+import {
+  jobRow,
+  loadedAs,
+  newAnswer,
+  newJob,
+  newPipeline,
+  newRun,
+  nextAskNumber,
+  type PipelineKit,
+  setJob,
+  unitRows,
+} from '../support/ledger.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 import { type S3Server, startS3Server } from '../support/s3-server.ts'
 
@@ -32,11 +43,14 @@ beforeEach(async () => {
 })
 afterEach(() => db.drop())
 
+const warehouse = { id: '5b1c7d2e-0000-4000-8000-000000000001', epoch: 1 }
+
 /** As `days` from now. */
-const shopOf = (raw: Readonly<Record<string, string>>, days: number): SweepingRuntime => {
+const runtimeOf = (raw: Readonly<Record<string, string>>, days: number): SweepingRuntime => {
   const settings = readSettings({ MILLRACE_HOME: join(folder, 'home'), ...raw }, folder)
   return {
     settings,
+    warehouse,
     landing: openLandingStore(settings.landing),
     clock: { ...systemClock, now: () => Date.now() + days * 86_400_000 },
     database: db.database,
@@ -44,13 +58,20 @@ const shopOf = (raw: Readonly<Record<string, string>>, days: number): SweepingRu
   }
 }
 
-const land = async (store: LandingStore, name: string, edition: number): Promise<string> => {
-  const locator = store.locator(unitNamed(name), edition, '1')
-  const writer = await store.create(locator, { pipeline: 'traffic', unitKey: name })
+const boxNamed = (name: string): Box => ({
+  key: `traffic/v1/2026-01/domain=${name}`,
+  pipeline: 'traffic',
+  version: 1,
+  window: { from: '2026-01-01', to: '2026-02-01' },
+  slice: { domain: name },
+})
+
+const land = async (store: LandingStore, name: string, askNumber: number, by = warehouse): Promise<string> => {
+  const writer = await store.create({ box: boxNamed(name), warehouse: by, askNumber: String(askNumber), fence: '1' })
   await writer.finish({
     completeness: { fingerprint: { lastUpdated: null, count: null }, expectedRows: null, dataPoints: null },
   })
-  return locator
+  return writer.locator
 }
 
 const missing = async (store: LandingStore, locators: readonly string[]): Promise<string[]> => {
@@ -59,37 +80,117 @@ const missing = async (store: LandingStore, locators: readonly string[]): Promis
   return gone
 }
 
+/** A landed answer of a unit of its own. */
+const answered = async (store: LandingStore, pipeline: PipelineKit, name: string) => {
+  const jobId = await newJob(db, pipeline)
+  const askNumber = await nextAskNumber(db)
+  const landing = await land(store, name, askNumber)
+  const answerId = await newAnswer(db, jobId, { askNumber, landing })
+  const load = async (): Promise<void> => {
+    await loadedAs(db, jobId, answerId, askNumber)
+    const { window_from } = await jobRow(db, jobId)
+    const rows = { rows_read: 0, rows_inserted: 0, rows_updated: 0, rows_ended: 0, rows_unchanged: 0, rows_quarantined: 0 }
+    await db.database.kysely
+      .insertInto('etl.loads')
+      .values({
+        ...{ answer_id: answerId, pipeline_id: pipeline.pipelineId, window_from, job_id: jobId, outcome: 'loaded' as const },
+        ...{ ...rows, rows_duplicates: 0, milliseconds: null },
+      })
+      .execute()
+  }
+  return { jobId, askNumber, landing, answerId, load }
+}
+
 describe.each([
   ['a folder', () => ({})],
   ['a bucket', () => server.environment('kept')],
 ])('old landings in %s', (_, settingsOf) => {
-  test('go once they are too old and no unit is loaded from them, has them landed or is landing them', async () => {
-    const { landing: store } = shopOf(settingsOf(), 0)
-    const runId = await newRun(db)
-    const [superseded, loaded] = [await land(store, 'a.com', 1), await land(store, 'a.com', 2)]
-    const landed = await land(store, 'b.com', 1)
-    await planned(db, runId, 'a.com')
-    await planned(db, runId, 'b.com')
-    await sql`update etl.units set loaded_landing = ${loaded} where unit_key = ${unitNamed('a.com').key}`.execute(
-      db.database.kysely,
-    )
-    await sql`update etl.units set landing = ${landed} where unit_key = ${unitNamed('b.com').key}`.execute(db.database.kysely)
+  afterEach(async () => {
+    const { landing } = runtimeOf(settingsOf(), 0)
+    for await (const locator of landing.older(Number.MAX_SAFE_INTEGER)) await landing.remove(locator)
+  })
 
-    expect(await sweepLandings(shopOf({ ...settingsOf(), MILLRACE_LANDING_DAYS: '30' }, 29))).toBe(0)
-    const running = await planned(db, runId, 'c.com')
-    await claimed(db, runId, running)
-    expect(await sweepLandings(shopOf({ ...settingsOf(), MILLRACE_LANDING_DAYS: '30' }, 31))).toBe(0)
-    await sql`update etl.units set state = 'failed' where unit_id = ${running}`.execute(db.database.kysely)
-    expect(await sweepLandings(shopOf({ ...settingsOf(), MILLRACE_LANDING_DAYS: '30' }, 31))).toBe(1)
-    expect(await missing(store, [superseded, loaded, landed])).toEqual([superseded])
+  test('go once they are too old and no unit is loaded from them, holds them back, or is to load them yet', async () => {
+    const { landing: store } = runtimeOf(settingsOf(), 0)
+    const pipeline = await newPipeline(db)
+    const [superseded, loaded, waiting, held] = [
+      await answered(store, pipeline, 'a.com'),
+      await answered(store, pipeline, 'b.com'),
+      await answered(store, pipeline, 'c.com'),
+      await answered(store, pipeline, 'd.com'),
+    ]
+    for (const { load } of [superseded, loaded, held]) await load()
+    await db.database.pool.query(`update etl.units set answer_id = null where answer_id = $1`, [superseded.answerId])
+    await db.database.pool.query(
+      `update etl.units set answer_id = null, held_answer_id = $1, held_code = 'SHRUNK' where answer_id = $1`,
+      [held.answerId],
+    )
+    const keep = { ...settingsOf(), MILLRACE_LANDING_DAYS: '30' }
+    expect(await sweepLandings(runtimeOf(keep, 29))).toBe(0)
+    expect(await sweepLandings(runtimeOf(keep, 31))).toBe(1)
+    const all = [superseded, loaded, waiting, held].map(({ landing }) => landing)
+    expect(await missing(store, all)).toEqual([superseded.landing])
     expect(events).toEqual([])
+    // A failed job still has its answer to load; once it is done and nothing holds it, it may go.
+    await setJob(db, waiting.jobId, { state: 'failed' })
+    expect(await sweepLandings(runtimeOf(keep, 31))).toBe(0)
+    await setJob(db, waiting.jobId, { state: 'done' })
+    expect(await sweepLandings(runtimeOf(keep, 31))).toBe(1)
+  })
+
+  test('are kept while another version of the pipeline is loaded from them', async () => {
+    const { landing: store } = runtimeOf(settingsOf(), 0)
+    const pipeline = await newPipeline(db)
+    const { landing, answerId, jobId } = await answered(store, pipeline, 'e.com')
+    const [unit] = await unitRows(db, pipeline)
+    const second = await newPipeline(db, { version: 2 })
+    await db.database.pool.query(
+      `with slice as (insert into etl.slices (pipeline_id, "values", wanted_since)
+          select $1, "values", 1 from etl.slices where slice_id = $2 returning slice_id)
+        insert into etl.units (pipeline_id, window_from, slice_id, answer_id, ask_number)
+          select $1, '2026-01-01', slice_id, $3, 1 from slice`,
+      [second.pipelineId, unit?.slice_id, answerId],
+    )
+    await db.database.pool.query(
+      `insert into etl.loads (answer_id, pipeline_id, window_from, job_id, outcome, rows_read, rows_inserted, rows_updated, rows_ended,
+        rows_unchanged, rows_quarantined, rows_duplicates) values ($1, $2, '2026-01-01', $3, 'loaded', 0, 0, 0, 0, 0, 0, 0)`,
+      [answerId, second.pipelineId, jobId],
+    )
+    await setJob(db, jobId, { state: 'done' })
+    expect(await sweepLandings(runtimeOf(settingsOf(), 500))).toBe(0)
+    await db.database.pool.query('update etl.units set answer_id = null where pipeline_id = $1', [second.pipelineId])
+    expect(await sweepLandings(runtimeOf(settingsOf(), 500))).toBe(1)
+    expect(await missing(store, [landing])).toEqual([landing])
+  })
+
+  test('that no answer names go as well, unless their job is still asking; those of another warehouse or epoch stay', async () => {
+    const { landing: store } = runtimeOf(settingsOf(), 0)
+    const pipeline = await newPipeline(db)
+    const asking = await nextAskNumber(db)
+    await newJob(db, pipeline, { runs: [await newRun(db)], set: { ask_number: asking } })
+    const kept = [
+      await land(store, 'f.com', asking),
+      await land(store, 'f.com', asking + 1, { ...warehouse, id: 'ffffffff-0000-4000-8000-000000000002' }),
+      await land(store, 'f.com', asking + 1, { ...warehouse, epoch: 2 }),
+    ]
+    const left = await land(store, 'f.com', asking + 1)
+    expect(await sweepLandings(runtimeOf({ ...settingsOf(), MILLRACE_LANDING_DAYS: '0' }, 1))).toBe(1)
+    expect(await missing(store, [...kept, left])).toEqual([left])
   })
 })
 
 describe('a bucket that refuses to be swept', () => {
   test('is said, and ends nothing', async () => {
     const wrong = { ...server.environment('kept'), AWS_SECRET_ACCESS_KEY: 'another-secret' }
-    expect(await sweepLandings(shopOf(wrong, 0))).toBe(0)
+    expect(await sweepLandings(runtimeOf(wrong, 0))).toBe(0)
     expect(events).toMatchObject([{ event: 'notice', code: 'LANDING_REFUSED' }])
   })
 })
+
+test.each(['MILLRACE_LANDING_DAYS', 'MILLRACE_LEDGER_DAYS'])(
+  '%s that is no number of days is refused by its name',
+  async (name) => {
+    const sweepWith = () => sweep(runtimeOf({ [name]: '-1' }, 0))
+    await expect(sweepWith()).rejects.toMatchObject({ code: 'CONFIGURATION', message: expect.stringContaining(name) })
+  },
+)

@@ -2,20 +2,20 @@
 import { sql } from 'kysely'
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import { up as addIndex } from '../../migrations/0040_keywords_by_keyword.ts'
-import { silentLog } from '../../src/core/log.ts'
 import { secret } from '../../src/core/redact.ts'
 import type { Definition } from '../../src/core/types.ts'
 import { openDatabase } from '../../src/db/connect.ts'
 import { migrate } from '../../src/db/migrate.ts'
-import { statementsOf } from '../../src/db/migration-sql.ts'
 import { rolesSql } from '../../src/db/roles.ts'
 import { loadMarts } from '../../src/definition/marts.ts'
 import { addDimensions } from '../../src/load/dimensions.ts'
+import { oneUnit } from '../../src/load/merge-scope.ts'
 import { refreshSummaries } from '../../src/load/summaries.ts'
 import { publish } from '../../src/publish/publish.ts'
-import { startQueue } from '../../src/pipeline/queue.ts'
+import { claimJobs } from '../../src/ledger/claim.ts'
+import { endProcess, registerProcess } from '../../src/ledger/processes.ts'
 import { shippedDefinition, shippedDefinitions, unitOf } from '../support/definitions.ts'
+import { newJob, newPipeline, newRun } from '../support/ledger.ts'
 import { mergeRows, trafficRow } from '../support/merging.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 
@@ -97,29 +97,38 @@ describe('the loader', () => {
     const keywords = await shippedDefinition('keywords')
     const marts = await loadMarts([])
     await as(names.loader, async (other) => {
-      const unit = unitOf(traffic, '2026-01', { domain: ['a.com'], country: 'us' })
+      const unit = unitOf(traffic, '2026-01', { domain: 'a.com', country: 'us' })
       const result = await mergeRows(other, traffic, unit, [trafficRow('a.com', '5')], {
         during: async ({ kysely }) => {
-          await addDimensions(kysely, traffic, unit, 1)
+          await addDimensions(kysely, traffic, oneUnit(unit, 1), 1)
           const unitOfKeywords = unitOf(keywords, '2026-01', { domain: 'a.com', country: 'us' })
-          await refreshSummaries(kysely, keywords, unitOfKeywords, marts)
+          await refreshSummaries(kysely, keywords, oneUnit(unitOfKeywords, 2), marts)
         },
       })
       expect(result.inserted).toBe(1)
     })
   })
 
-  test('makes and starts the queue in the schema that is its own', () =>
-    as(names.loader, async ({ database }) => {
-      await (await startQueue(database, silentLog)).stop()
-      await database.pool.query('select count(*) from pgboss.job')
-    }))
+  test('signs on, takes a job with a number of its own, and signs off', async () => {
+    const pipeline = await newPipeline(db)
+    const runId = await newRun(db)
+    const job = await newJob(db, pipeline, { runs: [runId] })
+    const taken = await as(names.loader, async ({ database: { kysely } }) => {
+      const process = await registerProcess(kysely)
+      const claimable = { load: [pipeline.pipelineId], fetch: [] }
+      const claims = await claimJobs(kysely, { process, runId, claimable, count: 1 })
+      await endProcess(kysely, process)
+      return claims
+    })
+    expect(taken).toMatchObject([{ jobId: job, askNumber: expect.stringMatching(/^\d+$/) }])
+  })
 
   test.for([
     ['drops no view', 'drop view bi.keyword_brand'],
     ['makes nothing in bi', 'create table bi.mine ()'],
     ['changes no ledger table', 'alter table etl.runs add column mine text'],
     ['empties no ledger table', 'truncate etl.runs cascade'],
+    ['restarts no numbers', 'alter sequence etl.ask_numbers restart'],
     ['forges no migration', `insert into etl.kysely_migration values ('x', 'now')`],
     ['makes no schema', 'create schema mine'],
     ['gives nobody rights on bi', `grant select on bi.keywords to public`],
@@ -163,7 +172,7 @@ test('the owner adds an index to months that the loader made', async () => {
       .rows.length
   const before = await indexes()
   await as(names.owner, async ({ database }) => {
-    for (const statement of await statementsOf(addIndex)) await database.pool.query(statement)
+    await database.pool.query('create index keywords_v1_by_clicks on data.keywords_v1 (clicks)')
   })
   expect(await indexes()).toBe(before + 1)
 })

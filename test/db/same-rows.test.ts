@@ -1,9 +1,9 @@
 // The same bytes again: every row is compared, by its hash, and whatever differs is found as ever.
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import type { Definition, Unit } from '../../src/core/types.ts'
+import type { Box, Definition } from '../../src/core/types.ts'
 import type { MergeResult } from '../../src/load/merge-context.ts'
-import { shippedDefinition, unitOf } from '../support/definitions.ts'
-import { mergeRows, trafficRow } from '../support/merging.ts'
+import { boxOf, shippedDefinition } from '../support/definitions.ts'
+import { inCountry, mergeRows, trafficRow } from '../support/merging.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 
 const count = 5_100
@@ -12,24 +12,25 @@ const loaded = domains.map((domain, row) => trafficRow(domain, String(row)))
 
 let db: TestDatabase
 let definition: Definition
-let unit: Unit
+let box: Box
 
 beforeAll(async () => {
   db = await createTestDatabase()
   definition = await shippedDefinition('traffic_and_engagement')
-  unit = unitOf(definition, '2026-01', { domain: domains, country: 'us' })
+  box = boxOf(definition, '2026-01', { domain: domains, country: 'us' })
 })
 afterAll(() => db.drop())
 beforeEach(async () => {
   await db.database.pool.query('truncate data.traffic_and_engagement_v1, data.traffic_and_engagement_v1_history')
-  await mergeRows(db, definition, unit, loaded)
-  await mergeRows(db, definition, unitOf(definition, '2026-01', { domain: domains, country: 'gb' }), loaded.slice(0, 10))
+  await mergeRows(db, definition, box, loaded)
+  const british = boxOf(definition, '2026-01', { domain: domains, country: 'gb' })
+  await mergeRows(db, definition, british, inCountry('gb', loaded.slice(0, 10)))
 })
 
 /** The answer again, and whether the rows were joined to find out. */
 const again = async (rows: readonly string[]): Promise<{ result: MergeResult; isJoined: boolean }> => {
   let isJoined = false
-  const result = await mergeRows(db, definition, unit, rows, {
+  const result = await mergeRows(db, definition, box, rows, {
     repeatsLoaded: true,
     afterLook: async () => {
       isJoined = true
@@ -38,13 +39,13 @@ const again = async (rows: readonly string[]): Promise<{ result: MergeResult; is
   return { result, isJoined }
 }
 
-const none = { inserted: 0, updated: 0, ended: 0, duplicates: 0, conflicts: [] }
+const none = { inserted: 0, updated: 0, ended: 0, duplicates: 0, conflicts: [], held: [] }
 const changed = (at: number, row: string): readonly string[] => loaded.with(at, row)
 
 describe('bytes that were loaded last', () => {
   test('change nothing where every row stands, in whatever order, and need no join', async () => {
     const { result, isJoined } = await again(loaded.toReversed())
-    expect(result).toEqual({ ...none, unchanged: count, previousRows: count })
+    expect(result).toEqual({ ...none, unchanged: count, previousRows: count, loadedAt: null })
     expect(isJoined).toBe(false)
   })
 

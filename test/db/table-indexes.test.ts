@@ -3,19 +3,16 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { Definition, Unit } from '../../src/core/types.ts'
+import type { Box, Definition } from '../../src/core/types.ts'
 import { windowAt } from '../../src/core/window.ts'
 import { migrate } from '../../src/db/migrate.ts'
-import { withSession } from '../../src/db/session.ts'
 import { datasetMigration } from '../../src/definition/dataset-migration.ts'
 import { loadMarts } from '../../src/definition/marts.ts'
 import { compareTables } from '../../src/load/drift.ts'
-import { mergeUnit } from '../../src/load/merge.ts'
-import { ensurePartitions } from '../../src/load/partition.ts'
-import { openStaging } from '../../src/load/staging.ts'
 import { stagedColumns } from '../../src/load/table-columns.ts'
 import { publish } from '../../src/publish/publish.ts'
-import { shippedDefinition, shippedDefinitions, unitOf } from '../support/definitions.ts'
+import { boxOf, shippedDefinition, shippedDefinitions } from '../support/definitions.ts'
+import { mergeRows } from '../support/merging.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 
 let db: TestDatabase
@@ -40,31 +37,17 @@ const rowOf = (definition: Definition, number: number, keyword: string): string 
 /** @param filled whether the month's table is filled before it is attached. */
 const load = (
   definition: Definition,
-  unit: Unit,
+  box: Box,
   rows: number,
   filled: boolean,
   keywordOf: (number: number) => string = numbered,
-): Promise<unknown> =>
-  withSession(db.database.pool, async (session) => {
-    if (!filled) await ensurePartitions(session, definition, unit)
-    const staging = await openStaging(session, definition)
-    const lines = Array.from({ length: rows }, (_, number) => `${rowOf(definition, number, keywordOf(number))}\n`)
-    await staging.write({ copy: Buffer.from(lines.join('')), rows })
-    await staging.flush()
-    const emptyMonth = filled ? windowAt(unit.window.from, 'month') : null
-    await session.kysely
-      .transaction()
-      .execute((trx) =>
-        mergeUnit(
-          { ...session, kysely: trx },
-          { definition, unit, unitId: 1, runId: 1, staging, rejectedKeys: [], mayEnd: true, emptyMonth },
-        ),
-      )
-    await staging.close()
-  })
+): Promise<unknown> => {
+  const lines = Array.from({ length: rows }, (_, number) => rowOf(definition, number, keywordOf(number)))
+  return mergeRows(db, definition, box, lines, { emptyMonth: filled ? windowAt(box.window.from, 'month') : null })
+}
 
-const unitFor = (definition: Definition, month: string, domain: string): Unit =>
-  unitOf(definition, month, { domain, country: 'us' })
+const unitFor = (definition: Definition, month: string, domain: string): Box =>
+  boxOf(definition, month, { domain, country: 'us' })
 
 /** Every index of a month but its key, with the index of the whole table it is part of. */
 const indexesOf = (partition: string) =>

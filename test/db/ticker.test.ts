@@ -1,8 +1,10 @@
 // The ticker over a real ledger and a clock that is moved by hand.
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
 import { readSettings } from '../../src/config/env.ts'
 import { silentLog } from '../../src/core/log.ts'
@@ -57,6 +59,60 @@ test('a tick nobody took is overdue after five minutes, and not once it is taken
   ticker.sweep()
   await ticker.settled()
   expect(await ticker.overdue()).toEqual([])
+})
+
+describe('a tick whose run throws', () => {
+  let pings: Server
+  let asked: string[]
+  let withPing: OpenRuntime
+
+  beforeEach(async () => {
+    asked = []
+    pings = createServer((request, reply) => {
+      asked.push(request.url ?? '')
+      reply.end()
+    })
+    await new Promise<void>((listening) => pings.listen(0, '127.0.0.1', listening))
+    const { port } = pings.address() as AddressInfo
+    const raw = { ...runtime.settings.raw, MILLRACE_PING_URL: `http://127.0.0.1:${port}/ping/night` }
+    // Without its source the pipeline cannot be planned.
+    withPing = { ...runtime, settings: { ...runtime.settings, raw }, sources: new Map() }
+  })
+  afterEach(() => void pings.close())
+
+  const ticks = async (): Promise<unknown[]> =>
+    (await db.database.pool.query('select finished_at is not null as finished, run_id is null as without_run from etl.ticks'))
+      .rows
+
+  test('says that it failed, and is over all the same', async () => {
+    const ticker = createTicker(withPing, new AbortController().signal)
+    nowMs += 60 * minute
+    ticker.sweep()
+    await ticker.settled()
+    expect(asked).toEqual(['/ping/night/start', '/ping/night/fail'])
+    expect(await ticks()).toEqual([{ finished: true, without_run: true }])
+    expect(ticker.state.running.size).toBe(0)
+  })
+
+  test('does not keep the next one from running well', async () => {
+    const ticker = createTicker(withPing, new AbortController().signal)
+    nowMs += 60 * minute
+    ticker.sweep()
+    await ticker.settled()
+    asked = []
+    const corrected = createTicker({ ...withPing, sources: runtime.sources }, new AbortController().signal)
+    nowMs += 60 * minute
+    corrected.sweep()
+    await corrected.settled()
+    expect(asked).toEqual(['/ping/night/start', '/ping/night'])
+    expect(await ticks()).toContainEqual({ finished: true, without_run: false })
+  })
+
+  test('a wrong setting ends the start of the schedule, not a night', () => {
+    const raw = { ...runtime.settings.raw, MILLRACE_PING_URL: 'no address' }
+    const start = () => createTicker({ ...runtime, settings: { ...runtime.settings, raw } }, new AbortController().signal)
+    expect(start).toThrow(expect.objectContaining({ code: 'CONFIGURATION' }))
+  })
 })
 
 test('the health endpoint is red while a tick is overdue, and says no more than that', async () => {

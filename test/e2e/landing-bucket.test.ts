@@ -90,10 +90,11 @@ describe('landings in a bucket', () => {
       expect(events.filter(({ event, state }) => event === 'unit' && state === 'loaded').length, stderr).toBeGreaterThan(0)
     for (const home of ['a', 'b', 'c']) expect(existsSync(join(world.folder, home, 'landing')), home).toBe(false)
     expect(boughtTwice()).toBe(0)
-    const units = await query<{ loaded_landing: string }>(`select loaded_landing from etl.units where state = 'loaded'`)
+    const units = await query('select 1 from etl.units where answer_id is not null')
+    const answers = await query<{ landing: string }>('select landing from etl.answers')
     expect([...server.objects.keys()].sort()).toEqual(
-      units
-        .flatMap((unit) => ['data.gz', 'manifest.json'].map((file) => `warehouse/landings/${unit.loaded_landing}/${file}`))
+      answers
+        .flatMap((answer) => ['data.gz', 'manifest.json'].map((file) => `warehouse/landings/${answer.landing}/${file}`))
         .sort(),
     )
 
@@ -127,9 +128,7 @@ describe('landings in a bucket', () => {
         await backfill.result
         for (const key of [...server.objects.keys()].filter((each) => each.endsWith('manifest.json')))
           expect(server.objects.has(key.replace('manifest.json', 'data.gz')), key).toBe(true)
-        const landed = await query<{ landing: string }>(
-          'select coalesce(landing, loaded_landing) as landing from etl.units where coalesce(landing, loaded_landing) is not null',
-        )
+        const landed = await query<{ landing: string }>('select landing from etl.answers')
         for (const { landing } of landed)
           for (const part of ['data.gz', 'manifest.json'])
             expect(server.objects.has(`warehouse/landings/${landing}/${part}`), `${method} ${file} ${end}`).toBe(true)
@@ -138,7 +137,7 @@ describe('landings in a bucket', () => {
     server.fate = () => 'serve'
     const again = await run([...world.command, '--resubmit-uncertain'], machine('another'))
     expect(again.code, again.stderr).toBe(0)
-    expect(boughtTwice()).toBeLessThanOrEqual((await query(`select 1 from etl.reports where state = 'uncertain'`)).length)
+    expect(boughtTwice()).toBeLessThanOrEqual((await query(`select 1 from etl.jobs where report_state = 'uncertain'`)).length)
     const disturbed = await contents()
     const calm = await createTestDatabase()
     const { MILLRACE_LANDING: _, ...folder } = machine('calm', { DATABASE_URL: calm.url })
@@ -148,12 +147,12 @@ describe('landings in a bucket', () => {
     await calm.drop()
   })
 
-  test('that is refused after reports were bought fails the units with the remedy, and buys none of them again', async () => {
+  test('that is refused after reports were bought fails the jobs with the remedy, and buys none of them again', async () => {
     server.fate = ({ method }) => (method === 'PUT' ? 'refuse' : 'serve')
     const refused = await run(world.command, machine('refused'))
     expect(refused.code).toBe(1)
     const [reason] = await query<{ error_code: string; error_message: string }>(
-      `select distinct error_code, regexp_replace(error_message, 's3://[^ ]+', 'KEY') as error_message from etl.units where state = 'failed'`,
+      `select distinct error_code, regexp_replace(error_message, 's3://[^ ]+', 'KEY') as error_message from etl.jobs where state = 'failed'`,
     )
     expect(reason?.error_code).toBe('LANDING_REFUSED')
     expect(reason?.error_message).toMatch(/refused to write KEY .*AccessDenied.*Give the credentials the right to/)

@@ -1,9 +1,9 @@
 // The shipped definitions with the real sources, for tests.
 import { join, resolve } from 'node:path'
-import type { Definition, Slice, Unit } from '../../src/core/types.ts'
+import type { Box, Definition, Slice, Unit } from '../../src/core/types.ts'
+import { boxOf as boxOfSlices, unitOf as unitOfValues } from '../../src/core/unit-key.ts'
 import { windowAt } from '../../src/core/window.ts'
 import { assertDefinitions, loadDefinitions } from '../../src/definition/load.ts'
-import { unitKey } from '../../src/plan/unit-key.ts'
 import { loadSources } from '../../src/sources/registry.ts'
 
 const repository = resolve(import.meta.dirname, '..', '..')
@@ -21,13 +21,18 @@ export const shippedDefinition = async (pipeline: string): Promise<Definition> =
 }
 
 /** @param month `2026-01` */
-export const unitOf = (definition: Definition, month: string, slice: Slice): Unit => {
-  const window = windowAt(`${month}-01`, 'month')
-  return {
-    key: unitKey(definition.pipeline, definition.version, window, slice),
-    pipeline: definition.pipeline,
-    version: definition.version,
-    window,
-    slice,
-  }
+export const unitOf = (definition: Definition, month: string, slice: Unit['slice']): Unit => {
+  const { pipeline, version } = definition
+  return unitOfValues(pipeline, version, windowAt(`${month}-01`, 'month'), Object.keys(slice), Object.values(slice))
 }
+
+/** Every combination of the values, in one month or up to `lastMonth`. */
+export const boxOf = (definition: Definition, month: string, slice: Slice, lastMonth = month): Box => {
+  const { pipeline, version } = definition
+  const window = { from: `${month}-01`, to: windowAt(`${lastMonth}-01`, 'month').to }
+  return boxOfSlices({ pipeline, version, window, dimensions: Object.keys(slice), slices: combinations(Object.values(slice)) })
+}
+
+/** One of each list, in every way. */
+export const combinations = (lists: readonly (string | readonly string[])[]): string[][] =>
+  lists.reduce<string[][]>((found, list) => found.flatMap((one) => [list].flat().map((value) => [...one, value])), [[]])

@@ -17,7 +17,7 @@ const budget = createRateBudget({ requestsPerSecond, clock: systemClock, shared:
 const never = new AbortController().signal
 const departures: number[] = []
 for (let index = 0; index < count; index += 1) {
-  await budget.take(never)
+  await budget.take(never, 'run')
   departures.push(trueNow())
 }
 await pool.end()

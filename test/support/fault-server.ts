@@ -3,14 +3,8 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import { type Clock, systemClock } from '../../src/core/clock.ts'
 import { silentLog } from '../../src/core/log.ts'
 import { secret } from '../../src/core/redact.ts'
-import {
-  createService,
-  type HttpClient,
-  type HttpRequest,
-  type SentRequest,
-  type ServiceOptions,
-  type UnitHttpOptions,
-} from '../../src/extract/http.ts'
+import { createService } from '../../src/extract/http.ts'
+import type { HttpClient, HttpRequest, SentRequest, ServiceOptions, UnitHttpOptions } from '../../src/extract/http-types.ts'
 import type { RateBudget } from '../../src/extract/rate.ts'
 
 export type Answer = (request: IncomingMessage, response: ServerResponse, hit: number) => unknown

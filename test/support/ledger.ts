@@ -1,93 +1,353 @@
-// Units and runs in a real ledger, for tests of its transitions.
-import { sql } from 'kysely'
-import type { Unit, UnitState } from '../../src/core/types.ts'
-import { registerUnits } from '../../src/ledger/register.ts'
-import { startRun } from '../../src/ledger/runs.ts'
-import { type ClaimedUnit, claimUnit } from '../../src/ledger/units.ts'
+// Rows of a real ledger for tests: a process, a run, a pipeline with its slices, jobs with their units and who waits for them.
+import { hostname } from 'node:os'
+import { type Insertable, type Selectable, sql } from 'kysely'
+import { addWindows, windowsBetween } from '../../src/core/window.ts'
+import type { Window } from '../../src/core/types.ts'
+import type { Db, JobsTable, PipelinesTable, RunJobsTable, UnitsTable } from '../../src/db/tables.ts'
+import { type ClaimedJob, claimJobs } from '../../src/ledger/claim.ts'
 import type { TestDatabase } from './postgres.ts'
 
-export const unitNamed = (name: string): Unit => ({
-  key: `traffic/v1/2026-01/domain=${name}`,
-  pipeline: 'traffic',
-  version: 1,
-  window: { from: '2026-01-01', to: '2026-02-01' },
-  slice: { domain: name },
-})
+/** A test's database, or a connection to it. */
+type Where = TestDatabase | Db
 
-export const newRun = (db: TestDatabase): Promise<number> => startRun(db.database.kysely, { command: 'run', arguments: {} })
+const at = (where: Where): Db => ('database' in where ? where.database.kysely : where)
 
-/** A unit of that name, planned for `runId`. */
-export const planned = async (
-  db: TestDatabase,
-  runId: number,
-  name: string,
-  how: { newEdition?: boolean; forced?: boolean } = {},
-): Promise<number> => {
-  const [unit] = await registerUnits(db.database.kysely, runId, [
-    { unit: unitNamed(name), newEdition: how.newEdition ?? true, forced: how.forced ?? false },
-  ])
-  if (unit === undefined) throw new Error('not registered')
-  return unit.unitId
+let count = 0
+const next = (word: string): string => {
+  count += 1
+  return `${word}${count}`
 }
 
-const always = sql<boolean>`true`
+export interface ProcessKit {
+  readonly processId: number
+  readonly name: string
+}
 
-export const tryClaim = (db: TestDatabase, runId: number, unitId: number, owner = 'one:1'): Promise<ClaimedUnit | null> =>
-  claimUnit(db.database.kysely, unitId, { owner, leaseMs: 30_000, runId, holds: always })
+interface ProcessChoice {
+  readonly host?: string
+  readonly boot?: string
+  readonly pid?: number
+  readonly begun?: string
+  /** Until its lease is over; negative: it is. Default an hour. */
+  readonly leaseMs?: number
+}
 
-export const claimed = async (db: TestDatabase, runId: number, unitId: number, owner?: string): Promise<ClaimedUnit> => {
-  const claim = await tryClaim(db, runId, unitId, owner)
-  if (claim === null) throw new Error(`unit ${unitId} cannot be claimed`)
+/** A process with a living lease, by default on a host of its own: nobody can look whether it lives. */
+export const newProcess = async (where: Where, choice: ProcessChoice = {}): Promise<ProcessKit> => {
+  const row = await at(where)
+    .insertInto('etl.processes')
+    .values({
+      name: next('process'),
+      host: choice.host ?? next('host'),
+      boot: choice.boot ?? '',
+      system_process_id: choice.pid ?? 1,
+      begun: choice.begun ?? '',
+      lease_until: sql<string>`clock_timestamp() + ${choice.leaseMs ?? 3_600_000} * interval '1 millisecond'`,
+    })
+    .returning(['process_id', 'name'])
+    .executeTakeFirstOrThrow()
+  return { processId: row.process_id, name: row.name }
+}
+
+/** The same on this host, under this process's number. */
+export const ownHost = (): Pick<ProcessChoice, 'host' | 'pid'> => ({ host: hostname(), pid: process.pid })
+
+/** @param processId whose run it is; left out: a new process's */
+export const newRun = async (where: Where, processId?: number, command = 'run'): Promise<number> => {
+  const row = await at(where)
+    .insertInto('etl.runs')
+    .values({ command, arguments: '{}', process_id: processId ?? (await newProcess(where)).processId })
+    .returning('run_id')
+    .executeTakeFirstOrThrow()
+  return Number(row.run_id)
+}
+
+export interface PipelineKit {
+  readonly pipelineId: number
+  readonly pipeline: string
+  readonly dimensions: readonly string[]
+}
+
+/** `traffic1`, `traffic2` ...: by month, for a domain, unless told otherwise. */
+export const newPipeline = async (where: Where, choice: Partial<Insertable<PipelinesTable>> = {}): Promise<PipelineKit> => {
+  const row = await at(where)
+    .insertInto('etl.pipelines')
+    .values({
+      pipeline: next('traffic'),
+      version: 1,
+      parameters: '{}',
+      source: 'web-analytics.traffic',
+      account: 'default',
+      window_every: 'month',
+      dimensions: ['domain'],
+      generation: 1,
+      definition: '{}',
+      ...choice,
+    })
+    .returning(['pipeline_id', 'pipeline', 'dimensions'])
+    .executeTakeFirstOrThrow()
+  return { pipelineId: row.pipeline_id, pipeline: row.pipeline, dimensions: row.dimensions }
+}
+
+/** Slices in the order given, one value of each dimension; text stands for a slice of one value. */
+export const newSlices = async (
+  where: Where,
+  { pipelineId }: PipelineKit,
+  values: readonly (string | readonly string[])[],
+): Promise<number[]> => {
+  const sliceIds: number[] = []
+  for (const value of values) {
+    const row = await at(where)
+      .insertInto('etl.slices')
+      .values({ pipeline_id: pipelineId, values: typeof value === 'string' ? [value] : [...value], wanted_since: 1 })
+      .returning('slice_id')
+      .executeTakeFirstOrThrow()
+    sliceIds.push(row.slice_id)
+  }
+  return sliceIds
+}
+
+/** `months('2026-01', 2)`: January and February of 2026. */
+export const months = (first: string, number = 1): Window => ({
+  from: `${first}-01`,
+  to: addWindows(`${first}-01`, 'month', number),
+})
+
+/** Takes jobs as `own` would that has the definitions of these pipelines. @param runId null: of every run in turn */
+export const take = (
+  where: Where,
+  own: ProcessKit,
+  runId: number | null,
+  pipelines: readonly PipelineKit[],
+  count = 100,
+): Promise<ClaimedJob[]> => {
+  const load = pipelines.map(({ pipelineId }) => pipelineId)
+  return claimJobs(at(where), { process: own, runId, claimable: { load, fetch: load }, count })
+}
+
+/** Takes the next job of the run's list, which must be this one where told. */
+export const takeOne = async (
+  where: Where,
+  own: ProcessKit,
+  runId: number | null,
+  pipeline: PipelineKit,
+  jobId?: number,
+): Promise<ClaimedJob> => {
+  const [claim] = await take(where, own, runId, [pipeline], 1)
+  if (claim === undefined) throw new Error('no job to take')
+  if (jobId !== undefined && claim.jobId !== jobId) throw new Error(`took job ${claim.jobId}, not ${jobId}`)
   return claim
 }
 
-export interface UnitRow {
-  readonly state: UnitState
-  readonly edition: number
-  readonly attempts: number
-  readonly fence: string
-  readonly lease_owner: string | null
-  readonly lease_until: string | null
-  readonly not_before: string | null
-  readonly error_code: string | null
-  readonly error_message: string | null
-  readonly released: boolean
-  readonly forced: boolean
-  readonly run_id: string | null
-  readonly landing: string | null
-  readonly landing_sha256: string | null
-  readonly landing_bytes: string | null
-  readonly loaded_at: string | null
-  readonly loaded_edition: number | null
-  readonly loaded_load_id: string | null
-  readonly loaded_rows: string | null
-  readonly loaded_sha256: string | null
-  readonly loaded_landing: string | null
-  readonly source_last_updated: string | null
-  readonly source_count: string | null
-  readonly checked_at: string | null
+interface Waiting {
+  readonly runId: number
+  /** Default 1. */
+  readonly priority?: number
 }
 
-export const unitRow = async (db: TestDatabase, unitId: number): Promise<UnitRow> => {
-  const { rows } = await db.database.pool.query<UnitRow>('select * from etl.units where unit_id = $1', [unitId])
-  if (rows[0] === undefined) throw new Error(`no unit ${unitId}`)
-  return rows[0]
+export interface JobChoice {
+  /** Default: a new slice. */
+  readonly sliceIds?: readonly number[]
+  /** Default January 2026. */
+  readonly window?: Window
+  /** Runs that wait for all of it. */
+  readonly runs?: readonly (number | Waiting)[]
+  /** Any column; a job is a walk of one unit unless it has more, and nothing of it was asked for. */
+  readonly set?: Partial<Insertable<JobsTable>>
 }
+
+/** A job, its units (made, or pointed to it) and who waits for it. */
+export const newJob = async (where: Where, pipeline: PipelineKit, choice: JobChoice = {}): Promise<number> => {
+  const window = choice.window ?? months('2026-01')
+  const sliceIds = choice.sliceIds ?? (await newSlices(where, pipeline, [pipeline.dimensions.map(() => next('value'))]))
+  const windows = windowsBetween(window.from, window.to, 'month')
+  const cells = sliceIds.length * windows.length
+  const row = await at(where)
+    .insertInto('etl.jobs')
+    .values({
+      pipeline_id: pipeline.pipelineId,
+      kind: cells > 1 ? 'report' : 'walk',
+      reason: 'new',
+      window_from: window.from,
+      window_to: window.to,
+      slice_ids: [...sliceIds],
+      cells,
+      account: 'default',
+      ...choice.set,
+    })
+    .returning('job_id')
+    .executeTakeFirstOrThrow()
+  const jobId = Number(row.job_id)
+  await at(where)
+    .insertInto('etl.units')
+    .values(windows.flatMap(({ from }) => sliceIds.map((slice) => unitRowOf(pipeline, from, slice, jobId))))
+    .onConflict((on) => on.columns(['pipeline_id', 'window_from', 'slice_id']).doUpdateSet({ job_id: jobId }))
+    .execute()
+  for (const run of choice.runs ?? []) await waitFor(where, run, jobId, cells)
+  return jobId
+}
+
+const unitRowOf = ({ pipelineId }: PipelineKit, windowFrom: string, sliceId: number, jobId: number): Insertable<UnitsTable> => ({
+  pipeline_id: pipelineId,
+  window_from: windowFrom,
+  slice_id: sliceId,
+  job_id: jobId,
+  held_code: null,
+})
+
+/** The run waits for the job, for all of it unless told which part. */
+export const waitFor = async (
+  where: Where,
+  run: number | Waiting,
+  jobId: number,
+  units = 1,
+  part: Pick<RunJobsTable, 'slice_ids' | 'window_from' | 'window_to'> = { slice_ids: null, window_from: null, window_to: null },
+): Promise<void> => {
+  const { runId, priority = 1 } = typeof run === 'number' ? { runId: run } : run
+  await at(where)
+    .insertInto('etl.run_jobs')
+    .values({ run_id: runId, job_id: jobId, priority, units, outcome: null, ...part })
+    .execute()
+}
+
+/** As many planned walks of one unit as told, in order, all waited for by the run with priorities 1, 2 ... */
+export const newWalks = async (where: Where, pipeline: PipelineKit, runId: number, number: number): Promise<number[]> => {
+  const jobIds: number[] = []
+  for (let at = 1; at <= number; at += 1) jobIds.push(await newJob(where, pipeline, { runs: [{ runId, priority: at }] }))
+  return jobIds
+}
+
+/** What `set` may be for a job whose report was bought. @param id of the report */
+export const bought = (id: string, askNumber: number): Partial<Insertable<JobsTable>> => ({
+  kind: 'report',
+  ask_number: askNumber,
+  asked_at: '2026-02-01T00:00:00Z',
+  report_state: 'submitted',
+  report_id: id,
+  request_hash: 'h',
+  endpoint: '/batch',
+})
+
+/** A number above all drawn so far. */
+export const nextAskNumber = async (where: Where): Promise<number> => {
+  const { rows } = await sql<{ ask: string }>`select nextval('etl.ask_numbers') as ask`.execute(at(where))
+  return Number(rows[0]?.ask)
+}
+
+export interface AnswerChoice {
+  readonly askNumber?: number
+  readonly sliceIds?: readonly number[]
+  readonly window?: Window
+  readonly landing?: string
+  readonly sha256?: string
+  readonly lastUpdated?: string | null
+  readonly sourceCount?: number | null
+}
+
+/** An answer on record for the job's box, which points to it from here on. */
+export const newAnswer = async (where: Where, jobId: number, choice: AnswerChoice = {}): Promise<number> => {
+  const job = await jobRow(where, jobId)
+  const askNumber = choice.askNumber ?? job.ask_number ?? (await nextAskNumber(where))
+  const row = await at(where)
+    .insertInto('etl.answers')
+    .values({
+      pipeline_id: job.pipeline_id,
+      job_id: jobId,
+      ask_number: askNumber,
+      asked_at: '2026-02-01T00:00:00Z',
+      landing: choice.landing ?? `landing/${jobId}`,
+      sha256: choice.sha256 ?? 'sha',
+      bytes: 10,
+      window_from: choice.window?.from ?? job.window_from,
+      window_to: choice.window?.to ?? job.window_to,
+      slice_ids: [...(choice.sliceIds ?? job.slice_ids)],
+      asks: 'asks',
+      metrics: [],
+      source_last_updated: choice.lastUpdated ?? null,
+      source_count: choice.sourceCount ?? null,
+      verdict: null,
+      verdict_message: null,
+    })
+    .returning('answer_id')
+    .executeTakeFirstOrThrow()
+  const answerId = Number(row.answer_id)
+  await at(where)
+    .updateTable('etl.jobs')
+    .set({ answer_id: answerId, ask_number: askNumber })
+    .where('job_id', '=', String(jobId))
+    .execute()
+  return answerId
+}
+
+/** As if the job's answer had been loaded into all its units. */
+export const loadedAs = async (where: Where, jobId: number, answerId: number, askNumber: number): Promise<void> => {
+  await at(where)
+    .updateTable('etl.units')
+    .set({ answer_id: answerId, ask_number: askNumber, job_id: null })
+    .where('job_id', '=', String(jobId))
+    .execute()
+  await at(where)
+    .updateTable('etl.jobs')
+    .set({ state: 'done', holder: null, answer_id: answerId, ask_number: askNumber })
+    .where('job_id', '=', String(jobId))
+    .execute()
+  await at(where).updateTable('etl.run_jobs').set({ outcome: 'loaded' }).where('job_id', '=', String(jobId)).execute()
+}
+
+export const jobRow = (where: Where, jobId: number): Promise<Selectable<JobsTable>> =>
+  at(where).selectFrom('etl.jobs').selectAll().where('job_id', '=', String(jobId)).executeTakeFirstOrThrow()
+
+export const setJob = async (where: Where, jobId: number, set: Partial<Insertable<JobsTable>>): Promise<void> => {
+  await at(where).updateTable('etl.jobs').set(set).where('job_id', '=', String(jobId)).execute()
+}
+
+/** In the order of the primary key. */
+export const unitRows = (where: Where, { pipelineId }: PipelineKit): Promise<Selectable<UnitsTable>[]> =>
+  at(where)
+    .selectFrom('etl.units')
+    .selectAll()
+    .where('pipeline_id', '=', pipelineId)
+    .orderBy('window_from')
+    .orderBy('slice_id')
+    .execute()
+
+/** What became of the job for the run; undefined: it does not stand in its list. */
+export const outcomeOf = async (
+  where: Where,
+  runId: number,
+  jobId: number,
+): Promise<Selectable<RunJobsTable>['outcome'] | undefined> => {
+  const row = await at(where)
+    .selectFrom('etl.run_jobs')
+    .select('outcome')
+    .where('run_id', '=', String(runId))
+    .where('job_id', '=', String(jobId))
+    .executeTakeFirst()
+  return row?.outcome
+}
+
+const tables = [
+  'runs',
+  'processes',
+  'units',
+  'jobs',
+  'run_jobs',
+  'answers',
+  'requests',
+  'loads',
+  'quarantine',
+  'events',
+  'windows',
+]
 
 /** Everything the ledger holds, for comparisons of before and after. */
 export const wholeLedger = async (db: TestDatabase): Promise<Readonly<Record<string, unknown>>> => {
   const contents: Record<string, unknown> = {}
-  for (const table of ['runs', 'units', 'run_units', 'reports', 'requests', 'loads', 'quarantine', 'events'])
-    contents[table] = (
-      await db.database.pool.query(`select to_jsonb(t) as row from etl.${table} t order by to_jsonb(t)::text`)
-    ).rows
+  for (const table of tables) {
+    const { rows } = await db.database.pool.query(
+      `select to_jsonb(t) as row from etl.${table} t order by to_jsonb(t)::text collate "C"`,
+    )
+    contents[table] = rows
+  }
   return contents
-}
-
-export const outcomeOf = async (db: TestDatabase, runId: number, unitId: number): Promise<string | null> => {
-  const { rows } = await db.database.pool.query<{ outcome: string | null }>(
-    'select outcome from etl.run_units where run_id = $1 and unit_id = $2',
-    [runId, unitId],
-  )
-  return rows[0]?.outcome ?? null
 }

@@ -8,23 +8,24 @@ export interface MemoryMemo extends ReportMemo {
 }
 
 const blank: ReportRecord = {
-  reportKey: '1',
-  submission: 1,
+  jobId: 1,
   state: 'intent',
   requestHash: '',
   reportId: null,
   statusWord: null,
   polls: 0,
-  nextPollAt: null,
+  nextPollInMs: null,
   retries: 0,
-  deadlineAt: null,
+  deadlineInMs: null,
+  submittedMsAgo: null,
   estimatedQuota: null,
   usedQuota: null,
 }
 
 export const reportRecord = (given: Partial<ReportRecord>): ReportRecord => ({ ...blank, ...given })
 
-export const memoryMemo = (record: ReportRecord | null, deadlineAt: number | null = null): MemoryMemo => {
+/** @param deadlineMs of a report bought here: how long it is waited for; null: no deadline */
+export const memoryMemo = (record: ReportRecord | null, deadlineMs: number | null = null): MemoryMemo => {
   const memo: MemoryMemo = {
     steps: [],
     fairPause: 0,
@@ -33,16 +34,22 @@ export const memoryMemo = (record: ReportRecord | null, deadlineAt: number | nul
     current: async () => memo.record,
     intend: async ({ requestHash, estimatedQuota }) => {
       memo.steps.push(`intend ${estimatedQuota}`)
-      const submission = (memo.record?.submission ?? 0) + 1
-      memo.record = reportRecord({ requestHash, estimatedQuota, submission, deadlineAt })
+      if (memo.record !== null) throw new Error('a job submits once')
+      memo.record = reportRecord({ requestHash, estimatedQuota })
     },
     submitted: async (reportId, statusWord) =>
-      step(`submitted ${reportId} ${statusWord}`, { state: 'submitted', reportId, statusWord }),
-    polled: async ({ statusWord, nextPollAt }) =>
-      step(`polled ${statusWord} ${nextPollAt}`, { statusWord, nextPollAt, polls: (memo.record?.polls ?? 0) + 1 }),
+      step(`submitted ${reportId} ${statusWord}`, {
+        state: 'submitted',
+        reportId,
+        statusWord,
+        submittedMsAgo: 0,
+        deadlineInMs: deadlineMs,
+      }),
+    polled: async ({ statusWord, nextPollInMs }) =>
+      step(`polled ${statusWord} ${nextPollInMs}`, { statusWord, nextPollInMs, polls: (memo.record?.polls ?? 0) + 1 }),
     ready: async ({ statusWord, usedQuota, dataPoints }) =>
       step(`ready ${statusWord} ${usedQuota} ${dataPoints}`, { state: 'ready', statusWord, usedQuota }),
-    retried: async () => step('retried', { state: 'submitted', retries: (memo.record?.retries ?? 0) + 1, nextPollAt: null }),
+    retried: async () => step('retried', { state: 'submitted', retries: (memo.record?.retries ?? 0) + 1, nextPollInMs: null }),
     uncertain: async (message) => step(`uncertain ${message}`, { state: 'uncertain' }),
     withdrawn: async (message) => {
       memo.steps.push(`withdrawn ${message}`)

@@ -43,6 +43,7 @@ describe('the documentation', () => {
       'MILLRACE_LANDING=',
       'MILLRACE_LANDING_PATH_STYLE',
       'MILLRACE_LANDING_DAYS',
+      'MILLRACE_LEDGER_DAYS',
       'AWS_ENDPOINT_URL_S3',
       'AWS_REGION',
       'AWS_ACCESS_KEY_ID',

@@ -1,5 +1,5 @@
 // Extension endpoints a service does not have are asked for once per process and then left alone.
-import type { HttpAnswer, HttpClient } from '../../extract/http.ts'
+import type { HttpAnswer, HttpClient } from '../../extract/http-types.ts'
 import type { EndpointName } from './endpoints.ts'
 
 const absent = new Set<string>()

@@ -2,9 +2,9 @@
 import { z } from 'zod'
 import { EtlError } from '../../core/errors.ts'
 import { redact } from '../../core/redact.ts'
-import type { Definition, Unit } from '../../core/types.ts'
+import type { Box, Definition } from '../../core/types.ts'
 import { addWindows } from '../../core/window.ts'
-import type { HttpClient } from '../../extract/http.ts'
+import type { HttpClient } from '../../extract/http-types.ts'
 import { parseJson } from '../../extract/http-answer.ts'
 import { type ReportApi, type ReportStatus, runReport } from '../../extract/report.ts'
 import type { Estimate, ExtractRequest, LookContext, Source, SourceContext } from '../../extract/source.ts'
@@ -51,29 +51,29 @@ export const metricsOf = (definition: Definition): string[] =>
     .map((column) => column.from[0] ?? column.name)
 
 /** Both ends of the unit's window as the service wants them: months, the last one included. */
-export const monthsOf = ({ window }: Unit): { start_date: string; end_date: string } => ({
+export const monthsOf = ({ window }: Box): { start_date: string; end_date: string } => ({
   start_date: window.from.slice(0, 7),
   end_date: addWindows(window.to, 'day', -1).slice(0, 7),
 })
 
-export const valuesOf = (unit: Unit, name: string): string[] => [unit.slice[name] ?? []].flat()
+export const valuesOf = (box: Box, name: string): string[] => [box.slice[name] ?? []].flat()
 
 const longestWord = 60
 const longestDetail = 500
 
 export interface BatchDataset {
   readonly endpoint: 'shopper' | 'report'
-  body(definition: Definition, unit: Unit): unknown
+  body(definition: Definition, box: Box): unknown
 }
 
-const reportApi = (dataset: BatchDataset, { definition, unit }: ExtractRequest, context: LookContext): ReportApi => {
+const reportApi = (dataset: BatchDataset, { definition, box }: ExtractRequest, context: LookContext): ReportApi => {
   const { http } = context
-  const request = dataset.body(definition, unit)
+  const request = dataset.body(definition, box)
   const endpoint = endpoints[dataset.endpoint]
   return {
     endpoint,
     request,
-    estimate: () => (dataset.endpoint === 'report' ? price(http, request, unit) : Promise.resolve(null)),
+    estimate: () => (dataset.endpoint === 'report' ? price(http, request, box) : Promise.resolve(null)),
     submit: async () => {
       const answer = await http.read({
         method: 'POST',
@@ -83,7 +83,7 @@ const reportApi = (dataset: BatchDataset, { definition, unit }: ExtractRequest, 
         body: request,
         idempotent: false,
       })
-      if (answer.status >= 300) throw refusalError(readRefusal(answer), endpoint, unit.key)
+      if (answer.status >= 300) throw refusalError(readRefusal(answer), endpoint, box.key)
       const body = parseJson(answer, endpoint)
       const parsed = submission.safeParse(body)
       const id = parsed.success ? (parsed.data.report_id ?? parsed.data.id ?? parsed.data.request_id) : undefined
@@ -93,7 +93,7 @@ const reportApi = (dataset: BatchDataset, { definition, unit }: ExtractRequest, 
         word: parsed.data.status === undefined || parsed.data.status === null ? null : shownWord(parsed.data.status),
       }
     },
-    status: (reportId) => readStatus(http, reportId, unit),
+    status: (reportId) => readStatus(http, reportId, box),
     retry: (reportId) => freeRetry(http, reportId),
   }
 }
@@ -108,28 +108,28 @@ const withoutId = (body: unknown, endpoint: string): EtlError => {
 }
 
 /** A price the service states for free. A request it would reject is not submitted. */
-const price = async (http: HttpClient, request: unknown, unit: Unit): Promise<number | null> => {
+const price = async (http: HttpClient, request: unknown, box: Box): Promise<number | null> => {
   const said = await validate(http, request)
   if (said === null) return null
   if (!said.valid)
     throw new EtlError(
       'BAD_REQUEST',
-      `${unit.key}: the service would reject the report: ${said.errors.join('; ') || 'no reason given'}. Mend the definition; nothing was submitted.`,
+      `${box.key}: the service would reject the report: ${said.errors.join('; ') || 'no reason given'}. Mend the definition; nothing was submitted.`,
     )
   return said.credits
 }
 
-const readStatus = async (http: HttpClient, reportId: string, unit: Unit): Promise<ReportStatus | null> => {
+const readStatus = async (http: HttpClient, reportId: string, box: Box): Promise<ReportStatus | null> => {
   const url = http.url('status', endpoints.status)
   url.pathname = withReportId(decodeURI(url.pathname), reportId)
   const answer = await http.read({ method: 'GET', endpoint: endpoints.status, url, key: 'header', idempotent: true })
   if (answer.status === 404) return null
-  if (answer.status >= 300) throw refusalError(readRefusal(answer), endpoints.status, unit.key)
+  if (answer.status >= 300) throw refusalError(readRefusal(answer), endpoints.status, box.key)
   const parsed = statusBody.safeParse(parseJson(answer, endpoints.status))
   if (!parsed.success) {
     throw new EtlError(
       'BAD_RESPONSE',
-      `${unit.key}: ${endpoints.status} answered without a status word (${parsed.error.issues[0]?.message ?? ''}). It is asked again.`,
+      `${box.key}: ${endpoints.status} answered without a status word (${parsed.error.issues[0]?.message ?? ''}). It is asked again.`,
     )
   }
   const { status, download_url, used_quota, data_points_count, errors, error_message, message } = parsed.data
@@ -158,9 +158,9 @@ export async function* extractReport(
   request: ExtractRequest,
   context: SourceContext,
 ): ReturnType<Source['extract']> {
-  const { definition, unit } = request
+  const { definition, box } = request
   const finished = await runReport(reportApi(dataset, request, context), context, {
-    unitKey: unit.key,
+    unitKey: box.key,
     limits: definition.limits,
     policy: definition.report,
     resubmitUncertain: context.resubmitUncertain,

@@ -1,7 +1,7 @@
 // What a pipeline of this service can run for.
 import type { DimensionSpec } from '../../core/source-spec.ts'
 
-type Part = Omit<DimensionSpec, 'bucket'>
+type Part = Omit<DimensionSpec, 'mostPerRequest'>
 
 export const domain: Part = {
   description: 'Domain without www. and without a scheme',

@@ -1,7 +1,7 @@
 // What the service says of itself for free: datasets, countries and dates, credits, the price of a report. All of it optional.
 import { z } from 'zod'
 import { EtlError } from '../../core/errors.ts'
-import type { HttpAnswer, HttpClient } from '../../extract/http.ts'
+import type { HttpAnswer, HttpClient } from '../../extract/http-types.ts'
 import { parseJson } from '../../extract/http-answer.ts'
 import { askOptional } from './absent.ts'
 import { internalCountry } from './country.ts'

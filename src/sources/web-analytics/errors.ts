@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { type ErrorCode, EtlError } from '../../core/errors.ts'
 import { redact } from '../../core/redact.ts'
-import type { HttpAnswer } from '../../extract/http.ts'
+import type { HttpAnswer } from '../../extract/http-types.ts'
 import { excerpt } from '../../extract/http-answer.ts'
 
 const texts = z.union([z.string(), z.array(z.unknown())]).nullish()

@@ -8,7 +8,7 @@ import { reportFields } from './fields.ts'
 
 const dataset: BatchDataset = {
   endpoint: 'report',
-  body: (definition, unit) => ({
+  body: (definition, box) => ({
     delivery_information: { response_format: 'csv', delivery_method: 'download_link' },
     report_query: {
       tables: [
@@ -16,12 +16,12 @@ const dataset: BatchDataset = {
           vtable: definition.params['vtable'],
           granularity: definition.params['granularity'],
           filters: {
-            domains: valuesOf(unit, 'domain'),
-            countries: valuesOf(unit, 'country').map(forBatch),
+            domains: valuesOf(box, 'domain'),
+            countries: valuesOf(box, 'country').map(forBatch),
             include_subdomains: definition.params['include_subdomains'],
           },
           metrics: metricsOf(definition),
-          ...monthsOf(unit),
+          ...monthsOf(box),
         },
       ],
     },
@@ -38,7 +38,8 @@ export const generalReport: Source = {
     granularity: z.enum(['daily', 'weekly', 'monthly']).default('monthly'),
     include_subdomains: z.boolean().default(true),
   }),
-  dimensions: { domain: { ...domain, bucket: true }, country: { ...country, bucket: true } },
+  dimensions: { domain: { ...domain, mostPerRequest: 100 }, country: { ...country, mostPerRequest: 250 } },
+  packing: { windows: 60 },
   fields: reportFields,
   openFields: true,
   extract: (request, context) => extractReport(dataset, request, context),

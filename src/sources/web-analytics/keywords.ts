@@ -1,9 +1,9 @@
 // Keyword research (interface 2.1, 2.2, 4.1): one domain, country and month a unit, read page by page.
 import { z } from 'zod'
 import { EtlError } from '../../core/errors.ts'
-import type { Unit } from '../../core/types.ts'
+import type { Box } from '../../core/types.ts'
 import { addWindows, isPublished, showWindow } from '../../core/window.ts'
-import type { HttpAnswer, HttpClient } from '../../extract/http.ts'
+import type { HttpAnswer, HttpClient } from '../../extract/http-types.ts'
 import { parseJson } from '../../extract/http-answer.ts'
 import { type Page, walkPages } from '../../extract/paged.ts'
 import type { ExtractRequest, LookContext, Source, SourceContext } from '../../extract/source.ts'
@@ -52,20 +52,20 @@ const envelope = z.looseObject({
 
 const filters = ['traffic_source', 'web_source', 'branded_type'] as const
 
-const single = (unit: Unit, name: string): string => {
-  const value = unit.slice[name]
-  if (typeof value !== 'string') throw new EtlError('INTERNAL', `${unit.key}: ${name} is not one value.`)
+const single = (box: Box, name: string): string => {
+  const value = box.slice[name]
+  if (typeof value !== 'string') throw new EtlError('INTERNAL', `${box.key}: ${name} is not one value.`)
   return value
 }
 
-const address = (http: HttpClient, { definition, unit }: ExtractRequest, offset: number, limit: number): URL => {
+const address = (http: HttpClient, { definition, box }: ExtractRequest, offset: number, limit: number): URL => {
   const url = http.url('keywords', endpoint)
-  const month = unit.window.from.slice(0, 7)
+  const month = box.window.from.slice(0, 7)
   // Set apart from the address, which each change would take apart and put together again.
   const query = new URLSearchParams(url.search)
   const asked: Record<string, string> = {
-    URL: single(unit, 'domain'),
-    country: forRest(single(unit, 'country')),
+    URL: single(box, 'domain'),
+    country: forRest(single(box, 'country')),
     start_date: month,
     end_date: month,
     limit: String(limit),
@@ -137,10 +137,10 @@ const refused = async (request: ExtractRequest, context: LookContext, answer: Ht
   const refusal = readRefusal(answer)
   if (isNoData(refusal)) return null
   if (isUnclear401(refusal) && (await keyWorks(context))) return null
-  const error = refusalError(refusal, endpoint, request.unit.key)
+  const error = refusalError(refusal, endpoint, request.box.key)
   if (error.code === 'BAD_REQUEST' && /\blimit\b/i.test(refusal.text)) throw pageTooLarge(request, error)
   if (error.code !== 'NOT_PUBLISHED') throw error
-  const { window } = request.unit
+  const { window } = request.box
   const calendar = request.definition.window.publication
   // The newest month may come a little late; one whose successor is out does not.
   const next = { from: window.to, to: addWindows(window.to, 'month', 1) }
@@ -186,17 +186,17 @@ const notAPage = (request: ExtractRequest, context: LookContext, answer: HttpAns
   const [issue] = error.issues
   throw new EtlError(
     'BAD_RESPONSE',
-    `${request.unit.key}: ${endpoint} answered something else than keywords: ${issue?.path.join('.') || 'the body'} ${issue?.message ?? ''}. Check WEB_ANALYTICS_BASE_URL; if it is right, the service has changed.`,
+    `${request.box.key}: ${endpoint} answered something else than keywords: ${issue?.path.join('.') || 'the body'} ${issue?.message ?? ''}. Check WEB_ANALYTICS_BASE_URL; if it is right, the service has changed.`,
   )
 }
 
 /** An answer to another question must not be loaded as this one's. What is not echoed is not checked. */
-const checkEcho = ({ definition, unit }: ExtractRequest, echo: Readonly<Record<string, unknown>> | null): void => {
+const checkEcho = ({ definition, box }: ExtractRequest, echo: Readonly<Record<string, unknown>> | null): void => {
   if (echo === null) return
-  const month = unit.window.from.slice(0, 7)
+  const month = box.window.from.slice(0, 7)
   const expected: Record<string, string> = {
-    domain: single(unit, 'domain'),
-    country: single(unit, 'country'),
+    domain: single(box, 'domain'),
+    country: single(box, 'country'),
     start_date: month,
     end_date: month,
   }
@@ -206,7 +206,7 @@ const checkEcho = ({ definition, unit }: ExtractRequest, echo: Readonly<Record<s
     if (typeof found !== 'string' || sameEcho(name, found, wanted)) continue
     throw new EtlError(
       'WRONG_ECHO',
-      `${unit.key}: ${endpoint} answered for ${name} '${found}', asked was '${wanted}'. Nothing was loaded; it is asked again by the next run.`,
+      `${box.key}: ${endpoint} answered for ${name} '${found}', asked was '${wanted}'. Nothing was loaded; it is asked again by the next run.`,
     )
   }
 }
@@ -228,19 +228,19 @@ export const keywords: Source = {
     web_source: z.enum(['Desktop', 'MobileWeb', 'Total']).default('Total'),
     branded_type: z.enum(['Branded', 'NonBranded', 'All']).default('All'),
   }),
-  dimensions: { domain: { ...domain, bucket: false }, country: { ...country, bucket: false } },
+  dimensions: { domain: { ...domain, mostPerRequest: 1 }, country: { ...country, mostPerRequest: 1 } },
   fields: keywordFields,
   openFields: true,
   extract: async function* (request, context) {
     const { limits } = request.definition
     const result = yield* walkPages({
-      unitKey: request.unit.key,
+      unitKey: request.box.key,
       pageSize: limits.pageSize,
       maxPages: limits.maxPages,
       concurrency: limits.concurrency,
       fetch: (offset, limit, part, arrived) => fetchPage(request, context, offset, limit, part, arrived),
       onDisorder: () =>
-        context.log.info({ unit: request.unit.key }, 'keywords do not come by descending clicks; the count proves the answer'),
+        context.log.info({ unit: request.box.key }, 'keywords do not come by descending clicks; the count proves the answer'),
     })
     if (result.expectedRows === 0) noData(request, context)
     return result
@@ -252,8 +252,8 @@ export const keywords: Source = {
   estimate: async () => ({ requests: null, rows: null, quota: null }),
 }
 
-const noData = ({ unit }: ExtractRequest, context: SourceContext): void =>
+const noData = ({ box }: ExtractRequest, context: SourceContext): void =>
   context.notice(
     'NO_DATA',
-    `${unit.key}: the service has no data for it; it is recorded as empty. Check the spelling of the domain if that surprises.`,
+    `${box.key}: the service has no data for it; it is recorded as empty. Check the spelling of the domain if that surprises.`,
   )

@@ -7,11 +7,11 @@ import { shopperFields } from './fields.ts'
 
 const dataset: BatchDataset = {
   endpoint: 'shopper',
-  body: (definition, unit) => ({
-    domains: valuesOf(unit, 'domain'),
-    category_ids: valuesOf(unit, 'category_id').map(Number),
+  body: (definition, box) => ({
+    domains: valuesOf(box, 'domain'),
+    category_ids: valuesOf(box, 'category_id').map(Number),
     metrics: metricsOf(definition),
-    ...monthsOf(unit),
+    ...monthsOf(box),
     granularity: definition.params['granularity'],
     response_format: 'csv',
   }),
@@ -23,7 +23,8 @@ export const shopperReport: Source = {
   description: 'Consumer demand and sales by product category for shops.',
   windowSizes: ['month'],
   params: z.strictObject({ granularity: z.enum(['monthly', 'weekly', 'daily']).default('monthly') }),
-  dimensions: { domain: { ...domain, bucket: true }, category_id: { ...categoryId, bucket: true } },
+  dimensions: { domain: { ...domain, mostPerRequest: 100 }, category_id: { ...categoryId, mostPerRequest: 100 } },
+  packing: { windows: 60 },
   fields: shopperFields,
   openFields: true,
   extract: (request, context) => extractReport(dataset, request, context),

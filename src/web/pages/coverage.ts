@@ -3,16 +3,10 @@ import { html } from 'hono/html'
 import type { Definition } from '../../core/types.ts'
 import { dateIn, isPublished, windowAt, windowsBetween } from '../../core/window.ts'
 import type { WebContext } from '../context.ts'
-import { sliceLabel } from '../format.ts'
+import { count, sliceLabel } from '../format.ts'
 import { command, type Html, page } from '../layout.ts'
-import {
-  type CoverageMonth,
-  type CoverageState,
-  type CoverageUnit,
-  coverageMonths,
-  coverageStates,
-  coverageUnits,
-} from '../../reads/coverage.ts'
+import { type CoverageState, type CoverageUnit, coverageStates, pipelineCoverage } from '../../reads/coverage.ts'
+import { type CoverageMonth, coverageMonths, windowStates } from '../../reads/windows.ts'
 
 const unitsShown = 20_000
 
@@ -30,7 +24,7 @@ const marks: Readonly<Record<CoverageState | 'later', readonly [mark: string, wo
 const legend = html`<ul class="legend heat" aria-label="Legend">${Object.entries(marks).map(([state, [mark, words]]) => html`<li><span class="${state}">${mark || ' '}</span>${words}</li>`)}</ul>`
 
 export const coveragePage = async (context: WebContext): Promise<Html> => {
-  const months = await coverageMonths(context.kysely)
+  const months = coverageMonths(await windowStates(context.kysely))
   const names = [
     ...new Set([...context.definitions.map(({ pipeline }) => pipeline), ...months.map(({ pipeline }) => pipeline)]),
   ].sort()
@@ -55,7 +49,7 @@ ${head('Pipeline', all)}
 }
 
 export const pipelineCoveragePage = async (context: WebContext, pipeline: string): Promise<Html | null> => {
-  const units = await coverageUnits(context.kysely, pipeline, unitsShown)
+  const { units, whole } = await pipelineCoverage(context.kysely, pipeline, unitsShown)
   const definition = context.definitions.find((one) => one.pipeline === pipeline)
   if (units.length === 0 && definition === undefined) return null
   const all = monthsOf(
@@ -65,7 +59,7 @@ export const pipelineCoveragePage = async (context: WebContext, pipeline: string
   )
   const slices = Map.groupBy(units, ({ slice }) => slice)
   const body = html`<p>${definition?.description ?? ''}</p>${legend}
-${units.length === unitsShown ? html`<p class="soft">Only the first ${unitsShown} units are shown.</p>` : ''}
+${whole ? '' : html`<p class="soft">Only the first ${count(units.length)} units are shown.</p>`}
 <div class="scroll" role="region" aria-label="Coverage by slice and month" tabindex="0"><table class="heat">
 ${head('Slice', all)}
 <tbody>${[...slices].map(([slice, own]) => {

@@ -1,6 +1,7 @@
 // The ten-second page: was last night good, what is missing, what did it cost, what to do.
 import { html } from 'hono/html'
 import { dayBars } from '../chart.ts'
+import type { UnitState } from '../../core/types.ts'
 import type { WebContext } from '../context.ts'
 import { age, count, dayBefore, moment } from '../format.ts'
 import { badge, command, type Html, page, table, unitLink } from '../layout.ts'
@@ -8,7 +9,8 @@ import { mendOf } from '../mend.ts'
 import { countQuarantined } from '../../reads/quarantine.ts'
 import { countOpenReports } from '../../reads/reports.ts'
 import { lastEvents, lastRuns, nights, type RunLine } from '../../reads/runs.ts'
-import { type StateCount, stateCounts, unitLines } from '../../reads/units.ts'
+import { troubledLines } from '../../reads/unit-lines.ts'
+import { type PipelineCounts, pipelineCounts, readWindows } from '../../reads/windows.ts'
 import { runningRun } from './runs.ts'
 
 const shownTroubles = 20
@@ -17,17 +19,18 @@ const nightsShown = 30
 export const overviewPage = async (context: WebContext): Promise<Html> => {
   const { kysely, clock } = context
   const since = dayBefore(clock.now(), nightsShown)
-  const [states, runs, reports, quarantine, held, failed, days, events] = await Promise.all([
-    stateCounts(kysely),
+  const [windows, runs, reports, quarantine, held, failed, days, events] = await Promise.all([
+    readWindows(kysely),
     lastRuns(kysely, 5),
     countOpenReports(kysely),
     countQuarantined(kysely),
-    unitLines(kysely, { state: 'held' }, shownTroubles),
-    unitLines(kysely, { state: 'failed' }, shownTroubles),
+    troubledLines(kysely, { state: 'held' }, shownTroubles),
+    troubledLines(kysely, { state: 'failed' }, shownTroubles),
     nights(kysely, since),
     lastEvents(kysely, 10),
   ])
-  const sum = (state: string): number => states.filter((row) => row.state === state).reduce((all, row) => all + row.units, 0)
+  const pipelines = pipelineCounts(windows)
+  const sum = (state: UnitState): number => pipelines.reduce((all, { units }) => all + (units[state] ?? 0), 0)
   const troubled = [...held, ...failed]
   const series = days.flatMap(({ day, inserted, updated, ended }) => [
     { day, series: 'inserted', value: inserted },
@@ -35,7 +38,7 @@ export const overviewPage = async (context: WebContext): Promise<Html> => {
     { day, series: 'ended', value: ended },
   ])
   const body = html`
-${verdict(runs, sum('held'), sum('failed'), states)}
+${verdict(runs, sum('held'), sum('failed'), pipelines.length > 0)}
 ${runs.filter((run) => run.state === 'running').map((run) => runningRun(run, clock.now()))}
 <ul class="cards">
 <li><strong>${count(sum('loaded'))}</strong> <a href="/units?state=loaded">units loaded</a></li>
@@ -47,7 +50,7 @@ ${runs.filter((run) => run.state === 'running').map((run) => runningRun(run, clo
 </ul>
 ${table(
   'What to do',
-  ['State', 'Unit', 'Why', 'What mends it'],
+  ['State', 'Unit', 'Why', 'How to fix'],
   troubled.map((unit) => [
     badge(unit.state),
     unitLink(unit.unit_id, unit.unit_key),
@@ -56,8 +59,8 @@ ${table(
   ]),
   'Nothing needs a person.',
 )}
-${freshness(context, states)}
-${dayBars({ title: 'Rows by the night that wrote them', unit: 'rows', values: series, days: [since, dayBefore(clock.now(), 0)] })}
+${freshness(context, pipelines)}
+${dayBars({ title: 'Rows by the day on which the run that wrote them ended', unit: 'rows', values: series, days: [since, dayBefore(clock.now(), 0)] })}
 ${table(
   'Last events',
   ['When', 'Kind', 'What'],
@@ -67,8 +70,8 @@ ${table(
   return page({ title: 'Overview', place: '/', warehouse: context.warehouse, body })
 }
 
-const verdict = (runs: readonly RunLine[], held: number, failed: number, states: readonly StateCount[]): Html => {
-  if (states.length === 0)
+const verdict = (runs: readonly RunLine[], held: number, failed: number, anyPlanned: boolean): Html => {
+  if (!anyPlanned)
     return html`<p class="verdict">Nothing was planned yet. Begin with ${command('npx millrace run')} or ${command('npx millrace demo')}.</p>`
   const last = runs.find((run) => run.state !== 'running')
   const when =
@@ -82,25 +85,20 @@ const verdict = (runs: readonly RunLine[], held: number, failed: number, states:
   return html`<p class="verdict good">All is well.${when}</p>`
 }
 
-const freshness = ({ clock, definitions }: WebContext, states: readonly StateCount[]): Html => {
+const freshness = ({ clock, definitions }: WebContext, counts: readonly PipelineCounts[]): Html => {
   const pipelines = [
-    ...new Set([...definitions.map(({ pipeline }) => pipeline), ...states.map(({ pipeline }) => pipeline)]),
+    ...new Set([...definitions.map(({ pipeline }) => pipeline), ...counts.map(({ pipeline }) => pipeline)]),
   ].sort()
   return table(
     'Pipelines',
     ['Pipeline', 'Units loaded', 'Rows', 'Last load', 'Age'],
     pipelines.map((pipeline) => {
-      const own = states.filter((row) => row.pipeline === pipeline)
-      const loadedAt =
-        own
-          .map((row) => row.loaded_at)
-          .filter((at) => at !== null)
-          .sort()
-          .at(-1) ?? null
+      const own = counts.find((one) => one.pipeline === pipeline)
+      const loadedAt = own?.last_loaded_at ?? null
       return [
         html`<a href="/coverage/${pipeline}">${pipeline}</a>`,
-        count(own.find((row) => row.state === 'loaded')?.units ?? 0),
-        count(own.reduce((all, row) => all + row.rows, 0)),
+        count(own?.units.loaded ?? 0),
+        count(own?.rows ?? 0),
         moment(loadedAt),
         loadedAt === null ? 'never' : age(loadedAt, clock.now()),
       ]

@@ -7,13 +7,17 @@ import { countQuarantined, type QuarantineLine, quarantined } from '../../reads/
 
 const shown = 500
 
+/** The unit, or the job where nobody can tell whose record it is. */
+const whose = ({ unit_id, unit_key, job_id, pipeline }: QuarantineLine): Html | string =>
+  unit_id === null ? `not known (${pipeline}, job #${job_id})` : unitLink(unit_id, unit_key ?? `#${unit_id}`)
+
 export const quarantineTable = (caption: string, rows: readonly QuarantineLine[]): Html =>
   table(
     caption,
     ['Row', 'Unit', 'Line', 'Column', 'Reason', 'Raw record', 'Since'],
     rows.map((row) => [
       `#${row.quarantine_id}`,
-      unitLink(row.unit_id, row.unit_key),
+      whose(row),
       `part ${row.part}, line ${row.line}`,
       row.column_name ?? '–',
       row.reason,
@@ -27,7 +31,7 @@ export const quarantinePage = async (context: WebContext): Promise<Html> => {
   const [counts, rows] = await Promise.all([countQuarantined(context.kysely), quarantined(context.kysely, shown)])
   const body = html`${table(
     'By pipeline',
-    ['Pipeline', 'Rows', 'After the definition is mended'],
+    ['Pipeline', 'Rows', 'Once the definition is fixed'],
     counts.map((row) => [row.pipeline, count(row.rows), command(`millrace quarantine retry ${row.pipeline}`)]),
     'No row is in quarantine.',
   )}

@@ -1,22 +1,24 @@
-// Reports that are bought and not yet loaded, with their age and id.
+// Reports that are bought and not yet loaded, with their age, their id and what they are bought for.
 import type { WebContext } from '../context.ts'
-import { age, count, moment } from '../format.ts'
-import { badge, type Html, page, table, unitLink } from '../layout.ts'
+import { count, moment, span } from '../format.ts'
+import { badge, type Html, page, table } from '../layout.ts'
+import { boxKey } from '../../reads/boxes.ts'
 import { openReports, type ReportLine } from '../../reads/reports.ts'
 
-const shown = 1_000
+const shown = 200
 
-export const reportTable = (caption: string, reports: readonly ReportLine[], nowMs: number, empty: string): Html =>
+export const reportTable = (caption: string, reports: readonly ReportLine[], empty: string): Html =>
   table(
     caption,
-    ['State', 'Report id', 'Service says', 'Unit', 'Account', 'Age', 'Polls', 'Next poll', 'Quota', 'Error'],
+    ['State', 'Report id', 'Service says', 'Bought for', 'Units', 'Account', 'Age', 'Polls', 'Next poll', 'Quota', 'Error'],
     reports.map((report) => [
       badge(report.state),
       report.report_id ?? '(not known)',
       report.status_word ?? '–',
-      unitLink(report.unit_id, report.unit_key),
+      boxKey(report),
+      count(report.cells),
       report.account,
-      age(report.created_at, nowMs),
+      span(report.age_seconds),
       report.polls,
       moment(report.next_poll_at),
       report.used_quota === null ? `about ${count(report.estimated_quota)}` : count(report.used_quota),
@@ -27,6 +29,6 @@ export const reportTable = (caption: string, reports: readonly ReportLine[], now
 
 export const reportsPage = async (context: WebContext): Promise<Html> => {
   const reports = await openReports(context.kysely, shown)
-  const body = reportTable('Open reports', reports, context.clock.now(), 'No report is open.')
+  const body = reportTable('Open reports', reports, 'No report is open.')
   return page({ title: 'Reports', place: '/reports', warehouse: context.warehouse, body })
 }

@@ -1,14 +1,15 @@
-// Runs as a timeline and a table, and one run with its units.
+// Runs as a timeline and a table, and one run with its jobs and their units.
 import { html } from 'hono/html'
 import { timeline } from '../chart.ts'
 import type { WebContext } from '../context.ts'
 import { count, moment, span } from '../format.ts'
 import { badge, type Html, page, table, unitLink } from '../layout.ts'
 import { mendOf } from '../mend.ts'
-import { lastRuns, oneRun, type RunLine } from '../../reads/runs.ts'
-import { countUnits, unitLines } from '../../reads/units.ts'
+import { boxKey } from '../../reads/boxes.ts'
+import { lastRuns, oneRun, type RunJobLine, type RunLine, runJobs, runUnits } from '../../reads/runs.ts'
 
 const shown = 50
+const jobsShown = 200
 const unitsShown = 1_000
 
 export const runsPage = async (context: WebContext, beforeRunId: number | null): Promise<Html> => {
@@ -60,23 +61,22 @@ ${count(finished)} of ${count(run.planned)} units, ${finished === 0 ? 'none fini
 export const runPage = async (context: WebContext, runId: number): Promise<Html | null> => {
   const run = await oneRun(context.kysely, runId)
   if (run === null) return null
-  const [units, all] = await Promise.all([
-    unitLines(context.kysely, { runId }, unitsShown),
-    countUnits(context.kysely, { runId }),
-  ])
+  const jobs = await runJobs(context.kysely, runId, unitsShown)
+  const units = await runUnits(context.kysely, runId, jobs, unitsShown)
   const body = html`${run.state === 'running' ? runningRun(run, context.clock.now()) : ''}
 <dl>
 <dt>Command</dt><dd>${run.command}</dd>
 <dt>Arguments</dt><dd><code>${JSON.stringify(run.arguments)}</code></dd>
 <dt>State</dt><dd>${badge(run.state)}</dd>
-<dt>On</dt><dd>${run.host}</dd>
+<dt>Process</dt><dd>${run.process ?? '–'}</dd>
 <dt>Started</dt><dd>${moment(run.started_at)}</dd>
 <dt>Took</dt><dd>${took(run, context.clock.now())}</dd>
 <dt>Units</dt><dd>${count(run.planned)} planned: ${count(run.loaded)} loaded, ${count(run.unchanged)} unchanged, ${count(run.waiting)} waiting, ${count(run.held)} held, ${count(run.failed)} failed</dd>
 </dl>
+${jobTable(jobs)}
 ${table(
-  all > unitsShown ? `Units (the first ${count(unitsShown)} of ${count(all)})` : 'Units',
-  ['State now', 'Unit', 'Rows', 'Error', 'What mends it'],
+  units.length === unitsShown ? `Units (the first ${count(unitsShown)} of ${count(run.planned)})` : 'Units',
+  ['State now', 'Unit', 'Rows', 'Error', 'How to fix'],
   units.map((unit) => [
     badge(unit.state),
     unitLink(unit.unit_id, unit.unit_key),
@@ -84,7 +84,26 @@ ${table(
     unit.error_code ?? '',
     mendOf(unit),
   ]),
-  'This run had nothing to do.',
+  run.planned === 0 ? 'This run had nothing to do.' : 'No record of its jobs is kept any more.',
 )}`
   return page({ title: `Run #${run.run_id}`, place: '/runs', warehouse: context.warehouse, body })
 }
+
+/** What was asked for in one go, and what became of it for the run. */
+const jobTable = (jobs: readonly RunJobLine[]): Html =>
+  table(
+    jobs.length > jobsShown ? `Jobs (the first ${count(jobsShown)})` : 'Jobs',
+    ['Outcome', 'Job', 'Asks for', 'Units', 'Held of them', 'Report', 'Error'],
+    jobs
+      .slice(0, jobsShown)
+      .map((job) => [
+        badge(job.outcome ?? job.state),
+        `#${job.job_id}`,
+        boxKey(job),
+        count(job.units),
+        count(job.held_units),
+        job.report_state ?? '–',
+        job.outcome === 'loaded' || job.outcome === 'unchanged' ? '' : (job.error_code ?? ''),
+      ]),
+    'No job.',
+  )

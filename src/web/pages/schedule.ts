@@ -3,10 +3,16 @@ import { html } from 'hono/html'
 import type { WebContext } from '../context.ts'
 import { count, dayBefore, moment } from '../format.ts'
 import { type Html, page, table, unitLink } from '../layout.ts'
-import { lastDrifts } from '../../reads/drift.ts'
-import { restatements } from '../../reads/runs.ts'
+import { boxKey } from '../../reads/boxes.ts'
+import { lastDrifts, type Restatement, restatements } from '../../reads/changes.ts'
 
 const daysShown = 60
+
+/** The unit, or the month's units where the answer was for several. */
+const restated = (load: Restatement): Html =>
+  load.unit_id === null
+    ? html`<a href="/units?pipeline=${load.pipeline}&month=${load.window_from.slice(0, 7)}">${boxKey(load)}</a>`
+    : unitLink(load.unit_id, boxKey(load))
 
 export const schedulePage = async (context: WebContext): Promise<Html> => {
   const since = dayBefore(context.clock.now(), daysShown)
@@ -25,10 +31,10 @@ export const schedulePage = async (context: WebContext): Promise<Html> => {
   )}
 ${table(
   `Restatements of the last ${daysShown} days, the largest first`,
-  ['When', 'Unit', 'Rows changed', 'Rows ended', 'Rows new', 'Share of the unit changed'],
+  ['When', 'What', 'Rows changed', 'Rows ended', 'Rows new', 'Share changed'],
   changed.map((load) => [
     moment(load.loaded_at),
-    unitLink(load.unit_id, load.unit_key),
+    restated(load),
     count(load.updated),
     count(load.ended),
     count(load.inserted),
@@ -38,13 +44,8 @@ ${table(
 )}
 ${table(
   'Schema drift: fields the service sends or lacks against the definition',
-  ['Pipeline', 'Seen', 'Unit', 'What'],
-  drifts.map((line) => [
-    line.pipeline,
-    moment(line.loaded_at),
-    unitLink(line.unit_id, line.unit_key),
-    html`<code>${JSON.stringify(line.drift)}</code>`,
-  ]),
+  ['Pipeline', 'Seen', 'Answer for', 'What'],
+  drifts.map((line) => [line.pipeline, moment(line.loaded_at), boxKey(line), html`<code>${JSON.stringify(line.drift)}</code>`]),
   'The answers look as the definitions say.',
 )}`
   return page({ title: 'Schedule', place: '/schedule', warehouse: context.warehouse, body })

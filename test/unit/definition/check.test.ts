@@ -30,6 +30,7 @@ test('the example of the contract loads to the letter', () => {
       every: 'month',
       from: '2024-01-01',
       lookBack: 2,
+      fullCheckDays: 30,
       publication: { publishedOn: 10, restatedOn: [10, 15], timeZone: 'Etc/GMT+5' },
     },
     schedule: { cron: '30 2 * * *', timeZone: 'Europe/Berlin', overlap: 'queue', catchUp: 'last' },
@@ -83,7 +84,7 @@ test.each([
 test.each([
   ['date', { origin: 'response', type: 'date', normalize: 'period_start' }],
   ['domain', { origin: 'response', type: 'text', normalize: 'domain', from: ['domain', 'site'], nullable: false }],
-  ['country', { origin: 'slice', type: 'text', normalize: null }],
+  ['country', { origin: 'response', type: 'text', normalize: 'country' }],
   ['granularity', { origin: 'param', type: 'text' }],
   ['include_subdomains', { origin: 'param', type: 'boolean' }],
   ['visits', { origin: 'response', type: 'numeric', from: ['all_traffic_visits', 'visits'], nullable: true }],

@@ -2,8 +2,8 @@
 import { z } from 'zod'
 import type { DimensionSpec, FieldSpec, SourceSpec } from '../../../src/core/source-spec.ts'
 
-const domain: DimensionSpec = { description: 'Domain', required: true, bucket: false, normalize: 'domain' }
-const country: DimensionSpec = { description: 'Country', required: true, bucket: false, normalize: 'country' }
+const domain: DimensionSpec = { description: 'Domain', required: true, mostPerRequest: 1, normalize: 'domain' }
+const country: DimensionSpec = { description: 'Country', required: true, mostPerRequest: 1, normalize: 'country' }
 
 const number = (type: 'bigint' | 'numeric'): FieldSpec => ({ type, description: 'A figure', ifAbsent: '0' })
 
@@ -47,7 +47,7 @@ export const reportSpec: SourceSpec = {
     granularity: z.enum(['daily', 'weekly', 'monthly']).default('monthly'),
     include_subdomains: z.boolean().default(true),
   }),
-  dimensions: { domain: { ...domain, bucket: true }, country: { ...country, required: false, bucket: true } },
+  dimensions: { domain: { ...domain, mostPerRequest: 100 }, country: { ...country, required: false, mostPerRequest: 250 } },
   fields: {
     domain: { type: 'text', description: 'Domain', normalize: 'domain', aliases: ['site'] },
     country: { type: 'text', description: 'Country', normalize: 'country' },
@@ -62,8 +62,8 @@ export const shopperSpec: SourceSpec = {
   description: 'Shopper report',
   params: z.strictObject({ granularity: z.enum(['monthly']).default('monthly') }),
   dimensions: {
-    domain: { ...domain, bucket: true },
-    category_id: { description: 'Category', required: true, bucket: true, pattern: /^\d{1,18}$/, expected: 'a number' },
+    domain: { ...domain, mostPerRequest: 100 },
+    category_id: { description: 'Category', required: true, mostPerRequest: 100, pattern: /^\d{1,18}$/, expected: 'a number' },
   },
   fields: {
     domain: { type: 'text', description: 'Domain', normalize: 'domain' },

@@ -124,6 +124,26 @@ describe('a harmless request', () => {
     expect(told[0]).toBe('answered')
   })
 
+  test('waits its turn in the lane of its job, each try of it; without one, with all others that have none', async () => {
+    const server = await serve((_, response, hit) => {
+      response.statusCode = hit === 1 ? 500 : 200
+      response.end('{}')
+    })
+    const lanes: string[] = []
+    const rate: RateBudget = {
+      ...openRate,
+      take: async (signal, lane) => {
+        lanes.push(lane)
+        return openRate.take(signal, lane)
+      },
+    }
+    const laned = testClient(server.url, { rate }, { lane: '17' })
+    await laned.http.read(get(laned.http))
+    const others = testClient(server.url, { rate })
+    await others.http.read(get(others.http))
+    expect(lanes).toEqual(['17', '17', 'others'])
+  })
+
   test.each([429, 503])('parks the unit when %i asks for a long pause', async (status) => {
     const server = await serve((_, response) => {
       response.writeHead(status, { 'retry-after': '600' })

@@ -3,8 +3,9 @@ import { createHash, randomBytes } from 'node:crypto'
 import { gunzipSync } from 'node:zlib'
 import { describe, expect, test } from 'vitest'
 import type { Payload } from '../../../src/core/types.ts'
-import { parseManifest } from '../../../src/extract/landing-files.ts'
+import { landingLocator, parseManifest } from '../../../src/extract/landing-files.ts'
 import { createLandingWriter, type LandingSink } from '../../../src/extract/landing-writer.ts'
+import { boxOfCountries, landingName } from '../../support/landing-names.ts'
 
 interface MemorySink extends LandingSink {
   readonly steps: string[]
@@ -51,13 +52,34 @@ const read = async (payload: Payload): Promise<Buffer> => {
 }
 
 const completeness = { fingerprint: { lastUpdated: null, count: null }, expectedRows: null, dataPoints: null }
-const owner = { pipeline: 'p', unitKey: 'p/v1/2026-01' }
+const name = landingName()
 const sha256 = (bytes: Buffer): string => createHash('sha256').update(bytes).digest('hex')
+
+describe('where a landing lies', () => {
+  test('is told by what was asked for, by whom, with which number and under which fence', () => {
+    const name = landingName({ askNumber: '81', fence: '2' })
+    expect(landingLocator(name)).toMatch(/^keywords_v1\/2026-01-01\/us-[0-9a-f]{12}\/5b1c7d2e\.1-81-2$/)
+    expect(landingLocator({ ...name, box: boxOfCountries(['us', 'gb']) })).toMatch(
+      /^keywords_v1\/2026-01-01\/2_values-[0-9a-f]{12}\//,
+    )
+    const others = [
+      { ...name, box: boxOfCountries(['gb']) },
+      { ...name, box: boxOfCountries(['us'], 'traffic') },
+      { ...name, box: boxOfCountries(['us', 'gb']) },
+      { ...name, box: boxOfCountries(['us', 'fr']) },
+      { ...name, warehouse: { ...name.warehouse, epoch: 2 } },
+      { ...name, warehouse: { ...name.warehouse, id: '00000000-4a51-4f0e-9a57-0a4f5f1f7c11' } },
+      { ...name, askNumber: '8', fence: '12' },
+      { ...name, fence: '3' },
+    ]
+    expect(new Set([name, ...others].map(landingLocator)).size).toBe(others.length + 1)
+  })
+})
 
 describe('a landing writer', () => {
   test('keeps parts of every size in order, each readable by its own place and length', async () => {
     const sink = memorySink(async (call) => void (call % 3 === 0 && (await new Promise((resolve) => setTimeout(resolve, 2)))))
-    const writer = createLandingWriter(sink, owner)
+    const writer = createLandingWriter(sink, name)
     const sizes = [30, 0, 20_000, 1_400_000, 10, 5_000_000, 524_288, 524_287, 5, ...Array.from({ length: 40 }, () => 900)]
     const bodies = sizes.map((size) => randomBytes(size))
     for (const [index, body] of bodies.entries())
@@ -74,6 +96,29 @@ describe('a landing writer', () => {
     expect(sink.steps.slice(-2)).toEqual(['close', 'commit'])
   })
 
+  test('says in its manifest who asked for what, with which number, and where it lies', async () => {
+    const box = boxOfCountries(['us', 'gb'])
+    const sink = memorySink()
+    const asked = landingName({ box, askNumber: '81', fence: '2' })
+    const writer = createLandingWriter(sink, asked)
+    expect(writer.locator).toBe(landingLocator(asked))
+    await writer.finish({ completeness: { ...completeness, fingerprint: { lastUpdated: '2026-02-03', count: 7 } } })
+    expect(parseManifest(sink.manifest ?? '')).toMatchObject({
+      version: 2,
+      warehouse: asked.warehouse.id,
+      epoch: 1,
+      ask_number: '81',
+      pipeline: 'keywords',
+      pipeline_version: 1,
+      asked_for: 'keywords/v1/2026-01/country=[gb,us]',
+      window: { from: '2026-01-01', to: '2026-02-01' },
+      slice: { country: ['gb', 'us'] },
+      parts: [],
+      bytes: 0,
+      completeness: { fingerprint: { lastUpdated: '2026-02-03', count: 7 } },
+    })
+  })
+
   test.each([
     ['a small', 900],
     ['a large', 1_400_000],
@@ -81,7 +126,7 @@ describe('a landing writer', () => {
     const sink = memorySink(async () => {
       throw new Error('the disk is full')
     })
-    const writer = createLandingWriter(sink, owner)
+    const writer = createLandingWriter(sink, name)
     const outcome = (async () => {
       await read(writer.part(payloadOf(1, randomBytes(size))))
       await writer.finish({ completeness })
@@ -97,7 +142,7 @@ describe('a landing writer', () => {
       release = resolve
     })
     const sink = memorySink(() => held)
-    const writer = createLandingWriter(sink, owner)
+    const writer = createLandingWriter(sink, name)
     let taken = 0
     const taking = (async () => {
       for (let part = 1; part <= 30; part += 1) {
@@ -115,7 +160,7 @@ describe('a landing writer', () => {
 
   test('gathers small parts into few writes', async () => {
     const sink = memorySink()
-    const writer = createLandingWriter(sink, owner)
+    const writer = createLandingWriter(sink, name)
     for (let part = 1; part <= 30; part += 1) await read(writer.part(payloadOf(part, randomBytes(20_000))))
     await writer.finish({ completeness })
     expect(sink.steps).toEqual(['write', 'write', 'write', 'close', 'commit'])
@@ -127,7 +172,7 @@ describe('a landing writer', () => {
       release = resolve
     })
     const sink = memorySink(() => held)
-    const writer = createLandingWriter(sink, owner)
+    const writer = createLandingWriter(sink, name)
     await read(writer.part(payloadOf(1, randomBytes(300_000))))
     await new Promise((resolve) => setTimeout(resolve, 20))
     const aborted = writer.abort()

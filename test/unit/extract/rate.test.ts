@@ -54,7 +54,7 @@ const never = new AbortController().signal
 const departures = async (clock: ManualClock, count: number, requestsPerSecond = 10): Promise<number[]> => {
   const rate = createRateBudget({ requestsPerSecond, clock })
   const times: number[] = []
-  for (let index = 0; index < count; index += 1) void rate.take(never).then(() => times.push(clock.now() - 1_000_000))
+  for (let index = 0; index < count; index += 1) void rate.take(never, 'run').then(() => times.push(clock.now() - 1_000_000))
   await clock.run(3_600_000)
   return times
 }
@@ -98,7 +98,7 @@ describe('the rate budget', () => {
     const clock = manualClock()
     const rate = createRateBudget({ requestsPerSecond: 10, clock })
     const times: number[] = []
-    for (let index = 0; index < 5; index += 1) void rate.take(never).then(() => times.push(clock.now() - 1_000_000))
+    for (let index = 0; index < 5; index += 1) void rate.take(never, 'run').then(() => times.push(clock.now() - 1_000_000))
     await clock.run(150)
     expect(times).toHaveLength(2)
     rate.penalize(1_000_000 + 5_000)
@@ -112,7 +112,7 @@ describe('the rate budget', () => {
     rate.penalize(1_000_000 + 5_000)
     rate.penalize(1_000_000 + 1_000)
     let left = 0
-    void rate.take(never).then(() => {
+    void rate.take(never, 'run').then(() => {
       left = clock.now() - 1_000_000
     })
     await clock.run(10_000)
@@ -122,11 +122,11 @@ describe('the rate budget', () => {
   test('who is stopped goes at once and takes no place from the others', async () => {
     const clock = manualClock()
     const rate = createRateBudget({ requestsPerSecond: 10, clock })
-    await rate.take(never)
+    await rate.take(never, 'run')
     const stop = new AbortController()
-    const stopped = Array.from({ length: 50 }, () => rate.take(stop.signal).catch((error: unknown) => error))
+    const stopped = Array.from({ length: 50 }, () => rate.take(stop.signal, 'run').catch((error: unknown) => error))
     let left = 0
-    void rate.take(never).then(() => {
+    void rate.take(never, 'run').then(() => {
       left = clock.now() - 1_000_000
     })
     stop.abort(new Error('stop'))
@@ -137,7 +137,7 @@ describe('the rate budget', () => {
 
   test('who was stopped before is refused', async () => {
     const rate = createRateBudget({ requestsPerSecond: 10, clock: manualClock() })
-    await expect(rate.take(AbortSignal.abort(new Error('stop')))).rejects.toThrow('stop')
+    await expect(rate.take(AbortSignal.abort(new Error('stop')), 'run')).rejects.toThrow('stop')
   })
 })
 
@@ -182,7 +182,7 @@ describe('a rate budget that is shared', () => {
     for (let process = 0; process < 4; process += 1) {
       const rate = createRateBudget({ requestsPerSecond, clock, shared })
       for (let index = 0; index < requestsPerSecond * 3; index += 1)
-        void rate.take(never).then(() => times.push(clock.now() - 1_000_000))
+        void rate.take(never, 'run').then(() => times.push(clock.now() - 1_000_000))
     }
     await clock.run(3_600_000)
     expect(times).toHaveLength(requestsPerSecond * 12)
@@ -197,7 +197,7 @@ describe('a rate budget that is shared', () => {
     })
     const rate = createRateBudget({ requestsPerSecond: 10, clock, shared: sharedWindows(clock, () => 1) })
     const times: number[] = []
-    for (let index = 0; index < 1_000; index += 1) void rate.take(never).then(() => times.push(clock.now() - 1_000_000))
+    for (let index = 0; index < 1_000; index += 1) void rate.take(never, 'run').then(() => times.push(clock.now() - 1_000_000))
     await clock.run(3_600_000)
     expect(busiestSecond(times)).toBeLessThanOrEqual(10)
     expect(999 / (((times.at(-1) ?? 0) - (times[0] ?? 0)) / 1_000)).toBeGreaterThan(9.7)
@@ -227,12 +227,47 @@ describe('a rate budget that is shared', () => {
       clock,
       shared: { take: async () => ({ granted: true, nextMs: 0 }), pause: broken, extend: broken },
     })
-    await rate.take(never)
+    await rate.take(never, 'run')
     rate.penalize(clock.now() - 1)
-    await expect(rate.take(never)).rejects.toThrow('gone')
+    await expect(rate.take(never, 'run')).rejects.toThrow('gone')
     // Said once; who comes later is not refused for it.
     await clock.run(10_000)
-    await rate.take(never)
+    await rate.take(never, 'run')
+  })
+})
+
+describe('runs that share the budget', () => {
+  test('are served in turn, however many requests one of them has waiting', async () => {
+    const clock = manualClock()
+    const rate = createRateBudget({ requestsPerSecond: 10, clock })
+    const left: string[] = []
+    const ask = (lane: string): void => void rate.take(never, lane).then(() => left.push(lane))
+    for (let index = 0; index < 50; index += 1) ask('large')
+    await clock.run(1_000)
+    const before = left.length
+    for (let index = 0; index < 3; index += 1) ask('small')
+    for (let index = 0; index < 3; index += 1) ask('other')
+    await clock.run(3_000)
+    // One of the large run's was next in the row already.
+    expect(left.slice(before, before + 9).join(' ')).toBe('large large small other large small other large small')
+    await clock.run(60_000)
+    expect(left).toHaveLength(56)
+  })
+
+  test('do not wait for requests of another that were stopped', async () => {
+    const clock = manualClock()
+    const rate = createRateBudget({ requestsPerSecond: 10, clock })
+    const stop = new AbortController()
+    const stopped = Array.from({ length: 50 }, () => rate.take(stop.signal, 'large').catch((error: unknown) => error))
+    await clock.run(250)
+    stop.abort(new Error('stop'))
+    let left = 0
+    void rate.take(never, 'small').then(() => {
+      left = clock.now() - 1_000_000
+    })
+    await clock.run(10_000)
+    expect(left).toBeLessThanOrEqual(500)
+    expect((await Promise.all(stopped)).filter((one) => one instanceof Error)).toHaveLength(47)
   })
 })
 
@@ -267,7 +302,7 @@ const countedBy = async (way: Way): Promise<number[]> => {
   const counted: number[] = []
   /** Eight at once, as a walk asks. */
   const send = async (rate: RateBudget, index: number): Promise<void> => {
-    const departure = await rate.take(never)
+    const departure = await rate.take(never, 'run')
     await clock.sleep(way.there(upTo, index, clock.now() - 1_000_000))
     counted.push(clock.now() - 1_000_000)
     await clock.sleep(way.back(upTo, index))
@@ -344,11 +379,11 @@ describe('requests that are counted later than they left', () => {
   test('hold nobody up where the rate is not used: the next may leave at once', async () => {
     const clock = manualClock()
     const rate = createRateBudget({ requestsPerSecond: 10, clock })
-    const departure = await rate.take(never)
+    const departure = await rate.take(never, 'run')
     await clock.run(5_000)
     departure.answered()
     let left = 0
-    void rate.take(never).then(() => {
+    void rate.take(never, 'run').then(() => {
       left = clock.now() - 1_000_000
     })
     await clock.run(10_000)

@@ -6,7 +6,7 @@ import { EtlError } from '../../../src/core/errors.ts'
 import { silentLog } from '../../../src/core/log.ts'
 import type { ReportRecord } from '../../../src/core/report.ts'
 import type { Limits } from '../../../src/core/types.ts'
-import type { HttpStream } from '../../../src/extract/http.ts'
+import type { HttpStream } from '../../../src/extract/http-types.ts'
 import { type ReportApi, type ReportOptions, type ReportStatus, runReport } from '../../../src/extract/report.ts'
 import { foldStatus, isKnownStatus } from '../../../src/extract/report-status.ts'
 import { requestHash } from '../../../src/extract/report-submit.ts'
@@ -39,7 +39,7 @@ interface Scene {
   /** Answers of the status endpoint in order; the last one stays. */
   readonly statuses?: readonly (ReportStatus | null)[]
   readonly submit?: ReportApi['submit']
-  readonly estimate?: number | null
+  readonly estimate?: number | null | EtlError
   readonly retry?: boolean
   /** HTTP statuses of downloads in order; the last one stays. */
   readonly downloads?: readonly number[]
@@ -65,8 +65,8 @@ const play = (scene: Scene) => {
   const record =
     scene.record === undefined
       ? null
-      : reportRecord({ requestHash: requestHash(request), reportId: 'r1', deadlineAt: start + 6 * hour, ...scene.record })
-  const memo = memoryMemo(record, start + 6 * hour)
+      : reportRecord({ requestHash: requestHash(request), reportId: 'r1', deadlineInMs: 6 * hour, ...scene.record })
+  const memo = memoryMemo(record, 6 * hour)
   memo.fairPause = scene.fairPause ?? 0
   const calls: string[] = []
   const notices: string[] = []
@@ -85,6 +85,7 @@ const play = (scene: Scene) => {
     request,
     estimate: async () => {
       calls.push('estimate')
+      if (scene.estimate instanceof EtlError) throw scene.estimate
       return scene.estimate ?? null
     },
     submit: async () => {
@@ -143,7 +144,7 @@ const errorOf = async (scene: Scene) => {
 describe('buying', () => {
   test('the intent is on record before the submission, the id before anything else, then the first look is awaited', async () => {
     const { memo, calls, error } = await errorOf({ estimate: 7 })
-    expect(memo.steps).toEqual(['intend 7', 'submitted new pending', `polled pending ${start + 500}`])
+    expect(memo.steps).toEqual(['intend 7', 'submitted new pending', 'polled pending 500'])
     expect(calls).toEqual(['estimate', 'submit'])
     expect(error).toMatchObject({ code: 'REPORT_PENDING', notBefore: start + 500, context: { final: false } })
     expect(memo.record?.requestHash).toBe(createHash('sha256').update('{"domain":["a.com"]}').digest('hex'))
@@ -158,7 +159,7 @@ describe('buying', () => {
 
   test('a submission without a word is looked at as submitted', async () => {
     const { memo } = await errorOf({ submit: async () => ({ reportId: 'new', word: null }) })
-    expect(memo.steps.at(-1)).toBe(`polled submitted ${start + 500}`)
+    expect(memo.steps.at(-1)).toBe('polled submitted 500')
   })
 
   test('a stopped run submits nothing', async () => {
@@ -198,27 +199,55 @@ describe('buying', () => {
   })
 
   test('a submission that certainly did not arrive is forgotten, its own error is told', async () => {
-    const refused = new EtlError('BAD_REQUEST', 'no', { context: { sent: false } })
-    const { memo, error } = await errorOf({
-      submit: async () => {
-        throw refused
-      },
-    })
-    expect(error).toBe(refused)
-    expect(memo.steps).toEqual(['intend null', 'withdrawn no'])
+    for (const code of ['SERVICE_UNREACHABLE', 'RATE_LIMITED', 'KEY_REFUSED', 'QUOTA_EXHAUSTED'] as const) {
+      const away = new EtlError(code, 'no', { context: { sent: false } })
+      const { memo, error } = await errorOf({
+        submit: async () => {
+          throw away
+        },
+      })
+      expect(error).toBe(away)
+      expect(memo.steps).toEqual(['intend null', 'withdrawn no'])
+    }
+  })
+
+  test.each(['BAD_REQUEST', 'NOT_PUBLISHED', 'NO_CAPABILITY', 'TOO_LARGE'] as const)(
+    'a request refused with %s is forgotten, and said to be refused as a whole: a part of it may be taken',
+    async (code) => {
+      const refusal = new EtlError(code, 'no', { context: { sent: false, field: 'domain' }, notBefore: start + hour })
+      const { memo, error } = await errorOf({
+        submit: async () => {
+          throw refusal
+        },
+      })
+      expect(error).toMatchObject({ code, message: 'no', notBefore: start + hour, cause: refusal })
+      expect(error.context).toEqual({ sent: false, field: 'domain', refused: true })
+      expect([memo.steps, memo.record]).toEqual([['intend null', 'withdrawn no'], null])
+    },
+  )
+
+  test('a request that the service would refuse is never submitted, and said to be refused as a whole', async () => {
+    const { memo, calls, error } = await errorOf({ estimate: new EtlError('BAD_REQUEST', 'too many domains') })
+    expect(error).toMatchObject({ code: 'BAD_REQUEST', message: 'too many domains', notBefore: null, context: { refused: true } })
+    expect([memo.steps, calls]).toEqual([[], ['estimate']])
+    const away = new EtlError('SERVICE_UNREACHABLE', 'no answer')
+    expect((await errorOf({ estimate: away })).error).toBe(away)
   })
 
   test('one that may have arrived is not, whatever its error', async () => {
-    const { memo, error } = await errorOf({
-      submit: async () => {
-        throw new EtlError('SERVICE_ERROR', '500', { context: { sent: true } })
-      },
-    })
-    expect(error.code).toBe('REPORT_UNCERTAIN')
-    expect(memo.steps.at(-1)).toBe('uncertain 500')
+    for (const code of ['SERVICE_ERROR', 'BAD_REQUEST'] as const) {
+      const { memo, error } = await errorOf({
+        submit: async () => {
+          throw new EtlError(code, '500', { context: { sent: true } })
+        },
+      })
+      expect(error.code).toBe('REPORT_UNCERTAIN')
+      expect(error.context).toEqual({})
+      expect(memo.steps.at(-1)).toBe('uncertain 500')
+    }
   })
 
-  test('a unit that was taken over meanwhile is left to its new holder', async () => {
+  test('a job that was taken over meanwhile is left to its new holder', async () => {
     const fenced = new EtlError('FENCED', 'taken over')
     const { memo, error } = await errorOf({
       submit: async () => {
@@ -239,16 +268,26 @@ describe('buying', () => {
     const lost = await errorOf({ keepFails: Array.from({ length: 20 }, () => down) })
     expect(lost.slept).toEqual([100, 300, 1_000, 3_000, 5_000, 10_000, 10_000])
     expect(lost.error).toMatchObject({ code: 'REPORT_UNCERTAIN', message: expect.stringContaining('report new was bought') })
-    const fenced = await errorOf({ keepFails: [new EtlError('FENCED', 'taken over')] })
-    expect(fenced.slept).toEqual([])
-    expect(fenced.error).toMatchObject({ code: 'FENCED', message: expect.stringContaining('report new was bought') })
+  })
+
+  test('an id is put on record by a process that lost its job meanwhile as well', async () => {
+    const fenced = new EtlError('FENCED', 'taken over')
+    const once = await errorOf({ keepFails: [fenced] })
+    expect([once.slept, once.error.code]).toEqual([[100], 'REPORT_PENDING'])
+    expect(once.memo.steps).toContain('submitted new pending')
+    const never = await errorOf({ keepFails: Array.from({ length: 20 }, () => fenced) })
+    expect(never.error).toMatchObject({
+      code: 'REPORT_UNCERTAIN',
+      message: expect.stringContaining('report new was bought'),
+      cause: fenced,
+    })
   })
 })
 
 describe('what an earlier process left', () => {
-  test('an intent is a question: held, and sent again only with consent', async () => {
+  test('an intent is a question: held, and nothing is sent', async () => {
     const { memo, calls, error } = await errorOf({ record: { state: 'intent', reportId: null } })
-    expect(error.code).toBe('REPORT_UNCERTAIN')
+    expect(error).toMatchObject({ code: 'REPORT_UNCERTAIN', context: { askAgain: false } })
     expect([memo.steps.length, calls]).toEqual([1, []])
     expect(memo.record?.state).toBe('uncertain')
   })
@@ -256,26 +295,31 @@ describe('what an earlier process left', () => {
   test.each([
     ['a person', { resubmitUncertain: true }],
     ['the definition', { policy: { resubmitUncertain: true, resubmitFailed: false } }],
-  ])('an uncertain one is bought again with the consent of %s', async (_, options) => {
+  ])('an uncertain one is left to a new job with the consent of %s: this one never submits again', async (_, options) => {
     for (const state of ['uncertain', 'intent'] as const) {
-      const { calls, memo } = await errorOf({ record: { state, reportId: null }, options })
-      expect(calls).toEqual(['estimate', 'submit'])
-      expect(memo.record?.submission).toBe(2)
+      const { calls, memo, error } = await errorOf({ record: { state, reportId: null }, options })
+      expect(error).toMatchObject({ code: 'REPORT_UNCERTAIN', context: { askAgain: true } })
+      expect([calls, memo.record?.state]).toEqual([[], 'uncertain'])
     }
     const held = await errorOf({ record: { state: 'uncertain', reportId: null } })
-    expect([held.error.code, held.calls, held.memo.steps]).toEqual(['REPORT_UNCERTAIN', [], []])
+    expect(held.error).toMatchObject({ code: 'REPORT_UNCERTAIN', context: { askAgain: false } })
+    expect([held.calls, held.memo.steps]).toEqual([[], []])
   })
 
   test.each([
     ['failed', 'REPORT_FAILED'],
     ['rejected', 'REPORT_REJECTED'],
     ['expired', 'REPORT_EXPIRED'],
-  ] as const)('a %s one is bought again only where the definition says so', async (state, code) => {
-    const told = await errorOf({ record: { state, statusWord: 'oh' } })
-    expect(told.error).toMatchObject({ code, message: expect.stringContaining(`report r1 ${state} (the service says 'oh')`) })
-    expect(told.calls).toEqual([])
-    const again = await errorOf({ record: { state }, options: { policy: { resubmitUncertain: false, resubmitFailed: true } } })
-    expect(again.calls).toEqual(['estimate', 'submit'])
+  ] as const)('a %s one is told again, whatever the definition allows: only a new job may buy another', async (state, code) => {
+    for (const resubmitFailed of [false, true]) {
+      const { error, calls, memo } = await errorOf({
+        record: { state, statusWord: 'oh' },
+        options: { policy: { resubmitUncertain: false, resubmitFailed } },
+      })
+      expect(error).toMatchObject({ code, message: expect.stringContaining(`report r1 ${state} (the service says 'oh')`) })
+      expect(error.message).toContain('resubmit_failed: true')
+      expect([calls, memo.steps]).toEqual([[], []])
+    }
   })
 
   test('one that was asked for with other parameters is loaded, and that is said', async () => {
@@ -299,19 +343,19 @@ describe('what an earlier process left', () => {
   })
 
   test('one whose next look is later is not asked for yet, and that is not written again', async () => {
-    const { calls, memo, error } = await errorOf({ record: { state: 'submitted', nextPollAt: start + 1 } })
+    const { calls, memo, error } = await errorOf({ record: { state: 'submitted', nextPollInMs: 1 } })
     expect(error).toMatchObject({ code: 'REPORT_PENDING', notBefore: start + 1 })
     expect([calls, memo.steps]).toEqual([[], []])
-    const due = play({ record: { state: 'submitted', nextPollAt: start } })
+    const due = play({ record: { state: 'submitted', nextPollInMs: 0 } })
     expect((await due.outcome).error).toBeNull()
-    const finishedOne = play({ record: { state: 'ready', nextPollAt: start + 9_999 } })
+    const finishedOne = play({ record: { state: 'ready', nextPollInMs: 9_999 } })
     expect((await finishedOne.outcome).error).toBeNull()
   })
 
   test('one that was said to be done when it was submitted is asked for at once, later ones in their time', async () => {
     const done = play({ record: { state: 'submitted', statusWord: 'complete' } })
     expect((await done.outcome).error).toBeNull()
-    const looked = await errorOf({ record: { state: 'submitted', statusWord: 'complete', polls: 1, nextPollAt: start + 1 } })
+    const looked = await errorOf({ record: { state: 'submitted', statusWord: 'complete', polls: 1, nextPollInMs: 1 } })
     expect([looked.error.code, looked.calls]).toEqual(['REPORT_PENDING', []])
   })
 
@@ -335,24 +379,24 @@ describe('a report that is still being made', () => {
     [5, 25_312.5],
     [20, 60_000],
   ])('after %i looks it is left alone for %i ms', async (polls, wait) => {
-    const { error, memo } = await waiting({ polls, nextPollAt: null })
+    const { error, memo } = await waiting({ polls, nextPollInMs: null })
     expect(error).toMatchObject({
       code: 'REPORT_PENDING',
       notBefore: start + wait,
       context: { final: false },
       message: expect.stringContaining("report r1 is 'processing'"),
     })
-    expect(memo.steps).toEqual([`polled processing ${start + wait}`])
+    expect(memo.steps).toEqual([`polled processing ${wait}`])
   })
 
   test('one of thousands is left alone for as long as looks at all of them take, but not in its first moments', async () => {
     const fairPause = 400_000
-    expect((await waiting({ polls: 20, nextPollAt: null }, { fairPause })).error.notBefore).toBe(start + fairPause)
-    expect((await waiting({ polls: 2, nextPollAt: null }, { fairPause })).error.notBefore).toBe(start + 2_000)
+    expect((await waiting({ polls: 20, nextPollInMs: null }, { fairPause })).error.notBefore).toBe(start + fairPause)
+    expect((await waiting({ polls: 2, nextPollInMs: null }, { fairPause })).error.notBefore).toBe(start + 2_000)
   })
 
   test('the first look after the first wait comes soon', async () => {
-    expect((await waiting({ polls: 0, nextPollAt: start })).error.notBefore).toBe(start + 500)
+    expect((await waiting({ polls: 0, nextPollInMs: 0 })).error.notBefore).toBe(start + 500)
   })
 
   test('the wait is spread by 15 % to both sides', async () => {
@@ -361,16 +405,16 @@ describe('a report that is still being made', () => {
   })
 
   test('beyond its deadline it stays open for the next run', async () => {
-    const { error, memo } = await waiting({ polls: 9, deadlineAt: start - 1 })
+    const { error, memo } = await waiting({ polls: 9, deadlineInMs: -1 })
     expect(error).toMatchObject({
       code: 'REPORT_PENDING',
       notBefore: start + 24 * hour,
       context: { final: true },
       message: expect.stringContaining('deadline'),
     })
-    expect(memo.steps).toEqual([`polled processing ${start}`])
-    expect((await waiting({ polls: 20, deadlineAt: start })).error.context['final']).toBe(false)
-    expect((await waiting({ polls: 20, deadlineAt: null })).error.context['final']).toBe(false)
+    expect(memo.steps).toEqual(['polled processing 0'])
+    expect((await waiting({ polls: 20, deadlineInMs: 0 })).error.context['final']).toBe(false)
+    expect((await waiting({ polls: 20, deadlineInMs: null })).error.context['final']).toBe(false)
   })
 
   test('one that is said to be done but has no link yet is open', async () => {
@@ -380,16 +424,18 @@ describe('a report that is still being made', () => {
 
   test('an id that the service does not know yet is waited for, ten minutes', async () => {
     const fresh = { state: 'submitted', polls: 1 } as const
-    const submittedAt = (ago: number) => ({ ...fresh, deadlineAt: start - ago + limits.deadlineMs })
-    const early = await errorOf({ record: submittedAt(10 * 60_000), statuses: [null] })
+    const submitted = (submittedMsAgo: number, deadlineInMs: number | null = hour) => ({ ...fresh, submittedMsAgo, deadlineInMs })
+    const early = await errorOf({ record: submitted(10 * 60_000), statuses: [null] })
     expect(early.error).toMatchObject({ code: 'REPORT_PENDING', message: expect.stringContaining("'not found'") })
-    const late = await errorOf({ record: submittedAt(10 * 60_000 + 1), statuses: [null] })
+    const late = await errorOf({ record: submitted(10 * 60_000 + 1), statuses: [null] })
     expect(late.error).toMatchObject({ code: 'BAD_RESPONSE', message: expect.stringContaining('does not know it') })
     expect(late.memo.steps).toEqual([])
-    const known = await errorOf({ record: submittedAt(hour), statuses: [status('processing')] })
+    const known = await errorOf({ record: submitted(hour), statuses: [status('processing')] })
     expect(known.error.code).toBe('REPORT_PENDING')
-    const endless = await errorOf({ record: { ...fresh, deadlineAt: null }, statuses: [null] })
-    expect(endless.error.code).toBe('REPORT_PENDING')
+    const timeless = await errorOf({ record: { ...fresh, submittedMsAgo: null }, statuses: [null] })
+    expect(timeless.error.code).toBe('REPORT_PENDING')
+    const endless = await errorOf({ record: submitted(10 * 60_000 + 1, null), statuses: [null] })
+    expect(endless.error.code).toBe('BAD_RESPONSE')
   })
 })
 

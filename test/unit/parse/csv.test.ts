@@ -84,12 +84,12 @@ describe.each<Lanes>(['fast', 'full'])('a CSV report, %s lane', (lanes) => {
     expect(report.rejected[2]?.reason).toContain('closing quote')
   })
 
-  test('rejects rows of another unit, naming what was asked for', async () => {
+  test('rejects rows that were not asked for, naming what was asked for', async () => {
     const { report } = await parse(`${header}\nc.com,2026-01-01,x,1,1\na.com,2026-02-01,x,1,1\n,2026-01-01,x,1,1\n`)
     expect(report.rejected.map(({ column, reason }) => [column, reason])).toEqual([
-      ['domain', "domain 'c.com' was not asked for in this unit"],
-      ['date', "date 2026-02-01 lies outside the unit's window, from 2026-01-01 to before 2026-02-01"],
-      ['domain', "domain '' was not asked for in this unit"],
+      ['domain', "domain 'c.com' was not asked for"],
+      ['date', 'date 2026-02-01 lies outside what was asked for, from 2026-01-01 to before 2026-02-01'],
+      ['domain', "domain '' was not asked for"],
     ])
   })
 
@@ -280,6 +280,16 @@ test('a domain loses www. and its last dot, a country is spelled as in the defin
     ['www.com', 'world'],
   ])
   expect(report.rejects).toBe(1)
+})
+
+test('rows of every window and value that were asked for together are taken, and no others', async () => {
+  const box = planOf(columns, { slice: { domain: ['a.com', 'b.com'] }, window: { from: '2025-11-01', to: '2026-02-01' } })
+  const months = ['2025-10-31', '2025-11-01', '2025-12-01', '2026-01-01', '2026-02-01']
+  const lines = ['a.com', 'b.com', 'c.com'].flatMap((domain) => months.map((date) => `${domain},${date},x,1,0.5`))
+  const { rows, report } = await parseBody(box, payloadOf('csv', [header, ...lines].join('\n')))
+  const asked = ['a.com', 'b.com'].flatMap((domain) => months.slice(1, 4).map((date) => [domain, date]))
+  expect(rows.map((row) => row.slice(0, 2))).toEqual(asked)
+  expect(report.rejects).toBe(lines.length - asked.length)
 })
 
 test('dates become the first day of their month in monthly rows alone', async () => {

@@ -1,5 +1,5 @@
 // What the tests of parsing share: small definitions, bodies cut anywhere, and a reader of COPY text.
-import type { Column, Definition, Payload, Unit } from '../../../src/core/types.ts'
+import type { Box, Column, Definition, Payload } from '../../../src/core/types.ts'
 import type { Lanes } from '../../../src/parse/csv-reader.ts'
 import { parsePayload } from '../../../src/parse/parse.ts'
 import { compileParsePlan, type ParsePlan } from '../../../src/parse/plan.ts'
@@ -20,10 +20,10 @@ export const column = (name: string, type: Column['type'], more: Partial<Column>
 })
 
 export interface PlanOptions {
-  readonly slice?: Unit['slice']
+  readonly slice?: Box['slice']
   readonly params?: Definition['params']
   readonly every?: Definition['window']['every']
-  readonly window?: Unit['window']
+  readonly window?: Box['window']
   readonly maxBytes?: number
 }
 
@@ -40,6 +40,7 @@ export const definitionOf = (columns: readonly Column[], options: PlanOptions = 
     every: options.every ?? 'month',
     from: '2024-01-01',
     lookBack: 2,
+    fullCheckDays: null,
     publication: { publishedOn: 10, restatedOn: [], timeZone: 'UTC' },
   },
   schedule: null,

@@ -2,7 +2,7 @@
 import type { Definition, Dimension, Slice, UnitState } from '../../../src/core/types.ts'
 import { windowAt } from '../../../src/core/window.ts'
 import { type ExistingUnit, type PlanRequest, planUnits } from '../../../src/plan/plan.ts'
-import { unitKey } from '../../../src/plan/unit-key.ts'
+import { unitKey } from '../../../src/core/unit-key.ts'
 
 export const dimension = (name: string, values: readonly string[], bucket: number | null = null): Dimension => ({
   name,

@@ -1,7 +1,38 @@
-// How many jobs a process fetches at once, and what becomes of those it did not begin.
+// How many jobs a process claims at once, and what becomes of those it did not begin.
 import { beforeEach, describe, expect, test } from 'vitest'
 import { createJobSupply, type JobSupply } from '../../../src/pipeline/job-supply.ts'
-import type { UnitJob } from '../../../src/pipeline/queue.ts'
+import type { ClaimedJob } from '../../../src/ledger/claim.ts'
+
+const jobNumber = (jobId: number): ClaimedJob => ({
+  jobId,
+  fence: '1',
+  holder: 1,
+  kind: 'walk',
+  reason: 'new',
+  pipelineId: 1,
+  pipeline: 'traffic',
+  version: 1,
+  windowEvery: 'month',
+  box: {
+    key: 'traffic/v1/2026-01',
+    pipeline: 'traffic',
+    version: 1,
+    window: { from: '2026-01-01', to: '2026-02-01' },
+    slice: {},
+  },
+  sliceIds: [1],
+  cells: 1,
+  runId: 1,
+  orphan: false,
+  attempts: 1,
+  forced: false,
+  released: false,
+  askNumber: '1',
+  answer: null,
+  loaded: null,
+  account: 'default',
+  endpoint: null,
+})
 
 let now: number
 let left: number
@@ -14,32 +45,32 @@ beforeEach(() => {
   left = 100
   asked = []
   returned = []
-  const queue = {
-    fetch: async (count: number): Promise<UnitJob[]> => {
+  const source = {
+    claim: async (count: number): Promise<ClaimedJob[]> => {
       asked.push(count)
       const some = Math.min(count, left)
       left -= some
-      return Array.from({ length: some }, (_, index) => ({ id: `${left + index}`, attempt: 0, unitId: left + index, runId: 1 }))
+      return Array.from({ length: some }, (_, index) => jobNumber(left + index))
     },
-    giveBack: async (jobs: readonly UnitJob[]): Promise<void> => void returned.push(jobs.length),
+    giveBack: async (jobs: readonly ClaimedJob[]): Promise<void> => void returned.push(jobs.length),
   }
-  supply = createJobSupply(queue, { now: () => now })
+  supply = createJobSupply(source, { now: () => now })
 })
 
 describe('a supply of jobs', () => {
-  test('fetches no more than there is room for while units take long, or nobody knows', async () => {
+  test('claims no more than there is room for while units take long, or nobody knows', async () => {
     expect(await supply.take(4)).toHaveLength(4)
     supply.took(60_000)
     expect(await supply.take(1)).toHaveLength(1)
     expect(asked).toEqual([4, 1])
   })
 
-  test('fetches ahead while units are short, and hands on what it has before it asks again', async () => {
+  test('claims ahead while units are short, and hands on what it has before it asks again', async () => {
     supply.took(10)
-    const handed: UnitJob[] = []
+    const handed: ClaimedJob[] = []
     for (let unit = 0; unit < 17; unit += 1) handed.push(...(await supply.take(1)))
     expect(asked).toEqual([17])
-    expect(new Set(handed.map(({ id }) => id)).size).toBe(17)
+    expect(new Set(handed.map(({ jobId }) => jobId)).size).toBe(17)
     expect(supply.waiting()).toHaveLength(0)
     await supply.take(2)
     expect(asked).toEqual([17, 18])

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { createCalendar, monthsBetween } from '../../../src/sandbox/calendar.ts'
+import { createCalendar, generationOf, monthsBetween } from '../../../src/sandbox/calendar.ts'
 
 const at = (time: string) =>
   createCalendar(
@@ -26,20 +26,29 @@ describe('the calendar', () => {
   test('volume and prices settle on the 14th, which is an update', () => {
     const before = at('2026-02-13T12:00:00Z')
     expect(before.isSettled('2026-01')).toBe(false)
-    expect(before.lastUpdated(['2026-01'])).toBe('2026-02-10')
+    expect(before.lastUpdated(['2026-01'], 'a.example')).toBe('2026-02-10')
     const after = at('2026-02-14T12:00:00Z')
     expect(after.isSettled('2026-01')).toBe(true)
-    expect(after.lastUpdated(['2026-01'])).toBe('2026-02-14')
+    expect(after.lastUpdated(['2026-01'], 'a.example')).toBe('2026-02-14')
   })
 
   test('a restatement moves the date of that month alone, also the second one of a day', () => {
     const calendar = at('2026-06-20T12:00:00Z')
     calendar.restate('2026-01')
-    expect(calendar.lastUpdated(['2026-01'])).toBe('2026-06-20')
-    expect(calendar.lastUpdated(['2026-02'])).toBe('2026-03-14')
+    expect(calendar.lastUpdated(['2026-01'], 'a.example')).toBe('2026-06-20')
+    expect(calendar.lastUpdated(['2026-02'], 'a.example')).toBe('2026-03-14')
     calendar.restate('2026-01')
-    expect(calendar.lastUpdated(['2026-01'])).toBe('2026-06-21')
+    expect(calendar.lastUpdated(['2026-01'], 'a.example')).toBe('2026-06-21')
     expect(calendar.generations().get('2026-01')).toBe(2)
+  })
+
+  test('a revision of one domain moves its date alone', () => {
+    const calendar = at('2026-06-20T12:00:00Z')
+    calendar.restate('2026-01', 'a.example')
+    const dates = ['a.example', 'b.example'].map((domain) => calendar.lastUpdated(['2026-01'], domain))
+    expect(dates).toEqual(['2026-06-20', '2026-02-14'])
+    const counts = ['a.example', 'b.example'].map((domain) => generationOf(calendar.generations(), '2026-01', domain))
+    expect(counts).toEqual([1, 0])
   })
 
   test('a snapshot of the restatements does not change', () => {

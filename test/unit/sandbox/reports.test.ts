@@ -30,6 +30,7 @@ const buy = (fate: Fate = 'completes', mends = true): Report =>
     content: new Map(),
     body: {},
     key: 'right',
+    caller: null,
     nowMs: 0,
   })
 

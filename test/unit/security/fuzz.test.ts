@@ -6,6 +6,7 @@ import { describe, expect, test } from 'vitest'
 import { readSettings } from '../../../src/config/env.ts'
 import { isEtlError } from '../../../src/core/errors.ts'
 import { landingLocator } from '../../../src/extract/landing-files.ts'
+import { landingName } from '../../support/landing-names.ts'
 import { change, check, contractExample } from '../definition/checking.ts'
 
 const hostile = fc.oneof(
@@ -84,14 +85,14 @@ describe('ten thousand hostile words', { timeout: 120_000 }, () => {
   test('as a slice: the landing lies below its folder, in four plain folders of bearable length', () => {
     fc.assert(
       fc.property(hostile, hostile, (one, other) => {
-        const unit = {
+        const box = {
           key: `k/${one}/${other}`,
           pipeline: 'p',
           version: 1,
           window: { from: '2026-01-01', to: '2026-02-01' },
           slice: { domain: one, other: [other] },
         }
-        const locator = landingLocator(unit, 1, '7')
+        const locator = landingLocator(landingName({ box }))
         const root = '/home/landing'
         expect(resolve(root, locator).startsWith(root + sep)).toBe(true)
         const folders = locator.split('/')

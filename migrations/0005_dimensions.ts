@@ -1,0 +1,45 @@
+// Dimensions that BI tools join to: real tables with primary keys. Frozen once released; imports nothing of ours.
+import { type Kysely, sql } from 'kysely'
+
+const statements = [
+  `create schema if not exists bi`,
+  `create table bi.dim_date (
+    date date primary key,
+    year integer not null,
+    quarter integer not null,
+    month integer not null,
+    month_start date not null,
+    month_name text not null,
+    week_start date not null,
+    day_of_week integer not null,
+    days_in_month integer not null
+  )`,
+  `insert into bi.dim_date
+    select d::date, extract(year from d)::integer, extract(quarter from d)::integer, extract(month from d)::integer,
+      date_trunc('month', d)::date, to_char(d, 'FMMonth'), date_trunc('week', d)::date, extract(isodow from d)::integer,
+      extract(day from date_trunc('month', d) + interval '1 month' - interval '1 day')::integer
+    from generate_series('2015-01-01'::date, '2049-12-31', '1 day') d`,
+  `create table bi.dim_domain (
+    domain text primary key,
+    first_seen_at timestamptz not null default now()
+  )`,
+  `create table bi.dim_country (
+    country text primary key,
+    name text,
+    first_seen_at timestamptz not null default now()
+  )`,
+  `create table bi.dim_category (
+    category_id bigint primary key,
+    name text,
+    first_seen_at timestamptz not null default now()
+  )`,
+  `create table bi.dim_keyword (
+    keyword text primary key,
+    words integer not null,
+    first_seen_at timestamptz not null default now()
+  )`,
+]
+
+export const up = async (database: Kysely<unknown>): Promise<void> => {
+  for (const statement of statements) await sql.raw(statement).execute(database)
+}

@@ -1,0 +1,73 @@
+// `millrace reports list|adopt|give-up`: purchases that are open, uncertain, lost or unused, and what a person knows about one.
+import { EtlError } from '../core/errors.ts'
+import { showSpan } from '../core/window.ts'
+import { adoptReport, giveUpReport } from '../ledger/purchases.ts'
+import { listPurchases } from '../reads/purchases.ts'
+import type { Handler, Invocation } from './command-spec.ts'
+import { wholeNumber } from './options.ts'
+import { formatNumber } from './output.ts'
+import { withDatabase } from './runtime.ts'
+
+const by = 'command line'
+
+export const handle: Handler = async (invocation) => {
+  const [action, ...rest] = invocation.args
+  if (action === 'list') return list(invocation, rest)
+  if (action === 'adopt') return adopt(invocation, rest)
+  if (action === 'give-up') return giveUp(invocation, rest)
+  throw new EtlError('USAGE', `'${action}' is not one of list, adopt, give-up.`)
+}
+
+const list = async ({ output, ...invocation }: Invocation, pipelines: readonly string[]): Promise<number> => {
+  const limit = wholeNumber(invocation.options['limit'], () => '--limit takes a whole number from 1.')
+  return withDatabase({ output, ...invocation }, async ({ kysely }) => {
+    const { rows, total } = await listPurchases(kysely, { pipelines, limit })
+    for (const row of rows) output.event({ event: 'report', ...row })
+    output.event({ event: 'summary', command: 'reports list', listed: rows.length, total })
+    output.table(
+      ['job', 'kind', 'pipeline', 'months', 'units', 'state', 'report', 'credits', 'submitted'],
+      rows.map((row) => [
+        String(row.job_id),
+        row.kind,
+        row.pipeline,
+        showSpan({ from: row.window_from, to: row.window_to }),
+        formatNumber(row.cells),
+        row.status_word === null ? row.state : `${row.state} (${row.status_word})`,
+        row.report_id ?? '(id not known)',
+        row.quota === null ? '-' : formatNumber(row.quota),
+        row.submitted_at?.slice(0, 16) ?? '-',
+      ]),
+    )
+    output.line(`${rows.length} of ${total} purchases.`)
+    if (rows.some(({ kind }) => kind === 'uncertain' || kind === 'lost'))
+      output.line("Next: compare with the service's own list; `millrace reports adopt JOB ID` if it has one, else `give-up JOB`.")
+    return 0
+  })
+}
+
+const jobOf = (text: string | undefined, usage: string): number =>
+  wholeNumber(text, () => `Write \`millrace reports ${usage}\`; \`millrace reports list\` names the jobs.`)
+
+const adopt = async (invocation: Invocation, [job, reportId, ...rest]: readonly string[]): Promise<number> => {
+  const jobId = jobOf(job, 'adopt JOB ID')
+  if (reportId === undefined || rest.length > 0 || !/^[^\s\p{C}]{1,200}$/u.test(reportId))
+    throw new EtlError('USAGE', 'Write `millrace reports adopt JOB ID`, with the id as the service shows it.')
+  return withDatabase(invocation, async ({ kysely }) => {
+    await adoptReport(kysely, { jobId, reportId, by })
+    invocation.output.event({ event: 'summary', command: 'reports adopt', job_id: jobId, report_id: reportId })
+    invocation.output.line(
+      `Job ${jobId} has report ${reportId} now. The next run polls, downloads and loads it; nothing is bought.`,
+    )
+    return 0
+  })
+}
+
+const giveUp = async (invocation: Invocation, [job, ...rest]: readonly string[]): Promise<number> => {
+  const jobId = jobOf(rest.length > 0 ? undefined : job, 'give-up JOB')
+  return withDatabase(invocation, async ({ kysely }) => {
+    await giveUpReport(kysely, { jobId, by })
+    invocation.output.event({ event: 'summary', command: 'reports give-up', job_id: jobId })
+    invocation.output.line(`Job ${jobId} is given up. The next run that wants its units buys them again.`)
+    return 0
+  })
+}

@@ -1,0 +1,13 @@
+// What an answer answers: answers to equal questions serve every pipeline and version that asks them.
+import { createHash } from 'node:crypto'
+import type { Definition } from './types.ts'
+
+/** Digest of all that decides what a cell holds but for its values, its window and the metrics asked for. The account is no part of it: the service gives each the same. */
+export const asksOf = ({ source, params, window }: Definition): string => {
+  const sorted = Object.fromEntries(Object.entries(params).sort(([left], [right]) => (left < right ? -1 : 1)))
+  return createHash('sha256').update(JSON.stringify({ source, params: sorted, every: window.every })).digest('hex')
+}
+
+/** Metrics a definition asks for: its measures' names at the service. */
+export const metricsOf = ({ columns }: Pick<Definition, 'columns'>): string[] =>
+  columns.filter((column) => !column.isKey && column.origin === 'response').map((column) => column.from[0] ?? column.name)

@@ -1,0 +1,83 @@
+// What the ledger keeps beside units and jobs: HTTP requests, rejected rows, events, ticks, messages.
+import type { Generated } from 'kysely'
+import type { BigintText, GeneratedBigint, Json, NullableBigint, NullableTimestamp, Timestamp } from './column-kinds.ts'
+
+export interface RequestsTable {
+  request_id: GeneratedBigint
+  run_id: NullableBigint
+  job_id: NullableBigint
+  ask_number: NullableBigint
+  account: string
+  method: string
+  endpoint: string
+  parameters: Json
+  part: number | null
+  attempt: Generated<number>
+  status: number | null
+  error_code: string | null
+  bytes: BigintText
+  sha256: string | null
+  started_at: string
+  milliseconds: number
+}
+
+export interface QuarantineTable {
+  quarantine_id: GeneratedBigint
+  answer_id: BigintText
+  job_id: BigintText
+  /** null: nobody can tell whose record it is. */
+  unit_id: NullableBigint
+  run_id: NullableBigint
+  pipeline: string
+  part: number
+  line: BigintText
+  column_name: string | null
+  reason: string
+  raw: string
+  state: Generated<'open' | 'resolved' | 'superseded'>
+  created_at: Timestamp
+  resolved_at: NullableTimestamp
+}
+
+export interface EventsTable {
+  event_id: GeneratedBigint
+  at: Timestamp
+  kind: string
+  pipeline: string | null
+  unit_id: NullableBigint
+  job_id: NullableBigint
+  run_id: NullableBigint
+  message: string
+  details: Json
+}
+
+export interface TicksTable {
+  pipeline: string
+  due_at: string
+  claimed_by: string
+  claimed_at: Timestamp
+  kind: 'on time' | 'caught up' | 'skipped'
+  run_id: NullableBigint
+  finished_at: NullableTimestamp
+}
+
+export interface NotificationsTable {
+  notification_id: GeneratedBigint
+  cause: string
+  kind: 'failure' | 'held' | 'late' | 'drift' | 'quarantine' | 'quota'
+  pipeline: string | null
+  message: string
+  details: Json
+  raised_at: Timestamp
+  resolved_at: NullableTimestamp
+}
+
+export interface DeliveriesTable {
+  notification_id: BigintText
+  target: string
+  event: 'raised' | 'resolved'
+  attempts: Generated<number>
+  next_at: Timestamp
+  sent_at: NullableTimestamp
+  last_error: string | null
+}

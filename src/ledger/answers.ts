@@ -1,0 +1,100 @@
+// Answers on record: what came for a job, immutable, and what was found of it as a whole.
+import { sql } from 'kysely'
+import { EtlError } from '../core/errors.ts'
+import type { Box, Fingerprint } from '../core/types.ts'
+import { boxOf } from '../core/unit-key.ts'
+import { executePrepared } from '../db/prepared.ts'
+import type { Db } from '../db/tables.ts'
+import { fenced, type Hold, isHeldBy } from './hold.ts'
+import { mayBegin, reportTransitions } from './transitions.ts'
+
+/** An answer that is whole in its landing. */
+export interface LandedAnswer {
+  readonly locator: string
+  readonly sha256: string
+  readonly bytes: number
+  readonly fingerprint: Fingerprint
+  readonly dataPoints: number | null
+  /** See plan/asks.ts. */
+  readonly asks: string
+  readonly metrics: readonly string[]
+}
+
+/**
+ * From here on nothing is asked for again by this job; the answer's number. A report that is downloaded once more, because its bytes were no
+ * good, keeps the number it has. Throws FENCED.
+ */
+export const insertAnswer = async (db: Db, hold: Hold, landed: LandedAnswer): Promise<number> => {
+  const { locator, sha256, bytes, fingerprint, dataPoints, asks, metrics } = landed
+  const rows = await executePrepared(
+    db,
+    sql<{ answer_id: string }>`
+    with job as materialized (
+      select pipeline_id, job_id, ask_number, asked_at, window_from, window_to, slice_ids from etl.jobs where ${isHeldBy(hold)} for update
+    ),
+    answer as (
+      insert into etl.answers (pipeline_id, job_id, ask_number, asked_at, landing, sha256, bytes, window_from, window_to, slice_ids, asks,
+        metrics, source_last_updated, source_count, data_points_count)
+      select pipeline_id, job_id, ask_number, coalesce(asked_at, clock_timestamp()), ${locator}, ${sha256}, ${bytes}::bigint, window_from,
+        window_to, slice_ids, ${asks}, ${[...metrics]}::text[], ${fingerprint.lastUpdated}, ${fingerprint.count}::bigint, ${dataPoints}::bigint
+      from job
+      on conflict (ask_number) do update set landing = excluded.landing, sha256 = excluded.sha256, bytes = excluded.bytes,
+        landed_at = excluded.landed_at, source_last_updated = excluded.source_last_updated, source_count = excluded.source_count,
+        data_points_count = excluded.data_points_count, verdict = null, verdict_message = null
+      returning answer_id
+    )
+    update etl.jobs set answer_id = (select answer_id from answer), updated_at = clock_timestamp(),
+      report_state = case when ${mayBegin('report_state', reportTransitions['bytes landed'])} then 'downloaded' else report_state end
+    where ${isHeldBy(hold)} returning answer_id`,
+  )
+  const [row] = rows
+  if (row === undefined) throw fenced(hold)
+  return Number(row.answer_id)
+}
+
+/** The landed bytes turned out unusable: the next try downloads again (free), or reads the pages again; it never buys again. */
+export const dropAnswer = async (db: Db, hold: Hold): Promise<void> => {
+  await sql`
+    update etl.jobs set answer_id = null, updated_at = clock_timestamp(),
+      report_state = case when ${mayBegin('report_state', reportTransitions['bytes unusable'])} then 'ready' else report_state end
+    where ${isHeldBy(hold)}`.execute(db)
+}
+
+/** What judging the answer as a whole came to: `good`, or the code of the error it was refused with. */
+export const setVerdict = async (db: Db, answerId: number, verdict: string, message: string | null): Promise<void> => {
+  await db
+    .updateTable('etl.answers')
+    .set({ verdict, verdict_message: message })
+    .where('answer_id', '=', String(answerId))
+    .where((eb) => eb.or([eb('verdict', 'is distinct from', verdict), eb('verdict_message', 'is distinct from', message)]))
+    .execute()
+}
+
+/** For people who ask why a unit is held: one sentence for each code is kept, the first. */
+export const noteHeld = async (db: Db, answerId: number, code: string, message: string): Promise<void> => {
+  await sql`
+    update etl.answers set verdict_message = concat_ws(' ', verdict_message, ${`${code}: ${message}`}::text)
+    where answer_id = ${answerId}::bigint and coalesce(strpos(verdict_message, ${`${code}: `}), 0) = 0`.execute(db)
+}
+
+/** Everything the answer was asked for, which may be more than a job that loads it again covers; named as units of that pipeline. */
+export const answerBox = async (
+  db: Db,
+  answerId: number,
+  { pipeline, version }: { readonly pipeline: string; readonly version: number },
+): Promise<Box> => {
+  const answer = await db
+    .selectFrom('etl.answers as a')
+    .innerJoin('etl.pipelines as p', 'p.pipeline_id', 'a.pipeline_id')
+    .select(['a.window_from', 'a.window_to', 'a.slice_ids', 'p.dimensions'])
+    .where('a.answer_id', '=', String(answerId))
+    .executeTakeFirst()
+  if (answer === undefined) throw new EtlError('INTERNAL', `Answer ${answerId} is not in the ledger; please report this defect.`)
+  const slices = await db
+    .selectFrom('etl.slices')
+    .select('values')
+    .where((eb) => eb('slice_id', '=', eb.fn.any(eb.val(answer.slice_ids))))
+    .execute()
+  const window = { from: answer.window_from, to: answer.window_to }
+  return boxOf({ pipeline, version, window, dimensions: answer.dimensions, slices: slices.map(({ values }) => values) })
+}

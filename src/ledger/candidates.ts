@@ -1,0 +1,212 @@
+// What each wanted cell of a window needs: a job, the one it has, or nothing. The one statement of it, for planning and for the preview.
+import { type RawBuilder, sql } from 'kysely'
+import type { IsoDate, JobKind } from '../core/types.ts'
+import type { Db } from '../db/tables.ts'
+import { type ReuseScope, reusable } from './reuse-answers.ts'
+import { isWaitedFor } from './run-jobs.ts'
+
+/** What a planner may do by itself. */
+export interface Policy {
+  readonly kind: JobKind
+  /** Loaded units are asked for again. */
+  readonly force: boolean
+  /** Submissions whose answer was lost may be sent again. */
+  readonly resubmitUncertain: boolean
+  /** Reports that the service could not make may be bought again; so does force. */
+  readonly resubmitFailed: boolean
+}
+
+/** Units whose answer was asked for, or said to stand, before then; those of one night out of so many. */
+export interface FullCheck {
+  /** ISO time. */
+  readonly before: string
+  readonly nights: number
+  readonly night: number
+}
+
+/** Which loaded units are asked for again. */
+export interface Refresh {
+  readonly all: boolean
+  readonly sliceIds: readonly number[]
+  /** ISO time: those whose answer is older. */
+  readonly restatedAt: string | null
+  readonly fullCheck: FullCheck | null
+}
+
+export const noRefresh: Refresh = { all: false, sliceIds: [], restatedAt: null, fullCheck: null }
+
+export interface WindowAsk {
+  readonly from: IsoDate
+  readonly isPublished: boolean
+  /** Only slices that are wanted since a later generation. */
+  readonly since: number
+  readonly refresh: Refresh
+}
+
+export interface CellScope {
+  readonly pipelineId: number
+  readonly policy: Policy
+  /** Values by place of the dimension; a place that is not named is not narrowed. */
+  readonly only: ReadonlyMap<number, readonly string[]>
+  readonly reuse: ReuseScope | null
+}
+
+export type Decision = 'ask' | 'join' | 'held' | 'not-published' | 'done'
+export type AskReason = 'new' | 'unfinished' | 'forced' | 'look-back' | 'full check'
+
+/** Holds that end by themselves: the budget may have turned, the answer may hold still by now. */
+const passing = sql`('QUOTA_EXHAUSTED', 'UNSTABLE', 'INCOMPLETE')`
+const live = sql`('submitted', 'ready', 'downloaded')`
+const ended = sql`('failed', 'rejected', 'expired')`
+
+/** What the job `j` that a unit has means for it; null: it is over. A walk is begun anew under the same job; what was bought is used. */
+export const jobDecision = ({ kind, force, resubmitUncertain, resubmitFailed }: Policy): RawBuilder<Decision | null> => {
+  const again = (allowed: boolean, otherwise: string): RawBuilder<unknown> => sql.lit(allowed ? 'ask' : otherwise)
+  const mayBuy = force || resubmitFailed
+  // A forced one that nobody waits for any more is what an interrupted command had begun.
+  const open = force
+    ? sql`case when j.ask_number is null or j.forced and not ${isWaitedFor(sql`j.job_id`)} then 'join' else 'ask' end`
+    : sql`'join'`
+  if (kind === 'walk')
+    return sql<Decision | null>`case j.state when 'open' then ${open} when 'failed' then 'join'
+      when 'held' then case when coalesce(j.error_code, '') not in ${passing} then 'held' when j.answer_id is null then 'join' else 'ask' end end`
+  return sql<Decision | null>`case j.state when 'open' then ${open}
+    when 'failed' then case when j.answer_id is not null or j.report_state in ${live} then 'join'
+      when j.report_state in ${ended} then ${again(mayBuy, 'join')}
+      when j.report_state is not null then ${again(resubmitUncertain, 'join')} else 'ask' end
+    when 'held' then case when j.report_state in ${ended} then ${again(mayBuy, 'held')}
+      when j.report_state in ('intent', 'uncertain') then ${again(resubmitUncertain, 'held')}
+      when coalesce(j.error_code, '') not in ${passing} or j.answer_id is not null then 'held'
+      when j.report_state is null then 'ask' else 'join' end end`
+}
+
+/** The same where the window is not published: what was asked for is finished, nothing else is begun. */
+const unlessUnpublished = (decision: RawBuilder<unknown>, isPublished: boolean): RawBuilder<Decision> =>
+  isPublished
+    ? sql<Decision>`${decision}`
+    : sql<Decision>`case when ${decision} = 'ask' or ${decision} = 'join' and j.state = 'failed' and j.report_state is null
+        then 'not-published' else ${decision} end`
+
+const refreshed = ({ all, sliceIds, restatedAt, fullCheck }: Refresh): RawBuilder<boolean> => {
+  if (all) return sql<boolean>`true`
+  const conditions = [
+    ...(sliceIds.length === 0 ? [] : [sql`s.slice_id = any(${[...sliceIds]}::integer[])`]),
+    ...(restatedAt === null ? [] : [sql`a.stood_at < ${restatedAt}::timestamptz`]),
+    ...(fullCheck === null ? [] : [inTurn(fullCheck)]),
+  ]
+  return conditions.length === 0 ? sql<boolean>`false` : sql<boolean>`(${sql.join(conditions, sql` or `)})`
+}
+
+const inTurn = ({ before, nights, night }: FullCheck): RawBuilder<unknown> =>
+  sql`s.slice_id % ${sql.lit(nights)} = ${sql.lit(night)} and a.stood_at < ${before}::timestamptz`
+
+const reasonOf = (force: boolean, { all, sliceIds, restatedAt, fullCheck }: Refresh): RawBuilder<AskReason> => {
+  const isOnlyChecked = fullCheck !== null && !all && sliceIds.length === 0 && restatedAt === null
+  const loaded = force ? 'forced' : isOnlyChecked ? 'full check' : 'look-back'
+  return sql<AskReason>`case when j.state in ('open', 'held', 'failed') then ${sql.lit(force ? 'forced' : 'unfinished')}
+    when u.answer_id is null then 'new' else ${sql.lit(loaded)} end`
+}
+
+/**
+ * The window's wanted cells: slice_id, decision, and for those to ask for the reason, the job whose purchase comes before, the job they leave and an
+ * answer that may be used instead. Indexes are forced by lateral limits: a plan made before the tables grew would read them whole.
+ */
+const cellsOf = (scope: CellScope, window: WindowAsk, among: readonly number[] | null): RawBuilder<unknown> => {
+  const { pipelineId, policy, only, reuse } = scope
+  const { restatedAt, fullCheck, all } = window.refresh
+  const needsAnswer = !all && (restatedAt !== null || fullCheck !== null)
+  const passes = policy.kind === 'walk' ? sql`case when u.held_code in ${passing} then 'ask' else 'held' end` : sql`'held'`
+  const own = sql`case when u.held_answer_id is not null then ${passes} when u.answer_id is null then 'ask'
+    when ${sql.lit(policy.force)} or ${refreshed(window.refresh)} then 'ask' else 'done' end`
+  const decision = unlessUnpublished(sql`coalesce(${jobDecision(policy)}, ${own})`, window.isPublished)
+  const narrowed = [...only].map(
+    ([place, values]) => sql`and s."values"[${sql.lit(place + 1)}] = any(${[...values]}::text[])`,
+  )
+  return sql`
+    select s.slice_id, d.decision, ${reasonOf(policy.force, window.refresh)} as reason, u.job_id as left_job_id,
+      case when j.state is not null and (j.ask_number is not null or j.report_state is not null) then u.job_id end as former_job_id,
+      ${reuse === null ? sql`null::bigint` : sql`r.answer_id`} as answer_id
+    from etl.slices s
+      left join lateral (select u.job_id, u.answer_id, u.held_answer_id, u.held_code from etl.units u
+        where u.pipeline_id = ${pipelineId} and u.window_from = ${window.from}::date and u.slice_id = s.slice_id limit 1) u on true
+      left join lateral (select j.job_id, j.state, j.ask_number, j.answer_id, j.report_state, j.error_code, j.forced
+        from etl.jobs j where j.job_id = u.job_id limit 1) j on true
+      ${needsAnswer ? sql`left join lateral (select greatest(a.asked_at, a.stood_at) as stood_at from etl.answers a where a.answer_id = u.answer_id limit 1) a on true` : sql``}
+      cross join lateral (select ${decision} as decision) d
+      ${reuse === null ? sql`` : sql`left join lateral (${reusable(reuse, window.from)}) r on d.decision = 'ask' and u.answer_id is null and j.state is null`}
+    where s.pipeline_id = ${pipelineId} and s.wanted_until is null and s.wanted_since > ${window.since}
+      ${among === null ? sql`` : sql`and s.slice_id = any(${[...among]}::integer[])`}
+      ${sql.join(narrowed, sql` `)}`
+}
+
+export interface CellCount {
+  readonly decision: Decision
+  readonly reason: AskReason
+  readonly cells: number
+}
+
+/** How many cells of the window need what. */
+export const countCells = async (db: Db, scope: CellScope, window: WindowAsk): Promise<CellCount[]> => {
+  const { rows } = await sql<{ decision: Decision; reason: AskReason; cells: string }>`
+    select decision, reason, count(*) as cells from (${cellsOf({ ...scope, reuse: null }, window, null)}) c group by 1, 2`.execute(db)
+  return rows.map((row) => ({ ...row, cells: Number(row.cells) }))
+}
+
+/** Cells that are asked for together: for the same reason, in the place of the same purchase, or answered by the same answer. */
+export interface NeededCells {
+  readonly reason: AskReason
+  readonly formerJobId: string | null
+  readonly answerId: string | null
+  readonly sliceIds: readonly number[]
+  /** Jobs these cells have now and leave. */
+  readonly leftJobIds: readonly string[]
+}
+
+export interface WindowNeeds {
+  readonly counts: readonly CellCount[]
+  readonly needed: readonly NeededCells[]
+}
+
+interface NeedRow {
+  readonly decision: Decision
+  readonly reason: AskReason
+  readonly former_job_id: string | null
+  readonly answer_id: string | null
+  readonly cells: string
+  readonly slice_ids: number[] | null
+  readonly left_job_ids: string[] | null
+}
+
+/** The same with the cells to ask for. @param among only these slices; null: all */
+export const neededCells = async (
+  db: Db,
+  scope: CellScope,
+  window: WindowAsk,
+  among: readonly number[] | null,
+): Promise<WindowNeeds> => {
+  const { rows } = await sql<NeedRow>`
+    select decision, reason, case when decision = 'ask' then former_job_id end as former_job_id, answer_id, count(*) as cells,
+      array_agg(slice_id) filter (where decision = 'ask') as slice_ids,
+      array_agg(distinct left_job_id) filter (where decision = 'ask' and left_job_id is not null) as left_job_ids
+    from (${cellsOf(scope, window, among)}) c group by 1, 2, 3, 4`.execute(db)
+  return {
+    counts: rows.map(({ decision, reason, cells }) => ({ decision, reason, cells: Number(cells) })),
+    needed: rows.flatMap((row): NeededCells[] =>
+      row.slice_ids === null
+        ? []
+        : [
+            {
+              reason: row.reason,
+              formerJobId: row.former_job_id,
+              answerId: row.answer_id,
+              sliceIds: row.slice_ids,
+              leftJobIds: row.left_job_ids ?? [],
+            },
+          ],
+    ),
+  }
+}
+
+/** The cells to ask for as rows of a statement: slice_id, reason, former_job_id, left_job_id, answer_id; at most so many, from `after` on. */
+export const cellsToAsk = (scope: CellScope, window: WindowAsk, after: number, most: number): RawBuilder<unknown> =>
+  sql`select * from (${cellsOf(scope, window, null)} and s.slice_id > ${after}) c where c.decision = 'ask' order by c.slice_id limit ${most}`

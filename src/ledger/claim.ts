@@ -1,0 +1,254 @@
+// Takes jobs for a process, those of one run in the order of its list, or of every run in turn: each under a new fence.
+import { type RawBuilder, sql } from 'kysely'
+import { boxOf } from '../core/unit-key.ts'
+import type { Box, Fingerprint, JobKind, WindowSize } from '../core/types.ts'
+import { executePrepared } from '../db/prepared.ts'
+import type { Db } from '../db/tables.ts'
+import { type ClaimCursor, createCursor, type Place } from './claim-cursor.ts'
+import type { Hold } from './hold.ts'
+import type { OwnProcess } from './processes.ts'
+import { isWaitedFor } from './run-jobs.ts'
+
+/** What a unit's rows come from now. */
+export interface LoadedAnswer {
+  readonly answerId: number
+  readonly sha256: string
+  readonly fingerprint: Fingerprint
+}
+
+/** A job held by this process until it is settled. */
+export interface ClaimedJob extends Hold {
+  readonly jobId: number
+  readonly holder: number
+  readonly kind: JobKind
+  readonly reason: string
+  readonly pipelineId: number
+  readonly pipeline: string
+  readonly version: number
+  readonly windowEvery: WindowSize
+  readonly box: Box
+  readonly sliceIds: readonly number[]
+  /** Units it asks for. */
+  readonly cells: number
+  /** The run it was taken for; of an orphan the one that planned it. */
+  readonly runId: number
+  /** No run waits for it any more: it was asked for and is finished all the same. */
+  readonly orphan: boolean
+  /** Number of this try, from 1. */
+  readonly attempts: number
+  readonly forced: boolean
+  readonly released: boolean
+  /** null: a report that was not asked for yet. */
+  readonly askNumber: string | null
+  /** Landed and not loaded, or not wholly. */
+  readonly answer: { readonly answerId: number; readonly landing: string } | null
+  /** The unit's present answer; always null for jobs of several units. */
+  readonly loaded: LoadedAnswer | null
+  readonly account: string
+  readonly endpoint: string | null
+}
+
+/** What a process may take. */
+export interface Claimable {
+  /** Numbers of the pipelines whose definition is here. */
+  readonly load: readonly number[]
+  /** Numbers of those whose source is here: of them, what was asked for and has no answer yet. */
+  readonly fetch: readonly number[]
+}
+
+export interface ClaimOptions {
+  readonly process: OwnProcess
+  /** null: for every living run in turn, then what was asked for and nobody waits for. */
+  readonly runId: number | null
+  readonly claimable: Claimable
+  /** The most to take. */
+  readonly count: number
+  /** Remembers the place in the lists between claims; left out: each claim begins at the top. */
+  readonly cursor?: ClaimCursor
+}
+
+/** Jobs that are due (polls, downloads, tries again) come before those not begun; a run's list goes strictly by priority. None: nothing can be taken now. */
+export const claimJobs = async (db: Db, options: ClaimOptions): Promise<ClaimedJob[]> => {
+  const { runId, count, claimable, cursor = createCursor() } = options
+  if (claimable.load.length + claimable.fetch.length === 0 || count <= 0) return []
+  if (runId !== null) return claimOfRun(db, options, runId, count, cursor)
+  const taken: ClaimedJob[] = []
+  for (const [index, id] of cursor.turn(await livingRuns(db)).entries()) {
+    if (taken.length >= count) break
+    // Every run gets its share before any gets what is left.
+    const share = index === 0 ? Math.ceil(count / 2) : count - taken.length
+    taken.push(...(await claimOfRun(db, options, id, share, cursor.of(id))))
+  }
+  if (taken.length < count && cursor.orphans.isTime()) {
+    const orphans = await take(db, options, orphanJobs(options, count - taken.length))
+    cursor.orphans.found(orphans.length > 0)
+    taken.push(...orphans)
+  }
+  return taken
+}
+
+const livingRuns = async (db: Db): Promise<number[]> => {
+  const rows = await executePrepared<{ run_id: string }>(
+    db,
+    sql`select run_id from etl.runs where state = 'running' and cancel_requested_at is null order by run_id`,
+  )
+  return rows.map((row) => Number(row.run_id))
+}
+
+const claimOfRun = async (
+  db: Db,
+  options: ClaimOptions,
+  runId: number,
+  count: number,
+  cursor: Pick<ClaimCursor, 'due' | 'list'>,
+): Promise<ClaimedJob[]> => {
+  const taken: ClaimedJob[] = []
+  if (cursor.due.isTime()) {
+    taken.push(...(await take(db, options, dueJobs(options, runId, count))))
+    cursor.due.found(taken.length > 0)
+  }
+  const place = taken.length < count ? cursor.list.place() : null
+  if (place === null) return taken
+  const wanted = count - taken.length
+  const listed = await take(db, options, listedJobs(options, runId, wanted, place))
+  cursor.list.went(listed.at(-1)?.place ?? null, listed.length < wanted)
+  return [...taken, ...listed]
+}
+
+/** Without a definition a job is taken as far as its answer. */
+const mayTake = ({ load, fetch }: Claimable): RawBuilder<boolean> =>
+  sql<boolean>`(j.pipeline_id = any(${[...load]}::integer[])
+    or j.pipeline_id = any(${[...fetch]}::integer[]) and j.ask_number is not null and j.answer_id is null)`
+
+const pipelinesOf = ({ load, fetch }: Claimable): RawBuilder<unknown> =>
+  sql`j.pipeline_id = any(${[...new Set([...load, ...fetch])]}::integer[])`
+
+const lives = (runId: number): RawBuilder<boolean> =>
+  sql<boolean>`exists (select from etl.runs r where r.run_id = ${runId}::bigint and r.state = 'running' and r.cancel_requested_at is null)`
+
+/** A moment that an index can be asked for: a clock that is read for each row could not. */
+const now = sql`(select clock_timestamp())`
+
+/** By what is due, not by the run's list: that one may be long and nearly all of it not begun. */
+const dueJobs = ({ claimable }: ClaimOptions, runId: number, count: number): RawBuilder<unknown> => sql`
+  select j.job_id, ${runId}::bigint as run_id, false as orphan, 0 as priority from etl.jobs j
+  where ${pipelinesOf(claimable)} and j.state = 'open' and j.holder is null and j.not_before is not null and j.not_before <= ${now}
+    and ${mayTake(claimable)} and ${lives(runId)}
+    and (select true from etl.run_jobs w where w.run_id = ${runId}::bigint and w.job_id = j.job_id and w.outcome is null)
+  order by j.not_before limit ${count} for update of j skip locked`
+
+/** From the place in the list on. The lock within keeps the planner from reading all ready jobs of everybody first. */
+const listedJobs = ({ claimable }: ClaimOptions, runId: number, count: number, after: Place): RawBuilder<unknown> => sql`
+  select j.job_id, ${runId}::bigint as run_id, false as orphan, w.priority from etl.run_jobs w cross join lateral (
+    select j.job_id from etl.jobs j where j.job_id = w.job_id and j.state = 'open' and j.holder is null and j.not_before is null
+      and ${mayTake(claimable)} for update of j skip locked) j
+  where w.run_id = ${runId}::bigint and w.outcome is null and (w.priority, w.job_id) > (${after.priority}::integer, ${after.jobId}::bigint)
+    and ${lives(runId)}
+  order by w.priority, w.job_id limit ${count}`
+
+const orphanJobs = ({ claimable }: ClaimOptions, count: number): RawBuilder<unknown> => sql`
+  select j.job_id, j.run_id, true as orphan, 0 as priority from etl.jobs j
+  where ${pipelinesOf(claimable)} and j.state = 'open' and j.ask_number is not null and j.holder is null and j.run_id is not null
+    and coalesce(j.not_before <= ${now}, true) and ${mayTake(claimable)} and not ${isWaitedFor(sql`j.job_id`)}
+  order by j.job_id limit ${count} for update of j skip locked`
+
+interface ClaimedRow {
+  readonly job_id: string
+  readonly fence: string
+  readonly kind: JobKind
+  readonly reason: string
+  readonly pipeline_id: number
+  readonly pipeline: string
+  readonly version: number
+  readonly window_every: WindowSize
+  readonly dimensions: readonly string[]
+  readonly window_from: string
+  readonly window_to: string
+  readonly slice_ids: readonly number[]
+  readonly slices: readonly (readonly string[])[] | null
+  readonly cells: number
+  readonly run_id: string
+  readonly orphan: boolean
+  readonly priority: number
+  readonly attempts: number
+  readonly forced: boolean
+  readonly released: boolean
+  readonly ask_number: string | null
+  readonly answer_id: string | null
+  readonly landing: string | null
+  readonly account: string
+  readonly endpoint: string | null
+  readonly loaded_answer_id: string | null
+  readonly loaded_sha256: string | null
+  readonly source_last_updated: string | null
+  readonly source_count: string | null
+}
+
+type PlacedJob = ClaimedJob & { readonly place: Place }
+
+/** Locks, takes and reads in one statement. A walk is asked for anew by whoever takes it, with a number of its own. */
+const take = async (db: Db, { process }: ClaimOptions, picked: RawBuilder<unknown>): Promise<PlacedJob[]> => {
+  const rows = await executePrepared(
+    db,
+    sql<ClaimedRow>`
+    with picked as (${picked}), claimed as (
+      update etl.jobs j set holder = ${process.processId}, fence = j.fence + 1, attempts = j.attempts + 1, not_before = null,
+        ask_number = case when j.kind = 'walk' and j.answer_id is null then nextval('etl.ask_numbers') else j.ask_number end,
+        asked_at = case when j.kind = 'walk' and j.answer_id is null then clock_timestamp() else j.asked_at end,
+        updated_at = clock_timestamp()
+      from picked p where j.job_id = p.job_id
+      returning j.job_id, j.fence, j.kind, j.reason, j.pipeline_id, j.window_from, j.window_to, j.slice_ids, j.cells, j.attempts,
+        j.forced, j.released, j.ask_number, j.answer_id, j.account, j.endpoint, p.run_id, p.orphan, p.priority
+    )
+    select c.job_id, c.fence, c.kind, c.reason, c.pipeline_id, c.window_from, c.window_to, c.slice_ids, c.cells, c.attempts, c.forced,
+      c.released, c.ask_number, c.answer_id, c.account, c.endpoint, c.run_id, c.orphan, c.priority, p.pipeline, p.version, p.window_every,
+      p.dimensions, (select json_agg(s."values") from etl.slices s where s.slice_id = any(c.slice_ids)) as slices, a.landing,
+      l.answer_id as loaded_answer_id, l.sha256 as loaded_sha256, l.source_last_updated, l.source_count
+    from claimed c join etl.pipelines p on p.pipeline_id = c.pipeline_id
+      left join etl.answers a on a.answer_id = c.answer_id
+      left join etl.units u on c.cells = 1 and u.pipeline_id = c.pipeline_id and u.window_from = c.window_from and u.slice_id = c.slice_ids[1]
+      left join etl.answers l on l.answer_id = u.answer_id
+    order by c.priority, c.job_id`,
+  )
+  return rows.map((row) => claimedJob(row, process.processId))
+}
+
+const claimedJob = (row: ClaimedRow, holder: number): PlacedJob => {
+  const { pipeline, version, dimensions } = row
+  const window = { from: row.window_from, to: row.window_to }
+  return {
+    jobId: Number(row.job_id),
+    fence: row.fence,
+    holder,
+    kind: row.kind,
+    reason: row.reason,
+    pipelineId: row.pipeline_id,
+    pipeline,
+    version,
+    windowEvery: row.window_every,
+    box: boxOf({ pipeline, version, window, dimensions, slices: row.slices ?? [] }),
+    sliceIds: row.slice_ids,
+    cells: row.cells,
+    runId: Number(row.run_id),
+    orphan: row.orphan,
+    attempts: row.attempts,
+    forced: row.forced,
+    released: row.released,
+    askNumber: row.ask_number,
+    answer: row.answer_id === null || row.landing === null ? null : { answerId: Number(row.answer_id), landing: row.landing },
+    loaded: loadedOf(row),
+    account: row.account,
+    endpoint: row.endpoint,
+    place: { priority: row.priority, jobId: row.job_id },
+  }
+}
+
+const loadedOf = (row: ClaimedRow): LoadedAnswer | null => {
+  if (row.loaded_answer_id === null || row.loaded_sha256 === null) return null
+  const count = row.source_count === null ? null : Number(row.source_count)
+  return {
+    answerId: Number(row.loaded_answer_id),
+    sha256: row.loaded_sha256,
+    fingerprint: { lastUpdated: row.source_last_updated, count },
+  }
+}

@@ -1,0 +1,29 @@
+// What a person did from outside a run: one line in etl.events, in the transaction that did it.
+import type { Db } from '../db/tables.ts'
+
+export interface Note {
+  readonly kind: string
+  readonly pipelineId?: number | undefined
+  readonly unitId?: number
+  readonly jobId?: number
+  readonly runId?: number
+  readonly message: string
+}
+
+export const note = async (db: Db, { kind, pipelineId, unitId, jobId, runId, message }: Note): Promise<void> => {
+  await db
+    .insertInto('etl.events')
+    .values((eb) => ({
+      kind,
+      pipeline:
+        pipelineId === undefined
+          ? null
+          : eb.selectFrom('etl.pipelines').select('pipeline').where('pipeline_id', '=', pipelineId).limit(1),
+      unit_id: unitId ?? null,
+      job_id: jobId ?? null,
+      run_id: runId ?? null,
+      message,
+      details: '{}',
+    }))
+    .execute()
+}

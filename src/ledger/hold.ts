@@ -1,0 +1,68 @@
+// What a process holds: a job under the fence of one claim. Every write that follows a claim names it.
+import { type RawBuilder, sql } from 'kysely'
+import { EtlError } from '../core/errors.ts'
+import { executePrepared } from '../db/prepared.ts'
+import type { Db } from '../db/tables.ts'
+
+/** What a write names of a claim. */
+export interface Hold {
+  readonly jobId: number | string
+  readonly fence: string
+  /** Number of the process that claimed it. */
+  readonly holder: number | string
+}
+
+/**
+ * The job is held under this claim and no other, and has not been settled: the condition of every write that follows a claim. A job whose
+ * holder was thought dead is without one until somebody takes it; so long it is still the old holder's.
+ */
+export const isHeldBy = ({ jobId, fence, holder }: Hold): RawBuilder<boolean> =>
+  sql<boolean>`job_id = ${jobId}::bigint and fence = ${fence}::bigint and coalesce(holder, ${holder}::integer) = ${holder}::integer
+    and state = 'open'`
+
+export const fenced = ({ jobId }: Hold): EtlError =>
+  new EtlError('FENCED', `Job ${jobId} was taken over by another process; nothing was written by this one.`)
+
+/** Locks the job's row for the rest of the transaction; throws FENCED where another process has claimed it since, or it is settled. */
+export const lockJob = async (db: Db, hold: Hold): Promise<void> => {
+  const rows = await executePrepared(db, sql`select job_id from etl.jobs where ${isHeldBy(hold)} for update`)
+  if (rows.length === 0) throw fenced(hold)
+}
+
+/** Several of them, as the table `m`. */
+export const holdList = (holds: readonly Hold[]): RawBuilder<unknown> => {
+  const jobIds = holds.map(({ jobId }) => String(jobId))
+  const fences = holds.map(({ fence }) => fence)
+  return sql`unnest(${jobIds}::bigint[], ${fences}::bigint[]) as m(job_id, fence)`
+}
+
+/**
+ * Those of `holds` that are not the caller's any more. One that lost its holder, because this process was thought dead, and that nobody took since
+ * is the caller's again from here on.
+ */
+export const lostJobs = async <One extends Hold>(db: Db, holds: readonly One[]): Promise<One[]> => {
+  const [first] = holds
+  if (first === undefined) return []
+  const rows = await executePrepared(
+    db,
+    sql<{ job_id: string; adrift: boolean }>`
+    select j.job_id, j.holder is null as adrift from etl.jobs j join ${holdList(holds)} on j.job_id = m.job_id and j.fence = m.fence
+    where j.state = 'open'`,
+  )
+  const kept = new Set(rows.filter(({ adrift }) => !adrift).map(({ job_id }) => Number(job_id)))
+  if (kept.size < rows.length) for (const jobId of await takeAgain(db, holds, first.holder)) kept.add(jobId)
+  return holds.filter(({ jobId }) => !kept.has(Number(jobId)))
+}
+
+const takeAgain = async (db: Db, holds: readonly Hold[], holder: Hold['holder']): Promise<number[]> => {
+  const rows = await executePrepared(
+    db,
+    sql<{ job_id: string }>`
+    with adrift as (
+      select j.job_id from etl.jobs j join ${holdList(holds)} on j.job_id = m.job_id and j.fence = m.fence
+      where j.state = 'open' and j.holder is null order by j.job_id for update of j
+    )
+    update etl.jobs set holder = ${holder}::integer where job_id in (select job_id from adrift) returning job_id`,
+  )
+  return rows.map((row) => Number(row.job_id))
+}

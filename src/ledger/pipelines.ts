@@ -1,0 +1,182 @@
+// Pipelines in the ledger: who they are, what they want, and what fetching needs of their definition. A pipeline's row is its planner's lock.
+import { type RawBuilder, sql } from 'kysely'
+import { EtlError } from '../core/errors.ts'
+import type { SourceSpec } from '../core/source-spec.ts'
+import type { Definition, ParamValue } from '../core/types.ts'
+import type { Db } from '../db/tables.ts'
+import { metricsOf } from '../core/asks.ts'
+import type { Claimable } from './claim.ts'
+import { listsDigest, syncSlices, type ValueList } from './slices.ts'
+
+export interface RegisteredPipeline {
+  readonly pipelineId: number
+  /** Grows whenever the lists change. */
+  readonly generation: number
+  /** Names, in the order of a slice's values. */
+  readonly dimensions: readonly string[]
+}
+
+/** Parameters that are part of the key: they tell one pipeline's units from another's. */
+const keyParameters = ({ params, key }: Definition): Readonly<Record<string, ParamValue>> =>
+  Object.fromEntries(Object.entries(params).filter(([name]) => key.includes(name)))
+
+const isSame = (definition: Definition): RawBuilder<boolean> =>
+  sql<boolean>`pipeline = ${definition.pipeline} and version = ${definition.version}
+    and parameters = ${JSON.stringify(keyParameters(definition))}::jsonb`
+
+/** Makes other planners of the pipeline wait until the transaction ends; loads and claims do not. */
+export const lockPipeline = async (trx: Db, pipelineId: number): Promise<void> => {
+  await trx.selectFrom('etl.pipelines').select('pipeline_id').where('pipeline_id', '=', pipelineId).forNoKeyUpdate().execute()
+}
+
+/**
+ * The pipeline on record as the definition has it now, locked until the transaction ends. Its slices follow the lists where these hold other values
+ * than before. Throws DEFINITION where units were made for other dimensions or another size of window.
+ */
+export const registerPipeline = async (trx: Db, definition: Definition, source: SourceSpec): Promise<RegisteredPipeline> => {
+  const needs = JSON.stringify(fetchingNeeds(definition))
+  const names = definition.dimensions.map(({ name }) => name)
+  const { account, window } = definition
+  await trx
+    .insertInto('etl.pipelines')
+    .values({
+      pipeline: definition.pipeline,
+      version: definition.version,
+      parameters: JSON.stringify(keyParameters(definition)),
+      source: source.name,
+      account,
+      window_every: window.every,
+      dimensions: names,
+      definition: needs,
+    })
+    .onConflict((on) => on.columns(['pipeline', 'version', 'parameters']).doNothing())
+    .execute()
+  const row = await trx
+    .selectFrom('etl.pipelines')
+    .select(['pipeline_id', 'window_every', 'dimensions', 'generation', 'lists_sha256'])
+    .where(isSame(definition))
+    .forNoKeyUpdate()
+    .executeTakeFirstOrThrow()
+  const isReshaped = row.window_every !== window.every || [...row.dimensions].sort().join() !== [...names].sort().join()
+  if (isReshaped) await forgetUnasked(trx, definition, row)
+  await trx
+    .updateTable('etl.pipelines')
+    .set({ source: source.name, account, definition: needs, updated_at: sql<string>`clock_timestamp()` })
+    .where('pipeline_id', '=', row.pipeline_id)
+    .where(sql<boolean>`(source, account, definition) is distinct from (${source.name}, ${account}, ${needs}::jsonb)`)
+    .execute()
+  const dimensions = isReshaped ? names : row.dimensions
+  const lists = dimensions.map((name) => ({
+    name,
+    values: definition.dimensions.find((one) => one.name === name)?.values ?? [],
+  }))
+  const known = { pipelineId: row.pipeline_id, generation: row.generation, sha256: isReshaped ? null : row.lists_sha256 }
+  return { pipelineId: row.pipeline_id, dimensions, generation: await followLists(trx, known, lists) }
+}
+
+const followLists = async (
+  trx: Db,
+  { pipelineId, generation, sha256 }: { pipelineId: number; generation: number; sha256: string | null },
+  lists: readonly ValueList[],
+): Promise<number> => {
+  const digest = listsDigest(lists)
+  if (digest === sha256) return generation
+  await syncSlices(trx, pipelineId, lists, generation + 1)
+  await trx
+    .updateTable('etl.pipelines')
+    .set({ generation: generation + 1, lists_sha256: digest })
+    .where('pipeline_id', '=', pipelineId)
+    .execute()
+  return generation + 1
+}
+
+interface Shape {
+  readonly pipeline_id: number
+  readonly window_every: string
+  readonly dimensions: readonly string[]
+}
+
+/** Other dimensions or windows are no matter as long as nothing was asked for: what was planned is forgotten. */
+const forgetUnasked = async (trx: Db, definition: Definition, { pipeline_id, window_every, dimensions }: Shape): Promise<void> => {
+  const used = await trx
+    .selectFrom('etl.units')
+    .select('unit_id')
+    .where('pipeline_id', '=', pipeline_id)
+    .limit(1)
+    .executeTakeFirst()
+  if (used !== undefined && window_every !== definition.window.every)
+    throw new EtlError(
+      'DEFINITION',
+      `${definition.pipeline} loads a ${definition.window.every} at a time, but its units were made for windows of a ${window_every}. ` +
+        'Two sizes would overlap in one table: write the former window.every, or raise version and write its migration.',
+    )
+  if (used !== undefined)
+    throw new EtlError(
+      'DEFINITION',
+      `for_each of ${definition.pipeline} names [${definition.dimensions.map(({ name }) => name).join(', ')}], but its units were made for [${dimensions.join(', ')}]. ` +
+        'Rows of both would mix in one table: raise version in the definition and write its migration.',
+    )
+  await trx.deleteFrom('etl.slices').where('pipeline_id', '=', pipeline_id).execute()
+  await trx.deleteFrom('etl.windows').where('pipeline_id', '=', pipeline_id).execute()
+  await trx
+    .updateTable('etl.pipelines')
+    .set({ window_every: definition.window.every, dimensions: definition.dimensions.map(({ name }) => name) })
+    .where('pipeline_id', '=', pipeline_id)
+    .execute()
+}
+
+/** What fetching needs of a definition: without the lists, the table and the schedule. */
+const fetchingNeeds = (definition: Definition) => {
+  const { file, params, limits, report, window } = definition
+  return { file, params, limits, report, window, metrics: metricsOf(definition) }
+}
+
+type FetchingNeeds = ReturnType<typeof fetchingNeeds>
+
+/**
+ * The definition as far as asking, polling and downloading need it, as it was planned with last; its lists are empty and its table is not known.
+ * Throws INTERNAL where the ledger has no such pipeline.
+ */
+export const storedDefinition = async (db: Db, pipelineId: number): Promise<Definition> => {
+  const row = await db
+    .selectFrom('etl.pipelines')
+    .select(['pipeline', 'version', 'source', 'account', 'dimensions'])
+    // Written above, by this program or an older one of the same ledger.
+    .select((eb) => eb.ref('definition').$castTo<FetchingNeeds>().as('needs'))
+    .where('pipeline_id', '=', pipelineId)
+    .executeTakeFirst()
+  if (row === undefined)
+    throw new EtlError('INTERNAL', `The ledger has no pipeline ${pipelineId}, but jobs of it; please report this defect.`)
+  const { pipeline, version, source, account } = row
+  const { file, params, limits, report, window, metrics } = row.needs
+  return {
+    ...{ file, pipeline, version, source, account, params, limits, report, window },
+    description: '',
+    dimensions: row.dimensions.map((name) => ({ name, values: [], bucket: null, file: null })),
+    schedule: null,
+    columns: metrics.map((name) => measure(name)),
+    key: [],
+    indexes: [],
+    publish: false,
+  }
+}
+
+const measure = (name: string): Definition['columns'][number] => ({
+  ...{ name, type: 'text', isKey: false, nullable: true, description: '', unit: null, origin: 'response', from: [name] },
+  ifAbsent: null,
+  normalize: null,
+})
+
+/** What a process with these definitions and sources may take. Pipelines that were never planned are left out: they have no jobs. */
+export const claimableOf = async (
+  db: Db,
+  definitions: readonly Definition[],
+  sources: ReadonlyMap<string, unknown>,
+): Promise<Claimable> => {
+  const ids = (rows: readonly { pipeline_id: number }[]): number[] => rows.map((row) => row.pipeline_id)
+  const pipelines = db.selectFrom('etl.pipelines').select('pipeline_id').orderBy('pipeline_id')
+  const fetch = await pipelines.where((eb) => eb('source', '=', eb.fn.any(eb.val([...sources.keys()])))).execute()
+  const load =
+    definitions.length === 0 ? [] : await pipelines.where((eb) => eb.or(definitions.map((one) => isSame(one)))).execute()
+  return { load: ids(load), fetch: ids(fetch) }
+}

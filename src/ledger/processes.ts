@@ -1,0 +1,144 @@
+// The processes that work on this ledger: a row and one lease each, for all their jobs and runs. What a dead one held is free again.
+import { randomBytes } from 'node:crypto'
+import { hostname } from 'node:os'
+import { type Selectable, sql } from 'kysely'
+import { executePrepared } from '../db/prepared.ts'
+import { processIsAlive } from '../db/process-alive.ts'
+import { beginMark, bootMark } from '../db/process-mark.ts'
+import type { Db, ProcessesTable } from '../db/tables.ts'
+
+export interface OwnProcess {
+  readonly processId: number
+  /** For people: `host:4711-1a2b3c4d`, unique over all hosts and starts. */
+  readonly name: string
+}
+
+/** Who has not renewed for so long is dead. A living process renews every 4 seconds. */
+const leaseMs = 20_000
+/** After the database was away everyone's lease may be over: nobody is thought dead before all had time to come back. */
+const graceMs = 8_000
+
+const leaseEnd = sql<string>`clock_timestamp() + ${leaseMs} * interval '1 millisecond'`
+
+export const registerProcess = async (db: Db): Promise<OwnProcess> => {
+  const host = hostname()
+  const name = `${host}:${process.pid}-${randomBytes(4).toString('hex')}`
+  const row = await db
+    .insertInto('etl.processes')
+    .values({
+      name,
+      host,
+      boot: bootMark(),
+      system_process_id: process.pid,
+      begun: beginMark(process.pid) ?? '',
+      lease_until: leaseEnd,
+    })
+    .returning('process_id')
+    .executeTakeFirstOrThrow()
+  return { processId: row.process_id, name }
+}
+
+/**
+ * One statement. A process that was thought dead and is back lives again, and with it those of its runs that were closed for it; its jobs are
+ * still its own where nobody took them (see `lostJobs`).
+ */
+export const renewLease = async (db: Db, { processId }: OwnProcess): Promise<void> => {
+  await executePrepared(
+    db,
+    sql`
+    with before as (
+      select process_id, ended_at from etl.processes where process_id = ${processId} for no key update
+    ), revived as (
+      update etl.runs r set state = 'running', finished_at = null from before b
+      where r.process_id = b.process_id and r.state = 'interrupted' and r.finished_at = b.ended_at returning r.run_id
+    )
+    update etl.processes p set lease_until = ${leaseEnd}, ended_at = null from before b where p.process_id = b.process_id`,
+  )
+}
+
+/** The process has done: what it still holds is free for others at once, and its runs are over. */
+export const endProcess = async (db: Db, { processId }: OwnProcess): Promise<void> => {
+  await db
+    .updateTable('etl.processes')
+    .set({ ended_at: sql<string>`clock_timestamp()` })
+    .where('process_id', '=', processId)
+    .where('ended_at', 'is', null)
+    .execute()
+  await bury(db, processId)
+}
+
+export interface ReapOptions {
+  /**
+   * Whether a lease that is over is taken for a death. Not by who has just been away from the database, or could not renew its own: others had
+   * the same trouble. Default true.
+   */
+  readonly byLease?: boolean
+}
+
+/** Frees the jobs and closes the runs of processes that died. One small question where none did. */
+export const reapDead = async (db: Db, own: OwnProcess, { byLease = true }: ReapOptions = {}): Promise<void> => {
+  const here = { host: hostname(), boot: bootMark() }
+  for (const one of await othersWithSomething(db, own.processId)) {
+    if (!one.has_ended && !((byLease && one.is_over) || isDeadHere(one, here))) continue
+    if (one.has_ended || (await declareDead(db, one))) await bury(db, one.process_id)
+  }
+}
+
+type Known = Pick<Selectable<ProcessesTable>, 'process_id' | 'host' | 'boot' | 'system_process_id' | 'begun' | 'lease_until'> & {
+  readonly has_ended: boolean
+  readonly is_over: boolean
+}
+
+/** The living, and those that ended and still have jobs or runs in their name. */
+const othersWithSomething = (db: Db, processId: number): Promise<Known[]> =>
+  executePrepared(
+    db,
+    sql<Known>`
+    select process_id, host, boot, system_process_id, begun, lease_until, ended_at is not null as has_ended,
+      greatest(lease_until, pg_postmaster_start_time() + ${graceMs} * interval '1 millisecond') < clock_timestamp() as is_over
+    from etl.processes where process_id <> ${processId} and process_id in (
+      select process_id from etl.processes where ended_at is null
+      union select process_id from etl.runs where state = 'running'
+      union select holder from etl.jobs where holder is not null)
+    order by process_id`,
+  )
+
+/** A process of this machine (and container) is seen to have ended, or its number to have gone to a later one. */
+const isDeadHere = (known: Known, here: { readonly host: string; readonly boot: string }): boolean => {
+  if (known.host !== here.host || known.boot !== here.boot) return false
+  if (!processIsAlive(known.system_process_id)) return true
+  const begun = beginMark(known.system_process_id)
+  return begun === null || (begun !== '' && known.begun !== '' && begun !== known.begun)
+}
+
+/** False where it renewed its lease meanwhile. */
+const declareDead = async (db: Db, { process_id, lease_until }: Known): Promise<boolean> => {
+  const rows = await db
+    .updateTable('etl.processes')
+    .set({ ended_at: sql<string>`clock_timestamp()` })
+    .where('process_id', '=', process_id)
+    .where('ended_at', 'is', null)
+    .where('lease_until', '=', lease_until)
+    .returning('process_id')
+    .execute()
+  return rows.length > 0
+}
+
+/**
+ * The fence of its jobs stays: should it live after all, they are its own until somebody takes them. A job whose row is locked, by its own
+ * transaction perhaps, is freed the next time. A run that is not running waits for nothing, whatever its list says.
+ */
+const bury = async (db: Db, processId: number): Promise<void> => {
+  await sql`
+    with freed as (
+      select j.job_id from etl.jobs j join etl.processes p on p.process_id = j.holder
+      where j.holder = ${processId} and p.ended_at is not null order by j.job_id for update of j skip locked
+    )
+    update etl.jobs set holder = null, updated_at = clock_timestamp() where job_id in (select job_id from freed)`.execute(db)
+  await sql`
+    with dead as (
+      select process_id, ended_at from etl.processes where process_id = ${processId} and ended_at is not null for share
+    )
+    update etl.runs r set state = 'interrupted', finished_at = dead.ended_at from dead
+    where r.process_id = dead.process_id and r.state = 'running'`.execute(db)
+}

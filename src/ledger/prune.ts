@@ -1,0 +1,104 @@
+// What the ledger lets go of by age: finished jobs that bought nothing, wait lists of finished runs, HTTP requests, processes. Answers, loads,
+// purchases and runs stay for good.
+import { type RawBuilder, sql } from 'kysely'
+import type { Db } from '../db/tables.ts'
+
+export interface Pruned {
+  /** Done walks and replays. */
+  readonly jobs: number
+  readonly run_jobs: number
+  readonly requests: number
+  readonly processes: number
+}
+
+/** Rows read in one statement, each a commit. */
+const step = 10_000
+
+/** Removes what is older than so many days on the database's clock, oldest first, in bounded steps. Two at once do nothing twice. */
+export const pruneLedger = async (db: Db, days: number): Promise<Pruned> => {
+  const before = await cutoff(db, days)
+  return {
+    run_jobs: await untilNone(db, oldRunJobs(before)),
+    jobs: await readThrough(db, before, oldJobs(before)),
+    requests: await readThrough(db, before, oldRequests(before)),
+    processes: await untilNone(db, oldProcesses(before)),
+  }
+}
+
+const cutoff = async (db: Db, days: number): Promise<string> => {
+  const moment = sql<string>`clock_timestamp() - ${days} * interval '1 day'`.as('before')
+  return (await db.selectNoFrom(moment).executeTakeFirstOrThrow()).before
+}
+
+interface Step {
+  readonly gone: string
+  /** Number of the last row read; null: there was none. */
+  readonly last: string | null
+  readonly newest: string | null
+}
+
+/** Numbers grow with time: the table is read from its beginning to the first step that is young, never the whole of it. */
+const readThrough = async (db: Db, before: string, statement: (after: string) => RawBuilder<Step>): Promise<number> => {
+  let removed = 0
+  for (let after = '0'; ; ) {
+    const { rows } = await statement(after).execute(db)
+    const [row] = rows
+    removed += Number(row?.gone ?? 0)
+    if (row === undefined || row.last === null || row.newest === null || Date.parse(row.newest) >= Date.parse(before))
+      return removed
+    after = row.last
+  }
+}
+
+const oldJobs =
+  (before: string) =>
+  (after: string): RawBuilder<Step> =>
+    sql<Step>`
+    with batch as (
+      select job_id, created_at, state = 'done' and report_state is null and updated_at < ${before}::timestamptz as is_over
+      from etl.jobs where job_id > ${after}::bigint order by job_id limit ${step}
+    ), gone as (
+      delete from etl.jobs where job_id in (
+        select job_id from etl.jobs where job_id in (select job_id from batch where is_over) and state = 'done'
+        order by job_id for update skip locked) returning job_id
+    )
+    select (select count(*) from gone) as gone, max(job_id) as last, max(created_at) as newest from batch`
+
+const oldRequests =
+  (before: string) =>
+  (after: string): RawBuilder<Step> =>
+    sql<Step>`
+    with batch as (
+      select request_id, started_at from etl.requests where request_id > ${after}::bigint order by request_id limit ${step}
+    ), gone as (
+      delete from etl.requests where request_id in (
+        select request_id from etl.requests
+        where request_id in (select request_id from batch where started_at < ${before}::timestamptz)
+        order by request_id for update skip locked) returning request_id
+    )
+    select (select count(*) from gone) as gone, max(request_id) as last, max(started_at) as newest from batch`
+
+/** Repeats a statement that removes at most one step until it finds no more. */
+const untilNone = async (db: Db, statement: RawBuilder<unknown>): Promise<number> => {
+  let removed = 0
+  for (;;) {
+    const { numAffectedRows } = await statement.execute(db)
+    const count = Number(numAffectedRows ?? 0)
+    removed += count
+    if (count < step) return removed
+  }
+}
+
+const oldRunJobs = (before: string): RawBuilder<unknown> => sql`
+  delete from etl.run_jobs where (run_id, job_id) in (
+    select w.run_id, w.job_id from etl.runs r join etl.run_jobs w on w.run_id = r.run_id
+    where r.state <> 'running' and r.finished_at < ${before}::timestamptz
+    order by w.run_id, w.job_id limit ${step} for update of w skip locked)`
+
+/** Those whose run is on record stay with it. */
+const oldProcesses = (before: string): RawBuilder<unknown> => sql`
+  delete from etl.processes where process_id in (
+    select p.process_id from etl.processes p
+    where p.ended_at < ${before}::timestamptz and not exists (select 1 from etl.runs r where r.process_id = p.process_id)
+      and not exists (select 1 from etl.jobs j where j.holder = p.process_id)
+    order by p.process_id limit ${step} for update of p skip locked)`

@@ -1,0 +1,221 @@
+// Jobs made, joined and dissolved by planning. Every statement here runs under the pipeline's lock and keeps the order pipeline, job, wait list, units.
+import { type RawBuilder, sql } from 'kysely'
+import type { IsoDate, JobKind, WindowSize } from '../core/types.ts'
+import type { Db } from '../db/tables.ts'
+import { type AskReason, type CellScope, cellsToAsk, jobDecision, type WindowAsk } from './candidates.ts'
+import { isWaitedFor } from './run-jobs.ts'
+
+/** What every job of a plan has in common. */
+export interface JobFrame {
+  readonly runId: number
+  readonly pipelineId: number
+  readonly kind: JobKind
+  readonly account: string
+  readonly every: WindowSize
+  readonly force: boolean
+  readonly order: 'newest-first' | 'oldest-first'
+}
+
+/** The lowest goes first: by the day the newest (or oldest) window ends, the same over all pipelines. */
+const priorityOf = (order: JobFrame['order'], from: RawBuilder<unknown>, to: RawBuilder<unknown>): RawBuilder<number> =>
+  order === 'oldest-first' ? sql<number>`${from} - date '1970-01-01'` : sql<number>`date '1970-01-01' - ${to}`
+
+/** Before all that is planned: what was paid for comes first. */
+export const firstPriority = -1_000_000
+
+/**
+ * Takes back jobs nobody asked for yet and no living run waits for, a step's worth at a time; how many. Reports are packed anew; of walks only
+ * those whose values have left the lists are of no use.
+ */
+export const dissolveUnsent = async (trx: Db, { pipelineId, kind }: Pick<JobFrame, 'pipelineId' | 'kind'>): Promise<number> => {
+  const most = kind === 'walk' ? 50_000 : 1_000
+  const useless =
+    kind === 'report' ? sql`true` : sql`exists (select from etl.slices s where s.slice_id = j.slice_ids[1] and s.wanted_until is not null)`
+  const unsent = (waits: RawBuilder<unknown>): RawBuilder<unknown> =>
+    sql`select job_id from etl.jobs j where j.pipeline_id = ${pipelineId} and j.state = 'open' and j.holder is null and ${waits}
+      and j.ask_number is null and j.answer_id is null and ${useless}`
+  const { rows } = await sql`
+    with gone as materialized (
+      select j.job_id from etl.jobs j
+      where j.job_id in (${unsent(sql`j.not_before is null`)} union all ${unsent(sql`j.not_before is not null`)})
+        and j.state = 'open' and j.holder is null and j.ask_number is null and j.answer_id is null and not ${isWaitedFor(sql`j.job_id`)}
+      order by j.job_id limit ${most} for update skip locked
+    ), let_go as (
+      update etl.run_jobs set outcome = 'let go', finished_at = clock_timestamp()
+      where job_id in (select job_id from gone) and outcome is null
+    ), forgotten as (
+      delete from etl.units where job_id in (select job_id from gone)
+        and answer_id is null and ask_number is null and held_answer_id is null
+    ), freed as (
+      update etl.units set job_id = null where job_id in (select job_id from gone)
+        and (answer_id is not null or ask_number is not null or held_answer_id is not null)
+    )
+    delete from etl.jobs where job_id in (select job_id from gone) returning job_id`.execute(trx)
+  return rows.length
+}
+
+/** A job to be made: every combination of its slices, over its windows. */
+export interface BoxToMake {
+  readonly reason: AskReason
+  readonly formerJobId: string | null
+  readonly answerId: string | null
+  readonly sliceIds: readonly number[]
+  readonly from: IsoDate
+  readonly to: IsoDate
+  readonly cells: number
+}
+
+/** Part of a statement over `box`: the jobs, their units, who waits, and the windows that are open from now on. */
+const made = ({ runId, pipelineId, kind, account, every, force, order }: JobFrame): RawBuilder<unknown> => sql`
+  made as (
+    insert into etl.jobs (pipeline_id, kind, reason, window_from, window_to, slice_ids, cells, forced, run_id, former_job_id, account,
+      answer_id, ask_number, asked_at)
+    select ${pipelineId}, ${kind}, b.reason, b.window_from, b.window_to, b.slice_ids, b.cells, ${force}, ${runId}, b.former_job_id, ${account},
+      b.answer_id, a.ask_number, a.asked_at
+    from box b left join etl.answers a on a.answer_id = b.answer_id order by b.n
+    returning job_id, window_from, window_to, slice_ids, cells
+  ), waiting as (
+    insert into etl.run_jobs (run_id, job_id, priority, units)
+    select ${runId}, job_id, ${priorityOf(order, sql`window_from`, sql`window_to`)}, cells from made
+  ), cell as (
+    select m.job_id, w.at::date as window_from, s.slice_id
+    from made m cross join lateral generate_series(m.window_from, m.window_to - 1, ${sql.lit(`1 ${every}`)}::interval) as w (at)
+      cross join unnest(m.slice_ids) as s (slice_id)
+  ), asked as (
+    insert into etl.units (pipeline_id, window_from, slice_id, job_id)
+    select ${pipelineId}, window_from, slice_id, job_id from cell order by window_from, slice_id
+    on conflict (pipeline_id, window_from, slice_id) do update set job_id = excluded.job_id
+  ), opened as (
+    insert into etl.windows (pipeline_id, window_from) select distinct ${pipelineId}::integer, window_from from cell
+    on conflict (pipeline_id, window_from) do update set closed_generation = null, closed_at = null, closed_units = null, closed_rows = null
+      where windows.closed_generation is not null
+  )`
+
+/** Makes the jobs, points their units to them and has the run wait for them; how many. */
+export const insertBoxes = async (trx: Db, frame: JobFrame, boxes: readonly BoxToMake[]): Promise<number> => {
+  if (boxes.length === 0) return 0
+  const { rows } = await sql<{ jobs: string }>`
+    with box as (
+      select row_number() over () as n, x.reason, x."formerJobId" as former_job_id, x."answerId" as answer_id, x."sliceIds" as slice_ids,
+        x."from" as window_from, x."to" as window_to, x.cells
+      from jsonb_to_recordset(${JSON.stringify(boxes)}::jsonb) as x (reason text, "formerJobId" bigint, "answerId" bigint,
+        "sliceIds" integer[], "from" date, "to" date, cells integer)
+    ), ${made(frame)}
+    select count(*) as jobs from made`.execute(trx)
+  return Number(rows[0]?.jobs)
+}
+
+export interface WalksStep {
+  readonly jobs: number
+  /** The last slice that was looked at; null: there are no more. */
+  readonly after: number | null
+}
+
+/** A walk for each cell of the window that needs one, `most` of them at a time, in one statement. */
+export const insertWalks = async (
+  trx: Db,
+  frame: JobFrame,
+  scope: CellScope,
+  window: WindowAsk & { readonly to: IsoDate },
+  { after, most }: { readonly after: number; readonly most: number },
+): Promise<WalksStep> => {
+  const { rows } = await sql<{ jobs: string; last: number | null; left: string[] | null }>`
+    with needed as materialized (${cellsToAsk(scope, window, after, most)}),
+    box as (
+      select slice_id as n, reason, former_job_id, answer_id, array[slice_id] as slice_ids, ${window.from}::date as window_from,
+        ${window.to}::date as window_to, 1 as cells from needed
+    ), ${made(frame)}
+    select count(*) as jobs, max(slice_id) as last, array_agg(left_job_id) filter (where left_job_id is not null) as left from needed`.execute(trx)
+  const { jobs, last, left } = rows[0] ?? { jobs: '0', last: null, left: null }
+  if (left !== null) await retireJobs(trx, left)
+  return { jobs: Number(jobs), after: Number(jobs) < most ? null : last }
+}
+
+/** Locks jobs whose units are about to leave them, in order. */
+export const lockJobs = async (trx: Db, jobIds: readonly string[]): Promise<void> => {
+  if (jobIds.length === 0) return
+  await trx
+    .selectFrom('etl.jobs')
+    .select('job_id')
+    .where((eb) => eb('job_id', '=', eb.fn.any(eb.val([...jobIds]))))
+    .orderBy('job_id')
+    .forUpdate()
+    .execute()
+}
+
+/** Held or failed jobs whose every unit is asked for by another now are over; a late id of theirs is still taken in. */
+export const retireJobs = async (trx: Db, jobIds: readonly string[]): Promise<void> => {
+  if (jobIds.length === 0) return
+  await sql`update etl.jobs j set state = 'replaced', updated_at = clock_timestamp()
+    where j.job_id = any(${[...jobIds]}::bigint[]) and j.state in ('held', 'failed')
+      and not exists (select from etl.units u where u.job_id = j.job_id)`.execute(trx)
+}
+
+export interface JoinScope {
+  readonly frame: JobFrame
+  readonly scope: CellScope
+  /** First days of the first and the last window looked at. */
+  readonly from: IsoDate
+  readonly last: IsoDate
+  /** First day of the newest published window; null: none is. */
+  readonly published: IsoDate | null
+}
+
+/** The last job of a step of so many units from `after` on; null: there are no more. */
+export const stepEnd = async (db: Db, pipelineId: number, after: string, most: number): Promise<string | null> => {
+  const { rows } = await sql<{ last: string | null }>`
+    select max(job_id) as last from (
+      select u.job_id from etl.units u where u.job_id > ${after}::bigint and u.pipeline_id = ${pipelineId} order by u.job_id limit ${most}) x`.execute(db)
+  return rows[0]?.last ?? null
+}
+
+/**
+ * Has the run wait for jobs that ask for its units already, those after one job up to another: open ones as they are, failed ones and holds that
+ * pass by themselves are opened again. How many.
+ */
+export const joinJobs = async (trx: Db, join: JoinScope, after: string, upTo: string): Promise<number> => {
+  const { frame, scope, from, last, published } = join
+  const { runId, pipelineId, order, force } = frame
+  const narrowed = [...scope.only].map(
+    ([place, values]) => sql`and s."values"[${sql.lit(place + 1)}] = any(${[...values]}::text[])`,
+  )
+  const inStep = sql`u.pipeline_id = ${pipelineId} and u.job_id > ${after}::bigint and u.job_id <= ${upTo}::bigint`
+  // Whoever settles a job ends the waiting that stands by then: so it is locked first, and read anew.
+  await sql`select j.job_id from etl.jobs j where j.job_id in (select u.job_id from etl.units u where ${inStep})
+      and j.state in ('open', 'failed', 'held') order by j.job_id for update`.execute(trx)
+  const { rows } = await sql`
+    with part as materialized (
+      select u.job_id, count(*) as units, array_agg(distinct u.slice_id) as slice_ids, min(u.window_from) as first, max(u.window_from) as last
+      from etl.units u join etl.slices s on s.slice_id = u.slice_id
+      where ${inStep} and s.wanted_until is null and u.window_from between ${from}::date and ${last}::date ${sql.join(narrowed, sql` `)}
+      group by u.job_id
+    ), joined as materialized (
+      select j.job_id, j.window_from, j.window_to, j.cells, p.units, p.slice_ids, p.first, p.last from part p join etl.jobs j using (job_id)
+      where ${jobDecision(scope.policy)} = 'join'
+        and not (j.state = 'failed' and j.report_state is null and ${published === null ? sql`true` : sql`p.last > ${published}::date`})
+        and not exists (select from etl.run_jobs r where r.run_id = ${runId} and r.job_id = j.job_id)
+    ), reopened as (
+      update etl.jobs j set state = 'open', attempts = 0, not_before = null, error_code = null, error_message = null,
+        updated_at = clock_timestamp()
+      from joined x where j.job_id = x.job_id and j.state in ('failed', 'held')
+    ), forced as (
+      update etl.jobs j set forced = true from joined x where ${sql.lit(force)} and j.job_id = x.job_id and j.state = 'open' and not j.forced
+    )
+    insert into etl.run_jobs (run_id, job_id, priority, units, slice_ids, window_from, window_to)
+    select ${runId}, x.job_id, ${priorityOf(order, sql`x.window_from`, sql`x.window_to`)}, x.units,
+      case when x.units < x.cells then x.slice_ids end, case when x.units < x.cells then x.first end,
+      case when x.units < x.cells then etl.window_end(x.last, ${frame.every}) end
+    from joined x order by x.job_id
+    on conflict (run_id, job_id) do nothing returning job_id`.execute(trx)
+  return rows.length
+}
+
+/** What the run waits for. */
+export const waitedFor = async (db: Db, runId: number): Promise<{ readonly jobs: number; readonly units: number }> => {
+  const row = await db
+    .selectFrom('etl.run_jobs')
+    .select((eb) => [eb.fn.countAll<string>().as('jobs'), eb.fn.sum<string | null>('units').as('units')])
+    .where('run_id', '=', String(runId))
+    .executeTakeFirstOrThrow()
+  return { jobs: Number(row.jobs), units: Number(row.units ?? 0) }
+}

@@ -1,0 +1,137 @@
+// A job that is asked again, or cut: new jobs ask for its units, and whoever waited for it waits for them.
+import { type Insertable, type Selectable, sql } from 'kysely'
+import { EtlError } from '../core/errors.ts'
+import type { Window, WindowSize } from '../core/types.ts'
+import { windowsBetween } from '../core/window.ts'
+import type { Db, JobsTable, RunJobsTable } from '../db/tables.ts'
+import { databaseNow } from './database-now.ts'
+import { fenced, type Hold, isHeldBy } from './hold.ts'
+
+/** What one of the new jobs asks for: every combination again. */
+export interface JobPart {
+  readonly sliceIds: readonly number[]
+  readonly window: Window
+}
+
+/**
+ * Replaces the job by planned ones that name it as the former, and returns them; a part none of whose units still counts on the job is left out.
+ * Open waiting moves to the parts it is for. A late id of the replaced job can still be taken in. Throws INTERNAL where the parts leave a unit out.
+ */
+export const replaceJob = async (trx: Db, hold: Hold, parts: readonly JobPart[]): Promise<number[]> => {
+  const former = await endFormer(trx, hold)
+  const every = await windowSize(trx, former.pipeline_id)
+  const made: number[] = []
+  for (const part of parts) {
+    const jobId = await makeJob(trx, former, part, every)
+    if (await moveUnits(trx, former, part, jobId)) made.push(jobId)
+    else await trx.deleteFrom('etl.jobs').where('job_id', '=', String(jobId)).execute()
+  }
+  const forgotten = await trx.selectFrom('etl.units').select('unit_id').where('job_id', '=', former.job_id).execute()
+  if (forgotten.length > 0) {
+    const message = `Job ${former.job_id} was cut into parts that leave out ${forgotten.length} of its units; please report this defect.`
+    throw new EtlError('INTERNAL', message)
+  }
+  await moveWaiting(trx, former, every, made)
+  return made
+}
+
+type JobRow = Selectable<JobsTable>
+
+const endFormer = async (trx: Db, hold: Hold): Promise<JobRow> => {
+  const row = await trx
+    .updateTable('etl.jobs')
+    .set({ state: 'replaced', holder: null, fence: sql<string>`fence + 1`, not_before: null, updated_at: databaseNow })
+    .where(isHeldBy(hold))
+    .returningAll()
+    .executeTakeFirst()
+  if (row === undefined) throw fenced(hold)
+  return row
+}
+
+const windowSize = async (trx: Db, pipelineId: number): Promise<WindowSize> => {
+  const row = await trx
+    .selectFrom('etl.pipelines')
+    .select('window_every')
+    .where('pipeline_id', '=', pipelineId)
+    .executeTakeFirstOrThrow()
+  return row.window_every
+}
+
+const makeJob = async (trx: Db, former: JobRow, { sliceIds, window }: JobPart, every: WindowSize): Promise<number> => {
+  const job: Insertable<JobsTable> = {
+    pipeline_id: former.pipeline_id,
+    kind: former.kind,
+    reason: former.reason,
+    guard: former.guard,
+    window_from: window.from,
+    window_to: window.to,
+    slice_ids: [...sliceIds],
+    cells: sliceIds.length * windowsBetween(window.from, window.to, every).length,
+    forced: former.forced,
+    run_id: former.run_id,
+    former_job_id: former.job_id,
+    account: former.account,
+  }
+  const row = await trx.insertInto('etl.jobs').values(job).returning('job_id').executeTakeFirstOrThrow()
+  return Number(row.job_id)
+}
+
+/** False where none of them counts on the former job any more. */
+const moveUnits = async (trx: Db, former: JobRow, { sliceIds, window }: JobPart, jobId: number): Promise<boolean> => {
+  const { rows } = await sql<{ unit_id: string }>`
+    with locked as (
+      select pipeline_id, window_from, slice_id from etl.units
+      where pipeline_id = ${former.pipeline_id} and window_from >= ${window.from}::date and window_from < ${window.to}::date
+        and slice_id = any(${[...sliceIds]}::integer[]) and job_id = ${former.job_id}::bigint
+      order by pipeline_id, window_from, slice_id for update
+    )
+    update etl.units u set job_id = ${jobId}::bigint from locked l
+    where u.pipeline_id = l.pipeline_id and u.window_from = l.window_from and u.slice_id = l.slice_id returning u.unit_id`.execute(
+    trx,
+  )
+  return rows.length > 0
+}
+
+type WaitingRow = Selectable<RunJobsTable>
+type MadeJob = Pick<JobRow, 'job_id' | 'window_from' | 'window_to' | 'slice_ids' | 'cells'>
+
+const moveWaiting = async (trx: Db, former: JobRow, every: WindowSize, made: readonly number[]): Promise<void> => {
+  const waiting = await trx
+    .updateTable('etl.run_jobs')
+    .set({ outcome: 'replaced', finished_at: databaseNow })
+    .where('job_id', '=', former.job_id)
+    .where('outcome', 'is', null)
+    .returningAll()
+    .execute()
+  if (waiting.length === 0 || made.length === 0) return
+  const jobs = await trx
+    .selectFrom('etl.jobs')
+    .select(['job_id', 'window_from', 'window_to', 'slice_ids', 'cells'])
+    .where('job_id', 'in', made.map(String))
+    .orderBy('job_id')
+    .execute()
+  const moved = jobs.flatMap((job) => waiting.flatMap((row) => waitingFor(row, job, every) ?? []))
+  if (moved.length > 0) await trx.insertInto('etl.run_jobs').values(moved).execute()
+}
+
+/** What of the new job the run waits for; null: nothing. */
+const waitingFor = (row: WaitingRow, job: MadeJob, every: WindowSize): Insertable<RunJobsTable> | null => {
+  const { slice_ids: asked, window_from: from, window_to: to } = row
+  const sliceIds = asked === null ? job.slice_ids : job.slice_ids.filter((id) => asked.includes(id))
+  const windowFrom = from === null || from < job.window_from ? job.window_from : from
+  const windowTo = to === null || to > job.window_to ? job.window_to : to
+  const windows = windowFrom < windowTo ? windowsBetween(windowFrom, windowTo, every).length : 0
+  const units = windows * sliceIds.length
+  if (units === 0) return null
+  const isWhole = units === job.cells
+  return {
+    run_id: row.run_id,
+    job_id: job.job_id,
+    priority: row.priority,
+    units,
+    slice_ids: isWhole ? null : sliceIds,
+    window_from: isWhole ? null : windowFrom,
+    window_to: isWhole ? null : windowTo,
+    outcome: null,
+  }
+}

@@ -1,0 +1,247 @@
+// The ledger's memory of one job's report: every step commits before it returns; all but a new id under the job's fence.
+import { type Selectable, sql, type UpdateObject } from 'kysely'
+import type { Budget } from '../core/budget.ts'
+import { EtlError } from '../core/errors.ts'
+import type { ReportIntent, ReportMemo, ReportRecord } from '../core/report.ts'
+import type { ReportState } from '../core/types.ts'
+import type { Db, JobsTable, Tables } from '../db/tables.ts'
+import { reserveBudget } from './budget.ts'
+import type { ClaimedJob } from './claim.ts'
+import { databaseNow } from './database-now.ts'
+import { fenced, isHeldBy, lockJob } from './hold.ts'
+import { mayBegin, reportTransitions, type Transition } from './transitions.ts'
+
+export interface ReportMemoOptions {
+  readonly account: string
+  readonly pipeline: string
+  /** The run in whose name it is bought. */
+  readonly runId: number
+  readonly deadlineMs: number
+  /** What the account allows. */
+  readonly requestsPerSecond: number
+  /** Credits this pipeline may spend; null: no limit. */
+  readonly budget: Budget
+  /** Credits the account may spend over all its pipelines. */
+  readonly accountBudget: Budget
+}
+
+/** Of the rate, what polls of open reports may take; the rest is for submissions and downloads. */
+const shareOfPolls = 0.5
+
+export const reportMemo = (db: Db, claim: ClaimedJob, options: ReportMemoOptions): ReportMemo => {
+  const set = (transition: Transition<ReportState>, values: Values): Promise<void> => change(db, claim, transition, values)
+  return {
+    current: () => current(db, claim),
+    intend: (intent) => db.transaction().execute((trx) => intend(trx, claim, options, intent)),
+    submitted: (reportId, statusWord) => keepId(db, claim, reportId, statusWord),
+    polled: ({ statusWord, nextPollInMs }) =>
+      set(stillOpen, { status_word: statusWord, next_poll_at: inMs(nextPollInMs), polls: sql<number>`polls + 1` }),
+    fairPauseMs: async () => ((await openReports(db, options.account)) * 1_000) / (options.requestsPerSecond * shareOfPolls),
+    ready: ({ statusWord, usedQuota, dataPoints }) =>
+      set(reportTransitions.done, {
+        report_state: 'ready',
+        status_word: statusWord,
+        used_quota: usedQuota,
+        data_points_count: dataPoints,
+        completed_at: databaseNow,
+        polls: sql<number>`polls + 1`,
+      }),
+    retried: () =>
+      set(reportTransitions['free retry'], {
+        report_state: 'submitted',
+        retries: sql<number>`retries + 1`,
+        next_poll_at: null,
+        error_message: null,
+      }),
+    uncertain: (message) => set(reportTransitions['answer lost'], { report_state: 'uncertain', error_message: message }),
+    withdrawn: () => set(reportTransitions['certainly not taken'], nothingAsked),
+    failed: (state, message) => set(endings[state], { report_state: state, error_message: message, completed_at: databaseNow }),
+  }
+}
+
+const stillOpen: Transition<ReportState> = {
+  from: [...reportTransitions['not yet'].from, ...reportTransitions['link not good yet'].from],
+  to: [],
+}
+
+const endings = {
+  failed: reportTransitions.failed,
+  rejected: reportTransitions.rejected,
+  expired: reportTransitions['link gone for good'],
+}
+
+/** The job is a plan again, which draws another number when it is asked for. */
+const nothingAsked: Values = {
+  report_state: null,
+  ask_number: null,
+  asked_at: null,
+  endpoint: null,
+  request: null,
+  request_hash: null,
+  estimated_quota: null,
+  deadline_at: null,
+}
+
+type Values = UpdateObject<Tables, 'etl.jobs'>
+
+const updateJobs = (db: Db) => db.updateTable('etl.jobs')
+
+const inMs = (ms: number) => sql<string>`clock_timestamp() + ${Math.round(ms)}::float8 * interval '1 millisecond'`
+
+type ReportRow = Pick<
+  Selectable<JobsTable>,
+  'report_state' | 'request_hash' | 'report_id' | 'status_word' | 'polls' | 'retries' | 'estimated_quota' | 'used_quota'
+> & { readonly poll_in: number | null; readonly deadline_in: number | null; readonly submitted_ago: number | null }
+
+const number = (text: string | null): number | null => (text === null ? null : Number(text))
+
+const reportRow = (db: Db, { jobId }: ClaimedJob): Promise<ReportRow | undefined> =>
+  db
+    .selectFrom('etl.jobs')
+    .select(['report_state', 'request_hash', 'report_id', 'status_word', 'polls', 'retries', 'estimated_quota', 'used_quota'])
+    .select([
+      sql<number | null>`extract(epoch from next_poll_at - clock_timestamp())::float8 * 1000`.as('poll_in'),
+      sql<number | null>`extract(epoch from deadline_at - clock_timestamp())::float8 * 1000`.as('deadline_in'),
+      sql<number | null>`extract(epoch from clock_timestamp() - submitted_at)::float8 * 1000`.as('submitted_ago'),
+    ])
+    .where('job_id', '=', String(jobId))
+    .executeTakeFirst()
+
+const current = async (db: Db, claim: ClaimedJob): Promise<ReportRecord | null> => {
+  const row = await reportRow(db, claim)
+  if (row === undefined || row.report_state === null) return null
+  return {
+    jobId: claim.jobId,
+    state: row.report_state,
+    requestHash: row.request_hash ?? '',
+    reportId: row.report_id,
+    statusWord: row.status_word,
+    polls: row.polls,
+    nextPollInMs: row.poll_in,
+    retries: row.retries,
+    deadlineInMs: row.deadline_in,
+    submittedMsAgo: row.submitted_ago,
+    estimatedQuota: number(row.estimated_quota),
+    usedQuota: number(row.used_quota),
+  }
+}
+
+const change = async (db: Db, claim: ClaimedJob, transition: Transition<ReportState>, values: Values): Promise<void> => {
+  const rows = await updateJobs(db)
+    .set({ ...values, updated_at: databaseNow })
+    .where(isHeldBy(claim))
+    .where(mayBegin('report_state', transition))
+    .returning('job_id')
+    .execute()
+  if (rows.length === 0) throw await refusal(db, claim, transition)
+}
+
+/** Why nothing could be written. */
+const refusal = async (db: Db, claim: ClaimedJob, transition: Transition<ReportState>): Promise<EtlError> => {
+  const held = await db.selectFrom('etl.jobs').select('job_id').where(isHeldBy(claim)).executeTakeFirst()
+  if (held === undefined) return fenced(claim)
+  const found = await reportRow(db, claim)
+  const about = `${claim.box.key}: report ${found?.report_id ?? '(id not known)'} is ${found?.report_state ?? 'not on record'}`
+  // Whoever sent the submission wrote its id down while this process thought the answer lost.
+  if (found?.report_state === 'submitted' && transition === reportTransitions['answer lost'])
+    return new EtlError('REPORT_PENDING', `${about}.`)
+  return new EtlError(
+    'INTERNAL',
+    `${about} and cannot become ${transition.to.join(' or ') || 'polled or withdrawn'}; please report this defect.`,
+  )
+}
+
+const intend = async (trx: Db, claim: ClaimedJob, options: ReportMemoOptions, intent: ReportIntent): Promise<void> => {
+  await lockJob(trx, claim)
+  const before = await reportRow(trx, claim)
+  if (before === undefined || before.report_state !== null)
+    throw new EtlError(
+      'INTERNAL',
+      `${claim.box.key}: report ${before?.report_id ?? '(id not known)'} is ${before?.report_state}; another must not be submitted by the same job.`,
+    )
+  const runId = await waitingRun(trx, claim, options.runId)
+  await reserveBudget(trx, { ...options, estimated: intent.estimatedQuota, unitKey: claim.box.key })
+  await updateJobs(trx)
+    .set({
+      run_id: runId,
+      ask_number: sql<string>`nextval('etl.ask_numbers')`,
+      asked_at: databaseNow,
+      report_state: 'intent',
+      endpoint: intent.endpoint,
+      request: JSON.stringify(intent.request),
+      request_hash: intent.requestHash,
+      estimated_quota: intent.estimatedQuota,
+      deadline_at: inMs(options.deadlineMs),
+      updated_at: databaseNow,
+    })
+    .where(isHeldBy(claim))
+    .execute()
+}
+
+/** The rows are locked so that a cancel that comes now waits for this intent, and one that came before is seen. */
+const waitingRun = async (trx: Db, { jobId, box }: ClaimedJob, preferred: number): Promise<number> => {
+  const rows = await trx
+    .selectFrom('etl.runs')
+    .select('run_id')
+    .where('run_id', 'in', (eb) =>
+      eb
+        .selectFrom('etl.run_jobs')
+        .select('etl.run_jobs.run_id')
+        .where('job_id', '=', String(jobId))
+        .where('outcome', 'is', null),
+    )
+    .where('state', '=', 'running')
+    .where('cancel_requested_at', 'is', null)
+    .orderBy('run_id')
+    .forShare()
+    .execute()
+  const runIds = rows.map((row) => Number(row.run_id))
+  const runId = runIds.includes(preferred) ? preferred : runIds[0]
+  if (runId === undefined) throw new EtlError('CANCELLED', `${box.key}: no run waits for it any more; nothing is submitted.`)
+  return runId
+}
+
+/**
+ * Outside the fence: what was paid for is known from here on, whoever has the job by now. A job that had been given up over the lost answer is open
+ * again, for the next one that takes up orphans. An id that is on record stays: another one would be another report.
+ */
+const keepId = async (db: Db, claim: ClaimedJob, reportId: string, statusWord: string | null): Promise<void> => {
+  const reopened = sql<boolean>`state in ('held', 'failed', 'replaced') and report_state <> 'submitted'`
+  const rows = await updateJobs(db)
+    .set({
+      state: sql`case when ${reopened} then 'open' else state end`,
+      error_code: sql<string | null>`case when ${reopened} then null else error_code end`,
+      error_message: null,
+      report_state: 'submitted',
+      report_id: reportId,
+      status_word: statusWord,
+      submitted_at: sql<string>`coalesce(submitted_at, clock_timestamp())`,
+      updated_at: databaseNow,
+    })
+    .where('job_id', '=', String(claim.jobId))
+    .where(mayBegin('report_state', reportTransitions['id known']))
+    .where(sql<boolean>`coalesce(report_id, ${reportId}) = ${reportId}`)
+    .returning('job_id')
+    .execute()
+  if (rows.length > 0) return
+  const found = await reportRow(db, claim)
+  // A successor may have polled it since: then it is on record.
+  if (found?.report_id === reportId) return
+  throw new EtlError(
+    'INTERNAL',
+    `${claim.box.key}: report ${found?.report_id ?? '(id not known)'} is ${found?.report_state ?? 'not on record'}; report ${reportId} cannot be put on ` +
+      'record in its place. Keep this id and report this defect.',
+  )
+}
+
+const openReports = async (db: Db, account: string): Promise<number> => {
+  const row = await db
+    .selectFrom('etl.jobs')
+    .select((eb) => eb.fn.countAll<string>().as('count'))
+    .where('state', '=', 'open')
+    .where('ask_number', 'is not', null)
+    .where('report_state', '=', 'submitted')
+    .where('account', '=', account)
+    .executeTakeFirstOrThrow()
+  return Number(row.count)
+}

@@ -1,0 +1,28 @@
+// The only record of waiting: which run waits for which job, and what became of it.
+import { type RawBuilder, sql } from 'kysely'
+import type { RunOutcome } from '../db/tables.ts'
+
+/**
+ * Some living run waits for the job. A run that is over, cancelled or whose process died waits for nothing, whatever stands in its list.
+ * @param jobId of the row at hand, qualified
+ */
+export const isWaitedFor = (jobId: RawBuilder<unknown>): RawBuilder<boolean> =>
+  sql<boolean>`exists (select from etl.run_jobs w join etl.runs r on r.run_id = w.run_id
+    where w.job_id = ${jobId} and w.outcome is null and r.state = 'running' and r.cancel_requested_at is null)`
+
+/** An open job that was asked for and that no living run waits for. @param job name of its row */
+export const isOrphan = (job: string): RawBuilder<boolean> => {
+  const column = (name: string): RawBuilder<unknown> => sql.ref(`${job}.${name}`)
+  return sql<boolean>`${column('state')} = 'open' and ${column('ask_number')} is not null and not ${isWaitedFor(column('job_id'))}`
+}
+
+/**
+ * Part of a larger statement: ends the waiting for every row of `settled`, which has `job_id`, `pipeline_id` and `answer_id` of the jobs that were
+ * settled in it. Held are those of a run's units that hold the job's answer back for a person.
+ */
+export const settleWaiting = (settled: string, outcome: RunOutcome): RawBuilder<unknown> => sql`
+  update etl.run_jobs w set outcome = ${outcome}, finished_at = clock_timestamp(), held_units = (
+      select count(*) from etl.units u where u.pipeline_id = s.pipeline_id and u.held_answer_id = s.answer_id
+        and (w.slice_ids is null or u.slice_id = any(w.slice_ids))
+        and (w.window_from is null or u.window_from >= w.window_from and u.window_from < w.window_to))
+    from ${sql.ref(settled)} s where w.job_id = s.job_id and w.outcome is null returning w.run_id`

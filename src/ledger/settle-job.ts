@@ -1,0 +1,83 @@
+// What becomes of a claimed job: put off, given back, held, failed, done. Under its fence, and with the runs that wait for it in the same statement.
+import { type RawBuilder, sql } from 'kysely'
+import { executePrepared } from '../db/prepared.ts'
+import type { Db, RunOutcome } from '../db/tables.ts'
+import { fenced, type Hold, holdList, isHeldBy } from './hold.ts'
+import { settleWaiting } from './run-jobs.ts'
+
+export interface Reason {
+  readonly code: string
+  readonly message: string
+}
+
+export interface ParkOptions extends Reason {
+  /** Milliseconds from now, by the database's clock. */
+  readonly notBefore: number
+  readonly countsAttempt: boolean
+  /** The job is left to a later run; the runs that wait for it need not. */
+  readonly final: boolean
+}
+
+/**
+ * Nobody holds it any more: the fence grows, so that nothing of the old claim can be written. A walk without an answer was asked for in vain and is
+ * a plan again; a report stays asked for.
+ */
+const letGo = sql`holder = null, fence = fence + 1, updated_at = clock_timestamp(),
+  ask_number = case when kind = 'walk' and answer_id is null then null else ask_number end,
+  asked_at = case when kind = 'walk' and answer_id is null then null else asked_at end`
+
+const attemptBack = sql`attempts = greatest(0, attempts - 1)`
+
+/** @param outcome null: the runs go on waiting */
+const settle = async (db: Db, hold: Hold, set: RawBuilder<unknown>, outcome: RunOutcome | null): Promise<void> => {
+  const settled = sql`update etl.jobs set ${set} where ${isHeldBy(hold)} returning job_id, pipeline_id, answer_id`
+  const statement =
+    outcome === null
+      ? settled
+      : sql`with settled as (${settled}), waiting as (${settleWaiting('settled', outcome)}) select job_id from settled`
+  const rows = await executePrepared(db, statement)
+  if (rows.length === 0) throw fenced(hold)
+}
+
+/** Not yet: again when its time has come. */
+export const parkJob = (db: Db, hold: Hold, options: ParkOptions): Promise<void> => {
+  const { notBefore, countsAttempt, final, code, message } = options
+  const attempts = countsAttempt ? sql`attempts = attempts` : attemptBack
+  const set = sql`${letGo}, ${attempts}, error_code = ${code}, error_message = ${message},
+    not_before = clock_timestamp() + ${Math.round(notBefore)}::float8 * interval '1 millisecond'`
+  return settle(db, hold, set, final ? 'waiting' : null)
+}
+
+/** Given back as if it had not been claimed. */
+export const returnJob = (db: Db, hold: Hold): Promise<void> =>
+  settle(db, hold, sql`${letGo}, ${attemptBack}, not_before = null, error_code = null, error_message = null`, null)
+
+/** Waits for a person. */
+export const holdJob = (db: Db, hold: Hold, { code, message }: Reason): Promise<void> =>
+  settle(db, hold, sql`${letGo}, state = 'held', not_before = null, error_code = ${code}, error_message = ${message}`, 'held')
+
+/** The next run tries again. */
+export const failJob = (db: Db, hold: Hold, { code, message }: Reason): Promise<void> =>
+  settle(db, hold, sql`${letGo}, state = 'failed', not_before = null, error_code = ${code}, error_message = ${message}`, 'failed')
+
+/** What `finishJob` sets, for statements that do more than that. */
+export const finished = sql`state = 'done', holder = null, fence = fence + 1, not_before = null, error_code = null, error_message = null,
+  updated_at = clock_timestamp()`
+
+/** All its units are loaded, or held with the answer, or were skipped for newer ones. Units that are held are counted as they stand before this statement. */
+export const finishJob = (db: Db, hold: Hold, outcome: 'loaded' | 'unchanged'): Promise<void> =>
+  settle(db, hold, finished, outcome)
+
+/** Fetched and not begun: for others to take at once. Those that are somebody else's by now are left alone. */
+export const giveBackJobs = async (db: Db, holds: readonly Hold[]): Promise<void> => {
+  if (holds.length === 0) return
+  await executePrepared(
+    db,
+    sql`
+    with mine as (
+      select j.job_id from etl.jobs j join ${holdList(holds)} on j.job_id = m.job_id and j.fence = m.fence
+      where j.state = 'open' order by j.job_id for update of j
+    )
+    update etl.jobs set ${letGo}, ${attemptBack}, not_before = null where job_id in (select job_id from mine)`,
+  )
+}

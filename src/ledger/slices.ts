@@ -1,0 +1,68 @@
+// The combinations of values that pipelines run for, and since which change of the lists each of them is wanted.
+import { createHash } from 'node:crypto'
+import { type RawBuilder, sql } from 'kysely'
+import type { Db } from '../db/tables.ts'
+
+/** The values of one dimension. */
+export interface ValueList {
+  readonly name: string
+  readonly values: readonly string[]
+}
+
+/** The same for the same values, in whatever order they stand. */
+export const listsDigest = (lists: readonly ValueList[]): string => {
+  const hash = createHash('sha256')
+  for (const { name, values } of [...lists].sort((left, right) => (left.name < right.name ? -1 : 1))) {
+    hash.update(`${JSON.stringify(name)}\n`)
+    for (const value of [...values].sort()) hash.update(`${value}\n`)
+  }
+  return hash.digest('hex')
+}
+
+/** Every combination of the lists is wanted from `generation` on unless it was before, and nothing else is. In SQL: there may be a million. */
+export const syncSlices = async (
+  db: Db,
+  pipelineId: number,
+  lists: readonly ValueList[],
+  generation: number,
+): Promise<void> => {
+  await sql`
+    update etl.slices s set wanted_until = ${generation}
+    from etl.slices x ${joined(lists, 'left join')}
+    where x.pipeline_id = ${pipelineId} and x.wanted_until is null and (${anyMissing(lists)}) and s.slice_id = x.slice_id`.execute(
+    db,
+  )
+  await sql`
+    update etl.slices s set wanted_since = ${generation}, wanted_until = null
+    from etl.slices x ${joined(lists, 'join')}
+    where x.pipeline_id = ${pipelineId} and x.wanted_until is not null and s.slice_id = x.slice_id`.execute(db)
+  await sql`
+    insert into etl.slices (pipeline_id, "values", wanted_since)
+    select ${pipelineId}, w."values", ${generation} from (${productOf(lists)}) w
+    where not exists (select from etl.slices s where s.pipeline_id = ${pipelineId} and s."values" = w."values")
+    order by w."values" collate "C"`.execute(db)
+}
+
+const joined = (lists: readonly ValueList[], join: 'join' | 'left join'): RawBuilder<unknown> =>
+  sql.join(
+    lists.map(({ values }, place) => {
+      const alias = sql.ref(`d${place}`)
+      return sql`${sql.raw(join)} unnest(${[...values]}::text[]) as ${alias} (v) on ${alias}.v = x."values"[${sql.lit(place + 1)}]`
+    }),
+    sql` `,
+  )
+
+const anyMissing = (lists: readonly ValueList[]): RawBuilder<unknown> =>
+  lists.length === 0
+    ? sql`false`
+    : sql.join(
+        lists.map((_, place) => sql`${sql.ref(`d${place}.v`)} is null`),
+        sql` or `,
+      )
+
+const productOf = (lists: readonly ValueList[]): RawBuilder<unknown> => {
+  if (lists.length === 0) return sql`select '{}'::text[] as "values"`
+  const columns = lists.map((_, place) => sql.ref(`d${place}.v`))
+  const sources = lists.map(({ values }, place) => sql`unnest(${[...values]}::text[]) as ${sql.ref(`d${place}`)} (v)`)
+  return sql`select array[${sql.join(columns)}] as "values" from ${sql.join(sources, sql` cross join `)}`
+}

@@ -1,0 +1,142 @@
+// What is known of a pipeline's windows as a whole: closed or open, when the service was last seen to have released nothing for them.
+import { sql } from 'kysely'
+import type { Fingerprint, IsoDate } from '../core/types.ts'
+import type { Db } from '../db/tables.ts'
+
+export interface WindowState {
+  readonly closedGeneration: number | null
+  /** Loaded units, as counted when it was closed. */
+  readonly closedUnits: number
+  readonly lookedAtMs: number | null
+}
+
+/** By first day; windows nothing is known of are not in it. */
+export const windowStates = async (db: Db, pipelineId: number): Promise<ReadonlyMap<IsoDate, WindowState>> => {
+  const rows = await db
+    .selectFrom('etl.windows')
+    .select(['window_from', 'closed_generation', 'closed_units', 'looked_at'])
+    .where('pipeline_id', '=', pipelineId)
+    .execute()
+  return new Map(
+    rows.map((row) => [
+      row.window_from,
+      {
+        closedGeneration: row.closed_generation,
+        closedUnits: Number(row.closed_units ?? 0),
+        lookedAtMs: row.looked_at === null ? null : Date.parse(row.looked_at),
+      },
+    ]),
+  )
+}
+
+/**
+ * Closes the window at the generation where every wanted unit of it is loaded and none is asked for or held; whether it did. Only under the
+ * pipeline's lock: whoever un-finishes a unit opens the window in the same statement.
+ */
+export const closeWindow = async (trx: Db, pipelineId: number, windowFrom: IsoDate, generation: number): Promise<boolean> => {
+  const { rows } = await sql`
+    with seen as (
+      select count(*) filter (where s.wanted_until is null and u.answer_id is not null) as loaded,
+        coalesce(bool_or(u.job_id is not null or u.held_answer_id is not null), false) as busy
+      from etl.units u join etl.slices s on s.slice_id = u.slice_id
+      where u.pipeline_id = ${pipelineId} and u.window_from = ${windowFrom}::date
+    ), wanted as (
+      select count(*) as slices from etl.slices where pipeline_id = ${pipelineId} and wanted_until is null
+    ), filled as (
+      select coalesce(sum(rows_inserted - rows_ended), 0) as rows from etl.loads
+      where pipeline_id = ${pipelineId} and window_from = ${windowFrom}::date
+    )
+    insert into etl.windows (pipeline_id, window_from, closed_generation, closed_at, closed_units, closed_rows)
+    select ${pipelineId}, ${windowFrom}::date, ${generation}, clock_timestamp(), loaded, rows from seen, wanted, filled
+    where not busy and loaded = slices
+    on conflict (pipeline_id, window_from) do update set closed_generation = excluded.closed_generation, closed_at = excluded.closed_at,
+      closed_units = excluded.closed_units, closed_rows = excluded.closed_rows
+    returning window_from`.execute(trx)
+  return rows.length > 0
+}
+
+/** The service has released nothing new for the window, as far as a sample tells. */
+export const noteLookedAt = async (db: Db, pipelineId: number, windowFrom: IsoDate): Promise<void> => {
+  await db
+    .insertInto('etl.windows')
+    .values({ pipeline_id: pipelineId, window_from: windowFrom, looked_at: sql<string>`clock_timestamp()` })
+    .onConflict((on) =>
+      on.columns(['pipeline_id', 'window_from']).doUpdateSet({ looked_at: sql<string>`clock_timestamp()` }),
+    )
+    .execute()
+}
+
+/** Whether any load of the window is older: without one no answer of it can be. */
+export const hasLoadsBefore = async (db: Db, pipelineId: number, windowFrom: IsoDate, before: string): Promise<boolean> => {
+  const row = await db
+    .selectFrom('etl.loads')
+    .select('load_id')
+    .where('pipeline_id', '=', pipelineId)
+    .where('window_from', '=', windowFrom)
+    .where('loaded_at', '<', before)
+    .limit(1)
+    .executeTakeFirst()
+  return row !== undefined
+}
+
+/** A loaded unit with what the service said of its answer. */
+export interface SampledUnit {
+  readonly sliceId: number
+  readonly values: readonly string[]
+  readonly fingerprint: Fingerprint
+  /** When its answer was asked for or last said to stand. */
+  readonly stoodAtMs: number
+}
+
+/**
+ * Up to `most` loaded units of the window that nothing asks for, begun at so many places of the slices; all of them where there are no more.
+ * @param turn 0 to 1: another turn begins at other places
+ */
+export const sampleUnits = async (
+  db: Db,
+  pipelineId: number,
+  windowFrom: IsoDate,
+  { most, turn }: { readonly most: number; readonly turn: number },
+): Promise<{ readonly units: readonly SampledUnit[]; readonly isWhole: boolean }> => {
+  const first = await loadedFrom(db, pipelineId, windowFrom, [0], most + 1)
+  if (first.length <= most) return { units: first, isWhole: true }
+  const { rows } = await sql<{ low: number; high: number }>`
+    select min(slice_id) as low, max(slice_id) as high from etl.slices where pipeline_id = ${pipelineId} and wanted_until is null`.execute(db)
+  const { low, high } = rows[0] ?? { low: 0, high: 0 }
+  const places = Array.from({ length: most }, (_, index) => low + Math.floor((((index + turn) % most) / most) * (high - low + 1)))
+  const units = await loadedFrom(db, pipelineId, windowFrom, places, 1)
+  return { units: units.length > 0 ? units : first.slice(0, most), isWhole: false }
+}
+
+interface SampledRow {
+  readonly slice_id: number
+  readonly values: string[]
+  readonly source_last_updated: string | null
+  readonly source_count: string | null
+  readonly stood_at: string
+}
+
+const loadedFrom = async (
+  db: Db,
+  pipelineId: number,
+  windowFrom: IsoDate,
+  places: readonly number[],
+  most: number,
+): Promise<SampledUnit[]> => {
+  const { rows } = await sql<SampledRow>`
+    select distinct x.* from unnest(${[...places]}::integer[]) as p (place) cross join lateral (
+      select u.slice_id, s."values", a.source_last_updated, a.source_count, greatest(a.asked_at, a.stood_at) as stood_at
+      from etl.units u join etl.slices s on s.slice_id = u.slice_id join etl.answers a on a.answer_id = u.answer_id
+      where u.pipeline_id = ${pipelineId} and u.window_from = ${windowFrom}::date and u.slice_id >= p.place
+        and u.job_id is null and u.held_answer_id is null and s.wanted_until is null
+      order by u.slice_id limit ${most}) x order by x.slice_id`.execute(db)
+  return rows.map((row) => ({
+    sliceId: row.slice_id,
+    values: row.values,
+    fingerprint: {
+      lastUpdated: row.source_last_updated,
+      count: row.source_count === null ? null : Number(row.source_count),
+    },
+    stoodAtMs: Date.parse(row.stood_at),
+  }))
+}

@@ -1,0 +1,134 @@
+// What planning one pipeline knows: its definition, its windows, its place in the ledger, and how a step of it is committed.
+import type { Definition, IsoDate } from '../core/types.ts'
+import { addWindows, lastRestatementMs } from '../core/window.ts'
+import type { Db } from '../db/tables.ts'
+import type { Source } from '../extract/source.ts'
+import { type CellScope, type FullCheck, noRefresh, type Refresh, type WindowAsk } from '../ledger/candidates.ts'
+import type { RegisteredPipeline } from '../ledger/pipelines.ts'
+import type { JobFrame } from '../ledger/register-jobs.ts'
+import { reuseScope } from '../ledger/reuse-answers.ts'
+import type { WindowState } from '../ledger/windows.ts'
+import { asksOf, metricsOf } from '../core/asks.ts'
+import { lookBackStart, nightOf, type PlanWindow, type Scope, windowsInScope } from '../plan/frames.ts'
+import { checkOnly } from '../plan/only.ts'
+import { mostUnitsAStep } from '../plan/steps.ts'
+import type { PackLimits } from '../plan/pack.ts'
+import type { Runtime } from './runtime.ts'
+
+export interface PlanContext {
+  readonly definition: Definition
+  readonly source: Source
+  readonly pipeline: RegisteredPipeline
+  readonly frame: JobFrame
+  readonly cells: CellScope
+  readonly limits: PackLimits
+  readonly scope: Scope
+  /** Oldest first, without gaps. */
+  readonly windows: readonly PlanWindow[]
+  readonly states: ReadonlyMap<IsoDate, WindowState>
+  /** Windows before it may be closed; null: none. */
+  readonly lookBackFrom: IsoDate | null
+  /** By the database's clock, milliseconds since the epoch. */
+  readonly nowMs: number
+  /** The moment the service last published or restated anything, ISO. */
+  readonly restatedAt: string
+  /** Whose turn it is to be asked about again whatever the calendar says; null: nobody's. */
+  readonly fullCheck: FullCheck | null
+  readonly signal: AbortSignal
+  /** One transaction. */
+  readonly step: <T>(work: (trx: Db) => Promise<T>) => Promise<T>
+}
+
+export interface PlanInput {
+  readonly runtime: Pick<Runtime, 'consent'>
+  readonly definition: Definition
+  readonly source: Source
+  readonly pipeline: RegisteredPipeline
+  readonly runId: number
+  readonly scope: Scope
+  readonly nowMs: number
+  readonly signal: AbortSignal
+  readonly step: PlanContext['step']
+}
+
+export const planContext = async (db: Db, states: PlanContext['states'], input: PlanInput): Promise<PlanContext> => {
+  const { definition, source, pipeline, scope, nowMs, signal, step } = input
+  return {
+    ...{ definition, source, pipeline, scope, nowMs, signal, step, states },
+    frame: frameOf(input),
+    cells: await cellScope(db, input),
+    limits: limitsOf(definition, source, pipeline.dimensions),
+    windows: windowsInScope(definition, scope, nowMs),
+    lookBackFrom: lookBackStart(definition, nowMs),
+    restatedAt: new Date(lastRestatementMs(definition.window.publication, nowMs)).toISOString(),
+    fullCheck: scope.mode === 'due' ? fullCheckOf(definition, nowMs) : null,
+  }
+}
+
+const isForced = ({ mode, force }: Scope): boolean => mode === 'range' && force === true
+
+const frameOf = ({ definition, source, pipeline, runId, scope }: PlanInput): JobFrame => ({
+  runId,
+  pipelineId: pipeline.pipelineId,
+  kind: source.kind,
+  account: definition.account,
+  every: definition.window.every,
+  force: isForced(scope),
+  order: scope.order ?? 'newest-first',
+})
+
+const cellScope = async (db: Db, { runtime, definition, source, pipeline, scope }: PlanInput): Promise<CellScope> => {
+  const only = checkOnly(definition, scope.only ?? new Map())
+  // Every answer of a walk holds all its fields, whichever a definition takes.
+  const metrics = source.kind === 'walk' ? [] : metricsOf(definition)
+  return {
+    pipelineId: pipeline.pipelineId,
+    policy: {
+      kind: source.kind,
+      force: isForced(scope),
+      resubmitUncertain: runtime.consent.resubmitUncertain || definition.report.resubmitUncertain,
+      resubmitFailed: definition.report.resubmitFailed,
+    },
+    only: new Map([...only].map(([name, values]) => [pipeline.dimensions.indexOf(name), values])),
+    reuse: await reuseScope(db, pipeline, { asks: asksOf(definition), metrics, source: source.name }),
+  }
+}
+
+/** What the source allows, as far as the definition does not lower it; never more than one step holds. */
+const limitsOf = ({ dimensions }: Definition, source: Source, names: readonly string[]): PackLimits => ({
+  values: names.map((name) => {
+    const bucket = dimensions.find((dimension) => dimension.name === name)?.bucket ?? null
+    return Math.min(source.dimensions[name]?.mostPerRequest ?? 1, bucket ?? Number.MAX_SAFE_INTEGER)
+  }),
+  windows: source.packing?.windows ?? 1,
+  cells: Math.min(source.packing?.cells ?? mostUnitsAStep, mostUnitsAStep),
+})
+
+const dayMs = 86_400_000
+
+const fullCheckOf = (definition: Definition, nowMs: number): FullCheck | null => {
+  const nights = definition.window.fullCheckDays
+  if (nights === null) return null
+  return { before: new Date(nowMs - nights * dayMs).toISOString(), nights, night: nightOf(definition, nights, nowMs) }
+}
+
+/** Every wanted unit of it is loaded, and nothing can ask about these but force, the look-back, or a count of some values. */
+export const isClosed = ({ states, pipeline, frame, cells }: PlanContext, { from, isInLookBack }: PlanWindow): boolean =>
+  states.get(from)?.closedGeneration === pipeline.generation && !frame.force && !isInLookBack && cells.only.size === 0
+
+/** How the window is looked at. In one that is closed only slices wanted since are, unless its loaded units matter. */
+export const askOf = ({ states, frame, scope }: PlanContext, window: PlanWindow, refresh: Refresh): WindowAsk => {
+  const isWhole = frame.force || window.isInLookBack || scope.mode === 'range' || refresh !== noRefresh
+  return {
+    from: window.from,
+    isPublished: window.isPublished,
+    since: isWhole ? 0 : (states.get(window.from)?.closedGeneration ?? 0),
+    refresh,
+  }
+}
+
+/** Calendar span of consecutive windows by their places. */
+export const spanOf = ({ windows, definition }: PlanContext, first: number, count: number): { from: IsoDate; to: IsoDate } => {
+  const from = windows[first]?.from ?? ''
+  return { from, to: addWindows(from, definition.window.every, count) }
+}

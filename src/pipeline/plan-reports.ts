@@ -1,0 +1,108 @@
+// Report jobs of one pipeline: which cells need one, packed into as few as the source allows, a step of them at a time.
+import type { Db } from '../db/tables.ts'
+import { neededCells, noRefresh, type Refresh } from '../ledger/candidates.ts'
+import { lockPipeline } from '../ledger/pipelines.ts'
+import { type BoxToMake, insertBoxes, lockJobs, retireJobs } from '../ledger/register-jobs.ts'
+import { sliceBlocks } from '../ledger/slice-blocks.ts'
+import { sliceValues } from '../ledger/slice-values.ts'
+import type { PlanWindow } from '../plan/frames.ts'
+import { fittingLimits, type NeededSlice, pack } from '../plan/pack.ts'
+import { collectNeeds, stepsOf, type Task, tasksOf } from '../plan/steps.ts'
+import type { CountedWindows } from './count-windows.ts'
+import { askOf, type PlanContext, spanOf } from './plan-context.ts'
+
+/** A report costs quota, so it is bought again only within the look-back: after the service may have restated it, or when its turn comes. */
+const refreshOf = ({ restatedAt, fullCheck }: PlanContext, { isInLookBack }: PlanWindow): Refresh =>
+  isInLookBack ? { ...noRefresh, restatedAt, fullCheck } : noRefresh
+
+/** Steps of at most 50,000 units each that need a report now; what needs none is counted. Reads only. */
+export const reportSteps = async (db: Db, context: PlanContext, counted: CountedWindows): Promise<Task[][]> => {
+  const needs = collectNeeds()
+  for (const window of context.windows) {
+    context.signal.throwIfAborted()
+    if (counted.skip(window)) continue
+    const { counts, needed } = await neededCells(db, context.cells, askOf(context, window, refreshOf(context, window)), null)
+    counted.add(window, counts, false)
+    for (const { sliceIds, ...group } of needed) needs.add(window.place, groupKey(group), sliceIds)
+  }
+  const tasks: Task[] = []
+  for (const { run, sliceIds } of needs.groups()) {
+    const limits = fittingLimits(context.limits, listLengths(context), run.count)
+    tasks.push(...tasksOf(run, await sliceBlocks(db, sliceIds, limits.values), limits))
+  }
+  const sign = context.frame.order === 'oldest-first' ? 1 : -1
+  return stepsOf(tasks.sort((left, right) => sign * (left.run.first + left.run.count - right.run.first - right.run.count)))
+}
+
+type Group = Pick<BoxToMake, 'reason' | 'formerJobId' | 'answerId'>
+
+const groupKey = ({ reason, formerJobId, answerId }: Group): string => `${reason} ${formerJobId ?? ''} ${answerId ?? ''}`
+
+const listLengths = ({ definition, pipeline }: PlanContext): number[] =>
+  pipeline.dimensions.map((name) => definition.dimensions.find((one) => one.name === name)?.values.length ?? 1)
+
+export interface PackedStep {
+  readonly boxes: readonly BoxToMake[]
+  /** Jobs that units of the boxes have now. */
+  readonly leftJobIds: readonly string[]
+}
+
+/** What of the step's cells needs a report at this moment, packed. */
+export const packStep = async (db: Db, context: PlanContext, tasks: readonly Task[]): Promise<PackedStep> => {
+  const groups = new Map<string, { group: Group; places: Map<number, number[]> }>()
+  const left = new Set<string>()
+  for (const { window, sliceIds } of windowsOf(context, tasks)) {
+    const { needed } = await neededCells(db, context.cells, askOf(context, window, refreshOf(context, window)), sliceIds)
+    for (const { reason, formerJobId, answerId, ...cells } of needed) {
+      const group = { reason, formerJobId, answerId }
+      const known = groups.get(groupKey(group)) ?? { group, places: new Map<number, number[]>() }
+      groups.set(groupKey(group), known)
+      for (const id of cells.leftJobIds) left.add(id)
+      for (const id of cells.sliceIds) {
+        const places = known.places.get(id)
+        if (places === undefined) known.places.set(id, [window.place])
+        else places.push(window.place)
+      }
+    }
+  }
+  const values = await sliceValues(db, [...new Set([...groups.values()].flatMap(({ places }) => [...places.keys()]))])
+  const boxes = [...groups.values()].flatMap(({ group, places }) => {
+    const slices = [...places].map(([sliceId, at]): NeededSlice => ({ sliceId, values: values.get(sliceId) ?? [], places: at }))
+    return pack(slices, context.limits).map(
+      ({ sliceIds, first, count }): BoxToMake => ({
+        ...group,
+        sliceIds,
+        ...spanOf(context, first, count),
+        cells: sliceIds.length * count,
+      }),
+    )
+  })
+  return { boxes: inOrder(boxes, context), leftJobIds: [...left] }
+}
+
+const inOrder = (boxes: readonly BoxToMake[], { frame }: PlanContext): BoxToMake[] => {
+  const compare = (left: string, right: string): number => (left < right ? -1 : left > right ? 1 : 0)
+  return boxes.toSorted((left, right) =>
+    frame.order === 'oldest-first' ? compare(left.from, right.from) : compare(right.to, left.to),
+  )
+}
+
+/** Each window of the step with the slices it needs there. */
+const windowsOf = ({ windows }: PlanContext, tasks: readonly Task[]): { window: PlanWindow; sliceIds: number[] }[] =>
+  windows.flatMap((window) => {
+    const here = tasks.filter(({ run }) => run.first <= window.place && window.place < run.first + run.count)
+    return here.length === 0 ? [] : [{ window, sliceIds: here.flatMap(({ sliceIds }) => [...sliceIds]) }]
+  })
+
+/** Makes the step's jobs. What was read before may be old by now: under the lock it is read again. */
+export const askForReports = (context: PlanContext, tasks: readonly Task[]): Promise<number> =>
+  context.step(async (trx) => {
+    await lockPipeline(trx, context.frame.pipelineId)
+    const seen = await packStep(trx, context, tasks)
+    if (seen.leftJobIds.length === 0) return insertBoxes(trx, context.frame, seen.boxes)
+    await lockJobs(trx, seen.leftJobIds)
+    const { boxes, leftJobIds } = await packStep(trx, context, tasks)
+    const count = await insertBoxes(trx, context.frame, boxes)
+    await retireJobs(trx, leftJobIds)
+    return count
+  })

@@ -1,0 +1,69 @@
+// Walks of one pipeline: one job a unit, made in the database, a step of them at a time.
+import type { IsoDate } from '../core/types.ts'
+import type { Db } from '../db/tables.ts'
+import { type CellCount, countCells, noRefresh, type Refresh, type WindowAsk } from '../ledger/candidates.ts'
+import { lockPipeline } from '../ledger/pipelines.ts'
+import { insertWalks } from '../ledger/register-jobs.ts'
+import { hasLoadsBefore } from '../ledger/windows.ts'
+import type { PlanWindow } from '../plan/frames.ts'
+import { mostUnitsAStep } from '../plan/steps.ts'
+import type { CountedWindows } from './count-windows.ts'
+import { askOf, type PlanContext } from './plan-context.ts'
+
+export interface NeededWalks {
+  readonly window: PlanWindow
+  readonly ask: WindowAsk
+  readonly counts: readonly CellCount[]
+}
+
+/** Windows with units that need a walk, in the order they are planned; what needs none is counted. Reads only. @param refreshes what sampling found */
+export const walksNeeded = async (
+  db: Db,
+  context: PlanContext,
+  counted: CountedWindows,
+  refreshes: ReadonlyMap<IsoDate, Refresh>,
+): Promise<NeededWalks[]> => {
+  const needed: NeededWalks[] = []
+  const windows = context.frame.order === 'oldest-first' ? context.windows : context.windows.toReversed()
+  for (const window of windows) {
+    context.signal.throwIfAborted()
+    if (!counted.skip(window)) {
+      const ask = askOf(context, window, refreshes.get(window.from) ?? noRefresh)
+      const counts = await countCells(db, context.cells, ask)
+      counted.add(window, counts, refreshes.has(window.from))
+      if (counts.some(({ decision }) => decision === 'ask')) needed.push({ window, ask, counts })
+    }
+    const checked = await inTurn(db, context, window, refreshes)
+    if (checked !== null) needed.push(checked)
+  }
+  return needed
+}
+
+/** Units that nobody asked about for longer than `window.full_check`, of those whose turn it is tonight, also in closed windows. */
+const inTurn = async (
+  db: Db,
+  { fullCheck, cells }: PlanContext,
+  window: PlanWindow,
+  refreshes: ReadonlyMap<IsoDate, Refresh>,
+): Promise<NeededWalks | null> => {
+  if (fullCheck === null || refreshes.get(window.from)?.all === true) return null
+  if (!(await hasLoadsBefore(db, cells.pipelineId, window.from, fullCheck.before))) return null
+  const ask = { from: window.from, isPublished: window.isPublished, since: 0, refresh: { ...noRefresh, fullCheck } }
+  const counts = (await countCells(db, cells, ask)).filter(({ decision, reason }) => decision === 'ask' && reason === 'full check')
+  return counts.length === 0 ? null : { window, ask, counts }
+}
+
+/** Makes a job for each of them, 50,000 a transaction. */
+export const askForWalks = async (context: PlanContext, { window, ask }: NeededWalks): Promise<void> => {
+  for (let after: number | null = 0; after !== null; ) after = await walksStep(context, { ...ask, to: window.to }, after)
+}
+
+/** The slice the next step goes on after; null: that was the last one. */
+const walksStep = (context: PlanContext, window: WindowAsk & Pick<PlanWindow, 'to'>, after: number): Promise<number | null> => {
+  context.signal.throwIfAborted()
+  return context.step(async (trx) => {
+    await lockPipeline(trx, context.frame.pipelineId)
+    const made = await insertWalks(trx, context.frame, context.cells, window, { after, most: mostUnitsAStep })
+    return made.after
+  })
+}

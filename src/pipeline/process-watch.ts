@@ -1,0 +1,60 @@
+// Keeps this process's lease, over a connection of its own that no load can block, and frees what dead processes left behind.
+import { setTimeout as sleep } from 'node:timers/promises'
+import { messageOf } from '../core/errors.ts'
+import type { Log } from '../core/log.ts'
+import { type Database, openDatabase } from '../db/connect.ts'
+import { endProcess, type OwnProcess, reapDead, renewLease } from '../ledger/processes.ts'
+
+export interface Lease {
+  /** The process has done: what it still holds is free for others at once. Never throws. */
+  end(): Promise<void>
+}
+
+const tickMs = 2_000
+const renewEveryMs = 4_000
+const tryAgainMs = 1_000
+/** Who could not renew for so long has been away, and others may have been for the same reason: they get time to come back. */
+const awayMs = 10_000
+const graceMs = 8_000
+
+/** Resolves at once: the process was registered with a whole lease, and a command that ends before the first tick needs no other connection. */
+export const keepLease = async (database: Database, own: OwnProcess, log: Log): Promise<Lease> => {
+  const stopping = new AbortController()
+  const watching = watch(database, own, log, stopping.signal)
+  return {
+    end: async () => {
+      stopping.abort()
+      await watching
+      // Where that fails its lease runs out.
+      await endProcess(database.kysely, own).catch((error) =>
+        log.warn({ error: messageOf(error) }, 'the process could not be signed off'),
+      )
+    },
+  }
+}
+
+const watch = async (database: Database, own: OwnProcess, log: Log, signal: AbortSignal): Promise<void> => {
+  let line: Database | null = null
+  let renewedAt = performance.now()
+  let trustedFrom = renewedAt
+  let pause = tickMs
+  while (await slept(pause, signal)) {
+    pause = tryAgainMs
+    try {
+      line ??= await openDatabase({ databaseUrl: database.url, home: '', maxConnections: 1, applicationName: 'millrace lease' })
+      const silent = performance.now() - renewedAt
+      if (silent >= renewEveryMs - tryAgainMs) await renewLease(line.kysely, own)
+      const now = performance.now()
+      if (silent >= awayMs) trustedFrom = now + graceMs
+      if (silent >= renewEveryMs - tryAgainMs) renewedAt = now
+      await reapDead(line.kysely, own, { byLease: now >= trustedFrom })
+      pause = tickMs
+    } catch (error) {
+      log.warn({ error: messageOf(error) }, 'the lease was not renewed; trying again')
+    }
+  }
+  await line?.close().catch(() => undefined)
+}
+
+/** False once it is to stop. */
+const slept = (ms: number, signal: AbortSignal): Promise<boolean> => sleep(ms, true, { signal, ref: false }).catch(() => false)

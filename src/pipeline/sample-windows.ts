@@ -1,0 +1,132 @@
+// Whether the service has released anything new for the windows of the look-back: asked of a few units each, so that a quiet night costs a few requests.
+import type { Definition, Fingerprint, IsoDate } from '../core/types.ts'
+import { messageOf } from '../core/errors.ts'
+import { boxOf } from '../core/unit-key.ts'
+import type { LookContext, Source } from '../extract/source.ts'
+import { noRefresh, type Refresh } from '../ledger/candidates.ts'
+import { type RequestRecord, recordRequests } from '../ledger/requests.ts'
+import { noteLookedAt, type SampledUnit, sampleUnits } from '../ledger/windows.ts'
+import type { PlanWindow } from '../plan/frames.ts'
+import type { PlanContext } from './plan-context.ts'
+import type { Runtime } from './runtime.ts'
+
+/** Units asked about in a window on a usual night. */
+const usualSample = 2
+/** The same after a day on which the service may have published or restated. */
+const largeSample = 20
+
+export interface Samples {
+  /** Which loaded units of each window of the look-back are to be asked for again. */
+  readonly refreshes: ReadonlyMap<IsoDate, Refresh>
+  readonly requests: number
+}
+
+/**
+ * Asks the service about a few loaded units of each window of the look-back. Where none has changed, the whole window stands and only the window's
+ * `looked_at` is written; where one has, every loaded unit of it is to be asked about. Units it could not ask about are left to their own jobs.
+ */
+export const sampleWindows = async (runtime: Runtime, context: PlanContext): Promise<Samples> => {
+  const refreshes = new Map<IsoDate, Refresh>()
+  const requests: RequestRecord[] = []
+  const { kysely } = runtime.database
+  try {
+    for (const window of context.windows.filter(({ isInLookBack }) => isInLookBack)) {
+      context.signal.throwIfAborted()
+      const refresh = await sampleWindow(runtime, context, window, requests)
+      if (refresh === null) continue
+      refreshes.set(window.from, refresh)
+      if (!refresh.all && refresh.sliceIds.length === 0) await noteLookedAt(kysely, context.frame.pipelineId, window.from)
+    }
+  } finally {
+    await recordRequests(kysely, requests)
+  }
+  return { refreshes, requests: requests.length }
+}
+
+/** null: nothing of the window is loaded. */
+const sampleWindow = async (
+  runtime: Runtime,
+  context: PlanContext,
+  window: PlanWindow,
+  requests: RequestRecord[],
+): Promise<Refresh | null> => {
+  const { units, isWhole } = await sampleOf(runtime, context, window)
+  if (units.length === 0) return null
+  const { probe } = context.source
+  const known = units.filter(({ fingerprint }) => fingerprint.lastUpdated !== null)
+  if (probe === undefined || known.length === 0) return { ...noRefresh, all: true }
+  const look = lookContext(runtime, context, requests)
+  const verdicts = await inTurns(known, context.definition.limits.concurrency, (unit) => probed(probe, unit, context, window, look))
+  const changed = known.filter((_, index) => verdicts[index] === 'changed')
+  if (changed.length > 0 && !isWhole) return { ...noRefresh, all: true }
+  const unsure = units.filter((unit) => !known.includes(unit) && isWhole)
+  const failed = known.filter((_, index) => verdicts[index] === 'failed')
+  return { ...noRefresh, sliceIds: [...changed, ...unsure, ...failed].map(({ sliceId }) => sliceId) }
+}
+
+/** How many units of the window are asked about, and which: others each night. */
+export const sampleOf = async (
+  { database }: Pick<Runtime, 'database'>,
+  { frame, states, nowMs, restatedAt }: PlanContext,
+  { from }: PlanWindow,
+): Promise<{ readonly units: readonly SampledUnit[]; readonly isWhole: boolean }> => {
+  const turn = (Math.floor(nowMs / 86_400_000) * 0.618_034) % 1
+  const few = await sampleUnits(database.kysely, frame.pipelineId, from, { most: usualSample, turn })
+  const stoodAt = Math.min(...few.units.map(({ stoodAtMs }) => stoodAtMs))
+  const since = Math.max(states.get(from)?.lookedAtMs ?? 0, few.units.length === 0 ? nowMs : stoodAt)
+  if (since >= Date.parse(restatedAt) || few.isWhole) return few
+  return sampleUnits(database.kysely, frame.pipelineId, from, { most: largeSample, turn })
+}
+
+const lookContext = (runtime: Runtime, { definition, frame, signal }: PlanContext, requests: RequestRecord[]): LookContext => {
+  const { account, limits } = definition
+  const http = runtime.service(account).forUnit({
+    account,
+    signal,
+    lane: String(frame.runId),
+    timeoutMs: limits.timeoutMs,
+    attempts: limits.attempts,
+    maxBodyBytes: limits.maxBodyBytes,
+    record: (request) => {
+      runtime.progress.counters.requests += 1
+      requests.push({ ...request, jobId: null, runId: frame.runId, askNumber: null })
+    },
+  })
+  return { http, log: runtime.log, clock: runtime.clock, signal }
+}
+
+type Verdict = 'stands' | 'changed' | 'failed'
+
+const probed = async (
+  probe: NonNullable<Source['probe']>,
+  unit: SampledUnit,
+  { definition, pipeline, signal }: PlanContext,
+  window: PlanWindow,
+  look: LookContext,
+): Promise<Verdict> => {
+  try {
+    const box = boxOf({ ...nameOf(definition), window, dimensions: pipeline.dimensions, slices: [unit.values] })
+    const now = await probe({ definition, box }, look)
+    return now !== null && isSame(now, unit.fingerprint) ? 'stands' : 'changed'
+  } catch (error) {
+    signal.throwIfAborted()
+    look.log.warn({ pipeline: definition.pipeline, window: window.from, error: messageOf(error) }, 'a unit could not be asked about')
+    return 'failed'
+  }
+}
+
+const nameOf = ({ pipeline, version }: Definition) => ({ pipeline, version })
+
+const isSame = (left: Fingerprint, right: Fingerprint): boolean => left.lastUpdated === right.lastUpdated && left.count === right.count
+
+/** Results in the order of the items, at most so many at once. */
+const inTurns = async <Item, Result>(
+  items: readonly Item[],
+  atOnce: number,
+  work: (item: Item) => Promise<Result>,
+): Promise<Result[]> => {
+  const results: Result[] = []
+  for (let start = 0; start < items.length; start += atOnce)
+    results.push(...(await Promise.all(items.slice(start, start + atOnce).map(work))))
+  return results
+}

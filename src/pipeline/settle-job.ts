@@ -1,0 +1,99 @@
+// Writes down what became of a job whose work threw: left, parked, returned, held, failed, or replaced by other jobs.
+import { EtlError } from '../core/errors.ts'
+import { redact } from '../core/redact.ts'
+import type { Db } from '../db/tables.ts'
+import { dropAnswer } from '../ledger/answers.ts'
+import type { ClaimedJob } from '../ledger/claim.ts'
+import { replaceJob } from '../ledger/replace-job.ts'
+import { recordRequests } from '../ledger/requests.ts'
+import { failJob, holdJob, parkJob, returnJob } from '../ledger/settle-job.ts'
+import type { JobWork } from './job-work.ts'
+import { definitionOf, type Runtime } from './runtime.ts'
+import { asEtlError, type Settlement, settle } from './settle.ts'
+import { partsOf } from './split-job.ts'
+
+/** The landed bytes are no good: the next try must fetch them again instead of reading them. */
+const unusable = new Set([
+  'BAD_RESPONSE',
+  'TRUNCATED',
+  'INCOMPLETE',
+  'UNSTABLE',
+  'LANDING_CORRUPT',
+  'LANDING_MISSING',
+  'WRONG_ECHO',
+])
+
+export const interruptedBy = (signal: AbortSignal, error: unknown): unknown =>
+  asEtlError(error).code === 'FENCED'
+    ? error
+    : ['CANCELLED', 'FENCED'].includes(asEtlError(signal.reason).code)
+      ? signal.reason
+      : new EtlError('INTERRUPTED', 'Stopped; run the same command again to resume.', { cause: error })
+
+/** What settling needs of a runtime. */
+export type SettlingRuntime = Pick<Runtime, 'database' | 'definitions' | 'progress' | 'log' | 'clock'>
+
+/** Writes what became of the job and its requests in one transaction. */
+export const settleJob = async (
+  runtime: SettlingRuntime,
+  claim: ClaimedJob,
+  requests: JobWork['requests'],
+  thrown: unknown,
+): Promise<void> => {
+  const error = asEtlError(thrown)
+  const decision = settle(error, claim, definitionOf(runtime, claim)?.limits ?? null, runtime.clock)
+  const names = { run_id: claim.runId, job_id: claim.jobId, unit: claim.box.key }
+  runtime.log.info({ ...names, code: error.code, decision: decision.kind, error: error.message }, 'job settled')
+  const known = [...requests]
+  const written = await runtime.database.kysely.transaction().execute(async (trx) => {
+    await recordRequests(trx, known)
+    return write(trx, claim, decision, error)
+  })
+  requests.splice(0, known.length)
+  tell(runtime, claim, written, error)
+}
+
+/** What was done in the end: a box that cannot be split any more fails. */
+const write = async (trx: Db, claim: ClaimedJob, decision: Settlement, error: EtlError): Promise<Settlement> => {
+  if (decision.kind === 'leave') return decision
+  if (unusable.has(error.code) && claim.askNumber !== null) await dropAnswer(trx, claim)
+  const reason = { code: error.code, message: redact(error.message) }
+  switch (decision.kind) {
+    case 'return':
+      await returnJob(trx, claim)
+      return decision
+    case 'again':
+    case 'split':
+      await replaceJob(trx, claim, await partsOf(trx, claim, decision.kind))
+      return decision
+    case 'park': {
+      const { notBeforeMs, countsAttempt, final } = decision
+      await parkJob(trx, claim, { notBefore: notBeforeMs, countsAttempt, final, ...reason })
+      return decision
+    }
+    case 'hold':
+      await holdJob(trx, claim, reason)
+      return decision
+    case 'fail':
+      await failJob(trx, claim, reason)
+      return decision
+  }
+}
+
+const tell = (runtime: SettlingRuntime, claim: ClaimedJob, decision: Settlement, error: EtlError): void => {
+  const { kind } = decision
+  if (kind === 'leave' || kind === 'return' || kind === 'again' || kind === 'split') return
+  const state = kind === 'park' ? 'waiting' : kind === 'hold' ? 'held' : 'failed'
+  if (state !== 'waiting' || (kind === 'park' && decision.final)) runtime.progress.counters.unitsDone += claim.cells
+  runtime.progress.emit({
+    event: 'unit',
+    run_id: claim.runId,
+    job_id: claim.jobId,
+    unit: claim.box.key,
+    units: claim.cells,
+    state,
+    code: error.code,
+    message: error.message,
+    ...(kind === 'park' ? { not_before: new Date(runtime.clock.now() + decision.notBeforeMs).toISOString() } : {}),
+  })
+}

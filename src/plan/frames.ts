@@ -1,0 +1,66 @@
+// Which windows a plan looks at: published ones that are due, or a range. Pure.
+import { EtlError } from '../core/errors.ts'
+import type { Definition, IsoDate, Window } from '../core/types.ts'
+import { addWindows, dateIn, isPublished, windowsBetween } from '../core/window.ts'
+import type { Only } from './only.ts'
+
+export interface Scope {
+  /** `due`: what a nightly run owes. `range`: a span and nothing outside it. */
+  readonly mode: 'due' | 'range'
+  /** Half-open, for each definition's own window size; needed with `range`, ignored with `due`. */
+  readonly rangeOf?: ((definition: Definition) => Window) | undefined
+  /** Ask for loaded units of the range again. Default false; ignored with `due`. */
+  readonly force?: boolean | undefined
+  /** Values by dimension; null: all. */
+  readonly only?: Only | null | undefined
+  /** Order of windows. Default newest first: last month is what readers wait for, and it comes first when quota runs short. */
+  readonly order?: 'newest-first' | 'oldest-first' | undefined
+}
+
+export interface PlanWindow extends Window {
+  /** Number in the calendar; consecutive windows have consecutive ones. */
+  readonly place: number
+  readonly isPublished: boolean
+  /** One of the newest published ones, which are asked about again. Never with a range. */
+  readonly isInLookBack: boolean
+}
+
+/** Oldest first, without gaps. Throws USAGE where a range is needed and not given. */
+export const windowsInScope = (definition: Definition, scope: Scope, nowMs: number): PlanWindow[] => {
+  const { lookBack, publication } = definition.window
+  const windows = scope.mode === 'due' ? dueWindows(definition, nowMs) : rangeWindows(definition, scope)
+  return windows.map((window, place) => ({
+    ...window,
+    place,
+    isPublished: isPublished(window, publication, nowMs),
+    isInLookBack: scope.mode === 'due' && place >= windows.length - lookBack,
+  }))
+}
+
+const rangeWindows = (definition: Definition, { rangeOf }: Scope): Window[] => {
+  if (rangeOf === undefined) throw new EtlError('USAGE', 'A range of months is needed; write --from YYYY-MM --to YYYY-MM.')
+  const { from, to } = rangeOf(definition)
+  return windowsBetween(from, to, definition.window.every)
+}
+
+/** Published windows from the definition's first one to now. */
+const dueWindows = ({ window: { every, from, publication } }: Definition, nowMs: number): Window[] => {
+  const tomorrow = addWindows(dateIn(nowMs, publication.timeZone), 'day', 1)
+  return windowsBetween(from, tomorrow, every).filter((window) => isPublished(window, publication, nowMs))
+}
+
+/** First day of the oldest window of the look-back: older ones can be closed. null: no window is published. */
+export const lookBackStart = ({ window }: Definition, nowMs: number): IsoDate | null => {
+  const { every, lookBack, publication } = window
+  const today = dateIn(nowMs, publication.timeZone)
+  // Two windows more than a month's worth of the smallest: the newest published one is never further back than two months.
+  const recent = windowsBetween(addWindows(today, 'month', -3), today, every).filter((one) => isPublished(one, publication, nowMs))
+  const newest = recent.at(-1)
+  return newest === undefined ? null : addWindows(newest.from, every, 1 - lookBack)
+}
+
+/** The night of a cycle of so many it is, by the service's own calendar. */
+export const nightOf = ({ window }: Definition, nights: number, nowMs: number): number => {
+  const day = dateIn(nowMs, window.publication.timeZone)
+  return Math.floor(Date.parse(`${day}T00:00:00Z`) / 86_400_000) % nights
+}

@@ -1,0 +1,134 @@
+// Cells that are to be asked for -> boxes, each of which one request asks for. Pure; the order of the cells does not matter.
+
+/** One slice and the windows it needs, by their place in the calendar (consecutive windows have consecutive places). */
+export interface NeededSlice {
+  readonly sliceId: number
+  /** One value of each dimension. */
+  readonly values: readonly string[]
+  readonly places: readonly number[]
+}
+
+export interface PackLimits {
+  /** Most values of each dimension. */
+  readonly values: readonly number[]
+  /** Most consecutive windows. */
+  readonly windows: number
+  /** Most combinations of values and windows. */
+  readonly cells: number
+}
+
+/** Every combination of some values, over consecutive windows. */
+export interface PackedBox {
+  readonly sliceIds: readonly number[]
+  /** Place of the first window. */
+  readonly first: number
+  /** How many windows. */
+  readonly count: number
+}
+
+/** Consecutive windows. */
+export interface Run {
+  readonly first: number
+  readonly count: number
+}
+
+/** Every needed cell stands in exactly one box, and nothing else does. Slices that need the same consecutive windows go together. */
+export const pack = (needed: readonly NeededSlice[], limits: PackLimits): PackedBox[] => {
+  const groups = new Map<string, { run: Run; slices: NeededSlice[] }>()
+  for (const slice of needed) {
+    for (const run of runsOf(slice.places)) {
+      const key = `${run.first}+${run.count}`
+      const group = groups.get(key)
+      if (group === undefined) groups.set(key, { run, slices: [slice] })
+      else group.slices.push(slice)
+    }
+  }
+  return [...groups.values()].flatMap(({ run, slices }) => packGroup(run, slices, limits))
+}
+
+/** Places in runs without gaps, oldest first. */
+export const runsOf = (places: readonly number[]): Run[] => {
+  const runs: { first: number; count: number }[] = []
+  for (const place of [...places].sort((left, right) => left - right)) {
+    const last = runs.at(-1)
+    if (last !== undefined && last.first + last.count === place) last.count += 1
+    else runs.push({ first: place, count: 1 })
+  }
+  return runs
+}
+
+const packGroup = (run: Run, slices: readonly NeededSlice[], limits: PackLimits): PackedBox[] => {
+  const ids = new Map(slices.map(({ sliceId, values }) => [keyOf(values), sliceId]))
+  return productsOf(slices.map(({ values }) => values)).flatMap((product) => {
+    const fitting = fittingLimits(
+      limits,
+      product.map((values) => values.length),
+      run.count,
+    )
+    const parts = cut(product, fitting.values).map((lists) =>
+      combinations(lists).map((values) => ids.get(keyOf(values)) ?? Number.NaN),
+    )
+    return piecesOf(run, fitting.windows).flatMap((piece) => parts.map((sliceIds) => ({ sliceIds, ...piece })))
+  })
+}
+
+/** The limits as they are used on so many values and windows: where a whole box would hold too many cells, windows give way first, then the longest list. */
+export const fittingLimits = (limits: PackLimits, counts: readonly number[], windows: number): PackLimits => {
+  const values = limits.values.map((most, level) => Math.max(1, Math.min(most, counts[level] ?? 1)))
+  const product = (): number => values.reduce((total, count) => total * count, 1)
+  while (product() > limits.cells) {
+    const longest = values.indexOf(Math.max(...values))
+    const others = product() / (values[longest] ?? 1)
+    values[longest] = Math.max(1, Math.floor(limits.cells / others))
+    if (others >= limits.cells) values[longest] = 1
+  }
+  const most = Math.max(1, Math.floor(limits.cells / product()))
+  return { values, windows: Math.max(1, Math.min(limits.windows, windows, most)), cells: limits.cells }
+}
+
+/** Cut from the newest window on, so that only the oldest piece may be short. Newest first. */
+export const piecesOf = ({ first, count }: Run, most: number): Run[] => {
+  const pieces: Run[] = []
+  for (let end = first + count; end > first; end -= most) {
+    const start = Math.max(first, end - most)
+    pieces.push({ first: start, count: end - start })
+  }
+  return pieces
+}
+
+const keyOf = (values: readonly string[]): string => JSON.stringify(values)
+
+/** The tuples as products of value lists: values of the first dimension that go with the same rest make one. */
+const productsOf = (tuples: readonly (readonly string[])[]): string[][][] => {
+  if ((tuples[0]?.length ?? 0) === 0) return tuples.length === 0 ? [] : [[]]
+  const rests = new Map<string, (readonly string[])[]>()
+  for (const [first = '', ...rest] of tuples) {
+    const known = rests.get(first)
+    if (known === undefined) rests.set(first, [rest])
+    else known.push(rest)
+  }
+  const alike = new Map<string, { firsts: string[]; rest: (readonly string[])[] }>()
+  for (const first of [...rests.keys()].sort()) {
+    const rest = rests.get(first) ?? []
+    const signature = rest.map(keyOf).sort().join()
+    const group = alike.get(signature)
+    if (group === undefined) alike.set(signature, { firsts: [first], rest })
+    else group.firsts.push(first)
+  }
+  return [...alike.values()].flatMap(({ firsts, rest }) => productsOf(rest).map((lists) => [firsts, ...lists]))
+}
+
+const cut = (lists: readonly (readonly string[])[], most: readonly number[]): string[][][] =>
+  lists.reduce<string[][][]>(
+    (boxes, list, level) => {
+      const parts = chunks([...list].sort(), most[level] ?? 1)
+      return boxes.flatMap((box) => parts.map((part) => [...box, part]))
+    },
+    [[]],
+  )
+
+const chunks = (list: readonly string[], most: number): string[][] =>
+  Array.from({ length: Math.ceil(list.length / most) }, (_, index) => list.slice(index * most, (index + 1) * most))
+
+const combinations = (lists: readonly (readonly string[])[]): string[][] =>
+  lists.reduce<string[][]>((tuples, list) => tuples.flatMap((tuple) => list.map((value) => [...tuple, value])), [[]])

@@ -1,0 +1,123 @@
+// Units and rows by window: what every total of the command line, the page and the metrics is added up from.
+import type { UnitState } from '../core/types.ts'
+import type { Db } from '../db/tables.ts'
+import { wholeAs } from './row.ts'
+
+/** Units of one window in one state. */
+export interface WindowState {
+  readonly pipeline_id: number
+  readonly pipeline: string
+  readonly window_from: string
+  readonly state: UnitState
+  /** They have an answer, whatever is asked for beside it. */
+  readonly loaded: boolean
+  /** Asked for or held. */
+  readonly open: boolean
+  readonly units: number
+}
+
+export interface WindowLoads {
+  readonly pipeline: string
+  readonly window_from: string
+  readonly rows: number
+  readonly last_loaded_at: string | null
+}
+
+export interface Windows {
+  readonly states: readonly WindowState[]
+  readonly loads: readonly WindowLoads[]
+}
+
+/** @param pipelines only these; empty: all. Reads units and loads of windows that are open, of closed ones what was counted. */
+export const readWindows = async (db: Db, pipelines: readonly string[] = []): Promise<Windows> => {
+  const [states, loads] = await Promise.all([windowStates(db, pipelines), windowLoads(db, pipelines)])
+  return { states, loads }
+}
+
+export const windowStates = (db: Db, pipelines: readonly string[] = []): Promise<WindowState[]> =>
+  db
+    .selectFrom('etl.window_states as s')
+    .select(['s.pipeline_id', 's.pipeline', 's.window_from', 's.state', 's.loaded', 's.open', wholeAs('s', 'units')])
+    .$if(pipelines.length > 0, (query) => query.where('s.pipeline', 'in', pipelines))
+    .orderBy('s.pipeline')
+    .orderBy('s.window_from')
+    .execute()
+
+const windowLoads = (db: Db, pipelines: readonly string[]): Promise<WindowLoads[]> =>
+  db
+    .selectFrom('etl.window_loads as l')
+    .select(['l.pipeline', 'l.window_from', wholeAs('l', 'rows'), 'l.last_loaded_at'])
+    .$if(pipelines.length > 0, (query) => query.where('l.pipeline', 'in', pipelines))
+    .execute()
+
+/** One pipeline, all its versions together. */
+export interface PipelineCounts {
+  readonly pipeline: string
+  readonly units: Readonly<Partial<Record<UnitState, number>>>
+  readonly rows: number
+  readonly newest_window: string | null
+  readonly oldest_window: string | null
+  readonly last_loaded_at: string | null
+}
+
+/** By name; pipelines that have no unit yet are left out. */
+export const pipelineCounts = ({ states, loads }: Windows): PipelineCounts[] =>
+  [...Map.groupBy(states, ({ pipeline }) => pipeline)].sort(byName).map(([pipeline, own]) => {
+    const ownLoads = loads.filter((row) => row.pipeline === pipeline)
+    const loaded = own
+      .filter((row) => row.loaded)
+      .map((row) => row.window_from)
+      .sort()
+    return {
+      pipeline,
+      units: Object.fromEntries(
+        [...Map.groupBy(own, ({ state }) => state)].map(([state, rows]) => [state, unitsIn(rows)] as const),
+      ),
+      rows: ownLoads.reduce((all, { rows }) => all + rows, 0),
+      newest_window: loaded.at(-1) ?? null,
+      oldest_window: loaded[0] ?? null,
+      last_loaded_at: latest(ownLoads),
+    }
+  })
+
+export const unitsIn = (states: readonly WindowState[]): number => states.reduce((all, { units }) => all + units, 0)
+
+/** A month of one pipeline. */
+export interface CoverageMonth {
+  readonly pipeline: string
+  /** `2026-01` */
+  readonly month: string
+  /** Units that have rows, whatever is asked for beside them. */
+  readonly loaded: number
+  readonly total: number
+  readonly held: number
+  readonly failed: number
+  /** Neither loaded nor held or failed. */
+  readonly open: number
+}
+
+/** By pipeline and month. */
+export const coverageMonths = (states: readonly WindowState[]): CoverageMonth[] =>
+  [...Map.groupBy(states, ({ pipeline, window_from }) => `${pipeline}/${window_from.slice(0, 7)}`)]
+    .sort(byName)
+    .map(([key, own]) => {
+      const inTrouble = ({ state }: WindowState): boolean => state === 'held' || state === 'failed'
+      return {
+        pipeline: own[0]?.pipeline ?? '',
+        month: key.slice(-7),
+        loaded: unitsIn(own.filter((row) => row.loaded)),
+        total: unitsIn(own),
+        held: unitsIn(own.filter(({ state }) => state === 'held')),
+        failed: unitsIn(own.filter(({ state }) => state === 'failed')),
+        open: unitsIn(own.filter((row) => !row.loaded && !inTrouble(row))),
+      }
+    })
+
+const byName = ([a]: readonly [string, unknown], [b]: readonly [string, unknown]): number => (a < b ? -1 : a > b ? 1 : 0)
+
+const latest = (loads: readonly WindowLoads[]): string | null =>
+  loads
+    .map((row) => row.last_loaded_at)
+    .filter((at) => at !== null)
+    .sort()
+    .at(-1) ?? null

@@ -1,0 +1,225 @@
+// What a person decides: held units released, failed ones opened again, purchases adopted and given up; each with its event.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { releaseByPerson, retryByPerson } from '../../src/ledger/actions.ts'
+import { adoptReport, giveUpReport } from '../../src/ledger/purchases.ts'
+import { listPurchases } from '../../src/reads/purchases.ts'
+import {
+  bought,
+  jobRow,
+  months,
+  newAnswer,
+  newJob,
+  newPipeline,
+  newProcess,
+  newRun,
+  newSlices,
+  nextAskNumber,
+  loadedAs,
+  outcomeOf,
+  setJob,
+  unitRows,
+} from '../support/ledger.ts'
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+
+let db: TestDatabase
+
+beforeAll(async () => {
+  db = await createTestDatabase()
+})
+afterAll(() => db.drop())
+
+const events = async (kind: string): Promise<string[]> =>
+  (
+    await db.database.kysely.selectFrom('etl.events').select('message').where('kind', '=', kind).orderBy('event_id').execute()
+  ).map(({ message }) => message)
+
+const newest = async (pipelineId: number) =>
+  db.database.kysely
+    .selectFrom('etl.jobs')
+    .selectAll()
+    .where('pipeline_id', '=', pipelineId)
+    .orderBy('job_id', 'desc')
+    .limit(1)
+    .executeTakeFirstOrThrow()
+
+/** A packed report of two units whose newer answer is held back for the first. */
+const held = async () => {
+  const pipeline = await newPipeline(db)
+  const sliceIds = await newSlices(db, pipeline, ['a.com', 'b.com'])
+  const runId = await newRun(db)
+  const job = await newJob(db, pipeline, { sliceIds, set: { run_id: runId } })
+  const old = await newAnswer(db, job)
+  await loadedAs(db, job, old, Number((await jobRow(db, job)).ask_number))
+  const refresh = await newJob(db, pipeline, { sliceIds, set: { run_id: runId } })
+  const answer = await newAnswer(db, refresh)
+  await loadedAs(db, refresh, answer, Number((await jobRow(db, refresh)).ask_number))
+  await db.database.kysely
+    .updateTable('etl.units')
+    .set({ held_answer_id: answer, held_code: 'SHRUNK', answer_id: old })
+    .where('pipeline_id', '=', pipeline.pipelineId)
+    .where('slice_id', '=', sliceIds[0] ?? 0)
+    .execute()
+  const [first, second] = await unitRows(db, pipeline)
+  return { pipeline, answer, refresh, runId, unitId: Number(first?.unit_id), other: Number(second?.unit_id), sliceIds }
+}
+
+describe('releasing', () => {
+  test('a held answer gives it a job of its own, for that unit alone, which asks for nothing', async () => {
+    const { pipeline, answer, refresh, runId, unitId, other, sliceIds } = await held()
+    expect(await releaseByPerson(db.database.kysely, other, 'test')).toBe(false)
+    expect(await releaseByPerson(db.database.kysely, unitId, 'test')).toBe(true)
+    const job = await newest(pipeline.pipelineId)
+    expect(job).toMatchObject({
+      state: 'open',
+      kind: 'report',
+      reason: 'release',
+      released: true,
+      forced: true,
+      answer_id: String(answer),
+      ask_number: (await jobRow(db, refresh)).ask_number,
+      slice_ids: [sliceIds[0]],
+      cells: 1,
+      window_from: '2026-01-01',
+      window_to: '2026-02-01',
+      report_state: null,
+      run_id: String(runId),
+    })
+    const [unit] = await unitRows(db, pipeline)
+    expect(unit).toMatchObject({ held_answer_id: null, held_code: null, job_id: job.job_id })
+    expect(await releaseByPerson(db.database.kysely, unitId, 'test')).toBe(false)
+    expect((await events('released')).at(-1)).toMatch(`Unit ${unitId} was released by a person (test)`)
+  })
+
+  test('leaves the unit with a newer job that asks for it', async () => {
+    const { pipeline, unitId, sliceIds } = await held()
+    const newer = await newJob(db, pipeline, { sliceIds: sliceIds.slice(0, 1) })
+    expect(await releaseByPerson(db.database.kysely, unitId, 'test')).toBe(true)
+    const [unit] = await unitRows(db, pipeline)
+    expect(unit).toMatchObject({ held_answer_id: null, job_id: String(newer) })
+  })
+
+  test('a unit of a held job opens that job again, with all its attempts', async () => {
+    const pipeline = await newPipeline(db)
+    const job = await newJob(db, pipeline, { set: { state: 'held', attempts: 5, error_code: 'INCOMPLETE' } })
+    const [unit] = await unitRows(db, pipeline)
+    expect(await releaseByPerson(db.database.kysely, Number(unit?.unit_id), 'test')).toBe(true)
+    expect(await jobRow(db, job)).toMatchObject({ state: 'open', released: true, attempts: 0, error_code: null })
+  })
+
+  test('by two people at once does it once', async () => {
+    const { pipeline, unitId } = await held()
+    const both = await Promise.all([1, 2].map(() => releaseByPerson(db.database.kysely, unitId, 'test')))
+    expect(both.toSorted()).toEqual([false, true])
+    const { rows } = await db.database.pool.query(`select 1 from etl.jobs where pipeline_id = $1 and reason = 'release'`, [
+      pipeline.pipelineId,
+    ])
+    expect(rows).toHaveLength(1)
+  })
+})
+
+test('a failed unit is opened again, any other is not', async () => {
+  const pipeline = await newPipeline(db)
+  const job = await newJob(db, pipeline, { set: { state: 'failed', attempts: 5, error_code: 'BAD_REQUEST' } })
+  const [unit] = await unitRows(db, pipeline)
+  expect(await retryByPerson(db.database.kysely, Number(unit?.unit_id), 'test')).toBe(true)
+  expect(await jobRow(db, job)).toMatchObject({ state: 'open', released: false, attempts: 0, error_code: null })
+  expect(await retryByPerson(db.database.kysely, Number(unit?.unit_id), 'test')).toBe(false)
+  expect(await retryByPerson(db.database.kysely, 999_999, 'test')).toBe(false)
+})
+
+describe('a purchase', () => {
+  const uncertain = async (set: object = {}) => {
+    const pipeline = await newPipeline(db)
+    const runId = await newRun(db)
+    const ask = await nextAskNumber(db)
+    const job = await newJob(db, pipeline, {
+      runs: [runId],
+      set: { ...bought('r', ask), report_id: null, report_state: 'uncertain', state: 'held', estimated_quota: 7, ...set },
+    })
+    return { pipeline, job, runId }
+  }
+
+  test('without an id takes the one a person found, and is polled from there', async () => {
+    const { job } = await uncertain()
+    await adoptReport(db.database.kysely, { jobId: job, reportId: 'rep-1', by: 'test' })
+    expect(await jobRow(db, job)).toMatchObject({ state: 'open', report_state: 'submitted', report_id: 'rep-1', fence: '1' })
+    expect((await events('adopted')).at(-1)).toContain('rep-1')
+    const other = await uncertain()
+    const again = adoptReport(db.database.kysely, { jobId: other.job, reportId: 'rep-1', by: 'test' })
+    await expect(again).rejects.toMatchObject({ code: 'USAGE', message: expect.stringContaining(`job ${job} has it`) })
+    await expect(adoptReport(db.database.kysely, { jobId: job, reportId: 'x', by: 'test' })).rejects.toMatchObject({
+      code: 'USAGE',
+    })
+    await expect(adoptReport(db.database.kysely, { jobId: 999_999, reportId: 'x', by: 'test' })).rejects.toMatchObject({
+      code: 'USAGE',
+    })
+  })
+
+  test('that was asked for again by another job takes its late id too', async () => {
+    const { job } = await uncertain({ state: 'replaced' })
+    await adoptReport(db.database.kysely, { jobId: job, reportId: 'rep-late', by: 'test' })
+    expect(await jobRow(db, job)).toMatchObject({ state: 'open', report_state: 'submitted', report_id: 'rep-late' })
+  })
+
+  test('given up frees its units and reserves no quota; an id that turns up later can still be adopted', async () => {
+    const { pipeline, job, runId } = await uncertain()
+    await giveUpReport(db.database.kysely, { jobId: job, by: 'test' })
+    expect(await jobRow(db, job)).toMatchObject({ state: 'replaced', report_state: 'failed' })
+    expect((await unitRows(db, pipeline)).map(({ job_id }) => job_id)).toEqual([null])
+    expect(await outcomeOf(db, runId, job)).toBe('failed')
+    const { rows } = await db.database.pool.query('select reserved_quota from etl.quota where pipeline = $1', [pipeline.pipeline])
+    expect(rows).toEqual([{ reserved_quota: '0' }])
+    await expect(giveUpReport(db.database.kysely, { jobId: job, by: 'test' })).rejects.toMatchObject({ code: 'USAGE' })
+    await adoptReport(db.database.kysely, { jobId: job, reportId: 'rep-after', by: 'test' })
+    expect(await jobRow(db, job)).toMatchObject({ state: 'open', report_id: 'rep-after' })
+  })
+
+  test('that a process polls is taken from it when it is given up', async () => {
+    const { processId } = await newProcess(db)
+    const { job } = await uncertain({ report_id: 'rep-slow', report_state: 'submitted', state: 'open', holder: processId })
+    await giveUpReport(db.database.kysely, { jobId: job, by: 'test' })
+    expect(await jobRow(db, job)).toMatchObject({ state: 'replaced', report_state: 'expired', holder: null, fence: '1' })
+  })
+
+  test('is listed as open, uncertain, lost or unused, and not once it was used', async () => {
+    const pipeline = await newPipeline(db)
+    const add = async (id: string, set: object): Promise<number> =>
+      newJob(db, pipeline, { window: months('2026-01'), set: { ...bought(id, await nextAskNumber(db)), ...set } })
+    await add('l-open', {})
+    await add('l-uncertain', { report_id: null, report_state: 'uncertain', state: 'held' })
+    await add('l-lost', { report_state: 'expired', state: 'failed' })
+    const unused = await add('l-unused', { report_state: 'downloaded' })
+    const used = await add('l-used', { report_state: 'downloaded' })
+    await newAnswer(db, unused)
+    await setJob(db, unused, { state: 'failed' })
+    const answer = await newAnswer(db, used)
+    await loadedAs(db, used, answer, Number((await jobRow(db, used)).ask_number))
+    await db.database.kysely
+      .insertInto('etl.loads')
+      .values({
+        answer_id: answer,
+        pipeline_id: pipeline.pipelineId,
+        window_from: '2026-01-01',
+        job_id: used,
+        outcome: 'loaded',
+        ...{
+          rows_read: 0,
+          rows_inserted: 0,
+          rows_updated: 0,
+          rows_ended: 0,
+          rows_unchanged: 0,
+          rows_quarantined: 0,
+          rows_duplicates: 0,
+        },
+        milliseconds: null,
+      })
+      .execute()
+    const { rows, total } = await listPurchases(db.database.kysely, { pipelines: [pipeline.pipeline], limit: 3 })
+    expect(total).toBe(4)
+    expect(rows.map(({ kind, report_id }) => [kind, report_id])).toEqual([
+      ['unused', 'l-unused'],
+      ['lost', 'l-lost'],
+      ['uncertain', null],
+    ])
+  })
+})

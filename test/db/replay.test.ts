@@ -1,0 +1,259 @@
+// Jobs that load answers again: which answers a range holds, what a job covers, what is opened again, and what is left alone.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import {
+  answersHeld,
+  answersInQuarantine,
+  landedAnswer,
+  type PageEnd,
+  registerReplay,
+  type ReplayScope,
+} from '../../src/ledger/replay.ts'
+import {
+  jobRow,
+  loadedAs,
+  months,
+  newAnswer,
+  newJob,
+  newPipeline,
+  newRun,
+  newSlices,
+  type PipelineKit,
+  unitRows,
+} from '../support/ledger.ts'
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+
+let db: TestDatabase
+
+beforeAll(async () => {
+  db = await createTestDatabase()
+})
+afterAll(() => db.drop())
+
+const scopeOf = ({ pipelineId }: PipelineKit, from: string, count: number, only: ReplayScope['only'] = null) => ({
+  pipelineId,
+  range: months(from, count),
+  only,
+  reason: 'replay',
+})
+type RangeScope = ReturnType<typeof scopeOf>
+
+const held = async (scope: RangeScope): Promise<number[]> => {
+  const found: number[] = []
+  for (let end: PageEnd | null | undefined; end !== null; ) {
+    const page: Awaited<ReturnType<typeof answersHeld>> = await answersHeld(db.database.kysely, scope, end ?? null)
+    found.push(...page.answers.map(({ answerId }) => answerId))
+    end = page.end
+  }
+  return found
+}
+
+const register = (runId: number, scope: ReplayScope, answerIds: readonly number[], counts: 'holding' | 'all' = 'holding') =>
+  db.database.kysely.transaction().execute((trx) => registerReplay(trx, runId, scope, { answerIds, priority: 0, counts }))
+
+const load = async (jobId: number): Promise<number> => {
+  const answer = await newAnswer(db, jobId)
+  await loadedAs(db, jobId, answer, Number((await jobRow(db, jobId)).ask_number))
+  return answer
+}
+
+/** Two domains in two countries over three months in one report, and one unit of it loaded anew since. */
+const packed = async () => {
+  const pipeline = await newPipeline(db, { dimensions: ['country', 'domain'] })
+  const sliceIds = await newSlices(db, pipeline, [
+    ['us', 'a.com'],
+    ['us', 'b.com'],
+    ['gb', 'a.com'],
+    ['gb', 'b.com'],
+  ])
+  const report = await newJob(db, pipeline, { sliceIds, window: months('2026-01', 3) })
+  const answer = await load(report)
+  const walk = await newJob(db, pipeline, { sliceIds: sliceIds.slice(0, 1), window: months('2026-02') })
+  const newer = await load(walk)
+  return { pipeline, sliceIds, report, answer, walk, newer }
+}
+
+const jobsOf = (runId: number) =>
+  db.database.kysely
+    .selectFrom('etl.run_jobs as w')
+    .innerJoin('etl.jobs as j', 'j.job_id', 'w.job_id')
+    .selectAll('j')
+    .select(['w.units', 'w.priority', 'w.slice_ids as part_slices', 'w.window_from as part_from', 'w.outcome'])
+    .where('w.run_id', '=', String(runId))
+    .orderBy('w.priority')
+    .execute()
+
+describe('a range', () => {
+  test('names each answer that its units hold once, however many units hold it', async () => {
+    const { pipeline, answer, newer } = await packed()
+    expect(await held(scopeOf(pipeline, '2026-01', 3))).toEqual([answer, newer])
+    expect(await held(scopeOf(pipeline, '2026-03', 1))).toEqual([answer])
+    expect(await held(scopeOf(pipeline, '2026-04', 3))).toEqual([])
+  })
+
+  test('narrowed to values names what units of these hold; a dimension the pipeline does not have fits nothing', async () => {
+    const { pipeline, answer, newer } = await packed()
+    const only = (name: string, ...values: string[]) => held(scopeOf(pipeline, '2026-02', 1, new Map([[name, values]])))
+    expect(await only('domain', 'a.com')).toEqual([answer, newer])
+    expect(await only('domain', 'b.com')).toEqual([answer])
+    expect(await only('domain', 'c.com')).toEqual([])
+    expect(await only('site', 'a.com')).toEqual([])
+  })
+
+  test('covers of each answer what lies in the range, in the order of the windows, and asks for nothing', async () => {
+    const { pipeline, sliceIds, report, answer, newer } = await packed()
+    const runId = await newRun(db)
+    const scope = scopeOf(pipeline, '2026-02', 2)
+    expect(await register(runId, scope, [answer, newer])).toEqual({ jobs: 2, units: 8 })
+    const [first, second] = await jobsOf(runId)
+    expect(first).toMatchObject({
+      state: 'open',
+      kind: 'report',
+      reason: 'replay',
+      forced: true,
+      answer_id: String(answer),
+      ask_number: (await jobRow(db, report)).ask_number,
+      window_from: '2026-02-01',
+      window_to: '2026-04-01',
+      slice_ids: sliceIds,
+      cells: 8,
+      // One of the eight holds the newer answer.
+      units: 7,
+      part_slices: null,
+      report_state: null,
+      run_id: String(runId),
+    })
+    expect(second).toMatchObject({ kind: 'walk', answer_id: String(newer), cells: 1, units: 1 })
+    expect((await unitRows(db, pipeline)).map(({ job_id }) => job_id)).toEqual(Array.from({ length: 12 }, () => null))
+  })
+
+  test('narrowed to values covers every combination of these', async () => {
+    const { pipeline, sliceIds, answer } = await packed()
+    const runId = await newRun(db)
+    await register(runId, scopeOf(pipeline, '2026-01', 3, new Map([['domain', ['b.com']]])), [answer])
+    expect(await jobsOf(runId)).toMatchObject([{ slice_ids: [sliceIds[1], sliceIds[3]], cells: 6, units: 6 }])
+  })
+
+  test('opens an unfinished job of the same answer again instead of making another, and waits for its part of it', async () => {
+    const { pipeline, sliceIds } = await packed()
+    const failed = await newJob(db, pipeline, { sliceIds, window: months('2026-05', 2), set: { attempts: 5 } })
+    const answer = await newAnswer(db, failed)
+    await db.database.kysely
+      .updateTable('etl.jobs')
+      .set({ state: 'failed', error_code: 'TOO_MANY_REJECTS' })
+      .where('job_id', '=', String(failed))
+      .execute()
+    const scope = scopeOf(pipeline, '2026-06', 1)
+    expect(await held(scope)).toEqual([answer])
+    const runId = await newRun(db)
+    expect(await register(runId, scope, [answer])).toEqual({ jobs: 1, units: 4 })
+    const [job] = await jobsOf(runId)
+    expect(job).toMatchObject({
+      job_id: String(failed),
+      state: 'open',
+      forced: true,
+      attempts: 0,
+      error_code: null,
+      part_slices: sliceIds,
+      part_from: '2026-06-01',
+    })
+    // A second run joins it, whoever made it.
+    const another = await newRun(db)
+    await register(another, scope, [answer])
+    expect((await jobsOf(another)).map(({ job_id }) => job_id)).toEqual([String(failed)])
+  })
+
+  test('leaves alone a newer job that asks for the same units', async () => {
+    const { pipeline, sliceIds, answer, newer } = await packed()
+    const asked = await newJob(db, pipeline, { sliceIds, window: months('2026-01', 3) })
+    const runId = await newRun(db)
+    await register(runId, scopeOf(pipeline, '2026-01', 3), [answer, newer])
+    expect((await jobsOf(runId)).map(({ job_id }) => job_id)).not.toContain(String(asked))
+    expect(await jobRow(db, asked)).toMatchObject({ state: 'open', forced: false })
+    expect(new Set((await unitRows(db, pipeline)).map(({ job_id }) => job_id))).toEqual(new Set([String(asked)]))
+  })
+
+  test('names answers that are held back, and counts each unit once', async () => {
+    const { pipeline, answer, newer, sliceIds } = await packed()
+    await db.database.kysely
+      .updateTable('etl.units')
+      .set({ held_answer_id: newer, held_code: 'SHRUNK', answer_id: answer })
+      .where('pipeline_id', '=', pipeline.pipelineId)
+      .where('slice_id', '=', sliceIds[0] ?? 0)
+      .where('window_from', '=', '2026-02-01')
+      .execute()
+    const scope = scopeOf(pipeline, '2026-02', 1)
+    expect(await held(scope)).toEqual([answer, newer])
+    const runId = await newRun(db)
+    await register(runId, scope, [answer, newer])
+    expect((await jobsOf(runId)).map(({ units }) => units)).toEqual([3, 1])
+  })
+})
+
+test('more units than fit on a page are read to the end, and an answer over several pages is named once', async () => {
+  const pipeline = await newPipeline(db)
+  const many = 5_200
+  await db.database.pool.query(
+    `insert into etl.slices (pipeline_id, "values", wanted_since) select $1, array['d' || n || '.com'], 1 from generate_series(1, $2) n`,
+    [pipeline.pipelineId, many],
+  )
+  const { rows } = await db.database.pool.query<{ slice_id: number }>(
+    'select slice_id from etl.slices where pipeline_id = $1 order by slice_id',
+    [pipeline.pipelineId],
+  )
+  const report = await newJob(db, pipeline, { sliceIds: rows.map(({ slice_id }) => slice_id) })
+  const answer = await load(report)
+  expect(await held(scopeOf(pipeline, '2026-01', 1))).toEqual([answer])
+  const last = new Map([['domain', [`d${many}.com`]]])
+  expect(await held(scopeOf(pipeline, '2026-01', 1, last))).toEqual([answer])
+})
+
+test('one answer is taken whole, also where its units hold newer ones', async () => {
+  const { pipeline, newer, answer, sliceIds } = await packed()
+  const over = await load(await newJob(db, pipeline, { sliceIds: sliceIds.slice(0, 1), window: months('2026-02') }))
+  const found = await landedAnswer(db.database.kysely, newer)
+  expect(found).toMatchObject({ answerId: newer, pipelineId: pipeline.pipelineId })
+  const runId = await newRun(db)
+  const scope = { pipelineId: pipeline.pipelineId, range: null, only: null, reason: 'replay' }
+  expect(await register(runId, scope, [newer], 'all')).toEqual({ jobs: 1, units: 1 })
+  expect(await jobsOf(runId)).toMatchObject([{ answer_id: String(newer), window_from: '2026-02-01', window_to: '2026-03-01' }])
+  expect([answer, over].every((id) => id !== newer)).toBe(true)
+  expect(await landedAnswer(db.database.kysely, 999_999)).toBeNull()
+})
+
+test('an answer of another version of the pipeline covers the slices of the one that holds it', async () => {
+  const { answer } = await packed()
+  const second = await newPipeline(db, { dimensions: ['country', 'domain'], version: 2 })
+  const [us] = await newSlices(db, second, [
+    ['us', 'a.com'],
+    ['us', 'c.com'],
+  ])
+  const runId = await newRun(db)
+  await register(runId, scopeOf(second, '2026-01', 1), [answer])
+  expect(await jobsOf(runId)).toMatchObject([{ pipeline_id: second.pipelineId, slice_ids: [us], cells: 1 }])
+})
+
+test('answers with open rows in quarantine are named, those of other pipelines or with closed ones are not', async () => {
+  const { pipeline, report, answer, walk, newer } = await packed()
+  const quarantine = (jobId: number, answerId: number, state: 'open' | 'superseded') =>
+    db.database.kysely
+      .insertInto('etl.quarantine')
+      .values({
+        answer_id: answerId,
+        job_id: jobId,
+        pipeline: pipeline.pipeline,
+        part: 1,
+        line: 1,
+        column_name: null,
+        reason: 'r',
+        raw: 'x',
+        state,
+      })
+      .execute()
+  await quarantine(report, answer, 'open')
+  await quarantine(report, answer, 'open')
+  await quarantine(walk, newer, 'superseded')
+  const found = await answersInQuarantine(db.database.kysely, [pipeline.pipelineId])
+  expect(found).toMatchObject([{ answerId: answer, pipelineId: pipeline.pipelineId }])
+  expect(await answersInQuarantine(db.database.kysely, [pipeline.pipelineId + 1])).toEqual([])
+  expect(await answersInQuarantine(db.database.kysely, [])).toEqual([])
+})

@@ -1,0 +1,117 @@
+// Machines and containers, as namespaces of the kernel: another host name, the same process number again, a clock that is wrong.
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type Ended, run, start, until, wait } from './commands.ts'
+import type { Databases } from './databases.ts'
+import { judged, loaded, rangeOf } from './takeover.ts'
+import { createWorld, names, pipelines, type World } from './world.ts'
+
+/** A host of another name. */
+const elsewhere = ['unshare', '--uts', 'sh', '-c', 'hostname elsewhere && exec "$@"', 'sh']
+/** A container of this host's name: its first process has the number 1, and sees no other. */
+const contained = ['unshare', '--pid', '--fork', '--mount-proc', '--kill-child']
+
+/** Whether namespaces can be made here. */
+export const hasNamespaces = (): boolean => spawnSync(contained[0] ?? '', [...contained.slice(1), 'true']).status === 0
+
+const createHostWorld = async (databases: Databases): Promise<World> =>
+  createWorld({
+    database: await databases.create(),
+    lists: { domains: names('site', 10) },
+    sandbox: { latencyMs: 40, reportDurationMs: 1500 },
+  })
+
+/** A host that dies with work at hand: who is on another waits for its lease, and no longer. */
+const deadHostSeconds = 30
+
+export const tryDeadHost = (databases: Databases): Promise<string[]> =>
+  killedAndAgain(databases, { first: elsewhere, second: [], withinSeconds: deadHostSeconds })
+
+/** A container that is killed and comes back: the same host name, the same process number. */
+export const tryContainerAgain = (databases: Databases): Promise<string[]> =>
+  killedAndAgain(databases, { first: contained, second: contained, withinSeconds: deadHostSeconds })
+
+interface Places {
+  readonly first: readonly string[]
+  readonly second: readonly string[]
+  /** Until the second has taken over, its own start and work aside. */
+  readonly withinSeconds: number
+}
+
+const ownSeconds = 8
+
+const killedAndAgain = async (databases: Databases, { first, second, withinSeconds }: Places): Promise<string[]> => {
+  const world = await createHostWorld(databases)
+  try {
+    const command = ['backfill', ...pipelines, ...rangeOf(world)]
+    const dying = start(world, command, { caller: 'first', within: first })
+    const isUnderWay = async (): Promise<boolean> =>
+      world.sandbox.books().submissions.length > 1 && (await loaded(world.database.pool)) > 2
+    if (!(await until(isUnderWay, 30))) return [`nothing was under way\n${dying.printed().slice(-1500)}`]
+    dying.signal('SIGKILL')
+    await dying.ended
+    const ended = await run(world, command, { caller: 'second', within: second, bound: 90 })
+    const wrong = await judged(world, [ended])
+    if (ended.seconds > withinSeconds + ownSeconds) wrong.push(`the second needed ${ended.seconds.toFixed(1)} s`)
+    return wrong
+  } finally {
+    await world.remove()
+  }
+}
+
+/** Two containers of one host name that cannot see each other's processes: neither is thought dead while it works. */
+export const tryNeighbours = async (databases: Databases): Promise<string[]> => {
+  const world = await createHostWorld(databases)
+  try {
+    return await sideBySide(world, { within: contained }, { within: contained })
+  } finally {
+    await world.remove()
+  }
+}
+
+/** A second machine whose clock is an hour off, ahead and behind. */
+export const tryWrongClock = async (databases: Databases, hours: number): Promise<string[]> => {
+  const world = await createHostWorld(databases)
+  const folder = mkdtempSync(join(tmpdir(), 'millrace-clock-'))
+  try {
+    const file = join(folder, 'clock.mjs')
+    writeFileSync(file, shiftedClock(hours * 3_600_000))
+    return await sideBySide(world, {}, { environment: { NODE_OPTIONS: `--import=${file}` } })
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+    await world.remove()
+  }
+}
+
+const shiftedClock = (ms: number): string => `
+  const real = Date.now
+  const Before = Date
+  globalThis.Date = class extends Before {
+    constructor(...given) { given.length === 0 ? super(real() + ${ms}) : super(...given) }
+    static now() { return real() + ${ms} }
+  }`
+
+type Place = Pick<Parameters<typeof start>[2] & object, 'within' | 'environment'>
+
+/** The same backfill twice, half a second apart: nothing is asked for twice while both live. */
+const sideBySide = async (world: World, first: Place, second: Place): Promise<string[]> => {
+  const command = ['backfill', ...pipelines, ...rangeOf(world)]
+  const begun = start(world, command, { caller: 'first', ...first })
+  await until(() => world.sandbox.books().submissions.length > 0, 30)
+  await wait(500)
+  const ends: Ended[] = await Promise.all([begun.ended, run(world, command, { caller: 'second', ...second })])
+  return [...(await judged(world, ends)), ...askedTwice(world)]
+}
+
+/** Pages of keywords that were asked for more than once. */
+const askedTwice = ({ sandbox }: World): string[] => {
+  const times = new Map<string, number>()
+  for (const { endpoint, query } of sandbox.books().requests)
+    if (endpoint === 'keywords') times.set(JSON.stringify(query), (times.get(JSON.stringify(query)) ?? 0) + 1)
+  const twice = [...times].filter(([, count]) => count > 1)
+  return twice.length === 0
+    ? []
+    : [`${twice.length} of ${times.size} pages were asked for more than once, such as ${twice[0]?.[0]}`]
+}

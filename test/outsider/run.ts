@@ -1,0 +1,140 @@
+// `npm run outsider -- --only pairs,lists --pairs 200 --seed 1`: the whole of what the samples beside it try, over a PostgreSQL of its own.
+import { parseArgs } from 'node:util'
+import { useCompiledProgram } from '../support/program.ts'
+import { tryBeside } from './beside.ts'
+import { startDatabases } from './databases.ts'
+import { hasNamespaces, tryContainerAgain, tryDeadHost, tryNeighbours, tryWrongClock } from './hosts.ts'
+import { trySharedLanding } from './landings.ts'
+import { trySequence } from './lists.ts'
+import { tryPacked, trySplit } from './packed.ts'
+import { describePair, drawPairs, tryPair } from './pairs.ts'
+import { type PartFigures, writeFigures } from './section.ts'
+import { tryKill, trySleep, tryWindows } from './takeover.ts'
+import { tryTwins } from './twins.ts'
+
+const all = ['pairs', 'twins', 'beside', 'lists', 'packed', 'split', 'kill', 'sleep', 'windows', 'hosts', 'clocks', 'landing']
+const { values } = parseArgs({
+  options: {
+    only: { type: 'string', default: all.join() },
+    seed: { type: 'string', default: '1' },
+    pairs: { type: 'string', default: '200' },
+    sequences: { type: 'string', default: '500' },
+    refreshes: { type: 'string', default: '2000' },
+    times: { type: 'string', default: '20' },
+    jobs: { type: 'string', default: '10000' },
+    domains: { type: 'string', default: '1000' },
+    /** Of pairs and sequences, from this number on (the first is 1). */
+    at: { type: 'string', default: '1' },
+    /** Into docs/reliability.md. */
+    write: { type: 'boolean', default: false },
+    compiled: { type: 'boolean', default: true },
+  },
+  allowNegative: true,
+})
+
+const chosen = values.only.split(',')
+const seed = Number(values.seed)
+const begin = Number(values.at) - 1
+const removeProgram = values.compiled ? await useCompiledProgram() : () => undefined
+const databases = await startDatabases()
+const note = (text: string): void => void process.stderr.write(`${text}\n`)
+let [tried, failed] = [0, 0]
+let figures: string[] = []
+
+interface Outcome {
+  readonly wrong: readonly string[]
+  /** Figures or a story, told beside the outcome. */
+  readonly told?: string
+}
+
+const attempt = async (name: string, work: () => Promise<Outcome>): Promise<void> => {
+  const began = performance.now()
+  const { wrong, told } = await work().catch((error: unknown): Outcome => {
+    return { wrong: [error instanceof Error ? (error.stack ?? error.message) : String(error)] }
+  })
+  tried += 1
+  if (wrong.length > 0) failed += 1
+  note(`${wrong.length === 0 ? 'ok   ' : 'WRONG'} ${name} (${((performance.now() - began) / 1000).toFixed(1)} s)`)
+  if (told !== undefined) note(`      ${told}`)
+  if (told !== undefined && wrong.length === 0) figures.push(told)
+  for (const line of wrong) note(`    - ${line.trimEnd().replaceAll('\n', '\n        ')}`)
+}
+
+const parts: Readonly<Record<string, () => Promise<void>>> = {
+  pairs: async () => {
+    for (const [index, pair] of drawPairs(begin + Number(values.pairs), seed).entries())
+      if (index >= begin)
+        await attempt(`pair ${index + 1}: ${describePair(pair)}`, async () => ({ wrong: await tryPair(databases, pair) }))
+  },
+  twins: () =>
+    attempt('two nightly runs', async () => {
+      const options = { refreshes: Number(values.refreshes), times: Number(values.times), seed }
+      const { alone, together, wrong } = await tryTwins(databases, options)
+      return {
+        wrong,
+        told: `alone ${alone.toFixed(1)} s, together ${together.map((seconds) => seconds.toFixed(1)).join(', ')} s`,
+      }
+    }),
+  beside: () =>
+    attempt('a report beside a backfill', async () => {
+      const { alone, beside, wrong } = await tryBeside(databases, Number(values.jobs))
+      return { wrong, told: `alone ${alone.toFixed(1)} s, beside ${beside.toFixed(1)} s` }
+    }),
+  lists: async () => {
+    for (let index = begin; index < begin + Number(values.sequences); index += 1)
+      await attempt(`sequence ${index + 1}`, async () => {
+        const { story, reports, wrong } = await trySequence(databases, seed * 100_000 + index)
+        return { wrong, told: wrong.length === 0 ? `${reports} reports` : story.join('\n        ') }
+      })
+  },
+  packed: () =>
+    attempt('36 months in few reports', async () => {
+      const options = { domains: Number(values.domains), months: 36, reportSeconds: 30, mostReports: 12 }
+      const { reports, credits, seconds, peakMb, wrong } = await tryPacked(databases, options)
+      return { wrong, told: `${reports} reports, ${credits} credits, ${seconds.toFixed(0)} s, ${peakMb} MB` }
+    }),
+  split: () => attempt('refused reports are split', async () => ({ wrong: await trySplit(databases) })),
+  kill: () => attempt('killed, and the same again', async () => ({ wrong: await tryKill(databases) })),
+  sleep: () => attempt('asleep for longer than a lease', async () => ({ wrong: await trySleep(databases) })),
+  windows: () => attempt('killed between two windows', async () => ({ wrong: await tryWindows(databases) })),
+  landing: () => attempt('two warehouses, one landing', async () => ({ wrong: await trySharedLanding(databases) })),
+  hosts: async () => {
+    if (!hasNamespaces()) return note('no namespaces can be made here: hosts and containers are left out')
+    await attempt('a host that dies', async () => ({ wrong: await tryDeadHost(databases) }))
+    await attempt('a container that comes back', async () => ({ wrong: await tryContainerAgain(databases) }))
+    await attempt('two containers of one name', async () => ({ wrong: await tryNeighbours(databases) }))
+  },
+  clocks: async () => {
+    for (const hours of [-1, 1])
+      await attempt(`a clock ${hours} hours off`, async () => ({ wrong: await tryWrongClock(databases, hours) }))
+  },
+}
+
+const flagsOf: Readonly<Record<string, readonly (keyof typeof values)[]>> = {
+  pairs: ['pairs', 'seed'],
+  lists: ['sequences', 'seed'],
+  twins: ['refreshes', 'times', 'seed'],
+  beside: ['jobs'],
+  packed: ['domains'],
+}
+
+const part = async (name: string): Promise<PartFigures> => {
+  const work = parts[name]
+  if (work === undefined) throw new Error(`--only: '${name}' is not one of ${all.join(', ')}`)
+  const began = performance.now()
+  ;[tried, failed, figures] = [0, 0, []]
+  await work()
+  const flags = (flagsOf[name] ?? []).map((flag) => `--${flag} ${values[flag]}`).join(' ')
+  return { part: name, tried, wrong: failed, told: figures, seconds: (performance.now() - began) / 1000, flags }
+}
+
+try {
+  const table: PartFigures[] = []
+  for (const name of chosen) table.push(await part(name))
+  note(`${table.reduce((sum, row) => sum + row.tried, 0)} tried, ${table.reduce((sum, row) => sum + row.wrong, 0)} wrong`)
+  if (values.write) writeFigures(table)
+  process.exitCode = table.every(({ wrong }) => wrong === 0) ? 0 : 1
+} finally {
+  removeProgram()
+  await databases.remove()
+}

@@ -1,0 +1,38 @@
+// The figures of the whole runs, for docs/reliability.md: a row a part, of which a run replaces its own.
+import { existsSync, readFileSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { writeSection } from '../storm/reliability-page.ts'
+
+export interface PartFigures {
+  readonly part: string
+  readonly tried: number
+  readonly wrong: number
+  /** Figures beside the outcome, one text a trial. */
+  readonly told: readonly string[]
+  readonly seconds: number
+  /** Flags that do the same again. */
+  readonly flags: string
+}
+
+const title = 'Commands beside each other'
+const page = resolve(import.meta.dirname, '..', '..', 'docs', 'reliability.md')
+
+const opening = `Commands started beside each other on one warehouse as people, timers and machines start them, judged from outside: rows against the
+service's own, purchases against its books, every process against the clock. What each part tries stands at the top of its file in \`test/outsider\`; samples are part
+of \`npm test\`. Again: \`npm run outsider -- --only PART\`, with the flags shown; \`--write\` renews the row.
+
+| part | tried | wrong | figures | time | flags |
+| --- | --- | --- | --- | --- | --- |`
+
+const rowOf = ({ part, tried, wrong, told, seconds, flags }: PartFigures): string =>
+  `| ${part} | ${tried} | ${wrong} | ${told.length <= 3 ? told.join('; ') : ''} | ${Math.round(seconds)} s | ${flags} |`
+
+/** Puts the rows of these parts in place of their former ones. */
+export const writeFigures = (figures: readonly PartFigures[]): void => {
+  const text = existsSync(page) ? readFileSync(page, 'utf8') : ''
+  const section = text.split(/^(?=## )/m).find((part) => part.startsWith(`## ${title}\n`)) ?? ''
+  const former = section.split('\n').filter((line) => /^\| (?!part|---)/.test(line))
+  const mine = new Set(figures.map(({ part }) => part))
+  const kept = former.filter((line) => !mine.has(line.split(' | ')[0]?.slice(2) ?? ''))
+  writeSection(title, [opening, ...[...kept, ...figures.map(rowOf)].sort()].join('\n'))
+}

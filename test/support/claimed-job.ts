@@ -1,0 +1,30 @@
+// A job as a process holds it, without a ledger.
+import type { ClaimedJob } from '../../src/ledger/claim.ts'
+import { boxOfCountries } from './landing-names.ts'
+
+/** A report for two countries in one month, unless told otherwise. */
+export const claimedJob = (given: Partial<ClaimedJob> = {}): ClaimedJob => ({
+  jobId: 7,
+  fence: '2',
+  holder: 1,
+  kind: 'report',
+  reason: 'missing',
+  pipelineId: 1,
+  pipeline: 'keywords',
+  version: 1,
+  windowEvery: 'month',
+  box: boxOfCountries(['us', 'gb']),
+  sliceIds: [1, 2],
+  cells: 2,
+  runId: 1,
+  orphan: false,
+  attempts: 1,
+  forced: false,
+  released: false,
+  askNumber: '81',
+  answer: null,
+  loaded: null,
+  account: 'default',
+  endpoint: null,
+  ...given,
+})

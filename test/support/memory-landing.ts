@@ -1,0 +1,60 @@
+// A place for landings without a disk, written and read by the real writer and reader.
+import { Readable } from 'node:stream'
+import { landingLocator } from '../../src/extract/landing-files.ts'
+import { readLanding } from '../../src/extract/landing-reader.ts'
+import type { LandingStore } from '../../src/extract/landing-store.ts'
+import { createLandingWriter } from '../../src/extract/landing-writer.ts'
+
+export interface MemoryLanding extends LandingStore {
+  /** Locators in the order they were begun. */
+  readonly begun: string[]
+  /** What lies there now, whole or not, by locator. */
+  readonly there: Map<string, { data: Buffer; manifest: string | null }>
+  /** Bytes of each part of a whole landing, as they came. */
+  read(locator: string): Promise<Buffer[]>
+}
+
+export const memoryLanding = (): MemoryLanding => {
+  const there: MemoryLanding['there'] = new Map()
+  const begun: string[] = []
+  const store: MemoryLanding = {
+    place: 'memory',
+    begun,
+    there,
+    ready: async () => undefined,
+    create: async (name) => {
+      const locator = landingLocator(name)
+      const landing: { data: Buffer; manifest: string | null } = { data: Buffer.alloc(0), manifest: null }
+      begun.push(locator)
+      there.set(locator, landing)
+      const sink = {
+        write: async (bytes: Uint8Array) => {
+          landing.data = Buffer.concat([landing.data, bytes])
+        },
+        close: async () => undefined,
+        commit: async (manifest: string, durable: Promise<void>) => {
+          await durable
+          landing.manifest = manifest
+        },
+        abort: async () => void there.delete(locator),
+      }
+      return createLandingWriter(sink, name)
+    },
+    open: (locator) =>
+      readLanding({
+        manifestPlace: `${locator}/manifest`,
+        dataPlace: `${locator}/data`,
+        readManifest: async () => there.get(locator)?.manifest ?? null,
+        readBytes: (offset, length) => Readable.from([there.get(locator)?.data.subarray(offset, offset + length)]),
+      }),
+    read: async (locator) => {
+      const bodies: Buffer[] = []
+      for await (const { body } of (await store.open(locator)).parts()) bodies.push(Buffer.concat(await Array.fromAsync(body)))
+      return bodies
+    },
+    remove: async (locator) => void there.delete(locator),
+    older: async function* () {},
+    dropUnfinished: async () => undefined,
+  }
+  return store
+}
