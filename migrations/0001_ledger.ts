@@ -461,7 +461,7 @@ const views = [
 
   // Quota that is bought or about to be, and whose price nobody has told yet, counts with its estimate, or with 1 where there is none.
   `create view etl.quota as
-    select j.account, p.pipeline, (j.created_at at time zone 'UTC')::date as day,
+    select j.account, p.pipeline, (coalesce(j.asked_at, j.created_at) at time zone 'UTC')::date as day,
       count(*) filter (where j.report_state <> 'intent') as reports,
       sum(j.used_quota) as used_quota,
       sum(case when j.used_quota is null and j.report_state in ('intent', 'submitted', 'ready', 'downloaded', 'uncertain')

@@ -36,12 +36,17 @@ export const printSummary = (
     `Service: ${formatNumber(summary.requests)} requests, ${formatNumber(summary.reports_submitted)} reports submitted, ` +
       `${formatNumber(summary.quota_used)} quota used, ${formatBytes(summary.bytes)}.`,
   )
-  if (requestsSpared > 0)
-    output.line(
-      `Skipped, unchanged at the source: ${formatNumber(summary.units.unchanged)} units, which saved ${formatNumber(requestsSpared)} requests.`,
-    )
+  const skipped = skippedWords(command, summary, requestsSpared)
+  if (skipped !== null) output.line(skipped)
   const next = nextWords(summary)
   if (next !== null) output.line(next)
+}
+
+/** A backfill counts what is loaded already as unchanged without asking; a nightly run has asked. */
+const skippedWords = (command: string, { units }: RunSummary, requestsSpared: number): string | null => {
+  if (units.unchanged === 0 || (command !== 'run' && requestsSpared === 0)) return null
+  const saved = requestsSpared === 0 ? '' : `, which saved ${formatNumber(requestsSpared)} requests`
+  return `Skipped, unchanged at the source: ${formatNumber(units.unchanged)} units${saved}.`
 }
 
 const stateWords = {

@@ -1,6 +1,7 @@
 // What a person decides about held and failed units and about runs, each with its event in the same transaction.
 import { type Selectable, sql } from 'kysely'
 import type { Db, JobsTable, UnitsTable } from '../db/tables.ts'
+import { dissolveJobs } from './cancel.ts'
 import { databaseNow } from './database-now.ts'
 import { note } from './events.ts'
 import { lockPipeline } from './pipelines.ts'
@@ -129,6 +130,28 @@ const releaseAnswer = async (trx: Db, unit: UnitRow): Promise<number | null> => 
     .execute()
   return Number(job_id)
 }
+
+/** Plans of a cancelled run that some process still held when the run let go of them, and that nobody waits for: dissolved like the others. */
+export const dissolveLeft = (db: Db, runId: number): Promise<number> =>
+  db.transaction().execute(async (trx) => {
+    const left = await trx
+      .selectFrom('etl.run_jobs as w')
+      .innerJoin('etl.jobs as j', 'j.job_id', 'w.job_id')
+      .select(['j.job_id', 'j.pipeline_id'])
+      .where('w.run_id', '=', String(runId))
+      .where('w.outcome', '=', 'let go')
+      .where('j.state', '=', 'open')
+      .where('j.holder', 'is', null)
+      .execute()
+    for (const pipelineId of [...new Set(left.map((job) => job.pipeline_id))].sort((a, b) => a - b))
+      await lockPipeline(trx, pipelineId)
+    return left.length === 0
+      ? 0
+      : dissolveJobs(
+          trx,
+          left.map((job) => job.job_id),
+        )
+  })
 
 /** Units a cancelled run had asked for and does not wait for any more. */
 export const unitsLetGo = async (db: Db, runId: number): Promise<number> => {

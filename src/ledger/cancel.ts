@@ -84,7 +84,7 @@ const dissolveUnwanted = (db: Db, jobIds: readonly string[]): Promise<number> =>
   })
 
 /**
- * Deletes those of the jobs that are only plans, that nobody holds and no living run waits for; returns how many. Their units are as they were before.
+ * Deletes those of the jobs that are only plans, that nobody holds and no living run waits for, and units that were nothing but planned; returns how many.
  * The caller has the lock of their pipelines. A job that is being claimed at this moment is left alone.
  */
 export const dissolveJobs = async (trx: Db, jobIds: readonly string[]): Promise<number> => {
@@ -100,11 +100,14 @@ export const dissolveJobs = async (trx: Db, jobIds: readonly string[]): Promise<
       update etl.run_jobs w set outcome = 'let go', finished_at = clock_timestamp() from gone
       where w.job_id = gone.job_id and w.outcome is null returning w.job_id
     ), units as (
-      select u.pipeline_id, u.window_from, u.slice_id from etl.units u join gone on gone.job_id = u.job_id
-      order by u.pipeline_id, u.window_from, u.slice_id for update of u
+      select u.pipeline_id, u.window_from, u.slice_id, u.answer_id is null and u.ask_number is null and u.held_answer_id is null as is_new
+      from etl.units u join gone on gone.job_id = u.job_id order by u.pipeline_id, u.window_from, u.slice_id for update of u
+    ), forgotten as (
+      delete from etl.units u using units f
+      where f.is_new and u.pipeline_id = f.pipeline_id and u.window_from = f.window_from and u.slice_id = f.slice_id
     ), freed as (
       update etl.units u set job_id = null from units f
-      where u.pipeline_id = f.pipeline_id and u.window_from = f.window_from and u.slice_id = f.slice_id returning u.unit_id
+      where not f.is_new and u.pipeline_id = f.pipeline_id and u.window_from = f.window_from and u.slice_id = f.slice_id
     )
     select count(*)::integer as count from gone`.execute(trx)
   return rows[0]?.count ?? 0

@@ -8,6 +8,7 @@ import { type ClaimCursor, createCursor, type Place } from './claim-cursor.ts'
 import type { Hold } from './hold.ts'
 import type { OwnProcess } from './processes.ts'
 import { isWaitedFor } from './run-jobs.ts'
+import { mayTake } from './run-list.ts'
 
 /** What a unit's rows come from now. */
 export interface LoadedAnswer {
@@ -114,11 +115,6 @@ const claimOfRun = async (
   cursor.list.went(listed.at(-1)?.place ?? null, listed.length < wanted)
   return [...taken, ...listed]
 }
-
-/** Without a definition a job is taken as far as its answer. */
-const mayTake = ({ load, fetch }: Claimable): RawBuilder<boolean> =>
-  sql<boolean>`(j.pipeline_id = any(${[...load]}::integer[])
-    or j.pipeline_id = any(${[...fetch]}::integer[]) and j.ask_number is not null and j.answer_id is null)`
 
 const pipelinesOf = ({ load, fetch }: Claimable): RawBuilder<unknown> =>
   sql`j.pipeline_id = any(${[...new Set([...load, ...fetch])]}::integer[])`

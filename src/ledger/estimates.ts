@@ -1,33 +1,37 @@
-// What earlier loads tell of a unit's size and price.
-import { type Kysely, sql } from 'kysely'
-import type { Tables } from '../db/tables.ts'
+// What earlier loads tell of the size and the price of a unit, and how far such a guess was off.
+import { sql } from 'kysely'
+import type { Db } from '../db/tables.ts'
 
-export interface PastUnit {
-  readonly rows: number
-  /** Credits; null where the pipeline buys no reports. */
+/** Newest loads and purchases that are looked at. */
+const newest = 2_000
+
+export interface PastUnits {
+  /** Mean rows of one unit; null where nothing was loaded yet. */
+  readonly rows: number | null
+  /** Mean credits of one unit; null where none was bought or priced. */
   readonly quota: number | null
+  /** Mean error of guessing one load by the one before it, as a fraction of what came; null where there were not two. */
+  readonly rowsError: number | null
+  readonly quotaError: number | null
 }
 
-export interface LoadedHistory {
-  /** The newest load of each slice, by its JSON text. */
-  readonly bySlice: ReadonlyMap<string, PastUnit>
-  /** Over every slice; null where nothing was loaded yet. */
-  readonly average: PastUnit | null
-}
-
-export const loadedHistory = async (db: Kysely<Tables>, pipeline: string): Promise<LoadedHistory> => {
-  const { rows } = await sql<{ slice: unknown; rows: number; quota: number | null }>`
-    select distinct on (u.slice) u.slice, l.rows_read::float8 as rows, r.used_quota::float8 as quota
-    from etl.units u join etl.loads l on l.unit_id = u.unit_id and l.outcome = 'loaded'
-      left join etl.reports r on r.report_key = l.report_key
-    where u.pipeline = ${pipeline} order by u.slice, l.load_id desc`.execute(db)
-  const bySlice = new Map(rows.map((row) => [JSON.stringify(row.slice), { rows: row.rows, quota: row.quota }]))
-  return { bySlice, average: averageOf(rows) }
-}
-
-const averageOf = (rows: readonly PastUnit[]): PastUnit | null => {
-  if (rows.length === 0) return null
-  const priced = rows.flatMap((row) => (row.quota === null ? [] : [row.quota]))
-  const mean = (values: readonly number[]): number => Math.round(values.reduce((sum, value) => sum + value, 0) / values.length)
-  return { rows: mean(rows.map((row) => row.rows)), quota: priced.length === 0 ? null : mean(priced) }
+/** Over every version of the pipeline. */
+export const pastUnits = async (db: Db, pipeline: string): Promise<PastUnits> => {
+  const { rows } = await sql<PastUnits>`
+    with ours as (
+      select pipeline_id from etl.pipelines where pipeline = ${pipeline}
+    ), sizes as (
+      select rows, lag(rows) over (order by load_id) as before from (
+        select l.load_id, l.rows_read::float8 / l.units as rows from ours o cross join lateral (
+          select load_id, rows_read, units from etl.loads where pipeline_id = o.pipeline_id and outcome = 'loaded' and units > 0
+          order by window_from desc, loaded_at desc limit ${newest}) l) x
+    ), prices as (
+      select quota, lag(quota) over (order by job_id) as before from (
+        select j.job_id, j.used_quota::float8 / j.cells as quota from ours o join etl.jobs j on j.pipeline_id = o.pipeline_id
+        where j.report_state is not null and j.used_quota is not null order by j.created_at desc limit ${newest}) x
+    )
+    select (select avg(rows) from sizes) as rows, (select avg(quota) from prices) as quota,
+      (select avg(abs(before - rows) / nullif(rows, 0)) from sizes) as "rowsError",
+      (select avg(abs(before - quota) / nullif(quota, 0)) from prices) as "quotaError"`.execute(db)
+  return rows[0] ?? { rows: null, quota: null, rowsError: null, quotaError: null }
 }

@@ -100,8 +100,11 @@ export const markUnchanged = async (db: Db, claim: ClaimedJob, fingerprint: Fing
       select answer_id, ${claim.pipelineId}::integer, ${claim.box.window.from}::date, ${claim.jobId}::bigint, ${claim.runId}::bigint, 'unchanged'
       from stood returning load_id
     ), settled as (
-      update etl.units set job_id = null where pipeline_id = ${claim.pipelineId} and window_from = ${claim.box.window.from}::date
-        and slice_id = any(${[...claim.sliceIds]}::integer[]) and job_id = ${claim.jobId}::bigint
+      -- Confirmed by a later question: an answer asked for in between must not replace it.
+      update etl.units set job_id = nullif(job_id, ${claim.jobId}::bigint),
+        ask_number = case when answer_id = ${loaded.answerId}::bigint then greatest(ask_number, ${claim.askNumber}::bigint) else ask_number end
+      where pipeline_id = ${claim.pipelineId} and window_from = ${claim.box.window.from}::date
+        and slice_id = any(${[...claim.sliceIds]}::integer[])
     )
     select load_id from load`,
   )

@@ -7,8 +7,8 @@ import { isOrphan, isWaitedFor } from './run-jobs.ts'
 const liveStates = ['submitted', 'ready', 'downloaded']
 
 /**
- * The run waits for every orphan of the pipeline, whatever its version; one that failed with a live purchase is opened again. Returns how many. In the
- * planner's transaction.
+ * The run waits for every orphan of the pipeline, whatever its version; one that failed with a live purchase is opened again. One whose row is locked
+ * is being worked on, and needs nobody to take it up. Returns how many. In the planner's transaction.
  */
 export const takeUpOrphans = async (trx: Db, runId: number, pipeline: string, priority: number): Promise<number> => {
   const { rows } = await sql<{ job_id: string }>`
@@ -18,7 +18,7 @@ export const takeUpOrphans = async (trx: Db, runId: number, pipeline: string, pr
       select j.job_id, j.state, j.cells from etl.jobs j
       where j.pipeline_id in (select pipeline_id from ours) and (${isOrphan('j')}
         or j.state = 'failed' and j.report_state = any(${liveStates}::text[]) and not ${isWaitedFor(sql`j.job_id`)})
-      order by j.job_id for update
+      order by j.job_id for update skip locked
     ), reopened as (
       update etl.jobs set state = 'open', attempts = 0, not_before = null, updated_at = clock_timestamp()
       where job_id in (select job_id from locked where state = 'failed') returning job_id

@@ -2,7 +2,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { IsoDate, JobKind, WindowSize } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
-import { type AskReason, type CellScope, cellsToAsk, jobDecision, type WindowAsk } from './candidates.ts'
+import { type AskReason, type CellScope, cellsToAsk, type WindowAsk } from './candidates.ts'
 import { isWaitedFor } from './run-jobs.ts'
 
 /** What every job of a plan has in common. */
@@ -17,7 +17,7 @@ export interface JobFrame {
 }
 
 /** The lowest goes first: by the day the newest (or oldest) window ends, the same over all pipelines. */
-const priorityOf = (order: JobFrame['order'], from: RawBuilder<unknown>, to: RawBuilder<unknown>): RawBuilder<number> =>
+export const priorityOf = (order: JobFrame['order'], from: RawBuilder<unknown>, to: RawBuilder<unknown>): RawBuilder<number> =>
   order === 'oldest-first' ? sql<number>`${from} - date '1970-01-01'` : sql<number>`date '1970-01-01' - ${to}`
 
 /** Before all that is planned: what was paid for comes first. */
@@ -149,65 +149,6 @@ export const retireJobs = async (trx: Db, jobIds: readonly string[]): Promise<vo
   await sql`update etl.jobs j set state = 'replaced', updated_at = clock_timestamp()
     where j.job_id = any(${[...jobIds]}::bigint[]) and j.state in ('held', 'failed')
       and not exists (select from etl.units u where u.job_id = j.job_id)`.execute(trx)
-}
-
-export interface JoinScope {
-  readonly frame: JobFrame
-  readonly scope: CellScope
-  /** First days of the first and the last window looked at. */
-  readonly from: IsoDate
-  readonly last: IsoDate
-  /** First day of the newest published window; null: none is. */
-  readonly published: IsoDate | null
-}
-
-/** The last job of a step of so many units from `after` on; null: there are no more. */
-export const stepEnd = async (db: Db, pipelineId: number, after: string, most: number): Promise<string | null> => {
-  const { rows } = await sql<{ last: string | null }>`
-    select max(job_id) as last from (
-      select u.job_id from etl.units u where u.job_id > ${after}::bigint and u.pipeline_id = ${pipelineId} order by u.job_id limit ${most}) x`.execute(db)
-  return rows[0]?.last ?? null
-}
-
-/**
- * Has the run wait for jobs that ask for its units already, those after one job up to another: open ones as they are, failed ones and holds that
- * pass by themselves are opened again. How many.
- */
-export const joinJobs = async (trx: Db, join: JoinScope, after: string, upTo: string): Promise<number> => {
-  const { frame, scope, from, last, published } = join
-  const { runId, pipelineId, order, force } = frame
-  const narrowed = [...scope.only].map(
-    ([place, values]) => sql`and s."values"[${sql.lit(place + 1)}] = any(${[...values]}::text[])`,
-  )
-  const inStep = sql`u.pipeline_id = ${pipelineId} and u.job_id > ${after}::bigint and u.job_id <= ${upTo}::bigint`
-  // Whoever settles a job ends the waiting that stands by then: so it is locked first, and read anew.
-  await sql`select j.job_id from etl.jobs j where j.job_id in (select u.job_id from etl.units u where ${inStep})
-      and j.state in ('open', 'failed', 'held') order by j.job_id for update`.execute(trx)
-  const { rows } = await sql`
-    with part as materialized (
-      select u.job_id, count(*) as units, array_agg(distinct u.slice_id) as slice_ids, min(u.window_from) as first, max(u.window_from) as last
-      from etl.units u join etl.slices s on s.slice_id = u.slice_id
-      where ${inStep} and s.wanted_until is null and u.window_from between ${from}::date and ${last}::date ${sql.join(narrowed, sql` `)}
-      group by u.job_id
-    ), joined as materialized (
-      select j.job_id, j.window_from, j.window_to, j.cells, p.units, p.slice_ids, p.first, p.last from part p join etl.jobs j using (job_id)
-      where ${jobDecision(scope.policy)} = 'join'
-        and not (j.state = 'failed' and j.report_state is null and ${published === null ? sql`true` : sql`p.last > ${published}::date`})
-        and not exists (select from etl.run_jobs r where r.run_id = ${runId} and r.job_id = j.job_id)
-    ), reopened as (
-      update etl.jobs j set state = 'open', attempts = 0, not_before = null, error_code = null, error_message = null,
-        updated_at = clock_timestamp()
-      from joined x where j.job_id = x.job_id and j.state in ('failed', 'held')
-    ), forced as (
-      update etl.jobs j set forced = true from joined x where ${sql.lit(force)} and j.job_id = x.job_id and j.state = 'open' and not j.forced
-    )
-    insert into etl.run_jobs (run_id, job_id, priority, units, slice_ids, window_from, window_to)
-    select ${runId}, x.job_id, ${priorityOf(order, sql`x.window_from`, sql`x.window_to`)}, x.units,
-      case when x.units < x.cells then x.slice_ids end, case when x.units < x.cells then x.first end,
-      case when x.units < x.cells then etl.window_end(x.last, ${frame.every}) end
-    from joined x order by x.job_id
-    on conflict (run_id, job_id) do nothing returning job_id`.execute(trx)
-  return rows.length
 }
 
 /** What the run waits for. */

@@ -32,13 +32,13 @@ export const startRun = async (
   return Number(row.run_id)
 }
 
-/** @param summary null keeps none. A run that was cancelled stays cancelled. From here on it waits for nothing. */
+/** @param summary null keeps none. A run that was cancelled stays cancelled; one whose process was thought dead was not. From here on it waits for nothing. */
 export const finishRun = async (db: Db, runId: number, state: RunState, summary: unknown): Promise<void> => {
   await db
     .updateTable('etl.runs')
     .set({ state, finished_at: databaseNow, ...(summary === null ? {} : { summary: JSON.stringify(summary) }) })
     .where('run_id', '=', String(runId))
-    .where('state', 'in', state === 'cancelled' ? ['running', 'cancelled'] : ['running'])
+    .where('state', 'in', state === 'cancelled' ? ['running', 'cancelled'] : ['running', 'interrupted'])
     .execute()
 }
 

@@ -19,9 +19,9 @@ const withoutJob = ({ claim }: WindowShare): RawBuilder<unknown> => sql`nullif(u
 const askNumberOf = (answerId: number): RawBuilder<unknown> =>
   sql`(select ask_number from etl.answers where answer_id = ${answerId}::bigint)`
 
-/** Not before an answer that was asked for later. */
+/** Not before an answer that was asked for later; its own again, also where a later question found that it still stands. */
 const accepts = ({ answerId }: WindowShare): RawBuilder<boolean> =>
-  sql<boolean>`(u.ask_number is null or u.ask_number <= ${askNumberOf(answerId)})`
+  sql<boolean>`(u.ask_number is null or u.ask_number <= ${askNumberOf(answerId)} or u.answer_id = ${answerId}::bigint)`
 
 export interface TakenUnit {
   readonly unitId: number
@@ -92,7 +92,7 @@ export const pointed = (
   askNumber: RawBuilder<unknown>,
 ): RawBuilder<unknown> => {
   const isNewer = sql`(select h.ask_number from etl.answers h where h.answer_id = u.held_answer_id) > ${askNumber}`
-  return sql`answer_id = ${answerId}, ask_number = ${askNumber}, job_id = nullif(u.job_id, ${jobId}::bigint),
+  return sql`answer_id = ${answerId}, ask_number = greatest(u.ask_number, ${askNumber}), job_id = nullif(u.job_id, ${jobId}::bigint),
     held_answer_id = case when ${isNewer} then u.held_answer_id end, held_code = case when ${isNewer} then u.held_code end`
 }
 

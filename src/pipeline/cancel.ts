@@ -1,6 +1,6 @@
 // Stops a run: nothing is submitted for it any more, what it only planned is dissolved, and its jobs at hand are put back by whoever holds them.
 import { EtlError } from '../core/errors.ts'
-import { unitsLetGo } from '../ledger/actions.ts'
+import { dissolveLeft, unitsLetGo } from '../ledger/actions.ts'
 import { jobsAtHand, letGo, requestCancel } from '../ledger/cancel.ts'
 import { finishRun, type RunState, runState } from '../ledger/runs.ts'
 import type { Runtime } from './runtime.ts'
@@ -26,6 +26,7 @@ export const cancelRun = async (runtime: Pick<Runtime, 'database' | 'clock'>, ru
   while (runtime.clock.now() < until && (await jobsAtHand(kysely, runId)) > 0) await runtime.clock.sleep(checkEveryMs)
   // Rows that were being settled at the first time.
   await letGo(kysely, runId)
+  await dissolveLeft(kysely, runId)
   await finishRun(kysely, runId, 'cancelled', null)
   return { parked: await unitsLetGo(kysely, runId), state: 'cancelled' }
 }

@@ -3,6 +3,7 @@ import { EtlError } from '../core/errors.ts'
 import { inSpan } from '../core/trace.ts'
 import type { Definition } from '../core/types.ts'
 import { finishRun, openJobs, type RunSummary, requestsSpared, runSummary, startRun } from '../ledger/runs.ts'
+import { bringForward, endForgotten, leaveUntakeable } from '../ledger/run-list.ts'
 import type { Runtime } from './runtime.ts'
 import { workLoop } from './work-loop.ts'
 
@@ -90,17 +91,36 @@ export const withAside = (summary: RunSummary, { done, held, notPublished }: Pla
   }
 }
 
+/** Between looks for jobs that would keep the run for ever. */
+const tidyEveryMs = 1_000
+
 /** True when the run was cancelled by someone. */
 const workUntilSettled = async (runtime: Runtime, runId: number, request: RunRequest): Promise<boolean> => {
   const { kysely } = runtime.database
+  await bringForward(kysely, runId)
+  let tidiedAt = runtime.clock.now()
   const done = async (): Promise<boolean> => {
     const { count, cancelled, state } = await openJobs(kysely, runId)
+    if (count > 0 && runtime.clock.now() - tidiedAt > tidyEveryMs) {
+      tidiedAt = runtime.clock.now()
+      await tidy(runtime, runId)
+    }
     // Closed by somebody who thought this process dead: it goes on as soon as the lease is renewed.
     return cancelled || (count === 0 && state !== 'interrupted')
   }
   const { concurrency = concurrencyOf(request.definitions), signal } = request
   await workLoop(runtime, { runId, concurrency, signal, done })
   return (await openJobs(kysely, runId)).cancelled
+}
+
+/** Nothing is at hand, and still the run waits: for what others hold, or for what nobody here can do. */
+const tidy = async (runtime: Runtime, runId: number): Promise<void> => {
+  const { kysely } = runtime.database
+  const left = await leaveUntakeable(kysely, runId, await runtime.claimable())
+  if (left > 0) runtime.log.warn({ run_id: runId, jobs: left }, 'jobs left to whoever has their definition')
+  const forgotten = await endForgotten(kysely, runId)
+  if (forgotten > 0)
+    runtime.log.error({ run_id: runId, jobs: forgotten }, 'jobs were settled and the run was not told; please report this defect')
 }
 
 /** The most any of the definitions allows; pages of one unit and the rate budget bound it further. */

@@ -217,13 +217,18 @@ export const unitRows = async (db: Db, definition: Definition, unit: UnitDetail)
   const name = `data.${definition.pipeline}_v${unit.version}`
   const { rows: there } = await sql<{ there: boolean }>`select to_regclass(${name}) is not null as there`.execute(db)
   if (there[0]?.there !== true) return null
-  const slice = new Map(Object.entries(unit.slice ?? {}))
-  const conditions = definition.columns.flatMap(({ name: column, origin }) => {
-    if (origin === 'window')
-      return [sql`${sql.ref(column)} >= ${unit.window_from}::date and ${sql.ref(column)} < ${unit.window_to}::date`]
-    return slice.has(column) ? [sql`${sql.ref(column)}::text = ${slice.get(column)}`] : []
-  })
+  const slice = Object.entries(unit.slice ?? {}).filter(([dimension]) =>
+    definition.columns.some((column) => column.name === dimension),
+  )
+  const period = definition.key.find((column) => column === 'month' || column === 'date')
+  const conditions = [
+    ...(period === undefined
+      ? []
+      : [sql`${sql.ref(period)} >= ${unit.window_from}::date and ${sql.ref(period)} < ${unit.window_to}::date`]),
+    ...slice.map(([dimension, value]) => sql`${sql.ref(dimension)} = ${value}`),
+    sql`_unit_id = ${unit.unit_id}::bigint`,
+  ]
   const { rows } = await sql<{ rows: number }>`select count(*)::float8 as rows from ${sql.table(name)}
-    where ${sql.join([sql`true`, ...conditions], sql` and `)} and _unit_id = ${unit.unit_id}::bigint`.execute(db)
+    where ${sql.join(conditions, sql` and `)}`.execute(db)
   return rows[0]?.rows ?? null
 }

@@ -4,12 +4,15 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { Db } from '../../src/db/tables.ts'
 import { cancelledJobs, dissolveJobs, isCancelled, jobsAtHand, letGo, requestCancel } from '../../src/ledger/cancel.ts'
 import { takeUpOrphans } from '../../src/ledger/orphans.ts'
+import { bringForward, endForgotten, leaveUntakeable } from '../../src/ledger/run-list.ts'
+import { reapDead } from '../../src/ledger/processes.ts'
 import { recordRequests } from '../../src/ledger/requests.ts'
 import { finishRun, foreignRuns, openJobs, requestsSpared, runState, runSummary, startRun } from '../../src/ledger/runs.ts'
 import { failJob, finishJob, holdJob, parkJob } from '../../src/ledger/settle-job.ts'
 import {
   bought,
   jobRow,
+  loadedAs,
   newAnswer,
   newJob,
   newPipeline,
@@ -205,9 +208,23 @@ describe('a cancelled run', () => {
     expect(left.rows.map(({ id }) => Number(id))).toEqual([shared, asked, source, landed])
     for (const jobId of [...plans, shared, asked, parked, landed]) expect(await outcomeOf(db, runId, jobId)).toBe('let go')
     expect(await outcomeOf(db, other, shared)).toBeNull()
-    const pointers = (await unitRows(db, pipeline)).map((unit) => unit.job_id)
-    expect(pointers.filter((jobId) => jobId === null)).toHaveLength(5)
+    // A unit that was nothing but planned is gone with its plan.
+    expect((await unitRows(db, pipeline)).map((unit) => Number(unit.job_id))).toEqual([shared, asked, source, landed])
     expect(await letGo(k(), runId)).toEqual({ dissolved: 0, letGo: 0 })
+  })
+
+  test('leaves units that are loaded as they were before it planned', async () => {
+    const sliceIds = await newSlices(db, pipeline, ['loaded.com'])
+    const former = await newJob(db, pipeline, { sliceIds })
+    const askNumber = await nextAskNumber(db)
+    const answerId = await newAnswer(db, former, { askNumber })
+    await loadedAs(db, former, answerId, askNumber)
+    await newJob(db, pipeline, { sliceIds, runs: [runId] })
+    await requestCancel(k(), runId)
+    expect(await letGo(k(), runId)).toEqual({ dissolved: 1, letGo: 0 })
+    expect(await unitRows(db, pipeline)).toMatchObject([
+      { job_id: null, answer_id: String(answerId), ask_number: String(askNumber) },
+    ])
   })
 
   test('leaves what is at hand to its holder, who is told; unless another run waits for it', async () => {
@@ -303,6 +320,59 @@ describe('orphans', () => {
   })
 })
 
+describe('a run does not wait for ever', () => {
+  test('for what an earlier run put off for hours: it is tried at once; not what a living run has put off', async () => {
+    const far = { not_before: '2099-01-01T00:00:00Z', attempts: 4 }
+    const left = await newJob(db, pipeline, { runs: [runId], set: far })
+    const living = await newRun(db)
+    const theirs = await newJob(db, pipeline, { runs: [runId, living], set: far })
+    const dead = await newRun(db)
+    await sql`update etl.runs set state = 'interrupted' where run_id = ${dead}`.execute(k())
+    const orphan = await newJob(db, pipeline, { runs: [runId, dead], set: far })
+    const foreign = await newJob(db, pipeline, { set: far })
+    expect(await bringForward(k(), runId)).toBe(2)
+    for (const jobId of [left, orphan]) {
+      const { not_before: notBefore, attempts } = await jobRow(db, jobId)
+      expect(Date.parse(notBefore ?? '')).toBeLessThan(Date.now() + 60_000)
+      expect(attempts).toBe(0)
+    }
+    for (const jobId of [theirs, foreign]) expect(await jobRow(db, jobId)).toMatchObject({ attempts: 4 })
+    expect((await take(db, one, runId, [pipeline])).map(({ jobId }) => jobId).sort()).toEqual([left, orphan].sort())
+  })
+
+  test('for an answer whose definition is not here: it is left, named, to whoever has it', async () => {
+    const elsewhere = await newPipeline(db)
+    const landed = await newJob(db, elsewhere, { runs: [runId], set: bought(`w-${runId}`, await nextAskNumber(db)) })
+    await newAnswer(db, landed)
+    const fetched = await newJob(db, elsewhere, { runs: [runId], set: bought(`v-${runId}`, await nextAskNumber(db)) })
+    const mine = await newJob(db, pipeline, { runs: [runId] })
+    const claimable = { load: [pipeline.pipelineId], fetch: [pipeline.pipelineId, elsewhere.pipelineId] }
+    expect(await leaveUntakeable(k(), runId, claimable)).toBe(1)
+    expect(await jobRow(db, landed)).toMatchObject({
+      state: 'open',
+      error_code: 'NO_DEFINITION',
+      error_message: expect.stringContaining(`${elsewhere.pipeline} version 1`),
+    })
+    expect(await outcomeOf(db, runId, landed)).toBe('waiting')
+    for (const jobId of [fetched, mine]) expect(await outcomeOf(db, runId, jobId)).toBeNull()
+    expect((await take(db, one, runId, [elsewhere])).map(({ jobId }) => jobId)).toEqual([fetched])
+    expect(await leaveUntakeable(k(), runId, { load: [], fetch: [] })).toBe(1)
+    expect(await outcomeOf(db, runId, mine)).toBe('waiting')
+    expect(await outcomeOf(db, runId, fetched)).toBeNull()
+  })
+
+  test('for jobs that are over, or gone, should anybody forget to say so', async () => {
+    const states = ['done', 'held', 'failed', 'replaced'] as const
+    const jobIds: number[] = []
+    for (const state of states) jobIds.push(await newJob(db, pipeline, { runs: [runId], set: { state } }))
+    await waitFor(db, runId, 2_000_000_000)
+    const open = await newJob(db, pipeline, { runs: [runId] })
+    expect(await endForgotten(k(), runId)).toBe(5)
+    const outcomes = await Promise.all([...jobIds, 2_000_000_000, open].map((jobId) => outcomeOf(db, runId, jobId)))
+    expect(outcomes).toEqual(['loaded', 'held', 'failed', 'let go', 'let go', null])
+  })
+})
+
 describe('settling, joining, counting, cancelling and reaping at the same time', () => {
   test('take their locks in one order: nobody waits in a circle, and every run ends', async () => {
     const runs = [runId, await newRun(db), await newRun(db)]
@@ -340,6 +410,7 @@ describe('settling, joining, counting, cancelling and reaping at the same time',
               insert into etl.run_jobs (run_id, job_id, priority, units) select ${late}, job_id, 1, 1 from open`.execute(trx)
           })
         await runSummary(k(), late)
+        await reapDead(k(), one)
         await requestCancel(k(), late)
         await letGo(k(), late)
       }

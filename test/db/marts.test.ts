@@ -6,9 +6,11 @@ import type { Mart } from '../../src/core/mart.ts'
 import type { Definition } from '../../src/core/types.ts'
 import { loadMarts } from '../../src/definition/marts.ts'
 import { addDimensions } from '../../src/load/dimensions.ts'
+import { oneUnit } from '../../src/load/merge-scope.ts'
 import { refreshSummaries, summaryQuery } from '../../src/load/summaries.ts'
 import { publish } from '../../src/publish/publish.ts'
 import { shippedDefinition, shippedDefinitions, unitOf } from '../support/definitions.ts'
+import { bought, loadedAs, months, newAnswer, newJob, newPipeline, newRun, newSlices, setJob } from '../support/ledger.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 
 let db: TestDatabase
@@ -168,34 +170,73 @@ describe('marts, on rows worked out by hand', () => {
   })
 
   test('restatements, coverage, runs and quota are the ledger’s', async () => {
-    await query(
-      `insert into etl.runs (command, state, host, process_id, started_at, finished_at) values ('run', 'done', 'h', 1, now() - interval '90 seconds', now())`,
-    )
-    await query(`insert into etl.units (unit_key, pipeline, version, window_from, window_to, slice, state, loaded_at) values
-      ('k', 'keywords', 1, '2026-09-01', '2026-10-01', '{"domain": "shop.com"}', 'loaded', now()), ('l', 'keywords', 1, '2026-09-01', '2026-10-01', '{}', 'failed', null)`)
-    await query(`insert into etl.loads (unit_id, edition, run_id, outcome, rows_read, rows_inserted, rows_updated, rows_unchanged, rows_ended)
-      select unit_id, 2, 1, 'loaded', 20, 1, 4, 15, 1 from etl.units where unit_key = 'k'`)
-    await query(
-      `insert into etl.run_units (run_id, unit_id, edition, outcome) select 1, unit_id, 1, case state when 'loaded' then 'loaded' else 'failed' end from etl.units`,
-    )
-    await query(`insert into etl.reports (unit_id, edition, account, pipeline, endpoint, request_hash, request, state, used_quota)
-      select unit_id, 1, 'default', 'keywords', 'r', 'h', '{}', 'downloaded', 12 from etl.units where unit_key = 'k'`)
+    const { kysely } = db.database
+    const pipeline = await newPipeline(kysely, { pipeline: 'keywords' })
+    const [shop = 0, rival = 0] = await newSlices(kysely, pipeline, ['shop.com', 'rival.com'])
+    const runId = await newRun(kysely)
+    const window = months('2026-09')
+    const loadedJob = await newJob(kysely, pipeline, { sliceIds: [shop], window, runs: [runId] })
+    await loadedAs(kysely, loadedJob, await newAnswer(kysely, loadedJob), 1)
+    const packed = await newJob(kysely, pipeline, {
+      sliceIds: [shop, rival],
+      window: months('2026-10'),
+      runs: [runId],
+      set: bought('r1', 12),
+    })
+    await loadedAs(kysely, packed, await newAnswer(kysely, packed), 12)
+    await setJob(kysely, packed, { report_state: 'downloaded', used_quota: 12 })
+    await newJob(kysely, pipeline, { sliceIds: [rival], window, runs: [runId], set: { state: 'failed' } })
+    await query(`insert into etl.loads (answer_id, pipeline_id, window_from, job_id, run_id, outcome, units, rows_read, rows_inserted, rows_updated, rows_unchanged, rows_ended)
+      select answer_id, pipeline_id, window_from, job_id, ${runId}, 'loaded', 1, 20, 1, 4, 15, 1 from etl.answers`)
+    await query(`update etl.run_jobs set outcome = 'failed' where outcome is null`)
+    await query(`update etl.runs set state = 'done', started_at = now() - interval '90 seconds', finished_at = now()`)
     expect(
       await query(
-        `select pipeline, rows_changed::int, rows_ended::int, rows_new::int, share_changed::float8 from bi.restatements`,
+        `select pipeline, window_from::text, slice, rows_changed::int, rows_ended::int, rows_new::int, share_changed::float8
+          from bi.restatements order by window_from`,
       ),
-    ).toEqual([{ pipeline: 'keywords', rows_changed: 4, rows_ended: 1, rows_new: 1, share_changed: 0.25 }])
+    ).toEqual([
+      { pipeline: 'keywords', window_from: '2026-09-01', slice: '{"domain": "shop.com"}', rows_changed: 4, rows_ended: 1, rows_new: 1, share_changed: 0.25 },
+      { pipeline: 'keywords', window_from: '2026-10-01', slice: '{"domain": ["rival.com", "shop.com"]}', rows_changed: 4, rows_ended: 1, rows_new: 1, share_changed: 0.25 },
+    ]) // biome-ignore format: a table
     expect(
-      await query(`select month::text, units::int, units_loaded::int, units_in_trouble::int, is_complete from bi.coverage`),
-    ).toEqual([{ month: '2026-09-01', units: 2, units_loaded: 1, units_in_trouble: 1, is_complete: false }])
-    expect(
-      await query(
-        `select command, round(seconds)::int as seconds, units::int, units_in_trouble::int, rows_written::int from bi.run_history`,
-      ),
-    ).toEqual([{ command: 'run', seconds: 90, units: 2, units_in_trouble: 1, rows_written: 6 }])
+      await query(`select month::text, units::int, units_loaded::int, units_in_trouble::int, is_complete, last_loaded_at is not null as loaded
+        from bi.coverage order by month`),
+    ).toEqual([
+      { month: '2026-09-01', units: 2, units_loaded: 1, units_in_trouble: 1, is_complete: false, loaded: true },
+      { month: '2026-10-01', units: 2, units_loaded: 2, units_in_trouble: 0, is_complete: true, loaded: true },
+    ])
+    const history = `select command, round(seconds)::int as seconds, units::int, units_in_trouble::int, rows_written::int from bi.run_history`
+    expect(await query(history)).toEqual([{ command: 'run', seconds: 90, units: 4, units_in_trouble: 1, rows_written: 12 }])
+    await query(`update etl.runs set summary = '{"units": {"planned": 4, "loaded": 3, "unchanged": 0, "waiting": 0, "held": 0, "failed": 1},
+      "rows": {"inserted": 2, "updated": 8, "ended": 2}}'`)
+    // Summed up, it stands however long its list is kept.
+    await query('delete from etl.run_jobs')
+    expect(await query(history)).toEqual([{ command: 'run', seconds: 90, units: 4, units_in_trouble: 1, rows_written: 12 }])
     expect(await query(`select account, reports::int, used::int from bi.quota_history`)).toEqual([
       { account: 'default', reports: 1, used: 12 },
     ])
+    expect(
+      await query(`select version, newest_window::text, oldest_window::text, units_loaded::int, units_failed::int, units_held::int, rows_loaded::int,
+        slices_left::int from bi.freshness where pipeline = 'keywords'`),
+    ).toEqual([
+      { version: 1, newest_window: '2026-10-01', oldest_window: '2026-09-01', units_loaded: 3, units_failed: 1, units_held: 0, rows_loaded: 0, slices_left: 0 },
+    ]) // biome-ignore format: a table
+  })
+
+  test('keep the types of their columns, which BI tools depend on', async () => {
+    expect(
+      await query(`select c.relname as mart, string_agg(a.attname || ' ' || format_type(a.atttypid, null), ', ' order by a.attnum) as columns
+        from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0
+        where c.relnamespace = 'bi'::regnamespace and c.relname in ('coverage', 'freshness', 'quota_history', 'restatements', 'run_history')
+        group by 1 order by 1`),
+    ).toEqual([
+      { mart: 'coverage', columns: 'pipeline text, version integer, month date, units bigint, units_loaded bigint, units_in_trouble bigint, is_complete boolean, last_loaded_at timestamp with time zone, last_checked_at timestamp with time zone' },
+      { mart: 'freshness', columns: 'pipeline text, version integer, newest_window date, oldest_window date, last_loaded_at timestamp with time zone, last_checked_at timestamp with time zone, units_loaded bigint, units_waiting bigint, units_held bigint, units_failed bigint, rows_loaded bigint, slices_left bigint' },
+      { mart: 'quota_history', columns: 'account text, pipeline text, day date, reports bigint, used numeric, reserved numeric' },
+      { mart: 'restatements', columns: 'pipeline text, window_from date, slice text, seen_at timestamp with time zone, rows_changed bigint, rows_ended bigint, rows_new bigint, share_changed numeric, run_id bigint' },
+      { mart: 'run_history', columns: 'run_id bigint, command text, state text, started_at timestamp with time zone, seconds numeric, units bigint, units_in_trouble bigint, rows_written bigint' },
+    ]) // biome-ignore format: a table
   })
 })
 
@@ -218,7 +259,7 @@ describe('summaries', () => {
       fc.asyncProperty(fc.array(change, { minLength: 1, maxLength: 12 }), async (changes) => {
         for (const { month, domain, keyword, kind, clicks, position } of changes)
           await db.database.kysely.transaction().execute(async (trx) => {
-            const unit = unitOf(definition, month, { domain, country: 'us' })
+            const unit = oneUnit(unitOf(definition, month, { domain, country: 'us' }), 1)
             const row = sql`month = ${`${month}-01`}::date and domain = ${domain} and keyword = ${keyword}`
             if (kind === 'end') await sql`delete from data.keywords_v1 where ${row}`.execute(trx)
             else if (kind === 'change')

@@ -1,11 +1,24 @@
-// What people are told of: a cause is over when its units are mended, not while they are being tried again.
+// What people are told of: a cause is over when its units are loaded, not while they are being tried again; and how it is sent.
 import { sql } from 'kysely'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { returnRunUnits } from '../../src/ledger/held.ts'
-import { markUnchanged } from '../../src/ledger/loads.ts'
-import { causesInLedger, syncNotifications } from '../../src/ledger/notifications.ts'
-import { failUnit, holdUnit, parkUnit } from '../../src/ledger/units.ts'
-import { claimed, newRun, planned } from '../support/ledger.ts'
+import { releaseByPerson } from '../../src/ledger/actions.ts'
+import { letGo, requestCancel } from '../../src/ledger/cancel.ts'
+import { causesInLedger, deliverNext, syncNotifications } from '../../src/ledger/notifications.ts'
+import { failJob, holdJob, parkJob } from '../../src/ledger/settle-job.ts'
+import {
+  jobRow,
+  loadedAs,
+  newAnswer,
+  newJob,
+  newPipeline,
+  newProcess,
+  newRun,
+  newSlices,
+  nextAskNumber,
+  type PipelineKit,
+  setJob,
+  waitFor,
+} from '../support/ledger.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 
 let db: TestDatabase
@@ -16,54 +29,164 @@ beforeAll(async () => {
 afterAll(() => db.drop())
 
 const k = () => db.database.kysely
-const reason = { code: 'QUOTA', message: 'the budget of the month is spent' }
+const reason = { code: 'BAD_RESPONSE', message: 'the page is HTML' }
 
-const look = async (): Promise<string[]> => {
+/** Causes open after a look, of the pipeline alone. */
+const look = async ({ pipeline }: PipelineKit): Promise<string[]> => {
   await syncNotifications(k(), await causesInLedger(k()), [])
-  const open = await sql<{ cause: string }>`select cause from etl.notifications where resolved_at is null order by cause`.execute(
-    k(),
-  )
-  return open.rows.map(({ cause }) => cause)
+  const open = await k()
+    .selectFrom('etl.notifications')
+    .select('cause')
+    .where('resolved_at', 'is', null)
+    .where('pipeline', '=', pipeline)
+    .orderBy('cause')
+    .execute()
+  return open.map(({ cause }) => cause)
+}
+
+const toldTimes = async (cause: string): Promise<number> =>
+  (await k().selectFrom('etl.notifications').select('cause').where('cause', '=', cause).execute()).length
+
+const claimed = async (jobId: number) => {
+  const { processId } = await newProcess(db)
+  await setJob(db, jobId, { state: 'open', holder: processId })
+  return { jobId, fence: (await jobRow(db, jobId)).fence, holder: processId }
+}
+
+const load = async (jobId: number, answerId: number, outcome: 'loaded' | 'unchanged' = 'loaded'): Promise<void> => {
+  await sql`insert into etl.loads (answer_id, pipeline_id, window_from, job_id, outcome, rows_read, rows_inserted)
+    select ${answerId}, pipeline_id, window_from, job_id, ${outcome}, 1, 1 from etl.jobs where job_id = ${jobId}`.execute(k())
 }
 
 for (const [word, settle] of [
-  ['held', holdUnit],
-  ['failure', failUnit],
+  ['held', holdJob],
+  ['failure', failJob],
 ] as const)
   test(`a look in the middle of the next try does not tell that ${word} is over, and not again that it began`, async () => {
-    const first = await newRun(db)
-    const unitId = await planned(db, first, `${word}.com`)
-    await settle(k(), await claimed(db, first, unitId), reason)
-    const [cause] = await look()
-    expect(cause).toMatch(new RegExp(`^${word}/`))
-    const second = await newRun(db)
-    await planned(db, second, `${word}.com`)
-    expect(await look()).toEqual([cause])
-    const again = await claimed(db, second, unitId)
-    expect(await look()).toEqual([cause])
-    await parkUnit(k(), again, { ...reason, state: 'waiting', notBefore: null, countsAttempt: false, final: false })
-    expect(await look()).toEqual([cause])
-    await markUnchanged(k(), await claimed(db, second, unitId), {
-      runId: second,
-      fingerprint: { lastUpdated: null, count: null },
-    })
-    expect(await look()).toEqual([])
+    const pipeline = await newPipeline(db)
+    const jobId = await newJob(db, pipeline, { runs: [await newRun(db)] })
+    await settle(k(), await claimed(jobId), reason)
+    const told = await look(pipeline)
+    expect(told).toEqual([`${word}/${pipeline.pipeline}`])
+    await waitFor(db, await newRun(db), jobId)
+    await setJob(db, jobId, { state: 'open', error_code: null, error_message: null })
+    expect(await look(pipeline)).toEqual(told)
+    const again = await claimed(jobId)
+    expect(await look(pipeline)).toEqual(told)
+    await parkJob(k(), again, { ...reason, notBefore: 0, countsAttempt: false, final: false })
+    expect(await look(pipeline)).toEqual(told)
+    const answerId = await newAnswer(db, jobId)
+    await load(jobId, answerId)
+    await loadedAs(db, jobId, answerId, 1)
+    expect(await look(pipeline)).toEqual([])
+    expect(await toldTimes(`${word}/${pipeline.pipeline}`)).toBe(1)
   })
 
+test('a loaded unit whose refresh failed is mended when the service says that nothing changed', async () => {
+  const pipeline = await newPipeline(db)
+  const first = await newJob(db, pipeline)
+  const answerId = await newAnswer(db, first)
+  await load(first, answerId)
+  await loadedAs(db, first, answerId, 1)
+  const { slice_ids: sliceIds } = await jobRow(db, first)
+  const refresh = await newJob(db, pipeline, { sliceIds, runs: [await newRun(db)] })
+  await failJob(k(), await claimed(refresh), reason)
+  const told = await look(pipeline)
+  expect(told).toHaveLength(1)
+  await setJob(db, refresh, { state: 'open' })
+  expect(await look(pipeline)).toEqual(told)
+  await load(refresh, answerId, 'unchanged')
+  await loadedAs(db, refresh, answerId, 1)
+  expect(await look(pipeline)).toEqual([])
+})
+
 test('a try that was cancelled mends nothing', async () => {
-  const first = await newRun(db)
-  const unitId = await planned(db, first, 'cancelled.com')
-  await failUnit(k(), await claimed(db, first, unitId), reason)
-  const told = await look()
+  const pipeline = await newPipeline(db)
+  const jobId = await newJob(db, pipeline, { runs: [await newRun(db)] })
+  await failJob(k(), await claimed(jobId), reason)
+  const told = await look(pipeline)
   expect(told).toHaveLength(1)
   const second = await newRun(db)
-  await planned(db, second, 'cancelled.com')
-  await returnRunUnits(k(), second)
-  expect(await look()).toEqual(told)
+  await waitFor(db, second, jobId)
+  await setJob(db, jobId, { state: 'open' })
+  await requestCancel(k(), second)
+  expect(await letGo(k(), second)).toMatchObject({ dissolved: 1 })
+  expect(await look(pipeline)).toEqual(told)
+})
+
+test('what a person released is told to be over when it is loaded', async () => {
+  const pipeline = await newPipeline(db)
+  await newRun(db)
+  const jobId = await newJob(db, pipeline)
+  const held = await newAnswer(db, jobId, { askNumber: await nextAskNumber(db) })
+  await setJob(db, jobId, { state: 'done' })
+  await sql`update etl.units set job_id = null, held_answer_id = ${held}, held_code = 'SHRUNK' where job_id = ${jobId}`.execute(
+    k(),
+  )
+  const told = await look(pipeline)
+  expect(told).toEqual([`held/${pipeline.pipeline}`])
+  const { unit_id: unitId } = await k()
+    .selectFrom('etl.units')
+    .select('unit_id')
+    .where('pipeline_id', '=', pipeline.pipelineId)
+    .executeTakeFirstOrThrow()
+  expect(await releaseByPerson(k(), Number(unitId), 'test')).toBe(true)
+  expect(await look(pipeline)).toEqual(told)
+  await load(jobId, held)
+  await sql`update etl.units set answer_id = ${held}, ask_number = 1, job_id = null where unit_id = ${unitId}`.execute(k())
+  expect(await look(pipeline)).toEqual([])
+})
+
+test('a failed value that left the lists is nobody’s concern any more', async () => {
+  const pipeline = await newPipeline(db)
+  const sliceIds = await newSlices(db, pipeline, ['gone.com'])
+  const jobId = await newJob(db, pipeline, { sliceIds, runs: [await newRun(db)] })
+  await failJob(k(), await claimed(jobId), reason)
+  expect(await look(pipeline)).toHaveLength(1)
+  await sql`update etl.slices set wanted_until = 2 where slice_id = any(${sliceIds})`.execute(k())
+  await sql`update etl.units set job_id = null where job_id = ${jobId}`.execute(k())
+  await setJob(db, jobId, { state: 'replaced' })
+  expect(await look(pipeline)).toEqual([])
 })
 
 test('units that are planned for the first time are no cause', async () => {
-  const before = await look()
-  await planned(db, await newRun(db), 'new.com')
-  expect(await look()).toEqual(before)
+  const pipeline = await newPipeline(db)
+  await newJob(db, pipeline, { runs: [await newRun(db)] })
+  expect(await look(pipeline)).toEqual([])
+})
+
+test('the newest load tells of drift until a later one sees none', async () => {
+  const pipeline = await newPipeline(db)
+  const jobId = await newJob(db, pipeline)
+  const answerId = await newAnswer(db, jobId)
+  await load(jobId, answerId)
+  await sql`update etl.loads set drift = '{"unknownColumns": ["x"]}' where answer_id = ${answerId}`.execute(k())
+  expect(await look(pipeline)).toEqual([`drift/${pipeline.pipeline}`])
+  await load(jobId, answerId)
+  expect(await look(pipeline)).toEqual([])
+})
+
+test('while a message is on its way no transaction is open, and nobody else sends it', async () => {
+  await syncNotifications(k(), [{ cause: 'late/x', kind: 'late', pipeline: null, message: 'late', details: {} }], ['slack'])
+  const open = async () =>
+    (
+      await db.database.pool.query(
+        `select 1 from pg_stat_activity where datname = current_database() and state = 'idle in transaction'`,
+      )
+    ).rows
+  const sent = await deliverNext(k(), ['slack'], async () => {
+    expect(await open()).toEqual([])
+    expect(await deliverNext(k(), ['slack'], async () => null)).toBe(false)
+    return 'HTTP 500'
+  })
+  expect(sent).toBe(true)
+  const { attempts, last_error: problem } = await k()
+    .selectFrom('etl.deliveries')
+    .select(['attempts', 'last_error'])
+    .executeTakeFirstOrThrow()
+  expect({ attempts, problem }).toEqual({ attempts: 1, problem: 'HTTP 500' })
+  expect(await deliverNext(k(), ['slack'], async () => null)).toBe(false)
+  await sql`update etl.deliveries set next_at = clock_timestamp()`.execute(k())
+  expect(await deliverNext(k(), ['slack'], async () => null)).toBe(true)
+  expect(await deliverNext(k(), ['slack'], async () => null)).toBe(false)
 })

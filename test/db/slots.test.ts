@@ -7,7 +7,6 @@ import { asEtlError } from '../../src/pipeline/settle.ts'
 import { silentLog } from '../../src/core/log.ts'
 import type { Db } from '../../src/db/tables.ts'
 import { letGo, requestCancel } from '../../src/ledger/cancel.ts'
-import type { ClaimedJob } from '../../src/ledger/claim.ts'
 import { openJobs } from '../../src/ledger/runs.ts'
 import { finishJob, parkJob, returnJob } from '../../src/ledger/settle-job.ts'
 import { type LoopOptions, type SlotRuntime, type Work, workInSlots } from '../../src/pipeline/slots.ts'
@@ -213,7 +212,6 @@ describe('what is at hand', () => {
     const jobId = await newJob(db, pipeline, { runs: [runId] })
     const reasons: string[] = []
     let endedAt = 0
-    let fresh: ClaimedJob | undefined
     const working = loop(async (claim, signal) => {
       await endless(reasons)(claim, signal)
       endedAt = Date.now()
@@ -221,7 +219,7 @@ describe('what is at hand', () => {
     await sleep(150)
     await sql`update etl.jobs set holder = null where job_id = ${jobId}`.execute(k())
     const takenAt = Date.now()
-    fresh = await takeOne(db, await newProcess(db), runId, pipeline, jobId)
+    const fresh = await takeOne(db, await newProcess(db), runId, pipeline, jobId)
     await sleep(600)
     await finishJob(k(), fresh, 'loaded')
     await working

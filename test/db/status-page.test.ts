@@ -1,7 +1,7 @@
 // The status page's answers: figures equal the ledger's, who may look, what an action writes, what stands in the metrics.
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
-import { fillLedger, pageToken, type ServedPage, servePage } from '../support/status-page.ts'
+import { addUnits, emptyLedger, fillLedger, pageToken, type ServedPage, servePage } from '../support/status-page.ts'
 
 let db: TestDatabase
 let page: ServedPage | null = null
@@ -27,7 +27,7 @@ describe('the pages', () => {
   test('every place answers for an empty, a loaded, a failing and a running warehouse', async () => {
     const url = await serve()
     for (const scenery of ['empty', 'loaded', 'failing', 'running'] as const) {
-      await db.database.pool.query('truncate etl.runs, etl.units restart identity cascade')
+      await emptyLedger(db)
       await fillLedger(db, scenery)
       for (const place of places) {
         const answer = await fetch(url + place)
@@ -43,11 +43,12 @@ describe('the pages', () => {
     const overview = await text(await serve())
     const counts = await one<{ loaded: string; held: string; failed: string }>(`select
       count(*) filter (where state = 'loaded') as loaded, count(*) filter (where state = 'held') as held,
-      count(*) filter (where state = 'failed') as failed from etl.units`)
+      count(*) filter (where state = 'failed') as failed from etl.unit_list`)
     for (const [state, n] of Object.entries(counts))
       expect(overview).toContain(`<strong>${n}</strong> <a href="/units?state=${state}">`)
     expect(overview).toContain('millrace release 1')
-    expect(overview).toContain('1 failed, 1 held')
+    expect(overview).toContain('millrace run keywords --resubmit-uncertain')
+    expect(overview).toContain('1 failed, 2 held')
   })
 
   test('what the service sent is shown as text, never as markup', async () => {
@@ -65,27 +66,25 @@ describe('the pages', () => {
     await fillLedger(db, 'failing')
     const body = await text(`${await serve()}/coverage/keywords`)
     for (const words of ['2026-08: held', '2026-08: failed', '2026-09: loaded', '2024-01: missing']) expect(body).toContain(words)
-    expect(body).toContain('href="/units/3"')
+    expect(body).toContain('href="/units/4"')
     expect(body).toContain('href="/coverage/keywords/2024-01"')
-    await db.database.pool.query(`update etl.units set state = 'loaded'`)
+    await db.database.pool.query('update etl.units set job_id = null, held_answer_id = null')
     expect(await text(`${page?.url}/coverage/keywords`)).toContain('2026-08: loaded, restated since')
   })
 
   test('metrics equal the ledger', async () => {
     await fillLedger(db, 'failing')
     const metrics = await text(`${await serve()}/metrics`)
-    expect(metrics).toContain('millrace_units{pipeline="keywords",state="held"} 1')
-    expect(metrics).toContain('millrace_units{pipeline="keywords",state="loaded"} 4')
-    expect(metrics).toContain('millrace_rows{pipeline="keywords"} 2400')
+    expect(metrics).toContain('millrace_units{pipeline="keywords",state="held"} 2')
+    expect(metrics).toContain('millrace_units{pipeline="keywords",state="loaded"} 3')
+    expect(metrics).toContain('millrace_rows{pipeline="keywords"} 2390')
     expect(metrics).toContain('millrace_reports_open{state="uncertain"} 1')
-    expect(metrics).toContain('millrace_quarantined_rows{pipeline="keywords"} 1')
+    expect(metrics).toContain('millrace_quarantined_rows{pipeline="keywords"} 2')
   })
 
   test('10,000 units come on one page, and 100,000 in the ledger leave the first view quick to make', async () => {
     await fillLedger(db, 'loaded')
-    await db.database.pool.query(`insert into etl.units (unit_key, pipeline, version, window_from, window_to, slice, state, loaded_at, loaded_rows)
-      select 'many/' || n, 'keywords', 1, '2026-01-01'::date, '2026-02-01', jsonb_build_object('domain', n), 'loaded', now(), 1
-      from generate_series(1, 100000) n`)
+    await addUnits(db, '2026-01-01', 100_000)
     const url = await serve()
     expect((await text(`${url}/units?limit=10000`)).match(/<tr>/g)?.length).toBe(10_001)
     const started = performance.now()
@@ -156,14 +155,14 @@ describe('actions', () => {
     await fillLedger(db, 'failing')
     const url = await serve()
     const states = async () =>
-      (await db.database.pool.query('select unit_id::int, state from etl.units where unit_id <= 2 order by 1')).rows
+      (await db.database.pool.query('select unit_id::int, state from etl.unit_list where unit_id <= 2 order by 1')).rows
     for (const place of ['/units/1/release', '/units/2/retry', '/runs/1/cancel'])
       expect((await fetch(url + place)).status).toBe(200)
     expect(await states()).toEqual([{ unit_id: 1, state: 'held' }, { unit_id: 2, state: 'failed' }]) // biome-ignore format: one look
     const act = (place: string, origin = url) =>
       fetch(url + place, { method: 'POST', headers: { origin, 'content-type': 'application/x-www-form-urlencoded' } })
     for (const place of ['/units/1/release', '/units/2/retry', '/runs/1/cancel']) expect((await act(place)).status).toBe(200)
-    expect(await states()).toEqual([{ unit_id: 1, state: 'landed' }, { unit_id: 2, state: 'landed' }]) // biome-ignore format: one look
+    expect(await states()).toEqual([{ unit_id: 1, state: 'landed' }, { unit_id: 2, state: 'planned' }]) // biome-ignore format: one look
     const { rows } = await db.database.pool.query('select kind, unit_id::int, run_id::int from etl.events order by event_id')
     expect(rows).toEqual([
       { kind: 'released', unit_id: 1, run_id: null },
@@ -185,7 +184,7 @@ describe('actions', () => {
     }
     const bare = await fetch(`${url}/units/1/release`, { method: 'POST' })
     expect(bare.status).toBe(403)
-    expect((await one<{ state: string }>('select state from etl.units where unit_id = 1')).state).toBe('held')
+    expect((await one<{ state: string }>('select state from etl.unit_list where unit_id = 1')).state).toBe('held')
   })
 })
 

@@ -15,6 +15,10 @@ let sandbox: Sandbox
 beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), 'millrace-commands-'))
   cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
+  const file = join(folder, 'pipelines', 'traffic_and_engagement.yaml')
+  writeFileSync(file, readFileSync(file, 'utf8').replace('{ file: domains.txt }', '{ file: domains.txt, bucket: 1 }'))
+  const domains = ['example.com', ...Array.from({ length: 7 }, (_, index) => `d${index}.com`)]
+  writeFileSync(join(folder, 'pipelines', 'domains.txt'), `${domains.join('\n')}\n`)
   db = await createTestDatabase()
   sandbox = await startSandbox({ requestsPerSecond: null, keywordsPerDomain: 50, quota: 100_000 })
 })
@@ -32,7 +36,15 @@ const environment = (): Record<string, string> => ({
   MILLRACE_HOME: join(folder, 'home'),
 })
 const millrace = (...args: string[]) => runCommand(args, environment(), folder)
+/** A report for each domain, so that several are bought. */
 const slow = ['backfill', 'traffic_and_engagement', '--from', '2026-08', '--to', '2026-09', '--json']
+/** What the ledger says was bought: reports, and the units they are for, none of them twice. */
+const reportsBought = async (): Promise<unknown> =>
+  (
+    await db.database.pool.query(
+      'select count(*)::int as bought, sum(cells)::int as cells from etl.reports where report_id is not null',
+    )
+  ).rows[0]
 const until = async (ready: () => boolean | Promise<boolean>): Promise<void> => {
   const deadline = Date.now() + 20_000
   while (!(await ready())) {
@@ -41,7 +53,7 @@ const until = async (ready: () => boolean | Promise<boolean>): Promise<void> => 
   }
 }
 
-describe('commands that look', () => {
+describe('commands that only ask', () => {
   test('describe, capabilities, quota and check say what the key may do, and end with a summary', async () => {
     await millrace('migrate')
     for (const command of ['describe', 'capabilities', 'quota', 'check', 'status']) {
@@ -76,7 +88,7 @@ describe('commands that look', () => {
     await millrace('migrate')
     const dry = summaryOf(await millrace(...slow, '--dry-run'))
     expect(sandbox.books().submissions).toHaveLength(0)
-    expect(dry.reports_submitted).toBe(dry.units.planned)
+    expect(dry.reports_submitted).toBeGreaterThan(1)
     const real = summaryOf(await millrace(...slow))
     expect({ reports: real.reports_submitted, quota: real.quota_used, planned: real.units.planned }).toEqual({
       reports: dry.reports_submitted,
@@ -87,17 +99,54 @@ describe('commands that look', () => {
 })
 
 describe('a run that is stopped', () => {
-  test('by SIGINT ends with 130, and the same command goes on without buying again', async () => {
+  test('by SIGINT ends with 130, and running it again resumes without buying again', async () => {
     await millrace('migrate')
     sandbox.configure({ reportDurationMs: 3_000 })
     const running = startCommand(slow, environment(), folder)
-    await until(() => sandbox.books().submissions.length >= 4)
+    await until(() => sandbox.books().submissions.length >= 3)
     running.child.kill('SIGINT')
     expect((await running.result).code).toBe(130)
     const resumed = await millrace(...slow)
     expect(resumed.code, resumed.stderr).toBe(0)
-    expect(sandbox.books().submissions).toHaveLength(summaryOf(resumed).units.planned)
+    expect(summaryOf(resumed).units.failed).toBe(0)
+    expect(await reportsBought()).toEqual({ bought: sandbox.books().submissions.length, cells: summaryOf(resumed).units.planned })
   })
+
+  test('by a reader that closes the pipe ends in order: nothing fails, nothing is held by it, and running it again resumes', async () => {
+    await millrace('migrate')
+    sandbox.configure({ reportDurationMs: 3_000 })
+    const running = startCommand(slow, environment(), folder)
+    await until(() => sandbox.books().submissions.length >= 1)
+    running.child.stdout?.destroy()
+    const ended = await running.result
+    expect(ended.code, ended.stderr).toBe(130)
+    const left = await db.database.pool.query(`select (select count(*)::int from etl.jobs where state = 'failed') as failed,
+      (select count(*)::int from etl.jobs where holder is not null) as held, (select array_agg(state) from etl.runs) as runs`)
+    expect(left.rows).toEqual([{ failed: 0, held: 0, runs: ['interrupted'] }])
+    const resumed = await millrace(...slow)
+    expect(resumed.code, resumed.stderr).toBe(0)
+    expect(await reportsBought()).toEqual({ bought: sandbox.books().submissions.length, cells: summaryOf(resumed).units.planned })
+  })
+
+  test.each(['worker', 'schedule'])(
+    'is finished by a %s: what it bought is loaded, and nothing else is bought',
+    async (helper) => {
+      await millrace('migrate')
+      sandbox.configure({ reportDurationMs: 2_000 })
+      const running = startCommand(slow, environment(), folder)
+      await until(() => sandbox.books().submissions.length >= 3)
+      running.child.kill('SIGKILL')
+      await running.result
+      const { submissions } = sandbox.books()
+      const helping = startCommand([helper, '--json'], { ...environment(), MILLRACE_WEB_PORT: '0' }, folder)
+      const loaded = async (): Promise<number> =>
+        (await db.database.pool.query('select distinct domain from data.traffic_and_engagement_v1')).rows.length
+      await until(async () => (await loaded()) >= 3)
+      helping.child.kill('SIGTERM')
+      expect((await helping.result).code).toBe(130)
+      expect(sandbox.books().submissions).toHaveLength(submissions.length)
+    },
+  )
 
   test('by cancel stops within five seconds, and nothing is submitted after it', async () => {
     await millrace('migrate')
@@ -106,13 +155,127 @@ describe('a run that is stopped', () => {
     await until(() => sandbox.books().submissions.length >= 1)
     const [run] = (await db.database.pool.query<{ run_id: string }>('select max(run_id) as run_id from etl.runs')).rows
     const started = Date.now()
-    const cancelled = await millrace('cancel', String(run?.run_id))
+    const cancelled = await millrace('cancel', String(run?.run_id), '--json')
     expect(cancelled.code, cancelled.stderr).toBe(0)
+    expect(cancelled.events.at(-1)).toMatchObject({ event: 'summary', command: 'cancel', state: 'cancelled' })
+    expect(cancelled.events.at(-1)?.['units_parked']).toBeGreaterThan(0)
     const submitted = sandbox.books().submissions.length
     const ended = await running.result
     expect(Date.now() - started).toBeLessThan(8_000)
     expect(ended.code).toBe(1)
     expect(sandbox.books().submissions).toHaveLength(submitted)
+    // What was only planned is forgotten, what was bought is kept for whoever comes next.
+    const { rows } = await db.database.pool.query('select 1 from etl.jobs where report_id is not null')
+    expect(rows).toHaveLength(submitted)
+    expect((await db.database.pool.query('select 1 from etl.jobs where report_state is null')).rows).toEqual([])
+    expect((await millrace('cancel', String(run?.run_id))).code).toBe(0)
+    expect((await millrace('cancel', '4711')).code).toBe(2)
+  })
+})
+
+describe('what a person decides', () => {
+  const oneMonth = ['traffic_and_engagement', '--from', '2026-09', '--to', '2026-09']
+
+  test('a submission whose reply was lost is listed; the id found at the service is adopted, and nothing is bought again', async () => {
+    await millrace('migrate')
+    sandbox.configure({ faults: [{ kind: 'drop-reply', on: 'submit', times: 1 }] })
+    const first = await millrace('backfill', ...oneMonth, '--json')
+    expect(first.code, first.stderr).toBe(1)
+    const listed = await millrace('reports', 'list', '--json')
+    const uncertain = listed.events.find(({ kind }) => kind === 'uncertain')
+    expect(uncertain, listed.stdout).toMatchObject({ event: 'report', state: 'uncertain', report_id: null })
+    const known = new Set(
+      (await db.database.pool.query<{ report_id: string }>('select report_id from etl.jobs')).rows.map((row) => row.report_id),
+    )
+    const lost = sandbox.books().submissions.find(({ id }) => !known.has(id))
+    const job = String(uncertain?.['job_id'])
+    expect((await millrace('reports', 'adopt', job)).code).toBe(2)
+    const adopted = await millrace('reports', 'adopt', job, String(lost?.id), '--json')
+    expect(adopted.code, adopted.stderr).toBe(0)
+    const submitted = sandbox.books().submissions.length
+    const resumed = await millrace('backfill', ...oneMonth, '--json')
+    expect(resumed.code, resumed.stderr).toBe(0)
+    expect(sandbox.books().submissions).toHaveLength(submitted)
+    expect((await millrace('reports', 'list', '--json')).events).toMatchObject([{ event: 'summary', listed: 0 }])
+  })
+
+  test('a submission that is given up is bought again by the next run that wants its units, and by nothing before', async () => {
+    await millrace('migrate')
+    sandbox.configure({ faults: [{ kind: 'drop-reply', on: 'submit', times: 1 }] })
+    await millrace('backfill', ...oneMonth)
+    const again = await millrace('backfill', ...oneMonth, '--json')
+    expect([again.code, summaryOf(again).reports_submitted]).toEqual([1, 0])
+    const listed = await millrace('reports', 'list', '--json')
+    const job = String(listed.events.find(({ kind }) => kind === 'uncertain')?.['job_id'])
+    expect((await millrace('reports', 'give-up', job)).code).toBe(0)
+    expect((await millrace('reports', 'give-up', job)).code).toBe(2)
+    const resumed = await millrace('backfill', ...oneMonth, '--json')
+    expect([resumed.code, summaryOf(resumed).reports_submitted], resumed.stderr).toEqual([0, 1])
+  })
+
+  test('a month that shrank is held and released: its answer loads as it is, without a call', async () => {
+    await millrace('migrate')
+    const only = ['--only', 'domain=example.com;country=us', '--json']
+    const months = ['keywords', '--from', '2026-09', '--to', '2026-09', ...only]
+    expect((await millrace('backfill', ...months)).code).toBe(0)
+    sandbox.configure({ keywordsPerDomain: 5 })
+    const shrunk = await millrace('backfill', ...months, '--force')
+    expect([shrunk.code, summaryOf(shrunk).units.held], shrunk.stderr).toEqual([1, 1])
+    const [held] = (
+      await db.database.pool.query<{ unit_id: string; error_code: string }>(
+        `select unit_id, error_code from etl.unit_list where state = 'held'`,
+      )
+    ).rows
+    expect(held?.error_code).toBe('SHRUNK')
+    const unit = String(held?.unit_id)
+    expect((await millrace('status')).stdout).toContain(`held #${unit}`)
+    const released = await millrace('release', unit, '--json')
+    expect([released.code, released.events.at(-1)]).toMatchObject([0, { released: [Number(unit)], not_held: [] }])
+    expect((await millrace('release', unit)).code).toBe(1)
+    const loaded = await millrace('backfill', ...months)
+    expect(loaded.code, loaded.stderr).toBe(0)
+    expect(summaryOf(loaded)).toMatchObject({ units: { loaded: 1, held: 0 }, requests: 0, rows: { read: 5 } })
+    expect((await db.database.pool.query('select 1 from data.keywords_v1')).rows).toHaveLength(5)
+  })
+
+  test('a replay of months parses what the units hold, and one of an older answer changes nothing; neither calls the service', async () => {
+    await millrace('migrate')
+    const only = ['--only', 'domain=example.com;country=us']
+    const months = ['keywords', '--from', '2026-08', '--to', '2026-09', ...only, '--json']
+    const first = summaryOf(await millrace('backfill', ...months))
+    expect((await millrace('replay', 'keywords', '--from', '2026-01', '--to', '2026-02')).code).toBe(1)
+    const requests = sandbox.books().requests
+    const replayed = await millrace('replay', ...months)
+    expect(replayed.code, replayed.stderr).toBe(0)
+    expect(summaryOf(replayed)).toMatchObject({
+      units: { planned: 2, loaded: 2 },
+      requests: 0,
+      rows: { read: first.rows.read, unchanged: first.rows.read, inserted: 0, updated: 0, ended: 0 },
+    })
+    sandbox.restate('2026-09')
+    await millrace('backfill', ...months, '--force')
+    const [old] = (await db.database.pool.query<{ answer_id: string }>('select min(answer_id) as answer_id from etl.answers'))
+      .rows
+    const before = sandbox.books().requests
+    const older = await millrace('replay', '--answer', String(old?.answer_id), '--json')
+    expect(older.code, older.stderr).toBe(0)
+    expect(summaryOf(older)).toMatchObject({ requests: 0, rows: { inserted: 0, updated: 0, ended: 0 } })
+    expect(sandbox.books().requests).toEqual(before)
+    expect(requests).toBeDefined()
+    expect((await millrace('replay', '--answer', '999999')).code).toBe(2)
+    expect((await millrace('replay')).code).toBe(2)
+  })
+
+  test('an answer whose landing is gone is left out of a replay, and said', async () => {
+    await millrace('migrate')
+    const months = ['keywords', '--from', '2026-08', '--to', '2026-09', '--only', 'domain=example.com;country=us', '--json']
+    await millrace('backfill', ...months)
+    const [one] = (await db.database.pool.query<{ landing: string }>('select landing from etl.answers limit 1')).rows
+    rmSync(join(folder, 'home', 'landing', String(one?.landing)), { recursive: true })
+    const replayed = await millrace('replay', ...months)
+    expect(replayed.code).toBe(1)
+    expect(summaryOf(replayed).units).toMatchObject({ planned: 1, loaded: 1, failed: 0 })
+    expect(replayed.events).toContainEqual(expect.objectContaining({ event: 'notice', code: 'LANDING_MISSING' }))
   })
 })
 

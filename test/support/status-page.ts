@@ -60,43 +60,80 @@ export const servePage = async (
 
 export type Scenery = 'empty' | 'loaded' | 'failing' | 'running'
 
-/** Three months of two slices of keywords and a report pipeline, in the state the scenery names. */
+/** Three months of two slices of keywords: units 1 to 6, each with the job and the answer of its number, in the state the scenery names. */
 export const fillLedger = async (db: TestDatabase, scenery: Scenery): Promise<void> => {
   if (scenery === 'empty') return
   const { pool } = db.database
-  await pool.query(`insert into etl.runs (command, state, host, process_id, started_at, finished_at) values
-    ('backfill', 'done', 'host', 1, now() - interval '2 hours', now() - interval '1 hour')`)
-  await pool.query(`insert into etl.units (unit_key, pipeline, version, window_from, window_to, slice, state, run_id, landing,
-      landing_sha256, landing_bytes, loaded_at, loaded_edition, loaded_rows)
-    select 'keywords@1/' || to_char(m, 'YYYY-MM') || '/' || d, 'keywords', 1, m, m + interval '1 month',
-      jsonb_build_object('domain', d, 'country', 'us'), 'loaded', 1, 'keywords/' || d, repeat('a', 64), 1000, now() - interval '1 hour', 1, 400
-    from generate_series('2026-08-01'::date, '2026-10-01', '1 month') m, unnest(array['a.com', 'b.com']) d order by m, d`)
-  await pool.query(`insert into etl.run_units (run_id, unit_id, edition, outcome, finished_at)
-    select 1, unit_id, 1, 'loaded', now() - interval '1 hour' from etl.units`)
-  await pool.query(`insert into etl.loads (unit_id, edition, run_id, outcome, rows_read, rows_inserted, rows_updated, loaded_at, drift)
-    select unit_id, 1, 1, 'loaded', 400, case when unit_id = 1 then 390 else 400 end, case when unit_id = 1 then 10 else 0 end,
-      now() - interval '1 hour', case when unit_id = 2 then '{"unknownColumns": ["surprise"]}'::jsonb end from etl.units`)
+  await pool.query(`insert into etl.processes (name, host, boot, system_process_id, begun, lease_until) values
+    ('host:1', 'host', '', 1, '', now() + interval '1 hour')`)
+  await pool.query(`insert into etl.runs (command, state, process_id, started_at, finished_at) values
+    ('backfill', 'done', 1, now() - interval '2 hours', now() - interval '1 hour')`)
+  await pool.query(`insert into etl.pipelines (pipeline, version, parameters, source, account, window_every, dimensions, generation, definition)
+    values ('keywords', 1, '{}', 'web-analytics.keywords', 'default', 'month', '{domain,country}', 1, '{}')`)
+  await pool.query(
+    `insert into etl.slices (pipeline_id, "values", wanted_since) values (1, '{a.com,us}', 1), (1, '{b.com,us}', 1)`,
+  )
+  await pool.query(`insert into etl.jobs (pipeline_id, kind, reason, window_from, window_to, slice_ids, cells, state, run_id, ask_number, answer_id, account)
+    select 1, 'walk', 'new', m, m + interval '1 month', array[s], 1, 'done', 1, row_number() over (order by m, s), row_number() over (order by m, s), 'default'
+    from generate_series('2026-08-01'::date, '2026-10-01', '1 month') m, generate_series(1, 2) s order by m, s`)
+  await pool.query(`insert into etl.answers (pipeline_id, job_id, ask_number, asked_at, landing, sha256, bytes, window_from, window_to, slice_ids, asks, metrics, verdict)
+    select 1, job_id, ask_number, now() - interval '1 hour', 'keywords/' || job_id, repeat('a', 64), 1000, window_from, window_to, slice_ids, 'x', '{}', 'good'
+    from etl.jobs order by job_id`)
+  await pool.query(`insert into etl.units (pipeline_id, window_from, slice_id, ask_number, answer_id)
+    select 1, window_from, slice_ids[1], ask_number, answer_id from etl.answers order by answer_id`)
+  await pool.query(`insert into etl.run_jobs (run_id, job_id, priority, units, outcome, finished_at)
+    select 1, job_id, 1, 1, 'loaded', now() - interval '1 hour' from etl.jobs`)
+  await pool.query(`insert into etl.loads (answer_id, pipeline_id, window_from, job_id, run_id, outcome, units, rows_read, rows_inserted, rows_updated, loaded_at, drift)
+    select answer_id, 1, window_from, job_id, 1, 'loaded', 1, 400, case when job_id = 1 then 390 else 400 end, case when job_id = 1 then 10 else 0 end,
+      now() - interval '1 hour', case when job_id = 2 then '{"unknownColumns": ["surprise"]}'::jsonb end from etl.answers order by answer_id`)
   if (scenery === 'failing') await breakUnits(db)
   if (scenery === 'running') await startRun(db)
 }
 
+/** Unit 1 has an answer that is held, unit 2 a job that failed, unit 3 a report of which nobody knows whether it was bought. */
 const breakUnits = async ({ database: { pool } }: TestDatabase): Promise<void> => {
-  await pool.query(
-    `update etl.units set state = 'held', error_code = 'SUSPICIOUS', error_message = 'Lost <b>60 %</b> of its rows.' where unit_id = 1`,
-  )
-  await pool.query(
-    `update etl.units set state = 'failed', error_code = 'BAD_RESPONSE', error_message = 'The page is HTML.' where unit_id = 2`,
-  )
-  await pool.query(`insert into etl.reports (unit_id, edition, account, pipeline, endpoint, request_hash, request, state, estimated_quota)
-    values (3, 1, 'default', 'keywords', 'report', 'h', '{}', 'uncertain', 12)`)
-  await pool.query(`insert into etl.quarantine (unit_id, edition, pipeline, part, line, column_name, reason, raw)
-    values (1, 1, 'keywords', 1, 7, 'clicks', 'not a number', '<script>alert(1)</script>,12x')`)
+  await pool.query(`insert into etl.answers (pipeline_id, job_id, ask_number, asked_at, landing, sha256, bytes, window_from, window_to, slice_ids, asks, metrics,
+      verdict, verdict_message)
+    values (1, 1, 7, now(), 'keywords/7', repeat('b', 64), 400, '2026-08-01', '2026-09-01', '{1}', 'x', '{}', 'good', 'Lost <b>60 %</b> of its rows.')`)
+  await pool.query(`update etl.units set held_answer_id = 7, held_code = 'SHRUNK' where unit_id = 1`)
+  await pool.query(`insert into etl.jobs (pipeline_id, kind, reason, window_from, window_to, slice_ids, cells, state, account, error_code, error_message)
+    values (1, 'walk', 'new', '2026-08-01', '2026-09-01', '{2}', 1, 'failed', 'default', 'BAD_RESPONSE', 'The page is HTML.')`)
+  await pool.query(`insert into etl.jobs (pipeline_id, kind, reason, window_from, window_to, slice_ids, cells, state, account, error_code, error_message,
+      ask_number, report_state, endpoint, request_hash, request, estimated_quota)
+    values (1, 'report', 'new', '2026-09-01', '2026-10-01', '{1}', 1, 'held', 'default', 'REPORT_UNCERTAIN', 'Nobody knows whether it was bought.',
+      9, 'uncertain', 'report', 'h', '{}', 12)`)
+  await pool.query('update etl.units set job_id = unit_id + 5 where unit_id in (2, 3)')
+  await pool.query(`insert into etl.quarantine (answer_id, job_id, unit_id, pipeline, part, line, column_name, reason, raw) values
+    (7, 1, 1, 'keywords', 1, 7, 'clicks', 'not a number', '<script>alert(1)</script>,12x'),
+    (7, 1, null, 'keywords', 1, 8, 'domain', 'not a domain', '?,12')`)
 }
 
+/** All six units are asked for again, by the jobs 7 to 12: two are loaded, the third is at work. */
 const startRun = async ({ database: { pool } }: TestDatabase): Promise<void> => {
-  await pool.query(`insert into etl.runs (command, state, host, process_id, started_at) values
-    ('backfill', 'running', 'host', 1, now() - interval '10 minutes')`)
-  await pool.query(`insert into etl.run_units (run_id, unit_id, edition, outcome)
-    select 2, unit_id, 1, case when unit_id <= 2 then 'loaded' end from etl.units`)
-  await pool.query(`update etl.units set state = 'running' where unit_id = 3`)
+  await pool.query(
+    `insert into etl.runs (command, state, process_id, started_at) values ('backfill', 'running', 1, now() - interval '10 minutes')`,
+  )
+  await pool.query(`insert into etl.jobs (pipeline_id, kind, reason, window_from, window_to, slice_ids, cells, state, run_id, account, holder)
+    select 1, 'walk', 'forced', window_from, window_to, slice_ids, 1, case when job_id <= 2 then 'done' else 'open' end, 2, 'default',
+      case when job_id = 3 then 1 end from etl.jobs order by job_id`)
+  await pool.query('update etl.units set job_id = unit_id + 6 where unit_id > 2')
+  await pool.query(`insert into etl.run_jobs (run_id, job_id, priority, units, outcome)
+    select 2, job_id, 1, 1, case when job_id <= 8 then 'loaded' end from etl.jobs where job_id > 6`)
+}
+
+/** What the next scenery is filled into. */
+export const emptyLedger = (db: TestDatabase): Promise<unknown> =>
+  db.database.pool.query('truncate etl.pipelines, etl.processes, etl.runs restart identity cascade')
+
+/** As many units more of one window, loaded or not asked for yet, of slices of their own. */
+export const addUnits = async ({ database: { pool } }: TestDatabase, windowFrom: string, number: number): Promise<void> => {
+  await pool.query(
+    `insert into etl.slices (pipeline_id, "values", wanted_since) select 1, array['many' || n, 'us'], 1 from generate_series(1, $1::int) n`,
+    [number],
+  )
+  await pool.query(
+    `insert into etl.units (pipeline_id, window_from, slice_id, ask_number, answer_id)
+      select 1, $1, slice_id, 1, 1 from etl.slices where "values"[1] like 'many%'`,
+    [windowFrom],
+  )
 }

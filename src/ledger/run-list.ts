@@ -1,0 +1,69 @@
+// A run's list kept such that the run ends: what was put off for long, what cannot be taken here, what was settled without it.
+import { type RawBuilder, sql } from 'kysely'
+import type { Db } from '../db/tables.ts'
+import type { Claimable } from './claim.ts'
+
+/** Without a definition a job is taken as far as its answer. For rows of etl.jobs named `j`. */
+export const mayTake = ({ load, fetch }: Claimable): RawBuilder<boolean> =>
+  sql<boolean>`(j.pipeline_id = any(${[...load]}::integer[])
+    or j.pipeline_id = any(${[...fetch]}::integer[]) and j.ask_number is not null and j.answer_id is null)`
+
+/**
+ * Once, when a run has its list: what an earlier run put off, for hours perhaps, is tried at once, with all its attempts. What another living run waits
+ * for has its time from that one. Returns how many.
+ */
+export const bringForward = async (db: Db, runId: number): Promise<number> => {
+  const { rows } = await sql`
+    with late as (
+      select j.job_id from etl.jobs j
+      where j.state = 'open' and j.holder is null and j.not_before is not null
+        and (select true from etl.run_jobs l where l.run_id = ${runId}::bigint and l.job_id = j.job_id and l.outcome is null)
+        and not exists (select from etl.run_jobs w join etl.runs r on r.run_id = w.run_id
+          where w.job_id = j.job_id and w.run_id <> ${runId}::bigint and w.outcome is null and r.state = 'running'
+            and r.cancel_requested_at is null)
+      order by j.job_id for update of j skip locked
+    )
+    update etl.jobs set not_before = clock_timestamp(), attempts = 0, updated_at = clock_timestamp()
+    where job_id in (select job_id from late) returning job_id`.execute(db)
+  return rows.length
+}
+
+/**
+ * Jobs of the run that this process cannot take and nobody holds are left to whoever has their definition: an answer that is landed waits for it. Returns
+ * how many.
+ */
+export const leaveUntakeable = async (db: Db, runId: number, claimable: Claimable): Promise<number> => {
+  const { rows } = await sql`
+    with left_over as (
+      select j.job_id, p.pipeline, p.version from etl.run_jobs w join etl.jobs j on j.job_id = w.job_id
+        join etl.pipelines p on p.pipeline_id = j.pipeline_id
+      where w.run_id = ${runId}::bigint and w.outcome is null and j.state = 'open' and j.holder is null and not ${mayTake(claimable)}
+      order by j.job_id for update of j skip locked
+    ), named as (
+      update etl.jobs j set error_code = 'NO_DEFINITION', error_message = 'It waits for the definition of ' || l.pipeline || ' version ' || l.version
+        || ' as it was when this was asked for. Put it back under pipelines/ and run again, or leave it.', updated_at = clock_timestamp()
+      from left_over l where j.job_id = l.job_id returning j.job_id
+    )
+    update etl.run_jobs w set outcome = 'waiting', finished_at = clock_timestamp() from named n
+    where w.run_id = ${runId}::bigint and w.job_id = n.job_id and w.outcome is null returning w.job_id`.execute(db)
+  return rows.length
+}
+
+/**
+ * Ends the run's waiting for jobs that are not open, or gone. Whoever settles a job does that in the same statement, so there are none, or somebody
+ * forgot: better said and ended than waited for for ever. Returns how many.
+ */
+export const endForgotten = async (db: Db, runId: number): Promise<number> => {
+  const { rows } = await sql`
+    with forgotten as (
+      select w.job_id, j.state from etl.run_jobs w left join etl.jobs j on j.job_id = w.job_id
+      where w.run_id = ${runId}::bigint and w.outcome is null and j.state is distinct from 'open'
+      order by w.job_id for update of w skip locked
+    )
+    update etl.run_jobs w set finished_at = clock_timestamp(),
+      outcome = case f.state when 'done' then 'loaded' when 'held' then 'held' when 'failed' then 'failed' else 'let go' end
+    from forgotten f where w.run_id = ${runId}::bigint and w.job_id = f.job_id and w.outcome is null returning w.job_id`.execute(
+    db,
+  )
+  return rows.length
+}

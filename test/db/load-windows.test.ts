@@ -1,0 +1,299 @@
+// A packed answer, loaded window by window: unit by unit the newest wins, and what is odd about one unit stops no other.
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import type { Box, Definition } from '../../src/core/types.ts'
+import { addWindows } from '../../src/core/window.ts'
+import type { JobWork } from '../../src/pipeline/job-work.ts'
+import { loadAnswer } from '../../src/pipeline/load-answer.ts'
+import { boxOf, shippedDefinition } from '../support/definitions.ts'
+import { jobRow, outcomeOf, unitRows } from '../support/ledger.ts'
+import { claimed, type LoadKit, loadBody, openLoading, withAnswer, workOn } from '../support/loading.ts'
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+
+let db: TestDatabase
+let definition: Definition
+let kit: LoadKit
+
+beforeAll(async () => {
+  db = await createTestDatabase()
+  const shipped = await shippedDefinition('traffic_and_engagement')
+  definition = { ...shipped, limits: { ...shipped.limits, rejectShare: 0.5 } }
+})
+afterAll(() => db.drop())
+beforeEach(async () => {
+  await query('truncate data.traffic_and_engagement_v1, data.traffic_and_engagement_v1_history')
+  await query('truncate etl.pipelines, etl.slices, etl.jobs, etl.units, etl.windows, etl.quarantine cascade')
+  kit = await openLoading(db, definition)
+})
+
+const query = async <T extends Record<string, unknown>>(text: string, values: unknown[] = []): Promise<T[]> =>
+  (await db.database.pool.query<T>(text, values)).rows
+
+const header = 'date,domain,country,all_traffic_visits,mobile_visits,desktop_visits,desktop_unique_visitors,mobile_unique_visitors,all_page_views'
+const line = (month: string, domain: string, visits: string, country = 'us'): string =>
+  `${month}-01,${domain},${country},${visits},1,2,3,4,5`
+const csv = (...lines: readonly string[]): string => `${[header, ...lines].join('\n')}\n`
+
+const now = async (): Promise<string[]> =>
+  (
+    await query<{ text: string }>(`select to_char(date, 'YYYY-MM') || ' ' || domain || ' ' || country || ' ' || coalesce(all_traffic_visits::text, '-')
+      || ' r' || _revision as text from data.traffic_and_engagement_v1 order by 1`)
+  ).map(({ text }) => text)
+const past = async (): Promise<string[]> =>
+  (
+    await query<{ text: string }>(`select to_char(date, 'YYYY-MM') || ' ' || domain || ' ' || coalesce(all_traffic_visits::text, '-') || ' r' || _revision as text
+      from data.traffic_and_engagement_v1_history order by 1`)
+  ).map(({ text }) => text)
+const loads = () =>
+  query(`select window_from, units, rows_read::int as read, rows_inserted::int as inserted, rows_updated::int as updated, rows_ended::int as ended,
+    rows_unchanged::int as unchanged, rows_quarantined::int as quarantined, rows_duplicates::int as duplicates from etl.loads order by load_id`)
+const quarantined = () =>
+  query(`select coalesce(u.unit_key, '-') as unit, q.line::int as line, q.state from etl.quarantine q
+    left join etl.unit_list u on u.unit_id = q.unit_id order by q.quarantine_id`)
+
+const both = (): Box => boxOf(definition, '2026-01', { domain: ['a.com', 'b.com'], country: 'us' }, '2026-02')
+const load = async (box: Box, ...lines: readonly string[]) => {
+  const work = await workOn(kit, box)
+  return { work, result: await loadBody(kit, work, { body: csv(...lines) }) }
+}
+const four = ['1', '2', '3', '4'].map((visits, place) => line(place < 2 ? '2026-01' : '2026-02', place % 2 === 0 ? 'a.com' : 'b.com', visits))
+
+/** A job that loads an answer again, or a part of it. */
+const again = (work: JobWork, answerId: number, box: Box, set: Record<string, unknown> = {}) =>
+  workOn(kit, box, { set: { answer_id: answerId, ask_number: work.claim.askNumber, forced: true, ...set } })
+const answerOf = async (work: JobWork): Promise<number> => Number((await jobRow(db, work.claim.jobId)).answer_id)
+
+describe('a packed answer', () => {
+  test('goes to its units window by window, each row with its own unit; the job is done with the last', async () => {
+    const { work, result } = await load(both(), ...four)
+    expect(result).toMatchObject({ read: 4, inserted: 4, unitsLoaded: 4, unitsHeld: 0, unitsSkipped: 0 })
+    expect(await now()).toEqual(['2026-01 a.com us 1 r1', '2026-01 b.com us 2 r1', '2026-02 a.com us 3 r1', '2026-02 b.com us 4 r1'])
+    const answerId = await answerOf(work)
+    const units = await unitRows(db, kit.pipeline)
+    expect(units.map((unit) => [unit.answer_id, unit.ask_number, unit.job_id])).toEqual(
+      units.map(() => [String(answerId), work.claim.askNumber, null]),
+    )
+    expect(
+      await query(`select count(*)::int as n from data.traffic_and_engagement_v1 t join etl.unit_list u on u.unit_id = t._unit_id
+        and u.window_from = t.date and u.slice->>'domain' = t.domain and u.slice->>'country' = t.country`),
+    ).toEqual([{ n: 4 }])
+    expect(await loads()).toEqual([
+      { window_from: '2026-01-01', units: 2, read: 2, inserted: 2, updated: 0, ended: 0, unchanged: 0, quarantined: 0, duplicates: 0 },
+      { window_from: '2026-02-01', units: 2, read: 2, inserted: 2, updated: 0, ended: 0, unchanged: 0, quarantined: 0, duplicates: 0 },
+    ])
+    expect(await jobRow(db, work.claim.jobId)).toMatchObject({ state: 'done', holder: null })
+    expect(await outcomeOf(db, kit.runId, work.claim.jobId)).toBe('loaded')
+    expect(work.requests).toEqual([])
+    expect(await query('select verdict from etl.answers')).toEqual([{ verdict: 'good' }])
+    expect((await query('select domain from bi.dim_domain order by 1')).map(({ domain }) => domain)).toEqual(['a.com', 'b.com'])
+  })
+
+  test('asked for earlier changes nothing where a newer one is loaded, unit by unit', async () => {
+    const old = await workOn(kit, both())
+    await load(boxOf(definition, '2026-01', { domain: 'a.com', country: 'us' }), line('2026-01', 'a.com', '9'))
+    const result = await loadBody(kit, old, { body: csv(...four) })
+    expect(result).toMatchObject({ read: 3, inserted: 3, unitsLoaded: 3, unitsSkipped: 1 })
+    expect(await now()).toEqual(['2026-01 a.com us 9 r1', '2026-01 b.com us 2 r1', '2026-02 a.com us 3 r1', '2026-02 b.com us 4 r1'])
+    expect((await unitRows(db, kit.pipeline)).filter(({ job_id }) => job_id !== null)).toEqual([])
+  })
+
+  test('leaves a unit that shrank, or has no row any more, as it is until a person releases it', async () => {
+    await load(both(), ...four)
+    const { work, result } = await load(both(), line('2026-01', 'a.com', '5'), line('2026-02', 'a.com', '6'), line('2026-02', 'b.com', '4'))
+    expect(result).toMatchObject({ read: 3, updated: 2, unchanged: 1, ended: 0, unitsLoaded: 3, unitsHeld: 1 })
+    expect(await now()).toEqual(['2026-01 a.com us 5 r2', '2026-01 b.com us 2 r1', '2026-02 a.com us 6 r2', '2026-02 b.com us 4 r1'])
+    const answerId = await answerOf(work)
+    const held = (await unitRows(db, kit.pipeline)).filter((unit) => unit.held_answer_id !== null)
+    expect(held).toMatchObject([{ held_answer_id: String(answerId), held_code: 'SHRUNK', job_id: null }])
+    expect(await query('select held_units from etl.run_jobs where job_id = $1', [work.claim.jobId])).toEqual([{ held_units: 1 }])
+    const [message] = await query<{ error_message: string }>(`select error_message from etl.unit_list where state = 'held'`)
+    expect(message?.error_message).toContain('the new answer has 0 rows, 1 are loaded')
+    const only = boxOf(definition, '2026-01', { domain: 'b.com', country: 'us' })
+    const release = await again(work, answerId, only, { released: true })
+    expect(await loadBody(kit, release, {})).toMatchObject({ read: 0, ended: 1, unitsLoaded: 1, unitsHeld: 0 })
+    expect((await now()).filter((row) => row.includes('b.com'))).toEqual(['2026-02 b.com us 4 r1'])
+    expect((await unitRows(db, kit.pipeline)).filter((unit) => unit.held_answer_id !== null)).toEqual([])
+  })
+
+  test('opens the window of a unit it holds', async () => {
+    await load(both(), ...four)
+    await query(`insert into etl.windows (pipeline_id, window_from, closed_generation, closed_units, closed_rows)
+      select pipeline_id, w, 1, 2, 2 from etl.pipelines, unnest('{2026-01-01,2026-02-01}'::date[]) w`)
+    await load(both(), ...four.slice(1))
+    expect(await query('select closed_generation, closed_units from etl.windows order by window_from')).toEqual([
+      { closed_generation: null, closed_units: null },
+      { closed_generation: 1, closed_units: '2' },
+    ])
+  })
+
+  test('holds a unit whose records were rejected, keeps them with it, and loads the others', async () => {
+    const { result } = await load(both(), line('2026-01', 'a.com', 'many'), ...four.slice(1))
+    expect(result).toMatchObject({ read: 3, inserted: 3, quarantined: 0, unitsLoaded: 3, unitsHeld: 1 })
+    expect((await unitRows(db, kit.pipeline)).map((unit) => unit.held_code)).toEqual(['TOO_MANY_REJECTS', null, null, null])
+    expect(await quarantined()).toEqual([
+      { unit: 'traffic_and_engagement/v1/2026-01/country=us;domain=a.com', line: 2, state: 'open' },
+    ])
+  })
+
+  test('ends no row of any unit where a record is nobody’s, and counts it with the first window', async () => {
+    const daily = { ...definition, params: { ...definition.params, granularity: 'daily' } }
+    const days = { ...kit, definition: daily }
+    const day = (date: string, visits: string, domain = 'a.com') => line('2026-01', domain, visits).replace('2026-01-01', date)
+    const first = await workOn(days, both())
+    await loadBody(days, first, { body: csv(day('2026-01-01', '1'), day('2026-01-02', '2'), day('2026-01-01', '3', 'b.com')) })
+    const second = await workOn(days, both())
+    const stray = day('2026-01-05', '7', 'elsewhere.com')
+    const result = await loadBody(days, second, { body: csv(day('2026-01-01', '1'), stray, day('2026-01-01', '4', 'b.com')) })
+    expect(result).toMatchObject({ read: 3, updated: 1, unchanged: 1, ended: 0, quarantined: 1, unitsLoaded: 4 })
+    expect((await loads()).slice(-2)).toMatchObject([{ read: 3, quarantined: 1 }, { read: 0, quarantined: 0 }])
+    expect(await quarantined()).toEqual([{ unit: '-', line: 3, state: 'open' }])
+    const third = await workOn(days, both())
+    await loadBody(days, third, { body: csv(day('2026-01-01', '1'), day('2026-01-01', '4', 'b.com')) })
+    expect(await quarantined()).toEqual([{ unit: '-', line: 3, state: 'superseded' }])
+    expect(await past()).toHaveLength(2)
+  })
+
+  test('that repeats keys counts the copies with their unit, and keeps out what conflicts', async () => {
+    const { result } = await load(both(), ...four, line('2026-02', 'a.com', '3'), line('2026-01', 'b.com', '7'), line('2026-01', 'b.com', '2'))
+    expect(result).toMatchObject({ read: 4, inserted: 3, duplicates: 1, quarantined: 0, unitsLoaded: 3, unitsHeld: 1 })
+    expect(await quarantined()).toEqual(
+      [3, 7, 8].map((at) => ({ unit: 'traffic_and_engagement/v1/2026-01/country=us;domain=b.com', line: at, state: 'open' })),
+    )
+    expect((await loads()).map(({ read, duplicates }) => [read, duplicates])).toEqual([
+      [1, 0],
+      [3, 1],
+    ])
+  })
+
+  test('of too many rejects, or with rows nobody asked for, changes no data, and says so with the answer', async () => {
+    await load(both(), ...four)
+    const before = [await now(), await loads()]
+    const bad = await workOn(kit, both())
+    const lines = ['a.com', 'b.com', 'c.com'].map((domain) => line('2026-01', domain, 'x'))
+    await expect(loadBody(kit, bad, { body: csv(...lines) })).rejects.toMatchObject({ code: 'TOO_MANY_REJECTS' })
+    expect([await now(), await loads()]).toEqual(before)
+    expect(await query('select verdict from etl.answers order by answer_id')).toEqual([{ verdict: 'good' }, { verdict: 'TOO_MANY_REJECTS' }])
+    expect(await quarantined()).toHaveLength(3)
+    expect(bad.requests).toHaveLength(1)
+    expect(await jobRow(db, bad.claim.jobId)).toMatchObject({ state: 'open' })
+    // Parsing would have refused it; the database says it again where spellings differ.
+    const strange = { ...bad, claim: { ...bad.claim, box: both() } }
+    const box = boxOf(definition, '2026-01', { domain: ['a.com', 'c.com'], country: 'us' })
+    const outside = withAnswer(kit, strange, { body: csv(...four) }, (work, session, input) => loadAnswer(work, session, { ...input, box }))
+    await expect(outside).rejects.toMatchObject({ code: 'WRONG_ECHO', message: expect.stringContaining('3 rows') })
+    expect(await query('select verdict from etl.answers order by answer_id desc limit 1')).toEqual([{ verdict: 'WRONG_ECHO' }])
+  })
+
+  test('of one slice over many windows, and of units without values of their own, is shared out by the period alone', async () => {
+    const box = boxOf(definition, '2026-01', { domain: 'a.com', country: 'us' }, '2026-03')
+    await load(box, line('2026-01', 'a.com', '1'), line('2026-03', 'a.com', '3'))
+    expect(await now()).toEqual(['2026-01 a.com us 1 r1', '2026-03 a.com us 3 r1'])
+    expect((await unitRows(db, kit.pipeline)).map(({ answer_id }) => answer_id !== null)).toEqual([true, true, true])
+  })
+})
+
+describe('a process that dies between two windows', () => {
+  test('leaves the rest, and only the rest, to the next one, even where another answer came meanwhile', async () => {
+    const work = await workOn(kit, both())
+    const stopping = { ...work, signal: stopBefore(2) }
+    await expect(loadBody(kit, stopping, { body: csv(...four) })).rejects.toMatchObject({ code: 'INTERRUPTED' })
+    expect(await now()).toEqual(['2026-01 a.com us 1 r1', '2026-01 b.com us 2 r1'])
+    expect(await jobRow(db, work.claim.jobId)).toMatchObject({ state: 'open' })
+    expect(work.requests).toHaveLength(1)
+    const before = await query('select xmin::text, * from etl.units order by unit_id limit 2')
+    await load(boxOf(definition, '2026-02', { domain: 'b.com', country: 'us' }), line('2026-02', 'b.com', '8'))
+    await query('update etl.jobs set holder = null where job_id = $1', [work.claim.jobId])
+    const next = await claimed(kit, work.claim.jobId)
+    expect(await loadBody(kit, next, {})).toMatchObject({ read: 1, inserted: 1, unitsLoaded: 1, unitsSkipped: 1 })
+    expect(await query('select xmin::text, * from etl.units order by unit_id limit 2')).toEqual(before)
+    expect((await now()).slice(2)).toEqual(['2026-02 a.com us 3 r1', '2026-02 b.com us 8 r1'])
+    expect(await jobRow(db, work.claim.jobId)).toMatchObject({ state: 'done' })
+  })
+
+  test('writes nothing any more once another process has the job', async () => {
+    const work = await workOn(kit, both())
+    await query('update etl.jobs set holder = null where job_id = $1', [work.claim.jobId])
+    const other = await claimed(kit, work.claim.jobId)
+    await loadBody(kit, other, { body: csv(...four) })
+    const before = [await now(), await loads(), await query('select xmin::text from etl.units')]
+    await expect(loadBody(kit, work, { body: csv(line('2026-01', 'a.com', '7')), recorded: false })).rejects.toMatchObject({ code: 'FENCED' })
+    expect([await now(), await loads(), await query('select xmin::text from etl.units')]).toEqual(before)
+  })
+})
+
+/** Aborted from the n-th time on that it is asked, which is once before each window. */
+const stopBefore = (window: number): AbortSignal => {
+  let asked = 0
+  const { signal } = new AbortController()
+  Object.defineProperty(signal, 'aborted', {
+    get: () => {
+      asked += 1
+      return asked >= window
+    },
+  })
+  return signal
+}
+
+describe('an answer loaded again', () => {
+  test('in part leaves the rest of its units alone, whatever its other rows', async () => {
+    const { work } = await load(both(), ...four)
+    const answerId = await answerOf(work)
+    await query(`update data.traffic_and_engagement_v1 set all_traffic_visits = 0`)
+    const part = await again(work, answerId, boxOf(definition, '2026-02', { domain: 'a.com', country: 'us' }))
+    expect(await loadBody(kit, part, {})).toMatchObject({ read: 1, updated: 1, unitsLoaded: 1 })
+    expect(await now()).toEqual(['2026-01 a.com us 0 r1', '2026-01 b.com us 0 r1', '2026-02 a.com us 3 r2', '2026-02 b.com us 0 r1'])
+  })
+
+  test('by a person goes over windows that the same job has loaded already', async () => {
+    const { work } = await load(both(), ...four)
+    const replay = await again(work, await answerOf(work), both())
+    await loadBody(kit, replay, {})
+    await query(`update data.traffic_and_engagement_v1 set all_traffic_visits = 0`)
+    await query(`update etl.jobs set state = 'open', attempts = 0 where job_id = $1`, [replay.claim.jobId])
+    await query(`update etl.run_jobs set outcome = null where job_id = $1`, [replay.claim.jobId])
+    expect(await loadBody(kit, await claimed(kit, replay.claim.jobId), {})).toMatchObject({ updated: 4 })
+  })
+
+  test('gives rows a moment that names its load alone, however the clock goes', async () => {
+    const { work } = await load(both(), ...four)
+    await query(`update etl.loads set loaded_at = loaded_at + interval '1 day'`)
+    await query(`update data.traffic_and_engagement_v1 set _loaded_at = _loaded_at + interval '1 day'`)
+    await load(both(), ...four.map((row) => row.replace(/us,\d/, 'us,9')))
+    const rows = await query<{ n: number }>(`select count(distinct l.answer_id)::int as n from data.traffic_and_engagement_v1 t
+      join etl.units u on u.unit_id = t._unit_id join etl.loads l on l.pipeline_id = u.pipeline_id and l.window_from = u.window_from
+        and l.loaded_at = t._loaded_at group by t.date, t.domain`)
+    expect(rows).toEqual([{ n: 1 }, { n: 1 }, { n: 1 }, { n: 1 }])
+    expect(work.claim.cells).toBe(4)
+  })
+})
+
+describe('large answers', () => {
+  test('of 20,000 rows with 19 conflicting keys put exactly those rows into quarantine', async () => {
+    const domains = Array.from({ length: 20_000 }, (_, at) => `d${at}.com`)
+    const box = boxOf(definition, '2026-01', { domain: domains, country: 'us' })
+    const twice = Array.from({ length: 19 }, (_, at) => at * 1_000 + 7)
+    const lines = domains.map((domain, at) => line('2026-01', domain, String(at)))
+    const more = twice.map((at) => line('2026-01', domains[at] ?? '', 'x'.replace('x', String(at + 1))))
+    // Among the others, as they come.
+    for (const [place, at] of twice.entries()) lines.splice(at + 500, 0, more[place] ?? '')
+    const work = await workOn(kit, box)
+    const result = await loadBody(kit, work, { body: csv(...lines) })
+    expect(result).toMatchObject({ inserted: 19_981, unitsHeld: 19, duplicates: 0 })
+    const kept = await query<{ raw: string }>('select raw from etl.quarantine')
+    const expected = twice.flatMap((at) => [line('2026-01', domains[at] ?? '', String(at)), line('2026-01', domains[at] ?? '', String(at + 1))])
+    expect(kept.map(({ raw }) => raw).sort()).toEqual(expected.sort())
+  })
+
+  test('over many windows find the rows of each by an index', async () => {
+    const domains = Array.from({ length: 600 }, (_, at) => `d${at}.com`)
+    const months = Array.from({ length: 36 }, (_, at) => addWindows('2024-01-01', 'month', at).slice(0, 7))
+    const box = boxOf(definition, '2024-01', { domain: domains, country: 'us' }, '2026-12')
+    const lines = months.flatMap((month, at) => domains.map((domain, place) => line(month, domain, String(at * 1_000 + place))))
+    const work = await workOn(kit, box)
+    const started = performance.now()
+    expect(await loadBody(kit, work, { body: csv(...lines) })).toMatchObject({ inserted: 21_600, unitsLoaded: 21_600 })
+    const first = performance.now() - started
+    const second = await workOn(kit, box)
+    expect(await loadBody(kit, second, { body: csv(...lines) })).toMatchObject({ unchanged: 21_600, unitsLoaded: 21_600 })
+    console.log(`36 windows of 600 units: ${Math.round(first)} ms, again ${Math.round(performance.now() - started - first)} ms`)
+  })
+})

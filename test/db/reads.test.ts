@@ -1,0 +1,311 @@
+// The read model: totals by window, pages of units, what a run asked for, and the way from a row back to the bytes that brought it.
+import { sql } from 'kysely'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { boxKey } from '../../src/reads/boxes.ts'
+import { rowLineage } from '../../src/reads/lineage.ts'
+import { lastRuns, nights, oneRun, runJobs, runUnits } from '../../src/reads/runs.ts'
+import { readStatus } from '../../src/reads/status.ts'
+import { unitAnswers, unitDetail, unitJobs, unitLoads, unitRows } from '../../src/reads/unit-detail.ts'
+import { countUnits, type UnitFilter, unitLines } from '../../src/reads/unit-lines.ts'
+import { coverageMonths, pipelineCounts, readWindows, windowStates } from '../../src/reads/windows.ts'
+import { shippedDefinition } from '../support/definitions.ts'
+import {
+  bought,
+  loadedAs,
+  months,
+  newAnswer,
+  newJob,
+  newPipeline,
+  newProcess,
+  newRun,
+  newSlices,
+  type PipelineKit,
+  setJob,
+  unitRows as unitRowsOf,
+  waitFor,
+} from '../support/ledger.ts'
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+
+let db: TestDatabase
+
+beforeAll(async () => {
+  db = await createTestDatabase()
+})
+afterAll(() => db.drop())
+
+const k = () => db.database.kysely
+
+/** A load of the whole answer into each of its windows. */
+const load = async (answerId: number, loadedAt: string, rows = 1, runId: number | null = null): Promise<void> => {
+  await sql`insert into etl.loads (answer_id, pipeline_id, window_from, job_id, run_id, outcome, units, rows_read, rows_inserted, loaded_at)
+    select a.answer_id, a.pipeline_id, w::date, a.job_id, ${runId}, 'loaded', cardinality(a.slice_ids), ${rows}, ${rows}, ${loadedAt}
+    from etl.answers a, generate_series(a.window_from::timestamp, a.window_to - interval '1 day', interval '1 month') w
+    where a.answer_id = ${answerId}`.execute(k())
+}
+
+const loadedJob = async (pipeline: PipelineKit, sliceIds: readonly number[], month: string, number = 1): Promise<number> => {
+  const jobId = await newJob(db, pipeline, { sliceIds, window: months(month, number) })
+  const answerId = await newAnswer(db, jobId)
+  await load(answerId, '2026-03-01T00:00:00Z', sliceIds.length)
+  await loadedAs(db, jobId, answerId, jobId)
+  return jobId
+}
+
+describe('totals', () => {
+  test('of a closed window are those of its closing, of an open one those of now, and each unit is counted once', async () => {
+    const pipeline = await newPipeline(db)
+    const slices = await newSlices(db, pipeline, ['a', 'b', 'c'])
+    await loadedJob(pipeline, slices, '2026-01', 2)
+    const [a = 0, b = 0] = slices
+    await newJob(db, pipeline, { sliceIds: [a], window: months('2026-02'), set: { state: 'failed' } })
+    await newJob(db, pipeline, { sliceIds: [b], window: months('2026-02') })
+    const read = async () => {
+      const windows = await readWindows(k(), [pipeline.pipeline])
+      return { counts: pipelineCounts(windows), months: coverageMonths(windows.states) }
+    }
+    const live = await read()
+    expect(live.counts).toEqual([
+      {
+        pipeline: pipeline.pipeline,
+        units: { loaded: 4, failed: 1, planned: 1 },
+        rows: 6,
+        newest_window: '2026-02-01',
+        oldest_window: '2026-01-01',
+        last_loaded_at: '2026-03-01T00:00:00Z',
+      },
+    ])
+    expect(live.months).toEqual([
+      { pipeline: pipeline.pipeline, month: '2026-01', loaded: 3, total: 3, held: 0, failed: 0, open: 0 },
+      { pipeline: pipeline.pipeline, month: '2026-02', loaded: 3, total: 3, held: 0, failed: 1, open: 0 },
+    ])
+    await sql`insert into etl.windows (pipeline_id, window_from, closed_generation, closed_units, closed_rows)
+      values (${pipeline.pipelineId}, '2026-01-01', 1, 3, 3)`.execute(k())
+    expect(await read()).toEqual(live)
+    // Nothing of a closed window is read: not its units, not its loads.
+    await sql`update etl.windows set closed_units = 30, closed_rows = 300 where pipeline_id = ${pipeline.pipelineId}`.execute(k())
+    expect((await read()).counts).toMatchObject([{ units: { loaded: 31, failed: 1, planned: 1 }, rows: 303 }])
+  })
+
+  test('name what is open of a pipeline to the command line', async () => {
+    const pipeline = await newPipeline(db, { dimensions: ['domain', 'country'] })
+    const slices = await newSlices(db, pipeline, [
+      ['a.com', 'de'],
+      ['a.com', 'us'],
+    ])
+    const box = { sliceIds: slices, window: months('2026-01', 2) }
+    await newJob(db, pipeline, { ...box, set: { ...bought('open', 90_001), status_word: 'queued' } })
+    const held = await newJob(db, pipeline, { sliceIds: slices, window: months('2026-03') })
+    await setJob(db, held, { state: 'held', error_code: 'SHRUNK', error_message: 'look' })
+    const status = await readStatus(k(), [pipeline.pipeline])
+    expect(status.open_reports).toMatchObject([
+      {
+        box: `${pipeline.pipeline}/v1/2026-01..2026-02/country=[de,us];domain=a.com`,
+        units: 4,
+        report_id: 'open',
+        state: 'submitted',
+      },
+    ])
+    expect(status.pipelines).toMatchObject([{ units: { waiting: 4, held: 2 }, quarantined: 0, drift: null }])
+    expect(status.troubled.map(({ state, unit, code }) => [state, unit.slice(-23), code])).toEqual([
+      ['held', 'country=de;domain=a.com', 'SHRUNK'],
+      ['held', 'country=us;domain=a.com', 'SHRUNK'],
+      ...Array.from({ length: 4 }, (_, at) => ['waiting', `country=${at % 2 === 0 ? 'de' : 'us'};domain=a.com`, null]),
+    ])
+  })
+})
+
+test('a box of very many slices is named by their number, and its values are not read', () => {
+  const box = { pipeline: 'p', version: 1, window_from: '2026-01-01', window_to: '2027-01-01', slices: 40_000, slice: null }
+  expect(boxKey(box)).toBe('p/v1/2026-01..2026-12/40000 slices')
+})
+
+describe('pages of units', () => {
+  test('show each unit once, in the order that needs a person, whatever the length of a page', async () => {
+    const pipeline = await newPipeline(db)
+    const slices = await newSlices(db, pipeline, ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i'])
+    const one = (at: number) => [slices[at] ?? 0]
+    await loadedJob(pipeline, slices, '2026-01')
+    await loadedJob(pipeline, slices, '2026-02')
+    const { processId } = await newProcess(db)
+    const answerId = await newAnswer(db, await newJob(db, pipeline, { sliceIds: one(0), set: { state: 'held' } }))
+    await newJob(db, pipeline, { sliceIds: one(1), set: { state: 'failed' } })
+    await newJob(db, pipeline, { sliceIds: one(2), set: { not_before: '2099-01-01T00:00:00Z' } })
+    await newJob(db, pipeline, { sliceIds: one(3), set: { holder: processId } })
+    await newJob(db, pipeline, { sliceIds: one(4), set: { answer_id: answerId, ask_number: 90_100 } })
+    await newJob(db, pipeline, { sliceIds: one(5) })
+    await sql`update etl.units set held_answer_id = ${answerId}, held_code = 'SHRUNK'
+      where pipeline_id = ${pipeline.pipelineId} and window_from = '2026-01-01' and slice_id = ${slices[6]}`.execute(k())
+    await sql`insert into etl.units (pipeline_id, window_from, slice_id) values (${pipeline.pipelineId}, '2026-03-01', ${slices[7]})`.execute(
+      k(),
+    )
+    const states = await windowStates(k())
+    const all = async (filter: UnitFilter, limit: number) => {
+      const total = countUnits(states, filter)
+      const lines = []
+      for (let offset = 0; offset < total; offset += limit)
+        lines.push(...(await unitLines(k(), states, filter, { limit, offset })))
+      expect(lines).toHaveLength(total)
+      return lines
+    }
+    const own = { pipeline: pipeline.pipeline }
+    const whole = await all(own, 100)
+    expect(whole.map(({ state }) => state)).toEqual(
+      ['held', 'held', 'failed', 'waiting', 'running', 'landed', 'planned', 'planned', ...Array.from({ length: 11 }, () => 'loaded')], // biome-ignore format: one look
+    )
+    expect(new Set(whole.map(({ unit_id: id }) => id)).size).toBe(whole.length)
+    for (const limit of [1, 2, 3, 7]) expect(await all(own, limit)).toEqual(whole)
+    for (const state of ['held', 'failed', 'waiting', 'running', 'landed', 'planned', 'loaded'] as const)
+      expect(await all({ ...own, state }, 2)).toEqual(whole.filter((line) => line.state === state))
+    expect(await all({ ...own, month: '2026-02' }, 4)).toEqual(whole.filter(({ unit_key: key }) => key.includes('/2026-02/')))
+  })
+
+  test('tell the rows of a unit whose answer was for it alone, and no number where it was for many', async () => {
+    const pipeline = await newPipeline(db)
+    const [alone = 0, ...others] = await newSlices(db, pipeline, ['alone', 'b', 'c'])
+    await loadedJob(pipeline, [alone], '2026-01')
+    await loadedJob(pipeline, others, '2026-01')
+    const lines = await unitLines(k(), await windowStates(k()), { pipeline: pipeline.pipeline }, { limit: 10 })
+    expect(lines.map(({ rows }) => rows)).toEqual([1, null, null])
+  })
+})
+
+describe('one unit', () => {
+  test('shows every answer it was ever in, alone or packed, with their jobs, the ones these were asked again for, and their loads', async () => {
+    const pipeline = await newPipeline(db)
+    const slices = await newSlices(db, pipeline, ['a', 'b'])
+    const [a = 0, b = 0] = slices
+    const packed = await loadedJob(pipeline, slices, '2026-01', 3)
+    const failed = await newJob(db, pipeline, { sliceIds: [a], window: months('2026-02'), set: { state: 'replaced' } })
+    const alone = await loadedJob(pipeline, [a], '2026-02')
+    await setJob(db, alone, { former_job_id: failed })
+    await loadedJob(pipeline, [b], '2026-02')
+    const unit = (await unitRowsOf(db, pipeline)).find((row) => row.window_from === '2026-02-01' && row.slice_id === a)
+    const detail = await unitDetail(k(), Number(unit?.unit_id))
+    if (detail === null) throw new Error('no unit')
+    const answers = await unitAnswers(k(), detail)
+    expect(answers.map(({ job_id, slices: number }) => [job_id, number])).toEqual([[alone, 1], [packed, 2]]) // biome-ignore format: one look
+    expect((await unitJobs(k(), detail.job_id, answers)).map(({ job_id }) => job_id)).toEqual([alone, failed, packed])
+    expect((await unitLoads(k(), detail.window_from, answers)).map(({ answer_id, units }) => [answer_id, units])).toEqual([
+      [answers[0]?.answer_id, 1],
+      [answers[1]?.answer_id, 2],
+    ])
+  })
+
+  test('of a packed answer is counted in the table', async () => {
+    const definition = await shippedDefinition('traffic_and_engagement')
+    const pipeline = await newPipeline(db, { pipeline: definition.pipeline, dimensions: ['domain', 'country'] })
+    const [slice = 0] = await newSlices(db, pipeline, [['a.com', 'us']])
+    await loadedJob(pipeline, [slice], '2026-01')
+    const unitId = (await unitRowsOf(db, pipeline))[0]?.unit_id
+    await sql`create table data.reads_p202601 partition of data.traffic_and_engagement_v1 for values from ('2026-01-01') to ('2026-02-01')`.execute(
+      k(),
+    )
+    await sql`insert into data.traffic_and_engagement_v1 (date, granularity, domain, country, include_subdomains, _unit_id, _run_id, _revision, _loaded_at)
+      values ('2026-01-01', 'monthly', 'a.com', 'us', true, ${unitId}, 1, 1, now()), ('2026-01-01', 'monthly', 'b.com', 'us', true, 0, 1, 1, now())`.execute(
+      k(),
+    )
+    const detail = await unitDetail(k(), Number(unitId))
+    if (detail === null) throw new Error('no unit')
+    expect(await unitRows(k(), definition, detail)).toBe(1)
+    expect(await unitRows(k(), { ...definition, pipeline: 'nowhere' }, detail)).toBeNull()
+  })
+})
+
+test('a row leads to the answer that brought it, and so does an ended revision of it', async () => {
+  const pipeline = await newPipeline(db, { pipeline: 'keywords' })
+  const slices = await newSlices(db, pipeline, ['a', 'b'])
+  const [a = 0] = slices
+  const runId = await newRun(db)
+  const then = '2026-02-01T03:00:00.123456Z'
+  const now = '2026-03-01T03:00:00.654321Z'
+  const answerOf = async (sliceIds: readonly number[], loadedAt: string): Promise<{ jobId: number; answerId: number }> => {
+    const jobId = await newJob(db, pipeline, { sliceIds })
+    const answerId = await newAnswer(db, jobId)
+    await load(answerId, loadedAt, 1, runId)
+    await loadedAs(db, jobId, answerId, jobId)
+    await sql`insert into etl.requests (job_id, account, method, endpoint, started_at, milliseconds) values
+      (${jobId}, 'default', 'POST', 'report', ${loadedAt}, 5), (${jobId}, 'default', 'GET', 'download', ${loadedAt}, 5)`.execute(
+      k(),
+    )
+    return { jobId, answerId }
+  }
+  const first = await answerOf(slices, then)
+  // Another answer that was loaded into the window at the very same moment, for another slice.
+  await answerOf(await newSlices(db, pipeline, ['c']), then)
+  const second = await answerOf([a], now)
+  const unitId = Number((await unitRowsOf(db, pipeline)).find((row) => row.slice_id === a)?.unit_id)
+  await sql`create table data.lineage_p202601 partition of data.keywords_v1 for values from ('2026-01-01') to ('2026-02-01')`.execute(
+    k(),
+  )
+  const row = sql`'2026-01-01', 'a', 'us', 'All', 'Total', 'All', 'shoes', 'u', ${unitId}, ${runId}`
+  const columns = sql`month, domain, country, traffic_source, web_source, branded_type, keyword, top_url, _unit_id, _run_id`
+  await sql`insert into data.keywords_v1 (${columns}, _revision, _loaded_at) values (${row}, 2, ${now})`.execute(k())
+  await sql`insert into data.keywords_v1_history (${columns}, _revision, _loaded_at, _valid_from, _valid_to, _ended_run_id)
+    values (${row}, 1, ${then}, ${then}, ${now}, ${runId})`.execute(k())
+  for (const [table, { jobId, answerId }] of [
+    ['data.keywords_v1', second],
+    ['data.keywords_v1_history', first],
+  ] as const) {
+    const { rows } = await sql<{
+      unit: string
+      at: string
+    }>`select _unit_id as unit, _loaded_at as at from ${sql.table(table)}`.execute(k())
+    expect(await rowLineage(k(), Number(rows[0]?.unit), rows[0]?.at ?? '')).toMatchObject({
+      answer_id: answerId,
+      job_id: jobId,
+      run_id: runId,
+      landing: `landing/${jobId}`,
+      requests: [{ endpoint: 'download' }, { endpoint: 'report' }],
+    })
+  }
+  expect(await rowLineage(k(), unitId, '2026-02-15T00:00:00Z')).toBeNull()
+})
+
+describe('a run', () => {
+  test('shows its jobs, trouble first, and the units it asked of them and no others', async () => {
+    const pipeline = await newPipeline(db)
+    const slices = await newSlices(db, pipeline, ['a', 'b', 'c'])
+    const runId = await newRun(db)
+    const packed = await newJob(db, pipeline, { sliceIds: slices, window: months('2026-01', 2) })
+    await waitFor(db, runId, packed, 2, { slice_ids: slices.slice(0, 2), window_from: '2026-02-01', window_to: '2026-03-01' })
+    const [d = 0] = await newSlices(db, pipeline, ['d'])
+    const failed = await newJob(db, pipeline, {
+      sliceIds: [d],
+      runs: [runId],
+      set: { state: 'failed', error_code: 'BAD_RESPONSE' },
+    })
+    await sql`update etl.run_jobs set outcome = 'failed' where run_id = ${runId} and job_id = ${failed}`.execute(k())
+    const jobs = await runJobs(k(), runId, 10)
+    expect(jobs.map((job) => [job.job_id, job.outcome, job.units, boxKey(job).split('/').slice(2).join('/')])).toEqual([
+      [failed, 'failed', 1, '2026-01/domain=d'],
+      [packed, null, 2, '2026-02/domain=[a,b]'],
+    ])
+    const units = await runUnits(k(), runId, jobs, 10)
+    expect(units.map(({ unit_key: key }) => key.split('/').slice(2).join('/'))).toEqual([
+      '2026-01/domain=d',
+      '2026-02/domain=a',
+      '2026-02/domain=b',
+    ])
+    expect(await runUnits(k(), runId, jobs, 1)).toHaveLength(1)
+    expect(await oneRun(k(), runId)).toMatchObject({ planned: 3, loaded: 0, failed: 1, held: 0 })
+  })
+
+  test('is counted from what it waits for until it is summed up; units that a loaded job held are held', async () => {
+    const pipeline = await newPipeline(db)
+    const runId = await newRun(db)
+    const slices = await newSlices(db, pipeline, ['a', 'b', 'c'])
+    const jobId = await newJob(db, pipeline, { sliceIds: slices, runs: [runId] })
+    await sql`update etl.run_jobs set outcome = 'loaded', held_units = 1 where job_id = ${jobId}`.execute(k())
+    expect((await lastRuns(k(), 1))[0]).toMatchObject({ run_id: runId, planned: 3, loaded: 2, held: 1 })
+    const answerId = await newAnswer(db, jobId)
+    await load(answerId, '2026-03-01T00:00:00Z', 7, runId)
+    const inserted = async () => (await nights(k(), '2026-01-01')).reduce((all, night) => all + night.inserted, 0)
+    const before = await inserted()
+    const summary = { units: { planned: 9, loaded: 8, unchanged: 0, waiting: 0, held: 1, failed: 0 }, rows: { inserted: 70, updated: 0, ended: 0, quarantined: 0 } } // biome-ignore format: one look
+    await sql`update etl.runs set state = 'done', finished_at = now(), summary = ${JSON.stringify(summary)} where run_id = ${runId}`.execute(
+      k(),
+    )
+    expect((await lastRuns(k(), 1))[0]).toMatchObject({ planned: 9, loaded: 8, held: 1 })
+    expect(await inserted()).toBe(before + 63)
+  })
+})

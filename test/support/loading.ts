@@ -1,0 +1,243 @@
+// Jobs of a real ledger with answers written out by hand, from their claim to what loading them leaves.
+import { type Insertable, sql } from 'kysely'
+import { systemClock } from '../../src/core/clock.ts'
+import { silentLog } from '../../src/core/log.ts'
+import type { Mart } from '../../src/core/mart.ts'
+import type { Box, Definition, Payload } from '../../src/core/types.ts'
+import { windowsBetween } from '../../src/core/window.ts'
+import type { JobsTable } from '../../src/db/tables.ts'
+import { type Session, withSession } from '../../src/db/session.ts'
+import { answerBox, insertAnswer } from '../../src/ledger/answers.ts'
+import { type ClaimedJob, claimJobs } from '../../src/ledger/claim.ts'
+import type { RequestRecord } from '../../src/ledger/requests.ts'
+import { openStaging } from '../../src/load/staging.ts'
+import { createAnswerParser, readRecords } from '../../src/parse/parse.ts'
+import { compileParsePlan, type ParsePlan } from '../../src/parse/plan.ts'
+import { createParseReport } from '../../src/parse/report.ts'
+import type { JobWork } from '../../src/pipeline/job-work.ts'
+import { loadAnswer } from '../../src/pipeline/load-answer.ts'
+import type { LoadInput } from '../../src/pipeline/load-input.ts'
+import type { LoadResult } from '../../src/pipeline/load-result.ts'
+import { createProgress } from '../../src/pipeline/progress.ts'
+import type { Runtime } from '../../src/pipeline/runtime.ts'
+import { loadSources } from '../../src/sources/registry.ts'
+import { combinations } from './definitions.ts'
+import { newPipeline, newProcess, newRun, nextAskNumber, type PipelineKit, type ProcessKit, waitFor } from './ledger.ts'
+import type { TestDatabase } from './postgres.ts'
+
+export interface LoadKit {
+  readonly db: TestDatabase
+  readonly definition: Definition
+  readonly pipeline: PipelineKit
+  readonly process: ProcessKit
+  readonly runtime: Runtime
+  readonly runId: number
+  /** CSV by landing. */
+  readonly bodies: Map<string, string>
+}
+
+const unused = (): never => {
+  throw new Error('not part of a load')
+}
+
+export const openLoading = async (db: TestDatabase, definition: Definition, marts: readonly Mart[] = []): Promise<LoadKit> => {
+  const process = await newProcess(db)
+  const dimensions = definition.dimensions.map(({ name }) => name)
+  const { pipeline, version } = definition
+  const runtime: Runtime = {
+    settings: { raw: {} } as unknown as Runtime['settings'],
+    database: db.database,
+    warehouse: { id: 'w', epoch: 1 } as unknown as Runtime['warehouse'],
+    process,
+    landing: {} as unknown as Runtime['landing'],
+    sources: new Map(),
+    definitions: [definition],
+    marts,
+    service: unused,
+    claimable: unused,
+    progress: createProgress(),
+    log: silentLog,
+    clock: systemClock,
+    consent: { resubmitUncertain: false },
+  }
+  return {
+    db,
+    definition,
+    process,
+    runtime,
+    pipeline: await newPipeline(db, { pipeline, version, dimensions, source: definition.source }),
+    runId: await newRun(db, process.processId),
+    bodies: new Map(),
+  }
+}
+
+/** In the order of the dimensions; made where they are not there yet. */
+const slicesOf = async ({ db, pipeline }: LoadKit, box: Box): Promise<number[]> => {
+  const values = combinations(pipeline.dimensions.map((name) => box.slice[name] ?? []))
+  const wanted = sql`select array(select jsonb_array_elements_text(v)) as "values", n
+    from jsonb_array_elements(${JSON.stringify(values)}::jsonb) with ordinality as w (v, n)`
+  await sql`insert into etl.slices (pipeline_id, "values", wanted_since) select ${pipeline.pipelineId}, "values", 1 from (${wanted}) w
+    on conflict do nothing`.execute(db.database.kysely)
+  const { rows } = await sql<{ slice_id: number }>`select s.slice_id from (${wanted}) w
+    join etl.slices s on s.pipeline_id = ${pipeline.pipelineId} and s."values" = w."values" order by n`.execute(db.database.kysely)
+  return rows.map((row) => row.slice_id)
+}
+
+export interface WorkChoice {
+  /** Default: a report, asked for with a new number. */
+  readonly set?: Partial<Insertable<JobsTable>>
+}
+
+/** A claimed job for the box, as it is when its answer is about to be loaded; the run waits for it. */
+export const workOn = async (kit: LoadKit, box: Box, { set = {} }: WorkChoice = {}): Promise<JobWork> => {
+  const { db, pipeline, runId, definition } = kit
+  const { kysely } = db.database
+  const sliceIds = await slicesOf(kit, box)
+  const windows = windowsBetween(box.window.from, box.window.to, definition.window.every).map(({ from }) => from)
+  const cells = sliceIds.length * windows.length
+  const { job_id } = await kysely
+    .insertInto('etl.jobs')
+    .values({
+      pipeline_id: pipeline.pipelineId,
+      kind: 'report',
+      reason: 'new',
+      window_from: box.window.from,
+      window_to: box.window.to,
+      slice_ids: sliceIds,
+      cells,
+      account: 'default',
+      run_id: runId,
+      ask_number: set.answer_id === undefined ? await nextAskNumber(db) : null,
+      asked_at: '2026-02-01T00:00:00Z',
+      ...set,
+    })
+    .returning('job_id')
+    .executeTakeFirstOrThrow()
+  await sql`insert into etl.units (pipeline_id, window_from, slice_id, job_id)
+    select ${pipeline.pipelineId}, w, s, ${job_id}::bigint from unnest(${windows}::date[]) w, unnest(${sliceIds}::integer[]) s
+    on conflict (pipeline_id, window_from, slice_id) do update set job_id = excluded.job_id`.execute(kysely)
+  await waitFor(db, runId, Number(job_id), cells)
+  return claimed(kit, Number(job_id))
+}
+
+/** What a process that takes the job holds. */
+export const claimed = async (kit: LoadKit, jobId: number): Promise<JobWork> => {
+  const claims = await claimJobs(kit.db.database.kysely, {
+    process: kit.process,
+    runId: kit.runId,
+    claimable: { load: [kit.pipeline.pipelineId], fetch: [] },
+    count: 1,
+  })
+  const claim = claims.find((one) => one.jobId === jobId)
+  if (claim === undefined) throw new Error(`job ${jobId} cannot be claimed`)
+  return workOf(kit, claim)
+}
+
+const workOf = async (kit: LoadKit, claim: ClaimedJob): Promise<JobWork> => ({
+  runtime: kit.runtime,
+  claim,
+  definition: kit.definition,
+  source: (await loadSources()).get(kit.definition.source) ?? unused(),
+  mayLoad: true,
+  requests: [requestOf(claim)],
+  signal: new AbortController().signal,
+})
+
+const requestOf = ({ jobId, runId, askNumber }: ClaimedJob): RequestRecord => ({
+  jobId,
+  runId,
+  askNumber,
+  account: 'default',
+  method: 'GET',
+  endpoint: '/k',
+  parameters: { a: 1 },
+  part: 1,
+  attempt: 1,
+  status: 200,
+  errorCode: null,
+  bytes: 9,
+  sha256: 'abc',
+  startedAt: '2026-01-01T00:00:00Z',
+  milliseconds: 1.5,
+})
+
+export interface AnswerChoice {
+  /** CSV of the answer; left out: what the job's answer is already. */
+  readonly body?: string
+  readonly expectedRows?: number | null
+  readonly sha256?: string
+  /** Rows are sent to the table first, which leaves only staging and merge. */
+  readonly staged?: boolean
+  /** The answer is put on record first. */
+  readonly recorded?: boolean
+}
+
+const payload = (body: string): Payload => ({
+  format: 'csv',
+  part: 1,
+  body: (async function* () {
+    yield Buffer.from(body)
+  })(),
+})
+
+const rawRecords = async (body: string, plan: ParsePlan, ordinals: ReadonlySet<number>) => {
+  const found = []
+  for await (const { ordinal, line, raw } of readRecords(payload(body), plan, ordinals))
+    found.push({ ordinal, part: 1, line, column: null, reason: 'conflict', raw })
+  return found
+}
+
+/** Parses, stages and loads the answer, as the work on a job does once it has landed. */
+export const loadBody = (kit: LoadKit, work: JobWork, choice: AnswerChoice): Promise<LoadResult> =>
+  withAnswer(kit, work, choice, loadAnswer)
+
+/** The same up to the load. */
+export const withAnswer = <Result>(
+  kit: LoadKit,
+  work: JobWork,
+  choice: AnswerChoice,
+  how: (work: JobWork, session: Session, input: LoadInput) => Promise<Result>,
+): Promise<Result> =>
+  withSession(kit.db.database.pool, async (session) => {
+    const { claim } = work
+    const known = claim.answer
+    const locator = known?.landing ?? `landing/${claim.jobId}`
+    const body = choice.body ?? kit.bodies.get(locator) ?? unused()
+    kit.bodies.set(locator, body)
+    const box = known === null ? claim.box : await answerBox(kit.db.database.kysely, known.answerId, claim)
+    const plan = compileParsePlan(kit.definition, box)
+    const parsed = createParseReport()
+    const parser = createAnswerParser(plan, parsed)
+    const staging = openStaging(session, kit.definition)
+    for await (const chunk of parser.parse(payload(body))) await staging.write(chunk)
+    const rest = parser.rest()
+    if (rest !== null) await staging.write(rest)
+    if (choice.staged === true) await staging.flush()
+    const expected = choice.expectedRows ?? null
+    const fingerprint = { lastUpdated: '2026-02-03', count: expected }
+    const landing = { locator, sha256: choice.sha256 ?? `sha ${body.length}`, bytes: body.length }
+    let recording: Promise<number> | null = known === null ? null : Promise.resolve(known.answerId)
+    const record = (): Promise<number> => {
+      recording ??= insertAnswer(kit.db.database.kysely, claim, {
+        ...landing,
+        fingerprint,
+        dataPoints: null,
+        asks: 'asks',
+        metrics: [],
+      })
+      return recording
+    }
+    if (choice.recorded === true) await record()
+    const result = await how(work, session, {
+      staging,
+      parsed,
+      completeness: { fingerprint, expectedRows: expected, dataPoints: null },
+      landing,
+      box,
+      answerId: recording === null ? null : await recording,
+      record,
+      rawRecords: (ordinals) => rawRecords(body, plan, ordinals),
+    })
+    await staging.close()
+    return result
+  })
