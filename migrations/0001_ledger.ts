@@ -125,7 +125,7 @@ const words = [
     updated_at timestamptz not null default now(),
     check (window_from < window_to),
     check (holder is null or state = 'open')
-  ) with (fillfactor = 80)`,
+  ) with (fillfactor = 80, autovacuum_analyze_scale_factor = 0.02)`,
   `create index jobs_ready on etl.jobs (pipeline_id, job_id) where state = 'open' and holder is null and not_before is null`,
   `create index jobs_waiting on etl.jobs (pipeline_id, not_before) where state = 'open' and holder is null and not_before is not null`,
   `create index jobs_asked on etl.jobs (pipeline_id, job_id) where state = 'open' and ask_number is not null`,
@@ -147,7 +147,7 @@ const words = [
     held_units integer not null default 0,
     finished_at timestamptz,
     primary key (run_id, job_id)
-  )`,
+  ) with (autovacuum_analyze_scale_factor = 0.02)`,
   `create index run_jobs_open on etl.run_jobs (run_id, priority, job_id) where outcome is null`,
   `create index run_jobs_waiting on etl.run_jobs (job_id) where outcome is null`,
 
@@ -193,7 +193,7 @@ const words = [
     held_answer_id bigint,
     held_code text,
     primary key (pipeline_id, window_from, slice_id)
-  ) with (fillfactor = 85)`,
+  ) with (fillfactor = 85, autovacuum_analyze_scale_factor = 0.02)`,
   `create unique index units_unit_id on etl.units (unit_id)`,
   `create index units_job on etl.units (job_id) where job_id is not null`,
   `create index units_held on etl.units (pipeline_id) where held_answer_id is not null`,
@@ -974,7 +974,9 @@ const comments = async (database: Kysely<unknown>): Promise<void> => {
     for (const [column, text] of Object.entries(columns))
       await sql`comment on column ${sql.ref(`etl.${name}.${column}`)} is ${sql.lit(text)}`.execute(database)
   }
-  await sql`comment on schema staging is 'Rows on their way; unlogged, emptied after each answer. Nobody reads it.'`.execute(database)
+  await sql`comment on schema staging is 'Rows on their way; unlogged, emptied after each answer. Nobody reads it.'`.execute(
+    database,
+  )
   for (const [name, about] of Object.entries(functions))
     await sql`comment on function ${sql.table(`etl.${name}`)} is ${sql.lit(about)}`.execute(database)
 }

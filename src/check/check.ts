@@ -1,22 +1,19 @@
-// Every problem in one go: definitions, settings, database, migrations, live tables, keys and what the key may ask for.
-
-import { join } from 'node:path'
-import { systemClock } from '../core/clock.ts'
-import { requireBaseUrl, requireKeys, type Settings } from '../config/env.ts'
+// Every problem in one go: definitions, settings, database, migrations, live tables, keys and what the keys may ask for.
+import type { Settings } from '../config/env.ts'
+import { checkSettings } from '../config/read-setting.ts'
 import { isEtlError, messageOf } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import type { Definition } from '../core/types.ts'
-import { openDatabase } from '../db/connect.ts'
+import { type Database, openDatabase } from '../db/connect.ts'
 import { migrationState } from '../db/migrate.ts'
 import { loadDefinitions } from '../definition/load.ts'
 import { showProblem } from '../definition/problem.ts'
-import { createService } from '../extract/http.ts'
 import { openLandingStore } from '../extract/landing.ts'
-import { createRateBudget } from '../extract/rate.ts'
 import { compareTables } from '../load/drift.ts'
-import { loadSources } from '../sources/registry.ts'
-import { checkAgainstService } from './check-service.ts'
-import { migrationFolders, pathsOf } from '../pipeline/open-runtime.ts'
+import { type AccountOf, type ApiSettings, accountsOf, readApiSettings } from '../pipeline/apis.ts'
+import { migrationFolders, sourceFolders } from '../pipeline/open-runtime.ts'
+import type { SourceFolders } from '../sources/registry.ts'
+import { servicesFor } from './discover.ts'
 
 export interface Finding {
   readonly area: 'definition' | 'configuration' | 'database' | 'migration' | 'table' | 'landing' | 'service'
@@ -48,63 +45,84 @@ export const check = async (request: CheckRequest): Promise<{ findings: Finding[
       return null
     }
   }
-  const definitions = (await attempt('definition', () => checkDefinitions(request, findings))) ?? []
+  const folders = await attempt('definition', () => sourceFolders(request.pipelinesFolder))
+  const definitions =
+    folders === null ? [] : ((await attempt('definition', () => checkDefinitions(request, folders, findings))) ?? [])
   const settings = await attempt('configuration', async () => request.settings())
-  if (settings !== null) {
-    if (!request.offline) await attempt('configuration', () => checkSettings(settings, definitions, findings))
-    await attempt('database', () => checkDatabase(request, settings, definitions, findings))
+  if (settings === null) return { findings, checked }
+  const apis = await attempt('configuration', async () => readApiSettings(folders?.apis ?? new Map(), settings.raw))
+  const asking = request.offline || apis === null ? [] : checkAccounts(apis, definitions, findings)
+  const database = await attempt('database', () => open(settings))
+  try {
+    if (database !== null) await attempt('database', () => checkDatabase(request, database, definitions, findings))
     if (!request.offline) await attempt('landing', () => checkLanding(settings, request.signal))
-    const ready = settings.baseUrl !== null && settings.keys.size > 0
-    if (!request.offline && ready) await attempt('service', () => checkService(request, settings, definitions, findings))
+    if (apis !== null && asking.length > 0)
+      await attempt('service', () => checkServices(request, { apis, asking, database }, findings))
+  } finally {
+    await database?.close()
   }
   return { findings, checked: [...new Set(checked)] }
 }
 
-const checkDefinitions = async (request: CheckRequest, findings: Finding[]): Promise<readonly Definition[]> => {
-  const sources = await loadSources([join(request.pipelinesFolder, '..', 'sources')])
+const open = ({ databaseUrl, home }: Settings): Promise<Database> => openDatabase({ databaseUrl, home, maxConnections: 2 })
+
+const checkDefinitions = async (
+  request: CheckRequest,
+  { sources }: SourceFolders,
+  findings: Finding[],
+): Promise<readonly Definition[]> => {
   const { definitions, problems } = await loadDefinitions({ folder: request.pipelinesFolder, sources, only: request.pipelines })
   for (const problem of problems) findings.push({ area: 'definition', level: 'error', message: showProblem(problem) })
   return definitions
 }
 
-const checkSettings = async (settings: Settings, definitions: readonly Definition[], findings: Finding[]): Promise<void> => {
-  const accounts = new Set(['default', ...definitions.map((definition) => definition.account)])
-  const needed = [() => requireBaseUrl(settings), ...[...accounts].map((account) => () => requireKeys(settings, account))]
-  for (const demand of needed) {
+interface Asking {
+  readonly of: AccountOf
+  readonly definitions: readonly Definition[]
+}
+
+/** The accounts that definitions ask for and whose settings are whole. Where there is no definition yet, every API's own. */
+const checkAccounts = (apis: ApiSettings, definitions: readonly Definition[], findings: Finding[]): Asking[] => {
+  const own = [...apis.apis.keys()].map((source) => ({ of: { source, account: 'default' }, definitions: [] }))
+  const asking = definitions.length > 0 ? accountsOf(definitions) : own
+  return asking.filter(({ of }) => {
     try {
-      demand()
+      checkSettings(
+        () => apis.connection(of),
+        () => apis.allowance(of),
+      )
+      return true
     } catch (error) {
-      findings.push({ area: 'configuration', level: 'error', message: messageOf(error) })
+      const messages = messageOf(error).split('\n')
+      for (const message of new Set(messages))
+        if (!findings.some((known) => known.message === message))
+          findings.push({ area: 'configuration', level: 'error', message })
+      return false
     }
-  }
+  })
 }
 
 const checkDatabase = async (
   request: CheckRequest,
-  settings: Settings,
+  database: Database,
   definitions: readonly Definition[],
   findings: Finding[],
 ): Promise<void> => {
-  const database = await openDatabase({ databaseUrl: settings.databaseUrl, home: settings.home, maxConnections: 2 })
-  try {
-    const state = await migrationState(database, { folders: migrationFolders(request.pipelinesFolder) })
-    for (const name of state.unknown) {
-      findings.push({
-        area: 'migration',
-        level: 'error',
-        message: `The warehouse has migration ${name}, which this program does not know; use the newer program.`,
-      })
-    }
-    // The embedded database is ours: the first command that works on it migrates it.
-    for (const name of database.embedded ? [] : state.pending) {
-      findings.push({ area: 'migration', level: 'error', message: `Migration ${name} is not applied; run \`millrace migrate\`.` })
-    }
-    if (state.pending.length + state.unknown.length > 0) return
-    for (const difference of await compareTables(database, definitions))
-      findings.push({ area: 'table', level: difference.level, message: difference.message })
-  } finally {
-    await database.close()
+  const state = await migrationState(database, { folders: migrationFolders(request.pipelinesFolder) })
+  for (const name of state.unknown) {
+    findings.push({
+      area: 'migration',
+      level: 'error',
+      message: `The warehouse has migration ${name}, which this program does not know; use the newer program.`,
+    })
   }
+  // The embedded database is ours: the first command that works on it migrates it.
+  for (const name of database.embedded ? [] : state.pending) {
+    findings.push({ area: 'migration', level: 'error', message: `Migration ${name} is not applied; run \`millrace migrate\`.` })
+  }
+  if (state.pending.length + state.unknown.length > 0) return
+  for (const difference of await compareTables(database, definitions))
+    findings.push({ area: 'table', level: difference.level, message: difference.message })
 }
 
 /** A folder is made when it is first needed; a bucket is somebody else's to make. */
@@ -112,33 +130,22 @@ const checkLanding = async ({ landing }: Settings, signal: AbortSignal): Promise
   if (landing.kind === 'bucket') await openLandingStore(landing).ready(signal)
 }
 
-const checkService = async (
-  request: CheckRequest,
-  settings: Settings,
-  definitions: readonly Definition[],
+interface ServiceCheck {
+  readonly apis: ApiSettings
+  readonly asking: readonly Asking[]
+  readonly database: Database | null
+}
+
+const checkServices = async (
+  { signal, log }: CheckRequest,
+  { apis, asking, database }: ServiceCheck,
   findings: Finding[],
 ): Promise<void> => {
-  for (const account of new Set(['default', ...definitions.map((definition) => definition.account)])) {
-    const keys = settings.keys.get(account)
-    if (keys === undefined) continue
-    const service = createService({
-      baseUrl: requireBaseUrl(settings),
-      paths: pathsOf(settings),
-      rest: keys.rest,
-      batch: keys.batch,
-      rate: createRateBudget({ requestsPerSecond: 10, clock: systemClock }),
-      log: request.log,
-      clock: systemClock,
-    })
-    const http = service.forUnit({
-      account,
-      signal: request.signal,
-      timeoutMs: 15_000,
-      attempts: 2,
-      maxBodyBytes: 10_000_000,
-      record: () => undefined,
-    })
-    const mine = definitions.filter((definition) => definition.account === account)
-    for (const message of await checkAgainstService(http, mine)) findings.push({ area: 'service', ...message })
+  const service = await servicesFor(apis, database, log)
+  const limits = { timeoutMs: 15_000, attempts: 2, maxBodyBytes: 10_000_000 }
+  for (const { of, definitions } of asking) {
+    const http = service(of).forUnit({ account: of.account, signal, ...limits, record: () => undefined })
+    const found = (await apis.apis.get(of.source)?.check?.(http, definitions)) ?? []
+    for (const finding of found) findings.push({ area: 'service', ...finding })
   }
 }

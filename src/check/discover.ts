@@ -1,45 +1,103 @@
-// Free questions about what the service offers one key.
+// Free questions about what each API offers one of its accounts, asked at the pace that all machines of the warehouse keep together.
 import { systemClock } from '../core/clock.ts'
-import { requireBaseUrl, requireKeys, type Settings } from '../config/env.ts'
+import type { Settings } from '../config/env.ts'
+import { isEtlError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
-import { createService } from '../extract/http.ts'
-import type { HttpClient } from '../extract/http-types.ts'
-import { createRateBudget } from '../extract/rate.ts'
-import {
-  type Capabilities,
-  type Credits,
-  capabilities,
-  credits,
-  type Dataset,
-  describe,
-} from '../sources/web-analytics/discovery.ts'
-import { pathsOf } from '../pipeline/open-runtime.ts'
+import { type Database, openDatabase } from '../db/connect.ts'
+import { isEmbeddedRunning } from '../db/embedded.ts'
+import type { Api, Capabilities, Credits, Dataset } from '../extract/api.ts'
+import type { HttpClient, Service } from '../extract/http-types.ts'
+import { hasRateWindows } from '../ledger/rate-windows.ts'
+import { type AccountOf, type ApiSettings, createServices, readApiSettings } from '../pipeline/apis.ts'
+import { sourceFolders } from '../pipeline/open-runtime.ts'
 
 export interface DiscoverRequest {
   readonly settings: Settings
+  readonly pipelinesFolder: string
   readonly account: string
   readonly log: Log
   readonly signal: AbortSignal
 }
 
-const client = ({ settings, account, log, signal }: DiscoverRequest): HttpClient => {
-  const keys = requireKeys(settings, account)
-  const service = createService({
-    baseUrl: requireBaseUrl(settings),
-    paths: pathsOf(settings),
-    rest: keys.rest,
-    batch: keys.batch,
-    rate: createRateBudget({ requestsPerSecond: 10, clock: systemClock }),
-    log,
-    clock: systemClock,
-  })
-  return service.forUnit({ account, signal, timeoutMs: 30_000, attempts: 3, maxBodyBytes: 100_000_000, record: () => undefined })
+/** What one API says; null: it does not tell. */
+export interface Answer<T> {
+  readonly api: string
+  readonly said: T | null
 }
 
-/** null: the service does not tell. */
-export const discoverDatasets = async (request: DiscoverRequest): Promise<readonly Dataset[] | null> => describe(client(request))
+/** Throws CONFIGURATION where no API that offers the question has the settings it needs. */
+export const discoverDatasets = (request: DiscoverRequest): Promise<Answer<readonly Dataset[]>[]> =>
+  besideLoading(request, (database) =>
+    askEach(request, database, 'describe', async (api, http) => (await api.describe?.(http)) ?? null),
+  )
 
-export const discoverCapabilities = async (request: DiscoverRequest): Promise<Capabilities | null> =>
-  capabilities(client(request))
+/** Throws as `discoverDatasets` does. */
+export const discoverCapabilities = (request: DiscoverRequest): Promise<Answer<Capabilities>[]> =>
+  besideLoading(request, (database) =>
+    askEach(request, database, 'capabilities', async (api, http) => (await api.capabilities?.(http)) ?? null),
+  )
 
-export const discoverCredits = async (request: DiscoverRequest): Promise<Credits | null> => credits(client(request))
+/** Throws as `discoverDatasets` does. */
+export const discoverCredits = (request: DiscoverRequest, database: Database): Promise<Answer<Credits>[]> =>
+  askEach(request, database, 'credits', async (api, http) => (await api.credits?.(http)) ?? null)
+
+/** Services for questions beside the loading: in the warehouse's rate, or in one of their own where there is none to share. */
+export const servicesFor = async (
+  settings: ApiSettings,
+  database: Database | null,
+  log: Log,
+): Promise<(of: AccountOf) => Service> => {
+  const isShared = database !== null && (await hasRateWindows(database.pool))
+  return createServices(settings, { pool: isShared ? database.pool : null, log, clock: systemClock })
+}
+
+const askEach = async <T>(
+  request: DiscoverRequest,
+  database: Database | null,
+  question: 'describe' | 'capabilities' | 'credits',
+  ask: (api: Api, http: HttpClient) => Promise<T | null>,
+): Promise<Answer<T>[]> => {
+  const { account, settings, signal, log } = request
+  const { apis } = await sourceFolders(request.pipelinesFolder)
+  const read = readApiSettings(apis, settings.raw)
+  const offering = [...apis].filter(([, api]) => question in api)
+  const ready = offering.filter(([name]) => isSet(read, { source: name, account }))
+  // Where nothing is set, the complaint says what is missing.
+  const asked = ready.length > 0 ? ready : offering.slice(0, 1)
+  const service = await servicesFor(read, database, log)
+  const limits = { timeoutMs: 30_000, attempts: 3, maxBodyBytes: 100_000_000 }
+  const answers: Answer<T>[] = []
+  for (const [name, api] of asked) {
+    const http = service({ source: name, account }).forUnit({ account, signal, ...limits, record: () => undefined })
+    answers.push({ api: name, said: await ask(api, http) })
+  }
+  return answers
+}
+
+const isSet = (settings: ApiSettings, of: AccountOf): boolean => {
+  try {
+    settings.connection(of)
+    return true
+  } catch (error) {
+    if (isEtlError(error) && error.code === 'CONFIGURATION') return false
+    throw error
+  }
+}
+
+/** Nothing is set up for a question: a warehouse that does not run, or cannot be reached, has nobody who asks at the same time. */
+const besideLoading = async <T>(
+  { settings: { databaseUrl, home }, log }: DiscoverRequest,
+  work: (database: Database | null) => Promise<T>,
+): Promise<T> => {
+  if (databaseUrl === null && !isEmbeddedRunning(home)) return work(null)
+  const database = await openDatabase({ databaseUrl, home, maxConnections: 2 }).catch((error: unknown) => {
+    if (!isEtlError(error)) throw error
+    log.info({ error: error.message }, 'asked at a pace of its own: the warehouse cannot be reached')
+    return null
+  })
+  try {
+    return await work(database)
+  } finally {
+    await database?.close()
+  }
+}

@@ -10,6 +10,7 @@ import { planRun, type Scope } from '../pipeline/plan-run.ts'
 import { type RunResult, runJobs } from '../pipeline/run.ts'
 import { type Sample, sampleRows } from '../reads/sample.ts'
 import { type Sandbox, startSandbox } from '../sandbox/server.ts'
+import { environmentFor } from '../sources/web-analytics/settings.ts'
 import type { Handler, Invocation } from './command-spec.ts'
 import { formatNumber, type Output } from './output.ts'
 import { untilInterrupted, withRuntime } from './runtime.ts'
@@ -46,10 +47,7 @@ const demoSettings = ({ environment, folder }: Invocation, sandbox: Sandbox): Se
   readSettings(
     {
       ...environment,
-      WEB_ANALYTICS_BASE_URL: sandbox.url,
-      WEB_ANALYTICS_API_KEY: sandbox.apiKey,
-      WEB_ANALYTICS_BATCH_API_KEY: '',
-      WEB_ANALYTICS_REQUESTS_PER_SECOND: String(demoRequestsPerSecond),
+      ...environmentFor({ ...sandbox, requestsPerSecond: demoRequestsPerSecond }),
       DATABASE_URL: '',
       MILLRACE_LANDING: '',
     },

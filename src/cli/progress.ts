@@ -38,11 +38,12 @@ interface View {
 const noteOf = (event: RunEvent): string | null => {
   if (event.event === 'notice') return event.message
   if (event.event !== 'unit') return null
-  if (event.state !== 'failed' && event.state !== 'held') return null
+  const isHeld = event.state === 'held' || event.held_units !== undefined
+  if (event.state !== 'failed' && !isHeld) return null
   // Most messages name their unit themselves.
   const message = event.message ?? ''
   const about = message.startsWith(`${event.unit}:`) ? message : `${event.unit}: ${message}`
-  return `${event.state} ${about} [${event.code ?? ''}]`
+  return `${isHeld ? 'held' : 'failed'} ${about} [${event.code ?? ''}]`
 }
 
 /** A scheduler's finished run in one line. */

@@ -2,16 +2,42 @@
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { EtlError } from '../core/errors.ts'
+import { secret } from '../core/redact.ts'
+import type { Environment } from './read-setting.ts'
 
-const secretNames =
-  /^(DATABASE_URL|MILLRACE_WEB_TOKEN|MILLRACE_SUPERSET_(PASSWORD|DATABASE_URL)|AWS_(ACCESS_KEY_ID|SECRET_ACCESS_KEY|SESSION_TOKEN)|WEB_ANALYTICS_(BATCH_)?API_KEY(_[A-Z0-9_]+?)?)_(FILE|COMMAND)$/
 const commandMs = 15_000
 
+/** Of the program itself. Those of an API are named by its folder under `sources`. */
+const ownNames = [
+  'DATABASE_URL',
+  'MILLRACE_WEB_TOKEN',
+  'MILLRACE_SUPERSET_PASSWORD',
+  'MILLRACE_SUPERSET_DATABASE_URL',
+  'AWS_ACCESS_KEY_ID',
+  'AWS_SECRET_ACCESS_KEY',
+  'AWS_SESSION_TOKEN',
+]
+
+/** The program's own secrets out of files and commands. Throws as `withApiSecrets` does. */
+export const withSecrets = (raw: Environment): Record<string, string> =>
+  settle(raw, new RegExp(`^(${ownNames.join('|')})_(FILE|COMMAND)$`))
+
 /**
- * `raw` with every NAME_FILE and NAME_COMMAND of a secret replaced by NAME. Throws CONFIGURATION naming the variable, never what it held,
- * when two of the three are set or the secret cannot be had.
+ * `raw` with every NAME_FILE and NAME_COMMAND of an API's secret, for whichever account, replaced by NAME. Every one that is set is known to
+ * `redact` from then on. Throws CONFIGURATION naming the variable, never what it held, when two of the three are set or the secret
+ * cannot be had.
+ * @param names without an account's suffix; letters, digits and _
  */
-export const withSecrets = (raw: Readonly<Record<string, string>>): Record<string, string> => {
+export const withApiSecrets = (raw: Environment, names: readonly string[]): Record<string, string> => {
+  if (names.length === 0) return { ...raw }
+  const name = `(?:${names.join('|')})(?:_[A-Z0-9_]+?)?`
+  const settled = settle(raw, new RegExp(`^(${name})_(FILE|COMMAND)$`))
+  const isSecret = new RegExp(`^${name}$`)
+  for (const [key, text] of Object.entries(settled)) if (isSecret.test(key)) secret(key, text.trim())
+  return settled
+}
+
+const settle = (raw: Environment, secretNames: RegExp): Record<string, string> => {
   const settled: Record<string, string> = {}
   const taken = new Map<string, string>()
   for (const [name, value] of Object.entries(raw)) {

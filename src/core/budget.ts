@@ -5,4 +5,8 @@ export interface Budget {
   readonly perMonth: number | null
   /** Credits a day (UTC); null: no limit. */
   readonly perDay: number | null
+  /** What to change to spend more, for messages. */
+  readonly setting?: { readonly perMonth: string; readonly perDay: string }
 }
+
+export const noBudget: Budget = { perMonth: null, perDay: null }

@@ -33,6 +33,9 @@ export interface PackingSpec {
   readonly cells?: number
 }
 
+/** The API a source belongs to: `web-analytics` of `web-analytics.keywords`. */
+export const apiNameOf = (source: string): string => source.split('.', 1)[0] ?? source
+
 export interface SourceSpec {
   /** `<folder under sources>.<dataset>`, for example `web-analytics.keywords`. */
   readonly name: string

@@ -35,6 +35,13 @@ const adoptMs = 300_000
 const leftoverMs = 30_000
 const pollMs = 50
 
+/** Whether a command has the server of `home` running. */
+export const isEmbeddedRunning = (home: string): boolean => {
+  const files = serverFiles(home)
+  const written = readPostmaster(files)
+  return written !== null && servesData(written.pid, files)
+}
+
 /** Adopts the server of `home`, or starts it; sets it up at the first call. Throws EtlError with the server's own words. */
 export const startEmbedded = async (home: string): Promise<EmbeddedServer> => {
   const files = serverFiles(home)

@@ -39,15 +39,11 @@ const dimension = z
         file: line('the path of a list file, one value a line').describe(
           'List file beside the YAML, one value a line; # begins a comment.',
         ),
-        bucket: bucket
-          .optional()
-          .describe('At most this many values go into one report. Default: as many as the source takes.'),
+        bucket: bucket.optional().describe('At most this many values go into one report. Default: as many as the source takes.'),
       }),
       z.strictObject({
         values: valueList.describe('The values themselves.'),
-        bucket: bucket
-          .optional()
-          .describe('At most this many values go into one report. Default: as many as the source takes.'),
+        bucket: bucket.optional().describe('At most this many values go into one report. Default: as many as the source takes.'),
       }),
     ],
     { error: 'a list of values, { file: list.txt } or { values: [...] }, the last two with an optional bucket' },

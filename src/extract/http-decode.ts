@@ -23,6 +23,8 @@ export interface BodyLimits {
   readonly maxBytes: number
   /** For messages: address without query. */
   readonly where: string
+  /** Name of the setting that holds the service's address. */
+  readonly addressSetting: string
 }
 
 const namesOf = (encoding: string | undefined): string[] =>
@@ -70,8 +72,8 @@ const tooDense = ({ where }: BodyLimits): EtlError =>
     `${where}: the body grows to more than ${maxRatio} times its compressed size, as no table does. It was not read on; ask the service what it sent.`,
   )
 
-const unknownEncoding = (encoding: string, { where }: BodyLimits): EtlError =>
+const unknownEncoding = (encoding: string, { where, addressSetting }: BodyLimits): EtlError =>
   new EtlError(
     'BAD_RESPONSE',
-    `${where}: the answer's content-encoding is '${encoding.slice(0, 80)}', asked was for ${acceptedEncodings}. A proxy may have changed it; check WEB_ANALYTICS_BASE_URL.`,
+    `${where}: the answer's content-encoding is '${encoding.slice(0, 80)}', asked was for ${acceptedEncodings}. A proxy may have changed it; check ${addressSetting}.`,
   )

@@ -1,9 +1,9 @@
-// A finished report's body from whatever address the service names, never with the key.
+// A finished report's body from whatever address the service names, never authenticated.
 import { EtlError } from '../core/errors.ts'
 import { allowedDownload } from './download-address.ts'
 import type { HttpRequest, HttpStream, ServiceOptions, UnitHttpOptions } from './http-types.ts'
 import { excerpt } from './http-answer.ts'
-import { classify, type Progress } from './http-failure.ts'
+import { type Asked, classify, type Progress } from './http-failure.ts'
 import { type Outcome, recorder } from './http-record.ts'
 import { isRedirect } from './http-redirect.ts'
 import { withRetries } from './http-retry.ts'
@@ -29,7 +29,8 @@ export const download = async (
     const answer = await withRetries(service, options, request, (attempt, progress) =>
       open(service, agents, options, request, target, attempt, progress),
     )
-    if (!isRedirect(answer)) return streamOf(answer, request, options)
+    const asked = { request, signal: options.signal, addressSetting: service.addressSetting }
+    if (!isRedirect(answer)) return streamOf(answer, asked)
     if (redirects >= maxRedirects)
       throw new EtlError(
         'BAD_RESPONSE',
@@ -44,7 +45,6 @@ const downloadRequest = (target: URL): HttpRequest => ({
   method: 'GET',
   endpoint: target.pathname,
   url: new URL(target.origin),
-  key: 'none',
   idempotent: true,
 })
 
@@ -62,6 +62,7 @@ const open = async (
     const answer = await send({
       dispatcher: agents.guarded(options.timeoutMs, service.baseUrl, service.allowedDownloadHosts ?? []),
       url,
+      addressSetting: service.addressSetting,
       method: 'GET',
       headers: {},
       body: null,
@@ -76,33 +77,33 @@ const open = async (
     }
     return { ...answer, finish: (outcome) => log({ status: answer.status, ...outcome }), progress }
   } catch (error) {
-    const failure = classify(error, request, options.signal, progress)
+    const failure = classify(error, { ...service, ...options, request }, progress)
     log({ status: null, bytes: 0, errorCode: failure.code })
     throw failure
   }
 }
 
-const streamOf = (answer: Opened, request: HttpRequest, options: UnitHttpOptions): HttpStream => ({
+const streamOf = (answer: Opened, asked: Asked): HttpStream => ({
   status: answer.status,
   contentType: answer.headers['content-type'] ?? '',
-  body: answer.status === 200 ? watched(answer, request, options) : nothing(),
+  body: answer.status === 200 ? watched(answer, asked) : nothing(),
 })
 
 async function* nothing(): AsyncGenerator<Uint8Array> {}
 
 /** Counts what is read and says what a failure on the way means. Ends the record also where the reader goes away. */
-async function* watched(answer: Opened, request: HttpRequest, { signal }: UnitHttpOptions): AsyncGenerator<Uint8Array> {
+async function* watched(answer: Opened, asked: Asked): AsyncGenerator<Uint8Array> {
   const html = /\bhtml\b/i.test(answer.headers['content-type'] ?? '')
   let bytes = 0
   try {
     for await (const chunk of answer.body) {
-      if (html) throw notAReport(request, chunk)
+      if (html) throw notAReport(asked.request, chunk)
       bytes += chunk.length
       yield chunk
     }
     answer.finish({ bytes })
   } catch (error) {
-    const failure = classify(error, request, signal, answer.progress)
+    const failure = classify(error, asked, answer.progress)
     answer.finish({ bytes, errorCode: failure.code })
     throw failure
   } finally {

@@ -35,8 +35,16 @@ const isTls = (code: string): boolean => /CERT|SSL|TLS|SELF_SIGNED|UNABLE_TO_VER
 const isDecoding = (code: string): boolean => /^(Z_|ZSTD_error|ERR__ERROR|ERR_BROTLI|ERR_ZLIB|ERR_ZSTD)/.test(code)
 const isProtocol = (code: string): boolean => /^(HPE_|UND_ERR_HEADERS_OVERFLOW|UND_ERR_INFO|ERR_HTTP2)/.test(code)
 
+export interface Asked {
+  readonly request: HttpRequest
+  readonly signal: AbortSignal
+  /** Name of the setting that holds the service's address. */
+  readonly addressSetting: string
+}
+
 /** An EtlError whose `context.sent` is false only where the service certainly did not get the request. */
-export const classify = (error: unknown, { endpoint, url }: HttpRequest, signal: AbortSignal, progress: Progress): EtlError => {
+export const classify = (error: unknown, { request, signal, addressSetting }: Asked, progress: Progress): EtlError => {
+  const { endpoint, url } = request
   if (isEtlError(error) && !signal.aborted) return error
   const code = codeOf(error)
   const context = { sent: progress.connected, network: code }
@@ -53,10 +61,9 @@ export const classify = (error: unknown, { endpoint, url }: HttpRequest, signal:
   if (progress.answered && (truncations.has(code) || isProtocol(code)))
     return make('TRUNCATED', `the answer was cut off (${said}). It is asked for again.`)
   if (isDecoding(code)) return make('BAD_RESPONSE', `the answer cannot be decompressed (${said}). It is asked for again.`)
-  if (isProtocol(code))
-    return make('BAD_RESPONSE', `the answer is not HTTP as it should be (${said}). Check WEB_ANALYTICS_BASE_URL.`)
+  if (isProtocol(code)) return make('BAD_RESPONSE', `the answer is not HTTP as it should be (${said}). Check ${addressSetting}.`)
   return make(
     'SERVICE_UNREACHABLE',
-    `${said}. ${isTls(code) ? 'Check the certificate of the service.' : 'Check WEB_ANALYTICS_BASE_URL and the network.'}`,
+    `${said}. ${isTls(code) ? 'Check the certificate of the service.' : `Check ${addressSetting} and the network.`}`,
   )
 }

@@ -1,6 +1,6 @@
-// API calls stay with the service's own origin: the key goes nowhere else.
+// API calls stay with the service's own origin: its keys go nowhere else.
 import { EtlError } from '../core/errors.ts'
-import type { HttpRequest } from './http-types.ts'
+import type { Connection, HttpRequest } from './http-types.ts'
 import type { Answered } from './http-retry.ts'
 
 const maxRedirects = 3
@@ -11,18 +11,24 @@ export const isRedirect = ({ status, headers }: Answered): boolean =>
   status >= 300 && status < 400 && status !== 304 && headers['location'] !== undefined
 
 /** The same question at the address the service names on its own origin. Throws BAD_RESPONSE for every other redirect. */
-export const redirected = (request: HttpRequest, answer: Answered, redirects: number): HttpRequest => {
+export const redirected = (
+  { authenticate, addressSetting }: Connection,
+  request: HttpRequest,
+  answer: Answered,
+  redirects: number,
+): HttpRequest => {
   const location = answer.headers['location'] ?? ''
   const target = URL.canParse(location, request.url) ? new URL(location, request.url) : null
   const here = target?.origin === request.url.origin
   if (target !== null && here && request.idempotent && request.method === 'GET' && redirects < maxRedirects) {
-    target.searchParams.delete('api_key')
+    // The service may have put the key into the address it names; it is added again when the request leaves.
+    for (const name of Object.keys(authenticate(request).query ?? {})) target.searchParams.delete(name)
     return { ...request, url: target }
   }
   const to = target === null ? 'somewhere' : `${target.origin}${target.pathname}`
   throw new EtlError(
     'BAD_RESPONSE',
-    `${request.url.origin} ${request.endpoint} redirects to ${to} (${answer.status}), which was not followed: ${here ? 'it leads in a circle or is no question' : 'the key stays with the service'}. If that is where the service lives now, set WEB_ANALYTICS_BASE_URL.`,
+    `${request.url.origin} ${request.endpoint} redirects to ${to} (${answer.status}), which was not followed: ${here ? 'it leads in a circle or is no question' : 'the key stays with the service'}. If that is where the service lives now, set ${addressSetting}.`,
     { context: { sent: !notTaken.has(answer.status), status: answer.status } },
   )
 }

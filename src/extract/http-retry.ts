@@ -2,7 +2,7 @@
 import type { Clock } from '../core/clock.ts'
 import { EtlError } from '../core/errors.ts'
 import type { HttpRequest, ServiceOptions, UnitHttpOptions } from './http-types.ts'
-import { classify, type Progress } from './http-failure.ts'
+import { type Asked, classify, type Progress } from './http-failure.ts'
 import { retryAfterMs } from './retry-after.ts'
 
 export interface Answered {
@@ -25,8 +25,9 @@ export const withRetries = async <A extends Answered>(
   request: HttpRequest,
   once: (attempt: number, progress: Progress) => Promise<A>,
 ): Promise<A> => {
-  const { clock, rate, log } = service
+  const { clock, rate, log, addressSetting } = service
   const { signal, lane } = options
+  const asked: Asked = { request, signal, addressSetting }
   const tries = request.idempotent ? Math.max(1, Math.min(options.attempts, maxRequestTries)) : 1
   for (let attempt = 1; ; attempt += 1) {
     const progress: Progress = { connected: false, answered: false }
@@ -35,26 +36,26 @@ export const withRetries = async <A extends Answered>(
       const departure = await rate.take(signal, lane ?? 'others')
       progress.heard = departure.answered
       const answer = await once(attempt, progress).finally(departure.answered)
-      const asked = askedPause(answer, clock)
-      if (asked === null) return answer
-      pause = asked.ms ?? backoffMs(clock, attempt)
+      const wait = askedPause(answer, clock)
+      if (wait === null) return answer
+      pause = wait.ms ?? backoffMs(clock, attempt)
       if (answer.status === 429) rate.penalize(clock.now() + Math.min(pause, longestPauseMs))
-      if (attempt >= tries || pause > longestPauseMs) return givenUp(answer, asked.ms, clock.now() + pause, request)
+      if (attempt >= tries || pause > longestPauseMs) return givenUp(answer, wait.ms, clock.now() + pause, request)
     } catch (error) {
-      const failure = classify(error, request, signal, progress)
+      const failure = classify(error, asked, progress)
       if (attempt >= tries || failure.retry !== 'now') throw failure
       log.info({ endpoint: request.endpoint, attempt, error: failure.message }, 'asking again')
       pause = backoffMs(clock, attempt)
     }
-    await sleep(clock, pause, request, signal)
+    await sleep(clock, pause, asked)
   }
 }
 
-const sleep = async (clock: Clock, ms: number, request: HttpRequest, signal: AbortSignal): Promise<void> => {
+const sleep = async (clock: Clock, ms: number, asked: Asked): Promise<void> => {
   try {
-    await clock.sleep(ms, signal)
+    await clock.sleep(ms, asked.signal)
   } catch (error) {
-    throw classify(error, request, signal, { connected: true, answered: false })
+    throw classify(error, asked, { connected: true, answered: false })
   }
 }
 

@@ -25,6 +25,8 @@ export interface SendOptions {
   /** null: a connection of its own, because one kept alive may be closed under a request that must not be sent twice. */
   readonly dispatcher: Dispatcher | null
   readonly url: URL
+  /** Name of the setting that holds the service's address, for messages. */
+  readonly addressSetting: string
   readonly method: 'GET' | 'POST'
   readonly headers: Readonly<Record<string, string>>
   readonly body: string | null
@@ -109,9 +111,13 @@ export const send = async (call: SendOptions): Promise<RawAnswer> => {
   }
 }
 
-const readable = ({ url, maxBytes }: SendOptions, answer: Dispatcher.ResponseData, own: Agent | null): RawAnswer => {
+const readable = (
+  { url, maxBytes, addressSetting }: SendOptions,
+  answer: Dispatcher.ResponseData,
+  own: Agent | null,
+): RawAnswer => {
   const headers = flatten(answer.headers)
-  const limits = { maxBytes, where: `${url.origin}${url.pathname}` }
+  const limits = { maxBytes, addressSetting, where: `${url.origin}${url.pathname}` }
   const release = async (): Promise<void> => {
     // Destroying a body that was not read to its end complains to whoever listens; nobody else does.
     answer.body.once('error', () => undefined)

@@ -4,13 +4,33 @@ import type { Log } from '../core/log.ts'
 import type { Secret } from '../core/redact.ts'
 import type { RateBudget } from './rate.ts'
 
+/** What proves who asks: added to a request that goes to the service's own origin, never recorded, dropped at a redirect. */
+export interface Authentication {
+  readonly headers?: Readonly<Record<string, string | Secret>>
+  /** Parameters of the query. */
+  readonly query?: Readonly<Record<string, string | Secret>>
+}
+
+/** How one account of an API is reached. */
+export interface Connection {
+  /** The service's own origin, where its keys go and nowhere else, and the path its endpoints lie below. */
+  readonly baseUrl: URL
+  /** Name of the setting that holds the address, for messages. */
+  readonly addressSetting: string
+  /** Asked for each request, before it leaves. */
+  readonly authenticate: (request: HttpRequest) => Authentication
+  /** Paths set in place of an endpoint's own, by the endpoint's name. Default: none. */
+  readonly paths?: ReadonlyMap<string, string>
+  /** Hosts downloads may come from, besides the service's own; these may lie in a private network. Default: any public host. */
+  readonly allowedDownloadHosts?: readonly string[] | null
+}
+
 export interface HttpRequest {
   readonly method: 'GET' | 'POST'
   /** Path as the interface writes it, for the ledger: `/v3/batch/request-status/{report_id}`. */
   readonly endpoint: string
-  /** Without the key. */
+  /** Without what `authenticate` adds. */
   readonly url: URL
-  readonly key: 'query' | 'header' | 'none'
   /** Sent as JSON. */
   readonly body?: unknown
   /** Whether sending it twice is harmless; a submission is not. */
@@ -59,19 +79,12 @@ export interface HttpClient {
    * not be sent twice throws with `context.sent` saying whether it can have reached the service. Throws RATE_LIMITED on 429.
    */
   read(request: HttpRequest): Promise<HttpAnswer>
-  /** The body of a finished report, from whatever host the service names; never with the key. Empty where the status is not 200. */
+  /** The body of a finished report, from whatever host the service names; never authenticated. Empty where the status is not 200. */
   download(url: string): Promise<HttpStream>
 }
 
-export interface ServiceOptions {
-  readonly baseUrl: URL
-  /** Paths set in place of an endpoint's own, by the endpoint's name. */
-  readonly paths: ReadonlyMap<string, string>
-  readonly rest: Secret
-  readonly batch: Secret
+export interface ServiceOptions extends Connection {
   readonly rate: RateBudget
-  /** Hosts downloads may come from, besides the service's own; these may lie in a private network. Absent: any public host. */
-  readonly allowedDownloadHosts?: readonly string[]
   readonly log: Log
   readonly clock: Clock
 }

@@ -98,12 +98,12 @@ interface Outcome {
 }
 
 const takerOf = (
-  { url, maxBytes }: SendOptions,
+  { url, maxBytes, addressSetting }: SendOptions,
   headers: Readonly<Record<string, string>>,
   controller: Dispatcher.DispatchController,
   outcome: Outcome,
 ): Taker => {
-  const limits = { maxBytes, where: `${url.origin}${url.pathname}` }
+  const limits = { maxBytes, addressSetting, where: `${url.origin}${url.pathname}` }
   const kept = keeper(maxBytes, outcome, () => outcome.stop(tooLarge(limits)))
   if (Number(headers['content-length'] ?? 0) > maxBytes) outcome.stop(tooLarge(limits))
   const encoding = headers['content-encoding']

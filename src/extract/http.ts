@@ -1,5 +1,6 @@
-// The one HTTP client: adds the key, keeps the rate, retries what is safe, records every request.
+// The one HTTP client: authenticates as the API says, keeps the rate, retries what is safe, records every request.
 import { EtlError } from '../core/errors.ts'
+import type { Secret } from '../core/redact.ts'
 import { inSpan } from '../core/trace.ts'
 import { download } from './http-download.ts'
 import { classify, type Progress } from './http-failure.ts'
@@ -20,7 +21,7 @@ export const createService = (service: ServiceOptions): Service => {
 }
 
 const client = (service: ServiceOptions, agents: Agents, options: UnitHttpOptions): HttpClient => ({
-  url: (name, path) => endpointUrl(service.baseUrl, service.paths.get(name) ?? path),
+  url: (name, path) => endpointUrl(service.baseUrl, service.paths?.get(name) ?? path),
   origin: service.baseUrl.origin,
   read: (request) => read(service, agents, options, request),
   download: (url) => download(service, agents, options, url),
@@ -32,20 +33,24 @@ const endpointUrl = (baseUrl: URL, path: string): URL => {
   return url
 }
 
-/** The key goes to the service's own origin and nowhere else, whatever a caller asks for. */
-const withKey = (
-  { baseUrl, rest, batch }: ServiceOptions,
-  request: HttpRequest,
-): { url: URL; headers: Record<string, string> } => {
+interface Authenticated {
+  readonly url: URL
+  readonly headers: Readonly<Record<string, string>>
+}
+
+/** Keys go to the service's own origin and nowhere else, whatever a source asks for. */
+const authenticated = ({ baseUrl, authenticate }: ServiceOptions, request: HttpRequest): Authenticated => {
   const url = new URL(request.url)
-  const headers: Record<string, string> = { accept: 'application/json' }
-  if (request.body !== undefined || request.key === 'header') headers['content-type'] = 'application/json'
-  if (request.key === 'none') return { url, headers }
   if (url.origin !== baseUrl.origin) throw new EtlError('INTERNAL', `The key is for ${baseUrl.origin}, not for ${url.origin}.`)
-  if (request.key === 'query') url.searchParams.set('api_key', rest.reveal())
-  else headers['api-key'] = batch.reveal()
+  const headers: Record<string, string> = { accept: 'application/json' }
+  if (request.body !== undefined) headers['content-type'] = 'application/json'
+  const { headers: ownHeaders = {}, query = {} } = authenticate(request)
+  for (const [name, value] of Object.entries(ownHeaders)) headers[name.toLowerCase()] = revealed(value)
+  for (const [name, value] of Object.entries(query)) url.searchParams.set(name, revealed(value))
   return { url, headers }
 }
+
+const revealed = (value: string | Secret): string => (typeof value === 'string' ? value : value.reveal())
 
 const read = async (
   service: ServiceOptions,
@@ -61,7 +66,7 @@ const read = async (
       ),
     )
     if (!isRedirect(answer)) return answer
-    asked = redirected(asked, answer, redirects)
+    asked = redirected(service, asked, answer, redirects)
   }
 }
 
@@ -73,7 +78,7 @@ const readOnce = async (
   attempt: number,
   progress: Progress,
 ): Promise<HttpAnswer & { readonly headers: Readonly<Record<string, string>> }> => {
-  const { url, headers } = withKey(service, request)
+  const { url, headers } = authenticated(service, request)
   const log = recorder(options, request, attempt)
   const seen: Seen = { status: null, bytes: 0 }
   const patience = request.idempotent ? null : withPatience(options.signal, service.clock, () => progress.connected)
@@ -81,6 +86,7 @@ const readOnce = async (
     const call = {
       dispatcher: request.idempotent ? agents.shared(options.timeoutMs) : null,
       url,
+      addressSetting: service.addressSetting,
       method: request.method,
       headers,
       body: request.body === undefined ? null : JSON.stringify(request.body),
@@ -92,7 +98,7 @@ const readOnce = async (
     log({ status: answer.status, bytes: answer.bytes.length, body: answer.bytes })
     return { ...answer, contentType: answer.headers['content-type'] ?? '' }
   } catch (error) {
-    const failure = classify(error, request, options.signal, progress)
+    const failure = classify(error, { ...service, ...options, request }, progress)
     log({ ...seen, errorCode: failure.code })
     throw failure
   } finally {

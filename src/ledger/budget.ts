@@ -1,5 +1,5 @@
 // Quota budgets: reserved before a report is submitted, settled by what the service says it used.
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import type { Budget } from '../core/budget.ts'
 import { EtlError } from '../core/errors.ts'
 import type { Db } from '../db/tables.ts'
@@ -20,21 +20,18 @@ interface Purse {
   readonly account: string
   readonly pipeline: string | null
   readonly budget: Budget
-  /** What to change to spend more. */
-  readonly setting: string
 }
 
 /** Locks both budgets for the transaction, always in the same order, and throws QUOTA_EXHAUSTED where the report does not fit. */
 export const reserveBudget = async (trx: Db, reservation: Reservation): Promise<void> => {
   const { account, pipeline, budget, accountBudget } = reservation
-  await reserveIn(trx, { account, pipeline, budget, setting: `limits.quota_per_# of ${pipeline}` }, reservation)
-  const suffix = account === 'default' ? '' : `_${account.toUpperCase()}`
-  const setting = `WEB_ANALYTICS_QUOTA_PER_#${suffix}`
-  await reserveIn(trx, { account, pipeline: null, budget: accountBudget, setting }, reservation)
+  const setting = { perMonth: `limits.quota_per_month of ${pipeline}`, perDay: `limits.quota_per_day of ${pipeline}` }
+  await reserveIn(trx, { account, pipeline, budget: { ...budget, setting } }, reservation)
+  await reserveIn(trx, { account, pipeline: null, budget: accountBudget }, reservation)
 }
 
-const reserveIn = async (trx: Db, purse: Purse, { estimated, unitKey }: Reservation): Promise<void> => {
-  const { account, pipeline, budget } = purse
+const reserveIn = async (trx: Db, { account, pipeline, budget }: Purse, reservation: Reservation): Promise<void> => {
+  const { estimated, unitKey } = reservation
   if (budget.perMonth === null && budget.perDay === null) return
   const key = pipeline === null ? `budget/${account}` : `budget/${account}/${pipeline}`
   await sql`select pg_advisory_xact_lock(hashtextextended(${key}, 0))`.execute(trx)
@@ -46,19 +43,24 @@ const reserveIn = async (trx: Db, purse: Purse, { estimated, unitKey }: Reservat
           when j.report_state in ('intent', 'submitted', 'ready', 'downloaded', 'uncertain') then coalesce(j.estimated_quota, 1) else 0 end as credits
       from etl.jobs j join etl.pipelines p on p.pipeline_id = j.pipeline_id
       where j.account = ${account} and (${pipeline}::text is null or p.pipeline = ${pipeline}) and j.report_state is not null
+        and ${isSameApi('p', reservation.pipeline)}
         and j.asked_at >= date_trunc('month', clock_timestamp() at time zone 'UTC') at time zone 'UTC') bought`.execute(trx)
   const spent = rows[0] ?? { month: 0, day: 0 }
   const price = estimated ?? 1
-  for (const [period, limit] of [
-    ['month', budget.perMonth],
-    ['day', budget.perDay],
+  for (const [period, limit, setting] of [
+    ['month', budget.perMonth, budget.setting?.perMonth],
+    ['day', budget.perDay, budget.setting?.perDay],
   ] as const) {
     if (limit === null || spent[period] + price <= limit) continue
-    const setting = purse.setting.replace('#', pipeline === null ? period.toUpperCase() : period)
     throw new EtlError(
       'QUOTA_EXHAUSTED',
       `${unitKey}: ${spent[period]} of ${limit} credits ${pipeline === null ? `of account ${account} ` : ''}are spent or reserved this ${period}, ` +
-        `the report needs about ${price}. It goes on when the ${period} turns, or raise ${setting}.`,
+        `the report needs about ${price}. It goes on when the ${period} turns, or raise ${setting ?? 'the budget'}.`,
     )
   }
 }
+
+/** Whether a row of `etl.pipelines` reads the same API as the pipeline of that name: accounts of two APIs may be named alike. @param alias of the row */
+export const isSameApi = (alias: string, pipeline: string): RawBuilder<boolean> => sql<boolean>`
+  split_part(${sql.ref(`${alias}.source`)}, '.', 1) =
+    (select split_part(own.source, '.', 1) from etl.pipelines own where own.pipeline = ${pipeline} order by own.pipeline_id desc limit 1)`

@@ -119,9 +119,7 @@ const cellsOf = (scope: CellScope, window: WindowAsk, among: readonly number[] |
   const own = sql`case when u.held_answer_id is not null then ${passes} when u.answer_id is null then 'ask'
     when ${sql.lit(policy.force)} or ${refreshed(window.refresh)} then 'ask' else 'done' end`
   const decision = unlessUnpublished(sql`coalesce(${jobDecision(policy)}, ${own})`, window.isPublished)
-  const narrowed = [...only].map(
-    ([place, values]) => sql`and s."values"[${sql.lit(place + 1)}] = any(${[...values]}::text[])`,
-  )
+  const narrowed = [...only].map(([place, values]) => sql`and s."values"[${sql.lit(place + 1)}] = any(${[...values]}::text[])`)
   return sql`
     select s.slice_id, d.decision, ${reasonOf(policy.force, window.refresh)} as reason, u.job_id as left_job_id,
       case when j.state is not null and (j.ask_number is not null or j.report_state is not null) then u.job_id end as former_job_id,
@@ -148,7 +146,9 @@ export interface CellCount {
 /** How many cells of the window need what. */
 export const countCells = async (db: Db, scope: CellScope, window: WindowAsk): Promise<CellCount[]> => {
   const { rows } = await sql<{ decision: Decision; reason: AskReason; cells: string }>`
-    select decision, reason, count(*) as cells from (${cellsOf({ ...scope, reuse: null }, window, null)}) c group by 1, 2`.execute(db)
+    select decision, reason, count(*) as cells from (${cellsOf({ ...scope, reuse: null }, window, null)}) c group by 1, 2`.execute(
+    db,
+  )
   return rows.map((row) => ({ ...row, cells: Number(row.cells) }))
 }
 

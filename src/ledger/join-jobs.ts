@@ -2,7 +2,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { IsoDate, ReportState } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
-import { type AskReason, type CellScope, jobDecision } from './candidates.ts'
+import { type CellScope, jobDecision } from './candidates.ts'
 import { type JobFrame, priorityOf } from './register-jobs.ts'
 
 export interface JoinScope {
@@ -19,40 +19,47 @@ export interface JoinScope {
 export const stepEnd = async (db: Db, pipelineId: number, after: string, most: number): Promise<string | null> => {
   const { rows } = await sql<{ last: string | null }>`
     select max(job_id) as last from (
-      select u.job_id from etl.units u where u.job_id > ${after}::bigint and u.pipeline_id = ${pipelineId} order by u.job_id limit ${most}) x`.execute(db)
+      select u.job_id from etl.units u where u.job_id > ${after}::bigint and u.pipeline_id = ${pipelineId} order by u.job_id limit ${most}) x`.execute(
+    db,
+  )
   return rows[0]?.last ?? null
 }
 
 const isNotListed = (runId: number, jobId: RawBuilder<unknown>): RawBuilder<boolean> =>
   sql<boolean>`not exists (select from etl.run_jobs r where r.run_id = ${runId} and r.job_id = ${jobId})`
 
+/** CTEs `part`, a job's units in scope as the run wants them, and `joined`, the jobs of them to wait for. @param units which units u are looked at */
+const joinable = ({ scope, from, last, published }: JoinScope, units: RawBuilder<unknown>): RawBuilder<unknown> => {
+  const narrowed = [...scope.only].map(
+    ([place, values]) => sql`and s."values"[${sql.lit(place + 1)}] = any(${[...values]}::text[])`,
+  )
+  const unpublished = published === null ? sql`true` : sql`p.last > ${published}::date`
+  return sql`
+    part as materialized (
+      select u.job_id, count(*) as units, array_agg(distinct u.slice_id) as slice_ids, min(u.window_from) as first, max(u.window_from) as last
+      from etl.units u join etl.slices s on s.slice_id = u.slice_id
+      where ${units} and s.wanted_until is null and u.window_from between ${from}::date and ${last}::date ${sql.join(narrowed, sql` `)}
+      group by u.job_id
+    ), joined as materialized (
+      select j.job_id, j.reason, j.window_from, j.window_to, j.cells, j.report_state, j.answer_id, p.units, p.slice_ids, p.first, p.last
+      from part p join etl.jobs j using (job_id)
+      where ${jobDecision(scope.policy)} = 'join' and not (j.state = 'failed' and j.report_state is null and ${unpublished})
+    )`
+}
+
 /**
  * Has the run wait for jobs that ask for its units already, those after one job up to another: open ones as they are, failed ones and holds that
  * pass by themselves are opened again. How many.
  */
 export const joinJobs = async (trx: Db, join: JoinScope, after: string, upTo: string): Promise<number> => {
-  const { frame, scope, from, last, published } = join
-  const { runId, pipelineId, order, force } = frame
-  const narrowed = [...scope.only].map(
-    ([place, values]) => sql`and s."values"[${sql.lit(place + 1)}] = any(${[...values]}::text[])`,
-  )
-  const inStep = sql`u.pipeline_id = ${pipelineId} and u.job_id > ${after}::bigint and u.job_id <= ${upTo}::bigint`
+  const { runId, pipelineId, order, force, every } = join.frame
+  const inStep = sql`u.pipeline_id = ${pipelineId} and u.job_id > ${after}::bigint and u.job_id <= ${upTo}::bigint
+    and ${isNotListed(runId, sql`u.job_id`)}`
   // Whoever settles a job ends the waiting that stands by then: so it is locked first, and read anew.
-  await sql`select j.job_id from etl.jobs j where j.job_id in (
-        select u.job_id from etl.units u where ${inStep} and ${isNotListed(runId, sql`u.job_id`)})
+  await sql`select j.job_id from etl.jobs j where j.job_id in (select u.job_id from etl.units u where ${inStep})
       and j.state in ('open', 'failed', 'held') order by j.job_id for update`.execute(trx)
   const { rows } = await sql`
-    with part as materialized (
-      select u.job_id, count(*) as units, array_agg(distinct u.slice_id) as slice_ids, min(u.window_from) as first, max(u.window_from) as last
-      from etl.units u join etl.slices s on s.slice_id = u.slice_id
-      where ${inStep} and s.wanted_until is null and u.window_from between ${from}::date and ${last}::date ${sql.join(narrowed, sql` `)}
-        and ${isNotListed(runId, sql`u.job_id`)}
-      group by u.job_id
-    ), joined as materialized (
-      select j.job_id, j.window_from, j.window_to, j.cells, p.units, p.slice_ids, p.first, p.last from part p join etl.jobs j using (job_id)
-      where ${jobDecision(scope.policy)} = 'join'
-        and not (j.state = 'failed' and j.report_state is null and ${published === null ? sql`true` : sql`p.last > ${published}::date`})
-    ), reopened as (
+    with ${joinable(join, inStep)}, reopened as (
       update etl.jobs j set state = 'open', attempts = 0, not_before = null, error_code = null, error_message = null,
         updated_at = clock_timestamp()
       from joined x where j.job_id = x.job_id and j.state in ('failed', 'held')
@@ -62,8 +69,45 @@ export const joinJobs = async (trx: Db, join: JoinScope, after: string, upTo: st
     insert into etl.run_jobs (run_id, job_id, priority, units, slice_ids, window_from, window_to)
     select ${runId}, x.job_id, ${priorityOf(order, sql`x.window_from`, sql`x.window_to`)}, x.units,
       case when x.units < x.cells then x.slice_ids end, case when x.units < x.cells then x.first end,
-      case when x.units < x.cells then etl.window_end(x.last, ${frame.every}) end
+      case when x.units < x.cells then etl.window_end(x.last, ${every}) end
     from joined x order by x.job_id
     on conflict (run_id, job_id) do nothing returning job_id`.execute(trx)
   return rows.length
+}
+
+/** A job there is, as a preview shows it. */
+export interface JoinableJob {
+  readonly jobId: number
+  readonly units: number
+  readonly from: IsoDate
+  readonly to: IsoDate
+  readonly sliceIds: readonly number[]
+  readonly isBought: boolean
+  readonly isHere: boolean
+}
+
+interface JoinableRow {
+  readonly job_id: string
+  readonly units: string
+  readonly window_from: string
+  readonly window_to: string
+  readonly slice_ids: number[]
+  readonly report_state: ReportState | null
+  readonly answer_id: string | null
+}
+
+/** What a run would join. Reads only; of report jobs, which are few. */
+export const joinableJobs = async (db: Db, join: JoinScope): Promise<JoinableJob[]> => {
+  const { rows } = await sql<JoinableRow>`
+    with ${joinable(join, sql`u.pipeline_id = ${join.frame.pipelineId} and u.job_id is not null`)}
+    select job_id, units, window_from, window_to, slice_ids, report_state, answer_id from joined order by job_id`.execute(db)
+  return rows.map((row) => ({
+    jobId: Number(row.job_id),
+    units: Number(row.units),
+    from: row.window_from,
+    to: row.window_to,
+    sliceIds: row.slice_ids,
+    isBought: row.answer_id !== null || ['submitted', 'ready', 'downloaded'].includes(row.report_state ?? ''),
+    isHere: row.answer_id !== null || row.report_state === 'downloaded',
+  }))
 }

@@ -32,7 +32,7 @@ export const insertLoad = (values: LoadValues, when: RawBuilder<unknown>): RawBu
 
 export interface WindowLoad extends WindowShare {
   readonly claim: WindowShare['claim'] & Pick<ClaimedJob, 'runId'>
-  /** Units that took the answer, and how many they are. */
+  /** Numbers of the units that took the answer, as an array, and how many they are. */
   readonly accepted: RawBuilder<unknown>
   readonly units: number
   readonly counts: RowCounts
@@ -42,7 +42,7 @@ export interface WindowLoad extends WindowShare {
   readonly milliseconds: number
 }
 
-/** Call inside the data transaction: the record of the window's load, and its units' pointers. */
+/** Call inside the data transaction: the record of the window's load, its units' pointers, and that the answer was found good. */
 export const recordLoad = async (db: Db, load: WindowLoad): Promise<void> => {
   const { claim, counts, drift } = load
   const record = insertLoad(
@@ -60,8 +60,14 @@ export const recordLoad = async (db: Db, load: WindowLoad): Promise<void> => {
     },
     sql`true`,
   )
-  await executePrepared(db, record)
-  await pointUnits(db, load, load.accepted)
+  await executePrepared(
+    db,
+    sql`
+    with load as (${record}), judged as (
+      update etl.answers set verdict = 'good' where answer_id = ${load.answerId}::bigint and verdict is distinct from 'good'
+    )
+    ${pointUnits(load, load.accepted)}`,
+  )
 }
 
 /** When rows of the window were written last, as an expression; a later load's moment must follow it, so that a row's moment names its load. */

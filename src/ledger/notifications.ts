@@ -20,15 +20,20 @@ const mostRemembered = 1_000
 const loadOf = (unit: RawBuilder<unknown>): RawBuilder<unknown> =>
   sql`coalesce((select max(l.load_id) from etl.loads l where l.answer_id = ${unit}.answer_id and l.window_from = ${unit}.window_from), 0)`
 
-/** Units of causes that were told and are neither in trouble now nor loaded since: a try under way, or one that was cancelled, mends nothing. */
+// Units of causes that were told and are neither in trouble now nor loaded since: a try under way mends nothing, nor does one that was cancelled,
+// after which the unit may not even stand in the ledger any more. Hence they are remembered by pipeline, window and slice.
 const remembered = sql`
-  select n.kind, u.pipeline, u.unit_id, u.error_message from etl.notifications n cross join lateral jsonb_each_text(n.details -> 'units') as r (unit_id, load_id)
-    join etl.unit_list u on u.unit_id = r.unit_id::bigint
-  where n.resolved_at is null and n.kind in ('failure', 'held') and u.state not in ('held', 'failed') and (u.wanted or u.job_id is not null)
-    and ${loadOf(sql`u`)} = r.load_id::bigint`
+  select n.kind, p.pipeline, s.pipeline_id, r.at[2]::date as window_from, s.slice_id, u.error_message
+  from etl.notifications n
+    cross join lateral (select string_to_array(x.place, '/') as at, x.load_id::bigint as load_id
+      from jsonb_each_text(n.details -> 'units') as x (place, load_id)) r
+    join etl.slices s on s.slice_id = r.at[3]::integer join etl.pipelines p on p.pipeline_id = s.pipeline_id
+    left join etl.unit_list u on u.pipeline_id = s.pipeline_id and u.window_from = r.at[2]::date and u.slice_id = s.slice_id
+  where n.resolved_at is null and n.kind in ('failure', 'held') and coalesce(u.state, 'planned') not in ('held', 'failed')
+    and (s.wanted_until is null or u.job_id is not null) and ${loadOf(sql`u`)} = r.load_id`
 
 const troubled = sql`
-  select case t.state when 'failed' then 'failure' else 'held' end as kind, p.pipeline, t.unit_id, t.error_message
+  select case t.state when 'failed' then 'failure' else 'held' end as kind, p.pipeline, t.pipeline_id, t.window_from, t.slice_id, t.error_message
   from etl.troubled_units t join etl.pipelines p on p.pipeline_id = t.pipeline_id`
 
 interface CauseRow {
@@ -43,10 +48,11 @@ interface CauseRow {
 export const causesInLedger = async (db: Db): Promise<readonly Cause[]> => {
   const { rows } = await sql<CauseRow>`
     select c.kind, c.pipeline, count(*)::float8 as n, min(c.error_message) as example,
-      jsonb_object_agg(c.unit_id, ${loadOf(sql`u`)}) filter (where c.place <= ${mostRemembered}) as units
-    from (select x.*, row_number() over (partition by x.kind, x.pipeline order by x.unit_id) as place
+      jsonb_object_agg(concat_ws('/', c.pipeline_id, c.window_from, c.slice_id), ${loadOf(sql`u`)}) filter (where c.place <= ${mostRemembered}) as units
+    from (select x.*, row_number() over (partition by x.kind, x.pipeline order by x.pipeline_id, x.window_from, x.slice_id) as place
         from (${troubled} union all ${remembered}) x) c
-      left join etl.units u on u.unit_id = c.unit_id and c.place <= ${mostRemembered}
+      left join etl.units u on c.place <= ${mostRemembered} and u.pipeline_id = c.pipeline_id and u.window_from = c.window_from
+        and u.slice_id = c.slice_id
     group by 1, 2
     union all select 'quarantine', pipeline, count(*)::float8, min(reason), null from etl.quarantine where state = 'open' group by pipeline
     union all select 'drift', pipeline, 1, min(drift::text), null from etl.last_loads where drift is not null group by pipeline`.execute(
@@ -72,14 +78,19 @@ const wordsOf = (kind: CauseKind, pipeline: string, n: number, example: string |
 export interface QuotaSpent {
   readonly account: string
   readonly pipeline: string
+  /** What the pipeline reads, newest version. */
+  readonly source: string
   readonly spent: number
 }
 
 /** Credits used and reserved this month (UTC) by account and pipeline. */
 export const quotaThisMonth = async (db: Db): Promise<readonly QuotaSpent[]> => {
   const { rows } = await sql<QuotaSpent>`
-    select account, pipeline, (coalesce(sum(used_quota), 0) + coalesce(sum(reserved_quota), 0))::float8 as spent from etl.quota
-    where day >= date_trunc('month', clock_timestamp() at time zone 'UTC')::date group by account, pipeline`.execute(db)
+    select q.account, q.pipeline, (coalesce(sum(q.used_quota), 0) + coalesce(sum(q.reserved_quota), 0))::float8 as spent,
+      (select p.source from etl.pipelines p where p.pipeline = q.pipeline order by p.pipeline_id desc limit 1) as source
+    from etl.quota q where q.day >= date_trunc('month', clock_timestamp() at time zone 'UTC')::date group by q.account, q.pipeline`.execute(
+    db,
+  )
   return rows
 }
 

@@ -97,7 +97,11 @@ interface Shape {
 }
 
 /** Other dimensions or windows are no matter as long as nothing was asked for: what was planned is forgotten. */
-const forgetUnasked = async (trx: Db, definition: Definition, { pipeline_id, window_every, dimensions }: Shape): Promise<void> => {
+const forgetUnasked = async (
+  trx: Db,
+  definition: Definition,
+  { pipeline_id, window_every, dimensions }: Shape,
+): Promise<void> => {
   const used = await trx
     .selectFrom('etl.units')
     .select('unit_id')

@@ -71,13 +71,13 @@ export const insertQuarantine = async (db: Db, batch: QuarantineBatch): Promise<
 /**
  * Open rows of the units are answered for by the load at hand: those still wrong are written again by it. Said as what they are not, so that
  * a plan made while the table was empty reads the units' few rows and not the index of all open ones.
- * @param units their numbers, as a subquery @param when nothing is written where it does not hold
+ * @param units their numbers, as an array @param when nothing is written where it does not hold
  */
 export const closeQuarantine = (units: RawBuilder<unknown>, when: RawBuilder<unknown>): RawBuilder<unknown> =>
   sql`update etl.quarantine set state = 'superseded', resolved_at = clock_timestamp()
-    where unit_id in ${units} and state not in ('resolved', 'superseded') and ${when}`
+    where unit_id = any(${units}) and state not in ('resolved', 'superseded') and ${when}`
 
-/** @param units their numbers, as a subquery */
+/** @param units their numbers, as an array */
 export const supersedeUnits = async (db: Db, units: RawBuilder<unknown>): Promise<void> => {
   await executePrepared(db, closeQuarantine(units, sql`true`))
 }

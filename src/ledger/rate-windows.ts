@@ -13,7 +13,13 @@ const keyPrefix = 'requests'
 /** Clocks are compared again after so long: one may have been set meanwhile. */
 const clockAgeMs = 60_000
 
-/** Windows of one account. Both throw what the database throws. */
+/** Whether the warehouse is set up as far as that. */
+export const hasRateWindows = async (pool: DatabasePool): Promise<boolean> => {
+  const { rows } = await pool.query<{ found: boolean }>(`select to_regclass('etl.rate_windows') is not null as found`)
+  return rows[0]?.found === true
+}
+
+/** Windows of one account of one API. Both throw what the database throws. @param account its name, unlike that of any other API's */
 export const createRateWindows = (pool: DatabasePool, account: string): RateWindows => {
   const storeClient = onServerTime(pool)
   const limiters = new Map<number, Promise<RateLimiterPostgres>>()

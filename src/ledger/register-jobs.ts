@@ -30,7 +30,9 @@ export const firstPriority = -1_000_000
 export const dissolveUnsent = async (trx: Db, { pipelineId, kind }: Pick<JobFrame, 'pipelineId' | 'kind'>): Promise<number> => {
   const most = kind === 'walk' ? 50_000 : 1_000
   const useless =
-    kind === 'report' ? sql`true` : sql`exists (select from etl.slices s where s.slice_id = j.slice_ids[1] and s.wanted_until is not null)`
+    kind === 'report'
+      ? sql`true`
+      : sql`exists (select from etl.slices s where s.slice_id = j.slice_ids[1] and s.wanted_until is not null)`
   const unsent = (waits: RawBuilder<unknown>): RawBuilder<unknown> =>
     sql`select job_id from etl.jobs j where j.pipeline_id = ${pipelineId} and j.state = 'open' and j.holder is null and ${waits}
       and j.ask_number is null and j.answer_id is null and ${useless}`
@@ -119,19 +121,28 @@ export const insertWalks = async (
   window: WindowAsk & { readonly to: IsoDate },
   { after, most }: { readonly after: number; readonly most: number },
 ): Promise<WalksStep> => {
+  await lockLeft(trx, cellsToAsk(scope, window, after, most))
   const { rows } = await sql<{ jobs: string; last: number | null; left: string[] | null }>`
     with needed as materialized (${cellsToAsk(scope, window, after, most)}),
     box as (
       select slice_id as n, reason, former_job_id, answer_id, array[slice_id] as slice_ids, ${window.from}::date as window_from,
         ${window.to}::date as window_to, 1 as cells from needed
     ), ${made(frame)}
-    select count(*) as jobs, max(slice_id) as last, array_agg(left_job_id) filter (where left_job_id is not null) as left from needed`.execute(trx)
+    select count(*) as jobs, max(slice_id) as last, array_agg(left_job_id) filter (where left_job_id is not null) as left from needed`.execute(
+    trx,
+  )
   const { jobs, last, left } = rows[0] ?? { jobs: '0', last: null, left: null }
   if (left !== null) await retireJobs(trx, left)
   return { jobs: Number(jobs), after: Number(jobs) < most ? null : last }
 }
 
-/** Locks jobs whose units are about to leave them, in order. */
+/** Locks the jobs that cells about to be asked for have now, in order. */
+const lockLeft = async (trx: Db, cells: RawBuilder<unknown>): Promise<void> => {
+  await sql`select j.job_id from etl.jobs j where j.job_id in (select c.left_job_id from (${cells}) c where c.left_job_id is not null)
+    order by j.job_id for update`.execute(trx)
+}
+
+/** The same for jobs that are known. */
 export const lockJobs = async (trx: Db, jobIds: readonly string[]): Promise<void> => {
   if (jobIds.length === 0) return
   await trx

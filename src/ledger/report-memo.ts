@@ -5,7 +5,7 @@ import { EtlError } from '../core/errors.ts'
 import type { ReportIntent, ReportMemo, ReportRecord } from '../core/report.ts'
 import type { ReportState } from '../core/types.ts'
 import type { Db, JobsTable, Tables } from '../db/tables.ts'
-import { reserveBudget } from './budget.ts'
+import { isSameApi, reserveBudget } from './budget.ts'
 import type { ClaimedJob } from './claim.ts'
 import { databaseNow } from './database-now.ts'
 import { fenced, isHeldBy, lockJob } from './hold.ts'
@@ -36,7 +36,7 @@ export const reportMemo = (db: Db, claim: ClaimedJob, options: ReportMemoOptions
     submitted: (reportId, statusWord) => keepId(db, claim, reportId, statusWord),
     polled: ({ statusWord, nextPollInMs }) =>
       set(stillOpen, { status_word: statusWord, next_poll_at: inMs(nextPollInMs), polls: sql<number>`polls + 1` }),
-    fairPauseMs: async () => ((await openReports(db, options.account)) * 1_000) / (options.requestsPerSecond * shareOfPolls),
+    fairPauseMs: async () => ((await openReports(db, options)) * 1_000) / (options.requestsPerSecond * shareOfPolls),
     ready: ({ statusWord, usedQuota, dataPoints }) =>
       set(reportTransitions.done, {
         report_state: 'ready',
@@ -234,14 +234,16 @@ const keepId = async (db: Db, claim: ClaimedJob, reportId: string, statusWord: s
   )
 }
 
-const openReports = async (db: Db, account: string): Promise<number> => {
+const openReports = async (db: Db, { account, pipeline }: ReportMemoOptions): Promise<number> => {
   const row = await db
-    .selectFrom('etl.jobs')
+    .selectFrom('etl.jobs as j')
+    .innerJoin('etl.pipelines as p', 'p.pipeline_id', 'j.pipeline_id')
     .select((eb) => eb.fn.countAll<string>().as('count'))
-    .where('state', '=', 'open')
-    .where('ask_number', 'is not', null)
-    .where('report_state', '=', 'submitted')
-    .where('account', '=', account)
+    .where('j.state', '=', 'open')
+    .where('j.ask_number', 'is not', null)
+    .where('j.report_state', '=', 'submitted')
+    .where('j.account', '=', account)
+    .where(isSameApi('p', pipeline))
     .executeTakeFirstOrThrow()
   return Number(row.count)
 }

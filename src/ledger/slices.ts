@@ -20,12 +20,7 @@ export const listsDigest = (lists: readonly ValueList[]): string => {
 }
 
 /** Every combination of the lists is wanted from `generation` on unless it was before, and nothing else is. In SQL: there may be a million. */
-export const syncSlices = async (
-  db: Db,
-  pipelineId: number,
-  lists: readonly ValueList[],
-  generation: number,
-): Promise<void> => {
+export const syncSlices = async (db: Db, pipelineId: number, lists: readonly ValueList[], generation: number): Promise<void> => {
   await sql`
     update etl.slices s set wanted_until = ${generation}
     from etl.slices x ${joined(lists, 'left join')}

@@ -60,9 +60,7 @@ export const noteLookedAt = async (db: Db, pipelineId: number, windowFrom: IsoDa
   await db
     .insertInto('etl.windows')
     .values({ pipeline_id: pipelineId, window_from: windowFrom, looked_at: sql<string>`clock_timestamp()` })
-    .onConflict((on) =>
-      on.columns(['pipeline_id', 'window_from']).doUpdateSet({ looked_at: sql<string>`clock_timestamp()` }),
-    )
+    .onConflict((on) => on.columns(['pipeline_id', 'window_from']).doUpdateSet({ looked_at: sql<string>`clock_timestamp()` }))
     .execute()
 }
 
@@ -101,7 +99,9 @@ export const sampleUnits = async (
   const first = await loadedFrom(db, pipelineId, windowFrom, [0], most + 1)
   if (first.length <= most) return { units: first, isWhole: true }
   const { rows } = await sql<{ low: number; high: number }>`
-    select min(slice_id) as low, max(slice_id) as high from etl.slices where pipeline_id = ${pipelineId} and wanted_until is null`.execute(db)
+    select min(slice_id) as low, max(slice_id) as high from etl.slices where pipeline_id = ${pipelineId} and wanted_until is null`.execute(
+    db,
+  )
   const { low, high } = rows[0] ?? { low: 0, high: 0 }
   const places = Array.from({ length: most }, (_, index) => low + Math.floor((((index + turn) % most) / most) * (high - low + 1)))
   const units = await loadedFrom(db, pipelineId, windowFrom, places, 1)

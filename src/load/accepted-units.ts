@@ -77,6 +77,6 @@ export const attribute = async (
   return keys.map((_, at) => found.get(at) ?? null)
 }
 
-/** Numbers of the units that take the answer, as a subquery. */
+/** Numbers of the units that take the answer, as an array. */
 export const acceptedUnits = ({ name }: AcceptedTable): RawBuilder<unknown> =>
-  sql`(select _unit_id from ${name} where _outcome = 'accepted')`
+  sql`array(select _unit_id from ${name} where _outcome = 'accepted')`

@@ -138,7 +138,7 @@ const mergeDistinct = async (session: Session, request: MergeRequest, options: L
   const { held, loadedAt, previousRows, stagedRows } = context
   if (request.scope.kind === 'one' && held.length > 0) return { ...nothing, held }
   if (previousRows === 0) {
-    const isAnalyzed = request.repeated === 'removed' || request.rows > largeRows
+    const isAnalyzed = request.repeated !== 'removed' && request.rows > largeRows
     const order = await keyOrder(session, request.definition, { table: request.staging.table, isAnalyzed }, 's')
     return { ...nothing, inserted: await insertAll(context, { order }), held, loadedAt }
   }

@@ -37,6 +37,32 @@ const exists = async (session: Session, name: string): Promise<boolean> => {
   return rows[0]?.found === true
 }
 
+/** A table this small is read in no time whatever the plan. */
+const smallBytes = 1_000_000
+
+const counted = new WeakMap<object, Set<string>>()
+
+/**
+ * Counts what nobody has counted yet: autovacuum comes within minutes of a load, and until then the planner takes a month of many rows for one
+ * of hardly any, and goes through all of them for each row that it looks for. Not inside a transaction.
+ */
+export const ensureStatistics = async (session: Session, definition: Definition, window: Window): Promise<void> => {
+  const done = counted.get(session.kysely) ?? new Set<string>()
+  counted.set(session.kysely, done)
+  const months = windowsBetween(window.from, window.to, 'month').map(({ from }) => partitionName(definition, from))
+  const open = [...months, `${tableName(definition)}_history`].filter((name) => !done.has(name))
+  if (open.length === 0) return
+  const { rows } = await sql<{ name: string; is_large: boolean; is_counted: boolean }>`
+    select c.relname as name, pg_relation_size(c.oid) > ${smallBytes}::bigint as is_large,
+      pg_stat_get_analyze_count(c.oid) + pg_stat_get_autoanalyze_count(c.oid) > 0 as is_counted
+    from pg_class c join pg_namespace n on n.oid = c.relnamespace
+    where n.nspname = 'data' and c.relname = any(${open}::text[])`.execute(session.kysely)
+  for (const { name, is_large, is_counted } of rows) {
+    if (is_large && !is_counted) await sql`analyze ${sql.table(`data.${name}`)}`.execute(session.kysely)
+    if (is_large || is_counted) done.add(name)
+  }
+}
+
 /** Below this the month's table is made empty first; filling it apart would cost more than it saves. */
 const fillFromRows = 5_000
 

@@ -1,9 +1,9 @@
 // Tells people: what the ledger says is wrong, once when it begins and once when it ends, to Slack and to a signed webhook.
 import { createHmac } from 'node:crypto'
-import { accountBudget } from '../config/budget.ts'
 import type { Settings } from '../config/env.ts'
 import { EtlError, messageOf } from '../core/errors.ts'
 import { redact, type Secret, secret } from '../core/redact.ts'
+import { apiNameOf } from '../core/source-spec.ts'
 import {
   type Cause,
   causesInLedger,
@@ -76,15 +76,19 @@ const causes = async (runtime: Runtime): Promise<readonly Cause[]> => [
 
 const quotaCauses = async (runtime: Runtime): Promise<Cause[]> => {
   const spent = await quotaThisMonth(runtime.database.kysely)
-  const byAccount = Map.groupBy(spent, ({ account }) => account)
+  const byAccount = Map.groupBy(spent, ({ account, source }) => `account ${account} of ${apiNameOf(source)}`)
   return [
     ...runtime.definitions.flatMap(({ pipeline, limits }) =>
       levelsReached(runtime, pipeline, pipeline, sum(spent.filter((row) => row.pipeline === pipeline)), limits.quotaPerMonth),
     ),
-    ...[...byAccount].flatMap(([account, rows]) =>
-      levelsReached(runtime, null, `account ${account}`, sum(rows), accountBudget(runtime.settings.raw, account).perMonth),
-    ),
+    ...[...byAccount].flatMap(([whose, rows]) => levelsReached(runtime, null, whose, sum(rows), accountBudget(runtime, rows))),
   ]
+}
+
+/** What was spent may have been spent for an API that is gone. */
+const accountBudget = (runtime: Runtime, [first]: readonly QuotaSpent[]): number | null => {
+  if (first === undefined || ![...runtime.sources.keys()].some((name) => apiNameOf(name) === apiNameOf(first.source))) return null
+  return runtime.allowance(first).budget.perMonth
 }
 
 const sum = (rows: readonly QuotaSpent[]): number => rows.reduce((total, { spent }) => total + spent, 0)

@@ -7,10 +7,13 @@ import type { LoadResult } from './load-result.ts'
 export const announce = ({ runtime, claim }: JobWork, result: LoadResult | 'unchanged'): void => {
   runtime.progress.counters.unitsDone += claim.cells
   const names = { run_id: claim.runId, job_id: claim.jobId, unit: claim.box.key, units: claim.cells }
-  const [state, rows, heldUnits] =
-    result === 'unchanged' ? ['unchanged' as const, 0, 0] : ['loaded' as const, result.read, result.unitsHeld]
+  const loaded = result === 'unchanged' ? null : result
+  const heldUnits = loaded?.unitsHeld ?? 0
+  const state = loaded === null ? 'unchanged' : heldUnits === claim.cells ? 'held' : 'loaded'
+  const rows = loaded?.read ?? 0
   runtime.log.info({ ...names, state, rows, held_units: heldUnits }, 'job done')
-  runtime.progress.emit({ event: 'unit', ...names, state, rows, ...(heldUnits > 0 ? { held_units: heldUnits } : {}) })
+  const held = heldUnits > 0 ? { held_units: heldUnits, ...loaded?.heldBecause } : {}
+  runtime.progress.emit({ event: 'unit', ...names, state, rows, ...held })
 }
 
 /** A column that came or went is loaded around, and said: nobody should find out from a chart. */

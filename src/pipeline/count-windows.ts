@@ -13,6 +13,8 @@ export interface CountedWindows {
   readonly tally: Tally
   /** Windows whose every unit is loaded, as far as was seen without a lock. */
   readonly complete: readonly PlanWindow[]
+  /** Units that jobs there are ask for. */
+  readonly joined: readonly { readonly window: PlanWindow; readonly cells: number }[]
   /** Whether the window is known to need nothing; then it is counted from what stands on record. */
   skip(window: PlanWindow): boolean
   /** @param vouched whether a sample vouched for its loaded units: with `due` loaded units that owe nothing are else left out */
@@ -22,10 +24,12 @@ export interface CountedWindows {
 export const countWindows = (context: PlanContext): CountedWindows => {
   const tally: Tally = { done: 0, held: 0, notPublished: 0 }
   const complete: PlanWindow[] = []
+  const joined: { window: PlanWindow; cells: number }[] = []
   const countsDone = context.scope.mode === 'range'
   return {
     tally,
     complete,
+    joined,
     skip: (window) => {
       if (!isClosed(context, window)) return false
       if (countsDone) tally.done += context.states.get(window.from)?.closedUnits ?? 0
@@ -35,6 +39,7 @@ export const countWindows = (context: PlanContext): CountedWindows => {
       for (const { decision, cells } of counts) {
         if (decision === 'held') tally.held += cells
         if (decision === 'not-published') tally.notPublished += cells
+        if (decision === 'join') joined.push({ window, cells })
         if (decision === 'done' && (countsDone || vouched)) tally.done += cells
       }
       if (counts.every(({ decision }) => decision === 'done')) complete.push(window)

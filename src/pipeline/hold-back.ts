@@ -3,18 +3,13 @@ import type { Definition } from '../core/types.ts'
 import type { Session } from '../db/session.ts'
 import type { Db } from '../db/tables.ts'
 import { noteHeld } from '../ledger/answers.ts'
-import {
-  insertQuarantine,
-  type QuarantineEntry,
-  supersedeHeld,
-  supersedeStrays,
-  supersedeUnits,
-} from '../ledger/quarantine.ts'
+import { insertQuarantine, type QuarantineEntry, supersedeHeld, supersedeStrays, supersedeUnits } from '../ledger/quarantine.ts'
 import { holdUnits } from '../ledger/units.ts'
 import { attribute } from '../load/accepted-units.ts'
 import type { HeldUnit, MergeResult } from '../load/merge-context.ts'
 import { stagedKey } from '../load/table-columns.ts'
 import type { JobWork } from './job-work.ts'
+import type { HeldBecause } from './load-result.ts'
 import type { Taken, WindowOrder } from './window-order.ts'
 
 /** One of a unit that takes the answer or is held with it; `unitId` null: one of nobody. */
@@ -24,14 +19,15 @@ export interface UnitRefused {
   readonly entry: QuarantineEntry
 }
 
-/** Units that the answer would rob of their rows, or that it has nothing for but rejected records, wait for a person. */
-export const holdBack = async (work: JobWork, trx: Db, taken: Taken, held: readonly HeldUnit[]): Promise<void> => {
-  if (held.length === 0) return
+/** Units that the answer would rob of their rows, or that it has nothing for but rejected records, wait for a person. @returns why the first of them does */
+export const holdBack = async (work: JobWork, trx: Db, taken: Taken, held: readonly HeldUnit[]): Promise<HeldBecause | null> => {
+  if (held.length === 0) return null
   await holdUnits(
     trx,
     taken.share,
     held.map(({ unitId, code }) => ({ unitId: unitId ?? taken.unitId ?? 0, code })),
   )
+  let because: HeldBecause | null = null
   for (const code of ['SHRUNK', 'TOO_MANY_REJECTS'] as const) {
     const [first, ...others] = held.filter((unit) => unit.code === code)
     if (first === undefined) continue
@@ -39,8 +35,11 @@ export const holdBack = async (work: JobWork, trx: Db, taken: Taken, held: reado
       taken.unitId === null
         ? `${taken.scope.name}, unit ${first.unitId}${others.length === 0 ? '' : ` and ${others.length} more`}`
         : taken.scope.name
-    await noteHeld(trx, taken.share.answerId, code, `${who}: ${reasonOf(work, first, first.unitId ?? taken.unitId)}`)
+    const message = `${who}: ${reasonOf(work, first, first.unitId ?? taken.unitId)}`
+    await noteHeld(trx, taken.share.answerId, code, message)
+    because ??= { code, message }
   }
+  return because
 }
 
 const reasonOf = ({ definition }: JobWork, { code, rows, previousRows }: HeldUnit, unitId: number | null): string =>

@@ -15,7 +15,7 @@ import { loadWindows } from './load-windows.ts'
  */
 export const loadAnswer = async (work: JobWork, session: Session, input: LoadInput): Promise<LoadResult> => {
   const atOnce = input.answerId === null ? await loadAtOnce(work, session, input) : null
-  if (atOnce !== null) return { ...atOnce, unitsLoaded: 1, unitsHeld: 0, unitsSkipped: 0 }
+  if (atOnce !== null) return { ...atOnce, unitsLoaded: 1, unitsHeld: 0, heldBecause: null, unitsSkipped: 0 }
   const answerId = await input.record()
   const conflicting: QuarantineEntry[] = []
   try {

@@ -146,7 +146,7 @@ const makeStatement = async ({ runtime, definition, claim }: JobWork): Promise<S
         returning job_id, pipeline_id, answer_id),
       waiting as (${settleWaiting('settled', 'loaded')}),
       load as (${newLoad}),
-      quarantine as (${closeQuarantine(sql`(select unit_id from millrace_taken)`, isTaken)}),
+      quarantine as (${closeQuarantine(sql`array(select unit_id from millrace_taken)`, isTaken)}),
       requests as (${insertRequests(slot('requests'), isTaken)})
     update etl.units u set ${pointed(hold.jobId, answerId, sql`(select ask_number from millrace_taken)`)}
     where ${isUnit} and ${isTaken} and (select count(*) from waiting) >= 0 returning u.unit_id`)

@@ -13,10 +13,10 @@ import { acceptUnit, acceptUnits, passOver } from '../ledger/units.ts'
 import { acceptedUnits } from '../load/accepted-units.ts'
 import { addDimensions } from '../load/dimensions.ts'
 import { countRemoved } from '../load/duplicates.ts'
-import { mergeAnswer } from '../load/merge.ts'
+import { largeRows, mergeAnswer } from '../load/merge.ts'
 import type { MergeRequest, MergeResult } from '../load/merge-context.ts'
 import { manyUnits, oneUnit } from '../load/merge-scope.ts'
-import { emptyMonthOf, ensurePartitions } from '../load/partition.ts'
+import { emptyMonthOf, ensurePartitions, ensureStatistics } from '../load/partition.ts'
 import { refreshSummaries } from '../load/summaries.ts'
 import { holdBack, quarantine, refusedOf, type UnitRefused } from './hold-back.ts'
 import type { JobWork } from './job-work.ts'
@@ -29,7 +29,10 @@ export const loadWindow = async (work: JobWork, session: Session, order: WindowO
   const { definition, requests } = work
   const mayFill = order.refused.length === 0 && order.repeated !== 'likely'
   const emptyMonth = mayFill ? await emptyMonthOf(session, definition, order.window, order.rows) : null
-  if (emptyMonth === null) await ensurePartitions(session, definition, order.window)
+  if (emptyMonth === null) {
+    await ensurePartitions(session, definition, order.window)
+    if (order.accepted !== null || order.rows > largeRows) await ensureStatistics(session, definition, order.window)
+  }
   const known = [...requests]
   const result = await session.kysely.transaction().execute(async (trx) => {
     const inside = { ...session, kysely: trx }
@@ -45,7 +48,16 @@ export const loadWindow = async (work: JobWork, session: Session, order: WindowO
   return result
 }
 
-const nothingOf = ({ skipped }: Taken): LoadResult => ({ ...zeroCounts(), unitsLoaded: 0, unitsHeld: 0, unitsSkipped: skipped })
+/** So many units are worth a moment in which the server counts them. */
+const statisticsFrom = 1_000
+
+const nothingOf = ({ skipped }: Taken): LoadResult => ({
+  ...zeroCounts(),
+  unitsLoaded: 0,
+  unitsHeld: 0,
+  heldBecause: null,
+  unitsSkipped: skipped,
+})
 
 const takeUnits = async (session: Session, { claim }: JobWork, order: WindowOrder): Promise<Taken> => {
   const { accepted: table, window, answerId } = order
@@ -53,9 +65,10 @@ const takeUnits = async (session: Session, { claim }: JobWork, order: WindowOrde
   if (table === null) {
     const { unitId, accepts } = await acceptUnit(session.kysely, share)
     const scope = oneUnit(claim.box, unitId)
-    return { share, scope, accepted: accepts ? 1 : 0, skipped: accepts ? 0 : 1, units: sql`(${unitId}::bigint)`, unitId }
+    return { share, scope, accepted: accepts ? 1 : 0, skipped: accepts ? 0 : 1, units: sql`array[${unitId}::bigint]`, unitId }
   }
   const { accepted, skipped } = await acceptUnits(session.kysely, share, table)
+  if (accepted + skipped > statisticsFrom) await sql`analyze ${table.name}`.execute(session.kysely)
   return { share, scope: manyUnits(claim.box, window, table), accepted, skipped, units: acceptedUnits(table), unitId: null }
 }
 
@@ -70,7 +83,7 @@ const loadTaken = async (
   const { input } = order
   const started = runtime.clock.now()
   const merged = await mergeAnswer(session, requestOf(work, order, taken, emptyMonth))
-  await holdBack(work, session.kysely, taken, merged.held)
+  const heldBecause = await holdBack(work, session.kysely, taken, merged.held)
   const unitsLoaded = taken.accepted - merged.held.length
   const refused = await refusedOf(session, definition, order, taken, merged)
   await quarantine(work, session.kysely, order, taken, refused, unitsLoaded > 0)
@@ -90,7 +103,7 @@ const loadTaken = async (
       loadedAt: merged.loadedAt,
       milliseconds: runtime.clock.now() - started,
     })
-  return { ...counts, unitsLoaded, unitsHeld: merged.held.length, unitsSkipped: taken.skipped }
+  return { ...counts, unitsLoaded, unitsHeld: merged.held.length, heldBecause, unitsSkipped: taken.skipped }
 }
 
 const requestOf = (

@@ -35,9 +35,10 @@ export const loadWindows = async (work: JobWork, session: Session, judging: Judg
   const rows = rowsByWindow(work, periods)
   const refused = await refusedByWindow(work, judging, conflicts ?? [])
   let strays = loaded.size > 0 ? null : parsed.rejected.filter(({ key }) => key === null).map(entryOf)
-  const total: LoadResult = { ...zeroCounts(), unitsLoaded: 0, unitsHeld: 0, unitsSkipped: 0 }
+  let total: LoadResult = { ...zeroCounts(), unitsLoaded: 0, unitsHeld: 0, heldBecause: null, unitsSkipped: 0 }
   for (const [place, window] of windows.entries()) {
-    if (work.signal.aborted) throw new EtlError('INTERRUPTED', `Stopped while loading ${claim.box.key}; run the same command again to resume.`)
+    if (work.signal.aborted)
+      throw new EtlError('INTERRUPTED', `Stopped while loading ${claim.box.key}; run the same command again to resume.`)
     const result = await loadWindow(work, session, {
       input,
       answerId,
@@ -53,17 +54,25 @@ export const loadWindows = async (work: JobWork, session: Session, judging: Judg
       isLast: place === windows.length - 1,
     })
     if (result.unitsLoaded > 0) strays = null
-    add(total, result)
+    total = sumOf(total, result)
   }
   await dropRepeated(session)
   return total
 }
 
-type Counts = { -readonly [Name in keyof LoadResult]: LoadResult[Name] }
-
-const add = (total: Counts, more: LoadResult): void => {
-  for (const name of Object.keys(total) as (keyof LoadResult)[]) total[name] += more[name]
-}
+const sumOf = (total: LoadResult, more: LoadResult): LoadResult => ({
+  read: total.read + more.read,
+  inserted: total.inserted + more.inserted,
+  updated: total.updated + more.updated,
+  ended: total.ended + more.ended,
+  unchanged: total.unchanged + more.unchanged,
+  quarantined: total.quarantined + more.quarantined,
+  duplicates: total.duplicates + more.duplicates,
+  unitsLoaded: total.unitsLoaded + more.unitsLoaded,
+  unitsHeld: total.unitsHeld + more.unitsHeld,
+  heldBecause: total.heldBecause ?? more.heldBecause,
+  unitsSkipped: total.unitsSkipped + more.unitsSkipped,
+})
 
 const windowsOf = ({ claim }: JobWork): readonly Window[] =>
   windowsBetween(claim.box.window.from, claim.box.window.to, claim.windowEvery)
@@ -106,7 +115,9 @@ const refusedByWindow = async (
   { input }: Judging,
   conflicts: readonly Conflict[],
 ): Promise<ReadonlyMap<IsoDate, readonly Refused[]>> => {
-  const keys = new Map(conflicts.flatMap(({ ordinals, key }) => ordinals.map((ordinal): [number, Conflict['key']] => [ordinal, key])))
+  const keys = new Map(
+    conflicts.flatMap(({ ordinals, key }) => ordinals.map((ordinal): [number, Conflict['key']] => [ordinal, key])),
+  )
   const records = keys.size === 0 ? [] : await input.rawRecords(new Set(keys.keys()))
   const all: Refused[] = [
     ...input.parsed.rejected.map((reject) => ({ key: reject.key, entry: entryOf(reject) })),

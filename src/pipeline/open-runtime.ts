@@ -2,31 +2,27 @@
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { type Clock, systemClock } from '../core/clock.ts'
-import { requireBaseUrl, requireKeys, type Settings } from '../config/env.ts'
+import type { Settings } from '../config/env.ts'
 import { EtlError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import type { Mart } from '../core/mart.ts'
 import type { Definition } from '../core/types.ts'
 import { defaultSilenceMs } from '../db/answer-watch.ts'
 import { type Database, openDatabase } from '../db/connect.ts'
-import { createRateWindows } from '../ledger/rate-windows.ts'
 import { assertMigrated, migrate } from '../db/migrate.ts'
 import { claimableOf } from '../ledger/pipelines.ts'
 import { registerProcess } from '../ledger/processes.ts'
 import { readWarehouse } from '../ledger/warehouse.ts'
 import { assertDefinitions, loadDefinitions } from '../definition/load.ts'
 import { loadMarts } from '../definition/marts.ts'
-import { createService } from '../extract/http.ts'
-import type { Service } from '../extract/http-types.ts'
 import { openLandingStore } from '../extract/landing.ts'
-import { createRateBudget } from '../extract/rate.ts'
 import type { Source } from '../extract/source.ts'
 import { compareTables } from '../load/drift.ts'
 import { publish } from '../publish/publish.ts'
-import { loadSources } from '../sources/registry.ts'
+import { loadSourceFolders, type SourceFolders } from '../sources/registry.ts'
+import { accountsOf, createServices, readApiSettings } from './apis.ts'
 import type { Progress } from './progress.ts'
 import { keepLease } from './process-watch.ts'
-import { requestsPerSecond } from '../config/request-rate.ts'
 import { concurrencyOf } from './run.ts'
 import type { RunConsent, Runtime } from './runtime.ts'
 
@@ -50,20 +46,24 @@ export interface OpenRuntime extends Runtime {
   close(): Promise<void>
 }
 
+/** Sources and their APIs: those that ship, and those of the user, in a folder beside the pipelines. */
+export const sourceFolders = (pipelinesFolder: string): Promise<SourceFolders> =>
+  loadSourceFolders([join(pipelinesFolder, '..', 'sources')])
+
 /** Definitions and sources, without touching the network or the database. Throws DEFINITION with every problem. */
 export const openDefinitions = async (
   folder: string,
   pipelines: readonly string[],
-): Promise<{ definitions: readonly Definition[]; sources: ReadonlyMap<string, Source> }> => {
-  const sources = await loadSources([join(folder, '..', 'sources')])
+): Promise<SourceFolders & { readonly definitions: readonly Definition[] }> => {
+  const { sources, apis } = await sourceFolders(folder)
   const result = await loadDefinitions({ folder, sources, only: pipelines })
   assertDefinitions(result)
-  return { definitions: result.definitions, sources }
+  return { definitions: result.definitions, sources, apis }
 }
 
 /** The source of that name, or USAGE naming those there are. */
 export const findSource = async (pipelinesFolder: string, name: string): Promise<Source> => {
-  const sources = await loadSources([join(pipelinesFolder, '..', 'sources')])
+  const { sources } = await sourceFolders(pipelinesFolder)
   const source = sources.get(name)
   if (source === undefined)
     throw new EtlError('USAGE', `There is no source '${name}'; there are ${[...sources.keys()].join(', ')}.`)
@@ -79,10 +79,10 @@ export const martFolders = (pipelinesFolder: string): string[] => [join(pipeline
 export const openRuntime = async (options: RuntimeOptions): Promise<OpenRuntime> => {
   const { settings, log, progress } = options
   const clock = options.clock ?? systemClock
-  const { definitions, sources } = await openDefinitions(options.pipelinesFolder, options.pipelines)
+  const { definitions, sources, apis } = await openDefinitions(options.pipelinesFolder, options.pipelines)
   const marts = await loadMarts(martFolders(options.pipelinesFolder))
-  if (options.callsService) for (const { account } of definitions) requireKeys(settings, account)
-  if (options.callsService) requireBaseUrl(settings)
+  const apiSettings = readApiSettings(apis, settings.raw)
+  if (options.callsService) for (const { of } of accountsOf(definitions)) apiSettings.connection(of)
   const database = await openDatabase({
     databaseUrl: settings.databaseUrl,
     home: settings.home,
@@ -105,7 +105,8 @@ export const openRuntime = async (options: RuntimeOptions): Promise<OpenRuntime>
       sources,
       definitions,
       marts,
-      service: services(settings, database, log, clock),
+      service: createServices(apiSettings, { pool: database.pool, log, clock }),
+      allowance: apiSettings.allowance,
       claimable: () => claimableOf(database.kysely, definitions, sources),
       progress,
       log,
@@ -142,59 +143,6 @@ const prepareSchema = async (
     throw new EtlError('TABLE_DRIFT', `The live tables differ from the definitions:\n${list}\nSee \`millrace check\`.`)
   }
 }
-
-/** One service per account, made when first asked for. */
-const services = (settings: Settings, database: Database, log: Log, clock: Clock): ((account: string) => Service) => {
-  const byAccount = new Map<string, Service>()
-  return (account) => {
-    const existing = byAccount.get(account)
-    if (existing !== undefined) return existing
-    const keys = requireKeys(settings, account)
-    const service = createService({
-      baseUrl: requireBaseUrl(settings),
-      paths: pathsOf(settings),
-      rest: keys.rest,
-      batch: keys.batch,
-      ...downloadHosts(settings),
-      rate: createRateBudget({
-        requestsPerSecond: requestsPerSecond(settings),
-        clock,
-        shared: createRateWindows(database.pool, account),
-      }),
-      log,
-      clock,
-    })
-    byAccount.set(account, service)
-    return service
-  }
-}
-
-const hostsName = 'WEB_ANALYTICS_DOWNLOAD_HOSTS'
-
-/** Hosts a report may be downloaded from beside the service's own; unset: every public one. */
-const downloadHosts = (settings: Settings): { readonly allowedDownloadHosts?: readonly string[] } => {
-  const hosts = (settings.raw[hostsName] ?? '')
-    .split(',')
-    .map((host) => host.trim().toLowerCase())
-    .filter((host) => host !== '')
-  const wrong = hosts.find((host) => !/^[a-z0-9.-]+$/.test(host))
-  if (wrong !== undefined)
-    throw new EtlError(
-      'CONFIGURATION',
-      `${hostsName} names '${wrong}', expected host names separated by commas, without https:// and port.`,
-    )
-  return hosts.length === 0 ? {} : { allowedDownloadHosts: hosts }
-}
-
-const pathPrefix = 'WEB_ANALYTICS_PATH_'
-
-/** Paths set in place of the service's own: `WEB_ANALYTICS_PATH_KEYWORDS=/v5/keywords`. */
-export const pathsOf = (settings: Settings): ReadonlyMap<string, string> =>
-  new Map(
-    Object.entries(settings.raw).flatMap(([name, path]) =>
-      name.startsWith(pathPrefix) && path !== '' ? [[name.slice(pathPrefix.length).toLowerCase(), path] as const] : [],
-    ),
-  )
 
 const silenceName = 'MILLRACE_DATABASE_SILENCE'
 

@@ -5,7 +5,8 @@ import type { Definition } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
 import { takeUpOrphans } from '../ledger/orphans.ts'
 import { lockPipeline, registerPipeline } from '../ledger/pipelines.ts'
-import { dissolveUnsent, firstPriority, joinJobs, stepEnd, waitedFor } from '../ledger/register-jobs.ts'
+import { dissolveUnsent, firstPriority, waitedFor } from '../ledger/register-jobs.ts'
+import { type JoinScope, joinJobs, stepEnd } from '../ledger/join-jobs.ts'
 import { closeWindow, windowStates } from '../ledger/windows.ts'
 import type { Scope } from '../plan/frames.ts'
 import { mostUnitsAStep } from '../plan/steps.ts'
@@ -13,21 +14,15 @@ import { type CountedWindows, countWindows } from './count-windows.ts'
 import { type PlanContext, planContext } from './plan-context.ts'
 import { askForReports, reportSteps } from './plan-reports.ts'
 import { askForWalks, walksNeeded } from './plan-walks.ts'
+import type { PlanCounts } from './run.ts'
 import type { Runtime } from './runtime.ts'
 import { type Samples, sampleWindows } from './sample-windows.ts'
 
 export type { Scope }
 
-export interface PlanCounts {
-  /** The run waits for so many. */
-  readonly units: number
-  readonly jobs: number
-  /** In scope and loaded. With `due` only those a sample vouched for. */
-  readonly done: number
-  /** In scope and waiting for a person. */
-  readonly held: number
-  readonly notPublished: number
-  /** Made to see whether anything changed. */
+/** Of loaded units those of a range are counted as done; with `due` only those a sample vouched for. */
+export interface PlannedRun extends PlanCounts {
+  /** Requests made to see whether anything changed. */
   readonly requests: number
 }
 
@@ -41,7 +36,7 @@ export const planRun = async (
   definitions: readonly Definition[],
   scope: Scope,
   signal: AbortSignal,
-): Promise<PlanCounts> => {
+): Promise<PlannedRun> => {
   const idle = { done: 0, held: 0, notPublished: 0, requests: 0 }
   for (const definition of definitions) {
     const context = await openPlan(runtime, runId, definition, scope, signal)
@@ -122,31 +117,37 @@ export const dissolve = async ({ step, frame, signal }: PlanContext): Promise<vo
   }
 }
 
-/** Joins jobs that ask for units in scope already, also those another planner made meanwhile. */
-export const join = async (context: PlanContext): Promise<void> => {
-  const { windows, frame, cells, step, signal } = context
+/** Which jobs there are may be joined; null: no window is in scope. */
+export const joinScope = ({ windows, frame, cells }: PlanContext): JoinScope | null => {
   const [first, last] = [windows[0], windows.at(-1)]
-  if (first === undefined || last === undefined) return
+  if (first === undefined || last === undefined) return null
   const published = windows.findLast(({ isPublished }) => isPublished)?.from ?? null
-  const scope = { frame, scope: cells, from: first.from, last: last.from, published }
-  for (let after = '0'; ; ) {
-    signal.throwIfAborted()
-    const end = await step(async (trx) => {
-      await lockPipeline(trx, frame.pipelineId)
-      const upTo = await stepEnd(trx, frame.pipelineId, after, mostUnitsAStep)
-      if (upTo !== null) await joinJobs(trx, scope, after, upTo)
-      return upTo
-    })
-    if (end === null) return
-    after = end
-  }
+  return { frame, scope: cells, from: first.from, last: last.from, published }
 }
 
-const close = async ({ lookBackFrom, states, pipeline, cells, step }: PlanContext, { complete }: CountedWindows): Promise<void> => {
+/** Joins jobs that ask for units in scope already, also those another planner made meanwhile. */
+const join = async (context: PlanContext): Promise<void> => {
+  const scope = joinScope(context)
+  for (let after: string | null = scope === null ? null : '0'; scope !== null && after !== null; )
+    after = await joinStep(context, scope, after)
+}
+
+const joinStep = ({ frame, step, signal }: PlanContext, scope: JoinScope, after: string): Promise<string | null> => {
+  signal.throwIfAborted()
+  return step(async (trx) => {
+    await lockPipeline(trx, frame.pipelineId)
+    const upTo = await stepEnd(trx, frame.pipelineId, after, mostUnitsAStep)
+    if (upTo !== null) await joinJobs(trx, scope, after, upTo)
+    return upTo
+  })
+}
+
+const close = async (
+  { lookBackFrom, states, pipeline, cells, step }: PlanContext,
+  { complete }: CountedWindows,
+): Promise<void> => {
   if (lookBackFrom === null || cells.only.size > 0) return
-  const due = complete.filter(
-    ({ from }) => from < lookBackFrom && states.get(from)?.closedGeneration !== pipeline.generation,
-  )
+  const due = complete.filter(({ from }) => from < lookBackFrom && states.get(from)?.closedGeneration !== pipeline.generation)
   for (const { from } of due) {
     await step(async (trx) => {
       await lockPipeline(trx, pipeline.pipelineId)

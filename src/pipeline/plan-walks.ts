@@ -49,7 +49,9 @@ const inTurn = async (
   if (fullCheck === null || refreshes.get(window.from)?.all === true) return null
   if (!(await hasLoadsBefore(db, cells.pipelineId, window.from, fullCheck.before))) return null
   const ask = { from: window.from, isPublished: window.isPublished, since: 0, refresh: { ...noRefresh, fullCheck } }
-  const counts = (await countCells(db, cells, ask)).filter(({ decision, reason }) => decision === 'ask' && reason === 'full check')
+  const counts = (await countCells(db, cells, ask)).filter(
+    ({ decision, reason }) => decision === 'ask' && reason === 'full check',
+  )
   return counts.length === 0 ? null : { window, ask, counts }
 }
 

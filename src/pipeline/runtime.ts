@@ -5,12 +5,14 @@ import type { Log } from '../core/log.ts'
 import type { Mart } from '../core/mart.ts'
 import type { Definition } from '../core/types.ts'
 import type { Database } from '../db/connect.ts'
+import type { Allowance } from '../extract/api.ts'
 import type { Service } from '../extract/http-types.ts'
 import type { LandingStore } from '../extract/landing.ts'
 import type { Source } from '../extract/source.ts'
 import type { Claimable } from '../ledger/claim.ts'
 import type { OwnProcess } from '../ledger/processes.ts'
 import type { Warehouse } from '../ledger/warehouse.ts'
+import type { AccountOf } from './apis.ts'
 import type { Progress } from './progress.ts'
 
 /** Choices of the person who started the command. */
@@ -29,8 +31,10 @@ export interface Runtime {
   readonly sources: ReadonlyMap<string, Source>
   readonly definitions: readonly Definition[]
   readonly marts: readonly Mart[]
-  /** The service as seen with one account's key; throws CONFIGURATION where the key is missing. */
-  service(account: string): Service
+  /** The definition's API as its account sees it, one for each; throws CONFIGURATION where the key is missing. */
+  service(of: AccountOf): Service
+  /** What that account may use over all its pipelines; throws CONFIGURATION. */
+  allowance(of: AccountOf): Allowance
   /** What this process has a definition or a source for, as the ledger numbers it; asked anew now and then, since pipelines come. */
   claimable(): Promise<Claimable>
   readonly progress: Progress

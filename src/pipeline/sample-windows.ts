@@ -2,6 +2,7 @@
 import type { Definition, Fingerprint, IsoDate } from '../core/types.ts'
 import { messageOf } from '../core/errors.ts'
 import { boxOf } from '../core/unit-key.ts'
+import type { Db } from '../db/tables.ts'
 import type { LookContext, Source } from '../extract/source.ts'
 import { noRefresh, type Refresh } from '../ledger/candidates.ts'
 import { type RequestRecord, recordRequests } from '../ledger/requests.ts'
@@ -50,13 +51,15 @@ const sampleWindow = async (
   window: PlanWindow,
   requests: RequestRecord[],
 ): Promise<Refresh | null> => {
-  const { units, isWhole } = await sampleOf(runtime, context, window)
+  const { units, isWhole } = await sampleOf(runtime.database.kysely, context, window)
   if (units.length === 0) return null
   const { probe } = context.source
   const known = units.filter(({ fingerprint }) => fingerprint.lastUpdated !== null)
   if (probe === undefined || known.length === 0) return { ...noRefresh, all: true }
   const look = lookContext(runtime, context, requests)
-  const verdicts = await inTurns(known, context.definition.limits.concurrency, (unit) => probed(probe, unit, context, window, look))
+  const verdicts = await inTurns(known, context.definition.limits.concurrency, (unit) =>
+    probed(probe, unit, context, window, look),
+  )
   const changed = known.filter((_, index) => verdicts[index] === 'changed')
   if (changed.length > 0 && !isWhole) return { ...noRefresh, all: true }
   const unsure = units.filter((unit) => !known.includes(unit) && isWhole)
@@ -66,21 +69,21 @@ const sampleWindow = async (
 
 /** How many units of the window are asked about, and which: others each night. */
 export const sampleOf = async (
-  { database }: Pick<Runtime, 'database'>,
+  db: Db,
   { frame, states, nowMs, restatedAt }: PlanContext,
   { from }: PlanWindow,
 ): Promise<{ readonly units: readonly SampledUnit[]; readonly isWhole: boolean }> => {
   const turn = (Math.floor(nowMs / 86_400_000) * 0.618_034) % 1
-  const few = await sampleUnits(database.kysely, frame.pipelineId, from, { most: usualSample, turn })
+  const few = await sampleUnits(db, frame.pipelineId, from, { most: usualSample, turn })
   const stoodAt = Math.min(...few.units.map(({ stoodAtMs }) => stoodAtMs))
   const since = Math.max(states.get(from)?.lookedAtMs ?? 0, few.units.length === 0 ? nowMs : stoodAt)
   if (since >= Date.parse(restatedAt) || few.isWhole) return few
-  return sampleUnits(database.kysely, frame.pipelineId, from, { most: largeSample, turn })
+  return sampleUnits(db, frame.pipelineId, from, { most: largeSample, turn })
 }
 
 const lookContext = (runtime: Runtime, { definition, frame, signal }: PlanContext, requests: RequestRecord[]): LookContext => {
   const { account, limits } = definition
-  const http = runtime.service(account).forUnit({
+  const http = runtime.service(definition).forUnit({
     account,
     signal,
     lane: String(frame.runId),
@@ -110,14 +113,18 @@ const probed = async (
     return now !== null && isSame(now, unit.fingerprint) ? 'stands' : 'changed'
   } catch (error) {
     signal.throwIfAborted()
-    look.log.warn({ pipeline: definition.pipeline, window: window.from, error: messageOf(error) }, 'a unit could not be asked about')
+    look.log.warn(
+      { pipeline: definition.pipeline, window: window.from, error: messageOf(error) },
+      'a unit could not be asked about',
+    )
     return 'failed'
   }
 }
 
 const nameOf = ({ pipeline, version }: Definition) => ({ pipeline, version })
 
-const isSame = (left: Fingerprint, right: Fingerprint): boolean => left.lastUpdated === right.lastUpdated && left.count === right.count
+const isSame = (left: Fingerprint, right: Fingerprint): boolean =>
+  left.lastUpdated === right.lastUpdated && left.count === right.count
 
 /** Results in the order of the items, at most so many at once. */
 const inTurns = async <Item, Result>(

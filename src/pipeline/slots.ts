@@ -1,12 +1,14 @@
 // A bounded number of slots, kept filled with jobs until told to stop; lets go of what was lost or cancelled.
 import { EtlError, messageOf } from '../core/errors.ts'
+import { redact } from '../core/redact.ts'
 import { inSpan } from '../core/trace.ts'
 import { cancelledJobs, isCancelled } from '../ledger/cancel.ts'
 import { type ClaimedJob, claimJobs } from '../ledger/claim.ts'
 import { createCursor } from '../ledger/claim-cursor.ts'
 import { lostJobs } from '../ledger/hold.ts'
-import { giveBackJobs } from '../ledger/settle-job.ts'
+import { failJob, giveBackJobs, parkJob } from '../ledger/settle-job.ts'
 import { createJobSupply, type JobSupply } from './job-supply.ts'
+import { asEtlError } from './settle.ts'
 import type { Runtime } from './runtime.ts'
 
 /** What keeping slots filled needs of a runtime. */
@@ -119,7 +121,8 @@ const takeJobs = async (loop: Loop): Promise<number> => {
   return claims.length
 }
 
-const begin = ({ runtime, work, active, supply, stop }: Loop, claim: ClaimedJob): void => {
+const begin = (loop: Loop, claim: ClaimedJob): void => {
+  const { runtime, work, active, supply, stop } = loop
   const abort = new AbortController()
   const onStop = (): void => abort.abort(stopped())
   if (stop.signal.aborted) onStop()
@@ -128,8 +131,7 @@ const begin = ({ runtime, work, active, supply, stop }: Loop, claim: ClaimedJob)
   const finished = inSpan('job', { 'millrace.job_id': claim.jobId, 'millrace.run_id': claim.runId }, () =>
     work(claim, abort.signal),
   )
-    // The job could not even be settled (the database is away): it stays this process's until its lease is over.
-    .catch((error) => abandon(runtime, claim, error))
+    .catch((error) => abandon(loop, claim, error))
     .finally(() => {
       stop.signal.removeEventListener('abort', onStop)
       active.delete(job)
@@ -139,19 +141,32 @@ const begin = ({ runtime, work, active, supply, stop }: Loop, claim: ClaimedJob)
   active.add(job)
 }
 
-/** Pauses between tries to give a job back that could not be settled. */
+/** Pauses between tries to put a job off that could not be settled. */
 const abandonPausesMs = [0, 1_000, 5_000, 15_000]
+const abandonForMs = 5_000
+/** So often it is tried again; then what it stumbles over is its own. */
+const mostAbandoned = 5
 
-/** A living process's lease would keep the job from everybody: it is given back as soon as the database takes that. */
-const abandon = async (runtime: SlotRuntime, claim: ClaimedJob, error: unknown): Promise<void> => {
-  runtime.log.warn({ job_id: claim.jobId, error: messageOf(error) }, 'job not settled')
+/**
+ * The job could not even be settled: the database is away, or a row breaks an invariant. A living process's lease would keep it from everybody, so it is put
+ * off as soon as the database takes that; in the end it fails, named, and nothing else does.
+ */
+const abandon = async ({ runtime, stop }: Loop, claim: ClaimedJob, error: unknown): Promise<void> => {
+  const { code } = asEtlError(error)
+  const reason = { code, message: redact(messageOf(error)) }
+  runtime.log.warn({ job_id: claim.jobId, error: reason.message }, 'job not settled')
+  const put = (): Promise<void> =>
+    claim.attempts >= mostAbandoned
+      ? failJob(runtime.database.kysely, claim, reason)
+      : parkJob(runtime.database.kysely, claim, { notBefore: abandonForMs, countsAttempt: true, final: false, ...reason })
   for (const pause of abandonPausesMs) {
-    await runtime.clock.sleep(pause)
-    const given = await giveBackJobs(runtime.database.kysely, [claim]).then(
+    if (pause > 0 && stop.signal.aborted) return
+    await runtime.clock.sleep(pause, stop.signal).catch(() => undefined)
+    const isOver = await put().then(
       () => true,
-      () => false,
+      (refused) => asEtlError(refused).code === 'FENCED',
     )
-    if (given) return
+    if (isOver) return
   }
 }
 

@@ -1,6 +1,4 @@
 // What a source is given to work on one job: requests recorded, the report remembered in the ledger, notices shown.
-import { accountBudget } from '../config/budget.ts'
-import { requestsPerSecond } from '../config/request-rate.ts'
 import type { HttpClient } from '../extract/http-types.ts'
 import type { SourceContext } from '../extract/source.ts'
 import { reportMemo } from '../ledger/report-memo.ts'
@@ -10,14 +8,15 @@ export const contextOf = (work: JobWork): SourceContext => {
   const { runtime, claim, definition, signal } = work
   // One name for the work, the same in every line a log collector gets: run, job, and each request of this claim.
   const log = runtime.log.child({ run_id: claim.runId, job_id: claim.jobId, unit: claim.box.key })
+  const { requestsPerSecond, budget: accountBudget } = runtime.allowance(definition)
   const report = reportMemo(runtime.database.kysely, claim, {
     account: definition.account,
     pipeline: definition.pipeline,
     runId: claim.runId,
     deadlineMs: definition.limits.deadlineMs,
-    requestsPerSecond: requestsPerSecond(runtime.settings),
+    requestsPerSecond,
     budget: { perMonth: definition.limits.quotaPerMonth, perDay: definition.limits.quotaPerDay },
-    accountBudget: accountBudget(runtime.settings.raw, definition.account),
+    accountBudget,
   })
   return {
     http: httpOf(work, log),
@@ -34,7 +33,7 @@ export const contextOf = (work: JobWork): SourceContext => {
 const httpOf = ({ runtime, claim, definition, requests, signal }: JobWork, log: SourceContext['log']): HttpClient => {
   const { account, limits } = definition
   let sent = 0
-  return runtime.service(account).forUnit({
+  return runtime.service(definition).forUnit({
     account,
     signal,
     lane: String(claim.runId),

@@ -40,7 +40,7 @@ export interface Taken {
   readonly scope: MergeScope
   readonly accepted: number
   readonly skipped: number
-  /** Numbers of those that take the answer, as a subquery. */
+  /** Numbers of those that take the answer, as an array. */
   readonly units: RawBuilder<unknown>
   /** The one unit; null where there are several. */
   readonly unitId: number | null

@@ -54,7 +54,9 @@ export const lookBackStart = ({ window }: Definition, nowMs: number): IsoDate | 
   const { every, lookBack, publication } = window
   const today = dateIn(nowMs, publication.timeZone)
   // Two windows more than a month's worth of the smallest: the newest published one is never further back than two months.
-  const recent = windowsBetween(addWindows(today, 'month', -3), today, every).filter((one) => isPublished(one, publication, nowMs))
+  const recent = windowsBetween(addWindows(today, 'month', -3), today, every).filter((one) =>
+    isPublished(one, publication, nowMs),
+  )
   const newest = recent.at(-1)
   return newest === undefined ? null : addWindows(newest.from, every, 1 - lookBack)
 }

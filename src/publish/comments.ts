@@ -22,7 +22,8 @@ export const columnComment = (column: Column): string => {
 const sentence = (text: string): string => (/[.!?]$/.test(text.trim()) ? text.trim() : `${text.trim()}.`)
 
 export const lineageComments: Readonly<Record<string, string>> = {
-  _unit_id: 'The unit the row belongs to: etl.unit_list. With _loaded_at it leads to the load (etl.loads), and from there to answer, landing, job and requests.',
+  _unit_id:
+    'The unit the row belongs to: etl.unit_list. With _loaded_at it leads to the load (etl.loads), and from there to answer, landing, job and requests.',
   _run_id: 'The run that brought the row: etl.runs.',
   _revision: "Number of the row's distinct values so far, from 1.",
   _loaded_at: 'When this value was loaded: loaded_at of its load in etl.loads.',

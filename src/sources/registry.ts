@@ -1,43 +1,96 @@
-// Finds sources by folder: every folder here, and every folder the user keeps, whose index exports `sources`.
+// Finds APIs and their sources by folder: every folder here, and every folder the user keeps, whose index exports `sources` and `api`.
 import { existsSync } from 'node:fs'
 import { readdir } from 'node:fs/promises'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { EtlError, messageOf } from '../core/errors.ts'
 import { shipped } from '../core/shipped.ts'
+import { apiNameOf } from '../core/source-spec.ts'
 import { shareOurModules } from '../core/user-modules.ts'
+import type { Api } from '../extract/api.ts'
 import type { Source } from '../extract/source.ts'
+
+export interface SourceFolders {
+  /** By name: `web-analytics.keywords`. */
+  readonly sources: ReadonlyMap<string, Source>
+  /** By folder: `web-analytics`. Every source has one. */
+  readonly apis: ReadonlyMap<string, Api>
+}
+
+const hasFunction = (value: object, name: string): boolean => name in value && typeof Reflect.get(value, name) === 'function'
 
 const isSource = (value: unknown): value is Source =>
   typeof value === 'object' &&
   value !== null &&
   'name' in value &&
   typeof value.name === 'string' &&
-  'extract' in value &&
-  typeof value.extract === 'function'
+  hasFunction(value, 'extract')
 
-/** @param folders the user's own folders of sources; those that are not there are left out. */
-export const loadSources = async (folders: readonly string[] = []): Promise<ReadonlyMap<string, Source>> => {
+/** Names of settings are put into a pattern. */
+const isSecretName = (name: unknown): boolean => typeof name === 'string' && /^[A-Z][A-Z0-9_]*$/.test(name)
+
+const isApi = (value: unknown): value is Api =>
+  typeof value === 'object' &&
+  value !== null &&
+  hasFunction(value, 'connection') &&
+  hasFunction(value, 'allowance') &&
+  'secrets' in value &&
+  Array.isArray(value.secrets) &&
+  value.secrets.every(isSecretName)
+
+/** @param folders the user's own folders of sources; those that are not there are left out. Theirs come before ours of the same name. */
+export const loadSourceFolders = async (folders: readonly string[] = []): Promise<SourceFolders> => {
   const sources = new Map<string, Source>()
+  const apis = new Map<string, Api>()
   for (const folder of new Set([shipped('src', 'sources'), ...folders])) {
     if (!existsSync(folder)) continue
     for (const entry of await readdir(folder, { withFileTypes: true })) {
-      if (entry.isDirectory()) for (const source of await loadFolder(join(folder, entry.name))) sources.set(source.name, source)
+      const loaded = entry.isDirectory() ? await loadFolder(join(folder, entry.name)) : null
+      if (loaded === null) continue
+      for (const source of loaded.sources) sources.set(source.name, source)
+      if (loaded.api !== null) apis.set(entry.name, loaded.api)
+      // A folder named as one of ours may add datasets to its API.
+      else if (!apis.has(entry.name)) throw without(loaded.file, '`api`, which says where the service is and how it is asked')
     }
   }
-  return sources
+  return { sources, apis }
 }
 
-const loadFolder = async (folder: string): Promise<readonly Source[]> => {
+/** The sources alone. */
+export const loadSources = async (folders: readonly string[] = []): Promise<ReadonlyMap<string, Source>> =>
+  (await loadSourceFolders(folders)).sources
+
+interface LoadedFolder {
+  readonly file: string
+  readonly sources: readonly Source[]
+  readonly api: Api | null
+}
+
+/** null: no folder of sources. */
+const loadFolder = async (folder: string): Promise<LoadedFolder | null> => {
   const file = ['index.ts', 'index.js', 'index.mjs'].map((name) => join(folder, name)).find(existsSync)
-  if (file === undefined) return []
+  if (file === undefined) return null
+  const loaded = await importFolder(folder, file)
+  const sources: unknown = Reflect.get(loaded, 'sources')
+  const api: unknown = Reflect.get(loaded, 'api')
+  if (!Array.isArray(sources) || !sources.every(isSource)) throw without(file, '`sources`, a list of sources')
+  if (api !== undefined && !isApi(api))
+    throw without(file, '`api` as it should be: `secrets` (names of settings), `connection` and `allowance`')
+  const stranger = sources.find(({ name }) => apiNameOf(name) !== basename(folder))
+  if (stranger !== undefined)
+    throw new EtlError('CONFIGURATION', `${file}: the source '${stranger.name}' must be named '${basename(folder)}.<dataset>'.`)
+  return { file, sources, api: api ?? null }
+}
+
+const importFolder = async (folder: string, file: string): Promise<object> => {
   try {
     shareOurModules()
     const loaded: unknown = await import(pathToFileURL(file).href)
-    const list = typeof loaded === 'object' && loaded !== null && 'sources' in loaded ? loaded.sources : undefined
-    if (Array.isArray(list) && list.every(isSource)) return list
+    return typeof loaded === 'object' && loaded !== null ? loaded : {}
   } catch (cause) {
     throw new EtlError('CONFIGURATION', `The source in ${folder} cannot be loaded: ${messageOf(cause)}.`, { cause })
   }
-  throw new EtlError('CONFIGURATION', `${file} does not export \`sources\`, a list of sources; see docs/adding-a-source.md.`)
 }
+
+const without = (file: string, what: string): EtlError =>
+  new EtlError('CONFIGURATION', `${file} does not export ${what}; see docs/adding-a-source.md.`)

@@ -5,7 +5,7 @@ import { createRequire } from 'node:module'
 import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
-import { fillLedger, pageToken, type ServedPage, servePage } from '../support/status-page.ts'
+import { addUnits, fillLedger, pageToken, type ServedPage, servePage } from '../support/status-page.ts'
 
 const executable = process.env['CHROMIUM'] ?? '/usr/bin/chromium'
 const axeSource = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
@@ -93,12 +93,14 @@ describe.skipIf(!existsSync(executable))('the status page in a browser', () => {
     await page.goto(served.url)
     await page.keyboard.press('Tab')
     expect(await page.evaluate('document.activeElement.textContent')).toBe('Skip to the content')
-    await page.getByRole('link', { name: 'Release…' }).focus()
+    await page.getByRole('link', { name: 'Release…' }).first().focus()
     await page.keyboard.press('Enter')
     await page.getByRole('button', { name: 'Release it' }).focus()
     await page.keyboard.press('Enter')
     await page.getByText('Released. The next run or backfill loads it.').waitFor()
-    expect((await db.database.pool.query(`select state from etl.units where unit_id = 1`)).rows).toEqual([{ state: 'landed' }])
+    expect((await db.database.pool.query(`select state from etl.unit_list where unit_id = 1`)).rows).toEqual([
+      { state: 'landed' },
+    ])
     expect(problems).toEqual([])
   })
 
@@ -110,7 +112,7 @@ describe.skipIf(!existsSync(executable))('the status page in a browser', () => {
     await page.getByText('2 of 6 units').waitFor()
     await page.getByText('followed live').waitFor()
     await page.waitForTimeout(1_500)
-    await db.database.pool.query(`update etl.run_units set outcome = 'loaded' where run_id = 2 and unit_id = 3`)
+    await db.database.pool.query(`update etl.run_jobs set outcome = 'loaded' where run_id = 2 and job_id = 9`)
     await page.getByText('3 of 6 units').waitFor()
     expect(problems).toEqual([])
   })
@@ -147,9 +149,7 @@ describe.skipIf(!existsSync(executable))('the status page in a browser', () => {
 
   test('ten thousand units stand on one page and scroll', async () => {
     await fillLedger(db, 'loaded')
-    await db.database.pool.query(`insert into etl.units (unit_key, pipeline, version, window_from, window_to, slice, state, loaded_at, loaded_rows)
-      select 'many/' || n, 'keywords', 1, '2026-01-01'::date, '2026-02-01', jsonb_build_object('domain', n), 'loaded', now(), 1
-      from generate_series(1, 10000) n`)
+    await addUnits(db, '2026-01-01', 10_000)
     served = await servePage(db)
     const page = await open({ viewport: { width: 1100, height: 750 } })
     await page.goto(`${served.url}/units?limit=10000`)

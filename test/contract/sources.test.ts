@@ -2,7 +2,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
 import { silentLog } from '../../src/core/log.ts'
-import { secret } from '../../src/core/redact.ts'
 import type { ReportMemo, ReportRecord } from '../../src/core/report.ts'
 import { type Box, columnTypes, type Definition } from '../../src/core/types.ts'
 import { createService } from '../../src/extract/http.ts'
@@ -10,6 +9,7 @@ import type { HttpClient } from '../../src/extract/http-types.ts'
 import { createRateBudget } from '../../src/extract/rate.ts'
 import type { Source, SourceContext } from '../../src/extract/source.ts'
 import { loadSources } from '../../src/sources/registry.ts'
+import { api } from '../../src/sources/web-analytics/index.ts'
 import { boxOf, shippedDefinitions } from '../support/definitions.ts'
 import { type StrictService, startStrictService } from '../support/strict-service.ts'
 
@@ -29,10 +29,7 @@ beforeAll(async () => {
     pendingPolls: 0,
   })
   http = createService({
-    baseUrl: new URL(service.url),
-    paths: new Map(),
-    rest: secret('key', key),
-    batch: secret('key', key),
+    ...api.connection({ WEB_ANALYTICS_BASE_URL: service.url, WEB_ANALYTICS_API_KEY: key }, 'default'),
     rate: createRateBudget({ requestsPerSecond: 500, clock: systemClock }),
     log: silentLog,
     clock: systemClock,

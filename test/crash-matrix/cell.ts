@@ -4,17 +4,20 @@ import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { type CommandResult, runCommand } from '../support/command.ts'
 import { killAtName, recordName } from './boundary.ts'
-import { contentsOf, doubledLoads, uncertainReports } from './warehouse.ts'
-import type { Load, Pipeline, Place, World } from './world.ts'
+import { homeless, restless } from '../outsider/ledger-state.ts'
+import { contentsOf, loadsByUnit, uncertainReports } from './warehouse.ts'
+import type { Load, Place, Subject, World } from './world.ts'
 
 const preload = pathToFileURL(join(import.meta.dirname, 'preload.ts')).href
 
 /** A run that nothing disturbed, and every boundary it passed. */
 export interface Calm {
-  readonly pipeline: Pipeline
+  readonly subject: Subject
   readonly load: Load
   readonly boundaries: readonly string[]
   readonly contents: Readonly<Record<string, string>>
+  /** How often each unit took an answer. */
+  readonly loads: string
   /** Request bodies of the reports it bought. */
   readonly bought: readonly string[]
 }
@@ -32,7 +35,7 @@ export interface Outcome {
   readonly wrong: readonly string[]
 }
 
-const commandOf = (pipeline: Pipeline): string[] => ['run', pipeline, '--json']
+const commandOf = ({ pipeline }: Subject): string[] => ['run', pipeline, '--json']
 
 const watched = (place: Place, extra: Readonly<Record<string, string>>): Readonly<Record<string, string>> => ({
   ...place.environment,
@@ -46,13 +49,21 @@ const bought = ({ sandbox }: Place): string[] =>
     .submissions.map(({ body }) => JSON.stringify(body))
     .sort()
 
-export const runCalm = async (world: World, pipeline: Pipeline, load: Load): Promise<Calm> => {
-  const place = await world.place(pipeline, load)
+export const runCalm = async (world: World, subject: Subject, load: Load): Promise<Calm> => {
+  const place = await world.place(subject, load)
   const record = join(place.home, 'boundaries.txt')
   try {
-    const { code, stderr } = await runCommand(commandOf(pipeline), watched(place, { [recordName]: record }), world.folder)
+    const { code, stderr } = await runCommand(commandOf(subject), watched(place, { [recordName]: record }), place.folder)
     if (code !== 0) throw new Error(`the undisturbed run ended with ${code}:\n${stderr}`)
-    return { pipeline, load, boundaries: boundariesOf(record), contents: await contentsOf(place.client), bought: bought(place) }
+    const { pool } = place
+    return {
+      subject,
+      load,
+      boundaries: boundariesOf(record),
+      contents: await contentsOf(pool),
+      loads: await loadsByUnit(pool),
+      bought: bought(place),
+    }
   } finally {
     await place.close()
   }
@@ -60,18 +71,18 @@ export const runCalm = async (world: World, pipeline: Pipeline, load: Load): Pro
 
 /** @param second where the run is killed that goes on after the first kill. */
 export const runCell = async (world: World, calm: Calm, first: string, second?: string | undefined): Promise<Outcome> => {
-  const place = await world.place(calm.pipeline, calm.load)
+  const place = await world.place(calm.subject, calm.load)
   const record = join(place.home, 'recovery.txt')
-  const command = commandOf(calm.pipeline)
+  const command = commandOf(calm.subject)
   const killedAt = async (boundary: string): Promise<boolean> => {
-    const { signal } = await runCommand(command, watched(place, { [killAtName]: boundary }), world.folder)
+    const { signal } = await runCommand(command, watched(place, { [killAtName]: boundary }), place.folder)
     return signal === 'SIGKILL'
   }
   try {
     const reached = await killedAt(first)
     const reachedAgain = second !== undefined && (await killedAt(second))
-    const last = await runCommand(command, watched(place, { [recordName]: record }), world.folder)
-    const withConsent = () => runCommand([...command, '--resubmit-uncertain'], place.environment, world.folder)
+    const last = await runCommand(command, watched(place, { [recordName]: record }), place.folder)
+    const withConsent = () => runCommand([...command, '--resubmit-uncertain'], place.environment, place.folder)
     const verdict = await judge(place, calm, last, withConsent)
     return { reached, reachedAgain, recovery: boundariesOf(record), ...verdict }
   } finally {
@@ -91,7 +102,7 @@ const judge = async (
   const expect = (holds: boolean, words: string): void => {
     if (!holds) wrong.push(words)
   }
-  const uncertain = await uncertainReports(place.client)
+  const uncertain = await uncertainReports(place.pool)
   const before = bought(place)
   expect(before.length <= calm.bought.length, `${before.length} reports bought without consent, expected ${calm.bought.length}`)
   expect(new Set(before).size === before.length, 'a report was bought twice without consent')
@@ -104,10 +115,12 @@ const judge = async (
     expect(last.code === 0, `exit code ${last.code}, expected 0\n${last.stderr}`)
     expect(before.join() === calm.bought.join(), `bought ${before.join() || 'nothing'}, expected ${calm.bought.join()}`)
   }
-  const contents = await contentsOf(place.client)
+  const contents = await contentsOf(place.pool)
   for (const table of new Set([...Object.keys(contents), ...Object.keys(calm.contents)]))
     expect(contents[table] === calm.contents[table], `${table}: ${contents[table]}, expected ${calm.contents[table]}`)
-  expect((await doubledLoads(place.client)) === 0, 'a unit was loaded twice in one edition')
+  const loads = await loadsByUnit(place.pool)
+  expect(loads === calm.loads, `loaded\n${loads}\nexpected\n${calm.loads}`)
+  wrong.push(...(await restless(place.pool)), ...(await homeless(place.pool)))
   expect(place.sandbox.books().keysAstray === 0, 'the key went where it does not belong')
   return { held: uncertain > 0, wrong }
 }

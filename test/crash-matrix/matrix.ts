@@ -1,12 +1,14 @@
-// The whole matrix or a seeded sample of it: every boundary of every pipeline, first and restated load; then pairs of kills.
+// The whole matrix or a seeded sample of it: every boundary of every subject, first and restated load; then pairs of kills.
 import { type Calm, type Outcome, runCalm, runCell } from './cell.ts'
-import { loads, pipelines, type World } from './world.ts'
+import { loads, subjects, type World } from './world.ts'
 
 export interface MatrixOptions {
   readonly world: World
   readonly seed: number
   /** Boundaries tried; null: all. */
   readonly sample: number | null
+  /** Boundaries tried besides the sample: the name of what is loaded, a blank, the boundary. */
+  readonly always?: RegExp
   /** Only boundaries whose name has it. */
   readonly at?: RegExp | null | undefined
   /** Pairs of kills, the second while recovering from the first. */
@@ -45,11 +47,13 @@ export const numbers = (seed: number): (() => number) => {
 export const runMatrix = async (options: MatrixOptions): Promise<MatrixFigures> => {
   const started = Date.now()
   const random = numbers(options.seed)
-  const runs = pipelines.flatMap((pipeline) => loads.map((load) => ({ pipeline, load })))
-  const calm = await inLanes(runs, options.lanes, ({ pipeline, load }) => runCalm(options.world, pipeline, load))
+  const runs = subjects.flatMap((subject) => loads.map((load) => ({ subject, load })))
+  const calm = await inLanes(runs, options.lanes, ({ subject, load }) => runCalm(options.world, subject, load))
   const all = calm.flatMap((one) => one.boundaries.map((first): Cell => ({ calm: one, first })))
   const wanted = all.filter(({ first }) => options.at?.test(first) ?? true)
-  const chosen = options.sample === null ? wanted : take(wanted, options.sample, random)
+  const isAlways = ({ calm: { subject }, first }: Cell): boolean => options.always?.test(`${subject.name} ${first}`) ?? false
+  const sampled = options.sample === null ? wanted : take(wanted, options.sample, random)
+  const chosen = wanted.filter((cell) => sampled.includes(cell) || isAlways(cell))
   const singles = await judgeAll(chosen, options)
   const pairs = await judgeAll(pairsOf(singles, options.pairs, random), options)
   return { calm, singles, pairs, seconds: Math.round((Date.now() - started) / 1000) }

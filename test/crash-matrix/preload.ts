@@ -108,6 +108,8 @@ const placeOf = (path: unknown): string => (/\.[a-z]+$/.test(String(path)) ? bas
 
 interface Connection {
   boundaryOf?: string | undefined
+  /** The transaction has loaded a window. */
+  hasLoaded?: boolean
 }
 
 const watchStatements = (): void => {
@@ -170,13 +172,17 @@ const watchStatements = (): void => {
 
 const sent = (connection: Connection, text: string): void => {
   connection.boundaryOf = labelOf(text)
-  if (/^\s*commit/i.test(text)) boundary('commit sent')
+  if (/insert into etl\.loads/.test(text)) connection.hasLoaded = true
+  if (/^\s*begin/i.test(text)) connection.hasLoaded = false
+  if (/^\s*commit/i.test(text)) boundary(`commit sent${windowOf(connection)}`)
 }
+
+const windowOf = ({ hasLoaded = false }: Connection): string => (hasLoaded ? ': window' : '')
 
 const answered = (connection: Connection): void => {
   const label = connection.boundaryOf
   connection.boundaryOf = undefined
-  if (label !== undefined) boundary(label === 'commit' ? 'commit answered' : `statement: ${label}`)
+  if (label !== undefined) boundary(label === 'commit' ? `commit answered${windowOf(connection)}` : `statement: ${label}`)
 }
 
 /** Names of jobs, numbers and spaces differ from run to run. */

@@ -50,7 +50,7 @@ try {
   for (const { calm, first, second, outcome } of [...figures.singles, ...figures.pairs]) {
     if (outcome.wrong.length > 0)
       process.stdout.write(
-        `${calm.pipeline} ${calm.load}, killed at '${first}'${second ? `, then at '${second}'` : ''}:\n  ${outcome.wrong.join('\n  ')}\n`,
+        `${calm.subject.name} ${calm.load}, killed at '${first}'${second ? `, then at '${second}'` : ''}:\n  ${outcome.wrong.join('\n  ')}\n`,
       )
   }
   process.stdout.write(matrixSection(figures))

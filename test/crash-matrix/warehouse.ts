@@ -4,14 +4,14 @@ import type pg from 'pg'
 const ofTheRun = ['_unit_id', '_run_id', '_loaded_at', '_valid_from', '_valid_to', '_ended_run_id', 'first_seen_at'] as const
 
 /** A digest and a count by table. */
-export const contentsOf = async (client: pg.Client): Promise<Readonly<Record<string, string>>> => {
-  const { rows: tables } = await client.query<{ name: string }>(
+export const contentsOf = async (pool: pg.Pool): Promise<Readonly<Record<string, string>>> => {
+  const { rows: tables } = await pool.query<{ name: string }>(
     `select format('%I.%I', n.nspname, c.relname) as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
      where n.nspname in ('data', 'bi') and c.relkind in ('r', 'p') and not c.relispartition order by 1`,
   )
   const found: Record<string, string> = {}
   for (const { name } of tables) {
-    const { rows } = await client.query<{ digest: string }>(
+    const { rows } = await pool.query<{ digest: string }>(
       `select count(*) || ' rows, ' || coalesce(md5(string_agg(line, chr(10) order by line collate "C")), 'none') as digest
        from (select (to_jsonb(t) - $1::text[])::text as line from ${name} t) l`,
       [ofTheRun],
@@ -21,15 +21,20 @@ export const contentsOf = async (client: pg.Client): Promise<Readonly<Record<str
   return found
 }
 
-/** Units loaded more than once in one edition: there must be none. */
-export const doubledLoads = async (client: pg.Client): Promise<number> => {
-  const { rows } = await client.query<{ n: number }>(
-    `select count(*)::int as n from (select 1 from etl.loads where outcome = 'loaded' group by unit_id, edition having count(*) > 1) d`,
+/** How often each unit took an answer, a line each; a run that was killed takes none twice. */
+export const loadsByUnit = async (pool: pg.Pool): Promise<string> => {
+  const { rows } = await pool.query<{ line: string }>(
+    `select u.unit_key || ': ' || count(l.load_id) as line from etl.unit_list u
+       left join (etl.loads l join etl.answers a on a.answer_id = l.answer_id and l.outcome = 'loaded')
+         on l.pipeline_id = u.pipeline_id and l.window_from = u.window_from and u.slice_id = any (a.slice_ids)
+     group by u.unit_key order by 1`,
   )
-  return rows[0]?.n ?? 0
+  return rows.map(({ line }) => line).join('\n')
 }
 
-export const uncertainReports = async (client: pg.Client): Promise<number> => {
-  const { rows } = await client.query<{ n: number }>(`select count(*)::int as n from etl.reports where state = 'uncertain'`)
+export const uncertainReports = async (pool: pg.Pool): Promise<number> => {
+  const { rows } = await pool.query<{ n: number }>(
+    `select count(*)::int as n from etl.jobs where report_state = 'uncertain' and state = 'held'`,
+  )
   return rows[0]?.n ?? 0
 }

@@ -1,30 +1,45 @@
-// The small world every cell of the matrix starts from: one unit of each pipeline, a warehouse as it stands before the command, the service's books.
+// The small world every cell of the matrix starts from: a few units, a warehouse as it stands before the command, the service's books.
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
-import { secret } from '../../src/core/redact.ts'
-import { openDatabase } from '../../src/db/connect.ts'
+import { addMonths } from '../../src/sandbox/calendar.ts'
 import { type Sandbox, startSandbox } from '../../src/sandbox/server.ts'
+import { age } from '../outsider/warehouse.ts'
 import { pipelinesOfRepository, runCommand } from '../support/command.ts'
 
-export const pipelines = ['keywords', 'traffic_and_engagement', 'shopper_category_performance'] as const
-export type Pipeline = (typeof pipelines)[number]
+/** What is loaded in a cell. */
+export interface Subject {
+  readonly name: string
+  readonly pipeline: 'keywords' | 'traffic_and_engagement' | 'shopper_category_performance'
+  readonly months: number
+  readonly domains: number
+  readonly countries: readonly string[]
+}
+
+/** A walk, a report of one month of each kind, and one that is loaded month by month. */
+export const subjects: readonly Subject[] = [
+  { name: 'keywords', pipeline: 'keywords', months: 1, domains: 1, countries: ['us'] },
+  { name: 'traffic_and_engagement', pipeline: 'traffic_and_engagement', months: 1, domains: 1, countries: ['us'] },
+  { name: 'shopper_category_performance', pipeline: 'shopper_category_performance', months: 1, domains: 12, countries: [] },
+  { name: 'packed', pipeline: 'traffic_and_engagement', months: 3, domains: 4, countries: ['us', 'gb'] },
+]
 export const loads = ['first', 'restated'] as const
-/** `restated`: the warehouse holds the month already and the service has changed it since. */
+/** `restated`: the warehouse holds the months already and the service has changed them since. */
 export type Load = (typeof loads)[number]
 
 export interface World {
-  readonly folder: string
   readonly serverUrl: string
   /** A warehouse of its own to be killed in, beside a sandbox that has bought nothing yet. */
-  place(pipeline: Pipeline, load: Load): Promise<Place>
+  place(subject: Subject, load: Load): Promise<Place>
   close(): Promise<void>
 }
 
 export interface Place {
   readonly sandbox: Sandbox
-  readonly client: pg.Client
+  readonly pool: pg.Pool
+  /** Holds `pipelines/`; the command runs here. */
+  readonly folder: string
   readonly home: string
   readonly environment: Readonly<Record<string, string>>
   close(): Promise<void>
@@ -36,65 +51,65 @@ const month = (): string => {
   return new Date(Date.UTC(day.getUTCFullYear(), day.getUTCMonth() - 1, 1)).toISOString().slice(0, 7)
 }
 
-const makeDefinitions = (folder: string): void => {
+const monthsOf = ({ months }: Subject): string[] =>
+  Array.from({ length: months }, (_, index) => addMonths(month(), index - months + 1))
+
+const makeDefinitions = (folder: string, subject: Subject): void => {
   cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
-  const names = Array.from({ length: 12 }, (_, index) => `shop-${index + 1}.example\n`).join('')
+  const names = Array.from({ length: subject.domains }, (_, index) => `shop-${index + 1}.example\n`).join('')
   for (const list of ['domains.txt', 'shop_domains.txt']) writeFileSync(join(folder, 'pipelines', list), names)
-  for (const pipeline of pipelines) {
-    const file = join(folder, 'pipelines', `${pipeline}.yaml`)
-    const text = readFileSync(file, 'utf8')
-      .replace(/country: \[.*\]/, 'country: [us]')
-      .replace(/from: \d{4}-\d{2}/, `from: ${month()}`)
-      .replace('domain: { file: domains.txt }', 'domain: [shop-1.example]')
-      .replace('poll_every: 5s', 'poll_every: 200ms')
-      .replace('page_size: 1000', 'page_size: 40')
-    writeFileSync(file, text)
-  }
+  const file = join(folder, 'pipelines', `${subject.pipeline}.yaml`)
+  const text = readFileSync(file, 'utf8')
+    .replace(/country: \[.*\]/, `country: [${subject.countries.join(', ')}]`)
+    .replace(/from: \d{4}-\d{2}/, `from: ${monthsOf(subject)[0]}`)
+    .replace('look_back: 2', `look_back: ${subject.months + 1}`)
+    .replace('poll_every: 5s', 'poll_every: 200ms')
+    .replace('page_size: 1000', 'page_size: 40')
+  writeFileSync(file, text)
 }
 
 export const createWorld = async (serverUrl: string): Promise<World> => {
   const folder = mkdtempSync(join(tmpdir(), 'millrace-crash-matrix-'))
-  makeDefinitions(folder)
+  for (const subject of subjects) makeDefinitions(join(folder, subject.name), subject)
   const admin = new pg.Client({ connectionString: serverUrl })
   await admin.connect()
   const stamp = `crash_${process.pid}_${Math.random().toString(36).slice(2, 8)}`
   const templates = new Map<string, Promise<Template>>()
   let places = 0
-  const newPlace = async (template: Template | null, load: Load): Promise<Place> => {
+  const newPlace = async (template: Template, subject: Subject, load: Load): Promise<Place> => {
     places += 1
     const name = `${stamp}_${places}`
     const home = join(folder, name)
     mkdirSync(home)
-    await admin.query(`create database ${name}${template === null ? '' : ` template ${template.database}`}`)
-    if (template !== null) cpSync(template.home, home, { recursive: true })
+    await admin.query(`create database ${name} template ${template.database}`)
+    cpSync(template.home, home, { recursive: true })
     const sandbox = await newSandbox()
-    if (load === 'restated') sandbox.restate(month())
+    if (load === 'restated') for (const restated of monthsOf(subject)) sandbox.restate(restated)
     const url = databaseUrl(serverUrl, name)
-    const client = new pg.Client({ connectionString: url })
-    await client.connect()
+    const pool = new pg.Pool({ connectionString: url, max: 1 })
     return {
       sandbox,
-      client,
+      pool,
+      folder: join(folder, subject.name),
       home,
       environment: environmentOf(sandbox, url, home),
       close: async () => {
-        await client.end()
+        await pool.end()
         await sandbox.close()
         await admin.query(`drop database ${name} with (force)`)
         rmSync(home, { recursive: true, force: true })
       },
     }
   }
-  const templateOf = (pipeline: Pipeline, load: Load): Promise<Template> => {
-    const name = `${load}_${pipeline}`
-    const there = templates.get(name) ?? makeTemplate({ serverUrl, admin, folder, name: `${stamp}_${name}`, pipeline, load })
+  const templateOf = (subject: Subject, load: Load): Promise<Template> => {
+    const name = `${load}_${subject.name}`
+    const there = templates.get(name) ?? makeTemplate({ serverUrl, admin, folder, name: `${stamp}_${name}`, subject, load })
     templates.set(name, there)
     return there
   }
   return {
-    folder,
     serverUrl,
-    place: async (pipeline, load) => newPlace(await templateOf(pipeline, load), load),
+    place: async (subject, load) => newPlace(await templateOf(subject, load), subject, load),
     close: async () => {
       for (const template of templates.values()) await admin.query(`drop database ${(await template).database} with (force)`)
       await admin.end()
@@ -130,20 +145,21 @@ interface TemplateOptions {
   readonly admin: pg.Client
   readonly folder: string
   readonly name: string
-  readonly pipeline: Pipeline
+  readonly subject: Subject
   readonly load: Load
 }
 
-const makeTemplate = async ({ serverUrl, admin, folder, name, pipeline, load }: TemplateOptions): Promise<Template> => {
+const makeTemplate = async ({ serverUrl, admin, folder, name, subject, load }: TemplateOptions): Promise<Template> => {
   const home = join(folder, name)
   mkdirSync(home)
   await admin.query(`create database ${name}`)
   const url = databaseUrl(serverUrl, name)
   const sandbox = await newSandbox()
   const environment = environmentOf(sandbox, url, home)
-  await expectGreen(['migrate'], environment, folder)
+  const folderOfSubject = join(folder, subject.name)
+  await expectGreen(['migrate'], environment, folderOfSubject)
   if (load === 'restated') {
-    await expectGreen(['run', pipeline], environment, folder)
+    await expectGreen(['run', subject.pipeline], environment, folderOfSubject)
     await makeOld(url)
   }
   await sandbox.close()
@@ -157,9 +173,7 @@ const expectGreen = async (args: string[], environment: Record<string, string>, 
 
 /** A nightly run looks again at what was loaded before the service's last restatement: these loads are made that old. */
 const makeOld = async (url: string): Promise<void> => {
-  const database = await openDatabase({ databaseUrl: secret('crash matrix', url), home: '/nowhere' })
-  await database.pool.query(
-    `update etl.units set loaded_at = loaded_at - interval '90 days', checked_at = checked_at - interval '90 days'`,
-  )
-  await database.close()
+  const pool = new pg.Pool({ connectionString: url, max: 1 })
+  await age(pool, 90)
+  await pool.end()
 }

@@ -49,7 +49,10 @@ interface Options {
 }
 
 const load = (rows: readonly string[], { way, of = box, during }: Options): Promise<MergeResult> =>
-  mergeRows(db, definition, of, rows, { emptyMonth: way === 'filled' ? month : null, ...(during === undefined ? {} : { during }) })
+  mergeRows(db, definition, of, rows, {
+    emptyMonth: way === 'filled' ? month : null,
+    ...(during === undefined ? {} : { during }),
+  })
 
 const row = (domain: string, visits: number | null): string =>
   trafficRow(domain, visits === null ? '\\N' : String(visits), month.from)

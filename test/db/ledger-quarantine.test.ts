@@ -1,42 +1,70 @@
-// Rejected rows in the ledger: kept whole, listed newest first, counted, and answered for by the next load of their unit.
+// Rejected rows in the ledger: kept whole with their answer, listed newest first, counted, and answered for by the next load of their unit.
+import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import {
   insertQuarantine,
   listQuarantine,
-  quarantinedUnits,
   showQuarantine,
-  supersedeQuarantine,
+  supersedeAnswer,
+  supersedeHeld,
+  supersedeReplaced,
+  supersedeStrays,
+  supersedeUnits,
 } from '../../src/ledger/quarantine.ts'
-import { newRun, planned } from '../support/ledger.ts'
+import { loadedAs, newAnswer, newJob, newPipeline, newRun, newSlices, nextAskNumber, type PipelineKit, unitRows } from '../support/ledger.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 
 let db: TestDatabase
 let runId: number
+let pipeline: PipelineKit
 beforeAll(async () => {
   db = await createTestDatabase()
   runId = await newRun(db)
+  pipeline = await newPipeline(db, { pipeline: 'traffic' })
 })
 afterAll(() => db.drop())
 
 const k = () => db.database.kysely
 const entry = (line: number, reason = 'not a number', raw = `a,${line}`) => ({ part: 1, line, column: 'visits', reason, raw })
-const put = (unitId: number, pipeline: string, entries: ReturnType<typeof entry>[], edition = 1) =>
-  insertQuarantine(k(), { unitId, edition, runId, pipeline, landing: 'here/1', entries })
 const everything = { pipelines: [], limit: 10_000, all: false }
 
+/** A unit of that domain with an answer. */
+const answered = async (domain: string, of = pipeline) => {
+  const sliceIds = await newSlices(db, of, [domain])
+  const jobId = await newJob(db, of, { sliceIds })
+  const units = await unitRows(db, of)
+  const unitId = Number(units.find(({ slice_id }) => slice_id === sliceIds[0])?.unit_id)
+  return { jobId, unitId, answerId: await newAnswer(db, jobId, { landing: `here/${domain}` }) }
+}
+type Answered = Awaited<ReturnType<typeof answered>>
+
+/** @param unitId null: of nobody */
+const put = (of: Answered, name: string, entries: ReturnType<typeof entry>[], unitId: number | null = of.unitId) =>
+  insertQuarantine(k(), {
+    answerId: of.answerId,
+    jobId: of.jobId,
+    runId,
+    pipeline: name,
+    entries: entries.map((one) => ({ ...one, unitId })),
+  })
+const lines = async (name: string, all = true) =>
+  (await listQuarantine(k(), { pipelines: [name], limit: 9, all })).rows.map(({ line, state }) => `${line} ${state}`).toReversed()
+const array = (...unitIds: number[]) => sql`${unitIds.map(String)}::bigint[]`
+
 describe('quarantine', () => {
-  test('keeps each row with its record, landing, place, reason, unit and run', async () => {
-    const unitId = await planned(db, runId, 'one.com')
-    await put(unitId, 'p1', [entry(7, 'not a \u0000 number', 'a\u0000,\ud800,ü')])
+  test('keeps each row with its record, answer, landing, place, reason, unit and run', async () => {
+    const one = await answered('one.com')
+    await put(one, 'p1', [entry(7, 'not a \u0000 number', 'a\u0000,\ud800,ü')])
     const { rows, total } = await listQuarantine(k(), { ...everything, pipelines: ['p1'] })
     expect(total).toBe(1)
     expect(rows).toEqual([
       {
         quarantine_id: expect.any(Number),
         unit_key: 'traffic/v1/2026-01/domain=one.com',
+        answer_id: one.answerId,
         pipeline: 'p1',
         state: 'open',
-        landing: 'here/1',
+        landing: 'here/one.com',
         part: 1,
         line: 7,
         column_name: 'visits',
@@ -50,11 +78,16 @@ describe('quarantine', () => {
     expect(await showQuarantine(k(), 999_999)).toBeNull()
   })
 
+  test('lists a record of nobody without a unit', async () => {
+    await put(await answered('nobody.com'), 'p9', [entry(1)], null)
+    expect((await listQuarantine(k(), { ...everything, pipelines: ['p9'] })).rows).toMatchObject([{ unit_key: null, line: 1 }])
+  })
+
   test('takes more rows than one statement may have parameters, and none', async () => {
-    const unitId = await planned(db, runId, 'many.com')
-    await put(unitId, 'p2', [])
+    const many = await answered('many.com')
+    await put(many, 'p2', [])
     await put(
-      unitId,
+      many,
       'p2',
       Array.from({ length: 2_501 }, (_, index) => entry(index + 1)),
     )
@@ -64,10 +97,10 @@ describe('quarantine', () => {
   })
 
   test('lists the newest first, of the pipelines asked for, up to a limit, and counts all of them', async () => {
-    const unitId = await planned(db, runId, 'list.com')
-    await put(unitId, 'p3', [entry(1), entry(2)])
-    await put(unitId, 'p4', [entry(3)])
-    await put(unitId, 'p5', [entry(4)])
+    const list = await answered('list.com')
+    await put(list, 'p3', [entry(1), entry(2)])
+    await put(list, 'p4', [entry(3)])
+    await put(list, 'p5', [entry(4)])
     const { rows, total } = await listQuarantine(k(), { pipelines: ['p3', 'p4'], limit: 2, all: false })
     expect([rows.map(({ line }) => line), total]).toEqual([[3, 2], 3])
     const all = await listQuarantine(k(), everything)
@@ -75,34 +108,56 @@ describe('quarantine', () => {
     expect(all.total).toBe(all.rows.length)
   })
 
-  test('is answered for by the next load of the unit, of all editions or of one; other units are not', async () => {
-    const [one, other] = [await planned(db, runId, 'sup1.com'), await planned(db, runId, 'sup2.com')]
-    await put(one, 'p6', [entry(1)], 1)
-    await put(one, 'p6', [entry(2)], 2)
-    await put(other, 'p6', [entry(3)], 2)
-    const lines = async (all: boolean) =>
-      (await listQuarantine(k(), { pipelines: ['p6'], limit: 9, all })).rows.map(({ line, state }) => `${line} ${state}`)
-    await supersedeQuarantine(k(), one, 2)
-    expect(await lines(false)).toEqual(['3 open', '1 open'])
-    expect(await quarantinedUnits(k(), ['p6'])).toEqual([one, other])
-    await supersedeQuarantine(k(), one)
-    expect(await lines(true)).toEqual(['3 open', '2 superseded', '1 superseded'])
-    expect(await quarantinedUnits(k(), ['p6'])).toEqual([other])
-    expect(await quarantinedUnits(k(), ['p7'])).toEqual([])
+  test('is answered for by the next load of the unit, whatever answer it was of; other units are not', async () => {
+    const [one, other] = [await answered('sup1.com'), await answered('sup2.com')]
+    await put(one, 'p6', [entry(1)])
+    await put({ ...one, answerId: other.answerId }, 'p6', [entry(2)])
+    await put(other, 'p6', [entry(3)])
+    await supersedeUnits(k(), array(one.unitId))
+    expect(await lines('p6')).toEqual(['1 superseded', '2 superseded', '3 open'])
     const { rows } = await db.database.pool.query(
       `select resolved_at is not null as resolved from etl.quarantine where pipeline = 'p6' order by line`,
     )
     expect(rows).toEqual([{ resolved: true }, { resolved: true }, { resolved: false }])
     const before = await db.database.pool.query(`select resolved_at from etl.quarantine where pipeline = 'p6' and line = 2`)
-    await supersedeQuarantine(k(), one)
+    await supersedeUnits(k(), array(one.unitId))
     expect(
       await db.database.pool.query(`select resolved_at from etl.quarantine where pipeline = 'p6' and line = 2`),
     ).toMatchObject({ rows: before.rows })
   })
 
-  test('names each unit once', async () => {
-    const unitId = await planned(db, runId, 'twice.com')
-    await put(unitId, 'p8', [entry(1), entry(2)])
-    expect(await quarantinedUnits(k(), ['p8'])).toEqual([unitId])
+  test('gives way to a later try of the same answer: all of it, what is nobody’s, or what is of held units', async () => {
+    const [one, other] = [await answered('try1.com'), await answered('try2.com')]
+    const four = async () => {
+      await put(one, 'p7', [entry(1)])
+      await put(one, 'p7', [entry(2)], null)
+      await put(one, 'p7', [entry(3)], other.unitId)
+      await put(other, 'p7', [entry(4)], other.unitId)
+    }
+    await four()
+    await supersedeStrays(k(), one.answerId)
+    expect(await lines('p7', false)).toEqual(['1 open', '3 open', '4 open'])
+    await supersedeHeld(k(), one.answerId, [other.unitId])
+    expect(await lines('p7', false)).toEqual(['1 open', '4 open'])
+    await supersedeAnswer(k(), one.answerId)
+    expect(await lines('p7', false)).toEqual(['4 open'])
+  })
+
+  test('forgets what is nobody’s once no unit holds its answer or waits for it any more', async () => {
+    const own = await newPipeline(db, { pipeline: 'p8' })
+    const one = await answered('gone.com', own)
+    const ask = await nextAskNumber(db)
+    await put(one, 'p8', [entry(1)], null)
+    await supersedeReplaced(k(), own.pipelineId, 'p8')
+    expect(await lines('p8')).toEqual(['1 open'])
+    await loadedAs(db, one.jobId, one.answerId, ask)
+    await supersedeReplaced(k(), own.pipelineId, 'p8')
+    expect(await lines('p8')).toEqual(['1 open'])
+    await k().updateTable('etl.units').set({ answer_id: null, held_answer_id: one.answerId }).where('unit_id', '=', String(one.unitId)).execute()
+    await supersedeReplaced(k(), own.pipelineId, 'p8')
+    expect(await lines('p8')).toEqual(['1 open'])
+    await k().updateTable('etl.units').set({ held_answer_id: null }).where('unit_id', '=', String(one.unitId)).execute()
+    await supersedeReplaced(k(), own.pipelineId, 'p8')
+    expect(await lines('p8')).toEqual(['1 superseded'])
   })
 })

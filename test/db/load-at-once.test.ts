@@ -1,35 +1,27 @@
 // A small answer loaded in one statement: it leaves what the long way leaves, or nothing where the long way is needed.
-import { sql } from 'kysely'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { systemClock } from '../../src/core/clock.ts'
-import { silentLog } from '../../src/core/log.ts'
 import type { Mart } from '../../src/core/mart.ts'
 import type { Definition } from '../../src/core/types.ts'
-import { registerUnits } from '../../src/ledger/register.ts'
-import { type ClaimedUnit, claimUnit, markLanded } from '../../src/ledger/units.ts'
 import { withSession } from '../../src/db/session.ts'
 import { loadMarts } from '../../src/definition/marts.ts'
+import { insertAnswer } from '../../src/ledger/answers.ts'
 import { openStaging } from '../../src/load/staging.ts'
 import { createParseReport } from '../../src/parse/report.ts'
-import { publish } from '../../src/publish/publish.ts'
+import type { JobWork } from '../../src/pipeline/job-work.ts'
+import { loadAnswer } from '../../src/pipeline/load-answer.ts'
 import { loadAtOnce } from '../../src/pipeline/load-at-once.ts'
 import type { LoadInput } from '../../src/pipeline/load-input.ts'
-import { loadUnit } from '../../src/pipeline/load-unit.ts'
-import { createProgress } from '../../src/pipeline/progress.ts'
-import { type Queue, startQueue, type UnitJob } from '../../src/pipeline/queue.ts'
-import type { Runtime } from '../../src/pipeline/runtime.ts'
-import type { UnitWork } from '../../src/pipeline/unit-work.ts'
-import { loadSources } from '../../src/sources/registry.ts'
-import { shippedDefinitions, unitOf } from '../support/definitions.ts'
-import { newRun } from '../support/ledger.ts'
+import { asksOf, metricsOf } from '../../src/core/asks.ts'
+import { publish } from '../../src/publish/publish.ts'
+import { boxOf, shippedDefinitions } from '../support/definitions.ts'
+import { jobRow, unitRows } from '../support/ledger.ts'
+import { claimed, type LoadKit, openLoading, workOn } from '../support/loading.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 
 let db: TestDatabase
-let queue: Queue
 let definition: Definition
 let marts: readonly Mart[]
-let runtime: Runtime
-let runId: number
+let kit: LoadKit
 
 beforeAll(async () => {
   db = await createTestDatabase()
@@ -39,96 +31,24 @@ beforeAll(async () => {
   definition = found
   marts = await loadMarts([])
   await publish(db.database, definitions, marts)
-  queue = await startQueue(db.database, silentLog)
-  runtime = shopOf()
 })
-afterAll(async () => {
-  await queue.stop()
-  await db.drop()
-})
+afterAll(() => db.drop())
 beforeEach(async () => {
-  runId = await newRun(db)
+  kit = await openLoading(db, definition, marts)
 })
-afterEach(async () => {
-  await query(
-    'truncate data.keywords_v1, data.keywords_v1_history, etl.runs, etl.units, bi.keyword_months, bi.keyword_intents cascade',
-  )
-  await query('delete from pgboss.job')
-})
-
-const unused = (): never => {
-  throw new Error('not part of a load')
-}
-const shopOf = (): Runtime => ({
-  settings: { raw: {} } as unknown as Runtime['settings'],
-  database: db.database,
-  queue,
-  landing: {} as unknown as Runtime['landing'],
-  sources: new Map(),
-  definitions: [definition],
-  marts,
-  service: unused,
-  progress: createProgress(),
-  log: silentLog,
-  clock: systemClock,
-  owner: 'one:1',
-  consent: { resubmitUncertain: false },
-})
+afterEach(() =>
+  query(
+    `truncate data.keywords_v1, data.keywords_v1_history, etl.runs, etl.units, etl.jobs, etl.pipelines, etl.slices, etl.quarantine,
+      bi.keyword_months, bi.keyword_intents cascade`,
+  ),
+)
 
 const query = async <T extends Record<string, unknown>>(text: string, values: unknown[] = []): Promise<T[]> =>
   (await db.database.pool.query<T>(text, values)).rows
 
-/** A claimed unit with its job, as it is when its answer is about to be loaded. */
-const workOn = async (domain: string): Promise<UnitWork> => {
-  const unit = unitOf(definition, '2026-01', { domain, country: 'us' })
-  await db.database.kysely.transaction().execute(async (trx) => {
-    const units = await registerUnits(trx, runId, [{ unit, newEdition: true, forced: false }])
-    await queue.enqueue(
-      trx,
-      units.map(({ unitId }) => ({ unitId, runId, priority: 1 })),
-    )
-  })
-  const [job] = await queue.fetch(1)
-  if (job === undefined) throw new Error('nothing to take')
-  return {
-    runtime,
-    job,
-    claim: await claimOf(job),
-    definition,
-    source: (await loadSources()).get(definition.source) ?? unused(),
-    requests: [requestOf(job)],
-    signal: new AbortController().signal,
-  }
-}
-
-const claimOf = async (job: UnitJob): Promise<ClaimedUnit> => {
-  const claim = await claimUnit(db.database.kysely, job.unitId, {
-    owner: 'one:1',
-    leaseMs: 30_000,
-    runId,
-    holds: sql<boolean>`true`,
-  })
-  if (claim === null) throw new Error('not claimed')
-  return claim
-}
-
-const requestOf = ({ unitId }: UnitJob) => ({
-  unitId,
-  runId,
-  edition: 1,
-  account: 'a',
-  method: 'GET',
-  endpoint: '/k',
-  parameters: { a: 1 },
-  part: 1,
-  attempt: 1,
-  status: 200,
-  errorCode: null,
-  bytes: 9,
-  sha256: 'abc',
-  startedAt: '2026-01-01T00:00:00Z',
-  milliseconds: 1.5,
-})
+/** A claimed walk, as it is when its answer is about to be loaded. */
+const walk = (domain: string): Promise<JobWork> =>
+  workOn(kit, boxOf(definition, '2026-01', { domain, country: 'us' }), { set: { kind: 'walk' } })
 
 const line = (values: Readonly<Record<string, string>>): string =>
   definition.columns
@@ -156,67 +76,64 @@ interface Answer {
 }
 
 const load = <T>(
-  work: UnitWork,
+  work: JobWork,
   { rows, expected = rows.length, rejects = 0, staged = false }: Answer,
-  how: (work: UnitWork, session: Parameters<typeof loadAtOnce>[1], input: LoadInput) => Promise<T>,
+  how: (work: JobWork, session: Parameters<typeof loadAtOnce>[1], input: LoadInput) => Promise<T>,
 ): Promise<T> =>
   withSession(db.database.pool, async (session) => {
     const staging = openStaging(session, definition)
     if (rows.length > 0) await staging.write({ copy: Buffer.from(rows.map((one) => `${one}\n`).join('')), rows: rows.length })
     if (staged) await staging.flush()
-    const landing = { locator: `landing/${work.claim.unit.slice['domain']}`, sha256: 'f00d', bytes: 123 }
+    const landing = { locator: `landing/${work.claim.box.slice['domain']}`, sha256: 'f00d', bytes: 123 }
+    const fingerprint = { lastUpdated: '2026-02-03', count: expected }
+    const [asks, metrics] = [asksOf(definition), metricsOf(definition)]
     const loaded = await how(work, session, {
       staging,
       parsed: { ...createParseReport(), read: rows.length + rejects, rows: rows.length, rejects, unknownColumns: ['new_field'] },
-      completeness: { fingerprint: { lastUpdated: '2026-02-03', count: expected }, expectedRows: expected, dataPoints: null },
+      completeness: { fingerprint, expectedRows: expected, dataPoints: null },
       landing,
-      markLanded: () =>
-        markLanded(db.database.kysely, work.claim, { landing: landing.locator, sha256: landing.sha256, bytes: landing.bytes }),
+      box: work.claim.box,
+      answerId: null,
+      record: () => insertAnswer(db.database.kysely, work.claim, { ...landing, fingerprint, dataPoints: null, asks, metrics }),
       rawRecords: async () => [],
     })
     await staging.close()
     return loaded
   })
 
-const atOnce = (work: UnitWork, answer: Answer) => load(work, answer, loadAtOnce)
+const atOnce = (work: JobWork, answer: Answer) => load(work, answer, loadAtOnce)
 
 /** Everything a load writes of the unit, without the words and numbers in which two units differ by nature. */
-const leftBy = async ({ claim: { unit, unitId } }: UnitWork) => {
-  const of = async (text: string) =>
-    JSON.stringify(await query(text, [unitId]))
-      .replaceAll(String(unit.slice['domain']), 'DOMAIN')
-      .replaceAll(/"(\w+_at|\w*(unit|load)_id|milliseconds|request_id|fence|quarantine_id)":("[^"]*"|[\d.]+)/g, '"$1":"some"')
-  const slice = `(select slice->>'domain' from etl.units where unit_id = $1)`
+const leftBy = async ({ claim }: JobWork) => {
+  const domain = String(claim.box.slice['domain'])
+  const of = async (text: string, value: unknown = claim.jobId) =>
+    JSON.stringify(await query(text, [value]))
+      .replaceAll(domain, 'DOMAIN')
+      .replaceAll(/"(\w+_at|\w*_id|slice_ids|milliseconds|fence|ask_number)":("[^"]*"|\[\d+\]|[\d.]+)/g, '"$1":"some"')
+  const units = `(select unit_id from etl.units where (pipeline_id, slice_id) = (select pipeline_id, slice_ids[1] from etl.jobs where job_id = $1))`
   return Promise.all([
-    of('select * from data.keywords_v1 where _unit_id = $1 order by keyword'),
-    of('select * from etl.units where unit_id = $1'),
-    of('select * from etl.loads where unit_id = $1'),
-    of('select unit_id, edition, outcome, finished_at from etl.run_units where unit_id = $1'),
-    of('select * from etl.requests where unit_id = $1'),
-    of('select * from etl.quarantine where unit_id = $1'),
-    of(`select * from bi.keyword_months where domain = ${slice}`),
-    of(`select * from bi.keyword_intents where domain = ${slice} order by intent`),
-    of(`select domain from bi.dim_domain where domain = ${slice}`),
-    of(`select singleton_key from pgboss.job where singleton_key = $1::text`),
+    of(`select * from data.keywords_v1 where _unit_id in ${units} order by keyword`),
+    of(`select * from etl.units where unit_id in ${units}`),
+    of('select * from etl.loads where job_id = $1'),
+    of('select * from etl.answers where job_id = $1'),
+    of('select * from etl.jobs where job_id = $1'),
+    of('select * from etl.run_jobs where job_id = $1'),
+    of('select * from etl.requests where job_id = $1'),
+    of('select * from etl.quarantine where job_id = $1'),
+    of('select * from bi.keyword_months where domain = $1', domain),
+    of('select * from bi.keyword_intents where domain = $1 order by intent', domain),
+    of('select domain from bi.dim_domain where domain = $1', domain),
   ])
 }
 
 const anything = async () => {
-  const tables = [
-    'data.keywords_v1',
-    'bi.keyword_months',
-    'etl.units',
-    'etl.loads',
-    'etl.requests',
-    'etl.run_units',
-    'pgboss.job',
-  ]
+  const tables = ['data.keywords_v1', 'bi.keyword_months', ...['units', 'loads', 'answers', 'requests', 'run_jobs', 'jobs'].map((name) => `etl.${name}`)]
   const rows = await Promise.all(tables.map((table) => query(`select t::text as line from ${table} t order by 1`)))
   return JSON.stringify(rows)
 }
 
 /** The answer is not for the short way, and it left everything as it was. */
-const expectDeclined = async (work: UnitWork, answer: Answer): Promise<void> => {
+const expectDeclined = async (work: JobWork, answer: Answer): Promise<void> => {
   const before = await anything()
   expect(await atOnce(work, answer)).toBeNull()
   expect(await anything()).toBe(before)
@@ -230,27 +147,29 @@ describe('a small first answer', () => {
       row('blue shoes', { clicks: '\\N', primary_intent: 'Informational' }),
       row('', { top_url: '' }),
     ]
-    const short = await workOn('short.com')
+    const short = await walk('short.com')
     const counts = await atOnce(short, { rows })
     expect(counts).toEqual({ read: 3, inserted: 3, updated: 0, ended: 0, unchanged: 0, quarantined: 0, duplicates: 0 })
-    const long = await workOn('longs.com')
-    expect(await load(long, { rows, staged: true }, loadUnit)).toEqual(counts)
+    const long = await walk('longs.com')
+    expect(await load(long, { rows, staged: true }, loadAnswer)).toMatchObject(counts ?? {})
     const left = await leftBy(short)
     expect(left).toEqual(await leftBy(long))
     expect(left[0]).toContain('red shoes')
-    expect(left[1]).toContain('"state":"loaded"')
-    expect(left[4]).toContain('/k')
-    expect(left[6]).toContain('"keywords":"3"')
-    expect(left[9]).toBe('[]')
+    expect(left[1]).toContain('"job_id":null')
+    expect(left[3]).toContain('"verdict":"good"')
+    expect(left[4]).toContain('"state":"done"')
+    expect(left[5]).toContain('"outcome":"loaded"')
+    expect(left[6]).toContain('/k')
+    expect(left[8]).toContain('"keywords":"3"')
     expect(short.requests).toEqual([])
   })
 
   test('holds the texts that came, also those that COPY escapes', async () => {
     const keywords = ['c:\\\\temp', 'a\\tb', 'a\\nb', 'a\\rb', '\\\\N', '\\\\\\\\', 'plain', 'ü 🙂', 'N', ' ', '{}', `"'`]
-    const [short, long] = [await workOn('short.com'), await workOn('longs.com')]
+    const [short, long] = [await walk('short.com'), await walk('longs.com')]
     const rows = keywords.map((keyword) => row(keyword))
     await atOnce(short, { rows })
-    await load(long, { rows, staged: true }, loadUnit)
+    await load(long, { rows, staged: true }, loadAnswer)
     expect(await leftBy(short)).toEqual(await leftBy(long))
     const kept = await query<{ keyword: string }>(`select keyword from data.keywords_v1 where domain = 'short.com'`)
     expect(new Set(kept.map(({ keyword }) => keyword))).toEqual(
@@ -259,36 +178,41 @@ describe('a small first answer', () => {
   })
 
   test('without any row is loaded as empty', async () => {
-    const work = await workOn('empty.com')
+    const work = await walk('empty.com')
     expect(await atOnce(work, { rows: [] })).toMatchObject({ read: 0, inserted: 0 })
-    expect(await query('select state, loaded_rows from etl.units')).toEqual([{ state: 'loaded', loaded_rows: '0' }])
+    expect(await unitRows(db, kit.pipeline)).toMatchObject([{ answer_id: expect.any(String), job_id: null }])
     expect(await query(`select 1 from bi.dim_domain where domain = 'empty.com'`)).toEqual([])
   })
 
   test('answers for what lay in quarantine', async () => {
-    const work = await workOn('a.com')
+    const work = await walk('a.com')
     await query(
-      `insert into etl.quarantine (unit_id, edition, pipeline, part, line, reason, raw) values ($1, 1, 'keywords', 1, 1, 'r', 'x')`,
-      [work.claim.unitId],
+      `with a as (insert into etl.answers (pipeline_id, job_id, ask_number, asked_at, landing, sha256, bytes, window_from, window_to, slice_ids, asks, metrics)
+          select pipeline_id, job_id, 0, now(), '', '', 0, window_from, window_to, slice_ids, '', '{}' from etl.jobs where job_id = $1 returning *)
+        insert into etl.quarantine (answer_id, job_id, unit_id, pipeline, part, line, reason, raw)
+          select a.answer_id, a.job_id, u.unit_id, 'keywords', 1, 1, 'r', 'x' from a join etl.units u on u.slice_id = a.slice_ids[1]`,
+      [work.claim.jobId],
     )
     await atOnce(work, { rows: [row('a')] })
     expect(await query('select state from etl.quarantine')).toEqual([{ state: 'superseded' }])
   })
 
   test('is written by one of two that hold the unit one after the other', async () => {
-    const work = await workOn('a.com')
-    const taken = { ...work, claim: await claimOf(work.job), requests: [...work.requests] }
+    const work = await walk('a.com')
+    await query('update etl.jobs set holder = null')
+    const taken = await claimed(kit, work.claim.jobId)
     await expectDeclined(work, { rows: [row('a')] })
     expect(await atOnce(taken, { rows: [row('a')] })).toMatchObject({ inserted: 1 })
     await expectDeclined({ ...taken, requests: [...work.requests] }, { rows: [row('b')] })
+    expect(await jobRow(db, work.claim.jobId)).toMatchObject({ state: 'done', holder: null })
   })
 
   test('knows of a summary that was published since the last one', async () => {
     await query('create table kept as select * from bi.keyword_months limit 0')
     await query('drop table bi.keyword_months cascade')
-    await atOnce(await workOn('a.com'), { rows: [row('a')] })
+    await atOnce(await walk('a.com'), { rows: [row('a')] })
     await publish(db.database, [definition], marts)
-    const work = await workOn('b.com')
+    const work = await walk('b.com')
     await expectDeclined(work, { rows: [row('b')] })
     expect(await atOnce(work, { rows: [row('b')] })).toMatchObject({ inserted: 1 })
     expect(await query('select domain, keywords from bi.keyword_months order by 1')).toEqual([
@@ -309,26 +233,32 @@ describe('the long way is left to', () => {
     ['rows that are in the table already', () => ({ rows: [row('a')], staged: true })],
     ['an answer that is not small', () => ({ rows: Array.from({ length: 2_000 }, (_, index) => row(`keyword ${index}`)) })],
   ])('%s', async (_, answer) => {
-    await expectDeclined(await workOn('a.com'), answer())
+    await expectDeclined(await walk('a.com'), answer())
   })
 
   test('a unit of which rows are there, or have ended', async () => {
-    await atOnce(await workOn('a.com'), { rows: [row('a')] })
+    await atOnce(await walk('a.com'), { rows: [row('a')] })
     // Their keys would keep a second row out as well.
     await query('truncate bi.keyword_months, bi.keyword_intents')
-    await query(`update etl.units set state = 'planned', loaded_at = null`)
-    await expectDeclined(await workOn('a.com'), { rows: [row('b')] })
+    await query('update etl.units set answer_id = null, ask_number = null')
+    await expectDeclined(await walk('a.com'), { rows: [row('b')] })
     await query(`with gone as (delete from data.keywords_v1 returning *) insert into data.keywords_v1_history
       select *, _loaded_at, now(), 1 from gone`)
-    await query(`update etl.units set state = 'planned'`)
-    await query('delete from pgboss.job')
-    await expectDeclined(await workOn('a.com'), { rows: [row('b')] })
+    await expectDeclined(await walk('a.com'), { rows: [row('b')] })
   })
 
-  test('a unit of several values', async () => {
-    const work = await workOn('a.com')
-    const unit = unitOf(definition, '2026-01', { domain: ['a.com', 'b.com'], country: 'us' })
+  test('a unit that was loaded as empty, whatever this process knew of it', async () => {
+    const late = await walk('a.com')
+    await query(`update etl.units set answer_id = 1, ask_number = 1`)
+    await expectDeclined(late, { rows: [row('b')] })
+  })
+
+  test('a job of several values, or one that loads a part of an answer', async () => {
+    const work = await walk('a.com')
+    const box = boxOf(definition, '2026-01', { domain: ['a.com', 'b.com'], country: 'us' })
     const other = { ...definition, columns: [...definition.columns] }
-    await expectDeclined({ ...work, definition: other, claim: { ...work.claim, unit } }, { rows: [row('a')] })
+    await expectDeclined({ ...work, definition: other, claim: { ...work.claim, box } }, { rows: [row('a')] })
+    const part = await load(work, { rows: [row('a')] }, (one, session, input) => loadAtOnce(one, session, { ...input, box }))
+    expect(part).toBeNull()
   })
 })

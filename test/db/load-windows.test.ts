@@ -28,19 +28,24 @@ beforeEach(async () => {
 const query = async <T extends Record<string, unknown>>(text: string, values: unknown[] = []): Promise<T[]> =>
   (await db.database.pool.query<T>(text, values)).rows
 
-const header = 'date,domain,country,all_traffic_visits,mobile_visits,desktop_visits,desktop_unique_visitors,mobile_unique_visitors,all_page_views'
+const header =
+  'date,domain,country,all_traffic_visits,mobile_visits,desktop_visits,desktop_unique_visitors,mobile_unique_visitors,all_page_views'
 const line = (month: string, domain: string, visits: string, country = 'us'): string =>
   `${month}-01,${domain},${country},${visits},1,2,3,4,5`
 const csv = (...lines: readonly string[]): string => `${[header, ...lines].join('\n')}\n`
 
 const now = async (): Promise<string[]> =>
   (
-    await query<{ text: string }>(`select to_char(date, 'YYYY-MM') || ' ' || domain || ' ' || country || ' ' || coalesce(all_traffic_visits::text, '-')
+    await query<{
+      text: string
+    }>(`select to_char(date, 'YYYY-MM') || ' ' || domain || ' ' || country || ' ' || coalesce(all_traffic_visits::text, '-')
       || ' r' || _revision as text from data.traffic_and_engagement_v1 order by 1`)
   ).map(({ text }) => text)
 const past = async (): Promise<string[]> =>
   (
-    await query<{ text: string }>(`select to_char(date, 'YYYY-MM') || ' ' || domain || ' ' || coalesce(all_traffic_visits::text, '-') || ' r' || _revision as text
+    await query<{
+      text: string
+    }>(`select to_char(date, 'YYYY-MM') || ' ' || domain || ' ' || coalesce(all_traffic_visits::text, '-') || ' r' || _revision as text
       from data.traffic_and_engagement_v1_history order by 1`)
   ).map(({ text }) => text)
 const loads = () =>
@@ -55,7 +60,9 @@ const load = async (box: Box, ...lines: readonly string[]) => {
   const work = await workOn(kit, box)
   return { work, result: await loadBody(kit, work, { body: csv(...lines) }) }
 }
-const four = ['1', '2', '3', '4'].map((visits, place) => line(place < 2 ? '2026-01' : '2026-02', place % 2 === 0 ? 'a.com' : 'b.com', visits))
+const four = ['1', '2', '3', '4'].map((visits, place) =>
+  line(place < 2 ? '2026-01' : '2026-02', place % 2 === 0 ? 'a.com' : 'b.com', visits),
+)
 
 /** A job that loads an answer again, or a part of it. */
 const again = (work: JobWork, answerId: number, box: Box, set: Record<string, unknown> = {}) =>
@@ -66,7 +73,12 @@ describe('a packed answer', () => {
   test('goes to its units window by window, each row with its own unit; the job is done with the last', async () => {
     const { work, result } = await load(both(), ...four)
     expect(result).toMatchObject({ read: 4, inserted: 4, unitsLoaded: 4, unitsHeld: 0, unitsSkipped: 0 })
-    expect(await now()).toEqual(['2026-01 a.com us 1 r1', '2026-01 b.com us 2 r1', '2026-02 a.com us 3 r1', '2026-02 b.com us 4 r1'])
+    expect(await now()).toEqual([
+      '2026-01 a.com us 1 r1',
+      '2026-01 b.com us 2 r1',
+      '2026-02 a.com us 3 r1',
+      '2026-02 b.com us 4 r1',
+    ])
     const answerId = await answerOf(work)
     const units = await unitRows(db, kit.pipeline)
     expect(units.map((unit) => [unit.answer_id, unit.ask_number, unit.job_id])).toEqual(
@@ -77,8 +89,28 @@ describe('a packed answer', () => {
         and u.window_from = t.date and u.slice->>'domain' = t.domain and u.slice->>'country' = t.country`),
     ).toEqual([{ n: 4 }])
     expect(await loads()).toEqual([
-      { window_from: '2026-01-01', units: 2, read: 2, inserted: 2, updated: 0, ended: 0, unchanged: 0, quarantined: 0, duplicates: 0 },
-      { window_from: '2026-02-01', units: 2, read: 2, inserted: 2, updated: 0, ended: 0, unchanged: 0, quarantined: 0, duplicates: 0 },
+      {
+        window_from: '2026-01-01',
+        units: 2,
+        read: 2,
+        inserted: 2,
+        updated: 0,
+        ended: 0,
+        unchanged: 0,
+        quarantined: 0,
+        duplicates: 0,
+      },
+      {
+        window_from: '2026-02-01',
+        units: 2,
+        read: 2,
+        inserted: 2,
+        updated: 0,
+        ended: 0,
+        unchanged: 0,
+        quarantined: 0,
+        duplicates: 0,
+      },
     ])
     expect(await jobRow(db, work.claim.jobId)).toMatchObject({ state: 'done', holder: null })
     expect(await outcomeOf(db, kit.runId, work.claim.jobId)).toBe('loaded')
@@ -92,15 +124,30 @@ describe('a packed answer', () => {
     await load(boxOf(definition, '2026-01', { domain: 'a.com', country: 'us' }), line('2026-01', 'a.com', '9'))
     const result = await loadBody(kit, old, { body: csv(...four) })
     expect(result).toMatchObject({ read: 3, inserted: 3, unitsLoaded: 3, unitsSkipped: 1 })
-    expect(await now()).toEqual(['2026-01 a.com us 9 r1', '2026-01 b.com us 2 r1', '2026-02 a.com us 3 r1', '2026-02 b.com us 4 r1'])
+    expect(await now()).toEqual([
+      '2026-01 a.com us 9 r1',
+      '2026-01 b.com us 2 r1',
+      '2026-02 a.com us 3 r1',
+      '2026-02 b.com us 4 r1',
+    ])
     expect((await unitRows(db, kit.pipeline)).filter(({ job_id }) => job_id !== null)).toEqual([])
   })
 
   test('leaves a unit that shrank, or has no row any more, as it is until a person releases it', async () => {
     await load(both(), ...four)
-    const { work, result } = await load(both(), line('2026-01', 'a.com', '5'), line('2026-02', 'a.com', '6'), line('2026-02', 'b.com', '4'))
+    const { work, result } = await load(
+      both(),
+      line('2026-01', 'a.com', '5'),
+      line('2026-02', 'a.com', '6'),
+      line('2026-02', 'b.com', '4'),
+    )
     expect(result).toMatchObject({ read: 3, updated: 2, unchanged: 1, ended: 0, unitsLoaded: 3, unitsHeld: 1 })
-    expect(await now()).toEqual(['2026-01 a.com us 5 r2', '2026-01 b.com us 2 r1', '2026-02 a.com us 6 r2', '2026-02 b.com us 4 r1'])
+    expect(await now()).toEqual([
+      '2026-01 a.com us 5 r2',
+      '2026-01 b.com us 2 r1',
+      '2026-02 a.com us 6 r2',
+      '2026-02 b.com us 4 r1',
+    ])
     const answerId = await answerOf(work)
     const held = (await unitRows(db, kit.pipeline)).filter((unit) => unit.held_answer_id !== null)
     expect(held).toMatchObject([{ held_answer_id: String(answerId), held_code: 'SHRUNK', job_id: null }])
@@ -144,7 +191,10 @@ describe('a packed answer', () => {
     const stray = day('2026-01-05', '7', 'elsewhere.com')
     const result = await loadBody(days, second, { body: csv(day('2026-01-01', '1'), stray, day('2026-01-01', '4', 'b.com')) })
     expect(result).toMatchObject({ read: 3, updated: 1, unchanged: 1, ended: 0, quarantined: 1, unitsLoaded: 4 })
-    expect((await loads()).slice(-2)).toMatchObject([{ read: 3, quarantined: 1 }, { read: 0, quarantined: 0 }])
+    expect((await loads()).slice(-2)).toMatchObject([
+      { read: 3, quarantined: 1 },
+      { read: 0, quarantined: 0 },
+    ])
     expect(await quarantined()).toEqual([{ unit: '-', line: 3, state: 'open' }])
     const third = await workOn(days, both())
     await loadBody(days, third, { body: csv(day('2026-01-01', '1'), day('2026-01-01', '4', 'b.com')) })
@@ -153,7 +203,13 @@ describe('a packed answer', () => {
   })
 
   test('that repeats keys counts the copies with their unit, and keeps out what conflicts', async () => {
-    const { result } = await load(both(), ...four, line('2026-02', 'a.com', '3'), line('2026-01', 'b.com', '7'), line('2026-01', 'b.com', '2'))
+    const { result } = await load(
+      both(),
+      ...four,
+      line('2026-02', 'a.com', '3'),
+      line('2026-01', 'b.com', '7'),
+      line('2026-01', 'b.com', '2'),
+    )
     expect(result).toMatchObject({ read: 4, inserted: 3, duplicates: 1, quarantined: 0, unitsLoaded: 3, unitsHeld: 1 })
     expect(await quarantined()).toEqual(
       [3, 7, 8].map((at) => ({ unit: 'traffic_and_engagement/v1/2026-01/country=us;domain=b.com', line: at, state: 'open' })),
@@ -171,14 +227,19 @@ describe('a packed answer', () => {
     const lines = ['a.com', 'b.com', 'c.com'].map((domain) => line('2026-01', domain, 'x'))
     await expect(loadBody(kit, bad, { body: csv(...lines) })).rejects.toMatchObject({ code: 'TOO_MANY_REJECTS' })
     expect([await now(), await loads()]).toEqual(before)
-    expect(await query('select verdict from etl.answers order by answer_id')).toEqual([{ verdict: 'good' }, { verdict: 'TOO_MANY_REJECTS' }])
+    expect(await query('select verdict from etl.answers order by answer_id')).toEqual([
+      { verdict: 'good' },
+      { verdict: 'TOO_MANY_REJECTS' },
+    ])
     expect(await quarantined()).toHaveLength(3)
     expect(bad.requests).toHaveLength(1)
     expect(await jobRow(db, bad.claim.jobId)).toMatchObject({ state: 'open' })
     // Parsing would have refused it; the database says it again where spellings differ.
     const strange = { ...bad, claim: { ...bad.claim, box: both() } }
     const box = boxOf(definition, '2026-01', { domain: ['a.com', 'c.com'], country: 'us' })
-    const outside = withAnswer(kit, strange, { body: csv(...four) }, (work, session, input) => loadAnswer(work, session, { ...input, box }))
+    const outside = withAnswer(kit, strange, { body: csv(...four) }, (work, session, input) =>
+      loadAnswer(work, session, { ...input, box }),
+    )
     await expect(outside).rejects.toMatchObject({ code: 'WRONG_ECHO', message: expect.stringContaining('3 rows') })
     expect(await query('select verdict from etl.answers order by answer_id desc limit 1')).toEqual([{ verdict: 'WRONG_ECHO' }])
   })
@@ -215,7 +276,9 @@ describe('a process that dies between two windows', () => {
     const other = await claimed(kit, work.claim.jobId)
     await loadBody(kit, other, { body: csv(...four) })
     const before = [await now(), await loads(), await query('select xmin::text from etl.units')]
-    await expect(loadBody(kit, work, { body: csv(line('2026-01', 'a.com', '7')), recorded: false })).rejects.toMatchObject({ code: 'FENCED' })
+    await expect(loadBody(kit, work, { body: csv(line('2026-01', 'a.com', '7')), recorded: false })).rejects.toMatchObject({
+      code: 'FENCED',
+    })
     expect([await now(), await loads(), await query('select xmin::text from etl.units')]).toEqual(before)
   })
 })
@@ -240,7 +303,12 @@ describe('an answer loaded again', () => {
     await query(`update data.traffic_and_engagement_v1 set all_traffic_visits = 0`)
     const part = await again(work, answerId, boxOf(definition, '2026-02', { domain: 'a.com', country: 'us' }))
     expect(await loadBody(kit, part, {})).toMatchObject({ read: 1, updated: 1, unitsLoaded: 1 })
-    expect(await now()).toEqual(['2026-01 a.com us 0 r1', '2026-01 b.com us 0 r1', '2026-02 a.com us 3 r2', '2026-02 b.com us 0 r1'])
+    expect(await now()).toEqual([
+      '2026-01 a.com us 0 r1',
+      '2026-01 b.com us 0 r1',
+      '2026-02 a.com us 3 r2',
+      '2026-02 b.com us 0 r1',
+    ])
   })
 
   test('by a person goes over windows that the same job has loaded already', async () => {
@@ -279,7 +347,10 @@ describe('large answers', () => {
     const result = await loadBody(kit, work, { body: csv(...lines) })
     expect(result).toMatchObject({ inserted: 19_981, unitsHeld: 19, duplicates: 0 })
     const kept = await query<{ raw: string }>('select raw from etl.quarantine')
-    const expected = twice.flatMap((at) => [line('2026-01', domains[at] ?? '', String(at)), line('2026-01', domains[at] ?? '', String(at + 1))])
+    const expected = twice.flatMap((at) => [
+      line('2026-01', domains[at] ?? '', String(at)),
+      line('2026-01', domains[at] ?? '', String(at + 1)),
+    ])
     expect(kept.map(({ raw }) => raw).sort()).toEqual(expected.sort())
   })
 

@@ -21,8 +21,10 @@ beforeEach(() => query('truncate data.traffic_and_engagement_v1, data.traffic_an
 const query = async <T extends Record<string, unknown>>(text: string): Promise<T[]> =>
   (await db.database.pool.query<T>(text)).rows
 
-const load = (rows: readonly string[], { of = box, ...options }: MergeOptions & { readonly of?: Box } = {}): Promise<MergeResult> =>
-  mergeRows(db, definition, of, rows, options)
+const load = (
+  rows: readonly string[],
+  { of = box, ...options }: MergeOptions & { readonly of?: Box } = {},
+): Promise<MergeResult> => mergeRows(db, definition, of, rows, options)
 
 const counts = ({ inserted, updated, ended, unchanged, duplicates }: MergeResult) => ({
   inserted,
@@ -171,7 +173,9 @@ describe('a merge', () => {
     const countries = ['us', 'gb', 'de', 'fr', 'es', 'it']
     const results = await Promise.all(
       countries.map((country) =>
-        load(inCountry(country, [row('a.com', '1', '2027-05-01')]), { of: boxOf(definition, '2027-05', { domain: ['a.com'], country }) }),
+        load(inCountry(country, [row('a.com', '1', '2027-05-01')]), {
+          of: boxOf(definition, '2027-05', { domain: ['a.com'], country }),
+        }),
       ),
     )
     expect(results.map((result) => result.inserted)).toEqual(countries.map(() => 1))

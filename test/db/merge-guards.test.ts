@@ -26,8 +26,7 @@ beforeEach(() => query('truncate data.traffic_and_engagement_v1, data.traffic_an
 
 const query = async <T extends Record<string, unknown>>(text: string): Promise<T[]> =>
   (await db.database.pool.query<T>(text)).rows
-const load = (rows: readonly string[], of: Box = both, options: MergeOptions = {}) =>
-  mergeRows(db, definition, of, rows, options)
+const load = (rows: readonly string[], of: Box = both, options: MergeOptions = {}) => mergeRows(db, definition, of, rows, options)
 const now = () =>
   query(`select domain, country, date, all_traffic_visits as v, _revision as r, _unit_id as u from data.traffic_and_engagement_v1
     order by country, domain, date`)

@@ -24,9 +24,9 @@ import {
   takeOne,
   unitRows,
   waitFor,
-  wholeLedger,
 } from '../support/ledger.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { wholeLedger } from '../support/whole-ledger.ts'
 
 let db: TestDatabase
 let one: ProcessKit

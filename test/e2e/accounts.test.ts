@@ -20,6 +20,7 @@ beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), 'millrace-accounts-'))
   cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
   for (const list of ['domains.txt', 'shop_domains.txt']) writeFileSync(join(folder, 'pipelines', list), 'a.example\n')
+  writeFileSync(join(folder, 'pipelines', 'category_ids.txt'), '1001\n')
   for (const name of ['keywords', 'traffic_and_engagement', 'shopper_category_performance'])
     edit(name, (text) => text.replace('from: 2024-01', 'from: 2026-10').replace('poll_every: 5s', 'poll_every: 50ms'))
   edit('traffic_and_engagement', (text) => text.replace('country: [us, gb, world]', 'country: [us]'))
@@ -95,7 +96,7 @@ test('each pipeline is bought with its own account’s key, and the ledger knows
     { account: 'default', pipeline: 'traffic_and_engagement', paid: true },
   ])
   const requested = await rows(
-    'select distinct r.account, u.pipeline from etl.requests r join etl.units u on u.unit_id = r.unit_id order by 1, 2',
+    'select distinct r.account, p.pipeline from etl.requests r join etl.jobs j using (job_id) join etl.pipelines p using (pipeline_id) order by 1, 2',
   )
   expect(requested).toEqual([
     { account: 'acme', pipeline: 'shopper_category_performance' },

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Sandbox } from '../../src/sandbox/server.ts'
 import { randomFrom } from '../storm/fault-mix.ts'
 import { createStormWorld, type StormWorld, startStormSandbox } from '../storm/storm-world.ts'
+import { loadsTwice, uncertainUnits } from '../storm/warehouse-digest.ts'
 import { type RunningCommand, runCommand, startCommand, summaryOf } from '../support/command.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 
@@ -30,15 +31,7 @@ const end = async (): Promise<void> => {
 const start = (args: readonly string[]): RunningCommand =>
   startCommand(args, { ...world.environment(sandbox, db.url, 'many'), MILLRACE_WEB_PORT: '0' }, world.folder)
 
-const loadedTwice = async (): Promise<unknown[]> =>
-  (
-    await db.database.pool.query(
-      `select unit_id from etl.loads where outcome = 'loaded' group by unit_id, edition having count(*) > 1`,
-    )
-  ).rows
-
-const uncertain = async (): Promise<number> =>
-  (await db.database.pool.query(`select 1 from etl.reports where state = 'uncertain'`)).rows.length
+const loadedTwice = (): Promise<unknown[]> => loadsTwice(db.database.pool)
 
 const boughtBodies = (): string[] => sandbox.books().submissions.map(({ body }) => JSON.stringify(body))
 
@@ -62,7 +55,7 @@ describe('several processes', () => {
     const result = await backfill.result
     for (const { child } of workers) child.kill('SIGKILL')
     await Promise.all(workers.map((worker) => worker.result))
-    expect(summaryOf(result).units.held, result.stderr).toBe(await uncertain())
+    expect(summaryOf(result).units.held, result.stderr).toBe(await uncertainUnits(db.database.pool))
     expect(summaryOf(result).units).toMatchObject({ failed: 0, waiting: 0 })
     expect(await loadedTwice()).toEqual([])
     expect(new Set(boughtBodies()).size).toBe(boughtBodies().length)
@@ -97,7 +90,7 @@ describe('a backfill that is told to stop', () => {
     first.child.kill('SIGINT')
     const stopped = await first.result
     expect(stopped.code, stopped.stderr).toBe(130)
-    expect((await db.database.pool.query(`select 1 from etl.units where state = 'running'`)).rows).toEqual([])
+    expect((await db.database.pool.query(`select 1 from etl.jobs where holder is not null`)).rows).toEqual([])
 
     const second = start(world.command)
     while (!second.printed().includes('planned')) await wait(50)
@@ -124,7 +117,7 @@ describe('a backfill that is told to stop', () => {
     const stopped = await backfill.result
     expect(stopped.code, stopped.stderr).toBe(130)
     expect(summaryOf(stopped).units.failed).toBe(0)
-    expect((await db.database.pool.query(`select 1 from etl.units where state = 'running'`)).rows).toEqual([])
+    expect((await db.database.pool.query(`select 1 from etl.jobs where holder is not null`)).rows).toEqual([])
     await end()
   })
 })

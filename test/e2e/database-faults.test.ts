@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Sandbox } from '../../src/sandbox/server.ts'
 import { createOwnDatabase } from '../storm/own-database.ts'
 import { createStormWorld, type StormWorld, startStormSandbox } from '../storm/storm-world.ts'
-import { digestWarehouse, type UnitDigest } from '../storm/warehouse-digest.ts'
+import { digestWarehouse, loadsTwice, type UnitDigest } from '../storm/warehouse-digest.ts'
 import { type CommandResult, runCommand, startCommand } from '../support/command.ts'
 import { startOwnServer } from '../support/own-server.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
@@ -67,10 +67,7 @@ const expectWhole = async ({ db, sandbox, run }: Place): Promise<void> => {
   const last = await run(db.url)
   expect(last.code, last.stderr).toBe(0)
   expect(await digestWarehouse(db.database.pool)).toEqual(truth)
-  const twice = await db.database.pool.query(
-    `select unit_id from etl.loads where outcome = 'loaded' group by unit_id, edition having count(*) > 1`,
-  )
-  expect(twice.rows).toEqual([])
+  expect(await loadsTwice(db.database.pool)).toEqual([])
   expect(sandbox.books().submissions).toHaveLength(bought)
   await sandbox.close()
   await db.drop()

@@ -323,16 +323,18 @@ describe('what becomes of reports', () => {
     expectRefusal(share, 1, 'TOO_MANY_REJECTS', /1 of 2 rows were rejected, the definition allows 0/)
     edit('traffic_and_engagement', (text) => text.replace('rejects: 40%', 'rejects: 50%'))
     const retried = await command('retry')
-    expect(retried.code, retried.stderr).toBe(0)
-    expect(summaryOf(retried).rows).toMatchObject({ read: 2, inserted: 1, quarantined: 1 })
+    // b.com takes its row; a.com has nothing but the rejected one and waits for a person.
+    expectRefusal(retried, 1, 'TOO_MANY_REJECTS', /every record of the new answer was rejected.*quarantine retry/s)
+    expect(summaryOf(retried)).toMatchObject({ units: { loaded: 1, held: 1, failed: 0 }, rows: { read: 1, inserted: 1 } })
     expect(strict.requests.length).toBe(before)
     const all = (await command('list', '--all')).events.filter((event) => event['event'] === 'quarantined')
     expect(all.map((event) => event['state'])).toEqual(['open', 'superseded', 'superseded', 'superseded'])
+    expect(all[0]).toMatchObject({ unit_key: 'traffic_and_engagement/v1/2026-09/country=us;domain=a.com' })
 
     edit('traffic_and_engagement', (text) => text.replace('rejects: 50%', 'rejects: 1'))
     const counted = await command('retry')
-    expect(counted.code, counted.stderr).toBe(0)
-    expect(summaryOf(counted).rows).toMatchObject({ read: 2, unchanged: 1, quarantined: 1 })
+    expect(counted.code, counted.stderr).toBe(1)
+    expect(summaryOf(counted)).toMatchObject({ units: { held: 1, failed: 0 }, rows: { inserted: 0, updated: 0, ended: 0 } })
   })
 
   test('rows that conflict go to quarantine, identical ones collapse, and the counts add up', async () => {
@@ -341,8 +343,12 @@ describe('what becomes of reports', () => {
       report: () => csv(['a.com,US,2026-09-01,1', 'a.com,US,2026-09-01,1', 'b.com,US,2026-09-01,2', 'b.com,US,2026-09-01,3']),
     })
     const result = await traffic()
-    expect(result.code, result.stderr).toBe(0)
-    expect(summaryOf(result).rows).toMatchObject({ read: 4, inserted: 1, duplicates: 1, quarantined: 2 })
+    // a.com is loaded; all that came for b.com contradicts itself, so that it waits for a person.
+    expectRefusal(result, 1, 'TOO_MANY_REJECTS', /quarantine list/)
+    expect(summaryOf(result)).toMatchObject({
+      units: { loaded: 1, held: 1, failed: 0 },
+      rows: { read: 2, inserted: 1, duplicates: 1, quarantined: 0 },
+    })
     const raws = (await db.database.pool.query<{ raw: string }>('select raw from etl.quarantine order by line')).rows.map(
       (row) => row.raw,
     )

@@ -84,8 +84,8 @@ test('a run is traced down to its requests, without the key', async () => {
   })
   const named = (name: string) => spans.filter((span) => span.name === name)
   const [run] = named('run')
-  const [unit] = named('unit')
-  expect(unit?.parentSpanId).toBe(run?.spanId)
+  const [job] = named('job')
+  expect(job?.parentSpanId).toBe(run?.spanId)
   for (const name of ['request', 'parse', 'load']) {
     expect(named(name).length, name).toBeGreaterThan(0)
     for (const span of named(name)) expect(spans.map(({ spanId }) => spanId)).toContain(span.parentSpanId)
@@ -100,12 +100,12 @@ test('a run is traced down to its requests, without the key', async () => {
 test('a collector that is away changes nothing but a word on standard error', async () => {
   const result = await backfill({ OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:9', OTEL_EXPORTER_OTLP_TIMEOUT: '500' })
   expect(result.code, result.stderr).toBe(0)
-  expect((await db.database.pool.query(`select count(*)::int as n from etl.units where state = 'loaded'`)).rows).toEqual([
+  expect((await db.database.pool.query(`select count(*)::int as n from etl.unit_list where state = 'loaded'`)).rows).toEqual([
     { n: 1 },
   ])
 })
 
-test('the log names run, unit and request in every line about them', async () => {
+test('the log names run, job and request in every line about them', async () => {
   const { stderr } = await backfill({ MILLRACE_LOG_LEVEL: 'debug' })
   const lines = stderr
     .split('\n')
@@ -114,12 +114,12 @@ test('the log names run, unit and request in every line about them', async () =>
   const [request] = lines.filter((line) => line['msg'] === 'request')
   expect(request).toMatchObject({
     run_id: 1,
-    unit_id: 1,
+    job_id: 1,
     request_id: expect.stringMatching(/^1-\d+-1$/),
     method: 'GET',
     status: 200,
   })
-  expect(lines.find((line) => line['msg'] === 'unit done')).toMatchObject({ run_id: 1, unit_id: 1, state: 'loaded' })
+  expect(lines.find((line) => line['msg'] === 'job done')).toMatchObject({ run_id: 1, job_id: 1, units: 1, state: 'loaded' })
 })
 
 test('nothing is sent unless it is asked for', async () => {

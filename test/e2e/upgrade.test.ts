@@ -7,7 +7,7 @@ import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type CommandResult, pipelinesOfRepository, runCommand, summaryOf } from '../support/command.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
-import { type Bought, type StrictService, startStrictService } from '../support/strict-service.ts'
+import { type Bought, monthsAsked, type StrictService, startStrictService } from '../support/strict-service.ts'
 
 const dumps = resolve(import.meta.dirname, '..', 'dumps')
 const key = 'upgrade-key-0123456789'
@@ -44,7 +44,9 @@ const reportOf = (request: Bought['body']): string => {
   const names = table['metrics'] as string[]
   const { domains: asked = [], countries = [] } = table['filters'] as Record<string, string[]>
   const figures = names.map((_, index) => `${index}.5`).join(',')
-  const lines = asked.flatMap((domain) => countries.map((country) => `${domain},${country},${table['start_date']}-01,${figures}`))
+  const lines = monthsAsked(table).flatMap((month) =>
+    asked.flatMap((domain) => countries.map((country) => `${domain},${country},${month}-01,${figures}`)),
+  )
   return [`domain,country,date,${names.join(',')}`, ...lines, ''].join('\n')
 }
 

@@ -92,8 +92,8 @@ export const run = (world: World, args: readonly string[], options: StartOptions
 export const complaint = ({ stderr }: Pick<Ended, 'stderr'>): string =>
   stderr
     .split('\n')
-    .filter((line) => line.trim() !== '' && !/ units, .* time left|^run \d+: /.test(line))
-    .slice(-8)
+    .filter((line) => line.trim() !== '' && !/ units, .* time left|^run \d+: |^ +at /.test(line))
+    .slice(-6)
     .map((line) => line.slice(0, 600))
     .join('\n')
 

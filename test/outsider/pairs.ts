@@ -6,7 +6,7 @@ import type { Databases } from './databases.ts'
 import { homeless, restless, snapshot } from './ledger-state.ts'
 import { abandoned, boughtTooOften, timesBought, uncertainCells } from './purchases.ts'
 import { type Rows, wantedTruth } from './truth.ts'
-import { age, currentRows, unfinishedUnits } from './warehouse.ts'
+import { age, currentRows, type HeldUnit, unfinishedUnits } from './warehouse.ts'
 import { createWorld, names, pipelines, type World } from './world.ts'
 
 export interface Pair {
@@ -59,12 +59,13 @@ export const describePair = ({ first, second, gapMs, ending, killAfterMs, force,
 export const tryPair = async (databases: Databases, pair: Pair): Promise<string[]> => {
   const world = await createWorld({ database: await databases.create(), sandbox: { latencyMs: 25, reportDurationMs: 700 } })
   try {
-    const wrong = await prepare(world)
+    const wrong: string[] = []
+    const held = await prepare(world, wrong)
     if (wrong.length > 0) return wrong
     const ended = await together(world, pair, wrong)
     judgeEnds(pair, ended, wrong)
-    await settle(world, wrong)
-    await judgeWarehouse(world, pair, wrong)
+    await settle(world, held, wrong)
+    await judgeWarehouse(world, pair, held, wrong)
     return wrong
   } finally {
     await world.remove()
@@ -73,19 +74,19 @@ export const tryPair = async (databases: Databases, pair: Pair): Promise<string[
 
 const added = { domains: names('site', 6), shops: names('shop', 3) }
 
-/** Three months loaded a month ago, one bad record held; since then the newest month was restated and domains were added. */
-const prepare = async (world: World): Promise<string[]> => {
+/** Three months loaded a month ago, one bad record held; since then the newest month was restated and domains were added. @returns what is held. */
+const prepare = async (world: World, wrong: string[]): Promise<ReadonlySet<string>> => {
   const { sandbox, database, months } = world
   const range = ['--from', months[0] ?? '', '--to', months.at(-1) ?? '', '--json']
   sandbox.configure({ faults: [{ kind: 'bad-number', on: 'submit-report', row: 3, times: 1 }] })
   const loaded = await run(world, ['backfill', ...pipelines, ...range], { caller: 'prepare' })
   sandbox.configure({ faults: [] })
   if (loaded.summary === null || loaded.summary.units.failed > 0)
-    return [`the world could not be prepared: exit ${loaded.code}\n${complaint(loaded)}`]
+    wrong.push(`the world could not be prepared: exit ${loaded.code}\n${complaint(loaded)}`)
   await age(database.pool, 30)
   sandbox.restate(months.at(-1) ?? '')
   world.setLists(added)
-  return []
+  return new Set((await unfinishedUnits(database.pool)).map(({ unit }) => unit))
 }
 
 const together = async (world: World, pair: Pair, wrong: string[]): Promise<Ended[]> => {
@@ -131,44 +132,44 @@ const judgeEnds = (pair: Pair, ended: readonly Ended[], wrong: string[]): void =
 
 const calmRuns = 3
 
-/** What is left is done by calm runs; then what a person has to allow: an uncertain purchase, a held answer. */
-const settle = async (world: World, wrong: string[]): Promise<void> => {
+/** What is left is done by calm runs; then what a person has to allow: an uncertain purchase, and a row that is gone. */
+const settle = async (world: World, held: ReadonlySet<string>, wrong: string[]): Promise<void> => {
   const { pool } = world.database
-  const range = ['--from', world.months[0] ?? '', '--to', world.months.at(-1) ?? '', '--json']
-  let left = await unfinishedUnits(pool)
+  const others = async (): Promise<HeldUnit[]> => (await unfinishedUnits(pool)).filter(({ unit }) => !held.has(unit))
+  let left = await others()
   for (let round = 0; round < calmRuns && (round === 0 || left.some(({ state }) => state !== 'held')); round += 1) {
     const calm = await run(world, ['run', '--json'], { caller: 'calm' })
     if (calm.hung || ![0, 1].includes(calm.code ?? -1)) wrong.push(`the calm run ended with ${calm.code}\n${complaint(calm)}`)
     if (calm.hung) wrong.push(await snapshot(pool))
-    left = await unfinishedUnits(pool)
+    left = await others()
   }
   for (const { unit, state, code } of left.filter((entry) => entry.state !== 'held'))
     wrong.push(`after calm runs ${unit} is ${state} (${code})`)
-  if (left.length === 0) return
-  const only = [...new Set(left.map(({ domain }) => domain))].join(',')
-  for (const pipeline of new Set(left.map((entry) => entry.pipeline))) {
-    const mended = await run(
-      world,
-      ['backfill', pipeline, ...range, '--force', '--only', `domain=${only}`, '--resubmit-uncertain'],
-      {
-        caller: 'mend',
-      },
-    )
-    if (mended.code !== 0) wrong.push(`the mending backfill ended with ${mended.code}\n${complaint(mended)}`)
-  }
+  if (left.length > 0) await mend(world, ['run', '--resubmit-uncertain', '--json'], wrong)
+  const shrunk = (await others()).filter(({ state }) => state === 'held')
+  if (shrunk.length === 0) return
+  await mend(world, ['release', ...shrunk.map(({ unitId }) => String(unitId))], wrong)
+  await mend(world, ['run', '--json'], wrong)
 }
 
-const judgeWarehouse = async (world: World, pair: Pair, wrong: string[]): Promise<void> => {
+const mend = async (world: World, args: readonly string[], wrong: string[]): Promise<void> => {
+  const ended = await run(world, args, { caller: 'mend' })
+  if (![0, 1].includes(ended.code ?? -1)) wrong.push(`the mending ${ended.name} ended with ${ended.code}\n${complaint(ended)}`)
+}
+
+const judgeWarehouse = async (world: World, pair: Pair, held: ReadonlySet<string>, wrong: string[]): Promise<void> => {
   const { pool } = world.database
-  wrong.push(...differences(wantedTruth(world), await currentRows(pool)))
-  for (const { unit, state, code } of await unfinishedUnits(pool)) wrong.push(`in the end ${unit} is ${state} (${code})`)
+  const truth = [...wantedTruth(world)].filter(([unit]) => !held.has(unit))
+  wrong.push(...differences(new Map(truth), await currentRows(pool)))
+  for (const { unit, state, code } of await unfinishedUnits(pool))
+    if (!held.has(unit)) wrong.push(`in the end ${unit} is ${state} (${code})`)
   wrong.push(...(await restless(pool)), ...(await homeless(pool)))
   const uncertain = new Set(await uncertainCells(pool))
   if (uncertain.size === 0) wrong.push(...(await abandoned(world)))
   wrong.push(...tooOften(world, pair, uncertain))
 }
 
-/** Without those of the mending backfill, which asks by force. */
+/** Without those of the mending run, which a person allowed. */
 const tooOften = (world: World, pair: Pair, uncertain: ReadonlySet<string>): string[] => {
   const submissions = world.sandbox.books().submissions.filter(({ caller }) => caller !== 'mend')
   const newest = world.months.slice(-2)

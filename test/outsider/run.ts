@@ -3,6 +3,7 @@ import { parseArgs } from 'node:util'
 import { useCompiledProgram } from '../support/program.ts'
 import { tryBeside } from './beside.ts'
 import { startDatabases } from './databases.ts'
+import { tryHeld } from './held.ts'
 import { hasNamespaces, tryContainerAgain, tryDeadHost, tryNeighbours, tryWrongClock } from './hosts.ts'
 import { trySharedLanding } from './landings.ts'
 import { trySequence } from './lists.ts'
@@ -12,7 +13,21 @@ import { type PartFigures, writeFigures } from './section.ts'
 import { tryKill, trySleep, tryWindows } from './takeover.ts'
 import { tryTwins } from './twins.ts'
 
-const all = ['pairs', 'twins', 'beside', 'lists', 'packed', 'split', 'kill', 'sleep', 'windows', 'hosts', 'clocks', 'landing']
+const all = [
+  'pairs',
+  'twins',
+  'beside',
+  'lists',
+  'packed',
+  'split',
+  'kill',
+  'sleep',
+  'windows',
+  'hosts',
+  'clocks',
+  'landing',
+  'held',
+]
 const { values } = parseArgs({
   options: {
     only: { type: 'string', default: all.join() },
@@ -97,6 +112,7 @@ const parts: Readonly<Record<string, () => Promise<void>>> = {
   kill: () => attempt('killed, and the same again', async () => ({ wrong: await tryKill(databases) })),
   sleep: () => attempt('asleep for longer than a lease', async () => ({ wrong: await trySleep(databases) })),
   windows: () => attempt('killed between two windows', async () => ({ wrong: await tryWindows(databases) })),
+  held: () => attempt('held, and asked for by force', async () => ({ wrong: await tryHeld(databases) })),
   landing: () => attempt('two warehouses, one landing', async () => ({ wrong: await trySharedLanding(databases) })),
   hosts: async () => {
     if (!hasNamespaces()) return note('no namespaces can be made here: hosts and containers are left out')

@@ -90,16 +90,16 @@ export interface MixOptions {
   /** Faults of these classes. */
   readonly classes: readonly FaultClass[]
   /** About how many requests a command sends; what must not happen often is spread over them. */
-  readonly units: number
+  readonly jobs: number
 }
 
 /** A list in which every kind of the classes appears, each in a seeded form, place in the list, and share of the requests. */
-export const faultMix = ({ random, classes, units }: MixOptions): Fault[] => {
+export const faultMix = ({ random, classes, jobs }: MixOptions): Fault[] => {
   const some = (fault: Fault): Fault => {
     if (faultClasses[fault.kind] === 'stuck' || faultClasses[fault.kind] === 'lie')
-      return { ...fault, nth: 1 + Math.floor(random() * Math.max(1, units / 20)), times: 1 }
+      return { ...fault, nth: 1 + Math.floor(random() * Math.max(1, jobs / 20)), times: 1 }
     const share = costly.has(fault.kind) ? 0.003 : 0.004 + random() * 0.012
-    return { ...fault, probability: share, times: Math.max(2, Math.ceil(units / 20)) }
+    return { ...fault, probability: share, times: Math.max(2, Math.ceil(jobs / 20)) }
   }
   const faults = kinds.filter((kind) => classes.includes(faultClasses[kind])).flatMap(formsOf)
   return faults

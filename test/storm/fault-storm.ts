@@ -3,6 +3,7 @@ import type { DatabasePool } from '../../src/db/connect.ts'
 import type { Books } from '../../src/sandbox/books.ts'
 import type { FaultKind } from '../../src/sandbox/fault-kinds.ts'
 import type { Sandbox } from '../../src/sandbox/server.ts'
+import { homeless, restless } from '../outsider/ledger-state.ts'
 import { type CommandResult, runCommand, summaryOf } from '../support/command.ts'
 import { type FaultClass, faultMix, randomFrom } from './fault-mix.ts'
 import { createStormWorld, type StormWorld, startStormSandbox } from './storm-world.ts'
@@ -14,7 +15,8 @@ export interface StormDatabase {
 }
 
 export interface StormOptions {
-  readonly units: number
+  /** Walks and reports. */
+  readonly jobs: number
   readonly seed: number
   /** Commands under faults, in each phase. */
   readonly rounds: number
@@ -27,6 +29,7 @@ export interface StormOptions {
 
 export interface StormFigures {
   readonly seed: number
+  readonly jobs: number
   readonly units: number
   readonly rows: number
   readonly revisions: number
@@ -56,6 +59,10 @@ interface Storm {
   readonly acted: Map<FaultKind, number>
   commands: number
   green: number
+  /** Commands of this phase that asked for everything anew; the first load counts as one. */
+  asked: number
+  /** The highest ask number before this phase. */
+  askedBefore: string
 }
 
 /** First load, a restatement, and another one under which answers also go bad for good: the first two must end green. */
@@ -65,7 +72,7 @@ const calmCommands = 4
 
 export const runStorm = async (options: StormOptions): Promise<StormFigures> => {
   const began = performance.now()
-  const world = createStormWorld(options.units)
+  const world = createStormWorld(options.jobs)
   const sandbox = await startStormSandbox()
   try {
     const truth = await calmTruth(world, options)
@@ -78,6 +85,8 @@ export const runStorm = async (options: StormOptions): Promise<StormFigures> => 
       acted: new Map(),
       commands: 0,
       green: 0,
+      asked: 0,
+      askedBefore: '0',
     }
     for (const [index, classes] of options.phases.entries()) {
       if (index > 0) restate(sandbox, world)
@@ -120,8 +129,10 @@ const phase = async (
   first: readonly string[],
 ): Promise<void> => {
   const { random, sandbox, options } = storm
+  storm.asked = 1
+  storm.askedBefore = await lastAsk(storm)
   for (let round = 0; round < options.rounds; round += 1) {
-    sandbox.configure({ faults: faultMix({ random, classes, units: options.units }) })
+    sandbox.configure({ faults: faultMix({ random, classes, jobs: options.jobs }) })
     await command(storm, truth, before, round === 0 ? first : [])
     countActed(storm)
   }
@@ -137,9 +148,18 @@ const phase = async (
   if ((await open(storm)).length === 0) return
   await command(storm, truth, before, ['--resubmit-uncertain'])
   // An expired report is bought again by force, which asks for everything anew.
-  if ((await open(storm)).some(({ errorCode }) => errorCode === 'REPORT_EXPIRED'))
+  if ((await open(storm)).some(({ errorCode }) => errorCode === 'REPORT_EXPIRED')) {
+    storm.asked += 1
     await command(storm, truth, before, ['--resubmit-uncertain', '--force'])
+  }
   await boughtOnce(storm)
+}
+
+const lastAsk = async ({ options }: Storm): Promise<string> => {
+  const { rows } = await options.stormy.pool.query<{ ask: string }>(
+    `select coalesce(max(ask_number), 0)::text as ask from etl.jobs`,
+  )
+  return rows[0]?.ask ?? '0'
 }
 
 const open = async ({ options }: Storm): Promise<LedgerUnit[]> =>
@@ -173,7 +193,7 @@ const judge = async (storm: Storm, result: CommandResult, truth: Digests, before
   if (result.code === 0 && notYet.length > 0) wrong.push(`${at}: green, but wrong: ${notYet.slice(0, 5).join(', ')}`)
   for (const key of notYet) {
     const unit = states.get(key)
-    if (unit?.state === 'loaded' && unit.loadedEdition === unit.edition && (before.size === 0 || unit.edition > 1))
+    if (unit?.state === 'loaded' && Number(unit.askNumber) > Number(storm.askedBefore))
       wrong.push(`${at}: ${key} is marked loaded and holds other rows`)
   }
   const { loaded, unchanged, waiting, held: kept, failed } = summaryOf(result).units
@@ -193,35 +213,34 @@ const countActed = ({ sandbox, acted }: Storm): void => {
   for (const { fault } of sandbox.books().requests) if (fault !== null) acted.set(fault as FaultKind, 1)
 }
 
-const bodyOf = (body: unknown): string => JSON.stringify(body)
-
-/**
- * The sandbox's books against the ledger: each submission that took effect has a record of its own, and a second record of one edition
- * stands only after one that was uncertain, failed or rejected, which the definition or the command line allowed to send again.
- */
-const boughtOnce = async ({ sandbox, options, wrong }: Storm): Promise<void> => {
-  const { rows } = await options.stormy.pool.query<{ request: unknown; state: string; place: string }>(
-    `select request, state, unit_id || ' edition ' || edition as place from etl.reports order by report_key`,
+/** The sandbox's books against the ledger: each submission that took effect has a record of its own, and no unit was bought more often than it was asked for. */
+const boughtOnce = async ({ sandbox, options, wrong, asked, askedBefore }: Storm): Promise<void> => {
+  const { pool } = options.stormy
+  const { rows } = await pool.query<{ request: unknown }>(
+    `select request from etl.jobs where report_state is not null and request is not null order by job_id`,
   )
-  const onRecord = new Map<string, number>()
-  const byPlace = new Map<string, string[]>()
-  for (const { request, state, place } of rows) {
-    const body = bodyOf(sorted(request))
-    onRecord.set(body, (onRecord.get(body) ?? 0) + 1)
-    byPlace.set(place, [...(byPlace.get(place) ?? []), state])
-  }
-  const bought = new Map<string, number>()
-  for (const { body } of sandbox.books().submissions) {
-    const text = bodyOf(sorted(body))
-    bought.set(text, (bought.get(text) ?? 0) + 1)
-  }
-  for (const [body, count] of bought)
+  const onRecord = counted(rows.map(({ request }) => request))
+  for (const [body, count] of counted(sandbox.books().submissions.map((submission) => submission.body)))
     if (count > (onRecord.get(body) ?? 0))
       wrong.push(`bought ${count} times, on record ${onRecord.get(body) ?? 0} times: ${body}`)
-  const allowsAgain = new Set(['uncertain', 'failed', 'rejected', 'expired'])
-  for (const [place, states] of byPlace)
-    if (!states.slice(0, -1).every((state) => allowsAgain.has(state)))
-      wrong.push(`bought twice: unit ${place}: ${states.join(', ')}`)
+  // Purchases that are uncertain, failed, rejected or expired may be made again; the others stand.
+  const twice = await pool.query<{ line: string }>(
+    `select u.unit_key || ': ' || string_agg(j.job_id || ' ' || j.report_state, ', ' order by j.job_id) as line
+     from etl.jobs j join etl.unit_list u on u.pipeline_id = j.pipeline_id and u.slice_id = any (j.slice_ids)
+       and u.window_from >= j.window_from and u.window_from < j.window_to
+     where j.report_state in ('submitted', 'ready', 'downloaded') and j.ask_number > $1 group by u.unit_key having count(*) > $2`,
+    [askedBefore, asked],
+  )
+  for (const { line } of twice.rows) wrong.push(`bought twice: ${line}`)
+}
+
+const counted = (bodies: readonly unknown[]): Map<string, number> => {
+  const counts = new Map<string, number>()
+  for (const body of bodies) {
+    const text = JSON.stringify(sorted(body))
+    counts.set(text, (counts.get(text) ?? 0) + 1)
+  }
+  return counts
 }
 
 /** jsonb keeps its own order of keys. */
@@ -243,19 +262,22 @@ const figures = async (storm: Storm, truth: Digests): Promise<Omit<StormFigures,
   const { pool } = options.stormy
   const held = await digestWarehouse(pool)
   const left = await open(storm)
+  wrong.push(...(await restless(pool)), ...(await homeless(pool)))
   const leftKeys = new Set(left.map(({ key }) => key))
   for (const [key, digest] of truth)
     if (!leftKeys.has(key) && !sameDigest(digest, held.get(key))) wrong.push(`at the end: ${key} differs from the calm run`)
   for (const { key, state, errorCode } of left)
     if (!mayBeLeft.has(errorCode ?? '')) wrong.push(`at the end: ${key} is ${state} (${errorCode})`)
   const books: Books = sandbox.books()
-  const { rows } = await pool.query<{ revisions: number; first: number }>(
+  const { rows } = await pool.query<{ revisions: number; again: number }>(
     `select (select count(*)::int from data.keywords_v1_history) + (select count(*)::int from data.traffic_and_engagement_v1_history) +
        (select count(*)::int from data.shopper_category_performance_v1_history) as revisions,
-       (select count(distinct (unit_id, edition))::int from etl.reports) as first`,
+       (select count(*)::int from etl.jobs j join etl.jobs f on f.job_id = j.former_job_id
+         where j.submitted_at is not null and f.report_state in ('uncertain', 'failed', 'rejected', 'expired')) as again`,
   )
   return {
     seed: options.seed,
+    jobs: options.jobs,
     units: (await ledgerUnits(pool)).length,
     rows: [...held.values()].reduce((sum, { rows: count }) => sum + count, 0),
     revisions: rows[0]?.revisions ?? 0,
@@ -265,7 +287,7 @@ const figures = async (storm: Storm, truth: Digests): Promise<Omit<StormFigures,
     faults: books.requests.filter(({ fault }) => fault !== null).length,
     faultKinds: acted.size,
     reports: books.submissions.length,
-    again: books.submissions.length - (rows[0]?.first ?? 0),
+    again: rows[0]?.again ?? 0,
     left: left.length,
     wrong,
   }

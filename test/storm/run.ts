@@ -1,4 +1,4 @@
-// `npm run fault-storm -- --units 1000 --seed 1`: the whole storm over a PostgreSQL of its own; its figures go into docs/reliability.md.
+// `npm run fault-storm -- --jobs 1000 --seed 1`: the whole storm over a PostgreSQL of its own; its figures go into docs/reliability.md.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -12,7 +12,7 @@ import { stormSection } from './storm-section.ts'
 
 const { values } = parseArgs({
   options: {
-    units: { type: 'string', default: '1000' },
+    jobs: { type: 'string', default: '1000' },
     seed: { type: 'string', default: '1' },
     rounds: { type: 'string', default: '4' },
     phases: { type: 'string', default: '3' },
@@ -26,7 +26,7 @@ try {
   const calm = await createOwnDatabase(server.url.reveal(), 'calm')
   const stormy = await createOwnDatabase(server.url.reveal(), 'stormy')
   const figures = await runStorm({
-    units: Number(values.units),
+    jobs: Number(values.jobs),
     seed: Number(values.seed),
     rounds: Number(values.rounds),
     phases: wholeStorm.slice(0, Number(values.phases)),

@@ -4,13 +4,13 @@ import type { StormFigures } from './fault-storm.ts'
 const number = (value: number): string => value.toLocaleString('en-US')
 
 export const stormSection = (figures: StormFigures): string => `
-Seeded mixes of the sandbox's faults over all three pipelines, first load and restated load; the same command again until it is done, then once
-with the consent its messages ask for. After **every** command each unit is compared, rows and history, with a run that met no fault.
-Again: \`npm run fault-storm -- --units ${figures.units} --seed ${figures.seed} --write\`; a sample is part of \`npm test\`.
+Seeded mixes of the sandbox's faults over all three pipelines, reports packed over all months, first load and restated loads; the same command again until it is
+done, then once with the consent its messages ask for. After **every** command each unit is compared, rows and history, with a run that met no fault.
+Again: \`npm run fault-storm -- --jobs ${figures.jobs} --seed ${figures.seed} --write\`; a sample is part of \`npm test\`.
 
 | figure | value |
 | --- | --- |
-| units | ${number(figures.units)} |
+| walks and reports; units | ${number(figures.jobs)}; ${number(figures.units)} |
 | rows, ended revisions | ${number(figures.rows)}, ${number(figures.revisions)} |
 | commands, of which green | ${number(figures.commands)}, ${number(figures.green)} |
 | requests, of which met a fault of the exchange or page | ${number(figures.requests)}, ${number(figures.faults)} (${figures.faultKinds} kinds) |

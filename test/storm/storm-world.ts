@@ -1,4 +1,4 @@
-// The world of a storm: definitions with as many units as asked for, a sandbox that is the same in every run, and the command over it.
+// The world of a storm: definitions with as many walks and reports as asked for, a sandbox that is the same in every run, and the command over it.
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -21,17 +21,17 @@ export interface StormWorld {
 
 const firstYear = 2025
 
-/** 6 of 10 units are walks over keywords, 3 general reports, 1 a shopper report; `units` is met but for rounding. */
-export const createStormWorld = (units: number): StormWorld => {
-  const count = units >= 200 ? 10 : 2
+/** A walk for each month, domain and country; a general report for each domain and a shopper report for each shop, over all months. `jobs` is met within a tenth. */
+export const createStormWorld = (jobs: number): StormWorld => {
+  const count = jobs >= 200 ? 10 : 2
   const months = Array.from({ length: count }, (_, index) => `${firstYear}-${String(index + 1).padStart(2, '0')}`)
-  const perMonth = units / count
+  const perMonth = jobs / count
   const folder = mkdtempSync(join(tmpdir(), 'millrace-storm-'))
   cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
   const write = (name: string, lines: readonly string[]): void =>
     writeFileSync(join(folder, 'pipelines', name), `${lines.join('\n')}\n`)
   const names = (word: string, length: number): string[] => Array.from({ length }, (_, index) => `${word}${index}.example`)
-  write('domains.txt', names('site', Math.max(1, Math.round(perMonth * 0.3))))
+  write('domains.txt', names('site', Math.max(1, Math.round(perMonth * 0.4))))
   write('shop_domains.txt', names('shop', Math.max(1, Math.round(perMonth * 0.1))))
   for (const pipeline of stormPipelines) hasten(join(folder, 'pipelines', `${pipeline}.yaml`))
   const [from = '', to = ''] = [months[0], months.at(-1)]
@@ -52,7 +52,7 @@ export const createStormWorld = (units: number): StormWorld => {
   }
 }
 
-/** Small pages, small buckets and short waits: as many requests as possible in little time, where a restatement may take most of three rows; and consent to buy a failed report again. */
+/** Small pages, small buckets and short waits: as many requests as possible in little time, where a restatement may take most of a unit's rows; and consent to buy a failed report again. */
 const hasten = (file: string): void => {
   const text = readFileSync(file, 'utf8')
     .replace('page_size: 1000', 'page_size: 15')
@@ -63,9 +63,9 @@ const hasten = (file: string): void => {
     .replace('poll_max: 60s', 'poll_max: 1s')
     .replace('deadline: 6h', 'deadline: 8s')
     .replace('shrink: 50%', 'shrink: 90%')
-    .replace('bucket: 100', 'bucket: 3')
-    .replace('domain: { file: shop_domains.txt, bucket: 50 }', 'domain: { file: shop_domains.txt, bucket: 1 }')
-  writeFileSync(file, text.includes('deadline:') ? `${text}report: { resubmit_failed: true }\n` : text)
+  const isReport = text.includes('deadline:')
+  const bucketed = isReport ? text.replace(/domain: \{ file: (\w+\.txt) \}/, 'domain: { file: $1, bucket: 1 }') : text
+  writeFileSync(file, isReport ? `${bucketed}report: { resubmit_failed: true }\n` : bucketed)
 }
 
 /** Always the same data. */

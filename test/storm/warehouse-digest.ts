@@ -11,9 +11,8 @@ export interface UnitDigest {
 export interface LedgerUnit {
   readonly key: string
   readonly state: string
-  readonly edition: number
-  /** Of the answer that is loaded; null: none is. */
-  readonly loadedEdition: number | null
+  /** Of the answer its rows come from; null: nothing is loaded. */
+  readonly askNumber: string | null
   readonly errorCode: string | null
 }
 
@@ -24,7 +23,7 @@ const digestOf = async (pool: DatabasePool, table: string): Promise<Map<string, 
   const { rows } = await pool.query<{ key: string; rows: number; digest: string }>(
     `select coalesce(u.unit_key, 'unit ' || t._unit_id) as key, count(*)::int as rows,
        md5(string_agg(${line}, E'\\n' order by ${line} collate "C")) as digest
-     from ${table} t left join etl.units u on u.unit_id = t._unit_id group by 1`,
+     from ${table} t left join etl.unit_list u on u.unit_id = t._unit_id group by 1`,
     [asideNames],
   )
   return new Map(rows.map(({ key, ...rest }) => [key, rest]))
@@ -52,9 +51,29 @@ export const digestWarehouse = async (pool: DatabasePool): Promise<Map<string, U
 
 export const ledgerUnits = async (pool: DatabasePool): Promise<LedgerUnit[]> => {
   const { rows } = await pool.query<LedgerUnit>(
-    `select unit_key as key, state, edition, loaded_edition as "loadedEdition", error_code as "errorCode" from etl.units order by 1`,
+    `select unit_key as key, state, error_code as "errorCode", ask_number as "askNumber" from etl.unit_list order by 1`,
   )
   return rows
+}
+
+/** Units that took an answer which they had taken already, or a second one where the service has changed nothing. Nobody has asked for a replay. */
+export const loadsTwice = async (pool: DatabasePool): Promise<unknown[]> => {
+  const { rows } = await pool.query(
+    `select u.unit_key, count(*)::int as loads from etl.unit_list u
+       join etl.loads l on l.pipeline_id = u.pipeline_id and l.window_from = u.window_from and l.outcome = 'loaded'
+       join etl.answers a on a.answer_id = l.answer_id and u.slice_id = any (a.slice_ids)
+     group by 1 having count(*) > 1 order by 1`,
+  )
+  return rows
+}
+
+/** Units whose purchase nobody can tell of. */
+export const uncertainUnits = async (pool: DatabasePool): Promise<number> => {
+  const { rows } = await pool.query<{ units: number }>(
+    `select count(*)::int as units from etl.units u join etl.jobs j on j.job_id = u.job_id
+     where j.state = 'held' and j.report_state = 'uncertain'`,
+  )
+  return rows[0]?.units ?? 0
 }
 
 /** Keys in one duplicated by another row: the data tables' own key says there are none; asked all the same, over partitions. */

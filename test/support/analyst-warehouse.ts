@@ -81,5 +81,6 @@ const pretend = async (pool: Pick<Pool, 'query'>, moment: string, after: string)
     await set(`data.${pipeline}_v1_history`, '_valid_to')
   }
   await set('etl.loads', 'loaded_at')
-  for (const column of ['loaded_at', 'checked_at']) await set('etl.units', column)
+  await set('etl.windows', 'looked_at')
+  for (const column of ['asked_at', 'stood_at', 'landed_at']) await set('etl.answers', column)
 }

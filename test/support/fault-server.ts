@@ -80,6 +80,8 @@ export const openRate: RateBudget = {
 }
 
 export const testKey = 'canary-key-0123456789'
+const queryKey = secret('key of the query', testKey)
+const headerKey = secret('key of the header', testKey)
 
 export interface TestClient {
   readonly http: HttpClient
@@ -92,9 +94,9 @@ export const testClient = (url: URL, service: Partial<ServiceOptions> = {}, unit
   const stop = new AbortController()
   const http = createService({
     baseUrl: url,
-    paths: new Map(),
-    rest: secret('rest key', testKey),
-    batch: secret('batch key', testKey),
+    addressSetting: 'TEST_ADDRESS',
+    authenticate: ({ method }) =>
+      method === 'GET' ? { query: { key_of_test: queryKey } } : { headers: { 'x-key-of-test': headerKey } },
     rate: openRate,
     log: silentLog,
     clock: jumpClock(),
@@ -117,7 +119,6 @@ export const get = (http: HttpClient, path = '/v1/things', more: Partial<HttpReq
   method: 'GET',
   endpoint: path,
   url: http.url('things', path),
-  key: 'query',
   idempotent: true,
   ...more,
 })
@@ -126,7 +127,6 @@ export const post = (http: HttpClient, path = '/v1/submit', more: Partial<HttpRe
   method: 'POST',
   endpoint: path,
   url: http.url('submit', path),
-  key: 'header',
   idempotent: false,
   body: { what: 1 },
   ...more,

@@ -1,5 +1,4 @@
 // Rows of a real ledger for tests: a process, a run, a pipeline with its slices, jobs with their units and who waits for them.
-import { hostname } from 'node:os'
 import { type Insertable, type Selectable, sql } from 'kysely'
 import { addWindows, windowsBetween } from '../../src/core/window.ts'
 import type { Window } from '../../src/core/types.ts'
@@ -48,9 +47,6 @@ export const newProcess = async (where: Where, choice: ProcessChoice = {}): Prom
     .executeTakeFirstOrThrow()
   return { processId: row.process_id, name: row.name }
 }
-
-/** The same on this host, under this process's number. */
-export const ownHost = (): Pick<ProcessChoice, 'host' | 'pid'> => ({ host: hostname(), pid: process.pid })
 
 /** @param processId whose run it is; left out: a new process's */
 export const newRun = async (where: Where, processId?: number, command = 'run'): Promise<number> => {
@@ -178,22 +174,15 @@ export const newJob = async (where: Where, pipeline: PipelineKit, choice: JobCho
     .returning('job_id')
     .executeTakeFirstOrThrow()
   const jobId = Number(row.job_id)
+  const unit = { pipeline_id: pipeline.pipelineId, job_id: jobId, held_code: null }
   await at(where)
     .insertInto('etl.units')
-    .values(windows.flatMap(({ from }) => sliceIds.map((slice) => unitRowOf(pipeline, from, slice, jobId))))
+    .values(windows.flatMap(({ from }) => sliceIds.map((slice) => ({ ...unit, window_from: from, slice_id: slice }))))
     .onConflict((on) => on.columns(['pipeline_id', 'window_from', 'slice_id']).doUpdateSet({ job_id: jobId }))
     .execute()
   for (const run of choice.runs ?? []) await waitFor(where, run, jobId, cells)
   return jobId
 }
-
-const unitRowOf = ({ pipelineId }: PipelineKit, windowFrom: string, sliceId: number, jobId: number): Insertable<UnitsTable> => ({
-  pipeline_id: pipelineId,
-  window_from: windowFrom,
-  slice_id: sliceId,
-  job_id: jobId,
-  held_code: null,
-})
 
 /** The run waits for the job, for all of it unless told which part. */
 export const waitFor = async (
@@ -210,12 +199,9 @@ export const waitFor = async (
     .execute()
 }
 
-/** As many planned walks of one unit as told, in order, all waited for by the run with priorities 1, 2 ... */
-export const newWalks = async (where: Where, pipeline: PipelineKit, runId: number, number: number): Promise<number[]> => {
-  const jobIds: number[] = []
-  for (let at = 1; at <= number; at += 1) jobIds.push(await newJob(where, pipeline, { runs: [{ runId, priority: at }] }))
-  return jobIds
-}
+/** As many planned walks as told, all waited for by the run with priorities 1, 2 ... */
+export const newWalks = (where: Where, pipeline: PipelineKit, runId: number, number: number): Promise<number[]> =>
+  Array.fromAsync({ length: number }, (_, index) => newJob(where, pipeline, { runs: [{ runId, priority: index + 1 }] }))
 
 /** What `set` may be for a job whose report was bought. @param id of the report */
 export const bought = (id: string, askNumber: number): Partial<Insertable<JobsTable>> => ({
@@ -324,30 +310,4 @@ export const outcomeOf = async (
     .where('job_id', '=', String(jobId))
     .executeTakeFirst()
   return row?.outcome
-}
-
-const tables = [
-  'runs',
-  'processes',
-  'units',
-  'jobs',
-  'run_jobs',
-  'answers',
-  'requests',
-  'loads',
-  'quarantine',
-  'events',
-  'windows',
-]
-
-/** Everything the ledger holds, for comparisons of before and after. */
-export const wholeLedger = async (db: TestDatabase): Promise<Readonly<Record<string, unknown>>> => {
-  const contents: Record<string, unknown> = {}
-  for (const table of tables) {
-    const { rows } = await db.database.pool.query(
-      `select to_jsonb(t) as row from etl.${table} t order by to_jsonb(t)::text collate "C"`,
-    )
-    contents[table] = rows
-  }
-  return contents
 }

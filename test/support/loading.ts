@@ -54,6 +54,8 @@ export const openLoading = async (db: TestDatabase, definition: Definition, mart
     definitions: [definition],
     marts,
     service: unused,
+    allowance: unused,
+    allowance: unused,
     claimable: unused,
     progress: createProgress(),
     log: silentLog,

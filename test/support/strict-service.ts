@@ -1,6 +1,7 @@
 // An outside server that follows the interface to the letter, with only the endpoints it shows; independent of the sandbox.
 import { randomUUID } from 'node:crypto'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import { addMonths } from '../../src/sandbox/calendar.ts'
 
 export interface KeywordRecord {
   readonly keyword: string
@@ -35,6 +36,14 @@ export interface StrictService {
   readonly bought: Bought[]
   readonly requests: { method: string; path: string; search: string; keyAtDownload: boolean }[]
   close(): Promise<void>
+}
+
+/** `2026-01`, `2026-02` ...: the months a report was asked for. */
+export const monthsAsked = (table: Readonly<Record<string, unknown>>): string[] => {
+  const [first, last] = [String(table['start_date']), String(table['end_date'])]
+  const months: string[] = []
+  for (let month = first; month <= last; month = addMonths(month, 1)) months.push(month)
+  return months
 }
 
 const readBody = async (request: IncomingMessage): Promise<string> => {

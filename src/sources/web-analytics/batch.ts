@@ -5,10 +5,10 @@ import { redact } from '../../core/redact.ts'
 import type { Box, Definition } from '../../core/types.ts'
 import { addWindows } from '../../core/window.ts'
 import type { HttpClient } from '../../extract/http-types.ts'
-import { parseJson } from '../../extract/http-answer.ts'
 import { type ReportApi, type ReportStatus, runReport } from '../../extract/report.ts'
 import type { Estimate, ExtractRequest, LookContext, Source, SourceContext } from '../../extract/source.ts'
 import { askOptional } from './absent.ts'
+import { jsonOf } from './answer.ts'
 import { validate } from './discovery.ts'
 import { endpoints, withReportId } from './endpoints.ts'
 import { readRefusal, refusalError } from './errors.ts'
@@ -79,12 +79,11 @@ const reportApi = (dataset: BatchDataset, { definition, box }: ExtractRequest, c
         method: 'POST',
         endpoint,
         url: http.url(dataset.endpoint, endpoint),
-        key: 'header',
         body: request,
         idempotent: false,
       })
       if (answer.status >= 300) throw refusalError(readRefusal(answer), endpoint, box.key)
-      const body = parseJson(answer, endpoint)
+      const body = jsonOf(answer, endpoint)
       const parsed = submission.safeParse(body)
       const id = parsed.success ? (parsed.data.report_id ?? parsed.data.id ?? parsed.data.request_id) : undefined
       if (!parsed.success || id === undefined) throw withoutId(body, endpoint)
@@ -122,10 +121,10 @@ const price = async (http: HttpClient, request: unknown, box: Box): Promise<numb
 const readStatus = async (http: HttpClient, reportId: string, box: Box): Promise<ReportStatus | null> => {
   const url = http.url('status', endpoints.status)
   url.pathname = withReportId(decodeURI(url.pathname), reportId)
-  const answer = await http.read({ method: 'GET', endpoint: endpoints.status, url, key: 'header', idempotent: true })
+  const answer = await http.read({ method: 'GET', endpoint: endpoints.status, url, idempotent: true })
   if (answer.status === 404) return null
   if (answer.status >= 300) throw refusalError(readRefusal(answer), endpoints.status, box.key)
-  const parsed = statusBody.safeParse(parseJson(answer, endpoints.status))
+  const parsed = statusBody.safeParse(jsonOf(answer, endpoints.status))
   if (!parsed.success) {
     throw new EtlError(
       'BAD_RESPONSE',
@@ -147,7 +146,7 @@ const freeRetry = async (http: HttpClient, reportId: string): Promise<boolean> =
   url.pathname = withReportId(decodeURI(url.pathname), reportId)
   const answer = await askOptional(http, 'retry', () =>
     // Counted by the service, three at most: not sent twice.
-    http.read({ method: 'POST', endpoint: endpoints.retry, url, key: 'header', idempotent: false }),
+    http.read({ method: 'POST', endpoint: endpoints.retry, url, idempotent: false }),
   )
   return answer !== null && answer.status < 300
 }

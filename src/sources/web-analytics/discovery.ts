@@ -1,17 +1,19 @@
 // What the service says of itself for free: datasets, countries and dates, credits, the price of a report. All of it optional.
 import { z } from 'zod'
 import { EtlError } from '../../core/errors.ts'
+import type { Capabilities, Credits, Dataset } from '../../extract/api.ts'
 import type { HttpAnswer, HttpClient } from '../../extract/http-types.ts'
-import { parseJson } from '../../extract/http-answer.ts'
 import { askOptional } from './absent.ts'
+import { jsonOf } from './answer.ts'
 import { internalCountry } from './country.ts'
 import { type EndpointName, endpoints } from './endpoints.ts'
 import { readRefusal, refusalError } from './errors.ts'
+import { pathPrefix } from './settings.ts'
 
 const ok = (answer: HttpAnswer | null, name: EndpointName): unknown => {
   if (answer === null) return null
   if (answer.status >= 400) throw refusalError(readRefusal(answer), endpoints[name], name)
-  return parseJson(answer, endpoints[name])
+  return jsonOf(answer, endpoints[name])
 }
 
 /** What the endpoint said, in the shape it is known by. Throws BAD_RESPONSE naming what differs. */
@@ -21,22 +23,14 @@ const shaped = <T>(schema: z.ZodType<T>, body: unknown, name: EndpointName): T =
   const [issue] = parsed.error.issues
   throw new EtlError(
     'BAD_RESPONSE',
-    `${endpoints[name]} answered in a shape nobody knows: ${issue?.path.join('.') || 'the body'} ${issue?.message ?? ''}. If the service has moved the endpoint, set WEB_ANALYTICS_PATH_${name.toUpperCase()}.`,
+    `${endpoints[name]} answered in a shape nobody knows: ${issue?.path.join('.') || 'the body'} ${issue?.message ?? ''}. If the service has moved the endpoint, set ${pathPrefix}${name.toUpperCase()}.`,
   )
 }
 
-const get = (http: HttpClient, name: EndpointName, key: 'query' | 'header'): Promise<HttpAnswer | null> =>
+const get = (http: HttpClient, name: EndpointName): Promise<HttpAnswer | null> =>
   askOptional(http, name, () =>
-    http.read({ method: 'GET', endpoint: endpoints[name], url: http.url(name, endpoints[name]), key, idempotent: true }),
+    http.read({ method: 'GET', endpoint: endpoints[name], url: http.url(name, endpoints[name]), idempotent: true }),
   )
-
-/** One dataset of the service; what it says beyond the names stays as it came. */
-export interface Dataset {
-  readonly table: string
-  readonly metrics: readonly string[]
-  readonly filters: readonly string[]
-  readonly granularities: readonly string[]
-}
 
 const nameList = z.array(z.union([z.string(), z.object({ name: z.string() }).transform(({ name }) => name)])).catch([])
 const datasetSchema = z
@@ -69,19 +63,8 @@ const granularityNames = (value: unknown): string[] => {
 
 /** null: the service does not offer the look. */
 export const describe = async (http: HttpClient): Promise<readonly Dataset[] | null> => {
-  const body = ok(await get(http, 'describe', 'header'), 'describe')
+  const body = ok(await get(http, 'describe'), 'describe')
   return body === null ? null : shaped(describeSchema, body, 'describe')
-}
-
-export interface Capabilities {
-  readonly remainingHits: number | null
-  /** Internal codes by family (`web_desktop_data` ...). */
-  readonly families: readonly {
-    readonly name: string
-    readonly countries: readonly string[]
-    readonly from: string | null
-    readonly to: string | null
-  }[]
 }
 
 const countrySchema = z.union([
@@ -96,7 +79,7 @@ const familySchema = z.looseObject({
 const objectOrNull = z.record(z.string(), z.unknown()).nullable()
 
 export const capabilities = async (http: HttpClient): Promise<Capabilities | null> => {
-  const body = ok(await get(http, 'capabilities', 'query'), 'capabilities')
+  const body = ok(await get(http, 'capabilities'), 'capabilities')
   const parsed = shaped(objectOrNull, body, 'capabilities')
   if (parsed === null) return null
   const families = Object.entries(parsed).flatMap(([name, value]) => {
@@ -120,15 +103,8 @@ const numberOrNull = (value: unknown): number | null => {
   return typeof number === 'number' && Number.isFinite(number) ? number : null
 }
 
-export interface Credits {
-  /** Credits left for batch reports; null where the service does not say. */
-  readonly remaining: number | null
-  readonly userAllowance: number | null
-  readonly userRemaining: number | null
-}
-
 export const credits = async (http: HttpClient): Promise<Credits | null> => {
-  const body = ok(await get(http, 'credits', 'header'), 'credits')
+  const body = ok(await get(http, 'credits'), 'credits')
   const parsed = shaped(objectOrNull, body, 'credits')
   if (parsed === null) return null
   return {
@@ -145,7 +121,7 @@ export interface UserAllowance {
 
 /** What an administrator lets this user spend; null where the service has no such look. */
 export const userCapabilities = async (http: HttpClient): Promise<UserAllowance | null> => {
-  const parsed = shaped(objectOrNull, ok(await get(http, 'user_capabilities', 'query'), 'user_capabilities'), 'user_capabilities')
+  const parsed = shaped(objectOrNull, ok(await get(http, 'user_capabilities'), 'user_capabilities'), 'user_capabilities')
   if (parsed === null) return null
   return {
     allowance: numberOrNull(parsed['allowance']) ?? numberOrNull(parsed['user_allowance']),
@@ -172,7 +148,6 @@ export const validate = async (
       method: 'POST',
       endpoint: endpoints.validate,
       url: http.url('validate', endpoints.validate),
-      key: 'header',
       body: request,
       idempotent: true,
     }),
@@ -181,7 +156,7 @@ export const validate = async (
   if (answer.status === 401 || answer.status === 403) throw refusalError(readRefusal(answer), endpoints.validate, 'validate')
   if (answer.status === 400) return { valid: false, credits: null, errors: [readRefusal(answer).text] }
   if (answer.status >= 400) return null
-  const parsed = validateSchema.safeParse(parseJson(answer, endpoints.validate))
+  const parsed = validateSchema.safeParse(jsonOf(answer, endpoints.validate))
   if (!parsed.success) return null
   return {
     valid: parsed.data.is_valid ?? true,

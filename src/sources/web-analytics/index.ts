@@ -1,7 +1,13 @@
 // The web-analytics service: keyword research, general batch reports, shopper reports.
+import type { Api } from '../../extract/api.ts'
 import type { Source } from '../../extract/source.ts'
+import { check } from './check.ts'
+import { capabilities, credits, describe } from './discovery.ts'
 import { generalReport } from './general-report.ts'
 import { keywords } from './keywords.ts'
+import { allowance, connection, secrets } from './settings.ts'
 import { shopperReport } from './shopper-report.ts'
+
+export const api: Api = { secrets, connection, allowance, describe, capabilities, credits, check }
 
 export const sources: readonly Source[] = [keywords, generalReport, shopperReport]

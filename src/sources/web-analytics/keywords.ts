@@ -4,15 +4,16 @@ import { EtlError } from '../../core/errors.ts'
 import type { Box } from '../../core/types.ts'
 import { addWindows, isPublished, showWindow } from '../../core/window.ts'
 import type { HttpAnswer, HttpClient } from '../../extract/http-types.ts'
-import { parseJson } from '../../extract/http-answer.ts'
 import { type Page, walkPages } from '../../extract/paged.ts'
 import type { ExtractRequest, LookContext, Source, SourceContext } from '../../extract/source.ts'
+import { jsonOf } from './answer.ts'
 import { forRest, internalCountry } from './country.ts'
 import { country, domain } from './dimensions.ts'
 import { capabilities } from './discovery.ts'
 import { endpoints } from './endpoints.ts'
 import { isNoData, isUnclear401, readRefusal, refusalError } from './errors.ts'
 import { keywordFields } from './fields.ts'
+import { addressSetting } from './settings.ts'
 
 const endpoint = endpoints.keywords
 
@@ -91,14 +92,13 @@ const fetchPage = async (
     method: 'GET',
     endpoint,
     url: address(http, request, offset, limit),
-    key: 'query',
     idempotent: true,
     part,
   })
   await arrived?.()
   if (answer.status === 204) return null
   if (answer.status !== 200) return refused(request, context, answer)
-  const page = envelope.safeParse(parseJson(answer, endpoint))
+  const page = envelope.safeParse(jsonOf(answer, endpoint))
   if (!page.success) return notAPage(request, context, answer, page.error)
   const { keywords, keywords_count, meta } = page.data
   if (saysError(meta?.status, meta?.error_code)) return refusedWithin200(request, context, answer)
@@ -186,7 +186,7 @@ const notAPage = (request: ExtractRequest, context: LookContext, answer: HttpAns
   const [issue] = error.issues
   throw new EtlError(
     'BAD_RESPONSE',
-    `${request.box.key}: ${endpoint} answered something else than keywords: ${issue?.path.join('.') || 'the body'} ${issue?.message ?? ''}. Check WEB_ANALYTICS_BASE_URL; if it is right, the service has changed.`,
+    `${request.box.key}: ${endpoint} answered something else than keywords: ${issue?.path.join('.') || 'the body'} ${issue?.message ?? ''}. Check ${addressSetting}; if it is right, the service has changed.`,
   )
 }
 

@@ -12,7 +12,7 @@ afterAll(() => rmSync(folder, { recursive: true }))
 
 const failure = (raw: Record<string, string>): string => {
   try {
-    withSecrets(raw)
+    withApiSecrets(withSecrets(raw), names)
   } catch (error) {
     return error instanceof Error ? error.message : String(error)
   }
@@ -21,11 +21,11 @@ const failure = (raw: Record<string, string>): string => {
 
 describe('secrets', () => {
   test('come from a file or a command, without the line end', () => {
-    expect(withSecrets({ WEB_ANALYTICS_API_KEY_FILE: file, OTHER: '1' })).toEqual({
+    expect(both({ WEB_ANALYTICS_API_KEY_FILE: file, OTHER: '1' })).toEqual({
       WEB_ANALYTICS_API_KEY: 'from-file-0123456789',
       OTHER: '1',
     })
-    expect(withSecrets({ WEB_ANALYTICS_API_KEY_ACME_COMMAND: "printf 'said\\n'" })).toEqual({
+    expect(both({ WEB_ANALYTICS_API_KEY_ACME_COMMAND: "printf 'said\\n'" })).toEqual({
       WEB_ANALYTICS_API_KEY_ACME: 'said',
     })
     expect(
@@ -35,7 +35,7 @@ describe('secrets', () => {
       AWS_ACCESS_KEY_ID: 'id',
       AWS_SHARED_FILE: 'kept',
     })
-    expect(withSecrets({ DATABASE_URL_FILE: file, WEB_ANALYTICS_BATCH_API_KEY_FILE: '' })).toEqual({
+    expect(both({ DATABASE_URL_FILE: file, WEB_ANALYTICS_BATCH_API_KEY_FILE: '' })).toEqual({
       DATABASE_URL: 'from-file-0123456789',
     })
   })

@@ -173,7 +173,7 @@ describe('a harmless request', () => {
     const { http, recorded } = testClient(server.url)
     const error = await failure(http.read(get(http)))
     expect(error.code).toBe('SERVICE_UNREACHABLE')
-    expect(error.message).toContain('WEB_ANALYTICS_BASE_URL')
+    expect(error.message).toContain('TEST_ADDRESS')
     expect(recorded.map((request) => request.errorCode)).toEqual(Array(3).fill('SERVICE_UNREACHABLE'))
   })
 
@@ -357,8 +357,8 @@ describe('the key', () => {
     const { http, recorded } = testClient(server.url)
     await http.read(get(http, '/v1/things', { url: new URL('/v1/things?a=1', server.url) }))
     await http.read(post(http))
-    expect(server.hits.map((hit) => [hit.url, hit.headers['api-key']])).toEqual([
-      [`/v1/things?a=1&api_key=${testKey}`, undefined],
+    expect(server.hits.map((hit) => [hit.url, hit.headers['x-key-of-test']])).toEqual([
+      [`/v1/things?a=1&key_of_test=${testKey}`, undefined],
       ['/v1/submit', testKey],
     ])
     expect(JSON.stringify(recorded)).not.toContain(testKey)
@@ -376,7 +376,7 @@ describe('the key', () => {
   test('does not follow a redirect to another origin', async () => {
     const other = await serve(json)
     const server = await serve((_, response) => {
-      response.writeHead(302, { location: `${other.url.href}?api_key=${testKey}` })
+      response.writeHead(302, { location: `${other.url.href}?key_of_test=${testKey}` })
       response.end()
     })
     const { http } = testClient(server.url)
@@ -406,7 +406,7 @@ describe('the key', () => {
     const { http } = testClient(server.url)
     const { parseJson } = await import('../../../src/extract/http-answer.ts')
     const answer = await http.read(get(http))
-    const thrown = await failure(Promise.resolve().then(() => parseJson(answer, '/v1/things')))
+    const thrown = await failure(Promise.resolve().then(() => parseJson(answer, '/v1/things', 'TEST_ADDRESS')))
     expect(thrown.code).toBe('BAD_RESPONSE')
     expect(thrown.message).toContain('text/html')
     expect(thrown.message).toContain('<html>your request was')

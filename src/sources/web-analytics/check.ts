@@ -1,15 +1,12 @@
 // What the key may ask, against what the definitions want; whatever the service does not tell is left out.
-import type { Definition } from '../core/types.ts'
-import type { HttpClient } from '../extract/http-types.ts'
-import { capabilities, credits, describe } from '../sources/web-analytics/discovery.ts'
-
-export interface ServiceFinding {
-  readonly level: 'error' | 'warning'
-  readonly message: string
-}
+import type { Definition } from '../../core/types.ts'
+import type { ServiceFinding } from '../../extract/api.ts'
+import type { HttpClient } from '../../extract/http-types.ts'
+import { capabilities, credits, describe } from './discovery.ts'
+import { keywords } from './keywords.ts'
 
 /** Only free questions. Throws KEY_REFUSED where the service says so. */
-export const checkAgainstService = async (http: HttpClient, definitions: readonly Definition[]): Promise<ServiceFinding[]> => [
+export const check = async (http: HttpClient, definitions: readonly Definition[]): Promise<ServiceFinding[]> => [
   ...(await countries(http, definitions)),
   ...(await datasets(http, definitions)),
   ...(await quotaLeft(http, definitions)),
@@ -59,7 +56,7 @@ const missingMetrics = (definition: Definition, offered: readonly string[]): Ser
 }
 
 const quotaLeft = async (http: HttpClient, definitions: readonly Definition[]): Promise<ServiceFinding[]> => {
-  if (!definitions.some((definition) => definition.source !== 'web-analytics.keywords')) return []
+  if (!definitions.some((definition) => definition.source !== keywords.name)) return []
   const left = await credits(http)
   return left?.remaining === 0
     ? [

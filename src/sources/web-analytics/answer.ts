@@ -1,0 +1,7 @@
+// An answer of the service as JSON.
+import { parseJson } from '../../extract/http-answer.ts'
+import type { HttpAnswer } from '../../extract/http-types.ts'
+import { addressSetting } from './settings.ts'
+
+/** Throws BAD_RESPONSE naming the endpoint and what came instead. */
+export const jsonOf = (answer: HttpAnswer, endpoint: string): unknown => parseJson(answer, endpoint, addressSetting)

@@ -1,0 +1,141 @@
+// A runtime as far as planning needs one, over sources that only answer probes and prices.
+import { setTimeout } from 'node:timers/promises'
+import { z } from 'zod'
+import { silentLog } from '../../src/core/log.ts'
+import { systemClock } from '../../src/core/clock.ts'
+import type { Box, Definition, Fingerprint } from '../../src/core/types.ts'
+import type { Source } from '../../src/extract/source.ts'
+import type { Service } from '../../src/extract/http-types.ts'
+import { planRun, type PlannedRun, type Scope } from '../../src/pipeline/plan-run.ts'
+import { previewRun } from '../../src/pipeline/dry-run.ts'
+import { createProgress } from '../../src/pipeline/progress.ts'
+import { definitionOf, dimension } from '../unit/plan/definition.ts'
+import { newRun } from './ledger.ts'
+import type { TestDatabase } from './postgres.ts'
+
+export interface SourceChoice {
+  readonly kind: Source['kind']
+  readonly mostPerRequest?: number
+  readonly probe?: (box: Box) => Fingerprint
+  readonly price?: number
+}
+
+export const sourceOf = ({ kind, mostPerRequest = kind === 'walk' ? 1 : 100, probe, price }: SourceChoice): Source => {
+  const spec = { description: '', required: false, mostPerRequest }
+  return {
+    name: `test.${kind}`,
+    kind,
+    description: '',
+    params: z.record(z.string(), z.string()),
+    dimensions: { domain: spec, country: spec },
+    packing: { windows: 60 },
+    fields: {},
+    openFields: true,
+    // biome-ignore lint/correctness/useYield: planning never extracts
+    extract: async function* () {
+      throw new Error('planning extracts nothing')
+    },
+    ...(probe === undefined ? {} : { probe: async ({ box }: { box: Box }) => probe(box) }),
+    estimate: async ({ box }) => {
+      const cells = Object.values(box.slice).reduce((total, values) => total * [values].flat().length, 1)
+      return { requests: null, rows: null, quota: price === undefined ? null : price * cells }
+    },
+  }
+}
+
+const service: Service = {
+  forUnit: () => {
+    throw new Error('planning asked for HTTP')
+  },
+}
+
+const silentService: Service = {
+  forUnit: () => ({
+    url: () => new URL('http://localhost'),
+    origin: 'http://localhost',
+    read: () => Promise.reject(new Error('no')),
+    download: () => Promise.reject(new Error('no')),
+  }),
+}
+
+export interface Planning {
+  readonly definition: Definition
+  readonly source: Source
+  readonly resubmitUncertain?: boolean
+}
+
+const runtimeOf = (db: TestDatabase, { source, resubmitUncertain = false }: Planning) => ({
+  allowance: () => ({ requestsPerSecond: 10 }),
+  database: db.database,
+  sources: new Map([[source.name, source]]),
+  service: () => (source.probe === undefined && source.kind === 'walk' ? service : silentService),
+  consent: { resubmitUncertain },
+  progress: createProgress(),
+  log: silentLog,
+  clock: { ...systemClock, sleep: (ms: number) => setTimeout(ms) },
+})
+
+/** Plans for a new run of a process that lives. */
+export const plan = async (
+  db: TestDatabase,
+  planning: Planning,
+  scope: Scope,
+  runId?: number,
+): Promise<PlannedRun & { readonly runId: number }> => {
+  const run = runId ?? (await newRun(db))
+  // What planning does not use is not there.
+  const runtime = runtimeOf(db, planning) as unknown as Parameters<typeof planRun>[0]
+  return { ...(await planRun(runtime, run, [planning.definition], scope, new AbortController().signal)), runId: run }
+}
+
+export const preview = (db: TestDatabase, planning: Planning, scope: Scope) =>
+  previewRun(
+    runtimeOf(db, planning) as unknown as Parameters<typeof previewRun>[0],
+    [planning.definition],
+    scope,
+    new AbortController().signal,
+  )
+
+let count = 0
+
+/** A definition of its own name: domains and countries by month, all dimensions in the key. */
+export const definitionFor = (
+  source: Source,
+  lists: { readonly domains: readonly string[]; readonly countries?: readonly string[] },
+  window: Partial<Definition['window']> = {},
+): Definition => {
+  count += 1
+  const countries = lists.countries === undefined ? [] : [dimension('country', lists.countries)]
+  return {
+    ...definitionOf([dimension('domain', lists.domains), ...countries], { from: '2025-01-01', ...window }),
+    pipeline: `visits${count}`,
+    source: source.name,
+    // Else the tests' answers would serve each other.
+    params: { test: `visits${count}` },
+    key: ['date', 'domain', ...(lists.countries === undefined ? [] : ['country'])],
+  }
+}
+
+/** The same with other lists. */
+export const withLists = (
+  definition: Definition,
+  lists: { readonly domains: readonly string[]; readonly countries?: readonly string[] },
+): Definition => ({
+  ...definition,
+  dimensions: definition.dimensions.map((one) => ({
+    ...one,
+    values: one.name === 'domain' ? lists.domains : (lists.countries ?? one.values),
+  })),
+})
+
+/** A range of months, both ends included. */
+export const range = (from: string, to: string, more: Partial<Scope> = {}): Scope => ({
+  mode: 'range',
+  rangeOf: () => ({ from: `${from}-01`, to: nextMonth(to) }),
+  ...more,
+})
+
+const nextMonth = (month: string): string => {
+  const [year = 0, number = 0] = month.split('-').map(Number)
+  return number === 12 ? `${year + 1}-01-01` : `${year}-${String(number + 1).padStart(2, '0')}-01`
+}
