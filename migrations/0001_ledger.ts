@@ -132,7 +132,7 @@ const words = [
   `create index jobs_held_by on etl.jobs (holder) where holder is not null`,
   `create index jobs_trouble on etl.jobs (pipeline_id, state, job_id) where state in ('held', 'failed')`,
   `create unique index jobs_report_id on etl.jobs (account, report_id) where report_id is not null`,
-  `create index jobs_purchases on etl.jobs (account, created_at) where report_state is not null`,
+  `create index jobs_purchases on etl.jobs (account, asked_at) where report_state is not null`,
   `create index jobs_answer on etl.jobs (answer_id) where answer_id is not null and state in ('open', 'held', 'failed')`,
 
   `create table etl.run_jobs (

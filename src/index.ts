@@ -1,12 +1,29 @@
-// What a source in a user's own repository needs: `import { EtlError, type Source, walkPages } from 'millrace'`. Nothing else is public.
+// What a folder of sources in a user's own repository needs: `import { type Api, EtlError, type Source } from 'millrace'`. Nothing else is public.
 
+export {
+  checkSettings,
+  type Environment,
+  readAddress,
+  readByPrefix,
+  readCredits,
+  readHosts,
+  readKey,
+  readOptionalKey,
+  readRate,
+  readText,
+  settingOf,
+} from './config/read-setting.ts'
+export { type Budget, noBudget } from './core/budget.ts'
 export type { Clock } from './core/clock.ts'
 export type { Completeness } from './core/completeness.ts'
 export { type ErrorCode, EtlError } from './core/errors.ts'
+export { type Secret, secret } from './core/redact.ts'
 export type { ReportIntent, ReportMemo, ReportRecord } from './core/report.ts'
 export type { DimensionSpec, FieldSpec, SourceSpec } from './core/source-spec.ts'
 export type { Box, ColumnType, Definition, Fingerprint, IsoDate, Payload, Slice, Unit, Window } from './core/types.ts'
-export type { HttpAnswer, HttpClient, HttpRequest, HttpStream } from './extract/http-types.ts'
+export type { Allowance, Api, Capabilities, Credits, Dataset, ServiceFinding } from './extract/api.ts'
+export { parseJson } from './extract/http-answer.ts'
+export type { Authentication, Connection, HttpAnswer, HttpClient, HttpRequest, HttpStream } from './extract/http-types.ts'
 export { type Page, type WalkOptions, walkPages } from './extract/paged.ts'
 export { type FinishedReport, type ReportApi, type ReportOptions, type ReportStatus, runReport } from './extract/report.ts'
 export type { Estimate, ExtractRequest, LookContext, Source, SourceContext } from './extract/source.ts'

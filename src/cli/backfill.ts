@@ -5,6 +5,7 @@ import { notificationTargets, notify } from '../notify/notify.ts'
 import { previewRun } from '../pipeline/dry-run.ts'
 import { planRun, type Scope } from '../pipeline/plan-run.ts'
 import { runJobs } from '../pipeline/run.ts'
+import { checkScope } from '../plan/frames.ts'
 import type { Handler, Invocation } from './command-spec.ts'
 import { printDryRun } from './dry-run.ts'
 import { parseOnly } from './only.ts'
@@ -23,6 +24,7 @@ export const handle: Handler = async (invocation) => {
   }
   return withRuntime(invocation, { callsService: true, usesLanding: true }, async (runtime, progress) => {
     const { definitions } = runtime
+    checkScope(definitions, scope)
     if (options['dryRun'] === true) {
       const preview = await previewRun(runtime, definitions, scope, signal)
       progress.stop()

@@ -5,6 +5,7 @@ import { previewRun } from '../pipeline/dry-run.ts'
 import { planRun, type Scope } from '../pipeline/plan-run.ts'
 import { sweep } from '../pipeline/retention.ts'
 import { runJobs } from '../pipeline/run.ts'
+import { checkScope } from '../plan/frames.ts'
 import type { Handler } from './command-spec.ts'
 import { printDryRun } from './dry-run.ts'
 import { parseOnly } from './only.ts'
@@ -16,6 +17,7 @@ export const handle: Handler = async (invocation) => {
   const scope: Scope = { mode: 'due', only: parseOnly(options['only']) }
   return withRuntime(invocation, { callsService: true, usesLanding: true }, async (runtime, progress) => {
     const { definitions } = runtime
+    checkScope(definitions, scope)
     if (options['dryRun'] === true) {
       const preview = await previewRun(runtime, definitions, scope, signal)
       progress.stop()

@@ -113,15 +113,15 @@ export interface WalksStep {
   readonly after: number | null
 }
 
-/** A walk for each cell of the window that needs one, `most` of them at a time, in one statement. */
+/** A walk for each cell of the window that needs one, `most` of them at a time, in one statement. @param leaves whether cells may leave a job they have */
 export const insertWalks = async (
   trx: Db,
   frame: JobFrame,
   scope: CellScope,
   window: WindowAsk & { readonly to: IsoDate },
-  { after, most }: { readonly after: number; readonly most: number },
+  { after, most, leaves }: { readonly after: number; readonly most: number; readonly leaves: boolean },
 ): Promise<WalksStep> => {
-  await lockLeft(trx, cellsToAsk(scope, window, after, most))
+  if (leaves) await lockLeft(trx, cellsToAsk(scope, window, after, most))
   const { rows } = await sql<{ jobs: string; last: number | null; left: string[] | null }>`
     with needed as materialized (${cellsToAsk(scope, window, after, most)}),
     box as (

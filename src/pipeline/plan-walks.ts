@@ -56,16 +56,22 @@ const inTurn = async (
 }
 
 /** Makes a job for each of them, 50,000 a transaction. */
-export const askForWalks = async (context: PlanContext, { window, ask }: NeededWalks): Promise<void> => {
-  for (let after: number | null = 0; after !== null; ) after = await walksStep(context, { ...ask, to: window.to }, after)
+export const askForWalks = async (context: PlanContext, { window, ask, counts }: NeededWalks): Promise<void> => {
+  const leaves = counts.some(({ reason }) => reason === 'unfinished' || reason === 'forced')
+  for (let after: number | null = 0; after !== null; ) after = await walksStep(context, { ...ask, to: window.to }, after, leaves)
 }
 
 /** The slice the next step goes on after; null: that was the last one. */
-const walksStep = (context: PlanContext, window: WindowAsk & Pick<PlanWindow, 'to'>, after: number): Promise<number | null> => {
+const walksStep = (
+  context: PlanContext,
+  window: WindowAsk & Pick<PlanWindow, 'to'>,
+  after: number,
+  leaves: boolean,
+): Promise<number | null> => {
   context.signal.throwIfAborted()
   return context.step(async (trx) => {
     await lockPipeline(trx, context.frame.pipelineId)
-    const made = await insertWalks(trx, context.frame, context.cells, window, { after, most: mostUnitsAStep })
+    const made = await insertWalks(trx, context.frame, context.cells, window, { after, most: mostUnitsAStep, leaves })
     return made.after
   })
 }

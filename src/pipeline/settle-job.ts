@@ -53,7 +53,7 @@ export const settleJob = async (
   tell(runtime, claim, written, error)
 }
 
-/** What was done in the end: a box that cannot be split any more fails. */
+/** The decision, written down. */
 const write = async (trx: Db, claim: ClaimedJob, decision: Settlement, error: EtlError): Promise<Settlement> => {
   if (decision.kind === 'leave') return decision
   if (unusable.has(error.code) && claim.askNumber !== null) await dropAnswer(trx, claim)

@@ -2,7 +2,7 @@
 import { EtlError } from '../core/errors.ts'
 import type { Definition, IsoDate, Window } from '../core/types.ts'
 import { addWindows, dateIn, isPublished, windowsBetween } from '../core/window.ts'
-import type { Only } from './only.ts'
+import { checkOnly, type Only } from './only.ts'
 
 export interface Scope {
   /** `due`: what a nightly run owes. `range`: a span and nothing outside it. */
@@ -35,6 +35,14 @@ export const windowsInScope = (definition: Definition, scope: Scope, nowMs: numb
     isPublished: isPublished(window, publication, nowMs),
     isInLookBack: scope.mode === 'due' && place >= windows.length - lookBack,
   }))
+}
+
+/** Throws USAGE where range or values are none of the definitions': before anything is on record or asked. */
+export const checkScope = (definitions: readonly Definition[], scope: Scope): void => {
+  for (const definition of definitions) {
+    if (scope.mode === 'range') rangeWindows(definition, scope)
+    checkOnly(definition, scope.only ?? new Map())
+  }
 }
 
 const rangeWindows = (definition: Definition, { rangeOf }: Scope): Window[] => {

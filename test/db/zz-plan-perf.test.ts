@@ -1,107 +1,53 @@
-import { expect, test } from 'vitest'
-import { sql } from 'kysely'
+import { test } from 'vitest'
 import { createTestDatabase } from '../support/postgres.ts'
-import { newRun } from '../support/ledger.ts'
-import { planRun } from '../../src/pipeline/plan-run.ts'
-import { definitionOf, dimension } from '../unit/plan/definition.ts'
-import { silentLog } from '../../src/core/log.ts'
-
-const source = (kind: string, most: Record<string, number>) => ({
-  name: `x.${kind}`,
-  kind,
-  description: '',
-  params: null,
-  fields: {},
-  openFields: true,
-  dimensions: Object.fromEntries(
-    Object.entries(most).map(([n, m]) => [n, { description: '', required: true, mostPerRequest: m }]),
-  ),
-  packing: { windows: 60 },
-  estimate: async () => ({ requests: null, rows: null, quota: null }),
-})
-const names = (n: number, p: string) => Array.from({ length: n }, (_, i) => `${p}${String(i).padStart(7, '0')}.com`)
-const runtimeOf = (db: any, s: any) =>
-  ({
-    database: db.database,
-    sources: new Map([[s.name, s]]),
-    consent: { resubmitUncertain: false },
-    log: silentLog,
-    progress: { counters: { requests: 0 } },
-  }) as any
+import { definitionFor, plan, sourceOf } from '../support/planning.ts'
+import { addWindows } from '../../src/core/window.ts'
 import pg from 'pg'
 const original = pg.Client.prototype.query
 ;(pg.Client.prototype as any).query = function (this: any, ...args: any[]) {
   const started = performance.now()
   const result = (original as any).apply(this, args)
   const text = typeof args[0] === 'string' ? args[0] : args[0]?.text
-  if (result?.then)
-    result.then(
-      () => {
-        const ms = performance.now() - started
-        if (ms > 60)
-          if (ms > 60 && text.includes('select decision') && !(globalThis as any).done) {
-            ;(globalThis as any).done = 1
-            ;(original as any)
-              .call(this, 'explain analyze ' + text, args[0]?.values ?? args[1])
-              .then((r: any) => console.log(r.rows.map((x: any) => x['QUERY PLAN']).join('\n')))
-          }
-        console.log('   SLOW', Math.round(ms), text?.replace(/\s+/g, ' ').slice(0, 150))
-      },
-      () => {},
-    )
+  if (result?.then) result.then(() => { const ms = performance.now() - started; if (ms > 150) console.log('   SLOW', Math.round(ms), text?.replace(/\s+/g, ' ').slice(0, 110)) }, () => {})
   return result
 }
-const peak = () => process.memoryUsage().rss / 1e6
-
-test.each([
-  ['report', 1000, 3],
-  ['report', 9260, 3],
-  ['walk', 27778, 1],
-  ['walk', 1_000_000, -1],
-  ['report', 1_000_000, -1],
-] as const)(
-  '%s %i x %i',
-  async (kind, domains, countries) => {
-    const db = await createTestDatabase()
-    try {
-      const s = source(kind, kind === 'walk' ? { domain: 1, country: 1 } : { domain: 100, country: 250 })
-      const months = countries === -1 ? 1 : 36
-      const base = definitionOf(
-        [dimension('domain', names(domains, 'd')), dimension('country', ['us', 'gb', 'world'].slice(0, Math.max(1, countries)))],
-        { from: '2020-01-01' },
-      )
-      const definition = { ...base, source: s.name, key: ['date', 'domain', 'country'] }
-      const runId = await newRun(db)
-      let t = performance.now()
-      const before = peak()
-      let top = 0
-      const timer = setInterval(() => {
-        top = Math.max(top, peak())
-      }, 50)
-      const range = {
-        mode: 'range' as const,
-        rangeOf: () => ({ from: '2021-01-01', to: months === 1 ? '2021-02-01' : '2024-01-01' }),
-      }
-      const counts = await planRun(runtimeOf(db, s), runId, [definition], range, new AbortController().signal)
-      console.log(
-        kind,
-        domains,
-        countries,
-        JSON.stringify(counts),
-        Math.round(performance.now() - t),
-        'ms',
-        Math.round(before),
-        '->',
-        Math.round(top),
-        'MB',
-      )
-      t = performance.now()
-      const again = await planRun(runtimeOf(db, s), await newRun(db), [definition], range, new AbortController().signal)
-      console.log('again', JSON.stringify(again), Math.round(performance.now() - t), 'ms')
-      clearInterval(timer)
-    } finally {
-      await db.drop()
+const slices = 200_000
+test.each(['report', 'walk'] as const)('night of %ss', async (kind) => {
+  const db = await createTestDatabase()
+  try {
+    let probes = 0
+    const answer = { lastUpdated: 'x', count: 3 }
+    const source = sourceOf({ kind, ...(kind === 'walk' ? { probe: () => { probes += 1; return answer } } : {}) })
+    const first = addWindows(new Date().toISOString().slice(0, 8).concat('01'), 'month', -36)
+    const definition = definitionFor(source, { domains: Array.from({ length: slices }, (_, i) => `d${String(i).padStart(7, '0')}.com`) }, { from: first })
+    const t0 = performance.now()
+    await plan(db, { source, definition: { ...definition, window: { ...definition.window, from: '2099-01-01' } } }, { mode: 'due' })
+    console.log('register', Math.round(performance.now() - t0))
+    const q = (text: string) => db.database.pool.query(text)
+    await q(`set synchronous_commit=off`)
+    if (kind === 'walk') {
+      await q(`insert into etl.answers (pipeline_id, job_id, ask_number, asked_at, landing, sha256, bytes, window_from, window_to, slice_ids, asks, metrics, source_last_updated, source_count)
+        select 1, row_number() over (), row_number() over (), clock_timestamp(), 'landing/' || s.slice_id, 'sha', 10, w::date, (w + interval '1 month')::date, array[s.slice_id], 'asks', '{}', 'x', 3
+        from generate_series('${first}'::date, now()::date - 1, interval '1 month') w, etl.slices s`)
+      await q(`insert into etl.units (pipeline_id, window_from, slice_id, ask_number, answer_id) select 1, window_from, slice_ids[1], ask_number, answer_id from etl.answers order by 2, 3`)
+    } else {
+      await q(`insert into etl.answers (pipeline_id, job_id, ask_number, asked_at, landing, sha256, bytes, window_from, window_to, slice_ids, asks, metrics)
+        select 1, row_number() over (), row_number() over (), clock_timestamp(), 'landing', 'sha', 10, w::date, (w + interval '1 month')::date, array_agg(s.slice_id), 'asks', '{}'
+        from generate_series('${first}'::date, now()::date - 1, interval '1 month') w, etl.slices s group by w, s.slice_id / 100`)
+      await q(`insert into etl.units (pipeline_id, window_from, slice_id, ask_number, answer_id) select 1, window_from, s, ask_number, answer_id from etl.answers, unnest(slice_ids) s order by 2, 3`)
     }
-  },
-  600_000,
-)
+    await q(`insert into etl.loads (answer_id, pipeline_id, window_from, job_id, outcome, units, rows_read, rows_inserted, rows_updated, rows_ended, rows_unchanged, rows_quarantined, rows_duplicates)
+      select answer_id, 1, window_from, job_id, 'loaded', cardinality(slice_ids), 1, 1, 0, 0, 0, 0, 0 from etl.answers`)
+    console.log('made', (await q('select count(*) from etl.units')).rows[0], Math.round((performance.now() - t0) / 1000))
+    for (const what of ['closing', 'night', 'night again']) {
+      const t = performance.now(); probes = 0
+      const rss = process.memoryUsage().rss / 1e6
+      const counts = await plan(db, { source, definition }, { mode: 'due' })
+      console.log('NIGHT', kind, what, JSON.stringify(counts), Math.round(performance.now() - t), 'ms probes', probes, Math.round(rss), Math.round(process.memoryUsage().rss / 1e6))
+    }
+    const more = { ...definition, dimensions: definition.dimensions.map((d) => ({ ...d, values: [...d.values, 'new.com'] })) }
+    const t = performance.now()
+    const counts = await plan(db, { source, definition: more }, { mode: 'due' })
+    console.log('NIGHT', kind, 'one domain added', JSON.stringify(counts), Math.round(performance.now() - t), 'ms')
+  } finally { await db.drop() }
+}, 1_200_000)

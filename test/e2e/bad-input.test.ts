@@ -577,12 +577,12 @@ describe('what becomes of reports', () => {
     ])
   })
 
-  test('as many rejects as the definition allows are set aside, and the rest is loaded', async () => {
+  test('as many rejects as the definition allows are set aside, the rest is loaded, and a unit with nothing else waits for a person', async () => {
     edit('traffic_and_engagement', 'rejects: 0.1%', 'rejects: 50%')
     await start({ report: () => csv(line('a.com', '1e'), line('b.com', '99')) })
     const result = await millrace(traffic)
-    expect(result.code, result.stderr).toBe(0)
-    expect(summaryOf(result).rows).toMatchObject({ read: 2, inserted: 1, quarantined: 1, duplicates: 0 })
+    expectOne(result, 1, 'TOO_MANY_REJECTS', /every record of the new answer was rejected/, /millrace quarantine list/)
+    expect(summaryOf(result)).toMatchObject({ units: { loaded: 1, held: 1 }, rows: { read: 1, inserted: 1, duplicates: 0 } })
     expect(await query('select domain, all_traffic_visits as visits from bi.traffic_and_engagement')).toEqual([
       { domain: 'b.com', visits: '99' },
     ])
@@ -595,8 +595,8 @@ describe('what becomes of reports', () => {
     await millrace(traffic)
     await start({ report: () => csv(line('a.com', 'many'), line('b.com', '99')) })
     const result = await millrace([...traffic, '--force'])
-    expect(result.code, result.stderr).toBe(0)
-    expect(summaryOf(result).rows).toMatchObject({ read: 2, updated: 1, quarantined: 1, ended: 0 })
+    expectOne(result, 1, 'TOO_MANY_REJECTS', /The loaded rows stay/, /millrace quarantine list/)
+    expect(summaryOf(result)).toMatchObject({ units: { loaded: 1, held: 1 }, rows: { read: 1, updated: 1, ended: 0 } })
     expect(await query('select domain, all_traffic_visits as visits from bi.traffic_and_engagement order by 1')).toEqual([
       { domain: 'a.com', visits: '10' },
       { domain: 'b.com', visits: '99' },
@@ -608,14 +608,16 @@ describe('what becomes of reports', () => {
     const contradicting = [line('b.com', '2'), line('b.com', '3')]
     await start({ report: () => csv(line('a.com', '1'), line('a.com', '1'), ...contradicting) })
     const result = await millrace(traffic)
-    expect(result.code, result.stderr).toBe(0)
+    expectOne(result, 1, 'TOO_MANY_REJECTS', /every record of the new answer was rejected/, /millrace quarantine list/)
+    expect(summaryOf(result).units).toMatchObject({ loaded: 1, held: 1 })
+    // What came for b.com is counted when it is loaded.
     expect(summaryOf(result).rows).toEqual({
-      read: 4,
+      read: 2,
       inserted: 1,
       updated: 0,
       ended: 0,
       unchanged: 0,
-      quarantined: 2,
+      quarantined: 0,
       duplicates: 1,
     })
     expect(await query('select domain from bi.traffic_and_engagement')).toEqual([{ domain: 'a.com' }])

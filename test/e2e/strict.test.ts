@@ -5,7 +5,13 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { pipelinesOfRepository, runCommand, startCommand, summaryOf } from '../support/command.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
-import { type KeywordRecord, monthsAsked, type StrictOptions, type StrictService, startStrictService } from '../support/strict-service.ts'
+import {
+  type KeywordRecord,
+  monthsAsked,
+  type StrictOptions,
+  type StrictService,
+  startStrictService,
+} from '../support/strict-service.ts'
 
 const key = 'strict-key-0123456789'
 

@@ -34,6 +34,7 @@ export const startDatabases = async (): Promise<Databases> => {
       own.pathname = `/${name}`
       const pool = new pg.Pool({ connectionString: own.href, max: 3 })
       pool.on('error', () => undefined)
+      await becomeOwn(pool)
       const drop = async (): Promise<void> => {
         await pool.end()
         await asAdmin(url, `drop database ${name} with (force)`)
@@ -45,6 +46,11 @@ export const startDatabases = async (): Promise<Databases> => {
       rmSync(home, { recursive: true, force: true })
     },
   }
+}
+
+/** A copy of the template is no clone of a warehouse: it gets a name of its own, as one that was migrated by itself has. */
+export const becomeOwn = async (pool: WorldDatabase['pool']): Promise<void> => {
+  await pool.query('update etl.warehouse set warehouse_id = gen_random_uuid()')
 }
 
 const asAdmin = async (url: string, statement: string): Promise<void> => {

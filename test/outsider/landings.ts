@@ -8,12 +8,14 @@ import { wantedTruth } from './truth.ts'
 import { age, currentRows } from './warehouse.ts'
 import { createWorld, pipelines, type World } from './world.ts'
 
-export const trySharedLanding = async (databases: Databases): Promise<string[]> => {
+/** @param cloned the second is a copy of the first, made before anything was loaded: it says it is the same warehouse. */
+export const trySharedLanding = async (databases: Databases, cloned = false): Promise<string[]> => {
   // The same domains and months of two services that say other things.
   const [one, two] = await Promise.all(
     [3, 4].map(async (seed) => createWorld({ database: await databases.create(), sandbox: { seed } })),
   )
   if (one === undefined || two === undefined) return ['no worlds']
+  if (cloned) await sameName(one, two)
   const environment = { MILLRACE_LANDING: join(one.folder, 'shared'), MILLRACE_LANDING_DAYS: '1' }
   const command = (world: World, ...args: string[]): Promise<Ended> => run(world, [...args, '--json'], { environment })
   try {
@@ -38,4 +40,9 @@ export const trySharedLanding = async (databases: Databases): Promise<string[]> 
   } finally {
     await Promise.all([one.remove(), two.remove()])
   }
+}
+
+const sameName = async (one: World, two: World): Promise<void> => {
+  const { rows } = await one.database.pool.query<{ id: string }>('select warehouse_id as id from etl.warehouse')
+  await two.database.pool.query('update etl.warehouse set warehouse_id = $1', [rows[0]?.id])
 }

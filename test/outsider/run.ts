@@ -113,6 +113,7 @@ const parts: Readonly<Record<string, () => Promise<void>>> = {
   sleep: () => attempt('asleep for longer than a lease', async () => ({ wrong: await trySleep(databases) })),
   windows: () => attempt('killed between two windows', async () => ({ wrong: await tryWindows(databases) })),
   held: () => attempt('held, and asked for by force', async () => ({ wrong: await tryHeld(databases) })),
+  clone: () => attempt('a clone on the same landing', async () => ({ wrong: await trySharedLanding(databases, true) })),
   landing: () => attempt('two warehouses, one landing', async () => ({ wrong: await trySharedLanding(databases) })),
   hosts: async () => {
     if (!hasNamespaces()) return note('no namespaces can be made here: hosts and containers are left out')

@@ -55,7 +55,6 @@ export const openLoading = async (db: TestDatabase, definition: Definition, mart
     marts,
     service: unused,
     allowance: unused,
-    allowance: unused,
     claimable: unused,
     progress: createProgress(),
     log: silentLog,

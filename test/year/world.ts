@@ -169,11 +169,7 @@ export const openWarehouse = async (
     open: async () => {
       const progress = createProgress()
       const options = { settings, pipelinesFolder, pipelines: [], callsService: true, usesLanding: true, progress, log, clock }
-      const runtime = await openRuntime(options)
-      // The queue has a clock function of its own, meant to be replaced by tests.
-      await client.query(`create or replace function pgboss.job_now() returns timestamptz language sql stable
-        as 'select simulated.now()'`)
-      return runtime
+      return openRuntime(options)
     },
     close: async () => {
       await client.end()
@@ -192,7 +188,7 @@ const makeDefinitions = (folder: string, pipelines: readonly Pipeline[], budgets
     const quota = budgets && quotaPerMonth !== null ? `, quota_per_month: ${quotaPerMonth}` : ''
     const text = readFileSync(file, 'utf8')
       .replace(/country: \[.*\]/, 'country: [us]')
-      .replace('domain: { file: domains.txt }', 'domain: [shop-1.example]')
+      .replace('domain: { file: domains.txt }', name === 'keywords' ? 'domain: [shop-1.example]' : '$&')
       .replace(/from: \d{4}-\d{2}/, `from: ${from}`)
       .replace(/schedule: \{.*\}/, `schedule: { cron: "${cron}", time_zone: ${timeZone}, catch_up: ${catchUp} }`)
       .replace('poll_every: 5s', 'poll_every: 50ms')

@@ -3,16 +3,21 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
-import { withSecrets } from '../../../src/config/secret-settings.ts'
+import { forgetSecrets, redact } from '../../../src/core/redact.ts'
+import { withApiSecrets, withSecrets } from '../../../src/config/secret-settings.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'millrace-secrets-'))
 const file = join(folder, 'key')
 writeFileSync(file, 'from-file-0123456789\n')
 afterAll(() => rmSync(folder, { recursive: true }))
 
+const names = ['WEB_ANALYTICS_API_KEY', 'WEB_ANALYTICS_BATCH_API_KEY']
+/** The program's own secrets, then those that the folder of an API names. */
+const both = (raw: Record<string, string>): Record<string, string> => withApiSecrets(withSecrets(raw), names)
+
 const failure = (raw: Record<string, string>): string => {
   try {
-    withApiSecrets(withSecrets(raw), names)
+    both(raw)
   } catch (error) {
     return error instanceof Error ? error.message : String(error)
   }
@@ -56,6 +61,14 @@ describe('secrets', () => {
   })
 
   test('of other names are not read from files: only secrets have such names', () => {
-    expect(withSecrets({ MILLRACE_HOME_FILE: file })).toEqual({ MILLRACE_HOME_FILE: file })
+    const others = { MILLRACE_HOME_FILE: file, OTHER_API_KEY_FILE: file, OTHER_API_KEY_COMMAND: 'exit 1' }
+    expect(both(others)).toEqual(others)
+  })
+
+  test('of an API are taken out of everything that is printed, for every account and before any is used', () => {
+    forgetSecrets()
+    both({ WEB_ANALYTICS_API_KEY: 'first-0123456789', WEB_ANALYTICS_API_KEY_ACME: ' second-0123456789\n' })
+    expect(redact('first-0123456789 and second-0123456789')).toBe('[secret] and [secret]')
+    forgetSecrets()
   })
 })

@@ -1,0 +1,165 @@
+// Planning over jobs there are: joined, opened again, dissolved, taken up, bought again with consent.
+import { sql } from 'kysely'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { setJob } from '../support/ledger.ts'
+import { died, jobsOf, submitted } from '../support/plan-ledger.ts'
+import { definitionFor, type Planning, plan, range, sourceOf, withLists } from '../support/planning.ts'
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+
+let db: TestDatabase
+beforeAll(async () => {
+  db = await createTestDatabase()
+})
+afterAll(() => db.drop())
+
+const reports = sourceOf({ kind: 'report' })
+const walks = sourceOf({ kind: 'walk' })
+const january = range('2025-01', '2025-01')
+const report = (...domains: string[]): Planning => ({ source: reports, definition: definitionFor(reports, { domains }) })
+const walk = (...domains: string[]): Planning => ({ source: walks, definition: definitionFor(walks, { domains }) })
+const only = (domain: string) => new Map([['domain', [domain]]])
+
+/** `reason: cells` of the jobs that somebody waits for. */
+const asked = async (planning: Planning): Promise<string[]> =>
+  (await jobsOf(db, planning.definition))
+    .filter(({ waiting }) => waiting.length > 0)
+    .map(({ reason, cells }) => `${reason}: ${cells}`)
+
+const onlyJob = async ({ definition }: Planning): Promise<number> => (await jobsOf(db, definition))[0]?.jobId ?? 0
+
+const setJobs = async ({ definition }: Planning, set: Parameters<typeof setJob>[2]): Promise<void> => {
+  for (const { jobId } of await jobsOf(db, definition)) await setJob(db, jobId, set)
+}
+
+describe('jobs there are', () => {
+  test('are joined, whoever planned them', async () => {
+    const planning = report('a.com', 'b.com')
+    await plan(db, planning, january)
+    await submitted(db, await onlyJob(planning))
+    expect(await plan(db, planning, january)).toMatchObject({ units: 2, jobs: 1 })
+    expect((await jobsOf(db, planning.definition))[0]?.waiting).toHaveLength(2)
+  })
+
+  test('are joined for the part that is wanted', async () => {
+    const planning = report('a.com', 'b.com')
+    await plan(db, planning, range('2025-01', '2025-03'))
+    const { runId } = await plan(db, planning, range('2025-02', '2025-03', { only: only('b.com') }))
+    const { rows } = await db.database.pool.query(
+      'select units, slice_ids, window_from, window_to from etl.run_jobs where run_id = $1',
+      [runId],
+    )
+    expect(rows).toEqual([{ units: 2, slice_ids: [expect.any(Number)], window_from: '2025-02-01', window_to: '2025-04-01' }])
+  })
+
+  test('that nobody asked for and nobody waits for are dissolved and packed anew with the lists as they are', async () => {
+    const planning = report('a.com', 'b.com')
+    const { runId } = await plan(db, planning, january)
+    await died(db, runId)
+    const changed = { ...planning, definition: withLists(planning.definition, { domains: ['b.com', 'c.com'] }) }
+    await plan(db, changed, january)
+    expect(await asked(changed)).toEqual(['new: 2025-01 b.com,2025-01 c.com'])
+    expect(await jobsOf(db, planning.definition)).toHaveLength(1)
+  })
+
+  test('that somebody waits for stay as they are', async () => {
+    const planning = report('a.com', 'b.com')
+    await plan(db, planning, january)
+    const changed = { ...planning, definition: withLists(planning.definition, { domains: ['a.com', 'c.com'] }) }
+    await plan(db, changed, january)
+    expect(await asked(changed)).toEqual(['new: 2025-01 a.com,2025-01 b.com', 'new: 2025-01 c.com'])
+  })
+
+  test('of walks are joined; those of values that left are dissolved', async () => {
+    const planning = walk('a.com', 'b.com')
+    const { runId } = await plan(db, planning, january)
+    const [first] = await jobsOf(db, planning.definition)
+    await died(db, runId)
+    await plan(db, { ...planning, definition: withLists(planning.definition, { domains: ['a.com'] }) }, january)
+    expect((await jobsOf(db, planning.definition)).map(({ jobId }) => jobId)).toEqual([first?.jobId])
+  })
+
+  test('that were asked for and nobody waits for are taken up by every run of the pipeline, also outside its scope', async () => {
+    const planning = report('a.com', 'b.com')
+    const { runId } = await plan(db, planning, january)
+    await submitted(db, await onlyJob(planning))
+    await died(db, runId)
+    const gone = { ...planning, definition: withLists(planning.definition, { domains: ['c.com'] }) }
+    const next = await plan(db, gone, range('2025-02', '2025-02'))
+    expect(next).toMatchObject({ jobs: 2 })
+    expect((await jobsOf(db, planning.definition))[0]?.waiting).toContain(next.runId)
+  })
+
+  test.each([
+    ['a walk that failed is opened again', walks, { state: 'failed', error_code: 'SERVICE_ERROR' }, ['same open']],
+    ['a report whose purchase lives is finished', reports, { state: 'failed', report_state: 'submitted' }, ['same open']],
+    [
+      'a report that was never bought is packed anew',
+      reports,
+      { state: 'failed', error_code: 'KEY_REFUSED' },
+      ['same replaced', 'new open'],
+    ],
+    [
+      'a report the service could not make is tried as it is, which buys nothing',
+      reports,
+      { state: 'failed', report_state: 'failed' },
+      ['same open'],
+    ],
+    [
+      'a hold for the budget ends by itself',
+      reports,
+      { state: 'held', error_code: 'QUOTA_EXHAUSTED' },
+      ['same replaced', 'new open'],
+    ],
+    ['a walk that kept changing is read again', walks, { state: 'held', error_code: 'UNSTABLE' }, ['same open']],
+    [
+      'a lost submission waits for a person',
+      reports,
+      { state: 'held', report_state: 'uncertain', error_code: 'REPORT_UNCERTAIN' },
+      ['same held'],
+    ],
+    [
+      'an expired report waits for a person',
+      reports,
+      { state: 'held', report_state: 'expired', error_code: 'REPORT_EXPIRED' },
+      ['same held'],
+    ],
+    [
+      'a report that is short waits for a person: it would be bought again',
+      reports,
+      { state: 'held', report_state: 'downloaded', answer_id: 1, error_code: 'INCOMPLETE' },
+      ['same held'],
+    ],
+  ] as const)('%s', async (_, source, set, expected) => {
+    const planning = { source, definition: definitionFor(source, { domains: ['a.com'] }) }
+    const { runId } = await plan(db, planning, january)
+    const job = await onlyJob(planning)
+    await sql`update etl.run_jobs set outcome = 'failed' where run_id = ${runId}`.execute(db.database.kysely)
+    await setJobs(planning, 'report_state' in set ? { ask_number: 1, ...set } : set)
+    const counts = await plan(db, planning, january)
+    const jobs = await jobsOf(db, planning.definition)
+    expect(jobs.map(({ jobId, state }) => `${jobId === job ? 'same' : 'new'} ${state}`)).toEqual(expected)
+    expect(counts.held + counts.units).toBe(1)
+    expect(counts.held).toBe(expected[0] === 'same held' ? 1 : 0)
+  })
+
+  test.each([
+    ['uncertain', 'held', { resubmitUncertain: true }, {}],
+    ['expired', 'held', {}, { force: true }],
+    ['failed', 'failed', {}, { force: true }],
+    ['rejected', 'failed', {}, { force: true }],
+  ] as const)(
+    'with consent a report that is %s is bought again by a new job that names it',
+    async (reportState, state, consent, scope) => {
+      const planning = { ...report('a.com', 'b.com'), ...consent }
+      await plan(db, planning, january)
+      const former = await onlyJob(planning)
+      await submitted(db, former, { state, report_state: reportState, error_code: 'REPORT_UNCERTAIN' })
+      expect(await plan(db, planning, range('2025-01', '2025-01', scope))).toMatchObject({ units: 2, held: 0 })
+      const jobs = await jobsOf(db, planning.definition)
+      expect(jobs.map(({ state: now, former: named }) => [now, named])).toEqual([
+        ['replaced', null],
+        ['open', former],
+      ])
+    },
+  )
+})

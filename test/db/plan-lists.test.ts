@@ -1,0 +1,136 @@
+// Planning as lists, definitions and versions change, and the preview of it.
+import { sql } from 'kysely'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { asksOf } from '../../src/core/asks.ts'
+import { setJob } from '../support/ledger.ts'
+import { allLoaded, jobsOf, loaded, submitted } from '../support/plan-ledger.ts'
+import { definitionFor, type Planning, plan, preview, range, sourceOf, withLists } from '../support/planning.ts'
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+
+let db: TestDatabase
+beforeAll(async () => {
+  db = await createTestDatabase()
+})
+afterAll(() => db.drop())
+
+const reports = sourceOf({ kind: 'report' })
+const walks = sourceOf({ kind: 'walk' })
+const january = range('2025-01', '2025-01')
+const report = (...domains: string[]): Planning => ({ source: reports, definition: definitionFor(reports, { domains }) })
+const walk = (...domains: string[]): Planning => ({ source: walks, definition: definitionFor(walks, { domains }) })
+
+const onlyJob = async ({ definition }: Planning): Promise<number> => (await jobsOf(db, definition))[0]?.jobId ?? 0
+
+describe('definitions and lists', () => {
+  test('reordering a list or naming the dimensions in another order changes nothing', async () => {
+    const definition = definitionFor(reports, { domains: ['a.com', 'b.com'], countries: ['us', 'gb'] })
+    await plan(db, { source: reports, definition }, january)
+    await allLoaded(db, definition)
+    const turned = {
+      ...definition,
+      dimensions: definition.dimensions.map((one) => ({ ...one, values: one.values.toReversed() })).toReversed(),
+    }
+    expect(await plan(db, { source: reports, definition: turned }, january)).toMatchObject({ units: 0, done: 4 })
+    const row = await db.database.kysely
+      .selectFrom('etl.pipelines')
+      .selectAll()
+      .where('pipeline', '=', definition.pipeline)
+      .executeTakeFirstOrThrow()
+    expect(row).toMatchObject({ generation: 1, dimensions: ['domain', 'country'] })
+  })
+
+  test('other dimensions than units were made for are refused, with both named', async () => {
+    const planning = report('a.com')
+    await plan(db, planning, january)
+    const other = {
+      ...planning.definition,
+      dimensions: definitionFor(reports, { domains: ['a.com'], countries: ['us'] }).dimensions,
+    }
+    await expect(plan(db, { ...planning, definition: other }, january)).rejects.toThrow(
+      expect.objectContaining({
+        code: 'DEFINITION',
+        message: expect.stringMatching(/names \[domain, country\].*made for \[domain\].*raise version/s),
+      }),
+    )
+  })
+
+  test('units made with another window size are refused, for two sizes would overlap in one table', async () => {
+    const planning = report('a.com')
+    await plan(db, planning, january)
+    const weekly = {
+      ...planning.definition,
+      window: { ...planning.definition.window, every: 'week' as const, from: '2025-01-06' },
+    }
+    await expect(plan(db, { ...planning, definition: weekly }, january)).rejects.toThrow(
+      /loads a week.*windows of a month.*raise version/s,
+    )
+  })
+
+  test('before anything was planned they may change', async () => {
+    const planning = report('a.com')
+    await plan(db, planning, range('2099-01', '2099-01'))
+    const other = {
+      ...planning.definition,
+      dimensions: definitionFor(reports, { domains: ['a.com'], countries: ['us'] }).dimensions,
+    }
+    expect(await plan(db, { ...planning, definition: other }, january)).toMatchObject({ units: 1 })
+  })
+
+  test('parameters that are part of the key make units of their own', async () => {
+    const planning = report('a.com')
+    const definition = { ...planning.definition, key: [...planning.definition.key, 'device'], params: { device: 'all' } }
+    await plan(db, { ...planning, definition }, january)
+    expect(await plan(db, { ...planning, definition: { ...definition, params: { device: 'mobile' } } }, january)).toMatchObject({
+      units: 1,
+      done: 0,
+    })
+  })
+
+  test('an answer another version has loaded for the same question is used, and nothing is bought', async () => {
+    const planning = report('a.com', 'b.com')
+    await plan(db, planning, range('2025-01', '2025-02'))
+    const answer = await loaded(db, await onlyJob(planning))
+    await sql`update etl.answers set asks = ${asksOf(planning.definition)} where answer_id = ${answer}`.execute(
+      db.database.kysely,
+    )
+    const next = { ...withLists(planning.definition, { domains: ['b.com', 'c.com'] }), version: 2 }
+    await plan(db, { ...planning, definition: next }, range('2025-01', '2025-02'))
+    expect((await jobsOf(db, next)).map(({ answerId, cells }) => [answerId, cells])).toEqual([
+      [answer, ['2025-01 b.com', '2025-02 b.com']],
+      [null, ['2025-01 c.com', '2025-02 c.com']],
+    ])
+  })
+})
+
+describe('a preview', () => {
+  test('tells what the run would do, prices a few reports and writes nothing', async () => {
+    const source = sourceOf({ kind: 'report', mostPerRequest: 2, price: 5 })
+    const planning = { source, definition: definitionFor(source, { domains: ['a.com', 'b.com', 'c.com'] }) }
+    const before = await counts()
+    const seen = await preview(db, planning, range('2025-01', '2025-01'))
+    expect(await counts()).toEqual(before)
+    expect(seen.jobs.map(({ reason, units, reports: bought, quota, from }) => [reason, units, bought, quota, from])).toEqual([
+      ['new', 2, 1, 10, 'service'],
+      ['new', 1, 1, 5, 'service'],
+    ])
+    expect((await plan(db, planning, range('2025-01', '2025-01'))).jobs).toBe(seen.jobs.length)
+    await submitted(db, await onlyJob(planning))
+    const [first] = (await preview(db, planning, january)).jobs
+    expect(first).toMatchObject({ reason: 'unfinished', reports: 0, quota: 0, units: 2 })
+  })
+
+  test('of walks shows the units of a window together', async () => {
+    const planning = walk('a.com', 'b.com')
+    expect((await preview(db, planning, range('2025-01', '2025-02'))).jobs).toMatchObject([
+      { window: '2025-02', units: 2, requests: 2, reports: 0 },
+      { window: '2025-01', units: 2, requests: 2, reports: 0 },
+    ])
+  })
+
+  const counts = async (): Promise<unknown> => {
+    const { rows } = await db.database.pool.query(
+      'select (select count(*) from etl.jobs) jobs, (select count(*) from etl.pipelines) pipelines, (select count(*) from etl.slices) slices, (select count(*) from etl.units) units',
+    )
+    return rows
+  }
+})

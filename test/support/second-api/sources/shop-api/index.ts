@@ -1,0 +1,92 @@
+// The shop's price list. All that is known of this API stands here: its settings, its key, its pace, how it pages, what it offers.
+import {
+  type Api,
+  checkSettings,
+  EtlError,
+  noBudget,
+  parseJson,
+  readAddress,
+  readKey,
+  readRate,
+  type Source,
+  settingOf,
+} from '../../../../../src/index.ts'
+import { z } from 'zod'
+
+const addressSetting = 'SHOP_API_URL'
+const tokenSetting = 'SHOP_API_TOKEN'
+const paths = { prices: '/v1/prices', shops: '/v1/shops' }
+
+export const api: Api = {
+  // May also come from SHOP_API_TOKEN_FILE or SHOP_API_TOKEN_COMMAND, and is never printed.
+  secrets: [tokenSetting],
+  connection: (environment, account) => {
+    const address = () => readAddress(environment, addressSetting)
+    // SHOP_API_TOKEN, or SHOP_API_TOKEN_ACME for `account: acme`.
+    const token = () => readKey(environment, settingOf(tokenSetting, account))
+    checkSettings(address, token)
+    const headers = { 'x-shop-token': token() }
+    return { baseUrl: address(), addressSetting, authenticate: () => ({ headers }) }
+  },
+  allowance: (environment) => ({
+    requestsPerSecond: readRate(environment, 'SHOP_API_REQUESTS_PER_SECOND', 5),
+    budget: noBudget,
+  }),
+  // `millrace check`: shops that the service does not know.
+  check: async (http, definitions) => {
+    const answer = await http.read({ method: 'GET', endpoint: paths.shops, url: http.url('shops', paths.shops), idempotent: true })
+    const known = z.array(z.string()).parse(parseJson(answer, paths.shops, addressSetting))
+    return definitions.flatMap(({ pipeline, dimensions }) =>
+      dimensions
+        .flatMap(({ values }) => values.filter((value) => !known.includes(value)))
+        .map((value) => ({ level: 'error' as const, message: `${pipeline}: there is no shop '${value}'; correct for_each.` })),
+    )
+  },
+}
+
+const pageSchema = z.object({ items: z.array(z.unknown()), next: z.string().nullable(), total: z.number() })
+
+async function* bodyOf(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
+  yield bytes
+}
+
+const prices: Source = {
+  name: 'shop-api.prices',
+  kind: 'walk',
+  description: 'Prices of the products of a shop, by month.',
+  windowSizes: ['month'],
+  params: z.strictObject({ currency: z.enum(['EUR', 'USD']).default('EUR') }),
+  dimensions: {
+    shop: { description: 'Name of the shop', required: true, mostPerRequest: 1, pattern: /^[a-z]+$/, expected: 'lower-case letters' },
+  },
+  fields: {
+    product: { type: 'text', description: 'Name of the product', nullable: false },
+    price: { type: 'numeric', description: 'Price at the end of the month', unit: 'the currency asked for' },
+  },
+  openFields: false,
+  extract: async function* ({ definition, box }, { http }) {
+    const { maxPages } = definition.limits
+    let cursor: string | null = null
+    for (let part = 1; part <= maxPages; part += 1) {
+      const url = http.url('prices', paths.prices)
+      url.searchParams.set('shop', String(box.slice['shop']))
+      url.searchParams.set('month', box.window.from.slice(0, 7))
+      url.searchParams.set('currency', String(definition.params['currency']))
+      if (cursor !== null) url.searchParams.set('cursor', cursor)
+      const answer = await http.read({ method: 'GET', endpoint: paths.prices, url, idempotent: true, part })
+      if (answer.status === 401) throw new EtlError('KEY_REFUSED', `${box.key}: the shop refuses the token. Check ${tokenSetting}.`)
+      if (answer.status !== 200) throw new EtlError('SERVICE_ERROR', `${box.key}: ${paths.prices} answers ${answer.status}.`)
+      const page = pageSchema.safeParse(parseJson(answer, paths.prices, addressSetting))
+      if (!page.success) throw new EtlError('BAD_RESPONSE', `${box.key}: ${paths.prices} answered something else than prices.`)
+      yield { format: 'json', part, body: bodyOf(answer.bytes) }
+      cursor = page.data.next
+      const fingerprint = { lastUpdated: null, count: page.data.total }
+      // The announced count proves that no page is missing.
+      if (cursor === null) return { fingerprint, expectedRows: page.data.total, dataPoints: null }
+    }
+    throw new EtlError('TOO_LARGE', `${box.key}: there are more than ${maxPages} pages. Raise limits.max_pages.`)
+  },
+  estimate: async () => ({ requests: null, rows: null, quota: null }),
+}
+
+export const sources = [prices]
