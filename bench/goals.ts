@@ -1,7 +1,7 @@
 // What Millrace promises about speed: each row of the table, its goal, and what it must never be worse than.
 
 /** How a value is shown and judged; `share` is better when larger, all others when smaller. */
-export type Measure = 'ratio' | 'milliseconds' | 'seconds' | 'megabytes' | 'growth' | 'share' | 'exponent'
+export type Measure = 'ratio' | 'milliseconds' | 'seconds' | 'megabytes' | 'growth' | 'share' | 'exponent' | 'count'
 
 export interface Goal {
   readonly id: string
@@ -36,6 +36,20 @@ export const goals = [
   goal('full-warehouse', 'rows a second into a full warehouse against an empty one', 'share', 0.8, 0.6),
   goal('cost-rows', 'cost as rows grow (exponent)', 'exponent', 1.05, 1.05),
   goal('cost-units', 'cost as units grow (exponent)', 'exponent', 1.05, 1.05),
+  goal('night-reports', 'a night with nothing new over 7.2 million loaded units of reports', 'seconds', 5, 5),
+  goal('night-walks', 'the same over as many walks', 'seconds', 5, 5),
+  goal('night-memory', 'peak memory of such a night', 'megabytes', 250, 250),
+  goal('night-requests', 'requests of such a night', 'count', 5, 5),
+  goal('night-status', '`millrace status` over these units', 'seconds', 1, 1),
+  goal('night-overview', 'the status page over these units', 'seconds', 1, 1),
+  goal('plan-reports', 'planning 1,000,000 new units as reports', 'seconds', 60, 60),
+  goal('plan-walks', 'planning 1,000,000 new units as walks', 'seconds', 60, 60),
+  goal('plan-memory', 'peak memory while planning them', 'megabytes', 300, 300),
+  goal('packed-reports', 'reports of 1,000 domains x 3 countries x 36 months', 'count', 10, 12),
+  goal('packed-credits', 'their credits against the price of the cells', 'ratio', 1, 1),
+  goal('packed-wall', 'their time against a report for 100 domains, a country and a month each, at 30 s a report', 'ratio', 0.1, 0.1),
+  goal('packed-memory', 'peak memory of loading them', 'megabytes', 200, 200),
+  goal('wide-memory', 'peak memory of one report of 40,000 domains', 'megabytes', 200, 200),
 ] as const satisfies readonly Goal[]
 
 export type GoalId = (typeof goals)[number]['id']
@@ -51,6 +65,7 @@ const units: Readonly<Record<Measure, (value: number) => string>> = {
   megabytes: (value) => `${Math.round(value)} MB`,
   share: (value) => `${(value * 100).toFixed(0)} %`,
   exponent: (value) => value.toFixed(2),
+  count: (value) => String(value),
 }
 
 export const show = ({ measure }: Goal, value: number): string => units[measure](value)

@@ -13,7 +13,8 @@ export interface CommandRun {
   readonly counts: Readonly<Record<string, number>>
 }
 
-const peakOf = (pid: number | undefined): number | null => {
+/** Most memory a living process has held, MB; null where the system does not tell. */
+export const peakOf = (pid: number | undefined): number | null => {
   try {
     const [, kilobytes] = /VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? []
     return kilobytes === undefined ? null : Number(kilobytes) / 1024
@@ -24,7 +25,7 @@ const peakOf = (pid: number | undefined): number | null => {
 
 /** Throws with everything printed unless it ends with 0 and `expected` holds of the summary's rows and units. */
 export const runMeasured = async (
-  { folder, environment }: Project,
+  { folder, environment }: Pick<Project, 'folder' | 'environment'>,
   args: readonly string[],
   expected: Readonly<Record<string, number>>,
   more: Readonly<Record<string, string>> = {},

@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Database, openDatabase } from '../src/db/connect.ts'
-import { countries, domainName, metrics } from './bodies.ts'
+import { countries, domainName, metrics, rowsPerDomain } from './bodies.ts'
 import { createService, type Service } from './service-process.ts'
 
 export interface Project {
@@ -18,20 +18,34 @@ export interface Project {
 /** Requests a second nobody reaches; the service's own limit is measured by itself. */
 const unlimited = '100000'
 
-const reportYaml = (name: string, domains: string): string => `pipeline: ${name}
+/**
+ * The shipped source of reports, which takes any number of domains at once and need not be told the countries: one report is as large as the
+ * benchmark wants it, and is loaded as every other one.
+ */
+const wideSource = `import { pathToFileURL } from 'node:url'
+const { sources: shipped } = await import(new URL('../dist/src/sources/web-analytics/index.js', pathToFileURL(process.argv[1])).href)
+const report = shipped.find(({ name }) => name === 'web-analytics.report')
+const { domain, country } = report.dimensions
+export const sources = [{
+  ...report,
+  name: 'web-analytics.wide-report',
+  dimensions: { domain: { ...domain, mostPerRequest: 1_000_000 }, country: { ...country, required: false } },
+}]
+`
+
+const reportYaml = (name: string, { domains, byCountry }: { domains: string; byCountry: boolean }): string => `pipeline: ${name}
 version: 1
 description: A report as large as the benchmark wants it.
-source: web-analytics.report
+source: web-analytics.wide-report
 params: { vtable: ${name}, granularity: daily, include_subdomains: true }
 for_each:
-  domain: { file: ${domains}, bucket: 1000000 }
-  country: { values: [${countries.join(', ')}], bucket: 1000 }
-window: { every: month, from: 2025-01, look_back: 0 }
+  domain: { file: ${domains} }
+${byCountry ? `  country: [${countries.join(', ')}]\n` : ''}window: { every: month, from: 2025-01, look_back: 0 }
 table:
   key: [domain, country, date]
   columns:
     date: { type: date }
-${metrics.map((metric) => `    ${metric}: { type: numeric }`).join('\n')}
+${byCountry ? '' : '    country: { type: text }\n'}${metrics.map((metric) => `    ${metric}: { type: numeric }`).join('\n')}
 limits: { concurrency: 4 }
 `
 
@@ -85,7 +99,17 @@ const keywordTable = `month date not null, domain text not null, country text no
   .map(([name, type]) => `${name} ${type}`)
   .join(', ')}`
 
-export const reportPipelines = { report: 1_000, report_big: 10_000 } as const
+/**
+ * How much each is for: a part of the benchmark's rows, in units of a domain and a country. Those of the growth are a domain each, so that ten
+ * times the rows are one report still.
+ */
+export const reportPipelines = {
+  report: { share: 1, byCountry: true },
+  report_fifth: { share: 1 / 5, byCountry: true },
+  growth_tenth: { share: 1 / 10, byCountry: false },
+  growth_once: { share: 1, byCountry: false },
+  growth_tenfold: { share: 10, byCountry: false },
+} as const
 export const keywordPipelines = { pages: [1, 8], tiny_10: [10, 4], tiny_100: [100, 4], tiny_1000: [1000, 4] } as const
 
 const migration = (): string => {
@@ -102,7 +126,7 @@ export const up = async (database) => {
 `
 }
 
-const writeProject = (folder: string): void => {
+const writeProject = (folder: string, rows: number): void => {
   const pipelines = join(folder, 'pipelines')
   mkdirSync(pipelines, { recursive: true })
   mkdirSync(join(folder, 'migrations'))
@@ -112,16 +136,21 @@ const writeProject = (folder: string): void => {
     writeFileSync(join(pipelines, file), `${Array.from({ length: count }, (_, index) => domainName(index)).join('\n')}\n`)
     return file
   }
-  for (const [name, domains] of Object.entries(reportPipelines))
-    writeFileSync(join(pipelines, `${name}.yaml`), reportYaml(name, list(domains)))
+  for (const [name, { share, byCountry }] of Object.entries(reportPipelines)) {
+    const domains = list(Math.ceil((rows * share) / rowsPerDomain('2026-01')))
+    writeFileSync(join(pipelines, `${name}.yaml`), reportYaml(name, { domains, byCountry }))
+  }
+  mkdirSync(join(folder, 'sources', 'web-analytics'), { recursive: true })
+  writeFileSync(join(folder, 'sources', 'web-analytics', 'index.mjs'), wideSource)
   for (const [name, [domains, concurrency]] of Object.entries(keywordPipelines))
     writeFileSync(join(pipelines, `${name}.yaml`), keywordYaml(name, list(domains), concurrency))
   writeFileSync(join(folder, 'migrations', '9000_bench.ts'), migration())
 }
 
-export const openProject = async (): Promise<Project> => {
+/** @param rows of the report */
+export const openProject = async (rows: number): Promise<Project> => {
   const folder = mkdtempSync(join(tmpdir(), 'millrace-bench-'))
-  writeProject(folder)
+  writeProject(folder, rows)
   const service = await createService()
   const home = join(folder, 'home')
   const database = await openDatabase({ databaseUrl: null, home })
@@ -161,12 +190,14 @@ export const forget = async (database: Database, pipeline: string): Promise<void
   await forgetLedger(database)
 }
 
+/** Pipelines and their slices stay: they are there long before a night. */
 export const forgetLedger = async (database: Database): Promise<void> => {
-  await database.pool.query('truncate etl.runs, etl.units, etl.requests, etl.loads, etl.reports, etl.quarantine cascade')
-  await database.pool.query(`delete from pgboss.job`).catch(() => undefined)
+  await database.pool.query(
+    'truncate etl.runs, etl.run_jobs, etl.jobs, etl.units, etl.answers, etl.loads, etl.windows, etl.requests, etl.quarantine cascade',
+  )
 }
 
-/** As a look-back that owes the loaded units another look: the next command asks for them anew. */
+/** As if the service had published since the loaded units were asked for: the next command asks for them anew. */
 export const owe = async (database: Database): Promise<void> => {
-  await database.pool.query(`update etl.units set state = 'planned', edition = edition + 1`)
+  await database.pool.query(`update etl.answers set asked_at = asked_at - interval '1 year', stood_at = null`)
 }

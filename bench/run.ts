@@ -1,4 +1,4 @@
-// `npm run bench [-- --quick | --only reports,pages | --warehouse ROWS]`: every goal measured against the floor.
+// `npm run bench [-- --quick | --only reports,pages | --warehouse ROWS | --units N]`: every goal measured against the floor.
 import { readFileSync, writeFileSync } from 'node:fs'
 import { cpus, loadavg, totalmem } from 'node:os'
 import { join } from 'node:path'
@@ -18,6 +18,7 @@ const { values } = parseArgs({
     rounds: { type: 'string' },
     rows: { type: 'string' },
     warehouse: { type: 'string' },
+    units: { type: 'string' },
     'no-write': { type: 'boolean', default: false },
   },
 })
@@ -28,6 +29,7 @@ const sizes: Sizes = {
   rounds: Number(values.rounds ?? base.rounds),
   rows: Number(values.rows ?? base.rows),
   warehouseRows: Number(values.warehouse ?? base.warehouseRows),
+  nightUnits: Number(values.units ?? base.nightUnits),
 }
 const wanted = values.only?.split(',') ?? null
 
@@ -52,7 +54,7 @@ and runs the best single statement. What stands behind each figure: docs/perform
 ${resultTable(results)}`
 }
 
-const project = await openProject()
+const project = await openProject(sizes.rows)
 const removeProgram = await useCompiledProgram()
 const client = await project.database.pool.connect()
 try {

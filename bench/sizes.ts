@@ -9,6 +9,12 @@ export interface Sizes {
   readonly units: readonly number[]
   /** Rows the full warehouse holds; 0: not measured. */
   readonly warehouseRows: number
+  /** Loaded units of a night. */
+  readonly nightUnits: number
+  /** Units planned anew at its end. */
+  readonly newUnits: number
+  /** Seconds a packed report takes at the service. */
+  readonly reportSeconds: number
 }
 
 export const fullSizes: Sizes = {
@@ -18,6 +24,9 @@ export const fullSizes: Sizes = {
   ratePages: 500,
   units: [10, 100, 1000],
   warehouseRows: 0,
+  nightUnits: 7_200_000,
+  newUnits: 1_000_000,
+  reportSeconds: 30,
 }
 
 export const quickSizes: Sizes = {
@@ -27,4 +36,7 @@ export const quickSizes: Sizes = {
   ratePages: 100,
   units: [10, 100],
   warehouseRows: 0,
+  nightUnits: 108_000,
+  newUnits: 50_000,
+  reportSeconds: 1,
 }

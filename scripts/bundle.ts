@@ -18,7 +18,6 @@ const bundled = new Set([
   'fastest-levenshtein',
   'kysely',
   'node-cron',
-  'pg-boss',
   'pino',
   'rate-limiter-flexible',
   'temporal-polyfill',

@@ -1,4 +1,4 @@
-// Makes the stored dump of a small warehouse that a released version leaves behind: rows, history, quarantine, an open report.
+// Makes the stored dump of a small warehouse that a released version leaves behind: rows, history, a held unit with its row in quarantine, open reports.
 // Kept in test/dumps, so that every later version is tried on it. Never made anew for a version that is out.
 import { execFileSync, spawn } from 'node:child_process'
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -40,28 +40,38 @@ const environment = {
   WEB_ANALYTICS_API_KEY: sandbox.apiKey,
 }
 
-/** @param until ends the command, as a deploy does, once this is so. */
-const millrace = async (args: readonly string[], until: (() => Promise<boolean>) | null = null): Promise<void> => {
+interface Ending {
+  readonly code?: number
+  /** Ends the command, as a deploy does, once this is so. */
+  readonly until?: () => Promise<boolean>
+}
+
+const millrace = async (args: readonly string[], { code: must = 0, until }: Ending = {}): Promise<void> => {
   const child = spawn(process.execPath, [join(program, 'bin', 'millrace.js'), ...args], {
     cwd: folder,
     env: environment,
     stdio: ['ignore', 'inherit', 'inherit'],
   })
   const ended = new Promise<number | null>((done) => child.on('close', (code) => done(code)))
-  if (until !== null) {
+  if (until !== undefined) {
     while (child.exitCode === null && !(await until())) await sleep(100)
     child.kill('SIGTERM')
   }
   const code = await ended
-  if (until === null && code !== 0) throw new Error(`millrace ${args.join(' ')} ended with ${code}`)
+  if (until === undefined && code !== must) throw new Error(`millrace ${args.join(' ')} ended with ${code}`)
+}
+
+const pipelines = join(folder, 'pipelines')
+
+const edit = (from: string, to: string): void => {
+  const file = join(pipelines, 'traffic_and_engagement.yaml')
+  writeFileSync(file, readFileSync(file, 'utf8').replace(from, to))
 }
 
 const writePipelines = (): void => {
-  const pipelines = join(folder, 'pipelines')
   cpSync(join(program, 'pipelines'), pipelines, { recursive: true })
   writeFileSync(join(pipelines, 'domains.txt'), 'example.com\nexample.net\nexample.org\n')
-  const traffic = join(pipelines, 'traffic_and_engagement.yaml')
-  writeFileSync(traffic, readFileSync(traffic, 'utf8').replace('rejects: 0.1%', 'rejects: 50%'))
+  edit('rejects: 0.1%', 'rejects: 50%')
 }
 
 const openReports = async (): Promise<number> => {
@@ -69,7 +79,7 @@ const openReports = async (): Promise<number> => {
   await client.connect()
   try {
     const { rows } = await client.query<{ open: number }>(
-      `select count(*)::int as open from etl.reports where state = 'submitted' and polls > 0`,
+      `select count(*)::int as open from etl.jobs where report_state = 'submitted' and polls > 0`,
     )
     return rows[0]?.open ?? 0
   } finally {
@@ -87,9 +97,11 @@ const fill = async (): Promise<void> => {
   sandbox.restate('2026-08')
   await millrace(['backfill', ...both, ...months('2026-08'), '--force'])
   sandbox.configure({ faults: [{ kind: 'bad-number', nth: 1 }] })
-  await millrace(['backfill', ...both, ...months('2026-09')])
+  // The unit of the bad number waits for a person.
+  await millrace(['backfill', ...both, ...months('2026-09')], { code: 1 })
   sandbox.configure({ reportDurationMs: 1_000_000_000 })
-  await millrace(['backfill', 'traffic_and_engagement', ...months('2026-10')], async () => (await openReports()) === 3)
+  edit('domain: { file: domains.txt }', 'domain: { file: domains.txt, bucket: 1 }')
+  await millrace(['backfill', 'traffic_and_engagement', ...months('2026-10')], { until: async () => (await openReports()) === 3 })
 }
 
 /** Plain statements, so that any driver can restore them; \restrict is a word of psql alone. */

@@ -42,7 +42,7 @@ const noteOf = (event: RunEvent): string | null => {
   if (event.state !== 'failed' && !isHeld) return null
   // Most messages name their unit themselves.
   const message = event.message ?? ''
-  const about = message.startsWith(`${event.unit}:`) ? message : `${event.unit}: ${message}`
+  const about = message.startsWith(event.unit) ? message : `${event.unit}: ${message}`
   return `${isHeld ? 'held' : 'failed'} ${about} [${event.code ?? ''}]`
 }
 

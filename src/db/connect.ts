@@ -69,7 +69,7 @@ export const openDatabase = async (options: DatabaseOptions): Promise<Database> 
 }
 
 /** What values look like as text does not depend on the server's or the address's own settings. */
-const ownOptions = '-c timezone=UTC -c datestyle=ISO -c intervalstyle=iso_8601 -c client_min_messages=warning'
+const ownOptions = '-c timezone=UTC -c datestyle=ISO -c intervalstyle=iso_8601 -c client_min_messages=warning -c jit=off'
 
 /** Where libpq, and with it every other PostgreSQL program, does not verify the server's name; this driver would. */
 const libpqModes = new Set(['prefer', 'require'])

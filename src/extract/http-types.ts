@@ -27,7 +27,7 @@ export interface Connection {
 
 export interface HttpRequest {
   readonly method: 'GET' | 'POST'
-  /** Path as the interface writes it, for the ledger: `/v3/batch/request-status/{report_id}`. */
+  /** Path as the interface writes it, for the ledger: `/v1/reports/{report_id}`. */
   readonly endpoint: string
   /** Without what `authenticate` adds. */
   readonly url: URL

@@ -60,13 +60,22 @@ export const dropAnswer = async (db: Db, hold: Hold): Promise<void> => {
     where ${isHeldBy(hold)}`.execute(db)
 }
 
-/** What judging the answer as a whole came to: `good`, or the code of the error it was refused with. */
+/** The answer is good as a whole; what was noted of units that are held stays. */
+export const foundGood = async (db: Db, answerId: number): Promise<void> => {
+  await db
+    .updateTable('etl.answers')
+    .set({ verdict: 'good', verdict_message: null })
+    .where('answer_id', '=', String(answerId))
+    .where('verdict', 'is distinct from', 'good')
+    .execute()
+}
+
+/** The answer is refused as a whole. @param verdict code of the error that says why */
 export const setVerdict = async (db: Db, answerId: number, verdict: string, message: string | null): Promise<void> => {
   await db
     .updateTable('etl.answers')
     .set({ verdict, verdict_message: message })
     .where('answer_id', '=', String(answerId))
-    .where((eb) => eb.or([eb('verdict', 'is distinct from', verdict), eb('verdict_message', 'is distinct from', message)]))
     .execute()
 }
 

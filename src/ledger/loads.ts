@@ -14,7 +14,16 @@ type Value = string | number | null | RawBuilder<unknown>
 /** The columns of a load, as values, slots or expressions. */
 export type LoadValues = Readonly<
   Record<
-    keyof RowCounts | 'answerId' | 'pipelineId' | 'windowFrom' | 'jobId' | 'runId' | 'units' | 'drift' | 'loadedAt' | 'milliseconds',
+    | keyof RowCounts
+    | 'answerId'
+    | 'pipelineId'
+    | 'windowFrom'
+    | 'jobId'
+    | 'runId'
+    | 'units'
+    | 'drift'
+    | 'loadedAt'
+    | 'milliseconds',
     Value
   >
 >

@@ -38,6 +38,8 @@ export const reportTransitions = {
   'free retry': { from: ['submitted', 'ready'], to: ['submitted'] },
   failed: { from: ['submitted', 'ready', 'downloaded'], to: ['failed'] },
   rejected: { from: ['submitted', 'ready', 'downloaded'], to: ['rejected'] },
+  'id adopted': { from: ['intent', 'uncertain', 'failed', 'rejected', 'expired'], to: ['submitted'] },
+  'given up': { from: ['intent', 'submitted', 'ready', 'uncertain'], to: ['failed', 'expired'] },
   'link gone for good': { from: ['submitted', 'ready', 'downloaded'], to: ['expired'] },
   'bytes landed': { from: ['ready'], to: ['downloaded'] },
   'bytes unusable': { from: ['downloaded'], to: ['ready'] },

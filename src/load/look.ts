@@ -133,6 +133,10 @@ const lookAtUnits = async (
       coalesce(jsonb_agg(jsonb_build_object('unitId', unit_id, 'code', code, 'rows', staged, 'previousRows', previous) order by unit_id)
         filter (where code is not null), '[]') as held from judged`.execute(session.kysely)
   const held = rows[0]?.held ?? []
-  await markOutcome(session, scope, held.map(({ unitId, code: why }) => ({ unitId: unitId ?? 0, code: why })))
+  await markOutcome(
+    session,
+    scope,
+    held.map(({ unitId, code: why }) => ({ unitId: unitId ?? 0, code: why })),
+  )
   return contextOf(session, request, rows[0], hasProtected, held)
 }

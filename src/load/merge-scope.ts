@@ -63,6 +63,8 @@ export const unitColumns = (definition: Definition): readonly Column[] =>
   definition.key.flatMap((name) =>
     definition.columns.filter(
       (column) =>
-        column.name === name && column.origin === 'response' && definition.dimensions.some((dimension) => dimension.name === name),
+        column.name === name &&
+        column.origin === 'response' &&
+        definition.dimensions.some((dimension) => dimension.name === name),
     ),
   )

@@ -83,7 +83,9 @@ const constantKeys = (definition: Definition, scope: MergeScope) => {
   const told = scope.kind === 'one' ? [] : scope.accepted.columns.map(({ name }) => name)
   return keyColumns(definition).flatMap((column) => {
     const value = scope.slice[column.name] ?? (column.origin === 'param' ? definition.params[column.name] : undefined)
-    return value === undefined || column.name === periodColumn(definition) || told.includes(column.name) ? [] : [{ column, value }]
+    return value === undefined || column.name === periodColumn(definition) || told.includes(column.name)
+      ? []
+      : [{ column, value }]
   })
 }
 
@@ -101,8 +103,7 @@ const hasOnePeriod = (definition: Definition): boolean =>
       (origin === 'window' || (normalize === 'period_start' && definition.window.every === 'month' && isMonthly(definition))),
   )
 
-const isMonthly = ({ key, params }: Definition): boolean =>
-  key.includes('granularity') && params['granularity'] === 'monthly'
+const isMonthly = ({ key, params }: Definition): boolean => key.includes('granularity') && params['granularity'] === 'monthly'
 
 /** Staged rows that belong to the scope, as a table; those of many units bear the unit's number as `_unit`. @param table quoted name */
 export const stagedRows = (definition: Definition, scope: MergeScope, table: string): RawBuilder<unknown> => {

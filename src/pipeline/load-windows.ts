@@ -4,8 +4,9 @@ import { EtlError } from '../core/errors.ts'
 import { type IsoDate, type Window, zeroCounts } from '../core/types.ts'
 import { windowAt, windowsBetween } from '../core/window.ts'
 import type { Session } from '../db/session.ts'
-import { setVerdict } from '../ledger/answers.ts'
+import { foundGood } from '../ledger/answers.ts'
 import { windowsLoaded } from '../ledger/loads.ts'
+import { finishJob } from '../ledger/settle-job.ts'
 import { openAccepted } from '../load/accepted-units.ts'
 import { type Conflict, conflictsOf, dropRepeated, findRepeated, hasRepeated, removeRepeated } from '../load/duplicates.ts'
 import { largeRows } from '../load/merge.ts'
@@ -28,7 +29,7 @@ export const loadWindows = async (work: JobWork, session: Session, judging: Judg
   const accepted = await openAccepted(session, definition, claim.box)
   const periods = await surveyRows(session, definition, staging, input.box)
   const conflicts = await removeConflicts(work, session, judging)
-  await setVerdict(runtime.database.kysely, answerId, 'good', null)
+  await foundGood(runtime.database.kysely, answerId)
   const loaded = await loadedBefore(work, answerId)
   const windows = windowsOf(work).filter(({ from }) => !loaded.has(from))
   await prepare(session, work, judging, windows.length)
@@ -57,6 +58,7 @@ export const loadWindows = async (work: JobWork, session: Session, judging: Judg
     total = sumOf(total, result)
   }
   await dropRepeated(session)
+  if (windows.length === 0) await finishJob(runtime.database.kysely, claim, 'loaded')
   return total
 }
 

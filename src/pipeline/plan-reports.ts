@@ -20,8 +20,9 @@ export const reportSteps = async (db: Db, context: PlanContext, counted: Counted
   const needs = collectNeeds()
   for (const window of context.windows) {
     context.signal.throwIfAborted()
-    if (counted.skip(window)) continue
-    const { counts, needed } = await neededCells(db, context.cells, askOf(context, window, refreshOf(context, window)), null)
+    const refresh = refreshOf(context, window)
+    if (await counted.skip(db, window, refresh, false)) continue
+    const { counts, needed } = await neededCells(db, context.cells, askOf(context, window, refresh), null)
     counted.add(window, counts, false)
     for (const { sliceIds, ...group } of needed) needs.add(window.place, groupKey(group), sliceIds)
   }

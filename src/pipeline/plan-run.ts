@@ -82,18 +82,18 @@ const noSamples: Samples = { refreshes: new Map(), requests: 0 }
 
 const planPipeline = async (
   runtime: Runtime,
-  context: PlanContext,
+  opened: PlanContext,
 ): Promise<{ readonly counted: CountedWindows; readonly samples: Samples }> => {
   const { kysely } = runtime.database
+  await dissolve(opened)
+  const context = await closeWindows(kysely, opened)
   const counted = countWindows(context)
-  await dissolve(context)
   const isSampled = context.frame.kind === 'walk' && context.scope.mode === 'due'
   const samples = isSampled ? await sampleWindows(runtime, context) : noSamples
   if (context.frame.kind === 'walk')
     for (const needed of await walksNeeded(kysely, context, counted, samples.refreshes)) await askForWalks(context, needed)
   else for (const tasks of await reportSteps(kysely, context, counted)) await askStep(context, tasks)
   await join(context)
-  await close(context, counted)
   await context.step(async (trx) => {
     await lockPipeline(trx, context.frame.pipelineId)
     await takeUpOrphans(trx, context.frame.runId, context.definition.pipeline, firstPriority)
@@ -142,16 +142,18 @@ const joinStep = ({ frame, step, signal }: PlanContext, scope: JoinScope, after:
   })
 }
 
-const close = async (
-  { lookBackFrom, states, pipeline, cells, step }: PlanContext,
-  { complete }: CountedWindows,
-): Promise<void> => {
-  if (lookBackFrom === null || cells.only.size > 0) return
-  const due = complete.filter(({ from }) => from < lookBackFrom && states.get(from)?.closedGeneration !== pipeline.generation)
-  for (const { from } of due) {
+/** Closes windows older than the look-back whose every unit is loaded, so that neither this planning nor a later one looks at their cells. */
+export const closeWindows = async (db: Db, context: PlanContext): Promise<PlanContext> => {
+  const { lookBackFrom, states, pipeline, cells, windows, frame, step, signal } = context
+  if (lookBackFrom === null || cells.only.size > 0 || frame.force) return context
+  const old = windows.filter(({ from }) => from < lookBackFrom && states.get(from)?.closedGeneration !== pipeline.generation)
+  if (old.length === 0) return context
+  for (const { from } of old) {
+    signal.throwIfAborted()
     await step(async (trx) => {
       await lockPipeline(trx, pipeline.pipelineId)
       await closeWindow(trx, pipeline.pipelineId, from, pipeline.generation)
     })
   }
+  return { ...context, states: await windowStates(db, pipeline.pipelineId) }
 }

@@ -27,8 +27,9 @@ export const walksNeeded = async (
   const windows = context.frame.order === 'oldest-first' ? context.windows : context.windows.toReversed()
   for (const window of windows) {
     context.signal.throwIfAborted()
-    if (!counted.skip(window)) {
-      const ask = askOf(context, window, refreshes.get(window.from) ?? noRefresh)
+    const refresh = refreshes.get(window.from) ?? noRefresh
+    if (!(await counted.skip(db, window, refresh, refreshes.has(window.from)))) {
+      const ask = askOf(context, window, refresh)
       const counts = await countCells(db, context.cells, ask)
       counted.add(window, counts, refreshes.has(window.from))
       if (counts.some(({ decision }) => decision === 'ask')) needed.push({ window, ask, counts })

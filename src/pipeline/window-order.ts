@@ -45,4 +45,3 @@ export interface Taken {
   /** The one unit; null where there are several. */
   readonly unitId: number | null
 }
-

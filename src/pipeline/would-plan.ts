@@ -14,7 +14,7 @@ import type { Scope } from '../plan/frames.ts'
 import { type CountedWindows, countWindows } from './count-windows.ts'
 import { type PlanContext, planContext } from './plan-context.ts'
 import { packStep, reportSteps } from './plan-reports.ts'
-import { databaseMs, dissolve, joinScope, sourceOf } from './plan-run.ts'
+import { closeWindows, databaseMs, dissolve, joinScope, sourceOf } from './plan-run.ts'
 import { walksNeeded } from './plan-walks.ts'
 import type { Runtime } from './runtime.ts'
 import { sampleOf } from './sample-windows.ts'
@@ -64,9 +64,10 @@ export const wouldPlan = async (runtime: Runtime, definition: Definition, scope:
   }
 }
 
-const wouldAsk = async (trx: Db, context: PlanContext): Promise<Found> => {
+const wouldAsk = async (trx: Db, opened: PlanContext): Promise<Found> => {
+  await dissolve(opened)
+  const context = await closeWindows(trx, opened)
   const { definition, windows, frame, scope } = context
-  await dissolve(context)
   const counted = countWindows(context)
   const isWalk = frame.kind === 'walk'
   const jobs = isWalk ? await walksOf(trx, context, counted) : await reportsOf(trx, context, counted)

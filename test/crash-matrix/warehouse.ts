@@ -21,15 +21,23 @@ export const contentsOf = async (pool: pg.Pool): Promise<Readonly<Record<string,
   return found
 }
 
-/** How often each unit took an answer, a line each; a run that was killed takes none twice. */
-export const loadsByUnit = async (pool: pg.Pool): Promise<string> => {
+/** State of each unit and how often it took an answer, a line each; a run that was killed takes none twice. */
+export const unitsOf = async (pool: pg.Pool): Promise<string> => {
   const { rows } = await pool.query<{ line: string }>(
-    `select u.unit_key || ': ' || count(l.load_id) as line from etl.unit_list u
+    `select u.unit_key || ': ' || u.state || ', loads: ' || count(l.load_id) as line from etl.unit_list u
        left join (etl.loads l join etl.answers a on a.answer_id = l.answer_id and l.outcome = 'loaded')
          on l.pipeline_id = u.pipeline_id and l.window_from = u.window_from and u.slice_id = any (a.slice_ids)
-     group by u.unit_key order by 1`,
+     group by u.unit_key, u.state order by 1`,
   )
   return rows.map(({ line }) => line).join('\n')
+}
+
+/** Every unit that is not loaded waits because its answer lost rows. */
+export const areAllShrunk = async (pool: pg.Pool): Promise<boolean> => {
+  const { rows } = await pool.query(
+    `select 1 from etl.unit_list where state <> 'loaded' and error_code is distinct from 'SHRUNK'`,
+  )
+  return rows.length === 0
 }
 
 export const uncertainReports = async (pool: pg.Pool): Promise<number> => {

@@ -11,7 +11,17 @@ import {
   supersedeStrays,
   supersedeUnits,
 } from '../../src/ledger/quarantine.ts'
-import { loadedAs, newAnswer, newJob, newPipeline, newRun, newSlices, nextAskNumber, type PipelineKit, unitRows } from '../support/ledger.ts'
+import {
+  loadedAs,
+  newAnswer,
+  newJob,
+  newPipeline,
+  newRun,
+  newSlices,
+  nextAskNumber,
+  type PipelineKit,
+  unitRows,
+} from '../support/ledger.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 
 let db: TestDatabase
@@ -153,7 +163,11 @@ describe('quarantine', () => {
     await loadedAs(db, one.jobId, one.answerId, ask)
     await supersedeReplaced(k(), own.pipelineId, 'p8')
     expect(await lines('p8')).toEqual(['1 open'])
-    await k().updateTable('etl.units').set({ answer_id: null, held_answer_id: one.answerId }).where('unit_id', '=', String(one.unitId)).execute()
+    await k()
+      .updateTable('etl.units')
+      .set({ answer_id: null, held_answer_id: one.answerId })
+      .where('unit_id', '=', String(one.unitId))
+      .execute()
     await supersedeReplaced(k(), own.pipelineId, 'p8')
     expect(await lines('p8')).toEqual(['1 open'])
     await k().updateTable('etl.units').set({ held_answer_id: null }).where('unit_id', '=', String(one.unitId)).execute()

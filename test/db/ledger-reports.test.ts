@@ -390,6 +390,21 @@ describe('a budget', () => {
     await expect(buyIn(shopper, 2)).rejects.toThrow(/10 of 10 credits of account/)
   })
 
+  test('of an account is not spent by an account of another API that is named alike', async () => {
+    const accountBudget = { ...noBudget, perMonth: 10, setting: { perMonth: 'ITS_QUOTA_PER_MONTH', perDay: 'ITS_QUOTA_PER_DAY' } }
+    const shop = await newPipeline(db, { source: 'shop-api.prices' })
+    const buyIn = async (of: PipelineKit, estimatedQuota: number): Promise<ReportMemo> => {
+      const its = memoOf(await claimed(of), { pipeline: of.pipeline, accountBudget })
+      await its.intend({ ...intent, estimatedQuota })
+      return its
+    }
+    const ours = await buyIn(pipeline, 10)
+    const theirs = await buyIn(shop, 10)
+    await expect(buyIn(shop, 1)).rejects.toThrow('ITS_QUOTA_PER_MONTH')
+    await ours.submitted(id(), null)
+    expect([await ours.fairPauseMs(), await theirs.fairPauseMs()]).toEqual([200, 0])
+  })
+
   test.each(['pipeline', 'account'] as const)('eight who want the last credit of the %s get it once', async (whose) => {
     const budget = { ...noBudget, perMonth: 10 }
     const options = whose === 'pipeline' ? { budget } : { accountBudget: budget }

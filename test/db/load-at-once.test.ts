@@ -127,7 +127,11 @@ const leftBy = async ({ claim }: JobWork) => {
 }
 
 const anything = async () => {
-  const tables = ['data.keywords_v1', 'bi.keyword_months', ...['units', 'loads', 'answers', 'requests', 'run_jobs', 'jobs'].map((name) => `etl.${name}`)]
+  const tables = [
+    'data.keywords_v1',
+    'bi.keyword_months',
+    ...['units', 'loads', 'answers', 'requests', 'run_jobs', 'jobs'].map((name) => `etl.${name}`),
+  ]
   const rows = await Promise.all(tables.map((table) => query(`select t::text as line from ${table} t order by 1`)))
   return JSON.stringify(rows)
 }

@@ -23,7 +23,9 @@ beforeAll(async () => {
     params: { ...shipped.params, granularity: 'daily' },
     limits: { ...shipped.limits, rejectShare: 1, shrink: 0.5 },
   }
-  const columns = plain.columns.map((column) => (column.name === 'mobile_visits' ? { ...column, from: ['mobile_clean'] } : column))
+  const columns = plain.columns.map((column) =>
+    column.name === 'mobile_visits' ? { ...column, from: ['mobile_clean'] } : column,
+  )
   mended = { ...plain, columns }
 })
 afterAll(() => db.drop())
@@ -78,7 +80,12 @@ type Step =
   | { readonly kind: 'release'; readonly unit: number }
   | { readonly kind: 'retry'; readonly isMended: boolean }
 
-const again = async (world: World, answer: OracleAnswer, only: readonly string[], how: { released?: boolean; isMended?: boolean }) => {
+const again = async (
+  world: World,
+  answer: OracleAnswer,
+  only: readonly string[],
+  how: { released?: boolean; isMended?: boolean },
+) => {
   const { released = false, isMended = false } = how
   const answerId = world.ids.get(answer.name)
   const ask = world.jobs.get(answer.name)?.claim.askNumber ?? null
@@ -144,8 +151,10 @@ const found = async ({ ids, kit }: World) => {
     rows: await of(`select ${row} from data.traffic_and_engagement_v1`),
     past: await of(`select ${row} from data.traffic_and_engagement_v1_history`),
     units: state
-      .map(({ name, answer_id, held_answer_id, held_code }) =>
-        `${name}: ${nameOf(answer_id)}${held_answer_id === null ? '' : ` held ${nameOf(held_answer_id)} ${held_code}`}`)
+      .map(
+        ({ name, answer_id, held_answer_id, held_code }) =>
+          `${name}: ${nameOf(answer_id)}${held_answer_id === null ? '' : ` held ${nameOf(held_answer_id)} ${held_code}`}`,
+      )
       .sort(),
     quarantine: open.map(({ name, answer_id, line }) => `${nameOf(answer_id)} ${name ?? '-'} ${line}`).sort(),
   }
@@ -220,19 +229,23 @@ describe('one packed answer with a shrunk, an emptied, a rejected, an already ne
   test.each([
     ['with', withStray],
     ['without', odd],
-  ])('%s the latter: each unit has its due, then release, retry and replay come in any order', async (_, answer) => {
-    await fc.assert(
-      fc.asyncProperty(
-        fc.shuffledSubarray([...steps], { minLength: steps.length }),
-        fc.shuffledSubarray([0, 1, 2], { minLength: 3 }),
-        async (order, loads) => {
-          const loading = loads.map((place): Step => ({ kind: 'load', answer: place }))
-          await play([base, answer, late], [...loading, ...order])
-        },
-      ),
-      { numRuns: 12, seed: 14 },
-    )
-  }, 300_000)
+  ])(
+    '%s the latter: each unit has its due, then release, retry and replay come in any order',
+    async (_, answer) => {
+      await fc.assert(
+        fc.asyncProperty(
+          fc.shuffledSubarray([...steps], { minLength: steps.length }),
+          fc.shuffledSubarray([0, 1, 2], { minLength: 3 }),
+          async (order, loads) => {
+            const loading = loads.map((place): Step => ({ kind: 'load', answer: place }))
+            await play([base, answer, late], [...loading, ...order])
+          },
+        ),
+        { numRuns: 12, seed: 14 },
+      )
+    },
+    300_000,
+  )
 })
 
 describe('answers of any kind', () => {
@@ -265,7 +278,9 @@ describe('answers of any kind', () => {
           units: covered,
           records: [
             ...records.flat(),
-            ...(hasStray ? [{ month: covered[0]?.split(' ')[0] ?? '', domain: 'x', day: 1, visits: 1, bad: 'stray' as const }] : []),
+            ...(hasStray
+              ? [{ month: covered[0]?.split(' ')[0] ?? '', domain: 'x', day: 1, visits: 1, bad: 'stray' as const }]
+              : []),
           ],
         })),
       )

@@ -2,7 +2,6 @@
 import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { asksOf } from '../../src/core/asks.ts'
-import { setJob } from '../support/ledger.ts'
 import { allLoaded, jobsOf, loaded, submitted } from '../support/plan-ledger.ts'
 import { definitionFor, type Planning, plan, preview, range, sourceOf, withLists } from '../support/planning.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'

@@ -1,6 +1,6 @@
 // Planning in a real ledger: what is asked for, with force and without, and in which order.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { newRun, setJob } from '../support/ledger.ts'
+import { newRun } from '../support/ledger.ts'
 import { allLoaded, cellsOf, died, jobsOf, submitted } from '../support/plan-ledger.ts'
 import { definitionFor, type Planning, plan, range, sourceOf, withLists } from '../support/planning.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'

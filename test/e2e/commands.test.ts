@@ -134,17 +134,17 @@ describe('a run that is stopped', () => {
       await millrace('migrate')
       sandbox.configure({ reportDurationMs: 2_000 })
       const running = startCommand(slow, environment(), folder)
-      await until(() => sandbox.books().submissions.length >= 3)
+      const count = async (statement: string): Promise<number> => (await db.database.pool.query(statement)).rows.length
+      const withId = 'select 1 from etl.jobs where report_id is not null'
+      await until(async () => (await count(withId)) >= 3)
       running.child.kill('SIGKILL')
       await running.result
-      const { submissions } = sandbox.books()
+      const [submitted, bought] = [sandbox.books().submissions.length, await count(withId)]
       const helping = startCommand([helper, '--json'], { ...environment(), MILLRACE_WEB_PORT: '0' }, folder)
-      const loaded = async (): Promise<number> =>
-        (await db.database.pool.query('select distinct domain from data.traffic_and_engagement_v1')).rows.length
-      await until(async () => (await loaded()) >= 3)
+      await until(async () => (await count('select distinct domain from data.traffic_and_engagement_v1')) >= bought)
       helping.child.kill('SIGTERM')
       expect((await helping.result).code).toBe(130)
-      expect(sandbox.books().submissions).toHaveLength(submissions.length)
+      expect(sandbox.books().submissions).toHaveLength(submitted)
     },
   )
 

@@ -54,6 +54,6 @@ registerHooks({ load: (url, context, next) => {
         .sort(),
     )
     const notices = readFileSync(join(dist, 'THIRD-PARTY-NOTICES.md'), 'utf8')
-    for (const library of ['kysely', 'zod', 'undici', 'yaml', 'pg-boss', 'pino']) expect(notices).toContain(`\n## ${library} `)
+    for (const library of ['kysely', 'zod', 'undici', 'yaml', 'pino']) expect(notices).toContain(`\n## ${library} `)
   })
 })

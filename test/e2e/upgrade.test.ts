@@ -154,9 +154,8 @@ describe.each(readdirSync(dumps))('a warehouse of %s', (name) => {
     expect(countOf('data.keywords_v1_history')).toBeGreaterThan(30)
     expect(countOf('data.traffic_and_engagement_v1')).toBeGreaterThan(10)
     expect(countOf('etl.quarantine')).toBe(1)
-    expect(before.find((one) => one.name === 'etl.reports')?.rows.filter((row) => /"submitted"/.test(String(row)))).toHaveLength(
-      3,
-    )
+    expect(before.find((one) => one.name === 'etl.jobs')?.rows.filter((row) => /"submitted"/.test(String(row)))).toHaveLength(3)
+    expect(before.find((one) => one.name === 'etl.units')?.rows.filter((row) => /"TOO_MANY_REJECTS"/.test(String(row)))).toHaveLength(1)
     expect(readFileSync(join(dumps, name)).length).toBeLessThan(200_000)
   })
 
@@ -203,7 +202,7 @@ describe.each(readdirSync(dumps))('a warehouse of %s', (name) => {
 
   test('downloads the reports that were open, and buys none of them again', async () => {
     const open = await rowsOf<{ id: string; body: Bought['body'] }>(
-      `select report_id as id, request as body from etl.reports where state = 'submitted'`,
+      `select report_id as id, request as body from etl.jobs where report_state = 'submitted'`,
     )
     expect(open).toHaveLength(3)
     service.bought.push(...open.map(({ id, body }): Bought => ({ id, kind: 'report', body, polls: 0, downloads: 0 })))
@@ -217,7 +216,8 @@ describe.each(readdirSync(dumps))('a warehouse of %s', (name) => {
     expect(summaryOf(result).units.failed).toBe(0)
     const loaded = `select count(*)::int as rows, count(distinct desktop_visits)::int as visits from bi.traffic_and_engagement where date = '2026-10-01'`
     expect(await rowsOf(loaded)).toEqual([{ rows: domains.length * 3, visits: 1 }])
-    expect(await rowsOf(`select state, count(*)::int as units from etl.units group by 1`)).toEqual([
+    expect(await rowsOf(`select state, count(*)::int as units from etl.unit_list group by 1 order by 1`)).toEqual([
+      { state: 'held', units: 1 },
       { state: 'loaded', units: expect.any(Number) },
     ])
   })

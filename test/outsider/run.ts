@@ -9,6 +9,7 @@ import { trySharedLanding } from './landings.ts'
 import { trySequence } from './lists.ts'
 import { tryPacked, trySplit } from './packed.ts'
 import { describePair, drawPairs, tryPair } from './pairs.ts'
+import { stops, tryStoppedNight } from './refreshes.ts'
 import { type PartFigures, writeFigures } from './section.ts'
 import { tryKill, trySleep, tryWindows } from './takeover.ts'
 import { tryTwins } from './twins.ts'
@@ -113,6 +114,13 @@ const parts: Readonly<Record<string, () => Promise<void>>> = {
   sleep: () => attempt('asleep for longer than a lease', async () => ({ wrong: await trySleep(databases) })),
   windows: () => attempt('killed between two windows', async () => ({ wrong: await tryWindows(databases) })),
   held: () => attempt('held, and asked for by force', async () => ({ wrong: await tryHeld(databases) })),
+  nights: async () => {
+    for (const stop of stops)
+      for (const pipeline of ['keywords', 'traffic_and_engagement'] as const)
+        await attempt(`a night of ${pipeline} stopped by ${stop}`, async () => ({
+          wrong: await tryStoppedNight(databases, pipeline, stop),
+        }))
+  },
   clone: () => attempt('a clone on the same landing', async () => ({ wrong: await trySharedLanding(databases, true) })),
   landing: () => attempt('two warehouses, one landing', async () => ({ wrong: await trySharedLanding(databases) })),
   hosts: async () => {

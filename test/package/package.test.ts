@@ -9,6 +9,7 @@ import { cleanEnvironment } from '../support/command.ts'
 
 const repository = resolve(import.meta.dirname, '..', '..')
 const nodeFolder = join(repository, 'node_modules', '.bin')
+const shopToken = 'token-of-the-shop-0123456789'
 
 let root: string
 let home: string
@@ -68,7 +69,8 @@ beforeAll(async () => {
   shop = createServer((request, response) => {
     const query = new URL(request.url ?? '/', 'http://shop').searchParams
     response.writeHead(200, { 'content-type': 'application/json' })
-    response.end(JSON.stringify([{ product: `chair of ${query.get('shop')}`, price: 12.5 }]))
+    const items = request.headers['x-shop-token'] === shopToken ? [{ product: `chair of ${query.get('shop')}`, price: 12.5 }] : []
+    response.end(JSON.stringify({ items, next: null, total: items.length }))
   })
   await new Promise<void>((done) => shop.listen(0, '127.0.0.1', done))
 })
@@ -108,8 +110,8 @@ describe('the packed program', () => {
     const address = shop.address()
     if (address === null || typeof address === 'string') throw new Error('no port')
     const settings = {
-      WEB_ANALYTICS_BASE_URL: `http://127.0.0.1:${address.port}`,
-      WEB_ANALYTICS_API_KEY: 'package-key-0123456789',
+      SHOP_API_URL: `http://127.0.0.1:${address.port}`,
+      SHOP_API_TOKEN: shopToken,
       MILLRACE_HOME: join(warehouse, '.millrace-own'),
     }
     const loaded = await inWarehouse(['backfill', 'prices', '--from', '2026-09', '--to', '2026-09', '--json'], settings)

@@ -3,6 +3,7 @@ import type { DatabasePool } from '../../src/db/connect.ts'
 import type { Books } from '../../src/sandbox/books.ts'
 import type { FaultKind } from '../../src/sandbox/fault-kinds.ts'
 import type { Sandbox } from '../../src/sandbox/server.ts'
+import { areAllShrunk } from '../crash-matrix/warehouse.ts'
 import { homeless, restless } from '../outsider/ledger-state.ts'
 import { type CommandResult, runCommand, summaryOf } from '../support/command.ts'
 import { type FaultClass, faultMix, randomFrom } from './fault-mix.ts'
@@ -112,7 +113,9 @@ const calmTruth = async (world: StormWorld, { calm, note, phases }: StormOptions
     if (index > 0) restate(sandbox, world)
     const environment = world.environment(sandbox, calm.url, 'calm')
     const result = await runCommand([...world.command, ...(index === 0 ? [] : ['--force'])], environment, world.folder)
-    if (result.code !== 0) throw new Error(`The calm run ended with ${result.code}:\n${result.stderr}`)
+    // A restatement that takes a unit's only row away waits for a person.
+    const isGood = result.code === 0 || (result.code === 1 && (await areAllShrunk(calm.pool)))
+    if (!isGood) throw new Error(`The calm run ended with ${result.code}:\n${result.stderr}`)
     note(`calm: ${summaryOf(result).units.loaded} units in ${summaryOf(result).seconds} s`)
     truth.push(await digestWarehouse(calm.pool))
   }
@@ -262,7 +265,9 @@ const figures = async (storm: Storm, truth: Digests): Promise<Omit<StormFigures,
   const { pool } = options.stormy
   const held = await digestWarehouse(pool)
   const left = await open(storm)
-  wrong.push(...(await restless(pool)), ...(await homeless(pool)))
+  // A report that is never finished is still open.
+  const leftovers = (await restless(pool)).filter((line) => left.length === 0 || !line.startsWith('a job is still open'))
+  wrong.push(...leftovers, ...(await homeless(pool)))
   const leftKeys = new Set(left.map(({ key }) => key))
   for (const [key, digest] of truth)
     if (!leftKeys.has(key) && !sameDigest(digest, held.get(key))) wrong.push(`at the end: ${key} differs from the calm run`)

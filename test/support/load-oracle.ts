@@ -75,21 +75,29 @@ const sorted = (records: readonly Numbered[]): { good: Map<string, Numbered>; re
   return { good, refused }
 }
 
-export const loadIntoOracle = (oracle: Oracle, answer: OracleAnswer, { only = answer.units, released = false, mended = false }: OracleLoad = {}): void => {
+export const loadIntoOracle = (
+  oracle: Oracle,
+  answer: OracleAnswer,
+  { only = answer.units, released = false, mended = false }: OracleLoad = {},
+): void => {
   const records = answer.records.map(
     (record, index): Numbered => ({ ...record, bad: mended && record.bad === 'cell' ? null : record.bad, line: index + 2 }),
   )
-  const strays = records.filter(({ bad }) => bad === 'stray')
-  const mayEnd = strays.length === 0
+  const unreadable = records.filter(({ bad }) => bad === 'stray')
+  const mayEnd = unreadable.length === 0
+  // Whatever came for one unit alone is that unit's, readable or not.
+  const strays = answer.units.length === 1 ? [] : unreadable
+  const owned = answer.units.length === 1 ? unreadable : []
   let isAnyLoaded = false
   for (const name of [...only].sort()) {
     const unit = oracle.units.get(name)
     if (unit === undefined || (unit.answer !== null && unit.answer.ask > answer.ask)) continue
-    const { good, refused } = sorted(records.filter((record) => record.bad !== 'stray' && unitOf(record) === name))
+    const { good, refused: known } = sorted(records.filter((record) => record.bad !== 'stray' && unitOf(record) === name))
+    const refused = [...known, ...owned]
     const code = released ? null : heldCode(unit.rows.size, good.size, refused.length)
     const mine = refused.map(({ line }) => `${answer.name} ${name} ${line}`)
     if (code === null) {
-      apply(unit, good, new Set(refused.map(keyOf)), mayEnd)
+      apply(unit, good, new Set(known.map(keyOf)), mayEnd)
       unit.answer = answer
       if (unit.held !== null && unit.held.answer.ask <= answer.ask) unit.held = null
       for (const entry of oracle.quarantine) if (entry.includes(` ${name} `)) oracle.quarantine.delete(entry)
@@ -138,8 +146,15 @@ const forgetReplaced = ({ units, quarantine }: Oracle): void => {
 
 /** Everything that can be compared. */
 export const shown = ({ units, quarantine }: Oracle) => ({
-  rows: [...units.values()].flatMap(({ rows }) => [...rows].map(([key, { visits, revision }]) => `${key} ${visits} r${revision}`)).sort(),
+  rows: [...units.values()]
+    .flatMap(({ rows }) => [...rows].map(([key, { visits, revision }]) => `${key} ${visits} r${revision}`))
+    .sort(),
   past: [...units.values()].flatMap(({ past }) => past).sort(),
-  units: [...units].map(([name, { answer, held }]) => `${name}: ${answer?.name ?? '-'}${held === null ? '' : ` held ${held.answer.name} ${held.code}`}`).sort(),
+  units: [...units]
+    .map(
+      ([name, { answer, held }]) =>
+        `${name}: ${answer?.name ?? '-'}${held === null ? '' : ` held ${held.answer.name} ${held.code}`}`,
+    )
+    .sort(),
   quarantine: [...quarantine].sort(),
 })

@@ -80,7 +80,9 @@ const slicesOf = async ({ db, pipeline }: LoadKit, box: Box): Promise<number[]> 
   await sql`insert into etl.slices (pipeline_id, "values", wanted_since) select ${pipeline.pipelineId}, "values", 1 from (${wanted}) w
     on conflict do nothing`.execute(db.database.kysely)
   const { rows } = await sql<{ slice_id: number }>`select s.slice_id from (${wanted}) w
-    join etl.slices s on s.pipeline_id = ${pipeline.pipelineId} and s."values" = w."values" order by n`.execute(db.database.kysely)
+    join etl.slices s on s.pipeline_id = ${pipeline.pipelineId} and s."values" = w."values" order by n`.execute(
+    db.database.kysely,
+  )
   return rows.map((row) => row.slice_id)
 }
 

@@ -57,7 +57,9 @@ const scopeOf = async (session: Session, definition: Definition, box: Box, unitI
   if (Object.values(box.slice).every((value) => typeof value === 'string')) return oneUnit(box, unitId)
   const accepted = await openAccepted(session, definition, box)
   for (const [place, values] of combinations(accepted.columns.map(({ name }) => box.slice[name] ?? [])).entries())
-    await sql`insert into ${accepted.name} values (${unitId + place * 1_000}, 'accepted', ${sql.join(values)})`.execute(session.kysely)
+    await sql`insert into ${accepted.name} values (${unitId + place * 1_000}, 'accepted', ${sql.join(values)})`.execute(
+      session.kysely,
+    )
   return manyUnits(box, box.window, accepted)
 }
 

@@ -398,6 +398,18 @@ describe('the key', () => {
     expect(server.hits.every((hit) => hit.url.includes(testKey))).toBe(true)
   })
 
+  test('stands once in an address that the service redirects to, also where the service names it itself', async () => {
+    const server = await serve((request, response, hit) => {
+      if (hit > 1) return json(request, response, hit)
+      response.writeHead(307, { location: `/next?a=1&key_of_test=old&key_of_test=${testKey}` })
+      response.end()
+    })
+    const { http, recorded } = testClient(server.url)
+    await http.read(get(http))
+    expect(server.hits[1]?.url).toBe(`/next?a=1&key_of_test=${testKey}`)
+    expect(JSON.stringify(recorded)).not.toContain(testKey)
+  })
+
   test('stands in no error, whatever the service does with it', async () => {
     const server = await serve((request, response) => {
       response.writeHead(200, { 'content-type': 'text/html' })

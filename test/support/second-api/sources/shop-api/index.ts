@@ -1,8 +1,9 @@
-// The shop's price list. All that is known of this API stands here: its settings, its key, its pace, how it pages, what it offers.
+// The shop's price list. All that is known of this API stands here: its settings, its token, its pace, how it pages, what it offers.
 import {
   type Api,
   checkSettings,
   EtlError,
+  type HttpAnswer,
   noBudget,
   parseJson,
   readAddress,
@@ -15,27 +16,35 @@ import { z } from 'zod'
 
 const addressSetting = 'SHOP_API_URL'
 const tokenSetting = 'SHOP_API_TOKEN'
+const rateSetting = 'SHOP_API_REQUESTS_PER_SECOND'
 const paths = { prices: '/v1/prices', shops: '/v1/shops' }
 
+/** The answer as it should be; throws what any other one means. */
+const read = <T>(schema: z.ZodType<T>, answer: HttpAnswer, path: string, where: string): T => {
+  if (answer.status === 401) throw new EtlError('KEY_REFUSED', `${where}: the shop refuses the token. Check ${tokenSetting}.`)
+  if (answer.status !== 200) throw new EtlError('SERVICE_ERROR', `${where}: ${path} answers ${answer.status}. It is asked again.`)
+  const body = schema.safeParse(parseJson(answer, path, addressSetting))
+  if (body.success) return body.data
+  throw new EtlError('BAD_RESPONSE', `${where}: ${path} answers in a shape nobody knows. It is asked again.`)
+}
+
 export const api: Api = {
-  // May also come from SHOP_API_TOKEN_FILE or SHOP_API_TOKEN_COMMAND, and is never printed.
+  // May also come from SHOP_API_TOKEN_FILE or SHOP_API_TOKEN_COMMAND. Never printed.
   secrets: [tokenSetting],
   connection: (environment, account) => {
     const address = () => readAddress(environment, addressSetting)
-    // SHOP_API_TOKEN, or SHOP_API_TOKEN_ACME for `account: acme`.
+    // SHOP_API_TOKEN, or SHOP_API_TOKEN_ACME where a definition says `account: acme`.
     const token = () => readKey(environment, settingOf(tokenSetting, account))
     checkSettings(address, token)
     const headers = { 'x-shop-token': token() }
     return { baseUrl: address(), addressSetting, authenticate: () => ({ headers }) }
   },
-  allowance: (environment) => ({
-    requestsPerSecond: readRate(environment, 'SHOP_API_REQUESTS_PER_SECOND', 5),
-    budget: noBudget,
-  }),
-  // `millrace check`: shops that the service does not know.
+  allowance: (environment) => ({ requestsPerSecond: readRate(environment, rateSetting, 5), budget: noBudget }),
+  // For `millrace check`: shops that the service does not know.
   check: async (http, definitions) => {
-    const answer = await http.read({ method: 'GET', endpoint: paths.shops, url: http.url('shops', paths.shops), idempotent: true })
-    const known = z.array(z.string()).parse(parseJson(answer, paths.shops, addressSetting))
+    const url = http.url('shops', paths.shops)
+    const answer = await http.read({ method: 'GET', endpoint: paths.shops, url, idempotent: true })
+    const known = read(z.array(z.string()), answer, paths.shops, 'check')
     return definitions.flatMap(({ pipeline, dimensions }) =>
       dimensions
         .flatMap(({ values }) => values.filter((value) => !known.includes(value)))
@@ -57,7 +66,7 @@ const prices: Source = {
   windowSizes: ['month'],
   params: z.strictObject({ currency: z.enum(['EUR', 'USD']).default('EUR') }),
   dimensions: {
-    shop: { description: 'Name of the shop', required: true, mostPerRequest: 1, pattern: /^[a-z]+$/, expected: 'lower-case letters' },
+    shop: { description: 'Name of the shop', required: true, mostPerRequest: 1, pattern: /^[a-z]+$/, expected: 'small letters' },
   },
   fields: {
     product: { type: 'text', description: 'Name of the product', nullable: false },
@@ -74,15 +83,11 @@ const prices: Source = {
       url.searchParams.set('currency', String(definition.params['currency']))
       if (cursor !== null) url.searchParams.set('cursor', cursor)
       const answer = await http.read({ method: 'GET', endpoint: paths.prices, url, idempotent: true, part })
-      if (answer.status === 401) throw new EtlError('KEY_REFUSED', `${box.key}: the shop refuses the token. Check ${tokenSetting}.`)
-      if (answer.status !== 200) throw new EtlError('SERVICE_ERROR', `${box.key}: ${paths.prices} answers ${answer.status}.`)
-      const page = pageSchema.safeParse(parseJson(answer, paths.prices, addressSetting))
-      if (!page.success) throw new EtlError('BAD_RESPONSE', `${box.key}: ${paths.prices} answered something else than prices.`)
+      const { next, total } = read(pageSchema, answer, paths.prices, box.key)
       yield { format: 'json', part, body: bodyOf(answer.bytes) }
-      cursor = page.data.next
-      const fingerprint = { lastUpdated: null, count: page.data.total }
-      // The announced count proves that no page is missing.
-      if (cursor === null) return { fingerprint, expectedRows: page.data.total, dataPoints: null }
+      // The announced total proves that no page is missing.
+      if (next === null) return { fingerprint: { lastUpdated: null, count: total }, expectedRows: total, dataPoints: null }
+      cursor = next
     }
     throw new EtlError('TOO_LARGE', `${box.key}: there are more than ${maxPages} pages. Raise limits.max_pages.`)
   },
