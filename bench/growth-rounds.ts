@@ -2,18 +2,18 @@
 import type { DatabaseClient } from '../src/db/connect.ts'
 import { reportFile } from './bodies.ts'
 import { runMeasured } from './measured-command.ts'
-import { forget, forgetLedger, type Project } from './project.ts'
+import { forget, forgetLedger, type Project, reportPipelines } from './project.ts'
 import { exponentOf, median, type Results } from './results.ts'
 import type { Sizes } from './sizes.ts'
 
 const month = '2026-01'
 
-const load = async (project: Project, rows: number) => {
-  await forget(project.database, 'report_big')
+const load = async (project: Project, pipeline: keyof typeof reportPipelines, rows: number) => {
+  await forget(project.database, pipeline)
   const file = reportFile(project.bodies, { month, rows, restated: 0 })
-  await project.service.tell({ do: 'reports', files: { [`report_big-${month}`]: file } })
+  await project.service.tell({ do: 'reports', files: { [`${pipeline}-${month}`]: file } })
   await project.database.pool.query('checkpoint')
-  const run = await runMeasured(project, ['backfill', 'report_big', '--from', month, '--to', month], { 'rows.inserted': rows })
+  const run = await runMeasured(project, ['backfill', pipeline, '--from', month, '--to', month], { 'rows.inserted': rows })
   process.stderr.write(`  ${rows} rows: ${run.seconds.toFixed(2)} s, ${Math.round(run.peakMegabytes ?? 0)} MB\n`)
   return run
 }
@@ -21,10 +21,11 @@ const load = async (project: Project, rows: number) => {
 export const measureGrowth = async (project: Project, _client: DatabaseClient, sizes: Sizes, results: Results): Promise<void> => {
   const points: [number, number][] = []
   const peaks: (number | null)[] = []
-  for (const rows of [sizes.rows / 10, sizes.rows, sizes.rows * 10]) {
+  for (const pipeline of ['growth_tenth', 'growth_once', 'growth_tenfold'] as const) {
+    const rows = sizes.rows * reportPipelines[pipeline].share
     const runs = []
     for (let number = 0; number < (rows > sizes.rows ? 1 : Math.min(3, sizes.rounds)); number += 1)
-      runs.push(await load(project, rows))
+      runs.push(await load(project, pipeline, rows))
     points.push([rows, median(runs.map((run) => run.seconds))])
     peaks.push(runs.every((run) => run.peakMegabytes !== null) ? median(runs.map((run) => run.peakMegabytes ?? 0)) : null)
   }

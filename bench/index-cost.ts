@@ -7,7 +7,8 @@ import { windowAt } from '../src/core/window.ts'
 import { type Database, openDatabase } from '../src/db/connect.ts'
 import { migrate } from '../src/db/migrate.ts'
 import { type Session, withSession } from '../src/db/session.ts'
-import { mergeUnit } from '../src/load/merge.ts'
+import { mergeAnswer } from '../src/load/merge.ts'
+import { oneUnit } from '../src/load/merge-scope.ts'
 import { emptyMonthOf, ensurePartitions } from '../src/load/partition.ts'
 import { openStaging, type StagedChunk } from '../src/load/staging.ts'
 import { stagedColumns } from '../src/load/table-columns.ts'
@@ -47,25 +48,23 @@ const answerOf = (definition: Definition, domain: string, restated: number): Sta
   })
 
 const load = async (session: Session, definition: Definition, month: string, domain: string, answer: readonly StagedChunk[]) => {
-  const unit = {
-    key: `${month}/${domain}`,
-    pipeline: definition.pipeline,
-    version: definition.version,
-    window: windowAt(`${month}-01`, 'month'),
-    slice: { domain, country: 'us' },
-  }
+  const window = windowAt(`${month}-01`, 'month')
+  const scope = oneUnit({ key: `${month}/${domain}`, window, slice: { domain, country: 'us' } }, 1)
   const staging = await openStaging(session, definition)
   for (const chunk of answer) await staging.write(chunk)
   await staging.flush()
-  const emptyMonth = await emptyMonthOf(session, definition, unit, rows)
-  if (emptyMonth === null) await ensurePartitions(session, definition, unit)
+  const emptyMonth = await emptyMonthOf(session, definition, window, rows)
+  if (emptyMonth === null) await ensurePartitions(session, definition, window)
   const started = performance.now()
   await session.kysely
     .transaction()
     .execute((trx) =>
-      mergeUnit(
+      mergeAnswer(
         { ...session, kysely: trx },
-        { definition, unit, unitId: 1, runId: 1, staging, rejectedKeys: [], mayEnd: true, emptyMonth },
+        {
+          ...{ definition, scope, runId: 1, staging, rows, rejectedKeys: [], rejects: 0, mayEnd: true, emptyMonth },
+          shrink: definition.limits.shrink,
+        },
       ),
     )
   const milliseconds = performance.now() - started

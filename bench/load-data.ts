@@ -1,11 +1,11 @@
 // What the load benchmark loads: a report of 9 staged columns as COPY text, made beforehand so that making it is not measured.
-import type { Column, Definition, Unit } from '../src/core/types.ts'
+import type { Box, Column, Definition } from '../src/core/types.ts'
 import { windowAt } from '../src/core/window.ts'
 import type { StagedChunk } from '../src/load/staging.ts'
 import { definitionOf } from '../test/unit/parse/parsing.ts'
 
 const rowsPerChunk = 10_000
-const domainCount = 100
+export const mostDomains = 100
 export const metrics = ['a', 'b', 'c', 'd', 'e', 'f'] as const
 
 const column = (name: string, type: Column['type'], more: Partial<Column>): Column => ({
@@ -31,21 +31,22 @@ export const benchDefinition: Definition = {
     ...metrics.map((name) => column(name, 'numeric', {})),
   ]),
   pipeline: 'bench',
+  dimensions: ['domain', 'country'].map((name) => ({ name, values: [], bucket: null, file: null })),
 }
 
-const domains = Array.from({ length: domainCount }, (_, index) => `domain-${String(index).padStart(3, '0')}.example.com`)
+export const domains: readonly string[] = Array.from({ length: mostDomains }, (_, index) => `domain-${String(index).padStart(3, '0')}.example.com`)
 
-/** @param slice told apart by country. @param month `2026-01` */
-export const benchUnit = (month: string, slice: string): Unit => ({
-  key: `bench/${month}/${slice}`,
+/** A unit for each of the domains. @param country tells reports apart. @param month `2026-01` */
+export const benchBox = (month: string, country: string, domainCount: number): Box => ({
+  key: `bench/${month}/${country}`,
   pipeline: 'bench',
   version: 1,
   window: windowAt(`${month}-01`, 'month'),
-  slice: { domain: domains, country: slice },
+  slice: { domain: domains.slice(0, domainCount), country },
 })
 
 /** @param restated every n-th row has another value; 0: none. */
-export const benchRows = (month: string, rows: number, restated: number): StagedChunk[] => {
+export const benchRows = (month: string, rows: number, restated: number, domainCount = mostDomains): StagedChunk[] => {
   const chunks: StagedChunk[] = []
   for (let start = 0; start < rows; start += rowsPerChunk) {
     const end = Math.min(start + rowsPerChunk, rows)

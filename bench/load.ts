@@ -2,13 +2,18 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { sql } from 'kysely'
 import { type Database, openDatabase } from '../src/db/connect.ts'
 import { type Session, withSession } from '../src/db/session.ts'
-import { mergeUnit } from '../src/load/merge.ts'
+import { openAccepted } from '../src/load/accepted-units.ts'
+import { hasRepeated } from '../src/load/duplicates.ts'
+import { largeRows, mergeAnswer } from '../src/load/merge.ts'
 import type { MergeResult } from '../src/load/merge-context.ts'
-import { ensurePartitions } from '../src/load/partition.ts'
+import { manyUnits } from '../src/load/merge-scope.ts'
+import { ensurePartitions, ensureStatistics } from '../src/load/partition.ts'
 import { openStaging, type StagedChunk } from '../src/load/staging.ts'
-import { benchDefinition, benchRows, benchUnit } from './load-data.ts'
+import { surveyRows } from '../src/load/survey.ts'
+import { benchBox, benchDefinition, benchRows, domains, mostDomains } from './load-data.ts'
 import { createFloor } from './load-floor.ts'
 
 const rows = Number(process.argv[2] ?? 1_000_000)
@@ -27,20 +32,35 @@ const createTables = async ({ pool }: Database): Promise<void> => {
     _valid_to timestamptz not null, _ended_run_id bigint not null, primary key ("date", country, domain, site, _revision))`)
 }
 
-const load = async (session: Session, month: string, slice: string, chunks: readonly StagedChunk[]): Promise<MergeResult> => {
-  const unit = benchUnit(month, slice)
+/** An answer for units of a domain each, as one window of a report is loaded. */
+const load = async (
+  session: Session,
+  month: string,
+  country: string,
+  chunks: readonly StagedChunk[],
+  domainCount = mostDomains,
+): Promise<MergeResult> => {
+  const box = benchBox(month, country, domainCount)
   const staging = openStaging(session, benchDefinition)
   for (const chunk of chunks) await staging.write(chunk)
   await staging.flush()
-  await ensurePartitions(session, benchDefinition, unit)
-  const result = await session.kysely
-    .transaction()
-    .execute((trx) =>
-      mergeUnit(
-        { ...session, kysely: trx },
-        { definition: benchDefinition, unit, unitId: 1, runId: 1, staging, rejectedKeys: [], mayEnd: true },
-      ),
+  const accepted = await openAccepted(session, benchDefinition, box)
+  await surveyRows(session, benchDefinition, staging, box)
+  if (await hasRepeated(session, benchDefinition, staging)) throw new Error('the rows hold a key twice')
+  if (staging.rows() > largeRows) await sql`analyze ${sql.raw(staging.table)}`.execute(session.kysely)
+  await ensurePartitions(session, benchDefinition, box.window)
+  await ensureStatistics(session, benchDefinition, box.window)
+  const result = await session.kysely.transaction().execute(async (trx) => {
+    await sql`insert into ${accepted.name} (_unit_id, _outcome, domain) select n, 'accepted', d
+      from unnest(${domains.slice(0, domainCount)}::text[]) with ordinality as x (d, n)`.execute(trx)
+    return mergeAnswer(
+      { ...session, kysely: trx },
+      {
+        ...{ definition: benchDefinition, scope: manyUnits(box, box.window, accepted), runId: 1, staging, rows: staging.rows() },
+        ...{ rejectedKeys: [], rejects: 0, mayEnd: true, shrink: benchDefinition.limits.shrink, repeated: 'removed' },
+      },
     )
+  })
   await staging.close()
   return result
 }
@@ -118,9 +138,9 @@ const round = async (session: Session, database: Database, number: number): Prom
 }
 
 const tinyUnits = async (session: Session, units: number): Promise<number> => {
-  const chunk = benchRows('2026-12', 10, 0)
+  const chunk = benchRows('2026-12', 10, 0, 1)
   const started = performance.now()
-  for (let unit = 0; unit < units; unit += 1) await load(session, '2026-12', `c${unit}`, chunk)
+  for (let unit = 0; unit < units; unit += 1) await load(session, '2026-12', `c${unit}`, chunk, 1)
   return (performance.now() - started) / units
 }
 

@@ -7,6 +7,7 @@ import { type Database, openDatabase } from '../src/db/connect.ts'
 import { type Sandbox, type SandboxOptions, startSandbox } from '../src/sandbox/server.ts'
 import { pipelinesOfRepository } from '../test/support/command.ts'
 import { runMeasured } from './measured-command.ts'
+import { writeSource } from './wide-source.ts'
 
 export interface NightWorld {
   readonly folder: string
@@ -26,6 +27,8 @@ export interface NightWorldOptions {
   readonly sandbox?: SandboxOptions
   /** Changes what is shipped of the definition. */
   readonly edit?: (yaml: string) => string
+  /** Text of a file with sources beside the shipped ones of the service. */
+  readonly source?: string
 }
 
 /** Keywords of every domain: what a probe is told. */
@@ -49,6 +52,7 @@ const writeDefinition = (folder: string, options: NightWorldOptions, from: strin
   writeFileSync(join(pipelines, `${pipeline}.yaml`), edit(yaml))
   const names = Array.from({ length: domains }, (_, index) => `site${String(index).padStart(6, '0')}.example`)
   writeFileSync(join(pipelines, 'domains.txt'), `${names.join('\n')}\n`)
+  if (options.source !== undefined) writeSource(folder, options.source)
 }
 
 /** A folder of one shipped pipeline, its own embedded PostgreSQL with the tables made, and a sandbox. */

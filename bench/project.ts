@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { type Database, openDatabase } from '../src/db/connect.ts'
 import { countries, domainName, metrics, rowsPerDomain } from './bodies.ts'
 import { createService, type Service } from './service-process.ts'
+import { wideSource, writeSource } from './wide-source.ts'
 
 export interface Project {
   readonly folder: string
@@ -17,21 +18,6 @@ export interface Project {
 
 /** Requests a second nobody reaches; the service's own limit is measured by itself. */
 const unlimited = '100000'
-
-/**
- * The shipped source of reports, which takes any number of domains at once and need not be told the countries: one report is as large as the
- * benchmark wants it, and is loaded as every other one.
- */
-const wideSource = `import { pathToFileURL } from 'node:url'
-const { sources: shipped } = await import(new URL('../dist/src/sources/web-analytics/index.js', pathToFileURL(process.argv[1])).href)
-const report = shipped.find(({ name }) => name === 'web-analytics.report')
-const { domain, country } = report.dimensions
-export const sources = [{
-  ...report,
-  name: 'web-analytics.wide-report',
-  dimensions: { domain: { ...domain, mostPerRequest: 1_000_000 }, country: { ...country, required: false } },
-}]
-`
 
 const reportYaml = (name: string, { domains, byCountry }: { domains: string; byCountry: boolean }): string => `pipeline: ${name}
 version: 1
@@ -140,8 +126,7 @@ const writeProject = (folder: string, rows: number): void => {
     const domains = list(Math.ceil((rows * share) / rowsPerDomain('2026-01')))
     writeFileSync(join(pipelines, `${name}.yaml`), reportYaml(name, { domains, byCountry }))
   }
-  mkdirSync(join(folder, 'sources', 'web-analytics'), { recursive: true })
-  writeFileSync(join(folder, 'sources', 'web-analytics', 'index.mjs'), wideSource)
+  writeSource(folder, wideSource)
   for (const [name, [domains, concurrency]] of Object.entries(keywordPipelines))
     writeFileSync(join(pipelines, `${name}.yaml`), keywordYaml(name, list(domains), concurrency))
   writeFileSync(join(folder, 'migrations', '9000_bench.ts'), migration())
@@ -197,7 +182,12 @@ export const forgetLedger = async (database: Database): Promise<void> => {
   )
 }
 
-/** As if the service had published since the loaded units were asked for: the next command asks for them anew. */
+/** As after a try that failed before it bought anything: the next command asks for the units of the last report again, without force. */
 export const owe = async (database: Database): Promise<void> => {
-  await database.pool.query(`update etl.answers set asked_at = asked_at - interval '1 year', stood_at = null`)
+  await database.pool.query(`with failed as (
+      insert into etl.jobs (pipeline_id, kind, reason, window_from, window_to, slice_ids, cells, account, state)
+      select pipeline_id, kind, reason, window_from, window_to, slice_ids, cells, account, 'failed' from etl.jobs order by job_id desc limit 1 returning *
+    )
+    update etl.units u set job_id = f.job_id from failed f
+    where u.pipeline_id = f.pipeline_id and u.window_from = f.window_from and u.slice_id = any(f.slice_ids)`)
 }

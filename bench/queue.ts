@@ -1,65 +1,47 @@
-// What the queue and the ledger cost a unit, the work itself left out: register, enqueue, fetch, claim, settle. Run: node bench/queue.ts [UNITS] [ROUNDS]
+// What the ledger costs a unit as a queue, the work itself left out: plan, claim, settle. Run: node bench/queue.ts [UNITS] [ROUNDS]
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { silentLog } from '../src/core/log.ts'
 import { type Database, openDatabase } from '../src/db/connect.ts'
-import { markUnchanged } from '../src/ledger/loads.ts'
-import { registerUnits } from '../src/ledger/register.ts'
-import { finishRun, startRun } from '../src/ledger/runs.ts'
-import { claimUnit } from '../src/ledger/units.ts'
 import { migrate } from '../src/db/migrate.ts'
-import { type Queue, startQueue } from '../src/pipeline/queue.ts'
+import { claimJobs } from '../src/ledger/claim.ts'
+import { createCursor } from '../src/ledger/claim-cursor.ts'
+import { type OwnProcess, registerProcess } from '../src/ledger/processes.ts'
+import { finishRun, startRun } from '../src/ledger/runs.ts'
+import { finishJob } from '../src/ledger/settle-job.ts'
+import { definitionFor, plan, range, sourceOf } from '../test/support/planning.ts'
 import { median } from './results.ts'
 
 const units = Number(process.argv[2] ?? 1_000)
 const rounds = Number(process.argv[3] ?? 5)
 const slots = 4
+/** As many as a process claims ahead of short work. */
+const atOnce = 17
 
-const unitOf = (round: number, index: number) => {
-  const slice = { domain: `d${index}.example` }
-  const window = { from: '2026-01-01', to: '2026-02-01' }
-  return { key: `bench${round}/v1/2026-01/domain=${slice.domain}`, pipeline: `bench${round}`, version: 1, window, slice }
-}
+const source = sourceOf({ kind: 'walk' })
 
-const work = async ({ kysely }: Database, queue: Queue): Promise<void> => {
-  for (;;) {
-    const jobs = await queue.fetch(1)
-    if (jobs.length === 0) return
-    for (const job of jobs) {
-      const claim = await claimUnit(kysely, job.unitId, {
-        owner: 'bench',
-        leaseMs: 30_000,
-        runId: job.runId,
-        holds: queue.holds(job),
-      })
-      if (claim === null) throw new Error('a unit was not to be had')
-      await kysely.transaction().execute(async (trx) => {
-        await markUnchanged(trx, claim, { runId: job.runId, fingerprint: { lastUpdated: null, count: null } })
-        await queue.finish(trx, job)
-      })
-    }
+const work = async ({ kysely }: Database, own: OwnProcess, runId: number, load: readonly number[]): Promise<number> => {
+  const cursor = createCursor()
+  for (let settled = 0; ; ) {
+    const claims = await claimJobs(kysely, { process: own, runId, claimable: { load, fetch: [] }, count: atOnce, cursor })
+    if (claims.length === 0) return settled
+    for (const claim of claims) await kysely.transaction().execute((trx) => finishJob(trx, claim, 'loaded'))
+    settled += claims.length
   }
 }
 
-const round = async (database: Database, queue: Queue, number: number): Promise<number> => {
+const round = async (database: Database, own: OwnProcess): Promise<number> => {
   const { kysely } = database
-  const runId = await startRun(kysely, { command: 'bench', arguments: {} })
+  const definition = definitionFor(source, { domains: Array.from({ length: units }, (_, index) => `d${index}.example`) })
+  const runId = await startRun(kysely, own, { command: 'bench', arguments: {} })
   const started = performance.now()
-  await kysely.transaction().execute(async (trx) => {
-    const wanted = Array.from({ length: units }, (_, index) => ({
-      unit: unitOf(number, index),
-      newEdition: false,
-      forced: false,
-    }))
-    const registered = await registerUnits(trx, runId, wanted)
-    await queue.enqueue(
-      trx,
-      registered.map(({ unitId }, index) => ({ unitId, runId, priority: units - index })),
-    )
-  })
-  await Promise.all(Array.from({ length: slots }, () => work(database, queue)))
+  await plan({ url: database.url.reveal(), database, drop: database.close }, { definition, source }, range('2025-01', '2025-01'), runId)
+  const pipelines = await kysely.selectFrom('etl.pipelines').select('pipeline_id').execute()
+  const load = pipelines.map((row) => row.pipeline_id)
+  const settled = await Promise.all(Array.from({ length: slots }, () => work(database, own, runId, load)))
   const perUnit = (performance.now() - started) / units
+  const total = settled.reduce((sum, one) => sum + one, 0)
+  if (total !== units) throw new Error(`${total} of ${units} units were settled`)
   await finishRun(kysely, runId, 'done', null)
   return perUnit
 }
@@ -68,10 +50,9 @@ const home = mkdtempSync(join(tmpdir(), 'millrace-bench-'))
 const database = await openDatabase({ databaseUrl: null, home })
 try {
   await migrate(database, { folders: [] })
-  const queue = await startQueue(database, silentLog)
+  const own = await registerProcess(database.kysely)
   const found: number[] = []
-  for (let number = 1; number <= rounds; number += 1) found.push(await round(database, queue, number))
-  await queue.stop()
+  for (let number = 1; number <= rounds; number += 1) found.push(await round(database, own))
   process.stdout.write(
     `${units} units, ${slots} at once, embedded database: ${median(found).toFixed(2)} ms a unit (${found.map((ms) => ms.toFixed(2)).join(', ')})\n`,
   )

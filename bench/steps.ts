@@ -2,6 +2,8 @@
 import type { DatabaseClient } from '../src/db/connect.ts'
 import type { GoalId } from './goals.ts'
 import { measureFullWarehouse, measureGrowth } from './growth-rounds.ts'
+import { measureNight } from './night.ts'
+import { measurePacked, measureWide } from './packed.ts'
 import { measureRate, measureStatus, measureTiny, measureWalks } from './page-rounds.ts'
 import type { Project } from './project.ts'
 import { measureReports } from './report-rounds.ts'
@@ -26,4 +28,27 @@ export const steps: readonly Step[] = [
   { name: 'growth', goals: ['memory-growth', 'cost-rows'], measure: measureGrowth },
   { name: 'rate', goals: ['rate'], measure: measureRate },
   { name: 'warehouse', goals: ['full-warehouse'], measure: measureFullWarehouse },
+  {
+    name: 'packed',
+    goals: ['packed-reports', 'packed-credits', 'packed-wall', 'packed-memory', 'wide-memory'],
+    measure: async (_project, _client, sizes, results) => {
+      await measurePacked(sizes, results)
+      await measureWide(results)
+    },
+  },
+  {
+    name: 'night',
+    goals: [
+      'night-reports',
+      'night-walks',
+      'night-memory',
+      'night-requests',
+      'night-status',
+      'night-overview',
+      'plan-reports',
+      'plan-walks',
+      'plan-memory',
+    ],
+    measure: (_project, _client, sizes, results) => measureNight(sizes, results),
+  },
 ]

@@ -340,6 +340,10 @@ const views = [
   `create function etl.slice_of(dimensions text[], "values" text[]) returns jsonb language sql immutable
     return coalesce((select jsonb_object_agg(d, v) from unnest(dimensions, "values") as x (d, v)), '{}'::jsonb)`,
 
+  // Why an answer's units are held stands in one text, a line a code.
+  `create function etl.held_sentence(message text, code text) returns text language sql immutable
+    return coalesce(substring(message from code || ': ([^' || chr(10) || ']*)'), message)`,
+
   // What people see of a unit, by its pointers and its job (null: none asks for it).
   `create function etl.unit_state(u etl.units, j etl.jobs) returns text language sql stable
     return case when (u).held_answer_id is not null or (j).state = 'held' then 'held'
@@ -364,7 +368,7 @@ const views = [
       etl.slice_of(p.dimensions, s."values") as slice, u.slice_id, s.wanted_until is null as wanted,
       etl.unit_state(u, j) as state,
       coalesce(u.held_code, j.error_code) as error_code,
-      case when u.held_code is not null then coalesce((select a.verdict_message from etl.answers a where a.answer_id = u.held_answer_id), j.error_message)
+      case when u.held_code is not null then coalesce((select etl.held_sentence(a.verdict_message, u.held_code) from etl.answers a where a.answer_id = u.held_answer_id), j.error_message)
         else j.error_message end as error_message,
       j.not_before, coalesce(j.attempts, 0) as attempts, u.ask_number, u.answer_id, u.job_id, u.held_answer_id, u.held_code
     from etl.units u join etl.pipelines p using (pipeline_id) join etl.slices s on s.slice_id = u.slice_id
@@ -384,7 +388,7 @@ const views = [
       coalesce(u.held_code, j.error_code) as error_code, j.error_message
     from etl.jobs j join etl.units u on u.job_id = j.job_id where j.state in ('held', 'failed')
     union all
-    select u.pipeline_id, u.window_from, u.slice_id, u.unit_id, u.job_id, 'held', u.held_code, a.verdict_message
+    select u.pipeline_id, u.window_from, u.slice_id, u.unit_id, u.job_id, 'held', u.held_code, etl.held_sentence(a.verdict_message, u.held_code)
     from etl.units u left join etl.jobs j on j.job_id = u.job_id left join etl.answers a on a.answer_id = u.held_answer_id
     where u.held_answer_id is not null and coalesce(j.state, 'done') not in ('held', 'failed')`,
 
@@ -960,6 +964,7 @@ const functions: Readonly<Record<string, string>> = {
   window_name: 'What people see of a window: 2026-01, 2026-01-05, or 2026-01-05..2026-01-11.',
   unit_key: 'Pipeline, version, window and slice of a unit as one text.',
   slice_of: 'Values by the names of their dimensions.',
+  held_sentence: 'The sentence of one code out of the message of a verdict.',
   unit_state: 'What people see of a unit, by its pointers and the job that asks for it.',
   box_slice: 'What slices stand for together: a value or a list of values for each dimension.',
 }

@@ -30,8 +30,8 @@ const importsOf = (file: string): Import[] => {
   const { program } = parse(read(file), { sourceType: 'module', plugins: ['typescript'], createImportExpressions: true })
   const found: Import[] = []
   const visit = (node: unknown): void => {
-    if (Array.isArray(node)) return node.forEach(visit)
-    if (typeof node !== 'object' || node === null || !('type' in node)) return
+    if (Array.isArray(node)) for (const one of node) visit(one)
+    if (Array.isArray(node) || typeof node !== 'object' || node === null || !('type' in node)) return
     const { type, source } = node as { type: string; source?: { value?: unknown } | null }
     if (/^(Import|ExportNamed|ExportAll)Declaration$|^ImportExpression$/.test(type) && typeof source?.value === 'string')
       found.push({ specifier: source.value, kind: kindOf(node) })

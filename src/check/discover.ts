@@ -25,7 +25,7 @@ export interface Answer<T> {
   readonly said: T | null
 }
 
-/** Throws CONFIGURATION where no API that offers the question has the settings it needs. */
+/** Of each API that offers the question and has its settings. Throws CONFIGURATION where none has. */
 export const discoverDatasets = (request: DiscoverRequest): Promise<Answer<readonly Dataset[]>[]> =>
   besideLoading(request, (database) =>
     askEach(request, database, 'describe', async (api, http) => (await api.describe?.(http)) ?? null),
@@ -60,10 +60,9 @@ const askEach = async <T>(
   const { account, settings, signal, log } = request
   const { apis } = await sourceFolders(request.pipelinesFolder)
   const read = readApiSettings(apis, settings.raw)
-  const offering = [...apis].filter(([, api]) => question in api)
-  const ready = offering.filter(([name]) => isSet(read, { source: name, account }))
-  // Where nothing is set, the complaint says what is missing.
-  const asked = ready.length > 0 ? ready : offering.slice(0, 1)
+  const ready = [...apis].filter(([name]) => isSet(read, { source: name, account }))
+  // Where no API has its settings, the complaint says what is missing.
+  const asked = (ready.length > 0 ? ready : [...apis].slice(0, 1)).filter(([, api]) => question in api)
   const service = await servicesFor(read, database, log)
   const limits = { timeoutMs: 30_000, attempts: 3, maxBodyBytes: 100_000_000 }
   const answers: Answer<T>[] = []

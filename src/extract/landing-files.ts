@@ -18,6 +18,8 @@ export interface LandingName {
   readonly askNumber: string
   /** Of the claim: a worker that lost its job writes beside the one that has it. */
   readonly fence: string
+  /** Drawn anew for each landing: a clone of the warehouse counts on from the same numbers and must not write to the same place. */
+  readonly nonce: string
 }
 
 /** The warehouse that asked: its UUID and its epoch. */
@@ -26,11 +28,11 @@ export interface Warehouse {
   readonly epoch: number
 }
 
-/** `keywords_v1/2026-01-01/a.com_us-1f0c9a2b3d4e/5b1c7d2e.1-81-2`: pipeline, window, values; warehouse and epoch, ask number, fence. */
-export const landingLocator = ({ box, warehouse, askNumber, fence }: LandingName): string => {
+/** `keywords_v1/2026-01-01/a.com_us-1f0c9a2b3d4e/5b1c7d2e.1-81-2-9f3c1e`: pipeline, window, values; warehouse and epoch, ask number, fence, nonce. */
+export const landingLocator = ({ box, warehouse, askNumber, fence, nonce }: LandingName): string => {
   const words = Object.values(box.slice).map((value) => (typeof value === 'string' ? safe(value) : `${value.length}_values`))
   const digest = createHash('sha256').update(box.key).digest('hex').slice(0, 12)
-  const name = `${warehouse.id.slice(0, 8)}.${warehouse.epoch}-${askNumber}-${fence}`
+  const name = `${warehouse.id.slice(0, 8)}.${warehouse.epoch}-${askNumber}-${fence}-${nonce}`
   return `${safe(box.pipeline)}_v${box.version}/${box.window.from}/${words.join('_').slice(0, 80)}-${digest}/${name}`
 }
 

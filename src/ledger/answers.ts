@@ -82,7 +82,7 @@ export const setVerdict = async (db: Db, answerId: number, verdict: string, mess
 /** For people who ask why units of a good answer are held: one sentence for each code is kept, the first. */
 export const noteHeld = async (db: Db, answerId: number, code: string, message: string): Promise<void> => {
   await sql`
-    update etl.answers set verdict = 'good', verdict_message = concat_ws(' ', verdict_message, ${`${code}: ${message}`}::text)
+    update etl.answers set verdict = 'good', verdict_message = concat_ws(chr(10), verdict_message, ${`${code}: ${message}`}::text)
     where answer_id = ${answerId}::bigint and coalesce(strpos(verdict_message, ${`${code}: `}), 0) = 0`.execute(db)
 }
 

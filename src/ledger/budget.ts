@@ -56,8 +56,8 @@ const reserveIn = async (trx: Db, { account, pipeline, budget }: Purse, reservat
       'QUOTA_EXHAUSTED',
       `${unitKey}: ${spent[period]} of ${limit} credits ${pipeline === null ? `of account ${account} ` : ''}are spent or reserved this ${period}, ` +
         `the report needs about ${price}. It goes on when the ${period} turns, or raise ${setting ?? 'the budget'}.`,
-      // Dearer than the whole budget: no turn of it would ever hold the report, its parts may fit.
-      { context: { refused: price > limit } },
+      // Dearer than the whole budget, so that no turn of it would ever hold the report; or half of it fits into what is left.
+      { context: { refused: price > limit || spent[period] + price / 2 <= limit } },
     )
   }
 }

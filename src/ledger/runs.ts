@@ -78,15 +78,15 @@ export const foreignRuns = async (db: Db, command: string): Promise<number> => {
  */
 export const runSummary = async (db: Db, runId: number): Promise<RunSummary> => {
   const { rows } = await sql<{ summary: RunSummary }>`
-    select jsonb_build_object(
-      'units', (select jsonb_build_object(
+    select json_build_object(
+      'units', (select json_build_object(
           'planned', coalesce(sum(units), 0), 'loaded', coalesce(sum(units - held_units) filter (where outcome = 'loaded'), 0),
           'unchanged', coalesce(sum(units - held_units) filter (where outcome = 'unchanged'), 0),
           'waiting', coalesce(sum(units) filter (where outcome = 'waiting'), 0),
           'held', coalesce(sum(case outcome when 'held' then units else held_units end), 0),
           'failed', coalesce(sum(units) filter (where outcome = 'failed'), 0))
         from etl.run_jobs where run_id = ${runId}::bigint and outcome is distinct from 'replaced'),
-      'rows', (select jsonb_build_object(
+      'rows', (select json_build_object(
           'read', coalesce(sum(rows_read), 0), 'inserted', coalesce(sum(rows_inserted), 0),
           'updated', coalesce(sum(rows_updated), 0), 'ended', coalesce(sum(rows_ended), 0),
           'unchanged', coalesce(sum(rows_unchanged), 0), 'quarantined', coalesce(sum(rows_quarantined), 0),

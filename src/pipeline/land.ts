@@ -1,4 +1,5 @@
 // One job's answer from the service to the landing: parts pass through while they are written, and are whole and durable at the end.
+import { randomBytes } from 'node:crypto'
 import type { Completeness } from '../core/completeness.ts'
 import { EtlError } from '../core/errors.ts'
 import type { Payload } from '../core/types.ts'
@@ -35,7 +36,13 @@ export async function* landAnswer(work: LandWork, context: SourceContext, askNum
   try {
     let next = await parts.next()
     const { warehouse } = runtime
-    const name = { box: claim.box, warehouse, askNumber: await askNumber(), fence: claim.fence }
+    const name = {
+      box: claim.box,
+      warehouse,
+      askNumber: await askNumber(),
+      fence: claim.fence,
+      nonce: randomBytes(3).toString('hex'),
+    }
     writer = await runtime.landing.create(name, work.signal)
     for (; next.done !== true; next = await parts.next()) {
       if (context.signal.aborted)

@@ -1,4 +1,4 @@
-// A report that is refused as a whole, or would be dearer than a budget: cut by windows, then by values, until what is refused stands alone.
+// A report that is refused as a whole, or is dearer than a budget has left: cut by windows, then by values, until what is refused stands alone.
 import { addWindows, windowsBetween } from '../core/window.ts'
 import type { Window, WindowSize } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
@@ -11,7 +11,8 @@ export const partsOf = async (db: Db, claim: ClaimedJob, how: 'again' | 'split')
   const { window } = claim.box
   if (how === 'again') return [{ sliceIds: claim.sliceIds, window }]
   const byWindow = halvesOfSpan(window, claim.windowEvery)
-  if (byWindow !== null) return byWindow.map((half) => ({ sliceIds: claim.sliceIds, window: half }))
+  // The newer half first: it is what comes first when quota runs short.
+  if (byWindow !== null) return byWindow.toReversed().map((half) => ({ sliceIds: claim.sliceIds, window: half }))
   const values = await sliceValues(db, claim.sliceIds)
   return halvesOfSlices(values).map((sliceIds) => ({ sliceIds, window }))
 }

@@ -114,7 +114,7 @@ test('a folder that is not there, or holds no definition, says so', async () => 
 
 test('list files are found beside the definition that names them', async () => {
   const [yaml = ''] = await create('engagement')
-  writeFileSync(yaml, readFileSync(yaml, 'utf8').replace(/domain: \{.*/, 'domain: { file: lists/mine.txt, bucket: 10 }'))
+  writeFileSync(yaml, readFileSync(yaml, 'utf8').replace(/domain: .*/, 'domain: { file: lists/mine.txt, bucket: 10 }'))
   expect((await loadDefinitions({ folder: folder(), sources: specs })).problems[0]?.message).toContain('mine.txt does not exist')
   mkdirSync(join(folder(), 'lists'))
   writeFileSync(join(folder(), 'lists', 'mine.txt'), 'example.com\nexample.net\n')

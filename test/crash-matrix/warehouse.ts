@@ -4,7 +4,7 @@ import type pg from 'pg'
 const ofTheRun = ['_unit_id', '_run_id', '_loaded_at', '_valid_from', '_valid_to', '_ended_run_id', 'first_seen_at'] as const
 
 /** A digest and a count by table. */
-export const contentsOf = async (pool: pg.Pool): Promise<Readonly<Record<string, string>>> => {
+export const contentsOf = async (pool: pg.Pool | pg.Client): Promise<Readonly<Record<string, string>>> => {
   const { rows: tables } = await pool.query<{ name: string }>(
     `select format('%I.%I', n.nspname, c.relname) as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
      where n.nspname in ('data', 'bi') and c.relkind in ('r', 'p') and not c.relispartition order by 1`,

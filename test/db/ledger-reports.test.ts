@@ -192,9 +192,12 @@ describe('a purchase', () => {
   })
 })
 
-/** Each event by the step that makes it happen; bytes that land belong to the answer. */
+/** Each event by the step that makes it happen; bytes that land belong to the answer, and a person's word is told in test/db/actions. */
 const events: Readonly<
-  Record<Exclude<keyof typeof reportTransitions, 'bytes landed' | 'bytes unusable'>, () => Promise<unknown>>
+  Record<
+    Exclude<keyof typeof reportTransitions, 'bytes landed' | 'bytes unusable' | 'id adopted' | 'given up'>,
+    () => Promise<unknown>
+  >
 > = {
   intend: () => memo.intend(intent),
   'id known': () => memo.submitted(id(), 'pending'),
@@ -377,6 +380,16 @@ describe('a budget', () => {
     await buy(budget, 6)
     await expect(buy(budget, 1)).rejects.toMatchObject(exhausted)
     await expect(buy(noBudget, 100)).resolves.toBeDefined()
+  })
+
+  test.each([
+    ['dearer than the whole', 0, 11, true],
+    ['that half of would fit into what is left', 4, 10, true],
+    ['that must wait for the turn', 7, 8, false],
+  ])('says of a report %s whether its parts may fit', async (_what, spent, price, refused) => {
+    const budget = { ...noBudget, perMonth: 10 }
+    if (spent > 0) await buy(budget, spent)
+    await expect(buy(budget, price)).rejects.toMatchObject({ ...exhausted, context: { refused } })
   })
 
   test.each(['perMonth', 'perDay'] as const)('%s of the account holds over all its pipelines', async (period) => {

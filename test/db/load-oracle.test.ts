@@ -249,7 +249,7 @@ describe('one packed answer with a shrunk, an emptied, a rejected, an already ne
 })
 
 describe('answers of any kind', () => {
-  const oneUnit = (unit: string): fc.Arbitrary<OracleRecord[]> => {
+  const oneUnit = (unit: string): fc.Arbitrary<readonly OracleRecord[]> => {
     const [month = '', domain = ''] = unit.split(' ')
     const record = fc.record({
       month: fc.constant(month),
@@ -269,7 +269,6 @@ describe('answers of any kind', () => {
       .record({
         covered: fc.constantFrom(units, units.slice(0, 3), units.slice(3), [units[1] ?? ''], [units[0] ?? '', units[3] ?? '']),
         hasStray: fc.constantFrom(false, false, true),
-        seedOf: fc.array(fc.nat(), { minLength: 1, maxLength: 1 }),
       })
       .chain(({ covered, hasStray }) =>
         fc.tuple(...covered.map(oneUnit)).map((records) => ({

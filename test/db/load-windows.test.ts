@@ -1,12 +1,20 @@
 // A packed answer, loaded window by window: unit by unit the newest wins, and what is odd about one unit stops no other.
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { Box, Definition } from '../../src/core/types.ts'
-import { addWindows } from '../../src/core/window.ts'
 import type { JobWork } from '../../src/pipeline/job-work.ts'
 import { loadAnswer } from '../../src/pipeline/load-answer.ts'
 import { boxOf, shippedDefinition } from '../support/definitions.ts'
 import { jobRow, outcomeOf, unitRows } from '../support/ledger.ts'
-import { claimed, type LoadKit, loadBody, openLoading, withAnswer, workOn } from '../support/loading.ts'
+import {
+  claimed,
+  type LoadKit,
+  loadBody,
+  openLoading,
+  trafficCsv as csv,
+  trafficLine as line,
+  withAnswer,
+  workOn,
+} from '../support/loading.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 
 let db: TestDatabase
@@ -27,12 +35,6 @@ beforeEach(async () => {
 
 const query = async <T extends Record<string, unknown>>(text: string, values: unknown[] = []): Promise<T[]> =>
   (await db.database.pool.query<T>(text, values)).rows
-
-const header =
-  'date,domain,country,all_traffic_visits,mobile_visits,desktop_visits,desktop_unique_visitors,mobile_unique_visitors,all_page_views'
-const line = (month: string, domain: string, visits: string, country = 'us'): string =>
-  `${month}-01,${domain},${country},${visits},1,2,3,4,5`
-const csv = (...lines: readonly string[]): string => `${[header, ...lines].join('\n')}\n`
 
 const now = async (): Promise<string[]> =>
   (
@@ -331,40 +333,5 @@ describe('an answer loaded again', () => {
         and l.loaded_at = t._loaded_at group by t.date, t.domain`)
     expect(rows).toEqual([{ n: 1 }, { n: 1 }, { n: 1 }, { n: 1 }])
     expect(work.claim.cells).toBe(4)
-  })
-})
-
-describe('large answers', () => {
-  test('of 20,000 rows with 19 conflicting keys put exactly those rows into quarantine', async () => {
-    const domains = Array.from({ length: 20_000 }, (_, at) => `d${at}.com`)
-    const box = boxOf(definition, '2026-01', { domain: domains, country: 'us' })
-    const twice = Array.from({ length: 19 }, (_, at) => at * 1_000 + 7)
-    const lines = domains.map((domain, at) => line('2026-01', domain, String(at)))
-    const more = twice.map((at) => line('2026-01', domains[at] ?? '', 'x'.replace('x', String(at + 1))))
-    // Among the others, as they come.
-    for (const [place, at] of twice.entries()) lines.splice(at + 500, 0, more[place] ?? '')
-    const work = await workOn(kit, box)
-    const result = await loadBody(kit, work, { body: csv(...lines) })
-    expect(result).toMatchObject({ inserted: 19_981, unitsHeld: 19, duplicates: 0 })
-    const kept = await query<{ raw: string }>('select raw from etl.quarantine')
-    const expected = twice.flatMap((at) => [
-      line('2026-01', domains[at] ?? '', String(at)),
-      line('2026-01', domains[at] ?? '', String(at + 1)),
-    ])
-    expect(kept.map(({ raw }) => raw).sort()).toEqual(expected.sort())
-  })
-
-  test('over many windows find the rows of each by an index', async () => {
-    const domains = Array.from({ length: 600 }, (_, at) => `d${at}.com`)
-    const months = Array.from({ length: 36 }, (_, at) => addWindows('2024-01-01', 'month', at).slice(0, 7))
-    const box = boxOf(definition, '2024-01', { domain: domains, country: 'us' }, '2026-12')
-    const lines = months.flatMap((month, at) => domains.map((domain, place) => line(month, domain, String(at * 1_000 + place))))
-    const work = await workOn(kit, box)
-    const started = performance.now()
-    expect(await loadBody(kit, work, { body: csv(...lines) })).toMatchObject({ inserted: 21_600, unitsLoaded: 21_600 })
-    const first = performance.now() - started
-    const second = await workOn(kit, box)
-    expect(await loadBody(kit, second, { body: csv(...lines) })).toMatchObject({ unchanged: 21_600, unitsLoaded: 21_600 })
-    console.log(`36 windows of 600 units: ${Math.round(first)} ms, again ${Math.round(performance.now() - started - first)} ms`)
   })
 })

@@ -155,7 +155,9 @@ describe.each(readdirSync(dumps))('a warehouse of %s', (name) => {
     expect(countOf('data.traffic_and_engagement_v1')).toBeGreaterThan(10)
     expect(countOf('etl.quarantine')).toBe(1)
     expect(before.find((one) => one.name === 'etl.jobs')?.rows.filter((row) => /"submitted"/.test(String(row)))).toHaveLength(3)
-    expect(before.find((one) => one.name === 'etl.units')?.rows.filter((row) => /"TOO_MANY_REJECTS"/.test(String(row)))).toHaveLength(1)
+    expect(
+      before.find((one) => one.name === 'etl.units')?.rows.filter((row) => /"TOO_MANY_REJECTS"/.test(String(row))),
+    ).toHaveLength(1)
     expect(readFileSync(join(dumps, name)).length).toBeLessThan(200_000)
   })
 

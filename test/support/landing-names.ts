@@ -17,5 +17,6 @@ export const landingName = (given: Partial<LandingName> = {}): LandingName => ({
   warehouse: { id: '5b1c7d2e-4a51-4f0e-9a57-0a4f5f1f7c11', epoch: 1 },
   askNumber: '1',
   fence: '1',
+  nonce: 'c0ffee',
   ...given,
 })

@@ -244,3 +244,12 @@ export const withAnswer = <Result>(
     await staging.close()
     return result
   })
+
+const trafficHeader =
+  'date,domain,country,all_traffic_visits,mobile_visits,desktop_visits,desktop_unique_visitors,mobile_unique_visitors,all_page_views'
+
+/** A record of the traffic pipeline as the service writes it. @param date of a day, or of a month */
+export const trafficLine = (date: string, domain: string, visits: string, country = 'us'): string =>
+  `${date.length === 7 ? `${date}-01` : date},${domain},${country},${visits},1,2,3,4,5`
+
+export const trafficCsv = (...lines: readonly string[]): string => `${[trafficHeader, ...lines].join('\n')}\n`

@@ -91,10 +91,10 @@ const livedBooks = async (
 ): Promise<Map<string, { versions: number; bought: number }>> => {
   const { rows } = await client.query<{ month: string; versions: number; bought: number }>(
     `select left(u.window_from::text, 7) as month,
-       (select count(*) from etl.loads l where l.pipeline_id = u.pipeline_id and l.window_from = u.window_from and l.outcome = 'loaded'
-         and l.rows_inserted + l.rows_updated + l.rows_ended > 0)::int as versions,
-       (select count(*) from etl.jobs j where j.pipeline_id = u.pipeline_id and j.window_from <= u.window_from
-         and j.window_to > u.window_from and j.submitted_at is not null)::int as bought
+       (select count(distinct l.run_id) from etl.loads l where l.pipeline_id = u.pipeline_id and l.window_from = u.window_from
+         and l.outcome = 'loaded' and l.rows_inserted + l.rows_updated + l.rows_ended > 0)::int as versions,
+       max((select count(*) from etl.jobs j where j.pipeline_id = u.pipeline_id and j.window_from <= u.window_from
+         and j.window_to > u.window_from and u.slice_id = any (j.slice_ids) and j.submitted_at is not null))::int as bought
      from etl.unit_list u where u.pipeline = $1 group by u.pipeline_id, u.window_from`,
     [name],
   )

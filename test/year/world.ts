@@ -182,7 +182,10 @@ export const openWarehouse = async (
 const makeDefinitions = (folder: string, pipelines: readonly Pipeline[], budgets: boolean): void => {
   cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
   const names = Array.from({ length: shopDomains }, (_, index) => `runtime-${index + 1}.example\n`).join('')
-  for (const list of ['domains.txt', 'shop_domains.txt']) writeFileSync(join(folder, 'pipelines', list), names)
+  const shops = names.replace(/.*-(2|10|11)\..*\n/g, '')
+  writeFileSync(join(folder, 'pipelines', 'domains.txt'), names)
+  // Without those that lose a category's only row by a restatement: such units wait for a person.
+  writeFileSync(join(folder, 'pipelines', 'shop_domains.txt'), shops)
   for (const { name, from, timeZone, cron, catchUp, quotaPerMonth } of pipelines) {
     const file = join(folder, 'pipelines', `${name}.yaml`)
     const quota = budgets && quotaPerMonth !== null ? `, quota_per_month: ${quotaPerMonth}` : ''

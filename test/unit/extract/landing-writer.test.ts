@@ -58,7 +58,7 @@ const sha256 = (bytes: Buffer): string => createHash('sha256').update(bytes).dig
 describe('where a landing lies', () => {
   test('is told by what was asked for, by whom, with which number and under which fence', () => {
     const name = landingName({ askNumber: '81', fence: '2' })
-    expect(landingLocator(name)).toMatch(/^keywords_v1\/2026-01-01\/us-[0-9a-f]{12}\/5b1c7d2e\.1-81-2$/)
+    expect(landingLocator(name)).toMatch(/^keywords_v1\/2026-01-01\/us-[0-9a-f]{12}\/5b1c7d2e\.1-81-2-c0ffee$/)
     expect(landingLocator({ ...name, box: boxOfCountries(['us', 'gb']) })).toMatch(
       /^keywords_v1\/2026-01-01\/2_values-[0-9a-f]{12}\//,
     )
@@ -71,6 +71,7 @@ describe('where a landing lies', () => {
       { ...name, warehouse: { ...name.warehouse, id: '00000000-4a51-4f0e-9a57-0a4f5f1f7c11' } },
       { ...name, askNumber: '8', fence: '12' },
       { ...name, fence: '3' },
+      { ...name, nonce: 'decade' },
     ]
     expect(new Set([name, ...others].map(landingLocator)).size).toBe(others.length + 1)
   })

@@ -135,10 +135,10 @@ describe('a job', () => {
     expect(await partsOf(noDatabase, claim, 'again')).toEqual([{ sliceIds: [4, 9], window: claim.box.window }])
   })
 
-  test('of several windows is cut by them before its values', async () => {
+  test('of several windows is cut by them before its values, the newer half first', async () => {
     expect(await partsOf(noDatabase, claim, 'split')).toEqual([
-      { sliceIds: [4, 9], window: { from: '2026-01-01', to: '2026-02-01' } },
       { sliceIds: [4, 9], window: { from: '2026-02-01', to: '2026-04-01' } },
+      { sliceIds: [4, 9], window: { from: '2026-01-01', to: '2026-02-01' } },
     ])
   })
 })

@@ -1,0 +1,54 @@
+// Answers of tens of thousands of rows: exactly what conflicts is kept out, and each window finds its own rows.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { Definition } from '../../src/core/types.ts'
+import { addWindows } from '../../src/core/window.ts'
+import { boxOf, shippedDefinition } from '../support/definitions.ts'
+import { type LoadKit, loadBody, openLoading, trafficCsv as csv, trafficLine as line, workOn } from '../support/loading.ts'
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+
+let db: TestDatabase
+let definition: Definition
+let kit: LoadKit
+
+beforeAll(async () => {
+  db = await createTestDatabase()
+  const shipped = await shippedDefinition('traffic_and_engagement')
+  definition = { ...shipped, limits: { ...shipped.limits, rejectShare: 0.5 } }
+  kit = await openLoading(db, definition)
+})
+afterAll(() => db.drop())
+
+const query = async <T extends Record<string, unknown>>(text: string, values: unknown[] = []): Promise<T[]> =>
+  (await db.database.pool.query<T>(text, values)).rows
+
+describe('large answers', () => {
+  test('of 20,000 rows with 19 conflicting keys put exactly those rows into quarantine', async () => {
+    const domains = Array.from({ length: 20_000 }, (_, at) => `d${at}.com`)
+    const box = boxOf(definition, '2026-01', { domain: domains, country: 'us' })
+    const twice = Array.from({ length: 19 }, (_, at) => at * 1_000 + 7)
+    const lines = domains.map((domain, at) => line('2026-01', domain, String(at)))
+    const more = twice.map((at) => line('2026-01', domains[at] ?? '', 'x'.replace('x', String(at + 1))))
+    // Among the others, as they come.
+    for (const [place, at] of twice.entries()) lines.splice(at + 500, 0, more[place] ?? '')
+    const work = await workOn(kit, box)
+    const result = await loadBody(kit, work, { body: csv(...lines) })
+    expect(result).toMatchObject({ inserted: 19_981, unitsHeld: 19, duplicates: 0 })
+    const kept = await query<{ raw: string }>('select raw from etl.quarantine')
+    const expected = twice.flatMap((at) => [
+      line('2026-01', domains[at] ?? '', String(at)),
+      line('2026-01', domains[at] ?? '', String(at + 1)),
+    ])
+    expect(kept.map(({ raw }) => raw).sort()).toEqual(expected.sort())
+  })
+
+  test('over many windows find the rows of each by an index', async () => {
+    const domains = Array.from({ length: 600 }, (_, at) => `d${at}.com`)
+    const months = Array.from({ length: 36 }, (_, at) => addWindows('2021-01-01', 'month', at).slice(0, 7))
+    const box = boxOf(definition, '2021-01', { domain: domains, country: 'us' }, '2023-12')
+    const lines = months.flatMap((month, at) => domains.map((domain, place) => line(month, domain, String(at * 1_000 + place))))
+    const work = await workOn(kit, box)
+    expect(await loadBody(kit, work, { body: csv(...lines) })).toMatchObject({ inserted: 21_600, unitsLoaded: 21_600 })
+    const second = await workOn(kit, box)
+    expect(await loadBody(kit, second, { body: csv(...lines) })).toMatchObject({ unchanged: 21_600, unitsLoaded: 21_600 })
+  })
+})

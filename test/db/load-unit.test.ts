@@ -1,0 +1,252 @@
+// An answer for one unit: proved complete before anything is written, held where it would rob the unit, skipped where a newer one is loaded.
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import type { Box, Definition } from '../../src/core/types.ts'
+import { dropAnswer, insertAnswer } from '../../src/ledger/answers.ts'
+import { markUnchanged } from '../../src/ledger/loads.ts'
+import { keepRejects } from '../../src/pipeline/judge.ts'
+import { createParseReport } from '../../src/parse/report.ts'
+import { boxOf, shippedDefinition } from '../support/definitions.ts'
+import { jobRow, outcomeOf, setJob, unitRows } from '../support/ledger.ts'
+import { claimed, type LoadKit, loadBody, openLoading, trafficCsv as csv, trafficLine, workOn } from '../support/loading.ts'
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+
+let db: TestDatabase
+let definition: Definition
+let kit: LoadKit
+let box: Box
+
+beforeAll(async () => {
+  db = await createTestDatabase()
+  const shipped = await shippedDefinition('traffic_and_engagement')
+  const params = { ...shipped.params, granularity: 'daily' }
+  definition = { ...shipped, params, limits: { ...shipped.limits, rejectShare: 0.4, shrink: 0.5 } }
+  box = boxOf(definition, '2026-01', { domain: 'a.com', country: 'us' })
+})
+afterAll(() => db.drop())
+beforeEach(async () => {
+  await query('truncate data.traffic_and_engagement_v1, data.traffic_and_engagement_v1_history')
+  await query('truncate etl.pipelines, etl.slices, etl.jobs, etl.units, etl.windows, etl.quarantine, etl.requests cascade')
+  kit = await openLoading(db, definition)
+})
+
+const query = async <T extends Record<string, unknown>>(text: string, values: unknown[] = []): Promise<T[]> =>
+  (await db.database.pool.query<T>(text, values)).rows
+
+const day = (at: number, visits: string, domain = 'a.com'): string => trafficLine(`2026-01-0${at}`, domain, visits)
+const days = (...visits: readonly string[]): string[] => visits.map((one, at) => day(at + 1, one))
+const load = async (lines: readonly string[], choice: { expectedRows?: number; sha256?: string } = {}) => {
+  const work = await workOn(kit, box)
+  return { work, result: await loadBody(kit, work, { body: csv(...lines), ...choice }) }
+}
+const now = async (): Promise<string[]> =>
+  (
+    await query<{ text: string }>(
+      `select extract(day from date) || ': ' || all_traffic_visits || ' r' || _revision as text from data.traffic_and_engagement_v1 order by date`,
+    )
+  ).map(({ text }) => text)
+const verdicts = async () =>
+  (await query<{ verdict: string | null }>('select verdict from etl.answers order by answer_id')).map(({ verdict }) => verdict)
+
+describe('an announced number of rows', () => {
+  test('is met by distinct rows, copies aside', async () => {
+    expect((await load([...days('1', '2'), day(2, '2')], { expectedRows: 2 })).result).toMatchObject({
+      read: 3,
+      inserted: 2,
+      duplicates: 1,
+    })
+    expect((await load(days('1', '2'), { expectedRows: 2 })).result).toMatchObject({ unchanged: 2 })
+  })
+
+  test.each([
+    ['too few rows', days('5'), 2],
+    ['too many', days('5', '6', '7'), 2],
+    ['as many, one of them twice', [...days('5'), day(1, '5')], 2],
+  ])(
+    'that is not met, with %s, changes no data: the verdict is kept, the job goes on, its requests are not lost',
+    async (_, lines, expectedRows) => {
+      await load(days('1', '2'))
+      const before = [
+        await now(),
+        await query('select * from etl.loads'),
+        await query('select * from etl.units where job_id is null'),
+      ]
+      const work = await workOn(kit, box)
+      await expect(loadBody(kit, work, { body: csv(...lines), expectedRows })).rejects.toMatchObject({ code: 'INCOMPLETE' })
+      expect(await now()).toEqual(before[0])
+      expect(await query('select * from etl.loads')).toEqual(before[1])
+      expect(await verdicts()).toEqual(['good', 'INCOMPLETE'])
+      expect(await jobRow(db, work.claim.jobId)).toMatchObject({ state: 'open', answer_id: expect.any(String) })
+      expect(work.requests).toHaveLength(1)
+    },
+  )
+})
+
+describe('rows that conflict', () => {
+  test('are rejects: within their limit they are kept out, beyond it the answer is refused and some are kept for a look', async () => {
+    const lines = days('1', '2', '3', '4')
+    expect((await load([...lines, day(4, '9')])).result).toMatchObject({ read: 5, inserted: 3, quarantined: 2 })
+    const bad = load([day(1, '1'), day(1, '2'), day(2, '1')])
+    await expect(bad).rejects.toMatchObject({ code: 'TOO_MANY_REJECTS', message: expect.stringContaining('2 of 3 rows') })
+    expect(await now()).toEqual(['1: 1 r1', '2: 2 r1', '3: 3 r1'])
+    const kept = await query(
+      `select q.line::int, q.unit_id = u.unit_id as own, q.state from etl.quarantine q, etl.units u order by quarantine_id`,
+    )
+    expect(kept).toEqual([
+      { line: 5, own: true, state: 'open' },
+      { line: 6, own: true, state: 'open' },
+      { line: 2, own: true, state: 'open' },
+      { line: 3, own: true, state: 'open' },
+    ])
+    await load(lines)
+    expect(await query(`select 1 from etl.quarantine where state = 'open'`)).toEqual([])
+  })
+})
+
+describe('a unit that would lose its rows', () => {
+  test('is held with the reason, its job is done, and the answer loads as it is when a person says so', async () => {
+    await load(days('1', '2', '3', '4'))
+    const { work, result } = await load(days('9'))
+    expect(result).toMatchObject({ read: 0, unitsLoaded: 0, unitsHeld: 1 })
+    expect(await now()).toHaveLength(4)
+    const answerId = String((await jobRow(db, work.claim.jobId)).answer_id)
+    expect(await unitRows(db, kit.pipeline)).toMatchObject([{ held_answer_id: answerId, held_code: 'SHRUNK', job_id: null }])
+    expect(await jobRow(db, work.claim.jobId)).toMatchObject({ state: 'done' })
+    expect(await query('select error_message from etl.unit_list')).toEqual([
+      { error_message: expect.stringMatching(/the new answer has 1 rows, 4 are loaded.*release \d+/) },
+    ])
+    const again = { answer_id: answerId, ask_number: work.claim.askNumber, forced: true }
+    await loadBody(kit, await workOn(kit, box, { set: again }), {})
+    expect(await now()).toHaveLength(4)
+    const release = await workOn(kit, box, { set: { ...again, released: true } })
+    expect(await loadBody(kit, release, {})).toMatchObject({ updated: 1, ended: 3, unitsLoaded: 1 })
+    expect(await now()).toEqual(['1: 9 r2'])
+    expect(await unitRows(db, kit.pipeline)).toMatchObject([{ held_answer_id: null, held_code: null }])
+  })
+
+  test('loses none to copies that hide how few there are', async () => {
+    await load(days('1', '2', '3', '4'))
+    expect((await load([day(1, '1'), day(1, '1'), day(1, '1'), day(1, '1')])).result).toMatchObject({ unitsHeld: 1 })
+    expect(await now()).toHaveLength(4)
+  })
+
+  test('is not held for rows whose records were rejected, and ends none where a record cannot be told', async () => {
+    await load(days('1', '2', '3', '4', '5'))
+    expect((await load([...days('1', '2', '3'), day(4, 'x'), day(5, 'x')])).result).toMatchObject({
+      unchanged: 3,
+      ended: 0,
+      quarantined: 2,
+    })
+    expect((await load([...days('1', '2', '3'), day(4, '4', 'b.com')])).result).toMatchObject({
+      unchanged: 3,
+      ended: 0,
+      quarantined: 1,
+    })
+    expect(await now()).toHaveLength(5)
+  })
+})
+
+describe('an older answer', () => {
+  test('loaded after a newer one changes nothing, and its job is done', async () => {
+    const old = await workOn(kit, box)
+    const { work } = await load(days('5'))
+    expect(await loadBody(kit, old, { body: csv(...days('1')) })).toMatchObject({ read: 0, unitsSkipped: 1 })
+    expect(await now()).toEqual(['1: 5 r1'])
+    expect(await unitRows(db, kit.pipeline)).toMatchObject([{ ask_number: work.claim.askNumber, job_id: null }])
+    expect(await outcomeOf(db, kit.runId, old.claim.jobId)).toBe('loaded')
+  })
+
+  test('leaves a newer one that waits for a person waiting', async () => {
+    await load(days('1', '2', '3', '4'))
+    const old = await workOn(kit, box)
+    const { work } = await load([])
+    const answerId = (await jobRow(db, work.claim.jobId)).answer_id
+    await loadBody(kit, old, { body: csv(...days('1', '2', '3', '5')) })
+    expect(await unitRows(db, kit.pipeline)).toMatchObject([{ ask_number: old.claim.askNumber, held_answer_id: answerId }])
+    const older = {
+      answer_id: Number((await jobRow(db, old.claim.jobId)).answer_id),
+      ask_number: old.claim.askNumber,
+      forced: true,
+    }
+    await loadBody(kit, await workOn(kit, box, { set: older }), { body: csv(...days('1')) })
+    expect(await unitRows(db, kit.pipeline)).toMatchObject([{ held_answer_id: answerId, held_code: 'SHRUNK' }])
+  })
+
+  test('asked for again by a unit that a newer job waits for leaves that job asking', async () => {
+    const first = await workOn(kit, box)
+    const second = await workOn(kit, box)
+    await loadBody(kit, first, { body: csv(...days('1')) })
+    expect(await unitRows(db, kit.pipeline)).toMatchObject([{ job_id: String(second.claim.jobId) }])
+  })
+})
+
+describe('an answer that still stands', () => {
+  test('is recorded as such: no row is touched, the job is done, and older answers asked for in between come too late', async () => {
+    const { work } = await load(days('1'), { expectedRows: 1 })
+    const between = await workOn(kit, box)
+    const probe = await workOn(kit, box)
+    expect(probe.claim.loaded).toMatchObject({ fingerprint: { lastUpdated: '2026-02-03', count: 1 } })
+    await db.database.kysely
+      .transaction()
+      .execute((trx) => markUnchanged(trx, probe.claim, { lastUpdated: '2026-03-03', count: 1 }))
+    expect(await query('select outcome, rows_read from etl.loads order by load_id desc limit 1')).toEqual([
+      { outcome: 'unchanged', rows_read: '0' },
+    ])
+    expect(await query('select source_last_updated, stood_at is not null as stood from etl.answers')).toEqual([
+      { source_last_updated: '2026-03-03', stood: true },
+    ])
+    expect(await jobRow(db, probe.claim.jobId)).toMatchObject({ state: 'done' })
+    expect(await loadBody(kit, between, { body: csv(...days('2')) })).toMatchObject({ unitsSkipped: 1 })
+    const answerId = (await jobRow(db, work.claim.jobId)).answer_id
+    expect(await unitRows(db, kit.pipeline)).toMatchObject([{ answer_id: answerId, job_id: null }])
+  })
+})
+
+describe('an answer on record', () => {
+  const landed = {
+    locator: 'here',
+    sha256: 's',
+    bytes: 1,
+    fingerprint: { lastUpdated: null, count: null },
+    dataPoints: 7,
+    asks: 'a',
+    metrics: ['m'],
+  }
+
+  test('keeps its number when its bytes turn out unusable and are downloaded once more', async () => {
+    const work = await workOn(kit, box, { set: { report_state: 'ready', report_id: 'r1' } })
+    const answerId = await insertAnswer(db.database.kysely, work.claim, landed)
+    expect(await jobRow(db, work.claim.jobId)).toMatchObject({ answer_id: String(answerId), report_state: 'downloaded' })
+    await dropAnswer(db.database.kysely, work.claim)
+    expect(await jobRow(db, work.claim.jobId)).toMatchObject({ answer_id: null, report_state: 'ready' })
+    expect(await insertAnswer(db.database.kysely, work.claim, { ...landed, locator: 'there' })).toBe(answerId)
+    expect(await query('select landing, data_points_count, metrics, verdict from etl.answers')).toEqual([
+      { landing: 'there', data_points_count: '7', metrics: ['m'], verdict: null },
+    ])
+  })
+
+  test('is written by its holder alone', async () => {
+    const work = await workOn(kit, box)
+    await setJob(db, work.claim.jobId, { holder: null })
+    await claimed(kit, work.claim.jobId)
+    await expect(insertAnswer(db.database.kysely, work.claim, landed)).rejects.toMatchObject({ code: 'FENCED' })
+    expect(await query('select 1 from etl.answers')).toEqual([])
+  })
+
+  test('that was nothing but rejects keeps some of them, once however often it fails', async () => {
+    const work = await workOn(kit, box)
+    const answerId = await insertAnswer(db.database.kysely, work.claim, landed)
+    const parsed = createParseReport()
+    for (let at = 1; at <= 1_005; at += 1)
+      parsed.rejected.push({ part: 1, line: at, column: null, reason: 'r', raw: 'x', key: null })
+    for (let time = 1; time <= 2; time += 1) await keepRejects(work, answerId, parsed)
+    expect(
+      await query(
+        `select state, count(*)::int as n, count(unit_id)::int as known from etl.quarantine group by state order by state`,
+      ),
+    ).toEqual([
+      { state: 'open', n: 1_000, known: 1_000 },
+      { state: 'superseded', n: 1_000, known: 1_000 },
+    ])
+    expect(await verdicts()).toEqual(['TOO_MANY_REJECTS'])
+  })
+})

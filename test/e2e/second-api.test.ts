@@ -1,0 +1,93 @@
+// A warehouse of an API of one's own alone, with the real commands: its folder is asked, and no setting of the API that ships is needed.
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { runCommand, summaryOf } from '../support/command.ts'
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { type ShopService, startShopService } from '../support/second-api/server.ts'
+
+const token = 'token-of-the-shop-0123456789'
+const fixture = resolve(import.meta.dirname, '..', 'support', 'second-api')
+
+let folder: string
+let db: TestDatabase
+let shop: ShopService
+
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'millrace-second-api-'))
+  for (const name of ['pipelines', 'migrations', 'sources']) cpSync(join(fixture, name), join(folder, name), { recursive: true })
+  edit('sources/shop-api/index.ts', (code) => code.replace(/'(\.\.\/)+src\/index\.ts'/, "'millrace'"))
+  db = await createTestDatabase()
+  shop = await startShopService([token], 50)
+})
+afterEach(async () => {
+  await shop.close()
+  await db.drop()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+const edit = (name: string, change: (text: string) => string): void =>
+  writeFileSync(join(folder, name), change(readFileSync(join(folder, name), 'utf8')))
+
+const millrace = (args: readonly string[], others: Readonly<Record<string, string>> = {}) =>
+  runCommand(
+    args,
+    {
+      SHOP_API_URL: shop.url,
+      SHOP_API_TOKEN_COMMAND: `printf '%s\\n' '${token}'`,
+      DATABASE_URL: db.url,
+      MILLRACE_HOME: join(folder, 'home'),
+      ...others,
+    },
+    folder,
+  )
+
+const rows = async (query: string): Promise<readonly unknown[]> => (await db.database.pool.query(query)).rows
+
+test('is migrated, checked, loaded and asked about', async () => {
+  expect((await millrace(['migrate'])).code).toBe(0)
+  const checked = await millrace(['check', '--json'])
+  expect(checked.code, checked.stdout + checked.stderr).toBe(0)
+  expect(shop.requests.map(({ path }) => path)).toEqual(['/v1/shops'])
+  // Checks keep to the one rate that all machines of the warehouse share.
+  expect(await rows('select key from etl.rate_windows')).toEqual([{ key: 'requests:shop-api/default' }])
+  const loaded = await millrace(['backfill', 'prices', '--from', '2026-09', '--to', '2026-09', '--json'])
+  expect(loaded.code, loaded.stderr).toBe(0)
+  expect(summaryOf(loaded)).toMatchObject({ units: { loaded: 2 }, rows: { inserted: 100 }, requests: 4 })
+  for (const question of ['describe', 'capabilities', 'quota']) {
+    const asked = await millrace([question, '--json'])
+    expect(asked.code, asked.stderr).toBe(0)
+  }
+  expect(JSON.stringify([checked, loaded])).not.toContain(token)
+})
+
+test('hears of everything that is wrong from its own folder', async () => {
+  expect((await millrace(['migrate'])).code).toBe(0)
+  edit('pipelines/prices.yaml', (text) => text.replace('[north, south]', '[north, east]'))
+  const wrongShop = await millrace(['check'])
+  expect([wrongShop.code, wrongShop.stdout]).toEqual([
+    2,
+    expect.stringContaining("prices: there is no shop 'east'; correct for_each."),
+  ])
+  const nothingSet = await millrace(['check', '--json'], { SHOP_API_URL: '', SHOP_API_TOKEN_COMMAND: '' })
+  const findings = nothingSet.events.filter(({ event }) => event === 'finding').map(({ message }) => String(message))
+  expect(findings).toEqual([
+    expect.stringContaining('SHOP_API_URL is not set'),
+    expect.stringContaining('SHOP_API_TOKEN is not set'),
+  ])
+})
+
+test('is refused where its folder exports no `api`, or a source under another name', async () => {
+  edit('sources/shop-api/index.ts', (code) => code.replace('export const api:', 'const hidden:'))
+  const without = await millrace(['check', '--offline'])
+  expect([without.code, without.stdout]).toEqual([
+    2,
+    expect.stringMatching(/index\.ts does not export `api`.*adding-a-source\.md/),
+  ])
+  edit('sources/shop-api/index.ts', (code) =>
+    code.replace('const hidden:', 'export const api:').replace("'shop-api.prices'", "'shop.prices'"),
+  )
+  const misnamed = await millrace(['check', '--offline'])
+  expect(misnamed.stdout).toContain("the source 'shop.prices' must be named 'shop-api.<dataset>'")
+})
