@@ -57,7 +57,9 @@ export const dropAnswer = async (db: Db, hold: Hold): Promise<void> => {
   await sql`
     update etl.jobs set answer_id = null, updated_at = clock_timestamp(),
       report_state = case when ${mayBegin('report_state', reportTransitions['bytes unusable'])} then 'ready' else report_state end
-    where ${isHeldBy(hold)}`.execute(db)
+    where ${isHeldBy(hold)} and exists (select from etl.answers a where a.answer_id = jobs.answer_id and a.job_id = jobs.job_id)`.execute(
+    db,
+  )
 }
 
 /** The answer is good as a whole; what was noted of units that are held stays. */

@@ -74,6 +74,11 @@ export const recordLoad = async (db: Db, load: WindowLoad): Promise<void> => {
     sql`
     with load as (${record}), judged as (
       update etl.answers set verdict = 'good' where answer_id = ${load.answerId}::bigint and verdict is distinct from 'good'
+    ), counted as (
+      -- A replay into a closed window changes how many rows it has, and nothing else of it.
+      update etl.windows set closed_rows = closed_rows + ${counts.inserted - counts.ended}::bigint
+      where pipeline_id = ${claim.pipelineId} and window_from = ${load.window.from}::date and closed_generation is not null
+        and ${counts.inserted - counts.ended}::bigint <> 0
     )
     ${pointUnits(load, load.accepted)}`,
   )
