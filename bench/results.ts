@@ -53,13 +53,16 @@ export const resultTable = (results: Results): string => {
   return `${head}\n${goals.map((goal) => rowOf(goal, results)).join('\n')}\n`
 }
 
-/** The page of an earlier run with the rows of what was measured again since; a line says which those are. */
+/** The page of an earlier run with the rows of what was measured again since; a line says which those are. Goals it has no row for get one. */
 export const withRowsOf = (page: string, results: Results, said: string): string => {
   const again = goals.filter(({ id }) => results.has(id))
-  const rows = again.reduce((text, goal) => {
-    const lines = text.split('\n')
-    const at = lines.findIndex((line) => line.startsWith(`| ${goal.work} |`))
-    return at < 0 ? text : lines.with(at, rowOf(goal, results)).join('\n')
-  }, page)
-  return `${rows.trimEnd()}\n\n${said}: ${again.map(({ work }) => work).join('; ')}.\n`
+  const before = page.split('\n')
+  const isRow = (line: string): boolean => line.startsWith('| ')
+  const rows = goals.map((goal) =>
+    results.has(goal.id) ? rowOf(goal, results) : (before.find((line) => line.startsWith(`| ${goal.work} |`)) ?? rowOf(goal, results)),
+  )
+  const first = before.findIndex(isRow)
+  const table = [...before.slice(first, first + 2), ...rows]
+  const lines = [...before.slice(0, first), ...table, ...before.slice(before.findLastIndex(isRow) + 1)]
+  return `${lines.join('\n').trimEnd()}\n\n${said}: ${again.map(({ work }) => work).join('; ')}.\n`
 }

@@ -37,15 +37,16 @@ const wanted = values.only?.split(',') ?? null
 const isWritten = !values['no-write'] && !values.quick
 const page = join(import.meta.dirname, 'RESULTS.md')
 
-const measuredAgain = `Measured again alone on ${new Date().toISOString().slice(0, 10)}, ${sizes.rounds} rounds`
 const results: Results = new Map()
 const started = performance.now()
 const [loadBefore = 0] = loadavg()
+const day = new Date().toISOString().slice(0, 10)
+const measuredAgain = `Measured again alone on ${day}, ${sizes.rounds} rounds, load average ${loadBefore.toFixed(1)} before`
 const textOf = (server: string): string => {
   const [cpu] = cpus()
   return `# Results of \`npm run bench\`
 
-${new Date().toISOString().slice(0, 10)}, ${cpus().length} x ${cpu?.model.trim() ?? 'unknown processor'}, ${Math.round(totalmem() / 2 ** 30)} GB, ${process.platform}, Node ${process.versions.node}, PostgreSQL ${server} (embedded), ${Math.round((performance.now() - started) / 1000)} s.
+${day}, ${cpus().length} x ${cpu?.model.trim() ?? 'unknown processor'}, ${Math.round(totalmem() / 2 ** 30)} GB, ${process.platform}, Node ${process.versions.node}, PostgreSQL ${server} (embedded), ${Math.round((performance.now() - started) / 1000)} s.
 Other work on the machine: load average ${loadBefore.toFixed(1)} before the run.
 Medians of ${sizes.rounds} interleaved round${sizes.rounds === 1 ? '' : 's'}; the report has ${sizes.rows} rows x 9 columns. Millrace's times hold the start of the process, the download,
 the landing on disk, the keys, lineage, history and the ledger; the floor's are a warm process that copies the same bytes from the same service

@@ -67,14 +67,16 @@ export const jobDecision = ({ kind, force, resubmitUncertain, resubmitFailed }: 
   const open = force
     ? sql`case when j.ask_number is null or j.forced and not ${isWaitedFor(sql`j.job_id`)} then 'join' else 'ask' end`
     : sql`'join'`
+  // By force what has an answer that cannot be loaded is asked for anew; otherwise that answer is tried again.
+  const refusedAnswer = force ? sql`when j.answer_id is not null and j.state in ('failed', 'held') then 'ask'` : sql``
   if (kind === 'walk')
-    return sql<Decision | null>`case j.state when 'open' then ${open} when 'failed' then 'join'
-      when 'held' then case when coalesce(j.error_code, '') not in ${passing} then 'held' when j.answer_id is null then 'join' else 'ask' end end`
-  return sql<Decision | null>`case j.state when 'open' then ${open}
-    when 'failed' then case when j.answer_id is not null or j.report_state in ${live} then 'join'
+    return sql<Decision | null>`case ${refusedAnswer} when j.state = 'open' then ${open} when j.state = 'failed' then 'join'
+      when j.state = 'held' then case when coalesce(j.error_code, '') not in ${passing} then 'held' when j.answer_id is null then 'join' else 'ask' end end`
+  return sql<Decision | null>`case ${refusedAnswer} when j.state = 'open' then ${open}
+    when j.state = 'failed' then case when j.answer_id is not null or j.report_state in ${live} then 'join'
       when j.report_state in ${ended} then ${again(mayBuy, 'join')}
       when j.report_state is not null then ${again(resubmitUncertain, 'join')} else 'ask' end
-    when 'held' then case when j.report_state in ${ended} then ${again(mayBuy, 'held')}
+    when j.state = 'held' then case when j.report_state in ${ended} then ${again(mayBuy, 'held')}
       when j.report_state in ('intent', 'uncertain') then ${again(resubmitUncertain, 'held')}
       when coalesce(j.error_code, '') not in ${passing} or j.answer_id is not null then 'held'
       when j.report_state is null then 'ask' else 'join' end end`
@@ -115,7 +117,9 @@ const cellsOf = (scope: CellScope, window: WindowAsk, among: readonly number[] |
   const { pipelineId, policy, only, reuse } = scope
   const { restatedAt, fullCheck, all } = window.refresh
   const needsAnswer = !all && (restatedAt !== null || fullCheck !== null)
-  const passes = policy.kind === 'walk' ? sql`case when u.held_code in ${passing} then 'ask' else 'held' end` : sql`'held'`
+  const usual = policy.kind === 'walk' ? sql`case when u.held_code in ${passing} then 'ask' else 'held' end` : sql`'held'`
+  // Who forces wants another answer than the one that is held back.
+  const passes = policy.force ? sql`'ask'` : usual
   const own = sql`case when u.held_answer_id is not null then ${passes} when u.answer_id is null then 'ask'
     when ${sql.lit(policy.force)} or ${refreshed(window.refresh)} then 'ask' else 'done' end`
   const decision = unlessUnpublished(sql`coalesce(${jobDecision(policy)}, ${own})`, window.isPublished)

@@ -2,7 +2,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import { executePrepared } from '../db/prepared.ts'
 import type { Db, RunOutcome } from '../db/tables.ts'
-import { fenced, type Hold, holdList, isHeldBy } from './hold.ts'
+import { fenced, type Hold, holdList, isHeldBy, lockJob } from './hold.ts'
 import { settleWaiting } from './run-jobs.ts'
 
 export interface Reason {
@@ -28,8 +28,13 @@ const letGo = sql`holder = null, fence = fence + 1, updated_at = clock_timestamp
 
 const attemptBack = sql`attempts = greatest(0, attempts - 1)`
 
-/** @param outcome null: the runs go on waiting */
+/**
+ * Call inside a transaction. A planner holds the job's lock while it has a run wait for it, and a statement that was waiting for that lock would not see
+ * the new row of the list: so the lock comes first, in a statement of its own.
+ * @param outcome null: the runs go on waiting
+ */
 const settle = async (db: Db, hold: Hold, set: RawBuilder<unknown>, outcome: RunOutcome | null): Promise<void> => {
+  if (outcome !== null) await lockJob(db, hold)
   const settled = sql`update etl.jobs set ${set} where ${isHeldBy(hold)} returning job_id, pipeline_id, answer_id`
   const statement =
     outcome === null

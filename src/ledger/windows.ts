@@ -107,6 +107,26 @@ export const hasLoadsBefore = async (db: Db, pipelineId: number, windowFrom: Iso
   return row !== undefined
 }
 
+/**
+ * Loaded units of the window that nothing asks for, last known to stand before the service was seen, by another unit of the window, to have a newer
+ * release than theirs: what an interrupted or partial refresh left behind.
+ */
+export const unitsLeftBehind = async (db: Db, pipelineId: number, windowFrom: IsoDate): Promise<number[]> => {
+  const { rows } = await sql<{ slice_ids: number[] | null }>`
+    with loaded as materialized (
+      select u.slice_id, u.job_id is null and u.held_answer_id is null as is_free, a.source_last_updated as release,
+        a.asked_at, greatest(a.asked_at, a.stood_at) as stood_at
+      from etl.units u join etl.answers a on a.answer_id = u.answer_id
+      where u.pipeline_id = ${pipelineId} and u.window_from = ${windowFrom}::date and a.source_last_updated is not null
+    ), releases as (
+      select release, min(asked_at) as seen_at from loaded group by release
+    )
+    select array_agg(l.slice_id order by l.slice_id) as slice_ids from loaded l
+      join etl.slices s on s.slice_id = l.slice_id and s.wanted_until is null
+    where l.is_free and l.stood_at < (select min(r.seen_at) from releases r where r.release > l.release)`.execute(db)
+  return rows[0]?.slice_ids ?? []
+}
+
 /** A loaded unit with what the service said of its answer. */
 export interface SampledUnit {
   readonly sliceId: number

@@ -6,7 +6,7 @@ import type { Db } from '../db/tables.ts'
 import type { LookContext, Source } from '../extract/source.ts'
 import { noRefresh, type Refresh } from '../ledger/candidates.ts'
 import { type RequestRecord, recordRequests } from '../ledger/requests.ts'
-import { noteLookedAt, type SampledUnit, sampleUnits } from '../ledger/windows.ts'
+import { noteLookedAt, type SampledUnit, sampleUnits, unitsLeftBehind } from '../ledger/windows.ts'
 import type { PlanWindow } from '../plan/frames.ts'
 import type { PlanContext } from './plan-context.ts'
 import type { Runtime } from './runtime.ts'
@@ -51,8 +51,11 @@ const sampleWindow = async (
   window: PlanWindow,
   requests: RequestRecord[],
 ): Promise<Refresh | null> => {
-  const { units, isWhole } = await sampleOf(runtime.database.kysely, context, window)
+  const { kysely } = runtime.database
+  const { units, isWhole } = await sampleOf(kysely, context, window)
   if (units.length === 0) return null
+  // Of a release that some units of the window have, the others have not heard: no sample is needed to know that they are due.
+  const behind = await unitsLeftBehind(kysely, context.frame.pipelineId, window.from)
   const { probe } = context.source
   const known = units.filter(({ fingerprint }) => fingerprint.lastUpdated !== null)
   if (probe === undefined || known.length === 0) return { ...noRefresh, all: true }
@@ -64,10 +67,11 @@ const sampleWindow = async (
   if (changed.length > 0 && !isWhole) return { ...noRefresh, all: true }
   const unsure = units.filter((unit) => !known.includes(unit) && isWhole)
   const failed = known.filter((_, index) => verdicts[index] === 'failed')
-  return { ...noRefresh, sliceIds: [...changed, ...unsure, ...failed].map(({ sliceId }) => sliceId) }
+  const seen = [...changed, ...unsure, ...failed].map(({ sliceId }) => sliceId)
+  return { ...noRefresh, sliceIds: [...new Set([...behind, ...seen])] }
 }
 
-/** How many units of the window are asked about, and which: others each night. */
+/** How many units of the window are asked about, and which: others each night. More where the service may have restated since they were last known to stand. */
 export const sampleOf = async (
   db: Db,
   { frame, states, nowMs, restatedAt }: PlanContext,

@@ -50,6 +50,31 @@ const claimed = async (set = {}): Promise<ClaimedJob> =>
 const reason = { code: 'BAD_RESPONSE', message: 'half of it' }
 const later = { notBefore: 60_000, countsAttempt: true, final: false, ...reason }
 
+test('a run that joins a job while it is settled is told what became of it', async () => {
+  const claim = await claimed()
+  const joining = await newRun(db, one.processId)
+  const planner = await k().startTransaction().execute()
+  await sql`select from etl.jobs where job_id = ${claim.jobId} for update`.execute(planner)
+  await waitFor(planner, joining, claim.jobId)
+  const settling = k()
+    .transaction()
+    .execute((trx) => failJob(trx, claim, reason))
+  await untilSomebodyWaits()
+  await planner.commit().execute()
+  await settling
+  expect([await outcomeOf(db, runId, claim.jobId), await outcomeOf(db, joining, claim.jobId)]).toEqual(['failed', 'failed'])
+})
+
+/** For a lock. */
+const untilSomebodyWaits = async (): Promise<void> => {
+  for (let look = 0; look < 200; look += 1) {
+    const { rows } = await sql`select 1 from pg_locks where not granted`.execute(k())
+    if (rows.length > 0) return
+    await new Promise((resolve) => setTimeout(resolve, 10))
+  }
+  throw new Error('nobody waits')
+}
+
 describe('a job is', () => {
   test('put off: free again at its time, with what was wrong; its runs go on waiting', async () => {
     const claim = await claimed()
