@@ -9,6 +9,7 @@ import { defaultSilenceMs, watchAnswers } from './answer-watch.ts'
 import { databaseError, describeUrl } from './database-error.ts'
 import { postgresDialect } from './dialect.ts'
 import { type EmbeddedServer, startEmbedded } from './embedded.ts'
+import { integersOf, textsOf } from './arrays.ts'
 import { sendByName } from './prepared.ts'
 import type { Tables } from './tables.ts'
 
@@ -45,7 +46,9 @@ const typeParsers: pg.CustomTypesConfig = {
   getTypeParser: ((oid: number, format?: 'text' | 'binary') => {
     if ([20, 1700, 1082, 1083, 1114].includes(oid)) return (value: string) => value
     if (oid === 1184) return isoTimestamp
-    return pg.types.getTypeParser(oid, format as 'text')
+    const parse = pg.types.getTypeParser(oid, format as 'text')
+    if (oid === 1007) return (value: string) => integersOf(value) ?? parse(value)
+    return oid === 1009 ? (value: string) => textsOf(value) ?? parse(value) : parse
   }) as pg.CustomTypesConfig['getTypeParser'],
 }
 

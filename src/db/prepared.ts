@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto'
 import type { CompiledQuery, Kysely, RawBuilder } from 'kysely'
 import type { PoolClient } from 'pg'
 import { EtlError } from '../core/errors.ts'
+import { arrayText } from './arrays.ts'
 import type { Tables } from './tables.ts'
 
 type Db = Kysely<Tables>
@@ -36,13 +37,14 @@ const nameOf = (text: string): string | undefined => {
   return name
 }
 
-/** From here on the client sends known texts under their names. */
+/** From here on the client sends known texts under their names, and arrays as texts. */
 export const sendByName = (client: PoolClient): void => {
   const send = client.query
   const byName = (text: unknown, ...rest: readonly unknown[]): unknown => {
     const [values, ...others] = rest
-    const name = typeof text === 'string' && Array.isArray(values) ? nameOf(text) : undefined
-    return Reflect.apply(send, client, name === undefined ? [text, ...rest] : [{ name, text, values }, ...others])
+    if (typeof text !== 'string' || !Array.isArray(values)) return Reflect.apply(send, client, [text, ...rest])
+    const [name, sent] = [nameOf(text), values.map(arrayText)]
+    return Reflect.apply(send, client, [name === undefined ? { text, values: sent } : { name, text, values: sent }, ...others])
   }
   Object.assign(client, { query: byName })
 }

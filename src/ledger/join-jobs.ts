@@ -15,11 +15,14 @@ export interface JoinScope {
   readonly published: IsoDate | null
 }
 
+/** Written so that units are found by their jobs, of which there are few, and not by the pipeline, which may have millions. */
+const isOf = (pipelineId: number): RawBuilder<boolean> => sql<boolean>`u.pipeline_id + 0 = ${pipelineId}`
+
 /** The last job of a step of so many units from `after` on; null: there are no more. */
 export const stepEnd = async (db: Db, pipelineId: number, after: string, most: number): Promise<string | null> => {
   const { rows } = await sql<{ last: string | null }>`
     select max(job_id) as last from (
-      select u.job_id from etl.units u where u.job_id > ${after}::bigint and u.pipeline_id = ${pipelineId} order by u.job_id limit ${most}) x`.execute(
+      select u.job_id from etl.units u where u.job_id > ${after}::bigint and ${isOf(pipelineId)} order by u.job_id limit ${most}) x`.execute(
     db,
   )
   return rows[0]?.last ?? null
@@ -53,7 +56,7 @@ const joinable = ({ scope, from, last, published }: JoinScope, units: RawBuilder
  */
 export const joinJobs = async (trx: Db, join: JoinScope, after: string, upTo: string): Promise<number> => {
   const { runId, pipelineId, order, force, every } = join.frame
-  const inStep = sql`u.pipeline_id = ${pipelineId} and u.job_id > ${after}::bigint and u.job_id <= ${upTo}::bigint
+  const inStep = sql`${isOf(pipelineId)} and u.job_id > ${after}::bigint and u.job_id <= ${upTo}::bigint
     and ${isNotListed(runId, sql`u.job_id`)}`
   // Whoever settles a job ends the waiting that stands by then: so it is locked first, and read anew.
   await sql`select j.job_id from etl.jobs j where j.job_id in (select u.job_id from etl.units u where ${inStep})
@@ -99,7 +102,7 @@ interface JoinableRow {
 /** What a run would join. Reads only; of report jobs, which are few. */
 export const joinableJobs = async (db: Db, join: JoinScope): Promise<JoinableJob[]> => {
   const { rows } = await sql<JoinableRow>`
-    with ${joinable(join, sql`u.pipeline_id = ${join.frame.pipelineId} and u.job_id is not null`)}
+    with ${joinable(join, sql`${isOf(join.frame.pipelineId)} and u.job_id is not null`)}
     select job_id, units, window_from, window_to, slice_ids, report_state, answer_id from joined order by job_id`.execute(db)
   return rows.map((row) => ({
     jobId: Number(row.job_id),

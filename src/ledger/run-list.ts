@@ -50,18 +50,22 @@ export const leaveUntakeable = async (db: Db, runId: number, claimable: Claimabl
 }
 
 /**
- * Ends the run's waiting for jobs that are not open, or gone. Whoever settles a job does that in the same statement, so there are none, or somebody
- * forgot: better said and ended than waited for for ever. Returns how many.
+ * Ends the run's waiting for jobs that are settled, or gone. Whoever settles a job ends the waiting that stands when its statement begins; a run that
+ * joins at that very moment is not seen by it and finds out here. Held are its units that the job left held. Returns how many.
  */
 export const endForgotten = async (db: Db, runId: number): Promise<number> => {
   const { rows } = await sql`
     with forgotten as (
-      select w.job_id, j.state from etl.run_jobs w left join etl.jobs j on j.job_id = w.job_id
+      select w.job_id, j.state, j.pipeline_id, j.answer_id from etl.run_jobs w left join etl.jobs j on j.job_id = w.job_id
       where w.run_id = ${runId}::bigint and w.outcome is null and j.state is distinct from 'open'
       order by w.job_id for update of w skip locked
     )
     update etl.run_jobs w set finished_at = clock_timestamp(),
-      outcome = case f.state when 'done' then 'loaded' when 'held' then 'held' when 'failed' then 'failed' else 'let go' end
+      outcome = case f.state when 'done' then 'loaded' when 'held' then 'held' when 'failed' then 'failed'
+        else 'let go' end,
+      held_units = case f.state when 'done' then (select count(*) from etl.units u where u.pipeline_id = f.pipeline_id
+        and u.held_answer_id = f.answer_id and (w.slice_ids is null or u.slice_id = any(w.slice_ids))
+        and (w.window_from is null or u.window_from >= w.window_from and u.window_from < w.window_to)) else 0 end
     from forgotten f where w.run_id = ${runId}::bigint and w.job_id = f.job_id and w.outcome is null returning w.job_id`.execute(
     db,
   )

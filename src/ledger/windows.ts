@@ -29,34 +29,51 @@ export const windowStates = async (db: Db, pipelineId: number): Promise<Readonly
   )
 }
 
-/** CTEs `seen`, what the window's units are like, and `wanted`, how many there should be. */
-const seenAndWanted = (pipelineId: number, windowFrom: IsoDate): RawBuilder<unknown> => sql`
-  seen as (
-    select count(*) filter (where s.wanted_until is null and u.answer_id is not null) as loaded,
-      coalesce(bool_or(u.job_id is not null or u.held_answer_id is not null), false) as busy
-    from etl.units u join etl.slices s on s.slice_id = u.slice_id
-    where u.pipeline_id = ${pipelineId} and u.window_from = ${windowFrom}::date
-  ), wanted as (
-    select count(*) as slices from etl.slices where pipeline_id = ${pipelineId} and wanted_until is null
-  )`
+/**
+ * CTE `whole`: those of the windows whose every wanted unit is loaded while none is asked for or held. One scan of the units, and of the slices
+ * only those that are wanted no more: a join of all would take many times as long.
+ */
+const whole = (pipelineId: number, windows: readonly IsoDate[]): RawBuilder<unknown> => {
+  const these = sql`u.pipeline_id = ${pipelineId} and u.window_from = any(${[...windows]}::date[])`
+  return sql`
+    seen as materialized (
+      select u.window_from, count(u.answer_id) as loaded, bool_or(u.job_id is not null or u.held_answer_id is not null) as busy
+      from etl.units u where ${these} group by 1
+    ), left_over as materialized (
+      select u.window_from, count(u.answer_id) as loaded
+      from etl.slices s join etl.units u on u.slice_id = s.slice_id and ${these}
+      where s.pipeline_id = ${pipelineId} and s.wanted_until is not null group by 1
+    ), wanted as (
+      select count(*) as slices from etl.slices where pipeline_id = ${pipelineId} and wanted_until is null
+    ), whole as materialized (
+      select seen.window_from, wanted.slices as units from seen left join left_over using (window_from) cross join wanted
+      where not seen.busy and seen.loaded - coalesce(left_over.loaded, 0) = wanted.slices
+    )`
+}
 
 /**
- * Closes the window at the generation where every wanted unit of it is loaded and none is asked for or held; whether it did. Only under the
- * pipeline's lock: whoever un-finishes a unit opens the window in the same statement.
+ * Closes those of the windows at the generation whose every wanted unit is loaded while none is asked for or held; how many. Only under the
+ * pipeline's lock: whoever un-finishes a unit opens its window in the same statement.
  */
-export const closeWindow = async (trx: Db, pipelineId: number, windowFrom: IsoDate, generation: number): Promise<boolean> => {
+export const closeWindows = async (
+  trx: Db,
+  pipelineId: number,
+  windows: readonly IsoDate[],
+  generation: number,
+): Promise<number> => {
+  if (windows.length === 0) return 0
   const { rows } = await sql`
-    with ${seenAndWanted(pipelineId, windowFrom)}, filled as (
-      select coalesce(sum(rows_inserted - rows_ended), 0) as rows from etl.loads
-      where pipeline_id = ${pipelineId} and window_from = ${windowFrom}::date
+    with ${whole(pipelineId, windows)}, filled as (
+      select l.window_from, sum(l.rows_inserted - l.rows_ended) as rows from etl.loads l
+      where l.pipeline_id = ${pipelineId} and l.window_from in (select window_from from whole) group by 1
     )
     insert into etl.windows (pipeline_id, window_from, closed_generation, closed_at, closed_units, closed_rows)
-    select ${pipelineId}, ${windowFrom}::date, ${generation}, clock_timestamp(), loaded, rows from seen, wanted, filled
-    where not busy and loaded = slices
+    select ${pipelineId}, window_from, ${generation}, clock_timestamp(), units, coalesce(rows, 0) from whole left join filled using (window_from)
+    order by window_from
     on conflict (pipeline_id, window_from) do update set closed_generation = excluded.closed_generation, closed_at = excluded.closed_at,
       closed_units = excluded.closed_units, closed_rows = excluded.closed_rows
     returning window_from`.execute(trx)
-  return rows.length > 0
+  return rows.length
 }
 
 /** A window whose every wanted unit is loaded while none is asked for or held: found faster than cell by cell. */
@@ -78,8 +95,7 @@ export const wholeWindow = async (
         select u.answer_id from etl.units u where u.pipeline_id = ${pipelineId} and u.window_from = ${windowFrom}::date))`
     : sql`null`
   const { rows } = await sql<{ units: string; stood_at: string | null }>`
-    with ${seenAndWanted(pipelineId, windowFrom)}
-    select loaded as units, ${oldest} as stood_at from seen, wanted where not busy and loaded = slices`.execute(db)
+    with ${whole(pipelineId, [windowFrom])} select units, ${oldest} as stood_at from whole`.execute(db)
   const [row] = rows
   if (row === undefined) return null
   return { units: Number(row.units), stoodAtMs: row.stood_at === null ? 0 : Date.parse(row.stood_at) }

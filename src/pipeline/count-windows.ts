@@ -13,6 +13,8 @@ export interface Tally {
 
 export interface CountedWindows {
   readonly tally: Tally
+  /** Windows in which nothing was found to be asked for, joined or held. */
+  readonly complete: readonly PlanWindow[]
   /** Units that jobs there are ask for. */
   readonly joined: readonly { readonly window: PlanWindow; readonly cells: number }[]
   /** Whether the window is known to need nothing; then it is counted as a whole. @param refresh which of its loaded units are asked for again */
@@ -23,10 +25,12 @@ export interface CountedWindows {
 
 export const countWindows = (context: PlanContext): CountedWindows => {
   const tally: Tally = { done: 0, held: 0, notPublished: 0 }
+  const complete: PlanWindow[] = []
   const joined: { window: PlanWindow; cells: number }[] = []
   const countsDone = context.scope.mode === 'range'
   return {
     tally,
+    complete,
     joined,
     skip: async (db, window, refresh, isVouched) => {
       if (isClosed(context, window)) {
@@ -39,6 +43,7 @@ export const countWindows = (context: PlanContext): CountedWindows => {
       return true
     },
     add: (window, counts, vouched) => {
+      if (counts.every(({ decision }) => decision === 'done')) complete.push(window)
       for (const { decision, cells } of counts) {
         if (decision === 'held') tally.held += cells
         if (decision === 'not-published') tally.notPublished += cells

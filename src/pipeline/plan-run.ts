@@ -7,8 +7,8 @@ import { takeUpOrphans } from '../ledger/orphans.ts'
 import { lockPipeline, registerPipeline } from '../ledger/pipelines.ts'
 import { dissolveUnsent, firstPriority, waitedFor } from '../ledger/register-jobs.ts'
 import { type JoinScope, joinJobs, stepEnd } from '../ledger/join-jobs.ts'
-import { closeWindow, windowStates } from '../ledger/windows.ts'
-import type { Scope } from '../plan/frames.ts'
+import { closeWindows, windowStates } from '../ledger/windows.ts'
+import type { PlanWindow, Scope } from '../plan/frames.ts'
 import { mostUnitsAStep } from '../plan/steps.ts'
 import { type CountedWindows, countWindows } from './count-windows.ts'
 import { type PlanContext, planContext } from './plan-context.ts'
@@ -86,7 +86,7 @@ const planPipeline = async (
 ): Promise<{ readonly counted: CountedWindows; readonly samples: Samples }> => {
   const { kysely } = runtime.database
   await dissolve(opened)
-  const context = await closeWindows(kysely, opened)
+  const context = await closeOpen(kysely, opened)
   const counted = countWindows(context)
   const isSampled = context.frame.kind === 'walk' && context.scope.mode === 'due'
   const samples = isSampled ? await sampleWindows(runtime, context) : noSamples
@@ -94,6 +94,7 @@ const planPipeline = async (
     for (const needed of await walksNeeded(kysely, context, counted, samples.refreshes)) await askForWalks(context, needed)
   else for (const tasks of await reportSteps(kysely, context, counted)) await askStep(context, tasks)
   await join(context)
+  await closeAgain(context, counted)
   await context.step(async (trx) => {
     await lockPipeline(trx, context.frame.pipelineId)
     await takeUpOrphans(trx, context.frame.runId, context.definition.pipeline, firstPriority)
@@ -143,17 +144,26 @@ const joinStep = ({ frame, step, signal }: PlanContext, scope: JoinScope, after:
 }
 
 /** Closes windows older than the look-back whose every unit is loaded, so that neither this planning nor a later one looks at their cells. */
-export const closeWindows = async (db: Db, context: PlanContext): Promise<PlanContext> => {
-  const { lookBackFrom, states, pipeline, cells, windows, frame, step, signal } = context
-  if (lookBackFrom === null || cells.only.size > 0 || frame.force) return context
-  const old = windows.filter(({ from }) => from < lookBackFrom && states.get(from)?.closedGeneration !== pipeline.generation)
-  if (old.length === 0) return context
-  for (const { from } of old) {
-    signal.throwIfAborted()
-    await step(async (trx) => {
-      await lockPipeline(trx, pipeline.pipelineId)
-      await closeWindow(trx, pipeline.pipelineId, from, pipeline.generation)
-    })
-  }
-  return { ...context, states: await windowStates(db, pipeline.pipelineId) }
+export const closeOpen = async (db: Db, context: PlanContext): Promise<PlanContext> => {
+  const { windows, states } = context
+  const open = windows.filter(({ from }) => (states.get(from)?.closedGeneration ?? null) === null)
+  const closed = await close(context, open)
+  return closed === 0 ? context : { ...context, states: await windowStates(db, context.frame.pipelineId) }
+}
+
+/** Windows that were closed before the lists changed, and lack nothing of what is wanted now. */
+const closeAgain = (context: PlanContext, { complete }: CountedWindows): Promise<number> =>
+  close(
+    context,
+    complete.filter(({ from }) => (context.states.get(from)?.closedGeneration ?? null) !== null),
+  )
+
+const close = async (context: PlanContext, windows: readonly PlanWindow[]): Promise<number> => {
+  const { lookBackFrom, pipeline, cells, frame, step } = context
+  const old = lookBackFrom === null ? [] : windows.map(({ from }) => from).filter((from) => from < lookBackFrom)
+  if (old.length === 0 || cells.only.size > 0 || frame.force) return 0
+  return step(async (trx) => {
+    await lockPipeline(trx, pipeline.pipelineId)
+    return closeWindows(trx, pipeline.pipelineId, old, pipeline.generation)
+  })
 }

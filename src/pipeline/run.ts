@@ -119,8 +119,7 @@ const tidy = async (runtime: Runtime, runId: number): Promise<void> => {
   const left = await leaveUntakeable(kysely, runId, await runtime.claimable())
   if (left > 0) runtime.log.warn({ run_id: runId, jobs: left }, 'jobs left to whoever has their definition')
   const forgotten = await endForgotten(kysely, runId)
-  if (forgotten > 0)
-    runtime.log.error({ run_id: runId, jobs: forgotten }, 'jobs were settled and the run was not told; please report this defect')
+  if (forgotten > 0) runtime.log.info({ run_id: runId, jobs: forgotten }, 'jobs were settled while this run joined them')
 }
 
 /** The most any of the definitions allows; pages of one unit and the rate budget bound it further. */

@@ -14,7 +14,7 @@ import type { Scope } from '../plan/frames.ts'
 import { type CountedWindows, countWindows } from './count-windows.ts'
 import { type PlanContext, planContext } from './plan-context.ts'
 import { packStep, reportSteps } from './plan-reports.ts'
-import { closeWindows, databaseMs, dissolve, joinScope, sourceOf } from './plan-run.ts'
+import { closeOpen, databaseMs, dissolve, joinScope, sourceOf } from './plan-run.ts'
 import { walksNeeded } from './plan-walks.ts'
 import type { Runtime } from './runtime.ts'
 import { sampleOf } from './sample-windows.ts'
@@ -66,7 +66,7 @@ export const wouldPlan = async (runtime: Runtime, definition: Definition, scope:
 
 const wouldAsk = async (trx: Db, opened: PlanContext): Promise<Found> => {
   await dissolve(opened)
-  const context = await closeWindows(trx, opened)
+  const context = await closeOpen(trx, opened)
   const { definition, windows, frame, scope } = context
   const counted = countWindows(context)
   const isWalk = frame.kind === 'walk'

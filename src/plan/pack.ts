@@ -35,12 +35,13 @@ export interface Run {
 /** Every needed cell stands in exactly one box, and nothing else does. Slices that need the same consecutive windows go together. */
 export const pack = (needed: readonly NeededSlice[], limits: PackLimits): PackedBox[] => {
   const groups = new Map<string, { run: Run; slices: NeededSlice[] }>()
-  for (const slice of needed) {
-    for (const run of runsOf(slice.places)) {
+  // Nearly all slices need the same places.
+  for (const [, alike] of Map.groupBy(needed, ({ places }) => places.join())) {
+    for (const run of runsOf(alike[0]?.places ?? [])) {
       const key = `${run.first}+${run.count}`
-      const group = groups.get(key)
-      if (group === undefined) groups.set(key, { run, slices: [slice] })
-      else group.slices.push(slice)
+      const group = groups.get(key) ?? { run, slices: [] }
+      groups.set(key, group)
+      for (const slice of alike) group.slices.push(slice)
     }
   }
   return [...groups.values()].flatMap(({ run, slices }) => packGroup(run, slices, limits))

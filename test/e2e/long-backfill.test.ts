@@ -19,8 +19,8 @@ const size = whole
 const to = '2026-09'
 const pipelines = ['traffic_and_engagement', 'shopper_category_performance', 'keywords']
 const command = ['backfill', ...pipelines, '--from', size.from, '--to', to, '--json']
-/** Two countries of traffic and of keywords and four categories, for each month and domain. */
-const expectedUnits = size.months * size.domains * (2 + 2 + 4)
+/** Two countries of traffic and of keywords and three categories, for each month and domain. */
+const expectedUnits = size.months * size.domains * (2 + 2 + 3)
 const signals = ['SIGINT', 'SIGKILL', 'SIGTERM', 'SIGKILL', 'SIGINT'] as const
 
 let folder: string

@@ -1,7 +1,7 @@
 // The benchmark's table: no goal may vanish from it, and no figure may be judged more kindly than its goal says.
 import { describe, expect, test } from 'vitest'
 import { type Goal, goals } from '../../../bench/goals.ts'
-import { exponentOf, median, type Results, resultTable, verdictOf } from '../../../bench/results.ts'
+import { exponentOf, median, type Results, resultTable, verdictOf, withRowsOf } from '../../../bench/results.ts'
 import { steps } from '../../../bench/steps.ts'
 
 const goalOf = (id: string): Goal => {
@@ -29,6 +29,20 @@ describe('the goals of speed', () => {
       'full-warehouse': [0.8, 0.6],
       'cost-rows': [1.05, 1.05],
       'cost-units': [1.05, 1.05],
+      'night-reports': [5, 5],
+      'night-walks': [5, 5],
+      'night-memory': [250, 250],
+      'night-requests': [5, 5],
+      'night-status': [1, 1],
+      'night-overview': [1, 1],
+      'plan-reports': [60, 60],
+      'plan-walks': [60, 60],
+      'plan-memory': [300, 300],
+      'packed-reports': [10, 12],
+      'packed-credits': [1, 1],
+      'packed-wall': [0.1, 0.1],
+      'packed-memory': [200, 200],
+      'wide-memory': [200, 200],
     })
   })
 
@@ -44,6 +58,23 @@ describe('the goals of speed', () => {
       const line = lines.find((one) => one.startsWith(`| ${work} |`))
       expect(line).toContain(id === 'empty' ? '| met |' : '| not measured |')
     }
+  })
+
+  test('measured again replace their rows of an earlier page, get one where it has none, and leave the others alone', () => {
+    const earlier: Results = new Map([
+      ['empty', { value: 1.2, floor: 1, ours: 1.2 }],
+      ['tiny', { value: 4.8 }],
+    ])
+    const lines = `# Results\n\n${resultTable(earlier)}\nSaid before.\n`.split('\n')
+    const page = lines.filter((line) => !line.startsWith('| planning')).join('\n')
+    const again: Results = new Map([
+      ['tiny', { value: 5.5 }],
+      ['plan-walks', { value: 12 }],
+    ])
+    const expected = resultTable(new Map([...earlier, ...again]))
+    expect(withRowsOf(page, again, 'Measured again')).toBe(
+      `# Results\n\n${expected}\nSaid before.\n\nMeasured again: ${goalOf('tiny').work}; ${goalOf('plan-walks').work}.\n`,
+    )
   })
 
   test('are judged by goal and limit, a share the other way round', () => {
