@@ -46,7 +46,7 @@ export default defineConfig({
           globalSetup: ['test/support/postgres.global.ts', 'test/support/program.global.ts'],
           testTimeout: 180_000,
           hookTimeout: 180_000,
-          maxWorkers: 4,
+          maxWorkers: 3,
         },
       },
       {

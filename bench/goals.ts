@@ -47,7 +47,13 @@ export const goals = [
   goal('plan-memory', 'peak memory while planning them', 'megabytes', 300, 300),
   goal('packed-reports', 'reports of 1,000 domains x 3 countries x 36 months', 'count', 10, 12),
   goal('packed-credits', 'their credits against the price of the cells', 'ratio', 1, 1),
-  goal('packed-wall', 'their time against a report for 100 domains, a country and a month each, at 30 s a report', 'ratio', 0.1, 0.1),
+  goal(
+    'packed-wall',
+    'their time against a report for 100 domains, a country and a month each, at 30 s a report',
+    'ratio',
+    0.1,
+    0.1,
+  ),
   goal('packed-memory', 'peak memory of loading them', 'megabytes', 200, 200),
   goal('wide-memory', 'peak memory of one report of 40,000 domains', 'megabytes', 200, 200),
 ] as const satisfies readonly Goal[]

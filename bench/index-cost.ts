@@ -56,17 +56,15 @@ const load = async (session: Session, definition: Definition, month: string, dom
   const emptyMonth = await emptyMonthOf(session, definition, window, rows)
   if (emptyMonth === null) await ensurePartitions(session, definition, window)
   const started = performance.now()
-  await session.kysely
-    .transaction()
-    .execute((trx) =>
-      mergeAnswer(
-        { ...session, kysely: trx },
-        {
-          ...{ definition, scope, runId: 1, staging, rows, rejectedKeys: [], rejects: 0, mayEnd: true, emptyMonth },
-          shrink: definition.limits.shrink,
-        },
-      ),
-    )
+  await session.kysely.transaction().execute((trx) =>
+    mergeAnswer(
+      { ...session, kysely: trx },
+      {
+        ...{ definition, scope, runId: 1, staging, rows, rejectedKeys: [], rejects: 0, mayEnd: true, emptyMonth },
+        shrink: definition.limits.shrink,
+      },
+    ),
+  )
   const milliseconds = performance.now() - started
   await staging.close()
   return milliseconds

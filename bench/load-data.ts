@@ -34,7 +34,10 @@ export const benchDefinition: Definition = {
   dimensions: ['domain', 'country'].map((name) => ({ name, values: [], bucket: null, file: null })),
 }
 
-export const domains: readonly string[] = Array.from({ length: mostDomains }, (_, index) => `domain-${String(index).padStart(3, '0')}.example.com`)
+export const domains: readonly string[] = Array.from(
+  { length: mostDomains },
+  (_, index) => `domain-${String(index).padStart(3, '0')}.example.com`,
+)
 
 /** A unit for each of the domains. @param country tells reports apart. @param month `2026-01` */
 export const benchBox = (month: string, country: string, domainCount: number): Box => ({

@@ -79,7 +79,12 @@ const fillReports = async (db: Db, pipelineId: number, months: readonly string[]
       where a.pipeline_id = ${pipelineId} order by s`.execute(db)
 }
 
-const fillWalks = async (db: Db, pipelineId: number, { month, updated, count }: Said, { asks, metrics }: Asked): Promise<void> => {
+const fillWalks = async (
+  db: Db,
+  pipelineId: number,
+  { month, updated, count }: Said,
+  { asks, metrics }: Asked,
+): Promise<void> => {
   await sql`
     with answered as (
       insert into etl.answers (pipeline_id, job_id, ask_number, asked_at, landing, sha256, bytes, window_from, window_to, slice_ids, asks, metrics,

@@ -90,7 +90,9 @@ const measureKind = async (world: NightWorld, pipeline: string, newUnits: number
   const requests = (world.sandbox.books().requests.length - before) / looks
   const seconds = runs.map((run) => run.seconds)
   const peak = Math.max(...runs.map((run) => run.peakMegabytes ?? 0))
-  process.stderr.write(`  nothing new: ${seconds.map((one) => one.toFixed(2)).join(', ')} s, ${Math.round(peak)} MB, ${requests} requests\n`)
+  process.stderr.write(
+    `  nothing new: ${seconds.map((one) => one.toFixed(2)).join(', ')} s, ${Math.round(peak)} MB, ${requests} requests\n`,
+  )
   const status: number[] = []
   for (let number = 0; number < looks; number += 1) status.push((await runMeasured(world, ['status'], {})).seconds)
   process.stderr.write(`  status: ${status.map((one) => one.toFixed(2)).join(', ')} s\n`)
@@ -145,7 +147,11 @@ const planNew = async (world: NightWorld, pipeline: string, newUnits: number): P
   const count = Math.ceil(newUnits / (rows[0]?.n ?? 1))
   const [from, to] = [-count, -1].map((months) => addWindows(`${first}-01`, 'month', months).slice(0, 7))
   const started = performance.now()
-  const planning = startCommand(['backfill', pipeline, '--from', from ?? '', '--to', to ?? '', '--json'], world.environment, world.folder)
+  const planning = startCommand(
+    ['backfill', pipeline, '--from', from ?? '', '--to', to ?? '', '--json'],
+    world.environment,
+    world.folder,
+  )
   let peak = 0
   const watch = setInterval(() => (peak = peakOf(planning.child.pid) ?? peak), 25)
   try {

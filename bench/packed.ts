@@ -42,7 +42,8 @@ export const measurePacked = async ({ reportSeconds }: Pick<Sizes, 'reportSecond
       ours: run.seconds,
       note: `${reportSeconds} s a report; ${former} of them, ${open} at once and each in ${each} requests at ${rate} a second, take ${Math.round(formerSeconds)} s or more`,
     })
-    if (run.peakMegabytes !== null) results.set('packed-memory', { value: run.peakMegabytes, note: `${cells} units of a row each` })
+    if (run.peakMegabytes !== null)
+      results.set('packed-memory', { value: run.peakMegabytes, note: `${cells} units of a row each` })
   } finally {
     await world.close()
   }

@@ -35,7 +35,12 @@ const round = async (database: Database, own: OwnProcess): Promise<number> => {
   const definition = definitionFor(source, { domains: Array.from({ length: units }, (_, index) => `d${index}.example`) })
   const runId = await startRun(kysely, own, { command: 'bench', arguments: {} })
   const started = performance.now()
-  await plan({ url: database.url.reveal(), database, drop: database.close }, { definition, source }, range('2025-01', '2025-01'), runId)
+  await plan(
+    { url: database.url.reveal(), database, drop: database.close },
+    { definition, source },
+    range('2025-01', '2025-01'),
+    runId,
+  )
   const pipelines = await kysely.selectFrom('etl.pipelines').select('pipeline_id').execute()
   const load = pipelines.map((row) => row.pipeline_id)
   const settled = await Promise.all(Array.from({ length: slots }, () => work(database, own, runId, load)))

@@ -59,7 +59,9 @@ export const withRowsOf = (page: string, results: Results, said: string): string
   const before = page.split('\n')
   const isRow = (line: string): boolean => line.startsWith('| ')
   const rows = goals.map((goal) =>
-    results.has(goal.id) ? rowOf(goal, results) : (before.find((line) => line.startsWith(`| ${goal.work} |`)) ?? rowOf(goal, results)),
+    results.has(goal.id)
+      ? rowOf(goal, results)
+      : (before.find((line) => line.startsWith(`| ${goal.work} |`)) ?? rowOf(goal, results)),
   )
   const first = before.findIndex(isRow)
   const table = [...before.slice(first, first + 2), ...rows]

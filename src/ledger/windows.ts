@@ -134,12 +134,13 @@ export const unitsLeftBehind = async (db: Db, pipelineId: number, windowFrom: Is
         a.asked_at, greatest(a.asked_at, a.stood_at) as stood_at
       from etl.units u join etl.answers a on a.answer_id = u.answer_id
       where u.pipeline_id = ${pipelineId} and u.window_from = ${windowFrom}::date and a.source_last_updated is not null
-    ), releases as (
-      select release, min(asked_at) as seen_at from loaded group by release
+    ), releases as materialized (
+      select release, min(min(asked_at)) over (order by release rows between 1 following and unbounded following) as followed_at
+      from loaded group by release
     )
-    select array_agg(l.slice_id order by l.slice_id) as slice_ids from loaded l
+    select array_agg(l.slice_id order by l.slice_id) as slice_ids from loaded l join releases r on r.release = l.release
       join etl.slices s on s.slice_id = l.slice_id and s.wanted_until is null
-    where l.is_free and l.stood_at < (select min(r.seen_at) from releases r where r.release > l.release)`.execute(db)
+    where l.is_free and l.stood_at < r.followed_at`.execute(db)
   return rows[0]?.slice_ids ?? []
 }
 

@@ -31,7 +31,10 @@ const expectTriedAgain = async (error: unknown, sqlState: string): Promise<void>
   expect(known).toMatchObject({ code: 'DATABASE', message: expect.stringContaining('The same command goes on') })
   const [definition] = await shippedDefinitions()
   if (definition === undefined) throw new Error('no definition')
-  expect(settle(known, { attempts: 1, cells: 1, kind: 'walk' }, definition.limits, systemClock)).toMatchObject({ kind: 'park', final: false })
+  expect(settle(known, { attempts: 1, cells: 1, kind: 'walk' }, definition.limits, systemClock)).toMatchObject({
+    kind: 'park',
+    final: false,
+  })
 }
 
 const raise = (client: pg.Client, id: number): Promise<unknown> => client.query('update tug set n = n + 1 where id = $1', [id])

@@ -67,7 +67,13 @@ const boxNamed = (name: string): Box => ({
 })
 
 const land = async (store: LandingStore, name: string, askNumber: number, by = warehouse): Promise<string> => {
-  const writer = await store.create({ box: boxNamed(name), warehouse: by, askNumber: String(askNumber), fence: '1', nonce: 'c0ffee' })
+  const writer = await store.create({
+    box: boxNamed(name),
+    warehouse: by,
+    askNumber: String(askNumber),
+    fence: '1',
+    nonce: 'c0ffee',
+  })
   await writer.finish({
     completeness: { fingerprint: { lastUpdated: null, count: null }, expectedRows: null, dataPoints: null },
   })
