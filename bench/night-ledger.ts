@@ -79,6 +79,7 @@ const fillReports = async (db: Db, pipelineId: number, months: readonly string[]
       where a.pipeline_id = ${pipelineId} order by s`.execute(db)
 }
 
+/** Asked for two months ago and confirmed since by the nights' full checks: none is in its turn, and each window has loads that are older. */
 const fillWalks = async (
   db: Db,
   pipelineId: number,
@@ -87,16 +88,17 @@ const fillWalks = async (
 ): Promise<void> => {
   await sql`
     with answered as (
-      insert into etl.answers (pipeline_id, job_id, ask_number, asked_at, landing, sha256, bytes, window_from, window_to, slice_ids, asks, metrics,
+      insert into etl.answers (pipeline_id, job_id, ask_number, asked_at, stood_at, landing, sha256, bytes, window_from, window_to, slice_ids, asks, metrics,
         source_last_updated, source_count, verdict)
-      select ${pipelineId}, n, n, clock_timestamp(), 'keywords/v1/' || ${month}::text || '/' || n || '-' || slice_id,
+      select ${pipelineId}, n, n, clock_timestamp() - interval '60 days', clock_timestamp(), 'keywords/v1/' || ${month}::text || '/' || n || '-' || slice_id,
         encode(sha256(n::text::bytea), 'hex'), 4000, ${firstDay(month)}, (${firstDay(month)} + interval '1 month')::date, array[slice_id], ${asks},
         ${[...metrics]}::text[], ${updated}, ${count}::bigint, 'good'
       from (select slice_id, nextval('etl.ask_numbers') as n from etl.slices where pipeline_id = ${pipelineId} order by slice_id) x
       returning answer_id, ask_number, job_id, slice_ids[1] as slice_id
     ), loaded as (
-      insert into etl.loads (answer_id, pipeline_id, window_from, job_id, outcome, units, rows_read, rows_inserted, milliseconds)
-      select answer_id, ${pipelineId}, ${firstDay(month)}, job_id, 'loaded', 1, ${count}::bigint, ${count}::bigint, 5 from answered
+      insert into etl.loads (answer_id, pipeline_id, window_from, job_id, outcome, units, rows_read, rows_inserted, milliseconds, loaded_at)
+      select answer_id, ${pipelineId}, ${firstDay(month)}, job_id, 'loaded', 1, ${count}::bigint, ${count}::bigint, 5,
+        clock_timestamp() - interval '60 days' from answered
     )
     insert into etl.units (pipeline_id, window_from, slice_id, ask_number, answer_id)
     select ${pipelineId}, ${firstDay(month)}, slice_id, ask_number, answer_id from answered order by slice_id`.execute(db)

@@ -14,7 +14,8 @@ const force = option('--force', 'load finished units again; buys their reports a
 export const commands: readonly CommandSpec[] = [
   {
     usage: 'run [pipeline...]',
-    description: 'Load what is due now: new windows, restated months within the look-back, unfinished units.',
+    description:
+      'Load what is due now: new windows, unfinished units, restated months within the look-back, older ones in turns.',
     options: [dryRun, only, consent],
     examples: ['millrace run', 'millrace run --dry-run', 'millrace run keywords --json'],
     load: () => import('./run.ts'),
@@ -47,7 +48,7 @@ export const commands: readonly CommandSpec[] = [
   },
   {
     usage: 'worker',
-    description: 'Long-running: help every run and scheduler from another machine.',
+    description: 'Long-running: help every run and scheduler from another machine; finish what no run waits for.',
     options: [],
     examples: ['millrace worker'],
     load: () => import('./worker.ts'),
@@ -71,7 +72,7 @@ export const commands: readonly CommandSpec[] = [
   },
   {
     usage: 'cancel <run>',
-    description: 'Stop a run; nothing is submitted after it.',
+    description: 'Stop a run; nothing is submitted after it. Reports it bought are finished by the next run.',
     options: [],
     examples: ['millrace cancel 12'],
     load: () => import('./cancel.ts'),
@@ -92,7 +93,7 @@ export const commands: readonly CommandSpec[] = [
   },
   {
     usage: 'reports <list|adopt|give-up> [what...]',
-    description: 'Purchases that are open, uncertain, lost or unused; record an id the ledger does not know, or give one up.',
+    description: 'Purchases: list those open, uncertain, lost or unused; record an id the ledger does not know; give one up.',
     options: [option('--limit <reports>', 'purchases to list', '50')],
     examples: ['millrace reports list', 'millrace reports adopt 812 rep_4711', 'millrace reports give-up 812'],
     load: () => import('./reports.ts'),

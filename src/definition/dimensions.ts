@@ -34,16 +34,27 @@ export const readDimensions = (raw: Readonly<Record<string, RawDimension>>, scop
 const readDimension = (name: string, written: RawDimension, spec: DimensionSpec, scope: Scope): Dimension => {
   const path: Path = ['for_each', name]
   const bucket = Array.isArray(written) ? null : (written.bucket ?? null)
-  if (bucket !== null && spec.mostPerRequest === 1) {
-    const message = `${scope.source.name} takes one ${name} per request, so it cannot be bucketed; remove bucket.`
-    report(scope, [...path, 'bucket'], message, 'key')
-  }
+  checkBucket(name, bucket, spec, scope)
   if (!Array.isArray(written) && 'file' in written) {
     return { name, bucket, file: written.file, values: fromFile(written.file, [...path, 'file'], spec, scope) }
   }
   const listPath = Array.isArray(written) ? path : [...path, 'values']
   const list = Array.isArray(written) ? written : written.values
   return { name, bucket, file: null, values: fromYaml(list, listPath, spec, scope) }
+}
+
+/** A bucket lowers what the source takes in one request. One that could not is a mistake, not a number to cap in silence. */
+const checkBucket = (name: string, bucket: number | null, { mostPerRequest }: DimensionSpec, scope: Scope): void => {
+  if (bucket === null) return
+  const path: Path = ['for_each', name, 'bucket']
+  const found = `for_each.${name}.bucket is ${bucket}; ${scope.source.name} takes`
+  if (mostPerRequest === 1) report(scope, path, `${found} one ${name} per request. Remove bucket.`, 'key')
+  else if (bucket > mostPerRequest)
+    report(
+      scope,
+      path,
+      `${found} at most ${mostPerRequest} values of ${name} per report. Write ${mostPerRequest} or less, or remove bucket.`,
+    )
 }
 
 interface Written {

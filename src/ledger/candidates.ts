@@ -99,12 +99,16 @@ const refreshed = ({ all, sliceIds, restatedAt, fullCheck }: Refresh): RawBuilde
   return conditions.length === 0 ? sql<boolean>`false` : sql<boolean>`(${sql.join(conditions, sql` or `)})`
 }
 
-const inTurn = ({ before, nights, night }: FullCheck): RawBuilder<unknown> =>
-  sql`s.slice_id % ${sql.lit(nights)} = ${sql.lit(night)} and a.stood_at < ${before}::timestamptz`
+const inTurn = (check: FullCheck): RawBuilder<unknown> => sql`${hasTurn(check)} and a.stood_at < ${check.before}::timestamptz`
 
-const reasonOf = (force: boolean, { all, sliceIds, restatedAt, fullCheck }: Refresh): RawBuilder<AskReason> => {
-  const isOnlyChecked = fullCheck !== null && !all && sliceIds.length === 0 && restatedAt === null
-  const loaded = force ? 'forced' : isOnlyChecked ? 'full check' : 'look-back'
+const hasTurn = ({ nights, night }: FullCheck): RawBuilder<unknown> => sql`s.slice_id % ${sql.lit(nights)} = ${sql.lit(night)}`
+
+/** Nothing but whose turn it is tonight matters; null: other loaded units do, too. */
+const onlyChecked = ({ all, sliceIds, restatedAt, fullCheck }: Refresh): FullCheck | null =>
+  all || sliceIds.length > 0 || restatedAt !== null ? null : fullCheck
+
+const reasonOf = (force: boolean, refresh: Refresh): RawBuilder<AskReason> => {
+  const loaded = force ? 'forced' : onlyChecked(refresh) === null ? 'look-back' : 'full check'
   return sql<AskReason>`case when j.state in ('open', 'held', 'failed') then ${sql.lit(force ? 'forced' : 'unfinished')}
     when u.answer_id is null then 'new' else ${sql.lit(loaded)} end`
 }
@@ -124,6 +128,7 @@ const cellsOf = (scope: CellScope, window: WindowAsk, among: readonly number[] |
     when ${sql.lit(policy.force)} or ${refreshed(window.refresh)} then 'ask' else 'done' end`
   const decision = unlessUnpublished(sql`coalesce(${jobDecision(policy)}, ${own})`, window.isPublished)
   const narrowed = [...only].map(([place, values]) => sql`and s."values"[${sql.lit(place + 1)}] = any(${[...values]}::text[])`)
+  const check = onlyChecked(window.refresh)
   return sql`
     select s.slice_id, d.decision, ${reasonOf(policy.force, window.refresh)} as reason, u.job_id as left_job_id,
       case when j.state is not null and (j.ask_number is not null or j.report_state is not null) then u.job_id end as former_job_id,
@@ -137,7 +142,7 @@ const cellsOf = (scope: CellScope, window: WindowAsk, among: readonly number[] |
       cross join lateral (select ${decision} as decision) d
       ${reuse === null ? sql`` : sql`left join lateral (${reusable(reuse, window.from)}) r on d.decision = 'ask' and u.answer_id is null and j.state is null`}
     where s.pipeline_id = ${pipelineId} and s.wanted_until is null and s.wanted_since > ${window.since}
-      ${among === null ? sql`` : sql`and s.slice_id = any(${[...among]}::integer[])`}
+      ${among === null ? sql`` : sql`and s.slice_id = any(${[...among]}::integer[])`} ${check === null ? sql`` : sql`and ${hasTurn(check)}`}
       ${sql.join(narrowed, sql` `)}`
 }
 

@@ -59,7 +59,7 @@ const keywordCases: readonly Case[] = [
     'a bucket the source does not take',
     '{ file: domains.txt }',
     '{ file: domains.txt, bucket: 5 }',
-    '8:32: web-analytics.keywords takes one domain per request, so it cannot be bucketed; remove bucket.',
+    '8:32: for_each.domain.bucket is 5; web-analytics.keywords takes one domain per request. Remove bucket.',
   ],
   [
     'a missing list file',
@@ -256,6 +256,12 @@ test.each([...keywordCases, ...moreCases])('%s is named at its place, with the f
 })
 
 const reportCases: readonly Case[] = [
+  [
+    'a bucket above what the source takes',
+    'bucket: 100',
+    'bucket: 101',
+    '7:45: for_each.domain.bucket is 101; web-analytics.report takes at most 100 values of domain per report. Write 100 or less, or remove bucket.',
+  ],
   ['a missing param', 'params: { vtable: traffic_and_engagement }\n', '', 'params.vtable is missing; expected a string.'],
   [
     'a metric without a type',
