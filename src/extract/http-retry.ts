@@ -65,9 +65,9 @@ const askedPause = ({ status, headers }: Answered, clock: Clock): { readonly ms:
   return { ms: retryAfterMs(headers['retry-after'], clock.now()) }
 }
 
-/** A 429 was not taken. A server error is the caller's to judge, unless it only asks to come back much later. */
+/** A 429 was not taken, nor what a 503 asks to come back for at a named time. Any other server error is the caller's to judge. */
 const givenUp = <A extends Answered>(answer: A, askedMs: number | null, notBefore: number, request: HttpRequest): A => {
-  const asksToWait = answer.status === 503 && request.idempotent && askedMs !== null && askedMs > longestPauseMs
+  const asksToWait = answer.status === 503 && askedMs !== null && (!request.idempotent || askedMs > longestPauseMs)
   if (answer.status !== 429 && !asksToWait) return answer
   throw new EtlError(
     'RATE_LIMITED',

@@ -17,12 +17,12 @@ export const isOrphan = (job: string): RawBuilder<boolean> => {
 }
 
 /**
- * Part of a larger statement: ends the waiting for every row of `settled`, which has `job_id`, `pipeline_id` and `answer_id` of the jobs that were
- * settled in it. Held are those of a run's units that hold the job's answer back for a person.
+ * Part of a larger statement: ends the waiting for every row of `settled`, which has `job_id`, `pipeline_id`, `answer_id`, `slice_ids`, `window_from`
+ * and `window_to` of the jobs that were settled in it. Held are those of the units a run asked of the job that hold its answer back for a person.
  */
 export const settleWaiting = (settled: string, outcome: RunOutcome): RawBuilder<unknown> => sql`
   update etl.run_jobs w set outcome = ${outcome}, finished_at = clock_timestamp(), held_units = (
       select count(*) from etl.units u where u.pipeline_id = s.pipeline_id and u.held_answer_id = s.answer_id
-        and (w.slice_ids is null or u.slice_id = any(w.slice_ids))
-        and (w.window_from is null or u.window_from >= w.window_from and u.window_from < w.window_to))
+        and u.slice_id = any(coalesce(w.slice_ids, s.slice_ids))
+        and u.window_from >= coalesce(w.window_from, s.window_from) and u.window_from < coalesce(w.window_to, s.window_to))
     from ${sql.ref(settled)} s where w.job_id = s.job_id and w.outcome is null returning w.run_id`

@@ -56,7 +56,7 @@ export const leaveUntakeable = async (db: Db, runId: number, claimable: Claimabl
 export const endForgotten = async (db: Db, runId: number): Promise<number> => {
   const { rows } = await sql`
     with forgotten as (
-      select w.job_id, j.state, j.pipeline_id, j.answer_id from etl.run_jobs w left join etl.jobs j on j.job_id = w.job_id
+      select w.job_id, j.state, j.pipeline_id, j.answer_id, j.slice_ids, j.window_from, j.window_to from etl.run_jobs w left join etl.jobs j on j.job_id = w.job_id
       where w.run_id = ${runId}::bigint and w.outcome is null and j.state is distinct from 'open'
       order by w.job_id for update of w skip locked
     )
@@ -64,8 +64,8 @@ export const endForgotten = async (db: Db, runId: number): Promise<number> => {
       outcome = case f.state when 'done' then 'loaded' when 'held' then 'held' when 'failed' then 'failed'
         else 'let go' end,
       held_units = case f.state when 'done' then (select count(*) from etl.units u where u.pipeline_id = f.pipeline_id
-        and u.held_answer_id = f.answer_id and (w.slice_ids is null or u.slice_id = any(w.slice_ids))
-        and (w.window_from is null or u.window_from >= w.window_from and u.window_from < w.window_to)) else 0 end
+        and u.held_answer_id = f.answer_id and u.slice_id = any(coalesce(w.slice_ids, f.slice_ids))
+        and u.window_from >= coalesce(w.window_from, f.window_from) and u.window_from < coalesce(w.window_to, f.window_to)) else 0 end
     from forgotten f where w.run_id = ${runId}::bigint and w.job_id = f.job_id and w.outcome is null returning w.job_id`.execute(
     db,
   )

@@ -35,7 +35,7 @@ const attemptBack = sql`attempts = greatest(0, attempts - 1)`
  */
 const settle = async (db: Db, hold: Hold, set: RawBuilder<unknown>, outcome: RunOutcome | null): Promise<void> => {
   if (outcome !== null) await lockJob(db, hold)
-  const settled = sql`update etl.jobs set ${set} where ${isHeldBy(hold)} returning job_id, pipeline_id, answer_id`
+  const settled = sql`update etl.jobs set ${set} where ${isHeldBy(hold)} returning job_id, pipeline_id, answer_id, slice_ids, window_from, window_to`
   const statement =
     outcome === null
       ? settled

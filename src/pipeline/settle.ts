@@ -54,8 +54,8 @@ const defaultAttempts = 5
 const parked = (error: EtlError, clock: Clock): Settlement => {
   const waitMs = (error.notBefore ?? 0) - clock.now()
   const notBeforeMs = Math.max(waitMs, error.code === 'REPORT_PENDING' ? 0 : shortestWaitMs)
-  const isLeft = error.code === 'NOT_PUBLISHED' || error.code === 'NO_DEFINITION'
-  const final = isLeft || notBeforeMs > longestWaitMs || error.context['final'] === true
+  // Without the definition each run finds out by itself that it cannot go on (see ledger/run-list.ts): another one may.
+  const final = error.code === 'NOT_PUBLISHED' || notBeforeMs > longestWaitMs || error.context['final'] === true
   return { kind: 'park', notBeforeMs, countsAttempt: false, final }
 }
 

@@ -155,6 +155,23 @@ describe('a job is', () => {
     ])
   })
 
+  test('done: a job that loads a part of an answer counts none of the units that hold back the rest of it', async () => {
+    const sliceIds = await newSlices(db, pipeline, ['a.com', 'b.com'])
+    const [a = 0] = sliceIds
+    const whole = await newJob(db, pipeline, { sliceIds, window: months('2026-01', 1), runs: [] })
+    const answerId = await newAnswer(db, whole)
+    await sql`update etl.units set held_answer_id = ${answerId}, held_code = 'SHRUNK' where pipeline_id = ${pipeline.pipelineId}`.execute(
+      k(),
+    )
+    const part = await newJob(db, pipeline, { sliceIds: [a], window: months('2026-01', 1), runs: [runId] })
+    await sql`update etl.units set held_answer_id = null, held_code = null where slice_id = ${a}`.execute(k())
+    const claim = await takeOne(db, one, runId, pipeline, part)
+    await sql`update etl.jobs set answer_id = ${answerId} where job_id = ${part}`.execute(k())
+    await finishJob(k(), claim, 'loaded')
+    const { rows } = await sql<{ held: number }>`select held_units as held from etl.run_jobs where job_id = ${part}`.execute(k())
+    expect(rows).toEqual([{ held: 0 }])
+  })
+
   test('not changed for runs whose part is settled already', async () => {
     const claim = await claimed()
     const settled = await newRun(db)

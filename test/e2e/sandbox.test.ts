@@ -409,7 +409,11 @@ describe('control over HTTP', () => {
       now: '2026-02-20',
     })
     expect(objectOf((await askKeywords(sandbox)).text)['keywords_count']).toBe(7)
-    expect(await control('POST', '/restate', { month: '2026-01' })).toEqual({ month: '2026-01', last_updated: '2026-02-20' })
+    expect(await control('POST', '/restate', { month: '2026-01' })).toEqual({
+      month: '2026-01',
+      domain: 'every domain',
+      last_updated: '2026-02-20',
+    })
     expect(await control('PUT', '/faults', [{ kind: 'status-500', times: 1 }])).toEqual([{ kind: 'status-500', times: 1 }])
     expect((await askKeywords(sandbox)).status).toBe(500)
     expect((await askKeywords(sandbox)).status).toBe(200)

@@ -198,13 +198,28 @@ describe('a harmless request', () => {
 describe('a submission', () => {
   const sent = (error: EtlError): unknown => error.context['sent']
 
-  test.each([500, 502, 503])('is not sent again after %i; the answer is the caller’s to judge', async (status) => {
+  test.each([
+    [500, '1'],
+    [502, '1'],
+    [503, null],
+  ] as const)('is not sent again after %i (retry-after %s); the answer is the caller’s to judge', async (status, pause) => {
     const server = await serve((_, response) => {
-      response.writeHead(status, { 'retry-after': '1' })
+      response.writeHead(status, pause === null ? {} : { 'retry-after': pause })
       response.end()
     })
     const { http } = testClient(server.url)
     expect((await http.read(post(http))).status).toBe(status)
+    expect(server.hits).toHaveLength(1)
+  })
+
+  test('was certainly not taken where 503 names a time to come back: it waits and is no lost answer', async () => {
+    const server = await serve((_, response) => {
+      response.writeHead(503, { 'retry-after': '1' })
+      response.end()
+    })
+    const { http } = testClient(server.url)
+    const error = await failure(http.read(post(http)))
+    expect([error.code, sent(error), typeof error.notBefore]).toEqual(['RATE_LIMITED', false, 'number'])
     expect(server.hits).toHaveLength(1)
   })
 

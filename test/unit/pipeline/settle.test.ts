@@ -90,8 +90,9 @@ describe('not yet', () => {
     expect(parked('RATE_LIMITED', { notBefore: now + half + 1 })).toMatchObject({ final: true })
     expect(parked('REPORT_PENDING', { notBefore: now + 1, context: { final: true } })).toMatchObject({ final: true })
     expect(parked('REPORT_PENDING', { notBefore: now + 1, context: { final: 'yes' } })).toMatchObject({ final: false })
-    for (const code of ['NOT_PUBLISHED', 'NO_DEFINITION'] as const)
-      expect(parked(code, { notBefore: now + 1 })).toMatchObject({ kind: 'park', final: true })
+    expect(parked('NOT_PUBLISHED', { notBefore: now + 1 })).toMatchObject({ kind: 'park', final: true })
+    // Another run that waits for the same job may have the definition.
+    expect(parked('NO_DEFINITION', { notBefore: now + 1 })).toMatchObject({ kind: 'park', final: false })
   })
 })
 
