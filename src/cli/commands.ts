@@ -93,8 +93,12 @@ export const commands: readonly CommandSpec[] = [
   },
   {
     usage: 'reports <list|adopt|give-up> [what...]',
-    description: 'Purchases: list those open, uncertain, lost or unused; record an id the ledger does not know; give one up.',
-    options: [option('--limit <reports>', 'purchases to list', '50')],
+    description:
+      'Purchases: list those open, uncertain, lost, given up or unused; record an id the ledger does not know; give one up.',
+    options: [
+      option('--limit <reports>', 'purchases to list', '50'),
+      option('--sure', 'give-up: also a report that is paid for and may still come'),
+    ],
     examples: ['millrace reports list', 'millrace reports adopt 812 rep_4711', 'millrace reports give-up 812'],
     load: () => import('./reports.ts'),
   },

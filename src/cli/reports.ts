@@ -1,4 +1,4 @@
-// `millrace reports list|adopt|give-up`: purchases that are open, uncertain, lost or unused, and what a person knows about one.
+// `millrace reports list|adopt|give-up`: purchases that are open, uncertain, lost, given up or unused, and what a person knows about one.
 import { EtlError } from '../core/errors.ts'
 import { showSpan } from '../core/window.ts'
 import { adoptReport, giveUpReport } from '../ledger/purchases.ts'
@@ -39,8 +39,11 @@ const list = async ({ output, ...invocation }: Invocation, pipelines: readonly s
       ]),
     )
     output.line(`${rows.length} of ${total} purchases.`)
-    if (rows.some(({ kind }) => kind === 'uncertain' || kind === 'lost'))
+    const kinds = new Set(rows.map(({ kind }) => kind))
+    if (kinds.has('uncertain'))
       output.line("Next: compare with the service's own list; `millrace reports adopt JOB ID` if it has one, else `give-up JOB`.")
+    else if (kinds.has('lost'))
+      output.line("Next: compare with the service's own list; `millrace reports adopt JOB ID` if it has one.")
     return 0
   })
 }
@@ -63,9 +66,10 @@ const adopt = async (invocation: Invocation, [job, reportId, ...rest]: readonly 
 }
 
 const giveUp = async (invocation: Invocation, [job, ...rest]: readonly string[]): Promise<number> => {
-  const jobId = jobOf(rest.length > 0 ? undefined : job, 'give-up JOB')
+  const jobId = jobOf(rest.length > 0 ? undefined : job, 'give-up JOB [--sure]')
+  const sure = invocation.options['sure'] === true
   return withDatabase(invocation, async ({ kysely }) => {
-    await giveUpReport(kysely, { jobId, by })
+    await giveUpReport(kysely, { jobId, by, sure })
     invocation.output.event({ event: 'summary', command: 'reports give-up', job_id: jobId })
     invocation.output.line(`Job ${jobId} is given up. The next run that wants its units buys them again.`)
     return 0

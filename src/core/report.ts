@@ -16,9 +16,17 @@ export interface ReportRecord {
   readonly deadlineInMs: number | null
   /** How long ago its id became known; null: it is not known. */
   readonly submittedMsAgo: number | null
+  /** How long ago the service first said that it is done; null: it never did. */
+  readonly completedMsAgo: number | null
   readonly estimatedQuota: number | null
   readonly usedQuota: number | null
 }
+
+/** The status word of an id that the service does not know. */
+export const notFound = 'not found'
+
+/** What the message of a job says whose report was given up. */
+export const givenUpBy = 'was given up by a person'
 
 export interface ReportIntent {
   readonly endpoint: string

@@ -88,7 +88,8 @@ const keepId = async (
         { unit: unitKey, report_id: reportId, error: messageOf(error) },
         'the id of a submitted report is not on record yet',
       )
-      if (pause === undefined) throw notKept(error, unitKey, reportId)
+      // What the ledger refuses it refuses again, and so do all later tries.
+      if (pause === undefined || (isEtlError(error) && error.code === 'INTERNAL')) throw notKept(error, unitKey, reportId)
       // Not stopped by the signal: to leave now would lose what was bought.
       await clock.sleep(pause)
     }

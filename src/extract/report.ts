@@ -1,6 +1,6 @@
 // A paid report from intent to bytes: submit once, poll, download; picks up whatever an earlier process left.
 import { EtlError } from '../core/errors.ts'
-import type { ReportRecord } from '../core/report.ts'
+import { notFound, type ReportRecord } from '../core/report.ts'
 import type { Limits, ReportPolicy } from '../core/types.ts'
 import type { HttpStream } from './http-types.ts'
 import { foldStatus, isKnownStatus } from './report-status.ts'
@@ -54,6 +54,10 @@ const maxFreeRetries = 3
 const settleMs = 10 * 60_000
 /** A report past its deadline is polled again by the next run. */
 const laterMs = 24 * 3_600_000
+/** How long after its completion a report is given up whose download is refused: it was paid for, and a refusal may pass. */
+const refusedForMs = 7 * 24 * 3_600_000
+/** Refused downloads leave out the quick first looks. */
+const looksBeforeRefusal = 3
 
 /** Goes as far as it can without waiting: throws REPORT_PENDING with `notBefore` when the service is not done. */
 export const runReport = async (api: ReportApi, context: SourceContext, options: ReportOptions): Promise<FinishedReport> => {
@@ -67,7 +71,7 @@ const pending = (message: string, notBefore: number, final = false): EtlError =>
 
 /** Waiting costs no slot: the job is parked until then. */
 const waitForPoll = async (context: SourceContext, record: ReportRecord, { unitKey }: ReportOptions): Promise<void> => {
-  if (record.state === 'ready' || record.state === 'downloaded') return
+  if (record.state === 'downloaded') return
   // A service that has the report at hand says the final word at once.
   if (record.polls === 0 && record.statusWord !== null && foldStatus(record.statusWord) === 'done') return
   const isFirst = record.polls === 0 && record.retries === 0 && record.state === 'submitted'
@@ -75,7 +79,8 @@ const waitForPoll = async (context: SourceContext, record: ReportRecord, { unitK
   if (waitMs <= 0) return
   if (record.nextPollInMs === null)
     await context.report.polled({ statusWord: record.statusWord ?? 'submitted', nextPollInMs: waitMs })
-  throw pending(`${unitKey}: report ${record.reportId} is being made.`, context.clock.now() + waitMs)
+  const what = record.state === 'ready' ? 'is finished and its download was refused; it is asked for again' : 'is being made'
+  throw pending(`${unitKey}: report ${record.reportId} ${what}.`, context.clock.now() + waitMs)
 }
 
 const follow = async (
@@ -97,7 +102,8 @@ const follow = async (
   if (phase === 'done') {
     if (status.downloadUrl === null) return stillOpen(context, record, status, options)
     await context.report.ready({ statusWord: status.word, usedQuota: status.usedQuota, dataPoints: status.dataPoints })
-    return { stream: await openDownload(api, context, reportId, status.downloadUrl, options), dataPoints: status.dataPoints }
+    const found = { record, reportId, word: status.word, link: status.downloadUrl }
+    return { stream: await openDownload(api, context, found, options), dataPoints: status.dataPoints }
   }
   return notMade(api, context, record, status, phase, options)
 }
@@ -113,7 +119,7 @@ const stillOpen = async (
   status: ReportStatus | null,
   options: ReportOptions,
 ): Promise<never> => {
-  const word = status?.word ?? 'not found'
+  const word = status?.word ?? notFound
   const about = `${options.unitKey}: report ${record.reportId} is '${word}'`
   if (record.deadlineInMs !== null && record.deadlineInMs < 0) {
     await context.report.polled({ statusWord: word, nextPollInMs: 0 })
@@ -124,9 +130,11 @@ const stillOpen = async (
     )
   }
   if (status === null && record.submittedMsAgo !== null && record.submittedMsAgo > settleMs) {
+    // On record, so that a person may put another id in its place.
+    await context.report.polled({ statusWord: word, nextPollInMs: 0 })
     throw new EtlError(
       'BAD_RESPONSE',
-      `${about}: the service gave this id and does not know it. Ask the service; nothing is bought again by itself.`,
+      `${about}: the service gave this id and does not know it. Ask the service; \`millrace reports adopt\` records another id; nothing is bought again by itself.`,
     )
   }
   const waitMs = await pauseAfter(context, record, options.limits)
@@ -173,12 +181,18 @@ const notMade = async (
 /** A link that is no longer good, in the words of the hosts that serve it. */
 const goneStatuses = new Set([401, 403, 404, 410])
 
-/** Links expire: a refused one is asked for anew once. */
+interface Finished {
+  readonly record: ReportRecord
+  readonly reportId: string
+  readonly word: string
+  readonly link: string
+}
+
+/** Links expire: a refused one is asked for anew, once at once and then as often as an open report is. */
 const openDownload = async (
   api: ReportApi,
   context: SourceContext,
-  reportId: string,
-  link: string,
+  { record, reportId, word, link }: Finished,
   options: ReportOptions,
 ): Promise<HttpStream> => {
   const first = await context.http.download(link)
@@ -189,14 +203,38 @@ const openDownload = async (
   const fresh = status?.downloadUrl ?? null
   const second = fresh === null ? null : await context.http.download(fresh)
   if (second?.status === 200) return second
-  // Only a refusal ends the report: it would have to be bought again.
   if (second !== null && !goneStatuses.has(second.status)) throw downloadError(second.status, options)
-  await context.report.failed('expired', `The download answers ${second?.status ?? first.status}.`)
-  throw new EtlError(
-    'REPORT_EXPIRED',
-    `${options.unitKey}: report ${reportId} is finished but can no longer be downloaded (${second?.status ?? first.status}, ${fresh === null ? 'and the service gives no fresh link' : 'also with a fresh link'}). ` +
-      'To buy it again: `millrace backfill … --force`.',
-  )
+  return refused(context, record, status?.word ?? word, second?.status ?? first.status, options)
+}
+
+/** A refusal may pass, and only a new purchase helps where it does not: so it is believed late. */
+const refused = async (
+  context: SourceContext,
+  record: ReportRecord,
+  word: string,
+  found: number,
+  options: ReportOptions,
+): Promise<never> => {
+  const about = `${options.unitKey}: report ${record.reportId}`
+  if ((record.completedMsAgo ?? 0) > refusedForMs) {
+    await context.report.failed('expired', `The download answers ${found}.`)
+    throw new EtlError(
+      'REPORT_EXPIRED',
+      `${about} is finished but can no longer be downloaded (${found}, more than 7 days after its completion). To buy it again: \`millrace backfill … --force\`.`,
+    )
+  }
+  const message = `${about}: the download is refused (${found}); it is asked for again, the report is not bought again.`
+  if (record.deadlineInMs !== null && record.deadlineInMs < 0) {
+    await context.report.polled({ statusWord: word, nextPollInMs: 0 })
+    throw pending(
+      `${message} This is beyond its deadline (limits.deadline): by the next run.`,
+      context.clock.now() + laterMs,
+      true,
+    )
+  }
+  const waitMs = await pauseAfter(context, { ...record, polls: Math.max(record.polls, looksBeforeRefusal) }, options.limits)
+  await context.report.polled({ statusWord: word, nextPollInMs: waitMs })
+  throw pending(message, context.clock.now() + waitMs)
 }
 
 const downloadError = (status: number, { unitKey }: ReportOptions): EtlError =>

@@ -1,11 +1,12 @@
 // What a person knows of a purchase and the ledger does not: the id it was bought under, or that its report will never come.
 import { type Selectable, sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
+import { givenUpBy, notFound } from '../core/report.ts'
 import type { Db, JobsTable } from '../db/tables.ts'
 import { databaseNow } from './database-now.ts'
 import { note } from './events.ts'
 import { lockPipeline } from './pipelines.ts'
-import { jobTransitions } from './transitions.ts'
+import { jobTransitions, reportTransitions } from './transitions.ts'
 
 export interface Adoption {
   readonly jobId: number
@@ -15,19 +16,22 @@ export interface Adoption {
   readonly by: string
 }
 
-/** Records the id for a purchase that has none and opens its job again, which polls it. Throws USAGE where that cannot be. */
+/**
+ * Records the id for a purchase that has none, or whose own leads nowhere, and opens its job again, which polls it. Throws USAGE where that cannot
+ * be.
+ */
 export const adoptReport = (db: Db, { jobId, reportId, by }: Adoption): Promise<void> =>
   db.transaction().execute(async (trx) => {
     const job = await lockPurchase(trx, jobId)
-    if (job.report_id !== null) throw refused(jobId, `has report ${job.report_id} already`)
     if (job.answer_id !== null) throw refused(jobId, 'has its answer already')
-    if (!jobTransitions['late id'].from.some((state) => state === job.state))
-      throw refused(jobId, 'is still worked on; run its pipeline once, then try again')
+    if (!mayTakeId(job)) throw refused(jobId, `has report ${job.report_id} already`)
+    if (isWorkedOn(job)) throw refused(jobId, 'is still worked on; run its pipeline once, then try again')
     const other = await trx
       .selectFrom('etl.jobs')
       .select('job_id')
       .where('account', '=', job.account)
       .where('report_id', '=', reportId)
+      .where('job_id', '<>', String(jobId))
       .executeTakeFirst()
     if (other !== undefined) throw refused(jobId, `cannot take report ${reportId}: job ${other.job_id} has it`)
     await trx
@@ -37,8 +41,12 @@ export const adoptReport = (db: Db, { jobId, reportId, by }: Adoption): Promise<
         report_state: 'submitted',
         report_id: reportId,
         submitted_at: sql<string>`coalesce(submitted_at, asked_at, clock_timestamp())`,
+        status_word: null,
+        polls: 0,
+        retries: 0,
         next_poll_at: null,
         deadline_at: null,
+        completed_at: null,
         attempts: 0,
         not_before: null,
         error_code: null,
@@ -48,22 +56,39 @@ export const adoptReport = (db: Db, { jobId, reportId, by }: Adoption): Promise<
       })
       .where('job_id', '=', String(jobId))
       .execute()
-    const message = `Report ${reportId} was recorded for job ${jobId} by a person (${by}).`
+    const former = job.report_id === null || job.report_id === reportId ? '' : ` in place of ${job.report_id}`
+    const message = `Report ${reportId} was recorded for job ${jobId}${former} by a person (${by}).`
     await note(trx, { kind: 'adopted', pipelineId: job.pipeline_id, jobId, message })
   })
 
-const givenUp = ['intent', 'submitted', 'ready', 'uncertain'] as const
+/** An id stands until it has led nowhere: it ended, or the service has never known it. */
+const mayTakeId = ({ report_id, report_state, status_word }: Purchase): boolean =>
+  report_id === null ||
+  report_state === 'failed' ||
+  report_state === 'rejected' ||
+  report_state === 'expired' ||
+  (report_state === 'submitted' && (status_word === null || status_word === notFound))
+
+/** An open job is left to the process that has it, and one without an id to the next one, which finds out what became of it. */
+const isWorkedOn = ({ state, holder, report_state }: Purchase): boolean =>
+  !jobTransitions['late id'].from.some((from) => from === state) ||
+  (state === 'open' && (holder !== null || report_state !== 'submitted'))
+
+export interface GivingUp extends Omit<Adoption, 'reportId'> {
+  /** Also a report that is known and still waited for. */
+  readonly sure?: boolean
+}
 
 /**
  * Takes a person's word that the report will not come: its units are free to be asked for again, by the next run that wants them. An id
- * that turns up later can still be adopted. Throws USAGE where nothing is awaited.
+ * that turns up later can still be adopted. Throws USAGE where nothing is awaited, while a submission is in flight, and for a report that may well
+ * come, unless the person is sure.
  */
-export const giveUpReport = (db: Db, { jobId, by }: Omit<Adoption, 'reportId'>): Promise<void> =>
+export const giveUpReport = (db: Db, { jobId, by, sure = false }: GivingUp): Promise<void> =>
   db.transaction().execute(async (trx) => {
     const job = await lockPurchase(trx, jobId)
-    if (job.answer_id !== null || !givenUp.some((state) => state === job.report_state))
-      throw refused(jobId, `awaits nothing: its report is ${job.report_state}`)
-    const message = `Report ${job.report_id ?? '(id not known)'} of job ${jobId} was given up by a person (${by}).`
+    refuseAwaited(jobId, job, sure)
+    const message = `Report ${job.report_id ?? '(id not known)'} of job ${jobId} ${givenUpBy} (${by}).`
     await trx
       .updateTable('etl.jobs')
       .set({
@@ -87,6 +112,19 @@ export const giveUpReport = (db: Db, { jobId, by }: Omit<Adoption, 'reportId'>):
     await note(trx, { kind: 'given up', pipelineId: job.pipeline_id, jobId, message })
   })
 
+const refuseAwaited = (jobId: number, job: Purchase, sure: boolean): void => {
+  const { answer_id, report_id, report_state, is_held, is_due } = job
+  if (answer_id !== null || !reportTransitions['given up'].from.some((state) => state === report_state))
+    throw refused(jobId, `awaits nothing: its report is ${report_state}`)
+  if (report_state === 'intent' && is_held)
+    throw refused(jobId, 'has a submission in flight, which may be bought this moment; try again in a minute')
+  if ((report_state === 'submitted' || report_state === 'ready') && !is_due && !sure)
+    throw refused(
+      jobId,
+      `has report ${report_id}, which is paid for and may still come: its deadline (limits.deadline) has not passed. To give it up all the same: \`millrace reports give-up ${jobId} --sure\``,
+    )
+}
+
 const freeUnits = (trx: Db, jobId: number): Promise<unknown> =>
   trx
     .with('locked', (cte) =>
@@ -106,14 +144,24 @@ const freeUnits = (trx: Db, jobId: number): Promise<unknown> =>
 
 type Purchase = Pick<
   Selectable<JobsTable>,
-  'pipeline_id' | 'account' | 'report_id' | 'report_state' | 'answer_id' | 'holder' | 'state'
->
+  'pipeline_id' | 'account' | 'report_id' | 'report_state' | 'status_word' | 'answer_id' | 'holder' | 'state'
+> & {
+  /** A process that lives has the job. */
+  readonly is_held: boolean
+  /** Waiting for it has ended. */
+  readonly is_due: boolean
+}
 
 /** Locked in the order of all locks: pipeline, job. */
 const lockPurchase = async (trx: Db, jobId: number): Promise<Purchase> => {
   const jobs = trx
     .selectFrom('etl.jobs')
-    .select(['pipeline_id', 'account', 'report_id', 'report_state', 'answer_id', 'holder', 'state'])
+    .select(['pipeline_id', 'account', 'report_id', 'report_state', 'status_word', 'answer_id', 'holder', 'state'])
+    .select([
+      sql<boolean>`exists (select from etl.processes p where p.process_id = holder and p.ended_at is null
+        and p.lease_until > clock_timestamp())`.as('is_held'),
+      sql<boolean>`deadline_at is not null and deadline_at <= clock_timestamp()`.as('is_due'),
+    ])
     .where('job_id', '=', String(jobId))
     .where('report_state', 'is not', null)
   const before = await jobs.executeTakeFirst()

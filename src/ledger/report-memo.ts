@@ -30,12 +30,19 @@ const shareOfPolls = 0.5
 
 export const reportMemo = (db: Db, claim: ClaimedJob, options: ReportMemoOptions): ReportMemo => {
   const set = (transition: Transition<ReportState>, values: Values): Promise<void> => change(db, claim, transition, values)
+  // One that a person recorded has none until it is looked at.
+  const deadline = sql<string>`coalesce(deadline_at, ${inMs(options.deadlineMs)})`
   return {
     current: () => current(db, claim),
     intend: (intent) => db.transaction().execute((trx) => intend(trx, claim, options, intent)),
     submitted: (reportId, statusWord) => keepId(db, claim, reportId, statusWord),
     polled: ({ statusWord, nextPollInMs }) =>
-      set(stillOpen, { status_word: statusWord, next_poll_at: inMs(nextPollInMs), polls: sql<number>`polls + 1` }),
+      set(stillOpen, {
+        status_word: statusWord,
+        next_poll_at: inMs(nextPollInMs),
+        deadline_at: deadline,
+        polls: sql<number>`polls + 1`,
+      }),
     fairPauseMs: async () => ((await openReports(db, options)) * 1_000) / (options.requestsPerSecond * shareOfPolls),
     ready: ({ statusWord, usedQuota, dataPoints }) =>
       set(reportTransitions.done, {
@@ -43,7 +50,10 @@ export const reportMemo = (db: Db, claim: ClaimedJob, options: ReportMemoOptions
         status_word: statusWord,
         used_quota: usedQuota,
         data_points_count: dataPoints,
-        completed_at: databaseNow,
+        // The first time: it may be said again for as long as its download is refused.
+        completed_at: sql<string>`coalesce(completed_at, clock_timestamp())`,
+        next_poll_at: null,
+        deadline_at: deadline,
         polls: sql<number>`polls + 1`,
       }),
     retried: () =>
@@ -51,6 +61,8 @@ export const reportMemo = (db: Db, claim: ClaimedJob, options: ReportMemoOptions
         report_state: 'submitted',
         retries: sql<number>`retries + 1`,
         next_poll_at: null,
+        deadline_at: deadline,
+        completed_at: null,
         error_message: null,
       }),
     uncertain: (message) => set(reportTransitions['answer lost'], { report_state: 'uncertain', error_message: message }),
@@ -91,7 +103,12 @@ const inMs = (ms: number) => sql<string>`clock_timestamp() + ${Math.round(ms)}::
 type ReportRow = Pick<
   Selectable<JobsTable>,
   'report_state' | 'request_hash' | 'report_id' | 'status_word' | 'polls' | 'retries' | 'estimated_quota' | 'used_quota'
-> & { readonly poll_in: number | null; readonly deadline_in: number | null; readonly submitted_ago: number | null }
+> & {
+  readonly poll_in: number | null
+  readonly deadline_in: number | null
+  readonly submitted_ago: number | null
+  readonly completed_ago: number | null
+}
 
 const number = (text: string | null): number | null => (text === null ? null : Number(text))
 
@@ -103,6 +120,7 @@ const reportRow = (db: Db, { jobId }: ClaimedJob): Promise<ReportRow | undefined
       sql<number | null>`extract(epoch from next_poll_at - clock_timestamp())::float8 * 1000`.as('poll_in'),
       sql<number | null>`extract(epoch from deadline_at - clock_timestamp())::float8 * 1000`.as('deadline_in'),
       sql<number | null>`extract(epoch from clock_timestamp() - submitted_at)::float8 * 1000`.as('submitted_ago'),
+      sql<number | null>`extract(epoch from clock_timestamp() - completed_at)::float8 * 1000`.as('completed_ago'),
     ])
     .where('job_id', '=', String(jobId))
     .executeTakeFirst()
@@ -121,6 +139,7 @@ const current = async (db: Db, claim: ClaimedJob): Promise<ReportRecord | null> 
     retries: row.retries,
     deadlineInMs: row.deadline_in,
     submittedMsAgo: row.submitted_ago,
+    completedMsAgo: row.completed_ago,
     estimatedQuota: number(row.estimated_quota),
     usedQuota: number(row.used_quota),
   }
@@ -202,8 +221,8 @@ const waitingRun = async (trx: Db, { jobId, box }: ClaimedJob, preferred: number
 }
 
 /**
- * Outside the fence: what was paid for is known from here on, whoever has the job by now. A job that had been given up over the lost answer is open
- * again, for the next one that takes up orphans. An id that is on record stays: another one would be another report.
+ * Outside the fence: what was paid for is known from here on, whoever has the job by now. A job that had been given up over the lost answer, by a
+ * process or by a person, is open again, for the next one that takes up orphans. An id that is on record stays: another one would be another report.
  */
 const keepId = async (db: Db, claim: ClaimedJob, reportId: string, statusWord: string | null): Promise<void> => {
   const reopened = sql<boolean>`state in ('held', 'failed', 'replaced') and report_state <> 'submitted'`
@@ -221,6 +240,8 @@ const keepId = async (db: Db, claim: ClaimedJob, reportId: string, statusWord: s
     .where('job_id', '=', String(claim.jobId))
     .where(mayBegin('report_state', reportTransitions['id known']))
     .where(sql<boolean>`coalesce(report_id, ${reportId}) = ${reportId}`)
+    // One that failed under its id is over; one that failed without any was given up before its id was known.
+    .where((eb) => eb.or([eb('report_state', '<>', 'failed'), eb('report_id', 'is', null)]))
     .returning('job_id')
     .execute()
   if (rows.length > 0) return

@@ -9,7 +9,7 @@ export interface Transition<State> {
   readonly to: readonly State[]
 }
 
-/** What begins in `open` and is no dissolving needs a claim, and names its fence. */
+/** What begins in `open` needs a claim and names its fence; but for dissolving, and for a late id, which ends the claims before it. */
 export const jobTransitions = {
   plan: { from: [], to: ['open'] },
   claim: { from: ['open'], to: ['open'] },
@@ -22,14 +22,15 @@ export const jobTransitions = {
   'cut or asked again': { from: ['open', 'held', 'failed'], to: ['replaced'] },
   release: { from: ['held'], to: ['open'] },
   retry: { from: ['failed'], to: ['open'] },
-  'late id': { from: ['held', 'failed', 'replaced'], to: ['open'] },
+  'late id': { from: ['open', 'held', 'failed', 'replaced'], to: ['open'] },
   dissolve: { from: ['open'], to: [] },
 } as const satisfies Record<string, Transition<JobState>>
 
 /** Of one job, which buys one report at most: what is bought again is bought by another job. */
 export const reportTransitions = {
   intend: { from: [], to: ['intent'] },
-  'id known': { from: ['intent', 'submitted', 'uncertain'], to: ['submitted'] },
+  // Of the failed ones only those without an id: given up before it was known.
+  'id known': { from: ['intent', 'submitted', 'uncertain', 'failed'], to: ['submitted'] },
   'answer lost': { from: ['intent', 'uncertain'], to: ['uncertain'] },
   'certainly not taken': { from: ['intent'], to: [] },
   'not yet': { from: ['submitted'], to: ['submitted'] },
@@ -38,7 +39,7 @@ export const reportTransitions = {
   'free retry': { from: ['submitted', 'ready'], to: ['submitted'] },
   failed: { from: ['submitted', 'ready', 'downloaded'], to: ['failed'] },
   rejected: { from: ['submitted', 'ready', 'downloaded'], to: ['rejected'] },
-  'id adopted': { from: ['intent', 'uncertain', 'failed', 'rejected', 'expired'], to: ['submitted'] },
+  'id adopted': { from: ['intent', 'submitted', 'uncertain', 'failed', 'rejected', 'expired'], to: ['submitted'] },
   'given up': { from: ['intent', 'submitted', 'ready', 'uncertain'], to: ['failed', 'expired'] },
   'link gone for good': { from: ['submitted', 'ready', 'downloaded'], to: ['expired'] },
   'bytes landed': { from: ['ready'], to: ['downloaded'] },

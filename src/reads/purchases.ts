@@ -1,12 +1,13 @@
 // Purchases that a person may want to know of: awaited, uncertain, paid for in vain, or bought and not used.
 import { type Selectable, sql } from 'kysely'
+import { givenUpBy } from '../core/report.ts'
 import type { Db, Tables } from '../db/tables.ts'
 
 /**
  * open: a job waits for it. uncertain: nobody knows whether the submission was taken. lost: bought, or perhaps bought, and nothing will come
- * by itself. unused: bought, and no unit was loaded from it.
+ * by itself. given up: a person said so. unused: bought, and no unit was loaded from it.
  */
-export const purchaseKinds = ['open', 'uncertain', 'lost', 'unused'] as const
+export const purchaseKinds = ['open', 'uncertain', 'lost', 'given up', 'unused'] as const
 export type PurchaseKind = (typeof purchaseKinds)[number]
 
 export interface Purchase
@@ -42,6 +43,7 @@ export const listPurchases = async (
       select case
           when r.answer_id is null and r.job_state = 'open' and r.state in ('intent', 'submitted', 'ready') then 'open'
           when r.state = 'uncertain' and r.job_state <> 'replaced' then 'uncertain'
+          when r.state in ('failed', 'expired') and r.job_state = 'replaced' and r.error_message like ${`% ${givenUpBy} %`} then 'given up'
           when r.state in ('uncertain', 'expired') or (r.state = 'failed' and r.report_id is null) then 'lost'
           when r.state in ('submitted', 'ready', 'downloaded') and r.job_state <> 'open'
             and not exists (select 1 from etl.loads l where l.answer_id = r.answer_id) then 'unused' end as kind, r.*

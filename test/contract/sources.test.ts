@@ -69,6 +69,7 @@ const memoOf = (): ReportMemo => {
         retries: 0,
         deadlineInMs: null,
         submittedMsAgo: null,
+        completedMsAgo: null,
         estimatedQuota,
         usedQuota: null,
       }

@@ -147,6 +147,7 @@ describe('a purchase', () => {
     const other = await uncertain()
     const again = adoptReport(db.database.kysely, { jobId: other.job, reportId: 'rep-1', by: 'test' })
     await expect(again).rejects.toMatchObject({ code: 'USAGE', message: expect.stringContaining(`job ${job} has it`) })
+    await setJob(db, job, { status_word: 'pending' })
     await expect(adoptReport(db.database.kysely, { jobId: job, reportId: 'x', by: 'test' })).rejects.toMatchObject({
       code: 'USAGE',
     })
@@ -177,8 +178,102 @@ describe('a purchase', () => {
   test('that a process polls is taken from it when it is given up', async () => {
     const { processId } = await newProcess(db)
     const { job } = await uncertain({ report_id: 'rep-slow', report_state: 'submitted', state: 'open', holder: processId })
-    await giveUpReport(db.database.kysely, { jobId: job, by: 'test' })
+    await giveUpReport(db.database.kysely, { jobId: job, by: 'test', sure: true })
     expect(await jobRow(db, job)).toMatchObject({ state: 'replaced', report_state: 'expired', holder: null, fence: '1' })
+  })
+
+  const giveUp = (jobId: number, sure?: boolean): Promise<void> =>
+    giveUpReport(db.database.kysely, { jobId, by: 'test', ...(sure === undefined ? {} : { sure }) })
+  const adopt = (jobId: number, reportId: string): Promise<void> =>
+    adoptReport(db.database.kysely, { jobId, reportId, by: 'test' })
+
+  test('that a living process is submitting is not given up, however sure the person is; that of a dead one is', async () => {
+    const living = await newProcess(db)
+    const flying = await uncertain({ report_state: 'intent', state: 'open', holder: living.processId })
+    for (const sure of [false, true])
+      await expect(giveUp(flying.job, sure)).rejects.toMatchObject({
+        code: 'USAGE',
+        message: expect.stringMatching(/submission in flight.*try again in a minute/),
+      })
+    expect(await jobRow(db, flying.job)).toMatchObject({ report_state: 'intent', holder: living.processId })
+    const dead = await newProcess(db, { leaseMs: -1 })
+    const left = await uncertain({ report_state: 'intent', state: 'open', holder: dead.processId })
+    await giveUp(left.job)
+    expect(await jobRow(db, left.job)).toMatchObject({ state: 'replaced', report_state: 'failed' })
+  })
+
+  test.each(['submitted', 'ready'])(
+    'that is %s and may still come is given up by who is sure, or after its deadline',
+    async (state) => {
+      const is = { report_state: state, state: 'open' }
+      for (const deadline_at of [null, '2999-01-01T00:00:00Z']) {
+        const { job } = await uncertain({ ...is, report_id: `early-${state}-${deadline_at}`, deadline_at })
+        await expect(giveUp(job)).rejects.toMatchObject({ code: 'USAGE', message: expect.stringContaining('--sure') })
+        expect(await jobRow(db, job)).toMatchObject(is)
+        await giveUp(job, true)
+        expect(await jobRow(db, job)).toMatchObject({ state: 'replaced', report_state: 'expired' })
+      }
+      const late = await uncertain({ ...is, report_id: `late-${state}`, deadline_at: '2020-01-01T00:00:00Z' })
+      await giveUp(late.job)
+      expect(await jobRow(db, late.job)).toMatchObject({ state: 'replaced', report_state: 'expired' })
+    },
+  )
+
+  test.each([
+    ['failed', { report_state: 'failed', state: 'failed' }],
+    ['was rejected', { report_state: 'rejected', state: 'failed' }],
+    ['expired', { report_state: 'expired', state: 'held' }],
+    ['was never known', { report_state: 'submitted', status_word: 'not found', state: 'failed' }],
+    ['was not looked at', { report_state: 'submitted', status_word: null, state: 'open' }],
+  ])('whose report %s takes another id, or the same again, and begins anew', async (what, set) => {
+    const former = `former ${what}`
+    const spent = { polls: 30, retries: 3, deadline_at: '2020-01-01T00:00:00Z', completed_at: '2020-01-01T00:00:00Z' }
+    const { job } = await uncertain({ ...spent, ...set, report_id: former })
+    const begun = {
+      state: 'open',
+      report_state: 'submitted',
+      polls: 0,
+      retries: 0,
+      deadline_at: null,
+      completed_at: null,
+      status_word: null,
+    }
+    await adopt(job, former)
+    expect(await jobRow(db, job)).toMatchObject({ ...begun, report_id: former, fence: '1' })
+    expect((await events('adopted')).at(-1)).not.toContain('in place of')
+    await adopt(job, `other ${what}`)
+    expect(await jobRow(db, job)).toMatchObject({ ...begun, report_id: `other ${what}`, fence: '2' })
+    expect((await events('adopted')).at(-1)).toContain(
+      `Report other ${what} was recorded for job ${job} in place of ${former} by`,
+    )
+  })
+
+  test('whose report the service knows keeps its id, and one that a process has is left to it', async () => {
+    const refused = (message: string) => ({ code: 'USAGE', message: expect.stringContaining(message) })
+    for (const [report_state, status_word] of [
+      ['submitted', 'processing'],
+      ['ready', 'complete'],
+    ]) {
+      const { job } = await uncertain({ report_id: `known-${report_state}`, report_state, status_word, state: 'failed' })
+      await expect(adopt(job, 'x')).rejects.toMatchObject(refused('already'))
+    }
+    const { processId } = await newProcess(db)
+    const { job } = await uncertain({ report_id: 'mine', report_state: 'submitted', state: 'open', holder: processId })
+    await expect(adopt(job, 'x')).rejects.toMatchObject(refused('still worked on'))
+    const left = await uncertain({ report_state: 'intent', state: 'open' })
+    await expect(adopt(left.job, 'x')).rejects.toMatchObject(refused('still worked on'))
+  })
+
+  test('that was given up is listed as that, and not as lost', async () => {
+    for (const set of [{}, { report_id: 'given-up', report_state: 'ready', status_word: 'complete' }]) {
+      const { pipeline, job } = await uncertain(set)
+      await giveUp(job, true)
+      const { rows } = await listPurchases(db.database.kysely, { pipelines: [pipeline.pipeline], limit: 3 })
+      expect(rows.map(({ kind }) => kind)).toEqual(['given up'])
+    }
+    const { pipeline } = await uncertain({ report_id: 'gone', report_state: 'expired', state: 'replaced' })
+    const { rows } = await listPurchases(db.database.kysely, { pipelines: [pipeline.pipeline], limit: 3 })
+    expect(rows.map(({ kind }) => kind)).toEqual(['lost'])
   })
 
   test('is listed as open, uncertain, lost or unused, and not once it was used', async () => {

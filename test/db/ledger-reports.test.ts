@@ -6,6 +6,7 @@ import { type ReportState, reportStates } from '../../src/core/types.ts'
 import type { Db } from '../../src/db/tables.ts'
 import { requestCancel } from '../../src/ledger/cancel.ts'
 import type { ClaimedJob } from '../../src/ledger/claim.ts'
+import { giveUpReport } from '../../src/ledger/purchases.ts'
 import { takeUpOrphans } from '../../src/ledger/orphans.ts'
 import { replaceJob } from '../../src/ledger/replace-job.ts'
 import { reportTransitions, type Transition } from '../../src/ledger/transitions.ts'
@@ -167,6 +168,37 @@ describe('a purchase', () => {
     expect(await row()).toMatchObject({ report_state: 'expired', error_message: 'link gone' })
   })
 
+  test('is done since the service first said so, until it is made again; then no time for a look is set', async () => {
+    await memo.intend(intent)
+    await memo.submitted(id(), null)
+    expect((await memo.current())?.completedMsAgo).toBeNull()
+    await memo.polled({ statusWord: 'processing', nextPollInMs: 60_000 })
+    const ready = () => memo.ready({ statusWord: 'complete', usedQuota: 5, dataPoints: 12 })
+    await ready()
+    expect(await memo.current()).toMatchObject({ state: 'ready', nextPollInMs: null })
+    await setJob(db, claim.jobId, { completed_at: '2026-01-01T00:00:00Z' })
+    await memo.polled({ statusWord: 'complete', nextPollInMs: 60_000 })
+    await ready()
+    expect((await memo.current())?.completedMsAgo).toBeGreaterThan(24 * 3_600_000)
+    await memo.retried()
+    expect((await memo.current())?.completedMsAgo).toBeNull()
+  })
+
+  test.each([
+    ['polled', () => memo.polled({ statusWord: 'processing', nextPollInMs: 5 })],
+    ['ready', () => memo.ready({ statusWord: 'done', usedQuota: 1, dataPoints: 1 })],
+    ['retried', () => memo.retried()],
+  ])('without a deadline, as a person records it, has one from when it is %s; one that has one keeps it', async (_, act) => {
+    await memo.intend(intent)
+    await memo.submitted(id(), null)
+    await setJob(db, claim.jobId, { deadline_at: null })
+    await act()
+    expect((await memo.current())?.deadlineInMs).toBeGreaterThan(3_590_000)
+    await setJob(db, claim.jobId, { report_state: 'submitted', deadline_at: '2026-01-01T00:00:00Z' })
+    await act()
+    expect((await memo.current())?.deadlineInMs).toBeLessThan(0)
+  })
+
   test('that was certainly not taken is a plan again, which is asked for under a later number', async () => {
     await memo.intend(intent)
     const { ask_number: first } = await row()
@@ -224,7 +256,9 @@ describe.each(Object.entries(events))('%s', (event, act) => {
   test.each(fromNothing)('of a report that is %s', async (state) => {
     const asked =
       state === null ? {} : { ask_number: await nextAskNumber(db), asked_at: '2026-02-01T00:00:00Z', request_hash: 'h1' }
-    const hasId = state !== null && !['intent', 'uncertain'].includes(state)
+    // One that is known to have failed is over; one that failed without an id was given up meanwhile.
+    const isGivenUp = event === 'id known' && state === 'failed'
+    const hasId = state !== null && !['intent', 'uncertain'].includes(state) && !isGivenUp
     await setJob(db, claim.jobId, { ...asked, report_state: state, report_id: hasId ? id() : null })
     const before = await row()
     // The same id may be said again by whoever knows it.
@@ -288,6 +322,23 @@ describe('a process that lost its claim', () => {
     const next = await newRun(db)
     expect(await takeUpOrphans(k(), next, pipeline.pipeline, 1)).toBe(1)
     expect(await takeOne(db, one, next, pipeline, claim.jobId)).toMatchObject({ askNumber: (await row()).ask_number })
+  })
+
+  test('and of a job that a person gave up meanwhile: what was paid for is not dropped', async () => {
+    await memo.intend(intent)
+    await setJob(db, claim.jobId, { holder: null })
+    await giveUpReport(k(), { jobId: claim.jobId, by: 'test' })
+    expect(await row()).toMatchObject({ state: 'replaced', report_state: 'failed' })
+    await memo.submitted(id(), 'queued')
+    expect(await row()).toMatchObject({ state: 'open', report_state: 'submitted', report_id: id(), error_message: null })
+    expect(await takeUpOrphans(k(), await newRun(db), pipeline.pipeline, 1)).toBe(1)
+  })
+
+  test('but not of a report that has failed under that id', async () => {
+    await setJob(db, claim.jobId, { ask_number: await nextAskNumber(db), report_state: 'failed', report_id: id() })
+    const before = await row()
+    await memo.submitted(id(), 'queued')
+    expect(await row()).toEqual(before)
   })
 
   test('also of a job that was replaced by one that asked again: both are finished', async () => {

@@ -213,6 +213,22 @@ describe('what a person decides', () => {
     expect([resumed.code, summaryOf(resumed).reports_submitted], resumed.stderr).toEqual([0, 1])
   })
 
+  test('a report that may still come is given up by who is sure alone', async () => {
+    await millrace('migrate')
+    sandbox.configure({ faults: [{ kind: 'drop-reply', on: 'submit', times: 1 }] })
+    await millrace('backfill', ...oneMonth)
+    const { rows } = await db.database.pool.query<{ job_id: string }>(
+      `update etl.jobs set report_state = 'submitted', report_id = 'awaited' where report_state = 'uncertain' returning job_id`,
+    )
+    const job = String(rows[0]?.job_id)
+    const refused = await millrace('reports', 'give-up', job)
+    expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining('--sure')])
+    expect((await millrace('reports', 'give-up', job, '--sure')).code).toBe(0)
+    const listed = await millrace('reports', 'list')
+    expect(listed.stdout).toContain('given up')
+    expect(listed.stdout).not.toContain('Next:')
+  })
+
   test('a month that shrank is held and released: its answer loads as it is, without a call', async () => {
     await millrace('migrate')
     const only = ['--only', 'domain=example.com;country=us', '--json']

@@ -270,6 +270,16 @@ describe('what becomes of reports', () => {
     expect(strict.bought).toHaveLength(1)
   })
 
+  test('one that has expired by its links for a while is asked for again until they are good, and bought once', async () => {
+    let refusals = 5
+    const refuse = answering('/files/', 403, 'text/plain', 'This link has expired')
+    const strict = await start({ intercept: (request, response) => refusals > 0 && refuse(request, response) && refusals-- > 0 })
+    const result = await traffic()
+    expect(result.code, result.stderr).toBe(0)
+    expect([strict.bought.length, refusals]).toEqual([1, 0])
+    expect(await rows('data.traffic_and_engagement_v1')).toBe(2)
+  })
+
   test.each([
     ['internal error', 'REPORT_FAILED'],
     ['bad_request', 'REPORT_REJECTED'],

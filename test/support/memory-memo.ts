@@ -18,6 +18,7 @@ const blank: ReportRecord = {
   retries: 0,
   deadlineInMs: null,
   submittedMsAgo: null,
+  completedMsAgo: null,
   estimatedQuota: null,
   usedQuota: null,
 }
@@ -48,8 +49,20 @@ export const memoryMemo = (record: ReportRecord | null, deadlineMs: number | nul
     polled: async ({ statusWord, nextPollInMs }) =>
       step(`polled ${statusWord} ${nextPollInMs}`, { statusWord, nextPollInMs, polls: (memo.record?.polls ?? 0) + 1 }),
     ready: async ({ statusWord, usedQuota, dataPoints }) =>
-      step(`ready ${statusWord} ${usedQuota} ${dataPoints}`, { state: 'ready', statusWord, usedQuota }),
-    retried: async () => step('retried', { state: 'submitted', retries: (memo.record?.retries ?? 0) + 1, nextPollInMs: null }),
+      step(`ready ${statusWord} ${usedQuota} ${dataPoints}`, {
+        state: 'ready',
+        statusWord,
+        usedQuota,
+        nextPollInMs: null,
+        completedMsAgo: memo.record?.completedMsAgo ?? 0,
+      }),
+    retried: async () =>
+      step('retried', {
+        state: 'submitted',
+        retries: (memo.record?.retries ?? 0) + 1,
+        nextPollInMs: null,
+        completedMsAgo: null,
+      }),
     uncertain: async (message) => step(`uncertain ${message}`, { state: 'uncertain' }),
     withdrawn: async (message) => {
       memo.steps.push(`withdrawn ${message}`)

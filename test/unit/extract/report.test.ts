@@ -270,6 +270,14 @@ describe('buying', () => {
     expect(lost.error).toMatchObject({ code: 'REPORT_UNCERTAIN', message: expect.stringContaining('report new was bought') })
   })
 
+  test('an id that the ledger refuses is told at once: later tries are refused as well', async () => {
+    const defect = new EtlError('INTERNAL', 'report other is submitted')
+    const { slept, error } = await errorOf({ keepFails: Array.from({ length: 20 }, () => defect) })
+    expect([slept, error.code, error.cause]).toEqual([[], 'REPORT_UNCERTAIN', defect])
+    expect(error.message).toContain('report new was bought')
+    expect(error.message).toContain('Keep this id')
+  })
+
   test('an id is put on record by a process that lost its job meanwhile as well', async () => {
     const fenced = new EtlError('FENCED', 'taken over')
     const once = await errorOf({ keepFails: [fenced] })
@@ -348,8 +356,20 @@ describe('what an earlier process left', () => {
     expect([calls, memo.steps]).toEqual([[], []])
     const due = play({ record: { state: 'submitted', nextPollInMs: 0 } })
     expect((await due.outcome).error).toBeNull()
-    const finishedOne = play({ record: { state: 'ready', nextPollInMs: 9_999 } })
-    expect((await finishedOne.outcome).error).toBeNull()
+    const landed = play({ record: { state: 'downloaded', nextPollInMs: 9_999 } })
+    expect((await landed.outcome).error).toBeNull()
+  })
+
+  test('one that is finished and whose download was refused is left alone until its time', async () => {
+    const { calls, memo, error } = await errorOf({ record: { state: 'ready', polls: 4, nextPollInMs: 9_999 } })
+    expect(error).toMatchObject({
+      code: 'REPORT_PENDING',
+      notBefore: start + 9_999,
+      message: expect.stringContaining('its download was refused; it is asked for again'),
+    })
+    expect([calls, memo.steps]).toEqual([[], []])
+    for (const nextPollInMs of [0, null])
+      expect((await play({ record: { state: 'ready', polls: 4, nextPollInMs } }).outcome).error).toBeNull()
   })
 
   test('one that was said to be done when it was submitted is asked for at once, later ones in their time', async () => {
@@ -429,7 +449,8 @@ describe('a report that is still being made', () => {
     expect(early.error).toMatchObject({ code: 'REPORT_PENDING', message: expect.stringContaining("'not found'") })
     const late = await errorOf({ record: submitted(10 * 60_000 + 1), statuses: [null] })
     expect(late.error).toMatchObject({ code: 'BAD_RESPONSE', message: expect.stringContaining('does not know it') })
-    expect(late.memo.steps).toEqual([])
+    // So that a person may put another id in its place.
+    expect(late.memo.steps).toEqual(['polled not found 0'])
     const known = await errorOf({ record: submitted(hour), statuses: [status('processing')] })
     expect(known.error.code).toBe('REPORT_PENDING')
     const timeless = await errorOf({ record: { ...fresh, submittedMsAgo: null }, statuses: [null] })
@@ -482,23 +503,66 @@ describe('a download', () => {
     expect(calls).toEqual(['status r1', 'download https://files/1', 'status r1', 'download https://files/2'])
   })
 
-  test('whose fresh link is gone too ends the report: it would have to be bought again', async () => {
-    const { error, memo } = await errorOf({ record: ready, statuses: [finished, freshLink], downloads: [410, 404] })
-    expect(error).toMatchObject({ code: 'REPORT_EXPIRED', message: expect.stringContaining('(404, also with a fresh link)') })
-    expect(memo.steps.at(-1)).toBe('expired The download answers 404.')
+  const noFreshLink = [
+    ['the fresh link is refused too', freshLink, [410, 403], 403],
+    ['the service gives none', status('complete'), [403], 403],
+    ['it forgot the report', null, [403], 403],
+  ] as const
+
+  test.each(noFreshLink)('that is refused where %s is asked for again later: it is paid for', async (_, second, downloads) => {
+    const { error, memo } = await errorOf({ record: ready, statuses: [finished, second], downloads })
+    expect(error).toMatchObject({
+      code: 'REPORT_PENDING',
+      notBefore: start + 11_250,
+      context: { final: false },
+      message: 'u: report r1: the download is refused (403); it is asked for again, the report is not bought again.',
+    })
+    expect(memo.record).toMatchObject({ state: 'ready', nextPollInMs: 11_250 })
+    expect(memo.steps).toEqual(['ready complete 5 9', 'polled complete 11250'])
   })
 
   test.each([
-    ['the service gives none', status('complete')],
-    ['it forgot the report', null],
-  ])('without a fresh link (%s) ends the report', async (_, second) => {
-    const { error, memo } = await errorOf({ record: ready, statuses: [finished, second], downloads: [410] })
-    expect(error).toMatchObject({
-      code: 'REPORT_EXPIRED',
-      message: expect.stringContaining('(410, and the service gives no fresh link)'),
-    })
-    expect(memo.steps.at(-1)).toBe('expired The download answers 410.')
+    [4, 16_875],
+    [20, 60_000],
+  ])('that is refused after %i looks is asked for again after %i ms', async (polls, wait) => {
+    const { error } = await errorOf({ record: { ...ready, polls }, downloads: [403] })
+    expect(error.notBefore).toBe(start + wait)
   })
+
+  test('that is refused once more when its time has come waits again, and is loaded once the refusals end', async () => {
+    const { memo } = await errorOf({ record: { ...ready, polls: 4, completedMsAgo: hour }, downloads: [403] })
+    const again = play({ record: { ...memo.record, nextPollInMs: 0 } })
+    expect((await again.outcome).report?.stream.status).toBe(200)
+  })
+
+  test('that is refused beyond the deadline is left to the next run', async () => {
+    const { error, memo } = await errorOf({
+      record: { ...ready, deadlineInMs: -1, completedMsAgo: 7 * 24 * hour },
+      downloads: [404],
+    })
+    expect(error).toMatchObject({
+      code: 'REPORT_PENDING',
+      notBefore: start + 24 * hour,
+      context: { final: true },
+      message: expect.stringContaining('the next run'),
+    })
+    expect(memo.record).toMatchObject({ state: 'ready', nextPollInMs: 0 })
+    const endless = await errorOf({ record: { ...ready, deadlineInMs: null }, downloads: [404] })
+    expect(endless.error.context['final']).toBe(false)
+  })
+
+  test.each(noFreshLink)(
+    'that is refused a week after its completion, where %s, ends the report',
+    async (_, second, downloads, found) => {
+      const { error, memo } = await errorOf({
+        record: { ...ready, completedMsAgo: 7 * 24 * hour + 1 },
+        statuses: [finished, second],
+        downloads,
+      })
+      expect(error).toMatchObject({ code: 'REPORT_EXPIRED', message: expect.stringContaining(`(${found}, more than 7 days`) })
+      expect(memo.steps.at(-1)).toBe(`expired The download answers ${found}.`)
+    },
+  )
 
   test.each([
     ['at first', { statuses: [finished], downloads: [500] }, 500, 1],
