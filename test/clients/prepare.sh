@@ -22,13 +22,17 @@ else
 fi
 
 has_odbc_driver() { grep -qs '^\[PostgreSQL Unicode\]' /etc/odbcinst.ini; }
-if ! has_odbc_driver && command -v apt-get > /dev/null && [ "$(id -u)" = 0 ]; then
-  timeout 60 apt-get update -qq > "$home/odbc.log" 2>&1 && timeout 60 apt-get install -y -qq --no-install-recommends odbc-postgresql odbcinst >> "$home/odbc.log" 2>&1
+# Some builds of pyodbc bring the driver manager, others want the system's.
+has_odbc_manager() { "$home/venv/bin/python" -c 'import pyodbc' > /dev/null 2>&1; }
+if ! { has_odbc_driver && has_odbc_manager; } && command -v apt-get > /dev/null && [ "$(id -u)" = 0 ]; then
+  timeout 60 apt-get update -qq > "$home/odbc.log" 2>&1 && timeout 60 apt-get install -y -qq --no-install-recommends odbc-postgresql odbcinst libodbc2 >> "$home/odbc.log" 2>&1
 fi
 if ! grep -q PYTHON "$home/environment"; then
   left_out 'psqlodbc' 'pyodbc could not be installed'
 elif ! has_odbc_driver; then
   left_out 'psqlodbc' 'the system has no odbc-postgresql and it could not be installed'
+elif ! has_odbc_manager; then
+  left_out 'psqlodbc' 'pyodbc finds no driver manager (libodbc.so.2)'
 else
   echo "MILLRACE_CLIENTS_ODBC=$home/venv/bin/python" >> "$home/environment"
 fi
