@@ -1,5 +1,5 @@
 // What is asked for together, for people: the key of a box, from the values that the ledger gives for it.
-import { type RawBuilder, sql } from 'kysely'
+import { sql } from 'kysely'
 import type { Slice } from '../core/types.ts'
 import { boxOf } from '../core/unit-key.ts'
 
@@ -17,11 +17,6 @@ export const boxColumns = [
     'slice',
   ),
 ] as const
-
-/** Units in the box `b` of the pipeline `p`. */
-export const boxUnits: RawBuilder<number> = sql<number>`cardinality(b.slice_ids) * (case p.window_every when 'day' then b.window_to - b.window_from
-  when 'week' then (b.window_to - b.window_from) / 7
-  else extract(year from age(b.window_to, b.window_from)) * 12 + extract(month from age(b.window_to, b.window_from)) end)::int`
 
 export interface BoxColumns {
   readonly pipeline: string

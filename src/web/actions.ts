@@ -68,7 +68,7 @@ export const mountActions = (app: Hono, web: WebContext): void => {
     return context.html(
       ask(web, {
         title: `Cancel run #${run.run_id}?`,
-        text: `${run.command} #${run.run_id} stops within 5 seconds and submits nothing more. What is loaded stays; the same command goes on later.`,
+        text: `${run.command} #${run.run_id} stops within 5 seconds and submits nothing more. What is loaded stays; run the same command again to resume.`,
         button: 'Cancel it',
         back: `/runs/${run.run_id}`,
       }),
