@@ -121,7 +121,7 @@ export const commands: readonly CommandSpec[] = [
     description: 'Print the SQL that parts the roles of the warehouse: owner, loader, reader; for a superuser to run.',
     options: [],
     examples: ['millrace roles | psql "$DATABASE_URL"'],
-    load: () => import('./roles.ts'),
+    load: () => import('./migrate.ts'),
   },
   {
     usage: 'docs',

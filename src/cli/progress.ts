@@ -1,9 +1,8 @@
 // Progress on standard error: a bar on a terminal, plain lines elsewhere, nothing of it on standard output.
 import cliProgress from 'cli-progress'
 import { redact } from '../core/redact.ts'
-import { createProgress, type Progress, type RunEvent } from '../pipeline/progress.ts'
-import type { Output } from './output.ts'
-import { createProgressLine, type ProgressLine } from './progress-line.ts'
+import { type Counters, type Progress, type RunEvent, createProgress } from '../pipeline/progress.ts'
+import { type Output, formatNumber, formatSeconds } from './output.ts'
 
 /** Between plain lines where nothing but the counters changed. */
 const plainEveryMs = 10_000
@@ -127,6 +126,41 @@ const barView = (): View => {
       if (timer !== null) clearInterval(timer)
       draw()
       bar.stop()
+    },
+  }
+}
+
+interface ProgressLine {
+  /** Call when more units are planned: where all earlier ones are done, counting begins anew. */
+  planned(units: number): void
+  /** Units done and planned since then. */
+  share(): { readonly done: number; readonly planned: number }
+  text(): string
+}
+
+export const createProgressLine = ({ counters }: Progress, now: () => number = Date.now): ProgressLine => {
+  let from: Counters = { ...counters }
+  let startedAt = now()
+  const since = (name: keyof Counters): number => counters[name] - from[name]
+  const share = () => ({ done: since('unitsDone'), planned: since('unitsPlanned') })
+  return {
+    planned: (units) => {
+      const before = counters.unitsPlanned - units
+      if (counters.unitsDone < before) return
+      from = { ...counters, unitsPlanned: before, unitsDone: before }
+      startedAt = now()
+    },
+    share,
+    text: () => {
+      const { done, planned } = share()
+      const seconds = (now() - startedAt) / 1000
+      const rows = since('rowsRead')
+      const rate = seconds > 0 ? Math.round(rows / seconds) : 0
+      const parts = [`${done}/${planned} units`, `${formatNumber(rows)} rows (${formatNumber(rate)}/s)`]
+      if (since('pages') > 0) parts.push(`${formatNumber(since('pages'))} pages`)
+      // From the share of units done; unknown until the first is.
+      parts.push(`time left ${done === 0 || planned === 0 ? '?' : formatSeconds((seconds / done) * (planned - done))}`)
+      return parts.join(', ')
     },
   }
 }

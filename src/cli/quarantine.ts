@@ -1,7 +1,7 @@
 // `millrace quarantine list|show|retry`: rejected rows, one in full, or their units loaded again from the landing.
 import { EtlError } from '../core/errors.ts'
 import { listQuarantine, showQuarantine } from '../ledger/quarantine.ts'
-import { retryQuarantine } from '../pipeline/retry-quarantine.ts'
+import { retryQuarantine } from '../pipeline/replay.ts'
 import type { Handler, Invocation } from './command-spec.ts'
 import { wholeNumber } from './options.ts'
 import { printReplay } from './replay.ts'

@@ -1,5 +1,6 @@
 // `millrace release UNIT…`: a person releases held units.
-import { releaseUnits } from '../pipeline/release.ts'
+import { releaseByPerson } from '../ledger/actions.ts'
+import type { Runtime } from '../pipeline/runtime.ts'
 import type { Handler } from './command-spec.ts'
 import { wholeNumber } from './options.ts'
 import { withRuntime } from './runtime.ts'
@@ -16,4 +17,11 @@ export const handle: Handler = async (invocation) => {
     for (const id of missing) invocation.output.line(`unit ${id} is not held; \`millrace status\` lists held units`)
     return missing.length === 0 ? 0 : 1
   })
+}
+
+/** Those of `unitIds` that were held, in their order; each is a transaction of its own with its event. */
+const releaseUnits = async (runtime: Pick<Runtime, 'database'>, unitIds: readonly number[], by: string): Promise<number[]> => {
+  const released: number[] = []
+  for (const unitId of unitIds) if (await releaseByPerson(runtime.database.kysely, unitId, by)) released.push(unitId)
+  return released
 }

@@ -2,7 +2,7 @@
 import { EtlError } from '../core/errors.ts'
 import { showSpan } from '../core/window.ts'
 import { adoptReport, giveUpReport } from '../ledger/purchases.ts'
-import { listPurchases } from '../reads/purchases.ts'
+import { listPurchases } from '../reads/reports.ts'
 import type { Handler, Invocation } from './command-spec.ts'
 import { wholeNumber } from './options.ts'
 import { formatNumber } from './output.ts'

@@ -1,10 +1,10 @@
 // `millrace status`: the ledger in the terminal, with a small map of coverage.
 import { EtlError } from '../core/errors.ts'
 import type { UnitState } from '../core/types.ts'
-import { readStatus, type Status } from '../reads/status.ts'
+import { type Status, readStatus } from '../reads/status.ts'
+import type { CoverageMonth } from '../reads/windows.ts'
 import type { Handler, Invocation } from './command-spec.ts'
-import { coverageLines } from './coverage.ts'
-import { formatNumber, formatSeconds, type Output } from './output.ts'
+import { type Output, formatNumber, formatSeconds } from './output.ts'
 import { interruptedCode, untilInterrupted, withDatabase, withRuntime } from './runtime.ts'
 
 export const handle: Handler = async (invocation) => {
@@ -125,4 +125,44 @@ const printRuns = (output: Output, { runs }: Status): void => {
       run.finished_at?.slice(0, 19) ?? '-',
     ]),
   )
+}
+
+const monthsBetween = (first: string, last: string): string[] => {
+  const months: string[] = []
+  let [year, month] = first.split('-').map(Number) as [number, number]
+  for (let name = first; name <= last; ) {
+    months.push(name)
+    month += 1
+    if (month > 12) {
+      month = 1
+      year += 1
+    }
+    name = `${year}-${String(month).padStart(2, '0')}`
+  }
+  return months
+}
+
+const mark = (cell: CoverageMonth | undefined): string => {
+  if (cell === undefined) return '·'
+  if (cell.failed > 0) return '✗'
+  if (cell.held > 0) return '!'
+  return cell.loaded === cell.total ? '█' : cell.loaded > 0 ? '▄' : '░'
+}
+
+/** Lines with one character per month from the oldest to the newest planned one. */
+const coverageLines = (cells: readonly CoverageMonth[]): string[] => {
+  if (cells.length === 0) return []
+  const sorted = cells.map((cell) => cell.month).sort()
+  const months = monthsBetween(sorted[0] ?? '', sorted.at(-1) ?? '')
+  const pipelines = [...new Set(cells.map((cell) => cell.pipeline))]
+  const width = Math.max(...pipelines.map((name) => name.length))
+  const lines = pipelines.map((pipeline) => {
+    const row = months.map((month) => mark(cells.find((cell) => cell.pipeline === pipeline && cell.month === month)))
+    return `${pipeline.padEnd(width)}  ${row.join('')}`
+  })
+  return [
+    `${' '.repeat(width)}  ${months[0]} .. ${months.at(-1)}`,
+    ...lines,
+    `${' '.repeat(width)}  █ loaded  ▄ in part  ░ planned  ! held  ✗ failed  · nothing planned`,
+  ]
 }

@@ -7,7 +7,7 @@ import { systemClock } from '../core/clock.ts'
 import { messageOf } from '../core/errors.ts'
 import { asUser, prepareLog, readPostmaster, type ServerFiles } from './embedded-data.ts'
 import type { ServerUser } from './embedded-user.ts'
-import { processIsAlive } from './process-alive.ts'
+import { processIsAlive } from './process-mark.ts'
 
 /** Long enough for a recovery after a crash in the middle of a large load. */
 const readyMs = 300_000

@@ -3,14 +3,13 @@ import { existsSync } from 'node:fs'
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { sql } from 'kysely'
+import { DummyDriver, Kysely, PostgresAdapter, PostgresIntrospector, PostgresQueryCompiler, sql } from 'kysely'
 import { type Migration, type MigrationProvider, Migrator } from 'kysely/migration'
 import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
 import { shipped } from '../core/shipped.ts'
 import { shareOurModules } from '../core/user-modules.ts'
 import type { Database } from './connect.ts'
 import { databaseError, isDatabaseError, sqlStateOf } from './database-error.ts'
-import { statementsOf } from './migration-sql.ts'
 
 /** The ledger's schema also holds the record of migrations. */
 const migrationSchema = 'etl'
@@ -175,3 +174,24 @@ export const assertMigrated = async (
     `The warehouse ${database.display} lacks ${state.pending.join(', ')}. Run \`millrace migrate\`.`,
   )
 }
+
+/** Statements in order. A migration that looks at the database before it decides sees an empty answer here. */
+const statementsOf = async (up: (database: Kysely<unknown>) => Promise<unknown>): Promise<string[]> => {
+  const statements: string[] = []
+  const database = new Kysely<unknown>({
+    dialect: {
+      createAdapter: () => new PostgresAdapter(),
+      createDriver: () => new DummyDriver(),
+      createIntrospector: (db) => new PostgresIntrospector(db),
+      createQueryCompiler: () => new PostgresQueryCompiler(),
+    },
+    log: ({ level, query }) => {
+      if (level === 'query') statements.push(withValues(query.sql, query.parameters))
+    },
+  })
+  await up(database)
+  return statements
+}
+
+const withValues = (text: string, values: readonly unknown[]): string =>
+  values.length === 0 ? text : `${text} -- with ${JSON.stringify(values)}`

@@ -1,4 +1,4 @@
-// What tells a process from every other one, also from a later one with the same number: marks of its boot and of its start.
+// What tells a process from every other one, also from a later one with the same number, and whether it lives.
 import { readFileSync, readlinkSync } from 'node:fs'
 
 const orEmpty = (read: () => string): string => {
@@ -29,4 +29,14 @@ export const beginMark = (pid: number): string | null => {
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
   if (['Z', 'X'].includes(fields[statePlace] ?? '')) return null
   return stat === '' ? '' : (fields[startPlace] ?? '')
+}
+
+/** True also for a process of another user. */
+export const processIsAlive = (pid: number): boolean => {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM'
+  }
 }

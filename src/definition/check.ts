@@ -2,13 +2,12 @@
 import type { SourceSpec } from '../core/source-spec.ts'
 import type { Definition } from '../core/types.ts'
 import { compile } from './compile.ts'
-import { freeze } from './freeze.ts'
 import { problemsOf } from './issues.ts'
 import { suggest } from './nearest.ts'
 import { type Problem, sortProblems } from './problem.ts'
 import { definitionSchema } from './schema.ts'
 import type { Scope } from './scope.ts'
-import { readYaml, type YamlFile } from './yaml-file.ts'
+import { type YamlFile, readYaml } from './yaml-file.ts'
 
 export interface DefinitionFiles {
   readonly folder: string
@@ -104,4 +103,12 @@ const duplicates = (opened: readonly Opened[]): readonly Problem[] => {
     problems.push({ file: one.file, ...yaml.place(['pipeline']), message })
   }
   return problems
+}
+
+/** Freezes `value` and everything reachable from it; returns the same object. */
+const freeze = <Value>(value: Value): Value => {
+  if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value
+  Object.freeze(value)
+  for (const part of Object.values(value)) freeze(part)
+  return value
 }

@@ -1,10 +1,10 @@
 // A file's checked form becomes a Definition: defaults filled in, every reference followed.
+import { validateDetailed } from 'node-cron'
 import { EtlError } from '../core/errors.ts'
 import { Temporal } from '../core/temporal.ts'
 import type { Definition, Schedule, WindowRule } from '../core/types.ts'
 import { alignDown } from '../core/window.ts'
 import { resolveColumns } from './columns.ts'
-import { cronProblem } from './cron.ts'
 import { readDimensions } from './dimensions.ts'
 import { resolveIndexes } from './indexes.ts'
 import { readLimits } from './limits.ts'
@@ -12,7 +12,7 @@ import { pipelineNameProblem } from './names.ts'
 import { suggest } from './nearest.ts'
 import { readParams } from './params.ts'
 import type { RawDefinition } from './schema.ts'
-import { report, type Scope } from './scope.ts'
+import { type Scope, report } from './scope.ts'
 import type { Path } from './yaml-file.ts'
 
 /** Null when something is wrong; the problems went to the scope. */
@@ -105,4 +105,28 @@ const checkTimeZone = (zone: string, path: Path, scope: Scope): void => {
     const hint = suggest(zone, ['UTC', ...Intl.supportedValuesOf('timeZone')]).replace(/ Known: .*/, '')
     report(scope, path, `${path.join('.')} is '${zone}'; expected an IANA time zone such as Europe/Berlin.${hint}`)
   }
+}
+
+const fields: Readonly<Record<string, { readonly name: string; readonly range: string }>> = {
+  minute: { name: 'minute', range: '0 to 59' },
+  hour: { name: 'hour', range: '0 to 23' },
+  dayOfMonth: { name: 'day of the month', range: '1 to 31' },
+  month: { name: 'month', range: '1 to 12, or jan to dec' },
+  dayOfWeek: { name: 'weekday', range: '0 to 7, or sun to sat' },
+}
+
+/** What is wrong with `text` as a cron expression, or null. */
+export const cronProblem = (text: string): string | null => {
+  const parts = text.trim().split(/\s+/)
+  if (parts.length !== 5) {
+    return `'${text}' has ${parts.length} field(s), expected 5: minute hour day month weekday, for example "30 2 * * *".`
+  }
+  const { valid, errors } = validateDetailed(text)
+  if (valid) return null
+  const [error] = errors
+  if (error === undefined) return `'${text}' is not a schedule; write for example "30 2 * * *".`
+  if (/impossible/.test(error.message))
+    return `day ${error.value} never comes in the month(s) '${parts[3]}'; choose a day that exists.`
+  const field = fields[error.field] ?? { name: error.field, range: '*, lists, ranges, steps' }
+  return `'${error.value}' is not a ${field.name} (${field.range}; also *, lists, ranges, steps).`
 }

@@ -1,9 +1,8 @@
 // Which requests are sent again, after how long, and what a service that asks for a pause gets.
 import type { Clock } from '../core/clock.ts'
 import { EtlError } from '../core/errors.ts'
+import { type Asked, type Progress, classify } from './http-failure.ts'
 import type { HttpRequest, ServiceOptions, UnitHttpOptions } from './http-types.ts'
-import { type Asked, classify, type Progress } from './http-failure.ts'
-import { retryAfterMs } from './retry-after.ts'
 
 export interface Answered {
   readonly status: number
@@ -78,3 +77,11 @@ const givenUp = <A extends Answered>(answer: A, askedMs: number | null, notBefor
 
 /** Exponential with full jitter; never at once. */
 const backoffMs = (clock: Clock, attempt: number): number => 50 + clock.random() * Math.min(5_000, 500 * 2 ** attempt)
+
+/** Milliseconds to wait, or null where the header is absent or means nothing. */
+const retryAfterMs = (header: string | undefined, nowMs: number): number | null => {
+  if (header === undefined) return null
+  if (/^\s*\d+(\.\d+)?\s*$/.test(header)) return Math.ceil(Number(header) * 1000)
+  const date = Date.parse(header)
+  return Number.isNaN(date) ? null : Math.max(0, date - nowMs)
+}

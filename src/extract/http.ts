@@ -1,16 +1,16 @@
 // The one HTTP client: authenticates as the API says, keeps the rate, retries what is safe, records every request.
+import type { Clock } from '../core/clock.ts'
 import { EtlError } from '../core/errors.ts'
 import type { Secret } from '../core/redact.ts'
 import { inSpan } from '../core/trace.ts'
 import { download } from './http-download.ts'
-import { classify, type Progress } from './http-failure.ts'
+import { type Progress, classify } from './http-failure.ts'
 import { recorder } from './http-record.ts'
 import { isRedirect, redirected } from './http-redirect.ts'
 import { withRetries } from './http-retry.ts'
 import { type Agents, createAgents } from './http-send.ts'
-import { type Seen, sendWhole } from './http-whole.ts'
-import { withPatience } from './patience.ts'
 import type { HttpAnswer, HttpClient, HttpRequest, Service, ServiceOptions, UnitHttpOptions } from './http-types.ts'
+import { type Seen, sendWhole } from './http-whole.ts'
 
 /** A JSON answer is one page or one status; a report's body is streamed. */
 const maxJsonBytes = 256 * 1024 * 1024
@@ -103,5 +103,36 @@ const readOnce = async (
     throw failure
   } finally {
     patience?.end()
+  }
+}
+
+/** A run that is cancelled ends within five seconds; a service that has not answered by then may have taken it or not. */
+const patienceMs = 3_000
+
+interface Patience {
+  /** Aborts like the signal it was made from, but later while the request is on its way. */
+  readonly signal: AbortSignal
+  /** To be called when the request is over. */
+  end(): void
+}
+
+/** @param isOnItsWay before that nothing was sent, so that nothing needs to be heard */
+export const withPatience = (stop: AbortSignal, clock: Clock, isOnItsWay: () => boolean): Patience => {
+  const [late, over] = [new AbortController(), new AbortController()]
+  const onStop = (): void => {
+    if (isOnItsWay()) void clock.sleep(patienceMs, over.signal).then(abort, isOver)
+    else abort()
+  }
+  const abort = (): void => late.abort(stop.reason)
+  // The answer came first.
+  const isOver = (): void => undefined
+  if (stop.aborted) abort()
+  else stop.addEventListener('abort', onStop, { once: true })
+  return {
+    signal: late.signal,
+    end: () => {
+      stop.removeEventListener('abort', onStop)
+      over.abort()
+    },
   }
 }

@@ -1,14 +1,13 @@
 // Landings in a folder, on this machine's disk or on a path that machines share.
 import { closeSync, createReadStream, fsync, open, openSync, write } from 'node:fs'
-import { mkdir, readdir, readFile, rename, rm, stat } from 'node:fs/promises'
+import { mkdir, readFile, readdir, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join, resolve, sep } from 'node:path'
 import { promisify } from 'node:util'
-import { EtlError, isEtlError } from '../core/errors.ts'
-import { diskError } from './disk-error.ts'
+import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
 import { dataFile, landingDepth, landingLocator, manifestFile } from './landing-files.ts'
 import { readLanding } from './landing-reader.ts'
 import type { LandingStore } from './landing-store.ts'
-import { createLandingWriter, type LandingSink } from './landing-writer.ts'
+import { type LandingSink, createLandingWriter } from './landing-writer.ts'
 
 /** @param root absolute; made where it is missing. */
 export const openLandingFolder = (root: string): LandingStore => {
@@ -146,4 +145,24 @@ const syncFolder = async (path: string): Promise<void> => {
   } finally {
     closeSync(descriptor)
   }
+}
+
+const advice: Readonly<Record<string, string>> = {
+  ENOSPC: 'The disk is full: free space, then run the same command again.',
+  EDQUOT: 'The disk quota is used up: free space, then run the same command again.',
+  EACCES: 'No permission: give the user who runs Millrace the right to write there, or set MILLRACE_HOME.',
+  EPERM: 'No permission: give the user who runs Millrace the right to write there, or set MILLRACE_HOME.',
+  EROFS: 'The file system is read-only: set MILLRACE_HOME to one that is not.',
+  ENOTDIR: 'A file stands where a folder must be: remove it, or set MILLRACE_HOME to a folder.',
+  EEXIST: 'A file stands where a folder must be: remove it, or set MILLRACE_HOME to a folder.',
+  EIO: 'The disk does not answer as it should: see whether it is well, and a shared path mounted.',
+  ESTALE: 'The shared path went away: mount it again, then run the same command again.',
+  EMFILE: 'Too many open files: lower limits.concurrency or raise the limit of the system.',
+}
+
+/** @param place what was being written. Anything that is no refusal of the disk comes back as it is. */
+const diskError = (error: unknown, place: string): unknown => {
+  if (isEtlError(error) || typeof error !== 'object' || error === null || !('code' in error)) return error
+  const text = advice[String(error.code)]
+  return text === undefined ? error : new EtlError('DISK', `${place}: ${messageOf(error)}. ${text}`, { cause: error })
 }

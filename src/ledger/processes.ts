@@ -3,8 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
 import { type Selectable, sql } from 'kysely'
 import { executePrepared } from '../db/prepared.ts'
-import { processIsAlive } from '../db/process-alive.ts'
-import { beginMark, bootMark } from '../db/process-mark.ts'
+import { beginMark, bootMark, processIsAlive } from '../db/process-mark.ts'
 import type { Db, ProcessesTable } from '../db/tables.ts'
 
 export interface OwnProcess {

@@ -1,6 +1,6 @@
-// The only record of waiting: which run waits for which job, and what became of it.
+// The only record of waiting: which run waits for which job, what became of it, and the orphans that a run takes up.
 import { type RawBuilder, sql } from 'kysely'
-import type { RunOutcome } from '../db/tables.ts'
+import type { Db, RunOutcome } from '../db/tables.ts'
 
 /**
  * Some living run waits for the job. A run that is over, cancelled or whose process died waits for nothing, whatever stands in its list.
@@ -26,3 +26,29 @@ export const settleWaiting = (settled: string, outcome: RunOutcome): RawBuilder<
         and u.slice_id = any(coalesce(w.slice_ids, s.slice_ids))
         and u.window_from >= coalesce(w.window_from, s.window_from) and u.window_from < coalesce(w.window_to, s.window_to))
     from ${sql.ref(settled)} s where w.job_id = s.job_id and w.outcome is null returning w.run_id`
+
+/** Bought and not ended: it can still be polled, or downloaded for free. */
+const liveStates = ['submitted', 'ready', 'downloaded']
+
+/**
+ * The run waits for every orphan of the pipeline, whatever its version; one that failed with a live purchase is opened again. One whose row is locked
+ * is being worked on, and needs nobody to take it up. Returns how many. In the planner's transaction.
+ */
+export const takeUpOrphans = async (trx: Db, runId: number, pipeline: string, priority: number): Promise<number> => {
+  const { rows } = await sql<{ job_id: string }>`
+    with ours as (
+      select pipeline_id from etl.pipelines where pipeline = ${pipeline}
+    ), locked as (
+      select j.job_id, j.state, j.cells from etl.jobs j
+      where j.pipeline_id in (select pipeline_id from ours) and (${isOrphan('j')}
+        or j.state = 'failed' and j.report_state = any(${liveStates}::text[]) and not ${isWaitedFor(sql`j.job_id`)})
+      order by j.job_id for update skip locked
+    ), reopened as (
+      update etl.jobs set state = 'open', attempts = 0, not_before = null, updated_at = clock_timestamp()
+      where job_id in (select job_id from locked where state = 'failed') returning job_id
+    )
+    insert into etl.run_jobs (run_id, job_id, priority, units)
+    select ${runId}::bigint, job_id, ${priority}::integer, cells from locked
+    on conflict (run_id, job_id) do nothing returning job_id`.execute(trx)
+  return rows.length
+}

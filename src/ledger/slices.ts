@@ -1,4 +1,4 @@
-// The combinations of values that pipelines run for, and since which change of the lists each of them is wanted.
+// The combinations of values that pipelines run for: since which change of the lists each is wanted, what it stands for, which go together.
 import { createHash } from 'node:crypto'
 import { type RawBuilder, sql } from 'kysely'
 import type { Db } from '../db/tables.ts'
@@ -60,4 +60,32 @@ const productOf = (lists: readonly ValueList[]): RawBuilder<unknown> => {
   const columns = lists.map((_, place) => sql.ref(`d${place}.v`))
   const sources = lists.map(({ values }, place) => sql`unnest(${[...values]}::text[]) as ${sql.ref(`d${place}`)} (v)`)
   return sql`select array[${sql.join(columns)}] as "values" from ${sql.join(sources, sql` cross join `)}`
+}
+
+/** Slices of one block: at most so many values of each dimension. */
+type SliceBlock = readonly number[]
+
+/** The slices cut into blocks of `most[i]` values of dimension i, counted among these slices alone. */
+export const sliceBlocks = async (db: Db, sliceIds: readonly number[], most: readonly number[]): Promise<SliceBlock[]> => {
+  if (most.length === 0 || sliceIds.length <= 1) return [sliceIds]
+  const ranks = most.map((values, place) => {
+    const value = sql`"values"[${sql.lit(place + 1)}] collate "C"`
+    return sql`(dense_rank() over (order by ${value}) - 1) / ${sql.lit(values)} as ${sql.ref(`b${place}`)}`
+  })
+  const order = sql.join(most.map((_, place) => sql.ref(`b${place}`)))
+  const { rows } = await sql<{ slice_ids: number[] }>`
+    select array_agg(slice_id order by slice_id) as slice_ids from (
+      select slice_id, ${sql.join(ranks)} from etl.slices where slice_id = any(${[...sliceIds]}::integer[])) x
+    group by ${order} order by ${order}`.execute(db)
+  return rows.map((row) => row.slice_ids)
+}
+
+/** One value of each dimension, in the order of the pipeline's dimensions, by the slice's number. */
+export const sliceValues = async (db: Db, sliceIds: readonly number[]): Promise<ReadonlyMap<number, readonly string[]>> => {
+  const rows = await db
+    .selectFrom('etl.slices')
+    .select(['slice_id', 'values'])
+    .where((eb) => eb('slice_id', '=', eb.fn.any(eb.val([...sliceIds]))))
+    .execute()
+  return new Map(rows.map((row) => [row.slice_id, row.values]))
 }

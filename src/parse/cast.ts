@@ -1,9 +1,7 @@
 // One function per column from a cell's text to PostgreSQL's spelling of it, or a reason why the cell does not fit.
 import type { Box, Column, Definition, Normalize } from '../core/types.ts'
-import { castInteger, castNumeric } from './cast-number.ts'
+import { castDate, castInteger, castNumeric, castPeriod, castTextArray, castTimestamp } from './typed-casts.ts'
 import { CellError, castText, refuse } from './cast-text.ts'
-import { castDate, castPeriod, castTimestamp } from './cast-time.ts'
-import { castTextArray } from './text-array.ts'
 
 /** The cell as PostgreSQL reads it. Throws CellError. */
 export type Cast = (cell: string) => string

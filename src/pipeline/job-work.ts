@@ -1,9 +1,11 @@
-// What the steps of one job share while a process holds it.
+// What the steps of one job share while a process holds it, and how that is put together from a claim.
+import { EtlError } from '../core/errors.ts'
 import type { Definition } from '../core/types.ts'
 import type { Source } from '../extract/source.ts'
 import type { ClaimedJob } from '../ledger/claim.ts'
+import { storedDefinition } from '../ledger/pipelines.ts'
 import type { RequestRecord } from '../ledger/requests.ts'
-import type { Runtime } from './runtime.ts'
+import { type Runtime, definitionOf } from './runtime.ts'
 
 export interface JobWork {
   readonly runtime: Runtime
@@ -17,3 +19,28 @@ export interface JobWork {
   readonly requests: RequestRecord[]
   readonly signal: AbortSignal
 }
+
+/** Throws DEFINITION where its source is not here either. */
+export const openJob = async (
+  runtime: Runtime,
+  claim: ClaimedJob,
+  requests: JobWork['requests'],
+  signal: AbortSignal,
+): Promise<JobWork> => {
+  const here = definitionOf(runtime, claim)
+  const definition = here ?? (await storedDefinition(runtime.database.kysely, claim.pipelineId))
+  const source = runtime.sources.get(definition.source)
+  if (source === undefined)
+    throw new EtlError(
+      'DEFINITION',
+      `${claim.box.key}: there is no source ${definition.source} here; put it back under sources/.`,
+    )
+  return { runtime, claim, definition, source, mayLoad: here !== null, requests, signal }
+}
+
+/** What was bought is fetched whatever became of the definition; its rows wait for it. */
+export const withoutDefinition = ({ box }: ClaimedJob): EtlError =>
+  new EtlError(
+    'NO_DEFINITION',
+    `${box.key}: its answer is landed and waits for the definition of ${box.pipeline} version ${box.version}. Put it back under pipelines/ and run again, or leave it.`,
+  )

@@ -1,9 +1,9 @@
-// Loads again what was landed, with no call to the service: a range of months, or one answer.
+// Loads again what was landed, with no call to the service: a range of months, one answer, or answers with rows in quarantine.
 import { EtlError } from '../core/errors.ts'
 import type { Definition, Window } from '../core/types.ts'
 import { inclusiveRange } from '../core/window.ts'
 import { claimableOf } from '../ledger/pipelines.ts'
-import { answersHeld, landedAnswer, type PageEnd, type ReplayScope } from '../ledger/replay.ts'
+import { type PageEnd, type ReplayScope, answersHeld, answersInQuarantine, landedAnswer } from '../ledger/replay.ts'
 import { type AnswersInScope, type ReplayResult, runAnswers } from './replay-answers.ts'
 import type { Runtime } from './runtime.ts'
 
@@ -74,4 +74,24 @@ async function* pagesOf(runtime: Runtime, scopes: readonly RangeScope[]): AsyncG
 const isAny = async (pages: AsyncIterable<AnswersInScope>): Promise<boolean> => {
   for await (const { answers } of pages) if (answers.length > 0) return true
   return false
+}
+
+/** Throws USAGE when nothing is in quarantine. */
+export const retryQuarantine = async (runtime: Runtime, signal: AbortSignal): Promise<ReplayResult> => {
+  const { load } = await runtime.claimable()
+  const pipelines = runtime.definitions.map(({ pipeline }) => pipeline)
+  const found = await answersInQuarantine(runtime.database.kysely, load)
+  if (found.length === 0)
+    throw new EtlError('USAGE', `Nothing of ${pipelines.join(', ')} is in quarantine; there is nothing to retry.`)
+  return runAnswers(runtime, {
+    command: 'quarantine retry',
+    arguments: { pipelines },
+    definitions: runtime.definitions,
+    counts: 'holding',
+    pages: async function* () {
+      for (const [pipelineId, answers] of Map.groupBy(found, (answer) => answer.pipelineId))
+        yield { scope: { pipelineId, range: null, only: null, reason: 'quarantine retry' }, answers }
+    },
+    signal,
+  })
 }

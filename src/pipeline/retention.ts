@@ -1,8 +1,7 @@
 // What is kept by age and what goes: landings no unit needs any more, and the ledger's finished jobs, wait lists and requests.
 import { basename } from 'node:path/posix'
 import { EtlError, isEtlError } from '../core/errors.ts'
-import { type LandingToCheck, landingsNeeded } from '../ledger/landings-needed.ts'
-import { type Pruned, pruneLedger } from '../ledger/prune.ts'
+import { type LandingToCheck, type Pruned, landingsNeeded, pruneLedger } from '../ledger/prune.ts'
 import type { Runtime } from './runtime.ts'
 
 const landingSetting = { name: 'MILLRACE_LANDING_DAYS', fallback: 400, least: 0 }

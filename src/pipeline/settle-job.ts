@@ -1,16 +1,18 @@
-// Writes down what became of a job whose work threw: left, parked, returned, held, failed, or replaced by other jobs.
+// Writes down what became of a job whose work threw: left, parked, returned, held, failed, or cut into other jobs.
 import { EtlError } from '../core/errors.ts'
 import { redact } from '../core/redact.ts'
+import type { Window, WindowSize } from '../core/types.ts'
+import { addWindows, windowsBetween } from '../core/window.ts'
 import type { Db } from '../db/tables.ts'
 import { dropAnswer } from '../ledger/answers.ts'
 import type { ClaimedJob } from '../ledger/claim.ts'
-import { replaceJob } from '../ledger/replace-job.ts'
+import { type JobPart, replaceJob } from '../ledger/replace-job.ts'
 import { recordRequests } from '../ledger/requests.ts'
 import { failJob, holdJob, parkJob, returnJob } from '../ledger/settle-job.ts'
+import { sliceValues } from '../ledger/slices.ts'
 import type { JobWork } from './job-work.ts'
-import { definitionOf, type Runtime } from './runtime.ts'
-import { asEtlError, type Settlement, settle } from './settle.ts'
-import { partsOf } from './split-job.ts'
+import { type Runtime, definitionOf } from './runtime.ts'
+import { type Settlement, asEtlError, settle } from './settle.ts'
 
 /** The landed bytes are no good: the next try must fetch them again instead of reading them. */
 const unusable = new Set([
@@ -96,4 +98,37 @@ const tell = (runtime: SettlingRuntime, claim: ClaimedJob, decision: Settlement,
     message: error.message,
     ...(kind === 'park' ? { not_before: new Date(runtime.clock.now() + decision.notBeforeMs).toISOString() } : {}),
   })
+}
+
+/** The same box whole (`again`), or its two halves (`split`). */
+export const partsOf = async (db: Db, claim: ClaimedJob, how: 'again' | 'split'): Promise<readonly JobPart[]> => {
+  const { window } = claim.box
+  if (how === 'again') return [{ sliceIds: claim.sliceIds, window }]
+  const byWindow = halvesOfSpan(window, claim.windowEvery)
+  // The newer half first: it is what comes first when quota runs short.
+  if (byWindow !== null) return byWindow.toReversed().map((half) => ({ sliceIds: claim.sliceIds, window: half }))
+  const values = await sliceValues(db, claim.sliceIds)
+  return halvesOfSlices(values).map((sliceIds) => ({ sliceIds, window }))
+}
+
+/** null: it is one window. */
+export const halvesOfSpan = (span: Window, every: WindowSize): readonly [Window, Window] | null => {
+  const count = windowsBetween(span.from, span.to, every).length
+  if (count < 2) return null
+  const middle = addWindows(span.from, every, Math.floor(count / 2))
+  return [
+    { from: span.from, to: middle },
+    { from: middle, to: span.to },
+  ]
+}
+
+/** Cut by the dimension with most values, so that each half is every combination of its values again. */
+export const halvesOfSlices = (slices: ReadonlyMap<number, readonly string[]>): readonly (readonly number[])[] => {
+  const [first] = slices.values()
+  const lists = (first ?? []).map((_, place) => [...new Set([...slices.values()].map((values) => values[place] ?? ''))].sort())
+  const place = lists.reduce((best, list, index) => (list.length > (lists[best]?.length ?? 0) ? index : best), 0)
+  const list = lists[place] ?? []
+  const left = new Set(list.slice(0, Math.ceil(list.length / 2)))
+  const halves = Map.groupBy(slices.keys(), (id) => left.has(slices.get(id)?.[place] ?? ''))
+  return [...halves.values()]
 }

@@ -1,14 +1,14 @@
 // The batch endpoints of the interface (2.3 to 2.5, 4.2 to 4.4): submit, status, download.
-import { pipeline, Readable } from 'node:stream'
+import { Readable, pipeline } from 'node:stream'
 import { createGzip } from 'node:zlib'
 import type { Exchange } from './exchange.ts'
 import type { FaultKind } from './fault-kinds.ts'
-import { json, plainText, quotaExhausted, type Reply, refusal, retryAfter } from './reply.ts'
-import { limitErrors } from './report-limits.ts'
-import { priceOf, type ReportQuery, type ReportWorld } from './report-query.ts'
+import type { Settings } from './options.ts'
+import { type Reply, json, plainText, quotaExhausted, refusal, retryAfter } from './reply.ts'
+import { type ReportQuery, type ReportWorld, type TableQuery, priceOf } from './report-query.ts'
 import { type Checked, checkReport, checkShopper } from './report-request.ts'
 import { reportText } from './report-text.ts'
-import { fateOf, type Report } from './reports.ts'
+import { type Report, fateOf } from './reports.ts'
 import type { Service } from './service.ts'
 
 const contentFaults: readonly FaultKind[] = [
@@ -137,3 +137,35 @@ const gzipped = (body: Iterable<Buffer>): AsyncIterable<Buffer> =>
     // A client that goes away ends the stream early; there is nobody to tell.
     if (error) return
   })
+
+type Limits = Pick<Settings, 'mostValues' | 'mostMonths' | 'mostCells' | 'refusedDomains' | 'refusedMonths'>
+
+/** One text for each limit the request goes beyond; none: it may be made. */
+const limitErrors = (query: ReportQuery, limits: Limits): string[] => [
+  ...query.tables.flatMap((table) => [...tooMany(query, table, limits), ...notThere(table, limits)]),
+  ...tooLarge(query, limits),
+]
+
+const tooMany = ({ kind }: ReportQuery, { domains, places, dates }: TableQuery, { mostValues, mostMonths }: Limits): string[] => {
+  const beyond = (name: string, count: number, most: number | null): string[] =>
+    most === null || count <= most ? [] : [`${name}: ${count} are asked for, at most ${most} go into one report`]
+  return [
+    ...beyond('domains', domains.length, mostValues),
+    ...beyond(kind === 'shopper' ? 'category_ids' : 'countries', places.length, mostValues),
+    ...beyond('months', monthsOf(dates).length, mostMonths),
+  ]
+}
+
+const monthsOf = (dates: readonly string[]): string[] => [...new Set(dates.map((date) => date.slice(0, 7)))]
+
+const notThere = ({ domains, dates }: TableQuery, { refusedDomains, refusedMonths }: Limits): string[] => [
+  ...domains.filter((name) => refusedDomains.includes(name)).map((name) => `domains: '${name}' is not known`),
+  ...monthsOf(dates)
+    .filter((name) => refusedMonths.includes(name))
+    .map((name) => `start_date: there is no data for ${name}`),
+]
+
+const tooLarge = ({ tables }: ReportQuery, { mostCells }: Limits): string[] => {
+  const cells = tables.reduce((sum, { domains, places, dates }) => sum + domains.length * places.length * dates.length, 0)
+  return mostCells === null || cells <= mostCells ? [] : [`The report has ${cells} cells, at most ${mostCells} are made at once`]
+}

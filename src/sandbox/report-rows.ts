@@ -1,7 +1,8 @@
 // The rows of a report, one after the other: the cross product of what was asked, less what the service has no data for.
+import { generationOf } from './calendar.ts'
+import { combine, hashText, unit } from './hash.ts'
 import type { ReportQuery, ReportWorld, TableQuery } from './report-query.ts'
-import { type Cell, isPresent, shopperValues, trafficValues } from './report-values.ts'
-import { dimensionSize, dimensionValue, type MetricSpec, type Vtable, vtables } from './vtables.ts'
+import { type MetricSpec, type Vtable, dimensionSize, dimensionValue, type shopperMetrics, vtables } from './vtables.ts'
 
 /** Text by column; null where there is no value. */
 export type ReportRow = readonly (string | null)[]
@@ -69,4 +70,111 @@ function* cellsOf(table: TableQuery, vtable: Vtable | null): Generator<Cell> {
       }
     }
   }
+}
+
+interface Cell {
+  readonly domain: string
+  /** Country or category. */
+  readonly place: string
+  readonly date: string
+  /** Index of the table's dimension value; 0 where there is none. */
+  readonly part: number
+  readonly includeSubdomains: boolean
+  /** What a period of this length has of a month. */
+  readonly monthShare: number
+}
+
+/** How often the month of the date was restated for the domain. */
+const generationAt = ({ generations }: ReportWorld, { date, domain }: Cell): number =>
+  generationOf(generations, date.slice(0, 7), domain)
+
+const hashOf = ({ domain, place, date, part }: Cell, world: ReportWorld): number =>
+  combine(hashText(`${domain}|${place}|${date}`, world.seed), part)
+
+/** Some rows are not there; a restatement takes a few away and brings a few. */
+const isPresent = (cell: Cell, world: ReportWorld): boolean => {
+  if (world.unknown.has(cell.domain)) return false
+  const hash = hashOf(cell, world)
+  const generation = generationAt(world, cell)
+  const absent = combine(hash, 101) % 60 === 0
+  if (generation === 0) return !absent
+  return absent ? combine(hash, 200 + generation) % 2 === 0 : combine(hash, 300 + generation) % 60 !== 0
+}
+
+/** A restatement changes three rows in ten, by up to 6 percent. */
+const restatement = (hash: number, generation: number): number => {
+  if (generation === 0 || combine(hash, 400 + generation) % 10 >= 3) return 1
+  return 1.01 + 0.05 * unit(combine(hash, 500 + generation))
+}
+
+const season = (month: number): number => 1 + 0.12 * Math.sin(((month - 3) / 12) * 2 * Math.PI) + (month >= 11 ? 0.15 : 0)
+
+/** Visits of a month, before the noise of the single period. */
+const monthlyVisits = ({ domain, place, date, includeSubdomains }: Cell, world: ReportWorld): number => {
+  const size = hashText(domain, world.seed)
+  const country = place === 'WW' ? 1 : 0.02 + 0.35 * unit(hashText(`${domain}|${place}`, world.seed)) ** 2
+  const months = (Number(date.slice(0, 4)) - 2020) * 12 + Number(date.slice(5, 7))
+  const growth = 1 + months * 0.002 * (unit(combine(size, 1)) - 0.3)
+  return 10 ** (5.5 + 2.5 * unit(size)) * country * growth * season(Number(date.slice(5, 7))) * (includeSubdomains ? 1 : 0.87)
+}
+
+interface Traffic {
+  readonly desktop: number
+  readonly mobile: number
+  readonly hash: number
+}
+
+const trafficOf = (cell: Cell, world: ReportWorld): Traffic => {
+  const hash = hashOf(cell, world)
+  const noise = 0.92 + 0.16 * unit(hash)
+  const part = cell.part === 0 ? 1 : 1 / (cell.part + 1)
+  const visits = monthlyVisits(cell, world) * cell.monthShare * noise * part * restatement(hash, generationAt(world, cell))
+  const desktop = 0.25 + 0.5 * unit(hashText(cell.domain, world.seed + 1))
+  return { desktop: visits * desktop, mobile: visits * (1 - desktop), hash }
+}
+
+/** Two decimals as the service's counts have them, four for rates. */
+const decimals = (value: number, digits: number): string => String(Number(value.toFixed(digits)))
+
+/** The metric's text in a row, or null where there is no value. All values of a row agree with each other. */
+const trafficValues = (cell: Cell, metrics: readonly MetricSpec[], world: ReportWorld): (string | null)[] => {
+  const traffic = trafficOf(cell, world)
+  return metrics.map((metric) => metricValue(metric, traffic, world.hostile))
+}
+
+const metricValue = ({ kind }: MetricSpec, { desktop, mobile, hash }: Traffic, hostile: boolean): string | null => {
+  const chance = combine(hash, 7)
+  if (kind === 'visits') return hostile ? hostileVisits(desktop + mobile, chance) : decimals(desktop + mobile, 2)
+  if (kind === 'desktop') return decimals(desktop, 2)
+  // Small sites are not seen on every device.
+  if (kind === 'mobile') return chance % 25 === 0 ? null : decimals(mobile, 2)
+  if (kind === 'desktop-unique') return decimals(desktop * 0.61, 0)
+  if (kind === 'mobile-unique') return chance % 25 === 0 ? null : decimals(mobile * 0.68, 0)
+  if (kind === 'pages') return chance % 40 === 1 ? null : decimals((desktop + mobile) * ratio(hash), 2)
+  if (kind === 'ratio') return decimals(ratio(hash), 4)
+  if (kind === 'seconds') return decimals(30 + 400 * unit(combine(hash, 3)), 2)
+  return decimals(0.2 + 0.5 * unit(combine(hash, 4)), 4)
+}
+
+const ratio = (hash: number): number => 1.5 + 6 * unit(combine(hash, 2))
+
+const hostileVisits = (visits: number, chance: number): string => {
+  if (chance % 5 === 0) return '9007199254740993'
+  return chance % 5 === 1 ? '12345678901234567890.12345678901234567891' : chance % 5 === 2 ? '1.5e3' : decimals(visits, 2)
+}
+
+/** Category sales: cvr is units over views. */
+const shopperValues = (cell: Cell, metrics: readonly string[], world: ReportWorld): (string | null)[] => {
+  const { desktop, mobile, hash } = trafficOf({ ...cell, place: `category ${cell.place}` }, world)
+  const views = Math.round((desktop + mobile) * 0.4)
+  const units = Math.round(views * (0.005 + 0.04 * unit(combine(hash, 1))))
+  const price = 5 + 120 * unit(hashText(cell.place, world.seed)) ** 2
+  const values: Record<(typeof shopperMetrics)[number], string | null> = {
+    category_sales_performance_product_views: String(views),
+    category_sales_performance_units_sold: combine(hash, 5) % 30 === 0 ? null : String(units),
+    category_sales_performance_revenue: decimals(units * price, 2),
+    category_sales_performance_cvr: views === 0 ? null : decimals(units / views, 6),
+  }
+  const byName = new Map<string, string | null>(Object.entries(values))
+  return metrics.map((name) => byName.get(name) ?? null)
 }

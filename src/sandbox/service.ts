@@ -2,11 +2,9 @@
 import { EtlError } from '../core/errors.ts'
 import { type Bookkeeper, type Books, createBookkeeper } from './books.ts'
 import { type Calendar, createCalendar } from './calendar.ts'
-import type { Faults } from './faults.ts'
-import { createFaults } from './faults.ts'
-import { defaults, type SandboxOptions, type Settings, settle } from './options.ts'
-import { createRateBucket, type RateBucket } from './rate-bucket.ts'
-import { createReports, type ReportStore } from './reports.ts'
+import { type Faults, createFaults } from './faults.ts'
+import { type SandboxOptions, type Settings, defaults, settle } from './options.ts'
+import { type ReportStore, createReports } from './reports.ts'
 
 export interface Service {
   settings(): Settings
@@ -78,4 +76,26 @@ const momentOf = (now: Settings['now']): number => {
   if (now === null) return Date.now()
   if (typeof now === 'function') return now()
   return Date.parse(now.length === 10 ? `${now}T00:00:00-05:00` : now)
+}
+
+interface RateBucket {
+  /** Takes a token; otherwise the seconds until there is one. */
+  take(perSecond: number | null): { readonly ok: true } | { readonly ok: false; readonly waitSeconds: number }
+}
+
+/** @param nowMs a clock that never goes back. */
+export const createRateBucket = (nowMs: () => number): RateBucket => {
+  let tokens = Number.POSITIVE_INFINITY
+  let filledAt = nowMs()
+  return {
+    take: (perSecond) => {
+      if (perSecond === null) return { ok: true }
+      const now = nowMs()
+      tokens = Math.min(Math.max(1, perSecond), tokens + ((now - filledAt) / 1000) * perSecond)
+      filledAt = now
+      if (tokens < 1) return { ok: false, waitSeconds: (1 - tokens) / perSecond }
+      tokens -= 1
+      return { ok: true }
+    },
+  }
 }

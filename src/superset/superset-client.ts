@@ -1,8 +1,7 @@
 // Requests to Superset's REST API as one logged-in user: bearer token, CSRF token with its session, answers checked, errors in words.
 import { z } from 'zod'
 import { EtlError, messageOf } from '../core/errors.ts'
-import { redact, type Secret, secret } from '../core/redact.ts'
-import { type RisonValue, rison } from './rison.ts'
+import { type Secret, redact, secret } from '../core/redact.ts'
 
 export interface SupersetClient {
   get<T>(path: string, schema: z.ZodType<T>, query?: RisonValue): Promise<T>
@@ -165,3 +164,18 @@ const understood = <T>(path: string, schema: z.ZodType<T>, body: unknown): T => 
     `Superset's answer to ${path} is not as expected at ${issue?.path.join('.') || 'its top'}: ${issue?.message}. Is it Superset 4 or newer at this address?`,
   )
 }
+
+type RisonValue = string | number | boolean | readonly RisonValue[] | { readonly [key: string]: RisonValue }
+
+/** Text in quotes, so that no character of a value means something. Keys are plain words. */
+export const rison = (value: RisonValue): string => {
+  if (typeof value === 'string') return `'${value.replaceAll(/[!']/g, '!$&')}'`
+  if (typeof value === 'number') return String(value)
+  if (typeof value === 'boolean') return value ? '!t' : '!f'
+  if (isList(value)) return `!(${value.map(rison).join(',')})`
+  return `(${Object.entries(value)
+    .map(([key, one]) => `${key}:${rison(one)}`)
+    .join(',')})`
+}
+
+const isList = (value: RisonValue): value is readonly RisonValue[] => Array.isArray(value)

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { releaseByPerson, retryByPerson } from '../../src/ledger/actions.ts'
 import { adoptReport, giveUpReport } from '../../src/ledger/purchases.ts'
-import { listPurchases } from '../../src/reads/purchases.ts'
+import { listPurchases } from '../../src/reads/reports.ts'
 import {
   bought,
   jobRow,

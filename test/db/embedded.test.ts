@@ -21,7 +21,7 @@ import { startEmbedded } from '../../src/db/embedded.ts'
 import { findBinaries, hydrateLinks } from '../../src/db/embedded-binaries.ts'
 import { readPostmaster, serverFiles } from '../../src/db/embedded-data.ts'
 import { enteringPrivateFolders, serverUser } from '../../src/db/embedded-user.ts'
-import { processIsAlive } from '../../src/db/process-alive.ts'
+import { processIsAlive } from '../../src/db/process-mark.ts'
 
 let home: string
 

@@ -10,7 +10,7 @@ import type { Db } from '../../src/db/tables.ts'
 import { letGo, requestCancel } from '../../src/ledger/cancel.ts'
 import { openJobs } from '../../src/ledger/runs.ts'
 import { finishJob, parkJob, returnJob } from '../../src/ledger/settle-job.ts'
-import { type LoopOptions, type SlotRuntime, type Work, workInSlots } from '../../src/pipeline/slots.ts'
+import { type LoopOptions, type SlotRuntime, type Work, workInSlots } from '../../src/pipeline/work-loop.ts'
 import {
   jobRow,
   newJob,

@@ -23,7 +23,6 @@ export const targets: readonly Target[] = [
       'src/ledger/runs.ts',
       'src/ledger/run-list.ts',
       'src/ledger/cancel.ts',
-      'src/ledger/orphans.ts',
       'src/ledger/requests.ts',
     ],
     tests: [
@@ -66,7 +65,7 @@ export const targets: readonly Target[] = [
       'src/ledger/answers.ts',
       'src/load/accepted-units.ts',
       'src/pipeline/load-window.ts',
-      'src/pipeline/load-windows.ts',
+      'src/pipeline/load-answer.ts',
       'src/pipeline/hold-back.ts',
       'src/pipeline/judge.ts',
     ],
@@ -76,19 +75,19 @@ export const targets: readonly Target[] = [
     files: ['src/load/merge.ts', 'src/load/merge-context.ts', 'src/load/merge-scope.ts', 'src/load/merge-statements.ts'],
     tests: [
       'test/db/merge-statements.test.ts',
+      'test/db/same-rows.test.ts',
       'test/db/load.test.ts',
       'test/db/merge-guards.test.ts',
       'test/db/load-windows.test.ts',
     ],
   },
   { files: ['src/load/rows-at-once.ts', 'src/pipeline/load-at-once.ts'], tests: ['test/db/load-at-once.test.ts'] },
-  { files: ['src/load/same-rows.ts'], tests: ['test/db/same-rows.test.ts'] },
   {
     files: ['src/extract/report.ts', 'src/extract/report-submit.ts', 'src/extract/report-status.ts'],
     tests: ['test/unit/extract/report.test.ts'],
   },
   {
-    files: ['src/pipeline/settle.ts', 'src/pipeline/settle-job.ts', 'src/pipeline/split-job.ts'],
+    files: ['src/pipeline/settle.ts', 'src/pipeline/settle-job.ts'],
     tests: ['test/unit/pipeline/settle.test.ts', 'test/unit/pipeline/settle-job.test.ts', 'test/unit/pipeline/split-job.test.ts'],
   },
 ]

@@ -5,8 +5,15 @@ import { dateIn, isPublished, windowAt, windowsBetween } from '../../core/window
 import type { WebContext } from '../context.ts'
 import { count, sliceLabel } from '../format.ts'
 import { command, type Html, page } from '../layout.ts'
-import { type CoverageState, type CoverageUnit, coverageStates, pipelineCoverage } from '../../reads/coverage.ts'
-import { type CoverageMonth, coverageMonths, windowStates } from '../../reads/windows.ts'
+import {
+  type CoverageMonth,
+  type CoverageState,
+  type CoverageUnit,
+  coverageMonths,
+  coverageStates,
+  pipelineCoverage,
+  windowStates,
+} from '../../reads/windows.ts'
 
 const unitsShown = 20_000
 

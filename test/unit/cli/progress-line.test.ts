@@ -1,6 +1,6 @@
 // How far the work at hand is, in one line.
 import { expect, test } from 'vitest'
-import { createProgressLine } from '../../../src/cli/progress-line.ts'
+import { createProgressLine } from '../../../src/cli/progress.ts'
 import { createProgress } from '../../../src/pipeline/progress.ts'
 
 const plan = (progress: ReturnType<typeof createProgress>, line: ReturnType<typeof createProgressLine>, units: number): void => {

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { validate } from 'node-cron'
 import { expect, test } from 'vitest'
-import { cronProblem } from '../../../src/definition/cron.ts'
+import { cronProblem } from '../../../src/definition/compile.ts'
 
 test.each(['* * * * *', '*/5 0-6,22 1 jan-mar MON', '0 0 29 2 *', '0 12 * * 7', '5-59/10 * * * *', '0 0 1 january Sunday'])(
   '%s is a schedule',

@@ -1,7 +1,7 @@
 // When a request of a run that is told to stop is given up.
 import { expect, test } from 'vitest'
 import type { Clock } from '../../../src/core/clock.ts'
-import { withPatience } from '../../../src/extract/patience.ts'
+import { withPatience } from '../../../src/extract/http.ts'
 
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 

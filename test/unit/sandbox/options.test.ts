@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { sandboxFlags, sandboxOptionsFrom } from '../../../src/sandbox/cli.ts'
 import { defaults, settle } from '../../../src/sandbox/options.ts'
-import { createRateBucket } from '../../../src/sandbox/rate-bucket.ts'
+import { createRateBucket } from '../../../src/sandbox/service.ts'
 
 describe('options', () => {
   test('keep what a patch does not name', () => {

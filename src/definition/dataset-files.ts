@@ -1,5 +1,6 @@
-// The YAML of a new dataset: valid as it is, with what has to be filled in marked.
+// The files of a new dataset as text: a YAML that is valid as it is, with what has to be filled in marked, and the migration of its tables.
 import type { DimensionSpec, FieldSpec, SourceSpec } from '../core/source-spec.ts'
+import type { Column, Definition, TableIndex } from '../core/types.ts'
 import { checkValue } from './dimension-value.ts'
 import { type JsonNode, jsonSchemaOf } from './issues.ts'
 
@@ -99,3 +100,46 @@ const columnWords = (field: FieldSpec): string =>
     ...(field.unit === undefined ? [] : [`unit: ${JSON.stringify(field.unit)}`]),
     `description: ${JSON.stringify(field.description)}`,
   ].join(', ')
+
+const quoted = (name: string): string => `"${name}"`
+
+const columnLine = ({ name, type, nullable }: Column): string => `${quoted(name)} ${type}${nullable ? '' : ' not null'}`
+
+const lineage = [
+  '_unit_id bigint not null',
+  '_run_id bigint not null',
+  '_revision integer not null',
+  '_loaded_at timestamptz not null',
+]
+const ended = ['_valid_from timestamptz not null', '_valid_to timestamptz not null', '_ended_run_id bigint not null']
+
+const table = (name: string, lines: readonly string[], tail: string): string =>
+  ['  `create table data.' + name + ' (', lines.map((line) => `    ${line}`).join(',\n'), `  )${tail}\`,`].join('\n')
+
+/** Without a name: PostgreSQL finds one that is free and short enough, here and for each month. */
+const indexStatement = (name: string, { columns, include }: TableIndex): string => {
+  const carried = include.length === 0 ? '' : ` include (${include.map(quoted).join(', ')})`
+  return `  'create index on data.${name} (${columns.map(quoted).join(', ')})${carried}',`
+}
+
+/** TypeScript that creates `data.<pipeline>_v<version>` (partitioned by its period), its indexes and its `_history`. */
+export const datasetMigration = ({ pipeline, version, columns, key, indexes }: Definition): string => {
+  const name = `${pipeline}_v${version}`
+  const period = key.find((column) => column === 'month' || column === 'date') ?? 'date'
+  const shared = [...columns.map(columnLine), ...lineage]
+  const current = [...shared, `primary key (${key.map(quoted).join(', ')})`]
+  const history = [...shared, ...ended, `primary key (${[...key, '_revision'].map(quoted).join(', ')})`]
+  return `// Table and history of ${pipeline}. Frozen once applied: a later change is a new migration. Imports nothing of ours.
+import { type Kysely, sql } from 'kysely'
+
+const statements = [
+${table(name, current, ` partition by range (${quoted(period)})`)}
+
+${table(`${name}_history`, history, '')}
+${indexes.map((index) => `\n${indexStatement(name, index)}\n`).join('')}]
+
+export const up = async (database: Kysely<unknown>): Promise<void> => {
+  for (const statement of statements) await sql.raw(statement).execute(database)
+}
+`
+}
