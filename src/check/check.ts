@@ -121,7 +121,7 @@ const checkDatabase = async (
     findings.push({ area: 'migration', level: 'error', message: `Migration ${name} is not applied; run \`millrace migrate\`.` })
   }
   if (state.pending.length + state.unknown.length > 0) return
-  for (const difference of await compareTables(database, definitions))
+  for (const difference of await compareTables(database.kysely, definitions))
     findings.push({ area: 'table', level: difference.level, message: difference.message })
 }
 

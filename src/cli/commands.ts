@@ -175,10 +175,16 @@ export const commands: readonly CommandSpec[] = [
     load: () => import('./quota.ts'),
   },
   {
-    usage: 'new <dataset> <name>',
-    description: 'Write the YAML and the migration of a new dataset, to fill in.',
-    options: [option('--source <source>', 'the source it reads', 'web-analytics.report')],
-    examples: ['millrace new dataset traffic_sources'],
+    usage: 'new <dataset|migration> <name>',
+    description:
+      'Write the YAML of a dataset, filled from what the service describes; then the migration of its table, or of what it lacks by now.',
+    options: [
+      option('--source <source>', 'the source a dataset reads', 'web-analytics.report'),
+      option('--table <table>', 'what the service calls the dataset, where that is not its name here'),
+      option('--account <name>', 'which key asks the service', 'default'),
+      option('--offline', 'do not ask the service; leave its columns to fill in'),
+    ],
+    examples: ['millrace new dataset traffic_sources', 'millrace new migration traffic_sources'],
     load: () => import('./new.ts'),
   },
   {

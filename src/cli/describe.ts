@@ -14,7 +14,7 @@ export const handle: Handler = async (invocation) => {
       output.line(`  metrics:       ${dataset.metrics.join(', ') || '-'}`)
     }
     output.line()
-    output.line('Next: `millrace new dataset NAME` writes the two files for one of them.')
+    output.line('Next: `millrace new dataset NAME` writes the definition of one of them.')
     return { datasets: datasets.length }
   })
 }

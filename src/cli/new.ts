@@ -1,28 +1,82 @@
-// `millrace new dataset NAME`: the YAML and the migration of one more dataset.
-import { readdir } from 'node:fs/promises'
-import { join, relative } from 'node:path'
+// `millrace new dataset NAME` and `millrace new migration NAME`.
+import { relative } from 'node:path'
+import { discoverDatasets } from '../check/discover.ts'
 import { EtlError } from '../core/errors.ts'
-import { shippedMigrations } from '../db/migrate.ts'
+import type { DescribedDataset } from '../definition/dataset-files.ts'
+import { suggest } from '../definition/nearest.ts'
 import { newDataset } from '../definition/new-dataset.ts'
+import type { Source } from '../extract/source.ts'
+import { newMigration } from '../pipeline/new-migration.ts'
 import { findSource } from '../pipeline/open-runtime.ts'
-import type { Handler } from './command-spec.ts'
-import { pipelinesFolder } from './runtime.ts'
+import type { Handler, Invocation } from './command-spec.ts'
+import { discoverRequest } from './discovery.ts'
+import { pipelinesFolder, settingsOf } from './runtime.ts'
 
-export const handle: Handler = async (invocation) => {
+export const handle: Handler = (invocation) => {
   const [kind, name] = invocation.args
-  if (kind !== 'dataset' || name === undefined)
-    throw new EtlError('USAGE', 'Write `millrace new dataset NAME`, for example `millrace new dataset traffic_sources`.')
+  if (name !== undefined && kind === 'dataset') return writeDataset(invocation, name)
+  if (name !== undefined && kind === 'migration') return writeMigration(invocation, name)
+  throw new EtlError(
+    'USAGE',
+    'Write `millrace new dataset NAME` or `millrace new migration NAME`, for example `millrace new dataset traffic_sources`.',
+  )
+}
+
+const writeDataset = async (invocation: Invocation, name: string): Promise<number> => {
+  const { output, options } = invocation
   const folder = pipelinesFolder(invocation)
-  const files = await newDataset({
-    name,
-    source: await findSource(folder, String(invocation.options['source'])),
-    folder,
-    migrationsFolder: join(folder, '..', 'migrations'),
-    earlier: await readdir(shippedMigrations),
+  const source = await findSource(folder, String(options['source']))
+  const table = typeof options['table'] === 'string' ? options['table'] : name
+  const described =
+    source.openFields === true && options['offline'] !== true ? await describedAs(invocation, source, table) : null
+  const file = relative(invocation.folder, await newDataset({ name, source, folder, table, described }))
+  const isFilled = source.openFields !== true || described !== null
+  output.event({ event: 'summary', command: 'new', dataset: name, files: [file], filled: isFilled })
+  output.line(`wrote ${file}`)
+  output.line(
+    isFilled
+      ? `Next: look it over, then \`millrace new migration ${name}\` and \`millrace migrate\`.`
+      : `Next: fill in what is marked, then \`millrace new migration ${name}\` and \`millrace migrate\`.`,
+  )
+  return 0
+}
+
+/** null: no service was reached, or it does not describe its datasets; why is said. Throws USAGE where it offers no such dataset. */
+const describedAs = async (invocation: Invocation, source: Source, table: string): Promise<DescribedDataset | null> => {
+  const api = source.name.split('.')[0]
+  const why = (text: string): null => {
+    invocation.output.note(`The service was not asked what the dataset holds (${text}). Its columns are left to fill in.`)
+    return null
+  }
+  const answers = await discoverDatasets(discoverRequest(invocation)).catch((error: unknown) =>
+    why(error instanceof Error ? error.message : String(error)),
+  )
+  if (answers === null) return null
+  const datasets = answers.find((answer) => answer.api === api)?.said ?? null
+  if (datasets === null) return why('it does not describe its datasets')
+  const found = datasets.find((dataset) => dataset.table === table)
+  if (found !== undefined) return found
+  const names = datasets.map((dataset) => dataset.table)
+  throw new EtlError(
+    'USAGE',
+    `The service offers no dataset '${table}' to this key.${suggest(table, names)} \`millrace describe\` lists them; --table names one that is called otherwise there.`,
+  )
+}
+
+const writeMigration = async (invocation: Invocation, name: string): Promise<number> => {
+  const { output } = invocation
+  const { file, kind } = await newMigration({
+    pipeline: name,
+    pipelinesFolder: pipelinesFolder(invocation),
+    settings: () => settingsOf(invocation),
   })
-  const shown = files.map((file) => relative(invocation.folder, file))
-  invocation.output.event({ event: 'summary', command: 'new', dataset: name, files: shown })
-  for (const file of shown) invocation.output.line(`wrote ${file}`)
-  invocation.output.line('Next: fill both in, then `millrace check --offline` and `millrace migrate`.')
+  const files = file === null ? [] : [relative(invocation.folder, file)]
+  output.event({ event: 'summary', command: 'new', migration: name, kind, files })
+  for (const one of files) output.line(`wrote ${one}`)
+  output.line(
+    file === null
+      ? `The table of ${name} is as its definition says; there is nothing to write.`
+      : 'Next: look it over, then `millrace migrate`.',
+  )
   return 0
 }

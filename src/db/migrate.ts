@@ -30,7 +30,7 @@ export interface MigrationState {
 }
 
 /** Migration files by name (without extension). The same name in two folders must be the same file. */
-const migrationFiles = async (folders: readonly string[]): Promise<ReadonlyMap<string, string>> => {
+export const migrationFiles = async (folders: readonly string[]): Promise<ReadonlyMap<string, string>> => {
   const files = new Map<string, string>()
   for (const folder of new Set([shippedMigrations, ...folders])) {
     if (!existsSync(folder)) continue
@@ -63,7 +63,8 @@ const provider = (files: ReadonlyMap<string, string>, stopped: (name: string, er
   },
 })
 
-const loadMigration = async (name: string, file: string): Promise<Migration> => {
+/** Throws CONFIGURATION where the file is no migration. */
+export const loadMigration = async (name: string, file: string): Promise<Migration> => {
   shareOurModules()
   const loaded: unknown = await import(pathToFileURL(file).href)
   if (typeof loaded !== 'object' || loaded === null || !('up' in loaded) || typeof loaded.up !== 'function') {
@@ -176,7 +177,7 @@ export const assertMigrated = async (
 }
 
 /** Statements in order. A migration that looks at the database before it decides sees an empty answer here. */
-const statementsOf = async (up: (database: Kysely<unknown>) => Promise<unknown>): Promise<string[]> => {
+export const statementsOf = async (up: (database: Kysely<unknown>) => Promise<unknown>): Promise<string[]> => {
   const statements: string[] = []
   const database = new Kysely<unknown>({
     dialect: {

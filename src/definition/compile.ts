@@ -9,6 +9,7 @@ import { readDimensions } from './dimensions.ts'
 import { resolveIndexes } from './indexes.ts'
 import { readLimits } from './limits.ts'
 import { pipelineNameProblem } from './names.ts'
+import { placeholderProblem } from './placeholder.ts'
 import { suggest } from './nearest.ts'
 import { readParams } from './params.ts'
 import type { RawDefinition } from './schema.ts'
@@ -20,6 +21,7 @@ export const compile = (raw: RawDefinition, scope: Scope): Definition | null => 
   const before = scope.problems.length
   const wrongName = pipelineNameProblem(raw.pipeline, raw.version)
   if (wrongName !== null) report(scope, ['pipeline'], wrongName)
+  reportPlaceholders(raw, scope)
   const window = windowRule(raw.window, scope)
   const schedule = raw.schedule === undefined ? null : scheduleOf(raw.schedule, scope)
   const limits = readLimits(raw.limits, scope)
@@ -48,6 +50,15 @@ export const compile = (raw: RawDefinition, scope: Scope): Definition | null => 
     limits,
     report: { resubmitUncertain: raw.report?.resubmit_uncertain ?? false, resubmitFailed: raw.report?.resubmit_failed ?? false },
     publish: raw.publish ?? true,
+  }
+}
+
+const reportPlaceholders = (raw: RawDefinition, scope: Scope): void => {
+  const wrong = placeholderProblem(raw.description)
+  if (wrong !== null) report(scope, ['description'], wrong)
+  for (const [name, column] of Object.entries(raw.table.columns)) {
+    const found = column.description === undefined ? null : placeholderProblem(column.description)
+    if (found !== null) report(scope, ['table', 'columns', name, 'description'], found)
   }
 }
 

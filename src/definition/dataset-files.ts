@@ -1,32 +1,44 @@
-// The files of a new dataset as text: a YAML that is valid as it is, with what has to be filled in marked, and the migration of its tables.
+// The files of a dataset as text: a YAML filled from what the service describes, or with placeholders that no check lets pass; migrations of its tables.
 import type { DimensionSpec, FieldSpec, SourceSpec } from '../core/source-spec.ts'
 import type { Column, Definition, TableIndex } from '../core/types.ts'
 import { checkValue } from './dimension-value.ts'
 import { type JsonNode, jsonSchemaOf } from './issues.ts'
+import { columnNameProblem } from './names.ts'
+import { placeholder } from './placeholder.ts'
+
+/** What a service says of one of its datasets. */
+export interface DescribedDataset {
+  readonly metrics: readonly string[]
+  readonly granularities: readonly string[]
+}
 
 export interface DatasetRequest {
   readonly name: string
+  /** What the service calls the dataset. */
+  readonly table: string
   readonly source: SourceSpec
+  /** null: the service was not asked, or does not say. */
+  readonly described: DescribedDataset | null
   /** List files that stand in the folder already; `domains.txt` is used for the dimension `domain`. */
   readonly listFiles: readonly string[]
 }
 
 type Params = readonly (readonly [name: string, value: unknown])[]
 
-/** A definition of `name` that passes every check, to be filled in. */
-export const datasetYaml = ({ name, source, listFiles }: DatasetRequest): string => {
-  const params = paramsOf(source, name)
+/** A definition of `name`. It passes every check where the source or the service knows the columns. */
+export const datasetYaml = ({ name, table, source, described, listFiles }: DatasetRequest): string => {
+  const params = paramsOf(source, table, described)
   const dimensions = Object.entries(source.dimensions)
   const every = source.windowSizes?.[0] ?? 'month'
   const period = Object.hasOwn(source.fields, 'date') || every !== 'month' ? 'date' : 'month'
-  const keyParams = params.filter(([, value]) => value !== name && !Array.isArray(value)).map(([param]) => param)
+  const keyParams = params.filter(([, value]) => value !== table && !Array.isArray(value)).map(([param]) => param)
   const named = [period, ...dimensions.map(([dimension]) => dimension), ...keyParams]
   const key = [...named, ...identifyingFields(source).filter((field) => !named.includes(field))]
   return [
     '# yaml-language-server: $schema=./schema.json',
     `pipeline: ${name}`,
     'version: 1',
-    `description: ${name.replaceAll('_', ' ')}; say here what one row is.`,
+    `description: ${JSON.stringify(descriptionOf(name, key, source, described))}`,
     `source: ${source.name}`,
     ...(params.length === 0 ? [] : [`params: { ${params.map(([param, value]) => `${param}: ${yamlValue(value)}`).join(', ')} }`]),
     ...(dimensions.length === 0 ? [] : ['for_each:']),
@@ -36,19 +48,28 @@ export const datasetYaml = ({ name, source, listFiles }: DatasetRequest): string
     'table:',
     '  # Every column that tells two rows of one answer apart belongs to the key.',
     `  key: [${key.join(', ')}]`,
-    '  # Keep these columns and those of the migration the same: `millrace check` names every difference.',
+    '  # `millrace new migration` writes the table from these lines, and later each change of them.',
     '  columns:',
-    ...columnsOf(source, key),
+    ...columnsOf(source, key, described),
     ...(source.kind === 'report' ? ['limits: { poll_every: 5s, deadline: 6h }'] : []),
     '',
   ].join('\n')
 }
 
-const paramsOf = (source: SourceSpec, name: string): Params => {
+const descriptionOf = (name: string, key: readonly string[], source: SourceSpec, described: DescribedDataset | null): string => {
+  if (source.openFields && described === null) return `${placeholder} say what one row is`
+  const words = name.replaceAll('_', ' ')
+  return `${words.charAt(0).toUpperCase()}${words.slice(1)}; one row a ${key.slice(1).join(', ')} and ${key[0]}.`
+}
+
+const paramsOf = (source: SourceSpec, table: string, described: DescribedDataset | null): Params => {
   const { properties = {}, required = [] } = jsonSchemaOf(source.params)
   return Object.entries(properties).flatMap(([param, node]): Params => {
+    // A dataset need not come in the granularity that others have.
+    const offered = node.enum?.filter((value) => described?.granularities.includes(String(value))) ?? []
+    if (offered[0] !== undefined && !offered.includes(node.default)) return [[param, offered[0]]]
     if (node.default !== undefined) return [[param, node.default]]
-    return required.includes(param) ? [[param, exampleOf(node, name)]] : []
+    return required.includes(param) ? [[param, exampleOf(node, table)]] : []
   })
 }
 
@@ -84,12 +105,13 @@ const valuesOf = (dimension: string, spec: DimensionSpec, listFiles: readonly st
   return `[${yamlValue(value)}]`
 }
 
-const columnsOf = (source: SourceSpec, key: readonly string[]): readonly string[] => {
-  if (source.openFields) {
+const columnsOf = (source: SourceSpec, key: readonly string[], described: DescribedDataset | null): readonly string[] => {
+  if (source.openFields && described !== null)
+    return described.metrics.filter((metric) => !key.includes(metric)).map((metric) => metricLine(metric, source))
+  if (source.openFields)
     return [
-      '    my_metric: { type: numeric, unit: fill in, description: "Rename to a metric of the dataset; one line for each" }',
+      `    my_metric: { type: numeric, description: "${placeholder} one line for each metric, under its name at the service" }`,
     ]
-  }
   const measures = Object.entries(source.fields).filter(([name]) => !key.includes(name))
   return measures.map(([name, field]) => `    ${name}: { ${columnWords(field)} }`)
 }
@@ -100,6 +122,17 @@ const columnWords = (field: FieldSpec): string =>
     ...(field.unit === undefined ? [] : [`unit: ${JSON.stringify(field.unit)}`]),
     `description: ${JSON.stringify(field.description)}`,
   ].join(', ')
+
+/** A metric under its own name, or under one PostgreSQL takes. */
+const metricLine = (metric: string, source: SourceSpec): string => {
+  const known = source.fields[metric]
+  if (known !== undefined) return `    ${metric}: { ${columnWords(known)} }`
+  const plain = metric.toLowerCase().replace(/[^a-z0-9_]+/g, '_')
+  const name = /^[a-z]/.test(plain) && columnNameProblem(plain) === null ? plain : `metric_${plain}`.slice(0, 63)
+  const words = name.replaceAll('_', ' ')
+  const from = name === metric ? '' : `, from: ${JSON.stringify(metric)}`
+  return `    ${name}: { type: numeric${from}, description: ${JSON.stringify(`${words.charAt(0).toUpperCase()}${words.slice(1)}`)} }`
+}
 
 const quoted = (name: string): string => `"${name}"`
 
@@ -129,17 +162,36 @@ export const datasetMigration = ({ pipeline, version, columns, key, indexes }: D
   const shared = [...columns.map(columnLine), ...lineage]
   const current = [...shared, `primary key (${key.map(quoted).join(', ')})`]
   const history = [...shared, ...ended, `primary key (${[...key, '_revision'].map(quoted).join(', ')})`]
-  return `// Table and history of ${pipeline}. Frozen once applied: a later change is a new migration. Imports nothing of ours.
+  return migrationText(`Table and history of ${pipeline}.`, [
+    table(name, current, ` partition by range (${quoted(period)})`),
+    table(`${name}_history`, history, ''),
+    ...indexes.map((index) => indexStatement(name, index)),
+  ])
+}
+
+/** TypeScript that brings the table of a definition, and its history, the columns and indexes they lack. */
+export const changeMigration = (
+  { pipeline, version }: Definition,
+  { columns, indexes }: { readonly columns: readonly Column[]; readonly indexes: readonly TableIndex[] },
+): string => {
+  const name = `${pipeline}_v${version}`
+  const added = columns.map((column) => `add column ${columnLine(column)}`).join(', ')
+  const tables = columns.length === 0 ? [] : [name, `${name}_history`]
+  return migrationText(`What the table of ${pipeline} lacked.`, [
+    ...tables.map((one) => `  'alter table data.${one} ${added}',`),
+    ...indexes.map((index) => indexStatement(name, index)),
+  ])
+}
+
+const migrationText = (about: string, statements: readonly string[]): string =>
+  `// ${about} Frozen once applied: a later change is a new migration. Imports nothing of ours.
 import { type Kysely, sql } from 'kysely'
 
 const statements = [
-${table(name, current, ` partition by range (${quoted(period)})`)}
-
-${table(`${name}_history`, history, '')}
-${indexes.map((index) => `\n${indexStatement(name, index)}\n`).join('')}]
+${statements.join('\n\n')}
+]
 
 export const up = async (database: Kysely<unknown>): Promise<void> => {
   for (const statement of statements) await sql.raw(statement).execute(database)
 }
 `
-}

@@ -137,7 +137,7 @@ const prepareSchema = async (
   } else {
     await assertMigrated(database, { folders })
   }
-  const differences = (await compareTables(database, definitions)).filter(({ level }) => level === 'error')
+  const differences = (await compareTables(database.kysely, definitions)).filter(({ level }) => level === 'error')
   if (differences.length > 0) {
     const list = differences.map((difference) => `  ${difference.message}`).join('\n')
     throw new EtlError('TABLE_DRIFT', `The live tables differ from the definitions:\n${list}\nSee \`millrace check\`.`)

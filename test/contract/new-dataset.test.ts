@@ -1,11 +1,12 @@
-// `millrace new dataset`: the pair it writes is valid, matches itself, and a vtable needs no more than these two files.
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+// `millrace new dataset` and the first migration of what it writes: the pair is valid, matches itself, and a dataset needs no more.
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { SourceSpec } from '../../src/core/source-spec.ts'
 import { loadDefinitions } from '../../src/definition/load.ts'
 import { newDataset } from '../../src/definition/new-dataset.ts'
+import { newMigration } from '../../src/pipeline/new-migration.ts'
 import { keywordsSpec, reportSpec, shopperSpec, specs } from '../unit/definition/source-specs.ts'
 
 let root = ''
@@ -17,8 +18,17 @@ beforeEach(() => {
 })
 afterEach(() => rmSync(root, { recursive: true, force: true }))
 
-const create = (name: string, source: SourceSpec = reportSpec) =>
-  newDataset({ name, source, folder: folder(), migrationsFolder: migrationsFolder() })
+const described = { metrics: ['visits', 'Bounce-Rate', 'xmin'], granularities: ['daily', 'monthly'] }
+const create = (name: string, source: SourceSpec = reportSpec, more: Partial<Parameters<typeof newDataset>[0]> = {}) =>
+  newDataset({ name, source, folder: folder(), described, ...more })
+const migrationOf = (name: string) =>
+  newMigration({
+    pipeline: name,
+    pipelinesFolder: folder(),
+    settings: () => {
+      throw new Error('A first migration needs no database')
+    },
+  })
 
 /** Lines of a `create table` in the migration, by table. */
 const tableIn = (migration: string, table: string): string[] =>
@@ -30,13 +40,13 @@ const tableIn = (migration: string, table: string): string[] =>
 test.each([keywordsSpec, reportSpec, shopperSpec])(
   'the pair for $name is valid as it is, and the table has the columns of the definition',
   async (source) => {
-    const [yaml = '', migration = ''] = await create('traffic_sources', source)
-    expect([yaml, migration]).toEqual([
-      join(folder(), 'traffic_sources.yaml'),
-      join(migrationsFolder(), '0001_traffic_sources_v1.ts'),
-    ])
+    const yaml = await create('traffic_sources', source)
+    expect(yaml).toBe(join(folder(), 'traffic_sources.yaml'))
     const { definitions, problems } = await loadDefinitions({ folder: folder(), sources: specs })
     expect(problems).toEqual([])
+    const { file, kind } = await migrationOf('traffic_sources')
+    const migration = file ?? ''
+    expect([kind, migration]).toEqual(['table', join(migrationsFolder(), '0006_traffic_sources_v1.ts')])
     const definition = definitions[0]
     const text = readFileSync(migration, 'utf8')
     const columns = definition?.columns.map(({ name, type, nullable }) => `"${name}" ${type}${nullable ? '' : ' not null'}`) ?? []
@@ -57,10 +67,37 @@ test('the migration takes the next free number and lists in the folder are used'
   mkdirSync(folder())
   mkdirSync(migrationsFolder())
   writeFileSync(join(folder(), 'domains.txt'), 'example.com\n')
-  for (const name of ['0001_ledger.ts', '0007_other_v1.ts']) writeFileSync(join(migrationsFolder(), name), '')
-  const [yaml = '', migration] = await create('engagement')
-  expect(migration).toBe(join(migrationsFolder(), '0008_engagement_v1.ts'))
+  writeFileSync(join(migrationsFolder(), '0017_other_v1.ts'), 'export const up = () => undefined\n')
+  const yaml = await create('engagement')
   expect(readFileSync(yaml, 'utf8')).toContain('domain: { file: domains.txt }')
+  expect((await migrationOf('engagement')).file).toBe(join(migrationsFolder(), '0018_engagement_v1.ts'))
+})
+
+test('metrics are those the service describes, under names that PostgreSQL takes, in a granularity it offers', async () => {
+  const text = readFileSync(
+    await create('engagement', reportSpec, { described: { ...described, granularities: ['weekly'] } }),
+    'utf8',
+  )
+  expect(text).toContain('visits: { type: numeric, description: "Visits" }')
+  expect(text).toContain('bounce_rate: { type: numeric, from: "Bounce-Rate", description: "Bounce rate" }')
+  expect(text).toContain('metric_xmin: { type: numeric, from: "xmin"')
+  expect(text).toContain('granularity: weekly')
+  expect(text).not.toContain('FILL IN')
+})
+
+test('a dataset that is called otherwise at the service is asked for by that name', async () => {
+  expect(readFileSync(await create('engagement', reportSpec, { table: 'traffic_v2' }), 'utf8')).toContain('vtable: traffic_v2')
+})
+
+test('what nobody described is left to fill in, and no check lets it pass', async () => {
+  await create('engagement', reportSpec, { described: null })
+  const { problems } = await loadDefinitions({ folder: folder(), sources: specs })
+  expect(problems.map(({ message }) => message)).toEqual([
+    "'FILL IN: say what one row is' is a placeholder; write what it asks for.",
+    "'FILL IN: one line for each metric, under its name at the service' is a placeholder; write what it asks for.",
+  ])
+  await expect(migrationOf('engagement')).rejects.toThrow(expect.objectContaining({ code: 'DEFINITION' }))
+  expect(existsSync(migrationsFolder())).toBe(false)
 })
 
 test.each([
@@ -75,14 +112,10 @@ test.each([
 
 test('nothing that exists is written over', async () => {
   await create('engagement')
-  const before = readdirSync(migrationsFolder())
-  await expect(create('engagement')).rejects.toThrow(/0001_engagement_v1\.ts exists already, nothing was written/)
-  rmSync(join(migrationsFolder(), '0001_engagement_v1.ts'))
-  await expect(create('engagement')).rejects.toThrow(/engagement\.yaml exists already/)
+  await expect(create('engagement')).rejects.toThrow(/engagement\.yaml exists already, nothing was written/)
   writeFileSync(join(folder(), 'other.yaml'), 'pipeline: bounce\n')
   await expect(create('bounce')).rejects.toThrow(/other\.yaml exists already/)
-  expect(before).toEqual(['0001_engagement_v1.ts'])
-  expect(readdirSync(migrationsFolder())).toEqual([])
+  expect(readdirSync(folder())).toEqual(['engagement.yaml', 'other.yaml'])
 })
 
 test('a fourth dataset is one YAML beside the three: it loads with them and needs no code', async () => {
@@ -90,7 +123,7 @@ test('a fourth dataset is one YAML beside the three: it loads with them and need
   const file = join(folder(), 'traffic_sources.yaml')
   const filled = readFileSync(file, 'utf8')
     .replace(/key: .*/, 'key: [date, granularity, domain, country, include_subdomains, channel]')
-    .replace(/my_metric: .*/, 'channel: { type: text }\n    visits: { type: numeric, from: desktop_visits }')
+    .replace(/^    visits: .*/m, '    channel: { type: text }\n    visits: { type: numeric, from: desktop_visits }')
   writeFileSync(file, filled)
   for (const name of readdirSync('pipelines')) writeFileSync(join(folder(), name), readFileSync(join('pipelines', name)))
   const { definitions, problems } = await loadDefinitions({ folder: folder(), sources: specs })
@@ -113,7 +146,7 @@ test('a folder that is not there, or holds no definition, says so', async () => 
 })
 
 test('list files are found beside the definition that names them', async () => {
-  const [yaml = ''] = await create('engagement')
+  const yaml = await create('engagement')
   writeFileSync(yaml, readFileSync(yaml, 'utf8').replace(/domain: .*/, 'domain: { file: lists/mine.txt, bucket: 10 }'))
   expect((await loadDefinitions({ folder: folder(), sources: specs })).problems[0]?.message).toContain('mine.txt does not exist')
   mkdirSync(join(folder(), 'lists'))

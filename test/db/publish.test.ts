@@ -60,7 +60,7 @@ describe('migrations', () => {
 
 describe('the live tables', () => {
   test('are what every shipped definition says', async () => {
-    expect(await compareTables(db.database, definitions)).toEqual([])
+    expect(await compareTables(db.database.kysely, definitions)).toEqual([])
   })
 
   test('are named where they differ', async () => {
@@ -71,7 +71,7 @@ describe('the live tables', () => {
       await run('alter table data.keywords_v1 add column extra text')
       await run('alter table data.keywords_v1 alter column volume type integer')
       await run('drop table data.shopper_category_performance_v1_history')
-      const found = (await compareTables(other.database, definitions)).map((difference) => difference.message)
+      const found = (await compareTables(other.database.kysely, definitions)).map((difference) => difference.message)
       expect(found.find((message) => message.startsWith('data.keywords_v1.cpc '))).toMatch(/not in the table/)
       expect(found.find((message) => message.startsWith('data.keywords_v1.extra '))).toMatch(/not in the definition/)
       expect(found.find((message) => message.startsWith('data.keywords_v1.volume '))).toMatch(/integer.*bigint/)

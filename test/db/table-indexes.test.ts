@@ -75,7 +75,7 @@ describe('an index of a dataset of one’s own', () => {
   const wanted = ['btree (keyword) INCLUDE (clicks, "position")', 'btree (top_url, month)']
 
   test('comes with its migration, and with each month, filled first or made empty', async () => {
-    expect(await compareTables(db.database, [lookups])).toEqual([])
+    expect(await compareTables(db.database.kysely, [lookups])).toEqual([])
     await load(lookups, unitFor(lookups, '2026-01', 'a.com'), 3, true)
     await load(lookups, unitFor(lookups, '2026-02', 'a.com'), 3, false)
     for (const month of ['202601', '202602']) {
@@ -94,7 +94,7 @@ describe('an index of a dataset of one’s own', () => {
         and pg_get_indexdef(i.indexrelid) like '%(keyword)%'`,
     )
     await query(`drop index ${first?.name}`)
-    expect(await compareTables(db.database, [lookups])).toEqual([
+    expect(await compareTables(db.database.kysely, [lookups])).toEqual([
       {
         pipeline: 'lookups',
         table: 'lookups_v1',
@@ -109,17 +109,19 @@ describe('an index of a dataset of one’s own', () => {
     // Made again for the whole table it takes over what a month has already; more carried along, or an index of one's own, is no difference.
     await query('create index on data.lookups_v1 (keyword) include (clicks, "position", volume)')
     await query('create index on data.lookups_v1 (volume)')
-    expect(await compareTables(db.database, [lookups])).toEqual([])
+    expect(await compareTables(db.database.kysely, [lookups])).toEqual([])
   })
 
   test('that not every month has is told apart from one that is not there', async () => {
     await query('create index on only data.lookups_v1 (country)')
-    const [difference] = await compareTables(db.database, [{ ...lookups, indexes: [{ columns: ['country'], include: [] }] }])
+    const [difference] = await compareTables(db.database.kysely, [
+      { ...lookups, indexes: [{ columns: ['country'], include: [] }] },
+    ])
     expect(difference?.message).toContain('has the index (country) not in every month')
   })
 
   test('that lacks what should be carried along is not the one asked for', async () => {
-    const [difference] = await compareTables(db.database, [
+    const [difference] = await compareTables(db.database.kysely, [
       { ...lookups, indexes: [{ columns: ['top_url', 'month'], include: ['clicks'] }] },
     ])
     expect(difference?.message).toContain('has no index (top_url, month) include (clicks)')
@@ -130,7 +132,7 @@ describe('an index of a dataset of one’s own', () => {
     await query('create index on data.lookups_v1 (difficulty desc)')
     await query('create index on data.lookups_v1 (cpc) where clicks > 0')
     const asked = [['difficulty'], ['cpc'], ['top_url', 'keyword']].map((columns) => ({ columns, include: [] }))
-    expect(await compareTables(db.database, [{ ...lookups, indexes: asked }])).toHaveLength(3)
+    expect(await compareTables(db.database.kysely, [{ ...lookups, indexes: asked }])).toHaveLength(3)
   })
 })
 

@@ -1,5 +1,5 @@
 // One more vtable is two files and no TypeScript of ours: made, migrated, loaded and read like the shipped ones.
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
@@ -54,15 +54,24 @@ const millrace = (...args: string[]) =>
     folder,
   )
 
+const edit = (file: string, from: RegExp, to: string): void => writeFileSync(file, readFileSync(file, 'utf8').replace(from, to))
+const fillIn = (yaml: string): void => edit(yaml, /FILL IN:.*(?=")/g, 'Visits by channel')
+
 describe('a fourth dataset', () => {
-  test('is written, filled in, migrated, loaded and published with two files', async () => {
+  test('is written, filled in, migrated, loaded and published with two files, and changed with a third', async () => {
     const made = await millrace('new', 'dataset', 'traffic_sources')
     expect(made.code, made.stderr).toBe(0)
-    const files = made.events.at(-1)?.['files'] as string[]
-    expect(files).toHaveLength(2)
-    const [yaml = '', migration = ''] = files.map((file) => join(folder, file))
-    expect(readFileSync(yaml, 'utf8')).toContain('pipeline: traffic_sources')
-    expect(readFileSync(migration, 'utf8')).toContain('data.traffic_sources_v1')
+    const yaml = join(folder, String((made.events.at(-1)?.['files'] as unknown[] | undefined)?.[0]))
+    // This service describes nothing: what has to be filled in is named, and nothing goes on before.
+    expect(made.stderr).toContain('its columns are left to fill in'.replace('its', 'Its'))
+    expect((await millrace('new', 'migration', 'traffic_sources')).stderr).toMatch(
+      /traffic_sources\.yaml:\d+:\d+: .* is a placeholder/,
+    )
+    fillIn(yaml)
+    const migration = await millrace('new', 'migration', 'traffic_sources')
+    expect(migration.code, migration.stderr).toBe(0)
+    const file = String((migration.events.at(-1)?.['files'] as unknown[] | undefined)?.[0])
+    expect(readFileSync(join(folder, file), 'utf8')).toContain('data.traffic_sources_v1')
     expect((await millrace('backfill', 'traffic_sources', '--from', '2026-09', '--to', '2026-09')).code).toBe(2)
     const migrated = await millrace('migrate')
     expect(migrated.code, migrated.stderr).toBe(0)
@@ -72,6 +81,35 @@ describe('a fourth dataset', () => {
     expect(summaryOf(loaded).rows.inserted).toBeGreaterThan(0)
     const { rows } = await db.database.pool.query<{ n: number }>('select count(*)::int as n from bi.traffic_sources')
     expect(rows[0]?.n).toBe(summaryOf(loaded).rows.inserted)
+
+    expect((await millrace('new', 'migration', 'traffic_sources')).events.at(-1)).toMatchObject({ kind: 'none', files: [] })
+    edit(yaml, /^    my_metric:.*$/m, '$&\n    bounce_rate: { type: numeric, description: Bounce rate }')
+    const change = await millrace('new', 'migration', 'traffic_sources')
+    expect(change.events.at(-1)).toMatchObject({ kind: 'change', files: [expect.stringMatching(/_v1_add_bounce_rate\.ts$/)] })
+    // Not applied yet, and counted all the same.
+    expect((await millrace('new', 'migration', 'traffic_sources')).events.at(-1)).toMatchObject({ kind: 'none' })
+    expect((await millrace('migrate')).code).toBe(0)
+    const more = await millrace('backfill', 'traffic_sources', '--from', '2026-09', '--to', '2026-09', '--force')
+    expect(more.code, more.stderr).toBe(0)
+    const filled = await db.database.pool.query<{ n: number }>('select count(bounce_rate)::int as n from bi.traffic_sources')
+    expect(filled.rows[0]?.n).toBe(summaryOf(loaded).rows.inserted)
+  }, 60_000)
+
+  test('whose table cannot become what its definition says is refused by name, and no migration is written', async () => {
+    await millrace('new', 'dataset', 'traffic_sources')
+    const yaml = join(folder, 'pipelines', 'traffic_sources.yaml')
+    fillIn(yaml)
+    await millrace('new', 'migration', 'traffic_sources')
+    const before = readdirSync(join(folder, 'migrations'))
+    edit(yaml, /my_metric: \{ type: numeric/, 'my_metric: { type: bigint')
+    edit(yaml, /^    my_metric:.*$/m, '$&\n    sure: { type: numeric, nullable: false, description: Always there }')
+    const result = await millrace('new', 'migration', 'traffic_sources')
+    expect(result.code).toBe(2)
+    expect(result.stderr).toContain(
+      'data.traffic_sources_v1.my_metric is numeric, the definition says bigint; a changed type is a new version.',
+    )
+    expect(result.stderr).toContain('data.traffic_sources_v1.sure is new and not nullable')
+    expect(readdirSync(join(folder, 'migrations'))).toEqual(before)
   })
 
   test('is refused, with nothing written, where the name is taken', async () => {
@@ -83,7 +121,7 @@ describe('a fourth dataset', () => {
   })
 
   test('that is filled in wrongly is named by file, line and column before anything is called', async () => {
-    await millrace('new', 'dataset', 'traffic_sources')
+    await millrace('new', 'dataset', 'traffic_sources', '--offline')
     const file = join(folder, 'pipelines', 'traffic_sources.yaml')
     writeFileSync(file, readFileSync(file, 'utf8').replace(/^window:/m, 'windw:'))
     const result = await millrace('run')

@@ -1,0 +1,72 @@
+// The columns, keys and indexes that tables of `data` have.
+import { sql } from 'kysely'
+import type { Definition, TableIndex } from '../core/types.ts'
+import type { Db } from '../db/tables.ts'
+
+export interface LiveColumn {
+  readonly table: string
+  readonly name: string
+  /** As the catalog spells it: `timestamp with time zone`. */
+  readonly type: string
+  readonly nullable: boolean
+}
+
+/** In the order of the table. */
+export const liveColumns = async (db: Db, tables: readonly string[]): Promise<LiveColumn[]> => {
+  const { rows } = await sql<LiveColumn>`
+    select c.relname as "table", a.attname as name, format_type(a.atttypid, a.atttypmod) as type, not a.attnotnull as nullable
+    from pg_class c join pg_namespace n on n.oid = c.relnamespace join pg_attribute a on a.attrelid = c.oid
+    where n.nspname = 'data' and c.relname in (${sql.join([...tables])}) and a.attnum > 0 and not a.attisdropped
+    order by c.relname, a.attnum`.execute(db)
+  return rows
+}
+
+/** Columns of the primary key, by table. */
+export const primaryKeys = async (db: Db, tables: readonly string[]): Promise<ReadonlyMap<string, readonly string[]>> => {
+  const { rows } = await sql<{ table: string; key: string[] }>`
+    select c.relname as "table", array_agg(a.attname::text order by k.place) as key
+    from pg_index i join pg_class c on c.oid = i.indrelid join pg_namespace n on n.oid = c.relnamespace
+      cross join lateral unnest(i.indkey) with ordinality as k(attnum, place)
+      join pg_attribute a on a.attrelid = c.oid and a.attnum = k.attnum
+    where i.indisprimary and n.nspname = 'data' and c.relname in (${sql.join([...tables])}) group by c.relname`.execute(db)
+  return new Map(rows.map((row) => [row.table, row.key]))
+}
+
+/** One index more than asked for is somebody's own and left alone. */
+export interface LiveIndex extends TableIndex {
+  /** False while a month lacks its part of it. */
+  readonly isWhole: boolean
+}
+
+/** Plain ascending b-trees of the tables of `data`, by table. */
+export const liveIndexes = async (db: Db, tables: readonly string[]): Promise<ReadonlyMap<string, readonly LiveIndex[]>> => {
+  const { rows } = await sql<{ table: string; columns: string[]; include: string[]; whole: boolean }>`
+    select c.relname as "table", i.indisvalid as whole,
+      array(select a.attname::text from unnest(i.indkey) with ordinality k (number, place) join pg_attribute a on a.attrelid = c.oid and a.attnum = k.number
+        where place <= i.indnkeyatts order by place) as columns,
+      array(select a.attname::text from unnest(i.indkey) with ordinality k (number, place) join pg_attribute a on a.attrelid = c.oid and a.attnum = k.number
+        where place > i.indnkeyatts order by place) as include
+    from pg_index i join pg_class c on c.oid = i.indrelid join pg_namespace n on n.oid = c.relnamespace join pg_class x on x.oid = i.indexrelid
+      join pg_am m on m.oid = x.relam
+    where n.nspname = 'data' and c.relname in (${sql.join([...tables])}) and m.amname = 'btree' and i.indpred is null and i.indexprs is null
+      and not exists (select 1 from unnest(i.indoption) o where o <> 0)`.execute(db)
+  const byTable = new Map<string, LiveIndex[]>()
+  for (const { table, columns, include, whole } of rows)
+    byTable.set(table, [...(byTable.get(table) ?? []), { columns, include, isWhole: whole }])
+  return byTable
+}
+
+/** What the definition asks for and the table lacks, in words. */
+export const missingIndexes = ({ indexes }: Definition, live: readonly LiveIndex[]): string[] =>
+  indexes.flatMap((wanted) => {
+    const found = live.filter((one) => serves(one, wanted))
+    if (found.some((one) => one.isWhole)) return []
+    const shown = `(${wanted.columns.join(', ')})${wanted.include.length === 0 ? '' : ` include (${wanted.include.join(', ')})`}`
+    return found.length > 0
+      ? [`has the index ${shown} not in every month; drop it and make it again for the whole table.`]
+      : [`has no index ${shown}, which the definition asks for; add it in a migration, or take it out of the definition.`]
+  })
+
+/** Whether an index answers what another one was asked for. */
+export const serves = (live: TableIndex, wanted: TableIndex): boolean =>
+  live.columns.join() === wanted.columns.join() && wanted.include.every((name) => live.include.includes(name))
