@@ -123,7 +123,7 @@ test('a fourth dataset is one YAML beside the three: it loads with them and need
   const file = join(folder(), 'traffic_sources.yaml')
   const filled = readFileSync(file, 'utf8')
     .replace(/key: .*/, 'key: [date, granularity, domain, country, include_subdomains, channel]')
-    .replace(/^    visits: .*/m, '    channel: { type: text }\n    visits: { type: numeric, from: desktop_visits }')
+    .replace(/^ {4}visits: .*/m, '    channel: { type: text }\n    visits: { type: numeric, from: desktop_visits }')
   writeFileSync(file, filled)
   for (const name of readdirSync('pipelines')) writeFileSync(join(folder(), name), readFileSync(join('pipelines', name)))
   const { definitions, problems } = await loadDefinitions({ folder: folder(), sources: specs })

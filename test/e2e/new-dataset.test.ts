@@ -83,7 +83,7 @@ describe('a fourth dataset', () => {
     expect(rows[0]?.n).toBe(summaryOf(loaded).rows.inserted)
 
     expect((await millrace('new', 'migration', 'traffic_sources')).events.at(-1)).toMatchObject({ kind: 'none', files: [] })
-    edit(yaml, /^    my_metric:.*$/m, '$&\n    bounce_rate: { type: numeric, description: Bounce rate }')
+    edit(yaml, /^ {4}my_metric:.*$/m, '$&\n    bounce_rate: { type: numeric, description: Bounce rate }')
     const change = await millrace('new', 'migration', 'traffic_sources')
     expect(change.events.at(-1)).toMatchObject({ kind: 'change', files: [expect.stringMatching(/_v1_add_bounce_rate\.ts$/)] })
     // Not applied yet, and counted all the same.
@@ -102,7 +102,7 @@ describe('a fourth dataset', () => {
     await millrace('new', 'migration', 'traffic_sources')
     const before = readdirSync(join(folder, 'migrations'))
     edit(yaml, /my_metric: \{ type: numeric/, 'my_metric: { type: bigint')
-    edit(yaml, /^    my_metric:.*$/m, '$&\n    sure: { type: numeric, nullable: false, description: Always there }')
+    edit(yaml, /^ {4}my_metric:.*$/m, '$&\n    sure: { type: numeric, nullable: false, description: Always there }')
     const result = await millrace('new', 'migration', 'traffic_sources')
     expect(result.code).toBe(2)
     expect(result.stderr).toContain(
