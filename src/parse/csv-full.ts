@@ -3,15 +3,15 @@ import { isUtf8 } from 'node:buffer'
 import { type Options, parse } from 'csv-parse/sync'
 import { EtlError } from '../core/errors.ts'
 import { CellError, isNullWord } from './cast-text.ts'
-import type { Frame } from './csv-frame.ts'
 import type { Header } from './csv-header.ts'
+import { afterBreak, type CsvRecord, comma, createCell, readCell } from './csv-tokens.ts'
 import { type CellOf, RowError, tryRow } from './plan.ts'
 import { rawText } from './raw-text.ts'
 import { type RecordPlace, type RowSink, rejectRow, takeRow } from './row-sink.ts'
 
-/** A framed record with the line it begins on. */
-export interface PlacedFrame {
-  readonly frame: Frame
+/** A record that the tokenizer found, where it begins, and on which line. */
+export interface Frame extends CsvRecord {
+  readonly start: number
   readonly line: number
 }
 
@@ -23,9 +23,9 @@ const options: Options = {
 }
 
 /** Cells of whole, well-formed records that follow each other. */
-export const readCells = (bytes: Buffer, frames: readonly PlacedFrame[]): readonly (readonly string[])[] => {
-  const first = frames[0]?.frame.start ?? 0
-  const records: string[][] = parse(bytes.subarray(first, frames.at(-1)?.frame.next ?? first), options)
+export const readCells = (bytes: Buffer, frames: readonly Frame[]): readonly (readonly string[])[] => {
+  const first = frames[0]?.start ?? 0
+  const records: string[][] = parse(bytes.subarray(first, frames.at(-1)?.next ?? first), options)
   if (records.length !== frames.length)
     throw new EtlError(
       'INTERNAL',
@@ -36,7 +36,7 @@ export const readCells = (bytes: Buffer, frames: readonly PlacedFrame[]): readon
 
 export interface FullLane {
   /** Takes records in order. Throws BAD_RESPONSE or TRUNCATED where rows cannot be told apart. */
-  take(bytes: Buffer, frames: readonly PlacedFrame[]): void
+  take(bytes: Buffer, frames: readonly Frame[]): void
 }
 
 export const createFullLane = (sink: RowSink, header: Header): FullLane => {
@@ -58,12 +58,13 @@ export const createFullLane = (sink: RowSink, header: Header): FullLane => {
       return isNullWord(cell) ? null : cell
     }
 
-  const row = (bytes: Buffer, { frame, line }: PlacedFrame, cells: readonly string[] | null): void => {
+  const row = (bytes: Buffer, frame: Frame, cells: readonly string[] | null): void => {
+    const { line } = frame
     const record = bytes.subarray(frame.start, frame.end)
     const place: RecordPlace = { line, raw: () => rawText(record) }
     const problem = cells === null ? malformed : widthProblem(cells.length, header.width)
     if (cells === null || problem !== null) {
-      if (!frame.isTerminated && cells !== null && cells.length < header.width) throw cutRecord(sink.part, line)
+      if (frame.next === frame.end && cells !== null && cells.length < header.width) throw cutRecord(sink.part, line)
       if (frame.breaks > 0) refuseSwallowed(record, line)
       rejectRow(sink, problem ?? malformed, place, null)
       return
@@ -89,7 +90,7 @@ export const createFullLane = (sink: RowSink, header: Header): FullLane => {
     take: (bytes, frames) => {
       for (let from = 0; from < frames.length; ) {
         let to = from
-        while (frames[to]?.frame.isMalformed === false) to += 1
+        while (frames[to]?.isMalformed === false) to += 1
         const run = frames.slice(from, to)
         if (run.length > 0) for (const [index, cells] of readCells(bytes, run).entries()) row(bytes, run[index] ?? lost(), cells)
         const broken = frames[to]
@@ -109,11 +110,20 @@ const malformed = new RowError(null, 'a closing quote is followed by something e
 const widthProblem = (cells: number, width: number): RowError | null =>
   cells === width ? null : new RowError(null, `the record has ${cells} cells, the header ${width}`)
 
-const naiveLines = (record: Buffer): string[][] =>
-  record
-    .toString('utf8')
-    .split(/\r\n|\n|\r/)
-    .map((line) => line.split(','))
+/** Cells of the record's lines, as if no quote meant anything. */
+const naiveLines = (record: Buffer): string[][] => {
+  const lines: string[][] = []
+  const cell = createCell()
+  let line: string[] = []
+  for (let at = 0; ; at = record[cell.behind] === comma ? cell.behind + 1 : afterBreak(record, cell.behind)) {
+    readCell(record, at, true, cell, false)
+    line.push(record.toString('utf8', cell.start, cell.end))
+    if (record[cell.behind] === comma) continue
+    lines.push(line)
+    line = []
+    if (cell.behind >= record.length) return lines
+  }
+}
 
 const misplacedQuote = (part: number, line: number): EtlError =>
   new EtlError(

@@ -1,10 +1,10 @@
 // A CSV body, chunk by chunk: finds lines and records, and gives each to the fast lane or the full one, in order.
 import { isUtf8 } from 'node:buffer'
 import { EtlError } from '../core/errors.ts'
-import { afterBreak, countBreaks, endOfLines, frameRecord } from './csv-frame.ts'
-import { createFullLane, type FullLane, type PlacedFrame, readCells } from './csv-full.ts'
+import { createFastLane, type FastLane } from './csv-fast.ts'
+import { createFullLane, type Frame, type FullLane, readCells } from './csv-full.ts'
 import { type Header, readHeader } from './csv-header.ts'
-import { createFastLane, type FastLane } from './fast-lane.ts'
+import { afterBreak, countBreaks, endOfLines, readRecord } from './csv-tokens.ts'
 import { maxRecordBytes, maxRecordLines } from './limits.ts'
 import type { RowSink } from './row-sink.ts'
 
@@ -110,15 +110,16 @@ const readLines = (sink: RowSink, state: State, lanes: Lanes, bytes: Buffer, isL
 
 /** Frames records from `at` on and gives them to the header or the full lane; returns where it stopped. */
 const readRecords = (sink: RowSink, state: State, bytes: Buffer, from: number, isLast: boolean): number => {
-  const frames: PlacedFrame[] = []
+  const frames: Frame[] = []
   let at = skipBlankLines(state, bytes, from, isLast)
   while (at < bytes.length && at - from < fullRunBytes) {
-    const frame = frameRecord(bytes, at, isLast)
-    if (typeof frame === 'string') break
-    if (frame.breaks > maxRecordLines || frame.end - frame.start > maxRecordBytes) throw longRecord(sink.part, state.line)
-    frames.push({ frame, line: state.line })
-    state.line += frame.breaks + (frame.isTerminated ? 1 : 0)
-    at = frame.next
+    const record = readRecord(bytes, at, isLast)
+    if (typeof record === 'string') break
+    const { end, next, breaks } = record
+    if (breaks > maxRecordLines || end - at > maxRecordBytes) throw longRecord(sink.part, state.line)
+    frames.push({ ...record, start: at, line: state.line })
+    state.line += breaks + (next > end ? 1 : 0)
+    at = next
     if (state.full === null) break
     at = skipBlankLines(state, bytes, at, isLast)
   }
@@ -127,10 +128,10 @@ const readRecords = (sink: RowSink, state: State, bytes: Buffer, from: number, i
   return at
 }
 
-const openTable = (sink: RowSink, state: State, bytes: Buffer, placed: PlacedFrame): void => {
-  if (state.saidEmpty) throw rowsAfterNone(sink.part, placed.line)
-  if (placed.frame.isMalformed) throw badHeader(sink.part)
-  const cells = readCells(bytes, [placed])[0] ?? []
+const openTable = (sink: RowSink, state: State, bytes: Buffer, frame: Frame): void => {
+  if (state.saidEmpty) throw rowsAfterNone(sink.part, frame.line)
+  if (frame.isMalformed) throw badHeader(sink.part)
+  const cells = readCells(bytes, [frame])[0] ?? []
   if (noData.test(cells[0]?.trim() ?? '')) {
     state.saidEmpty = true
     return
@@ -164,7 +165,7 @@ const checkCarry = (sink: RowSink, state: State): void => {
   const { carry } = state
   state.lookAgainAt = carry.length > 256 * 1024 ? Math.min(carry.length * 2, maxRecordBytes + 1) : 0
   if (carry.length > maxRecordBytes) throw longRecord(sink.part, state.line)
-  if (carry.length > 16 * 1024 && countBreaks(carry, 0, carry.length) > maxRecordLines) throw longRecord(sink.part, state.line)
+  if (carry.length > 16 * 1024 && countBreaks(carry) > maxRecordLines) throw longRecord(sink.part, state.line)
 }
 
 const longRecord = (part: number, line: number): EtlError =>

@@ -1,7 +1,18 @@
 // The fast lane of JSON: cells from the record's bytes to COPY bytes. Whatever it is not sure of it leaves to the casts.
 import { CellError } from './cast-text.ts'
 import { ensureRoom, escapeCell } from './copy-text.ts'
-import { type FastColumn, fastColumn, kinds, longestCell, longestKey, nullBytes, roomForCell } from './fast-cell.ts'
+import {
+  type FastColumn,
+  fastColumn,
+  kinds,
+  longestCell,
+  longestKey,
+  notSure,
+  nullBytes,
+  roomForCell,
+  writeBytes,
+  writeNumber,
+} from './fast-cell.ts'
 import type { PlannedColumn } from './plan.ts'
 import { countRows, type RowSink } from './row-sink.ts'
 
@@ -15,23 +26,12 @@ const tab = 9
 const lf = 10
 const quote = 34
 const comma = 44
-const minus = 45
-const dot = 46
-const zero = 48
-const nine = 57
 const openBracket = 91
 const backslash = 92
 const closeBracket = 93
 const letterN = 110
 const openBrace = 123
 const closeBrace = 125
-
-const longestNumber = 200
-
-interface Target {
-  out: Buffer
-  to: number
-}
 
 interface DirectColumn extends FastColumn {
   readonly isList: boolean
@@ -44,27 +44,26 @@ export const createDirectRow = (sink: RowSink): DirectRow => {
   const { writer, plan } = sink
   const columns = plan.columns.map((planned, place) => directColumn(fastColumn(plan, place), planned))
   const room = columns.length * roomForCell
-  const target: Target = { out: writer.bytes, to: 0 }
   return (bytes, starts, ends, ranks) => {
     ensureRoom(writer, room)
-    target.out = writer.bytes
-    target.to = writer.at
+    const out = writer.bytes
+    let to = writer.at
     let keyBytes = 0
     for (let place = 0; place < columns.length; place += 1) {
       const column = columns[place]
       if (column === undefined) return false
-      const cellAt = target.to
-      const isSure =
+      const cellAt = to
+      to =
         ranks[place] === absent
-          ? append(target, column.whenAbsent)
-          : appendValue(target, column, bytes, starts[place] ?? 0, ends[place] ?? 0)
-      if (!isSure) return false
-      if (column.isKey) keyBytes += target.to - cellAt
-      target.out[target.to++] = tab
+          ? writeBytes(column.whenAbsent, out, to)
+          : writeValue(column, bytes, starts[place] ?? 0, ends[place] ?? 0, out, to)
+      if (to === notSure) return false
+      if (column.isKey) keyBytes += to - cellAt
+      out[to++] = tab
     }
     if (keyBytes > longestKey) return false
-    target.out[target.to - 1] = lf
-    writer.at = target.to
+    out[to - 1] = lf
+    writer.at = to
     countRows(sink, 1)
     return true
   }
@@ -87,35 +86,29 @@ const castDefault = ({ cast }: PlannedColumn, text: string): Buffer | null => {
   }
 }
 
-const append = (target: Target, value: Buffer | null): boolean => {
-  if (value === null) return false
-  for (let index = 0; index < value.length; index += 1) target.out[target.to++] = value[index] ?? 0
-  return true
-}
-
-const appendValue = (target: Target, column: DirectColumn, bytes: Buffer, start: number, end: number): boolean => {
-  if (end - start > longestCell) return false
+const writeValue = (column: DirectColumn, bytes: Buffer, start: number, end: number, out: Buffer, to: number): number => {
+  if (end - start > longestCell) return notSure
   const first = bytes[start]
-  if (first === letterN) return append(target, column.whenNull)
+  if (first === letterN) return writeBytes(column.whenNull, out, to)
   if (first === quote) {
-    if (column.kind === kinds.text) return appendText(target, bytes, start + 1, end - 1)
-    return !hasEscape(bytes, start, end) && append(target, column.cast(bytes, start + 1, end - 1))
+    if (column.kind === kinds.text) return writeText(bytes, start + 1, end - 1, out, to)
+    return hasEscape(bytes, start, end) ? notSure : writeBytes(column.cast(bytes, start + 1, end - 1), out, to)
   }
-  if (first === openBracket) return column.isList && appendList(target, bytes, start, end)
-  return appendNumber(target, column, bytes, start, end)
+  if (first === openBracket) return column.isList ? writeList(bytes, start, end, out, to) : notSure
+  if (column.kind !== kinds.whole && column.kind !== kinds.decimal) return notSure
+  const after = writeNumber(column, bytes, start, out, to)
+  return start + after - to === end ? after : notSure
 }
 
 /** A string's inside: no control characters, so that only a backslash would need more than copying. */
-const appendText = (target: Target, bytes: Buffer, start: number, end: number): boolean => {
-  const { out } = target
-  let { to } = target
+const writeText = (bytes: Buffer, start: number, end: number, out: Buffer, from: number): number => {
+  let to = from
   for (let at = start; at < end; at += 1) {
     const byte = bytes[at] ?? 0
-    if (byte === backslash) return false
+    if (byte === backslash) return notSure
     out[to++] = byte
   }
-  target.to = to
-  return true
+  return to
 }
 
 const hasEscape = (bytes: Buffer, start: number, end: number): boolean => {
@@ -123,40 +116,18 @@ const hasEscape = (bytes: Buffer, start: number, end: number): boolean => {
   return false
 }
 
-/** Digits, with a point where the column allows one, as they are written. */
-const appendNumber = (target: Target, column: DirectColumn, bytes: Buffer, start: number, end: number): boolean => {
-  const isWhole = column.kind === kinds.whole
-  if (!isWhole && column.kind !== kinds.decimal) return false
-  const digitsAt = bytes[start] === minus ? start + 1 : start
-  if (isWhole && end - digitsAt > column.digits) return false
-  if (isWhole && bytes[digitsAt] === zero && end - start > 1) return false
-  if (end - start > longestNumber) return false
-  const { out } = target
-  let { to } = target
-  for (let at = start; at < end; at += 1) {
-    const byte = bytes[at] ?? 0
-    const isDigit = byte >= zero && byte <= nine
-    if (!isDigit && !(byte === minus && at === start) && !(byte === dot && !isWhole)) return false
-    out[to++] = byte
-  }
-  target.to = to
-  return true
-}
-
 /** A list of strings without escapes, as an array literal: JSON's quotes are PostgreSQL's. */
-const appendList = (target: Target, bytes: Buffer, start: number, end: number): boolean => {
-  const { out } = target
-  let { to } = target
+const writeList = (bytes: Buffer, start: number, end: number, out: Buffer, from: number): number => {
+  let to = from
   let isInside = false
   for (let at = start; at < end; at += 1) {
     const byte = bytes[at] ?? 0
-    if (byte === backslash) return false
+    if (byte === backslash) return notSure
     if (byte === quote) isInside = !isInside
     if (isInside || byte === quote || byte === comma) out[to++] = byte
     else if (byte === openBracket && at === start) out[to++] = openBrace
     else if (byte === closeBracket && at === end - 1) out[to++] = closeBrace
-    else if (byte > 32) return false
+    else if (byte > 32) return notSure
   }
-  target.to = to
-  return true
+  return to
 }
