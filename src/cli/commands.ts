@@ -135,12 +135,22 @@ export const commands: readonly CommandSpec[] = [
   },
   {
     usage: 'export <view>',
-    description: 'Write a view of bi as a file: CSV (formulas made harmless) or Parquet.',
+    description:
+      'Write a view of bi as a file: CSV (formulas made harmless) or Parquet; or as one Parquet file a month, for lakes.',
     options: [
-      option('--format <format>', 'csv or parquet', 'csv'),
-      option('--out <file>', 'the file (default: the name of the view in this folder)'),
+      option('--format <format>', 'csv or parquet (default: csv, with --by parquet)'),
+      option('--out <place>', 'the file, folder or s3://bucket/prefix (default: the name of the view in this folder)'),
+      option('--by <period>', 'month: one Parquet file a month, under --out'),
+      option('--since <last>', 'last: write only the months that changed since the last export to this place'),
+      only,
+      option('--from <month>', 'first month, such as 2026-01'),
+      option('--to <month>', 'last month'),
     ],
-    examples: ['millrace export keywords --format parquet', 'millrace export keyword_month_over_month --out changes.csv'],
+    examples: [
+      'millrace export keyword_month_over_month --out changes.csv',
+      'millrace export keywords --format parquet --only domain=a.com,b.com --from 2026-01',
+      'millrace export keywords --by month --since last --out s3://lake/keywords',
+    ],
     load: () => import('./export.ts'),
   },
   {

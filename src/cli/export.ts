@@ -1,27 +1,101 @@
-// `millrace export VIEW`: a view of bi as a CSV or Parquet file.
+// `millrace export VIEW`: a view of bi as a CSV or Parquet file, or as one Parquet file a month in a folder or bucket.
 import { resolve } from 'node:path'
+import { bucketSetting } from '../config/landing-setting.ts'
+import type { Settings } from '../config/env.ts'
 import { EtlError } from '../core/errors.ts'
-import { openDatabase } from '../db/connect.ts'
+import { type Database, openDatabase } from '../db/connect.ts'
 import { assertMigrated } from '../db/migrate.ts'
+import { type ExportTarget, exportMonths } from '../export/export-months.ts'
 import { exportView } from '../export/export-view.ts'
-import type { Handler } from './command-spec.ts'
+import { folderTarget } from '../export/folder-target.ts'
+import type { RowFilter } from '../export/view-rows.ts'
+import { openBucketFiles } from '../extract/bucket-files.ts'
+import type { Handler, Invocation } from './command-spec.ts'
+import { parseOnly } from './only.ts'
 import { formatNumber } from './output.ts'
 import { settingsOf } from './runtime.ts'
 
 export const handle: Handler = async (invocation) => {
-  const [view = ''] = invocation.args
-  const format = String(invocation.options['format'])
-  if (format !== 'csv' && format !== 'parquet') throw new EtlError('USAGE', `--format is '${format}', expected csv or parquet.`)
-  const file = resolve(invocation.folder, String(invocation.options['out'] ?? `${view}.${format}`))
+  const { options } = invocation
+  const view = (invocation.args[0] ?? '').replace(/^bi\./, '')
+  const filter = {
+    only: parseOnly(options['only']),
+    from: monthOf('--from', options['from']),
+    to: monthOf('--to', options['to']),
+  }
+  const byMonth = byMonthOf(invocation)
   const settings = settingsOf(invocation)
   const database = await openDatabase({ databaseUrl: settings.databaseUrl, home: settings.home, maxConnections: 2 })
   try {
     await assertMigrated(database, { folders: [], allowUnknown: true })
-    const rows = await exportView(database, { view: view.replace(/^bi\./, ''), format, file })
-    invocation.output.event({ event: 'summary', command: 'export', view, format, file, rows })
-    invocation.output.line(`wrote ${formatNumber(rows)} rows to ${file}`)
+    await (byMonth
+      ? writeMonths(invocation, { database, view, filter, settings })
+      : writeFile(invocation, { database, view, filter }))
     return 0
   } finally {
     await database.close()
   }
+}
+
+/** First day of a month written as YYYY-MM. */
+const monthOf = (option: string, value: unknown): string | null => {
+  if (value === undefined) return null
+  const text = String(value)
+  if (!/^\d{4}-(0[1-9]|1[0-2])$/.test(text))
+    throw new EtlError('USAGE', `${option} is '${text}', expected a month such as 2026-01.`)
+  return `${text}-01`
+}
+
+const byMonthOf = ({ options }: Invocation): boolean => {
+  const { by, since } = options
+  if (by !== undefined && by !== 'month') throw new EtlError('USAGE', `--by is '${String(by)}', expected month.`)
+  if (since !== undefined && String(since).toLowerCase() !== 'last')
+    throw new EtlError('USAGE', `--since is '${String(since)}', expected last.`)
+  if (since !== undefined && by === undefined) throw new EtlError('USAGE', '--since last needs --by month.')
+  if (by !== undefined && options['format'] === 'csv')
+    throw new EtlError('USAGE', '--by month writes Parquet; leave --format out or write --format parquet.')
+  return by !== undefined
+}
+
+interface Asked {
+  readonly database: Database
+  readonly view: string
+  readonly filter: RowFilter
+}
+
+const writeFile = async ({ options, folder, output }: Invocation, { database, view, filter }: Asked): Promise<void> => {
+  const format = String(options['format'] ?? 'csv')
+  if (format !== 'csv' && format !== 'parquet') throw new EtlError('USAGE', `--format is '${format}', expected csv or parquet.`)
+  const file = resolve(folder, String(options['out'] ?? `${view}.${format}`))
+  const rows = await exportView(database, { view, format, file, filter })
+  output.event({ event: 'summary', command: 'export', view, format, file, rows })
+  output.line(`wrote ${formatNumber(rows)} ${rows === 1 ? 'row' : 'rows'} to ${file}`)
+}
+
+const writeMonths = async (invocation: Invocation, asked: Asked & { readonly settings: Settings }): Promise<void> => {
+  const { database, view, filter, settings } = asked
+  const { options, output } = invocation
+  const target = targetOf(invocation, settings, view)
+  const result = await exportMonths(database, { view, filter, sinceLast: options['since'] !== undefined, target })
+  const { written, unchanged, removed, rows } = result
+  output.event({
+    event: 'summary',
+    command: 'export',
+    view,
+    format: 'parquet',
+    place: target.place,
+    written,
+    unchanged,
+    removed,
+    rows,
+  })
+  output.line(
+    `wrote ${formatNumber(rows)} ${rows === 1 ? 'row' : 'rows'} in ${written.length} ${written.length === 1 ? 'month' : 'months'} to ${target.place}` +
+      `; ${unchanged} unchanged${removed.length === 0 ? '' : `, ${removed.length} removed`}`,
+  )
+}
+
+const targetOf = ({ options, folder, signal }: Invocation, { raw }: Settings, view: string): ExportTarget => {
+  const out = String(options['out'] ?? view)
+  return out.startsWith('s3://') ? openBucketFiles(bucketSetting(raw, out, '--out'), signal) : folderTarget(resolve(folder, out))
 }

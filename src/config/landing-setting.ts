@@ -41,12 +41,13 @@ const expected = `expected a folder or s3://bucket/prefix, such as s3://warehous
 export const landingSetting = (raw: Raw, home: string, folder: string): LandingSetting => {
   const text = raw[name]
   if (!text) return { kind: 'folder', folder: join(home, 'landing') }
-  if (text.startsWith('s3://')) return bucketSetting(raw, text)
+  if (text.startsWith('s3://')) return bucketSetting(raw, text, name)
   if (/^[a-z][a-z0-9+.-]*:\/\//i.test(text)) throw new EtlError('CONFIGURATION', `${name} is '${text}', ${expected}.`)
   return { kind: 'folder', folder: resolve(folder, text) }
 }
 
-const bucketSetting = (raw: Raw, text: string): BucketSetting => {
+/** Throws CONFIGURATION. @param name where the address was written, for people. */
+export const bucketSetting = (raw: Raw, text: string, name: string): BucketSetting => {
   const [, bucket = '', prefix = ''] = /^s3:\/\/([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:\/(.*))?$/.exec(text) ?? []
   const words = prefix.replace(/\/+$/, '').split('/')
   const plain = prefix === '' || words.every((word) => /^[\w.-]+$/.test(word) && !/^\.+$/.test(word))

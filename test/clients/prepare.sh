@@ -21,6 +21,16 @@ else
   echo "MILLRACE_CLIENTS_PYTHON=$home/venv/bin/python" >> "$home/environment"
 fi
 
+# Readers of Parquet: an export has to give them the sums that PostgreSQL has.
+lake_packages=(pyarrow==26.0.1 duckdb==2.0.0)
+if grep -q PYTHON "$home/environment"; then
+  if timeout 120 python3 -m pip --python "$home/venv/bin/python" install --quiet --no-input --disable-pip-version-check --retries 1 "${lake_packages[@]}" > "$home/lake.log" 2>&1; then
+    echo "MILLRACE_CLIENTS_LAKE=$home/venv/bin/python" >> "$home/environment"
+  else
+    left_out 'DuckDB and pyarrow' "their packages could not be installed ($(tail -n 1 "$home/lake.log"))"
+  fi
+fi
+
 has_odbc_driver() { grep -qs '^\[PostgreSQL Unicode\]' /etc/odbcinst.ini; }
 # Some builds of pyodbc bring the driver manager, others want the system's.
 has_odbc_manager() { "$home/venv/bin/python" -c 'import pyodbc' > /dev/null 2>&1; }

@@ -1,0 +1,158 @@
+// A view of bi as a folder or bucket for lakes: one Parquet file a month, and a list of them; later only the months that changed.
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type Kysely, sql } from 'kysely'
+import { z } from 'zod'
+import { EtlError } from '../core/errors.ts'
+import type { Database } from '../db/connect.ts'
+import { withSession } from '../db/session.ts'
+import type { Tables } from '../db/tables.ts'
+import { type Scales, scalesOf, writeParquet } from './parquet.ts'
+import { type RowFilter, selectRows, type ViewRows, viewRows } from './view-rows.ts'
+
+type Db = Kysely<Tables>
+
+/** Where the files go. A file is there whole or not at all. */
+export interface ExportTarget {
+  /** For people. */
+  readonly place: string
+  /** Null where there is none. */
+  text(name: string): Promise<string | null>
+  putText(name: string, text: string): Promise<void>
+  /** Takes the place of a file of the same name. */
+  putFile(name: string, file: string): Promise<void>
+  /** Nothing happens where there is none. */
+  remove(name: string): Promise<void>
+}
+
+export interface MonthsRequest {
+  readonly view: string
+  readonly filter: RowFilter
+  /** Whether months that are as the list says are left alone. */
+  readonly sinceLast: boolean
+  readonly target: ExportTarget
+}
+
+export interface MonthsResult {
+  readonly written: readonly string[]
+  readonly unchanged: number
+  readonly removed: readonly string[]
+  /** Rows of the files that were written. */
+  readonly rows: number
+}
+
+const listName = '_millrace_export.json'
+
+const listSchema = z.strictObject({
+  view: z.string(),
+  /** What the rows were filtered by; another filter is another export. */
+  filter: z.string(),
+  columns: z.array(z.strictObject({ name: z.string(), type: z.string() })),
+  scales: z.record(z.string(), z.number().int().nullable()),
+  months: z.record(z.string(), z.strictObject({ file: z.string(), rows: z.number().int(), digest: z.string() })),
+})
+type FileList = z.infer<typeof listSchema>
+
+const fileOf = (month: string): string => `export_month=${month}/data.parquet`
+
+/** Throws USAGE when the view has no month, or the place holds something else. All files show the same moment. */
+export const exportMonths = async (database: Database, request: MonthsRequest): Promise<MonthsResult> => {
+  const found = await viewRows(database.kysely, request.view, request.filter)
+  if (found.period === null)
+    throw new EtlError('USAGE', `bi.${request.view} has no month or date to make files by; leave --by out.`)
+  const known = await readList(request)
+  const folder = await mkdtemp(join(tmpdir(), 'millrace-export-'))
+  try {
+    return await withSession(database.pool, ({ kysely }) =>
+      kysely
+        .transaction()
+        .setIsolationLevel('repeatable read')
+        .execute(async (trx) => {
+          // Digests are made of text, which must not depend on the session.
+          await sql`set local timezone = 'UTC'`.execute(trx)
+          return writeMonths(trx, found, request, known, join(folder, 'month.parquet'))
+        }),
+    )
+  } finally {
+    await rm(folder, { recursive: true, force: true })
+  }
+}
+
+const filterText = ({ only, from, to }: RowFilter): string =>
+  JSON.stringify({ only: [...(only ?? [])].sort(([a], [b]) => (a < b ? -1 : 1)), from, to })
+
+const readList = async ({ target, view, filter }: MonthsRequest): Promise<FileList | null> => {
+  const text = await target.text(listName)
+  if (text === null) return null
+  const parsed = listSchema.safeParse(jsonOf(text))
+  const wrong = !parsed.success
+    ? 'a list of files that cannot be read'
+    : parsed.data.view !== view
+      ? `an export of bi.${parsed.data.view}`
+      : parsed.data.filter !== filterText(filter)
+        ? 'an export with other filters'
+        : null
+  if (wrong === null && parsed.success) return parsed.data
+  throw new EtlError('USAGE', `${target.place} holds ${wrong} (${listName}); name another place, or empty this one first.`)
+}
+
+const jsonOf = (text: string): unknown => {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return null
+  }
+}
+
+const writeMonths = async (
+  trx: Db,
+  found: ViewRows,
+  { target, sinceLast, view, filter }: MonthsRequest,
+  known: FileList | null,
+  file: string,
+): Promise<MonthsResult> => {
+  const rows = selectRows(found)
+  const scales = grown(await scalesOf(trx, found.columns, rows), known)
+  const columns = found.columns.map(({ name, type }) => ({ name, type }))
+  // Files of one export are read as one table, so they have the same columns and types.
+  const isSame = known !== null && JSON.stringify([known.columns, known.scales]) === JSON.stringify([columns, scales])
+  const months = await monthsOf(trx, found)
+  const list: FileList = { view, filter: filterText(filter), columns, scales, months: {} }
+  const written: string[] = []
+  for (const { month, digest } of months) {
+    const before = known?.months[month]
+    if (sinceLast && isSame && before?.digest === digest) {
+      list.months[month] = before
+      continue
+    }
+    const count = await writeParquet(trx, { columns, rows: selectRows(found, `${month}-01`), scales, file })
+    await target.putFile(fileOf(month), file)
+    list.months[month] = { file: fileOf(month), rows: count, digest }
+    written.push(month)
+  }
+  const removed = Object.keys(known?.months ?? {}).filter((month) => list.months[month] === undefined)
+  for (const month of removed) await target.remove(fileOf(month))
+  await target.putText(listName, `${JSON.stringify(list, null, 2)}\n`)
+  const total = written.reduce((sum, month) => sum + (list.months[month]?.rows ?? 0), 0)
+  return { written, unchanged: months.length - written.length, removed, rows: total }
+}
+
+/** Digits are only ever added: a month with fewer does not make the others be written again. */
+const grown = (scales: Scales, known: FileList | null): Scales =>
+  Object.fromEntries(
+    Object.entries(scales).map(([name, scale]) => {
+      const before = known?.scales[name]
+      if (scale === null || before === null) return [name, null]
+      return [name, Math.max(scale, before ?? 0)]
+    }),
+  )
+
+/** Each month with a digest of its rows, whatever order they lie in. */
+const monthsOf = async (trx: Db, found: ViewRows): Promise<{ month: string; digest: string }[]> => {
+  const result = await sql<{ month: string; digest: string }>`
+    select to_char(${sql.ref(found.period ?? '')}, 'YYYY-MM') as month,
+      count(*) || ':' || sum(hashtextextended(rows::text, 0)::numeric) || ':' || sum(hashtextextended(rows::text, 1)::numeric) as digest
+    from (${selectRows(found)}) as rows where ${sql.ref(found.period ?? '')} is not null group by 1 order by 1`.execute(trx)
+  return result.rows
+}

@@ -1,0 +1,30 @@
+// A folder that takes the files of an export.
+import { copyFile, mkdir, readFile, rename, rm, rmdir, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import type { ExportTarget } from './export-months.ts'
+
+/** Made when it is not there. */
+export const folderTarget = (folder: string): ExportTarget => {
+  const put = async (name: string, write: (path: string) => Promise<void>): Promise<void> => {
+    const path = join(folder, name)
+    await mkdir(dirname(path), { recursive: true })
+    await write(`${path}.partial`)
+    await rename(`${path}.partial`, path)
+  }
+  return {
+    place: folder,
+    text: (name) => readFile(join(folder, name), 'utf8').catch(unlessMissing),
+    putText: (name, text) => put(name, (path) => writeFile(path, text)),
+    putFile: (name, file) => put(name, (path) => copyFile(file, path)),
+    remove: async (name) => {
+      await rm(join(folder, name), { force: true })
+      // A month's own folder goes with its only file.
+      if (dirname(name) !== '.') await rmdir(join(folder, dirname(name))).catch(() => undefined)
+    },
+  }
+}
+
+const unlessMissing = (error: NodeJS.ErrnoException): null => {
+  if (error.code === 'ENOENT') return null
+  throw error
+}

@@ -1,0 +1,73 @@
+// Which rows of a view of bi leave the warehouse: its columns, and the filters of an export.
+import { type Kysely, type RawBuilder, sql } from 'kysely'
+import { EtlError } from '../core/errors.ts'
+import type { Tables } from '../db/tables.ts'
+import type { ViewColumn } from './parquet.ts'
+
+type Db = Kysely<Tables>
+
+export interface RowFilter {
+  /** Values by column. */
+  readonly only: ReadonlyMap<string, readonly string[]> | null
+  /** First days of the first and last month, both included. */
+  readonly from: string | null
+  readonly to: string | null
+}
+
+export const everyRow: RowFilter = { only: null, from: null, to: null }
+
+export interface ViewRows {
+  readonly view: string
+  readonly columns: readonly ViewColumn[]
+  /** The column that says the month; null where the view has none. */
+  readonly period: string | null
+  /** Without parameters, which COPY does not take. */
+  readonly where: RawBuilder<unknown>
+}
+
+/** Throws USAGE when there is no such view, or no such column to filter by. */
+export const viewRows = async (db: Db, view: string, filter: RowFilter): Promise<ViewRows> => {
+  const columns = await columnsOf(db, view)
+  const names = columns.map(({ name }) => name)
+  const period = ['month', 'date'].find((name) => columns.some((one) => one.name === name && one.type === 'date')) ?? null
+  for (const name of filter.only?.keys() ?? [])
+    if (!names.includes(name))
+      throw new EtlError('USAGE', `bi.${view} has no column '${name}' to filter by (--only); it has ${names.join(', ')}.`)
+  if (period === null && (filter.from !== null || filter.to !== null))
+    throw new EtlError('USAGE', `bi.${view} has no month or date; leave --from and --to out.`)
+  const conditions = [
+    ...[...(filter.only ?? [])].map(
+      ([name, values]) => sql`${sql.ref(name)}::text in (${sql.join(values.map((value) => sql.lit(value)))})`,
+    ),
+    ...(period === null || filter.from === null ? [] : [sql`${sql.ref(period)} >= ${sql.lit(filter.from)}::date`]),
+    ...(period === null || filter.to === null
+      ? []
+      : [sql`${sql.ref(period)} < ${sql.lit(filter.to)}::date + interval '1 month'`]),
+  ]
+  return { view, columns, period, where: conditions.length === 0 ? sql`true` : sql.join(conditions, sql` and `) }
+}
+
+/** The rows themselves, and of one month where it is given. */
+export const selectRows = ({ view, columns, period, where }: ViewRows, month?: string): RawBuilder<unknown> => {
+  const names = sql.join(columns.map(({ name }) => sql.ref(name)))
+  const inMonth =
+    month === undefined || period === null
+      ? sql`true`
+      : sql`${sql.ref(period)} >= ${sql.lit(month)}::date and ${sql.ref(period)} < ${sql.lit(month)}::date + interval '1 month'`
+  return sql`select ${names} from ${sql.table(`bi.${view}`)} where ${where} and ${inMonth}`
+}
+
+const columnsOf = async (db: Db, view: string): Promise<readonly ViewColumn[]> => {
+  const { rows } = await sql<ViewColumn>`
+    select a.attname as name, format_type(a.atttypid, null) as type from pg_attribute a join pg_class c on c.oid = a.attrelid
+    join pg_namespace n on n.oid = c.relnamespace
+    where n.nspname = 'bi' and c.relname = ${view} and c.relkind in ('r', 'v', 'p') and a.attnum > 0 and not a.attisdropped
+    order by a.attnum`.execute(db)
+  if (rows.length > 0) return rows
+  const all = await sql<{ name: string }>`select c.relname as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
+    where n.nspname = 'bi' and c.relkind in ('r', 'v', 'p') order by 1`.execute(db)
+  throw new EtlError(
+    'USAGE',
+    `There is no bi.${view}; there are ${all.rows.map(({ name }) => name).join(', ') || 'no views yet: run `millrace migrate`'}.`,
+  )
+}

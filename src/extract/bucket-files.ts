@@ -1,0 +1,38 @@
+// Whole files put into a bucket under a prefix, for what leaves the warehouse.
+import { createReadStream } from 'node:fs'
+import type { BucketSetting } from '../config/landing-setting.ts'
+import { openBucket } from './bucket.ts'
+import { openUpload } from './bucket-upload.ts'
+
+export interface BucketFiles {
+  /** `s3://bucket/prefix`, for people. */
+  readonly place: string
+  /** Null where there is none. */
+  text(name: string): Promise<string | null>
+  putText(name: string, text: string): Promise<void>
+  /** Nobody sees it before it is whole. */
+  putFile(name: string, file: string): Promise<void>
+  /** Nothing happens where there is none. */
+  remove(name: string): Promise<void>
+}
+
+export const openBucketFiles = (setting: BucketSetting, signal: AbortSignal): BucketFiles => {
+  const bucket = openBucket(setting)
+  const keyOf = (name: string): string => `${setting.prefix}${name}`
+  return {
+    place: bucket.placeOf(setting.prefix.replace(/\/$/, '')),
+    text: (name) => bucket.text(keyOf(name), signal),
+    putText: (name, text) => bucket.put(keyOf(name), Buffer.from(text), signal),
+    putFile: async (name, file) => {
+      const upload = openUpload(bucket, keyOf(name), signal)
+      try {
+        for await (const chunk of createReadStream(file, { signal })) await upload.write(chunk)
+        await upload.close()
+      } catch (error) {
+        await upload.abort(AbortSignal.timeout(5_000))
+        throw error
+      }
+    },
+    remove: (name) => bucket.remove(keyOf(name), signal),
+  }
+}
