@@ -9,7 +9,6 @@ import { type ExportTarget, exportMonths } from '../export/export-months.ts'
 import { exportView } from '../export/export-view.ts'
 import { folderTarget } from '../export/folder-target.ts'
 import type { RowFilter } from '../export/view-rows.ts'
-import { openBucketFiles } from '../extract/bucket-files.ts'
 import type { Handler, Invocation } from './command-spec.ts'
 import { parseOnly } from './only.ts'
 import { formatNumber } from './output.ts'
@@ -75,7 +74,7 @@ const writeFile = async ({ options, folder, output }: Invocation, { database, vi
 const writeMonths = async (invocation: Invocation, asked: Asked & { readonly settings: Settings }): Promise<void> => {
   const { database, view, filter, settings } = asked
   const { options, output } = invocation
-  const target = targetOf(invocation, settings, view)
+  const target = await targetOf(invocation, settings, view)
   const result = await exportMonths(database, { view, filter, sinceLast: options['since'] !== undefined, target })
   const { written, unchanged, removed, rows } = result
   output.event({
@@ -95,7 +94,9 @@ const writeMonths = async (invocation: Invocation, asked: Asked & { readonly set
   )
 }
 
-const targetOf = ({ options, folder, signal }: Invocation, { raw }: Settings, view: string): ExportTarget => {
+const targetOf = async ({ options, folder, signal }: Invocation, { raw }: Settings, view: string): Promise<ExportTarget> => {
   const out = String(options['out'] ?? view)
-  return out.startsWith('s3://') ? openBucketFiles(bucketSetting(raw, out, '--out'), signal) : folderTarget(resolve(folder, out))
+  if (!out.startsWith('s3://')) return folderTarget(resolve(folder, out))
+  const { openBucketFiles } = await import('../extract/bucket-files.ts')
+  return openBucketFiles(bucketSetting(raw, out, '--out'), signal)
 }
