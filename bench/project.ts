@@ -87,14 +87,15 @@ const keywordTable = `month date not null, domain text not null, country text no
 
 /**
  * How much each is for: a part of the benchmark's rows, in units of a domain and a country. Those of the growth are a domain each, so that ten
- * times the rows are one report still.
+ * times the rows are one report still. Its list holds every domain that has rows in the shortest of its months; in a longer one the last of
+ * them have none.
  */
 export const reportPipelines = {
-  report: { share: 1, byCountry: true },
-  report_fifth: { share: 1 / 5, byCountry: true },
-  growth_tenth: { share: 1 / 10, byCountry: false },
-  growth_once: { share: 1, byCountry: false },
-  growth_tenfold: { share: 10, byCountry: false },
+  report: { share: 1, byCountry: true, shortest: '2026-01' },
+  report_fifth: { share: 1 / 5, byCountry: true, shortest: '2025-02' },
+  growth_tenth: { share: 1 / 10, byCountry: false, shortest: '2026-01' },
+  growth_once: { share: 1, byCountry: false, shortest: '2026-01' },
+  growth_tenfold: { share: 10, byCountry: false, shortest: '2026-01' },
 } as const
 export const keywordPipelines = { pages: [1, 8], tiny_10: [10, 4], tiny_100: [100, 4], tiny_1000: [1000, 4] } as const
 
@@ -122,8 +123,8 @@ const writeProject = (folder: string, rows: number): void => {
     writeFileSync(join(pipelines, file), `${Array.from({ length: count }, (_, index) => domainName(index)).join('\n')}\n`)
     return file
   }
-  for (const [name, { share, byCountry }] of Object.entries(reportPipelines)) {
-    const domains = list(Math.ceil((rows * share) / rowsPerDomain('2026-01')))
+  for (const [name, { share, byCountry, shortest }] of Object.entries(reportPipelines)) {
+    const domains = list(Math.ceil((rows * share) / rowsPerDomain(shortest)))
     writeFileSync(join(pipelines, `${name}.yaml`), reportYaml(name, { domains, byCountry }))
   }
   writeSource(folder, wideSource)

@@ -43,7 +43,7 @@ export interface ClaimedJob extends Hold {
   readonly askNumber: string | null
   /** Landed and not loaded, or not wholly. */
   readonly answer: { readonly answerId: number; readonly landing: string } | null
-  /** The unit's present answer; always null for jobs of several units. */
+  /** What its one unit has its rows from now; of several units it is left to who needs it. */
   readonly loaded: LoadedAnswer | null
   readonly account: string
   readonly endpoint: string | null

@@ -109,6 +109,10 @@ export const markUnchanged = async (db: Db, claim: ClaimedJob, fingerprint: Fing
   if (loaded === null)
     throw new EtlError('INTERNAL', `${claim.box.key}: nothing is loaded that could be unchanged; please report this defect.`)
   await lockJob(db, claim)
+  const { from, to } = claim.box.window
+  const these = sql`u.pipeline_id = ${claim.pipelineId} and u.window_from >= ${from}::date and u.window_from < ${to}::date
+    and u.slice_id = any(${[...claim.sliceIds]}::integer[])`
+  if (claim.cells > 1) await sql`select from etl.units u where ${these} order by u.window_from, u.slice_id for update`.execute(db)
   const rows = await executePrepared(
     db,
     sql`
@@ -117,14 +121,13 @@ export const markUnchanged = async (db: Db, claim: ClaimedJob, fingerprint: Fing
         source_count = ${fingerprint.count}::bigint where answer_id = ${loaded.answerId}::bigint returning answer_id
     ), load as (
       insert into etl.loads (answer_id, pipeline_id, window_from, job_id, run_id, outcome)
-      select answer_id, ${claim.pipelineId}::integer, ${claim.box.window.from}::date, ${claim.jobId}::bigint, ${claim.runId}::bigint, 'unchanged'
-      from stood returning load_id
+      select answer_id, ${claim.pipelineId}::integer, w.at::date, ${claim.jobId}::bigint, ${claim.runId}::bigint, 'unchanged'
+      from stood cross join generate_series(${from}::date, ${to}::date - 1, ${`1 ${claim.windowEvery}`}::interval) as w (at) returning load_id
     ), settled as (
       -- Confirmed by a later question: an answer asked for in between must not replace it.
-      update etl.units set job_id = nullif(job_id, ${claim.jobId}::bigint),
-        ask_number = case when answer_id = ${loaded.answerId}::bigint then greatest(ask_number, ${claim.askNumber}::bigint) else ask_number end
-      where pipeline_id = ${claim.pipelineId} and window_from = ${claim.box.window.from}::date
-        and slice_id = any(${[...claim.sliceIds]}::integer[])
+      update etl.units u set job_id = nullif(u.job_id, ${claim.jobId}::bigint),
+        ask_number = case when u.answer_id = ${loaded.answerId}::bigint then greatest(u.ask_number, ${claim.askNumber}::bigint) else u.ask_number end
+      where ${these}
     )
     select load_id from load`,
   )

@@ -4,7 +4,7 @@ import { EtlError } from '../core/errors.ts'
 import type { Window } from '../core/types.ts'
 import { executePrepared } from '../db/prepared.ts'
 import type { Db } from '../db/tables.ts'
-import type { ClaimedJob } from './claim.ts'
+import type { ClaimedJob, LoadedAnswer } from './claim.ts'
 
 /** The units of one window that a job's answer is for. */
 export interface WindowShare {
@@ -55,19 +55,22 @@ export interface UnitsTable {
   readonly columns: readonly { readonly name: string; readonly type: string }[]
 }
 
+export interface TakenUnits {
+  readonly accepted: number
+  readonly skipped: number
+  /** Digest of the bytes that all of them were loaded from last; null: they were loaded from several answers, or not all of them. */
+  readonly loadedSha256: string | null
+}
+
 /** Locks the units of the window in their order and writes them to the table, as `accepted` or `skipped`. */
-export const acceptUnits = async (
-  db: Db,
-  share: WindowShare,
-  into: UnitsTable,
-): Promise<{ accepted: number; skipped: number }> => {
+export const acceptUnits = async (db: Db, share: WindowShare, into: UnitsTable): Promise<TakenUnits> => {
   const { claim, window } = share
   const values = into.columns.map(
     ({ name, type }) => sql`, (s."values"[array_position(p.dimensions, ${name})])::${sql.raw(type)}`,
   )
-  const { rows } = await sql<{ accepted: string; skipped: string }>`
+  const { rows } = await sql<{ accepted: string; skipped: string; sha256: string | null }>`
     with locked as (
-      select u.unit_id, u.slice_id, ${accepts(share)} as accepts from etl.units u
+      select u.unit_id, u.slice_id, u.answer_id, ${accepts(share)} as accepts from etl.units u
       where u.pipeline_id = ${claim.pipelineId} and u.window_from = ${window.from}::date
         and u.slice_id = any(${[...claim.sliceIds]}::integer[])
       order by u.slice_id for update
@@ -75,11 +78,46 @@ export const acceptUnits = async (
       insert into ${into.name} select l.unit_id, case when l.accepts then 'accepted' else 'skipped' end ${sql.join(values, sql``)}
       from locked l join etl.slices s on s.slice_id = l.slice_id join etl.pipelines p on p.pipeline_id = s.pipeline_id returning _outcome
     )
-    select count(*) filter (where _outcome = 'accepted') as accepted, count(*) filter (where _outcome = 'skipped') as skipped
+    select count(*) filter (where _outcome = 'accepted') as accepted, count(*) filter (where _outcome = 'skipped') as skipped,
+      (select a.sha256 from (select min(answer_id) as first, max(answer_id) as last, count(*) - count(answer_id) as others from locked) l
+        join etl.answers a on a.answer_id = l.first where l.first = l.last and l.others = 0) as sha256
     from taken`.execute(db)
   const [accepted, skipped] = [Number(rows[0]?.accepted), Number(rows[0]?.skipped)]
   if (accepted + skipped !== claim.sliceIds.length) throw unitsMissing(share, accepted + skipped)
-  return { accepted, skipped }
+  return { accepted, skipped, loadedSha256: rows[0]?.sha256 ?? null }
+}
+
+/** The answer that every unit of the job has its rows from; null: there is none that is all of theirs, or some wait for a person with another. */
+export const answerOfAll = async (
+  db: Db,
+  { pipelineId, box, sliceIds }: WindowShare['claim'],
+  cells: number,
+): Promise<LoadedAnswer | null> => {
+  const these = db
+    .selectFrom('etl.units')
+    .select((eb) => [
+      eb.fn.min('answer_id').as('first'),
+      eb.fn.max('answer_id').as('last'),
+      eb.fn.count('answer_id').as('loaded'),
+      eb.fn.count('held_answer_id').as('held'),
+    ])
+    .where('pipeline_id', '=', pipelineId)
+    .where('window_from', '>=', box.window.from)
+    .where('window_from', '<', box.window.to)
+    .where((eb) => eb('slice_id', '=', eb.fn.any(eb.val([...sliceIds]))))
+    .as('u')
+  const row = await db
+    .selectFrom(these)
+    .innerJoin('etl.answers as a', 'a.answer_id', 'u.first')
+    .select(['a.answer_id', 'a.sha256', 'a.source_last_updated', 'a.source_count'])
+    .whereRef('u.last', '=', 'u.first')
+    .where('u.loaded', '=', String(cells))
+    .where('u.held', '=', '0')
+    .executeTakeFirst()
+  if (row === undefined) return null
+  const { answer_id, sha256, source_last_updated, source_count } = row
+  const count = source_count === null ? null : Number(source_count)
+  return { answerId: Number(answer_id), sha256, fingerprint: { lastUpdated: source_last_updated, count } }
 }
 
 /**

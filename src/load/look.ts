@@ -4,7 +4,7 @@ import { EtlError } from '../core/errors.ts'
 import type { Session } from '../db/session.ts'
 import { markOutcome } from './accepted-units.ts'
 import type { HeldUnit, MergeContext, MergeRequest } from './merge-context.ts'
-import { type ManyUnits, type OneUnit, sameUnit } from './merge-scope.ts'
+import { type ManyUnits, type MergeScope, type OneUnit, sameUnit } from './merge-scope.ts'
 import { protectedTable } from './protected-keys.ts'
 import { dataTable, historyTable, joinedScopeOf, scopeOf, stagedRows } from './table-columns.ts'
 
@@ -27,7 +27,9 @@ interface Looked {
 export const lookAtScope = async (session: Session, request: MergeRequest, options: LookOptions): Promise<MergeContext> =>
   request.scope.kind === 'one'
     ? lookAtUnit(session, request, request.scope, options)
-    : lookAtUnits(session, request, request.scope, options)
+    : request.scope.isWhole && !options.hasProtected
+      ? lookAtWhole(session, request, request.scope)
+      : lookAtUnits(session, request, request.scope, options)
 
 /** @param loaded newest moment a row of the scope bears @param ended last end of one */
 const moment = (loaded: RawBuilder<unknown>, ended: RawBuilder<unknown>, { lastLoad }: MergeRequest): RawBuilder<unknown> => {
@@ -53,6 +55,7 @@ const contextOf = (
     hasHistory: row.has_history,
     hasProtected,
     held,
+    isJudged: true,
   }
 }
 
@@ -62,8 +65,16 @@ const lookAtUnit = async (
   scope: OneUnit,
   { hasProtected, staged, refused }: LookOptions,
 ): Promise<MergeContext> => {
+  const { rows } = await lookAtRows(session, request, scope, staged)
+  const context = contextOf(session, request, rows[0], hasProtected, [])
+  const code = heldCode(request.shrink, { staged, refused, previous: context.previousRows })
+  if (code === null) return context
+  return { ...context, held: [{ unitId: null, code, rows: staged, previousRows: context.previousRows }] }
+}
+
+const lookAtRows = (session: Session, request: MergeRequest, scope: MergeScope, staged: number) => {
   const { definition } = request
-  const { rows } = await sql<Looked>`
+  return sql<Looked>`
     select previous, ${staged}::bigint as staged, past.ended is not null as has_history,
       ${moment(sql`loaded`, sql`past.ended`, request)} as at
     from (select count(*) as previous, max(t._loaded_at) as loaded from ${dataTable(definition)} t
@@ -71,10 +82,6 @@ const lookAtUnit = async (
       (select max(h._valid_to) as ended from ${historyTable(definition)} h where ${scopeOf(definition, scope, 'h')}) past`.execute(
     session.kysely,
   )
-  const context = contextOf(session, request, rows[0], hasProtected, [])
-  const code = heldCode(request.shrink, { staged, refused, previous: context.previousRows })
-  if (code === null) return context
-  return { ...context, held: [{ unitId: null, code, rows: staged, previousRows: context.previousRows }] }
 }
 
 interface UnitRows {
@@ -97,7 +104,14 @@ interface LookedAtUnits extends Looked {
   readonly held: readonly HeldUnit[]
 }
 
-const lookAtUnits = async (
+/** All units of a box at once; which of them lose rows shows in the difference. */
+const lookAtWhole = async (session: Session, request: MergeRequest, scope: ManyUnits): Promise<MergeContext> => {
+  const { rows } = await lookAtRows(session, request, scope, request.rows)
+  return { ...contextOf(session, request, rows[0], false, []), isJudged: request.shrink === null }
+}
+
+/** Unit by unit: those that would lose too much, or that have nothing but rejected records, are held. */
+export const lookAtUnits = async (
   session: Session,
   request: MergeRequest,
   scope: ManyUnits,
@@ -138,5 +152,6 @@ const lookAtUnits = async (
     scope,
     held.map(({ unitId, code: why }) => ({ unitId: unitId ?? 0, code: why })),
   )
-  return contextOf(session, request, rows[0], hasProtected, held)
+  const rest = held.length === 0 ? scope : { ...scope, isWhole: false }
+  return contextOf(session, { ...request, scope: rest }, rows[0], hasProtected, held)
 }

@@ -11,7 +11,7 @@ export interface MergeRequest {
   readonly scope: MergeScope
   readonly runId: number
   readonly staging: Staging
-  /** Staged rows of the scope at most, so that large merges are prepared for. */
+  /** Staged rows of the scope's window, so that large merges are prepared for. */
   readonly rows: number
   /** Keys (staged key columns, in key order) of records that could not be loaded: they are not missing from the answer. */
   readonly rejectedKeys: readonly (readonly (string | null)[])[]
@@ -23,9 +23,9 @@ export interface MergeRequest {
   readonly shrink: number | null
   /**
    * Keys that come twice: `removed` are out of the staging already (and those whose rows conflict stand among `rejectedKeys`), `likely` are
-   * looked for first; by default they are looked for when the rows turn out to hold some.
+   * looked for first, `refused` end the merge (see `isKeyRepeated`); by default they are looked for when the rows turn out to hold some.
    */
-  readonly repeated?: 'unknown' | 'likely' | 'removed'
+  readonly repeated?: 'unknown' | 'likely' | 'removed' | 'refused'
   /** Told of repeated keys before anything is done; throws where the answer may not be loaded because of them. */
   readonly judge?: (repeated: Repeated) => Promise<void>
   /** Moment of the last load of the window, which the rows' moment must follow. */
@@ -75,4 +75,6 @@ export interface MergeContext extends MergeRequest {
   readonly hasHistory: boolean
   readonly hasProtected: boolean
   readonly held: readonly HeldUnit[]
+  /** False where it is not known yet whether a unit would lose too much; none does that loses no row. */
+  readonly isJudged: boolean
 }

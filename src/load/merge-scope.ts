@@ -18,6 +18,8 @@ export interface OneUnit extends Scope {
 export interface ManyUnits extends Scope {
   readonly kind: 'many'
   readonly accepted: AcceptedTable
+  /** Every unit of the box takes the answer, and nothing but theirs is staged: then the values of the slice name the same units, in less time. */
+  readonly isWhole: boolean
 }
 
 export type MergeScope = OneUnit | ManyUnits
@@ -37,8 +39,14 @@ export const oneUnit = (unit: Pick<Box, 'key' | 'window' | 'slice'>, unitId: One
   unitId,
 })
 
-export const manyUnits = (box: Pick<Box, 'key' | 'slice'>, window: Window, accepted: AcceptedTable): ManyUnits => ({
+export const manyUnits = (
+  box: Pick<Box, 'key' | 'slice'>,
+  window: Window,
+  accepted: AcceptedTable,
+  isWhole = false,
+): ManyUnits => ({
   kind: 'many',
+  isWhole,
   name: `${box.key}, window of ${window.from}`,
   window,
   slice: box.slice,

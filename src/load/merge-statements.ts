@@ -3,8 +3,9 @@ import { type RawBuilder, sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
 import type { MergeContext } from './merge-context.ts'
 import { protectedTable } from './protected-keys.ts'
-import { unitIdOf } from './merge-scope.ts'
+import { sameUnit, unitIdOf } from './merge-scope.ts'
 import {
+  bareStagedRows,
   dataTable,
   historyTable,
   joinedScopeOf,
@@ -109,28 +110,31 @@ export interface Applied {
   readonly isDistinct: boolean
 }
 
-/** @param staged rows in the staging table. */
-export const applyDifference = async (context: MergeContext, staged: number): Promise<Applied> => {
-  const kinds = await findDifference(context)
-  const matched = staged - kinds.added
+/** Writes the difference that was found, and drops it. */
+export const applyDifference = async (context: MergeContext, kinds: Kinds): Promise<Applied> => {
+  const matched = context.stagedRows - kinds.added
   // Keys of loaded rows are unique, so each of them is matched once or missing, unless a staged key comes twice.
   const isDistinct = context.hasProtected || matched + kinds.missing === context.previousRows
   if (!isDistinct) return { inserted: 0, updated: 0, ended: 0, isDistinct }
   const ended = kinds.missing === 0 || !context.mayEnd ? 0 : await endMissing(context)
   const updated = kinds.changed === 0 ? 0 : await updateChanged(context)
   const inserted = kinds.added === 0 ? 0 : await insertAdded(context)
-  await sql`drop table ${differenceTable}`.execute(context.session.kysely)
+  await dropDifference(context)
   return { inserted, updated, ended, isDistinct }
 }
 
-interface Kinds {
+export const dropDifference = async ({ session }: MergeContext): Promise<void> => {
+  await sql`drop table ${differenceTable}`.execute(session.kysely)
+}
+
+export interface Kinds {
   readonly added: number
   readonly changed: number
   readonly missing: number
 }
 
-/** One hash join of the answer with the loaded rows keeps only what differs. */
-const findDifference = async (context: MergeContext): Promise<Kinds> => {
+/** One hash join of the answer with the loaded rows keeps only what differs, in a table of the transaction. */
+export const findDifference = async (context: MergeContext): Promise<Kinds> => {
   const { definition, scope, staging, session } = context
   const measures = measureColumns(definition)
   const keyed = stagedKey(definition).map(
@@ -138,20 +142,23 @@ const findDifference = async (context: MergeContext): Promise<Kinds> => {
   )
   const values = measures.filter((column) => column.origin === 'response').map((column) => sql.ref(`s.${column.name}`))
   const differs = measures.map((column) => sql`${sql.ref(`s.${column.name}`)} is distinct from ${sql.ref(`t.${column.name}`)}`)
-  const unit = scope.kind === 'one' ? sql`` : sql`, _unit`
+  // Of a whole box only the rows that differ are asked whose they are.
+  const isWhole = scope.kind === 'many' && scope.isWhole
+  const unit = scope.kind === 'one' || isWhole ? sql`` : sql`, _unit`
   const staged = sql`(select true as _staged${unit}, ${names(stagedColumns(definition))}
-    from ${stagedRows(definition, scope, staging.table)} came)`
+    from ${bareStagedRows(definition, scope, staging.table)} came)`
   const notProtected = context.hasProtected
     ? sql`and not exists (select 1 from ${protectedTable} p where ${sameKey(definition, 'p', 't')})`
     : sql``
   await sql`
-    create temporary table ${sql.raw('"difference"')} on commit drop as
+    create temporary table ${sql.raw('"difference"')} on commit drop as ${isWhole ? sql`select found.*, taken._unit_id as _unit from (` : sql``}
     select case when t._revision is null then 'added' when s._staged is null then 'missing' else 'changed' end as _kind${unit},
       ${sql.join([...keyed, ...values])}
     from ${staged} s
     full join (select * from ${dataTable(definition)} t where ${scopeOf(definition, scope, 't')}) t on ${sameKey(definition, 's', 't')}
     where t._revision is null or (s._staged is null ${notProtected})
-      or (s._staged is not null and (${differs.length === 0 ? sql`false` : sql.join(differs, sql` or `)}))`.execute(
+      or (s._staged is not null and (${differs.length === 0 ? sql`false` : sql.join(differs, sql` or `)}))
+    ${isWhole ? sql`) found left join ${scope.accepted.name} taken on ${sameUnit(scope.accepted, 'taken', 'found')}` : sql``}`.execute(
     session.kysely,
   )
   const { rows } = await sql<{ added: string; changed: string; missing: string }>`

@@ -5,12 +5,12 @@ import type { Definition } from '../core/types.ts'
 import type { Session } from '../db/session.ts'
 import { type Conflict, conflictsOf, dropRepeated, findRepeated, removeRepeated } from './duplicates.ts'
 import { keyOrder } from './key-order.ts'
-import { type LookOptions, lookAtScope } from './look.ts'
-import type { MergeRequest, MergeResult } from './merge-context.ts'
-import { applyDifference, insertAll } from './merge-statements.ts'
+import { type LookOptions, lookAtScope, lookAtUnits } from './look.ts'
+import type { MergeContext, MergeRequest, MergeResult } from './merge-context.ts'
+import { applyDifference, dropDifference, findDifference, insertAll, type Kinds } from './merge-statements.ts'
 import { fillPartition, isUniqueViolation } from './partition.ts'
 import { protectKeys } from './protected-keys.ts'
-import { dataTable, scopeOf, stagedColumns } from './table-columns.ts'
+import { bareStagedRows, dataTable, scopeOf, stagedColumns } from './table-columns.ts'
 
 /**
  * Call inside an open transaction of `session`, with the units' rows locked. Inserts new rows, updates those that differ, ends those the
@@ -29,6 +29,7 @@ export const mergeAnswer = async (session: Session, request: MergeRequest): Prom
     return mergeDeduped(session, request, await dedupe(session, request))
   const filled = await fillEmptyMonth(session, request)
   if (filled !== null) return filled
+  if (request.repeated === 'refused') return mergeOrRefuse(session, request)
   await sql`savepoint merge_at_once`.execute(session.kysely)
   try {
     const result = await mergeDistinct(session, request, {
@@ -47,6 +48,23 @@ export const mergeAnswer = async (session: Session, request: MergeRequest): Prom
   await sql`rollback to savepoint merge_at_once`.execute(session.kysely)
   return mergeDeduped(session, request, await dedupe(session, request))
 }
+
+const mergeOrRefuse = async (session: Session, request: MergeRequest): Promise<MergeResult> => {
+  const options = { hasProtected: false, staged: request.rows, refused: 0 }
+  const result = await mergeDistinct(session, request, options).catch((error: unknown) => {
+    throw isUniqueViolation(error) ? keyRepeated(request) : error
+  })
+  if (result === null) throw keyRepeated(request)
+  return { ...result, duplicates: 0, conflicts: [] }
+}
+
+const keyRepeated = ({ scope }: MergeRequest): EtlError =>
+  new EtlError('INTERNAL', `${scope.name}: a key of the answer comes twice, which was not looked for.`, {
+    context: { keyRepeated: true },
+  })
+
+/** Thrown for the rows of many units where nobody has looked for repeated keys: the caller rolls back, takes them out and merges again. */
+export const isKeyRepeated = (error: unknown): boolean => error instanceof EtlError && error.context['keyRepeated'] === true
 
 /** Fewer rows are merged in less time than it takes to say how. */
 export const largeRows = 5_000
@@ -135,27 +153,42 @@ type Distinct = Omit<MergeResult, 'duplicates' | 'conflicts'>
 
 /** null: the staged rows turned out to hold a key twice, and what was done must be rolled back. */
 const mergeDistinct = async (session: Session, request: MergeRequest, options: LookOptions): Promise<Distinct | null> => {
-  const context = await lookAtScope(session, request, options)
-  const { held, loadedAt, previousRows, stagedRows } = context
-  if (request.scope.kind === 'one' && held.length > 0) return { ...nothing, held }
-  if (previousRows === 0) {
+  const looked = await lookAtScope(session, request, options)
+  if (request.scope.kind === 'one' && looked.held.length > 0) return { ...nothing, held: looked.held }
+  if (looked.previousRows === 0) {
     const isAnalyzed = request.repeated !== 'removed' && request.rows > largeRows
     const order = await keyOrder(session, request.definition, { table: request.staging.table, isAnalyzed }, 's')
-    return { ...nothing, inserted: await insertAll(context, { order }), held, loadedAt }
+    return { ...nothing, inserted: await insertAll(looked, { order }), held: looked.held, loadedAt: looked.loadedAt }
   }
-  const { inserted, updated, ended, isDistinct } = await applyDifference(context, stagedRows)
+  const { context, kinds } = await judgeDifference(looked, request, options)
+  const { held, loadedAt, previousRows, stagedRows } = context
+  const { inserted, updated, ended, isDistinct } = await applyDifference(context, kinds)
   if (!isDistinct) return null
   return { inserted, updated, ended, unchanged: stagedRows - inserted - updated, previousRows, held, loadedAt }
+}
+
+/** The difference without what units lose that are held because of it. */
+const judgeDifference = async (
+  looked: MergeContext,
+  request: MergeRequest,
+  options: LookOptions,
+): Promise<{ readonly context: MergeContext; readonly kinds: Kinds }> => {
+  const kinds = await findDifference(looked)
+  if (looked.isJudged || kinds.missing === 0 || request.scope.kind === 'one') return { context: looked, kinds }
+  const context = await lookAtUnits(looked.session, request, request.scope, options)
+  if (context.held.length === 0) return { context, kinds }
+  await dropDifference(context)
+  return { context, kinds: await findDifference(context) }
 }
 
 /**
  * Rows of the scope where they are those that are staged, none more, none less; null where they differ. Each row of both is read, and
  * hashed with all its columns by the server, so that values it takes for equal are. Sums of 64 bits and more agree by chance once in 10^19.
  */
-const countIfSame = async (session: Session, { definition, scope, staging }: MergeRequest): Promise<number | null> => {
+const countIfSame = async (session: Session, { definition, scope, staging, rows }: MergeRequest): Promise<number | null> => {
   const loaded = await digest(session, definition, sql`${dataTable(definition)} t where ${scopeOf(definition, scope, 't')}`)
-  if (loaded.rows !== staging.rows()) return null
-  const staged = await digest(session, definition, sql`${sql.raw(staging.table)} t`)
+  if (loaded.rows !== rows) return null
+  const staged = await digest(session, definition, sql`${bareStagedRows(definition, scope, staging.table)} t`)
   return loaded.sum === staged.sum && loaded.rows === staged.rows ? loaded.rows : null
 }
 

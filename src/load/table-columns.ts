@@ -59,10 +59,14 @@ export const rowExpressions = (definition: Definition, scope: MergeScope, alias:
 export const scopeOf = (definition: Definition, scope: MergeScope, alias: string): RawBuilder<unknown> => {
   const constants = joinedScopeOf(definition, scope, alias)
   if (scope.kind === 'one') return constants
-  const { accepted } = scope
+  const { accepted, isWhole } = scope
+  if (isWhole) return sql.join([constants, ...accepted.columns.map((column) => amongValues(scope, column, alias))], sql` and `)
   return sql`${constants} and exists (select 1 from ${accepted.name} taken
     where taken._outcome = 'accepted' and ${sameUnit(accepted, 'taken', alias)})`
 }
+
+const amongValues = ({ slice }: MergeScope, { name, type }: Column, alias: string): RawBuilder<unknown> =>
+  sql`${sql.ref(`${alias}.${name}`)} = any(${[slice[name] ?? []].flat()}::${sql.raw(type)}[])`
 
 /**
  * The scope of a statement whose rows are joined by key with rows that were found within the scope. What tells many units apart comes with
@@ -108,13 +112,21 @@ const isMonthly = ({ key, params }: Definition): boolean => key.includes('granul
 /** Staged rows that belong to the scope, as a table; those of many units bear the unit's number as `_unit`. @param table quoted name */
 export const stagedRows = (definition: Definition, scope: MergeScope, table: string): RawBuilder<unknown> => {
   if (scope.kind === 'one') return sql.raw(table)
-  const { accepted, window } = scope
-  const period = stagedColumns(definition).some(({ name }) => name === periodColumn(definition))
+  const { accepted } = scope
+  return sql`(select staged.*, taken._unit_id as _unit from ${sql.raw(table)} staged join ${accepted.name} taken
+    on taken._outcome = 'accepted' and ${sameUnit(accepted, 'taken', 'staged')} where ${stagedInWindow(definition, scope)})`
+}
+
+/** The same rows without the number of their unit. */
+export const bareStagedRows = (definition: Definition, scope: MergeScope, table: string): RawBuilder<unknown> =>
+  scope.kind === 'one' || !scope.isWhole
+    ? stagedRows(definition, scope, table)
+    : sql`(select staged.* from ${sql.raw(table)} staged where ${stagedInWindow(definition, scope)})`
+
+const stagedInWindow = (definition: Definition, { window }: MergeScope): RawBuilder<unknown> =>
+  stagedColumns(definition).some(({ name }) => name === periodColumn(definition))
     ? inWindow(definition, window, `staged.${periodColumn(definition)}`)
     : sql`true`
-  return sql`(select staged.*, taken._unit_id as _unit from ${sql.raw(table)} staged join ${accepted.name} taken
-    on taken._outcome = 'accepted' and ${sameUnit(accepted, 'taken', 'staged')} where ${period})`
-}
 
 /** `a.key = b.key` over the staged key columns; the others are constant within a scope. */
 export const sameKey = (definition: Definition, left: string, right: string): RawBuilder<unknown> => {

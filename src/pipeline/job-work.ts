@@ -5,6 +5,7 @@ import type { Source } from '../extract/source.ts'
 import type { ClaimedJob } from '../ledger/claim.ts'
 import { storedDefinition } from '../ledger/pipelines.ts'
 import type { RequestRecord } from '../ledger/requests.ts'
+import { answerOfAll } from '../ledger/units.ts'
 import { type Runtime, definitionOf } from './runtime.ts'
 
 export interface JobWork {
@@ -35,8 +36,15 @@ export const openJob = async (
       'DEFINITION',
       `${claim.box.key}: there is no source ${definition.source} here; put it back under sources/.`,
     )
-  return { runtime, claim, definition, source, mayLoad: here !== null, requests, signal }
+  const known = await withLoaded(runtime, claim)
+  return { runtime, claim: known, definition, source, mayLoad: here !== null, requests, signal }
 }
+
+/** A report that is asked for again may bring what is loaded already: then it matters whether all its units have their rows from one answer. */
+const withLoaded = async ({ database }: Runtime, claim: ClaimedJob): Promise<ClaimedJob> =>
+  claim.cells === 1 || claim.answer !== null || claim.forced || claim.reason === 'new'
+    ? claim
+    : { ...claim, loaded: await answerOfAll(database.kysely, claim, claim.cells) }
 
 /** What was bought is fetched whatever became of the definition; its rows wait for it. */
 export const withoutDefinition = ({ box }: ClaimedJob): EtlError =>

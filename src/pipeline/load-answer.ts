@@ -10,7 +10,8 @@ import type { QuarantineEntry } from '../ledger/quarantine.ts'
 import { finishJob } from '../ledger/settle-job.ts'
 import { openAccepted } from '../load/accepted-units.ts'
 import { type Conflict, conflictsOf, dropRepeated, findRepeated, hasRepeated, removeRepeated } from '../load/duplicates.ts'
-import { largeRows } from '../load/merge.ts'
+import { isKeyRepeated, largeRows } from '../load/merge.ts'
+import type { AcceptedTable } from '../load/merge-scope.ts'
 import { stagedPeriod, surveyRows } from '../load/survey.ts'
 import { stagedKey } from '../load/table-columns.ts'
 import type { JobWork } from './job-work.ts'
@@ -77,12 +78,14 @@ const loadWindows = async (work: JobWork, session: Session, judging: Judging): P
   const { staging, parsed } = input
   const accepted = await openAccepted(session, definition, claim.box)
   const periods = await surveyRows(session, definition, staging, input.box)
-  const conflicts = await removeConflicts(work, session, judging)
-  await foundGood(runtime.database.kysely, answerId)
+  const rows = rowsByWindow(work, periods)
   const loaded = await loadedBefore(work, answerId)
   const windows = windowsOf(work).filter(({ from }) => !loaded.has(from))
+  const atOnce = await loadOneWindow(work, session, judging, { windows, rows, accepted })
+  if (atOnce !== null) return atOnce
+  const conflicts = await removeConflicts(work, session, judging)
+  await foundGood(runtime.database.kysely, answerId)
   await prepare(session, work, judging, windows.length)
-  const rows = rowsByWindow(work, periods)
   const refused = await refusedByWindow(work, judging, conflicts ?? [])
   let strays = loaded.size > 0 ? null : parsed.rejected.filter(({ key }) => key === null).map(entryOf)
   let total: LoadResult = { ...zeroCounts(), unitsLoaded: 0, unitsHeld: 0, heldBecause: null, unitsSkipped: 0 }
@@ -109,6 +112,34 @@ const loadWindows = async (work: JobWork, session: Session, judging: Judging): P
   await dropRepeated(session)
   if (windows.length === 0) await finishJob(runtime.database.kysely, claim, 'loaded')
   return total
+}
+
+interface OneWindow {
+  readonly windows: readonly Window[]
+  readonly rows: ReadonlyMap<IsoDate, number>
+  readonly accepted: AcceptedTable
+}
+
+/** A clean answer for one window, without a look for repeated keys, which costs as much as the load: they show in it. null: it has some, or is not such an answer. */
+const loadOneWindow = async (
+  work: JobWork,
+  session: Session,
+  { input, answerId }: Judging,
+  { windows: [window, ...others], rows, accepted }: OneWindow,
+): Promise<LoadResult | null> => {
+  if (window === undefined || others.length > 0 || input.parsed.rejects > 0) return null
+  const order = { input, answerId, window, accepted, rows: rows.get(window.from) ?? 0, refused: [], strays: null }
+  try {
+    const result = await loadWindow(work, session, {
+      ...order,
+      ...{ repeated: 'refused', hasRemoved: false, mayEnd: true, isLast: true },
+    })
+    await foundGood(work.runtime.database.kysely, answerId)
+    return result
+  } catch (error) {
+    if (!isKeyRepeated(error)) throw error
+    return null
+  }
 }
 
 const sumOf = (total: LoadResult, more: LoadResult): LoadResult => ({

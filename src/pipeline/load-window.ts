@@ -15,7 +15,7 @@ import { addDimensions } from '../load/dimensions.ts'
 import { countRemoved } from '../load/duplicates.ts'
 import { largeRows, mergeAnswer } from '../load/merge.ts'
 import type { MergeRequest, MergeResult } from '../load/merge-context.ts'
-import { manyUnits, oneUnit } from '../load/merge-scope.ts'
+import { type MergeScope, manyUnits, oneUnit } from '../load/merge-scope.ts'
 import { emptyMonthOf, ensurePartitions, ensureStatistics } from '../load/partition.ts'
 import { refreshSummaries } from '../load/summaries.ts'
 import { holdBack, quarantine, refusedOf, type UnitRefused } from './hold-back.ts'
@@ -65,12 +65,19 @@ const takeUnits = async (session: Session, { claim }: JobWork, order: WindowOrde
   if (table === null) {
     const { unitId, accepts } = await acceptUnit(session.kysely, share)
     const scope = oneUnit(claim.box, unitId)
-    return { share, scope, accepted: accepts ? 1 : 0, skipped: accepts ? 0 : 1, units: sql`array[${unitId}::bigint]`, unitId }
+    const units = sql`array[${unitId}::bigint]`
+    const loadedSha256 = claim.loaded?.sha256 ?? null
+    return { share, scope, accepted: accepts ? 1 : 0, skipped: accepts ? 0 : 1, loadedSha256, units, unitId }
   }
-  const { accepted, skipped } = await acceptUnits(session.kysely, share, table)
-  if (accepted + skipped > statisticsFrom) await sql`analyze ${table.name}`.execute(session.kysely)
-  return { share, scope: manyUnits(claim.box, window, table), accepted, skipped, units: acceptedUnits(table), unitId: null }
+  const taken = await acceptUnits(session.kysely, share, table)
+  if (claim.sliceIds.length > statisticsFrom) await sql`analyze ${table.name}`.execute(session.kysely)
+  const isWhole = taken.skipped === 0 && isClean(order) && order.input.box.key === claim.box.key
+  return { ...taken, share, scope: manyUnits(claim.box, window, table, isWhole), units: acceptedUnits(table), unitId: null }
 }
+
+/** Every row that came is staged. */
+const isClean = ({ refused, strays, hasRemoved }: WindowOrder): boolean =>
+  refused.length === 0 && (strays ?? []).length === 0 && !hasRemoved
 
 const loadTaken = async (
   work: JobWork,
@@ -83,14 +90,15 @@ const loadTaken = async (
   const { input } = order
   const started = runtime.clock.now()
   const merged = await mergeAnswer(session, requestOf(work, order, taken, emptyMonth))
+  const scope = merged.held.length === 0 ? taken.scope : withoutHeld(taken.scope)
   const heldBecause = await holdBack(work, session.kysely, taken, merged.held)
   const unitsLoaded = taken.accepted - merged.held.length
   const refused = await refusedOf(session, definition, order, taken, merged)
   await quarantine(work, session.kysely, order, taken, refused, unitsLoaded > 0)
   const counts = unitsLoaded === 0 ? zeroCounts() : await countsOf(work, session, order, taken, merged, refused)
   if (merged.inserted + merged.updated + merged.ended > 0) {
-    await addDimensions(session.kysely, definition, taken.scope, merged.inserted, input.staging.table)
-    await refreshSummaries(session.kysely, definition, taken.scope, runtime.marts)
+    await addDimensions(session.kysely, definition, scope, merged.inserted, input.staging.table)
+    await refreshSummaries(session.kysely, definition, scope, runtime.marts)
   }
   if (unitsLoaded > 0)
     await recordLoad(session.kysely, {
@@ -106,10 +114,12 @@ const loadTaken = async (
   return { ...counts, unitsLoaded, unitsHeld: merged.held.length, heldBecause, unitsSkipped: taken.skipped }
 }
 
+const withoutHeld = (scope: MergeScope): MergeScope => (scope.kind === 'one' ? scope : { ...scope, isWhole: false })
+
 const requestOf = (
   { claim, definition }: JobWork,
   order: WindowOrder,
-  { scope, share }: Taken,
+  { scope, share, loadedSha256 }: Taken,
   emptyMonth: Window | null,
 ): MergeRequest => ({
   definition,
@@ -125,7 +135,7 @@ const requestOf = (
   ...(order.judge === undefined ? {} : { judge: order.judge }),
   lastLoad: lastLoadOf(share),
   emptyMonth,
-  repeatsLoaded: claim.loaded?.sha256 === order.input.landing.sha256,
+  repeatsLoaded: loadedSha256 === order.input.landing.sha256,
 })
 
 /** Every row read is inserted, updated, unchanged, quarantined or a duplicate; anything else is a defect here. */

@@ -40,6 +40,8 @@ export interface Taken {
   readonly scope: MergeScope
   readonly accepted: number
   readonly skipped: number
+  /** Digest of the bytes that all of them were loaded from last; null: there is no such answer, or it is not known. */
+  readonly loadedSha256: string | null
   /** Numbers of those that take the answer, as an array. */
   readonly units: RawBuilder<unknown>
   /** The one unit; null where there are several. */
