@@ -170,6 +170,8 @@ const words = [
     source_last_updated text,
     source_count bigint,
     data_points_count bigint,
+    source_order jsonb,
+    times_incomplete integer not null default 0,
     verdict text,
     verdict_message text
   )`,
@@ -214,6 +216,7 @@ const words = [
     rows_unchanged bigint not null default 0,
     rows_quarantined bigint not null default 0,
     rows_duplicates bigint not null default 0,
+    slices_without_rows integer[] not null default '{}',
     drift jsonb,
     loaded_at timestamptz not null default now(),
     milliseconds double precision,
@@ -225,6 +228,16 @@ const words = [
   `create index loads_restated on etl.loads (loaded_at) where rows_updated + rows_ended > 0`,
   `create index loads_drift on etl.loads (pipeline_id, loaded_at) where drift is not null`,
   `create index loads_run on etl.loads (run_id)`,
+
+  // What a data point is, learnt from answers that agree with their own count.
+  `create table etl.data_point_readings (
+    account text not null,
+    dataset text not null,
+    readings text[] not null check (cardinality(readings) > 0),
+    answer_id bigint not null references etl.answers,
+    updated_at timestamptz not null default now(),
+    primary key (account, dataset)
+  )`,
 
   `create table etl.requests (
     request_id bigint generated always as identity primary key,
@@ -674,6 +687,9 @@ const relations: Readonly<Record<string, About>> = {
       source_last_updated: 'The last_updated the service gave with it, as it wrote it.',
       source_count: 'How many rows the service said there are; NULL where it does not say. Unit: rows.',
       data_points_count: dataPoints,
+      source_order:
+        'How the service says the rows were sorted: sort and asc of meta.query, as it wrote them; NULL where it does not say.',
+      times_incomplete: 'How often the bytes that came for it disagreed with the count the service gave.',
       verdict: 'good, or the error code it was refused with; NULL: not judged yet.',
       verdict_message: 'Why it was refused.',
     },
@@ -696,9 +712,20 @@ const relations: Readonly<Record<string, About>> = {
       rows_unchanged: 'Rows that were there already. Unit: rows.',
       rows_quarantined: 'Rows that were rejected: etl.quarantine. Unit: rows.',
       rows_duplicates: 'Rows that came more than once, without the one that was kept. Unit: rows.',
+      slices_without_rows: 'Slices of the units that took the answer and for which it has no row: etl.slices.',
       drift: 'How the answer differed in shape from the definition; NULL where it did not.',
       loaded_at: 'When it was loaded: exactly the _loaded_at of its rows.',
       milliseconds: 'How long it took. Unit: milliseconds.',
+    },
+  ],
+  data_point_readings: [
+    'One row an account and dataset: what its data points are, as far as its answers have shown.',
+    {
+      account: 'The account, as in the definition.',
+      dataset: 'Source and dataset, for example web-analytics.report/traffic_and_engagement.',
+      readings: 'What may be counted: rows, cells (rows times metrics), non_empty_cells. One: settled.',
+      answer_id: 'The newest answer that ruled a reading out, or the first: etl.answers.',
+      updated_at: 'When that was.',
     },
   ],
   requests: [

@@ -6,6 +6,14 @@ export interface Completeness {
   readonly fingerprint: Fingerprint
   /** Distinct records the service announces; null where it announces none (reports). */
   readonly expectedRows: number | null
-  /** Data points the service counts in the report; recorded, not compared with rows. */
+  /** Data points the service counts in the report; null where it does not say. What it counts is learnt: see core/data-points.ts. */
   readonly dataPoints: number | null
+  /** How the service says the records are sorted, as it wrote it (interface 2.2: `meta.query.sort` and `asc`). */
+  readonly order?: SourceOrder | null | undefined
+}
+
+/** Of unknown types where they are not null. */
+export interface SourceOrder {
+  readonly sort: unknown
+  readonly asc: unknown
 }

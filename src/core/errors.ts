@@ -38,7 +38,7 @@ export const errorCodes = {
   TOO_LARGE: code('never', 'failed', 'The answer exceeds a limit set here.'),
   WRONG_ECHO: code('never', 'failed', 'The answer is for another request than the one sent.'),
   UNSTABLE: code('never', 'held', 'The answer kept changing while it was read.'),
-  INCOMPLETE: code('never', 'held', 'The answer has fewer rows than it announces.'),
+  INCOMPLETE: code('never', 'held', 'The answer does not have as many rows or data points as the service announces.'),
   SHRUNK: code('never', 'held', 'The new answer has far fewer rows than the loaded one.'),
   TOO_MANY_REJECTS: code('never', 'failed', 'More rows were rejected than the definition allows.'),
   REPORT_PENDING: code('later', 'waiting', 'The service has not finished the report yet.'),

@@ -1,6 +1,6 @@
 // What a source declares about itself, so that definitions are checked against it without loading its code paths.
 import type { ZodType } from 'zod'
-import type { ColumnType, Normalize, ParamValue, WindowSize } from './types.ts'
+import type { ColumnType, Definition, Normalize, ParamValue, Window, WindowSize } from './types.ts'
 
 export interface FieldSpec {
   readonly type: ColumnType
@@ -36,6 +36,13 @@ export interface PackingSpec {
 /** The API a source belongs to: `web-analytics` of `web-analytics.keywords`. */
 export const apiNameOf = (source: string): string => source.split('.', 1)[0] ?? source
 
+export interface SpecProblem {
+  /** Where in the YAML, for example `params`, `granularity`. */
+  readonly path: readonly string[]
+  /** What was found, what was expected, what to do. */
+  readonly message: string
+}
+
 export interface SourceSpec {
   /** `<folder under sources>.<dataset>`, for example `web-analytics.keywords`. */
   readonly name: string
@@ -53,4 +60,10 @@ export interface SourceSpec {
   readonly windowSizes?: readonly WindowSize[]
   /** Default: one window a request. */
   readonly packing?: PackingSpec
+  /** Which dataset a definition asks for, where the source offers several; its answers are counted alike. Default: the source is the dataset. */
+  readonly datasetOf?: (definition: Definition) => string
+  /** The span a request for the window asks for, where that can be wider: its other rows are passed over. Default: the window. */
+  readonly spanOf?: (definition: Definition, window: Window) => Window
+  /** What is wrong with a definition though each of its parts is right. */
+  readonly problems?: (definition: Pick<Definition, 'params' | 'window'>) => readonly SpecProblem[]
 }

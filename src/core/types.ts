@@ -1,4 +1,5 @@
 // The words every stage shares. A type here is one noun of the pipeline; it holds data, never behaviour.
+import type { DataPointRule } from './data-points.ts'
 
 /** A calendar date as ISO text, `YYYY-MM-DD`. Data never holds a JavaScript `Date`. */
 export type IsoDate = string
@@ -110,8 +111,10 @@ export interface Limits {
   readonly maxBodyBytes: number
 }
 
-/** What to do by itself when the service's answer leaves a choice that costs money. */
+/** What to do by itself when the service's answer leaves a choice that costs money, and how its count is read. */
 export interface ReportPolicy {
+  /** What a data point is. Default `learn`. */
+  readonly dataPoints?: DataPointRule
   /** Send a submission again whose reply was lost (it may buy the report twice). Default false. */
   readonly resubmitUncertain: boolean
   /** Buy a report again that the service reports as failed and would not retry for free. Default false. */
@@ -180,10 +183,13 @@ export type ReportState = (typeof reportStates)[number]
 
 /** One page or one report file as the service sent it. */
 export interface Payload {
+  /** What was asked for; the parser believes the bytes. */
   readonly format: 'json' | 'csv'
   /** Number of the part within the unit, from 1 and without gaps. */
   readonly part: number
   readonly body: AsyncIterable<Uint8Array>
+  /** The service said that there is nothing in it, so that no bytes are no damage. Default false. */
+  readonly mayBeEmpty?: boolean
 }
 
 /** A record that could not become a row. */

@@ -1,6 +1,7 @@
 // The ledger's tables as Kysely sees them. bigint and numeric are text in JavaScript; timestamps are ISO text (see connect.ts).
 import type { Generated, Kysely, ColumnType as SqlColumn } from 'kysely'
 
+import type { DataPointReading } from '../core/data-points.ts'
 import type { JobKind, JobState, ReportState, WindowSize } from '../core/types.ts'
 import type { BigintText, GeneratedBigint, Json, NullableBigint, NullableTimestamp, Timestamp } from './column-kinds.ts'
 import type {
@@ -209,9 +210,23 @@ export interface AnswersTable {
   source_last_updated: string | null
   source_count: NullableBigint
   data_points_count: NullableBigint
+  /** `sort` and `asc` as the service wrote them. */
+  source_order: SqlColumn<unknown, string | null | undefined, string | null>
+  /** How often its bytes disagreed with the count. */
+  times_incomplete: Generated<number>
   /** null: not judged yet; `good`, or the error code it was refused with. */
   verdict: string | null
   verdict_message: string | null
+}
+
+/** What a data point of a dataset is. */
+export interface DataPointReadingsTable {
+  account: string
+  dataset: string
+  /** Those that no good answer has ruled out; never empty. */
+  readings: DataPointReading[]
+  answer_id: BigintText
+  updated_at: Timestamp
 }
 
 export interface LoadsTable {
@@ -231,6 +246,8 @@ export interface LoadsTable {
   rows_unchanged: BigintText
   rows_quarantined: BigintText
   rows_duplicates: BigintText
+  /** Slices that took the answer and have no row in it. */
+  slices_without_rows: Generated<number[]>
   drift: SqlColumn<unknown, string | null | undefined, string | null>
   /** The moment its rows bear. */
   loaded_at: Timestamp
@@ -248,6 +265,7 @@ export interface Tables {
   'etl.jobs': JobsTable
   'etl.run_jobs': RunJobsTable
   'etl.answers': AnswersTable
+  'etl.data_point_readings': DataPointReadingsTable
   'etl.loads': LoadsTable
   'etl.requests': RequestsTable
   'etl.quarantine': QuarantineTable

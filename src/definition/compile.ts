@@ -30,6 +30,8 @@ export const compile = (raw: RawDefinition, scope: Scope): Definition | null => 
   }
   const dimensions = readDimensions(raw.for_each ?? {}, scope)
   const params = readParams(raw.params ?? {}, scope)
+  if (params !== null)
+    for (const { path, message } of scope.source.problems?.({ params, window }) ?? []) report(scope, path, message)
   const columns = params === null ? [] : resolveColumns({ table: raw.table, params, dimensions, every: window.every }, scope)
   const indexes = resolveIndexes(raw.table, columns, scope)
   if (params === null || scope.problems.length > before) return null
@@ -48,7 +50,11 @@ export const compile = (raw: RawDefinition, scope: Scope): Definition | null => 
     key: raw.table.key,
     indexes,
     limits,
-    report: { resubmitUncertain: raw.report?.resubmit_uncertain ?? false, resubmitFailed: raw.report?.resubmit_failed ?? false },
+    report: {
+      resubmitUncertain: raw.report?.resubmit_uncertain ?? false,
+      resubmitFailed: raw.report?.resubmit_failed ?? false,
+      dataPoints: raw.report?.data_points ?? 'learn',
+    },
     publish: raw.publish ?? true,
   }
 }

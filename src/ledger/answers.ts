@@ -1,6 +1,7 @@
 // Answers on record: what came for a job, immutable, and what was found of it as a whole.
 import { sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
+import type { SourceOrder } from '../core/completeness.ts'
 import type { Box, Fingerprint } from '../core/types.ts'
 import { boxOf } from '../core/unit-key.ts'
 import { executePrepared } from '../db/prepared.ts'
@@ -15,7 +16,8 @@ export interface LandedAnswer {
   readonly bytes: number
   readonly fingerprint: Fingerprint
   readonly dataPoints: number | null
-  /** See plan/asks.ts. */
+  readonly order?: SourceOrder | null
+  /** See core/asks.ts. */
   readonly asks: string
   readonly metrics: readonly string[]
 }
@@ -25,7 +27,7 @@ export interface LandedAnswer {
  * good, keeps the number it has. Throws FENCED.
  */
 export const insertAnswer = async (db: Db, hold: Hold, landed: LandedAnswer): Promise<number> => {
-  const { locator, sha256, bytes, fingerprint, dataPoints, asks, metrics } = landed
+  const { locator, sha256, bytes, fingerprint, dataPoints, order, asks, metrics } = landed
   const rows = await executePrepared(
     db,
     sql<{ answer_id: string }>`
@@ -34,13 +36,14 @@ export const insertAnswer = async (db: Db, hold: Hold, landed: LandedAnswer): Pr
     ),
     answer as (
       insert into etl.answers (pipeline_id, job_id, ask_number, asked_at, landing, sha256, bytes, window_from, window_to, slice_ids, asks,
-        metrics, source_last_updated, source_count, data_points_count)
+        metrics, source_last_updated, source_count, data_points_count, source_order)
       select pipeline_id, job_id, ask_number, coalesce(asked_at, clock_timestamp()), ${locator}, ${sha256}, ${bytes}::bigint, window_from,
-        window_to, slice_ids, ${asks}, ${[...metrics]}::text[], ${fingerprint.lastUpdated}, ${fingerprint.count}::bigint, ${dataPoints}::bigint
+        window_to, slice_ids, ${asks}, ${[...metrics]}::text[], ${fingerprint.lastUpdated}, ${fingerprint.count}::bigint, ${dataPoints}::bigint,
+        ${jsonOrNull(order)}::jsonb
       from job
       on conflict (ask_number) do update set landing = excluded.landing, sha256 = excluded.sha256, bytes = excluded.bytes,
         landed_at = excluded.landed_at, source_last_updated = excluded.source_last_updated, source_count = excluded.source_count,
-        data_points_count = excluded.data_points_count, verdict = null, verdict_message = null
+        data_points_count = excluded.data_points_count, source_order = excluded.source_order, verdict = null, verdict_message = null
       returning answer_id
     )
     update etl.jobs set answer_id = (select answer_id from answer), updated_at = clock_timestamp(),
@@ -51,6 +54,8 @@ export const insertAnswer = async (db: Db, hold: Hold, landed: LandedAnswer): Pr
   if (row === undefined) throw fenced(hold)
   return Number(row.answer_id)
 }
+
+const jsonOrNull = (value: unknown): string | null => (value === undefined || value === null ? null : JSON.stringify(value))
 
 /** The landed bytes turned out unusable: the next try downloads again (free), or reads the pages again; it never buys again. */
 export const dropAnswer = async (db: Db, hold: Hold): Promise<void> => {
@@ -72,11 +77,35 @@ export const foundGood = async (db: Db, answerId: number): Promise<void> => {
     .execute()
 }
 
+/** What is known of an answer before it is judged. */
+export interface Judged {
+  /** null: not judged yet; `good`, or the code it was refused with. */
+  readonly verdict: string | null
+  /** The job it came for. */
+  readonly jobId: number
+  readonly timesIncomplete: number
+  readonly metrics: readonly string[]
+}
+
+export const judgedBefore = async (db: Db, answerId: number): Promise<Judged> => {
+  const row = await db
+    .selectFrom('etl.answers')
+    .select(['verdict', 'job_id', 'times_incomplete', 'metrics'])
+    .where('answer_id', '=', String(answerId))
+    .executeTakeFirstOrThrow()
+  const { verdict, job_id, times_incomplete, metrics } = row
+  return { verdict, jobId: Number(job_id), timesIncomplete: times_incomplete, metrics }
+}
+
 /** The answer is refused as a whole. @param verdict code of the error that says why */
 export const setVerdict = async (db: Db, answerId: number, verdict: string, message: string | null): Promise<void> => {
   await db
     .updateTable('etl.answers')
-    .set({ verdict, verdict_message: message })
+    .set((eb) => ({
+      verdict,
+      verdict_message: message,
+      times_incomplete: verdict === 'INCOMPLETE' ? eb('times_incomplete', '+', 1) : eb.ref('times_incomplete'),
+    }))
     .where('answer_id', '=', String(answerId))
     .execute()
 }

@@ -21,6 +21,7 @@ export type LoadValues = Readonly<
     | 'jobId'
     | 'runId'
     | 'units'
+    | 'withoutRows'
     | 'drift'
     | 'loadedAt'
     | 'milliseconds',
@@ -31,11 +32,11 @@ export type LoadValues = Readonly<
 /** Part of a larger statement. @param when nothing is written where it does not hold */
 export const insertLoad = (values: LoadValues, when: RawBuilder<unknown>): RawBuilder<unknown> => sql`
   insert into etl.loads (answer_id, pipeline_id, window_from, job_id, run_id, outcome, units, rows_read, rows_inserted, rows_updated,
-    rows_ended, rows_unchanged, rows_quarantined, rows_duplicates, drift, loaded_at, milliseconds)
+    rows_ended, rows_unchanged, rows_quarantined, rows_duplicates, slices_without_rows, drift, loaded_at, milliseconds)
   select ${values.answerId}::bigint, ${values.pipelineId}::integer, ${values.windowFrom}::date, ${values.jobId}::bigint,
     ${values.runId}::bigint, 'loaded', ${values.units}::integer, ${values.read}::bigint, ${values.inserted}::bigint,
     ${values.updated}::bigint, ${values.ended}::bigint, ${values.unchanged}::bigint, ${values.quarantined}::bigint,
-    ${values.duplicates}::bigint, ${values.drift}::jsonb, coalesce(${values.loadedAt}::timestamptz, transaction_timestamp()),
+    ${values.duplicates}::bigint, ${values.withoutRows}, ${values.drift}::jsonb, coalesce(${values.loadedAt}::timestamptz, transaction_timestamp()),
     ${values.milliseconds}::float8
   where ${when}`
 
@@ -44,6 +45,8 @@ export interface WindowLoad extends WindowShare {
   /** Numbers of the units that took the answer, as an array, and how many they are. */
   readonly accepted: RawBuilder<unknown>
   readonly units: number
+  /** Those of them that the answer has no row for. */
+  readonly withoutRows: readonly number[]
   readonly counts: RowCounts
   readonly drift: unknown
   /** The moment the rows written bear; null: none was written. */
@@ -63,6 +66,7 @@ export const recordLoad = async (db: Db, load: WindowLoad): Promise<void> => {
       jobId: claim.jobId,
       runId: claim.runId,
       units: load.units,
+      withoutRows: slicesOf(load.withoutRows),
       drift: drift === null ? null : JSON.stringify(drift),
       loadedAt: load.loadedAt,
       milliseconds: load.milliseconds,
@@ -83,6 +87,11 @@ export const recordLoad = async (db: Db, load: WindowLoad): Promise<void> => {
     ${pointUnits(load, load.accepted)}`,
   )
 }
+
+const slicesOf = (units: readonly number[]): RawBuilder<unknown> =>
+  units.length === 0
+    ? sql`'{}'::integer[]`
+    : sql`array(select w.slice_id from etl.units w where w.unit_id = any(${units.map(String)}::bigint[]) order by w.slice_id)`
 
 /** When rows of the window were written last, as an expression; a later load's moment must follow it, so that a row's moment names its load. */
 export const lastLoadOf = ({ claim, window }: WindowShare): RawBuilder<unknown> =>

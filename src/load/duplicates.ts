@@ -17,11 +17,14 @@ export interface Repeated {
   readonly duplicates: number
   /** Rows that share their key with others and differ. */
   readonly conflicting: number
+  /** Keys that they share. */
+  readonly conflictingKeys: number
   /** Places of the first of them, at most as many as told. */
   first(most: number): Promise<readonly number[]>
 }
 
-const repeatedTable = sql.raw('pg_temp."repeated"')
+/** Filled by `findRepeated`. */
+export const repeatedTable = sql.raw('pg_temp."repeated"')
 
 /** Whether any key is there more than once. */
 export const hasRepeated = async (session: Session, definition: Definition, staging: Staging): Promise<boolean> => {
@@ -46,12 +49,13 @@ export const findRepeated = async (session: Session, definition: Definition, sta
       from (select *, dense_rank() over (order by ${key}) as _key_number, row_number() over (partition by ${key} order by _n) as _place,
           count(*) over (partition by ${key}) as _copies from ${table}) numbered
       where _copies > 1) compared`.execute(session.kysely)
-  const { rows } = await sql<{ duplicates: string; conflicting: string }>`
-    select count(*) filter (where not _conflicts and _place > 1) as duplicates, count(*) filter (where _conflicts) as conflicting
-    from ${repeatedTable}`.execute(session.kysely)
+  const { rows } = await sql<{ duplicates: string; conflicting: string; keys: string }>`
+    select count(*) filter (where not _conflicts and _place > 1) as duplicates, count(*) filter (where _conflicts) as conflicting,
+      count(*) filter (where _conflicts and _place = 1) as keys from ${repeatedTable}`.execute(session.kysely)
   return {
     duplicates: Number(rows[0]?.duplicates ?? 0),
     conflicting: Number(rows[0]?.conflicting ?? 0),
+    conflictingKeys: Number(rows[0]?.keys ?? 0),
     first: async (most) => {
       const found = await sql<{ n: string }>`
         select _n as n from ${repeatedTable} where _conflicts order by _n limit ${most}`.execute(session.kysely)

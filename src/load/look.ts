@@ -23,6 +23,8 @@ interface Looked {
   readonly has_history: boolean
 }
 
+type Found = Pick<MergeContext, 'held' | 'withoutRows'>
+
 /** Units found to be held are marked as such: the scope is without them from here on. */
 export const lookAtScope = async (session: Session, request: MergeRequest, options: LookOptions): Promise<MergeContext> =>
   request.scope.kind === 'one'
@@ -43,7 +45,7 @@ const contextOf = (
   request: MergeRequest,
   row: Looked | undefined,
   hasProtected: boolean,
-  held: readonly HeldUnit[],
+  found: Found,
 ): MergeContext => {
   if (row === undefined) throw new EtlError('INTERNAL', `${request.scope.name}: what is loaded of it could not be counted.`)
   return {
@@ -54,7 +56,7 @@ const contextOf = (
     stagedRows: Number(row.staged),
     hasHistory: row.has_history,
     hasProtected,
-    held,
+    ...found,
     isJudged: true,
   }
 }
@@ -66,7 +68,8 @@ const lookAtUnit = async (
   { hasProtected, staged, refused }: LookOptions,
 ): Promise<MergeContext> => {
   const { rows } = await lookAtRows(session, request, scope, staged)
-  const context = contextOf(session, request, rows[0], hasProtected, [])
+  const withoutRows = staged + refused === 0 ? 'all' : []
+  const context = contextOf(session, request, rows[0], hasProtected, { held: [], withoutRows })
   const code = heldCode(request.shrink, { staged, refused, previous: context.previousRows })
   if (code === null) return context
   return { ...context, held: [{ unitId: null, code, rows: staged, previousRows: context.previousRows }] }
@@ -102,12 +105,14 @@ const heldCode = (shrink: number | null, { staged, refused, previous }: UnitRows
 
 interface LookedAtUnits extends Looked {
   readonly held: readonly HeldUnit[]
+  readonly without_rows: readonly number[]
 }
 
 /** All units of a box at once; which of them lose rows shows in the difference. */
 const lookAtWhole = async (session: Session, request: MergeRequest, scope: ManyUnits): Promise<MergeContext> => {
   const { rows } = await lookAtRows(session, request, scope, request.rows)
-  return { ...contextOf(session, request, rows[0], false, []), isJudged: request.shrink === null }
+  const found = { held: [], withoutRows: 'unknown' } as const
+  return { ...contextOf(session, request, rows[0], false, found), isJudged: request.shrink === null }
 }
 
 /** Unit by unit: those that would lose too much, or that have nothing but rejected records, are held. */
@@ -145,7 +150,10 @@ export const lookAtUnits = async (
       (select ended is not null from past) as has_history,
       ${moment(sql`max(loaded)`, sql`(select ended from past)`, request)} as at,
       coalesce(jsonb_agg(jsonb_build_object('unitId', unit_id, 'code', code, 'rows', staged, 'previousRows', previous) order by unit_id)
-        filter (where code is not null), '[]') as held from judged`.execute(session.kysely)
+        filter (where code is not null), '[]') as held,
+      coalesce(jsonb_agg(unit_id) filter (where code is null and staged + refused = 0), '[]') as without_rows from judged`.execute(
+    session.kysely,
+  )
   const held = rows[0]?.held ?? []
   await markOutcome(
     session,
@@ -153,5 +161,6 @@ export const lookAtUnits = async (
     held.map(({ unitId, code: why }) => ({ unitId: unitId ?? 0, code: why })),
   )
   const rest = held.length === 0 ? scope : { ...scope, isWhole: false }
-  return contextOf(session, { ...request, scope: rest }, rows[0], hasProtected, held)
+  const found = { held, withoutRows: rows[0]?.without_rows ?? [] }
+  return contextOf(session, { ...request, scope: rest }, rows[0], hasProtected, found)
 }

@@ -59,6 +59,8 @@ export interface MergeResult {
   readonly previousRows: number
   /** Units of the scope that were left as they are. */
   readonly held: readonly HeldUnit[]
+  /** Units of the scope that take the answer and that it has no row for, rejected ones included; of one unit 'all' or none. */
+  readonly withoutRows: 'all' | readonly number[]
   /** The moment the written rows bear; null where none was written. */
   readonly loadedAt: string | null
 }
@@ -75,6 +77,7 @@ export interface MergeContext extends MergeRequest {
   readonly hasHistory: boolean
   readonly hasProtected: boolean
   readonly held: readonly HeldUnit[]
+  readonly withoutRows: MergeResult['withoutRows'] | 'unknown'
   /** False where it is not known yet whether a unit would lose too much; none does that loses no row. */
   readonly isJudged: boolean
 }

@@ -10,6 +10,7 @@ import type { MergeContext, MergeRequest, MergeResult } from './merge-context.ts
 import { applyDifference, dropDifference, findDifference, insertAll, type Kinds } from './merge-statements.ts'
 import { fillPartition, isUniqueViolation } from './partition.ts'
 import { protectKeys } from './protected-keys.ts'
+import { unitsWithoutRows } from './without-rows.ts'
 import { bareStagedRows, dataTable, scopeOf, stagedColumns } from './table-columns.ts'
 
 /**
@@ -21,7 +22,8 @@ export const mergeAnswer = async (session: Session, request: MergeRequest): Prom
   if (isLarge) await settle(session)
   if (isLarge && request.repeatsLoaded === true && request.rejectedKeys.length === 0) {
     const same = await countIfSame(session, request)
-    if (same !== null) return { ...nothing, unchanged: same, previousRows: same }
+    if (same !== null)
+      return { ...nothing, unchanged: same, previousRows: same, withoutRows: await unitsWithoutRows({ ...request, session }) }
   }
   if (request.repeated === 'removed') return mergeDeduped(session, request, { duplicates: 0, conflicts: [] })
   if (isLarge) await sql`analyze ${sql.raw(request.staging.table)}`.execute(session.kysely)
@@ -95,6 +97,7 @@ const nothing: MergeResult = {
   duplicates: 0,
   conflicts: [],
   held: [],
+  withoutRows: [],
   loadedAt: null,
 }
 
@@ -103,12 +106,15 @@ const fillEmptyMonth = async (session: Session, request: MergeRequest): Promise<
   const { definition, emptyMonth } = request
   if (emptyMonth === undefined || emptyMonth === null) return null
   let loadedAt: string | null = null
+  let withoutRows: MergeResult['withoutRows'] = []
   const inserted = await fillPartition(session, definition, emptyMonth, async (table) => {
     const context = await lookAtScope(session, request, { hasProtected: false, staged: request.rows, refused: 0 })
     loadedAt = context.loadedAt
-    return insertAll(context, { target: table })
+    const rows = await insertAll(context, { target: table })
+    withoutRows = await unitsWithoutRows(context)
+    return rows
   })
-  return inserted === null ? null : { ...nothing, inserted, loadedAt }
+  return inserted === null ? null : { ...nothing, inserted, withoutRows, loadedAt }
 }
 
 interface Deduped {
@@ -158,13 +164,15 @@ const mergeDistinct = async (session: Session, request: MergeRequest, options: L
   if (looked.previousRows === 0) {
     const isAnalyzed = request.repeated !== 'removed' && request.rows > largeRows
     const order = await keyOrder(session, request.definition, { table: request.staging.table, isAnalyzed }, 's')
-    return { ...nothing, inserted: await insertAll(looked, { order }), held: looked.held, loadedAt: looked.loadedAt }
+    const inserted = await insertAll(looked, { order })
+    return { ...nothing, inserted, held: looked.held, withoutRows: await unitsWithoutRows(looked), loadedAt: looked.loadedAt }
   }
   const { context, kinds } = await judgeDifference(looked, request, options)
   const { held, loadedAt, previousRows, stagedRows } = context
   const { inserted, updated, ended, isDistinct } = await applyDifference(context, kinds)
   if (!isDistinct) return null
-  return { inserted, updated, ended, unchanged: stagedRows - inserted - updated, previousRows, held, loadedAt }
+  const unchanged = stagedRows - inserted - updated
+  return { inserted, updated, ended, unchanged, previousRows, held, withoutRows: await unitsWithoutRows(context), loadedAt }
 }
 
 /** The difference without what units lose that are held because of it. */

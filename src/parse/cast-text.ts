@@ -6,6 +6,13 @@ import { excerpt } from './raw-text.ts'
 /** Thrown by casts; the message says what was found and what was expected. */
 export class CellError extends Error {
   override readonly name = 'CellError'
+  /** See `RowError`. */
+  readonly isElsewhere: boolean
+
+  constructor(message: string, isElsewhere = false) {
+    super(message)
+    this.isElsewhere = isElsewhere
+  }
 }
 
 export const refuse = (cell: string, expected: string): never => {

@@ -1,5 +1,5 @@
 // One function per column from a cell's text to PostgreSQL's spelling of it, or a reason why the cell does not fit.
-import type { Box, Column, Definition, Normalize } from '../core/types.ts'
+import type { Box, Column, Definition, Normalize, Window } from '../core/types.ts'
 import { castDate, castInteger, castNumeric, castPeriod, castTextArray, castTimestamp } from './typed-casts.ts'
 import { CellError, castText, refuse } from './cast-text.ts'
 
@@ -39,8 +39,13 @@ const spellings: Readonly<Record<Exclude<Normalize, 'period_start'>, Cast>> = {
   },
 }
 
+/** What an answer may hold: the box that wants it, and the span it was asked for, which may be wider. */
+export interface AskedFor extends Box {
+  readonly span: Window
+}
+
 /** The cast of one column of one answer: its spelling, its type, and whether the value was asked for at all. */
-export const compileCast = (column: Column, definition: Definition, box: Box): Cast => {
+export const compileCast = (column: Column, definition: Definition, box: AskedFor): Cast => {
   const typed = typedCast(column, definition)
   const spell = column.normalize === null || column.normalize === 'period_start' ? null : spellings[column.normalize]
   const belongs = membership(column, box, typed)
@@ -65,7 +70,7 @@ const typedCast = (column: Column, definition: Definition): Cast => {
 const isPeriod = (column: Column): boolean => column.normalize === 'period_start' || (column.isKey && column.type === 'date')
 
 /** Rows that were not asked for must not come in. Null where the column does not tell units apart. */
-const membership = (column: Column, box: Box, typed: Cast): ((value: string) => void) | null => {
+const membership = (column: Column, box: AskedFor, typed: Cast): ((value: string) => void) | null => {
   if (isPeriod(column)) return insideWindow(column, box)
   const wanted = box.slice[column.name]
   if (wanted === undefined) return null
@@ -75,10 +80,14 @@ const membership = (column: Column, box: Box, typed: Cast): ((value: string) => 
   }
 }
 
-const insideWindow = (column: Column, { window: { from, to } }: Box): ((value: string) => void) => {
+const insideWindow = (column: Column, { window: { from, to }, span }: AskedFor): ((value: string) => void) => {
   return (value) => {
-    if (value < from || value >= to)
-      throw new CellError(`${column.name} ${value} lies outside what was asked for, from ${from} to before ${to}`)
+    if (value >= from && value < to) return
+    const isElsewhere = value >= span.from && value < span.to
+    throw new CellError(
+      `${column.name} ${value} lies outside what was asked for, from ${span.from} to before ${span.to}`,
+      isElsewhere,
+    )
   }
 }
 

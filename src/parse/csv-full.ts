@@ -66,12 +66,12 @@ export const createFullLane = (sink: RowSink, header: Header): FullLane => {
     if (cells === null || problem !== null) {
       if (frame.next === frame.end && cells !== null && cells.length < header.width) throw cutRecord(sink.part, line)
       if (frame.breaks > 0) refuseSwallowed(record, line)
-      rejectRow(sink, problem ?? malformed, place, null)
+      rejectRow(sink, problem ?? malformed, place)
       return
     }
     if (frame.breaks > 0 && canTell) refuseLookalike(record, line)
-    const accepted = takeRow(sink, reader(cells, !isUtf8(record)), place)
-    if (!accepted && frame.breaks > 0) refuseSwallowed(record, line)
+    const isRejected = takeRow(sink, reader(cells, !isUtf8(record)), place)
+    if (isRejected && frame.breaks > 0) refuseSwallowed(record, line)
   }
 
   /** A rejected record that holds whole lines of the table's width may have swallowed rows: they would be missing, and end. */

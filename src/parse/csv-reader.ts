@@ -6,6 +6,7 @@ import { createFullLane, type Frame, type FullLane, readCells } from './csv-full
 import { type Header, readHeader } from './csv-header.ts'
 import { afterBreak, countBreaks, endOfLines, readRecord } from './csv-tokens.ts'
 import { maxRecordBytes, maxRecordLines } from './limits.ts'
+import { createTail, type LineEnd, lineEndAt, type Tail } from './line-end.ts'
 import type { RowSink } from './row-sink.ts'
 
 export interface Reader {
@@ -29,6 +30,10 @@ interface State {
   /** Line on which the next record begins. */
   line: number
   header: Header | null
+  /** How the header's line ends; null where nothing ended it. */
+  lineEnd: LineEnd | null
+  /** The last bytes of the body so far. */
+  readonly tail: Tail
   full: FullLane | null
   fast: FastLane | null
   /** The service said that there are no rows. */
@@ -47,6 +52,8 @@ export const createCsvReader = (sink: RowSink, lanes: Lanes): Reader => {
     bomSeen: false,
     line: 1,
     header: null,
+    lineEnd: null,
+    tail: createTail(),
     full: null,
     fast: null,
     saidEmpty: false,
@@ -54,6 +61,7 @@ export const createCsvReader = (sink: RowSink, lanes: Lanes): Reader => {
   return {
     write: (chunk) => {
       const given = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength)
+      state.tail.add(given)
       const bytes = state.carry.length === 0 ? given : joined(state, given)
       if (bytes.length < state.lookAgainAt) return keepCarry(state, bytes)
       keepCarry(state, bytes.subarray(readLines(sink, state, lanes, bytes, false)))
@@ -63,9 +71,14 @@ export const createCsvReader = (sink: RowSink, lanes: Lanes): Reader => {
       const used = readLines(sink, state, lanes, state.carry, true)
       if (used < state.carry.length) throw openQuote(sink.part, state.line)
       if (state.header === null && !state.saidEmpty) throw noHeader(sink.part)
+      if (state.header !== null && !isWhole(state, state.header)) sink.report.unended ??= { part: sink.part, line: state.line }
     },
   }
 }
+
+/** A header alone has no other line to end as; it is whole where it names every column. */
+const isWhole = ({ lineEnd, tail }: State, { places }: Header): boolean =>
+  lineEnd === null ? places.every((place) => place >= 0) : tail.endsAs(lineEnd)
 
 const joined = (state: State, given: Buffer): Buffer => {
   const { length } = state.carry
@@ -138,6 +151,7 @@ const openTable = (sink: RowSink, state: State, bytes: Buffer, frame: Frame): vo
   }
   const header = readHeader(cells, sink.part, sink.plan, sink.report)
   state.header = header
+  state.lineEnd = lineEndAt(bytes, frame.end)
   state.full = createFullLane(sink, header)
   state.fast = createFastLane(sink, header)
 }

@@ -5,6 +5,7 @@ import { findList } from './json-page.ts'
 import type { RecordLane } from './json-row.ts'
 import { cut, JsonError, skipBlanks } from './json-scan.ts'
 import { maxPageBytes, maxRecordBytes } from './limits.ts'
+import { createTail, type LineEnd, type Tail } from './line-end.ts'
 import { excerpt, rawText } from './raw-text.ts'
 import type { RowSink } from './row-sink.ts'
 
@@ -21,6 +22,10 @@ interface State {
   index: number
   /** Line of the body where the carry begins. */
   line: number
+  /** What stands between records that follow each other; null: no line end, or there is one record. */
+  lineEnd: LineEnd | null
+  /** The last bytes of the body so far. */
+  readonly tail: Tail
 }
 
 const openBrace = 123
@@ -30,7 +35,16 @@ const comma = 44
 
 /** @param lane of the same sink; it may serve one part after the other */
 export const createJsonReader = (sink: RowSink, lane: RecordLane): Reader => {
-  const state: State = { stage: 'first', carry: Buffer.alloc(0), lookAgainAt: 0, bomSeen: false, index: 0, line: 1 }
+  const state: State = {
+    stage: 'first',
+    carry: Buffer.alloc(0),
+    lookAgainAt: 0,
+    bomSeen: false,
+    index: 0,
+    line: 1,
+    lineEnd: null,
+    tail: createTail(),
+  }
   const read = (bytes: Buffer, isLast: boolean): void => {
     const used = guarded(sink, state, bytes, () => readValues(sink, state, lane, bytes, isLast))
     state.carry = Buffer.from(bytes.subarray(used))
@@ -41,6 +55,7 @@ export const createJsonReader = (sink: RowSink, lane: RecordLane): Reader => {
   return {
     write: (chunk) => {
       const given = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength)
+      state.tail.add(given)
       const bytes = state.carry.length === 0 ? given : Buffer.concat([state.carry, given])
       if (bytes.length >= state.lookAgainAt) read(bytes, false)
       else state.carry = bytes === given ? Buffer.from(given) : bytes
@@ -49,6 +64,8 @@ export const createJsonReader = (sink: RowSink, lane: RecordLane): Reader => {
       read(state.carry, true)
       const isWhole = state.stage === 'done' || (state.stage === 'record' && state.carry.length === 0)
       if (!isWhole) throw truncated(sink.part, state)
+      if (state.lineEnd !== null && !state.tail.endsAs(state.lineEnd))
+        sink.report.unended ??= { part: sink.part, line: state.line }
     },
   }
 }
@@ -63,8 +80,10 @@ const readValues = (sink: RowSink, state: State, lane: RecordLane, bytes: Buffer
   }
   const counter = lineCounter(state, bytes)
   for (;;) {
+    const begun = at
     at = skipBlanks(bytes, at)
     if (at >= bytes.length) break
+    if (state.stage === 'record' && state.lineEnd === null && bytes.subarray(begun, at).includes(10)) state.lineEnd = 'lf'
     const next = step(sink, state, lane, bytes, at, isLast, counter)
     if (next === cut) break
     at = next

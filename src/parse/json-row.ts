@@ -70,7 +70,7 @@ export const createRecordLane = (sink: RowSink, lanes: Lanes): RecordLane => {
     if (end === cut) return cut
     const record = { line, raw: () => rawText(bytes.subarray(at, end)) }
     const problem = problemOf(isObject, isCleanText || isUtf8(bytes.subarray(at, end)), twice)
-    if (problem !== null) rejectRow(sink, problem, record, null)
+    if (problem !== null) rejectRow(sink, problem, record)
     else if (direct === null || !direct(bytes, starts, ends, ranks)) takeRow(sink, cellOf, record)
     return end
   }

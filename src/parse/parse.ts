@@ -8,6 +8,7 @@ import { createRecordLane, type RecordLane } from './json-row.ts'
 import type { ParsePlan } from './plan.ts'
 import { createParseReport, type ParseReport } from './report.ts'
 import { createRowSink, type RowSink } from './row-sink.ts'
+import { byFirstByte } from './sniff.ts'
 
 /** Bytes a reader gets at once, so that its output stays small however large the chunks that arrive. */
 const stepBytes = 128 * 1024
@@ -15,11 +16,13 @@ const stepBytes = 128 * 1024
 /** What one part needs is made anew for it; what all parts of an answer can share is made once. */
 const readersOf = (sink: RowSink, lanes: Lanes): ((payload: Payload) => Reader) => {
   let lane: RecordLane | null = null
-  return ({ part, format }) => {
+  return ({ part, format, mayBeEmpty }) => {
     sink.part = part
-    if (format !== 'json') return createCsvReader(sink, lanes)
-    lane ??= createRecordLane(sink, lanes)
-    return createJsonReader(sink, lane)
+    return byFirstByte({ format, mayBeEmpty: mayBeEmpty === true }, (found) => {
+      if (found !== 'json') return createCsvReader(sink, lanes)
+      lane ??= createRecordLane(sink, lanes)
+      return createJsonReader(sink, lane)
+    })
   }
 }
 

@@ -1,5 +1,5 @@
 // What is compiled once for an answer: its staged columns, their casts, and where the key stands among them.
-import type { Box, Column, Definition } from '../core/types.ts'
+import type { Box, Column, Definition, Window } from '../core/types.ts'
 import { type Cast, compileCast, isPlain } from './cast.ts'
 import { CellError } from './cast-text.ts'
 import { maxKeyBytes } from './limits.ts'
@@ -27,13 +27,15 @@ export interface ParsePlan {
 /** A field's name without what spelling varies: case, spaces for underscores, blanks around it. */
 export const fieldName = (name: string): string => name.trim().toLowerCase().replaceAll(/\s+/g, '_')
 
-export const compileParsePlan = (definition: Definition, box: Box): ParsePlan => {
+/** @param span what the service was asked for, where it cannot be asked for the box alone: rows outside of the box are passed over then */
+export const compileParsePlan = (definition: Definition, box: Box, span: Window = box.window): ParsePlan => {
+  const asked = { ...box, span }
   const staged = definition.columns.filter((column) => column.origin === 'response')
   const others = definition.columns.filter((column) => column.origin !== 'response')
   return {
     columns: staged.map((column) => ({
       column,
-      cast: compileCast(column, definition, box),
+      cast: compileCast(column, definition, asked),
       isPlain: isPlain(column, box),
       names: [...new Set((column.from.length > 0 ? column.from : [column.name]).map(fieldName))],
     })),
@@ -47,10 +49,13 @@ export const compileParsePlan = (definition: Definition, box: Box): ParsePlan =>
 export class RowError extends Error {
   override readonly name = 'RowError'
   readonly column: string | null
+  /** Nothing is wrong with the row: it is of a period that was asked for only because the service cannot be asked for less. */
+  readonly isElsewhere: boolean
 
-  constructor(column: string | null, message: string) {
+  constructor(column: string | null, message: string, isElsewhere = false) {
     super(message)
     this.column = column
+    this.isElsewhere = isElsewhere
   }
 }
 
@@ -73,10 +78,25 @@ const castCell = ({ column, cast }: PlannedColumn, cellOf: CellOf, place: number
     if (!column.nullable) throw new CellError('the column has no value and may not be NULL')
     return null
   } catch (error) {
-    if (error instanceof CellError) throw new RowError(column.name, error.message)
+    if (error instanceof CellError) throw new RowError(column.name, error.message, error.isElsewhere)
     throw error
   }
 }
+
+/** Places of the columns that the service counts where it counts cells. */
+export const measurePlaces = ({ columns }: ParsePlan): readonly number[] =>
+  columns.flatMap(({ column }, place) => (column.isKey ? [] : [place]))
+
+/** Measures of the row that have a value, readable or not. */
+export const filledCells = (plan: ParsePlan, cellOf: CellOf): number =>
+  measurePlaces(plan).filter((place) => {
+    try {
+      return (cellOf(place) ?? '') !== ''
+    } catch (error) {
+      if (error instanceof CellError) return true
+      throw error
+    }
+  }).length
 
 const checkKeyBytes = (plan: ParsePlan, values: readonly (string | null)[]): void => {
   const bytes = plan.keyPlaces.map((place) => Buffer.byteLength(values[place] ?? ''))

@@ -12,6 +12,10 @@ export interface ParseReport {
   read: number
   rows: number
   rejects: number
+  /** Rows of periods that came because the service was asked for more than the job wants; they are nobody's here and not among `read`. */
+  passedOver: number
+  /** Cells of measures with a value in rejected rows and rows passed over; a row that cannot be read may have any number of them. */
+  cellsLeftOut: { least: number; most: number }
   /** All of them: `maxKeptRejects` is more than any unit may have. */
   readonly rejected: RejectedRow[]
   /** Fields that no column of the definition names. */
@@ -20,6 +24,8 @@ export interface ParseReport {
   readonly missingColumns: string[]
   /** No row came so far, and the service meant it: a header alone, an empty list, or its word for it. */
   empty: boolean
+  /** A last line that does not end as the others do: the body may have been cut right there. null: all is well. */
+  unended: { readonly part: number; readonly line: number } | null
   /** Characters of raw text kept; what comes later is cut shorter. */
   rawKept: number
 }
@@ -36,10 +42,13 @@ export const createParseReport = (): ParseReport => ({
   read: 0,
   rows: 0,
   rejects: 0,
+  passedOver: 0,
+  cellsLeftOut: { least: 0, most: 0 },
   rejected: [],
   unknownColumns: [],
   missingColumns: [],
   empty: true,
+  unended: null,
   rawKept: 0,
 })
 

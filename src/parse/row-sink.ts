@@ -1,6 +1,6 @@
 // Where readers put what they read: accepted rows into COPY text, the others into the report.
 import { type CopyWriter, createCopyWriter, writeRow } from './copy-text.ts'
-import { type CellOf, keyOf, type ParsePlan, type RowError, tryRow } from './plan.ts'
+import { type CellOf, filledCells, keyOf, measurePlaces, type ParsePlan, type RowError, tryRow } from './plan.ts'
 import { addReject, type ParseReport } from './report.ts'
 
 /** Where a record stands and what it looked like. */
@@ -39,21 +39,38 @@ export const countRows = (sink: RowSink, rows: number): void => {
   sink.report.rows += rows
 }
 
-/** Writes the row, or rejects it with the reason; returns whether it was accepted. */
+/** Writes the row, passes it over, or rejects it with the reason; returns whether it was rejected. */
 export const takeRow = (sink: RowSink, cellOf: CellOf, record: RecordPlace): boolean => {
   const problem = tryRow(sink.plan, cellOf, sink.values)
   if (problem !== null) {
-    rejectRow(sink, problem, record, keyOf(sink.plan, cellOf))
-    return false
+    const filled = filledCells(sink.plan, cellOf)
+    leaveOut(sink, filled, filled)
+    if (problem.isElsewhere) {
+      sink.report.passedOver += 1
+      return false
+    }
+    reject(sink, problem, record, keyOf(sink.plan, cellOf))
+    return true
   }
   writeRow(sink.writer, sink.values)
   sink.report.read += 1
   sink.report.rows += 1
   sink.onAccepted?.(record)
-  return true
+  return false
 }
 
-export const rejectRow = (
+/** For a record whose cells cannot be told apart. */
+export const rejectRow = (sink: RowSink, problem: RowError, record: RecordPlace): void => {
+  leaveOut(sink, 0, measurePlaces(sink.plan).length)
+  reject(sink, problem, record, null)
+}
+
+const leaveOut = ({ report: { cellsLeftOut } }: RowSink, least: number, most: number): void => {
+  cellsLeftOut.least += least
+  cellsLeftOut.most += most
+}
+
+const reject = (
   { part, report }: RowSink,
   { column, message }: RowError,
   record: RecordPlace,

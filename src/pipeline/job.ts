@@ -18,7 +18,7 @@ import { conflictRecords } from './conflict-records.ts'
 import { type JobWork, openJob, withoutDefinition } from './job-work.ts'
 import { begun, drain, type Landed, type LandedParts, landAnswer, leave } from './land.ts'
 import { loadAnswer } from './load-answer.ts'
-import { keepRejects } from './judge.ts'
+import { judgeLastLine, keepRejects } from './judge.ts'
 import type { Runtime } from './runtime.ts'
 import { asEtlError } from './settle.ts'
 import { interruptedBy, settleJob } from './settle-job.ts'
@@ -75,7 +75,7 @@ interface Asked {
 /** Reads the pages until an answer held still, at most `limits.walks` times, then loads it. A report is downloaded once a claim. */
 const fetchAndLoad = async (work: JobWork, context: SourceContext): Promise<void> => {
   const { runtime, claim, definition } = work
-  const asked = { box: claim.box, plan: compileParsePlan(definition, claim.box) }
+  const asked = { box: claim.box, plan: planOf(work, claim.box) }
   let askNumber = claim.askNumber
   for (let walk = 1; ; walk += 1) {
     const number = askNumber
@@ -121,11 +121,15 @@ const loadUnlessSame = async (work: JobWork, asked: Asked, parts: LandedParts): 
 
 /** The answer may be for more than the job covers: it is parsed as what it was asked for. */
 const loadLanded = async (work: JobWork, { answerId, landing }: NonNullable<ClaimedJob['answer']>): Promise<void> => {
-  const { runtime, claim, definition } = work
+  const { runtime, claim } = work
   if (!work.mayLoad) throw withoutDefinition(claim)
   const box = await answerBox(runtime.database.kysely, answerId, claim)
-  await parseAndLoad(work, { box, plan: compileParsePlan(definition, box) }, reopened(work, landing), answerId)
+  await parseAndLoad(work, { box, plan: planOf(work, box) }, reopened(work, landing), answerId)
 }
+
+/** A service that can only be asked for more than the box sends rows of other periods too. */
+const planOf = ({ definition, source }: JobWork, box: Box): ParsePlan =>
+  compileParsePlan(definition, box, source.spanOf?.(definition, box.window) ?? box.window)
 
 /** @param answerId null: not on record yet. A report's answer is put on record before anything else happens; a walk's few pages may be asked for again. */
 const parseAndLoad = (work: JobWork, { box, plan }: Asked, parts: LandedParts, answerId: number | null): Promise<void> =>
@@ -139,6 +143,7 @@ const parseAndLoad = (work: JobWork, { box, plan }: Asked, parts: LandedParts, a
       await keepRejects(work, await known(), parsed)
       throw refusal
     }
+    judgeLastLine(work, parsed)
     const { manifest, locator, completeness } = landed
     const result = await inSpan('load', { 'millrace.job': work.claim.box.key, 'millrace.rows': parsed.read }, () =>
       loadAnswer(work, session, {
@@ -175,6 +180,7 @@ const record = ({ runtime, claim, definition }: JobWork, { locator, manifest, co
     bytes: manifest.bytes,
     fingerprint: completeness.fingerprint,
     dataPoints: completeness.dataPoints,
+    order: completeness.order ?? null,
     asks: asksOf(definition),
     metrics: metricsOf(definition),
   })
@@ -182,6 +188,6 @@ const record = ({ runtime, claim, definition }: JobWork, { locator, manifest, co
 /** An answer read back from its landing. */
 async function* reopened({ runtime, signal }: JobWork, locator: string): LandedParts {
   const { manifest, parts } = await runtime.landing.open(locator, signal)
-  yield* parts()
+  for await (const part of parts()) yield { ...part, mayBeEmpty: manifest.completeness.dataPoints === 0 }
   return { locator, manifest, completeness: manifest.completeness }
 }

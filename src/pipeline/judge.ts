@@ -9,6 +9,7 @@ import { unitOfAnswer } from '../ledger/units.ts'
 import type { Repeated } from '../load/duplicates.ts'
 import type { ParseReport, RejectedRow } from '../parse/report.ts'
 import type { JobWork } from './job-work.ts'
+import type { JudgePoints } from './judge-points.ts'
 import type { LoadInput } from './load-input.ts'
 
 /** Enough to see what is wrong with an answer that is refused. */
@@ -35,6 +36,16 @@ export const judgeRejects = (work: JobWork, rejects: number, read: number): void
   )
 }
 
+/** Throws TRUNCATED. */
+export const judgeLastLine = ({ claim }: Pick<JobWork, 'claim'>, { unended }: ParseReport): void => {
+  if (unended === null) return
+  throw new EtlError(
+    'TRUNCATED',
+    `${claim.box.key}: part ${unended.part}, line ${unended.line}: the last line does not end as the others do, so the body was cut off. ` +
+      'Nothing was loaded; it is asked for again.',
+  )
+}
+
 /** Throws INCOMPLETE. @param distinct rows that came, identical ones counted once */
 export const judgeCount = ({ claim }: JobWork, distinct: number, { expectedRows }: Completeness): void => {
   if (expectedRows === null || distinct === expectedRows) return
@@ -50,11 +61,12 @@ export interface Judging {
   readonly answerId: number
   /** Filled with the records behind a refusal because of conflicts. */
   readonly conflicting: QuarantineEntry[]
+  readonly judgePoints: JudgePoints
 }
 
 /** Conflicting rows are rejects too, and identical ones are one. */
 export const judgeRepeated =
-  (work: JobWork, { input, conflicting }: Judging): ((repeated: Repeated) => Promise<void>) =>
+  (work: JobWork, { input, conflicting, judgePoints }: Judging): ((repeated: Repeated) => Promise<void>) =>
   async (repeated) => {
     const { parsed, completeness } = input
     judgeCount(work, parsed.read - repeated.duplicates, completeness)
@@ -62,6 +74,7 @@ export const judgeRepeated =
     if (rejects > allowedRejects(work, parsed.read))
       conflicting.push(...(await input.rawRecords(new Set(await repeated.first(shownRejects)))))
     judgeRejects(work, rejects, parsed.read)
+    await judgePoints(repeated)
   }
 
 export const entryOf = ({ part, line, column, reason, raw }: RejectedRow): QuarantineEntry => ({

@@ -16,6 +16,7 @@ import { stagedPeriod, surveyRows } from '../load/survey.ts'
 import { stagedKey } from '../load/table-columns.ts'
 import type { JobWork } from './job-work.ts'
 import { type Judging, entryOf, isVerdict, judgeCount, judgeRejects, judgeRepeated, refuse } from './judge.ts'
+import { pointsJudge } from './judge-points.ts'
 import { loadAtOnce } from './load-at-once.ts'
 import type { LoadInput } from './load-input.ts'
 import type { LoadResult } from './load-result.ts'
@@ -34,11 +35,13 @@ export const loadAnswer = async (work: JobWork, session: Session, input: LoadInp
   try {
     judgeRejects(work, input.parsed.rejects, input.parsed.read)
     await input.staging.flush()
+    const judgePoints = await pointsJudge(work, session, input, answerId)
+    await judgePoints(null)
     // A part of an answer is found by what its rows say, also where that part is one unit.
     const isOne = work.claim.cells === 1 && input.box.key === work.claim.box.key
     return isOne
-      ? await loadUnit(work, session, { input, answerId, conflicting })
-      : await loadWindows(work, session, { input, answerId, conflicting })
+      ? await loadUnit(work, session, { input, answerId, conflicting, judgePoints })
+      : await loadWindows(work, session, { input, answerId, conflicting, judgePoints })
   } catch (error) {
     if (isVerdict(error)) await refuse(work, answerId, error, [...input.parsed.rejected.map(entryOf), ...conflicting])
     throw error

@@ -102,10 +102,10 @@ const taken = (conditions: RawBuilder<unknown>): RawBuilder<unknown> => sql`
 
 const newAnswer = sql`
   insert into etl.answers (pipeline_id, job_id, ask_number, asked_at, landing, sha256, bytes, window_from, window_to, slice_ids, asks,
-    metrics, source_last_updated, source_count, data_points_count, verdict)
+    metrics, source_last_updated, source_count, data_points_count, source_order, verdict)
   select j.pipeline_id, j.job_id, j.ask_number, t.asked_at, ${slot('landing')}, ${slot('sha256')}, ${slot('bytes')}::bigint, j.window_from,
     j.window_to, j.slice_ids, ${slot('asks')}, array(select jsonb_array_elements_text(${slot('metrics')}::jsonb)), ${slot('last_updated')}, ${slot('count')}::bigint,
-    ${slot('data_points')}::bigint, 'good'
+    ${slot('data_points')}::bigint, ${slot('source_order')}::jsonb, 'good'
   from millrace_job j, millrace_taken t returning answer_id`
 
 const newLoad = insertLoad(
@@ -116,6 +116,7 @@ const newLoad = insertLoad(
     jobId: hold.jobId,
     runId: slot('run_id'),
     units: sql`1`,
+    withoutRows: sql`case when ${slot('row_count')}::bigint = 0 then array[${slot('slice_id')}::integer] else '{}'::integer[] end`,
     read: slot('row_count'),
     inserted: insertedRows,
     updated: sql`0`,
@@ -173,6 +174,7 @@ const valuesOf = (work: JobWork, { parsed, landing, completeness }: LoadInput, r
     last_updated: completeness.fingerprint.lastUpdated,
     count: completeness.fingerprint.count,
     data_points: completeness.dataPoints,
+    source_order: completeness.order == null ? null : JSON.stringify(completeness.order),
     drift: drift === null ? null : JSON.stringify(drift),
     requests: JSON.stringify(work.requests),
   }

@@ -106,6 +106,7 @@ const loadTaken = async (
       claim,
       accepted: taken.units,
       units: unitsLoaded,
+      withoutRows: merged.withoutRows === 'all' ? [taken.unitId].flatMap((id) => id ?? []) : merged.withoutRows,
       counts,
       drift: driftOf(input.parsed),
       loadedAt: merged.loadedAt,

@@ -58,7 +58,8 @@ export const settleJob = async (
 /** The decision, written down. */
 const write = async (trx: Db, claim: ClaimedJob, decision: Settlement, error: EtlError): Promise<Settlement> => {
   if (decision.kind === 'leave') return decision
-  if (unusable.has(error.code) && claim.askNumber !== null) await dropAnswer(trx, claim)
+  // What waits for a person's word stays as that person is to see it.
+  if (unusable.has(error.code) && error.context['keepAnswer'] !== true && claim.askNumber !== null) await dropAnswer(trx, claim)
   const reason = { code: error.code, message: redact(error.message) }
   switch (decision.kind) {
     case 'return':

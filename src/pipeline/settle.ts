@@ -40,6 +40,8 @@ export const settle = (error: EtlError, { attempts, cells, kind }: Tried, limits
   if (error.code === 'FENCED') return { kind: 'leave' }
   if (error.code === 'INTERRUPTED' || error.code === 'CANCELLED') return { kind: 'return' }
   if (error.context['askAgain'] === true) return { kind: 'again' }
+  if (error.context['fetchAgain'] === true)
+    return { kind: 'park', notBeforeMs: shortestWaitMs, countsAttempt: false, final: false }
   if (kind === 'report' && cells > 1 && error.context['refused'] === true) return { kind: 'split' }
   if (spec.state === 'held') return { kind: 'hold' }
   if (spec.retry === 'later') return parked(error, clock)

@@ -20,6 +20,11 @@ const contentFaults: readonly FaultKind[] = [
   'quoted-newline',
   'duplicate-rows',
   'conflicting-rows',
+  'half-report',
+  'missing-row',
+  'extra-row',
+  'cut-line-end',
+  'key-echo',
 ]
 const linkLifeMs = 30 * 24 * 3_600_000
 
@@ -94,8 +99,9 @@ export const status = (service: Service, exchange: Exchange, linkBase: string): 
   if (phase !== 'done') return json(200, { status: phase })
   const linkless = exchange.fault('done-without-link') !== null
   reports.list()
+  const { dataPoints } = service.settings()
   return json(200, {
-    data_points_count: reports.rows(report) * new Set(report.query.tables.flatMap(({ metrics }) => metrics)).size,
+    ...(dataPoints === 'none' ? {} : { data_points_count: reports.points(report, dataPoints) }),
     ...(linkless ? {} : { download_url: linkBase + reports.link(report, calendar.nowMs() + linkLifeMs) }),
     status: service.settings().finalWord,
     used_quota: report.submission.chargedQuota ?? 0,
@@ -115,8 +121,10 @@ export const download = (service: Service, exchange: Exchange): Reply => {
     return plainText(report.expiredStatus, 'This link has expired')
   }
   const { query, world, content } = report
-  const body = reportText({ query, world, csv, faults: content, rows: service.reports.rows(report) })
-  const type = query.format === 'csv' ? 'text/csv; charset=utf-8' : 'application/x-ndjson'
+  const rows = service.reports.rows(report)
+  const body = reportText({ query, world, csv, faults: content, rows, key: service.settings().apiKey })
+  const isCalledCsv = (query.format === 'csv') === (exchange.fault('wrong-content-type') === null)
+  const type = isCalledCsv ? 'text/csv; charset=utf-8' : 'application/x-ndjson'
   const zipped = gzip === 'file' || (gzip === 'encoding' && exchange.acceptsGzip)
   return {
     status: 200,

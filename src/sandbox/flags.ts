@@ -4,6 +4,7 @@ import { z } from 'zod'
 import { EtlError, messageOf } from '../core/errors.ts'
 import { faultSchema } from './fault-kinds.ts'
 import { problems, type SandboxOptions } from './options.ts'
+import { dataPoints } from './report-points.ts'
 
 export interface SandboxFlag {
   /** As commander reads them. */
@@ -162,6 +163,11 @@ const entries: readonly Entry[] = [
     '--quota <credits>',
     'credits of the key (default: unlimited)',
     number((quota) => ({ quota })),
+  ),
+  entry(
+    '--data-points <what>',
+    'what data_points_count counts: rows, cells, non-empty, none (default cells)',
+    word(dataPoints, (counted) => ({ dataPoints: counted })),
   ),
   entry(
     '--final-word <word>',

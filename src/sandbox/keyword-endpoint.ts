@@ -91,6 +91,7 @@ const metaOf = (
       start_date: `${query.from}-01`,
       end_date: addWindows(`${addMonths(query.to, 1)}-01`, 'day', -1),
       country: query.country,
+      ...(take('key-echo') === null ? {} : { api_key: service.settings().apiKey }),
     },
     status: 'Success',
     last_updated: take('last-updated-drift') === null ? updated : addWindows(updated, 'day', 1),

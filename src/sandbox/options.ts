@@ -2,6 +2,7 @@
 import { z } from 'zod'
 import { EtlError } from '../core/errors.ts'
 import { faultSchema } from './fault-kinds.ts'
+import { dataPoints } from './report-points.ts'
 
 const count = z.int().nonnegative()
 const month = z.string().regex(/^\d{4}-(0[1-9]|1[0-2])$/)
@@ -58,6 +59,8 @@ export const optionsSchema = z.strictObject({
   refusedMonths: z.array(month).optional(),
   /** Credits: a report costs domains x metrics x periods x countries, a keyword answer one. Default null: unlimited. */
   quota: count.nullable().optional(),
+  /** What `data_points_count` counts: rows, cells (rows x metrics, the default), non-empty (cells with a value), none (no count is given). */
+  dataPoints: z.enum(dataPoints).optional(),
   /** From submission to the final word, of which the first third is `pending`. Default 300. */
   reportDurationMs: count.optional(),
   /** The final word: completed (default) or complete. */
@@ -115,6 +118,7 @@ export const defaults: Settings = {
   refusedDomains: [],
   refusedMonths: [],
   quota: null,
+  dataPoints: 'cells',
   reportDurationMs: 300,
   finalWord: 'completed',
   extensions: true,

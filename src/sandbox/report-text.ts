@@ -16,6 +16,8 @@ export interface ReportText {
   readonly faults: ContentFaults
   /** Data rows; 0 gives the answer for no data. */
   readonly rows: number
+  /** The service's key, for the fault that shows it. */
+  readonly key: string
 }
 
 const chunkLength = 128 * 1024
@@ -23,6 +25,17 @@ const noData = 'No data returned'
 
 /** The whole report, chunk by chunk; the next chunk is made when it is asked for. */
 export function* reportText(report: ReportText): Generator<Buffer> {
+  const cut = report.faults.get('cut-line-end')
+  if (cut === undefined) return yield* wholeText(report)
+  let last: Buffer | null = null
+  for (const chunk of wholeText(report)) {
+    if (last !== null) yield last
+    last = chunk
+  }
+  if (last !== null) yield last.subarray(0, Math.max(0, last.length - (cut.by ?? 1)))
+}
+
+function* wholeText(report: ReportText): Generator<Buffer> {
   if (report.query.format === 'json') return yield* buffered(jsonLines(report))
   const { csv } = report
   if (csv.bom) yield Buffer.from('\ufeff')
@@ -60,8 +73,20 @@ function* buffered(lines: Iterable<string>): Generator<Buffer> {
   if (chunk !== '') yield Buffer.from(chunk)
 }
 
-const rowsOf = ({ query, world, rows }: ReportText): Iterable<ReportRow> =>
+const allRowsOf = ({ query, world, rows }: ReportText): Iterable<ReportRow> =>
   world.reportRows !== null && isBulk(query) ? bulkRows(query, world, rows) : reportRows(query, world)
+
+/** The rows that the file holds. */
+function* rowsOf(report: ReportText): Generator<ReportRow> {
+  const { faults, rows } = report
+  const most = faults.has('half-report') ? Math.floor(rows / 2) : rows
+  let number = 0
+  for (const row of allRowsOf(report)) {
+    number += 1
+    if (number > most) return
+    if (!isHit(faults, 'missing-row', number)) yield row
+  }
+}
 
 interface Layout {
   /** For each column of the file, its place in the row. */
@@ -86,6 +111,7 @@ function* csvLines(report: ReportText): Generator<string> {
   const header = layout.order.map((index) => layout.names[index] ?? '')
   if (csv.extraColumn) header.push('source_version')
   if (faults.has('quoted-newline')) header.push('note')
+  if (faults.has('key-echo')) header.push('asked_with')
   yield header.join(',') + end
   let number = 0
   for (const row of rowsOf(report)) {
@@ -99,6 +125,7 @@ const csvLine = (report: ReportText, { order, shape }: Layout, row: ReportRow, n
   const cells = order.map((index) => csvCell(dated(report, row, index), index >= shape.keys.length, number, csv.nulls))
   if (csv.extraColumn) cells.push(String(7 + (number % 3)))
   if (faults.has('quoted-newline')) cells.push(number % 3 === 0 ? '"a note, with\na ""second"" line"' : 'plain')
+  if (faults.has('key-echo')) cells.push(`api_key=${report.key}`)
   if (isHit(faults, 'short-row', number)) cells.splice(-2)
   if (isHit(faults, 'unclosed-quote', number)) cells[0] = `"${cells[0] ?? ''}`
   return cells.join(',')
@@ -143,6 +170,7 @@ function* jsonLines(report: ReportText): Generator<string> {
       const fields = layout.order.map((index) => jsonField(report, layout, variant, index))
       if (csv.extraColumn) fields.push('"source_version":7')
       if (faults.has('quoted-newline')) fields.push('"note":"a note, with\\na \\"second\\" line"')
+      if (faults.has('key-echo')) fields.push(`"asked_with":${JSON.stringify(`api_key=${report.key}`)}`)
       if (isHit(faults, 'short-row', number)) fields.splice(-2)
       const line = `{${fields.join(',')}}\n`
       yield isHit(faults, 'unclosed-quote', number) ? line.replace('"', '') : line

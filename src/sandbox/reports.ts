@@ -3,6 +3,7 @@ import { createHmac, randomBytes, randomUUID } from 'node:crypto'
 import type { Submission } from './books.ts'
 import type { Fault } from './fault-kinds.ts'
 import { priceOf, type ReportQuery, type ReportWorld } from './report-query.ts'
+import { countPoints, type DataPoints } from './report-points.ts'
 import { countRows } from './report-rows.ts'
 import type { ContentFaults } from './report-text.ts'
 
@@ -23,6 +24,8 @@ export interface Report {
   startedMs: number
   /** Data rows, counted when first needed. */
   rows: number | null
+  /** Data points by what is counted, likewise. */
+  readonly points: Map<DataPoints, number>
   /** Links up to this one are refused, with this HTTP status. */
   expiredThrough: number
   expiredStatus: number
@@ -49,6 +52,8 @@ export interface ReportStore {
   phase(report: Report): Phase
   /** Data rows of the report. */
   rows(report: Report): number
+  /** What `data_points_count` says of it. */
+  points(report: Report, counted: DataPoints): number
   /** Reports that are not finished. */
   open(): number
   /** Credits charged so far, and those that unfinished reports may still cost. */
@@ -93,6 +98,12 @@ export const createReports = (elapsedMs: () => number, durationMs: () => number)
     return report.rows
   }
 
+  const points = (report: Report, counted: DataPoints): number => {
+    const known = report.points.get(counted) ?? countPoints(report, rows(report), counted)
+    report.points.set(counted, known)
+    return known
+  }
+
   const settle = (report: Report, finalWord: Phase): void => {
     report.submission.chargedQuota = chargeOf(report)
     report.submission.status = finalWord === 'done' ? 'completed' : finalWord
@@ -113,6 +124,7 @@ export const createReports = (elapsedMs: () => number, durationMs: () => number)
     list,
     phase,
     rows,
+    points,
     open: () => [...reports.values()].filter((report) => ['pending', 'processing'].includes(phase(report))).length,
     credits: () => {
       let [charged, reserved] = [0, 0]
@@ -171,6 +183,7 @@ const newReport = ({ query, world, fate, mends, content, body, key, caller, nowM
     fate,
     startedMs,
     rows: null,
+    points: new Map(),
     expiredThrough: 0,
     expiredStatus: 403,
     links: 0,

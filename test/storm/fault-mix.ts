@@ -50,6 +50,12 @@ export const faultClasses: Readonly<Record<FaultKind, FaultClass>> = {
   'expired-link': 'passing',
   'quoted-newline': 'passing',
   'duplicate-rows': 'passing',
+  'wrong-content-type': 'passing',
+  'key-echo': 'passing',
+  'half-report': 'bought',
+  'missing-row': 'bought',
+  'extra-row': 'bought',
+  'cut-line-end': 'bought',
   'bad-number': 'bought',
   'short-row': 'bought',
   'unclosed-quote': 'bought',
@@ -73,6 +79,7 @@ const formsOf = (kind: FaultKind): readonly Fault[] => {
       { kind, mode, on: 'download' as const },
     ])
   if (kind === 'clamped-limit') return [{ kind, limit: 7 }]
+  if (kind === 'key-echo') return [{ kind }, { kind, on: 'submit' }]
   if (kind === 'row-moves') return [{ kind }, { kind, by: -1 }]
   if (kind === 'count-drift') return [{ kind }, { kind, by: -2 }]
   if (kind === 'report-failed') return [{ kind }, { kind, mends: false }]

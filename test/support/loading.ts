@@ -1,5 +1,6 @@
 // Jobs of a real ledger with answers written out by hand, from their claim to what loading them leaves.
 import { type Insertable, sql } from 'kysely'
+import { metricsOf } from '../../src/core/asks.ts'
 import { systemClock } from '../../src/core/clock.ts'
 import { silentLog } from '../../src/core/log.ts'
 import type { Mart } from '../../src/core/mart.ts'
@@ -168,6 +169,8 @@ export interface AnswerChoice {
   /** CSV of the answer; left out: what the job's answer is already. */
   readonly body?: string
   readonly expectedRows?: number | null
+  /** What the service counts in the report. Default: it gives no count. */
+  readonly dataPoints?: number | null
   readonly sha256?: string
   /** Rows are sent to the table first, which leaves only staging and merge. */
   readonly staged?: boolean
@@ -224,9 +227,9 @@ export const withAnswer = <Result>(
       recording ??= insertAnswer(kit.db.database.kysely, claim, {
         ...landing,
         fingerprint,
-        dataPoints: null,
+        dataPoints: choice.dataPoints ?? null,
         asks: 'asks',
-        metrics: [],
+        metrics: metricsOf(kit.definition),
       })
       return recording
     }
@@ -234,7 +237,7 @@ export const withAnswer = <Result>(
     const result = await how(work, session, {
       staging,
       parsed,
-      completeness: { fingerprint, expectedRows: expected, dataPoints: null },
+      completeness: { fingerprint, expectedRows: expected, dataPoints: choice.dataPoints ?? null },
       landing,
       box,
       answerId: recording === null ? null : await recording,

@@ -164,8 +164,8 @@ export async function* extractReport(
     policy: definition.report,
     resubmitUncertain: context.resubmitUncertain,
   })
-  const format = /ndjson|json/i.test(finished.stream.contentType) ? 'json' : 'csv'
-  yield { format, part: 1, body: finished.stream.body }
+  const format = definition.params['response_format'] === 'json' ? 'json' : 'csv'
+  yield { format, part: 1, body: finished.stream.body, mayBeEmpty: finished.dataPoints === 0 }
   return { fingerprint: { lastUpdated: null, count: null }, expectedRows: null, dataPoints: finished.dataPoints }
 }
 

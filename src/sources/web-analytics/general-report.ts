@@ -4,12 +4,16 @@ import type { Source } from '../../extract/source.ts'
 import { type BatchDataset, estimateReport, extractReport, metricsOf, monthsOf, valuesOf } from './batch.ts'
 import { forBatch } from './country.ts'
 import { country, domain } from './dimensions.ts'
+import { delivery, periodProblems, spanOfReport } from './delivery.ts'
 import { reportFields } from './fields.ts'
 
 const dataset: BatchDataset = {
   endpoint: 'report',
   body: (definition, box) => ({
-    delivery_information: { response_format: 'csv', delivery_method: 'download_link' },
+    delivery_information: {
+      response_format: definition.params['response_format'],
+      delivery_method: definition.params['delivery_method'],
+    },
     report_query: {
       tables: [
         {
@@ -32,14 +36,18 @@ export const generalReport: Source = {
   name: 'web-analytics.report',
   kind: 'report',
   description: 'A general batch report: one dataset (vtable), bought, polled and downloaded.',
-  windowSizes: ['month'],
+  windowSizes: ['month', 'week'],
   params: z.strictObject({
     vtable: z.string().regex(/^[a-z][a-z0-9_]*$/, 'expected the name of a dataset, see `millrace describe`'),
     granularity: z.enum(['daily', 'weekly', 'monthly']).default('monthly'),
     include_subdomains: z.boolean().default(true),
+    ...delivery,
   }),
   dimensions: { domain: { ...domain, mostPerRequest: 100 }, country: { ...country, mostPerRequest: 250 } },
   packing: { windows: 60 },
+  datasetOf: ({ params }) => String(params['vtable']),
+  spanOf: spanOfReport,
+  problems: periodProblems,
   fields: reportFields,
   openFields: true,
   extract: (request, context) => extractReport(dataset, request, context),

@@ -2,6 +2,7 @@
 import { z } from 'zod'
 import type { Source } from '../../extract/source.ts'
 import { type BatchDataset, estimateReport, extractReport, metricsOf, monthsOf, valuesOf } from './batch.ts'
+import { delivery, periodProblems, spanOfReport } from './delivery.ts'
 import { categoryId, domain } from './dimensions.ts'
 import { shopperFields } from './fields.ts'
 
@@ -13,7 +14,7 @@ const dataset: BatchDataset = {
     metrics: metricsOf(definition),
     ...monthsOf(box),
     granularity: definition.params['granularity'],
-    response_format: 'csv',
+    response_format: definition.params['response_format'],
   }),
 }
 
@@ -21,10 +22,12 @@ export const shopperReport: Source = {
   name: 'web-analytics.shopper-report',
   kind: 'report',
   description: 'Consumer demand and sales by product category for shops.',
-  windowSizes: ['month'],
-  params: z.strictObject({ granularity: z.enum(['monthly', 'weekly', 'daily']).default('monthly') }),
+  windowSizes: ['month', 'week'],
+  params: z.strictObject({ granularity: z.enum(['monthly', 'weekly', 'daily']).default('monthly'), ...delivery }),
   dimensions: { domain: { ...domain, mostPerRequest: 100 }, category_id: { ...categoryId, mostPerRequest: 100 } },
   packing: { windows: 60 },
+  spanOf: spanOfReport,
+  problems: periodProblems,
   fields: shopperFields,
   openFields: true,
   extract: (request, context) => extractReport(dataset, request, context),

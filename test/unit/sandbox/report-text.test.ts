@@ -43,7 +43,7 @@ const text = (asked: ReportQuery, where: ReportWorld = world(), { csv = {}, faul
   const content = new Map(faults.map((fault) => [fault.kind, fault]))
   const rows = countRows(asked, where)
   return Buffer.concat([
-    ...reportText({ query: asked, world: where, csv: { ...defaults.csv, ...csv }, faults: content, rows }),
+    ...reportText({ query: asked, world: where, csv: { ...defaults.csv, ...csv }, faults: content, rows, key: 'k' }),
   ]).toString()
 }
 const lines = (asked: ReportQuery, where?: ReportWorld, options?: Options): string[] =>

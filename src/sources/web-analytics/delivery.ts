@@ -1,0 +1,43 @@
+// How a batch report comes, the same for both kinds: its format, by which way, and for which span it can be asked (interface 4.2, 4.3).
+import { z } from 'zod'
+import type { SpecProblem } from '../../core/source-spec.ts'
+import type { Definition, Window } from '../../core/types.ts'
+import { addWindows, alignDown } from '../../core/window.ts'
+
+const onlyLink =
+  'download_link: a report delivered elsewhere (a bucket, a warehouse, an integration) never comes here, so it could be neither kept nor proved complete'
+
+/** Parameters of a definition. */
+export const delivery = {
+  response_format: z.enum(['csv', 'json']).default('csv'),
+  delivery_method: z.literal('download_link', { error: onlyLink }).default('download_link'),
+}
+
+/** Requests name whole months: those that the window touches. A week that begins before the first of them comes with it. */
+export const spanOfReport = ({ params }: Definition, { from, to }: Window): Window => {
+  const month = alignDown(from, 'month')
+  return {
+    from: params['granularity'] === 'weekly' ? alignDown(month, 'week') : month,
+    to: addWindows(alignDown(addWindows(to, 'day', -1), 'month'), 'month', 1),
+  }
+}
+
+/** A month's rows cannot be shared out among weeks, and a week may begin in the month before. */
+export const periodProblems = ({ params, window }: Pick<Definition, 'params' | 'window'>): readonly SpecProblem[] => {
+  const { every } = window
+  if (params['granularity'] === 'weekly' && every !== 'week')
+    return [
+      {
+        path: ['window', 'every'],
+        message: `a weekly report comes by weeks, which may begin in the month before; write every: week, not ${every}.`,
+      },
+    ]
+  if (params['granularity'] === 'monthly' && every !== 'month')
+    return [
+      {
+        path: ['window', 'every'],
+        message: `a monthly report has no rows of a ${every}; write every: month, or granularity: weekly.`,
+      },
+    ]
+  return []
+}

@@ -1,0 +1,197 @@
+// A report is loaded only when its rows agree with the service's count, whatever that counts: learnt, settled, and held where it differs.
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import type { Box, Definition } from '../../src/core/types.ts'
+import { isEtlError } from '../../src/core/errors.ts'
+import { allReadings } from '../../src/ledger/data-points.ts'
+import { settleJob } from '../../src/pipeline/settle-job.ts'
+import { boxOf, shippedDefinition } from '../support/definitions.ts'
+import { jobRow } from '../support/ledger.ts'
+import { claimed, type LoadKit, loadBody, openLoading, trafficCsv as csv, workOn } from '../support/loading.ts'
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+
+let db: TestDatabase
+let shipped: Definition
+let kit: LoadKit
+
+beforeAll(async () => {
+  db = await createTestDatabase()
+  shipped = await shippedDefinition('traffic_and_engagement')
+})
+afterAll(() => db.drop())
+beforeEach(async () => {
+  await query('truncate data.traffic_and_engagement_v1, data.traffic_and_engagement_v1_history')
+  await open()
+})
+
+const query = async <T extends Record<string, unknown>>(text: string, values: unknown[] = []): Promise<T[]> =>
+  (await db.database.pool.query<T>(text, values)).rows
+
+const open = async (report: Partial<Definition['report']> = {}): Promise<void> => {
+  await query(
+    'truncate etl.pipelines, etl.slices, etl.jobs, etl.units, etl.windows, etl.quarantine, etl.data_point_readings cascade',
+  )
+  const definition = { ...shipped, report: { ...shipped.report, ...report }, limits: { ...shipped.limits, rejectShare: 0.5 } }
+  kit = await openLoading(db, definition)
+}
+
+const domains = ['a.com', 'b.com', 'c.com', 'd.com']
+const box = (month = '2026-01', last = month): Box => boxOf(kit.definition, month, { domain: domains, country: 'us' }, last)
+/** Six metrics a row; `empty` of them have no value. */
+const row = (domain: string, empty = 0, month = '2026-01'): string =>
+  `${month}-01,${domain},us,${Array.from({ length: 6 }, (_, at) => (at < 6 - empty ? at + 1 : '')).join(',')}`
+const whole = (month = '2026-01'): string[] => domains.map((domain, at) => row(domain, at === 0 ? 1 : 0, month))
+const counts = { rows: 4, cells: 24, non_empty_cells: 23 }
+
+const load = async (lines: readonly string[], dataPoints: number | null, asked = box()) => {
+  const work = await workOn(kit, asked)
+  return { work, result: loadBody(kit, work, { body: csv(...lines), dataPoints }) }
+}
+const loaded = async (lines: readonly string[], dataPoints: number | null, asked = box()) =>
+  (await load(lines, dataPoints, asked)).result
+const refused = async (lines: readonly string[], dataPoints: number | null, asked = box()): Promise<string> => {
+  const { result } = await load(lines, dataPoints, asked)
+  return result.then(
+    () => 'loaded',
+    (error: unknown) => (isEtlError(error) ? `${error.code}: ${error.message}` : String(error)),
+  )
+}
+const known = async (): Promise<string[]> =>
+  (await allReadings(db.database.kysely)).map(({ dataset, readings }) => `${dataset}: ${readings.join()}`)
+const dataset = 'web-analytics.report/traffic_and_engagement'
+const rowsLoaded = async (): Promise<number> => (await query('select from data.traffic_and_engagement_v1')).length
+
+describe('what a data point is', () => {
+  test.each(Object.entries(counts))('is learnt from a report that agrees by its %s', async (reading, count) => {
+    expect(await loaded(whole(), count)).toMatchObject({ inserted: 4 })
+    expect(await known()).toEqual([`${dataset}: ${reading}`])
+    for (const [other, wrong] of Object.entries(counts))
+      if (other !== reading) expect(await refused(whole('2026-02'), wrong, box('2026-02'))).toMatch(/^INCOMPLETE/)
+    expect(await rowsLoaded()).toBe(4)
+  })
+
+  test('stays open while a report agrees in several ways, and what a good one rules out is not accepted again', async () => {
+    const full = domains.map((domain) => row(domain))
+    await loaded(full, 24)
+    expect(await known()).toEqual([`${dataset}: cells,non_empty_cells`])
+    expect(await refused(whole('2026-02'), 4, box('2026-02'))).toMatch(/counts cells or cells with a value/)
+    await loaded(whole('2026-02'), 23, box('2026-02'))
+    expect(await known()).toEqual([`${dataset}: non_empty_cells`])
+    expect(await refused(whole('2026-03'), 24, box('2026-03'))).toMatch(/^INCOMPLETE/)
+  })
+
+  test('is not learnt from a report that says nothing, or is empty', async () => {
+    await loaded(whole(), null)
+    expect(await known()).toEqual([])
+    await loaded([], 0, box('2026-02'))
+    expect(await known()).toEqual([`${dataset}: rows,cells,non_empty_cells`])
+  })
+
+  test('can be said in the definition, which then teaches nothing', async () => {
+    await open({ dataPoints: 'rows' })
+    expect(await refused(whole(), 24)).toMatch(/^INCOMPLETE/)
+    expect(await loaded(whole(), 4)).toMatchObject({ inserted: 4 })
+    await open({ dataPoints: 'ignore' })
+    expect(await loaded(whole('2026-02'), 17, box('2026-02'))).toMatchObject({ inserted: 4 })
+    expect(await known()).toEqual([])
+  })
+
+  test('two first reports judged at once narrow each other', async () => {
+    const full = domains.map((domain) => row(domain))
+    const [first, second] = [await workOn(kit, box()), await workOn(kit, box('2026-02'))]
+    await Promise.all([
+      loadBody(kit, first, { body: csv(...full), dataPoints: 24 }),
+      loadBody(kit, second, { body: csv(...whole('2026-02')), dataPoints: 23 }),
+    ])
+    expect(await known()).toEqual([`${dataset}: non_empty_cells`])
+  })
+})
+
+describe('a report that is not whole', () => {
+  test.each([
+    ['half of it', whole().slice(0, 2)],
+    ['a row less', whole().slice(1)],
+    ['nothing', []],
+  ])('%s is not loaded, be it the first or a later one', async (_, lines) => {
+    for (const count of Object.values(counts)) {
+      await query('truncate etl.data_point_readings')
+      expect(await refused(lines, count)).toMatch(/^INCOMPLETE.*announces/)
+      await loaded(whole('2026-02'), count, box('2026-02'))
+      expect(await refused(lines, count)).toMatch(/^INCOMPLETE/)
+      await query('truncate data.traffic_and_engagement_v1')
+    }
+  })
+
+  test('a row more is not loaded', async () => {
+    for (const count of [3, 18, 17]) expect(await refused(whole(), count)).toMatch(/^INCOMPLETE/)
+  })
+
+  test('half a report counted by rows is no whole one counted by the cells of two metrics', async () => {
+    const two = { ...shipped, columns: shipped.columns.filter(({ name }) => !/mobile|unique|all_page/.test(name)) }
+    await query('truncate etl.pipelines cascade')
+    kit = await openLoading(db, two)
+    const small = (...names: string[]): string =>
+      `date,domain,country,all_traffic_visits,desktop_visits\n${names.map((name) => `2026-01-01,${name},us,1,2\n`).join('')}`
+    const half = await workOn(kit, box())
+    await expect(loadBody(kit, half, { body: small('a.com', 'b.com'), dataPoints: 4 })).rejects.toThrow(
+      /as many rows may have been meant/,
+    )
+    const all = await workOn(kit, box())
+    expect(await loadBody(kit, all, { body: small(...domains), dataPoints: 8 })).toMatchObject({ inserted: 4 })
+  })
+
+  test('identical rows count once, rejected ones count', async () => {
+    await loaded(whole(), 24)
+    const again = whole('2026-02')
+    expect(await loaded([...again, again[1] ?? ''], 24, box('2026-02'))).toMatchObject({ inserted: 4, duplicates: 1 })
+    const lacking = [...again.slice(0, 3), again[1] ?? '']
+    expect(await refused(lacking, 24, box('2026-02'))).toMatch(/INCOMPLETE.* 3 rows/)
+    const bad = whole('2026-03').map((line, at) => (at === 3 ? line.replace(/6$/, 'x') : line))
+    expect(await loaded(bad, 24, box('2026-03'))).toMatchObject({ inserted: 3, unitsHeld: 1 })
+  })
+})
+
+describe('a report that disagrees', () => {
+  test('is downloaded once more, then held as it came; a person’s word loads it', async () => {
+    await loaded(whole('2026-02'), 24, box('2026-02'))
+    const work = await workOn(kit, box(), { set: { report_state: 'ready', report_id: 'r-1' } })
+    const half = { body: csv(...whole().slice(0, 2)), dataPoints: 24 }
+    const fail = (one: typeof work) =>
+      loadBody(kit, one, half).then(
+        () => 'loaded',
+        (error: unknown) => settleJob(kit.runtime, one.claim, [], error),
+      )
+    await fail(work)
+    expect(await jobRow(db, work.claim.jobId)).toMatchObject({
+      state: 'open',
+      report_state: 'ready',
+      answer_id: null,
+      error_code: 'INCOMPLETE',
+    })
+    await query('update etl.jobs set not_before = null where job_id = $1', [work.claim.jobId])
+    await fail(await claimed(kit, work.claim.jobId))
+    const held = await jobRow(db, work.claim.jobId)
+    expect(held).toMatchObject({ state: 'held', report_state: 'downloaded', error_code: 'INCOMPLETE' })
+    expect(held.answer_id).not.toBeNull()
+    expect(held.error_message).toMatch(/2 rows \(12 cells\) arrived, the service announces 24 data points.*release/)
+    expect(await rowsLoaded()).toBe(4)
+    await query(`update etl.jobs set state = 'open', released = true, attempts = 0 where job_id = $1`, [work.claim.jobId])
+    await query(
+      `insert into etl.run_jobs (run_id, job_id, priority, units) values ($1, $2, 0, 4) on conflict (run_id, job_id) do update set outcome = null`,
+      [kit.runId, work.claim.jobId],
+    )
+    expect(await loadBody(kit, await claimed(kit, work.claim.jobId), { dataPoints: 24 })).toMatchObject({ inserted: 2 })
+  })
+})
+
+test('units that the answer has no row for are on record with the load', async () => {
+  const lines = [row('a.com'), row('c.com'), row('b.com', 0, '2026-02')]
+  await loaded(lines, 18, box('2026-01', '2026-02'))
+  const rows = await query<{ window_from: string; names: string[] }>(`select window_from::text,
+    (select array_agg(s."values"[array_position(p.dimensions, 'domain')] order by s."values") from etl.slices s join etl.pipelines p using (pipeline_id)
+      where s.slice_id = any(l.slices_without_rows)) as names
+    from etl.loads l order by window_from`)
+  expect(rows).toEqual([
+    { window_from: '2026-01-01', names: ['b.com', 'd.com'] },
+    { window_from: '2026-02-01', names: ['a.com', 'c.com', 'd.com'] },
+  ])
+})
