@@ -4,6 +4,7 @@ import type { Log } from '../core/log.ts'
 import { openDatabase } from '../db/connect.ts'
 import { migrate, pendingSql } from '../db/migrate.ts'
 import { loadMarts } from '../definition/marts.ts'
+import { analyzeChanged } from '../load/analyze.ts'
 import { publish } from '../publish/publish.ts'
 import { martFolders, migrationFolders, openDefinitions } from './open-runtime.ts'
 
@@ -33,6 +34,7 @@ export const migrateAndPublish = async (request: MigrateRequest): Promise<Migrat
     const marts = request.dryRun
       ? []
       : await publish(database, definitions, await loadMarts(martFolders(request.pipelinesFolder)))
+    if (!request.dryRun) await analyzeChanged(database, definitions)
     const published = request.dryRun
       ? []
       : [...definitions.filter((definition) => definition.publish).map(({ pipeline }) => pipeline), ...marts]

@@ -1,9 +1,10 @@
 // A run: planned, worked on until none of the jobs it waits for is open, summed up.
-import { EtlError } from '../core/errors.ts'
+import { EtlError, messageOf } from '../core/errors.ts'
 import { inSpan } from '../core/trace.ts'
 import type { Definition } from '../core/types.ts'
 import { finishRun, openJobs, type RunSummary, requestsSpared, runSummary, startRun } from '../ledger/runs.ts'
 import { bringForward, endForgotten, leaveUntakeable } from '../ledger/run-list.ts'
+import { analyzeChanged } from '../load/analyze.ts'
 import type { Runtime } from './runtime.ts'
 import { workLoop } from './work-loop.ts'
 
@@ -50,6 +51,7 @@ export const runJobs = async (runtime: Runtime, request: RunRequest): Promise<Ru
     const counts = await planned(runtime, runId, request)
     const span = { 'millrace.run_id': runId, 'millrace.command': request.command, 'millrace.units': counts.units }
     const cancelled = counts.jobs > 0 && (await inSpan('run', span, () => workUntilSettled(runtime, runId, request)))
+    if (counts.jobs > 0) await keepStatistics(runtime, request)
     const summary = withAside(await runSummary(kysely, runId), counts)
     const state = cancelled ? 'cancelled' : stateOf(summary, request.signal)
     const seconds = (runtime.clock.now() - started) / 1000
@@ -61,6 +63,16 @@ export const runJobs = async (runtime: Runtime, request: RunRequest): Promise<Ru
     await finishRun(kysely, runId, request.signal.aborted ? 'interrupted' : 'failed', null).catch(() => undefined)
     throw error
   }
+}
+
+/** Questions of analysts are planned by them; a run does not fail over them. */
+const keepStatistics = async ({ database, log }: Runtime, { definitions, signal }: RunRequest): Promise<void> => {
+  if (signal.aborted) return
+  const analyzed = await analyzeChanged(database, definitions).catch((error: unknown) => {
+    log.warn({ error: messageOf(error) }, 'statistics were not renewed; questions may take longer until the next run')
+    return []
+  })
+  if (analyzed.length > 0) log.debug({ tables: analyzed }, 'statistics renewed')
 }
 
 const planned = async (runtime: Runtime, runId: number, request: RunRequest): Promise<PlanCounts> => {

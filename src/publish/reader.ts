@@ -1,5 +1,7 @@
 // The role people read with: `bi` alone, read only, with a time limit.
 import { type Kysely, type RawBuilder, sql } from 'kysely'
+import { messageOf } from '../core/errors.ts'
+import { sqlStateOf } from '../db/database-error.ts'
 import { sessionLimits } from '../db/roles.ts'
 import type { Tables } from '../db/tables.ts'
 
@@ -37,11 +39,15 @@ const attempt = async (trx: Kysely<Tables>, statement: RawBuilder<unknown>): Pro
     await sql`release savepoint attempt_role`.execute(trx)
     return true
   } catch (error) {
-    if ((error as { code?: string }).code !== '42501') throw error
+    if (sqlStateOf(error) !== '42501' && !isOvertaken(error)) throw error
     await sql`rollback to savepoint attempt_role`.execute(trx)
     return false
   }
 }
+
+/** Another database of the server set the same of the same role at that moment; PostgreSQL has no code of its own for it. */
+const isOvertaken = (error: unknown): boolean =>
+  sqlStateOf(error) === 'XX000' && messageOf(error).includes('tuple concurrently updated')
 
 const ensureRole = async (trx: Kysely<Tables>): Promise<boolean> => {
   const found = await sql<{

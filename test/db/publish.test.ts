@@ -136,6 +136,7 @@ describe('what is published', () => {
       expect([...(found?.config ?? [])].sort()).toEqual([
         'default_transaction_read_only=on',
         'idle_in_transaction_session_timeout=5min',
+        'jit=off',
         'lock_timeout=30s',
         'statement_timeout=5s',
       ])

@@ -1,0 +1,59 @@
+// Statistics of what autovacuum never looks at (partitioned parents), or not soon enough (dimensions and summaries after a first load).
+import { sql } from 'kysely'
+import type { Definition } from '../core/types.ts'
+import type { Database } from '../db/connect.ts'
+import { isDatabaseError, sqlStateOf } from '../db/database-error.ts'
+import type { Db } from '../db/tables.ts'
+import { tableName } from './table-columns.ts'
+
+/** Rows per 100 that have to come or go before plans are likely to suffer. */
+const changedPercent = 20
+/** Below this any plan will do. */
+const fewRows = 1_000
+/** Parents are sampled lightly: their months have statistics of their own. 300 rows are read for each. */
+const parentTarget = 30
+/** A statistic is not worth making a load or a reader wait. */
+const lockTimeout = '1s'
+
+interface Grown {
+  readonly name: string
+  readonly parent: boolean
+}
+
+/** Analyzes the parents of these definitions and every table of `bi` that changed enough since it was last analyzed. Returns their names; one that others hold is left for the next time. */
+export const analyzeChanged = async (database: Database, definitions: readonly Definition[]): Promise<string[]> => {
+  const done: string[] = []
+  for (const { name, parent } of await changedTables(database.kysely, definitions))
+    if (await analyze(database, name, parent)) done.push(name)
+  return done
+}
+
+const changedTables = async (db: Db, definitions: readonly Definition[]): Promise<readonly Grown[]> => {
+  const parents = definitions.map((definition) => `data.${tableName(definition)}`)
+  const { rows } = await sql<Grown>`
+    with counted as (
+      select c.oid, c.relkind = 'p' as parent, c.reltuples, case when c.relkind = 'p'
+        then (select coalesce(sum(s.n_live_tup), 0) from pg_inherits i join pg_stat_all_tables s on s.relid = i.inhrelid where i.inhparent = c.oid)
+        else (select s.n_live_tup from pg_stat_all_tables s where s.relid = c.oid) end as rows
+      from pg_class c join pg_namespace n on n.oid = c.relnamespace
+      where c.oid = any(array(select to_regclass(name) from unnest(${parents}::text[]) as name)) or (n.nspname = 'bi' and c.relkind = 'r')
+    )
+    select oid::regclass::text as name, parent from counted
+    where rows > ${fewRows} and abs(rows - greatest(reltuples, 0)) * 100 > ${changedPercent} * rows order by 1`.execute(db)
+  return rows
+}
+
+const analyze = async ({ kysely }: Database, name: string, parent: boolean): Promise<boolean> => {
+  try {
+    await kysely.transaction().execute(async (trx) => {
+      await sql`set local lock_timeout = ${sql.lit(lockTimeout)}`.execute(trx)
+      if (parent) await sql`set local default_statistics_target = ${sql.lit(parentTarget)}`.execute(trx)
+      await sql`analyze ${sql.raw(name)}`.execute(trx)
+    })
+    return true
+  } catch (error) {
+    // Somebody holds it: lock_not_available.
+    if (isDatabaseError(error) && sqlStateOf(error) === '55P03') return false
+    throw error
+  }
+}

@@ -1,0 +1,85 @@
+// Statistics that autovacuum leaves out are renewed when enough changed, and the gap between two domains is linear without any.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { analyzeChanged } from '../../src/load/analyze.ts'
+import { loadMarts } from '../../src/definition/marts.ts'
+import { publish } from '../../src/publish/publish.ts'
+import { shippedDefinition, shippedDefinitions } from '../support/definitions.ts'
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+
+let db: TestDatabase
+
+const query = async <T extends Record<string, unknown>>(text: string): Promise<T[]> =>
+  (await db.database.pool.query<T>(text)).rows
+
+const insert = (month: string, domain: string, from: number, to: number): Promise<unknown> =>
+  query(`insert into data.keywords_v1 (month, domain, country, traffic_source, web_source, branded_type, keyword, top_url, clicks, position, _unit_id, _run_id, _revision, _loaded_at)
+    select '${month}', '${domain}', 'us', 'All', 'Total', 'All', 'keyword ' || n, 'https://${domain}/', n % 3, 1, 1, 1, 1, now() from generate_series(${from}, ${to}) n`)
+
+beforeAll(async () => {
+  db = await createTestDatabase()
+  await publish(db.database, await shippedDefinitions(), await loadMarts([]))
+  await query(
+    `create table data.keywords_v1_p202601 partition of data.keywords_v1 for values from ('2026-01-01') to ('2026-02-01')`,
+  )
+  await query(`alter table data.keywords_v1_p202601 set (autovacuum_enabled = false)`)
+  await query(`insert into bi.dim_domain (domain) values ('a.com'), ('b.com')`)
+  await insert('2026-01-01', 'a.com', 1, 6_000)
+  await insert('2026-01-01', 'b.com', 3_001, 9_000)
+})
+afterAll(() => db.drop())
+
+interface Plan {
+  readonly 'Actual Rows': number
+  readonly 'Actual Loops': number
+  readonly 'Rows Removed by Join Filter'?: number
+  readonly 'Rows Removed by Filter'?: number
+  readonly Plans?: readonly Plan[]
+}
+/** Rows that any step of the plan had in its hands. */
+const handled = (plan: Plan): number =>
+  (plan['Actual Rows'] + (plan['Rows Removed by Join Filter'] ?? 0) + (plan['Rows Removed by Filter'] ?? 0)) *
+    plan['Actual Loops'] +
+  (plan.Plans ?? []).reduce((sum, one) => sum + handled(one), 0)
+
+const gap = `select keyword from bi.keyword_gap where month = '2026-01-01' and country = 'us' and domain = 'a.com' and other_domain = 'b.com'`
+
+describe('the gap between two domains', () => {
+  test('is read in a number of steps that grows with the rows, whatever the statistics say', async () => {
+    // Without statistics, and with the worst ones: one row of each.
+    for (const spoil of ['select 1', `update pg_class set reltuples = 1, relpages = 1 where relname like 'keywords_v1%'`]) {
+      await query(spoil)
+      const [explained] = await query<{ 'QUERY PLAN': readonly { Plan: Plan }[] }>(`explain (analyze, format json) ${gap}`)
+      const [top] = explained?.['QUERY PLAN'] ?? []
+      expect(top === undefined ? Number.NaN : handled(top.Plan)).toBeLessThan(12_000 * 12)
+    }
+    const found = await query<{ keyword: string }>(gap)
+    // b.com's keywords from 6,001 on, and those that bring a.com no click, as far as they bring b.com some.
+    expect(found).toHaveLength(2_000)
+  })
+})
+
+describe('statistics', () => {
+  const statistics = (table: string) =>
+    query<{ n: number }>(`select count(*)::int as n from pg_stats where schemaname || '.' || tablename = '${table}'`)
+
+  test('of a partitioned parent and of dimensions are there after the first load, and renewed when enough changed', async () => {
+    const keywords = await shippedDefinition('keywords')
+    await query(`insert into bi.dim_domain (domain) select 'd' || n || '.com' from generate_series(1, 2000) n`)
+    await query('select pg_stat_force_next_flush()')
+    expect((await statistics('data.keywords_v1'))[0]?.n).toBe(0)
+    expect(await analyzeChanged(db.database, [keywords])).toEqual(expect.arrayContaining(['bi.dim_domain', 'data.keywords_v1']))
+    expect((await statistics('data.keywords_v1'))[0]?.n).toBeGreaterThan(5)
+    expect(await analyzeChanged(db.database, [keywords])).toEqual([])
+    await insert('2026-01-01', 'c.com', 1, 1_000)
+    await query('select pg_stat_force_next_flush()')
+    expect(await analyzeChanged(db.database, [keywords])).toEqual([])
+    await insert('2026-01-01', 'd.com', 1, 5_000)
+    await query('select pg_stat_force_next_flush()')
+    const holder = await db.database.pool.connect()
+    await holder.query('begin; lock table data.keywords_v1 in access exclusive mode')
+    expect(await analyzeChanged(db.database, [keywords])).toEqual([])
+    await holder.query('rollback')
+    holder.release()
+    expect(await analyzeChanged(db.database, [keywords])).toEqual(['data.keywords_v1'])
+  })
+})
