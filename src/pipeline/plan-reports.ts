@@ -6,7 +6,7 @@ import { type BoxToMake, insertBoxes, lockJobs, retireJobs } from '../ledger/reg
 import { sliceBlocks, sliceValues } from '../ledger/slices.ts'
 import type { PlanWindow } from '../plan/frames.ts'
 import { fittingLimits, type NeededSlice, pack } from '../plan/pack.ts'
-import { collectNeeds, stepsOf, type Task, tasksOf } from '../plan/steps.ts'
+import { collectNeeds, mostUnitsAStep, stepsOf, type Task, tasksOf } from '../plan/steps.ts'
 import type { CountedWindows } from './count-windows.ts'
 import { askOf, type PlanContext, spanOf } from './plan-context.ts'
 
@@ -25,8 +25,12 @@ export const reportSteps = async (db: Db, context: PlanContext, counted: Counted
     counted.add(window, counts, false)
     for (const { sliceIds, ...group } of needed) needs.add(window.place, groupKey(group), sliceIds)
   }
+  const groups = needs.groups()
+  // What fits into one step is cut where it is packed.
+  if (groups.reduce((cells, { run, sliceIds }) => cells + run.count * sliceIds.length, 0) <= mostUnitsAStep)
+    return groups.length === 0 ? [] : [groups]
   const tasks: Task[] = []
-  for (const { run, sliceIds } of needs.groups()) {
+  for (const { run, sliceIds } of groups) {
     const limits = fittingLimits(context.limits, listLengths(context), run.count)
     tasks.push(...tasksOf(run, await sliceBlocks(db, sliceIds, limits.values), limits))
   }
@@ -49,7 +53,22 @@ export interface PackedStep {
 
 /** What of the step's cells needs a report at this moment, packed. */
 export const packStep = async (db: Db, context: PlanContext, tasks: readonly Task[]): Promise<PackedStep> => {
-  const groups = new Map<string, { group: Group; places: Map<number, number[]> }>()
+  const { groups, leftJobIds } = await stepNeeds(db, context, tasks)
+  return { boxes: await packed(db, context, groups), leftJobIds }
+}
+
+interface NeedsOfGroup {
+  readonly group: Group
+  /** Windows that each slice needs, by their places. */
+  readonly places: Map<number, number[]>
+}
+
+const stepNeeds = async (
+  db: Db,
+  context: PlanContext,
+  tasks: readonly Task[],
+): Promise<{ readonly groups: readonly NeedsOfGroup[]; readonly leftJobIds: readonly string[] }> => {
+  const groups = new Map<string, NeedsOfGroup>()
   const left = new Set<string>()
   for (const { window, sliceIds } of windowsOf(context, tasks)) {
     const { needed } = await neededCells(db, context.cells, askOf(context, window, refreshOf(context, window)), sliceIds)
@@ -65,8 +84,12 @@ export const packStep = async (db: Db, context: PlanContext, tasks: readonly Tas
       }
     }
   }
-  const values = await sliceValues(db, [...new Set([...groups.values()].flatMap(({ places }) => [...places.keys()]))])
-  const boxes = [...groups.values()].flatMap(({ group, places }) => {
+  return { groups: [...groups.values()], leftJobIds: [...left] }
+}
+
+const packed = async (db: Db, context: PlanContext, groups: readonly NeedsOfGroup[]): Promise<BoxToMake[]> => {
+  const values = await sliceValues(db, [...new Set(groups.flatMap(({ places }) => [...places.keys()]))])
+  const boxes = groups.flatMap(({ group, places }) => {
     const slices = [...places].map(([sliceId, at]): NeededSlice => ({ sliceId, values: values.get(sliceId) ?? [], places: at }))
     return pack(slices, context.limits).map(
       ({ sliceIds, first, count }): BoxToMake => ({
@@ -77,7 +100,7 @@ export const packStep = async (db: Db, context: PlanContext, tasks: readonly Tas
       }),
     )
   })
-  return { boxes: inOrder(boxes, context), leftJobIds: [...left] }
+  return inOrder(boxes, context)
 }
 
 const inOrder = (boxes: readonly BoxToMake[], { frame }: PlanContext): BoxToMake[] => {
@@ -98,11 +121,11 @@ const windowsOf = ({ windows }: PlanContext, tasks: readonly Task[]): { window: 
 export const askForReports = (context: PlanContext, tasks: readonly Task[]): Promise<number> =>
   context.step(async (trx) => {
     await lockPipeline(trx, context.frame.pipelineId)
-    const seen = await packStep(trx, context, tasks)
-    if (seen.leftJobIds.length === 0) return insertBoxes(trx, context.frame, seen.boxes)
+    const seen = await stepNeeds(trx, context, tasks)
     await lockJobs(trx, seen.leftJobIds)
-    const { boxes, leftJobIds } = await packStep(trx, context, tasks)
-    const count = await insertBoxes(trx, context.frame, boxes)
+    // Whoever settles one of these jobs may have done so before the lock.
+    const { groups, leftJobIds } = seen.leftJobIds.length === 0 ? seen : await stepNeeds(trx, context, tasks)
+    const count = await insertBoxes(trx, context.frame, await packed(trx, context, groups))
     await retireJobs(trx, leftJobIds)
     return count
   })

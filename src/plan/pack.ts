@@ -59,19 +59,42 @@ export const runsOf = (places: readonly number[]): Run[] => {
 }
 
 const packGroup = (run: Run, slices: readonly NeededSlice[], limits: PackLimits): PackedBox[] => {
-  const ids = new Map(slices.map(({ sliceId, values }) => [keyOf(values), sliceId]))
-  return productsOf(slices.map(({ values }) => values)).flatMap((product) => {
+  const tree = treeOf(slices)
+  return productsOf(tree).flatMap((product) => {
     const fitting = fittingLimits(
       limits,
       product.map((values) => values.length),
       run.count,
     )
-    const parts = cut(product, fitting.values).map((lists) =>
-      combinations(lists).map((values) => ids.get(keyOf(values)) ?? Number.NaN),
-    )
+    const parts = cut(product, fitting.values).map((lists) => idsOf(tree, lists))
     return piecesOf(run, fitting.windows).flatMap((piece) => parts.map((sliceIds) => ({ sliceIds, ...piece })))
   })
 }
+
+/** Slices by their values, one level a dimension: tens of thousands are told apart without a text for each. */
+type Tree = number | Map<string, Tree>
+
+const treeOf = (slices: readonly NeededSlice[]): Tree => {
+  const root = new Map<string, Tree>()
+  for (const { sliceId, values } of slices) {
+    if (values.length === 0) return sliceId
+    let level = root
+    for (const value of values.slice(0, -1)) {
+      const known = level.get(value)
+      const next = known instanceof Map ? known : new Map<string, Tree>()
+      if (known !== next) level.set(value, next)
+      level = next
+    }
+    level.set(values.at(-1) ?? '', sliceId)
+  }
+  return root
+}
+
+/** Numbers of the slices of every combination, the last dimension first to change. */
+const idsOf = (tree: Tree | undefined, [list, ...rest]: readonly (readonly string[])[]): number[] =>
+  list === undefined || !(tree instanceof Map)
+    ? [typeof tree === 'number' ? tree : Number.NaN]
+    : list.flatMap((value) => idsOf(tree.get(value), rest))
 
 /** The limits as they are used on so many values and windows: where a whole box would hold too many cells, windows give way first, then the longest list. */
 export const fittingLimits = (limits: PackLimits, counts: readonly number[], windows: number): PackLimits => {
@@ -97,27 +120,25 @@ export const piecesOf = ({ first, count }: Run, most: number): Run[] => {
   return pieces
 }
 
-const keyOf = (values: readonly string[]): string => JSON.stringify(values)
-
-/** The tuples as products of value lists: values of the first dimension that go with the same rest make one. */
-const productsOf = (tuples: readonly (readonly string[])[]): string[][][] => {
-  if ((tuples[0]?.length ?? 0) === 0) return tuples.length === 0 ? [] : [[]]
-  const rests = new Map<string, (readonly string[])[]>()
-  for (const [first = '', ...rest] of tuples) {
-    const known = rests.get(first)
-    if (known === undefined) rests.set(first, [rest])
-    else known.push(rest)
-  }
-  const alike = new Map<string, { firsts: string[]; rest: (readonly string[])[] }>()
-  for (const first of [...rests.keys()].sort()) {
-    const rest = rests.get(first) ?? []
-    const signature = rest.map(keyOf).sort().join()
+/** The slices as products of value lists: values of the first dimension that go with the same rest make one. */
+const productsOf = (tree: Tree): string[][][] => {
+  if (typeof tree === 'number') return [[]]
+  const alike = new Map<string, { firsts: string[]; rest: Tree }>()
+  for (const [first, rest] of inOrder(tree)) {
+    const signature = signatureOf(rest)
     const group = alike.get(signature)
     if (group === undefined) alike.set(signature, { firsts: [first], rest })
     else group.firsts.push(first)
   }
   return [...alike.values()].flatMap(({ firsts, rest }) => productsOf(rest).map((lists) => [firsts, ...lists]))
 }
+
+const inOrder = (level: ReadonlyMap<string, Tree>): [string, Tree][] =>
+  [...level].sort(([left], [right]) => (left < right ? -1 : left > right ? 1 : 0))
+
+/** The same for the same values, whatever slices they stand for. */
+const signatureOf = (tree: Tree): string =>
+  typeof tree === 'number' ? '' : `[${inOrder(tree).map(([value, rest]) => `${JSON.stringify(value)}${signatureOf(rest)}`)}]`
 
 const cut = (lists: readonly (readonly string[])[], most: readonly number[]): string[][][] =>
   lists.reduce<string[][][]>(
@@ -130,6 +151,3 @@ const cut = (lists: readonly (readonly string[])[], most: readonly number[]): st
 
 const chunks = (list: readonly string[], most: number): string[][] =>
   Array.from({ length: Math.ceil(list.length / most) }, (_, index) => list.slice(index * most, (index + 1) * most))
-
-const combinations = (lists: readonly (readonly string[])[]): string[][] =>
-  lists.reduce<string[][]>((tuples, list) => tuples.flatMap((tuple) => list.map((value) => [...tuple, value])), [[]])
