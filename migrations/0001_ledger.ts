@@ -304,6 +304,12 @@ const words = [
     primary key (pipeline, due_at)
   )`,
 
+  // Views that migrating made from files: one whose file is gone goes too.
+  `create table etl.marts (
+    name text primary key,
+    published_at timestamptz not null default now()
+  )`,
+
   `create table etl.notifications (
     notification_id bigint generated always as identity primary key,
     cause text not null,
@@ -524,6 +530,10 @@ const reportWords = {
 } as const
 
 const relations: Readonly<Record<string, About>> = {
+  marts: [
+    'Views and summaries of bi that `millrace migrate` made from files under marts/. One row a mart.',
+    { name: 'Its name in bi: the name of the file without .sql.', published_at: 'When it was first published.' },
+  ],
   warehouse: [
     'The identity of this warehouse, one row. Landings and receipts carry it, so that a clone is not taken for the original.',
     {
@@ -712,7 +722,7 @@ const relations: Readonly<Record<string, About>> = {
       rows_unchanged: 'Rows that were there already. Unit: rows.',
       rows_quarantined: 'Rows that were rejected: etl.quarantine. Unit: rows.',
       rows_duplicates: 'Rows that came more than once, without the one that was kept. Unit: rows.',
-      slices_without_rows: 'Slices of the units that took the answer and for which it has no row: etl.slices.',
+      slices_without_rows: 'Slices of the units that took the answer and for which it has no row. Unit: numbers of etl.slices.',
       drift: 'How the answer differed in shape from the definition; NULL where it did not.',
       loaded_at: 'When it was loaded: exactly the _loaded_at of its rows.',
       milliseconds: 'How long it took. Unit: milliseconds.',

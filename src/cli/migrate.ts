@@ -8,14 +8,14 @@ export const handle: Handler = async (invocation) => {
   const { output, options } = invocation
   const settings = settingsOf(invocation)
   const dryRun = options['dryRun'] === true
-  const { applied, published, statements, display } = await migrateAndPublish({
+  const { applied, published, removed, kept, statements, display } = await migrateAndPublish({
     settings,
     pipelinesFolder: pipelinesFolder(invocation),
     dryRun,
     log: createLog(settings.raw['MILLRACE_LOG_LEVEL']),
   })
   for (const [migration, sql] of statements) output.event({ event: 'sql', migration, statements: sql })
-  output.event({ event: 'summary', command: 'migrate', dry_run: dryRun, applied, published })
+  output.event({ event: 'summary', command: 'migrate', dry_run: dryRun, applied, published, removed })
   output.line(`Warehouse ${display}`)
   for (const name of applied) {
     output.line(`${dryRun ? '-- would apply' : 'applied'} ${name}`)
@@ -23,5 +23,8 @@ export const handle: Handler = async (invocation) => {
   }
   if (applied.length === 0) output.line('Every migration is applied already.')
   if (!dryRun) output.line(`Published: ${published.map((pipeline) => `bi.${pipeline}`).join(', ') || 'nothing'}.`)
+  for (const name of removed) output.line(`Removed bi.${name}: its file is gone.`)
+  for (const name of kept)
+    output.note(`bi.${name} stays although its file is gone: something else reads it. Drop that first, then migrate again.`)
   return 0
 }

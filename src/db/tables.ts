@@ -34,6 +34,11 @@ export interface WarehouseTable {
   created_at: Timestamp
 }
 
+export interface MartsTable {
+  name: string
+  published_at: Timestamp
+}
+
 export interface ProcessesTable {
   process_id: Generated<number>
   /** Unique over all hosts and starts. */
@@ -256,6 +261,7 @@ export interface LoadsTable {
 
 export interface Tables {
   'etl.warehouse': WarehouseTable
+  'etl.marts': MartsTable
   'etl.processes': ProcessesTable
   'etl.runs': RunsTable
   'etl.pipelines': PipelinesTable

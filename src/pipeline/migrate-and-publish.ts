@@ -1,11 +1,14 @@
 // Migrations and the bi views of every definition, in that order.
 import type { Settings } from '../config/env.ts'
 import type { Log } from '../core/log.ts'
-import { openDatabase } from '../db/connect.ts'
+import type { Mart } from '../core/mart.ts'
+import { type Database, openDatabase } from '../db/connect.ts'
 import { migrate, pendingSql } from '../db/migrate.ts'
 import { loadMarts } from '../definition/marts.ts'
+import { forgetMarts, martsWithoutFile, recordMarts } from '../ledger/marts.ts'
 import { analyzeChanged } from '../load/analyze.ts'
 import { publish } from '../publish/publish.ts'
+import { dropMarts } from '../publish/publish-marts.ts'
 import { martFolders, migrationFolders, openDefinitions } from './open-runtime.ts'
 
 export interface MigrateRequest {
@@ -18,6 +21,9 @@ export interface MigrateRequest {
 export interface MigrateResult {
   readonly applied: readonly string[]
   readonly published: readonly string[]
+  /** Marts whose files are gone: taken away, and left because something else reads them. */
+  readonly removed: readonly string[]
+  readonly kept: readonly string[]
   /** The SQL of a dry run, by migration. */
   readonly statements: ReadonlyMap<string, readonly string[]>
   readonly display: string
@@ -31,15 +37,31 @@ export const migrateAndPublish = async (request: MigrateRequest): Promise<Migrat
     const folders = migrationFolders(request.pipelinesFolder)
     const statements = request.dryRun ? await pendingSql(database, { folders }) : new Map<string, readonly string[]>()
     const { applied } = await migrate(database, { folders, dryRun: request.dryRun })
-    const marts = request.dryRun
-      ? []
-      : await publish(database, definitions, await loadMarts(martFolders(request.pipelinesFolder)))
-    if (!request.dryRun) await analyzeChanged(database, definitions)
-    const published = request.dryRun
-      ? []
-      : [...definitions.filter((definition) => definition.publish).map(({ pipeline }) => pipeline), ...marts]
-    return { applied, published, statements, display: database.display }
+    if (request.dryRun) return { applied, published: [], removed: [], kept: [], statements, display: database.display }
+    const files = await loadMarts(martFolders(request.pipelinesFolder))
+    const marts = await publish(database, definitions, files)
+    const { removed, kept } = await removeMarts(database, files, marts)
+    await analyzeChanged(database, definitions)
+    const published = [...definitions.filter((definition) => definition.publish).map(({ pipeline }) => pipeline), ...marts]
+    return { applied, published, removed, kept, statements, display: database.display }
   } finally {
     await database.close()
   }
+}
+
+/** A mart goes with its file, unless something else reads it. */
+const removeMarts = async (
+  database: Database,
+  files: readonly Mart[],
+  published: readonly string[],
+): Promise<{ removed: string[]; kept: string[] }> => {
+  const { kysely } = database
+  await recordMarts(kysely, published)
+  const gone = await martsWithoutFile(
+    kysely,
+    files.map(({ name }) => name),
+  )
+  const removed = await dropMarts(database, gone)
+  await forgetMarts(kysely, removed)
+  return { removed, kept: gone.filter((name) => !removed.includes(name)) }
 }

@@ -4,6 +4,8 @@ import { type Kysely, sql } from 'kysely'
 import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
 import type { Mart } from '../core/mart.ts'
 import type { Definition } from '../core/types.ts'
+import type { Database } from '../db/connect.ts'
+import { sqlStateOf } from '../db/database-error.ts'
 import type { Tables } from '../db/tables.ts'
 import { columnComment, commentOn, lineageComments } from './comments.ts'
 import { replaceView } from './replace-view.ts'
@@ -90,6 +92,35 @@ const dropSummary = async (trx: Db, mart: Mart): Promise<void> => {
     where d.refobjid = to_regclass(${`bi.${mart.name}`}) and n.nspname = 'bi'`.execute(trx)
   for (const { view } of rows) await sql`drop view ${sql.table(`bi.${view}`)}`.execute(trx)
   await sql`drop table if exists ${sql.table(`bi.${mart.name}`)}`.execute(trx)
+}
+
+/** Drops marts whose files are gone. One that something else reads stays; the names of those that went are returned. */
+export const dropMarts = async (database: Database, names: readonly string[]): Promise<string[]> => {
+  const dropped: string[] = []
+  // Marts read each other: those that are read go in a later round than those that read them.
+  for (let left = [...names], before = -1; left.length !== before; ) {
+    before = left.length
+    for (const name of left) if (await dropMart(database, name)) dropped.push(name)
+    left = left.filter((name) => !dropped.includes(name))
+  }
+  return dropped
+}
+
+const dropMart = async ({ kysely }: Database, name: string): Promise<boolean> => {
+  const { rows } = await sql<{
+    kind: string
+  }>`select c.relkind as kind from pg_class c where c.oid = to_regclass(${`bi.${name}`})`.execute(kysely)
+  const [found] = rows
+  if (found === undefined) return true
+  const view = sql.table(`bi.${name}`)
+  try {
+    await (found.kind === 'v' ? sql`drop view ${view}` : sql`drop table ${view}`).execute(kysely)
+    return true
+  } catch (error) {
+    // dependent_objects_still_exist
+    if (sqlStateOf(error) === '2BP01') return false
+    throw error
+  }
 }
 
 const aboutOf = (mart: Mart): string => `${mart.purpose} Grain: ${mart.grain} For example: ${mart.question}`
