@@ -37,18 +37,18 @@ limits: { concurrency: 4 }
 
 /** What a keyword carries besides its key, by the names the service uses. */
 export const keywordColumns = {
-  clicks: 'bigint',
+  clicks: 'numeric',
   traffic_share: 'numeric',
-  difficulty: 'bigint',
+  difficulty: 'numeric',
   competition: 'numeric',
   primary_intent: 'text',
   secondary_intent: 'text',
-  volume: 'bigint',
+  volume: 'numeric',
   cpc: 'numeric',
   cpc_low_bid: 'numeric',
   cpc_high_bid: 'numeric',
   zero_clicks_share: 'numeric',
-  position: 'bigint',
+  position: 'numeric',
   serp_features: 'text[]',
 } as const
 

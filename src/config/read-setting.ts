@@ -1,6 +1,6 @@
 // Reads one setting each, for this program and for the folders of sources. Every complaint names the variable and what to do, never a secret's text.
 import { EtlError, isEtlError } from '../core/errors.ts'
-import { type Secret, secret } from '../core/redact.ts'
+import { type Secret, serviceKey } from '../core/redact.ts'
 
 /** The environment over `.env`, with secrets of files and commands in their places; nothing of it was checked. */
 export type Environment = Readonly<Record<string, string>>
@@ -34,7 +34,7 @@ export const readOptionalKey = (environment: Environment, name: string): Secret 
   // A line break in a header value is refused by every HTTP client with an error that prints the value; refuse it here, without.
   if (key === '' || /[^\x21-\x7e]/.test(key))
     throw configuration(`${name} holds a space or a character that no key has; copy it again.`)
-  return secret(name, key)
+  return serviceKey(name, key)
 }
 
 /** A key that must be there. Throws CONFIGURATION. */

@@ -2,7 +2,7 @@
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { EtlError } from '../core/errors.ts'
-import { secret } from '../core/redact.ts'
+import { serviceKey } from '../core/redact.ts'
 import type { Environment } from './read-setting.ts'
 
 const commandMs = 15_000
@@ -33,7 +33,7 @@ export const withApiSecrets = (raw: Environment, names: readonly string[]): Reco
   const name = `(?:${names.join('|')})(?:_[A-Z0-9_]+?)?`
   const settled = settle(raw, new RegExp(`^(${name})_(FILE|COMMAND)$`))
   const isSecret = new RegExp(`^${name}$`)
-  for (const [key, text] of Object.entries(settled)) if (isSecret.test(key)) secret(key, text.trim())
+  for (const [key, text] of Object.entries(settled)) if (isSecret.test(key)) serviceKey(key, text.trim())
   return settled
 }
 

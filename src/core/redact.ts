@@ -27,6 +27,25 @@ export const secret = (name: string, text: string): Secret => {
   })
 }
 
+/** A key of a service: what it sends back is searched for it before a byte of it is kept. */
+export const serviceKey = (name: string, text: string): Secret => {
+  if (text.length >= shortestEcho) {
+    const url = encodeURIComponent(text)
+    const echoes = [text, url, url.toLowerCase(), JSON.stringify(text).slice(1, -1)]
+    keyEchoes = [...new Set([...keyEchoes.map(String), ...echoes])].map((echo) => Buffer.from(echo))
+  }
+  return secret(name, text)
+}
+
+/** A shorter key would be found in words that are none. */
+const shortestEcho = 6
+let keyEchoes: readonly Buffer[] = []
+
+/** Spellings in which an answer may name a service's key. */
+export const echoesOfKeys = (): readonly Buffer[] => keyEchoes
+
+export const secretMarker = Buffer.from(marker)
+
 const register = (text: string): void => {
   if (text.length < 4) return
   for (const spelling of spellings(text)) known.add(spelling)
@@ -62,4 +81,5 @@ export const redact = (text: string): string => {
 export const forgetSecrets = (): void => {
   known.clear()
   patterns = []
+  keyEchoes = []
 }

@@ -30,22 +30,31 @@ const sameIndex = (left: TableIndex, right: TableIndex): boolean =>
 
 const checkNames = (raw: RawIndex, path: Path, columns: readonly Column[], scope: Scope): void => {
   const names = [...raw.columns, ...(raw.include ?? [])]
+  const numerics = names.filter((name) => isNumeric(name, columns))
   names.forEach((name, at) => {
     const wrong =
-      names.indexOf(name) < at ? `'${name}' stands twice in the index; keep one of the two.` : columnProblem(name, columns)
+      names.indexOf(name) < at
+        ? `'${name}' stands twice in the index; keep one of the two.`
+        : numerics.indexOf(name) > 0
+          ? `'${name}' is the index's second numeric column outside the key; together they may be longer than an index entry. Take one out.`
+          : columnProblem(name, columns)
     const inColumns = at < raw.columns.length
     const place: Path = [...path, inColumns ? 'columns' : 'include', inColumns ? at : at - raw.columns.length]
     if (wrong !== null) report(scope, place, wrong)
   })
 }
 
+/** Parsing bounds a number's digits so that one of them fits beside the longest key. */
+const isNumeric = (name: string, columns: readonly Column[]): boolean =>
+  columns.some((column) => column.name === name && !column.isKey && column.type === 'numeric')
+
 const columnProblem = (name: string, columns: readonly Column[]): string | null => {
   const column = columns.find((one) => one.name === name)
   const known = columns.map((one) => one.name)
   if (column === undefined) return `the table has no column '${name}' to index.${suggest(name, known)}`
   // The key's length is checked row by row; another text could be longer than an index entry may be, and fail its whole unit.
-  if (column.isKey || !['text', 'text[]', 'numeric'].includes(column.type)) return null
-  const fix = 'Take it out; of columns outside the key only bigint, integer, boolean, date and timestamptz fit.'
+  if (column.isKey || !['text', 'text[]'].includes(column.type)) return null
+  const fix = 'Take it out; of columns outside the key only numbers, boolean, date and timestamptz fit.'
   return `'${name}' is ${column.type} and may be longer than an index entry. ${fix}`
 }
 

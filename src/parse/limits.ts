@@ -14,6 +14,6 @@ export const maxKeyBytes = 2_000
 export const maxPageBytes = 64 * 1024 * 1024
 /** How deep JSON may be nested. */
 export const maxDepth = 100
-/** PostgreSQL's numeric: digits before and after the point. */
-export const maxWholeDigits = 131_072
-export const maxFractionDigits = 16_383
+/** Digits of a number before its point, and after it. PostgreSQL stores more, but not in an index entry beside the key; no measurement has them. */
+export const maxWholeDigits = 400
+export const maxFractionDigits = 400

@@ -54,13 +54,16 @@ const wholeDigits = ({ whole, fraction, exponent }: Decimal): string | null => {
 
 /** The number as it is written; PostgreSQL keeps its scale. NaN and Infinity are no measurements. */
 export const castNumeric = (cell: string): string => {
-  if (cell.length < 1_000 && /^-?\d+(?:\.\d+)?$/.test(cell)) return cell
+  if (cell.length < maxWholeDigits && /^-?\d+(?:\.\d+)?$/.test(cell)) return cell
   const text = cell.trim()
   const number = read(text)
   if (number === null) return refuse(cell, 'a number')
   const { whole, fraction, exponent } = number
   if (whole.length + exponent > maxWholeDigits || fraction.length - exponent > maxFractionDigits)
-    return refuse(cell, `a number PostgreSQL can hold (${maxWholeDigits} digits before the point, ${maxFractionDigits} after it)`)
+    return refuse(
+      cell,
+      `a number of a length that can be indexed (${maxWholeDigits} digits before the point, ${maxFractionDigits} after it)`,
+    )
   return text
 }
 

@@ -7,6 +7,7 @@ import type { Manifest } from '../extract/landing.ts'
 import type { LandingWriter } from '../extract/landing-store.ts'
 import type { SourceContext } from '../extract/source.ts'
 import type { JobWork } from './job-work.ts'
+import { masked } from './mask-key.ts'
 import type { Runtime } from './runtime.ts'
 
 /** What landing needs of the work on a job. */
@@ -33,6 +34,15 @@ export async function* landAnswer(work: LandWork, context: SourceContext, askNum
   const parts = source.extract({ definition, box: claim.box }, context)
   let writer: LandingWriter | null = null
   let isWhole = false
+  let isSaid = false
+  const sayOnce = (): void => {
+    if (!isSaid)
+      context.notice(
+        'KEY_ECHO',
+        `${claim.box.key}: the service's answer names the key; it was masked before anything was kept. Tell the service.`,
+      )
+    isSaid = true
+  }
   try {
     let next = await parts.next()
     const { warehouse } = runtime
@@ -48,7 +58,7 @@ export async function* landAnswer(work: LandWork, context: SourceContext, askNum
       if (context.signal.aborted)
         throw new EtlError('INTERRUPTED', `Stopped while reading ${claim.box.key}; run the same command again to resume.`)
       runtime.progress.counters.pages += 1
-      yield writer.part(next.value)
+      yield writer.part(masked(next.value, definition.limits.maxBodyBytes, sayOnce))
     }
     const manifest = await writer.finish({ completeness: next.value })
     isWhole = true

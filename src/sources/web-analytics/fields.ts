@@ -2,8 +2,8 @@
 import type { FieldSpec } from '../../core/source-spec.ts'
 
 /** The interface declares a default of 0 for these, used only where the field is absent. */
-const number = (type: 'bigint' | 'numeric', description: string, unit?: string): FieldSpec => ({
-  type,
+const number = (description: string, unit?: string): FieldSpec => ({
+  type: 'numeric',
   description,
   ifAbsent: '0',
   nullable: true,
@@ -13,9 +13,9 @@ const number = (type: 'bigint' | 'numeric', description: string, unit?: string):
 export const keywordFields: Readonly<Record<string, FieldSpec>> = {
   keyword: { type: 'text', description: 'The search term', nullable: false },
   top_url: { type: 'text', description: 'Landing page that got most of the clicks', unit: 'URL without scheme', nullable: false },
-  clicks: number('bigint', 'Clicks from the keyword to the domain in the month', 'clicks a month'),
-  traffic_share: number('numeric', "The keyword's part of the domain's search clicks", "fraction of the domain's search clicks"),
-  difficulty: number('bigint', 'How hard it is to rank for the keyword', 'points from 0 to 100'),
+  clicks: number('Clicks from the keyword to the domain in the month', 'clicks a month'),
+  traffic_share: number("The keyword's part of the domain's search clicks", "fraction of the domain's search clicks"),
+  difficulty: number('How hard it is to rank for the keyword', 'points from 0 to 100'),
   competition: {
     type: 'numeric',
     description: 'How strongly advertisers compete for the keyword',
@@ -24,12 +24,12 @@ export const keywordFields: Readonly<Record<string, FieldSpec>> = {
   },
   primary_intent: { type: 'text', description: 'What most searchers want', nullable: true },
   secondary_intent: { type: 'text', description: 'What other searchers want', nullable: true },
-  volume: number('bigint', 'Average number of searches for the keyword', 'searches a month'),
-  cpc: number('numeric', 'Average price of an ad click', 'US dollars a click'),
-  cpc_low_bid: number('numeric', 'Lower end of the bids for the top of the page', 'US dollars a click'),
-  cpc_high_bid: number('numeric', 'Upper end of the bids for the top of the page', 'US dollars a click'),
-  zero_clicks_share: number('numeric', 'Searches that end without a click', 'fraction of searches'),
-  position: number('bigint', 'Average position of the domain for the keyword', 'rank in the results'),
+  volume: number('Average number of searches for the keyword', 'searches a month'),
+  cpc: number('Average price of an ad click', 'US dollars a click'),
+  cpc_low_bid: number('Lower end of the bids for the top of the page', 'US dollars a click'),
+  cpc_high_bid: number('Upper end of the bids for the top of the page', 'US dollars a click'),
+  zero_clicks_share: number('Searches that end without a click', 'fraction of searches'),
+  position: number('Average position of the domain for the keyword', 'rank in the results'),
   serp_features: { type: 'text[]', description: 'Features shown on the results page', nullable: true },
 }
 

@@ -1,6 +1,7 @@
 // Keyword research (interface 2.1, 2.2, 4.1): one domain, country and month a unit, read page by page.
 import { z } from 'zod'
 import { EtlError } from '../../core/errors.ts'
+import type { SourceOrder } from '../../core/completeness.ts'
 import type { Box } from '../../core/types.ts'
 import { addWindows, isPublished, showWindow } from '../../core/window.ts'
 import type { HttpAnswer, HttpClient } from '../../extract/http-types.ts'
@@ -32,7 +33,9 @@ const envelope = z.looseObject({
     .nullish(),
   meta: z
     .looseObject({
-      query: z.looseObject({ offset: z.unknown().optional() }).nullish(),
+      query: z
+        .looseObject({ offset: z.unknown().optional(), sort: z.unknown().optional(), asc: z.unknown().optional() })
+        .nullish(),
       request: z
         .looseObject({
           domain: text,
@@ -78,6 +81,10 @@ const address = (http: HttpClient, { definition, box }: ExtractRequest, offset: 
   return url
 }
 
+interface KeywordPage extends Page {
+  readonly said: SourceOrder | null
+}
+
 /** null: the service has no data for the domain and month. */
 const fetchPage = async (
   request: ExtractRequest,
@@ -86,7 +93,7 @@ const fetchPage = async (
   limit: number,
   part: number,
   arrived?: () => Promise<void>,
-): Promise<Page | null> => {
+): Promise<KeywordPage | null> => {
   const { http } = context
   const answer = await http.read({
     method: 'GET',
@@ -110,6 +117,7 @@ const fetchPage = async (
     lastUpdated: meta?.last_updated ?? null,
     offset: numeric(meta?.query?.offset),
     order: orderOf(keywords),
+    said: saidOrder(meta?.query ?? null),
     keys: keywords.map(keyOf),
   }
 }
@@ -127,6 +135,12 @@ const orderOf = (records: readonly unknown[]): Page['order'] => {
   const [first, last] = [clicks(records[0]), clicks(records.at(-1))]
   return first === null || last === null ? null : { first, last }
 }
+
+/** Kept as it was written: its type is not shown where it is not null (interface 2.2). */
+const saidOrder = (query: { readonly sort?: unknown; readonly asc?: unknown } | null): SourceOrder | null =>
+  query === null || (query.sort === undefined && query.asc === undefined)
+    ? null
+    : { sort: query.sort ?? null, asc: query.asc ?? null }
 
 const numeric = (value: unknown): number | null => {
   const number = typeof value === 'string' && value !== '' ? Number(value) : value
@@ -233,17 +247,22 @@ export const keywords: Source = {
   openFields: true,
   extract: async function* (request, context) {
     const { limits } = request.definition
+    let order: SourceOrder | null = null
     const result = yield* walkPages({
       unitKey: request.box.key,
       pageSize: limits.pageSize,
       maxPages: limits.maxPages,
       concurrency: limits.concurrency,
-      fetch: (offset, limit, part, arrived) => fetchPage(request, context, offset, limit, part, arrived),
+      fetch: async (offset, limit, part, arrived) => {
+        const page = await fetchPage(request, context, offset, limit, part, arrived)
+        if (offset === 0) order = page?.said ?? null
+        return page
+      },
       onDisorder: () =>
         context.log.info({ unit: request.box.key }, 'keywords do not come by descending clicks; the count proves the answer'),
     })
     if (result.expectedRows === 0) noData(request, context)
-    return result
+    return { ...result, order }
   },
   probe: async (request, context) => {
     const page = await fetchPage(request, context, 0, 1, 1)

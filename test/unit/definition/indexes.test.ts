@@ -39,7 +39,6 @@ describe('an index of a definition', () => {
     ['[{ columns: [keyword, keyword] }]', /'keyword' stands twice in the index/],
     ['[{ columns: [keyword], include: [keyword] }]', /'keyword' stands twice in the index/],
     ['[{ columns: [keyword], include: [serp_features] }]', /'serp_features' is text\[\] and may be longer than an index entry/],
-    ['[{ columns: [traffic_share] }]', /'traffic_share' is numeric and may be longer/],
     ['[{ columns: [month, domain] }]', /the key begins with these columns and is an index already/],
     [
       '[{ columns: [keyword], include: [clicks, country] }, { columns: [keyword], include: [country, clicks] }]',
