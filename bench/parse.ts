@@ -5,6 +5,7 @@ import type { Lanes } from '../src/parse/csv-reader.ts'
 import { parsePayload } from '../src/parse/parse.ts'
 import { compileParsePlan, type ParsePlan } from '../src/parse/plan.ts'
 import { createParseReport } from '../src/parse/report.ts'
+import { keywords } from '../src/sources/web-analytics/keywords.ts'
 import { column, definitionOf } from '../test/unit/parse/parsing.ts'
 
 const rows = Number(process.argv[2] ?? 1_000_000)
@@ -18,7 +19,7 @@ const reportPlan = (): ParsePlan => {
     column('date', 'date', { isKey: true, normalize: 'period_start' }),
     ...['a', 'b', 'c', 'd', 'e', 'f'].map((name) => column(name, 'numeric')),
   ]
-  return compileParsePlan(definitionOf(columns), unit({ domain: domains, country: ['us'] }))
+  return compileParsePlan(definitionOf(columns), unit({ domain: domains, country: ['us'] }), keywords)
 }
 
 const unit = (slice: Record<string, string | readonly string[]>) => ({
@@ -77,7 +78,7 @@ const keywordPlan = (): ParsePlan => {
     column('secondary_intent', 'text'),
     column('serp_features', 'text[]'),
   ]
-  return compileParsePlan(definitionOf(columns), unit({ domain: 'example.com', country: 'us' }))
+  return compileParsePlan(definitionOf(columns), unit({ domain: 'example.com', country: 'us' }), keywords)
 }
 
 async function* single(bytes: Uint8Array): AsyncGenerator<Uint8Array> {

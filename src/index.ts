@@ -19,10 +19,21 @@ export type { Completeness } from './core/completeness.ts'
 export { type ErrorCode, EtlError } from './core/errors.ts'
 export { type Secret, secret } from './core/redact.ts'
 export type { ReportIntent, ReportMemo, ReportRecord } from './core/report.ts'
-export type { DimensionSpec, FieldSpec, SourceSpec } from './core/source-spec.ts'
-export type { Box, ColumnType, Definition, Fingerprint, IsoDate, Payload, Slice, Unit, Window } from './core/types.ts'
+export type { AnswerForm, DimensionSpec, FieldSpec, SourceSpec, Spelling } from './core/source-spec.ts'
+export type {
+  Box,
+  ColumnType,
+  Definition,
+  Fingerprint,
+  IsoDate,
+  JsonRecords,
+  Payload,
+  Slice,
+  Unit,
+  Window,
+} from './core/types.ts'
 export type { Allowance, Api, Capabilities, Credits, Dataset, ServiceFinding } from './extract/api.ts'
-export { parseJson } from './extract/http-answer.ts'
+export { parseJson, parsePage, type RecordPage } from './extract/http-answer.ts'
 export type { Authentication, Connection, HttpAnswer, HttpClient, HttpRequest, HttpStream } from './extract/http-types.ts'
 export { type Page, type WalkOptions, walkPages } from './extract/paged.ts'
 export { type FinishedReport, type ReportApi, type ReportOptions, type ReportStatus, runReport } from './extract/report.ts'

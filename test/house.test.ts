@@ -60,10 +60,12 @@ const allowed: Record<string, readonly string[]> = {
   db: ['core'],
   ledger: ['core', 'db'],
   plan: ['core'],
-  extract: ['core', 'config'],
+  // JSON as places in bytes: read once by the source, for its paging and for the rows.
+  json: ['core'],
+  extract: ['core', 'config', 'json'],
   // Each API reads its own settings, with the readers of `config`.
-  sources: ['core', 'config', 'extract'],
-  parse: ['core'],
+  sources: ['core', 'config', 'json', 'extract'],
+  parse: ['core', 'json'],
   load: ['core', 'db'],
   publish: ['core', 'db'],
   reads: ['core', 'db'],

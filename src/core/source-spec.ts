@@ -20,6 +20,8 @@ export interface DimensionSpec {
   /** How many values one request may name. 1: each is asked for on its own; more: the response says of each row whose it is. */
   readonly mostPerRequest: number
   readonly normalize?: Normalize
+  /** A value to begin with, for the files of a new dataset. */
+  readonly example?: string
   /** Pattern each value must match, and how to say so. */
   readonly pattern?: RegExp
   readonly expected?: string
@@ -33,6 +35,24 @@ export interface PackingSpec {
   readonly cells?: number
 }
 
+/** A spelling that the service varies and the warehouse does not: of a country, of a domain. */
+export interface Spelling {
+  /** A cell of an answer as the warehouse writes it. */
+  write(cell: string): string
+  /** What is wrong with a value of a definition's list, and what to write instead; null: it is written as the warehouse writes it. */
+  problem(value: string): string | null
+}
+
+/** How the answers of a source look, as far as parsing needs to know. */
+export interface AnswerForm {
+  /** The list of a JSON page that holds the records. Default: the only list of objects. */
+  readonly recordsIn?: string
+  /** By the name that columns, fields and dimensions put into `normalize`, beside `period_start`, which every source has. Default: none. */
+  readonly spellings?: Readonly<Record<string, Spelling>>
+  /** The span a request for the window asks for, where that can be wider: its other rows are passed over. Default: the window. */
+  readonly spanOf?: (definition: Definition, window: Window) => Window
+}
+
 /** The API a source belongs to: `web-analytics` of `web-analytics.keywords`. */
 export const apiNameOf = (source: string): string => source.split('.', 1)[0] ?? source
 
@@ -43,7 +63,7 @@ export interface SpecProblem {
   readonly message: string
 }
 
-export interface SourceSpec {
+export interface SourceSpec extends AnswerForm {
   /** `<folder under sources>.<dataset>`, for example `web-analytics.keywords`. */
   readonly name: string
   /** `walk`: answers come at once, in pages. `report`: submitted, polled, downloaded; costs quota. */
@@ -62,8 +82,6 @@ export interface SourceSpec {
   readonly packing?: PackingSpec
   /** Which dataset a definition asks for, where the source offers several; its answers are counted alike. Default: the source is the dataset. */
   readonly datasetOf?: (definition: Definition) => string
-  /** The span a request for the window asks for, where that can be wider: its other rows are passed over. Default: the window. */
-  readonly spanOf?: (definition: Definition, window: Window) => Window
   /** What is wrong with a definition though each of its parts is right. */
   readonly problems?: (definition: Pick<Definition, 'params' | 'window'>) => readonly SpecProblem[]
 }

@@ -19,8 +19,8 @@ export type ParamValue = string | number | boolean | readonly string[]
 export const columnTypes = ['text', 'bigint', 'integer', 'numeric', 'boolean', 'date', 'timestamptz', 'text[]'] as const
 export type ColumnType = (typeof columnTypes)[number]
 
-/** How a cell's spelling is brought to the one the warehouse uses. */
-export type Normalize = 'country' | 'domain' | 'period_start'
+/** How a cell's spelling is brought to the one the warehouse uses: `period_start`, or the name of one of the source's spellings. */
+export type Normalize = string
 
 /** Where a column's value comes from: the response's field, the unit's window or slice, or the pipeline's parameters. */
 export type ColumnOrigin = 'response' | 'window' | 'slice' | 'param'
@@ -181,6 +181,18 @@ export type UnitState = (typeof unitStates)[number]
 export const reportStates = ['intent', 'submitted', 'ready', 'downloaded', 'failed', 'rejected', 'uncertain', 'expired'] as const
 export type ReportState = (typeof reportStates)[number]
 
+/** The records of one JSON list by their places in the bytes, so that nobody needs to read the JSON again. Arrays may have room to spare. */
+export interface JsonRecords {
+  readonly bytes: Buffer
+  readonly count: number
+  /** Record i stands from `bounds[2 * i]` to before `bounds[2 * i + 1]`. It need not be an object; then it has no fields. */
+  readonly bounds: Int32Array
+  /** Its fields are those from number `firstField[i]` to before `firstField[i + 1]`. */
+  readonly firstField: Int32Array
+  /** Four places a field: where its name begins and ends, quotes included, and where its value does. */
+  readonly fields: Int32Array
+}
+
 /** One page or one report file as the service sent it. */
 export interface Payload {
   /** What was asked for; the parser believes the bytes. */
@@ -190,6 +202,8 @@ export interface Payload {
   readonly body: AsyncIterable<Uint8Array>
   /** The service said that there is nothing in it, so that no bytes are no damage. Default false. */
   readonly mayBeEmpty?: boolean
+  /** The body's records, where the source has read them: their bytes are the body. */
+  readonly records?: JsonRecords
 }
 
 /** A record that could not become a row. */

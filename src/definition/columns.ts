@@ -64,6 +64,7 @@ const resolveColumn = (
     ifAbsent: raw?.if_absent === undefined ? (isKey ? null : (field?.ifAbsent ?? null)) : writtenDefault(raw, name, scope),
     normalize: origin === 'response' ? normalizeOf(name, type, raw, field, scope) : null,
   }
+  checkSpelling(raw?.normalize, path, scope)
   checkColumn(column, { raw, field, path }, scope)
   return column
 }
@@ -149,6 +150,16 @@ const normalizeOf = (
 ): Normalize | null => {
   const period = name === 'date' && type === 'date' ? 'period_start' : null
   return raw?.normalize ?? field?.normalize ?? period ?? scope.source.dimensions[name]?.normalize ?? null
+}
+
+const checkSpelling = (name: string | undefined, path: Path, scope: Scope): void => {
+  const known = ['period_start', ...Object.keys(scope.source.spellings ?? {})]
+  if (name !== undefined && !known.includes(name))
+    report(
+      scope,
+      [...path, 'normalize'],
+      `'${name}' is no spelling that ${scope.source.name} knows; write one of ${known.join(', ')}.`,
+    )
 }
 
 const writtenDefault = (raw: RawColumn, name: string, scope: Scope): string | null => {

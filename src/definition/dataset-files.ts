@@ -42,7 +42,7 @@ export const datasetYaml = ({ name, table, source, described, listFiles }: Datas
     `source: ${source.name}`,
     ...(params.length === 0 ? [] : [`params: { ${params.map(([param, value]) => `${param}: ${yamlValue(value)}`).join(', ')} }`]),
     ...(dimensions.length === 0 ? [] : ['for_each:']),
-    ...dimensions.map(([dimension, spec]) => `  ${dimension}: ${valuesOf(dimension, spec, listFiles)}`),
+    ...dimensions.map(([dimension, spec]) => `  ${dimension}: ${valuesOf(source, dimension, spec, listFiles)}`),
     `window: { every: ${every}, from: 2024-01, look_back: 2 }`,
     'schedule: { cron: "0 4 * * *", time_zone: Europe/Berlin }',
     'table:',
@@ -95,13 +95,13 @@ const identifyingFields = (source: SourceSpec): readonly string[] =>
     .filter(([, field]) => field.nullable === false && field.ifAbsent === undefined && field.type === 'text')
     .map(([name]) => name)
 
-const examples = ['example.com', 'us', '1', 'a', 'example', '2024-01']
+/** Tried where the source gives no example of its own. */
+const examples = ['1', 'a', 'example', '2024-01', 'example.com']
 
-const valuesOf = (dimension: string, spec: DimensionSpec, listFiles: readonly string[]): string => {
+const valuesOf = (source: SourceSpec, dimension: string, spec: DimensionSpec, listFiles: readonly string[]): string => {
   const file = [`${dimension}s.txt`, `${dimension.replace(/y$/, 'ie')}s.txt`].find((one) => listFiles.includes(one))
-  if (file !== undefined && dimension !== 'country') return `{ file: ${file} }`
-  const preferred = dimension === 'country' ? ['us', ...examples] : examples
-  const value = preferred.find((one) => 'value' in checkValue(one, spec)) ?? 'fill-in'
+  if (file !== undefined) return `{ file: ${file} }`
+  const value = [spec.example ?? [], ...examples].flat().find((one) => 'value' in checkValue(one, spec, source)) ?? 'fill-in'
   return `[${yamlValue(value)}]`
 }
 

@@ -1,5 +1,5 @@
 // for_each of a definition: which dimensions, which values, from the YAML or from list files.
-import type { DimensionSpec } from '../core/source-spec.ts'
+import type { DimensionSpec, SourceSpec } from '../core/source-spec.ts'
 import type { Dimension } from '../core/types.ts'
 import { checkValue } from './dimension-value.ts'
 import { suggest } from './nearest.ts'
@@ -63,10 +63,10 @@ interface Written {
   readonly where: string
 }
 
-const collect = (all: readonly Written[], spec: DimensionSpec): readonly string[] => {
+const collect = (all: readonly Written[], spec: DimensionSpec, source: SourceSpec): readonly string[] => {
   const seen = new Map<string, string>()
   for (const { text, wrong, where } of all) {
-    const checked = checkValue(text, spec)
+    const checked = checkValue(text, spec, source)
     if ('message' in checked) wrong(checked.message)
     else if (seen.has(checked.value)) wrong(`'${checked.value}' already stands ${seen.get(checked.value)}; keep one of the two.`)
     else seen.set(checked.value, where)
@@ -84,7 +84,7 @@ const fromYaml = (list: readonly (string | number)[], path: Path, spec: Dimensio
       where: `in line ${scope.yaml.place(place).line}`,
     }
   })
-  return collect(all, spec)
+  return collect(all, spec, scope.source)
 }
 
 const fromFile = (file: string, path: Path, spec: DimensionSpec, scope: Scope): readonly string[] => {
@@ -102,7 +102,7 @@ const fromFile = (file: string, path: Path, spec: DimensionSpec, scope: Scope): 
     return [{ text, wrong: (message) => scope.problems.push({ ...place, message }), where: `in line ${index + 1}` }]
   })
   if (all.length === 0) report(scope, path, `${path.join('.')}: the list file ${list.shown} holds no value; add one, one a line.`)
-  if (all.length <= mostValues) return collect(all, spec)
+  if (all.length <= mostValues) return collect(all, spec, scope.source)
   report(scope, path, `${path.join('.')}: ${list.shown} holds ${all.length} values; at most ${mostValues} are allowed.`)
   return []
 }

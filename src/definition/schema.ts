@@ -69,9 +69,11 @@ const column = z.strictObject(
       .optional()
       .describe("The response's field, or several spellings of it, first match wins. Default: the column's own name."),
     normalize: z
-      .enum(['country', 'domain', 'period_start'], { error: 'one of country, domain, period_start' })
+      .string({ error: 'period_start, or the name of a spelling that the source knows' })
       .optional()
-      .describe('Brings the spelling to the one the warehouse uses.'),
+      .describe(
+        'Brings the spelling to the one the warehouse uses: period_start, or one that the source knows (country, domain).',
+      ),
   },
   { error: 'a map such as { type: bigint, description: ... }, or {} where the source knows the field' },
 )

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Completeness } from '../core/completeness.ts'
 import { EtlError } from '../core/errors.ts'
-import type { Payload } from '../core/types.ts'
+import type { JsonRecords, Payload } from '../core/types.ts'
 
 /** One page as the service sent it, and what it says of itself. */
 export interface Page {
@@ -18,6 +18,8 @@ export interface Page {
   readonly order: { readonly first: number; readonly last: number } | null
   /** What tells each record from every other one, in order; absent where the source cannot tell. */
   readonly keys?: readonly string[]
+  /** The records, where the source has read them (`parsePage`): they are not read again. */
+  readonly parsed?: JsonRecords
 }
 
 export interface WalkOptions {
@@ -102,7 +104,12 @@ const completeness = (total: number | null, lastUpdated: string | null): Complet
   dataPoints: null,
 })
 
-const payload = (page: Page, part: number): Payload => ({ format: 'json', part, body: once(page.bytes) })
+const payload = ({ bytes, parsed }: Page, part: number): Payload => ({
+  format: 'json',
+  part,
+  body: once(bytes),
+  ...(parsed === undefined ? {} : { records: parsed }),
+})
 
 async function* once(bytes: Buffer): AsyncGenerator<Uint8Array> {
   yield bytes

@@ -1,5 +1,6 @@
 // One function per column from a cell's text to PostgreSQL's spelling of it, or a reason why the cell does not fit.
-import type { Box, Column, Definition, Normalize, Window } from '../core/types.ts'
+import type { AnswerForm } from '../core/source-spec.ts'
+import type { Box, Column, Definition, Window } from '../core/types.ts'
 import { castDate, castInteger, castNumeric, castPeriod, castTextArray, castTimestamp } from './typed-casts.ts'
 import { CellError, castText, refuse } from './cast-text.ts'
 
@@ -25,30 +26,16 @@ const casts: Readonly<Record<Column['type'], Cast>> = {
   'text[]': castTextArray,
 }
 
-const worldwide = new Set(['ww', 'worldwide'])
-
-// A slice's domains never begin with www. (a definition that writes it is refused), so the answer's lose it too.
-const spellings: Readonly<Record<Exclude<Normalize, 'period_start'>, Cast>> = {
-  country: (cell) => {
-    const code = cell.trim().toLowerCase()
-    return worldwide.has(code) ? 'world' : code
-  },
-  domain: (cell) => {
-    const domain = cell.trim().toLowerCase().replace(/\.$/, '')
-    return /^www\.[^.]+\./.test(domain) ? domain.slice(4) : domain
-  },
-}
-
 /** What an answer may hold: the box that wants it, and the span it was asked for, which may be wider. */
 export interface AskedFor extends Box {
   readonly span: Window
 }
 
 /** The cast of one column of one answer: its spelling, its type, and whether the value was asked for at all. */
-export const compileCast = (column: Column, definition: Definition, box: AskedFor): Cast => {
+export const compileCast = (column: Column, definition: Definition, box: AskedFor, form: AnswerForm): Cast => {
   const typed = typedCast(column, definition)
-  const spell = column.normalize === null || column.normalize === 'period_start' ? null : spellings[column.normalize]
-  const belongs = membership(column, box, typed)
+  const spell = spellingOf(column, form)
+  const belongs = membership(column, box, (value) => typed(spell === null ? value : spell(value)))
   if (spell === null && belongs === null) return typed
   return (cell) => {
     const value = typed(spell === null ? cell : spell(cell))
@@ -56,6 +43,10 @@ export const compileCast = (column: Column, definition: Definition, box: AskedFo
     return value
   }
 }
+
+/** How the source spells the column's cells; null where they are taken as they come. */
+const spellingOf = ({ normalize }: Column, { spellings }: AnswerForm): Cast | null =>
+  normalize === null || normalize === 'period_start' ? null : (spellings?.[normalize]?.write ?? null)
 
 /** Whether a cell is taken as it stands, so that its bytes need no cast. */
 export const isPlain = (column: Column, box: Box): boolean =>
@@ -69,12 +60,15 @@ const typedCast = (column: Column, definition: Definition): Cast => {
 
 const isPeriod = (column: Column): boolean => column.normalize === 'period_start' || (column.isKey && column.type === 'date')
 
-/** Rows that were not asked for must not come in. Null where the column does not tell units apart. */
-const membership = (column: Column, box: AskedFor, typed: Cast): ((value: string) => void) | null => {
+/**
+ * Rows that were not asked for must not come in. Null where the column does not tell units apart.
+ * @param canonical a value of the slice as the answer would spell it after its cast: `007` is category 7
+ */
+const membership = (column: Column, box: AskedFor, canonical: Cast): ((value: string) => void) | null => {
   if (isPeriod(column)) return insideWindow(column, box)
   const wanted = box.slice[column.name]
   if (wanted === undefined) return null
-  const values = new Set([wanted].flat().map((value) => canonical(value, column, typed)))
+  const values = new Set([wanted].flat().map(canonical))
   return (value) => {
     if (!values.has(value)) throw new CellError(`${column.name} '${value.slice(0, 60)}' was not asked for`)
   }
@@ -90,7 +84,3 @@ const insideWindow = (column: Column, { window: { from, to }, span }: AskedFor):
     )
   }
 }
-
-// The slice as the answer would spell it after its cast: `007` is category 7.
-const canonical = (value: string, column: Column, typed: Cast): string =>
-  typed(column.normalize === null || column.normalize === 'period_start' ? value : spellings[column.normalize](value))

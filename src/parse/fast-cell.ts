@@ -1,5 +1,5 @@
 // What the fast lanes of CSV and JSON share: what they know of a column, cells cast before, and writers of plain cells.
-import { isSame } from './bytes.ts'
+import { isSame } from '../core/bytes.ts'
 import { CellError, isNullWord } from './cast-text.ts'
 import { escapeCell } from './copy-text.ts'
 import type { Header } from './csv-header.ts'

@@ -1,9 +1,10 @@
 // A JSON body, chunk by chunk: a list of records, records one after the other (NDJSON), or a page that holds a list.
 import { EtlError } from '../core/errors.ts'
+import type { JsonRecords } from '../core/types.ts'
 import type { Reader } from './csv-reader.ts'
 import { findList } from './json-page.ts'
 import type { RecordLane } from './json-row.ts'
-import { cut, JsonError, skipBlanks } from './json-scan.ts'
+import { cut, JsonError, skipBlanks } from '../json/scan.ts'
 import { maxPageBytes, maxRecordBytes } from './limits.ts'
 import { createTail, type LineEnd, type Tail } from './line-end.ts'
 import { excerpt, rawText } from './raw-text.ts'
@@ -70,6 +71,14 @@ export const createJsonReader = (sink: RowSink, lane: RecordLane): Reader => {
   }
 }
 
+/** Records that the source has found already: the bytes pass unread, since the landing writes them as they are pulled. */
+export const createRecordsReader = (lane: RecordLane, records: JsonRecords): Reader => ({
+  write: () => undefined,
+  end: () => {
+    for (let index = 0; index < records.count; index += 1) lane.take(records, index)
+  },
+})
+
 /** Reads what is whole; returns how many bytes that was. Throws JsonError. */
 const readValues = (sink: RowSink, state: State, lane: RecordLane, bytes: Buffer, isLast: boolean): number => {
   let at = 0
@@ -120,11 +129,11 @@ const step = (
     return element(state, lane, bytes, at)
   }
   if (byte !== openBrace) throw new JsonError(at, 'no object or list begins here')
-  return state.stage === 'first' ? firstObject(sink, state, lane, bytes, at, isLast, lineAt) : lane(bytes, at, lineAt(at))
+  return state.stage === 'first' ? firstObject(sink, state, lane, bytes, at, isLast, lineAt) : lane.read(bytes, at, lineAt(at))
 }
 
 const element = (state: State, lane: RecordLane, bytes: Buffer, at: number): number => {
-  const end = lane(bytes, at, state.index + 1)
+  const end = lane.read(bytes, at, state.index + 1)
   if (end === cut) return cut
   state.index += 1
   state.stage = 'separator'
@@ -145,19 +154,16 @@ const firstObject = (
   if (page === null) return cut
   const { end } = page
   if (page.list !== null) {
-    for (let place = skipBlanks(bytes, page.list.start + 1); bytes[place] !== closeBracket; ) {
-      place = skipBlanks(bytes, element(state, lane, bytes, place))
-      if (bytes[place] === comma) place = skipBlanks(bytes, place + 1)
-    }
+    for (let index = 0; index < page.list.count; index += 1) lane.take(page.list, index)
     state.stage = 'done'
     return end
   }
   // What follows tells a page without a list from the first of many records.
   const follows = skipBlanks(bytes, end)
   if (follows >= bytes.length && !isLast) return cut
-  if (follows >= bytes.length && !page.hasKey) throw noList(sink.part, page.names)
+  if (follows >= bytes.length && !page.hasKey) throw noList(sink, page.names)
   state.stage = 'record'
-  return lane(bytes, at, lineAt(at))
+  return lane.read(bytes, at, lineAt(at))
 }
 
 /** Lines of the body, asked for with places that only grow. */
@@ -205,9 +211,9 @@ const truncated = (part: number, state: State): EtlError =>
       'the body was cut off. Nothing was loaded; it is asked for again.',
   )
 
-const noList = (part: number, names: readonly string[]): EtlError =>
+const noList = ({ part, plan }: RowSink, names: readonly string[]): EtlError =>
   new EtlError(
     'BAD_RESPONSE',
     `Part ${part} holds no list of records: its fields are ${excerpt(names.join(', ') || 'none', 200)}; ` +
-      'expected `keywords` or one list of objects. Nothing was loaded; it is asked for again.',
+      `expected ${plan.recordsIn === null ? '' : `\`${plan.recordsIn}\` or `}one list of objects. Nothing was loaded; it is asked for again.`,
   )

@@ -1,17 +1,22 @@
 // One JSON record as a row: fields found by name, every number as it is written.
 import { isUtf8 } from 'node:buffer'
-import { isSame } from './bytes.ts'
+import { isSame } from '../core/bytes.ts'
+import type { JsonRecords } from '../core/types.ts'
 import { CellError, isNullWord } from './cast-text.ts'
 import type { Lanes } from './csv-reader.ts'
 import { absent, createDirectRow } from './json-direct.ts'
-import { cut, eachField, skipValue } from './json-scan.ts'
+import { cut, eachField, skipValue } from '../json/scan.ts'
 import { fieldName, type PlannedColumn, RowError } from './plan.ts'
 import { rawText } from './raw-text.ts'
 import { addUnknown } from './report.ts'
 import { type RowSink, rejectRow, takeRow } from './row-sink.ts'
 
-/** Takes the record that begins at `at`; returns its end, or `cut` (and takes nothing). Throws JsonError. @param line see `RecordPlace` */
-export type RecordLane = (bytes: Buffer, at: number, line: number) => number
+export interface RecordLane {
+  /** Takes the record that begins at `at`; returns its end, or `cut` (and takes nothing). Throws JsonError. @param line see `RecordPlace` */
+  read(bytes: Buffer, at: number, line: number): number
+  /** Takes a record of a list that was read before. */
+  take(records: JsonRecords, index: number): void
+}
 
 /** What a field's name means: a column's place and how good the name is for it. */
 interface Meaning {
@@ -56,7 +61,7 @@ export const createRecordLane = (sink: RowSink, lanes: Lanes): RecordLane => {
     if (ranks[place] === absent) return planned.column.ifAbsent
     return fieldText(planned, current, starts[place] ?? 0, ends[place] ?? 0)
   }
-  return (bytes, at, line) => {
+  const begin = (bytes: Buffer): void => {
     if (bytes !== current) {
       current = bytes
       // Asked once for all records that lie in these bytes; only where the answer is no, for each of them.
@@ -65,14 +70,28 @@ export const createRecordLane = (sink: RowSink, lanes: Lanes): RecordLane => {
     twice = null
     fields = 0
     ranks.fill(absent)
-    const isObject = bytes[at] === openBrace
-    const end = isObject ? eachField(bytes, at, 0, onField) : skipValue(bytes, at)
-    if (end === cut) return cut
+  }
+  const finish = (at: number, end: number, line: number): void => {
+    const bytes = current
     const record = { line, raw: () => rawText(bytes.subarray(at, end)) }
-    const problem = problemOf(isObject, isCleanText || isUtf8(bytes.subarray(at, end)), twice)
+    const problem = problemOf(bytes[at] === openBrace, isCleanText || isUtf8(bytes.subarray(at, end)), twice)
     if (problem !== null) rejectRow(sink, problem, record)
     else if (direct === null || !direct(bytes, starts, ends, ranks)) takeRow(sink, cellOf, record)
-    return end
+  }
+  return {
+    read: (bytes, at, line) => {
+      begin(bytes)
+      const end = bytes[at] === openBrace ? eachField(bytes, at, 0, onField) : skipValue(bytes, at)
+      if (end !== cut) finish(at, end, line)
+      return end
+    },
+    take: ({ bytes, bounds, firstField, fields: places }, index) => {
+      begin(bytes)
+      const to = 4 * (firstField[index + 1] ?? 0)
+      for (let at = 4 * (firstField[index] ?? 0); at < to; at += 4)
+        onField(places[at] ?? 0, places[at + 1] ?? 0, places[at + 2] ?? 0, places[at + 3] ?? 0)
+      finish(bounds[2 * index] ?? 0, bounds[2 * index + 1] ?? 0, index + 1)
+    },
   }
 }
 

@@ -12,8 +12,6 @@ export const maxCellCharacters = 1_000_000
 export const maxKeyBytes = 2_000
 /** Bytes of one JSON page: an object that holds its records in a list. Lists and lines are read record by record. */
 export const maxPageBytes = 64 * 1024 * 1024
-/** How deep JSON may be nested. */
-export const maxDepth = 100
 /** Digits of a number before its point, and after it. PostgreSQL stores more, but not in an index entry beside the key; no measurement has them. */
 export const maxWholeDigits = 400
 export const maxFractionDigits = 400

@@ -3,7 +3,7 @@ import type { Payload } from '../core/types.ts'
 import { type ParsedChunk, takeChunk } from './copy-text.ts'
 import { createCsvReader, type Lanes, type Reader } from './csv-reader.ts'
 import { inflated } from './inflate.ts'
-import { createJsonReader } from './json-reader.ts'
+import { createJsonReader, createRecordsReader } from './json-reader.ts'
 import { createRecordLane, type RecordLane } from './json-row.ts'
 import type { ParsePlan } from './plan.ts'
 import { createParseReport, type ParseReport } from './report.ts'
@@ -16,13 +16,13 @@ const stepBytes = 128 * 1024
 /** What one part needs is made anew for it; what all parts of an answer can share is made once. */
 const readersOf = (sink: RowSink, lanes: Lanes): ((payload: Payload) => Reader) => {
   let lane: RecordLane | null = null
-  return ({ part, format, mayBeEmpty }) => {
+  return ({ part, format, mayBeEmpty, records }) => {
     sink.part = part
-    return byFirstByte({ format, mayBeEmpty: mayBeEmpty === true }, (found) => {
-      if (found !== 'json') return createCsvReader(sink, lanes)
-      lane ??= createRecordLane(sink, lanes)
-      return createJsonReader(sink, lane)
-    })
+    const laneOf = (): RecordLane => (lane ??= createRecordLane(sink, lanes))
+    if (records !== undefined) return createRecordsReader(laneOf(), records)
+    return byFirstByte({ format, mayBeEmpty: mayBeEmpty === true }, (found) =>
+      found === 'json' ? createJsonReader(sink, laneOf()) : createCsvReader(sink, lanes),
+    )
   }
 }
 

@@ -1,5 +1,6 @@
 // What is compiled once for an answer: its staged columns, their casts, and where the key stands among them.
-import type { Box, Column, Definition, Window } from '../core/types.ts'
+import type { AnswerForm } from '../core/source-spec.ts'
+import type { Box, Column, Definition } from '../core/types.ts'
 import { type Cast, compileCast, isPlain } from './cast.ts'
 import { CellError } from './cast-text.ts'
 import { maxKeyBytes } from './limits.ts'
@@ -20,6 +21,8 @@ export interface ParsePlan {
   readonly keyPlaces: readonly number[]
   /** Columns of the definition that the answer may also carry without it being news. */
   readonly knownElsewhere: ReadonlySet<string>
+  /** The list of a JSON page that holds the records; null: the only list of objects. */
+  readonly recordsIn: string | null
   /** Bytes of a part once inflated. */
   readonly maxBytes: number
 }
@@ -27,20 +30,21 @@ export interface ParsePlan {
 /** A field's name without what spelling varies: case, spaces for underscores, blanks around it. */
 export const fieldName = (name: string): string => name.trim().toLowerCase().replaceAll(/\s+/g, '_')
 
-/** @param span what the service was asked for, where it cannot be asked for the box alone: rows outside of the box are passed over then */
-export const compileParsePlan = (definition: Definition, box: Box, span: Window = box.window): ParsePlan => {
-  const asked = { ...box, span }
+/** @param form how the answers of the definition's source look */
+export const compileParsePlan = (definition: Definition, box: Box, form: AnswerForm): ParsePlan => {
+  const asked = { ...box, span: form.spanOf?.(definition, box.window) ?? box.window }
   const staged = definition.columns.filter((column) => column.origin === 'response')
   const others = definition.columns.filter((column) => column.origin !== 'response')
   return {
     columns: staged.map((column) => ({
       column,
-      cast: compileCast(column, definition, asked),
+      cast: compileCast(column, definition, asked, form),
       isPlain: isPlain(column, box),
       names: [...new Set((column.from.length > 0 ? column.from : [column.name]).map(fieldName))],
     })),
     keyPlaces: definition.key.map((name) => staged.findIndex((column) => column.name === name)).filter((place) => place >= 0),
     knownElsewhere: new Set(others.map((column) => fieldName(column.name))),
+    recordsIn: form.recordsIn ?? null,
     maxBytes: definition.limits.maxBodyBytes,
   }
 }

@@ -75,7 +75,7 @@ interface Asked {
 /** Reads the pages until an answer held still, at most `limits.walks` times, then loads it. A report is downloaded once a claim. */
 const fetchAndLoad = async (work: JobWork, context: SourceContext): Promise<void> => {
   const { runtime, claim, definition } = work
-  const asked = { box: claim.box, plan: planOf(work, claim.box) }
+  const asked = { box: claim.box, plan: compileParsePlan(definition, claim.box, work.source) }
   let askNumber = claim.askNumber
   for (let walk = 1; ; walk += 1) {
     const number = askNumber
@@ -121,15 +121,11 @@ const loadUnlessSame = async (work: JobWork, asked: Asked, parts: LandedParts): 
 
 /** The answer may be for more than the job covers: it is parsed as what it was asked for. */
 const loadLanded = async (work: JobWork, { answerId, landing }: NonNullable<ClaimedJob['answer']>): Promise<void> => {
-  const { runtime, claim } = work
+  const { runtime, claim, definition } = work
   if (!work.mayLoad) throw withoutDefinition(claim)
   const box = await answerBox(runtime.database.kysely, answerId, claim)
-  await parseAndLoad(work, { box, plan: planOf(work, box) }, reopened(work, landing), answerId)
+  await parseAndLoad(work, { box, plan: compileParsePlan(definition, box, work.source) }, reopened(work, landing), answerId)
 }
-
-/** A service that can only be asked for more than the box sends rows of other periods too. */
-const planOf = ({ definition, source }: JobWork, box: Box): ParsePlan =>
-  compileParsePlan(definition, box, source.spanOf?.(definition, box.window) ?? box.window)
 
 /** @param answerId null: not on record yet. A report's answer is put on record before anything else happens; a walk's few pages may be asked for again. */
 const parseAndLoad = (work: JobWork, { box, plan }: Asked, parts: LandedParts, answerId: number | null): Promise<void> =>

@@ -14,6 +14,7 @@ import type { RequestRecord } from '../../src/ledger/requests.ts'
 import { openStaging } from '../../src/load/staging.ts'
 import { createAnswerParser, readRecords } from '../../src/parse/parse.ts'
 import { compileParsePlan, type ParsePlan } from '../../src/parse/plan.ts'
+import { keywords } from '../../src/sources/web-analytics/keywords.ts'
 import { createParseReport } from '../../src/parse/report.ts'
 import type { JobWork } from '../../src/pipeline/job-work.ts'
 import { loadAnswer } from '../../src/pipeline/load-answer.ts'
@@ -211,7 +212,7 @@ export const withAnswer = <Result>(
     const body = choice.body ?? kit.bodies.get(locator) ?? unused()
     kit.bodies.set(locator, body)
     const box = known === null ? claim.box : await answerBox(kit.db.database.kysely, known.answerId, claim)
-    const plan = compileParsePlan(kit.definition, box)
+    const plan = compileParsePlan(kit.definition, box, keywords)
     const parsed = createParseReport()
     const parser = createAnswerParser(plan, parsed)
     const staging = openStaging(session, kit.definition)

@@ -7,6 +7,7 @@ export const domain: Part = {
   description: 'Domain without www. and without a scheme',
   required: true,
   normalize: 'domain',
+  example: 'example.com',
   pattern: /^(?!www\.)(?=.{1,253}$)([\p{L}\p{N}_]([\p{L}\p{N}_-]{0,61}[\p{L}\p{N}_])?\.)+[\p{L}\p{N}][\p{L}\p{N}-]{0,61}$/u,
   expected: 'a domain such as example.com, without www. and without https://',
 }
@@ -15,6 +16,7 @@ export const country: Part = {
   description: 'Two-letter ISO code in lower case, or world',
   required: true,
   normalize: 'country',
+  example: 'us',
   pattern: /^([a-z]{2}|world)$/,
   expected: 'a two-letter ISO country code in lower case, or world',
 }

@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import type { Source } from '../../extract/source.ts'
 import { type BatchDataset, estimateReport, extractReport, metricsOf, monthsOf, valuesOf } from './batch.ts'
-import { forBatch } from './country.ts'
+import { forBatch, spellings } from './spelling.ts'
 import { country, domain } from './dimensions.ts'
 import { delivery, periodProblems, spanOfReport } from './delivery.ts'
 import { reportFields } from './fields.ts'
@@ -50,6 +50,7 @@ export const generalReport: Source = {
   problems: periodProblems,
   fields: reportFields,
   openFields: true,
+  spellings,
   extract: (request, context) => extractReport(dataset, request, context),
   estimate: (request, context) => estimateReport(dataset, request, context),
 }

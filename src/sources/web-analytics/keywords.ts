@@ -2,13 +2,14 @@
 import { z } from 'zod'
 import { EtlError } from '../../core/errors.ts'
 import type { SourceOrder } from '../../core/completeness.ts'
-import type { Box } from '../../core/types.ts'
+import type { Box, JsonRecords } from '../../core/types.ts'
 import { addWindows, isPublished, showWindow } from '../../core/window.ts'
 import type { HttpAnswer, HttpClient } from '../../extract/http-types.ts'
 import { type Page, walkPages } from '../../extract/paged.ts'
+import { fieldReader } from '../../json/page.ts'
 import type { ExtractRequest, LookContext, Source, SourceContext } from '../../extract/source.ts'
-import { jsonOf } from './answer.ts'
-import { forRest, internalCountry } from './country.ts'
+import { pageOf } from './answer.ts'
+import { forRest, internalCountry, spellings } from './spelling.ts'
 import { country, domain } from './dimensions.ts'
 import { capabilities } from './discovery.ts'
 import { endpoints } from './endpoints.ts'
@@ -17,11 +18,12 @@ import { keywordFields } from './fields.ts'
 import { addressSetting } from './settings.ts'
 
 const endpoint = endpoints.keywords
+/** Where a page holds its records (interface 2.2). */
+const list = 'keywords'
 
 const text = z.string().nullish()
+/** The page without its records. */
 const envelope = z.looseObject({
-  // Its records are the parser's to look at, each of them.
-  keywords: z.custom<readonly unknown[]>(Array.isArray, 'expected a list'),
   keywords_count: z
     .union([
       z.number().int().nonnegative(),
@@ -105,35 +107,41 @@ const fetchPage = async (
   await arrived?.()
   if (answer.status === 204) return null
   if (answer.status !== 200) return refused(request, context, answer)
-  const page = envelope.safeParse(jsonOf(answer, endpoint))
-  if (!page.success) return notAPage(request, context, answer, page.error)
-  const { keywords, keywords_count, meta } = page.data
+  const { envelope: body, records } = pageOf(answer, endpoint, list)
+  const page = envelope.safeParse(body)
+  if (!page.success) return notAPage(request, context, answer, page.error.issues[0])
+  if (records === null) return notAPage(request, context, answer, { path: [list], message: 'expected a list' })
+  const { keywords_count, meta } = page.data
   if (saysError(meta?.status, meta?.error_code)) return refusedWithin200(request, context, answer)
   checkEcho(request, meta?.request ?? null)
   return {
     bytes: answer.bytes,
-    records: keywords.length,
+    records: records.count,
     total: keywords_count ?? null,
     lastUpdated: meta?.last_updated ?? null,
     offset: numeric(meta?.query?.offset),
-    order: orderOf(keywords),
+    order: orderOf(records),
     said: saidOrder(meta?.query ?? null),
-    keys: keywords.map(keyOf),
+    keys: keysOf(records),
+    parsed: records,
   }
 }
 
 /** A keyword may come with several landing pages (api-facts A 40): both together tell a record from every other one. */
-const keyOf = (record: unknown, index: number): string => {
-  if (typeof record !== 'object' || record === null || !('keyword' in record)) return `record ${index}`
-  return JSON.stringify([record.keyword, 'top_url' in record ? record.top_url : null])
+const keysOf = (records: JsonRecords): string[] => {
+  const keyword = fieldReader(records, 'keyword')
+  const topUrl = fieldReader(records, 'top_url')
+  return Array.from({ length: records.count }, (_, index) => {
+    const name = keyword(index)
+    return name === null ? `record ${index}` : `${name},${topUrl(index)}`
+  })
 }
 
 /** The observed response is ordered by descending clicks (interface 2.2). */
-const orderOf = (records: readonly unknown[]): Page['order'] => {
-  const clicks = (record: unknown): number | null =>
-    typeof record === 'object' && record !== null && 'clicks' in record ? numeric(record.clicks) : null
-  const [first, last] = [clicks(records[0]), clicks(records.at(-1))]
-  return first === null || last === null ? null : { first, last }
+const orderOf = (records: JsonRecords): Page['order'] => {
+  const clicks = fieldReader(records, 'clicks')
+  const [first, last] = [0, records.count - 1].map((index) => numeric(JSON.parse(clicks(index) ?? 'null')))
+  return first == null || last == null ? null : { first, last }
 }
 
 /** Kept as it was written: its type is not shown where it is not null (interface 2.2). */
@@ -195,9 +203,13 @@ const refusedWithin200 = (request: ExtractRequest, context: LookContext, answer:
 
 const aboutNoData = (answer: HttpAnswer): boolean => isNoData({ ...readRefusal(answer), status: 404 })
 
-const notAPage = (request: ExtractRequest, context: LookContext, answer: HttpAnswer, error: z.ZodError): Promise<null> => {
+const notAPage = (
+  request: ExtractRequest,
+  context: LookContext,
+  answer: HttpAnswer,
+  issue: Pick<z.core.$ZodIssue, 'path' | 'message'> | undefined,
+): Promise<null> => {
   if (readRefusal(answer).code !== null) return refusedWithin200(request, context, answer)
-  const [issue] = error.issues
   throw new EtlError(
     'BAD_RESPONSE',
     `${request.box.key}: ${endpoint} answered something else than keywords: ${issue?.path.join('.') || 'the body'} ${issue?.message ?? ''}. Check ${addressSetting}; if it is right, the service has changed.`,
@@ -245,6 +257,8 @@ export const keywords: Source = {
   dimensions: { domain: { ...domain, mostPerRequest: 1 }, country: { ...country, mostPerRequest: 1 } },
   fields: keywordFields,
   openFields: true,
+  recordsIn: list,
+  spellings,
   extract: async function* (request, context) {
     const { limits } = request.definition
     let order: SourceOrder | null = null

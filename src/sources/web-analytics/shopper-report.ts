@@ -5,6 +5,7 @@ import { type BatchDataset, estimateReport, extractReport, metricsOf, monthsOf, 
 import { delivery, periodProblems, spanOfReport } from './delivery.ts'
 import { categoryId, domain } from './dimensions.ts'
 import { shopperFields } from './fields.ts'
+import { spellings } from './spelling.ts'
 
 const dataset: BatchDataset = {
   endpoint: 'shopper',
@@ -30,6 +31,7 @@ export const shopperReport: Source = {
   problems: periodProblems,
   fields: shopperFields,
   openFields: true,
+  spellings,
   extract: (request, context) => extractReport(dataset, request, context),
   estimate: (request, context) => estimateReport(dataset, request, context),
 }

@@ -32,6 +32,12 @@ const keywordCases: readonly Case[] = [
     "6:32: 'web_sourc' is not known under params. Did you mean 'web_source'?",
   ],
   [
+    'an unknown spelling',
+    'clicks: { type: bigint,',
+    'clicks: { type: bigint, normalize: land,',
+    "16:40: 'land' is no spelling that web-analytics.keywords knows; write one of period_start, country, domain.",
+  ],
+  [
     'a wrong param',
     'web_source: Total',
     'web_source: total',

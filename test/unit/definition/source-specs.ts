@@ -1,9 +1,16 @@
 // Small sources for the tests of definitions; the real ones live under src/sources.
 import { z } from 'zod'
 import type { DimensionSpec, FieldSpec, SourceSpec } from '../../../src/core/source-spec.ts'
+import { spellings } from '../../../src/sources/web-analytics/spelling.ts'
 
-const domain: DimensionSpec = { description: 'Domain', required: true, mostPerRequest: 1, normalize: 'domain' }
-const country: DimensionSpec = { description: 'Country', required: true, mostPerRequest: 1, normalize: 'country' }
+const domain: DimensionSpec = {
+  description: 'Domain',
+  required: true,
+  mostPerRequest: 1,
+  normalize: 'domain',
+  example: 'example.com',
+}
+const country: DimensionSpec = { description: 'Country', required: true, mostPerRequest: 1, normalize: 'country', example: 'us' }
 
 const number = (type: 'bigint' | 'numeric'): FieldSpec => ({ type, description: 'A figure', ifAbsent: '0' })
 
@@ -35,6 +42,7 @@ export const keywordsSpec: SourceSpec = {
     serp_features: { type: 'text[]', description: 'Features' },
   },
   openFields: false,
+  spellings,
   windowSizes: ['month'],
 }
 
@@ -54,6 +62,7 @@ export const reportSpec: SourceSpec = {
     date: { type: 'date', description: 'Period', normalize: 'period_start' },
   },
   openFields: true,
+  spellings,
 }
 
 export const shopperSpec: SourceSpec = {
@@ -71,6 +80,7 @@ export const shopperSpec: SourceSpec = {
     date: { type: 'date', description: 'Period', normalize: 'period_start' },
   },
   openFields: true,
+  spellings,
 }
 
 export const specs: ReadonlyMap<string, SourceSpec> = new Map(

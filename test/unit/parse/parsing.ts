@@ -4,6 +4,7 @@ import type { Lanes } from '../../../src/parse/csv-reader.ts'
 import { parsePayload } from '../../../src/parse/parse.ts'
 import { compileParsePlan, type ParsePlan } from '../../../src/parse/plan.ts'
 import { createParseReport, type ParseReport } from '../../../src/parse/report.ts'
+import { keywords } from '../../../src/sources/web-analytics/keywords.ts'
 
 export const column = (name: string, type: Column['type'], more: Partial<Column> = {}): Column => ({
   name,
@@ -69,13 +70,17 @@ export const definitionOf = (columns: readonly Column[], options: PlanOptions = 
 })
 
 export const planOf = (columns: readonly Column[], options: PlanOptions = {}): ParsePlan =>
-  compileParsePlan(definitionOf(columns, options), {
-    key: 'test',
-    pipeline: 'test',
-    version: 1,
-    window: options.window ?? { from: '2026-01-01', to: '2026-02-01' },
-    slice: options.slice ?? {},
-  })
+  compileParsePlan(
+    definitionOf(columns, options),
+    {
+      key: 'test',
+      pipeline: 'test',
+      version: 1,
+      window: options.window ?? { from: '2026-01-01', to: '2026-02-01' },
+      slice: options.slice ?? {},
+    },
+    keywords,
+  )
 
 async function* chunked(bytes: Uint8Array, size: number): AsyncGenerator<Uint8Array> {
   for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size)

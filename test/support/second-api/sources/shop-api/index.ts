@@ -73,6 +73,7 @@ const prices: Source = {
     price: { type: 'numeric', description: 'Price at the end of the month', unit: 'the currency asked for' },
   },
   openFields: false,
+  recordsIn: 'items',
   extract: async function* ({ definition, box }, { http }) {
     const { maxPages } = definition.limits
     let cursor: string | null = null

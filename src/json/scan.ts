@@ -1,5 +1,7 @@
 // A strict RFC 8259 scanner over bytes: where a value ends, so that every number keeps the digits it came with.
-import { maxDepth } from './limits.ts'
+
+/** How deep JSON may be nested. */
+const maxDepth = 100
 
 /** Thrown for what is no JSON; `at` is the place in the bytes. */
 export class JsonError extends Error {
@@ -121,11 +123,19 @@ const skipWord = (bytes: Buffer, at: number): number => {
   throw new JsonError(at, `'${String.fromCharCode(bytes[at] ?? 0)}' begins no value`)
 }
 
-const skipArray = (bytes: Buffer, at: number, depth: number): number => {
+const skipArray = (bytes: Buffer, at: number, depth: number): number => eachElement(bytes, at, depth, skipValue)
+
+const skipObject = (bytes: Buffer, at: number, depth: number): number => eachField(bytes, at, depth, null)
+
+/** Behind the value that begins at `at`, or `cut`, as `skipValue` tells it. */
+export type ReadValue = (bytes: Buffer, at: number, depth: number) => number
+
+/** Behind the list that begins at `at`, or `cut`. Elements are read in order. Throws JsonError. @param depth of the list itself */
+export const eachElement = (bytes: Buffer, at: number, depth: number, read: ReadValue): number => {
   let next = skipBlanks(bytes, at + 1)
   if (bytes[next] === closeBracket) return next + 1
   for (;;) {
-    next = skipValue(bytes, next, depth + 1)
+    next = read(bytes, next, depth + 1)
     if (next === cut) return cut
     next = skipBlanks(bytes, next)
     const byte = bytes[next]
@@ -136,13 +146,17 @@ const skipArray = (bytes: Buffer, at: number, depth: number): number => {
   }
 }
 
-const skipObject = (bytes: Buffer, at: number, depth: number): number => eachField(bytes, at, depth, null)
-
-/** Told of each field of an object: its name and its value, both with their quotes and brackets. */
+/** Called with each field of an object: its name and its value, both with their quotes and brackets. */
 export type OnField = (nameAt: number, nameEnd: number, valueAt: number, valueEnd: number) => void
 
-/** Behind the object that begins at `at`, or `cut`. Fields are told in order. Throws JsonError. */
-export const eachField = (bytes: Buffer, at: number, depth: number, onField: OnField | null): number => {
+/** Behind the object that begins at `at`, or `cut`. Fields come in order. Throws JsonError. @param read how values are read; default skipped */
+export const eachField = (
+  bytes: Buffer,
+  at: number,
+  depth: number,
+  onField: OnField | null,
+  read: ReadValue = skipValue,
+): number => {
   let next = skipBlanks(bytes, at + 1)
   if (bytes[next] === closeBrace) return next + 1
   for (;;) {
@@ -155,7 +169,7 @@ export const eachField = (bytes: Buffer, at: number, depth: number, onField: OnF
     if (bytes[next] === undefined) return cut
     if (bytes[next] !== colon) throw new JsonError(next, 'a field lacks its colon')
     const valueAt = skipBlanks(bytes, next + 1)
-    const valueEnd = skipValue(bytes, valueAt, depth + 1)
+    const valueEnd = read(bytes, valueAt, depth + 1)
     if (valueEnd === cut) return cut
     onField?.(nameAt, nameEnd, valueAt, valueEnd)
     next = skipBlanks(bytes, valueEnd)

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { isSame } from '../../../src/parse/bytes.ts'
+import { isSame } from '../../../src/core/bytes.ts'
 
 test('bytes are the same only when all of them are', () => {
   const bytes = Buffer.from('xabcx')

@@ -1,0 +1,53 @@
+// How countries and domains are spelled: in the warehouse, in definitions, and as each endpoint wants them (api-facts A 38).
+import type { Spelling } from '../../core/source-spec.ts'
+
+/** `world`, `us`: the keyword endpoint. */
+export const forRest = (code: string): string => code.toLowerCase()
+
+/** `WW`, `US`: the batch endpoints. */
+export const forBatch = (code: string): string => (code.toLowerCase() === 'world' ? 'WW' : code.toUpperCase())
+
+/** Whatever came back, as the warehouse writes it. */
+export const internalCountry = (text: string): string => {
+  const code = text.trim().toLowerCase()
+  return code === 'ww' || code === 'worldwide' ? 'world' : code
+}
+
+const worldSpellings = ['ww', 'worldwide', 'global', 'all']
+
+const country: Spelling = {
+  write: internalCountry,
+  problem: (text) => {
+    const value = text.toLowerCase()
+    if (worldSpellings.includes(value)) return `'${value}' is not a country here; write 'world' for worldwide.`
+    if (/^[a-z]{2}$|^world$/.test(value)) return value === 'uk' ? `'uk' is not an ISO code; write 'gb'.` : null
+    return `'${value}' is not a country; write a two-letter ISO code such as us, or world.`
+  },
+}
+
+const domainForm = /^(?=.{1,253}$)([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?\.)+[a-z0-9-]{2,63}$/
+
+const domain: Spelling = {
+  // A definition's domains never begin with www. (one that does is refused), so the answer's lose it too.
+  write: (cell) => {
+    const value = cell.trim().toLowerCase().replace(/\.$/, '')
+    return /^www\.[^.]+\./.test(value) ? value.slice(4) : value
+  },
+  problem: (text) => {
+    const value = text.toLowerCase()
+    if (domainForm.test(value) && !value.startsWith('www.')) return null
+    const bare = bareDomain(value)
+    const fix = bare !== null && bare !== value ? `write '${bare}'.` : 'write a domain such as example.com.'
+    return `'${value}' is not a bare domain (no scheme, no www., no path); ${fix}`
+  },
+}
+
+const bareDomain = (value: string): string | null => {
+  const address = value.includes('://') ? value : `http://${value}`
+  if (!URL.canParse(address)) return null
+  const host = new URL(address).hostname.replace(/^www\./, '').replace(/\.$/, '')
+  return domainForm.test(host) ? host : null
+}
+
+/** What `normalize: country` and `normalize: domain` mean in fields, dimensions and definitions of this service. */
+export const spellings: Readonly<Record<string, Spelling>> = { country, domain }
