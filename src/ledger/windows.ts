@@ -2,6 +2,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Fingerprint, IsoDate } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
+import type { FullCheck } from './candidates.ts'
 
 export interface WindowState {
   readonly closedGeneration: number | null
@@ -110,17 +111,29 @@ export const noteLookedAt = async (db: Db, pipelineId: number, windowFrom: IsoDa
     .execute()
 }
 
-/** Whether any load of the window is older: without one no answer of it can be. */
-export const hasLoadsBefore = async (db: Db, pipelineId: number, windowFrom: IsoDate, before: string): Promise<boolean> => {
-  const row = await db
-    .selectFrom('etl.loads')
-    .select('load_id')
-    .where('pipeline_id', '=', pipelineId)
-    .where('window_from', '=', windowFrom)
-    .where('loaded_at', '<', before)
-    .limit(1)
-    .executeTakeFirst()
-  return row !== undefined
+/**
+ * Those of the windows with a loaded unit in its turn that nobody has asked about for too long. Without an old load no answer of a window can be old;
+ * elsewhere only the units whose turn it is are read, in the order of their key.
+ */
+export const windowsOverdue = async (
+  db: Db,
+  pipelineId: number,
+  windows: readonly IsoDate[],
+  { before, nights, night }: FullCheck,
+): Promise<ReadonlySet<IsoDate>> => {
+  const { rows } = await sql<{ window_from: string }>`
+    with turn as materialized (
+      select slice_id from etl.slices where pipeline_id = ${pipelineId} and wanted_until is null and slice_id % ${sql.lit(nights)} = ${sql.lit(night)}
+      order by slice_id
+    )
+    select w.window_from from unnest(${[...windows]}::date[]) as w (window_from)
+      cross join lateral (select from etl.loads l where l.pipeline_id = ${pipelineId} and l.window_from = w.window_from
+        and l.outcome in ('loaded', 'unchanged') and l.loaded_at < ${before}::timestamptz limit 1) old
+      cross join lateral (
+        select from turn join etl.units u on u.pipeline_id = ${pipelineId} and u.window_from = w.window_from and u.slice_id = turn.slice_id
+          join etl.answers a on a.answer_id = u.answer_id
+        where greatest(a.asked_at, a.stood_at) < ${before}::timestamptz limit 1) overdue`.execute(db)
+  return new Set(rows.map((row) => row.window_from))
 }
 
 /**

@@ -4,7 +4,7 @@ import type { Db } from '../db/tables.ts'
 import { type CellCount, countCells, noRefresh, type Refresh, type WindowAsk } from '../ledger/candidates.ts'
 import { lockPipeline } from '../ledger/pipelines.ts'
 import { insertWalks } from '../ledger/register-jobs.ts'
-import { hasLoadsBefore } from '../ledger/windows.ts'
+import { windowsOverdue } from '../ledger/windows.ts'
 import type { PlanWindow } from '../plan/frames.ts'
 import { mostUnitsAStep } from '../plan/steps.ts'
 import type { CountedWindows } from './count-windows.ts'
@@ -25,6 +25,7 @@ export const walksNeeded = async (
 ): Promise<NeededWalks[]> => {
   const needed: NeededWalks[] = []
   const windows = context.frame.order === 'oldest-first' ? context.windows : context.windows.toReversed()
+  const overdue = await overdueOf(db, context)
   for (const window of windows) {
     context.signal.throwIfAborted()
     const refresh = refreshes.get(window.from) ?? noRefresh
@@ -34,21 +35,25 @@ export const walksNeeded = async (
       counted.add(window, counts, refreshes.has(window.from))
       if (counts.some(({ decision }) => decision === 'ask')) needed.push({ window, ask, counts })
     }
-    const checked = await inTurn(db, context, window, refreshes)
+    if (refresh.all || !overdue.has(window.from)) continue
+    const checked = await inTurn(db, context, window)
     if (checked !== null) needed.push(checked)
   }
   return needed
 }
 
+const overdueOf = async (db: Db, { fullCheck, cells, windows }: PlanContext): Promise<ReadonlySet<IsoDate>> =>
+  fullCheck === null
+    ? new Set()
+    : windowsOverdue(
+        db,
+        cells.pipelineId,
+        windows.map(({ from }) => from),
+        fullCheck,
+      )
+
 /** Units that nobody asked about for longer than `window.full_check`, of those whose turn it is tonight, also in closed windows. */
-const inTurn = async (
-  db: Db,
-  { fullCheck, cells }: PlanContext,
-  window: PlanWindow,
-  refreshes: ReadonlyMap<IsoDate, Refresh>,
-): Promise<NeededWalks | null> => {
-  if (fullCheck === null || refreshes.get(window.from)?.all === true) return null
-  if (!(await hasLoadsBefore(db, cells.pipelineId, window.from, fullCheck.before))) return null
+const inTurn = async (db: Db, { fullCheck, cells }: PlanContext, window: PlanWindow): Promise<NeededWalks | null> => {
   const ask = { from: window.from, isPublished: window.isPublished, since: 0, refresh: { ...noRefresh, fullCheck } }
   const counts = (await countCells(db, cells, ask)).filter(
     ({ decision, reason }) => decision === 'ask' && reason === 'full check',
