@@ -333,6 +333,9 @@ const words = [
   )`,
   `create index deliveries_due on etl.deliveries (next_at) where sent_at is null`,
 
+  // Rows that are locked, not read: whoever may only read the warehouse cannot lock them, as anybody could lock an advisory lock.
+  `create table etl.locks (name text primary key)`,
+
   // The columns are those the limiter wants. Unlogged: after a crash of the server a pause of a second is all that could be lost.
   `create unlogged table etl.rate_windows (
     key varchar(255) primary key,
@@ -828,6 +831,10 @@ const relations: Readonly<Record<string, About>> = {
       sent_at: 'When the target took it; NULL while it did not.',
       last_error: 'Why the last try failed.',
     },
+  ],
+  locks: [
+    'Names that transactions lock while they work: a budget, a month of a table, what is published.',
+    { name: 'What is locked. The row says nothing more; the lock is its row lock.' },
   ],
   rate_windows: [
     "The window of time in which each account's requests are counted now; one row an account.",

@@ -112,8 +112,11 @@ export const commands: readonly CommandSpec[] = [
   {
     usage: 'migrate',
     description: 'Apply migrations and publish the bi views; safe when two start at once.',
-    options: [option('--dry-run', 'print the SQL that would be applied')],
-    examples: ['millrace migrate'],
+    options: [
+      option('--dry-run', 'print the SQL that would be applied'),
+      option('--wait <seconds>', 'how long each change waits for readers who are in its way; then exit 1 names them', '60'),
+    ],
+    examples: ['millrace migrate', 'millrace migrate --wait 600'],
     load: () => import('./migrate.ts'),
   },
   {

@@ -5,6 +5,7 @@ import { type ErrorCode, isEtlError, messageOf } from '../core/errors.ts'
 import { redact } from '../core/redact.ts'
 import { version } from '../core/version.ts'
 import { databaseError, isDatabaseError } from '../db/database-error.ts'
+import { stopsWith } from '../db/stoppable.ts'
 import type { CommandSpec } from './command-spec.ts'
 import { commands } from './commands.ts'
 import { createOutput } from './output.ts'
@@ -100,7 +101,8 @@ const perform = async (
     // What a stream leaves behind dies young: a nursery that grows to 32 MB only costs memory, and time in caches. Set once the
     // modules are there, which live on and make it as large as it needs to be.
     setFlagsFromString('--semi-space-growth-factor=1')
-    const code = await handle({ args, options, output, environment: process.env, folder: process.cwd(), signal })
+    const invocation = { args, options, output, environment: process.env, folder: process.cwd(), signal }
+    const code = await stopsWith(signal, () => handle(invocation))
     return isSignalled() ? 130 : code
   } catch (thrown) {
     if (signal.aborted) return 130

@@ -2,6 +2,7 @@
 import { createLog } from '../core/log.ts'
 import { migrateAndPublish } from '../pipeline/migrate-and-publish.ts'
 import type { Handler } from './command-spec.ts'
+import { wholeNumber } from './options.ts'
 import { pipelinesFolder, settingsOf } from './runtime.ts'
 
 export const handle: Handler = async (invocation) => {
@@ -13,6 +14,13 @@ export const handle: Handler = async (invocation) => {
     pipelinesFolder: pipelinesFolder(invocation),
     dryRun,
     log: createLog(settings.raw['MILLRACE_LOG_LEVEL']),
+    patience: {
+      waitMs: wholeNumber(String(options['wait']), (text) => `--wait '${text}' is not a number of seconds, such as 60.`) * 1_000,
+      onWait: (message) => {
+        output.note(message)
+        output.event({ event: 'waiting', message })
+      },
+    },
   })
   for (const [migration, sql] of statements) output.event({ event: 'sql', migration, statements: sql })
   output.event({ event: 'summary', command: 'migrate', dry_run: dryRun, applied, published, removed })

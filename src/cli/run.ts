@@ -37,7 +37,7 @@ export const handle: Handler = async (invocation) => {
       await ping('fail')
       throw error
     })
-    await sweep(runtime)
+    if (result.state !== 'cancelled') await sweep(runtime)
     await ping(result.state === 'done' ? 'success' : 'fail')
     await notify(runtime)
     progress.stop()

@@ -21,14 +21,12 @@ interface Activity {
 }
 
 const activityRow = z.object({ waits: z.boolean(), copies: z.boolean() })
-const pidRow = z.object({ pid: z.number() })
 
 /**
- * Watches one connection until it closes. A long statement is left alone as long as the server works on it or waits for a lock; a
+ * Watches one connection until it closes; `pid` is the server's own number of its session. A long statement is left alone as long as the server works on it or waits for a lock; a
  * connection that nobody serves any more is ended, which fails its statement as DATABASE_UNREACHABLE.
  */
-export const watchAnswers = async (client: pg.Client, watch: AnswerWatch): Promise<void> => {
-  const pid = await ownPid(client, watch)
+export const watchAnswers = (client: pg.Client, watch: AnswerWatch, pid: number): void => {
   let settledBytes = bytesOf(client).written
   client.connection.on('readyForQuery', () => {
     settledBytes = bytesOf(client).written
@@ -56,12 +54,11 @@ export const watchAnswers = async (client: pg.Client, watch: AnswerWatch): Promi
   client.once('end', () => clearInterval(timer))
 }
 
-/** The server's own number of the session; a pooler in between tells another. */
-const ownPid = async (client: pg.Client, { silenceMs }: AnswerWatch): Promise<number> => {
+/** The first answer over a new connection; the connection is ended where it does not come. */
+export const answeredInTime = async <T>(client: pg.Client, { silenceMs }: AnswerWatch, ask: () => Promise<T>): Promise<T> => {
   const tooLate = setTimeout(() => endOf(client, 'the connection was new', silenceMs), silenceMs)
   try {
-    const { rows } = await client.query('select pg_backend_pid() as pid')
-    return pidRow.parse(rows[0]).pid
+    return await ask()
   } finally {
     clearTimeout(tooLate)
   }

@@ -1,16 +1,20 @@
 // The connection pool, with values as text where JavaScript would lose digits, and errors in our own words.
 import type { Writable } from 'node:stream'
+import { setTimeout } from 'node:timers/promises'
 import { Kysely } from 'kysely'
 import pg from 'pg'
 import { type CopyToStreamQuery, from as copyFrom, to as copyTo } from 'pg-copy-streams'
 import { EtlError, isEtlError } from '../core/errors.ts'
 import type { Secret } from '../core/redact.ts'
-import { defaultSilenceMs, watchAnswers } from './answer-watch.ts'
+import { answeredInTime, defaultSilenceMs, watchAnswers } from './answer-watch.ts'
 import { databaseError, describeUrl } from './database-error.ts'
 import { postgresDialect } from './dialect.ts'
 import { type EmbeddedServer, startEmbedded } from './embedded.ts'
 import { integersOf, textsOf } from './arrays.ts'
+import { assertOwnSession, isPooled } from './pooler.ts'
 import { sendByName } from './prepared.ts'
+import { readStartOptions, type Setting, setUpSession } from './session-settings.ts'
+import { createStopper } from './stoppable.ts'
 import type { Tables } from './tables.ts'
 
 export type DatabaseClient = pg.PoolClient
@@ -39,6 +43,8 @@ export interface DatabaseOptions {
 }
 
 const oldestVersion = 150_000
+/** A statement that was left to the server, behind somebody's lock, does not keep the process. */
+const farewellMs = 1_000
 const adoptTries = 3
 
 /** bigint, numeric, dates and timestamps as the text PostgreSQL sends; timestamptz as ISO 8601 in UTC. */
@@ -71,33 +77,48 @@ export const openDatabase = async (options: DatabaseOptions): Promise<Database> 
   }
 }
 
-/** What values look like as text does not depend on the server's or the address's own settings. */
-const ownOptions = '-c timezone=UTC -c datestyle=ISO -c intervalstyle=iso_8601 -c client_min_messages=warning -c jit=off'
-
 /** Where libpq, and with it every other PostgreSQL program, does not verify the server's name; this driver would. */
 const libpqModes = new Set(['prefer', 'require'])
 
-/**
- * What the address says of the session gives way to ours: their options come first and ours win, and our name stays, by which other
- * processes see that this one lives.
- */
-const withOwnSession = (url: Secret): { connectionString: string; options: string } => {
-  const address = new URL(url.reveal())
-  const { searchParams } = address
-  if (searchParams.size === 0) return { connectionString: url.reveal(), options: ownOptions }
-  const theirs = searchParams.get('options')
-  for (const name of ['options', 'application_name', 'fallback_application_name']) searchParams.delete(name)
+/** Exported for tests: what the pages say of sslmode is checked against it. */
+export const withLibpqMeaning = ({ searchParams }: URL): void => {
   if (libpqModes.has(searchParams.get('sslmode') ?? '') && !searchParams.has('uselibpqcompat'))
     searchParams.set('uselibpqcompat', 'true')
-  return { connectionString: address.href, options: theirs === null ? ownOptions : `${theirs} ${ownOptions}` }
+}
+
+interface OwnSession {
+  readonly config: pg.ClientConfig
+  /** Of the address; set once connected. */
+  readonly settings: readonly Setting[]
+}
+
+/**
+ * What the address says of the session gives way to ours: their settings come first and ours win, and our name stays, by which other
+ * processes see that this one lives.
+ */
+const withOwnSession = (url: Secret): OwnSession => {
+  const address = new URL(url.reveal())
+  const { searchParams } = address
+  if (searchParams.size === 0) return { config: { connectionString: url.reveal() }, settings: [] }
+  const { settings, rest } = readStartOptions(searchParams.get('options'))
+  for (const name of ['options', 'application_name', 'fallback_application_name']) searchParams.delete(name)
+  withLibpqMeaning(address)
+  return { config: { connectionString: address.href, ...(rest === '' ? {} : { options: rest }) }, settings }
 }
 
 const connect = async (options: DatabaseOptions, url: Secret, embedded: EmbeddedServer | null): Promise<Database> => {
   const session = withOwnSession(url)
-  const watch = { config: session, silenceMs: options.silenceMs ?? defaultSilenceMs }
+  const watch = { config: session.config, silenceMs: options.silenceMs ?? defaultSilenceMs }
+  const stopper = createStopper(session.config)
+  const begin = async (client: pg.ClientBase): Promise<void> => {
+    if (!(client instanceof pg.Client)) return
+    const pid = await answeredInTime(client, watch, () => setUpSession(client, session.settings))
+    watchAnswers(client, watch, pid)
+    stopper.follow(client, pid)
+  }
   const pool = new pg.Pool({
-    ...session,
-    onConnect: (client) => (client instanceof pg.Client ? watchAnswers(client, watch) : undefined),
+    ...session.config,
+    onConnect: begin,
     max: options.maxConnections ?? 10,
     application_name: options.applicationName ?? 'millrace',
     connectionTimeoutMillis: 15_000,
@@ -115,9 +136,10 @@ const connect = async (options: DatabaseOptions, url: Secret, embedded: Embedded
   })
   const display = describeUrl(url)
   try {
-    await assertUsable(pool, display)
+    await assertUsable(pool, session.config, display)
   } catch (error) {
     await pool.end()
+    await stopper.end()
     throw error
   }
   const kysely = new Kysely<Tables>({ dialect: postgresDialect(pool) })
@@ -128,33 +150,51 @@ const connect = async (options: DatabaseOptions, url: Secret, embedded: Embedded
     embedded: embedded !== null,
     url,
     close: async (choice) => {
-      await pool.end()
+      await Promise.race([pool.end(), setTimeout(farewellMs, undefined, { ref: false })])
+      await stopper.end()
       await embedded?.release(choice)
     },
   }
 }
 
-const assertUsable = async (pool: pg.Pool, display: string): Promise<void> => {
+interface ServerFacts {
+  readonly version: string
+  readonly standby: boolean
+  readonly read_only: string
+  readonly pid: number
+}
+
+const assertUsable = async (pool: pg.Pool, config: pg.ClientConfig, display: string): Promise<void> => {
   try {
-    const { rows } = await pool.query<{ version: string; standby: boolean; read_only: string }>(
-      `select current_setting('server_version_num') as version, pg_is_in_recovery() as standby,
-        current_setting('default_transaction_read_only') as read_only`,
-    )
-    const [server] = rows
-    if (Number(server?.version) < oldestVersion) {
-      throw new EtlError(
-        'CONFIGURATION',
-        `The warehouse ${display} is PostgreSQL ${server?.version}; Millrace needs 15 or newer. Upgrade it, or set DATABASE_URL to another.`,
+    const client = await pool.connect()
+    try {
+      const { rows } = await client.query<ServerFacts>(
+        `select current_setting('server_version_num') as version, pg_is_in_recovery() as standby,
+          current_setting('default_transaction_read_only') as read_only, pg_backend_pid() as pid`,
       )
-    }
-    if (server?.standby === true || server?.read_only === 'on') {
-      throw new EtlError(
-        'DATABASE_READ_ONLY',
-        `The warehouse ${display} accepts no writes (a standby, or default_transaction_read_only is on). Set DATABASE_URL to the primary.`,
-      )
+      const [server] = rows
+      if (server !== undefined) assertWritable(server, display)
+      if (server !== undefined && isPooled(client, server.pid)) await assertOwnSession(client, config, display)
+    } finally {
+      client.release()
     }
   } catch (error) {
     throw isEtlError(error) ? error : databaseError(error, display)
+  }
+}
+
+const assertWritable = ({ version, standby, read_only }: ServerFacts, display: string): void => {
+  if (Number(version) < oldestVersion) {
+    throw new EtlError(
+      'CONFIGURATION',
+      `The warehouse ${display} is PostgreSQL ${version}; Millrace needs 15 or newer. Upgrade it, or set DATABASE_URL to another.`,
+    )
+  }
+  if (standby || read_only === 'on') {
+    throw new EtlError(
+      'DATABASE_READ_ONLY',
+      `The warehouse ${display} accepts no writes (a standby, or default_transaction_read_only is on). Set DATABASE_URL to the primary.`,
+    )
   }
 }
 

@@ -3,12 +3,14 @@ import { existsSync } from 'node:fs'
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { DummyDriver, Kysely, PostgresAdapter, PostgresIntrospector, PostgresQueryCompiler, sql } from 'kysely'
+import { DummyDriver, Kysely, PostgresAdapter, PostgresIntrospector, PostgresQueryCompiler, type RawBuilder, sql } from 'kysely'
 import { type Migration, type MigrationProvider, Migrator } from 'kysely/migration'
 import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
 import { shipped } from '../core/shipped.ts'
 import { shareOurModules } from '../core/user-modules.ts'
 import type { Database } from './connect.ts'
+import { inPatientTransaction, type Patience } from './patience.ts'
+import type { Tables } from './tables.ts'
 import { databaseError, isDatabaseError, sqlStateOf } from './database-error.ts'
 
 /** The ledger's schema also holds the record of migrations. */
@@ -20,6 +22,8 @@ export interface MigrateOptions {
   /** Folders of the user's own migrations; those shipped always count. A folder that is not there is empty. */
   readonly folders: readonly string[]
   readonly dryRun?: boolean
+  /** How long it waits for readers and others who use what it changes. */
+  readonly patience?: Patience
 }
 
 export interface MigrationState {
@@ -117,16 +121,51 @@ export const migrate = async (database: Database, options: MigrateOptions): Prom
   if (options.dryRun === true || state.pending.length === 0) return { applied: [...state.pending] }
   const files = await migrationFiles(options.folders)
   const stopped: Stopped[] = []
-  const migrator = new Migrator({
-    db: database.kysely,
-    provider: provider(files, (name, error) => stopped.push({ name, error })),
-    migrationTableSchema: migrationSchema,
-    // A user's own numbers may lie between two of ours.
-    allowUnorderedMigrations: true,
-  })
-  const { error, results } = await migrator.migrateToLatest()
-  if (error === undefined) return { applied: (results ?? []).map(({ migrationName }) => migrationName) }
-  throw notMigrated(stopped[0] ?? { name: null, error }, files, database)
+  const toLatest = async (trx: Kysely<Tables>): Promise<string[]> => {
+    stopped.length = 0
+    const migrator = new Migrator({
+      db: trx,
+      provider: provider(files, (name, error) => stopped.push({ name, error })),
+      migrationTableSchema: migrationSchema,
+      // A user's own numbers may lie between two of ours.
+      allowUnorderedMigrations: true,
+    })
+    const { error, results } = await migrator.migrateToLatest()
+    if (error !== undefined) throw stopped[0]?.error ?? error
+    return (results ?? []).map(({ migrationName }) => migrationName)
+  }
+  try {
+    await ensureRecord(database.kysely)
+    return { applied: await inPatientTransaction(database, 'migrate', options.patience ?? {}, toLatest) }
+  } catch (error) {
+    throw notMigrated(stopped[0] ?? { name: null, error }, files, database)
+  }
+}
+
+/** What the migrator would make itself, but cannot inside our transaction, where a twin that makes the same would end it. */
+const ensureRecord = async (db: Kysely<Tables>): Promise<void> => {
+  const [schema, record, lock] = ['', '.kysely_migration', '.kysely_migration_lock'].map((name) =>
+    sql.raw(`${migrationSchema}${name}`),
+  )
+  const statements = [
+    sql`create schema if not exists ${schema}`,
+    sql`create table if not exists ${record} (name varchar(255) primary key, timestamp varchar(255) not null)`,
+    sql`create table if not exists ${lock} (id varchar(255) primary key, is_locked integer not null default 0)`,
+    sql`insert into ${lock} (id) values ('migration_lock') on conflict do nothing`,
+  ]
+  for (const statement of statements) await makeDespiteTwins(db, statement)
+}
+
+/** `if not exists` fails where a twin makes the same at the same moment; by the next time it is there. */
+const makeDespiteTwins = async (db: Kysely<Tables>, statement: RawBuilder<unknown>): Promise<void> => {
+  for (let tries = 1; ; tries += 1) {
+    try {
+      await statement.execute(db)
+      return
+    } catch (error) {
+      if (tries >= 5 || !['23505', '42P06', '42P07', 'XX000'].includes(sqlStateOf(error))) throw error
+    }
+  }
 }
 
 interface Stopped {

@@ -79,7 +79,7 @@ const keepId = async (
   const { report, log, clock } = context
   for (let attempt = 0; ; attempt += 1) {
     try {
-      await report.submitted(reportId, word)
+      await inTime(context, report.submitted(reportId, word))
       log.info({ unit: unitKey, report_id: reportId }, 'report submitted')
       return
     } catch (error) {
@@ -88,6 +88,7 @@ const keepId = async (
         { unit: unitKey, report_id: reportId, error: messageOf(error) },
         'the id of a submitted report is not on record yet',
       )
+      if (error === leftBehind) throw stillWritten(unitKey, reportId)
       // What the ledger refuses it refuses again, and so do all later tries.
       if (pause === undefined || (isEtlError(error) && error.code === 'INTERNAL')) throw notKept(error, unitKey, reportId)
       // Not stopped by the signal: to leave now would lose what was bought.
@@ -95,6 +96,30 @@ const keepId = async (
     }
   }
 }
+
+/** Once it is to stop: most databases take the id in milliseconds. */
+const lastMs = 2_000
+
+const leftBehind = new Error('the ledger has not answered yet')
+
+/** Waits for the ledger, also when told to stop, but then not for as long as somebody locks the job's row: the server carries the statement out by itself. */
+const inTime = async ({ signal, clock }: SourceContext, written: Promise<void>): Promise<void> => {
+  const answered = new AbortController()
+  const stop = AbortSignal.any([signal, answered.signal])
+  const late = (async () => {
+    if (!stop.aborted) await new Promise((resolve) => stop.addEventListener('abort', resolve, { once: true }))
+    if (!answered.signal.aborted) await clock.sleep(lastMs, answered.signal).catch(() => undefined)
+    if (!answered.signal.aborted) throw leftBehind
+  })()
+  written.catch(() => undefined)
+  await Promise.race([written, late]).finally(() => answered.abort())
+}
+
+const stillWritten = (unitKey: string, reportId: string): EtlError =>
+  new EtlError(
+    'INTERRUPTED',
+    `${unitKey}: report ${reportId} was bought; another session locks its row, and the database puts the id on record once that ends. Keep this id until then.`,
+  )
 
 const notKept = (cause: unknown, unitKey: string, reportId: string): EtlError =>
   new EtlError(

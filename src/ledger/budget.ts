@@ -2,6 +2,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Budget } from '../core/budget.ts'
 import { EtlError } from '../core/errors.ts'
+import { lockByName } from '../db/named-lock.ts'
 import type { Db } from '../db/tables.ts'
 
 export interface Reservation {
@@ -34,7 +35,7 @@ const reserveIn = async (trx: Db, { account, pipeline, budget }: Purse, reservat
   const { estimated, unitKey } = reservation
   if (budget.perMonth === null && budget.perDay === null) return
   const key = pipeline === null ? `budget/${account}` : `budget/${account}/${pipeline}`
-  await sql`select pg_advisory_xact_lock(hashtextextended(${key}, 0))`.execute(trx)
+  await lockByName(trx, key)
   // Quota that is bought or about to be, and whose price nobody has told yet, counts with its estimate, or with 1 where there is none (as in etl.quota).
   const { rows } = await sql<{ month: number; day: number }>`
     select coalesce(sum(credits), 0)::float8 as month, coalesce(sum(credits) filter (where asked_at >= today), 0)::float8 as day

@@ -1,5 +1,6 @@
 // The outbox of notifications: causes that hold now, told once when they begin and once when they end, to each target.
 import { type RawBuilder, sql } from 'kysely'
+import { lockByName } from '../db/named-lock.ts'
 import type { Db } from '../db/tables.ts'
 
 export type CauseKind = 'failure' | 'held' | 'late' | 'drift' | 'quarantine' | 'quota'
@@ -97,7 +98,7 @@ export const quotaThisMonth = async (db: Db): Promise<readonly QuotaSpent[]> => 
 /** Opens a notification for each cause without one, brings the details of open ones up to date, ends those whose cause is gone, and queues both for every target. One transaction. */
 export const syncNotifications = (db: Db, causes: readonly Cause[], targets: readonly string[]): Promise<void> =>
   db.transaction().execute(async (trx) => {
-    await sql`select pg_advisory_xact_lock(hashtextextended('millrace/notifications', 0))`.execute(trx)
+    await lockByName(trx, 'notifications')
     for (const { cause, kind, pipeline, message, details } of causes)
       await sql`insert into etl.notifications (cause, kind, pipeline, message, details)
         values (${cause}, ${kind}, ${pipeline}, ${message}, ${JSON.stringify(details)}::jsonb)

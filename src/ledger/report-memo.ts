@@ -4,6 +4,7 @@ import type { Budget } from '../core/budget.ts'
 import { EtlError } from '../core/errors.ts'
 import type { ReportIntent, ReportMemo, ReportRecord } from '../core/report.ts'
 import type { ReportState } from '../core/types.ts'
+import { unstopped } from '../db/stoppable.ts'
 import type { Db, JobsTable, Tables } from '../db/tables.ts'
 import { isSameApi, reserveBudget } from './budget.ts'
 import type { ClaimedJob } from './claim.ts'
@@ -35,7 +36,7 @@ export const reportMemo = (db: Db, claim: ClaimedJob, options: ReportMemoOptions
   return {
     current: () => current(db, claim),
     intend: (intent) => db.transaction().execute((trx) => intend(trx, claim, options, intent)),
-    submitted: (reportId, statusWord) => keepId(db, claim, reportId, statusWord),
+    submitted: (reportId, statusWord) => unstopped(() => keepId(db, claim, reportId, statusWord)),
     polled: ({ statusWord, nextPollInMs }) =>
       set(stillOpen, {
         status_word: statusWord,

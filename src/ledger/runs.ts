@@ -113,7 +113,7 @@ export const requestsSpared = async (db: Db, runId: number): Promise<number> => 
   return rows[0]?.spared ?? 0
 }
 
-const emptySummary: RunSummary = {
+export const emptySummary: RunSummary = {
   units: { planned: 0, loaded: 0, unchanged: 0, waiting: 0, held: 0, failed: 0 },
   rows: { read: 0, inserted: 0, updated: 0, ended: 0, unchanged: 0, quarantined: 0, duplicates: 0 },
   requests: 0,

@@ -2,6 +2,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Definition, IsoDate, Window } from '../core/types.ts'
 import { windowsBetween } from '../core/window.ts'
+import { lockByName } from '../db/named-lock.ts'
 import type { Session } from '../db/session.ts'
 import { dataTable, keyColumns, names, tableName } from './table-columns.ts'
 
@@ -89,9 +90,7 @@ const makePartition = async (session: Session, definition: Definition, month: Wi
 }
 
 /** Until the transaction ends only its holder makes this partition. */
-const lockName = async (session: Session, name: string): Promise<void> => {
-  await sql`select pg_advisory_xact_lock(hashtextextended(${`partition/${name}`}, 0))`.execute(session.kysely)
-}
+const lockName = (session: Session, name: string): Promise<void> => lockByName(session.kysely, `partition/${name}`)
 
 const makeEmpty = async (session: Session, definition: Definition, month: Window, name: string): Promise<void> => {
   await sql`create table ${sql.table(`data.${name}`)} (like ${dataTable(definition)} including all) ${cleaned}`.execute(

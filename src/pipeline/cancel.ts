@@ -1,11 +1,14 @@
 // Stops a run: nothing is submitted for it any more, what it only planned is dissolved, and its jobs at hand are put back by whoever holds them.
 import { EtlError } from '../core/errors.ts'
+import { sqlStateOf } from '../db/database-error.ts'
+import { stopsWith } from '../db/stoppable.ts'
 import { dissolveLeft, unitsLetGo } from '../ledger/actions.ts'
 import { jobsAtHand, letGo, requestCancel } from '../ledger/cancel.ts'
 import { finishRun, type RunState, runState } from '../ledger/runs.ts'
 import type { Runtime } from './runtime.ts'
 
-const patienceMs = 5_000
+/** From the command's start; statements that wait for somebody's lock then are cancelled. */
+const patienceMs = 2_500
 const checkEveryMs = 100
 
 export interface Cancelled {
@@ -14,19 +17,45 @@ export interface Cancelled {
   readonly parked: number
 }
 
-/** Resolves when no process holds a job on the run's behalf, at the latest after 5 seconds. A run that is over stays as it is. */
+/**
+ * Resolves when no process holds a job on the run's behalf, at the latest after 5 seconds. A run that is over stays as it is. Once the wish is on record
+ * nothing is submitted any more; what somebody's lock keeps from being tidied up is left to the run's own process. Throws DATABASE where the wish itself
+ * cannot be put on record.
+ */
 export const cancelRun = async (runtime: Pick<Runtime, 'database' | 'clock'>, runId: number): Promise<Cancelled> => {
-  const { kysely } = runtime.database
+  const late = AbortSignal.timeout(patienceMs)
+  return stopsWith(late, () => cancelInTime(runtime, runId, late))
+}
+
+const cancelInTime = async (
+  { database: { kysely }, clock }: Pick<Runtime, 'database' | 'clock'>,
+  runId: number,
+  late: AbortSignal,
+): Promise<Cancelled> => {
   const before = await runState(kysely, runId)
   if (before === null) throw new EtlError('USAGE', `There is no run ${runId}; \`millrace status\` lists the runs.`)
   if (before !== 'running') return { parked: 0, state: before }
-  const until = runtime.clock.now() + patienceMs
-  await requestCancel(kysely, runId)
-  await letGo(kysely, runId)
-  while (runtime.clock.now() < until && (await jobsAtHand(kysely, runId)) > 0) await runtime.clock.sleep(checkEveryMs)
-  // Rows that were being settled at the first time.
-  await letGo(kysely, runId)
-  await dissolveLeft(kysely, runId)
-  await finishRun(kysely, runId, 'cancelled', null)
-  return { parked: await unitsLetGo(kysely, runId), state: 'cancelled' }
+  await requestCancel(kysely, runId).catch((error: unknown) => {
+    throw late.aborted ? notCancelled(runId, error) : error
+  })
+  try {
+    await letGo(kysely, runId)
+    while (!late.aborted && (await jobsAtHand(kysely, runId)) > 0) await clock.sleep(checkEveryMs)
+    // Rows that were being settled at the first time.
+    await letGo(kysely, runId)
+    await dissolveLeft(kysely, runId)
+    await finishRun(kysely, runId, 'cancelled', null)
+    return { parked: await unitsLetGo(kysely, runId), state: 'cancelled' }
+  } catch (error) {
+    if (!late.aborted || sqlStateOf(error) !== '57014') throw error
+    return { parked: 0, state: 'cancelled' }
+  }
 }
+
+const notCancelled = (runId: number, cause: unknown): EtlError =>
+  new EtlError(
+    'DATABASE',
+    `Run ${runId} was not cancelled: another session has locked its row in etl.runs for more than ${patienceMs / 1000} seconds. ` +
+      'pg_blocking_pids() tells which; cancel again once it has ended.',
+    { cause },
+  )

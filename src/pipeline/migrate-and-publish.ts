@@ -4,6 +4,7 @@ import type { Log } from '../core/log.ts'
 import type { Mart } from '../core/mart.ts'
 import { type Database, openDatabase } from '../db/connect.ts'
 import { migrate, pendingSql } from '../db/migrate.ts'
+import type { Patience } from '../db/patience.ts'
 import { loadMarts } from '../definition/marts.ts'
 import { forgetMarts, martsWithoutFile, recordMarts } from '../ledger/marts.ts'
 import { analyzeChanged } from '../load/analyze.ts'
@@ -16,6 +17,7 @@ export interface MigrateRequest {
   readonly pipelinesFolder: string
   readonly dryRun: boolean
   readonly log: Log
+  readonly patience?: Patience
 }
 
 export interface MigrateResult {
@@ -36,10 +38,11 @@ export const migrateAndPublish = async (request: MigrateRequest): Promise<Migrat
   try {
     const folders = migrationFolders(request.pipelinesFolder)
     const statements = request.dryRun ? await pendingSql(database, { folders }) : new Map<string, readonly string[]>()
-    const { applied } = await migrate(database, { folders, dryRun: request.dryRun })
+    const patience = request.patience ?? {}
+    const { applied } = await migrate(database, { folders, dryRun: request.dryRun, patience })
     if (request.dryRun) return { applied, published: [], removed: [], kept: [], statements, display: database.display }
     const files = await loadMarts(martFolders(request.pipelinesFolder))
-    const marts = await publish(database, definitions, files)
+    const marts = await publish(database, definitions, files, patience)
     const { removed, kept } = await removeMarts(database, files, marts)
     await analyzeChanged(database, definitions)
     const published = [...definitions.filter((definition) => definition.publish).map(({ pipeline }) => pipeline), ...marts]

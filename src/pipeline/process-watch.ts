@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { messageOf } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import { type Database, openDatabase } from '../db/connect.ts'
+import { stopsWith } from '../db/stoppable.ts'
 import { endProcess, type OwnProcess, reapDead, renewLease } from '../ledger/processes.ts'
 
 export interface Lease {
@@ -16,17 +17,19 @@ const tryAgainMs = 1_000
 /** Who could not renew for so long has been away, and others may have been for the same reason: they get time to come back. */
 const awayMs = 10_000
 const graceMs = 8_000
+/** How long what is not urgent waits for somebody's lock. */
+const patienceMs = 800
 
 /** Resolves at once: the process was registered with a whole lease, and a command that ends before the first tick needs no other connection. */
 export const keepLease = async (database: Database, own: OwnProcess, log: Log): Promise<Lease> => {
   const stopping = new AbortController()
-  const watching = watch(database, own, log, stopping.signal)
+  const watching = stopsWith(stopping.signal, () => watch(database, own, log, stopping.signal))
   return {
     end: async () => {
       stopping.abort()
       await watching
       // Where that fails its lease runs out.
-      await endProcess(database.kysely, own).catch((error) =>
+      await stopsWith(AbortSignal.timeout(patienceMs), () => endProcess(database.kysely, own)).catch((error) =>
         log.warn({ error: messageOf(error) }, 'the process could not be signed off'),
       )
     },
@@ -47,7 +50,10 @@ const watch = async (database: Database, own: OwnProcess, log: Log, signal: Abor
       const now = performance.now()
       if (silent >= awayMs) trustedFrom = now + graceMs
       if (silent >= renewEveryMs - tryAgainMs) renewedAt = now
-      await reapDead(line.kysely, own, { byLease: now >= trustedFrom })
+      const { kysely } = line
+      // Somebody's lock on a dead one's jobs must not keep this one from renewing.
+      const soon = AbortSignal.any([signal, AbortSignal.timeout(patienceMs)])
+      await stopsWith(soon, () => reapDead(kysely, own, { byLease: now >= trustedFrom }))
       pause = tickMs
     } catch (error) {
       log.warn({ error: messageOf(error) }, 'the lease was not renewed; trying again')

@@ -2,7 +2,9 @@
 import { EtlError, messageOf } from '../core/errors.ts'
 import { inSpan } from '../core/trace.ts'
 import type { Definition } from '../core/types.ts'
-import { finishRun, openJobs, type RunSummary, requestsSpared, runSummary, startRun } from '../ledger/runs.ts'
+import { stopsWith } from '../db/stoppable.ts'
+import { isCancelled } from '../ledger/cancel.ts'
+import { emptySummary, finishRun, openJobs, type RunSummary, requestsSpared, runSummary, startRun } from '../ledger/runs.ts'
 import { bringForward, endForgotten, leaveUntakeable } from '../ledger/run-list.ts'
 import { analyzeChanged } from '../load/analyze.ts'
 import type { Runtime } from './runtime.ts'
@@ -48,12 +50,15 @@ export const runJobs = async (runtime: Runtime, request: RunRequest): Promise<Ru
   const { kysely } = runtime.database
   const runId = await startRun(kysely, runtime.process, { command: request.command, arguments: request.arguments })
   try {
-    const counts = await planned(runtime, runId, request)
+    const planning = await planned(runtime, runId, request)
+    const counts = planning ?? nothingPlanned
     const span = { 'millrace.run_id': runId, 'millrace.command': request.command, 'millrace.units': counts.units }
-    const cancelled = counts.jobs > 0 && (await inSpan('run', span, () => workUntilSettled(runtime, runId, request)))
+    const worked = counts.jobs > 0 && (await inSpan('run', span, () => workUntilSettled(runtime, runId, request)))
+    const cancelled = planning === null || worked
+    if (cancelled) return await endCancelled(runtime, runId, counts, started)
     if (counts.jobs > 0) await keepStatistics(runtime, request)
     const summary = withAside(await runSummary(kysely, runId), counts)
-    const state = cancelled ? 'cancelled' : stateOf(summary, request.signal)
+    const state = stateOf(summary, request.signal)
     const seconds = (runtime.clock.now() - started) / 1000
     await finishRun(kysely, runId, state, { ...summary, seconds })
     const spared = summary.units.unchanged > 0 ? await requestsSpared(kysely, runId) : 0
@@ -75,14 +80,52 @@ const keepStatistics = async ({ database, log }: Runtime, { definitions, signal 
   if (analyzed.length > 0) log.debug({ tables: analyzed }, 'statistics renewed')
 }
 
-const planned = async (runtime: Runtime, runId: number, request: RunRequest): Promise<PlanCounts> => {
-  const counts = await request.plan(runId).catch((error: unknown) => {
-    if (!request.signal.aborted) throw error
-    throw new EtlError('INTERRUPTED', 'Stopped while planning; run the same command again to resume.', { cause: error })
-  })
+const nothingPlanned: PlanCounts = { units: 0, jobs: 0, done: 0, held: 0, notPublished: 0 }
+
+/** A cancelled run ends at once, whoever locks what its summary reads. */
+const cancelledForMs = 500
+
+const endCancelled = async (runtime: Runtime, runId: number, counts: PlanCounts, started: number): Promise<RunResult> => {
+  const { kysely } = runtime.database
+  const soon = AbortSignal.timeout(cancelledForMs)
+  const summary = withAside(await stopsWith(soon, () => runSummary(kysely, runId)).catch(() => emptySummary), counts)
+  const seconds = (runtime.clock.now() - started) / 1000
+  // Where somebody's lock is in the way, whoever cancelled it or finds this process ended closes it.
+  await stopsWith(soon, () => finishRun(kysely, runId, 'cancelled', { ...summary, seconds })).catch((error: unknown) =>
+    runtime.log.warn({ run_id: runId, error: messageOf(error) }, 'the cancelled run could not be closed'),
+  )
+  return { runId, summary, seconds, requestsSpared: 0, state: 'cancelled' }
+}
+
+/** null: it was cancelled while it waited for somebody's lock. */
+const planned = async (runtime: Runtime, runId: number, request: RunRequest): Promise<PlanCounts | null> => {
+  const cancel = watchCancel(runtime, runId)
+  const stop = AbortSignal.any([request.signal, cancel.signal])
+  const counts = await stopsWith(stop, () => request.plan(runId))
+    .catch((error: unknown) => {
+      if (cancel.signal.aborted) return null
+      if (!request.signal.aborted) throw error
+      throw new EtlError('INTERRUPTED', 'Stopped while planning; run the same command again to resume.', { cause: error })
+    })
+    .finally(cancel.end)
+  if (counts === null) return null
   runtime.progress.counters.unitsPlanned += counts.units
   runtime.progress.emit({ event: 'planned', run_id: runId, units: counts.units })
   return counts
+}
+
+const cancelCheckMs = 500
+
+const watchCancel = ({ database }: Runtime, runId: number): { readonly signal: AbortSignal; readonly end: () => void } => {
+  const cancel = new AbortController()
+  let looking = false
+  const timer = setInterval(async () => {
+    if (looking) return
+    looking = true
+    if (await isCancelled(database.kysely, runId).catch(() => false)) cancel.abort()
+    looking = false
+  }, cancelCheckMs)
+  return { signal: cancel.signal, end: () => clearInterval(timer) }
 }
 
 const stateOf = ({ units }: RunSummary, signal: AbortSignal): RunResult['state'] =>
@@ -122,7 +165,7 @@ const workUntilSettled = async (runtime: Runtime, runId: number, request: RunReq
   }
   const { concurrency = concurrencyOf(request.definitions), signal } = request
   await workLoop(runtime, { runId, concurrency, signal, done })
-  return (await openJobs(kysely, runId)).cancelled
+  return isCancelled(kysely, runId)
 }
 
 /** Nothing is at hand, and still the run waits: for what others hold, or for what nobody here can do. */

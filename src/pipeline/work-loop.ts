@@ -7,6 +7,7 @@ import { createCursor } from '../ledger/claim-cursor.ts'
 import { type ClaimedJob, claimJobs } from '../ledger/claim.ts'
 import { lostJobs } from '../ledger/hold.ts'
 import { reapDead } from '../ledger/processes.ts'
+import { stopsWith } from '../db/stoppable.ts'
 import { failJob, giveBackJobs, parkJob } from '../ledger/settle-job.ts'
 import { type JobSupply, createJobSupply } from './job-supply.ts'
 import { workJob } from './job.ts'
@@ -74,13 +75,15 @@ export const workInSlots = async (runtime: SlotRuntime, options: LoopOptions, wo
   const loop: Loop = { runtime, options, work, active: new Set(), supply, stop }
   const endWatch = startWatch(loop)
   try {
-    await takeUntilDone(loop)
+    await stopsWith(stop.signal, () => takeUntilDone(loop))
   } finally {
     stop.abort(stopped())
     await Promise.allSettled([...loop.active].map((job) => job.finished))
     endWatch()
     // Where that fails they are free when this process ends, or its lease does.
-    await supply.giveBack(0).catch((error) => runtime.log.warn({ error: messageOf(error) }, 'jobs not given back'))
+    await stopsWith(stop.signal, () => supply.giveBack(0)).catch((error) =>
+      runtime.log.warn({ error: messageOf(error) }, 'jobs not given back'),
+    )
     options.signal.removeEventListener('abort', onAbort)
   }
 }
@@ -138,9 +141,9 @@ const begin = (loop: Loop, claim: ClaimedJob): void => {
   stop.signal.addEventListener('abort', onStop, { once: true })
   const begun = runtime.clock.now()
   const finished = inSpan('job', { 'millrace.job_id': claim.jobId, 'millrace.run_id': claim.runId }, () =>
-    work(claim, abort.signal),
+    stopsWith(abort.signal, () => work(claim, abort.signal)),
   )
-    .catch((error) => abandon(loop, claim, error))
+    .catch((error) => stopsWith(stop.signal, () => abandon(loop, claim, error)))
     .finally(() => {
       stop.signal.removeEventListener('abort', onStop)
       active.delete(job)
@@ -179,25 +182,37 @@ const abandon = async ({ runtime, stop }: Loop, claim: ClaimedJob, error: unknow
   }
 }
 
-/** Ends jobs that were taken over or cancelled, and the loop whose run was. */
+/** Ends jobs that were taken over or cancelled, and the loop whose run was. Two watches: somebody's lock may keep one of them waiting. */
 const startWatch = (loop: Loop): (() => void) => {
-  let watching = false
-  const look = async (): Promise<void> => {
-    if (watching) return
-    watching = true
+  const ends = [everyWhile(loop, watch), everyWhile(loop, stopWhenCancelled)]
+  return () => {
+    for (const end of ends) end()
+  }
+}
+
+/** Never twice at once. */
+const everyWhile = (loop: Loop, look: (loop: Loop) => Promise<void>): (() => void) => {
+  let looking = false
+  const begin = async (): Promise<void> => {
+    if (looking) return
+    looking = true
     try {
-      await watch(loop)
+      await stopsWith(loop.stop.signal, () => look(loop))
     } catch (error) {
       loop.runtime.log.warn({ error: messageOf(error) }, 'jobs at hand not checked')
     } finally {
-      watching = false
+      looking = false
     }
   }
-  const timer = setInterval(look, watchEveryMs)
+  const timer = setInterval(begin, watchEveryMs)
   return () => clearInterval(timer)
 }
 
-const watch = async ({ runtime, options, active, supply, stop }: Loop): Promise<void> => {
+const stopWhenCancelled = async ({ runtime, options, stop }: Loop): Promise<void> => {
+  if (options.runId !== null && (await isCancelled(runtime.database.kysely, options.runId))) stop.abort(stopped())
+}
+
+const watch = async ({ runtime, active, supply }: Loop): Promise<void> => {
   const db = runtime.database.kysely
   await supply.giveBack(longestWaitMs)
   const before = [...active]
@@ -210,7 +225,6 @@ const watch = async ({ runtime, options, active, supply, stop }: Loop): Promise<
   const cancelled = new Set(await cancelledJobs(db, claims))
   for (const { claim, abort } of before)
     if (cancelled.has(claim)) abort.abort(new EtlError('CANCELLED', `Run ${claim.runId} was cancelled.`))
-  if (options.runId !== null && (await isCancelled(db, options.runId))) stop.abort(stopped())
 }
 
 /** A database that restarts is waited for; one that stays away ends the loop with its own error. */

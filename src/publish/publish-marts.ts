@@ -28,7 +28,8 @@ export const publishMart = async (trx: Db, mart: Mart, definitions: readonly Def
     if (mart.summaryOf === null) await replaceView(trx, mart.name, sql.raw(mart.sql))
     else await publishSummary(trx, mart, definitions)
   } catch (error) {
-    if (isEtlError(error)) throw error
+    // 55P03: a lock in the way, not the query.
+    if (isEtlError(error) || sqlStateOf(error) === '55P03') throw error
     throw new EtlError(
       'DEFINITION',
       `${mart.file}: PostgreSQL refuses the query: ${messageOf(error)}. Mend it; nothing of it was published.`,
@@ -60,6 +61,8 @@ const publishSummary = async (trx: Db, mart: Mart, definitions: readonly Definit
     where to_regclass(${`bi.${mart.name}`}) is not null`.execute(trx)
   const [old] = there.rows
   if (old?.about?.endsWith(`[${signature}]`) === true) return
+  // Its readers are waited for before the facts are locked: loads do not wait with us.
+  if (old !== undefined) await sql`lock table ${table} in access exclusive mode`.execute(trx)
   // Loads wait until it is filled, so that none is missing from it; readers of the facts do not.
   await sql`lock table ${data} in share mode`.execute(trx)
   const [first = '', ...rest] = mart.sql.split('{{facts}}')

@@ -4,6 +4,8 @@ import { EtlError, messageOf } from '../core/errors.ts'
 import type { Mart } from '../core/mart.ts'
 import type { Definition } from '../core/types.ts'
 import type { Database } from '../db/connect.ts'
+import { lockByName } from '../db/named-lock.ts'
+import { inPatientTransaction, type Patience } from '../db/patience.ts'
 import type { Tables } from '../db/tables.ts'
 import { columnComment, commentOn, dimensionComments, freshnessComments, grainOf, lineageComments } from './comments.ts'
 import { publishMart } from './publish-marts.ts'
@@ -22,34 +24,37 @@ import {
 
 type Db = Kysely<Tables>
 
-/** Idempotent, safe when twins run it at once. Each pipeline is published in one transaction, so a reader sees the old view or the new. */
+/**
+ * Idempotent, safe when twins run it at once. Each pipeline is published in one transaction, so a reader sees the old view or the new. A view that changes
+ * its columns waits for who reads it, with `patience`; then DATABASE names them.
+ */
 export const publish = async (
   database: Database,
   definitions: readonly Definition[],
   marts: readonly Mart[] = [],
+  patience: Patience = {},
 ): Promise<string[]> => {
-  await inTransaction(database, async (trx) => {
+  const step = <T>(what: string, work: (trx: Db) => Promise<T>): Promise<T> =>
+    inPatientTransaction(database, `publish ${what}`, patience, async (trx) => {
+      await lockByName(trx, 'publish')
+      return work(trx)
+    })
+  await step('what all pipelines share', async (trx) => {
     await publishShared(trx)
     await grantReader(trx)
   })
   for (const definition of definitions.filter((one) => one.publish)) {
-    await inTransaction(database, (trx) => publishOne(trx, definition)).catch((error: unknown) => {
+    await step(`bi.${definition.pipeline}`, (trx) => publishOne(trx, definition)).catch((error: unknown) => {
       throw publishError(error, definition)
     })
   }
-  const published: string[] = []
-  await inTransaction(database, async (trx) => {
+  return step('the marts', async (trx) => {
+    const published: string[] = []
     for (const mart of marts) if (await publishMart(trx, mart, definitions)) published.push(mart.name)
     await grantReader(trx)
+    return published
   })
-  return published
 }
-
-const inTransaction = (database: Database, work: (trx: Db) => Promise<void>): Promise<void> =>
-  database.kysely.transaction().execute(async (trx) => {
-    await sql`select pg_advisory_xact_lock(hashtextextended('millrace/publish', 0))`.execute(trx)
-    await work(trx)
-  })
 
 const publishError = (error: unknown, { pipeline }: Definition): unknown => {
   if ((error as { code?: string }).code !== '2BP01') return error

@@ -1,0 +1,106 @@
+// Changes of the warehouse's shape need locks that readers may hold: asked for in short tries, so that nobody queues behind us for long, and given up in order.
+import { type Kysely, sql } from 'kysely'
+import { EtlError } from '../core/errors.ts'
+import type { Database } from './connect.ts'
+import { sqlStateOf } from './database-error.ts'
+import type { Tables } from './tables.ts'
+
+export interface Patience {
+  /** How long one change may wait for others in all. Default 60 s. */
+  readonly waitMs?: number
+  /** Called when a wait is noticed and when those waited for change. */
+  readonly onWait?: (message: string) => void
+}
+
+const defaultWaitMs = 60_000
+/** While a try waits, readers and loads that come later wait behind it. */
+const tryMs = 1_000
+/** Between two tries they get their turn. */
+const pauseMs = 500
+const lookEveryMs = 250
+
+const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
+
+/**
+ * Runs `work` in a transaction. Where it meets a lock of somebody else it is rolled back and tried anew until it has waited long enough; then DATABASE is
+ * thrown, naming those it waited for. @param what as in "Waiting to …"
+ */
+export const inPatientTransaction = async <T>(
+  database: Database,
+  what: string,
+  patience: Patience,
+  work: (trx: Kysely<Tables>) => Promise<T>,
+): Promise<T> => {
+  const waitMs = patience.waitMs ?? defaultWaitMs
+  const until = performance.now() + waitMs
+  const seen: Seen = { blockers: '', onWait: (blockers) => patience.onWait?.(`Waiting to ${what}: ${blockers} is in the way.`) }
+  for (;;) {
+    try {
+      return await tryOnce(database, seen, Math.min(tryMs, Math.max(waitMs, 1)), work)
+    } catch (error) {
+      if (sqlStateOf(error) !== '55P03') throw error
+      if (performance.now() + pauseMs >= until) throw gaveUp(what, waitMs, seen.blockers, error)
+      await pause(pauseMs)
+    }
+  }
+}
+
+const gaveUp = (what: string, waitMs: number, blockers: string, cause: unknown): EtlError =>
+  new EtlError(
+    'DATABASE',
+    `Could not ${what} within ${Math.round(waitMs / 1000)} seconds: ${blockers === '' ? 'another session' : blockers} is in the way. Nothing of it was changed. ` +
+      'Let that session end its transaction, or end it with `select pg_terminate_backend(pid)`, and run the same command again.',
+    { cause },
+  )
+
+interface Seen {
+  blockers: string
+  readonly onWait: (blockers: string) => void
+}
+
+const tryOnce = async <T>(
+  database: Database,
+  seen: Seen,
+  lockMs: number,
+  work: (trx: Kysely<Tables>) => Promise<T>,
+): Promise<T> => {
+  let stopLooking = (): void => undefined
+  try {
+    return await database.kysely.transaction().execute(async (trx) => {
+      const { rows } = await sql<{ pid: number }>`
+        select pg_backend_pid() as pid, set_config('lock_timeout', ${`${Math.round(lockMs)}ms`}, true)`.execute(trx)
+      stopLooking = lookForBlockers(database, rows[0]?.pid ?? 0, seen)
+      return work(trx)
+    })
+  } finally {
+    stopLooking()
+  }
+}
+
+const lookForBlockers = ({ kysely }: Database, pid: number, seen: Seen): (() => void) => {
+  let looking = false
+  const look = async (): Promise<void> => {
+    if (looking) return
+    looking = true
+    const found = await blockersOf(kysely, pid).catch(() => '')
+    looking = false
+    if (found === '' || found === seen.blockers) return
+    seen.blockers = found
+    seen.onWait(found)
+  }
+  const timer = setInterval(() => void look(), lookEveryMs)
+  return () => clearInterval(timer)
+}
+
+/** Logins, applications and since when they hold what the session waits for; empty where it waits for nobody. */
+export const blockersOf = async (db: Kysely<Tables>, pid: number): Promise<string> => {
+  const { rows } = await sql<{ pid: number; login: string | null; application: string | null; since: string | null }>`
+    select a.pid, a.usename as login, a.application_name as application, to_char(a.xact_start, 'YYYY-MM-DD HH24:MI:SS TZ') as since
+    from unnest(pg_blocking_pids(${pid}::integer)) as b (pid) join pg_stat_activity a on a.pid = b.pid order by a.pid`.execute(db)
+  return rows
+    .map(({ pid: one, login, application, since }) => {
+      const named = application === null || application === '' ? '' : `, application ${application}`
+      return `${login ?? 'a background process'} (pid ${one}${named}, in a transaction since ${since ?? 'a time it does not show'})`
+    })
+    .join(' and ')
+}

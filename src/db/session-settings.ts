@@ -1,0 +1,50 @@
+// What every session of ours is set to, sent as statements: a pooler may refuse or drop what is asked for in the start-up message.
+import type pg from 'pg'
+import { z } from 'zod'
+
+/** What values look like as text does not depend on the server's or the address's own settings. */
+const ownSettings: readonly Setting[] = [
+  ['TimeZone', 'UTC'],
+  ['DateStyle', 'ISO'],
+  ['IntervalStyle', 'iso_8601'],
+  ['client_min_messages', 'warning'],
+  ['jit', 'off'],
+]
+
+/** Name and value as SET takes them. */
+export type Setting = readonly [name: string, value: string]
+
+/** `-c name=value`, `-cname=value` and `--name=value`, blanks in a value behind a backslash, as libpq's `options`. */
+export interface StartOptions {
+  readonly settings: readonly Setting[]
+  /** What is no setting: only the server's start-up takes it. Empty: nothing. */
+  readonly rest: string
+}
+
+/** @param options of the address (`?options=…`); null: none. */
+export const readStartOptions = (options: string | null): StartOptions => {
+  const words = (options ?? '').match(/(?:\\.|[^\s\\])+/gs) ?? []
+  const settings: Setting[] = []
+  const rest: string[] = []
+  for (let at = 0; at < words.length; at += 1) {
+    const word = words[at] ?? ''
+    const next = word === '-c' ? words[at + 1] : undefined
+    const [, name, value] = /^(?:-c|--)?([\w.-]+)=(.*)$/s.exec(next ?? (/^(?:-c|--)/.test(word) ? word : '')) ?? []
+    if (next !== undefined) at += 1
+    if (name === undefined || value === undefined) rest.push(word, ...(next === undefined ? [] : [next]))
+    else settings.push([name.replaceAll('-', '_'), value.replace(/\\(.)/gs, '$1')])
+  }
+  return { settings, rest: rest.join(' ') }
+}
+
+const pidRow = z.object({ pid: z.number() })
+
+/** One statement: the settings of the address, then ours, which win. @returns the server's own number of the session; a pooler in between tells another. */
+export const setUpSession = async (client: pg.ClientBase, theirs: readonly Setting[]): Promise<number> => {
+  const all = [...theirs, ...ownSettings]
+  const { rows } = await client.query(
+    `select pg_backend_pid() as pid, ${all.map((_, index) => `set_config($${index * 2 + 1}, $${index * 2 + 2}, false)`).join(', ')}`,
+    all.flat(),
+  )
+  return pidRow.parse(rows[0]).pid
+}
