@@ -43,7 +43,7 @@ export const migrateAndPublish = async (request: MigrateRequest): Promise<Migrat
     if (request.dryRun) return { applied, published: [], removed: [], kept: [], statements, display: database.display }
     const files = await loadMarts(martFolders(request.pipelinesFolder))
     const marts = await publish(database, definitions, files, patience)
-    const { removed, kept } = await removeMarts(database, files, marts)
+    const { removed, kept } = await removeMarts(database, files, marts, patience)
     await analyzeChanged(database, definitions)
     const published = [...definitions.filter((definition) => definition.publish).map(({ pipeline }) => pipeline), ...marts]
     return { applied, published, removed, kept, statements, display: database.display }
@@ -57,6 +57,7 @@ const removeMarts = async (
   database: Database,
   files: readonly Mart[],
   published: readonly string[],
+  patience: Patience,
 ): Promise<{ removed: string[]; kept: string[] }> => {
   const { kysely } = database
   await recordMarts(kysely, published)
@@ -64,7 +65,7 @@ const removeMarts = async (
     kysely,
     files.map(({ name }) => name),
   )
-  const removed = await dropMarts(database, gone)
+  const removed = await dropMarts(database, gone, patience)
   await forgetMarts(kysely, removed)
   return { removed, kept: gone.filter((name) => !removed.includes(name)) }
 }

@@ -6,6 +6,7 @@ import type { Mart } from '../core/mart.ts'
 import type { Definition } from '../core/types.ts'
 import type { Database } from '../db/connect.ts'
 import { sqlStateOf } from '../db/database-error.ts'
+import { inPatientTransaction, type Patience } from '../db/patience.ts'
 import type { Tables } from '../db/tables.ts'
 import { columnComment, commentOn, lineageComments } from './comments.ts'
 import { replaceView } from './replace-view.ts'
@@ -98,26 +99,28 @@ const dropSummary = async (trx: Db, mart: Mart): Promise<void> => {
 }
 
 /** Drops marts whose files are gone. One that something else reads stays; the names of those that went are returned. */
-export const dropMarts = async (database: Database, names: readonly string[]): Promise<string[]> => {
+export const dropMarts = async (database: Database, names: readonly string[], patience: Patience = {}): Promise<string[]> => {
   const dropped: string[] = []
   // Marts read each other: those that are read go in a later round than those that read them.
   for (let left = [...names], before = -1; left.length !== before; ) {
     before = left.length
-    for (const name of left) if (await dropMart(database, name)) dropped.push(name)
+    for (const name of left) if (await dropMart(database, name, patience)) dropped.push(name)
     left = left.filter((name) => !dropped.includes(name))
   }
   return dropped
 }
 
-const dropMart = async ({ kysely }: Database, name: string): Promise<boolean> => {
+const dropMart = async (database: Database, name: string, patience: Patience): Promise<boolean> => {
   const { rows } = await sql<{
     kind: string
-  }>`select c.relkind as kind from pg_class c where c.oid = to_regclass(${`bi.${name}`})`.execute(kysely)
+  }>`select c.relkind as kind from pg_class c where c.oid = to_regclass(${`bi.${name}`})`.execute(database.kysely)
   const [found] = rows
   if (found === undefined) return true
   const view = sql.table(`bi.${name}`)
   try {
-    await (found.kind === 'v' ? sql`drop view ${view}` : sql`drop table ${view}`).execute(kysely)
+    await inPatientTransaction(database, `drop bi.${name}`, patience, (trx) =>
+      (found.kind === 'v' ? sql`drop view ${view}` : sql`drop table ${view}`).execute(trx),
+    )
     return true
   } catch (error) {
     // dependent_objects_still_exist
