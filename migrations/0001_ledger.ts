@@ -528,7 +528,7 @@ const reportWords = {
   used_quota: 'What the service said the report cost; NULL while unknown. Unit: credits.',
   data_points_count: dataPoints,
   submitted_at: 'When the service took it.',
-  completed_at: 'When the service called it done.',
+  completed_at: 'When the service first called it done, or when it failed or was given up; NULL again after a free retry.',
   deadline_at: 'When waiting for it ends.',
 } as const
 

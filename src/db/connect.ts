@@ -15,13 +15,13 @@ import { assertOwnSession, isPooled } from './pooler.ts'
 import { sendByName } from './prepared.ts'
 import { readStartOptions, type Setting, setUpSession } from './session-settings.ts'
 import { createStopper } from './stoppable.ts'
-import type { Tables } from './tables.ts'
+import type { Db, Tables } from './tables.ts'
 
 export type DatabaseClient = pg.PoolClient
 export type DatabasePool = pg.Pool
 
 export interface Database {
-  readonly kysely: Kysely<Tables>
+  readonly kysely: Db
   readonly pool: pg.Pool
   /** Host, port and database; never the password. */
   readonly display: string

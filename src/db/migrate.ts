@@ -10,7 +10,7 @@ import { shipped } from '../core/shipped.ts'
 import { shareOurModules } from '../core/user-modules.ts'
 import type { Database } from './connect.ts'
 import { inPatientTransaction, type Patience } from './patience.ts'
-import type { Tables } from './tables.ts'
+import type { Db } from './tables.ts'
 import { databaseError, isDatabaseError, sqlStateOf } from './database-error.ts'
 
 /** The ledger's schema also holds the record of migrations. */
@@ -121,7 +121,7 @@ export const migrate = async (database: Database, options: MigrateOptions): Prom
   if (options.dryRun === true || state.pending.length === 0) return { applied: [...state.pending] }
   const files = await migrationFiles(options.folders)
   const stopped: Stopped[] = []
-  const toLatest = async (trx: Kysely<Tables>): Promise<string[]> => {
+  const toLatest = async (trx: Db): Promise<string[]> => {
     stopped.length = 0
     const migrator = new Migrator({
       db: trx,
@@ -143,7 +143,7 @@ export const migrate = async (database: Database, options: MigrateOptions): Prom
 }
 
 /** What the migrator would make itself, but cannot inside our transaction, where a twin that makes the same would end it. */
-const ensureRecord = async (db: Kysely<Tables>): Promise<void> => {
+const ensureRecord = async (db: Db): Promise<void> => {
   const [schema, record, lock] = ['', '.kysely_migration', '.kysely_migration_lock'].map((name) =>
     sql.raw(`${migrationSchema}${name}`),
   )
@@ -157,7 +157,7 @@ const ensureRecord = async (db: Kysely<Tables>): Promise<void> => {
 }
 
 /** `if not exists` fails where a twin makes the same at the same moment; by the next time it is there. */
-const makeDespiteTwins = async (db: Kysely<Tables>, statement: RawBuilder<unknown>): Promise<void> => {
+const makeDespiteTwins = async (db: Db, statement: RawBuilder<unknown>): Promise<void> => {
   for (let tries = 1; ; tries += 1) {
     try {
       await statement.execute(db)

@@ -1,16 +1,16 @@
 // Locks by name for the length of a transaction: rows of etl.locks, which only those can lock who may write the ledger. An advisory lock anybody could take who reads.
-import { type Kysely, sql } from 'kysely'
-import type { Tables } from './tables.ts'
+import { sql } from 'kysely'
+import type { Db } from './tables.ts'
 
 /** Waits until nobody else holds the lock; it is let go when the caller's transaction ends. */
-export const lockByName = async (trx: Kysely<Tables>, name: string): Promise<void> => {
+export const lockByName = async (trx: Db, name: string): Promise<void> => {
   if (await lockRow(trx, name)) return
   // Whoever makes the row holds it already; a twin that makes it at the same moment is waited for.
   await sql`insert into etl.locks (name) values (${name}) on conflict do nothing`.execute(trx)
   await lockRow(trx, name)
 }
 
-const lockRow = async (trx: Kysely<Tables>, name: string): Promise<boolean> => {
+const lockRow = async (trx: Db, name: string): Promise<boolean> => {
   const { rows } = await sql`select name from etl.locks where name = ${name} for update`.execute(trx)
   return rows.length > 0
 }

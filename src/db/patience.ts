@@ -1,9 +1,9 @@
 // Changes of the warehouse's shape need locks that readers may hold: asked for in short tries, so that nobody queues behind us for long, and given up in order.
-import { type Kysely, sql } from 'kysely'
+import { sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
 import type { Database } from './connect.ts'
 import { sqlStateOf } from './database-error.ts'
-import type { Tables } from './tables.ts'
+import type { Db } from './tables.ts'
 
 export interface Patience {
   /** How long one change may wait for others in all. Default 60 s. */
@@ -29,7 +29,7 @@ export const inPatientTransaction = async <T>(
   database: Database,
   what: string,
   patience: Patience,
-  work: (trx: Kysely<Tables>) => Promise<T>,
+  work: (trx: Db) => Promise<T>,
 ): Promise<T> => {
   const waitMs = patience.waitMs ?? defaultWaitMs
   const until = performance.now() + waitMs
@@ -62,7 +62,7 @@ const tryOnce = async <T>(
   database: Database,
   seen: Seen,
   lockMs: number,
-  work: (trx: Kysely<Tables>) => Promise<T>,
+  work: (trx: Db) => Promise<T>,
 ): Promise<T> => {
   let stopLooking = (): void => undefined
   try {
@@ -93,7 +93,7 @@ const lookForBlockers = ({ kysely }: Database, pid: number, seen: Seen): (() => 
 }
 
 /** Logins, applications and since when they hold what the session waits for; empty where it waits for nobody. */
-export const blockersOf = async (db: Kysely<Tables>, pid: number): Promise<string> => {
+export const blockersOf = async (db: Db, pid: number): Promise<string> => {
   const { rows } = await sql<{ pid: number; login: string | null; application: string | null; since: string | null }>`
     select a.pid, a.usename as login, a.application_name as application, to_char(a.xact_start, 'YYYY-MM-DD HH24:MI:SS TZ') as since
     from unnest(pg_blocking_pids(${pid}::integer)) as b (pid) join pg_stat_activity a on a.pid = b.pid order by a.pid`.execute(db)

@@ -1,12 +1,10 @@
 // Statements that are sent for every unit: the server parses and plans each once a connection instead of once a unit.
 import { createHash } from 'node:crypto'
-import type { CompiledQuery, Kysely, RawBuilder } from 'kysely'
+import type { CompiledQuery, RawBuilder } from 'kysely'
 import type { PoolClient } from 'pg'
 import { EtlError } from '../core/errors.ts'
 import { arrayText } from './arrays.ts'
-import type { Tables } from './tables.ts'
-
-type Db = Kysely<Tables>
+import type { Db } from './tables.ts'
 
 interface Known {
   readonly name: string

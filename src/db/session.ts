@@ -2,12 +2,12 @@
 import { Kysely, type PostgresPoolClient } from 'kysely'
 import type { Pool, PoolClient } from 'pg'
 import { postgresDialect } from './dialect.ts'
-import type { Tables } from './tables.ts'
+import type { Db, Tables } from './tables.ts'
 
 export interface Session {
   readonly client: PoolClient
   /** Speaks over `client`; a transaction of it is the client's transaction. */
-  readonly kysely: Kysely<Tables>
+  readonly kysely: Db
 }
 
 /** Runs `work` on a connection of its own. A session that ended in an error is thrown away, not reused. */
@@ -27,7 +27,7 @@ export const withSession = async <T>(pool: Pool, work: (session: Session) => Pro
   }
 }
 
-const kyselyByClient = new WeakMap<PoolClient, Kysely<Tables>>()
+const kyselyByClient = new WeakMap<PoolClient, Db>()
 
 const sessionOf = (client: PoolClient): Session => {
   const existing = kyselyByClient.get(client)

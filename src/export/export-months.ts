@@ -2,16 +2,14 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type Kysely, sql } from 'kysely'
+import { sql } from 'kysely'
 import { z } from 'zod'
 import { EtlError } from '../core/errors.ts'
 import type { Database } from '../db/connect.ts'
 import { withSession } from '../db/session.ts'
-import type { Tables } from '../db/tables.ts'
+import type { Db } from '../db/tables.ts'
 import { type Scales, scalesOf, writeParquet } from './parquet.ts'
 import { type RowFilter, selectRows, type ViewRows, viewRows } from './view-rows.ts'
-
-type Db = Kysely<Tables>
 
 /** Where the files go. A file is there whole or not at all. */
 export interface ExportTarget {

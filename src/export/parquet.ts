@@ -1,10 +1,8 @@
 // Rows of a query as a Parquet file: each type as lakes expect it, numerics exact, lists as lists; streamed in row groups.
 import type { SchemaElement } from 'hyparquet'
 import { fileWriter, ParquetWriter } from 'hyparquet-writer'
-import { type Kysely, type RawBuilder, sql } from 'kysely'
-import type { Tables } from '../db/tables.ts'
-
-type Db = Kysely<Tables>
+import { type RawBuilder, sql } from 'kysely'
+import type { Db } from '../db/tables.ts'
 
 export interface ViewColumn {
   readonly name: string

@@ -1,10 +1,8 @@
 // Which rows of a view of bi leave the warehouse: its columns, and the filters of an export.
-import { type Kysely, type RawBuilder, sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
-import type { Tables } from '../db/tables.ts'
+import type { Db } from '../db/tables.ts'
 import type { ViewColumn } from './parquet.ts'
-
-type Db = Kysely<Tables>
 
 export interface RowFilter {
   /** Values by column. */

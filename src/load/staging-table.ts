@@ -1,10 +1,10 @@
 // The unlogged table a session stages into: named after the session, so that no lock has to say whose it is; left-over ones are dropped.
 import { createHash } from 'node:crypto'
-import { type Kysely, sql } from 'kysely'
+import { sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
 import type { Column, Definition } from '../core/types.ts'
 import type { Session } from '../db/session.ts'
-import type { Tables } from '../db/tables.ts'
+import type { Db, Tables } from '../db/tables.ts'
 import { stagedColumns, tableName } from './table-columns.ts'
 
 export interface StagingTable {
@@ -62,7 +62,7 @@ const makeTable = async (session: Session, family: string, columns: readonly Col
 }
 
 /** One of that name was another session's with the same number, which has ended. */
-const createTable = async (trx: Kysely<Tables>, name: string, columns: readonly Column[]): Promise<void> => {
+const createTable = async (trx: Db, name: string, columns: readonly Column[]): Promise<void> => {
   const table = sql.table(`staging.${name}`)
   const list = sql.join(columns.map((column) => sql`${sql.ref(column.name)} ${sql.raw(column.type)}`))
   await sql`drop table if exists ${table}`.execute(trx)
@@ -71,7 +71,7 @@ const createTable = async (trx: Kysely<Tables>, name: string, columns: readonly 
 }
 
 /** Tables of sessions that are gone: a killed process drops nothing. */
-const dropLeftOver = async (db: Kysely<Tables>): Promise<void> => {
+const dropLeftOver = async (db: Db): Promise<void> => {
   const { rows } = await sql<{ name: string }>`
     select c.relname as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
     where n.nspname = 'staging' and c.relkind = 'r' and c.relname ~ '_[0-9a-f]{6}_[0-9]+(_[0-9]+)?$' and not exists (
@@ -82,7 +82,7 @@ const dropLeftOver = async (db: Kysely<Tables>): Promise<void> => {
 }
 
 /** False where somebody's lock, or somebody's ownership, was in the way: then nothing was changed. */
-const unlessLocked = async (db: Kysely<Tables>, work: (trx: Kysely<Tables>) => Promise<void>): Promise<boolean> => {
+const unlessLocked = async (db: Db, work: (trx: Db) => Promise<void>): Promise<boolean> => {
   try {
     await db.transaction().execute(async (trx) => {
       await sql`set local lock_timeout = ${sql.lit(lockTimeout)}`.execute(trx)

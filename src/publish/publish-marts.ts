@@ -1,17 +1,15 @@
 // Marts in bi: views over what is published, and summaries as tables that each load keeps up to date.
 import { createHash } from 'node:crypto'
-import { type Kysely, sql } from 'kysely'
+import { sql } from 'kysely'
 import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
 import type { Mart } from '../core/mart.ts'
 import type { Definition } from '../core/types.ts'
 import type { Database } from '../db/connect.ts'
 import { sqlStateOf } from '../db/database-error.ts'
 import { inPatientTransaction, type Patience } from '../db/patience.ts'
-import type { Tables } from '../db/tables.ts'
+import type { Db } from '../db/tables.ts'
 import { columnComment, commentOn, lineageComments } from './comments.ts'
 import { replaceView } from './replace-view.ts'
-
-type Db = Kysely<Tables>
 
 /** Dimension a key column of a summary refers to. */
 const dimensions: Readonly<Record<string, string>> = {

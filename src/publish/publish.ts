@@ -1,12 +1,12 @@
 // Makes the schema people query match the definitions: views, functions, comments and rights, without ever taking a view away.
-import { type Kysely, type RawBuilder, sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import { EtlError, messageOf } from '../core/errors.ts'
 import type { Mart } from '../core/mart.ts'
 import type { Definition } from '../core/types.ts'
 import type { Database } from '../db/connect.ts'
 import { lockByName } from '../db/named-lock.ts'
 import { inPatientTransaction, type Patience } from '../db/patience.ts'
-import type { Tables } from '../db/tables.ts'
+import type { Db } from '../db/tables.ts'
 import { columnComment, commentOn, dimensionComments, freshnessComments, grainOf, lineageComments } from './comments.ts'
 import { publishMart } from './publish-marts.ts'
 import { grantReader } from './reader.ts'
@@ -21,8 +21,6 @@ import {
   tableColumns,
   viewColumns,
 } from './views.ts'
-
-type Db = Kysely<Tables>
 
 /**
  * Idempotent, safe when twins run it at once. Each pipeline is published in one transaction, so a reader sees the old view or the new. A view that changes

@@ -1,14 +1,14 @@
 // The role people read with: `bi` alone, read only, with a time limit.
-import { type Kysely, type RawBuilder, sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import { messageOf } from '../core/errors.ts'
 import { sqlStateOf } from '../db/database-error.ts'
 import { sessionLimits } from '../db/roles.ts'
-import type { Tables } from '../db/tables.ts'
+import type { Db } from '../db/tables.ts'
 
 export const readerRole = 'bi_reader'
 
 /** Makes the role where we may, and grants it what is published. Where roles are somebody else's to make, it is left out. */
-export const grantReader = async (trx: Kysely<Tables>): Promise<void> => {
+export const grantReader = async (trx: Db): Promise<void> => {
   if (!(await ensureRole(trx))) return
   const role = sql.id(readerRole)
   await sql`grant usage on schema bi to ${role}`.execute(trx)
@@ -20,7 +20,7 @@ export const grantReader = async (trx: Kysely<Tables>): Promise<void> => {
 }
 
 /** Settings of a role are not inherited by the logins that are its members, so each login gets them, unless it has its own. */
-const limitLogins = async (trx: Kysely<Tables>): Promise<void> => {
+const limitLogins = async (trx: Db): Promise<void> => {
   const { rows } = await sql<{ login: string; settings: string[] }>`
     select r.rolname as login, coalesce(array_agg(split_part(s.setting, '=', 1)) filter (where s.setting is not null), '{}') as settings
     from pg_auth_members m join pg_roles g on g.oid = m.roleid join pg_roles r on r.oid = m.member
@@ -32,7 +32,7 @@ const limitLogins = async (trx: Kysely<Tables>): Promise<void> => {
 }
 
 /** A right we may lack: what cannot be done is left to whoever can, and `docs/bi.md` says how. */
-const attempt = async (trx: Kysely<Tables>, statement: RawBuilder<unknown>): Promise<boolean> => {
+const attempt = async (trx: Db, statement: RawBuilder<unknown>): Promise<boolean> => {
   await sql`savepoint attempt_role`.execute(trx)
   try {
     await statement.execute(trx)
@@ -49,7 +49,7 @@ const attempt = async (trx: Kysely<Tables>, statement: RawBuilder<unknown>): Pro
 const isOvertaken = (error: unknown): boolean =>
   sqlStateOf(error) === 'XX000' && messageOf(error).includes('tuple concurrently updated')
 
-const ensureRole = async (trx: Kysely<Tables>): Promise<boolean> => {
+const ensureRole = async (trx: Db): Promise<boolean> => {
   const found = await sql<{
     found: boolean
   }>`select exists (select 1 from pg_roles where rolname = ${readerRole}) as found`.execute(trx)

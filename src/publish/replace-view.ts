@@ -1,8 +1,6 @@
 // Replaces a view only where it differs, keeps the rights given on it, and never takes it away.
-import { type Kysely, type RawBuilder, sql } from 'kysely'
-import type { Tables } from '../db/tables.ts'
-
-type Db = Kysely<Tables>
+import { type RawBuilder, sql } from 'kysely'
+import type { Db } from '../db/tables.ts'
 
 const codeOf = (error: unknown): string => (error as { code?: string }).code ?? ''
 

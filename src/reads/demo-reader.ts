@@ -1,10 +1,10 @@
 // What the demo shows of the warehouse: a login that reads bi and nothing else, and a few rows of a published view.
 import { randomBytes } from 'node:crypto'
-import { type Kysely, sql } from 'kysely'
+import { sql } from 'kysely'
 import type { Definition } from '../core/types.ts'
 import type { Database } from '../db/connect.ts'
 import { sessionLimits } from '../db/roles.ts'
-import type { Tables } from '../db/tables.ts'
+import type { Db } from '../db/tables.ts'
 
 const role = 'bi_demo'
 
@@ -31,7 +31,7 @@ export interface Sample {
 }
 
 /** Key columns that differ and the measures, newest period first. @param limit rows at most. */
-export const sampleRows = async (kysely: Kysely<Tables>, definition: Definition, limit: number): Promise<Sample> => {
+export const sampleRows = async (kysely: Db, definition: Definition, limit: number): Promise<Sample> => {
   const columns = definition.columns
     .filter((column) => column.origin !== 'param')
     .map((column) => column.name)

@@ -62,7 +62,10 @@ export const faultKinds = {
   'short-page': kind('keywords', 'half the rows of the page are sent, though more follow'),
   'clamped-limit': kind('keywords', 'the limit is lowered to `limit` (default 100) and echoed so'),
   'wrong-echo': kind('keywords', '`meta.request` speaks of another domain'),
-  'report-failed': kind('submit', "the report ends as `internal_error`; a free retry mends it (`mends: false`: it doesn't)"),
+  'report-failed': kind(
+    'submit',
+    'the report ends as `internal_error`; a free retry makes it again (`mends: false`: that fails, too)',
+  ),
   'report-rejected': kind('submit', 'the report ends as `bad_request`'),
   'report-stuck': kind('submit', 'the report stays `processing` for ever'),
   'empty-report': kind('submit', "the report holds no row: its CSV reads 'No data returned'"),

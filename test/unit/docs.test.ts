@@ -32,8 +32,8 @@ describe('the documentation', () => {
     ).toEqual([])
   })
 
-  test('names every setting the program reads', () => {
-    const text = read('.env.example')
+  test.each(['.env.example', 'templates/warehouse/env.example'])('names every setting the program reads in %s', (file) => {
+    const text = read(file)
     for (const name of [
       'WEB_ANALYTICS_BASE_URL',
       'WEB_ANALYTICS_API_KEY',
@@ -52,6 +52,10 @@ describe('the documentation', () => {
       'MILLRACE_LOG_LEVEL',
       'WEB_ANALYTICS_REQUESTS_PER_SECOND',
       'WEB_ANALYTICS_PATH_',
+      'MILLRACE_SUPERSET_URL',
+      'MILLRACE_SUPERSET_USER',
+      'MILLRACE_SUPERSET_PASSWORD',
+      'MILLRACE_SUPERSET_DATABASE_URL',
     ]) {
       expect(text, name).toContain(name)
     }

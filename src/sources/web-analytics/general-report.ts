@@ -1,4 +1,4 @@
-// The general batch report (interface 4.3): any vtable, for buckets of domains and countries.
+// The general batch report (interface 4.3): any vtable, for lists of domains and countries.
 import { z } from 'zod'
 import type { Source } from '../../extract/source.ts'
 import { type BatchDataset, estimateReport, extractReport, metricsOf, monthsOf, valuesOf } from './batch.ts'

@@ -1,4 +1,4 @@
-// The shopper report (interface 4.2): category sales of shops, for buckets of domains and categories.
+// The shopper report (interface 4.2): category sales of shops, for lists of domains and categories.
 import { z } from 'zod'
 import type { Source } from '../../extract/source.ts'
 import { type BatchDataset, estimateReport, extractReport, metricsOf, monthsOf, valuesOf } from './batch.ts'
