@@ -4,7 +4,6 @@ import { sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
 import type { Column, Definition } from '../core/types.ts'
 import type { Session } from '../db/session.ts'
-import type { Db, Tables } from '../db/tables.ts'
 import { stagedColumns, tableName } from './table-columns.ts'
 
 export interface StagingTable {
