@@ -145,6 +145,7 @@ const words = [
     window_to date,
     outcome text check (outcome in ('loaded', 'unchanged', 'waiting', 'held', 'failed', 'let go', 'replaced')),
     held_units integer not null default 0,
+    passed_units integer not null default 0,
     finished_at timestamptz,
     primary key (run_id, job_id)
   ) with (autovacuum_analyze_scale_factor = 0.02)`,
@@ -470,8 +471,8 @@ const views = [
       from (select r.summary -> 'units' as s) told where s is not null
       union all
       select coalesce(sum(w.units) filter (where w.outcome is distinct from 'replaced'), 0),
-        coalesce(sum(w.units - w.held_units) filter (where w.outcome = 'loaded'), 0),
-        coalesce(sum(w.units - w.held_units) filter (where w.outcome = 'unchanged'), 0),
+        coalesce(sum(w.units - w.held_units - w.passed_units) filter (where w.outcome = 'loaded'), 0),
+        coalesce(sum(case w.outcome when 'unchanged' then w.units - w.held_units when 'loaded' then w.passed_units end), 0),
         coalesce(sum(w.units) filter (where w.outcome = 'waiting'), 0),
         coalesce(sum(case w.outcome when 'held' then w.units when 'replaced' then 0 else w.held_units end), 0),
         coalesce(sum(w.units) filter (where w.outcome = 'failed'), 0)
@@ -676,6 +677,7 @@ const relations: Readonly<Record<string, About>> = {
       outcome:
         'loaded, unchanged, waiting, held, failed, let go (the run does not wait any more) or replaced; NULL while the run waits.',
       held_units: `Units that are held although the job was loaded. ${unitsCounted}`,
+      passed_units: `Units that were left as they are, since they hold an answer that was asked for later. ${unitsCounted}`,
       finished_at: 'When the outcome was known.',
     },
   ],

@@ -8,7 +8,7 @@ import { databaseError, isDatabaseError } from '../db/database-error.ts'
 import { stopsWith } from '../db/stoppable.ts'
 import type { CommandSpec } from './command-spec.ts'
 import { commands } from './commands.ts'
-import { createOutput } from './output.ts'
+import { createOutput, type Output } from './output.ts'
 import { startTracing } from './tracing.ts'
 
 /** Codes that mean nothing was called and the caller must change something first. */
@@ -103,9 +103,13 @@ const perform = async (
     setFlagsFromString('--semi-space-growth-factor=1')
     const invocation = { args, options, output, environment: process.env, folder: process.cwd(), signal }
     const code = await stopsWith(signal, () => handle(invocation))
+    if (signal.aborted) await sumUpStopped(spec, args, output)
     return isSignalled() ? 130 : code
   } catch (thrown) {
-    if (signal.aborted) return 130
+    if (signal.aborted) {
+      await sumUpStopped(spec, args, output)
+      return 130
+    }
     const error = isDatabaseError(thrown) ? databaseError(thrown, 'ended the command') : thrown
     report(error, output.json)
     return isEtlError(error) && usageCodes.has(error.code) ? 2 : 1
@@ -115,6 +119,14 @@ const perform = async (
       process.stderr.write(`${redact(`millrace: traces were not sent: ${messageOf(error)}`)}\n`),
     )
   }
+}
+
+/** The last line of a command that was told to stop before it could sum up what it did, or that lasts until then. */
+const sumUpStopped = async ({ usage }: CommandSpec, [action]: readonly string[], output: Output): Promise<void> => {
+  if (!output.json || output.isSummedUp()) return
+  const { stoppedEvent } = await import('./summary.ts')
+  const [name = ''] = usage.split(' ')
+  output.event(stoppedEvent(usage.includes('|') ? `${name} ${action}` : name))
 }
 
 const report = (error: unknown, json: boolean): void => {

@@ -3,6 +3,8 @@ import { redact } from '../core/redact.ts'
 
 export interface Output {
   readonly json: boolean
+  /** Whether the closing object was printed. */
+  readonly isSummedUp: () => boolean
   /** A line for people on standard output; nothing with `--json`. */
   line(text?: string): void
   /** One JSON object on standard output; only with `--json`. */
@@ -17,10 +19,13 @@ export const createOutput = (json: boolean): Output => {
   const line = (text = ''): void => {
     if (!json) process.stdout.write(`${redact(text)}\n`)
   }
+  let summedUp = false
   return {
     json,
+    isSummedUp: () => summedUp,
     line,
     event: (value) => {
+      summedUp ||= value['event'] === 'summary'
       if (json) process.stdout.write(`${redact(JSON.stringify(value))}\n`)
     },
     note: (text) => void process.stderr.write(`${redact(text)}\n`),

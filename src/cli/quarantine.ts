@@ -3,6 +3,7 @@ import { EtlError } from '../core/errors.ts'
 import { listQuarantine, showQuarantine } from '../ledger/quarantine.ts'
 import { retryQuarantine } from '../pipeline/replay.ts'
 import type { Handler, Invocation } from './command-spec.ts'
+import { assertKnownPipelines } from './known-pipelines.ts'
 import { wholeNumber } from './options.ts'
 import { printReplay } from './replay.ts'
 import { withDatabase, withRuntime } from './runtime.ts'
@@ -19,6 +20,7 @@ const list = async (invocation: Invocation, pipelines: readonly string[]): Promi
   const { options, output } = invocation
   const limit = wholeNumber(options['limit'], () => '--limit takes a whole number from 1.')
   return withDatabase(invocation, async ({ kysely }) => {
+    await assertKnownPipelines(kysely, invocation, pipelines)
     const { rows, total } = await listQuarantine(kysely, { pipelines, limit, all: options['all'] === true })
     for (const row of rows) output.event({ event: 'quarantined', ...row })
     output.event({ event: 'summary', command: 'quarantine list', listed: rows.length, total })

@@ -1,5 +1,6 @@
 // `millrace release UNIT…`: a person releases held units.
-import { releaseByPerson } from '../ledger/actions.ts'
+import { EtlError } from '../core/errors.ts'
+import { releaseByPerson, unknownUnits } from '../ledger/actions.ts'
 import type { Runtime } from '../pipeline/runtime.ts'
 import type { Handler } from './command-spec.ts'
 import { wholeNumber } from './options.ts'
@@ -19,8 +20,16 @@ export const handle: Handler = async (invocation) => {
   })
 }
 
-/** Those of `unitIds` that were held, in their order; each is a transaction of its own with its event. */
+/**
+ * Those of `unitIds` that were held, in their order; each is a transaction of its own with its event. Throws USAGE, and releases none, where the ledger
+ * does not know one of them.
+ */
 const releaseUnits = async (runtime: Pick<Runtime, 'database'>, unitIds: readonly number[], by: string): Promise<number[]> => {
+  const unknown = await unknownUnits(runtime.database.kysely, unitIds)
+  if (unknown.length > 0) {
+    const named = unknown.length === 1 ? `is no unit ${unknown[0]}` : `are no units ${unknown.join(', ')}`
+    throw new EtlError('USAGE', `There ${named}; \`millrace status\` lists held units with their numbers. Nothing was released.`)
+  }
   const released: number[] = []
   for (const unitId of unitIds) if (await releaseByPerson(runtime.database.kysely, unitId, by)) released.push(unitId)
   return released

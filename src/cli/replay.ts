@@ -27,7 +27,8 @@ const replayMonths = async (invocation: Invocation): Promise<number> => {
   return withRuntime(invocation, { callsService: false, usesLanding: true }, async (runtime, progress) => {
     const result = await replayRange(runtime, { from, to, only, signal: invocation.signal })
     progress.stop()
-    return printReplay(invocation, 'replay', result)
+    // Most likely the months or the pipeline are not those that were meant.
+    return printReplay(invocation, 'replay', result) || (result.answers === 0 ? 1 : 0)
   })
 }
 

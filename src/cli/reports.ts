@@ -4,6 +4,7 @@ import { showSpan } from '../core/window.ts'
 import { adoptReport, giveUpReport } from '../ledger/purchases.ts'
 import { listPurchases } from '../reads/reports.ts'
 import type { Handler, Invocation } from './command-spec.ts'
+import { assertKnownPipelines } from './known-pipelines.ts'
 import { wholeNumber } from './options.ts'
 import { formatNumber } from './output.ts'
 import { withDatabase } from './runtime.ts'
@@ -18,9 +19,11 @@ export const handle: Handler = async (invocation) => {
   throw new EtlError('USAGE', `'${action}' is not one of list, adopt, give-up.`)
 }
 
-const list = async ({ output, ...invocation }: Invocation, pipelines: readonly string[]): Promise<number> => {
+const list = async (invocation: Invocation, pipelines: readonly string[]): Promise<number> => {
+  const { output } = invocation
   const limit = wholeNumber(invocation.options['limit'], () => '--limit takes a whole number from 1.')
-  return withDatabase({ output, ...invocation }, async ({ kysely }) => {
+  return withDatabase(invocation, async ({ kysely }) => {
+    await assertKnownPipelines(kysely, invocation, pipelines)
     const { rows, total } = await listPurchases(kysely, { pipelines, limit })
     for (const row of rows) output.event({ event: 'report', ...row })
     output.event({ event: 'summary', command: 'reports list', listed: rows.length, total })

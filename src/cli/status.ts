@@ -48,6 +48,7 @@ const print = (output: Output, status: Status, display: string): void => {
   output.line()
   for (const line of coverageLines(status.coverage)) output.line(line)
   printTroubled(output, status)
+  printReplays(output, status)
   printReports(output, status)
   printQuota(output, status)
   printRuns(output, status)
@@ -79,6 +80,16 @@ const printTroubled = (output: Output, { troubled }: Status): void => {
   for (const unit of troubled) {
     output.line(`  ${unit.state} #${unit.unit_id} ${unit.unit} [${unit.code ?? '-'}]`)
     if (unit.message !== null) output.line(`    ${unit.message}`)
+  }
+}
+
+const printReplays = (output: Output, { troubled_replays }: Status): void => {
+  if (troubled_replays.length === 0) return
+  output.line()
+  output.line('Answers that could not be loaded again; the same command tries them again:')
+  for (const { job_id, answer_id, reason, box, state, code, message } of troubled_replays) {
+    output.line(`  ${state} job ${job_id}, ${reason} of answer ${answer_id}: ${box} [${code ?? '-'}]`)
+    if (message !== null) output.line(`    ${message}`)
   }
 }
 

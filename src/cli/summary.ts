@@ -1,5 +1,5 @@
 // The closing words of a run: one table for people, one object for machines, and the exit code.
-import type { RunSummary } from '../ledger/runs.ts'
+import { emptySummary, type RunSummary } from '../ledger/runs.ts'
 import type { RunResult } from '../pipeline/run.ts'
 import { formatBytes, formatNumber, formatSeconds, type Output } from './output.ts'
 
@@ -16,6 +16,13 @@ export const summaryEvent = (
   ...summary,
   seconds,
 })
+
+/** Commands whose summary is a run's. */
+const runCommands: ReadonlySet<string> = new Set(['run', 'backfill', 'replay', 'quarantine retry'])
+
+/** The closing object of a command that was told to stop and had no run yet, or has none ever. */
+export const stoppedEvent = (command: string): Record<string, unknown> =>
+  runCommands.has(command) ? summaryEvent(command, null, emptySummary, 0) : { event: 'summary', command }
 
 export const printSummary = (
   output: Output,

@@ -190,6 +190,7 @@ export interface RunJobsTable {
   outcome: RunOutcome | null
   /** Of `units`, those that ended held although the job was loaded. */
   held_units: Generated<number>
+  passed_units: Generated<number>
   finished_at: NullableTimestamp
 }
 

@@ -22,6 +22,17 @@ export const releaseByPerson = (db: Db, unitId: number, by: string): Promise<boo
     return true
   })
 
+/** Those of the numbers that are no unit's. */
+export const unknownUnits = async (db: Db, unitIds: readonly number[]): Promise<number[]> => {
+  const known = await db
+    .selectFrom('etl.units')
+    .select('unit_id')
+    .where((eb) => eb('unit_id', '=', eb.fn.any(eb.val(unitIds.map(String)))))
+    .execute()
+  const numbers = new Set(known.map((row) => Number(row.unit_id)))
+  return unitIds.filter((unitId) => !numbers.has(unitId))
+}
+
 /** A failed unit's job is worked on again with all its attempts; a report it bought stays its own. False: it had not failed. */
 export const retryByPerson = (db: Db, unitId: number, by: string): Promise<boolean> =>
   db.transaction().execute(async (trx) => {

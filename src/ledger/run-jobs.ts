@@ -19,12 +19,18 @@ export const isOrphan = (job: string): RawBuilder<boolean> => {
 /**
  * Part of a larger statement: ends the waiting for every row of `settled`, which has `job_id`, `pipeline_id`, `answer_id`, `slice_ids`, `window_from`
  * and `window_to` of the jobs that were settled in it. Held are those of the units a run asked of the job that hold its answer back for a person.
+ * @param mayPass units may hold an answer that was asked for later, and were passed over: these are counted, too
  */
-export const settleWaiting = (settled: string, outcome: RunOutcome): RawBuilder<unknown> => sql`
+export const settleWaiting = (
+  settled: string,
+  outcome: RunOutcome,
+  { mayPass }: { readonly mayPass: boolean },
+): RawBuilder<unknown> => sql`
   update etl.run_jobs w set outcome = ${outcome}, finished_at = clock_timestamp(), held_units = (
       select count(*) from etl.units u where u.pipeline_id = s.pipeline_id and u.held_answer_id = s.answer_id
         and u.slice_id = any(coalesce(w.slice_ids, s.slice_ids))
         and u.window_from >= coalesce(w.window_from, s.window_from) and u.window_from < coalesce(w.window_to, s.window_to))
+      ${mayPass ? sql`, passed_units = ${passedUnits('s')}` : sql``}
     from ${sql.ref(settled)} s where w.job_id = s.job_id and w.outcome is null returning w.run_id`
 
 /** Bought and not ended: it can still be polled, or downloaded for free. */
@@ -51,4 +57,22 @@ export const takeUpOrphans = async (trx: Db, runId: number, pipeline: string, pr
     select ${runId}::bigint, job_id, ${priority}::integer, cells from locked
     on conflict (run_id, job_id) do nothing returning job_id`.execute(trx)
   return rows.length
+}
+
+/**
+ * How many of the units that the run `w` asked of a settled job hold an answer that was asked for later than the job's. Cell by cell: a range of windows
+ * holds all slices, a job a few of them.
+ * @param settled the job's row, with the columns named above
+ */
+export const passedUnits = (settled: string): RawBuilder<unknown> => {
+  const job = sql.ref(settled)
+  return sql`(
+    select count(*) from etl.answers a join etl.pipelines p on p.pipeline_id = ${job}.pipeline_id
+      cross join lateral generate_series(coalesce(w.window_from, ${job}.window_from)::timestamp, coalesce(w.window_to, ${job}.window_to)::timestamp
+        - interval '1 day', case p.window_every when 'day' then interval '1 day' when 'week' then interval '7 days' else interval '1 month' end) as x (day)
+      cross join lateral unnest(coalesce(w.slice_ids, ${job}.slice_ids)) as y (slice_id)
+      cross join lateral (select u.ask_number, u.answer_id, u.held_answer_id from etl.units u
+        where u.pipeline_id = ${job}.pipeline_id and u.window_from = x.day::date and u.slice_id = y.slice_id limit 1) u
+    where a.answer_id = ${job}.answer_id and u.ask_number > a.ask_number and u.answer_id <> a.answer_id
+      and u.held_answer_id is distinct from a.answer_id)`
 }

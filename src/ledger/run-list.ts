@@ -2,6 +2,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Db } from '../db/tables.ts'
 import type { Claimable } from './claim.ts'
+import { passedUnits } from './run-jobs.ts'
 
 /** Without a definition a job is taken as far as its answer. For rows of etl.jobs named `j`. */
 export const mayTake = ({ load, fetch }: Claimable): RawBuilder<boolean> =>
@@ -65,7 +66,8 @@ export const endForgotten = async (db: Db, runId: number): Promise<number> => {
         else 'let go' end,
       held_units = case f.state when 'done' then (select count(*) from etl.units u where u.pipeline_id = f.pipeline_id
         and u.held_answer_id = f.answer_id and u.slice_id = any(coalesce(w.slice_ids, f.slice_ids))
-        and u.window_from >= coalesce(w.window_from, f.window_from) and u.window_from < coalesce(w.window_to, f.window_to)) else 0 end
+        and u.window_from >= coalesce(w.window_from, f.window_from) and u.window_from < coalesce(w.window_to, f.window_to)) else 0 end,
+      passed_units = case f.state when 'done' then ${passedUnits('f')} else 0 end
     from forgotten f where w.run_id = ${runId}::bigint and w.job_id = f.job_id and w.outcome is null returning w.job_id`.execute(
     db,
   )

@@ -80,8 +80,8 @@ export const runSummary = async (db: Db, runId: number): Promise<RunSummary> => 
   const { rows } = await sql<{ summary: RunSummary }>`
     select json_build_object(
       'units', (select json_build_object(
-          'planned', coalesce(sum(units), 0), 'loaded', coalesce(sum(units - held_units) filter (where outcome = 'loaded'), 0),
-          'unchanged', coalesce(sum(units - held_units) filter (where outcome = 'unchanged'), 0),
+          'planned', coalesce(sum(units), 0), 'loaded', coalesce(sum(units - held_units - passed_units) filter (where outcome = 'loaded'), 0),
+          'unchanged', coalesce(sum(case outcome when 'unchanged' then units - held_units when 'loaded' then passed_units end), 0),
           'waiting', coalesce(sum(units) filter (where outcome = 'waiting'), 0),
           'held', coalesce(sum(case outcome when 'held' then units else held_units end), 0),
           'failed', coalesce(sum(units) filter (where outcome = 'failed'), 0))

@@ -39,7 +39,7 @@ const settle = async (db: Db, hold: Hold, set: RawBuilder<unknown>, outcome: Run
   const statement =
     outcome === null
       ? settled
-      : sql`with settled as (${settled}), waiting as (${settleWaiting('settled', outcome)}) select job_id from settled`
+      : sql`with settled as (${settled}), waiting as (${settleWaiting('settled', outcome, { mayPass: outcome === 'loaded' })}) select job_id from settled`
   const rows = await executePrepared(db, statement)
   if (rows.length === 0) throw fenced(hold)
 }

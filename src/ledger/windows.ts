@@ -77,6 +77,31 @@ export const closeWindows = async (
   return rows.length
 }
 
+/** Windows into which the run loaded something, that are not closed and lie before that day; the pipeline's lists are at the generation given. */
+export const windowsLoadedBy = async (
+  db: Db,
+  runId: number,
+  { pipeline, version, before }: { readonly pipeline: string; readonly version: number; readonly before: IsoDate },
+): Promise<readonly { readonly pipelineId: number; readonly windowFrom: IsoDate; readonly generation: number }[]> => {
+  const rows = await db
+    .selectFrom('etl.loads as l')
+    .innerJoin('etl.pipelines as p', 'p.pipeline_id', 'l.pipeline_id')
+    .leftJoin('etl.windows as w', (join) =>
+      join.onRef('w.pipeline_id', '=', 'l.pipeline_id').onRef('w.window_from', '=', 'l.window_from'),
+    )
+    .select(['l.pipeline_id', 'l.window_from', 'p.generation'])
+    .distinct()
+    .where('l.run_id', '=', String(runId))
+    .where('p.pipeline', '=', pipeline)
+    .where('p.version', '=', version)
+    .where('l.window_from', '<', before)
+    .where('w.closed_generation', 'is', null)
+    .orderBy('l.pipeline_id')
+    .orderBy('l.window_from')
+    .execute()
+  return rows.map((row) => ({ pipelineId: row.pipeline_id, windowFrom: row.window_from, generation: row.generation }))
+}
+
 /** A window whose every wanted unit is loaded while none is asked for or held: found faster than cell by cell. */
 export interface WholeWindow {
   readonly units: number

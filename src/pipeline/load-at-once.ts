@@ -145,7 +145,7 @@ const makeStatement = async ({ runtime, definition, claim }: JobWork): Promise<S
       answer as (${newAnswer}),
       settled as (update etl.jobs set answer_id = ${answerId}, ${finished} where ${isHeldBy(hold)} and ${isTaken}
         returning job_id, pipeline_id, answer_id, slice_ids, window_from, window_to),
-      waiting as (${settleWaiting('settled', 'loaded')}),
+      waiting as (${settleWaiting('settled', 'loaded', { mayPass: false })}),
       load as (${newLoad}),
       quarantine as (${closeQuarantine(sql`array(select unit_id from millrace_taken)`, isTaken)}),
       requests as (${insertRequests(slot('requests'), isTaken)})

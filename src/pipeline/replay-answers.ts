@@ -15,18 +15,21 @@ export interface ReplayRequest extends Omit<RunRequest, 'plan'> {
 }
 
 export interface ReplayResult extends RunResult {
-  /** Answers that could not be replayed, since their bytes are gone. */
+  /** Answers there are in scope. */
+  readonly answers: number
+  /** Of them, those that could not be replayed, since their bytes are gone. */
   readonly missing: number
 }
 
 /** Each page is a commit: what is registered can be worked on meanwhile. */
 export const runAnswers = async (runtime: Runtime, { pages, counts, ...request }: ReplayRequest): Promise<ReplayResult> => {
-  let missing = 0
+  let [found, missing] = [0, 0]
   const plan = async (runId: number): Promise<PlanCounts> => {
     let [jobs, units] = [0, 0]
     for await (const { scope, answers } of pages()) {
       request.signal.throwIfAborted()
       const answerIds = await answersHere(runtime, answers)
+      found += answers.length
       missing += answers.length - answerIds.length
       const added = await runtime.database.kysely
         .transaction()
@@ -38,7 +41,7 @@ export const runAnswers = async (runtime: Runtime, { pages, counts, ...request }
     return { units, jobs, done: 0, held: 0, notPublished: 0 }
   }
   const result = await runJobs(runtime, { ...request, plan })
-  return { ...result, missing }
+  return { ...result, answers: found, missing }
 }
 
 const missingWords = ({ landing }: Runtime, missing: number): string =>

@@ -18,7 +18,7 @@ interface RangeScope extends ReplayScope {
   readonly range: Window
 }
 
-/** Every answer that units of the range hold, or hold back, is parsed and loaded again. Throws LANDING_MISSING when there is none. */
+/** Every answer that units of the range hold, or hold back, is parsed and loaded again. Where there is none it says so, and `answers` is 0. */
 export const replayRange = async (runtime: Runtime, { from, to, only, signal }: ReplayRange): Promise<ReplayResult> => {
   const scopes: RangeScope[] = []
   for (const definition of runtime.definitions)
@@ -26,10 +26,11 @@ export const replayRange = async (runtime: Runtime, { from, to, only, signal }: 
       scopes.push({ pipelineId, range: inclusiveRange(from, to, definition.window.every), only, reason: 'replay' })
   const pages = () => pagesOf(runtime, scopes)
   if (!(await isAny(pages())))
-    throw new EtlError(
-      'LANDING_MISSING',
-      `Nothing from ${from} to ${to} has been landed; load it first with \`millrace backfill\`.`,
-    )
+    runtime.progress.emit({
+      event: 'notice',
+      code: 'LANDING_MISSING',
+      message: `Nothing from ${from} to ${to} has been landed; load it first with \`millrace backfill\`.`,
+    })
   return runAnswers(runtime, {
     command: 'replay',
     arguments: { from, to, pipelines: runtime.definitions.map(({ pipeline }) => pipeline) },
@@ -76,13 +77,17 @@ const isAny = async (pages: AsyncIterable<AnswersInScope>): Promise<boolean> => 
   return false
 }
 
-/** Throws USAGE when nothing is in quarantine. */
+/** Where nothing is in quarantine it says so, and the run asks for nothing. */
 export const retryQuarantine = async (runtime: Runtime, signal: AbortSignal): Promise<ReplayResult> => {
   const { load } = await runtime.claimable()
   const pipelines = runtime.definitions.map(({ pipeline }) => pipeline)
   const found = await answersInQuarantine(runtime.database.kysely, load)
   if (found.length === 0)
-    throw new EtlError('USAGE', `Nothing of ${pipelines.join(', ')} is in quarantine; there is nothing to retry.`)
+    runtime.progress.emit({
+      event: 'notice',
+      code: 'NOTHING_TO_DO',
+      message: `Nothing of ${pipelines.join(', ')} is in quarantine; there is nothing to retry.`,
+    })
   return runAnswers(runtime, {
     command: 'quarantine retry',
     arguments: { pipelines },

@@ -1,5 +1,5 @@
 // A run: planned, worked on until none of the jobs it waits for is open, summed up.
-import { EtlError, messageOf } from '../core/errors.ts'
+import { messageOf } from '../core/errors.ts'
 import { inSpan } from '../core/trace.ts'
 import type { Definition } from '../core/types.ts'
 import { stopsWith } from '../db/stoppable.ts'
@@ -7,6 +7,7 @@ import { isCancelled } from '../ledger/cancel.ts'
 import { emptySummary, finishRun, openJobs, type RunSummary, requestsSpared, runSummary, startRun } from '../ledger/runs.ts'
 import { bringForward, endForgotten, leaveUntakeable } from '../ledger/run-list.ts'
 import { analyzeChanged } from '../load/analyze.ts'
+import { closeLoaded } from './close-loaded.ts'
 import type { Runtime } from './runtime.ts'
 import { workLoop } from './work-loop.ts'
 
@@ -56,6 +57,7 @@ export const runJobs = async (runtime: Runtime, request: RunRequest): Promise<Ru
     const worked = counts.jobs > 0 && (await inSpan('run', span, () => workUntilSettled(runtime, runId, request)))
     const cancelled = planning === null || worked
     if (cancelled) return await endCancelled(runtime, runId, counts, started)
+    if (!request.signal.aborted) await closeLoaded(runtime, runId, request.definitions)
     if (counts.jobs > 0) await keepStatistics(runtime, request)
     const summary = withAside(await runSummary(kysely, runId), counts)
     const state = stateOf(summary, request.signal)
@@ -64,8 +66,9 @@ export const runJobs = async (runtime: Runtime, request: RunRequest): Promise<Ru
     const spared = summary.units.unchanged > 0 ? await requestsSpared(kysely, runId) : 0
     return { runId, summary, seconds, requestsSpared: spared, state }
   } catch (error) {
+    if (request.signal.aborted) return stoppedRun(runtime, runId, started).catch(() => Promise.reject(error))
     // Its jobs must not wait for a run that nobody works on.
-    await finishRun(kysely, runId, request.signal.aborted ? 'interrupted' : 'failed', null).catch(() => undefined)
+    await finishRun(kysely, runId, 'failed', null).catch(() => undefined)
     throw error
   }
 }
@@ -78,6 +81,15 @@ const keepStatistics = async ({ database, log }: Runtime, { definitions, signal 
     return []
   })
   if (analyzed.length > 0) log.debug({ tables: analyzed }, 'statistics renewed')
+}
+
+/** Told to stop before it was planned to the end: what it has done by then. */
+const stoppedRun = async (runtime: Runtime, runId: number, started: number): Promise<RunResult> => {
+  const { kysely } = runtime.database
+  const summary = await runSummary(kysely, runId)
+  const seconds = (runtime.clock.now() - started) / 1000
+  await finishRun(kysely, runId, 'interrupted', { ...summary, seconds })
+  return { runId, summary, seconds, requestsSpared: 0, state: 'interrupted' }
 }
 
 const nothingPlanned: PlanCounts = { units: 0, jobs: 0, done: 0, held: 0, notPublished: 0 }
@@ -104,8 +116,7 @@ const planned = async (runtime: Runtime, runId: number, request: RunRequest): Pr
   const counts = await stopsWith(stop, () => request.plan(runId))
     .catch((error: unknown) => {
       if (cancel.signal.aborted) return null
-      if (!request.signal.aborted) throw error
-      throw new EtlError('INTERRUPTED', 'Stopped while planning; run the same command again to resume.', { cause: error })
+      throw error
     })
     .finally(cancel.end)
   if (counts === null) return null

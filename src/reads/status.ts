@@ -4,6 +4,7 @@ import type { Db } from '../db/tables.ts'
 import { boxKey } from './boxes.ts'
 import { countQuarantined } from './quarantine.ts'
 import { type QuotaMonth, quotaDays, quotaMonths } from './quota.ts'
+import { type TroubledReplay, troubledReplays } from './replays.ts'
 import { openReports } from './reports.ts'
 import { wholeAs } from './row.ts'
 import { troubledLines, type UnitLine, unitLines } from './unit-lines.ts'
@@ -48,16 +49,18 @@ export interface Status {
   readonly pipelines: readonly PipelineStatus[]
   readonly coverage: readonly CoverageMonth[]
   readonly troubled: readonly TroubledUnit[]
+  readonly troubled_replays: readonly TroubledReplay[]
   readonly open_reports: readonly OpenReport[]
   readonly runs: readonly LastRun[]
   readonly quota: readonly QuotaMonth[]
 }
 
 const mostTroubled = 200
+const mostReplays = 20
 const mostReports = 50
 const mostRuns = 5
 
-/** @param pipelines only these; empty: all. At most 200 troubled units, 50 open reports and 5 runs are listed; quota of the last year. */
+/** @param pipelines only these; empty: all. At most 200 troubled units, 20 replays, 50 open reports and 5 runs are listed; quota of the last year. */
 export const readStatus = async (db: Db, pipelines: readonly string[]): Promise<Status> => {
   const windows = await readWindows(db, pipelines)
   const among = ({ pipeline }: { readonly pipeline: string }): boolean => pipelines.length === 0 || pipelines.includes(pipeline)
@@ -65,6 +68,7 @@ export const readStatus = async (db: Db, pipelines: readonly string[]): Promise<
     pipelines: await pipelineStatus(db, windows),
     coverage: coverageMonths(windows.states),
     troubled: await troubled(db, windows, pipelines),
+    troubled_replays: await troubledReplays(db, pipelines, mostReplays),
     open_reports: (await openReports(db, mostReports, pipelines)).map((report) => ({
       box: boxKey(report),
       units: report.cells,

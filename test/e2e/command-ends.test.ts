@@ -1,0 +1,199 @@
+// How commands end where there is nothing to do, where a name or number is unknown, and where they are told to stop: exit code and last line.
+import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { type Sandbox, startSandbox } from '../../src/sandbox/server.ts'
+import { pipelinesOfRepository, runCommand, startCommand, summaryOf } from '../support/command.ts'
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+
+let folder: string
+let db: TestDatabase
+let sandbox: Sandbox
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'millrace-ends-'))
+  cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
+  writeFileSync(join(folder, 'pipelines', 'domains.txt'), 'example.com\nexample.org\n')
+  db = await createTestDatabase()
+  sandbox = await startSandbox({ requestsPerSecond: null, keywordsPerDomain: 20 })
+  await millrace('migrate')
+})
+afterAll(async () => {
+  await sandbox.close()
+  await db.drop()
+  rmSync(folder, { recursive: true, force: true })
+})
+beforeEach(() => sandbox.configure({ latencyMs: 0, faults: [] }))
+
+const environment = (): Record<string, string> => ({
+  WEB_ANALYTICS_BASE_URL: sandbox.url,
+  WEB_ANALYTICS_API_KEY: sandbox.apiKey,
+  WEB_ANALYTICS_REQUESTS_PER_SECOND: '300',
+  MILLRACE_WEB_PORT: '0',
+  DATABASE_URL: db.url,
+  MILLRACE_HOME: join(folder, 'home'),
+})
+const millrace = (...args: string[]) => runCommand(args, environment(), folder)
+
+const until = async (ready: () => boolean | Promise<boolean>): Promise<void> => {
+  for (const end = Date.now() + 20_000; !(await ready()); await new Promise((done) => setTimeout(done, 20)))
+    if (Date.now() > end) throw new Error('it never came to that')
+}
+
+const nothing = { planned: 0, loaded: 0, unchanged: 0, waiting: 0, held: 0, failed: 0 }
+
+describe('nothing to do', () => {
+  test('a retry of an empty quarantine says so, sums up nothing and is done', async () => {
+    const told = await millrace('quarantine', 'retry', 'keywords')
+    expect([told.code, told.stdout + told.stderr]).toEqual([0, expect.stringContaining('Nothing of keywords is in quarantine')])
+    const counted = await millrace('quarantine', 'retry', '--json')
+    expect(counted.code, counted.stderr).toBe(0)
+    expect(summaryOf(counted)).toMatchObject({ command: 'quarantine retry', units: nothing, requests: 0 })
+  })
+
+  test('a replay of months in which nothing was landed says so and sums up nothing', async () => {
+    const replayed = await millrace('replay', 'keywords', '--from', '2026-01', '--to', '2026-02', '--json')
+    expect([replayed.code, replayed.stderr]).toEqual([
+      1,
+      expect.stringContaining('Nothing from 2026-01 to 2026-02 has been landed'),
+    ])
+    expect(summaryOf(replayed)).toMatchObject({ command: 'replay', units: nothing, requests: 0 })
+  })
+})
+
+describe('what is unknown', () => {
+  test('a unit nobody knows is wrong usage, and none of the others is released', async () => {
+    const released = await millrace('release', '999999', '999998', '--json')
+    expect([released.code, released.stderr]).toEqual([2, expect.stringMatching(/no units 999999, 999998;.*status/)])
+    expect((await millrace('release', '999999')).stderr).toContain('There is no unit 999999;')
+  })
+
+  test.each([['reports', 'list'], ['quarantine', 'list'], ['quarantine', 'retry'], ['status']])(
+    'a pipeline nobody knows is wrong usage and named: %s',
+    async (...command: readonly string[]) => {
+      const listed = await millrace(...command, 'nosuch', '--json')
+      expect([listed.code, listed.stderr]).toEqual([2, expect.stringContaining('nosuch')])
+    },
+  )
+
+  test('a pipeline that has a definition and was never planned is known', async () => {
+    for (const command of ['reports', 'quarantine']) {
+      const listed = await millrace(command, 'list', 'shopper_category_performance', '--json')
+      expect([listed.code, listed.events.at(-1)], listed.stderr).toMatchObject([0, { event: 'summary', total: 0 }])
+    }
+  })
+})
+
+describe('told to stop', () => {
+  const range = ['--from', '2026-08', '--to', '2026-09', '--json']
+
+  test('a run at work ends with 130 and the summary of what it did', async () => {
+    sandbox.configure({ latencyMs: 300 })
+    const before = sandbox.books().requests.length
+    const running = startCommand(['backfill', 'keywords', ...range], environment(), folder)
+    await until(() => sandbox.books().requests.length > before)
+    running.child.kill('SIGINT')
+    const ended = await running.result
+    expect(ended.code).toBe(130)
+    expect(summaryOf(ended)).toMatchObject({ command: 'backfill', run_id: expect.any(Number), units: { planned: 8 } })
+  })
+
+  test('a run that plans ends with 130 and a summary', async () => {
+    // Its planning waits for the pipeline's row.
+    const lock = await db.database.pool.connect()
+    try {
+      await lock.query('begin')
+      await lock.query('select from etl.pipelines for update')
+      const running = startCommand(['backfill', 'keywords', ...range], environment(), folder)
+      const waits = `select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+      await until(async () => (await db.database.pool.query(waits)).rows.length > 0)
+      running.child.kill('SIGINT')
+      await new Promise((done) => setTimeout(done, 300))
+      await lock.query('rollback')
+      const ended = await running.result
+      expect(ended.code, ended.stderr).toBe(130)
+      expect(summaryOf(ended)).toMatchObject({ command: 'backfill', run_id: expect.any(Number), requests: 0 })
+      const { rows } = await db.database.pool.query('select state from etl.runs order by run_id desc limit 1')
+      expect(rows).toEqual([{ state: 'interrupted' }])
+    } finally {
+      lock.release()
+    }
+  })
+
+  test.each([
+    ['backfill', 'keywords', ...range],
+    ['worker', '--json'],
+    ['schedule', '--json'],
+    ['status', '--serve', '--json'],
+  ])('as soon as it has begun, or for as long as it lasts, the last line is a summary: %s', async (...args: string[]) => {
+    for (const afterMs of [150, 1_500]) {
+      const running = startCommand(args, environment(), folder)
+      await new Promise((done) => setTimeout(done, afterMs))
+      running.child.kill('SIGINT')
+      const ended = await running.result
+      // Before it listens to signals a process just ends.
+      if (ended.signal !== null || ended.code === 0) continue
+      expect([ended.code, ended.events.at(-1)], ended.stderr).toMatchObject([130, { event: 'summary', command: args[0] }])
+    }
+  })
+})
+
+describe('a backfill of months older than the look-back', () => {
+  test('leaves their windows counted', async () => {
+    const filled = await millrace('backfill', 'keywords', '--from', '2026-03', '--to', '2026-04', '--json')
+    expect(filled.code, filled.stderr).toBe(0)
+    const { rows } = await db.database.pool.query(
+      `select window_from::text as month, closed_units as units, closed_rows = (select count(*) from data.keywords_v1 where month = window_from) as rows
+       from etl.windows where closed_generation is not null order by 1`,
+    )
+    expect(rows).toEqual(['2026-03-01', '2026-04-01'].map((month) => ({ month, units: '4', rows: true })))
+  })
+})
+
+describe('a replay that fails', () => {
+  test('is named by status, with the job and the reason, until it is done', async () => {
+    const months = ['keywords', '--from', '2026-03', '--to', '2026-04', '--json']
+    const { rows } = await db.database.pool.query<{ landing: string }>(
+      'select landing from etl.answers order by answer_id desc limit 1',
+    )
+    const part = join(folder, 'home', 'landing', String(rows[0]?.landing))
+    const [file = ''] = readdirSync(part).filter((name) => name.endsWith('.gz'))
+    const bytes = readFileSync(join(part, file))
+    writeFileSync(join(part, file), Buffer.concat([bytes.subarray(0, 20), Buffer.from('no'), bytes.subarray(22)]))
+    expect((await millrace('replay', ...months)).code).toBe(1)
+    const told = await millrace('status')
+    expect(told.stdout).toMatch(
+      /could not be loaded again.*failed job \d+, replay of answer \d+: keywords\/v1\/2026-0[34].* \[LANDING_CORRUPT\]/s,
+    )
+    writeFileSync(join(part, file), bytes)
+    expect((await millrace('replay', ...months)).code).toBe(0)
+    expect((await millrace('status')).stdout).not.toContain('could not be loaded again')
+  })
+})
+
+describe('a replay of an older answer', () => {
+  test('counts units that hold a newer one as unchanged, and its others as loaded', async () => {
+    await millrace('backfill', 'traffic_and_engagement', '--from', '2026-08', '--to', '2026-09', '--json')
+    sandbox.restate('2026-09')
+    const forced = await millrace(
+      'backfill',
+      'traffic_and_engagement',
+      '--from',
+      '2026-09',
+      '--to',
+      '2026-09',
+      '--force',
+      '--json',
+    )
+    expect(forced.code, forced.stderr).toBe(0)
+    const { rows } = await db.database.pool.query<{ id: string }>(
+      'select min(answer_id) as id from etl.answers where cardinality(slice_ids) > 1',
+    )
+    const replayed = summaryOf(await millrace('replay', '--answer', String(rows[0]?.id), '--json'))
+    expect(replayed.units).toMatchObject({ planned: 12, loaded: 6, unchanged: 6 })
+    await millrace('backfill', 'traffic_and_engagement', '--from', '2026-08', '--to', '2026-08', '--force', '--json')
+    const older = summaryOf(await millrace('replay', '--answer', String(rows[0]?.id), '--json'))
+    expect(older).toMatchObject({ units: { planned: 12, loaded: 0, unchanged: 12 }, rows: { read: 0 } })
+  })
+})
