@@ -11,6 +11,7 @@ import { tryPacked, trySplit } from './packed.ts'
 import { describePair, drawPairs, tryPair } from './pairs.ts'
 import { stops, tryPartlyRefreshed, tryStoppedNight } from './refreshes.ts'
 import { type PartFigures, writeFigures } from './section.ts'
+import { stopsOfLoads, trySlowMerge, tryStopped } from './slow-merge.ts'
 import { tryKill, trySleep, tryWindows } from './takeover.ts'
 import { tryTwins } from './twins.ts'
 
@@ -24,6 +25,7 @@ const all = [
   'kill',
   'sleep',
   'windows',
+  'slow',
   'hosts',
   'clocks',
   'landing',
@@ -41,6 +43,8 @@ const { values } = parseArgs({
     times: { type: 'string', default: '20' },
     jobs: { type: 'string', default: '10000' },
     domains: { type: 'string', default: '1000' },
+    /** How long the slow load takes: three leases and more. */
+    seconds: { type: 'string', default: '62' },
     /** Of pairs and sequences, from this number on (the first is 1). */
     at: { type: 'string', default: '1' },
     /** Into docs/reliability.md. */
@@ -115,6 +119,15 @@ const parts: Readonly<Record<string, () => Promise<void>>> = {
   kill: () => attempt('killed, and the same again', async () => ({ wrong: await tryKill(databases) })),
   sleep: () => attempt('asleep for longer than a lease', async () => ({ wrong: await trySleep(databases) })),
   windows: () => attempt('killed between two windows', async () => ({ wrong: await tryWindows(databases) })),
+  slow: async () => {
+    await attempt('a load of three leases', async () => ({
+      wrong: await trySlowMerge(databases, { seconds: Number(values.seconds) }),
+    }))
+    for (const stop of stopsOfLoads)
+      await attempt(`${stop.signal} ${stop.where === 'between' ? 'between two windows' : 'in a window'}`, async () => ({
+        wrong: await tryStopped(databases, stop),
+      }))
+  },
   held: () => attempt('held, and asked for by force', async () => ({ wrong: await tryHeld(databases) })),
   nights: async () => {
     await attempt('a night after most was refreshed by hand', async () => ({ wrong: await tryPartlyRefreshed(databases) }))
@@ -144,6 +157,7 @@ const flagsOf: Readonly<Record<string, readonly (keyof typeof values)[]>> = {
   twins: ['refreshes', 'times', 'seed'],
   beside: ['jobs'],
   packed: ['domains'],
+  slow: ['seconds'],
 }
 
 const part = async (name: string): Promise<PartFigures> => {

@@ -1,4 +1,4 @@
-// A TCP proxy in front of PostgreSQL that can cut, fall silent without closing, or lose the answer to a COMMIT.
+// A TCP proxy in front of PostgreSQL that can cut, fall silent without closing, lose the answer to a COMMIT, or hold back what comes after one.
 import { connect, createServer, type Server, type Socket } from 'node:net'
 
 export interface TcpProxy {
@@ -14,6 +14,10 @@ export interface TcpProxy {
   cut(): void
   /** After the next COMMIT of a transaction that `wanted` recognises by its statements was passed on, its connection is reset unanswered. */
   loseCommit(wanted: (statements: string) => boolean): void
+  /** After the next COMMIT of such a transaction nothing more of its connection is passed on to the server until `release`. Resolves once that was answered. */
+  holdAfterCommit(wanted: (statements: string) => boolean): Promise<void>
+  /** Passes on what was held back. */
+  release(): void
   /** COMMITs whose answer was lost. */
   readonly lostCommits: () => number
   close(): Promise<void>
@@ -24,6 +28,8 @@ interface Pair {
   readonly server: Socket
   silent: boolean
   statements: string
+  /** What waits for `release`; null: nothing is held back. */
+  held: Buffer[] | null
 }
 
 /** Most of a transaction's statements that is remembered. */
@@ -34,13 +40,24 @@ export const startTcpProxy = async (target: string): Promise<TcpProxy> => {
   const pairs = new Set<Pair>()
   let silent = false
   let wanted: ((statements: string) => boolean) | null = null
+  let holding: { readonly wanted: (statements: string) => boolean; readonly answered: () => void } | null = null
   let lost = 0
   const toServer = (pair: Pair, chunk: Buffer): void => {
     if (pair.silent) return
+    if (pair.held !== null) {
+      pair.held.push(chunk)
+      return
+    }
     const text = chunk.toString('latin1')
     pair.statements = (pair.statements + text).slice(-rememberedBytes)
     const commits = /\0commit\0|Q....commit/i.test(text)
     const losing = commits && wanted?.(pair.statements) === true
+    if (commits && holding?.wanted(pair.statements) === true) {
+      const { answered } = holding
+      holding = null
+      pair.held = []
+      pair.server.once('data', answered)
+    }
     if (/begin/i.test(text) || commits) pair.statements = ''
     if (!losing) {
       pair.server.write(chunk)
@@ -60,7 +77,7 @@ export const startTcpProxy = async (target: string): Promise<TcpProxy> => {
   }
   const server: Server = createServer((client) => {
     const upstream = connect(Number(address.port), address.hostname)
-    const pair: Pair = { client, server: upstream, silent, statements: '' }
+    const pair: Pair = { client, server: upstream, silent, statements: '', held: null }
     pairs.add(pair)
     client.on('data', (chunk: Buffer) => toServer(pair, chunk))
     upstream.on('data', (chunk: Buffer) => pair.silent || client.write(chunk))
@@ -99,6 +116,16 @@ export const startTcpProxy = async (target: string): Promise<TcpProxy> => {
     cut,
     loseCommit: (recognise) => {
       wanted = recognise
+    },
+    holdAfterCommit: (recognise) =>
+      new Promise((answered) => {
+        holding = { wanted: recognise, answered }
+      }),
+    release: () => {
+      for (const pair of pairs) {
+        for (const chunk of pair.held ?? []) pair.server.write(chunk)
+        pair.held = null
+      }
     },
     lostCommits: () => lost,
     close: async () => {
