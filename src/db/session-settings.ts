@@ -2,13 +2,17 @@
 import type pg from 'pg'
 import { z } from 'zod'
 
-/** What values look like as text does not depend on the server's or the address's own settings. */
+/**
+ * What values look like as text does not depend on the server's or the address's own settings. A process that sleeps inside a transaction, as on a
+ * suspended machine, loses it and its locks: else every other command that needs them would wait as long as it sleeps.
+ */
 const ownSettings: readonly Setting[] = [
   ['TimeZone', 'UTC'],
   ['DateStyle', 'ISO'],
   ['IntervalStyle', 'iso_8601'],
   ['client_min_messages', 'warning'],
   ['jit', 'off'],
+  ['idle_in_transaction_session_timeout', '60s'],
 ]
 
 /** Name and value as SET takes them. */

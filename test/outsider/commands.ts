@@ -100,7 +100,7 @@ export const complaint = ({ stderr }: Pick<Ended, 'stderr'>): string =>
 /** The closing line of --json; null where it never came. */
 const summaryIn = (stdout: string): Summary | null => {
   const line = stdout.trimEnd().split('\n').at(-1) ?? ''
-  return /^\{"event":"summary".*"planned":\d/.test(line) ? (JSON.parse(line) as Summary) : null
+  return /^\{"event":"summary".*"run_id":.*"planned":\d/.test(line) ? (JSON.parse(line) as Summary) : null
 }
 
 export const wait = (ms: number): Promise<void> => new Promise((done) => setTimeout(done, ms))

@@ -35,7 +35,6 @@ const withStage = async (databases: Databases, play: (stage: Stage) => Promise<v
       create function public.take_time() returns trigger language plpgsql as $$ begin
         perform pg_sleep(s.seconds) from public.slow s where s.window_from = new.window_from; return new; end $$;
       create trigger take_time before insert on etl.loads for each row execute function public.take_time()`)
-    await run(world, ['migrate'])
     const loaded = await run(world, ['backfill', pipeline, ...rangeOf(world)], { caller: 'prepare' })
     if (loaded.code !== 0) return [`the months were not loaded: ${loaded.code}\n${complaint(loaded)}`]
     noteSold(stage)
@@ -248,7 +247,7 @@ export const stopsOfLoads: readonly StopOptions[] = [
   { signal: 'SIGKILL', where: 'between', withinSeconds: 10 },
   { signal: 'SIGSTOP', where: 'between', withinSeconds: 35 },
   { signal: 'SIGKILL', where: 'inside', withinSeconds: 15 },
-  { signal: 'SIGSTOP', where: 'inside', withinSeconds: 95 },
+  { signal: 'SIGSTOP', where: 'inside', withinSeconds: 75 },
 ]
 
 /** A process that is killed or falls asleep over an answer of four windows; a worker does what is not done and nothing else, and other commands are not in its way. */
@@ -260,8 +259,9 @@ export const tryStopped = (databases: Databases, { signal, where, withinSeconds 
     const others: Started[] = []
     await slow(stage, second, 1.5)
     const environment = { DATABASE_URL: proxy.url }
-    const bound = withinSeconds + 100
-    const first = start(world, ['backfill', pipeline, '--force', ...rangeOf(world)], { caller: 'first', bound, environment })
+    const bound = withinSeconds + 60
+    const command = ['backfill', pipeline, '--force', ...rangeOf(world)]
+    const first = start(world, command, { caller: 'first', bound: bound * 3, environment })
     try {
       if (!(await until(() => isAsleep(pool), 60))) return void wrong.push(`no load began\n${first.printed().slice(-1500)}`)
       const reader = readAlways(stage)
