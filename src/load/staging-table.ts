@@ -4,6 +4,7 @@ import { sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
 import type { Column, Definition } from '../core/types.ts'
 import type { Session } from '../db/session.ts'
+import type { Db } from '../db/tables.ts'
 import { stagedColumns, tableName } from './table-columns.ts'
 
 export interface StagingTable {
