@@ -11,9 +11,21 @@ const words = [
     only_one boolean primary key default true check (only_one),
     warehouse_id uuid not null default gen_random_uuid(),
     epoch integer not null default 1,
-    created_at timestamptz not null default now()
+    created_at timestamptz not null default now(),
+    home text,
+    standing text not null default 'own' check (standing in ('own', 'copy', 'replaced')),
+    standing_reason text,
+    standing_since timestamptz
   )`,
   `insert into etl.warehouse default values`,
+  // Names it bore before: answers landed under them are its own, and to be deleted by it only where nobody else goes on with them.
+  `create table etl.former_names (
+    warehouse_id uuid not null,
+    epoch integer not null,
+    is_ours boolean not null default false,
+    until timestamptz not null default now(),
+    primary key (warehouse_id, epoch)
+  )`,
   // The order of answers: drawn when an intent commits, or when a walk begins.
   `create sequence etl.ask_numbers as bigint`,
 
@@ -121,6 +133,7 @@ const words = [
     submitted_at timestamptz,
     completed_at timestamptz,
     deadline_at timestamptz,
+    receipt_at timestamptz,
     created_at timestamptz not null default now(),
     updated_at timestamptz not null default now(),
     check (window_from < window_to),
@@ -133,6 +146,7 @@ const words = [
   `create index jobs_trouble on etl.jobs (pipeline_id, state, job_id) where state in ('held', 'failed')`,
   `create unique index jobs_report_id on etl.jobs (account, report_id) where report_id is not null`,
   `create index jobs_purchases on etl.jobs (account, asked_at) where report_state is not null`,
+  `create index jobs_bought on etl.jobs (ask_number) where report_state is not null`,
   `create index jobs_answer on etl.jobs (answer_id) where answer_id is not null and state in ('open', 'held', 'failed')`,
 
   `create table etl.run_jobs (
@@ -545,6 +559,20 @@ const relations: Readonly<Record<string, About>> = {
       warehouse_id: 'Name of the warehouse, unique over all there are.',
       epoch: 'Grows when the warehouse was restored or cloned, so that what came after can be told from what came before.',
       created_at: 'When the ledger was made.',
+      home: 'Server (its system identifier) and database (its number there) in which the ledger was last known to be; NULL before the first run.',
+      standing:
+        'own; copy (restored, cloned or moved, and nobody has said which: it buys and deletes nothing); replaced (another database goes on in its place).',
+      standing_reason: 'How it was found to be a copy or replaced; NULL where it is neither.',
+      standing_since: 'When that was found; NULL where it is neither.',
+    },
+  ],
+  former_names: [
+    'Names the warehouse bore before it was restored, cloned or moved. Landings under them are read as its own.',
+    {
+      warehouse_id: 'The warehouse: etl.warehouse, or the one it is a clone of.',
+      epoch: 'The epoch.',
+      is_ours: 'Whether landings of that name may be deleted by this warehouse: nobody else goes on with them.',
+      until: 'When it took another name.',
     },
   ],
   processes: [
@@ -660,6 +688,7 @@ const relations: Readonly<Record<string, About>> = {
       ...reportWords,
       report_state:
         'intent (about to be sent), submitted, ready, downloaded, failed, rejected, uncertain (reply lost) or expired; NULL where nothing was bought.',
+      receipt_at: 'When the receipt of the purchase was written beside the landings; NULL: not yet.',
       created_at: 'When it was planned.',
       updated_at: 'When this row last changed.',
     },

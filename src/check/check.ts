@@ -5,18 +5,20 @@ import { isEtlError, messageOf } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import type { Definition } from '../core/types.ts'
 import { type Database, openDatabase } from '../db/connect.ts'
+import { openDatabaseClock, skewWarning } from '../db/database-clock.ts'
 import { migrationState } from '../db/migrate.ts'
 import { loadDefinitions } from '../definition/load.ts'
 import { showProblem } from '../definition/problem.ts'
 import { openLandingStore } from '../extract/landing.ts'
 import { compareTables } from '../load/drift.ts'
 import { type AccountOf, type ApiSettings, accountsOf, readApiSettings } from '../pipeline/apis.ts'
+import { identityWarning } from '../pipeline/identity.ts'
 import { migrationFolders, sourceFolders } from '../pipeline/open-runtime.ts'
 import type { SourceFolders } from '../sources/registry.ts'
 import { servicesFor } from './discover.ts'
 
 export interface Finding {
-  readonly area: 'definition' | 'configuration' | 'database' | 'migration' | 'table' | 'landing' | 'service'
+  readonly area: 'definition' | 'configuration' | 'database' | 'migration' | 'table' | 'landing' | 'identity' | 'service'
   readonly level: 'error' | 'warning'
   readonly message: string
 }
@@ -56,6 +58,7 @@ export const check = async (request: CheckRequest): Promise<{ findings: Finding[
   try {
     if (database !== null) await attempt('database', () => checkDatabase(request, database, definitions, findings))
     if (!request.offline) await attempt('landing', () => checkLanding(settings, request.signal))
+    if (database !== null) await attempt('identity', () => checkIdentity(request, settings, database, findings))
     if (apis !== null && asking.length > 0)
       await attempt('service', () => checkServices(request, { apis, asking, database }, findings))
   } finally {
@@ -128,6 +131,29 @@ const checkDatabase = async (
 /** A folder is made when it is first needed; a bucket is somebody else's to make. */
 const checkLanding = async ({ landing }: Settings, signal: AbortSignal): Promise<void> => {
   if (landing.kind === 'bucket') await openLandingStore(landing).ready(signal)
+}
+
+/** Whether this database is the warehouse it says it is; and whether the clocks agree. */
+const checkIdentity = async (
+  { offline, signal }: CheckRequest,
+  settings: Settings,
+  database: Database,
+  findings: Finding[],
+): Promise<void> => {
+  const skew = skewWarning(await openDatabaseClock(database.kysely))
+  if (skew !== null) findings.push({ area: 'identity', level: 'warning', message: skew })
+  if ((await migrationState(database, { folders: [] })).applied.length === 0) return
+  const place = { database, landing: openLandingStore(settings.landing) }
+  const warning =
+    offline && settings.landing.kind === 'bucket'
+      ? await identityWarning(place, { remote: false })
+      : await identityWarning(place, { remote: true, signal }).catch((error: unknown) => {
+          // A store that does not answer is a finding of its own.
+          if (isEtlError(error) && /^LANDING_(UNREACHABLE|REFUSED)$/.test(error.code))
+            return identityWarning(place, { remote: false })
+          throw error
+        })
+  if (warning !== null) findings.push({ area: 'identity', level: 'error', message: warning })
 }
 
 interface ServiceCheck {

@@ -115,8 +115,12 @@ export const commands: readonly CommandSpec[] = [
     options: [
       option('--dry-run', 'print the SQL that would be applied'),
       option('--wait <seconds>', 'how long each change waits for readers who are in its way; then exit 1 names them', '60'),
+      option(
+        '--as <what>',
+        'say what a copied database is: restored or moved (it goes on), or clone (it lives beside the other)',
+      ),
     ],
-    examples: ['millrace migrate', 'millrace migrate --wait 600'],
+    examples: ['millrace migrate', 'millrace migrate --wait 600', 'millrace migrate --as restored'],
     load: () => import('./migrate.ts'),
   },
   {

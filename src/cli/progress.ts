@@ -138,7 +138,7 @@ interface ProgressLine {
   text(): string
 }
 
-export const createProgressLine = ({ counters }: Progress, now: () => number = Date.now): ProgressLine => {
+export const createProgressLine = ({ counters }: Progress, now: () => number = () => performance.now()): ProgressLine => {
   let from: Counters = { ...counters }
   let startedAt = now()
   const since = (name: keyof Counters): number => counters[name] - from[name]

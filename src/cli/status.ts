@@ -1,11 +1,14 @@
 // `millrace status`: the ledger in the terminal, with a small map of coverage.
 import { EtlError } from '../core/errors.ts'
+import type { Database } from '../db/connect.ts'
+import { openLandingStore } from '../extract/landing.ts'
+import { identityWarning } from '../pipeline/identity.ts'
 import type { UnitState } from '../core/types.ts'
 import { type Status, readStatus } from '../reads/status.ts'
 import type { CoverageMonth } from '../reads/windows.ts'
 import type { Handler, Invocation } from './command-spec.ts'
 import { type Output, formatNumber, formatSeconds } from './output.ts'
-import { interruptedCode, untilInterrupted, withDatabase, withRuntime } from './runtime.ts'
+import { interruptedCode, settingsOf, untilInterrupted, withDatabase, withRuntime } from './runtime.ts'
 
 export const handle: Handler = async (invocation) => {
   if (invocation.options['serve'] === true) return serve(invocation)
@@ -14,10 +17,23 @@ export const handle: Handler = async (invocation) => {
     const unknown = invocation.args.filter((name) => !status.pipelines.some(({ pipeline }) => pipeline === name))
     if (unknown.length > 0)
       throw new EtlError('USAGE', `Nothing was planned yet for ${unknown.join(', ')}; run \`millrace run ${unknown.join(' ')}\`.`)
-    invocation.output.event({ event: 'summary', command: 'status', ...status })
-    if (!invocation.output.json) print(invocation.output, status, database.display)
+    const warning = await identityOf(invocation, database)
+    invocation.output.event({ event: 'summary', command: 'status', ...status, warehouse_warning: warning })
+    if (invocation.output.json) return 0
+    print(invocation.output, status, database.display)
+    if (warning !== null) invocation.output.line(`\n${warning}`)
     return 0
   })
+}
+
+/** How long a store of landings that is far away may keep `status` waiting. */
+const patienceMs = 3_000
+
+/** Why this database may not be the warehouse it says it is; null: it is, or the store did not say. */
+const identityOf = async (invocation: Invocation, database: Database): Promise<string | null> => {
+  const place = { database, landing: openLandingStore(settingsOf(invocation).landing) }
+  const signal = AbortSignal.timeout(patienceMs)
+  return identityWarning(place, { remote: true, signal }).catch(() => identityWarning(place, { remote: false }))
 }
 
 /** The page needs what an action needs, hence the whole runtime; it is loaded only here, `status` itself stays quick. */

@@ -50,6 +50,12 @@ export const errorCodes = {
   LANDING_UNREACHABLE: code('now', 'failed', 'The bucket of the landings does not answer.'),
   LANDING_REFUSED: code('never', 'failed', 'The bucket of the landings refuses the request.'),
   LANDING_CORRUPT: code('never', 'failed', 'The landed bytes do not match their checksum.'),
+  LANDING_FOREIGN: code('never', 'failed', 'The landed bytes are not those this warehouse has on record.'),
+  WAREHOUSE_COPY: code(
+    'later',
+    'held',
+    'This database may be a copy of a warehouse that goes on elsewhere; it buys nothing until that is decided.',
+  ),
   SUPERSET: code('never', 'failed', 'Superset does not answer or refuses a request.'),
   FENCED: code('never', 'failed', 'Another process has taken the unit over.'),
   CANCELLED: code('never', 'failed', 'The run was cancelled.'),

@@ -34,7 +34,7 @@ const openLock = (folder: string): DatabaseSync => {
 const busy = 5
 
 const take = async (lock: DatabaseSync, folder: string): Promise<void> => {
-  const until = Date.now() + patienceMs
+  const until = performance.now() + patienceMs
   for (;;) {
     try {
       lock.exec('begin exclusive')
@@ -50,7 +50,7 @@ const take = async (lock: DatabaseSync, folder: string): Promise<void> => {
           },
         )
       }
-      if (Date.now() > until) {
+      if (performance.now() > until) {
         throw new EtlError(
           'DATABASE_UNREACHABLE',
           `Another command has been starting or stopping the embedded PostgreSQL in ${folder} for ${patienceMs / 60_000} minutes; ` +

@@ -66,8 +66,8 @@ export const startServer = async ({ files, program, user, port, answers }: Serve
   child.once('exit', (code, signal) => {
     ended ??= `exit ${code ?? signal}`
   })
-  const until = Date.now() + readyMs
-  while (ended === null && Date.now() < until) {
+  const until = performance.now() + readyMs
+  while (ended === null && performance.now() < until) {
     if (readPostmaster(files)?.pid === child.pid && (await answers())) return null
     await systemClock.sleep(pollMs)
   }
@@ -108,8 +108,8 @@ export const stopServer = async (pid: number): Promise<void> => {
     // It went by itself.
     return
   }
-  const until = Date.now() + stoppedMs
-  while (processIsAlive(pid) && Date.now() < until) await systemClock.sleep(pollMs)
+  const until = performance.now() + stoppedMs
+  while (processIsAlive(pid) && performance.now() < until) await systemClock.sleep(pollMs)
 }
 
 export const freePort = (): Promise<number> =>

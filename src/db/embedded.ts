@@ -106,8 +106,8 @@ const ref = (client: pg.Client): void => {
 
 /** Port of a live server of this data folder, or null. Waits while it is starting up, recovering or shutting down. */
 const adopt = async (files: ServerFiles, password: Secret): Promise<number | null> => {
-  const until = Date.now() + adoptMs
-  while (Date.now() < until) {
+  const until = performance.now() + adoptMs
+  while (performance.now() < until) {
     const written = readPostmaster(files)
     if (written === null || !servesData(written.pid, files)) return null
     const state = written.port === null ? 'busy' : await probe(password, written.port)
@@ -148,14 +148,14 @@ const startAnew = async (files: ServerFiles, password: Secret): Promise<number> 
   const user = serverUser()
   const binaries = findBinaries((path) => canReach(user, path))
   ensureData(files, binaries, user, password)
-  const leftoversUntil = Date.now() + leftoverMs
+  const leftoversUntil = performance.now() + leftoverMs
   for (let attempt = 1; ; attempt += 1) {
     const port = await pickPort()
     const answers = async (): Promise<boolean> => (await probe(password, port)) === 'ready'
     const failure = await startServer({ files, program: binaries.postgres, user, port, answers })
     if (failure === null) return port
     const mending = mend(files, failure)
-    if (mending === 'wait' && Date.now() < leftoversUntil) await systemClock.sleep(pollMs * 4)
+    if (mending === 'wait' && performance.now() < leftoversUntil) await systemClock.sleep(pollMs * 4)
     else if (mending !== 'again' || attempt >= portTries) throw notStarted(files, failure)
   }
 }

@@ -58,12 +58,7 @@ interface Seen {
   readonly onWait: (blockers: string) => void
 }
 
-const tryOnce = async <T>(
-  database: Database,
-  seen: Seen,
-  lockMs: number,
-  work: (trx: Db) => Promise<T>,
-): Promise<T> => {
+const tryOnce = async <T>(database: Database, seen: Seen, lockMs: number, work: (trx: Db) => Promise<T>): Promise<T> => {
   let stopLooking = (): void => undefined
   try {
     return await database.kysely.transaction().execute(async (trx) => {

@@ -84,6 +84,8 @@ export const rolesSql = ({ owner, loader, reader }: RoleNames = roleNames): stri
     `grant create on schema data, staging to ${loader};`,
     `grant select, insert, update, delete on all tables in schema etl to ${loader};`,
     `grant usage on all sequences in schema etl to ${loader};`,
+    // A restored warehouse goes on above the numbers it finds.
+    `grant update on sequence etl.ask_numbers to ${loader};`,
     `revoke insert, update, delete on etl.kysely_migration, etl.kysely_migration_lock from ${loader};`,
     `grant select on all tables in schema bi to ${loader};`,
     forEach(

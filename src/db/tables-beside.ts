@@ -1,4 +1,4 @@
-// What the ledger keeps beside units and jobs: HTTP requests, rejected rows, events, ticks, messages.
+// What the ledger keeps beside units and jobs: the warehouse's name, HTTP requests, rejected rows, events, ticks, messages.
 import type { Generated } from 'kysely'
 import type { BigintText, GeneratedBigint, Json, NullableBigint, NullableTimestamp, Timestamp } from './column-kinds.ts'
 
@@ -80,4 +80,30 @@ export interface DeliveriesTable {
   next_at: Timestamp
   sent_at: NullableTimestamp
   last_error: string | null
+}
+
+export interface WarehouseTable {
+  only_one: Generated<boolean>
+  warehouse_id: Generated<string>
+  epoch: Generated<number>
+  created_at: Timestamp
+  /** Server and database the ledger was last known to be in; null before the first run. */
+  home: string | null
+  standing: Generated<'own' | 'copy' | 'replaced'>
+  standing_reason: string | null
+  standing_since: NullableTimestamp
+}
+
+/** Names the warehouse bore before it was restored, cloned or moved. */
+export interface FormerNamesTable {
+  warehouse_id: string
+  epoch: number
+  /** Landings of that name may be deleted by this warehouse. */
+  is_ours: Generated<boolean>
+  until: Timestamp
+}
+
+export interface MartsTable {
+  name: string
+  published_at: Timestamp
 }

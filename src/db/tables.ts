@@ -7,10 +7,13 @@ import type { BigintText, GeneratedBigint, Json, NullableBigint, NullableTimesta
 import type {
   DeliveriesTable,
   EventsTable,
+  FormerNamesTable,
+  MartsTable,
   NotificationsTable,
   QuarantineTable,
   RequestsTable,
   TicksTable,
+  WarehouseTable,
 } from './tables-beside.ts'
 import type {
   LastLoadsView,
@@ -26,18 +29,6 @@ import type {
 } from './tables-seen.ts'
 
 export type Db = Kysely<Tables>
-
-export interface WarehouseTable {
-  only_one: Generated<boolean>
-  warehouse_id: Generated<string>
-  epoch: Generated<number>
-  created_at: Timestamp
-}
-
-export interface MartsTable {
-  name: string
-  published_at: Timestamp
-}
 
 export interface ProcessesTable {
   process_id: Generated<number>
@@ -169,6 +160,8 @@ export interface JobsTable {
   submitted_at: NullableTimestamp
   completed_at: NullableTimestamp
   deadline_at: NullableTimestamp
+  /** When the receipt of the purchase was seen in the landing store; null: not yet. */
+  receipt_at: NullableTimestamp
   created_at: Timestamp
   updated_at: Timestamp
 }
@@ -263,6 +256,7 @@ export interface LoadsTable {
 export interface Tables {
   'etl.warehouse': WarehouseTable
   'etl.marts': MartsTable
+  'etl.former_names': FormerNamesTable
   'etl.processes': ProcessesTable
   'etl.runs': RunsTable
   'etl.pipelines': PipelinesTable

@@ -37,6 +37,8 @@ export interface Bucket {
 
 export interface ListOptions {
   readonly pageSize?: number
+  /** Only keys that come after it. */
+  readonly after?: string | undefined
   readonly signal?: AbortSignal | undefined
 }
 
@@ -133,11 +135,11 @@ export const openBucket = (setting: BucketSetting): Bucket => {
       inOwnWords(`delete ${placeOf(key)}`, signal, async () => {
         await unlessMissing(() => client.send(new DeleteObjectCommand({ Bucket: name, Key: key }), optionsOf(signal)))
       }),
-    list: (prefix, { pageSize = 1_000, signal } = {}) =>
+    list: (prefix, { pageSize = 1_000, after, signal } = {}) =>
       listObjects((ContinuationToken) =>
         inOwnWords(`list ${placeOf(prefix)}`, signal, () =>
           client.send(
-            new ListObjectsV2Command({ Bucket: name, Prefix: prefix, MaxKeys: pageSize, ContinuationToken }),
+            new ListObjectsV2Command({ Bucket: name, Prefix: prefix, MaxKeys: pageSize, StartAfter: after, ContinuationToken }),
             optionsOf(signal),
           ),
         ),

@@ -57,7 +57,7 @@ const open = async (
   attempt: number,
   progress: Progress,
 ): Promise<Opened> => {
-  const log = recorder(options, { ...request, endpoint: `${url.origin}${url.pathname}` }, attempt)
+  const log = recorder(options, { ...request, endpoint: `${url.origin}${url.pathname}` }, attempt, service.clock.now())
   try {
     const answer = await send({
       dispatcher: agents.guarded(options.timeoutMs, service.baseUrl, service.allowedDownloadHosts ?? []),

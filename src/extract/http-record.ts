@@ -18,9 +18,8 @@ const refusalOf = (status: number | null): ErrorCode | null => {
   return status !== null && status >= 500 ? 'SERVICE_ERROR' : null
 }
 
-/** Begins the record; the function it returns ends it and hands it over, once. */
-export const recorder = (options: UnitHttpOptions, request: HttpRequest, attempt: number) => {
-  const startedAt = new Date()
+/** @param nowMs by the clock of all times in the ledger. Begins the record; the function it returns ends it and hands it over, once. */
+export const recorder = (options: UnitHttpOptions, request: HttpRequest, attempt: number, nowMs: number) => {
   const started = performance.now()
   let ended = false
   return ({ status, bytes, body, errorCode }: Outcome): void => {
@@ -40,7 +39,7 @@ export const recorder = (options: UnitHttpOptions, request: HttpRequest, attempt
       errorCode: errorCode ?? refusalOf(status),
       bytes,
       sha256: body === undefined ? null : hash('sha256', body, 'hex'),
-      startedAt: startedAt.toISOString(),
+      startedAt: new Date(nowMs).toISOString(),
       milliseconds: performance.now() - started,
     })
   }

@@ -79,7 +79,7 @@ const readOnce = async (
   progress: Progress,
 ): Promise<HttpAnswer & { readonly headers: Readonly<Record<string, string>> }> => {
   const { url, headers } = authenticated(service, request)
-  const log = recorder(options, request, attempt)
+  const log = recorder(options, request, attempt, service.clock.now())
   const seen: Seen = { status: null, bytes: 0 }
   const patience = request.idempotent ? null : withPatience(options.signal, service.clock, () => progress.connected)
   try {

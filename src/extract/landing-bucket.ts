@@ -5,9 +5,9 @@ import type { BucketSetting } from '../config/landing-setting.ts'
 import { type Bucket, openBucket } from './bucket.ts'
 import { readRange } from './bucket-range.ts'
 import { openUpload } from './bucket-upload.ts'
-import { dataFile, landingDepth, landingLocator, manifestFile } from './landing-files.ts'
+import { dataFile, landingDepth, landingLocator, manifestFile, notesFolder } from './landing-files.ts'
 import { corruptLanding, readLanding } from './landing-reader.ts'
-import type { Landing, LandingStore } from './landing-store.ts'
+import type { Landing, LandingNotes, LandingStore } from './landing-store.ts'
 import { createLandingWriter, type LandingSink } from './landing-writer.ts'
 
 /** Cleaning up after an error holds nobody who is waiting for the error longer than this. */
@@ -31,10 +31,23 @@ export const openLandingBucket = (setting: BucketSetting): LandingStore => {
       // In this order a landing that is gone by half is not whole.
       for (const file of [manifestFile, dataFile]) await bucket.remove(keyOf(locator, file))
     },
-    older: (olderThanMs) => olderLandings(bucket, setting.prefix, olderThanMs),
+    older: (olderThanMs) => olderLandings(bucket, setting.prefix, '', olderThanMs),
+    below: (folder) => olderLandings(bucket, setting.prefix, `${folder}/`, Number.POSITIVE_INFINITY),
+    notes: bucketNotes(bucket, setting.prefix),
     dropUnfinished: (olderThanMs) => bucket.dropUploads(setting.prefix, olderThanMs),
   }
 }
+
+const bucketNotes = (bucket: Bucket, prefix: string): LandingNotes => ({
+  write: (path, text, signal) => bucket.putNew(prefix + path, text, signal),
+  read: (path, signal) => bucket.text(prefix + path, signal),
+  remove: (path) => bucket.remove(prefix + path),
+  list: async function* (folder, after, signal) {
+    const options = { after: after === undefined ? undefined : prefix + after, signal }
+    for await (const { key, modifiedMs } of bucket.list(`${prefix}${folder}/`, options))
+      yield { path: key.slice(prefix.length), writtenMs: async () => modifiedMs }
+  },
+})
 
 const openLanding = (bucket: Bucket, data: string, manifest: string, signal: AbortSignal | undefined): Promise<Landing> => {
   const damaged = (found: string): EtlError => corruptLanding(bucket.placeOf(data), found)
@@ -76,11 +89,11 @@ const openBucketSink = (bucket: Bucket, data: string, manifest: string, signal: 
 }
 
 /** A listing has the objects of one landing side by side. */
-async function* olderLandings(bucket: Bucket, prefix: string, olderThanMs: number): AsyncGenerator<string> {
+async function* olderLandings(bucket: Bucket, prefix: string, below: string, olderThanMs: number): AsyncGenerator<string> {
   let current: { locator: string; newestMs: number } = { locator: '', newestMs: Number.POSITIVE_INFINITY }
-  for await (const { key, modifiedMs } of bucket.list(prefix)) {
+  for await (const { key, modifiedMs } of bucket.list(prefix + below)) {
     const words = key.slice(prefix.length).split('/')
-    if (words.length !== landingDepth + 1) continue
+    if (words.length !== landingDepth + 1 || words[0] === notesFolder) continue
     const locator = words.slice(0, landingDepth).join('/')
     if (current.locator === locator) {
       current.newestMs = Math.max(current.newestMs, modifiedMs)

@@ -20,6 +20,10 @@ export interface LandingName {
   readonly fence: string
   /** Drawn anew for each landing: a clone of the warehouse counts on from the same numbers and must not write to the same place. */
   readonly nonce: string
+  /** Goes into the manifest: a restored ledger may not know the job. */
+  readonly question?: Question
+  /** The clock of the times in the manifest, milliseconds since the epoch. Default: the machine's. */
+  readonly now?: () => number
 }
 
 /** The warehouse that asked: its UUID and its epoch. */
@@ -28,16 +32,39 @@ export interface Warehouse {
   readonly epoch: number
 }
 
-/** `keywords_v1/2026-01-01/a.com_us-1f0c9a2b3d4e/5b1c7d2e.1-81-2-9f3c1e`: pipeline, window, values; warehouse and epoch, ask number, fence, nonce. */
-export const landingLocator = ({ box, warehouse, askNumber, fence, nonce }: LandingName): string => {
+/** Where all landings of a pipeline's version lie. */
+export const pipelineFolder = ({ pipeline, version }: Pick<Box, 'pipeline' | 'version'>): string =>
+  `${safe(pipeline)}_v${version}`
+
+/** Where all landings of one question lie, whoever asked it. */
+export const boxFolder = (box: Box): string => {
   const words = Object.values(box.slice).map((value) => (typeof value === 'string' ? safe(value) : `${value.length}_values`))
   const digest = createHash('sha256').update(box.key).digest('hex').slice(0, 12)
-  const name = `${warehouse.id.slice(0, 8)}.${warehouse.epoch}-${askNumber}-${fence}-${nonce}`
-  return `${safe(box.pipeline)}_v${box.version}/${box.window.from}/${words.join('_').slice(0, 80)}-${digest}/${name}`
+  return `${pipelineFolder(box)}/${box.window.from}/${words.join('_').slice(0, 80)}-${digest}`
 }
+
+const ownerName = ({ id, epoch }: Warehouse): string => `${id.slice(0, 8)}.${epoch}-`
+
+/** `keywords_v1/2026-01-01/a.com_us-1f0c9a2b3d4e/5b1c7d2e.1-81-2-9f3c1e`: pipeline, window, values; warehouse and epoch, ask number, fence, nonce. */
+export const landingLocator = ({ box, warehouse, askNumber, fence, nonce }: LandingName): string =>
+  `${boxFolder(box)}/${ownerName(warehouse)}${askNumber}-${fence}-${nonce}`
+
+/** Ask number of a landing by its locator; null where none of these warehouses asked for it. */
+export const askNumberIn = (locator: string, owners: readonly Warehouse[]): string | null => {
+  const name = locator.slice(locator.lastIndexOf('/') + 1)
+  const owner = owners.map(ownerName).find((own) => name.startsWith(own))
+  return owner === undefined ? null : (/^\d+(?=-)/.exec(name.slice(owner.length))?.[0] ?? null)
+}
+
+/** Of any epoch of the warehouse. */
+export const askNumberOfAny = (locator: string, id: string): string | null =>
+  new RegExp(`/${id.slice(0, 8)}\\.\\d+-(\\d+)-[^/]*$`).exec(locator)?.[1] ?? null
 
 /** Pipeline, window, values, name: a landing lies four folders deep. */
 export const landingDepth = 4
+
+/** What warehouses note beside their landings; no pipeline's folder begins with an underscore. */
+export const notesFolder = '_warehouses'
 
 export const dataFile = 'data.gz'
 export const manifestFile = 'manifest.json'
@@ -54,6 +81,14 @@ const partSchema = z.object({
   landed_at: z.string(),
 })
 
+const paramSchema = z.union([z.string(), z.number(), z.boolean(), z.array(z.string()).readonly()])
+
+export const questionSchema = z.object({
+  parameters: z.record(z.string(), paramSchema),
+  asks: z.string(),
+  metrics: z.array(z.string()).readonly(),
+})
+
 const manifestSchema = z.object({
   version: z.literal(2),
   /** The warehouse that asked, its epoch, and the number of the question. */
@@ -66,6 +101,7 @@ const manifestSchema = z.object({
   asked_for: z.string(),
   window: z.object({ from: z.string(), to: z.string() }),
   slice: z.record(z.string(), z.union([z.string(), z.array(z.string())])),
+  question: questionSchema.optional(),
   parts: z.array(partSchema),
   /** Over all parts' bytes as they came, in order. */
   sha256: z.string(),
@@ -79,6 +115,8 @@ const manifestSchema = z.object({
   landed_at: z.string(),
 })
 
+/** What an answer was asked for, in words that any ledger understands: parameters of the key; see core/asks.ts for the others. */
+export type Question = z.infer<typeof questionSchema>
 export type Manifest = z.infer<typeof manifestSchema>
 export type ManifestPart = z.infer<typeof partSchema>
 

@@ -19,6 +19,26 @@ export interface LandingWriter {
   abort(): Promise<void>
 }
 
+/** A small text beside the landings. */
+export interface Note {
+  /** Words divided by `/`, below the store's place. */
+  readonly path: string
+  /** When it was written, by the store's own clock; milliseconds since the epoch. */
+  writtenMs(): Promise<number>
+}
+
+/** Receipts and claims: small texts that are never overwritten, in the same place as the landings. */
+export interface LandingNotes {
+  /** Durable once it returns. False where one of that path stands already, which is left as it is. */
+  write(path: string, text: string, signal?: AbortSignal): Promise<boolean>
+  /** Null where there is none. */
+  read(path: string, signal?: AbortSignal): Promise<string | null>
+  /** Nothing happens where there is none. */
+  remove(path: string): Promise<void>
+  /** Those below `folder` whose path comes after `after`, in the order of their paths: what lies before is not read. */
+  list(folder: string, after?: string, signal?: AbortSignal): AsyncIterable<Note>
+}
+
 /** Signals end the waiting for a store that is far away, with the signal's reason. */
 export interface LandingStore {
   /** What a person calls it: a folder or `s3://bucket/prefix/`. */
@@ -32,6 +52,9 @@ export interface LandingStore {
   remove(locator: string): Promise<void>
   /** Every landing, whole or left behind, last written before `olderThanMs` (since the epoch), by locator. */
   older(olderThanMs: number): AsyncIterable<string>
+  /** Every landing below a folder of locators (see `pipelineFolder` and `boxFolder`), whole or left behind, by locator. */
+  below(folder: string): AsyncIterable<string>
+  readonly notes: LandingNotes
   /** Lets go of what writers that died before `olderThanMs` had begun and `older` cannot see. */
   dropUnfinished(olderThanMs: number): Promise<void>
 }

@@ -48,6 +48,7 @@ export const createLandingWriter = (target: LandingSink, name: LandingName): Lan
   const total = createHash('sha256')
   const parts: ManifestPart[] = []
   const line = createLine()
+  const moment = (): string => new Date(name.now?.() ?? Date.now()).toISOString()
   let bytes = 0
   let offset = 0
   const done = (part: LandedPart): void => {
@@ -57,7 +58,7 @@ export const createLandingWriter = (target: LandingSink, name: LandingName): Lan
   }
   return {
     locator: landingLocator(name),
-    part: (payload) => ({ ...payload, body: landPart(payload, { sink, total, line, done }) }),
+    part: (payload) => ({ ...payload, body: landPart(payload, { sink, total, line, done, moment }) }),
     finish: async ({ completeness }) => {
       await line.end()
       const durable = sink.close()
@@ -69,7 +70,7 @@ export const createLandingWriter = (target: LandingSink, name: LandingName): Lan
         sha256: total.digest('hex'),
         bytes,
         completeness: { ...completeness, fingerprint: { ...completeness.fingerprint } },
-        landed_at: new Date().toISOString(),
+        landed_at: moment(),
       }
       await sink.commit(JSON.stringify(manifest, null, 1), durable)
       return manifest
@@ -82,7 +83,7 @@ export const createLandingWriter = (target: LandingSink, name: LandingName): Lan
   }
 }
 
-const ownerOf = ({ box, warehouse, askNumber }: LandingName) => ({
+const ownerOf = ({ box, warehouse, askNumber, question }: LandingName) => ({
   warehouse: warehouse.id,
   epoch: warehouse.epoch,
   ask_number: askNumber,
@@ -93,6 +94,7 @@ const ownerOf = ({ box, warehouse, askNumber }: LandingName) => ({
   slice: Object.fromEntries(
     Object.entries(box.slice).map(([name, value]) => [name, typeof value === 'string' ? value : [...value]]),
   ),
+  ...(question === undefined ? {} : { question }),
 })
 
 /** The same sink, written to in larger pieces: a write costs as much for one page as for fifty. */
@@ -150,9 +152,11 @@ interface Landing {
   readonly total: ReturnType<typeof createHash>
   readonly line: Line
   readonly done: (part: LandedPart) => void
+  /** Now, as ISO text. */
+  readonly moment: () => string
 }
 
-async function* landPart(payload: Payload, { sink, total, line, done }: Landing): AsyncGenerator<Uint8Array> {
+async function* landPart(payload: Payload, { sink, total, line, done, moment }: Landing): AsyncGenerator<Uint8Array> {
   const hash = createHash('sha256')
   let rawLength = 0
   let waiting: Uint8Array[] = []
@@ -165,7 +169,7 @@ async function* landPart(payload: Payload, { sink, total, line, done }: Landing)
       length,
       raw_length: rawLength,
       sha256: hash.digest('hex'),
-      landed_at: new Date().toISOString(),
+      landed_at: moment(),
     })
   try {
     for await (const chunk of payload.body) {

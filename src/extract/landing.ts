@@ -26,6 +26,17 @@ const openLater = (setting: BucketSetting): LandingStore => {
     older: async function* (olderThanMs) {
       yield* (await store()).older(olderThanMs)
     },
+    below: async function* (folder) {
+      yield* (await store()).below(folder)
+    },
     dropUnfinished: async (olderThanMs) => (await store()).dropUnfinished(olderThanMs),
+    notes: {
+      write: async (path, text, signal) => (await store()).notes.write(path, text, signal),
+      read: async (path, signal) => (await store()).notes.read(path, signal),
+      remove: async (path) => (await store()).notes.remove(path),
+      list: async function* (folder, after, signal) {
+        yield* (await store()).notes.list(folder, after, signal)
+      },
+    },
   }
 }

@@ -57,6 +57,13 @@ export const insertAnswer = async (db: Db, hold: Hold, landed: LandedAnswer): Pr
 
 const jsonOrNull = (value: unknown): string | null => (value === undefined || value === null ? null : JSON.stringify(value))
 
+/** SHA-256 of the bytes the answer was recorded with. */
+export const shaOnRecord = async (db: Db, answerId: number): Promise<string> => {
+  const row = await db.selectFrom('etl.answers').select('sha256').where('answer_id', '=', String(answerId)).executeTakeFirst()
+  if (row === undefined) throw new EtlError('INTERNAL', `Answer ${answerId} is not in the ledger; please report this defect.`)
+  return row.sha256
+}
+
 /** The landed bytes turned out unusable: the next try downloads again (free), or reads the pages again; it never buys again. */
 export const dropAnswer = async (db: Db, hold: Hold): Promise<void> => {
   await sql`

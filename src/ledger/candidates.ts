@@ -55,7 +55,7 @@ export type Decision = 'ask' | 'join' | 'held' | 'not-published' | 'done'
 export type AskReason = 'new' | 'unfinished' | 'forced' | 'look-back' | 'full check'
 
 /** Holds that end by themselves: the budget may have turned, the answer may hold still by now. */
-const passing = sql`('QUOTA_EXHAUSTED', 'UNSTABLE', 'INCOMPLETE')`
+const passing = sql`('QUOTA_EXHAUSTED', 'UNSTABLE', 'INCOMPLETE', 'WAREHOUSE_COPY')`
 const live = sql`('submitted', 'ready', 'downloaded')`
 const ended = sql`('failed', 'rejected', 'expired')`
 

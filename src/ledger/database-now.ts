@@ -1,4 +1,9 @@
 // One clock for every time in the ledger: the database's, whichever machine works and whatever its own clock says.
 import { sql } from 'kysely'
+import type { Db } from '../db/tables.ts'
 
 export const databaseNow = sql<string>`clock_timestamp()`
+
+/** The same as ISO text. */
+export const databaseNowText = async (db: Db): Promise<string> =>
+  (await db.selectNoFrom(databaseNow.as('now')).executeTakeFirstOrThrow()).now

@@ -17,7 +17,7 @@ export interface RegisteredPipeline {
 }
 
 /** Parameters that are part of the key: they tell one pipeline's units from another's. */
-const keyParameters = ({ params, key }: Definition): Readonly<Record<string, ParamValue>> =>
+export const keyParameters = ({ params, key }: Definition): Readonly<Record<string, ParamValue>> =>
   Object.fromEntries(Object.entries(params).filter(([name]) => key.includes(name)))
 
 const isSame = (definition: Definition): RawBuilder<boolean> =>
@@ -183,4 +183,26 @@ export const claimableOf = async (
   const load =
     definitions.length === 0 ? [] : await pipelines.where((eb) => eb.or(definitions.map((one) => isSame(one)))).execute()
   return { load: ids(load), fetch: ids(fetch) }
+}
+
+/** Pipelines that have bought no report: their answers, if any, were read page by page. */
+export const walkPipelines = async (
+  db: Db,
+): Promise<{ pipeline: string; version: number; account: string; windowEvery: 'day' | 'week' | 'month' }[]> => {
+  const rows = await db
+    .selectFrom('etl.pipelines as p')
+    .select(['p.pipeline', 'p.version', 'p.account', 'p.window_every'])
+    .where(({ exists, not, selectFrom }) =>
+      not(
+        exists(
+          selectFrom('etl.jobs as j')
+            .select('j.job_id')
+            .whereRef('j.pipeline_id', '=', 'p.pipeline_id')
+            .where('j.kind', '=', 'report'),
+        ),
+      ),
+    )
+    .distinct()
+    .execute()
+  return rows.map(({ pipeline, version, account, window_every }) => ({ pipeline, version, account, windowEvery: window_every }))
 }

@@ -40,6 +40,7 @@ export const adoptReport = (db: Db, { jobId, reportId, by }: Adoption): Promise<
         state: 'open',
         report_state: 'submitted',
         report_id: reportId,
+        receipt_at: null,
         submitted_at: sql<string>`coalesce(submitted_at, asked_at, clock_timestamp())`,
         status_word: null,
         polls: 0,

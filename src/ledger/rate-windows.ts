@@ -119,9 +119,9 @@ const onServerTime = (pool: DatabasePool): StoreClient => {
 const compareClocks = async (pool: DatabasePool): Promise<number> => {
   const answers: { tookMs: number; aheadMs: number }[] = []
   for (let look = 0; look < 3; look += 1) {
-    const asked = Date.now()
+    const asked = performance.now()
     const { rows } = await pool.query<{ now: string }>(`select (extract(epoch from clock_timestamp()) * 1000)::text as now`)
-    const tookMs = Date.now() - asked
+    const tookMs = performance.now() - asked
     answers.push({ tookMs, aheadMs: Number(rows[0]?.now ?? asked) - (asked + tookMs / 2) })
   }
   return answers.toSorted((left, right) => left.tookMs - right.tookMs)[0]?.aheadMs ?? 0

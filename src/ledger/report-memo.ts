@@ -11,6 +11,7 @@ import type { ClaimedJob } from './claim.ts'
 import { databaseNow } from './database-now.ts'
 import { fenced, isHeldBy, lockJob } from './hold.ts'
 import { mayBegin, reportTransitions, type Transition } from './transitions.ts'
+import { assertMayBuy } from './warehouse.ts'
 
 export interface ReportMemoOptions {
   readonly account: string
@@ -179,6 +180,7 @@ const intend = async (trx: Db, claim: ClaimedJob, options: ReportMemoOptions, in
       'INTERNAL',
       `${claim.box.key}: report ${before?.report_id ?? '(id not known)'} is ${before?.report_state}; another must not be submitted by the same job.`,
     )
+  await assertMayBuy(trx, claim.box.key)
   const runId = await waitingRun(trx, claim, options.runId)
   await reserveBudget(trx, { ...options, estimated: intent.estimatedQuota, unitKey: claim.box.key })
   await updateJobs(trx)

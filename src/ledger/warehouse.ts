@@ -1,14 +1,191 @@
-// Which warehouse this is: landings and receipts bear it, so that none takes another's for its own.
+// Which warehouse this is, and whether this database is the one that goes on: landings and receipts bear its name, so that none takes another's for its own.
+import { type Selectable, sql } from 'kysely'
+import { EtlError } from '../core/errors.ts'
 import type { Db } from '../db/tables.ts'
+import type { WarehouseTable } from '../db/tables-beside.ts'
+import { databaseNow } from './database-now.ts'
+import { note } from './events.ts'
 
 export interface Warehouse {
-  /** A UUID, made with the ledger. */
+  /** A UUID, drawn when the ledger is first used. */
   readonly id: string
   /** Grows when a restored ledger goes on. */
   readonly epoch: number
 }
 
-export const readWarehouse = async (db: Db): Promise<Warehouse> => {
-  const row = await db.selectFrom('etl.warehouse').select(['warehouse_id', 'epoch']).executeTakeFirstOrThrow()
-  return { id: row.warehouse_id, epoch: row.epoch }
+/** `own`: this database is the warehouse. `copy`: nobody has said whether it or another goes on. `replaced`: another does. */
+export type Standing = Selectable<WarehouseTable>['standing']
+
+export interface Identity extends Warehouse {
+  readonly standing: Standing
+  /** Why it is a copy or replaced, for people. */
+  readonly reason: string | null
+  /** Where the ledger was last known to be; null: it was never used. */
+  readonly home: string | null
+  /** Server and database it is in now. */
+  readonly here: string
 }
+
+export const readIdentity = async (db: Db): Promise<Identity> => {
+  const row = await db
+    .selectFrom('etl.warehouse')
+    .select(['warehouse_id', 'epoch', 'home', 'standing', 'standing_reason'])
+    .executeTakeFirstOrThrow()
+  return {
+    id: row.warehouse_id,
+    epoch: row.epoch,
+    standing: row.standing,
+    reason: row.standing_reason,
+    home: row.home,
+    here: await whereItIs(db),
+  }
+}
+
+/**
+ * What a dump restored elsewhere and a database made from a template do not share: the server's system identifier and the database's number there. Copies
+ * of a whole data directory share both.
+ */
+const whereItIs = async (db: Db): Promise<string> => {
+  const { rows } = await sql<{ oid: string; may_ask: boolean }>`
+    select oid::text as oid, has_function_privilege('pg_control_system()', 'execute') as may_ask
+    from pg_database where datname = current_database()`.execute(db)
+  const [row] = rows
+  if (row === undefined || !row.may_ask) return `unknown/${row?.oid ?? 'unknown'}`
+  const server = await sql<{ id: string }>`select system_identifier::text as id from pg_control_system()`.execute(db)
+  return `${server.rows[0]?.id ?? 'unknown'}/${row.oid}`
+}
+
+/** All names its landings may bear: the present one first. */
+export const ownNames = async (db: Db): Promise<readonly Warehouse[]> => names(db, false)
+
+/** Of them those whose landings nobody else goes on with: they may be deleted here. */
+export const namesToSweep = async (db: Db): Promise<readonly Warehouse[]> => names(db, true)
+
+const names = async (db: Db, onlyOurs: boolean): Promise<readonly Warehouse[]> => {
+  const { rows } = await sql<{ id: string; epoch: number }>`
+    select warehouse_id::text as id, epoch from etl.warehouse where ${!onlyOurs} or standing = 'own'
+    union all
+    select f.warehouse_id::text, f.epoch from etl.former_names f, etl.warehouse w
+    where ${!onlyOurs} or f.is_ours and w.standing = 'own'`.execute(db)
+  return rows
+}
+
+/** The first use of a ledger. One that has run nothing draws a name of its own: it may be a copy of a template. */
+export const settleHere = async (db: Db, here: string): Promise<void> => {
+  await sql`
+    update etl.warehouse set home = ${here},
+      warehouse_id = case when exists (select from etl.runs) or exists (select from etl.answers) then warehouse_id else gen_random_uuid() end
+    where home is null`.execute(db)
+}
+
+export interface Branch {
+  readonly from: Identity
+  readonly epoch: number
+  readonly reason: string
+}
+
+/**
+ * The ledger is found to be a copy: from here on it bears an epoch of its own, and until somebody says what it is it buys and deletes nothing. False where
+ * another process was faster.
+ */
+export const becomeCopy = (db: Db, { from, epoch, reason }: Branch): Promise<boolean> =>
+  db.transaction().execute(async (trx) => {
+    const rows = await trx
+      .updateTable('etl.warehouse')
+      .set({ epoch, home: from.here, standing: 'copy', standing_reason: reason, standing_since: databaseNow })
+      .where('warehouse_id', '=', from.id)
+      .where('epoch', '=', from.epoch)
+      .where('home', 'is not distinct from', from.home)
+      .returning('epoch')
+      .execute()
+    if (rows.length === 0) return false
+    await contest(trx, from)
+    await note(trx, { kind: 'copy', message: reason })
+    return true
+  })
+
+/** The name it bore, and all before, may be another's from here on. */
+const contest = async (trx: Db, { id, epoch }: Warehouse): Promise<void> => {
+  await trx.updateTable('etl.former_names').set({ is_ours: false }).execute()
+  await trx
+    .insertInto('etl.former_names')
+    .values({ warehouse_id: id, epoch })
+    .onConflict((on) => on.columns(['warehouse_id', 'epoch']).doUpdateSet({ is_ours: false, until: databaseNow }))
+    .execute()
+}
+
+/** Another database was declared to go on in the place of this one. */
+export const becomeReplaced = async (db: Db, { id, epoch }: Warehouse, reason: string): Promise<void> => {
+  await db
+    .updateTable('etl.warehouse')
+    .set({ standing: 'replaced', standing_reason: reason, standing_since: databaseNow })
+    .where('warehouse_id', '=', id)
+    .where('epoch', '=', epoch)
+    .where('standing', '=', 'own')
+    .execute()
+}
+
+/** A person says that this ledger goes on: what landed under all its epochs is its own again. */
+export const goOn = (db: Db, { id, here }: Identity, epoch: number): Promise<void> =>
+  db.transaction().execute(async (trx) => {
+    const former = await trx.selectFrom('etl.warehouse').select(['warehouse_id', 'epoch']).forUpdate().executeTakeFirstOrThrow()
+    if (former.epoch !== epoch)
+      await trx
+        .insertInto('etl.former_names')
+        .values({ warehouse_id: former.warehouse_id, epoch: former.epoch })
+        .onConflict((on) => on.columns(['warehouse_id', 'epoch']).doNothing())
+        .execute()
+    await trx.updateTable('etl.former_names').set({ is_ours: true }).where('warehouse_id', '=', id).execute()
+    await trx
+      .updateTable('etl.warehouse')
+      .set({ epoch, home: here, standing: 'own', standing_reason: null, standing_since: null })
+      .execute()
+    await note(trx, { kind: 'goes on', message: `Declared to go on as warehouse ${id}, epoch ${epoch}.` })
+  })
+
+/** A person says that this ledger is a clone: a warehouse of its own from here on. What it landed as a copy is its own; what lay there before is not. */
+export const becomeClone = (db: Db, here: string): Promise<void> =>
+  db.transaction().execute(async (trx) => {
+    const former = await trx
+      .selectFrom('etl.warehouse')
+      .select(['warehouse_id', 'epoch', 'standing'])
+      .forUpdate()
+      .executeTakeFirstOrThrow()
+    await contest(trx, { id: former.warehouse_id, epoch: former.epoch })
+    // Nobody else has ever borne an epoch that was taken for a copy.
+    if (former.standing === 'copy')
+      await trx
+        .updateTable('etl.former_names')
+        .set({ is_ours: true })
+        .where('warehouse_id', '=', former.warehouse_id)
+        .where('epoch', '=', former.epoch)
+        .execute()
+    const row = await trx
+      .updateTable('etl.warehouse')
+      .set({
+        warehouse_id: sql<string>`gen_random_uuid()`,
+        ...{ epoch: 1, home: here, standing: 'own', standing_reason: null, standing_since: null },
+      })
+      .returning('warehouse_id')
+      .executeTakeFirstOrThrow()
+    const message = `Declared a clone: warehouse ${former.warehouse_id}, epoch ${former.epoch}, goes on as ${row.warehouse_id}.`
+    await note(trx, { kind: 'clone', message })
+  })
+
+/**
+ * In the transaction of a purchase: holds the standing until it ends. Throws WAREHOUSE_COPY where this database may be a copy of one that goes on.
+ */
+export const assertMayBuy = async (trx: Db, unitKey: string): Promise<void> => {
+  const { standing, standing_reason } = await trx
+    .selectFrom('etl.warehouse')
+    .select(['standing', 'standing_reason'])
+    .forShare()
+    .executeTakeFirstOrThrow()
+  if (standing === 'own') return
+  throw new EtlError('WAREHOUSE_COPY', `${unitKey}: nothing is bought. ${standing_reason ?? ''} ${howToDecide}`)
+}
+
+/** What a person does about it. */
+export const howToDecide =
+  'If this database goes on (restored, or moved here) and the other is gone for good: `millrace migrate --as restored`. ' +
+  'If the other goes on and this one is to live beside it: `millrace migrate --as clone`.'

@@ -3,6 +3,7 @@ import { messageOf } from '../core/errors.ts'
 import { inSpan } from '../core/trace.ts'
 import type { Box, Fingerprint } from '../core/types.ts'
 import { withSession } from '../db/session.ts'
+import type { Landing } from '../extract/landing-store.ts'
 import type { SourceContext } from '../extract/source.ts'
 import { answerBox, insertAnswer } from '../ledger/answers.ts'
 import { askAnew, askNumberOf } from '../ledger/ask.ts'
@@ -19,6 +20,7 @@ import { type JobWork, openJob, withoutDefinition } from './job-work.ts'
 import { begun, drain, type Landed, type LandedParts, landAnswer, leave } from './land.ts'
 import { loadAnswer } from './load-answer.ts'
 import { judgeLastLine, keepRejects } from './judge.ts'
+import { openAnswer } from './open-answer.ts'
 import type { Runtime } from './runtime.ts'
 import { asEtlError } from './settle.ts'
 import { interruptedBy, settleJob } from './settle-job.ts'
@@ -110,7 +112,13 @@ const loadUnlessSame = async (work: JobWork, asked: Asked, parts: LandedParts): 
   const landed = await drain(parts)
   if (landed.manifest.sha256 !== claim.loaded?.sha256) {
     const answerId = await record(work, landed)
-    return parseAndLoad(work, asked, reopened(work, landed.locator), answerId)
+    const { locator } = landed
+    return parseAndLoad(
+      work,
+      asked,
+      reopened(locator, () => runtime.landing.open(locator, work.signal)),
+      answerId,
+    )
   }
   await settleUnchanged(work, landed.completeness.fingerprint)
   // The job is settled; where this fails, retention takes the landing away.
@@ -124,7 +132,8 @@ const loadLanded = async (work: JobWork, { answerId, landing }: NonNullable<Clai
   const { runtime, claim, definition } = work
   if (!work.mayLoad) throw withoutDefinition(claim)
   const box = await answerBox(runtime.database.kysely, answerId, claim)
-  await parseAndLoad(work, { box, plan: compileParsePlan(definition, box, work.source) }, reopened(work, landing), answerId)
+  const parts = reopened(landing, () => openAnswer(runtime, { answerId, landing }, work.signal))
+  await parseAndLoad(work, { box, plan: compileParsePlan(definition, box, work.source) }, parts, answerId)
 }
 
 /** @param answerId null: not on record yet. A report's answer is put on record before anything else happens; a walk's few pages may be asked for again. */
@@ -182,8 +191,8 @@ const record = ({ runtime, claim, definition }: JobWork, { locator, manifest, co
   })
 
 /** An answer read back from its landing. */
-async function* reopened({ runtime, signal }: JobWork, locator: string): LandedParts {
-  const { manifest, parts } = await runtime.landing.open(locator, signal)
+async function* reopened(locator: string, open: () => Promise<Landing>): LandedParts {
+  const { manifest, parts } = await open()
   for await (const part of parts()) yield { ...part, mayBeEmpty: manifest.completeness.dataPoints === 0 }
   return { locator, manifest, completeness: manifest.completeness }
 }

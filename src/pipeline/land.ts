@@ -8,11 +8,12 @@ import type { LandingWriter } from '../extract/landing-store.ts'
 import type { SourceContext } from '../extract/source.ts'
 import type { JobWork } from './job-work.ts'
 import { masked } from './mask-key.ts'
+import { questionOf } from './receipts.ts'
 import type { Runtime } from './runtime.ts'
 
 /** What landing needs of the work on a job. */
 export interface LandWork extends Pick<JobWork, 'claim' | 'definition' | 'source' | 'signal'> {
-  readonly runtime: Pick<Runtime, 'landing' | 'warehouse' | 'progress'>
+  readonly runtime: Pick<Runtime, 'landing' | 'warehouse' | 'progress' | 'clock'>
 }
 
 /** An answer that is whole in its place. */
@@ -52,6 +53,9 @@ export async function* landAnswer(work: LandWork, context: SourceContext, askNum
       askNumber: await askNumber(),
       fence: claim.fence,
       nonce: randomBytes(3).toString('hex'),
+      now: runtime.clock.now,
+      // Of a stored definition the key is not known.
+      ...(definition.key.length === 0 ? {} : { question: questionOf(definition) }),
     }
     writer = await runtime.landing.create(name, work.signal)
     for (; next.done !== true; next = await parts.next()) {

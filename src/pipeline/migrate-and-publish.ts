@@ -6,16 +6,20 @@ import { type Database, openDatabase } from '../db/connect.ts'
 import { migrate, pendingSql } from '../db/migrate.ts'
 import type { Patience } from '../db/patience.ts'
 import { loadMarts } from '../definition/marts.ts'
+import { openLandingStore } from '../extract/landing.ts'
 import { forgetMarts, martsWithoutFile, recordMarts } from '../ledger/marts.ts'
 import { analyzeChanged } from '../load/analyze.ts'
 import { publish } from '../publish/publish.ts'
 import { dropMarts } from '../publish/publish-marts.ts'
+import { type Declaration, declareIdentity, type Settled } from './identity.ts'
 import { martFolders, migrationFolders, openDefinitions } from './open-runtime.ts'
 
 export interface MigrateRequest {
   readonly settings: Settings
   readonly pipelinesFolder: string
   readonly dryRun: boolean
+  /** What a person says this database is; null or left out: nothing is said. */
+  readonly as?: Declaration | null
   readonly log: Log
   readonly patience?: Patience
 }
@@ -29,6 +33,8 @@ export interface MigrateResult {
   /** The SQL of a dry run, by migration. */
   readonly statements: ReadonlyMap<string, readonly string[]>
   readonly display: string
+  /** What the database is from here on; null: nothing was said. */
+  readonly declared: Settled | null
 }
 
 /** Definitions are checked first, so that a wrong one changes nothing. Safe when two start at once. */
@@ -40,13 +46,15 @@ export const migrateAndPublish = async (request: MigrateRequest): Promise<Migrat
     const statements = request.dryRun ? await pendingSql(database, { folders }) : new Map<string, readonly string[]>()
     const patience = request.patience ?? {}
     const { applied } = await migrate(database, { folders, dryRun: request.dryRun, patience })
-    if (request.dryRun) return { applied, published: [], removed: [], kept: [], statements, display: database.display }
+    if (request.dryRun)
+      return { applied, published: [], removed: [], kept: [], statements, display: database.display, declared: null }
     const files = await loadMarts(martFolders(request.pipelinesFolder))
     const marts = await publish(database, definitions, files, patience)
     const { removed, kept } = await removeMarts(database, files, marts, patience)
     await analyzeChanged(database, definitions)
     const published = [...definitions.filter((definition) => definition.publish).map(({ pipeline }) => pipeline), ...marts]
-    return { applied, published, removed, kept, statements, display: database.display }
+    const declared = await declare(request, database)
+    return { applied, published, removed, kept, statements, display: database.display, declared }
   } finally {
     await database.close()
   }
@@ -68,4 +76,11 @@ const removeMarts = async (
   const removed = await dropMarts(database, gone, patience)
   await forgetMarts(kysely, removed)
   return { removed, kept: gone.filter((name) => !removed.includes(name)) }
+}
+
+const declare = async ({ settings, as = null, dryRun }: MigrateRequest, database: Database): Promise<Settled | null> => {
+  if (as === null || dryRun) return null
+  const store = openLandingStore(settings.landing)
+  await store.ready()
+  return declareIdentity({ database, landing: store }, as)
 }

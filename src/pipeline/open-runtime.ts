@@ -1,7 +1,7 @@
 // Opens what a command needs, cheapest first: definitions and settings before the database, the database before any call.
 import { hostname } from 'node:os'
 import { join } from 'node:path'
-import { type Clock, systemClock } from '../core/clock.ts'
+import type { Clock } from '../core/clock.ts'
 import type { Settings } from '../config/env.ts'
 import { EtlError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
@@ -9,10 +9,10 @@ import type { Mart } from '../core/mart.ts'
 import type { Definition } from '../core/types.ts'
 import { defaultSilenceMs } from '../db/answer-watch.ts'
 import { type Database, openDatabase } from '../db/connect.ts'
+import { openDatabaseClock, skewWarning } from '../db/database-clock.ts'
 import { assertMigrated, migrate } from '../db/migrate.ts'
 import { claimableOf } from '../ledger/pipelines.ts'
 import { registerProcess } from '../ledger/processes.ts'
-import { readWarehouse } from '../ledger/warehouse.ts'
 import { assertDefinitions, loadDefinitions } from '../definition/load.ts'
 import { loadMarts } from '../definition/marts.ts'
 import { openLandingStore } from '../extract/landing.ts'
@@ -21,6 +21,7 @@ import { compareTables } from '../load/drift.ts'
 import { publish } from '../publish/publish.ts'
 import { loadSourceFolders, type SourceFolders } from '../sources/registry.ts'
 import { accountsOf, createServices, readApiSettings } from './apis.ts'
+import { openIdentity } from './identity.ts'
 import type { Progress } from './progress.ts'
 import { keepLease } from './process-watch.ts'
 import { concurrencyOf } from './run.ts'
@@ -78,7 +79,6 @@ export const martFolders = (pipelinesFolder: string): string[] => [join(pipeline
 
 export const openRuntime = async (options: RuntimeOptions): Promise<OpenRuntime> => {
   const { settings, log, progress } = options
-  const clock = options.clock ?? systemClock
   const { definitions, sources, apis } = await openDefinitions(options.pipelinesFolder, options.pipelines)
   const marts = await loadMarts(martFolders(options.pipelinesFolder))
   const apiSettings = readApiSettings(apis, settings.raw)
@@ -92,14 +92,22 @@ export const openRuntime = async (options: RuntimeOptions): Promise<OpenRuntime>
   })
   try {
     await prepareSchema(database, definitions, marts, options.pipelinesFolder)
+    const databaseClock = await openDatabaseClock(database.kysely)
+    const clock = options.clock ?? databaseClock
+    const skew = skewWarning(databaseClock)
+    if (skew !== null && options.clock === undefined) progress.emit({ event: 'notice', code: 'CLOCK', message: skew })
     const landing = openLandingStore(settings.landing)
     if (options.usesLanding) await landing.ready()
+    const identity = await openIdentity({ database, landing }, options.usesLanding, progress)
     const own = await registerProcess(database.kysely)
-    const lease = await keepLease(database, own, log)
+    const lease = await keepLease(database, own, log, databaseClock.sync)
     return {
       settings,
       database,
-      warehouse: await readWarehouse(database.kysely),
+      get warehouse() {
+        return identity.current()
+      },
+      begin: identity.begin,
       process: own,
       landing,
       sources,

@@ -4,6 +4,7 @@ import { messageOf } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import { type Database, openDatabase } from '../db/connect.ts'
 import { stopsWith } from '../db/stoppable.ts'
+import type { Db } from '../db/tables.ts'
 import { endProcess, type OwnProcess, reapDead, renewLease } from '../ledger/processes.ts'
 
 export interface Lease {
@@ -20,10 +21,15 @@ const graceMs = 8_000
 /** How long what is not urgent waits for somebody's lock. */
 const patienceMs = 800
 
-/** Resolves at once: the process was registered with a whole lease, and a command that ends before the first tick needs no other connection. */
-export const keepLease = async (database: Database, own: OwnProcess, log: Log): Promise<Lease> => {
+/** @param onRenewed called over the same connection after each renewal. Resolves at once: the process was registered with a whole lease, and a command that ends before the first tick needs no other connection. */
+export const keepLease = async (
+  database: Database,
+  own: OwnProcess,
+  log: Log,
+  onRenewed: (db: Db) => Promise<void> = async () => undefined,
+): Promise<Lease> => {
   const stopping = new AbortController()
-  const watching = stopsWith(stopping.signal, () => watch(database, own, log, stopping.signal))
+  const watching = stopsWith(stopping.signal, () => watch({ database, own, log, onRenewed }, stopping.signal))
   return {
     end: async () => {
       stopping.abort()
@@ -36,7 +42,14 @@ export const keepLease = async (database: Database, own: OwnProcess, log: Log): 
   }
 }
 
-const watch = async (database: Database, own: OwnProcess, log: Log, signal: AbortSignal): Promise<void> => {
+interface Watched {
+  readonly database: Database
+  readonly own: OwnProcess
+  readonly log: Log
+  readonly onRenewed: (db: Db) => Promise<void>
+}
+
+const watch = async ({ database, own, log, onRenewed }: Watched, signal: AbortSignal): Promise<void> => {
   let line: Database | null = null
   let renewedAt = performance.now()
   let trustedFrom = renewedAt
@@ -46,7 +59,10 @@ const watch = async (database: Database, own: OwnProcess, log: Log, signal: Abor
     try {
       line ??= await openDatabase({ databaseUrl: database.url, home: '', maxConnections: 1, applicationName: 'millrace lease' })
       const silent = performance.now() - renewedAt
-      if (silent >= renewEveryMs - tryAgainMs) await renewLease(line.kysely, own)
+      if (silent >= renewEveryMs - tryAgainMs) {
+        await renewLease(line.kysely, own)
+        await onRenewed(line.kysely)
+      }
       const now = performance.now()
       if (silent >= awayMs) trustedFrom = now + graceMs
       if (silent >= renewEveryMs - tryAgainMs) renewedAt = now

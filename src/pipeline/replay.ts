@@ -5,6 +5,7 @@ import { inclusiveRange } from '../core/window.ts'
 import { claimableOf } from '../ledger/pipelines.ts'
 import { type PageEnd, type ReplayScope, answersHeld, answersInQuarantine, landedAnswer } from '../ledger/replay.ts'
 import { type AnswersInScope, type ReplayResult, runAnswers } from './replay-answers.ts'
+import { openAnswer } from './open-answer.ts'
 import type { Runtime } from './runtime.ts'
 
 export interface ReplayRange {
@@ -45,7 +46,7 @@ export const replayRange = async (runtime: Runtime, { from, to, only, signal }: 
 export const replayAnswer = async (runtime: Runtime, answerId: number, signal: AbortSignal): Promise<ReplayResult> => {
   const answer = await landedAnswer(runtime.database.kysely, answerId)
   if (answer === null) throw new EtlError('USAGE', `There is no answer ${answerId}; etl.answers lists them.`)
-  await runtime.landing.open(answer.landing, signal)
+  await openAnswer(runtime, answer, signal)
   const scope = { pipelineId: answer.pipelineId, range: null, only: null, reason: 'replay' }
   return runAnswers(runtime, {
     command: 'replay',

@@ -1,13 +1,17 @@
 // What is kept by age and what goes: landings no unit needs any more, and the ledger's finished jobs, wait lists and requests.
-import { basename } from 'node:path/posix'
 import { EtlError, isEtlError } from '../core/errors.ts'
+import { askNumberIn } from '../extract/landing-files.ts'
+import { receiptName, receiptsFolder, runName, runsFolder } from '../extract/receipts.ts'
 import { type LandingToCheck, type Pruned, landingsNeeded, pruneLedger } from '../ledger/prune.ts'
+import { namesToSweep, type Warehouse } from '../ledger/warehouse.ts'
 import type { Runtime } from './runtime.ts'
 
 const landingSetting = { name: 'MILLRACE_LANDING_DAYS', fallback: 400, least: 0 }
 const ledgerSetting = { name: 'MILLRACE_LEDGER_DAYS', fallback: 400, least: 1 }
 /** No upload that is still going on is as old as this. */
 const unfinishedDays = 2
+/** A backup that is older than this is restored without the receipts of what came after it. */
+const receiptDays = 400
 const dayMs = 24 * 3_600_000
 
 type Raw = Readonly<Record<string, string>>
@@ -28,7 +32,7 @@ export const landingDays = (raw: Raw): number => daysOf(raw, landingSetting)
 export const ledgerDays = (raw: Raw): number => daysOf(raw, ledgerSetting)
 
 /** What sweeping needs of a runtime. */
-export type SweepingRuntime = Pick<Runtime, 'settings' | 'landing' | 'clock' | 'database' | 'progress' | 'warehouse'>
+export type SweepingRuntime = Pick<Runtime, 'settings' | 'landing' | 'clock' | 'database' | 'progress'>
 
 /** Both, after a night's work. */
 export const sweep = async (runtime: SweepingRuntime): Promise<void> => {
@@ -47,8 +51,12 @@ export const sweepLedger = ({ database, settings }: Pick<SweepingRuntime, 'datab
 export const sweepLandings = async (runtime: SweepingRuntime): Promise<number> => {
   const days = landingDays(runtime.settings.raw)
   try {
-    const removed = await removeOlder(runtime, runtime.clock.now() - days * dayMs)
-    await runtime.landing.dropUnfinished(runtime.clock.now() - Math.max(days, unfinishedDays) * dayMs)
+    const owners = await namesToSweep(runtime.database.kysely)
+    if (owners.length === 0) return 0
+    const before = (age: number): number => runtime.clock.now() - age * dayMs
+    const removed = await removeOlder(runtime, owners, before(days))
+    await removeNotes(runtime, owners, before(Math.max(days, receiptDays)))
+    await runtime.landing.dropUnfinished(before(Math.max(days, unfinishedDays)))
     return removed
   } catch (error) {
     if (!isEtlError(error) || !error.code.startsWith('LANDING_')) throw error
@@ -59,10 +67,11 @@ export const sweepLandings = async (runtime: SweepingRuntime): Promise<number> =
 
 const atOnce = 200
 
-/** Another warehouse's landings may lie in the same place, and those of a restored copy of this one: names tell them apart. */
-const removeOlder = async (runtime: SweepingRuntime, olderThanMs: number): Promise<number> => {
-  const { id, epoch } = runtime.warehouse
-  const own = `${id.slice(0, 8)}.${epoch}-`
+/**
+ * Another warehouse's landings may lie in the same place, and those of a restored copy of this one: names tell them apart. A copy of which nobody has
+ * said whether it goes on removes nothing.
+ */
+const removeOlder = async (runtime: SweepingRuntime, owners: readonly Warehouse[], olderThanMs: number): Promise<number> => {
   let removed = 0
   let batch: LandingToCheck[] = []
   const removeBatch = async (): Promise<void> => {
@@ -75,11 +84,27 @@ const removeOlder = async (runtime: SweepingRuntime, olderThanMs: number): Promi
     batch = []
   }
   for await (const locator of runtime.landing.older(olderThanMs)) {
-    const name = basename(locator)
-    if (!name.startsWith(own)) continue
-    batch.push({ locator, askNumber: /^\d+(?=-)/.exec(name.slice(own.length))?.[0] ?? null })
+    const askNumber = askNumberIn(locator, owners)
+    if (askNumber === null) continue
+    batch.push({ locator, askNumber })
     if (batch.length === atOnce) await removeBatch()
   }
   await removeBatch()
   return removed
+}
+
+/** Receipts and notes of runs, which only a backup older than that could want; the newest run's stays. */
+const removeNotes = async ({ landing }: SweepingRuntime, owners: readonly Warehouse[], olderThanMs: number): Promise<void> => {
+  const epochsOf = Map.groupBy(owners, ({ id }) => id)
+  for (const [id, names] of epochsOf) {
+    const epochs = new Set(names.map(({ epoch }) => epoch))
+    for (const folder of [receiptsFolder(id), runsFolder(id)])
+      for await (const note of landing.notes.list(folder)) {
+        const epoch = receiptName(note.path)?.epoch ?? runName(note.path)?.epoch
+        if (epoch === undefined || !epochs.has(epoch)) continue
+        // In the order of their numbers: what comes later is younger.
+        if ((await note.writtenMs()) >= olderThanMs) break
+        await landing.notes.remove(note.path)
+      }
+  }
 }

@@ -113,7 +113,10 @@ const endCancelled = async (runtime: Runtime, runId: number, counts: PlanCounts,
 const planned = async (runtime: Runtime, runId: number, request: RunRequest): Promise<PlanCounts | null> => {
   const cancel = watchCancel(runtime, runId)
   const stop = AbortSignal.any([request.signal, cancel.signal])
-  const counts = await stopsWith(stop, () => request.plan(runId))
+  const counts = await stopsWith(stop, async () => {
+    await runtime.begin(runId)
+    return request.plan(runId)
+  })
     .catch((error: unknown) => {
       if (cancel.signal.aborted) return null
       throw error

@@ -24,7 +24,10 @@ export interface RunConsent {
 export interface Runtime {
   readonly settings: Settings
   readonly database: Database
+  /** As it was found when the command or its last run began. */
   readonly warehouse: Warehouse
+  /** Before a run plans or buys: finds out whether this database is still the warehouse, and notes the run beside the landings. */
+  begin(runId: number): Promise<void>
   /** The row of this process in the ledger, which holds its jobs. */
   readonly process: OwnProcess
   readonly landing: LandingStore
@@ -39,6 +42,7 @@ export interface Runtime {
   claimable(): Promise<Claimable>
   readonly progress: Progress
   readonly log: Log
+  /** The database's time (see db/database-clock.ts). */
   readonly clock: Clock
   readonly consent: RunConsent
 }

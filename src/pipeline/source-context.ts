@@ -3,13 +3,14 @@ import type { HttpClient } from '../extract/http-types.ts'
 import type { SourceContext } from '../extract/source.ts'
 import { reportMemo } from '../ledger/report-memo.ts'
 import type { JobWork } from './job-work.ts'
+import { withReceipts } from './receipts.ts'
 
 export const contextOf = (work: JobWork): SourceContext => {
   const { runtime, claim, definition, signal } = work
   // One name for the work, the same in every line a log collector gets: run, job, and each request of this claim.
   const log = runtime.log.child({ run_id: claim.runId, job_id: claim.jobId, unit: claim.box.key })
   const { requestsPerSecond, budget: accountBudget } = runtime.allowance(definition)
-  const report = reportMemo(runtime.database.kysely, claim, {
+  const memo = reportMemo(runtime.database.kysely, claim, {
     account: definition.account,
     pipeline: definition.pipeline,
     runId: claim.runId,
@@ -20,7 +21,7 @@ export const contextOf = (work: JobWork): SourceContext => {
   })
   return {
     http: httpOf(work, log),
-    report,
+    report: withReceipts(memo, work),
     log,
     clock: runtime.clock,
     signal,

@@ -38,6 +38,9 @@ export interface TickerOptions {
   readonly concurrency?: number
 }
 
+/** A timer may be that much early by the database's clock. */
+const timerSlackMs = 5_000
+
 /** Keeps time from now on. @param signal aborted: no more ticks are taken, runs in progress put their jobs back. */
 export const createTicker = (runtime: Runtime, signal: AbortSignal, { concurrency }: TickerOptions = {}): Ticker => {
   const running = new Set<string>()
@@ -88,6 +91,8 @@ export const createTicker = (runtime: Runtime, signal: AbortSignal, { concurrenc
       lookedMs = nowMs
     },
     take: (entry, dueMs) => {
+      // The timer runs by the machine's clock: where that is ahead, the tick is not due yet, and the check every minute takes it when it is.
+      if (dueMs > runtime.clock.now() + timerSlackMs) return
       // The second time of a repeated hour is no tick.
       if (ticksBetween(entry.schedule, dueMs - 1, dueMs).length > 0) tick(entry, dueMs, 'on time')
     },

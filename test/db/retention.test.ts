@@ -39,6 +39,7 @@ afterAll(async () => {
 })
 beforeEach(async () => {
   db = await createTestDatabase()
+  await db.database.pool.query('update etl.warehouse set warehouse_id = $1', [warehouse.id])
   events = []
 })
 afterEach(() => db.drop())
@@ -50,7 +51,6 @@ const runtimeOf = (raw: Readonly<Record<string, string>>, days: number): Sweepin
   const settings = readSettings({ MILLRACE_HOME: join(folder, 'home'), ...raw }, folder)
   return {
     settings,
-    warehouse,
     landing: openLandingStore(settings.landing),
     clock: { ...systemClock, now: () => Date.now() + days * 86_400_000 },
     database: db.database,

@@ -50,6 +50,7 @@ export const openLoading = async (db: TestDatabase, definition: Definition, mart
     settings: { raw: {} } as unknown as Runtime['settings'],
     database: db.database,
     warehouse: { id: 'w', epoch: 1 } as unknown as Runtime['warehouse'],
+    begin: async () => undefined,
     process,
     landing: {} as unknown as Runtime['landing'],
     sources: new Map(),

@@ -2,7 +2,7 @@
 import { Readable } from 'node:stream'
 import { landingLocator } from '../../src/extract/landing-files.ts'
 import { readLanding } from '../../src/extract/landing-reader.ts'
-import type { LandingStore } from '../../src/extract/landing-store.ts'
+import type { LandingNotes, LandingStore } from '../../src/extract/landing-store.ts'
 import { createLandingWriter } from '../../src/extract/landing-writer.ts'
 
 export interface MemoryLanding extends LandingStore {
@@ -12,6 +12,23 @@ export interface MemoryLanding extends LandingStore {
   readonly there: Map<string, { data: Buffer; manifest: string | null }>
   /** Bytes of each part of a whole landing, as they came. */
   read(locator: string): Promise<Buffer[]>
+}
+
+export const memoryNotes = (): LandingNotes => {
+  const texts = new Map<string, string>()
+  return {
+    write: async (path, text) => {
+      if (texts.has(path)) return false
+      texts.set(path, text)
+      return true
+    },
+    read: async (path) => texts.get(path) ?? null,
+    remove: async (path) => void texts.delete(path),
+    list: async function* (folder, after = '') {
+      for (const path of [...texts.keys()].sort())
+        if (path.startsWith(`${folder}/`) && path > after) yield { path, writtenMs: async () => 0 }
+    },
+  }
 }
 
 export const memoryLanding = (): MemoryLanding => {
@@ -54,6 +71,10 @@ export const memoryLanding = (): MemoryLanding => {
     },
     remove: async (locator) => void there.delete(locator),
     older: async function* () {},
+    below: async function* (folder) {
+      for (const locator of there.keys()) if (locator.startsWith(`${folder}/`)) yield locator
+    },
+    notes: memoryNotes(),
     dropUnfinished: async () => undefined,
   }
   return store

@@ -219,7 +219,7 @@ const listUploads = ({ uploads }: Stock, query: URLSearchParams): Reply =>
   )
 
 const listObjects = ({ objects }: Stock, query: URLSearchParams): Reply => {
-  const [prefix, after] = [query.get('prefix') ?? '', query.get('continuation-token') ?? '']
+  const [prefix, after] = [query.get('prefix') ?? '', query.get('continuation-token') ?? query.get('start-after') ?? '']
   const all = [...objects].filter(([key]) => key.startsWith(prefix) && key > after).sort(([a], [b]) => (a < b ? -1 : 1))
   const page = all.slice(0, Math.min(Number(query.get('max-keys') ?? 1000), 1000))
   const contents = page.map(

@@ -1,4 +1,5 @@
 // An answer on its way into the landing: whole and under its own name, or not there at all.
+import { systemClock } from '../../../src/core/clock.ts'
 import { beforeEach, describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import type { Completeness } from '../../../src/core/completeness.ts'
@@ -74,7 +75,7 @@ const unused = (): never => {
 
 const land = (steps: readonly (Payload | Error)[], store: LandWork['runtime']['landing'] = landing) => {
   const work: LandWork = {
-    runtime: { landing: store, warehouse, progress },
+    runtime: { landing: store, warehouse, progress, clock: systemClock },
     claim,
     definition: definitionOf([column('country', 'text', { isKey: true })]),
     source: sourceOf(steps),

@@ -1,0 +1,46 @@
+// The database's clock in the program: asked now and then, carried on by a clock that only measures spans. What the machine's own clock says does not matter.
+import { sql } from 'kysely'
+import { type Clock, systemClock } from '../core/clock.ts'
+import type { Db } from './tables.ts'
+
+export interface DatabaseClock extends Clock {
+  /** How far the machine's clock is ahead of the database's, milliseconds; negative: behind. */
+  readonly skewMs: number
+  /** Asks again: a machine that slept, or a database that moved to another one, is followed. */
+  sync(db: Db): Promise<void>
+}
+
+/** Differences beyond this are said. */
+export const mostSkewMs = 60_000
+
+export const openDatabaseClock = async (db: Db): Promise<DatabaseClock> => {
+  let [aheadMs, skewMs] = [0, 0]
+  const sync = async (from: Db): Promise<void> => {
+    const before = performance.now()
+    const { rows } = await sql<{ ms: number }>`select extract(epoch from clock_timestamp())::float8 * 1000 as ms`.execute(from)
+    const after = performance.now()
+    const [row] = rows
+    if (row === undefined) return
+    // The answer was true at some moment between the two.
+    aheadMs = row.ms - (before + after) / 2
+    skewMs = Date.now() - after - aheadMs
+  }
+  await sync(db)
+  return {
+    now: () => Math.round(performance.now() + aheadMs),
+    sleep: systemClock.sleep,
+    random: systemClock.random,
+    get skewMs() {
+      return skewMs
+    },
+    sync,
+  }
+}
+
+/** For people; null: the two agree well enough. */
+export const skewWarning = ({ skewMs }: Pick<DatabaseClock, 'skewMs'>): string | null => {
+  if (Math.abs(skewMs) <= mostSkewMs) return null
+  const minutes = Math.round(Math.abs(skewMs) / 60_000)
+  const span = minutes < 120 ? `${minutes} ${minutes === 1 ? 'minute' : 'minutes'}` : `${Math.round(minutes / 60)} hours`
+  return `The clock of this machine is ${span} ${skewMs > 0 ? 'ahead of' : 'behind'} the database's. Every time here is the database's; set the machine's clock (NTP) so that its logs agree.`
+}

@@ -1,0 +1,120 @@
+// What a receipt says of a purchase, read from the ledger; and which purchases and runs the ledger knows.
+import { sql } from 'kysely'
+import type { Db } from '../db/tables.ts'
+import { databaseNow } from './database-now.ts'
+
+/** A purchase in words that another ledger understands. */
+export interface PurchaseWords {
+  readonly jobId: string
+  readonly askNumber: string
+  readonly askedAt: string
+  /** Now, by the database's clock. */
+  readonly now: string
+  readonly pipeline: string
+  readonly version: number
+  readonly parameters: unknown
+  readonly source: string
+  readonly account: string
+  readonly windowEvery: 'day' | 'week' | 'month'
+  readonly dimensions: readonly string[]
+  readonly definition: unknown
+  readonly endpoint: string | null
+  readonly requestHash: string | null
+  readonly estimatedQuota: string | null
+  readonly reportId: string | null
+  readonly hasReceipt: boolean
+}
+
+/** null: nothing is bought by the job, or about to be. */
+export const purchaseWords = async (db: Db, jobId: number): Promise<PurchaseWords | null> => {
+  const row = await db
+    .selectFrom('etl.jobs as j')
+    .innerJoin('etl.pipelines as p', 'p.pipeline_id', 'j.pipeline_id')
+    .select(['j.job_id', 'j.ask_number', 'j.asked_at', 'p.pipeline', 'p.version', 'p.parameters', 'p.source', 'j.account'])
+    .select(['p.window_every', 'p.dimensions', 'p.definition', 'j.endpoint', 'j.request_hash', 'j.estimated_quota'])
+    .select(['j.report_id', 'j.receipt_at', databaseNow.as('now')])
+    .where('j.job_id', '=', String(jobId))
+    .where('j.report_state', 'is not', null)
+    .executeTakeFirst()
+  if (row === undefined || row.ask_number === null || row.asked_at === null) return null
+  return {
+    jobId: row.job_id,
+    askNumber: row.ask_number,
+    askedAt: row.asked_at,
+    now: row.now,
+    pipeline: row.pipeline,
+    version: row.version,
+    parameters: row.parameters,
+    source: row.source,
+    account: row.account,
+    windowEvery: row.window_every,
+    dimensions: row.dimensions,
+    definition: row.definition,
+    endpoint: row.endpoint,
+    requestHash: row.request_hash,
+    estimatedQuota: row.estimated_quota,
+    reportId: row.report_id,
+    hasReceipt: row.receipt_at !== null,
+  }
+}
+
+/** The receipt of that id is written. Another id may be recorded for the job by now. */
+export const receiptWritten = async (db: Db, jobId: number, reportId: string): Promise<void> => {
+  await db
+    .updateTable('etl.jobs')
+    .set({ receipt_at: databaseNow })
+    .where('job_id', '=', String(jobId))
+    .where('report_id', '=', reportId)
+    .execute()
+}
+
+/** The newest of what the ledger knows; 0: none. */
+export interface Newest {
+  readonly runId: number
+  /** Of purchases. */
+  readonly boughtAsk: string
+  /** Of answers and purchases. */
+  readonly ask: string
+}
+
+export const newestKnown = async (db: Db): Promise<Newest> => {
+  const { rows } = await sql<{ run_id: string; bought_ask: string; ask: string }>`
+    select coalesce((select max(run_id) from etl.runs), 0) as run_id, b.ask as bought_ask,
+      greatest(b.ask, coalesce((select max(ask_number) from etl.answers), 0)) as ask
+    from (select coalesce(max(ask_number), 0) as ask from etl.jobs where report_state is not null) b`.execute(db)
+  const [row] = rows
+  return { runId: Number(row?.run_id ?? 0), boughtAsk: row?.bought_ask ?? '0', ask: row?.ask ?? '0' }
+}
+
+/** Those of the runs that are on record. */
+export const knownRuns = async (db: Db, runIds: readonly number[]): Promise<ReadonlySet<number>> => {
+  if (runIds.length === 0) return new Set()
+  const rows = await db.selectFrom('etl.runs').select('run_id').where('run_id', 'in', runIds.map(String)).execute()
+  return new Set(rows.map((row) => Number(row.run_id)))
+}
+
+export interface KnownPurchase {
+  readonly askNumber: string
+  readonly account: string
+  readonly reportId: string | null
+}
+
+/** Purchases of these ask numbers. */
+export const purchasesOf = async (db: Db, askNumbers: readonly string[]): Promise<KnownPurchase[]> => {
+  if (askNumbers.length === 0) return []
+  const rows = await db
+    .selectFrom('etl.jobs')
+    .select(['ask_number', 'account', 'report_id'])
+    .where((eb) => eb('ask_number', '=', eb.fn.any(eb.val([...askNumbers]))))
+    .where('report_state', 'is not', null)
+    .execute()
+  return rows.map((row) => ({ askNumber: row.ask_number ?? '', account: row.account, reportId: row.report_id }))
+}
+
+/** New answers are newer than all of these. */
+export const drawAbove = async (db: Db, askNumber: string): Promise<void> => {
+  await sql`
+    select setval('etl.ask_numbers', ${askNumber}::bigint) from etl.ask_numbers where last_value < ${askNumber}::bigint`.execute(
+    db,
+  )
+}

@@ -1,0 +1,236 @@
+// Purchases and answers that receipts and landings prove and this ledger does not know: their jobs are made anew, as the ledger that had them would have them.
+import { sql } from 'kysely'
+import type { Fingerprint, JobKind, Slice, Window } from '../core/types.ts'
+import type { Db } from '../db/tables.ts'
+import { databaseNow } from './database-now.ts'
+import { note } from './events.ts'
+import { insertFoundJob, pointUnits } from './taken-up-job.ts'
+import { mayBegin, reportTransitions } from './transitions.ts'
+
+/** A pipeline as the receipt names it. */
+export interface PipelineWords {
+  readonly pipeline: string
+  readonly version: number
+  readonly parameters: unknown
+  readonly source: string
+  readonly account: string
+  readonly windowEvery: 'day' | 'week' | 'month'
+  readonly dimensions: readonly string[]
+  /** What fetching needs of the definition. */
+  readonly definition: unknown
+}
+
+/** A landing that is whole. */
+export interface FoundAnswer {
+  readonly locator: string
+  readonly sha256: string
+  readonly bytes: number
+  readonly fingerprint: Fingerprint
+  readonly dataPoints: number | null
+  /** As the service sorted it; undefined or null where it did not say. */
+  readonly order?: unknown
+  readonly asks: string
+  readonly metrics: readonly string[]
+}
+
+export interface FoundWork {
+  readonly kind: JobKind
+  readonly askNumber: string
+  readonly askedAt: string
+  readonly account: string
+  readonly window: Window
+  readonly slice: Slice
+  /** null: a walk, or a submission whose answer nobody noted. */
+  readonly reportId: string | null
+  readonly endpoint: string | null
+  readonly requestHash: string | null
+  readonly estimatedQuota: string | null
+  /** null: nothing has landed yet. */
+  readonly answer: FoundAnswer | null
+}
+
+/** `known`: the ledger has it. `other shape`: its pipeline has other dimensions or windows here. */
+export type TakenUp = 'taken up' | 'known' | 'other shape'
+
+export interface KnownPipeline {
+  readonly pipelineId: number
+  readonly windowEvery: 'day' | 'week' | 'month'
+  readonly dimensions: readonly string[]
+  readonly generation: number
+}
+
+/** Locked until the transaction ends, as its planner would; null: the ledger has no such pipeline. */
+export const knownPipeline = async (
+  trx: Db,
+  { pipeline, version, parameters }: Pick<PipelineWords, 'pipeline' | 'version' | 'parameters'>,
+): Promise<KnownPipeline | null> => {
+  const row = await trx
+    .selectFrom('etl.pipelines')
+    .select(['pipeline_id', 'window_every', 'dimensions', 'generation'])
+    .where('pipeline', '=', pipeline)
+    .where('version', '=', version)
+    .where(sql<boolean>`parameters = ${JSON.stringify(parameters)}::jsonb`)
+    .forNoKeyUpdate()
+    .executeTakeFirst()
+  if (row === undefined) return null
+  const { pipeline_id, window_every, dimensions, generation } = row
+  return { pipelineId: pipeline_id, windowEvery: window_every, dimensions, generation }
+}
+
+/** The pipeline as the receipt has it where the ledger has none: its lists are taken in when it is planned. */
+export const pipelineOf = async (trx: Db, words: PipelineWords): Promise<KnownPipeline> => {
+  const known = await knownPipeline(trx, words)
+  if (known !== null) return known
+  await trx
+    .insertInto('etl.pipelines')
+    .values({
+      pipeline: words.pipeline,
+      version: words.version,
+      parameters: JSON.stringify(words.parameters),
+      source: words.source,
+      account: words.account,
+      window_every: words.windowEvery,
+      dimensions: [...words.dimensions],
+      definition: JSON.stringify(words.definition),
+    })
+    .onConflict((on) => on.columns(['pipeline', 'version', 'parameters']).doNothing())
+    .execute()
+  return pipelineOf(trx, words)
+}
+
+/** In a transaction that has locked the pipeline. */
+export const takeUpWork = async (
+  trx: Db,
+  pipeline: KnownPipeline,
+  windowEvery: PipelineWords['windowEvery'],
+  work: FoundWork,
+): Promise<TakenUp> => {
+  const names = Object.keys(work.slice).sort().join()
+  if (pipeline.windowEvery !== windowEvery || [...pipeline.dimensions].sort().join() !== names) return 'other shape'
+  if (await isOnRecord(trx, work)) return 'known'
+  const sliceIds = await slicesOf(trx, pipeline, work.slice)
+  if (work.reportId !== null && (await idOfKnownJob(trx, pipeline, sliceIds, work, work.reportId))) return 'taken up'
+  if (work.reportId === null && work.answer === null && (await isAskedHere(trx, pipeline, work))) return 'known'
+  const { askNumber, isNew } = await freeAskNumber(trx, work.askNumber)
+  const jobId = await insertFoundJob(trx, pipeline, sliceIds, { ...work, askNumber })
+  if (isNew && (await holdsAnswers(trx, jobId))) await setAside(trx, jobId)
+  else await pointUnits(trx, pipeline, jobId, askNumber)
+  const what = work.reportId === null ? (work.answer === null ? 'A submission' : 'An answer') : `Report ${work.reportId}`
+  const message = `${what} of ${work.askedAt} that this ledger did not know was taken up as job ${jobId}, by what lies beside the landings.`
+  await note(trx, { kind: 'taken up', pipelineId: pipeline.pipelineId, jobId: Number(jobId), message })
+  return 'taken up'
+}
+
+const isOnRecord = async (trx: Db, { account, reportId, answer }: FoundWork): Promise<boolean> => {
+  const byId =
+    reportId === null
+      ? undefined
+      : await trx
+          .selectFrom('etl.jobs')
+          .select('job_id')
+          .where('account', '=', account)
+          .where('report_id', '=', reportId)
+          .executeTakeFirst()
+  if (byId !== undefined) return true
+  if (answer === null) return false
+  return (
+    (await trx.selectFrom('etl.answers').select('answer_id').where('landing', '=', answer.locator).executeTakeFirst()) !==
+    undefined
+  )
+}
+
+/** An intent of that number is on record here. */
+const isAskedHere = async (trx: Db, { pipelineId }: KnownPipeline, { askNumber }: FoundWork): Promise<boolean> => {
+  const job = await trx
+    .selectFrom('etl.jobs')
+    .select('job_id')
+    .where('pipeline_id', '=', pipelineId)
+    .where('ask_number', '=', askNumber)
+    .where('report_state', 'is not', null)
+    .executeTakeFirst()
+  return job !== undefined
+}
+
+/** The backup was taken between the intent and the id: the job is there and waits for it. */
+const idOfKnownJob = async (
+  trx: Db,
+  { pipelineId }: KnownPipeline,
+  sliceIds: readonly number[],
+  { askNumber, window }: FoundWork,
+  reportId: string,
+): Promise<boolean> => {
+  const rows = await trx
+    .updateTable('etl.jobs')
+    .set({
+      state: 'open',
+      report_state: 'submitted',
+      report_id: reportId,
+      submitted_at: sql<string>`coalesce(submitted_at, asked_at)`,
+      ...{ holder: null, not_before: null, error_code: null, error_message: null, next_poll_at: null, deadline_at: null },
+      fence: sql<string>`fence + 1`,
+      updated_at: databaseNow,
+    })
+    .where('pipeline_id', '=', pipelineId)
+    .where('ask_number', '=', askNumber)
+    .where('report_id', 'is', null)
+    .where('window_from', '=', window.from)
+    .where('window_to', '=', window.to)
+    .where(sql<boolean>`slice_ids @> ${[...sliceIds]}::integer[] and slice_ids <@ ${[...sliceIds]}::integer[]`)
+    .where(mayBegin('report_state', reportTransitions['id adopted']))
+    .returning('job_id')
+    .execute()
+  return rows.length > 0
+}
+
+/** Values that have left the lists, or that these never held, are not wanted for it. */
+const slicesOf = async (trx: Db, { pipelineId, dimensions, generation }: KnownPipeline, slice: Slice): Promise<number[]> => {
+  const values = dimensions.map((name) => [slice[name] ?? ''].flat())
+  const lists = values.map((list, place) => sql`unnest(${[...list]}::text[]) as ${sql.ref(`d${place}`)} (v)`)
+  const columns = values.map((_, place) => sql.ref(`d${place}.v`))
+  const product =
+    lists.length === 0
+      ? sql`select '{}'::text[] as v`
+      : sql`select array[${sql.join(columns)}] as v from ${sql.join(lists, sql` cross join `)}`
+  const { rows } = await sql<{ slice_id: number }>`
+    with wanted as (${product}), made as (
+      insert into etl.slices (pipeline_id, "values", wanted_since, wanted_until)
+      select ${pipelineId}::integer, v, ${generation}::integer, ${generation}::integer from wanted
+      on conflict (pipeline_id, "values") do nothing returning slice_id
+    )
+    select slice_id from made union all
+    select s.slice_id from etl.slices s join wanted on s."values" = wanted.v where s.pipeline_id = ${pipelineId}::integer order by 1`.execute(
+    trx,
+  )
+  return rows.map((row) => row.slice_id)
+}
+
+/** Two clones count on from one number. One that is taken here gives way to a new one, which says nothing of its age. */
+const freeAskNumber = async (trx: Db, askNumber: string): Promise<{ askNumber: string; isNew: boolean }> => {
+  const { rows } = await sql<{ taken: boolean }>`
+    select exists (select from etl.answers where ask_number = ${askNumber}::bigint)
+      or exists (select from etl.jobs where ask_number = ${askNumber}::bigint and report_state is not null) as taken`.execute(trx)
+  if (rows[0]?.taken !== true) return { askNumber, isNew: false }
+  const next = await sql<{ ask: string }>`select nextval('etl.ask_numbers') as ask`.execute(trx)
+  return { askNumber: next.rows[0]?.ask ?? askNumber, isNew: true }
+}
+
+/** Units of its box have answers, of which nobody can tell whether they are newer. */
+const holdsAnswers = async (trx: Db, jobId: string): Promise<boolean> => {
+  const row = await trx
+    .selectFrom('etl.jobs as j')
+    .innerJoin('etl.units as u', 'u.pipeline_id', 'j.pipeline_id')
+    .select('u.unit_id')
+    .where('j.job_id', '=', jobId)
+    .whereRef('u.window_from', '>=', 'j.window_from')
+    .whereRef('u.window_from', '<', 'j.window_to')
+    .where(sql<boolean>`u.slice_id = any(j.slice_ids)`)
+    .where('u.ask_number', 'is not', null)
+    .limit(1)
+    .executeTakeFirst()
+  return row !== undefined
+}
+
+/** On record and nothing more: a person may adopt its report. */
+const setAside = async (trx: Db, jobId: string): Promise<void> => {
+  await trx.updateTable('etl.jobs').set({ state: 'replaced' }).where('job_id', '=', jobId).execute()
+}

@@ -1,0 +1,101 @@
+// The job that stands for work another ledger had begun, with the answer that landed of it, and the units that wait for it.
+import { sql } from 'kysely'
+import type { Db } from '../db/tables.ts'
+import { databaseNow } from './database-now.ts'
+import { retireJobs } from './register-jobs.ts'
+import type { FoundAnswer, FoundWork, KnownPipeline } from './take-up.ts'
+
+/** Its number. */
+export const insertFoundJob = async (
+  trx: Db,
+  { pipelineId, windowEvery }: KnownPipeline,
+  sliceIds: readonly number[],
+  work: FoundWork,
+): Promise<string> => {
+  const { answer } = work
+  const isLost = work.kind === 'report' && work.reportId === null
+  const row = await trx
+    .insertInto('etl.jobs')
+    .values({
+      pipeline_id: pipelineId,
+      kind: work.kind,
+      reason: 'restored',
+      window_from: work.window.from,
+      window_to: work.window.to,
+      slice_ids: [...sliceIds],
+      cells: sql<number>`${sliceIds.length} * (select count(*) from generate_series(${work.window.from}::date,
+        ${work.window.to}::date - 1, ${`1 ${windowEvery}`}::interval))`,
+      state: isLost ? 'held' : 'open',
+      error_code: isLost ? 'REPORT_UNCERTAIN' : null,
+      error_message: isLost ? uncertain : null,
+      ask_number: work.askNumber,
+      asked_at: work.askedAt,
+      account: work.account,
+      endpoint: work.endpoint,
+      request_hash: work.requestHash,
+      estimated_quota: work.estimatedQuota,
+      report_state: work.kind === 'walk' ? null : isLost ? 'uncertain' : answer === null ? 'submitted' : 'downloaded',
+      report_id: work.reportId,
+      submitted_at: work.reportId === null ? null : work.askedAt,
+      receipt_at: work.reportId === null ? null : databaseNow,
+    })
+    .returning('job_id')
+    .executeTakeFirstOrThrow()
+  if (answer !== null) await insertFound(trx, row.job_id, answer)
+  return row.job_id
+}
+
+const uncertain =
+  'A report was submitted before this ledger was restored, and no receipt names its id; the service may or may not have taken it. Check its own list of ' +
+  'reports: `millrace reports adopt` records the id; to send it again (it may be bought twice) run with --resubmit-uncertain.'
+
+const insertFound = async (trx: Db, jobId: string, answer: FoundAnswer): Promise<void> => {
+  const { locator, sha256, bytes, fingerprint, dataPoints, order = null, asks, metrics } = answer
+  await sql`
+    with answer as (
+      insert into etl.answers (pipeline_id, job_id, ask_number, asked_at, landing, sha256, bytes, window_from, window_to, slice_ids, asks,
+        metrics, source_last_updated, source_count, data_points_count, source_order)
+      select pipeline_id, job_id, ask_number, asked_at, ${locator}, ${sha256}, ${bytes}::bigint, window_from, window_to, slice_ids, ${asks},
+        ${[...metrics]}::text[], ${fingerprint.lastUpdated}, ${fingerprint.count}::bigint, ${dataPoints}::bigint,
+        ${order === null ? null : JSON.stringify(order)}::jsonb
+      from etl.jobs where job_id = ${jobId}::bigint returning answer_id
+    )
+    update etl.jobs set answer_id = (select answer_id from answer), data_points_count = ${dataPoints}::bigint
+    where job_id = ${jobId}::bigint`.execute(trx)
+}
+
+/** Units wait for the job unless they have something as new. A plan gives way, and so does what failed or is held without a purchase that lives. */
+export const pointUnits = async (
+  trx: Db,
+  { pipelineId, windowEvery }: KnownPipeline,
+  jobId: string,
+  askNumber: string,
+): Promise<void> => {
+  const { rows } = await sql<{ left: string[] | null }>`
+    with cell as (
+      select w.at::date as window_from, s.slice_id from etl.jobs j
+        cross join lateral generate_series(j.window_from, j.window_to - 1, ${`1 ${windowEvery}`}::interval) as w (at)
+        cross join unnest(j.slice_ids) as s (slice_id)
+      where j.job_id = ${jobId}::bigint
+    ), had as (
+      select u.window_from, u.slice_id, u.job_id, coalesce(u.ask_number, 0) >= ${askNumber}::bigint
+          or coalesce(j.state = 'open' and j.ask_number is not null, false)
+          or coalesce(j.state in ('held', 'failed') and (j.answer_id is not null
+            or j.report_state in ('intent', 'submitted', 'ready', 'downloaded', 'uncertain')), false) as stays
+      from cell join etl.units u on u.pipeline_id = ${pipelineId}::integer and u.window_from = cell.window_from and u.slice_id = cell.slice_id
+        left join etl.jobs j on j.job_id = u.job_id
+    ), asked as (
+      insert into etl.units (pipeline_id, window_from, slice_id, job_id)
+      select ${pipelineId}::integer, window_from, slice_id, ${jobId}::bigint from cell
+      where not exists (select from had where stays and (had.window_from, had.slice_id) = (cell.window_from, cell.slice_id))
+      order by window_from, slice_id
+      on conflict (pipeline_id, window_from, slice_id) do update set job_id = excluded.job_id
+      returning window_from
+    ), opened as (
+      insert into etl.windows (pipeline_id, window_from) select distinct ${pipelineId}::integer, window_from from asked
+      on conflict (pipeline_id, window_from) do update set closed_generation = null, closed_at = null, closed_units = null, closed_rows = null
+        where windows.closed_generation is not null
+    )
+    select array_agg(distinct job_id) as left from had where not stays and job_id is not null`.execute(trx)
+  await retireJobs(trx, rows[0]?.left ?? [])
+}

@@ -1,0 +1,42 @@
+// An answer read back from its landing, after its manifest was compared with what the ledger has on record: bytes of another warehouse are refused by name.
+import { EtlError } from '../core/errors.ts'
+import type { Manifest } from '../extract/landing.ts'
+import type { Landing } from '../extract/landing-store.ts'
+import { shaOnRecord } from '../ledger/answers.ts'
+import { ownNames } from '../ledger/warehouse.ts'
+import type { Runtime } from './runtime.ts'
+
+interface OnRecord {
+  readonly answerId: number
+  /** Its locator. */
+  readonly landing: string
+}
+
+/** Throws LANDING_MISSING, LANDING_CORRUPT, and LANDING_FOREIGN where other bytes lie there than the ledger has on record. */
+export const openAnswer = async (
+  { landing, database }: Pick<Runtime, 'landing' | 'database'>,
+  { answerId, landing: locator }: OnRecord,
+  signal?: AbortSignal,
+): Promise<Landing> => {
+  const opened = await landing.open(locator, signal)
+  const { manifest } = opened
+  const names = await ownNames(database.kysely)
+  const isOurs = names.some(({ id, epoch }) => id === manifest.warehouse && epoch === manifest.epoch)
+  if (!isOurs)
+    throw foreign(landing.place, locator, `it was landed by ${nameOf(manifest)}, this is ${names.map(shown).join(', formerly ')}`)
+  const sha256 = await shaOnRecord(database.kysely, answerId)
+  if (sha256 !== manifest.sha256)
+    throw foreign(landing.place, locator, `its SHA-256 is ${manifest.sha256}, answer ${answerId} has ${sha256} on record`)
+  return opened
+}
+
+const shown = ({ id, epoch }: { readonly id: string; readonly epoch: number }): string => `warehouse ${id}, epoch ${epoch}`
+
+const nameOf = ({ warehouse, epoch }: Manifest): string => shown({ id: warehouse, epoch })
+
+const foreign = (place: string, locator: string, found: string): EtlError =>
+  new EtlError(
+    'LANDING_FOREIGN',
+    `${place}: ${locator} is not the answer this warehouse has on record: ${found}. Nothing of it is loaded. Restore the landing from a backup, ` +
+      'or load the unit again with `millrace backfill … --force`.',
+  )

@@ -1,0 +1,101 @@
+// A receipt for each purchase: the intent before it is sent, the report as soon as its id is on record. What the ledger forgets, they do not.
+import { asksOf, metricsOf } from '../core/asks.ts'
+import { messageOf } from '../core/errors.ts'
+import type { ReportMemo } from '../core/report.ts'
+import { type Question, questionSchema } from '../extract/landing-files.ts'
+import { boughtPath, intentPath, type Receipt } from '../extract/receipts.ts'
+import { keyParameters } from '../ledger/pipelines.ts'
+import { purchaseWords, receiptWritten } from '../ledger/receipts.ts'
+import type { JobWork } from './job-work.ts'
+
+/** What a receipt needs of the work on a job. */
+export type ReceiptWork = Pick<JobWork, 'claim' | 'definition'> & {
+  readonly runtime: Pick<JobWork['runtime'], 'database' | 'landing' | 'warehouse' | 'log'>
+}
+
+/** The same memo, which also leaves receipts. An intent without one is not sent; an id without one is kept, and its receipt tried again at each poll. */
+export const withReceipts = (memo: ReportMemo, work: ReceiptWork): ReportMemo => {
+  const { log } = work.runtime
+  const leave = (): Promise<void> =>
+    leaveReceipt(work).catch((error: unknown) =>
+      log.warn({ job_id: work.claim.jobId, error: messageOf(error) }, 'the receipt of a purchase is not written yet'),
+    )
+  return {
+    ...memo,
+    current: async () => {
+      const record = await memo.current()
+      if (record !== null && record.reportId !== null) await leave()
+      return record
+    },
+    intend: async (intent) => {
+      await memo.intend(intent)
+      try {
+        await leaveIntent(work)
+      } catch (error) {
+        await withdraw(memo, work, messageOf(error))
+        throw error
+      }
+    },
+    submitted: async (reportId, statusWord) => {
+      await memo.submitted(reportId, statusWord)
+      await leave()
+    },
+    withdrawn: (message) => withdraw(memo, work, message),
+  }
+}
+
+/** The receipt goes first: one of which the ledger knows nothing would be taken for that of a newer ledger. */
+const withdraw = async (memo: ReportMemo, work: ReceiptWork, message: string): Promise<void> => {
+  const { landing, database, warehouse } = work.runtime
+  const words = await purchaseWords(database.kysely, work.claim.jobId)
+  if (words !== null) await landing.notes.remove(intentPath(warehouse, words.askNumber))
+  await memo.withdrawn(message)
+}
+
+const leaveIntent = async (work: ReceiptWork): Promise<void> => {
+  const { landing, database, warehouse } = work.runtime
+  const words = await purchaseWords(database.kysely, work.claim.jobId)
+  if (words !== null) await landing.notes.write(intentPath(warehouse, words.askNumber), JSON.stringify(receiptOf(work, words)))
+}
+
+const leaveReceipt = async (work: ReceiptWork): Promise<void> => {
+  const { landing, database, warehouse } = work.runtime
+  const words = await purchaseWords(database.kysely, work.claim.jobId)
+  if (words === null || words.reportId === null || words.hasReceipt) return
+  const path = boughtPath(warehouse, words.askNumber, words.account, words.reportId)
+  await landing.notes.write(path, JSON.stringify(receiptOf(work, words)))
+  await receiptWritten(database.kysely, work.claim.jobId, words.reportId)
+}
+
+/** What an answer was asked for, for its manifest. */
+export const questionOf = (definition: JobWork['definition']): Question => ({
+  parameters: keyParameters(definition),
+  asks: asksOf(definition),
+  metrics: metricsOf(definition),
+})
+
+type Words = NonNullable<Awaited<ReturnType<typeof purchaseWords>>>
+
+const receiptOf = ({ runtime, claim, definition }: ReceiptWork, words: Words): Receipt => ({
+  version: 1,
+  warehouse: runtime.warehouse.id,
+  epoch: runtime.warehouse.epoch,
+  ask_number: words.askNumber,
+  job_id: words.jobId,
+  pipeline: words.pipeline,
+  pipeline_version: words.version,
+  source: words.source,
+  account: words.account,
+  window_every: words.windowEvery,
+  dimensions: [...words.dimensions],
+  definition: words.definition,
+  question: questionSchema.parse({ parameters: words.parameters, asks: asksOf(definition), metrics: metricsOf(definition) }),
+  window: { ...claim.box.window },
+  slice: { ...claim.box.slice },
+  endpoint: words.endpoint,
+  request_hash: words.requestHash,
+  estimated_quota: words.estimatedQuota,
+  report_id: words.reportId,
+  asked_at: words.askedAt,
+  noted_at: words.now,
+})

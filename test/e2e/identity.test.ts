@@ -1,0 +1,206 @@
+// Backups, clones and several warehouses on one landing, through the real command: nothing is bought, mixed or deleted that is another's.
+import { copyFileSync, existsSync, readdirSync, statSync, utimesSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest'
+import { differences } from '../outsider/pairs.ts'
+import { type Rows, wantedTruth } from '../outsider/truth.ts'
+import { currentRows } from '../outsider/warehouse.ts'
+import { createWorld, names, type World } from '../outsider/world.ts'
+import { type CommandResult, runCommand, summaryOf } from '../support/command.ts'
+import { type CopiedDatabase, copyDatabase } from '../support/copied-database.ts'
+import { type S3Server, startS3Server } from '../support/s3-server.ts'
+
+const reports = ['traffic_and_engagement', 'shopper_category_performance'] as const
+const all = ['keywords', ...reports]
+
+let world: World
+let original: CopiedDatabase
+let others: CopiedDatabase[]
+let server: S3Server | null
+
+beforeEach(async () => {
+  original = await copyDatabase(inject('postgresUrl'), inject('templateName'))
+  others = []
+  server = null
+  world = await createWorld({ database: original, lists: { shops: names('shop', 4) }, months: 2 })
+  // A report for each domain and each shop: eight.
+  for (const pipeline of reports) world.set(pipeline, ['for_each', 'domain', 'bucket'], 1)
+})
+afterEach(async () => {
+  await server?.close()
+  await world.remove()
+  for (const other of others) await other.drop()
+})
+
+const another = async (of: Promise<CopiedDatabase>): Promise<CopiedDatabase> => {
+  const database = await of
+  others.push(database)
+  return database
+}
+
+const landing = (): string => join(world.folder, 'landing')
+
+/** On a machine of its own; the landing is one for all. */
+const millrace = (
+  database: CopiedDatabase,
+  args: readonly string[],
+  more: Readonly<Record<string, string>> = {},
+): Promise<CommandResult> =>
+  runCommand(
+    [...args, '--json'],
+    {
+      ...world.environment('somebody'),
+      DATABASE_URL: database.url,
+      MILLRACE_HOME: join(world.folder, `home${new URL(database.url).pathname.replaceAll('/', '-')}`),
+      ...(server === null ? { MILLRACE_LANDING: landing() } : server.environment('warehouse/landings')),
+      ...more,
+    },
+    world.folder,
+  )
+
+const range = (): string[] => ['--from', world.months[0] ?? '', '--to', world.months.at(-1) ?? '']
+const bought = (): number => world.sandbox.books().submissions.length
+const notices = ({ events }: CommandResult): string =>
+  events
+    .filter(({ event, code }) => event === 'notice' && code === 'WAREHOUSE_COPY')
+    .map(({ message }) => String(message))
+    .join('\n')
+const identityIn = ({ events }: CommandResult): unknown[] => events.filter(({ area }) => area === 'identity')
+const rowsOf = ({ pool }: CopiedDatabase): Promise<Rows> => currentRows(pool)
+const wrongRows = async (database: CopiedDatabase): Promise<string[]> => differences(wantedTruth(world), await rowsOf(database))
+
+/** Folders and files of landings, without what is noted beside them. */
+const landed = (): string[] =>
+  readdirSync(landing(), { recursive: true, encoding: 'utf8' })
+    .filter((path) => !path.startsWith('_') && statSync(join(landing(), path)).isFile())
+    .sort()
+
+/** As if it had been written so many days ago. */
+const ageLandings = (days: number): void => {
+  const then = Date.now() / 1000 - days * 86_400
+  for (const path of readdirSync(landing(), { recursive: true, encoding: 'utf8' })) utimesSync(join(landing(), path), then, then)
+}
+
+describe.each(['a folder', 'a bucket'])('a backup that is restored elsewhere, with landings in %s', (kind) => {
+  test('takes up the reports that were bought since, buys none of them again, and says what it is', async () => {
+    if (kind === 'a bucket') server = await startS3Server()
+    expect((await millrace(original, ['backfill', 'keywords', ...range()])).code).toBe(0)
+    const restored = await another(original.copy())
+    expect((await millrace(original, ['backfill', ...reports, ...range()])).code).toBe(0)
+    expect(bought()).toBe(8)
+
+    const check = await millrace(restored, ['check'])
+    expect(check.code).toBe(2)
+    expect(identityIn(check)).toMatchObject([
+      { level: 'error', message: expect.stringContaining('millrace migrate --as restored') },
+    ])
+    const status = await millrace(restored, ['status'])
+    expect(status.events.at(-1)).toMatchObject({ warehouse_warning: expect.stringContaining('copy') })
+
+    const again = await millrace(restored, ['backfill', ...reports, ...range()])
+    expect(notices(again)).toContain('8 purchases that this ledger did not know were taken up')
+    expect(again.code, again.stderr).toBe(0)
+    expect(bought()).toBe(8)
+    expect(summaryOf(again)).toMatchObject({ reports_submitted: 0, units: { failed: 0, held: 0 } })
+    expect(await wrongRows(restored)).toEqual([])
+    // What the original landed is read where it lies, not downloaded again.
+    expect(world.sandbox.books().submissions.map(({ downloads }) => downloads)).toEqual(Array(8).fill(1))
+
+    const decided = await millrace(restored, ['migrate', '--as', 'restored'])
+    expect(decided.code, decided.stderr).toBe(0)
+    expect(identityIn(await millrace(restored, ['check']))).toEqual([])
+    // The one it was a backup of is told that it was replaced, and buys nothing any more.
+    expect(identityIn(await millrace(original, ['check']))).toMatchObject([
+      { message: expect.stringContaining('go on in the place') },
+    ])
+    const replaced = await millrace(original, ['backfill', ...reports, ...range(), '--force'])
+    expect(replaced.code).toBe(1)
+    expect(bought()).toBe(8)
+    const wanted = await millrace(restored, ['backfill', ...reports, ...range(), '--force'])
+    expect(wanted.code, wanted.stderr).toBe(0)
+    expect(bought()).toBe(16)
+  })
+})
+
+test('a backup of the very database, put back in its place, finds out by what was noted since', async () => {
+  const backup = await another(original.copy())
+  // Both say that they are at home where they are: as two copies of one data directory would.
+  const pretend = async (): Promise<void> =>
+    void (await backup.pool.query(
+      `update etl.warehouse set warehouse_id = $1, home = (select system_identifier from pg_control_system()) || '/' ||
+        (select oid from pg_database where datname = current_database())`,
+      [(await original.pool.query('select warehouse_id from etl.warehouse')).rows[0].warehouse_id],
+    ))
+  expect((await millrace(original, ['backfill', ...all, ...range()])).code).toBe(0)
+  await pretend()
+  const again = await millrace(backup, ['backfill', ...all, ...range()])
+  expect(again.code, again.stderr).toBe(0)
+  expect(notices(again)).toContain('8 purchases')
+  expect(notices(again)).toContain('1 run and 8 purchases that its ledger does not know')
+  expect(bought()).toBe(8)
+  expect(await wrongRows(backup)).toEqual([])
+})
+
+describe('a clone on the landing of its original', () => {
+  test('buys and deletes nothing before it is decided what it is, and mixes nothing afterwards', async () => {
+    expect((await millrace(original, ['backfill', ...all, ...range()])).code).toBe(0)
+    const before = await rowsOf(original)
+    const clone = await another(original.copy())
+    for (const month of world.months) world.sandbox.restate(month)
+    ageLandings(500)
+    const files = landed()
+
+    const undecided = await millrace(clone, ['backfill', ...all, ...range(), '--force'])
+    expect(undecided.code).toBe(1)
+    expect(notices(undecided)).toContain('millrace migrate --as clone')
+    expect(bought()).toBe(8)
+    const night = await millrace(clone, ['run', 'keywords'])
+    expect([0, 1]).toContain(night.code)
+    expect(files.filter((path) => !landed().includes(path))).toEqual([])
+
+    expect((await millrace(clone, ['migrate', '--as', 'clone'])).code).toBe(0)
+    expect(identityIn(await millrace(clone, ['check']))).toEqual([])
+    const loaded = await millrace(clone, ['backfill', ...all, ...range(), '--force'])
+    expect(loaded.code, loaded.stderr).toBe(0)
+    expect(bought()).toBe(16)
+    expect(await wrongRows(clone)).toEqual([])
+    await millrace(clone, ['run', 'keywords'])
+    expect(files.filter((path) => !landed().includes(path))).toEqual([])
+
+    expect(identityIn(await millrace(original, ['check']))).toEqual([])
+    const replay = await millrace(original, ['replay', ...all, ...range()])
+    expect(replay.code, replay.stderr).toBe(0)
+    expect(await rowsOf(original)).toEqual(before)
+  })
+
+  test('whose bytes lie where those of the original were is refused by name', async () => {
+    expect((await millrace(original, ['backfill', 'traffic_and_engagement', ...range()])).code).toBe(0)
+    const before = await rowsOf(original)
+    const clone = await another(original.copy())
+    expect((await millrace(clone, ['migrate', '--as', 'clone'])).code).toBe(0)
+    for (const month of world.months) world.sandbox.restate(month)
+    expect((await millrace(clone, ['backfill', 'traffic_and_engagement', ...range(), '--force'])).code).toBe(0)
+    const place = async ({ pool }: CopiedDatabase): Promise<string> =>
+      (await pool.query('select landing from etl.answers order by window_from, slice_ids, answer_id desc limit 1')).rows[0]
+        .landing
+    const [own, foreign] = [await place(original), await place(clone)]
+    for (const file of ['data.gz', 'manifest.json']) copyFileSync(join(landing(), foreign, file), join(landing(), own, file))
+    const replay = await millrace(original, ['replay', 'traffic_and_engagement', ...range()])
+    expect(replay.code).toBe(1)
+    expect(replay.stdout).toContain('LANDING_FOREIGN')
+    expect(replay.stdout).toContain(own)
+    expect(await rowsOf(original)).toEqual(before)
+  })
+})
+
+test('a run from an empty database on a landing that is full of old folders deletes none of them', async () => {
+  expect((await millrace(original, ['backfill', ...all, ...range()])).code).toBe(0)
+  const empty = await another(copyDatabase(inject('postgresUrl'), inject('templateName')))
+  ageLandings(500)
+  const files = landed()
+  const night = await millrace(empty, ['run', 'keywords'], { MILLRACE_LANDING_DAYS: '1' })
+  expect(night.code, night.stderr).toBe(0)
+  expect(files.filter((path) => !existsSync(join(landing(), path)))).toEqual([])
+  const replay = await millrace(original, ['replay', ...all, ...range()])
+  expect(replay.code, replay.stderr).toBe(0)
+})
