@@ -135,7 +135,9 @@ const report = (error: unknown, json: boolean): void => {
     ? error.message
     : `A defect in Millrace: ${error instanceof Error ? (error.stack ?? error.message) : messageOf(error)}`
   process.stderr.write(`${redact(`millrace: ${text} [${code}]`)}\n`)
-  if (json) process.stdout.write(`${redact(JSON.stringify({ event: 'error', code, message: text }))}\n`)
+  // Each with its file, line and column, for editors and CI.
+  const problems = isEtlError(error) && Array.isArray(error.context['problems']) ? { problems: error.context['problems'] } : {}
+  if (json) process.stdout.write(`${redact(JSON.stringify({ event: 'error', code, message: text, ...problems }))}\n`)
 }
 
 /** One key press reaches a process twice where npm or our launcher hands on what the terminal sent to all; a person takes longer. */

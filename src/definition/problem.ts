@@ -28,7 +28,7 @@ export const assertNoProblems = (problems: readonly Problem[]): void => {
   throw new EtlError(
     'DEFINITION',
     `${count} in the pipeline definitions:\n${problems.map((problem) => `  ${showProblem(problem)}`).join('\n')}\n` +
-      'Nothing was called. Mend the lines above and run `millrace check`.',
+      'Nothing was called. Correct these lines, then run `millrace check`.',
     { context: { problems } },
   )
 }

@@ -93,7 +93,7 @@ describe('a fourth dataset', () => {
     expect(more.code, more.stderr).toBe(0)
     const filled = await db.database.pool.query<{ n: number }>('select count(bounce_rate)::int as n from bi.traffic_sources')
     expect(filled.rows[0]?.n).toBe(summaryOf(loaded).rows.inserted)
-  }, 60_000)
+  }, 150_000)
 
   test('whose table cannot become what its definition says is refused by name, and no migration is written', async () => {
     await millrace('new', 'dataset', 'traffic_sources')
@@ -128,6 +128,12 @@ describe('a fourth dataset', () => {
     expect(result.code).toBe(2)
     expect(result.stderr).toMatch(/traffic_sources\.yaml:\d+:\d+/)
     expect(result.stderr).toMatch(/window/)
+    const problem = { file, line: expect.any(Number), column: 1, message: expect.stringContaining("'windw' is not known") }
+    expect(result.events.at(-1)).toMatchObject({
+      event: 'error',
+      code: 'DEFINITION',
+      problems: expect.arrayContaining([problem]),
+    })
     expect(service.requests).toHaveLength(0)
   })
 })

@@ -58,6 +58,9 @@ const send = (response: ServerResponse, status: number, body: unknown): void => 
   response.end(text)
 }
 
+/** Records of a CSV whose cells hold no line ends. */
+const rowsOf = (csv: string): number => Math.max(0, csv.trimEnd().split('\n').length - 1)
+
 export const startStrictService = async (options: StrictOptions): Promise<StrictService> => {
   const bought: Bought[] = []
   const requests: StrictService['requests'] = []
@@ -148,7 +151,7 @@ export const startStrictService = async (options: StrictOptions): Promise<Strict
         : {
             status: options.finalWord ?? 'completed',
             download_url: `${base}/files/${report.id}.csv?signature=abc`,
-            data_points_count: 12,
+            data_points_count: rowsOf(options.report(report.body, report.kind)),
             used_quota: 3,
           },
     )

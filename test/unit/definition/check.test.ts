@@ -272,7 +272,7 @@ test('one error lists every problem of every file', () => {
   pipelines/a.yaml:3:10: version is 'one'; expected a whole number from 1.
   pipelines/a.yaml:19:53: limits.timeout is 'soon'; expected a time such as 500ms, 30s, 5m or 6h.
   pipelines/b.yaml:4:9: there is no source 'web-analytics.reports'. Did you mean 'web-analytics.report'? Correct source, or add the folder under src/sources.
-Nothing was called. Mend the lines above and run \`millrace check\`.`,
+Nothing was called. Correct these lines, then run \`millrace check\`.`,
     }),
   )
   expect(() => assertDefinitions(check(contractExample))).not.toThrow()
