@@ -23,8 +23,22 @@ export const readAddress = (environment: Environment, name: string): URL => {
     throw configuration(`${name} is '${text}', expected an address such as https://api.example.com.`)
   if (url.username || url.password || url.search || url.hash)
     throw configuration(`${name} holds a user, a query or a fragment; give only scheme, host and path.`)
+  if (
+    url.protocol === 'http:' &&
+    !isLoopback(url.hostname) &&
+    !(readHosts(environment, plainHttpName) ?? []).includes(url.hostname)
+  )
+    throw configuration(
+      `${name} is plain http to ${url.hostname}: whoever is on the way would read the key. Use https; or, for a service inside your own network, set ` +
+        `${plainHttpName}=${url.hostname}.`,
+    )
   return url
 }
+
+/** Hosts whose service may be asked without encryption, separated by commas. */
+const plainHttpName = 'MILLRACE_PLAIN_HTTP_HOSTS'
+
+const isLoopback = (hostname: string): boolean => /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(hostname)
 
 /** A key that is sent in a header or a query; null: not set. Throws CONFIGURATION for text that no key has. */
 export const readOptionalKey = (environment: Environment, name: string): Secret | null => {

@@ -87,6 +87,14 @@ const fromYaml = (list: readonly (string | number)[], path: Path, spec: Dimensio
   return collect(all, spec, scope.source)
 }
 
+const shownCharacters = 24
+
+/** A path may lead, by mistake or not, to a file that is no list: of its lines no more is said than how they begin. */
+const withoutContent = (message: string): string =>
+  message.replace(/'([^']+)'/g, (quoted, text: string) =>
+    text.length > shownCharacters ? `'${text.slice(0, shownCharacters)}…'` : quoted,
+  )
+
 const fromFile = (file: string, path: Path, spec: DimensionSpec, scope: Scope): readonly string[] => {
   const list = scope.readList(file)
   if ('failure' in list) {
@@ -99,7 +107,13 @@ const fromFile = (file: string, path: Path, spec: DimensionSpec, scope: Scope): 
     const text = line.replace(/(^|\s)#.*$/, '')
     if (text.trim() === '') return []
     const place = { file: list.shown, line: index + 1, column: line.length - line.trimStart().length + 1 }
-    return [{ text, wrong: (message) => scope.problems.push({ ...place, message }), where: `in line ${index + 1}` }]
+    return [
+      {
+        text,
+        wrong: (message) => scope.problems.push({ ...place, message: withoutContent(message) }),
+        where: `in line ${index + 1}`,
+      },
+    ]
   })
   if (all.length === 0) report(scope, path, `${path.join('.')}: the list file ${list.shown} holds no value; add one, one a line.`)
   if (all.length <= mostValues) return collect(all, spec, scope.source)

@@ -63,6 +63,9 @@ const refusedParts = (document: Document, problemAt: ProblemAt): readonly Proble
     },
     Pair: (_, pair) => {
       if (isScalar(pair.key) && pair.key.value === '<<') refuse(pair.key, "'<<' is a YAML merge key")
+      // A map keyed by names would drop it without a word.
+      if (isScalar(pair.key) && pair.key.value === '__proto__')
+        problems.push(problemAt(pair.key.range?.[0] ?? 0, "unknown key '__proto__'; correct or remove it."))
     },
   })
   return problems

@@ -48,9 +48,19 @@ inHouse.addSubnet('192.168.0.0', 16, 'ipv4')
 inHouse.addSubnet('fc00::', 7, 'ipv6')
 
 const inList = (list: BlockList, address: string): boolean => {
-  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1]
-  if (mapped !== undefined) return list.check(mapped, 'ipv4')
+  const inside = isIP(address) === 6 ? heldIpv4(address) : null
+  if (inside !== null) return list.check(inside, 'ipv4')
   return list.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4')
+}
+
+/** `::ffff:a.b.c.d` and `::a.b.c.d` (RFC 4291 2.5.5), in whatever spelling, are the IPv4 address they hold; null: it holds none. */
+const heldIpv4 = (address: string): string | null => {
+  // The address parser writes every IPv6 address in one way, with hexadecimal groups.
+  const written = URL.canParse(`http://[${address}]`) ? new URL(`http://[${address}]`).hostname.slice(1, -1) : address
+  const [, high, low] = /^::(?:ffff:)?([0-9a-f]{1,4}):([0-9a-f]{1,4})$/.exec(written) ?? []
+  if (high === undefined || low === undefined) return null
+  const [first, second] = [Number.parseInt(high, 16), Number.parseInt(low, 16)]
+  return [first >> 8, first & 255, second >> 8, second & 255].join('.')
 }
 
 const bare = (hostname: string): string =>

@@ -5,6 +5,7 @@ import { EtlError, messageOf } from '../core/errors.ts'
 import { faultSchema } from './fault-kinds.ts'
 import { problems, type SandboxOptions } from './options.ts'
 import { dataPoints } from './report-points.ts'
+import { withoutPrototype } from './request-body.ts'
 
 export interface SandboxFlag {
   /** As commander reads them. */
@@ -76,7 +77,7 @@ const readText = (file: string, flag: string): string => {
 
 const parseJson = (text: string, flag: string): unknown => {
   try {
-    return JSON.parse(text)
+    return JSON.parse(text, withoutPrototype)
   } catch (cause) {
     throw new EtlError(
       'USAGE',

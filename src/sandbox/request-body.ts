@@ -15,9 +15,15 @@ export const readJson = async (request: IncomingMessage): Promise<unknown> => {
   }
   if (length > maxBytes) return 'too large'
   try {
-    const value: unknown = JSON.parse(Buffer.concat(chunks).toString('utf8'))
+    const value: unknown = JSON.parse(Buffer.concat(chunks).toString('utf8'), withoutPrototype)
     return value === 'too large' ? undefined : value
   } catch {
     return undefined
   }
+}
+
+/** A key that objects keyed by names would drop without a word. Throws. */
+export const withoutPrototype = (key: string, value: unknown): unknown => {
+  if (key === '__proto__') throw new Error("unknown key '__proto__'")
+  return value
 }

@@ -1,5 +1,6 @@
 // Who may see the page: everybody on this machine's loopback, elsewhere whoever has the token. The token is never in an address.
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
+import { getConnInfo } from '@hono/node-server/conninfo'
 import type { Context, MiddlewareHandler } from 'hono'
 import { deleteCookie, getCookie, setCookie } from 'hono/cookie'
 import { html } from 'hono/html'
@@ -8,8 +9,10 @@ import { page } from './layout.ts'
 
 const cookieName = 'millrace_session'
 const sessionMs = 12 * 60 * 60 * 1000
-/** Wrong tokens allowed a minute, over all callers; then every try waits. */
+/** Wrong tokens a sender may try a minute; then each further one is refused without a look, while the right one is taken from anybody. */
 const failuresAMinute = 10
+/** Senders remembered; the oldest go first. */
+const mostSenders = 10_000
 
 export interface Access {
   readonly token: Secret | null
@@ -33,16 +36,21 @@ const loopbackNames = /^(localhost|127\.0\.0\.1|\[::1\])(:\d+)?$/i
 /** Sessions live in memory: a restart asks for the token again. */
 export const createAccess = ({ token, nowMs }: Access): AccessGuard => {
   const sessions = new Map<string, number>()
-  let failures: number[] = []
+  const failures = new Map<string, readonly number[]>()
 
-  const tooMany = (): boolean => {
-    failures = failures.filter((at) => at > nowMs() - 60_000)
-    return failures.length >= failuresAMinute
-  }
-  const accepts = (given: string): boolean => {
-    const right = token !== null && equal(given, token.reveal())
-    if (!right) failures.push(nowMs())
-    return right
+  /** null: the right one. Guessing a token of 16 characters or more is hopeless at any speed; the limit keeps the noise down. */
+  const refusal = (context: Context, given: string): 'wrong' | 'too many' | null => {
+    if (token !== null && equal(given, token.reveal())) return null
+    const sender = getConnInfo(context).remote.address ?? ''
+    const recent = (failures.get(sender) ?? []).filter((at) => at > nowMs() - 60_000)
+    if (recent.length >= failuresAMinute) return 'too many'
+    failures.delete(sender)
+    failures.set(sender, [...recent, nowMs()])
+    for (const oldest of failures.keys()) {
+      if (failures.size <= mostSenders) break
+      failures.delete(oldest)
+    }
+    return 'wrong'
   }
   const hasSession = (context: Context): boolean => {
     const until = sessions.get(getCookie(context, cookieName) ?? '')
@@ -59,8 +67,9 @@ export const createAccess = ({ token, nowMs }: Access): AccessGuard => {
     if (hasSession(context)) return next()
     const given = bearer(context)
     if (given !== null) {
-      if (tooMany()) return slowDown(context)
-      if (accepts(given)) return next()
+      const refused = refusal(context, given)
+      if (refused === null) return next()
+      if (refused === 'too many') return slowDown(context)
     }
     if (context.req.method === 'GET' && (context.req.header('accept') ?? '').includes('text/html'))
       return context.redirect('/login', 303)
@@ -71,9 +80,10 @@ export const createAccess = ({ token, nowMs }: Access): AccessGuard => {
     guard,
     login: async (context) => {
       if (context.req.method !== 'POST') return context.html(loginPage(''))
-      if (tooMany()) return slowDown(context)
       const given = (await context.req.parseBody())['token']
-      if (typeof given !== 'string' || !accepts(given)) return context.html(loginPage('That is not the token.'), 401)
+      const refused = refusal(context, typeof given === 'string' ? given : '')
+      if (refused === 'too many') return slowDown(context)
+      if (refused === 'wrong') return context.html(loginPage('That is not the token.'), 401)
       const session = randomBytes(32).toString('base64url')
       sessions.set(session, nowMs() + sessionMs)
       setCookie(context, cookieName, session, {

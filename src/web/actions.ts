@@ -3,6 +3,7 @@ import type { Hono } from 'hono'
 import { html } from 'hono/html'
 import type { WebContext } from './context.ts'
 import { type Html, page } from './layout.ts'
+import { numberIn } from './number-in.ts'
 import { oneRun } from '../reads/runs.ts'
 import { unitLine } from '../reads/unit-lines.ts'
 
@@ -27,7 +28,7 @@ const done = ({ warehouse }: WebContext, title: string, text: string, back: stri
 
 export const mountActions = (app: Hono, web: WebContext): void => {
   app.get('/units/:id{[0-9]+}/release', async (context) => {
-    const unit = await unitLine(web.kysely, Number(context.req.param('id')))
+    const unit = await unitLine(web.kysely, numberIn(context))
     if (unit === null) return context.notFound()
     return context.html(
       ask(web, {
@@ -39,13 +40,13 @@ export const mountActions = (app: Hono, web: WebContext): void => {
     )
   })
   app.post('/units/:id{[0-9]+}/release', async (context) => {
-    const id = Number(context.req.param('id'))
+    const id = numberIn(context)
     const released = await web.actions.release(id)
     const text = released ? 'Released. The next run or backfill loads it.' : 'It is not held (any more); nothing was changed.'
     return context.html(done(web, `Unit #${id}`, text, `/units/${id}`), released ? 200 : 409)
   })
   app.get('/units/:id{[0-9]+}/retry', async (context) => {
-    const unit = await unitLine(web.kysely, Number(context.req.param('id')))
+    const unit = await unitLine(web.kysely, numberIn(context))
     if (unit === null) return context.notFound()
     return context.html(
       ask(web, {
@@ -57,13 +58,13 @@ export const mountActions = (app: Hono, web: WebContext): void => {
     )
   })
   app.post('/units/:id{[0-9]+}/retry', async (context) => {
-    const id = Number(context.req.param('id'))
+    const id = numberIn(context)
     const planned = await web.actions.retry(id)
     const text = planned ? 'Planned again. The next run takes it.' : 'It has not failed (any more); nothing was changed.'
     return context.html(done(web, `Unit #${id}`, text, `/units/${id}`), planned ? 200 : 409)
   })
   app.get('/runs/:id{[0-9]+}/cancel', async (context) => {
-    const run = await oneRun(web.kysely, Number(context.req.param('id')))
+    const run = await oneRun(web.kysely, numberIn(context))
     if (run === null) return context.notFound()
     return context.html(
       ask(web, {
@@ -75,7 +76,7 @@ export const mountActions = (app: Hono, web: WebContext): void => {
     )
   })
   app.post('/runs/:id{[0-9]+}/cancel', async (context) => {
-    const id = Number(context.req.param('id'))
+    const id = numberIn(context)
     if ((await oneRun(web.kysely, id)) === null) return context.notFound()
     return context.html(done(web, `Run #${id}`, `The run is ${await web.actions.cancel(id)}.`, `/runs/${id}`))
   })

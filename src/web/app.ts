@@ -1,18 +1,21 @@
 // The status page as one app: headers, access, pages, live events, metrics and the three actions.
 import { readFileSync } from 'node:fs'
 import { type Context, Hono } from 'hono'
+import { bodyLimit } from 'hono/body-limit'
 import { csrf } from 'hono/csrf'
 import { html } from 'hono/html'
 import { HTTPException } from 'hono/http-exception'
 import { secureHeaders } from 'hono/secure-headers'
 import { sql } from 'kysely'
 import type { Secret } from '../core/redact.ts'
+import { sqlStateOf } from '../db/database-error.ts'
 import { shipped } from '../core/shipped.ts'
 import { unitStates } from '../core/types.ts'
 import { createAccess } from './access.ts'
 import { mountActions } from './actions.ts'
 import type { WebContext } from './context.ts'
 import { type Html, page } from './layout.ts'
+import { numberIn } from './number-in.ts'
 import { createLive } from './live.ts'
 import { metricsText } from './metrics.ts'
 import { coveragePage, missingMonthPage, pipelineCoveragePage } from './pages/coverage.ts'
@@ -25,6 +28,7 @@ import { schedulePage } from './pages/schedule.ts'
 import { unitPage } from './pages/unit.ts'
 import { unitsPage } from './pages/units.ts'
 
+const mostBodyBytes = 16 * 1024
 const mostUnits = 10_000
 const unitsADefaultPage = 500
 
@@ -67,6 +71,11 @@ export const createStatusApp = ({ context, token, onError }: StatusAppOptions): 
     await next()
     request.header('cache-control', 'no-store')
   })
+  // Forms here hold a token at most; more is refused before it is read.
+  app.use(bodyLimit({ maxSize: mostBodyBytes, onError: (request) => request.text('The body is too large.\n', 413) }))
+  app.use(async (request, next) =>
+    isReadable(request.req.url) ? next() : request.text('The address holds bytes that no text has.\n', 400),
+  )
   for (const [name, type] of [
     ['style.css', 'text/css; charset=utf-8'],
     ['live.js', 'text/javascript; charset=utf-8'],
@@ -93,6 +102,9 @@ export const createStatusApp = ({ context, token, onError }: StatusAppOptions): 
   app.notFound((request) => request.html(notice(context, 'Not found', 'There is nothing at this address.'), 404))
   app.onError((error, request) => {
     if (error instanceof HTTPException) return error.getResponse()
+    // Class 22: a value that no column could hold. Nothing is wrong with the ledger.
+    if (sqlStateOf(error).startsWith('22'))
+      return request.html(notice(context, 'Not found', 'There is nothing at this address.'), 404)
     onError(error)
     return request.html(notice(context, 'Not available', 'The ledger could not be read just now; the log says why.'), 503)
   })
@@ -116,6 +128,15 @@ const health = async (request: Context, { kysely, overdue }: WebContext, whenAwa
 const notice = ({ warehouse }: WebContext, title: string, text: string): Html =>
   page({ title, place: '', warehouse, live: false, body: html`<p>${text} <a href="/">To the overview</a></p>` })
 
+/** PostgreSQL's text holds neither NUL nor what is not UTF-8. */
+const isReadable = (url: string): boolean => {
+  try {
+    return !decodeURIComponent(url.replaceAll('+', ' ')).includes('\0')
+  } catch {
+    return false
+  }
+}
+
 const mountPages = (app: Hono, web: WebContext): void => {
   const send = async (context: Context, made: Promise<Html | null>) => {
     const found = await made
@@ -128,7 +149,7 @@ const mountPages = (app: Hono, web: WebContext): void => {
     send(context, Promise.resolve(missingMonthPage(web, context.req.param('pipeline'), context.req.param('month')))),
   )
   app.get('/runs', (context) => send(context, runsPage(web, wholeNumber(context.req.query('before')))))
-  app.get('/runs/:id{[0-9]+}', (context) => send(context, runPage(web, Number(context.req.param('id')))))
+  app.get('/runs/:id{[0-9]+}', (context) => send(context, runPage(web, numberIn(context))))
   app.get('/units', (context) => {
     const { pipeline, state, month } = context.req.query()
     const known = unitStates.find((one) => one === state)
@@ -147,7 +168,7 @@ const mountPages = (app: Hono, web: WebContext): void => {
       ),
     )
   })
-  app.get('/units/:id{[0-9]+}', (context) => send(context, unitPage(web, Number(context.req.param('id')))))
+  app.get('/units/:id{[0-9]+}', (context) => send(context, unitPage(web, numberIn(context))))
   app.get('/reports', (context) => send(context, reportsPage(web)))
   app.get('/quota', (context) => send(context, quotaPage(web)))
   app.get('/quarantine', (context) => send(context, quarantinePage(web)))

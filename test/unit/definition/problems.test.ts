@@ -324,7 +324,7 @@ test.each([
   [
     'https://www.Example.com/shop',
     1,
-    "'https://www.example.com/shop' is not a bare domain (no scheme, no www., no path); write 'example.com'.",
+    "'https://www.example.com/…' is not a bare domain (no scheme, no www., no path); write 'example.com'.",
   ],
   ['  www.example.com', 3, "'www.example.com' is not a bare domain (no scheme, no www., no path); write 'example.com'."],
   ['münchen.de', 1, "'münchen.de' is not a bare domain (no scheme, no www., no path); write 'xn--mnchen-3ya.de'."],
