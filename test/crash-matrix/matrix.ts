@@ -11,6 +11,8 @@ export interface MatrixOptions {
   readonly always?: RegExp
   /** Only boundaries whose name has it. */
   readonly at?: RegExp | null | undefined
+  /** Only these subjects, by name; null: all. */
+  readonly only?: readonly string[] | null
   /** Pairs of kills, the second while recovering from the first. */
   readonly pairs: number
   /** Cells at once. */
@@ -47,7 +49,8 @@ export const numbers = (seed: number): (() => number) => {
 export const runMatrix = async (options: MatrixOptions): Promise<MatrixFigures> => {
   const started = Date.now()
   const random = numbers(options.seed)
-  const runs = subjects.flatMap((subject) => loads.map((load) => ({ subject, load })))
+  const chosenSubjects = subjects.filter(({ name }) => options.only?.includes(name) ?? true)
+  const runs = chosenSubjects.flatMap((subject) => loads.map((load) => ({ subject, load })))
   const calm = await inLanes(runs, options.lanes, ({ subject, load }) => runCalm(options.world, subject, load))
   const all = calm.flatMap((one) => one.boundaries.map((first): Cell => ({ calm: one, first })))
   const wanted = all.filter(({ first }) => options.at?.test(first) ?? true)

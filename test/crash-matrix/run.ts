@@ -1,5 +1,5 @@
 // `npm run crash-matrix`: every boundary and 1,000 pairs, over a PostgreSQL of its own. `--write` puts the figures into docs/reliability.md;
-// `--at 'POST|commit'` keeps the boundaries whose name has the pattern.
+// `--at 'POST|commit'` keeps the boundaries whose name has the pattern, `--only packed` those of what is loaded.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -17,6 +17,8 @@ const { values } = parseArgs({
     seed: { type: 'string', default: '1' },
     sample: { type: 'string' },
     at: { type: 'string' },
+    /** Names of what is loaded: `packed`, `keywords`, ...; default all. */
+    only: { type: 'string' },
     pairs: { type: 'string', default: '1000' },
     lanes: { type: 'string', default: '2' },
     write: { type: 'boolean', default: false },
@@ -39,6 +41,7 @@ try {
     seed: Number(values.seed),
     sample: values.sample === undefined ? null : Number(values.sample),
     at: values.at === undefined ? null : new RegExp(values.at),
+    only: values.only?.split(',') ?? null,
     pairs: Number(values.pairs),
     lanes: Number(values.lanes),
     progress: (done, of, wrong) => {
