@@ -97,10 +97,12 @@ export const complaint = ({ stderr }: Pick<Ended, 'stderr'>): string =>
     .map((line) => line.slice(0, 600))
     .join('\n')
 
-/** The closing line of --json; null where it never came. */
+/** The closing line of a run's --json; null where it never came, or is another command's. */
 const summaryIn = (stdout: string): Summary | null => {
   const line = stdout.trimEnd().split('\n').at(-1) ?? ''
-  return /^\{"event":"summary".*"run_id":.*"planned":\d/.test(line) ? (JSON.parse(line) as Summary) : null
+  if (!line.startsWith('{"event":"summary"')) return null
+  const found = JSON.parse(line) as Partial<Summary>
+  return found.run_id === undefined || found.units === undefined ? null : (found as Summary)
 }
 
 export const wait = (ms: number): Promise<void> => new Promise((done) => setTimeout(done, ms))
