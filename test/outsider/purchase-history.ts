@@ -1,6 +1,6 @@
 // What the service gave for each unit, purchase by purchase, against the revisions the warehouse tells of.
 import type { WorldDatabase } from './databases.ts'
-import { cellsOf, isBought } from './purchases.ts'
+import { cellsOf, isBought, isUsed } from './purchases.ts'
 import { reportText, unitOfRow } from './truth.ts'
 import { type Revision, revisions } from './warehouse.ts'
 import type { Pipeline, World } from './world.ts'
@@ -22,7 +22,7 @@ export const told = async (world: World, pipeline: Pipeline): Promise<Bought> =>
     state: string
     request: unknown
   }>(
-    `select report_id, answer_id is not null as landed, report_state as state, request from etl.jobs where report_state is not null`,
+    `select report_id, ${isUsed} as landed, report_state as state, request from etl.jobs j where report_state is not null`,
   )
   const known = new Map(rows.flatMap(({ report_id, landed }) => (report_id === null ? [] : [[report_id, landed] as const])))
   const uncertain = rows

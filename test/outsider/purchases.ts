@@ -24,10 +24,13 @@ export const timesBought = (submissions: readonly Submission[]): Map<string, num
   return times
 }
 
+/** The job `j` has an answer, or its answer was seen to be the very one that is loaded. */
+export const isUsed = `(j.answer_id is not null or exists (select from etl.loads l where l.job_id = j.job_id and l.outcome = 'unchanged'))`
+
 /** Ids of what was bought that the ledger does not hold the answer of; `lost` are those whose id never reached the program. */
 export const abandoned = async (world: World, lost: ReadonlySet<string> = new Set()): Promise<string[]> => {
   const { rows } = await world.database.pool.query<{ report_id: string; landed: boolean }>(
-    `select report_id, answer_id is not null as landed from etl.jobs where report_id is not null`,
+    `select report_id, ${isUsed} as landed from etl.jobs j where report_id is not null`,
   )
   const known = new Map(rows.map(({ report_id, landed }) => [report_id, landed]))
   return world.sandbox

@@ -15,11 +15,13 @@ export const loaded = async (pool: WorldDatabase['pool']): Promise<number> =>
 /** What must hold once all is over; `hung` ends are told with what they waited for. */
 export const judged = async (world: World, ends: readonly Ended[]): Promise<string[]> => {
   const { pool } = world.database
+  const uncertain = new Set(await uncertainCells(pool))
+  // A kill may fall between a submission and its answer: that purchase waits for a person.
+  const isFine = (code: number | null): boolean => code === 0 || (code === 1 && uncertain.size > 0)
   const wrong = ends.flatMap(({ name, code, hung, stderr }) =>
-    hung || code !== 0 ? [`${name} ${hung ? 'did not end' : `ended with ${code}`}\n${complaint({ stderr })}`] : [],
+    hung || !isFine(code) ? [`${name} ${hung ? 'did not end' : `ended with ${code}`}\n${complaint({ stderr })}`] : [],
   )
   if (ends.some(({ hung }) => hung)) wrong.push(await snapshot(pool))
-  const uncertain = new Set(await uncertainCells(pool))
   if (uncertain.size === 0) wrong.push(...differences(wantedTruth(world), await currentRows(pool)), ...(await abandoned(world)))
   wrong.push(...boughtTooOften(timesBought(world.sandbox.books().submissions), () => 1))
   return [...wrong, ...(await restless(pool)), ...(await homeless(pool))]
