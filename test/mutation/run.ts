@@ -26,8 +26,6 @@ const copied = [
   'tsconfig.json',
   'vitest.config.ts',
 ]
-/** A mutant that runs longer than this loops or waits for ever: it is noticed. */
-const limitMs = 120_000
 
 const { values: options } = parseArgs({
   options: {
@@ -35,10 +33,14 @@ const { values: options } = parseArgs({
     seed: { type: 'string', default: '1' },
     only: { type: 'string', default: '' },
     parallel: { type: 'string', default: '2' },
+    /** Seconds: a mutant that runs longer loops or waits for ever, and is noticed. */
+    limit: { type: 'string', default: '120' },
     list: { type: 'boolean', default: false },
     write: { type: 'boolean', default: false },
   },
 })
+
+const limitMs = Number(options.limit) * 1000
 
 interface Task {
   readonly mutant: Mutant

@@ -52,6 +52,7 @@ export const targets: readonly Target[] = [
       'test/db/plan-jobs.test.ts',
       'test/db/plan-lists.test.ts',
       'test/db/plan-nights.test.ts',
+      'test/db/plan-barrier.test.ts',
       'test/db/plan-sequences.test.ts',
     ],
   },
