@@ -1,4 +1,4 @@
-// `millrace check`: prints every finding; 2 when there is an error, 0 otherwise.
+// `millrace check`: a line for each thing, proved or not asked and why, then every finding; 2 when there is an error, 0 otherwise.
 import { createLog } from '../core/log.ts'
 import { check } from '../check/check.ts'
 import type { Handler } from './command-spec.ts'
@@ -6,7 +6,7 @@ import { pipelinesFolder, settingsOf } from './runtime.ts'
 
 export const handle: Handler = async (invocation) => {
   const { output, options } = invocation
-  const { findings, checked } = await check({
+  const { findings, lines, checked } = await check({
     settings: () => settingsOf(invocation),
     pipelinesFolder: pipelinesFolder(invocation),
     pipelines: [],
@@ -14,14 +14,21 @@ export const handle: Handler = async (invocation) => {
     log: createLog(invocation.environment['MILLRACE_LOG_LEVEL']),
     signal: invocation.signal,
   })
+  for (const { area, result, message } of lines) {
+    output.event({ event: 'check', area, result, message })
+    output.line(`${result} (${area}): ${message}`)
+  }
   const errors = findings.filter((finding) => finding.level === 'error').length
   for (const finding of findings) {
     output.event({ event: 'finding', ...finding })
     output.line(`${finding.level} (${finding.area}): ${finding.message}`)
   }
-  output.event({ event: 'summary', command: 'check', errors, warnings: findings.length - errors, checked })
-  output.line(
-    findings.length === 0 ? `All well: ${checked.join(', ')}.` : `${errors} errors, ${findings.length - errors} warnings.`,
-  )
+  const warnings = findings.length - errors
+  const proved = lines.filter(({ result }) => result === 'proved').length
+  const notAsked = lines.length - proved
+  output.event({ event: 'summary', command: 'check', errors, warnings, proved, not_asked: notAsked, checked })
+  output.line(`${counted(errors, 'error')}, ${counted(warnings, 'warning')}; ${proved} proved, ${notAsked} not asked.`)
   return errors > 0 ? 2 : 0
 }
+
+const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`

@@ -1,11 +1,11 @@
 // Text of all files -> definitions and every problem of every file. Reads nothing itself.
 import type { SourceSpec } from '../core/source-spec.ts'
 import type { Definition } from '../core/types.ts'
-import { compile } from './compile.ts'
+import { compile, inspect } from './compile.ts'
 import { problemsOf } from './issues.ts'
 import { suggest } from './nearest.ts'
 import { type Problem, sortProblems } from './problem.ts'
-import { definitionSchema } from './schema.ts'
+import { definitionSchema, type RawDefinition } from './schema.ts'
 import type { Scope } from './scope.ts'
 import { type YamlFile, readYaml } from './yaml-file.ts'
 
@@ -63,10 +63,31 @@ const define = (
     const unknown = { file: yaml.file, ...yaml.place(['source']), message: source.message }
     return { definition: null, problems: [...problems, ...form, ...(yaml.written(['source']) === null ? [] : [unknown])] }
   }
-  if (!raw.success) return { definition: null, problems: [...problems, ...form] }
-  const scope: Scope = { yaml, source: source.spec, readList: input.readList, problems: [...problems] }
+  const scope: Scope = { yaml, source: source.spec, readList: input.readList, problems: [...problems, ...form] }
+  if (!raw.success) {
+    inspect(wellFormed(yaml.value), scope)
+    return { definition: null, problems: scope.problems }
+  }
   const definition = compile(raw.data, scope)
   return { definition: scope.problems.length === 0 ? definition : null, problems: scope.problems }
+}
+
+/** The parts whose form is right although that of others is not. */
+const wellFormed = (value: unknown): Partial<RawDefinition> => {
+  const written: Readonly<Record<string, unknown>> = typeof value === 'object' && value !== null ? { ...value } : {}
+  const { window, schedule, limits, for_each, params, table } = definitionSchema.shape
+  const part = <T>(schema: { safeParse(input: unknown): { data?: T } }, name: string): T | undefined =>
+    schema.safeParse(written[name]).data
+  return Object.fromEntries(
+    Object.entries({
+      window: part(window, 'window'),
+      schedule: part(schedule, 'schedule'),
+      limits: part(limits, 'limits'),
+      for_each: part(for_each, 'for_each') ?? (written['for_each'] === undefined ? {} : undefined),
+      params: part(params, 'params') ?? (written['params'] === undefined ? {} : undefined),
+      table: part(table, 'table'),
+    }).filter(([, data]) => data !== undefined),
+  )
 }
 
 const sourceOf = (yaml: YamlFile, sources: ReadonlyMap<string, SourceSpec>): { spec: SourceSpec } | { message: string } => {

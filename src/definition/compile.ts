@@ -68,6 +68,20 @@ const reportPlaceholders = (raw: RawDefinition, scope: Scope): void => {
   }
 }
 
+/** Reports what is wrong with the parts there are, where the form of others keeps the whole from being compiled. */
+export const inspect = (parts: Partial<RawDefinition>, scope: Scope): void => {
+  const window = parts.window === undefined ? null : windowRule(parts.window, scope)
+  if (parts.schedule !== undefined) scheduleOf(parts.schedule, scope)
+  if (parts.limits !== undefined) readLimits(parts.limits, scope)
+  const dimensions = parts.for_each === undefined ? null : readDimensions(parts.for_each, scope)
+  const params = parts.params === undefined ? null : readParams(parts.params, scope)
+  if (window === null || params === null) return
+  for (const { path, message } of scope.source.problems?.({ params, window }) ?? []) report(scope, path, message)
+  if (dimensions === null || parts.table === undefined) return
+  const columns = resolveColumns({ table: parts.table, params, dimensions, every: window.every }, scope)
+  resolveIndexes(parts.table, columns, scope)
+}
+
 const windowRule = (raw: RawDefinition['window'], scope: Scope): WindowRule => {
   const every = raw.every ?? 'month'
   const sizes = scope.source.windowSizes

@@ -5,51 +5,84 @@ import { join } from 'node:path'
 import { EtlError } from '../core/errors.ts'
 import type { Mart } from '../core/mart.ts'
 import { shipped } from '../core/shipped.ts'
+import { type Problem, showProblem, sortProblems } from './problem.ts'
 
 export const shippedMarts = shipped('marts')
 
-/** Marts of all folders by name; a later folder's file replaces an earlier one's of the same name. Throws DEFINITION naming file and line. */
+/** Marts of all folders by name; a later folder's file replaces an earlier one's of the same name. Throws DEFINITION naming every mistake with file and line. */
 export const loadMarts = async (folders: readonly string[]): Promise<readonly Mart[]> => {
+  const { marts, problems } = await readMarts(folders)
+  if (problems.length > 0) throw wrong(problems)
+  return marts
+}
+
+export interface Marts {
+  readonly marts: readonly Mart[]
+  readonly problems: readonly Problem[]
+}
+
+/** Every mart that is right and every mistake of every file. */
+export const readMarts = async (folders: readonly string[]): Promise<Marts> => {
   const marts = new Map<string, Mart>()
+  const problems: Problem[] = []
   for (const folder of new Set([shippedMarts, ...folders])) {
     if (!existsSync(folder)) continue
     for (const name of (await readdir(folder)).filter((one) => one.endsWith('.sql')).sort()) {
       const file = join(folder, name)
-      const mart = parseMart(file, name.slice(0, -'.sql'.length), await readFile(file, 'utf8'))
-      marts.set(mart.name, mart)
+      const read = readMart(file, name.slice(0, -'.sql'.length), await readFile(file, 'utf8'))
+      problems.push(...read.problems)
+      if (read.mart !== null) marts.set(read.mart.name, read.mart)
     }
   }
-  return ordered([...marts.values()])
+  return { marts: ordered([...marts.values()], problems), problems: sortProblems(problems) }
 }
 
-const wrong = (file: string, line: number, text: string): EtlError => new EtlError('DEFINITION', `${file}:${line}:1: ${text}`)
+const wrong = (problems: readonly Problem[]): EtlError => new EtlError('DEFINITION', problems.map(showProblem).join('\n'))
 
 const headerLine = /^--\s*(kind|purpose|grain|question|reads|key|column)\b\s*([a-z_][a-z0-9_]*)?\s*:\s*(.+)$/
 
-/** @param name the file's name without its ending */
+/** @param name the file's name without its ending. Throws DEFINITION naming every mistake. */
 export const parseMart = (file: string, name: string, text: string): Mart => {
+  const { mart, problems } = readMart(file, name, text)
+  if (mart === null) throw wrong(problems)
+  return mart
+}
+
+interface ReadMart {
+  /** null: something is wrong. */
+  readonly mart: Mart | null
+  readonly problems: readonly Problem[]
+}
+
+const readMart = (file: string, name: string, text: string): ReadMart => {
+  const problems: Problem[] = []
+  const report = (line: number, message: string): void => void problems.push({ file, line, column: 1, message })
   if (!/^[a-z][a-z0-9_]{0,62}$/.test(name))
-    throw wrong(file, 1, `'${name}' cannot name a view; use lower-case letters, digits and _, at most 63.`)
+    report(1, `'${name}' cannot name a view; use lower-case letters, digits and _, at most 63.`)
   const said = new Map<string, string>()
   const columns = new Map<string, string>()
   const lines = text.split('\n')
   let at = 0
   for (; at < lines.length && (lines[at] ?? '').startsWith('--'); at += 1) {
     const [, word = '', column, value = ''] = headerLine.exec(lines[at] ?? '') ?? []
-    if (word === '')
-      throw wrong(file, at + 1, `'${lines[at]}' is no header line; expected for example '-- purpose: what it is for'.`)
-    if (word === 'column' && column !== undefined) columns.set(column, value.trim())
+    if (word === '') report(at + 1, `'${lines[at]}' is no header line; expected for example '-- purpose: what it is for'.`)
+    else if (word === 'column' && column === undefined)
+      report(at + 1, `'${lines[at]}' names no column; expected for example '-- column clicks: what it holds'.`)
+    else if (word === 'column' && column !== undefined && columns.has(column))
+      report(at + 1, `column '${column}' is explained twice; keep one of the two.`)
+    else if (word === 'column' && column !== undefined) columns.set(column, value.trim())
     else said.set(word, value.trim())
   }
   for (const word of ['purpose', 'grain', 'question'])
-    if (!said.has(word)) throw wrong(file, 1, `the header lacks '-- ${word}: …'; a reader of bi is told it.`)
-  const summaryOf = summaryPipeline(file, said.get('kind'))
+    if (!said.has(word)) report(1, `the header lacks '-- ${word}: …'; a reader of bi is told it.`)
+  const summaryOf = summaryPipeline(said.get('kind'), report)
   const key = list(said.get('key'))
   const sql = lines.slice(at).join('\n').trim().replace(/;$/, '')
-  if (sql === '') throw wrong(file, at + 1, 'there is no query below the header.')
+  if (sql === '') report(at + 1, 'there is no query below the header.')
   if (summaryOf !== null && (key.length === 0 || !sql.includes('{{facts}}')))
-    throw wrong(file, 1, "a summary needs '-- key: …' and {{facts}} in its query.")
-  return {
+    report(1, "a summary needs '-- key: …' and {{facts}} in its query.")
+  if (problems.length > 0) return { mart: null, problems }
+  const mart: Mart = {
     file,
     name,
     summaryOf,
@@ -61,6 +94,7 @@ export const parseMart = (file: string, name: string, text: string): Mart => {
     columns,
     sql,
   }
+  return { mart, problems }
 }
 
 const list = (text: string | undefined): string[] =>
@@ -69,25 +103,28 @@ const list = (text: string | undefined): string[] =>
     .map((word) => word.trim())
     .filter((word) => word !== '')
 
-const summaryPipeline = (file: string, kind: string | undefined): string | null => {
+const summaryPipeline = (kind: string | undefined, report: (line: number, message: string) => void): string | null => {
   if (kind === undefined || kind === 'view') return null
   const [, pipeline] = /^summary of ([a-z][a-z0-9_]*)$/.exec(kind) ?? []
-  if (pipeline === undefined) throw wrong(file, 1, `kind is '${kind}', expected 'view' or 'summary of PIPELINE'.`)
-  return pipeline
+  if (pipeline === undefined) report(1, `kind is '${kind}', expected 'view' or 'summary of PIPELINE'.`)
+  return pipeline ?? null
 }
 
 /** Those that others read come first. */
-const ordered = (marts: readonly Mart[]): Mart[] => {
+const ordered = (marts: readonly Mart[], problems: Problem[]): Mart[] => {
   const done: Mart[] = []
   const names = new Set(marts.map(({ name }) => name))
   const visit = (mart: Mart, path: readonly string[]): void => {
     if (done.includes(mart)) return
-    if (path.includes(mart.name)) throw wrong(mart.file, 1, `it reads itself: ${[...path, mart.name].join(' > ')}.`)
+    if (path.includes(mart.name)) {
+      problems.push({ file: mart.file, line: 1, column: 1, message: `it reads itself: ${[...path, mart.name].join(' > ')}.` })
+      return
+    }
     for (const read of mart.reads.filter((one) => names.has(one))) {
       const other = marts.find(({ name }) => name === read)
       if (other !== undefined) visit(other, [...path, mart.name])
     }
-    done.push(mart)
+    if (!done.includes(mart)) done.push(mart)
   }
   for (const mart of marts) visit(mart, [])
   return done

@@ -39,9 +39,9 @@ export interface Credits {
   readonly userRemaining: number | null
 }
 
-/** What a definition wants and the key may not ask for. */
+/** What a definition wants and the key may not ask for; or what was proved, or not asked and why. */
 export interface ServiceFinding {
-  readonly level: 'error' | 'warning'
+  readonly level: 'error' | 'warning' | 'proved' | 'not asked'
   readonly message: string
 }
 

@@ -41,19 +41,3 @@ export const narrowReadings = async (
     where cardinality(${both}) > 0 returning 1`.execute(db)
   return rows.length > 0
 }
-
-export interface ReadingLine extends CountedDataset {
-  readonly readings: readonly DataPointReading[]
-  readonly answerId: number
-}
-
-/** Every dataset whose answers have shown something. */
-export const allReadings = async (db: Db): Promise<ReadingLine[]> => {
-  const rows = await db
-    .selectFrom('etl.data_point_readings')
-    .select(['account', 'dataset', 'readings', 'answer_id'])
-    .orderBy('dataset')
-    .orderBy('account')
-    .execute()
-  return rows.map(({ answer_id, ...line }) => ({ ...line, answerId: Number(answer_id) }))
-}

@@ -1,5 +1,6 @@
 // Quota spent and reserved, by day and by month.
 import { sql } from 'kysely'
+import type { DataPointReading } from '../core/data-points.ts'
 import type { Db } from '../db/tables.ts'
 import { wholeAs } from './row.ts'
 
@@ -50,3 +51,21 @@ const added = <Sum extends { reports: number; used: number; reserved: number }>(
   used: sum.used + day.used,
   reserved: sum.reserved + day.reserved,
 })
+
+export interface ReadingLine {
+  readonly account: string
+  /** `web-analytics.report/traffic_and_engagement` */
+  readonly dataset: string
+  /** What its data points may be; one: settled. */
+  readonly readings: readonly DataPointReading[]
+  readonly answer_id: number
+}
+
+/** What is known of the data points of each dataset. */
+export const dataPointReadings = (db: Db): Promise<ReadingLine[]> =>
+  db
+    .selectFrom('etl.data_point_readings as r')
+    .select(['r.account', 'r.dataset', 'r.readings', wholeAs('r', 'answer_id')])
+    .orderBy('r.dataset')
+    .orderBy('r.account')
+    .execute()

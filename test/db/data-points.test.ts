@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { Box, Definition } from '../../src/core/types.ts'
 import { isEtlError } from '../../src/core/errors.ts'
-import { allReadings } from '../../src/ledger/data-points.ts'
+import { dataPointReadings } from '../../src/reads/quota.ts'
 import { settleJob } from '../../src/pipeline/settle-job.ts'
 import { boxOf, shippedDefinition } from '../support/definitions.ts'
 import { jobRow } from '../support/ledger.ts'
@@ -56,7 +56,7 @@ const refused = async (lines: readonly string[], dataPoints: number | null, aske
   )
 }
 const known = async (): Promise<string[]> =>
-  (await allReadings(db.database.kysely)).map(({ dataset, readings }) => `${dataset}: ${readings.join()}`)
+  (await dataPointReadings(db.database.kysely)).map(({ dataset, readings }) => `${dataset}: ${readings.join()}`)
 const dataset = 'web-analytics.report/traffic_and_engagement'
 const rowsLoaded = async (): Promise<number> => (await query('select from data.traffic_and_engagement_v1')).length
 

@@ -10,7 +10,10 @@ const onlyLink =
 /** Parameters of a definition. */
 export const delivery = {
   response_format: z.enum(['csv', 'json']).default('csv'),
-  delivery_method: z.literal('download_link', { error: onlyLink }).default('download_link'),
+  delivery_method: z
+    .string()
+    .regex(/^download_link$/, { error: onlyLink })
+    .default('download_link'),
 }
 
 /** Requests name whole months: those that the window touches. A week that begins before the first of them comes with it. */

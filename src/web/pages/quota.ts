@@ -4,13 +4,16 @@ import { dayBars } from '../chart.ts'
 import type { WebContext } from '../context.ts'
 import { count, dayBefore } from '../format.ts'
 import { type Html, page, table } from '../layout.ts'
-import { type QuotaDay, quotaDays } from '../../reads/quota.ts'
+import { dataPointReadings, type QuotaDay, quotaDays } from '../../reads/quota.ts'
 
 const daysShown = 92
+
+const readingWords = { rows: 'rows', cells: 'cells (rows times metrics)', non_empty_cells: 'cells with a value' } as const
 
 export const quotaPage = async (context: WebContext): Promise<Html> => {
   const since = `${dayBefore(context.clock.now(), daysShown).slice(0, 7)}-01`
   const days = await quotaDays(context.kysely, since)
+  const readings = await dataPointReadings(context.kysely)
   const month = new Date(context.clock.now()).toISOString().slice(0, 7)
   const pipelines = [...new Set(days.map(({ pipeline }) => pipeline))].sort()
   const body = html`
@@ -33,6 +36,17 @@ ${table(
     ]
   }),
   'No report was bought this month.',
+)}
+${table(
+  'What data_points_count counts, learnt from reports that agree',
+  ['Dataset', 'Account', 'Data points are', 'Known since answer'],
+  readings.map(({ dataset, account, readings: known, answer_id }) => [
+    dataset,
+    account,
+    known.map((reading) => readingWords[reading]).join(', or '),
+    answer_id,
+  ]),
+  'No report that gives a count was loaded yet.',
 )}
 ${pipelines.map((pipeline) =>
   dayBars({

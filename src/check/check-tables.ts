@@ -1,0 +1,173 @@
+// Whether each definition fits its table, also before the migration that makes it is applied, and whether each mart's query runs and gives what its header explains.
+import { sql } from 'kysely'
+import { messageOf } from '../core/errors.ts'
+import type { Mart } from '../core/mart.ts'
+import type { Definition } from '../core/types.ts'
+import type { Database } from '../db/connect.ts'
+import { isDatabaseError } from '../db/database-error.ts'
+import { loadMigration, migrationFiles, statementsOf } from '../db/migrate.ts'
+import type { Db } from '../db/tables.ts'
+import { compareTables, type Difference } from '../load/drift.ts'
+
+/** Thrown to take back what was tried, with what it showed. */
+class Undone extends Error {
+  readonly differences: readonly Difference[]
+  constructor(differences: readonly Difference[]) {
+    super('taken back')
+    this.differences = differences
+  }
+}
+
+/** Statements that touch nothing that is there. */
+const makesNew = /^\s*(create (table|schema|index|unique index|sequence|function|view)|comment on|insert into)\b/i
+
+/**
+ * The tables as they would be with the pending migrations, which are applied and taken back; a string says why that was not tried.
+ * @param isEmpty nothing was ever migrated: then nobody can wait for what is tried
+ */
+export const compareAfter = async (
+  database: Database,
+  folders: readonly string[],
+  pending: readonly string[],
+  definitions: readonly Definition[],
+  isEmpty: boolean,
+): Promise<readonly Difference[] | string> => {
+  const files = await migrationFiles(folders)
+  const migrations = await Promise.all(
+    pending.map(async (name) => ({ name, migration: await loadMigration(name, files.get(name) ?? '') })),
+  )
+  for (const { name, migration } of isEmpty ? [] : migrations)
+    if (!(await statementsOf(migration.up)).every((statement) => makesNew.test(statement)))
+      return `migration ${name} changes what is there; apply it first (\`millrace migrate\`)`
+  return tryMigrations(database, migrations, definitions)
+}
+
+const tryMigrations = (
+  { kysely }: Database,
+  migrations: readonly { readonly name: string; readonly migration: Awaited<ReturnType<typeof loadMigration>> }[],
+  definitions: readonly Definition[],
+): Promise<readonly Difference[] | string> =>
+  kysely
+    .transaction()
+    .execute(async (trx): Promise<string> => {
+      await sql`set local lock_timeout = '2s'; set local statement_timeout = '30s'`.execute(trx)
+      await sql`create schema if not exists etl`.execute(trx)
+      // The record of migrations, which their comments name, is made by whoever applies them.
+      for (const name of ['kysely_migration', 'kysely_migration_lock'])
+        await sql`create table if not exists ${sql.table(`etl.${name}`)} (name varchar(255) primary key, timestamp varchar(255), id varchar(255),
+          is_locked integer)`.execute(trx)
+      for (const { name, migration } of migrations)
+        await migration.up(trx).catch((error: unknown) => {
+          throw new Error(`migration ${name}: ${messageOf(error)}`, { cause: error })
+        })
+      throw new Undone(await compareTables(trx, definitions))
+    })
+    .catch((error: unknown) => (error instanceof Undone ? error.differences : messageOf(error)))
+
+export interface MartFinding {
+  readonly result: 'error' | 'warning' | 'proved' | 'not asked'
+  readonly message: string
+}
+
+/** Runs the mart's query for no row. */
+export const checkMart = async (
+  { kysely }: Database,
+  mart: Mart,
+  definitions: readonly Definition[],
+  text: string,
+): Promise<MartFinding[]> => {
+  const missing = await notThere(kysely, mart, definitions)
+  if (missing !== null)
+    return [
+      {
+        result: 'not asked',
+        message: `${mart.file}: its query: ${missing} is not published yet (\`millrace migrate\` does it).`,
+      },
+    ]
+  const first = lineOf(text, mart.sql.split('\n', 1)[0] ?? '')
+  try {
+    const names = await columnsOf(kysely, factsOf(mart, definitions))
+    const findings = compareColumns(mart, names, definitions, text)
+    return findings.length > 0
+      ? findings
+      : [{ result: 'proved', message: `${mart.file}: the query runs and gives the columns its header explains.` }]
+  } catch (error) {
+    if (!isDatabaseError(error)) throw error
+    const at =
+      typeof error === 'object' && error !== null && 'position' in error && typeof error.position === 'string'
+        ? Number(error.position) - opening.length - 1
+        : 0
+    const line = first + factsOf(mart, definitions).slice(0, Math.max(0, at)).split('\n').length - 1
+    return [
+      { result: 'error', message: `${mart.file}:${line}:1: PostgreSQL refuses the query: ${messageOf(error)}. Correct it.` },
+    ]
+  }
+}
+
+const opening = 'create temporary view checked_mart as select * from ('
+
+const factsOf = (mart: Mart, definitions: readonly Definition[]): string => {
+  const source = definitions.find(({ pipeline, publish }) => publish && pipeline === mart.summaryOf)
+  return source === undefined ? mart.sql : mart.sql.replaceAll('{{facts}}', `data.${source.pipeline}_v${source.version} as facts`)
+}
+
+const columnsOf = (db: Db, query: string): Promise<string[]> =>
+  db.transaction().execute(async (trx) => {
+    await sql.raw(`${opening}${query}\n) q limit 0`).execute(trx)
+    const found = await sql<{ name: string }>`select attname as name from pg_attribute
+      where attrelid = 'pg_temp.checked_mart'::regclass and attnum > 0 order by attnum`.execute(trx)
+    await sql`drop view pg_temp.checked_mart`.execute(trx)
+    return found.rows.map(({ name }) => name)
+  })
+
+const notThere = async (db: Db, mart: Mart, definitions: readonly Definition[]): Promise<string | null> => {
+  const source = definitions.find(({ pipeline, publish }) => publish && pipeline === mart.summaryOf)
+  if (mart.summaryOf !== null && source === undefined) return mart.summaryOf
+  const wanted =
+    source === undefined
+      ? mart.reads.map((name) => (name.includes('.') ? name : `bi.${name}`))
+      : [`data.${source.pipeline}_v${source.version}`]
+  const { rows } = await sql<{
+    name: string
+  }>`select n as name from unnest(${wanted}::text[]) n where to_regclass(n) is null`.execute(db)
+  return rows[0]?.name ?? null
+}
+
+const lineOf = (text: string, line: string): number =>
+  Math.max(1, text.split('\n').findIndex((one) => one.trim() === line.trim()) + 1)
+
+const compareColumns = (
+  mart: Mart,
+  names: readonly string[],
+  definitions: readonly Definition[],
+  text: string,
+): MartFinding[] => {
+  const place = (pattern: RegExp): number => Math.max(1, text.split('\n').findIndex((line) => pattern.test(line)) + 1)
+  const explained = new Set([...definitions.flatMap(({ columns }) => columns.map(({ name }) => name)), ...mart.columns.keys()])
+  return [
+    ...[...mart.columns.keys()]
+      .filter((name) => !names.includes(name))
+      .map(
+        (name): MartFinding => ({
+          result: 'error',
+          message: `${mart.file}:${place(new RegExp(`^--\\s*column\\s+${name}\\b`))}:1: the header explains '${name}', which the query does not give. It gives ${names.join(', ')}.`,
+        }),
+      ),
+    ...mart.key
+      .filter((name) => !names.includes(name))
+      .map(
+        (name): MartFinding => ({
+          result: 'error',
+          message: `${mart.file}:${place(/^--\s*key\b/)}:1: '${name}' of the key is no column of the query. It gives ${names.join(', ')}.`,
+        }),
+      ),
+    ...names
+      .filter((name) => !explained.has(name))
+      .map(
+        (name): MartFinding => ({
+          result: 'warning',
+          message: `${mart.file}:1:1: the query gives '${name}', which nothing explains; add '-- column ${name}: …' to the header.`,
+        }),
+      ),
+  ]
+}

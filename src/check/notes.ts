@@ -1,0 +1,40 @@
+// What a check found: mistakes, and a line for each thing that is proved or was not asked.
+export type Area =
+  | 'definition'
+  | 'mart'
+  | 'configuration'
+  | 'database'
+  | 'migration'
+  | 'table'
+  | 'landing'
+  | 'identity'
+  | 'service'
+  | 'data points'
+
+export interface Finding {
+  readonly area: Area
+  readonly level: 'error' | 'warning'
+  readonly message: string
+}
+
+/** One thing: shown to be right, or not asked and why. */
+export interface CheckLine {
+  readonly area: Area
+  readonly result: 'proved' | 'not asked'
+  readonly message: string
+}
+
+/** What the areas fill. */
+export interface Notes {
+  readonly findings: Finding[]
+  readonly lines: CheckLine[]
+}
+
+export type Result = Finding['level'] | CheckLine['result']
+
+export const note = ({ findings, lines }: Notes, area: Area, result: Result, message: string): void => {
+  if (result === 'error' || result === 'warning') findings.push({ area, level: result, message })
+  else lines.push({ area, result, message })
+}
+
+export const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`

@@ -1,0 +1,126 @@
+// `millrace check`: what it says is proved is, what was not asked is said with the reason, and one pass finds every mistake.
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { type Sandbox, startSandbox } from '../../src/sandbox/server.ts'
+import { type CommandResult, pipelinesOfRepository, runCommand } from '../support/command.ts'
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+
+let folder: string
+let db: TestDatabase
+let sandbox: Sandbox
+
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'millrace-check-'))
+  cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
+  db = await createTestDatabase()
+  sandbox = await startSandbox({ requestsPerSecond: null })
+})
+afterEach(async () => {
+  await sandbox.close()
+  await db.drop()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+const millrace = (args: readonly string[], others: Record<string, string> = {}): Promise<CommandResult> =>
+  runCommand(
+    args,
+    {
+      WEB_ANALYTICS_BASE_URL: sandbox.url,
+      WEB_ANALYTICS_API_KEY: sandbox.apiKey,
+      DATABASE_URL: db.url,
+      MILLRACE_HOME: join(folder, 'home'),
+      ...others,
+    },
+    folder,
+  )
+const check = (others: Record<string, string> = {}): Promise<CommandResult> => millrace(['check', '--json'], others)
+const said = ({ events }: CommandResult): string[] =>
+  events
+    .filter(({ event }) => event !== 'summary')
+    .map((event) => `${String(event['result'] ?? event['level'])} (${String(event['area'])}): ${String(event['message'])}`)
+
+test('proves key and paths without spending anything, and says what only a purchase would show', async () => {
+  expect((await millrace(['migrate'])).code).toBe(0)
+  const result = await check()
+  expect(result.code, result.stdout).toBe(0)
+  const lines = said(result).join('\n')
+  for (const line of [
+    /proved \(service\).*keywords is there and accepts the key/,
+    /proved \(service\).*request-status.* is there and accepts the batch key/,
+    /proved \(table\): .*keywords\.yaml: its table has the columns, types and key/,
+    /proved \(mart\): \d+ queries of marts run/,
+    /not asked \(service\).*its submission: only a purchase/,
+    /not asked \(data points\): web-analytics\.report\/traffic_and_engagement.*no report that gives a count/,
+  ])
+    expect(lines).toMatch(line)
+  expect(sandbox.books().submissions).toEqual([])
+  expect(result.stdout).not.toContain('All well')
+})
+
+test('a key or path that is wrong is found also where the service has nothing but the interface', async () => {
+  sandbox.configure({ extensions: false })
+  const good = await check()
+  expect(said(good).join('\n')).toMatch(
+    /proved \(service\).*keywords is there and accepts the key[\s\S]*not asked \(service\).*has no \/v3\/batch\/credits/,
+  )
+  const refused = await check({ WEB_ANALYTICS_API_KEY: 'another-key-123' })
+  expect(refused.code).toBe(2)
+  expect(said(refused).filter((line) => line.startsWith('error (service)'))).toHaveLength(2)
+  const astray = await check({ WEB_ANALYTICS_PATH_KEYWORDS: '/v9/keywords' })
+  expect([astray.code, said(astray).join('\n')]).toEqual([
+    2,
+    expect.stringMatching(/error \(service\).*keywords is not there.*WEB_ANALYTICS_PATH_KEYWORDS/),
+  ])
+})
+
+test('finds every mistake of definitions and marts in one pass, with file and line', async () => {
+  expect((await millrace(['migrate'])).code).toBe(0)
+  const file = join(folder, 'pipelines', 'traffic_and_engagement.yaml')
+  writeFileSync(
+    file,
+    readFileSync(file, 'utf8')
+      .replace('granularity: monthly', 'granularity: weekly, delivery_method: snowflake')
+      .replace('deadline: 6h', 'deadline: 6x'),
+  )
+  mkdirSync(join(folder, 'marts'))
+  writeFileSync(join(folder, 'marts', 'broken.sql'), '-- purpose: p\n-- colum x: y\n-- question: q\nselect 1 as one\n')
+  writeFileSync(
+    join(folder, 'marts', 'wrong.sql'),
+    '-- purpose: p\n-- grain: g\n-- question: q\n-- reads: keywords\n-- column other: none\nselect month,\n  clicks as klicks\nfrom bi.keywords\n',
+  )
+  writeFileSync(
+    join(folder, 'marts', 'refused.sql'),
+    '-- purpose: p\n-- grain: g\n-- question: q\n-- reads: keywords\nselect month,\n  no_such_column\nfrom bi.keywords\n',
+  )
+  const result = await check()
+  expect(result.code).toBe(2)
+  const lines = said(result).join('\n')
+  for (const line of [
+    /traffic_and_engagement\.yaml:\d+:\d+: .*delivery_method is 'snowflake'.*download_link.*never comes here/,
+    /traffic_and_engagement\.yaml:\d+:\d+: .*deadline is '6x'/,
+    /broken\.sql:2:1: .*no header line/,
+    /broken\.sql:1:1: the header lacks '-- grain/,
+    /wrong\.sql:5:1: the header explains 'other', which the query does not give/,
+    /warning \(mart\): .*wrong\.sql:1:1: the query gives 'klicks', which nothing explains/,
+    /refused\.sql:6:1: PostgreSQL refuses the query: .*no_such_column/,
+  ])
+    expect(lines).toMatch(line)
+})
+
+test('a definition that does not fit its migration is found before that is applied', async () => {
+  const empty = await createTestDatabase({ empty: true })
+  try {
+    const file = join(folder, 'pipelines', 'keywords.yaml')
+    writeFileSync(file, readFileSync(file, 'utf8').replace('cpc: { type: numeric', 'cpc: { type: bigint'))
+    const result = await check({ DATABASE_URL: empty.url })
+    const lines = said(result).join('\n')
+    expect(lines).toMatch(/error \(table\): data\.keywords_v1\.cpc is numeric, the definition says bigint/)
+    expect(lines).toMatch(/proved \(table\): .*traffic_and_engagement\.yaml: its migration makes the columns, types and key/)
+    const { rows } = await empty.database.pool.query(`select 1 from pg_namespace where nspname in ('etl', 'data', 'bi')`)
+    expect(rows).toEqual([])
+  } finally {
+    await empty.drop()
+  }
+})
