@@ -72,7 +72,7 @@ const allowed: Record<string, readonly string[]> = {
   pipeline: ['core', 'config', 'definition', 'db', 'ledger', 'plan', 'extract', 'sources', 'parse', 'load', 'publish'],
   notify: ['core', 'config', 'ledger', 'pipeline', 'schedule'],
   schedule: ['core', 'config', 'db', 'pipeline', 'notify'],
-  check: ['core', 'config', 'definition', 'db', 'ledger', 'extract', 'sources', 'load', 'publish', 'pipeline'],
+  check: ['core', 'config', 'definition', 'db', 'ledger', 'extract', 'sources', 'load', 'publish', 'pipeline', 'reads'],
   export: ['core', 'db'],
   superset: ['core', 'config', 'definition'],
   cli: [

@@ -9,15 +9,6 @@ import { loadMigration, migrationFiles, statementsOf } from '../db/migrate.ts'
 import type { Db } from '../db/tables.ts'
 import { compareTables, type Difference } from '../load/drift.ts'
 
-/** Thrown to take back what was tried, with what it showed. */
-class Undone extends Error {
-  readonly differences: readonly Difference[]
-  constructor(differences: readonly Difference[]) {
-    super('taken back')
-    this.differences = differences
-  }
-}
-
 /** Statements that touch nothing that is there. */
 const makesNew = /^\s*(create (table|schema|index|unique index|sequence|function|view)|comment on|insert into)\b/i
 
@@ -42,27 +33,32 @@ export const compareAfter = async (
   return tryMigrations(database, migrations, definitions)
 }
 
-const tryMigrations = (
+const tryMigrations = async (
   { kysely }: Database,
   migrations: readonly { readonly name: string; readonly migration: Awaited<ReturnType<typeof loadMigration>> }[],
   definitions: readonly Definition[],
-): Promise<readonly Difference[] | string> =>
-  kysely
-    .transaction()
-    .execute(async (trx): Promise<string> => {
-      await sql`set local lock_timeout = '2s'; set local statement_timeout = '30s'`.execute(trx)
-      await sql`create schema if not exists etl`.execute(trx)
-      // The record of migrations, which their comments name, is made by whoever applies them.
-      for (const name of ['kysely_migration', 'kysely_migration_lock'])
-        await sql`create table if not exists ${sql.table(`etl.${name}`)} (name varchar(255) primary key, timestamp varchar(255), id varchar(255),
-          is_locked integer)`.execute(trx)
-      for (const { name, migration } of migrations)
-        await migration.up(trx).catch((error: unknown) => {
-          throw new Error(`migration ${name}: ${messageOf(error)}`, { cause: error })
-        })
-      throw new Undone(await compareTables(trx, definitions))
-    })
-    .catch((error: unknown) => (error instanceof Undone ? error.differences : messageOf(error)))
+): Promise<readonly Difference[] | string> => {
+  const trx = await kysely.startTransaction().execute()
+  let at = 'beginning'
+  try {
+    await sql`set local lock_timeout = '2s'; set local statement_timeout = '30s'`.execute(trx)
+    await sql`create schema if not exists etl`.execute(trx)
+    // The record of migrations, which their comments name, is made by whoever applies them.
+    for (const name of ['kysely_migration', 'kysely_migration_lock'])
+      await sql`create table if not exists ${sql.table(`etl.${name}`)} (name varchar(255) primary key, timestamp varchar(255), id varchar(255),
+        is_locked integer)`.execute(trx)
+    for (const { name, migration } of migrations) {
+      at = `migration ${name}`
+      await migration.up(trx)
+    }
+    at = 'comparing'
+    return await compareTables(trx, definitions)
+  } catch (error) {
+    return `${at}: ${messageOf(error)}`
+  } finally {
+    await trx.rollback().execute()
+  }
+}
 
 export interface MartFinding {
   readonly result: 'error' | 'warning' | 'proved' | 'not asked'
