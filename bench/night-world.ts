@@ -70,6 +70,7 @@ export const openNightWorld = async (options: NightWorldOptions): Promise<NightW
     WEB_ANALYTICS_BASE_URL: sandbox.url,
     WEB_ANALYTICS_API_KEY: sandbox.apiKey,
     WEB_ANALYTICS_REQUESTS_PER_SECOND: '10000',
+    MILLRACE_GUARD: 'off',
     DATABASE_URL: database.url.reveal(),
     MILLRACE_HOME: home,
     MILLRACE_WEB_PORT: '0',

@@ -149,6 +149,7 @@ export const openProject = async (rows: number): Promise<Project> => {
       WEB_ANALYTICS_BASE_URL: service.url,
       WEB_ANALYTICS_API_KEY: 'bench-key-0123456789',
       WEB_ANALYTICS_REQUESTS_PER_SECOND: unlimited,
+      MILLRACE_GUARD: 'off',
       DATABASE_URL: database.url.reveal(),
       MILLRACE_HOME: home,
     },

@@ -107,6 +107,7 @@ const words = [
     released boolean not null default false,
     run_id bigint references etl.runs,
     former_job_id bigint,
+    approval_id bigint,
     holder integer references etl.processes,
     fence bigint not null default 0,
     attempts integer not null default 0,
@@ -144,10 +145,33 @@ const words = [
   `create index jobs_asked on etl.jobs (pipeline_id, job_id) where state = 'open' and ask_number is not null`,
   `create index jobs_held_by on etl.jobs (holder) where holder is not null`,
   `create index jobs_trouble on etl.jobs (pipeline_id, state, job_id) where state in ('held', 'failed')`,
+  `create index jobs_approvals on etl.jobs (approval_id) where approval_id is not null and ask_number is null`,
   `create unique index jobs_report_id on etl.jobs (account, report_id) where report_id is not null`,
   `create index jobs_purchases on etl.jobs (account, asked_at) where report_state is not null`,
   `create index jobs_bought on etl.jobs (ask_number) where report_state is not null`,
   `create index jobs_answer on etl.jobs (answer_id) where answer_id is not null and state in ('open', 'held', 'failed')`,
+
+  // What waits for a person's word, or has it: its jobs name it. One that waits for each pipeline and kind.
+  `create table etl.approvals (
+    approval_id bigint generated always as identity primary key,
+    pipeline_id integer not null references etl.pipelines,
+    kind text not null check (kind in ('night', 'backfill')),
+    state text not null default 'waiting' check (state in ('waiting', 'approved', 'dissolved')),
+    run_id bigint references etl.runs,
+    reasons jsonb not null default '{}',
+    window_from date,
+    window_to date,
+    units bigint not null default 0,
+    reports integer not null default 0,
+    credits bigint not null default 0,
+    allowed bigint,
+    digest text,
+    asked_at timestamptz not null default now(),
+    decided_at timestamptz,
+    decided_by text,
+    done_on date
+  )`,
+  `create unique index approvals_waiting on etl.approvals (pipeline_id, kind) where state = 'waiting'`,
 
   `create table etl.run_jobs (
     run_id bigint not null references etl.runs,
@@ -328,7 +352,7 @@ const words = [
   `create table etl.notifications (
     notification_id bigint generated always as identity primary key,
     cause text not null,
-    kind text not null check (kind in ('failure', 'held', 'late', 'drift', 'quarantine', 'quota')),
+    kind text not null check (kind in ('failure', 'held', 'late', 'drift', 'quarantine', 'quota', 'approval')),
     pipeline text,
     message text not null,
     details jsonb not null default '{}',
@@ -419,11 +443,11 @@ const views = [
     select u.pipeline_id, u.window_from, u.slice_id, u.unit_id, u.answer_id, u.job_id, 'held'
     from etl.units u where u.job_id is null and u.held_answer_id is not null`,
 
-  // Units that are held or failed, by the indexes of trouble: none of the open ones is read for them.
+  // Units that are held or failed, by the indexes of trouble: none of the open ones is read for them. What waits for approval is no trouble: etl.approvals.
   `create view etl.troubled_units as
     select u.pipeline_id, u.window_from, u.slice_id, u.unit_id, u.job_id, case when u.held_answer_id is not null then 'held' else j.state end as state,
       coalesce(u.held_code, j.error_code) as error_code, j.error_message
-    from etl.jobs j join etl.units u on u.job_id = j.job_id where j.state in ('held', 'failed')
+    from etl.jobs j join etl.units u on u.job_id = j.job_id where j.state in ('held', 'failed') and j.guard = 'usual'
     union all
     select u.pipeline_id, u.window_from, u.slice_id, u.unit_id, u.job_id, 'held', u.held_code, etl.held_sentence(a.verdict_message, u.held_code)
     from etl.units u left join etl.jobs j on j.job_id = u.job_id left join etl.answers a on a.answer_id = u.held_answer_id
@@ -664,7 +688,7 @@ const relations: Readonly<Record<string, About>> = {
       pipeline_id: pipelineOfRow,
       kind: 'walk (page by page) or report (bought, then downloaded).',
       reason: 'Why it was planned.',
-      guard: 'usual, or needs approval: it waits for a person because it costs more than usual.',
+      guard: 'usual, or needs approval: it waits for a person (millrace approve) because the night would cost more than usual.',
       window_from: spanFrom,
       window_to: spanTo,
       slice_ids: 'Its slices: etl.slices.',
@@ -675,6 +699,7 @@ const relations: Readonly<Record<string, About>> = {
       released: 'Whether a person allowed the held answer to load as it is.',
       run_id: 'The run that planned it: etl.runs.',
       former_job_id: 'The job it asks again for: etl.jobs; NULL where it is the first.',
+      approval_id: "The person's word it waits for or has: etl.approvals; NULL where none is needed.",
       holder: 'The process that works on it: etl.processes; NULL while none does.',
       fence: 'Grows with each claim; a write that names an older one changes nothing.',
       attempts: 'Attempts so far that count against the limit.',
@@ -691,6 +716,28 @@ const relations: Readonly<Record<string, About>> = {
       receipt_at: 'When the receipt of the purchase was written beside the landings; NULL: not yet.',
       created_at: 'When it was planned.',
       updated_at: 'When this row last changed.',
+    },
+  ],
+  approvals: [
+    "One row for what waits for a person's word before it is bought, or has it; its jobs name it. What is planned anew is another row.",
+    {
+      approval_id: 'Number of the approval.',
+      pipeline_id: pipelineOfRow,
+      kind: 'night (a run found more than its guard allows) or backfill (a range that a person named).',
+      state: 'waiting, approved, or dissolved (what was held is planned anew, or was withdrawn).',
+      run_id: 'The run that found it: etl.runs.',
+      reasons: 'Units by the reason they are asked for.',
+      window_from: 'First day of the first window; NULL where it has no jobs of its own.',
+      window_to: 'The day after the last day of the last window; NULL where it has no jobs of its own.',
+      units: `What it is for. ${unitsCounted}`,
+      reports: 'Reports it takes. Unit: reports.',
+      credits: 'What they are thought to cost. Unit: credits.',
+      allowed: 'What the night might have cost; NULL where nothing bounded it. Unit: credits.',
+      digest: 'Of the lists, limits and guard it was planned with: others plan it anew.',
+      asked_at: 'When it was found.',
+      decided_at: 'When it was approved or dissolved; NULL while it waits.',
+      decided_by: 'Who approved it, and by which command.',
+      done_on: 'The day its last report can be bought within the budgets; NULL where that is not known.',
     },
   ],
   run_jobs: [

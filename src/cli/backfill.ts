@@ -1,35 +1,29 @@
 // `millrace backfill`: a range of months, or with --dry-run what it would take.
 import { EtlError } from '../core/errors.ts'
-import { inclusiveRange } from '../core/window.ts'
 import { notificationTargets, notify } from '../notify/notify.ts'
-import { previewRun } from '../pipeline/dry-run.ts'
-import { planRun, type Scope } from '../pipeline/plan-run.ts'
+import { planRun } from '../pipeline/plan-run.ts'
 import { runJobs } from '../pipeline/run.ts'
 import { checkScope } from '../plan/frames.ts'
 import type { Handler, Invocation } from './command-spec.ts'
-import { printDryRun } from './dry-run.ts'
-import { parseOnly } from './only.ts'
+import { afterEvents, afterRun, printAfter } from './after-run.ts'
+import { agreed, personWith } from './consent.ts'
+import { rangeOf, rangeScope } from './options.ts'
+import { showPlan } from './plan.ts'
 import { withRuntime } from './runtime.ts'
 import { exitCodeOf, printSummary } from './summary.ts'
 
 export const handle: Handler = async (invocation) => {
   const { args, options, output, signal } = invocation
   const { from, to } = rangeOf(invocation)
-  const scope: Scope = {
-    mode: 'range',
-    rangeOf: ({ window }) => inclusiveRange(from, to, window.every),
-    force: options['force'] === true,
-    only: parseOnly(options['only']),
-    order: orderOf(options),
-  }
-  return withRuntime(invocation, { callsService: true, usesLanding: true }, async (runtime, progress) => {
-    const { definitions } = runtime
+  const scope = rangeScope(invocation, { order: orderOf(options) })
+  return withRuntime(invocation, { callsService: true, usesLanding: true }, async (opened, progress) => {
+    const { definitions } = opened
     checkScope(definitions, scope)
-    if (options['dryRun'] === true) {
-      const preview = await previewRun(runtime, definitions, scope, signal)
-      progress.stop()
-      printDryRun(output, 'backfill', preview)
-      return 0
+    if (options['dryRun'] === true) return showPlan(invocation, opened, progress, 'backfill', scope)
+    const runtime = await agreed(invocation, opened, 'backfill', scope)
+    if (runtime === null) {
+      output.note('Nothing was bought.')
+      return 1
     }
     notificationTargets(runtime.settings)
     const result = await runJobs(runtime, {
@@ -39,23 +33,14 @@ export const handle: Handler = async (invocation) => {
       plan: (runId) => planRun(runtime, runId, definitions, scope, signal),
       signal,
     })
+    const after = await afterRun(runtime, result, personWith('backfill'))
     await notify(runtime)
     progress.stop()
+    afterEvents(output, after)
     printSummary(output, 'backfill', result)
+    printAfter(output, after)
     return exitCodeOf(result, false)
   })
-}
-
-/** Both ends of --from and --to; either missing is a USAGE error. */
-export const rangeOf = ({ options }: Invocation): { from: string; to: string } => {
-  const { from, to } = options
-  if (typeof from !== 'string' || typeof to !== 'string') {
-    throw new EtlError(
-      'USAGE',
-      'Both --from YYYY-MM and --to YYYY-MM are needed (inclusive), for example --from 2026-01 --to 2026-03.',
-    )
-  }
-  return { from, to }
 }
 
 const orderOf = ({ order, oldestFirst }: Invocation['options']): 'newest-first' | 'oldest-first' => {

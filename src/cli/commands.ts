@@ -7,7 +7,8 @@ const option = (flags: string, description: string, fallback?: string): OptionSp
 const from = option('--from <month>', 'first month, YYYY-MM (or a day, YYYY-MM-DD)')
 const to = option('--to <month>', 'last month, inclusive, YYYY-MM (or a day)')
 const only = option('--only <list>', 'only these slices: domain=a.com,b.com (repeat with ; for another dimension)')
-const dryRun = option('--dry-run', 'print units, requests, reports, quota and rows; spend nothing')
+const dryRun = option('--dry-run', 'the plan: units by reason, reports, requests, credits, rows; spends nothing')
+const yes = option('--yes', 'buy also what would wait for approval')
 const consent = option('--resubmit-uncertain', 'send submissions again whose answer was lost; may buy a report twice')
 const force = option('--force', 'load finished units again; buys their reports again')
 
@@ -16,7 +17,7 @@ export const commands: readonly CommandSpec[] = [
     usage: 'run [pipeline...]',
     description:
       'Load what is due now: new windows, unfinished units, restated months within the look-back, older ones in turns.',
-    options: [dryRun, only, consent],
+    options: [dryRun, only, yes, consent],
     examples: ['millrace run', 'millrace run --dry-run', 'millrace run keywords --json'],
     load: () => import('./run.ts'),
   },
@@ -28,6 +29,7 @@ export const commands: readonly CommandSpec[] = [
       to,
       dryRun,
       only,
+      yes,
       force,
       option('--order <order>', 'which month comes first: newest or oldest', 'newest'),
       option('--oldest-first', 'the same as --order oldest'),
@@ -38,6 +40,25 @@ export const commands: readonly CommandSpec[] = [
       'millrace backfill keywords --from 2026-01 --to 2026-03',
     ],
     load: () => import('./backfill.ts'),
+  },
+  {
+    usage: 'plan [pipeline...]',
+    description:
+      'What a run, or the backfill of a range, would do and why: units, reports, credits, what changed; spends nothing.',
+    options: [from, to, only, force],
+    examples: ['millrace plan', 'millrace plan keywords --from 2026-01 --to 2026-03', 'millrace plan --json'],
+    load: () => import('./plan.ts'),
+  },
+  {
+    usage: 'approve [pipeline...]',
+    description: 'Allow what waits because it costs more than usual; the next run buys it.',
+    options: [
+      option('--dry-run', 'show what waits; allow nothing'),
+      option('--list', 'the same as --dry-run'),
+      option('--withdraw', 'take the word back for what is not bought yet'),
+    ],
+    examples: ['millrace approve --dry-run', 'millrace approve traffic_and_engagement'],
+    load: () => import('./approve.ts'),
   },
   {
     usage: 'schedule',

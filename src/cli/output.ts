@@ -51,6 +51,10 @@ export const layOut = (head: readonly string[], rows: readonly (readonly string[
 
 export const formatNumber = (value: number | string | bigint): string => BigInt(value).toLocaleString('en-US')
 
+/** `1 unit`, `2,000 units`. */
+export const some = (value: number, noun: string): string =>
+  `${formatNumber(Math.round(value))} ${noun}${Math.round(value) === 1 ? '' : 's'}`
+
 export const formatBytes = (bytes: number): string => {
   const units = ['B', 'kB', 'MB', 'GB', 'TB']
   let value = bytes

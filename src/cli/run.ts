@@ -1,29 +1,27 @@
 // `millrace run`: what is due now, or with --dry-run what it would take.
 import { notificationTargets, notify } from '../notify/notify.ts'
 import { createPing } from '../notify/ping.ts'
-import { previewRun } from '../pipeline/dry-run.ts'
 import { planRun, type Scope } from '../pipeline/plan-run.ts'
 import { sweep } from '../pipeline/retention.ts'
 import { runJobs } from '../pipeline/run.ts'
 import { checkScope } from '../plan/frames.ts'
 import type { Handler } from './command-spec.ts'
-import { printDryRun } from './dry-run.ts'
+import { afterEvents, afterRun, printAfter } from './after-run.ts'
+import { agreed } from './consent.ts'
 import { parseOnly } from './only.ts'
+import { showPlan } from './plan.ts'
 import { withRuntime } from './runtime.ts'
 import { exitCodeOf, printSummary } from './summary.ts'
 
 export const handle: Handler = async (invocation) => {
   const { options, output, signal } = invocation
   const scope: Scope = { mode: 'due', only: parseOnly(options['only']) }
-  return withRuntime(invocation, { callsService: true, usesLanding: true }, async (runtime, progress) => {
-    const { definitions } = runtime
+  return withRuntime(invocation, { callsService: true, usesLanding: true }, async (opened, progress) => {
+    const { definitions } = opened
     checkScope(definitions, scope)
-    if (options['dryRun'] === true) {
-      const preview = await previewRun(runtime, definitions, scope, signal)
-      progress.stop()
-      printDryRun(output, 'run', preview)
-      return 0
-    }
+    if (options['dryRun'] === true) return showPlan(invocation, opened, progress, 'run', scope)
+    // A run without what the person refused: that is held, and the usual goes on.
+    const runtime = (await agreed(invocation, opened, 'run', scope)) ?? opened
     notificationTargets(runtime.settings)
     const ping = createPing(runtime.settings, runtime.log)
     await ping('start')
@@ -37,11 +35,14 @@ export const handle: Handler = async (invocation) => {
       await ping('fail')
       throw error
     })
+    const after = await afterRun(runtime, result, runtime.consent.approvedBy)
     if (result.state !== 'cancelled') await sweep(runtime)
     await ping(result.state === 'done' ? 'success' : 'fail')
     await notify(runtime)
     progress.stop()
+    afterEvents(output, after)
     printSummary(output, 'run', result)
+    printAfter(output, after)
     return exitCodeOf(result, true)
   })
 }

@@ -38,7 +38,7 @@ export const withRuntime = async <T>(
       usesLanding: call.usesLanding,
       progress,
       log: createLog(settings.raw['MILLRACE_LOG_LEVEL']),
-      consent: { resubmitUncertain: invocation.options['resubmitUncertain'] === true },
+      consent: { resubmitUncertain: invocation.options['resubmitUncertain'] === true, approvedBy: null },
     })
     try {
       return await work(runtime, progress)

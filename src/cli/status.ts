@@ -6,6 +6,7 @@ import { identityWarning } from '../pipeline/identity.ts'
 import type { UnitState } from '../core/types.ts'
 import { type Status, readStatus } from '../reads/status.ts'
 import type { CoverageMonth } from '../reads/windows.ts'
+import { printWaiting } from './approve.ts'
 import type { Handler, Invocation } from './command-spec.ts'
 import { type Output, formatNumber, formatSeconds } from './output.ts'
 import { interruptedCode, settingsOf, untilInterrupted, withDatabase, withRuntime } from './runtime.ts'
@@ -63,6 +64,7 @@ const print = (output: Output, status: Status, display: string): void => {
   printPipelines(output, status)
   output.line()
   for (const line of coverageLines(status.coverage)) output.line(line)
+  printWords(output, status)
   printTroubled(output, status)
   printReplays(output, status)
   printReports(output, status)
@@ -88,6 +90,28 @@ const printPipelines = (output: Output, { pipelines }: Status): void =>
       ]
     }),
   )
+
+/** What a person decides, and what goes on with that. */
+const printWords = (output: Output, { needs_approval, approved }: Status): void => {
+  if (needs_approval.length > 0) {
+    output.line()
+    printWaiting(output, needs_approval)
+    output.line('Next: `millrace plan` shows it, `millrace approve` allows it.')
+  }
+  if (approved.length === 0) return
+  output.line()
+  output.table(
+    ['approved, not bought yet', 'units', 'reports', 'credits', 'by', 'done about'],
+    approved.map(({ pipeline, units, reports, credits, approved_by, done_on }) => [
+      pipeline,
+      formatNumber(units),
+      formatNumber(reports),
+      formatNumber(credits),
+      approved_by ?? '-',
+      done_on ?? 'next run',
+    ]),
+  )
+}
 
 const printTroubled = (output: Output, { troubled }: Status): void => {
   if (troubled.length === 0) return

@@ -33,7 +33,10 @@ export const printSummary = (
   output.event(summaryEvent(command, runId, summary, seconds))
   const { units, rows } = summary
   output.line()
-  output.line(`Run ${runId} ${stateWords[state]} in ${formatSeconds(seconds)}: ${unitWords(units)}.`)
+  const isHeld = state === 'failed' && summary.units.failed === 0
+  output.line(
+    `Run ${runId} ${isHeld ? 'ended with units held' : stateWords[state]} in ${formatSeconds(seconds)}: ${unitWords(units)}.`,
+  )
   output.line(
     `Rows: ${formatNumber(rows.read)} read, ${formatNumber(rows.inserted)} inserted, ${formatNumber(rows.updated)} updated, ` +
       `${formatNumber(rows.ended)} ended, ${formatNumber(rows.unchanged)} unchanged, ${formatNumber(rows.quarantined)} quarantined, ` +

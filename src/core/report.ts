@@ -41,6 +41,8 @@ export interface ReportIntent {
 export interface ReportMemo {
   /** null: nothing was asked for yet. */
   current(): Promise<ReportRecord | null>
+  /** Throws QUOTA_EXHAUSTED where what is known of its price is beyond the budgets: then nobody need be asked for the price. */
+  affordable(): Promise<void>
   /**
    * Before the submission is sent: draws the ask number and reserves budget. Throws QUOTA_EXHAUSTED, or CANCELLED once no run waits for the job
    * any more.

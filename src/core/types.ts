@@ -121,6 +121,13 @@ export interface ReportPolicy {
   readonly resubmitFailed: boolean
 }
 
+/** What a night may buy without a person's word; see plan/guard.ts. */
+export interface GuardRule {
+  /** Credits a night may cost, whatever nights cost so far; null: `factor` times what they cost. */
+  readonly creditsPerNight: number | null
+  readonly factor: number
+}
+
 /** A checked, frozen YAML file. */
 export interface Definition {
   readonly file: string
@@ -141,6 +148,8 @@ export interface Definition {
   readonly indexes: readonly TableIndex[]
   readonly limits: Limits
   readonly report: ReportPolicy
+  /** null: the definition says `off`. */
+  readonly guard: GuardRule | null
   readonly publish: boolean
 }
 

@@ -107,3 +107,31 @@ export interface MartsTable {
   name: string
   published_at: Timestamp
 }
+
+/** What waits for a person's word before it is bought, or has it. */
+export interface ApprovalsTable {
+  approval_id: GeneratedBigint
+  pipeline_id: number
+  /** `night`: a run found more than its guard allows. `backfill`: a range that a person named. */
+  kind: 'night' | 'backfill'
+  state: Generated<'waiting' | 'approved' | 'dissolved'>
+  run_id: NullableBigint
+  /** Units by the reason they are asked for. */
+  reasons: Json
+  /** Of all its jobs: first day of the first window, and the day after the last one; null: it has none. */
+  window_from: string | null
+  window_to: string | null
+  units: BigintText
+  reports: Generated<number>
+  /** What they are thought to cost. */
+  credits: BigintText
+  /** What the night might have cost; null: nothing bounded it. */
+  allowed: NullableBigint
+  /** Of lists, limits and guard when it was planned: others plan it anew. */
+  digest: string | null
+  asked_at: Timestamp
+  decided_at: NullableTimestamp
+  decided_by: string | null
+  /** When its last report can be bought as budgets are; null: at once, or not known. */
+  done_on: string | null
+}

@@ -5,6 +5,7 @@ import type { DataPointReading } from '../core/data-points.ts'
 import type { JobKind, JobState, ReportState, WindowSize } from '../core/types.ts'
 import type { BigintText, GeneratedBigint, Json, NullableBigint, NullableTimestamp, Timestamp } from './column-kinds.ts'
 import type {
+  ApprovalsTable,
   DeliveriesTable,
   EventsTable,
   FormerNamesTable,
@@ -133,6 +134,8 @@ export interface JobsTable {
   /** The run that planned it. */
   run_id: NullableBigint
   former_job_id: NullableBigint
+  /** The person's word it waits for, or is bought with; null: a usual one. */
+  approval_id: NullableBigint
   holder: number | null
   /** Grows with every claim; a write that names an older fence changes nothing. */
   fence: SqlColumn<string, string | undefined, string>
@@ -264,6 +267,7 @@ export interface Tables {
   'etl.windows': WindowsTable
   'etl.units': UnitsTable
   'etl.jobs': JobsTable
+  'etl.approvals': ApprovalsTable
   'etl.run_jobs': RunJobsTable
   'etl.answers': AnswersTable
   'etl.data_point_readings': DataPointReadingsTable

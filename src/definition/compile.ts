@@ -55,6 +55,7 @@ export const compile = (raw: RawDefinition, scope: Scope): Definition | null => 
       resubmitFailed: raw.report?.resubmit_failed ?? false,
       dataPoints: raw.report?.data_points ?? 'learn',
     },
+    guard: guardOf(raw.guard),
     publish: raw.publish ?? true,
   }
 }
@@ -81,6 +82,11 @@ export const inspect = (parts: Partial<RawDefinition>, scope: Scope): void => {
   const columns = resolveColumns({ table: parts.table, params, dimensions, every: window.every }, scope)
   resolveIndexes(parts.table, columns, scope)
 }
+
+const usualFactor = 2
+
+const guardOf = (raw: RawDefinition['guard']): Definition['guard'] =>
+  raw === 'off' ? null : { creditsPerNight: raw?.credits_per_night ?? null, factor: raw?.factor ?? usualFactor }
 
 const windowRule = (raw: RawDefinition['window'], scope: Scope): WindowRule => {
   const every = raw.every ?? 'month'

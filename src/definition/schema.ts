@@ -158,6 +158,28 @@ const limits = z.strictObject(
   { error: 'a map of limits' },
 )
 
+const guard = z
+  .union(
+    [
+      z.literal('off', { error: 'off' }),
+      z.strictObject({
+        credits_per_night: quota
+          .optional()
+          .describe(
+            'Credits a night may cost; all that is new beyond it waits for approval. Default: from what nights cost of late.',
+          ),
+        factor: z
+          .number({ error: 'a number from 1 on' })
+          .min(1, { error: 'a number from 1 on' })
+          .max(1000, { error: 'a number up to 1000' })
+          .optional()
+          .describe('How many times the usual a night may cost. Default 2.'),
+      }),
+    ],
+    { error: 'off, or a map such as { credits_per_night: 500 } or { factor: 3 }' },
+  )
+  .describe('What a night may buy by itself. Default: twice what nights cost of late, and at least one report.')
+
 const report = z.strictObject(
   {
     resubmit_uncertain: flag
@@ -225,6 +247,7 @@ export const definitionSchema = z.strictObject(
     table: table.describe('The table the rows go to.'),
     limits: limits.prefault({}).describe('Everything that has a bound.'),
     report: report.optional().describe('What to do by itself when the choice costs money.'),
+    guard: guard.optional(),
     publish: flag.optional().describe('Whether bi.<pipeline> shows this version. Default true.'),
   },
   { error: 'a map that begins with pipeline:' },

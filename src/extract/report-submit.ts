@@ -40,6 +40,7 @@ export const requestHash = (request: unknown): string => createHash('sha256').up
 
 const submit = async (api: ReportApi, context: SourceContext, options: ReportOptions): Promise<ReportRecord> => {
   const { report, signal } = context
+  await report.affordable()
   const estimatedQuota = await api.estimate().catch((error: unknown) => {
     throw refusedAsWhole(error)
   })

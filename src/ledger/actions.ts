@@ -76,7 +76,16 @@ const lockUnit = async (trx: Db, unitId: number): Promise<{ unit: UnitRow; job: 
 const reopen = async (trx: Db, jobId: string, set: { readonly released?: boolean }): Promise<number> => {
   await trx
     .updateTable('etl.jobs')
-    .set({ state: 'open', attempts: 0, not_before: null, error_code: null, error_message: null, updated_at: databaseNow, ...set })
+    .set({
+      state: 'open',
+      guard: 'usual',
+      attempts: 0,
+      not_before: null,
+      error_code: null,
+      error_message: null,
+      updated_at: databaseNow,
+      ...set,
+    })
     .where('job_id', '=', jobId)
     .execute()
   return Number(jobId)

@@ -2,6 +2,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { IsoDate, JobKind } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
+import { isHeldSlice, type UsualRule } from './guard.ts'
 import { type ReuseScope, reusable } from './reuse-answers.ts'
 import { isWaitedFor } from './run-jobs.ts'
 
@@ -49,12 +50,32 @@ export interface CellScope {
   /** Values by place of the dimension; a place that is not named is not narrowed. */
   readonly only: ReadonlyMap<number, readonly string[]>
   readonly reuse: ReuseScope | null
+  /** Tells what a night always buys from what is new; null: nobody asks, all of it is `new`. */
+  readonly usual: UsualRule | null
 }
 
 export type Decision = 'ask' | 'join' | 'held' | 'not-published' | 'done'
-export type AskReason = 'new' | 'unfinished' | 'forced' | 'look-back' | 'full check'
 
-/** Holds that end by themselves: the budget may have turned, the answer may hold still by now. */
+/**
+ * Why a cell is asked for. The last three are beyond the usual of a night: a value that came to a list, a month before those a night is for, and
+ * anything of a new version or of other key parameters.
+ */
+export const askReasons = [
+  'new',
+  'unfinished',
+  'forced',
+  'look-back',
+  'full check',
+  'new value',
+  'older month',
+  'changed definition',
+] as const
+export type AskReason = (typeof askReasons)[number]
+
+/** Beyond the usual: these wait for a person where a night would cost more than its guard. */
+export const unusualReasons: ReadonlySet<AskReason> = new Set(['new value', 'older month', 'changed definition'])
+
+/** Holds that end by themselves: the service may have credits again, the answer may hold still by now. */
 const passing = sql`('QUOTA_EXHAUSTED', 'UNSTABLE', 'INCOMPLETE', 'WAREHOUSE_COPY')`
 const live = sql`('submitted', 'ready', 'downloaded')`
 const ended = sql`('failed', 'rejected', 'expired')`
@@ -79,7 +100,7 @@ export const jobDecision = ({ kind, force, resubmitUncertain, resubmitFailed }: 
     when j.state = 'held' then case when j.report_state in ${ended} then ${again(mayBuy, 'held')}
       when j.report_state in ('intent', 'uncertain') then ${again(resubmitUncertain, 'held')}
       when coalesce(j.error_code, '') not in ${passing} or j.answer_id is not null then 'held'
-      when j.report_state is null then 'ask' else 'join' end end`
+      else 'join' end end`
 }
 
 /** The same where the window is not published: what was asked for is finished, nothing else is begun. */
@@ -107,10 +128,21 @@ const hasTurn = ({ nights, night }: FullCheck): RawBuilder<unknown> => sql`s.sli
 const onlyChecked = ({ all, sliceIds, restatedAt, fullCheck }: Refresh): FullCheck | null =>
   all || sliceIds.length > 0 || restatedAt !== null ? null : fullCheck
 
-const reasonOf = (force: boolean, refresh: Refresh): RawBuilder<AskReason> => {
+/** Of a cell that was never asked for. */
+const newReason = (pipelineId: number, rule: UsualRule | null, from: IsoDate): RawBuilder<unknown> => {
+  if (rule === null) return sql.lit('new')
+  if (rule.isNewVersion) return sql.lit('changed definition')
+  return sql`case when ${isHeldSlice(pipelineId, rule)} then ${sql.lit(from < rule.recentFrom ? 'older month' : 'new')} else 'new value' end`
+}
+
+const reasonOf = (
+  { pipelineId, policy: { force }, usual }: CellScope,
+  { from, refresh }: WindowAsk,
+  decision: RawBuilder<unknown>,
+): RawBuilder<AskReason> => {
   const loaded = force ? 'forced' : onlyChecked(refresh) === null ? 'look-back' : 'full check'
   return sql<AskReason>`case when j.state in ('open', 'held', 'failed') then ${sql.lit(force ? 'forced' : 'unfinished')}
-    when u.answer_id is null then 'new' else ${sql.lit(loaded)} end`
+    when u.answer_id is null then case when ${decision} = 'ask' then ${newReason(pipelineId, usual, from)} else 'new' end else ${sql.lit(loaded)} end`
 }
 
 /**
@@ -130,7 +162,7 @@ const cellsOf = (scope: CellScope, window: WindowAsk, among: readonly number[] |
   const narrowed = [...only].map(([place, values]) => sql`and s."values"[${sql.lit(place + 1)}] = any(${[...values]}::text[])`)
   const check = onlyChecked(window.refresh)
   return sql`
-    select s.slice_id, d.decision, ${reasonOf(policy.force, window.refresh)} as reason, u.job_id as left_job_id,
+    select s.slice_id, d.decision, ${reasonOf(scope, window, sql`d.decision`)} as reason, u.job_id as left_job_id,
       case when j.state is not null and (j.ask_number is not null or j.report_state is not null) then u.job_id end as former_job_id,
       ${reuse === null ? sql`null::bigint` : sql`r.answer_id`} as answer_id
     from etl.slices s

@@ -44,7 +44,7 @@ const joinable = ({ scope, from, last, published }: JoinScope, units: RawBuilder
       where ${units} and s.wanted_until is null and u.window_from between ${from}::date and ${last}::date ${sql.join(narrowed, sql` `)}
       group by u.job_id
     ), joined as materialized (
-      select j.job_id, j.reason, j.window_from, j.window_to, j.cells, j.report_state, j.answer_id, p.units, p.slice_ids, p.first, p.last
+      select j.job_id, j.reason, j.window_from, j.window_to, j.cells, j.report_state, j.answer_id, j.approval_id is not null and j.ask_number is null as approved, p.units, p.slice_ids, p.first, p.last
       from part p join etl.jobs j using (job_id)
       where ${jobDecision(scope.policy)} = 'join' and not (j.state = 'failed' and j.report_state is null and ${unpublished})
     )`
@@ -87,6 +87,8 @@ export interface JoinableJob {
   readonly sliceIds: readonly number[]
   readonly isBought: boolean
   readonly isHere: boolean
+  /** A person approved it, and nobody asked for it yet. */
+  readonly isApproved: boolean
 }
 
 interface JoinableRow {
@@ -97,13 +99,16 @@ interface JoinableRow {
   readonly slice_ids: number[]
   readonly report_state: ReportState | null
   readonly answer_id: string | null
+  readonly approved: boolean
 }
 
 /** What a run would join. Reads only; of report jobs, which are few. */
 export const joinableJobs = async (db: Db, join: JoinScope): Promise<JoinableJob[]> => {
   const { rows } = await sql<JoinableRow>`
     with ${joinable(join, sql`${isOf(join.frame.pipelineId)} and u.job_id is not null`)}
-    select job_id, units, window_from, window_to, slice_ids, report_state, answer_id from joined order by job_id`.execute(db)
+    select job_id, units, window_from, window_to, slice_ids, report_state, answer_id, approved from joined order by job_id`.execute(
+    db,
+  )
   return rows.map((row) => ({
     jobId: Number(row.job_id),
     units: Number(row.units),
@@ -112,5 +117,6 @@ export const joinableJobs = async (db: Db, join: JoinScope): Promise<JoinableJob
     sliceIds: row.slice_ids,
     isBought: row.answer_id !== null || ['submitted', 'ready', 'downloaded'].includes(row.report_state ?? ''),
     isHere: row.answer_id !== null || row.report_state === 'downloaded',
+    isApproved: row.approved,
   }))
 }

@@ -3,7 +3,7 @@ import { type RawBuilder, sql } from 'kysely'
 import { lockByName } from '../db/named-lock.ts'
 import type { Db } from '../db/tables.ts'
 
-export type CauseKind = 'failure' | 'held' | 'late' | 'drift' | 'quarantine' | 'quota'
+export type CauseKind = 'failure' | 'held' | 'late' | 'drift' | 'quarantine' | 'quota' | 'approval'
 
 export interface Cause {
   /** Names the cause for as long as it holds: `failure/keywords`. */
@@ -45,8 +45,34 @@ interface CauseRow {
   readonly units: unknown
 }
 
-/** What the ledger says is wrong now: failed and held units, rows in quarantine, drift. Quota and lateness are for others to add. */
-export const causesInLedger = async (db: Db): Promise<readonly Cause[]> => {
+/** What the ledger says is wrong now: failed and held units, rows in quarantine, drift, what waits for approval. Quota and lateness are for others to add. */
+export const causesInLedger = async (db: Db): Promise<readonly Cause[]> => [
+  ...(await troubles(db)),
+  ...(await approvalCauses(db)),
+]
+
+/** One cause for all that waits of a pipeline; another one whenever that changes. */
+const approvalCauses = async (db: Db): Promise<readonly Cause[]> => {
+  const rows = await db
+    .selectFrom('etl.approvals as a')
+    .innerJoin('etl.pipelines as p', 'p.pipeline_id', 'a.pipeline_id')
+    .select(['a.approval_id', 'p.pipeline', 'a.units', 'a.reports', 'a.credits', 'a.allowed'])
+    .where('a.state', '=', 'waiting')
+    .where('a.units', '>', '0')
+    .orderBy('a.approval_id')
+    .execute()
+  return rows.map(({ approval_id, pipeline, units, reports, credits, allowed }) => ({
+    cause: `approval/${pipeline}/${approval_id}`,
+    kind: 'approval',
+    pipeline,
+    message:
+      `${pipeline}: ${units} units (${reports} reports, about ${credits} credits) need approval${allowed === null ? '' : `: a night may cost ${allowed}`}. ` +
+      `\`millrace plan ${pipeline}\` shows them, \`millrace approve ${pipeline}\` allows them.`,
+    details: { approval_id: Number(approval_id), units: Number(units), reports, credits: Number(credits) },
+  }))
+}
+
+const troubles = async (db: Db): Promise<readonly Cause[]> => {
   const { rows } = await sql<CauseRow>`
     select c.kind, c.pipeline, count(*)::float8 as n, min(c.error_message) as example,
       jsonb_object_agg(concat_ws('/', c.pipeline_id, c.window_from, c.slice_id), ${loadOf(sql`u`)}) filter (where c.place <= ${mostRemembered}) as units

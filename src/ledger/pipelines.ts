@@ -20,7 +20,8 @@ export interface RegisteredPipeline {
 export const keyParameters = ({ params, key }: Definition): Readonly<Record<string, ParamValue>> =>
   Object.fromEntries(Object.entries(params).filter(([name]) => key.includes(name)))
 
-const isSame = (definition: Definition): RawBuilder<boolean> =>
+/** The row of that version and of those key parameters. */
+export const isSamePipeline = (definition: Definition): RawBuilder<boolean> =>
   sql<boolean>`pipeline = ${definition.pipeline} and version = ${definition.version}
     and parameters = ${JSON.stringify(keyParameters(definition))}::jsonb`
 
@@ -54,7 +55,7 @@ export const registerPipeline = async (trx: Db, definition: Definition, source: 
   const row = await trx
     .selectFrom('etl.pipelines')
     .select(['pipeline_id', 'window_every', 'dimensions', 'generation', 'lists_sha256'])
-    .where(isSame(definition))
+    .where(isSamePipeline(definition))
     .forNoKeyUpdate()
     .executeTakeFirstOrThrow()
   const isReshaped = row.window_every !== window.every || [...row.dimensions].sort().join() !== [...names].sort().join()
@@ -130,7 +131,7 @@ const forgetUnasked = async (
 }
 
 /** What fetching needs of a definition: without the lists, the table and the schedule. */
-const fetchingNeeds = (definition: Definition) => {
+export const fetchingNeeds = (definition: Definition) => {
   const { file, params, limits, report, window } = definition
   return { file, params, limits, report, window, metrics: metricsOf(definition) }
 }
@@ -161,6 +162,7 @@ export const storedDefinition = async (db: Db, pipelineId: number): Promise<Defi
     columns: metrics.map((name) => measure(name)),
     key: [],
     indexes: [],
+    guard: null,
     publish: false,
   }
 }
@@ -181,7 +183,7 @@ export const claimableOf = async (
   const pipelines = db.selectFrom('etl.pipelines').select('pipeline_id').orderBy('pipeline_id')
   const fetch = await pipelines.where((eb) => eb('source', '=', eb.fn.any(eb.val([...sources.keys()])))).execute()
   const load =
-    definitions.length === 0 ? [] : await pipelines.where((eb) => eb.or(definitions.map((one) => isSame(one)))).execute()
+    definitions.length === 0 ? [] : await pipelines.where((eb) => eb.or(definitions.map((one) => isSamePipeline(one)))).execute()
   return { load: ids(load), fetch: ids(fetch) }
 }
 

@@ -24,25 +24,11 @@ export const priorityOf = (order: JobFrame['order'], from: RawBuilder<unknown>, 
 export const firstPriority = -1_000_000
 
 /**
- * Takes back jobs nobody asked for yet and no living run waits for, a step's worth at a time; how many. Reports are packed anew; of walks only
- * those whose values have left the lists are of no use.
+ * Deletes the jobs, with units that were nothing but planned. Part of a statement that begins with `with`. @param picked job_id of jobs to lock and delete;
+ * nobody may have asked for them yet
  */
-export const dissolveUnsent = async (trx: Db, { pipelineId, kind }: Pick<JobFrame, 'pipelineId' | 'kind'>): Promise<number> => {
-  const most = kind === 'walk' ? 50_000 : 1_000
-  const useless =
-    kind === 'report'
-      ? sql`true`
-      : sql`exists (select from etl.slices s where s.slice_id = j.slice_ids[1] and s.wanted_until is not null)`
-  const unsent = (waits: RawBuilder<unknown>): RawBuilder<unknown> =>
-    sql`select job_id from etl.jobs j where j.pipeline_id = ${pipelineId} and j.state = 'open' and j.holder is null and ${waits}
-      and j.ask_number is null and j.answer_id is null and ${useless}`
-  const { rows } = await sql`
-    with gone as materialized (
-      select j.job_id from etl.jobs j
-      where j.job_id in (${unsent(sql`j.not_before is null`)} union all ${unsent(sql`j.not_before is not null`)})
-        and j.state = 'open' and j.holder is null and j.ask_number is null and j.answer_id is null and not ${isWaitedFor(sql`j.job_id`)}
-      order by j.job_id limit ${most} for update skip locked
-    ), let_go as (
+export const dissolving = (picked: RawBuilder<unknown>): RawBuilder<unknown> => sql`
+    gone as materialized (${picked}), let_go as (
       update etl.run_jobs set outcome = 'let go', finished_at = clock_timestamp()
       where job_id in (select job_id from gone) and outcome is null
     ), forgotten as (
@@ -52,7 +38,31 @@ export const dissolveUnsent = async (trx: Db, { pipelineId, kind }: Pick<JobFram
       update etl.units set job_id = null where job_id in (select job_id from gone)
         and (answer_id is not null or ask_number is not null or held_answer_id is not null)
     )
-    delete from etl.jobs where job_id in (select job_id from gone) returning job_id`.execute(trx)
+    delete from etl.jobs where job_id in (select job_id from gone) returning job_id`
+
+/**
+ * Takes back jobs nobody asked for yet and no living run waits for, a step's worth at a time; how many. Reports are packed anew; of walks only
+ * those whose values have left the lists are of no use. Reports that were too dear for a budget are planned anew; what has a person's word stays.
+ */
+export const dissolveUnsent = async (trx: Db, { pipelineId, kind }: Pick<JobFrame, 'pipelineId' | 'kind'>): Promise<number> => {
+  const most = kind === 'walk' ? 50_000 : 1_000
+  const useless =
+    kind === 'report'
+      ? sql`true`
+      : sql`exists (select from etl.slices s where s.slice_id = j.slice_ids[1] and s.wanted_until is not null)`
+  const unsent = (state: RawBuilder<unknown>): RawBuilder<unknown> =>
+    sql`select job_id from etl.jobs j where j.pipeline_id = ${pipelineId} and ${state}
+      and j.ask_number is null and j.answer_id is null and j.approval_id is null and ${useless}`
+  const tooDear =
+    kind === 'report' ? sql`j.state = 'held' and j.error_code = 'QUOTA_EXHAUSTED' and j.report_state is null` : sql`false`
+  const { rows } = await sql`
+    with ${dissolving(sql`
+      select j.job_id from etl.jobs j
+      where j.job_id in (${unsent(sql`j.state = 'open' and j.holder is null and j.not_before is null`)}
+          union all ${unsent(sql`j.state = 'open' and j.holder is null and j.not_before is not null`)} union all ${unsent(tooDear)})
+        and j.state in ('open', 'held') and j.holder is null and j.ask_number is null and j.answer_id is null and j.approval_id is null
+        and not ${isWaitedFor(sql`j.job_id`)}
+      order by j.job_id limit ${most} for update skip locked`)}`.execute(trx)
   return rows.length
 }
 
@@ -65,20 +75,33 @@ export interface BoxToMake {
   readonly from: IsoDate
   readonly to: IsoDate
   readonly cells: number
+  /** What it is thought to cost; null: nobody asked. */
+  readonly credits?: number | null
+  /** Held until a person approves it: the approval that asks for that; null: it may go. */
+  readonly approvalId?: string | null
 }
+
+/** What a job says that waits for approval; the approval itself has the figures. */
+const needsApproval = (
+  pipelineId: number,
+): RawBuilder<string> => sql<string>`'It would cost more than this pipeline''s nights usually do, and waits for a person: \`millrace plan '
+  || p.pipeline || '\` shows what it is, \`millrace approve ' || p.pipeline || '\` allows it.' from etl.pipelines p where p.pipeline_id = ${pipelineId}`
 
 /** Part of a statement over `box`: the jobs, their units, who waits, and the windows that are open from now on. */
 const made = ({ runId, pipelineId, kind, account, every, force, order }: JobFrame): RawBuilder<unknown> => sql`
   made as (
     insert into etl.jobs (pipeline_id, kind, reason, window_from, window_to, slice_ids, cells, forced, run_id, former_job_id, account,
-      answer_id, ask_number, asked_at)
+      answer_id, ask_number, asked_at, estimated_quota, approval_id, guard, state, error_code, error_message)
     select ${pipelineId}, ${kind}, b.reason, b.window_from, b.window_to, b.slice_ids, b.cells, ${force}, ${runId}, b.former_job_id, ${account},
-      b.answer_id, a.ask_number, a.asked_at
+      b.answer_id, a.ask_number, a.asked_at, b.credits, b.approval_id, case when b.approval_id is null then 'usual' else 'needs approval' end,
+      case when b.approval_id is null then 'open' else 'held' end, case when b.approval_id is not null then 'NEEDS_APPROVAL' end,
+      case when b.approval_id is not null then (select ${needsApproval(pipelineId)}) end
     from box b left join etl.answers a on a.answer_id = b.answer_id order by b.n
-    returning job_id, window_from, window_to, slice_ids, cells
+    returning job_id, window_from, window_to, slice_ids, cells, state
   ), waiting as (
-    insert into etl.run_jobs (run_id, job_id, priority, units)
-    select ${runId}, job_id, ${priorityOf(order, sql`window_from`, sql`window_to`)}, cells from made
+    insert into etl.run_jobs (run_id, job_id, priority, units, outcome, finished_at)
+    select ${runId}, job_id, ${priorityOf(order, sql`window_from`, sql`window_to`)}, cells,
+      case when state = 'held' then 'held' end, case when state = 'held' then clock_timestamp() end from made
   ), cell as (
     select m.job_id, w.at::date as window_from, s.slice_id
     from made m cross join lateral generate_series(m.window_from, m.window_to - 1, ${sql.lit(`1 ${every}`)}::interval) as w (at)
@@ -99,9 +122,9 @@ export const insertBoxes = async (trx: Db, frame: JobFrame, boxes: readonly BoxT
   const { rows } = await sql<{ jobs: string }>`
     with box as (
       select row_number() over () as n, x.reason, x."formerJobId" as former_job_id, x."answerId" as answer_id, x."sliceIds" as slice_ids,
-        x."from" as window_from, x."to" as window_to, x.cells
+        x."from" as window_from, x."to" as window_to, x.cells, x.credits, x."approvalId" as approval_id
       from jsonb_to_recordset(${JSON.stringify(boxes)}::jsonb) as x (reason text, "formerJobId" bigint, "answerId" bigint,
-        "sliceIds" integer[], "from" date, "to" date, cells integer)
+        "sliceIds" integer[], "from" date, "to" date, cells integer, credits bigint, "approvalId" bigint)
     ), ${made(frame)}
     select count(*) as jobs from made`.execute(trx)
   return Number(rows[0]?.jobs)
@@ -126,7 +149,7 @@ export const insertWalks = async (
     with needed as materialized (${cellsToAsk(scope, window, after, most)}),
     box as (
       select slice_id as n, reason, former_job_id, answer_id, array[slice_id] as slice_ids, ${window.from}::date as window_from,
-        ${window.to}::date as window_to, 1 as cells from needed
+        ${window.to}::date as window_to, 1 as cells, null::bigint as credits, null::bigint as approval_id from needed
     ), ${made(frame)}
     select count(*) as jobs, max(slice_id) as last, array_agg(left_job_id) filter (where left_job_id is not null) as left from needed`.execute(
     trx,
@@ -168,6 +191,8 @@ export const waitedFor = async (db: Db, runId: number): Promise<{ readonly jobs:
     .selectFrom('etl.run_jobs')
     .select((eb) => [eb.fn.countAll<string>().as('jobs'), eb.fn.sum<string | null>('units').as('units')])
     .where('run_id', '=', String(runId))
+    // What waits for approval is nothing to wait for.
+    .where((eb) => eb.or([eb('outcome', 'is', null), eb('outcome', '<>', 'held')]))
     .executeTakeFirstOrThrow()
   return { jobs: Number(row.jobs), units: Number(row.units ?? 0) }
 }

@@ -58,6 +58,7 @@ const windowSize = async (trx: Db, pipelineId: number): Promise<WindowSize> => {
 }
 
 const makeJob = async (trx: Db, former: JobRow, { sliceIds, window }: JobPart, every: WindowSize): Promise<number> => {
+  const cells = sliceIds.length * windowsBetween(window.from, window.to, every).length
   const job: Insertable<JobsTable> = {
     pipeline_id: former.pipeline_id,
     kind: former.kind,
@@ -66,15 +67,21 @@ const makeJob = async (trx: Db, former: JobRow, { sliceIds, window }: JobPart, e
     window_from: window.from,
     window_to: window.to,
     slice_ids: [...sliceIds],
-    cells: sliceIds.length * windowsBetween(window.from, window.to, every).length,
+    cells,
     forced: former.forced,
     run_id: former.run_id,
     former_job_id: former.job_id,
+    approval_id: former.approval_id,
+    estimated_quota: shareOf(former, cells),
     account: former.account,
   }
   const row = await trx.insertInto('etl.jobs').values(job).returning('job_id').executeTakeFirstOrThrow()
   return Number(row.job_id)
 }
+
+/** What the part is thought to cost, of what the whole was. */
+const shareOf = ({ estimated_quota, cells }: JobRow, part: number): number | null =>
+  estimated_quota === null ? null : Math.ceil((Number(estimated_quota) * part) / cells)
 
 /** False where none of them counts on the former job any more. */
 const moveUnits = async (trx: Db, former: JobRow, { sliceIds, window }: JobPart, jobId: number): Promise<boolean> => {

@@ -6,6 +6,7 @@ import type { ReportIntent, ReportMemo, ReportRecord } from '../core/report.ts'
 import type { ReportState } from '../core/types.ts'
 import { unstopped } from '../db/stoppable.ts'
 import type { Db, JobsTable, Tables } from '../db/tables.ts'
+import { affordable, isBeyondUsual, keepPrice } from './afford.ts'
 import { isSameApi, reserveBudget } from './budget.ts'
 import type { ClaimedJob } from './claim.ts'
 import { databaseNow } from './database-now.ts'
@@ -36,7 +37,13 @@ export const reportMemo = (db: Db, claim: ClaimedJob, options: ReportMemoOptions
   const deadline = sql<string>`coalesce(deadline_at, ${inMs(options.deadlineMs)})`
   return {
     current: () => current(db, claim),
-    intend: (intent) => db.transaction().execute((trx) => intend(trx, claim, options, intent)),
+    affordable: () => affordable(db, claim, options),
+    intend: async (intent) => {
+      await db
+        .transaction()
+        .execute((trx) => intend(trx, claim, options, intent))
+        .catch((error: unknown) => keepPrice(db, claim, intent.estimatedQuota, error))
+    },
     submitted: (reportId, statusWord) => unstopped(() => keepId(db, claim, reportId, statusWord)),
     polled: ({ statusWord, nextPollInMs }) =>
       set(stillOpen, {
@@ -182,7 +189,8 @@ const intend = async (trx: Db, claim: ClaimedJob, options: ReportMemoOptions, in
     )
   await assertMayBuy(trx, claim.box.key)
   const runId = await waitingRun(trx, claim, options.runId)
-  await reserveBudget(trx, { ...options, estimated: intent.estimatedQuota, unitKey: claim.box.key })
+  const isExtra = await isBeyondUsual(trx, claim, runId)
+  await reserveBudget(trx, { ...options, estimated: intent.estimatedQuota, unitKey: claim.box.key, isExtra })
   await updateJobs(trx)
     .set({
       run_id: runId,

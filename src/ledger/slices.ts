@@ -89,3 +89,11 @@ export const sliceValues = async (db: Db, sliceIds: readonly number[]): Promise<
     .execute()
   return new Map(rows.map((row) => [row.slice_id, row.values]))
 }
+
+/** Values of one dimension that some wanted slice has. @param place of the dimension */
+export const wantedValues = async (db: Db, pipelineId: number, place: number): Promise<string[]> => {
+  const { rows } = await sql<{ value: string }>`
+    select distinct s."values"[${sql.lit(place + 1)}] as value from etl.slices s
+    where s.pipeline_id = ${pipelineId} and s.wanted_until is null`.execute(db)
+  return rows.map(({ value }) => value)
+}

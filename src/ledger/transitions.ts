@@ -11,7 +11,8 @@ export interface Transition<State> {
 
 /** What begins in `open` needs a claim and names its fence; but for dissolving, and for a late id, which ends the claims before it. */
 export const jobTransitions = {
-  plan: { from: [], to: ['open'] },
+  // Held from the start: what waits for approval.
+  plan: { from: [], to: ['open', 'held'] },
   claim: { from: ['open'], to: ['open'] },
   'not yet': { from: ['open'], to: ['open'] },
   'give back': { from: ['open'], to: ['open'] },
@@ -21,9 +22,10 @@ export const jobTransitions = {
   'nothing changed': { from: ['open'], to: ['done'] },
   'cut or asked again': { from: ['open', 'held', 'failed'], to: ['replaced'] },
   release: { from: ['held'], to: ['open'] },
+  approve: { from: ['held'], to: ['open'] },
   retry: { from: ['failed'], to: ['open'] },
   'late id': { from: ['open', 'held', 'failed', 'replaced'], to: ['open'] },
-  dissolve: { from: ['open'], to: [] },
+  dissolve: { from: ['open', 'held'], to: [] },
 } as const satisfies Record<string, Transition<JobState>>
 
 /** Of one job, which buys one report at most: what is bought again is bought by another job. */

@@ -1,11 +1,15 @@
-// What a run would take: units, requests, reports, rows and quota, by the same planning, without writing or buying anything.
-import type { Definition } from '../core/types.ts'
-import { showSpan, showWindow, windowAt } from '../core/window.ts'
-import type { LookContext } from '../extract/source.ts'
+// What a run or a range would take and why, by the same planning, without writing or buying anything: `plan`, and every --dry-run.
+import type { Definition, IsoDate } from '../core/types.ts'
+import { addWindows, lastDay, showSpan, showWindow, windowAt } from '../core/window.ts'
 import type { AskReason } from '../ledger/candidates.ts'
 import type { PastTimes, PastUnits } from '../ledger/estimates.ts'
+import type { PlanChanges } from '../ledger/plan-changes.ts'
 import type { Scope } from '../plan/frames.ts'
-import { sourceOf } from './plan-run.ts'
+import { unitsToCome } from '../plan/forecast.ts'
+import type { NightVerdict } from '../plan/guard.ts'
+import { isDearRange, isHeldReason, verdictOn } from './guard-night.ts'
+import { doneWithin } from './pace.ts'
+import { type Prices, priceReports, type ReportToPrice } from './price.ts'
 import type { Runtime } from './runtime.ts'
 import { type Found, type FoundJob, type IdleUnits, wouldPlan } from './would-plan.ts'
 
@@ -23,15 +27,48 @@ export interface PreviewJob {
   readonly quota: number | null
   /** `service`: it said so itself, of this job or of others like it. `history`: from what this warehouse loaded before. `unknown`: neither knows. */
   readonly from: 'service' | 'history' | 'unknown'
+  /** It would wait for a person's word. */
+  readonly held: boolean
+  /** It has that word since an earlier command. */
+  readonly approved: boolean
+}
+
+/** What waits for a person's word. */
+export interface Waiting {
+  readonly units: number
+  readonly reports: number
+  readonly credits: number
 }
 
 /** What is known of a pipeline as a whole. Errors are fractions; null: nothing was loaded twice yet. */
 export interface PreviewPipeline extends IdleUnits {
   readonly pipeline: string
+  readonly account: string
   readonly rowsError: number | null
   readonly quotaError: number | null
   /** At the pace of the rate limit and of earlier answers; without those it is the least it can take. */
   readonly seconds: number
+  readonly changes: PlanChanges
+  /** null: it has no guard, or buys no reports. */
+  readonly verdict: NightVerdict | null
+  /** A range that costs more than a night may: at a terminal a person is asked. */
+  readonly isDear: boolean
+  /** Since an earlier night, or an earlier command. */
+  readonly waiting: Waiting
+  /** What was approved and not bought yet. */
+  readonly backlog: Waiting
+  /** Credits spent or reserved this month (UTC). */
+  readonly spent: number
+  readonly accountSpent: number
+  /** Credits a month; null: no limit. */
+  readonly budget: number | null
+  readonly accountBudget: number | null
+  /** Credits this pipeline will have spent when the month is over: with this plan, and nights as its calendar has them; null: no price is known. */
+  readonly forecast: number | null
+  /** First and last day of the month that is meant. */
+  readonly month: { readonly from: IsoDate; readonly last: IsoDate }
+  /** The day the last report can be bought as budgets are; null: today, or never. */
+  readonly doneOn: IsoDate | null
 }
 
 export interface Preview {
@@ -39,55 +76,93 @@ export interface Preview {
   readonly pipelines: readonly PreviewPipeline[]
   /** Free requests made to find this out. */
   readonly asked: number
+  /** Reports whose price the service named, of those to be bought. */
+  readonly priced: number
 }
 
-/** Reports whose price the service is asked for, over all pipelines; the others are as dear by the cell. */
+/** Reports whose price the service is asked for, over all pipelines; the others are as dear by the unit. */
 const mostPriced = 50
 
-/** Calls nothing but what the service answers for free; where it has no such way, this warehouse's own past decides. */
+/** Calls nothing but what the service answers for free, 50 times at most; where it has no such way, this warehouse's own past decides. */
 export const previewRun = async (
   runtime: Runtime,
   definitions: readonly Definition[],
   scope: Scope,
   signal: AbortSignal,
 ): Promise<Preview> => {
-  const asking = { left: mostPriced, asked: 0 }
+  let asked = 0
+  let said = 0
   const jobs: PreviewJob[] = []
   const pipelines: PreviewPipeline[] = []
-  for (const definition of definitions) {
+  for (const [index, definition] of definitions.entries()) {
     const found = await wouldPlan(runtime, definition, scope, signal)
-    const priced = await price(runtime, definition, found, signal, asking)
-    jobs.push(...priced)
-    const { rowsError, quotaError } = found.past
-    const seconds = secondsOf(priced, found.times, definition.limits.concurrency, runtime.allowance(definition).requestsPerSecond)
-    pipelines.push({ pipeline: definition.pipeline, rowsError, quotaError, seconds, ...found.idle })
+    // What one does not need is left for the next.
+    const most = Math.floor((mostPriced - said) / (definitions.length - index))
+    const record = (): void => {
+      asked += 1
+    }
+    const toBuy = found.jobs.filter(isToBuy)
+    const prices = await priceReports(runtime, definition, toBuy, { isStrict: true, most, signal, record })
+    said += prices.said.size
+    const verdict = isGuarded(runtime, definition)
+      ? verdictOn(found.guard, unitsOf(toBuy), pricePerUnit(prices, found.past))
+      : null
+    const mine = withLooks(definition, found, prices, verdict)
+    jobs.push(...mine)
+    pipelines.push(aboutPipeline(runtime, definition, found, prices, verdict, mine))
   }
-  return { jobs, pipelines, asked: asking.asked }
+  return { jobs, pipelines, asked, priced: said }
 }
 
-const price = async (
-  runtime: Runtime,
-  definition: Definition,
-  { jobs, sampled, past }: Found,
-  signal: AbortSignal,
-  asking: { left: number; asked: number },
-): Promise<PreviewJob[]> => {
-  const perCell = await creditsPerCell(runtime, definition, jobs, signal, asking)
-  const looks = [...sampled].map(([from, units]): PreviewJob => {
+type ReportJob = FoundJob & ReportToPrice
+
+const isToBuy = (job: FoundJob): job is ReportJob => job.box !== null && !job.isBought
+
+const isGuarded = ({ sources }: Pick<Runtime, 'sources'>, { source }: Definition): boolean =>
+  sources.get(source)?.kind === 'report'
+
+const unitsOf = (jobs: readonly FoundJob[]): Map<AskReason, number> => {
+  const units = new Map<AskReason, number>()
+  for (const { reason, units: count, isPlanned } of jobs) if (!isPlanned) units.set(reason, (units.get(reason) ?? 0) + count)
+  return units
+}
+
+/** Where nobody knows a price a unit counts as one credit, so that the guard still tells much from little. */
+const pricePerUnit = ({ perUnit }: Prices, past: PastUnits): number => perUnit ?? past.quota ?? 1
+
+const withLooks = (definition: Definition, found: Found, prices: Prices, verdict: NightVerdict | null): PreviewJob[] => {
+  const { pipeline, version } = definition
+  const looks = [...found.sampled].map(([from, units]): PreviewJob => {
     const window = showWindow(windowAt(from, definition.window.every))
-    const { pipeline, version } = definition
-    const about = { job: `${pipeline}/v${version}/${window}`, pipeline, window, reason: 'look-back' as const }
+    const about = {
+      job: `${pipeline}/v${version}/${window}`,
+      pipeline,
+      window,
+      reason: 'look-back' as const,
+      held: false,
+      approved: false,
+    }
     return { ...about, units, requests: units, reports: 0, rows: null, quota: 0, from: 'unknown' }
   })
-  return [...jobs.map((job) => priced(definition, job, past, perCell)), ...looks.filter(({ units }) => units > 0)]
+  return [
+    ...found.jobs.map((job) => pricedJob(definition, job, found.past, prices, verdict)),
+    ...looks.filter(({ units }) => units > 0),
+  ]
 }
 
-const priced = (definition: Definition, job: FoundJob, past: PastUnits, perCell: ReadonlyMap<FoundJob, number>): PreviewJob => {
-  const { window, reason, units, box, isBought, isHere } = job
+const pricedJob = (
+  definition: Definition,
+  job: FoundJob,
+  past: PastUnits,
+  { said, perUnit }: Prices,
+  verdict: NightVerdict | null,
+): PreviewJob => {
+  const { window, reason, units, box, isBought, isHere, isPlanned, isApproved } = job
   const shown = box === null ? showWindow(window) : showSpan(window)
   const rows = past.rows === null ? null : Math.round(past.rows * units)
-  const said = perCell.get(job) ?? null
-  const perUnit = said ?? past.quota
+  const isPriced = isToBuy(job) && perUnit !== null
+  const exact = isToBuy(job) ? said.get(job) : undefined
+  const credits = exact ?? (isPriced ? perUnit * units : past.quota === null ? null : past.quota * units)
   const pages = Math.max(1, Math.ceil((past.rows ?? 0) / definition.limits.pageSize)) * units
   return {
     job: box?.key ?? `${definition.pipeline}/v${definition.version}/${shown}`,
@@ -95,11 +170,13 @@ const priced = (definition: Definition, job: FoundJob, past: PastUnits, perCell:
     window: shown,
     reason,
     units,
-    requests: box === null ? pages : reportRequests(said !== null, isBought, isHere),
+    requests: box === null ? pages : reportRequests(isPriced, isBought, isHere),
     reports: box === null || isBought ? 0 : 1,
     rows,
-    quota: box === null || isBought ? 0 : perUnit === null ? null : Math.round(perUnit * units),
-    from: said !== null ? 'service' : rows !== null ? 'history' : 'unknown',
+    quota: box === null || isBought ? 0 : credits === null ? null : Math.round(credits),
+    from: isPriced ? 'service' : rows !== null ? 'history' : 'unknown',
+    held: isToBuy(job) && !isPlanned && verdict !== null && isHeldReason(verdict.holds, reason),
+    approved: isApproved,
   }
 }
 
@@ -107,45 +184,55 @@ const priced = (definition: Definition, job: FoundJob, past: PastUnits, perCell:
 const reportRequests = (isPriced: boolean, isBought: boolean, isHere: boolean): number =>
   isHere ? 0 : isBought ? 2 : isPriced ? 4 : 3
 
-/** Credits a cell by job: a few jobs are priced by the service, the others cost what these do. */
-const creditsPerCell = async (
+const aboutPipeline = (
   runtime: Runtime,
   definition: Definition,
-  jobs: readonly FoundJob[],
-  signal: AbortSignal,
-  asking: { left: number; asked: number },
-): Promise<ReadonlyMap<FoundJob, number>> => {
-  const toBuy = jobs.filter(({ box, isBought }) => box !== null && !isBought)
-  if (toBuy.length === 0 || asking.left === 0) return new Map()
-  const source = sourceOf(runtime, definition)
-  const look = lookContext(runtime, definition, signal, asking)
-  const count = Math.min(asking.left, toBuy.length)
-  let credits = 0
-  let cells = 0
-  const said = new Map<FoundJob, number>()
-  for (let index = 0; index < count; index += 1) {
-    signal.throwIfAborted()
-    const job = toBuy[Math.floor((index * toBuy.length) / count)]
-    if (job === undefined || job.box === null) continue
-    const { quota } = await source.estimate({ definition, box: job.box }, look)
-    asking.left -= 1
-    if (quota === null) return new Map()
-    said.set(job, quota / job.units)
-    credits += quota
-    cells += job.units
+  found: Found,
+  prices: Prices,
+  verdict: NightVerdict | null,
+  jobs: readonly PreviewJob[],
+): PreviewPipeline => {
+  const { past, idle, changes, waiting, backlog, spent, nowMs } = found
+  const allowance = runtime.allowance(definition)
+  const now = jobs.filter(({ held }) => !held)
+  const credits = sumOfCredits(now)
+  const perUnit = prices.perUnit ?? past.quota
+  const isReport = isGuarded(runtime, definition)
+  const values = definition.dimensions.reduce((total, { values: list }) => total * list.length, 1)
+  const toCome = isReport ? unitsToCome(definition, values, nowMs) * (perUnit ?? 0) : 0
+  const isKnown = !isReport || perUnit !== null || (jobs.length === 0 && spent.pipeline.month > 0)
+  const today = new Date(nowMs).toISOString().slice(0, 10)
+  const from = `${today.slice(0, 7)}-01`
+  const fresh = now.filter(({ approved }) => !approved)
+  return {
+    pipeline: definition.pipeline,
+    account: definition.account,
+    rowsError: past.rowsError,
+    quotaError: past.quotaError,
+    seconds: secondsOf(now, found.times, definition.limits.concurrency, allowance.requestsPerSecond),
+    ...idle,
+    changes,
+    verdict,
+    isDear: isReport && found.guard.mode === 'range' && isDearRange(found.guard, credits, perUnit ?? 1),
+    waiting: sumOf(waiting),
+    backlog,
+    spent: spent.pipeline.month,
+    accountSpent: spent.account.month,
+    budget: definition.limits.quotaPerMonth,
+    accountBudget: allowance.budget.perMonth,
+    forecast: isKnown ? Math.round(spent.pipeline.month + credits + toCome) : null,
+    month: { from, last: lastDay({ from, to: addWindows(from, 'month', 1) }) },
+    doneOn: doneWithin(definition, allowance.budget, spent, sumOfCredits(fresh) + backlog.credits, today),
   }
-  return new Map(toBuy.map((job) => [job, said.get(job) ?? credits / cells]))
 }
 
-const lookContext = (runtime: Runtime, definition: Definition, signal: AbortSignal, asking: { asked: number }): LookContext => {
-  const { account, limits } = definition
-  const { timeoutMs, attempts, maxBodyBytes } = limits
-  const record = (): void => {
-    asking.asked += 1
-  }
-  const http = runtime.service(definition).forUnit({ account, signal, timeoutMs, attempts, maxBodyBytes, record })
-  return { http, log: runtime.log, clock: runtime.clock, signal }
-}
+const sumOfCredits = (jobs: readonly PreviewJob[]): number => jobs.reduce((total, { quota }) => total + (quota ?? 0), 0)
+
+const sumOf = (all: readonly Waiting[]): Waiting =>
+  all.reduce(
+    (sum, one) => ({ units: sum.units + one.units, reports: sum.reports + one.reports, credits: sum.credits + one.credits }),
+    { units: 0, reports: 0, credits: 0 },
+  )
 
 /** Requests at the slower of the rate limit and earlier answers; reports are made beside each other, so one's time is added. */
 const secondsOf = (jobs: readonly PreviewJob[], times: PastTimes, concurrency: number, perSecond: number): number => {

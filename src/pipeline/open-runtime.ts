@@ -79,7 +79,9 @@ export const martFolders = (pipelinesFolder: string): string[] => [join(pipeline
 
 export const openRuntime = async (options: RuntimeOptions): Promise<OpenRuntime> => {
   const { settings, log, progress } = options
-  const { definitions, sources, apis } = await openDefinitions(options.pipelinesFolder, options.pipelines)
+  const opened = await openDefinitions(options.pipelinesFolder, options.pipelines)
+  const { sources, apis } = opened
+  const definitions = guarded(opened.definitions, settings)
   const marts = await loadMarts(martFolders(options.pipelinesFolder))
   const apiSettings = readApiSettings(apis, settings.raw)
   if (options.callsService) for (const { of } of accountsOf(definitions)) apiSettings.connection(of)
@@ -119,7 +121,7 @@ export const openRuntime = async (options: RuntimeOptions): Promise<OpenRuntime>
       progress,
       log,
       clock,
-      consent: options.consent ?? { resubmitUncertain: false },
+      consent: options.consent ?? { resubmitUncertain: false, approvedBy: null },
       close: async () => {
         await lease.end()
         await database.close()
@@ -129,6 +131,16 @@ export const openRuntime = async (options: RuntimeOptions): Promise<OpenRuntime>
     await database.close()
     throw error
   }
+}
+
+const guardSetting = 'MILLRACE_GUARD'
+
+/** `MILLRACE_GUARD=off` is `guard: off` in every definition. Throws CONFIGURATION for anything else. */
+const guarded = (definitions: readonly Definition[], { raw }: Settings): readonly Definition[] => {
+  const setting = raw[guardSetting] || 'on'
+  if (setting === 'on') return definitions
+  if (setting === 'off') return definitions.map((definition) => ({ ...definition, guard: null }))
+  throw new EtlError('CONFIGURATION', `${guardSetting} is '${setting}'; write off, or leave it out.`)
 }
 
 /** The embedded database is ours to migrate; any other is migrated by its owner. */

@@ -1,9 +1,11 @@
 // What planning one pipeline knows: its definition, its windows, its place in the ledger, and how a step of it is committed.
+import { EtlError } from '../core/errors.ts'
 import type { Definition, IsoDate } from '../core/types.ts'
 import { addWindows, lastRestatementMs } from '../core/window.ts'
 import type { Db } from '../db/tables.ts'
 import type { Source } from '../extract/source.ts'
 import { type CellScope, type FullCheck, noRefresh, type Refresh, type WindowAsk } from '../ledger/candidates.ts'
+import { usualRule, type UsualRule } from '../ledger/guard.ts'
 import type { RegisteredPipeline } from '../ledger/pipelines.ts'
 import type { JobFrame } from '../ledger/register-jobs.ts'
 import { reuseScope } from '../ledger/reuse-answers.ts'
@@ -14,6 +16,13 @@ import { checkOnly } from '../plan/only.ts'
 import { mostUnitsAStep } from '../plan/steps.ts'
 import type { PackLimits } from '../plan/pack.ts'
 import type { Runtime } from './runtime.ts'
+
+/** Throws DEFINITION where the source is not here. */
+export const sourceOf = ({ sources }: Pick<Runtime, 'sources'>, { source, file }: Definition) => {
+  const found = sources.get(source)
+  if (found === undefined) throw new EtlError('DEFINITION', `${file}: there is no source ${source}; correct source.`)
+  return found
+}
 
 export interface PlanContext {
   readonly definition: Definition
@@ -77,7 +86,8 @@ const frameOf = ({ definition, source, pipeline, runId, scope }: PlanInput): Job
   order: scope.order ?? 'newest-first',
 })
 
-const cellScope = async (db: Db, { runtime, definition, source, pipeline, scope }: PlanInput): Promise<CellScope> => {
+const cellScope = async (db: Db, input: PlanInput): Promise<CellScope> => {
+  const { runtime, definition, source, pipeline, scope } = input
   const only = checkOnly(definition, scope.only ?? new Map())
   // Every answer of a walk holds all its fields, whichever a definition takes.
   const metrics = source.kind === 'walk' ? [] : metricsOf(definition)
@@ -91,7 +101,18 @@ const cellScope = async (db: Db, { runtime, definition, source, pipeline, scope 
     },
     only: new Map([...only].map(([name, values]) => [pipeline.dimensions.indexOf(name), values])),
     reuse: await reuseScope(db, pipeline, { asks: asksOf(definition), metrics, source: source.name }),
+    usual: await usualOf(db, input),
   }
+}
+
+/** A person who names a range says what it is; a night without a guard does not care. */
+const usualOf = async (db: Db, { definition, source, pipeline, scope, nowMs }: PlanInput): Promise<UsualRule | null> => {
+  if (scope.mode === 'range' || source.kind !== 'report' || definition.guard === null) return null
+  const { every, lookBack } = definition.window
+  const start = lookBackStart(definition, nowMs)
+  if (start === null) return null
+  const recentFrom = lookBack === 0 ? addWindows(start, every, -1) : start
+  return usualRule(db, pipeline.pipelineId, recentFrom, (from) => addWindows(from, every, 1))
 }
 
 /** What the source allows, as far as the definition does not lower it; never more than one step holds. */

@@ -1,6 +1,6 @@
 // Report jobs of one pipeline: which cells need one, packed into as few as the source allows, a step of them at a time.
 import type { Db } from '../db/tables.ts'
-import { neededCells, noRefresh, type Refresh } from '../ledger/candidates.ts'
+import { type AskReason, neededCells, noRefresh, type Refresh } from '../ledger/candidates.ts'
 import { lockPipeline } from '../ledger/pipelines.ts'
 import { type BoxToMake, insertBoxes, lockJobs, retireJobs } from '../ledger/register-jobs.ts'
 import { sliceBlocks, sliceValues } from '../ledger/slices.ts'
@@ -8,34 +8,47 @@ import type { PlanWindow } from '../plan/frames.ts'
 import { fittingLimits, type NeededSlice, pack } from '../plan/pack.ts'
 import { collectNeeds, mostUnitsAStep, stepsOf, type Task, tasksOf } from '../plan/steps.ts'
 import type { CountedWindows } from './count-windows.ts'
+import type { NightGuard } from './guard-night.ts'
 import { askOf, type PlanContext, spanOf } from './plan-context.ts'
 
 /** A report costs quota, so it is bought again only within the look-back: after the service may have restated it, or when its turn comes. */
 const refreshOf = ({ restatedAt, fullCheck }: PlanContext, { isInLookBack }: PlanWindow): Refresh =>
   isInLookBack ? { ...noRefresh, restatedAt, fullCheck } : noRefresh
 
-/** Steps of at most 50,000 units each that need a report now; what needs none is counted. Reads only. */
-export const reportSteps = async (db: Db, context: PlanContext, counted: CountedWindows): Promise<Task[][]> => {
+export interface ReportSteps {
+  /** At most 50,000 units each. */
+  readonly steps: readonly Task[][]
+  /** Units to be bought, by the reason they are asked for. */
+  readonly units: ReadonlyMap<AskReason, number>
+}
+
+/** What needs a report now; what needs none is counted. Reads only. */
+export const reportSteps = async (db: Db, context: PlanContext, counted: CountedWindows): Promise<ReportSteps> => {
   const needs = collectNeeds()
+  const units = new Map<AskReason, number>()
   for (const window of context.windows) {
     context.signal.throwIfAborted()
     const refresh = refreshOf(context, window)
     if (await counted.skip(db, window, refresh, false)) continue
     const { counts, needed } = await neededCells(db, context.cells, askOf(context, window, refresh), null)
     counted.add(window, counts, false)
-    for (const { sliceIds, ...group } of needed) needs.add(window.place, groupKey(group), sliceIds)
+    for (const { sliceIds, ...group } of needed) {
+      needs.add(window.place, groupKey(group), sliceIds)
+      if (group.answerId === null) units.set(group.reason, (units.get(group.reason) ?? 0) + sliceIds.length)
+    }
   }
   const groups = needs.groups()
   // What fits into one step is cut where it is packed.
   if (groups.reduce((cells, { run, sliceIds }) => cells + run.count * sliceIds.length, 0) <= mostUnitsAStep)
-    return groups.length === 0 ? [] : [groups]
+    return { steps: groups.length === 0 ? [] : [groups], units }
   const tasks: Task[] = []
   for (const { run, sliceIds } of groups) {
     const limits = fittingLimits(context.limits, listLengths(context), run.count)
     tasks.push(...tasksOf(run, await sliceBlocks(db, sliceIds, limits.values), limits))
   }
   const sign = context.frame.order === 'oldest-first' ? 1 : -1
-  return stepsOf(tasks.sort((left, right) => sign * (left.run.first + left.run.count - right.run.first - right.run.count)))
+  const steps = stepsOf(tasks.sort((left, right) => sign * (left.run.first + left.run.count - right.run.first - right.run.count)))
+  return { steps, units }
 }
 
 type Group = Pick<BoxToMake, 'reason' | 'formerJobId' | 'answerId'>
@@ -118,14 +131,14 @@ const windowsOf = ({ windows }: PlanContext, tasks: readonly Task[]): { window: 
   })
 
 /** Makes the step's jobs. What was read before may be old by now: under the lock it is read again. */
-export const askForReports = (context: PlanContext, tasks: readonly Task[]): Promise<number> =>
+export const askForReports = (context: PlanContext, tasks: readonly Task[], guard: NightGuard): Promise<number> =>
   context.step(async (trx) => {
     await lockPipeline(trx, context.frame.pipelineId)
     const seen = await stepNeeds(trx, context, tasks)
     await lockJobs(trx, seen.leftJobIds)
     // Whoever settles one of these jobs may have done so before the lock.
     const { groups, leftJobIds } = seen.leftJobIds.length === 0 ? seen : await stepNeeds(trx, context, tasks)
-    const count = await insertBoxes(trx, context.frame, await packed(trx, context, groups))
+    const count = await insertBoxes(trx, context.frame, (await packed(trx, context, groups)).map(guard.mark))
     await retireJobs(trx, leftJobIds)
     return count
   })

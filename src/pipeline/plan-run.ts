@@ -1,18 +1,19 @@
 // From definitions and the ledger to the jobs a run waits for: set arithmetic in the database, one pipeline after the other.
 import { sql } from 'kysely'
-import { EtlError } from '../core/errors.ts'
 import type { Definition } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
 import { takeUpOrphans } from '../ledger/run-jobs.ts'
+import { takeUpApproved, trimApproved } from '../ledger/approved-jobs.ts'
 import { lockPipeline, registerPipeline } from '../ledger/pipelines.ts'
 import { dissolveUnsent, firstPriority, waitedFor } from '../ledger/register-jobs.ts'
 import { type JoinScope, joinJobs, stepEnd } from '../ledger/join-jobs.ts'
 import { closeWindows, windowStates } from '../ledger/windows.ts'
 import type { PlanWindow, Scope } from '../plan/frames.ts'
-import { mostUnitsAStep } from '../plan/steps.ts'
+import { mostUnitsAStep, type Task } from '../plan/steps.ts'
 import { type CountedWindows, countWindows } from './count-windows.ts'
-import { type PlanContext, planContext } from './plan-context.ts'
-import { askForReports, reportSteps } from './plan-reports.ts'
+import { approveWaiting, dissolveStale, guardPlan, settleApproval } from './guard-night.ts'
+import { type PlanContext, planContext, sourceOf } from './plan-context.ts'
+import { askForReports, packStep, reportSteps } from './plan-reports.ts'
 import { askForWalks, walksNeeded } from './plan-walks.ts'
 import type { PlanCounts } from './run.ts'
 import type { Runtime } from './runtime.ts'
@@ -49,6 +50,18 @@ export const planRun = async (
   return { ...(await waitedFor(runtime.database.kysely, runId)), ...idle }
 }
 
+/** Has the run wait for what a person approved of the pipeline, and for nothing else. */
+export const planApproved = async (runtime: Runtime, runId: number, definition: Definition): Promise<PlanCounts> => {
+  const { kysely } = runtime.database
+  const source = sourceOf(runtime, definition)
+  await kysely.transaction().execute(async (trx) => {
+    const { pipelineId } = await registerPipeline(trx, definition, source)
+    await trimApproved(trx, pipelineId)
+    await takeUpApproved(trx, runId, definition.pipeline)
+  })
+  return { ...(await waitedFor(kysely, runId)), done: 0, held: 0, notPublished: 0 }
+}
+
 const openPlan = async (
   runtime: Runtime,
   runId: number,
@@ -66,13 +79,6 @@ const openPlan = async (
   })
 }
 
-/** Throws DEFINITION where the source is not here. */
-export const sourceOf = ({ sources }: Pick<Runtime, 'sources'>, { source, file }: Definition) => {
-  const found = sources.get(source)
-  if (found === undefined) throw new EtlError('DEFINITION', `${file}: there is no source ${source}; correct source.`)
-  return found
-}
-
 export const databaseMs = async (db: Db): Promise<number> => {
   const { rows } = await sql<{ now: string }>`select clock_timestamp() as now`.execute(db)
   return Date.parse(rows[0]?.now ?? '')
@@ -86,29 +92,41 @@ const planPipeline = async (
 ): Promise<{ readonly counted: CountedWindows; readonly samples: Samples }> => {
   const { kysely } = runtime.database
   await dissolve(opened)
+  await approveWaiting(runtime, opened)
   const context = await closeOpen(kysely, opened)
   const counted = countWindows(context)
   const isSampled = context.frame.kind === 'walk' && context.scope.mode === 'due'
   const samples = isSampled ? await sampleWindows(runtime, context) : noSamples
   if (context.frame.kind === 'walk')
     for (const needed of await walksNeeded(kysely, context, counted, samples.refreshes)) await askForWalks(context, needed)
-  else for (const tasks of await reportSteps(kysely, context, counted)) await askStep(context, tasks)
+  else await askReports(runtime, context, counted)
   await join(context)
   await closeAgain(context, counted)
   await context.step(async (trx) => {
-    await lockPipeline(trx, context.frame.pipelineId)
-    await takeUpOrphans(trx, context.frame.runId, context.definition.pipeline, firstPriority)
+    const { runId, pipelineId } = context.frame
+    await lockPipeline(trx, pipelineId)
+    await takeUpOrphans(trx, runId, context.definition.pipeline, firstPriority)
+    // A range, or some values, are no reason to wait for everything else that was allowed.
+    if (context.scope.mode === 'due' && context.cells.only.size === 0)
+      await takeUpApproved(trx, runId, context.definition.pipeline)
   })
   return { counted, samples }
 }
 
-const askStep = async (context: PlanContext, tasks: Parameters<typeof askForReports>[1]): Promise<void> => {
-  context.signal.throwIfAborted()
-  await askForReports(context, tasks)
+const askReports = async (runtime: Runtime, context: PlanContext, counted: CountedWindows): Promise<void> => {
+  const { steps, units } = await reportSteps(runtime.database.kysely, context, counted)
+  const packed = async (db: Db, tasks: readonly Task[]) => (await packStep(db, context, tasks)).boxes
+  const guard = await guardPlan(runtime, context, steps, units, packed)
+  for (const tasks of steps) {
+    context.signal.throwIfAborted()
+    await askForReports(context, tasks, guard)
+  }
+  await settleApproval(context, guard)
 }
 
 /** Jobs that are only a plan and that nobody waits for are planned anew: lists, limits or an approval may have changed. */
-export const dissolve = async ({ step, frame, signal }: PlanContext): Promise<void> => {
+export const dissolve = async (context: PlanContext): Promise<void> => {
+  const { step, frame, signal } = context
   for (let gone = 1; gone > 0; ) {
     signal.throwIfAborted()
     gone = await step(async (trx) => {
@@ -116,6 +134,7 @@ export const dissolve = async ({ step, frame, signal }: PlanContext): Promise<vo
       return dissolveUnsent(trx, frame)
     })
   }
+  await dissolveStale(context)
 }
 
 /** Which jobs there are may be joined; null: no window is in scope. */

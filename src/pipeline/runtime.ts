@@ -19,6 +19,8 @@ import type { Progress } from './progress.ts'
 export interface RunConsent {
   /** Submissions whose answer was lost may be sent again. */
   readonly resubmitUncertain: boolean
+  /** Who allows, for this run, what would else wait for approval; null: nobody. */
+  readonly approvedBy: string | null
 }
 
 export interface Runtime {

@@ -43,6 +43,10 @@ export const settle = (error: EtlError, { attempts, cells, kind }: Tried, limits
   if (error.context['fetchAgain'] === true)
     return { kind: 'park', notBeforeMs: shortestWaitMs, countsAttempt: false, final: false }
   if (kind === 'report' && cells > 1 && error.context['refused'] === true) return { kind: 'split' }
+  const waitMs = error.context['waitMs']
+  // A budget of ours turns at a known time: whoever comes then goes on, and nobody waits for it.
+  if (typeof waitMs === 'number')
+    return { kind: 'park', notBeforeMs: Math.max(waitMs, shortestWaitMs), countsAttempt: false, final: true }
   if (spec.state === 'held') return { kind: 'hold' }
   if (spec.retry === 'later') return parked(error, clock)
   if (spec.retry === 'now' && attempts < (limits?.attempts ?? defaultAttempts)) {

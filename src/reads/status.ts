@@ -1,6 +1,7 @@
 // The ledger as one answer, for the command line: units by state, coverage, freshness, open reports, quota, quarantine.
 import type { ReportState, UnitState } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
+import { type Standing, standingWords, type WaitingWord, waitingWords } from './approvals.ts'
 import { boxKey } from './boxes.ts'
 import { countQuarantined } from './quarantine.ts'
 import { type QuotaMonth, quotaDays, quotaMonths } from './quota.ts'
@@ -53,6 +54,10 @@ export interface Status {
   readonly open_reports: readonly OpenReport[]
   readonly runs: readonly LastRun[]
   readonly quota: readonly QuotaMonth[]
+  /** What waits for a person's word. */
+  readonly needs_approval: readonly WaitingWord[]
+  /** What has it, or was named by a person, and is not bought yet. */
+  readonly approved: readonly Standing[]
 }
 
 const mostTroubled = 200
@@ -80,6 +85,8 @@ export const readStatus = async (db: Db, pipelines: readonly string[]): Promise<
     })),
     runs: await lastRuns(db),
     quota: quotaMonths((await quotaDays(db)).filter(among)),
+    needs_approval: await waitingWords(db, pipelines),
+    approved: await standingWords(db, pipelines),
   }
 }
 

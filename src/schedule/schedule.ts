@@ -27,7 +27,12 @@ export const startScheduler = async (runtime: Runtime, signal: AbortSignal): Pro
   // What is late and what could not be sent is checked between the nights too.
   const tell = setInterval(() => void notify(runtime), tellEveryMs)
   // node-cron leaves out a time that daylight saving skips, and all that a sleeping machine missed; what it took already is not taken twice.
-  const sweep = setInterval(() => ticker.sweep(), sweepEveryMs)
+  const sweep = setInterval(() => {
+    ticker.sweep()
+    void ticker
+      .approved()
+      .catch((error) => runtime.log.warn({ error: messageOf(error) }, 'what was approved waits for the next minute'))
+  }, sweepEveryMs)
   const tasks: ScheduledTask[] = []
   const stop = async (): Promise<void> => {
     clearInterval(tell)

@@ -3,7 +3,8 @@ import { messageOf } from '../core/errors.ts'
 import type { Definition } from '../core/types.ts'
 import { notificationTargets, notify } from '../notify/notify.ts'
 import { createPing, type Ping } from '../notify/ping.ts'
-import { planRun, type Scope } from '../pipeline/plan-run.ts'
+import { paceRun, readyToBuy } from '../pipeline/pace.ts'
+import { planApproved, planRun, type Scope } from '../pipeline/plan-run.ts'
 import { sweep } from '../pipeline/retention.ts'
 import { type RunResult, runJobs } from '../pipeline/run.ts'
 import { missedTicks, type Scheduled, scheduledOf } from './scheduled.ts'
@@ -22,6 +23,8 @@ export interface Ticker {
   catchUp(): Promise<void>
   /** Takes the ticks that came since the last check. */
   sweep(): void
+  /** Begins a run for each pipeline with something that a person approved and nobody works on: its nights need not be waited for. */
+  approved(): Promise<void>
   /** Takes the tick of that minute, where the schedule has one; taking it again does nothing. */
   take(entry: Scheduled, dueMs: number): void
   /** Pipelines with a tick that came since this ticker began, that nobody took and that no run in progress makes wait. */
@@ -77,8 +80,26 @@ export const createTicker = (runtime: Runtime, signal: AbortSignal, { concurrenc
     chains.set(pipeline, next)
   }
 
+  const buyApproved = async (): Promise<void> => {
+    const free = runtime.definitions.filter(({ pipeline }) => !running.has(pipeline))
+    const ready = await readyToBuy(runtime, free)
+    for (const definition of free.filter(({ pipeline }) => ready.includes(pipeline) && !signal.aborted)) {
+      const { pipeline } = definition
+      running.add(pipeline)
+      const work = runApproved(runtime, definition, concurrency, signal).then(
+        () => undefined,
+        (error) => runtime.log.error({ pipeline, error: messageOf(error) }, 'a run of what was approved ended in an error'),
+      )
+      chains.set(
+        pipeline,
+        Promise.all([chains.get(pipeline), work]).then(() => void running.delete(pipeline)),
+      )
+    }
+  }
+
   return {
     state: { running, lastResults },
+    approved: buyApproved,
     catchUp: async () => {
       // Told before anything is taken: a night that is made up for was missed all the same.
       await notify(runtime)
@@ -134,6 +155,25 @@ const runTick = async (runtime: Runtime, tick: Tick): Promise<RunResult['state']
   }
 }
 
+/** One run of what a person approved, and nothing else. */
+const runApproved = async (
+  runtime: Runtime,
+  definition: Definition,
+  concurrency: number | undefined,
+  signal: AbortSignal,
+): Promise<void> => {
+  const { runId } = await runJobs(runtime, {
+    command: 'schedule',
+    arguments: { pipeline: definition.pipeline, approved: true },
+    definitions: [definition],
+    plan: (run) => planApproved(runtime, run, definition),
+    concurrency,
+    signal,
+  })
+  await paceRun(runtime, [definition], runId, null)
+  await notify(runtime)
+}
+
 const runDue = async (runtime: Runtime, { definition, dueMs, concurrency, signal }: Tick): Promise<RunResult> => {
   const { pipeline } = definition
   const due = new Date(dueMs).toISOString()
@@ -147,6 +187,7 @@ const runDue = async (runtime: Runtime, { definition, dueMs, concurrency, signal
     signal,
   })
   const { runId, state, summary } = result
+  await paceRun(runtime, [definition], runId, null)
   runtime.progress.emit({ event: 'tick', pipeline, due_at: due, run_id: runId, state, units: summary.units })
   return result
 }

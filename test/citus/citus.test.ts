@@ -49,6 +49,7 @@ const millrace = async (url: string, ...args: string[]) => {
       WEB_ANALYTICS_BASE_URL: sandbox.url,
       WEB_ANALYTICS_API_KEY: sandbox.apiKey,
       WEB_ANALYTICS_REQUESTS_PER_SECOND: '500',
+      MILLRACE_GUARD: 'off',
       DATABASE_URL: url,
       MILLRACE_HOME: join(folder, url === citusUrl ? 'home-citus' : 'home-plain'),
     },

@@ -57,6 +57,7 @@ const memoOf = (): ReportMemo => {
       const nextPollInMs = nextPollAt === null ? null : nextPollAt - systemClock.now()
       return record === null ? null : { ...record, nextPollInMs }
     },
+    affordable: async () => undefined,
     intend: async ({ requestHash, estimatedQuota }) => {
       record = {
         jobId: 1,

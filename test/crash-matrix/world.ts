@@ -132,6 +132,7 @@ const environmentOf = (sandbox: Sandbox, databaseUrl: string, home: string): Rec
   WEB_ANALYTICS_BASE_URL: sandbox.url,
   WEB_ANALYTICS_API_KEY: sandbox.apiKey,
   WEB_ANALYTICS_REQUESTS_PER_SECOND: '1000',
+  MILLRACE_GUARD: 'off',
   DATABASE_URL: databaseUrl,
   MILLRACE_HOME: home,
 })

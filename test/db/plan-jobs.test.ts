@@ -105,10 +105,10 @@ describe('jobs there are', () => {
       ['same open'],
     ],
     [
-      'a hold for the budget ends by itself',
+      'a hold for the budget ends by itself and leaves nothing behind',
       reports,
       { state: 'held', error_code: 'QUOTA_EXHAUSTED' },
-      ['same replaced', 'new open'],
+      ['new open'],
     ],
     ['a walk that kept changing is read again', walks, { state: 'held', error_code: 'UNSTABLE' }, ['same open']],
     [

@@ -56,6 +56,7 @@ const environment = (sandbox: Sandbox, db: TestDatabase, home: string): Record<s
   WEB_ANALYTICS_BASE_URL: sandbox.url,
   WEB_ANALYTICS_API_KEY: sandbox.apiKey,
   WEB_ANALYTICS_REQUESTS_PER_SECOND: '1000',
+  MILLRACE_GUARD: 'off',
   DATABASE_URL: db.url,
   MILLRACE_HOME: join(folder, home),
 })

@@ -88,6 +88,7 @@ describe.each(readdirSync(dumps))('a warehouse of %s', (name) => {
         WEB_ANALYTICS_BASE_URL: service.url,
         WEB_ANALYTICS_API_KEY: key,
         WEB_ANALYTICS_REQUESTS_PER_SECOND: '500',
+        MILLRACE_GUARD: 'off',
         DATABASE_URL: db.url,
         MILLRACE_HOME: join(folder, 'home'),
       },

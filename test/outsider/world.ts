@@ -108,6 +108,7 @@ export const createWorld = async (options: WorldOptions): Promise<World> => {
       WEB_ANALYTICS_BASE_URL: `${sandbox.url}/as/${caller}`,
       WEB_ANALYTICS_API_KEY: sandbox.apiKey,
       WEB_ANALYTICS_REQUESTS_PER_SECOND: String(options.rate ?? 2000),
+      MILLRACE_GUARD: 'off',
       DATABASE_URL: options.database.url,
       MILLRACE_HOME: join(folder, 'home'),
       MILLRACE_WEB_PORT: '0',

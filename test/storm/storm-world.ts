@@ -45,6 +45,7 @@ export const createStormWorld = (jobs: number): StormWorld => {
       WEB_ANALYTICS_BASE_URL: sandbox.url,
       WEB_ANALYTICS_API_KEY: sandbox.apiKey,
       WEB_ANALYTICS_REQUESTS_PER_SECOND: '2000',
+      MILLRACE_GUARD: 'off',
       DATABASE_URL: databaseUrl,
       MILLRACE_HOME: join(folder, home),
     }),

@@ -62,7 +62,7 @@ export const openLoading = async (db: TestDatabase, definition: Definition, mart
     progress: createProgress(),
     log: silentLog,
     clock: systemClock,
-    consent: { resubmitUncertain: false },
+    consent: { resubmitUncertain: false, approvedBy: null },
   }
   return {
     db,

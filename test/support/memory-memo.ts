@@ -33,6 +33,7 @@ export const memoryMemo = (record: ReportRecord | null, deadlineMs: number | nul
     fairPauseMs: async () => memo.fairPause,
     record,
     current: async () => memo.record,
+    affordable: async () => undefined,
     intend: async ({ requestHash, estimatedQuota }) => {
       memo.steps.push(`intend ${estimatedQuota}`)
       if (memo.record !== null) throw new Error('a job submits once')

@@ -1,6 +1,7 @@
 // A runtime as far as planning needs one, over sources that only answer probes and prices.
 import { setTimeout } from 'node:timers/promises'
 import { z } from 'zod'
+import { noBudget } from '../../src/core/budget.ts'
 import { silentLog } from '../../src/core/log.ts'
 import { systemClock } from '../../src/core/clock.ts'
 import type { Box, Definition, Fingerprint } from '../../src/core/types.ts'
@@ -62,14 +63,16 @@ export interface Planning {
   readonly definition: Definition
   readonly source: Source
   readonly resubmitUncertain?: boolean
+  /** Who said yes to what would wait for approval. */
+  readonly approvedBy?: string
 }
 
-const runtimeOf = (db: TestDatabase, { source, resubmitUncertain = false }: Planning) => ({
-  allowance: () => ({ requestsPerSecond: 10 }),
+const runtimeOf = (db: TestDatabase, { source, resubmitUncertain = false, approvedBy }: Planning) => ({
+  allowance: () => ({ requestsPerSecond: 10, budget: noBudget }),
   database: db.database,
   sources: new Map([[source.name, source]]),
   service: () => (source.probe === undefined && source.kind === 'walk' ? service : silentService),
-  consent: { resubmitUncertain },
+  consent: { resubmitUncertain, approvedBy: approvedBy ?? null },
   progress: createProgress(),
   log: silentLog,
   clock: { ...systemClock, sleep: (ms: number) => setTimeout(ms) },

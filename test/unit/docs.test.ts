@@ -50,6 +50,7 @@ describe('the documentation', () => {
       'AWS_SECRET_ACCESS_KEY',
       'MILLRACE_DATABASE_SILENCE',
       'MILLRACE_LOG_LEVEL',
+      'MILLRACE_GUARD',
       'WEB_ANALYTICS_REQUESTS_PER_SECOND',
       'WEB_ANALYTICS_PATH_',
       'MILLRACE_SUPERSET_URL',

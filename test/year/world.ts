@@ -153,6 +153,7 @@ export const openWarehouse = async (
       WEB_ANALYTICS_BASE_URL: sandbox.url,
       WEB_ANALYTICS_API_KEY: key,
       WEB_ANALYTICS_REQUESTS_PER_SECOND: '10000',
+      MILLRACE_GUARD: 'off',
       MILLRACE_HOME: join(folder, 'home'),
       ...(budgets ? told : {}),
     },

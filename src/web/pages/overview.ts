@@ -6,6 +6,7 @@ import type { WebContext } from '../context.ts'
 import { age, count, dayBefore, moment } from '../format.ts'
 import { badge, command, type Html, page, table, unitLink } from '../layout.ts'
 import { mendOf } from '../mend.ts'
+import { type Standing, standingWords, type WaitingWord, waitingWords } from '../../reads/approvals.ts'
 import { countQuarantined } from '../../reads/quarantine.ts'
 import { countOpenReports } from '../../reads/reports.ts'
 import { lastEvents, lastRuns, nights, type RunLine } from '../../reads/runs.ts'
@@ -19,7 +20,7 @@ const nightsShown = 30
 export const overviewPage = async (context: WebContext): Promise<Html> => {
   const { kysely, clock } = context
   const since = dayBefore(clock.now(), nightsShown)
-  const [windows, runs, reports, quarantine, held, failed, days, events] = await Promise.all([
+  const [windows, runs, reports, quarantine, held, failed, days, events, waiting, approved] = await Promise.all([
     readWindows(kysely),
     lastRuns(kysely, 5),
     countOpenReports(kysely),
@@ -28,6 +29,8 @@ export const overviewPage = async (context: WebContext): Promise<Html> => {
     troubledLines(kysely, { state: 'failed' }, shownTroubles),
     nights(kysely, since),
     lastEvents(kysely, 10),
+    waitingWords(kysely),
+    standingWords(kysely),
   ])
   const pipelines = pipelineCounts(windows)
   const sum = (state: UnitState): number => pipelines.reduce((all, { units }) => all + (units[state] ?? 0), 0)
@@ -48,6 +51,7 @@ ${runs.filter((run) => run.state === 'running').map((run) => runningRun(run, clo
 <li><strong>${count(reports.open)}</strong> <a href="/reports">reports open</a></li>
 <li><strong>${count(quarantine.reduce((all, row) => all + row.rows, 0))}</strong> <a href="/quarantine">rows in quarantine</a></li>
 </ul>
+${words(waiting, approved)}
 ${table(
   'What to do',
   ['State', 'Unit', 'Why', 'How to fix'],
@@ -69,6 +73,44 @@ ${table(
 )}`
   return page({ title: 'Overview', place: '/', warehouse: context.warehouse, body })
 }
+
+/** What costs more than usual and waits for a word; and what has it and is not bought yet. */
+const words = (waiting: readonly WaitingWord[], approved: readonly Standing[]): Html => html`
+${
+  waiting.length === 0
+    ? ''
+    : table(
+        'Needs approval',
+        ['Pipeline', 'Why', 'Units', 'Reports', 'Credits', 'A night may cost', 'To allow it'],
+        waiting.map(({ pipeline, reasons, units, reports, credits, allowed }) => [
+          pipeline,
+          Object.keys(reasons).join(', '),
+          count(units),
+          count(reports),
+          `about ${count(credits)}`,
+          allowed === null ? '-' : count(allowed),
+          command(`npx millrace approve ${pipeline}`),
+        ]),
+        '',
+      )
+}
+${
+  approved.length === 0
+    ? ''
+    : table(
+        'Approved, not bought yet',
+        ['Pipeline', 'Units', 'Reports', 'Credits', 'By', 'Done about'],
+        approved.map(({ pipeline, units, reports, credits, approved_by, done_on }) => [
+          pipeline,
+          count(units),
+          count(reports),
+          `about ${count(credits)}`,
+          approved_by ?? '-',
+          done_on ?? 'next run',
+        ]),
+        '',
+      )
+}`
 
 const verdict = (runs: readonly RunLine[], held: number, failed: number, anyPlanned: boolean): Html => {
   if (!anyPlanned)

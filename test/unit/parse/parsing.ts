@@ -66,6 +66,7 @@ export const definitionOf = (columns: readonly Column[], options: PlanOptions = 
     maxBodyBytes: options.maxBytes ?? 1_000_000_000,
   },
   report: { resubmitUncertain: false, resubmitFailed: false },
+  guard: null,
   publish: true,
 })
 

@@ -47,5 +47,7 @@ export const definitionOf = (dimensions: readonly Dimension[], window: Partial<D
     maxBodyBytes: 1,
   },
   report: { resubmitUncertain: false, resubmitFailed: false },
+  // What a night buys by itself is not what these tests are about; plan-guard.test.ts is.
+  guard: null,
   publish: true,
 })

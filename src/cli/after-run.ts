@@ -1,0 +1,43 @@
+// What a run leaves to a person, or to the nights to come: what waits for approval, what is beyond a budget.
+import { type Paced, paceRun } from '../pipeline/pace.ts'
+import type { RunResult } from '../pipeline/run.ts'
+import type { Runtime } from '../pipeline/runtime.ts'
+import { type WaitingWord, waitingWords } from '../reads/approvals.ts'
+import { formatNumber, type Output, some } from './output.ts'
+
+export interface AfterRun {
+  readonly paced: readonly Paced[]
+  readonly waiting: readonly WaitingWord[]
+}
+
+/** @param by whose word keeps what is beyond a budget; null: nobody gave one. A run that was stopped keeps nothing. */
+export const afterRun = async (runtime: Runtime, { runId, state }: RunResult, by: string | null): Promise<AfterRun> => {
+  const { definitions, database } = runtime
+  const isWhole = state === 'done' || state === 'failed'
+  return {
+    paced: await paceRun(runtime, definitions, runId, isWhole ? by : null),
+    waiting: await waitingWords(
+      database.kysely,
+      definitions.map(({ pipeline }) => pipeline),
+    ),
+  }
+}
+
+/** For machines, before the summary: that one is the last line. */
+export const afterEvents = (output: Output, { paced, waiting }: AfterRun): void => {
+  for (const one of waiting) output.event({ event: 'needs_approval', ...one, approve: `millrace approve ${one.pipeline}` })
+  for (const { doneOn, ...one } of paced) output.event({ event: 'paced', ...one, done_on: doneOn })
+}
+
+/** For people, after the summary. */
+export const printAfter = (output: Output, { paced, waiting }: AfterRun): void => {
+  for (const { pipeline, reports, credits, doneOn } of paced)
+    output.line(
+      `${pipeline}: ${some(reports, 'report')} (about ${some(credits, 'credit')}) wait for the budget. Every night goes on with them, newest month first` +
+        `${doneOn === null ? '' : `; the last about ${doneOn}`}.`,
+    )
+  for (const { pipeline, units, reports, credits, allowed } of waiting)
+    output.line(
+      `${pipeline}: ${some(units, 'unit')} (${some(reports, 'report')}, about ${some(credits, 'credit')}) need approval${allowed === null ? '' : `: a night may cost ${formatNumber(allowed)}`}. \`millrace approve ${pipeline}\` allows them.`,
+    )
+}

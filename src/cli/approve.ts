@@ -1,0 +1,70 @@
+// `millrace approve [PIPELINE…]`: allows what waits because it costs more than usual; shows it; takes a word back.
+import type { Database } from '../db/connect.ts'
+import { approve, withdraw } from '../ledger/approvals.ts'
+import { type WaitingWord, waitingWords } from '../reads/approvals.ts'
+import type { Handler, Invocation } from './command-spec.ts'
+import { personWith } from './consent.ts'
+import { formatNumber, type Output, some } from './output.ts'
+import { withDatabase } from './runtime.ts'
+
+export const handle: Handler = (invocation) =>
+  withDatabase(invocation, async (database) => {
+    const { args, options } = invocation
+    if (options['withdraw'] === true) return takeBack(invocation, database)
+    const waiting = await waitingWords(database.kysely, args)
+    if (options['dryRun'] === true || options['list'] === true) return show(invocation, waiting)
+    const approved = await approve(database.kysely, args, personWith('approve'))
+    for (const one of approved) invocation.output.event({ event: 'approved', ...one })
+    invocation.output.event({ event: 'summary', command: 'approve', approved: approved.length, ...totals(approved) })
+    if (approved.length === 0) invocation.output.line(nothing(args))
+    for (const { pipeline, units, reports, credits } of approved)
+      invocation.output.line(
+        `${pipeline}: ${some(units, 'unit')} in ${some(reports, 'report')}, about ${some(credits, 'credit')}: approved.`,
+      )
+    if (approved.length > 0)
+      invocation.output.line('The next `millrace run` buys them; a running `millrace schedule` does within a minute.')
+    return 0
+  })
+
+const nothing = (pipelines: readonly string[]): string =>
+  `Nothing waits for approval${pipelines.length === 0 ? '' : ` of ${pipelines.join(', ')}`}.`
+
+const show = ({ args, output }: Invocation, waiting: readonly WaitingWord[]): number => {
+  for (const one of waiting) output.event({ event: 'needs_approval', ...one })
+  output.event({ event: 'summary', command: 'approve', dry_run: true, waiting: waiting.length, ...totals(waiting) })
+  if (waiting.length === 0) output.line(nothing(args))
+  else printWaiting(output, waiting)
+  return 0
+}
+
+/** A table of what waits. */
+export const printWaiting = (output: Output, waiting: readonly WaitingWord[]): void =>
+  output.table(
+    ['needs approval', 'why', 'months', 'units', 'reports', 'credits', 'a night may cost'],
+    waiting.map(({ pipeline, reasons, from, to, units, reports, credits, allowed }) => [
+      pipeline,
+      Object.keys(reasons).join(', '),
+      from === to ? (from ?? '-') : `${from}..${to}`,
+      formatNumber(units),
+      formatNumber(reports),
+      formatNumber(credits),
+      allowed === null ? '-' : formatNumber(allowed),
+    ]),
+  )
+
+const totals = (all: readonly { readonly units: number; readonly reports: number; readonly credits: number }[]) => ({
+  units: all.reduce((total, { units }) => total + units, 0),
+  reports: all.reduce((total, { reports }) => total + reports, 0),
+  credits: all.reduce((total, { credits }) => total + credits, 0),
+})
+
+const takeBack = async ({ args, output }: Invocation, database: Database): Promise<number> => {
+  const dissolved = await withdraw(database.kysely, args, personWith('approve --withdraw'))
+  output.event({ event: 'summary', command: 'approve', withdrawn: dissolved })
+  output.line(
+    dissolved === 0
+      ? 'Nothing that was approved is left to be bought.'
+      : `${some(dissolved, 'report')} not bought. What is beyond the usual is held again by the next run.`,
+  )
+  return 0
+}

@@ -1,0 +1,288 @@
+// The plan on one screen: what would be asked for and why, what it costs, what waits for a word; or whole, as events.
+import type { Preview, PreviewJob, PreviewPipeline } from '../pipeline/dry-run.ts'
+import { formatNumber, formatSeconds, type Output, some } from './output.ts'
+
+export const sum = <One>(all: readonly One[], pick: (one: One) => number | null): number =>
+  all.reduce((total, one) => total + (pick(one) ?? 0), 0)
+
+/** @param command the one that is planned: `run`, `backfill`, `plan` */
+export const printPlan = (output: Output, command: string, preview: Preview): void => {
+  planEvents(output, command, preview)
+  for (const line of planLines(preview)) output.line(line)
+}
+
+const planEvents = (output: Output, command: string, preview: Preview): void => {
+  if (!output.json) return
+  const { jobs, pipelines } = preview
+  for (const job of jobs) output.event({ event: 'job', ...job })
+  for (const reason of reasonsOf(jobs)) output.event({ event: 'reason', ...reason })
+  for (const { pipeline, changes } of pipelines) {
+    for (const change of changes.lists) output.event({ event: 'list_change', pipeline, ...change })
+    for (const change of changes.definition) output.event({ event: 'definition_change', pipeline, ...change })
+  }
+  for (const pipeline of pipelines) output.event({ event: 'pipeline', ...pipeline })
+  output.event(summaryOf(command, preview))
+}
+
+const width = 80
+/** Rows of reasons that a screen has room for beside the other lines. */
+const mostRows = 12
+
+const planLines = (preview: Preview): string[] => [
+  ...tableLines(preview),
+  ...changeLines(preview.pipelines),
+  ...idleLines(preview.pipelines),
+  ...closingLines(preview),
+]
+
+export interface ReasonRow {
+  readonly pipeline: string
+  readonly reason: string
+  readonly from: string
+  readonly to: string
+  readonly units: number
+  readonly reports: number
+  readonly requests: number
+  readonly rows: number | null
+  readonly credits: number | null
+  readonly held: boolean
+}
+
+/** Jobs of one pipeline that are asked for the same reason. */
+export const reasonsOf = (jobs: readonly PreviewJob[]): ReasonRow[] => {
+  const groups = Map.groupBy(
+    jobs,
+    ({ pipeline, reason, held, approved }) => `${pipeline}/${approved ? 'approved' : reason}/${held}`,
+  )
+  return [...groups.values()].flatMap((group) => {
+    const [first] = group
+    if (first === undefined) return []
+    const spans = group.flatMap(({ window }) => window.split('..')).sort()
+    const known = (pick: (job: PreviewJob) => number | null): number | null =>
+      group.every((job) => pick(job) === null) ? null : sum(group, pick)
+    return [
+      {
+        pipeline: first.pipeline,
+        reason: first.approved ? 'approved' : first.reason,
+        from: spans[0] ?? '',
+        to: spans.at(-1) ?? '',
+        units: sum(group, ({ units }) => units),
+        reports: sum(group, ({ reports }) => reports),
+        requests: sum(group, ({ requests }) => requests),
+        rows: known(({ rows }) => rows),
+        credits: known(({ quota }) => quota),
+        held: first.held,
+      },
+    ]
+  })
+}
+
+const tableLines = ({ jobs, pipelines }: Preview): string[] => {
+  const rows = reasonsOf(jobs)
+  if (rows.length === 0) return ['Nothing is to be loaded.']
+  const isLong = rows.length + pipelines.length > mostRows
+  const lines = pipelines.flatMap(({ pipeline }) => {
+    const mine = rows.filter((row) => row.pipeline === pipeline)
+    if (mine.length === 0) return []
+    return isLong ? [tableRow(pipeline, wholeOf(mine))] : [pipeline, ...mine.map((row) => tableRow(`  ${reasonWords(row)}`, row))]
+  })
+  const shown =
+    lines.length > mostRows
+      ? [...lines.slice(0, mostRows - 1), `and ${lines.length - mostRows + 1} more; --json has all.`]
+      : lines
+  return [head, ...shown]
+}
+
+type Figures = Pick<ReasonRow, 'units' | 'reports' | 'requests' | 'credits' | 'held'>
+
+const wholeOf = (rows: readonly ReasonRow[]): Figures => ({
+  units: sum(rows, ({ units }) => units),
+  reports: sum(rows, ({ reports }) => reports),
+  requests: sum(rows, ({ requests }) => requests),
+  credits: rows.every(({ credits }) => credits === null) ? null : sum(rows, ({ credits }) => credits),
+  held: rows.some(({ held }) => held),
+})
+
+const reasonWords = ({ reason, from, to }: ReasonRow): string => `${reason} (${from === to ? from : `${from}..${to}`})`
+
+const cells = (first: string, rest: readonly string[]): string =>
+  `${first.padEnd(39).slice(0, 39)}${rest.map((cell) => cell.padStart(10)).join('')}`
+
+const head = cells('', ['units', 'reports', 'requests', 'credits'])
+
+/** A mark stands behind what waits for a word. */
+const tableRow = (first: string, { units, reports, requests, credits, held }: Figures): string =>
+  cells(first, [formatNumber(units), count(reports), count(requests), credits === null ? '-' : formatNumber(credits)]) +
+  (held ? '*' : '')
+
+const count = (value: number): string => (value === 0 ? '-' : formatNumber(value))
+
+/** At most three lines: what came, what left, what is asked otherwise. */
+const changeLines = (pipelines: readonly PreviewPipeline[]): string[] => {
+  const all = pipelines.flatMap(({ pipeline, changes }) => [
+    ...changes.lists.map(({ dimension, came, left, cameValues, leftValues }) =>
+      clipped(
+        `Changed: ${pipeline} ${[
+          ...(came > 0 ? [`${dimension} +${formatNumber(came)} (${named(cameValues, came)})`] : []),
+          ...(left > 0 ? [`${dimension} -${formatNumber(left)} (${named(leftValues, left)})`] : []),
+        ].join(', ')}`,
+      ),
+    ),
+    ...changes.definition.map(({ what, from, to }) => clipped(`Changed: ${pipeline} ${what}: ${from} -> ${to}`)),
+  ])
+  return all.length > 3 ? [...all.slice(0, 2), `and ${all.length - 2} more changes; --json has all.`] : all
+}
+
+const named = (values: readonly string[], total: number): string => `${values.slice(0, 3).join(', ')}${total > 3 ? ', …' : ''}`
+
+const clipped = (text: string): string => (text.length <= width ? text : `${text.slice(0, width - 1)}…`)
+
+const idleLines = (pipelines: readonly PreviewPipeline[]): string[] => {
+  const part = (pick: (one: PreviewPipeline) => number, words: string): string[] => {
+    const units = sum(pipelines, pick)
+    return units === 0 ? [] : [`${formatNumber(units)} ${words}`]
+  }
+  const waiting = sum(pipelines, ({ waiting: { units } }) => units)
+  const parts = [
+    ...part(({ done }) => done, 'loaded already'),
+    ...part(({ held }) => Math.max(0, held), waiting > 0 ? 'held or waiting for approval' : 'held'),
+    ...part(({ notPublished }) => notPublished, 'not published yet'),
+  ]
+  const windows = [...new Set(pipelines.flatMap(({ unpublishedWindows }) => unpublishedWindows))].sort().reverse()
+  const later =
+    windows.length === 0
+      ? []
+      : [
+          `${windows.slice(0, 2).join(' and ')}${windows.length > 2 ? ' and others' : ''}: not published yet; run it again once it is.`,
+        ]
+  return [...(parts.length === 0 ? [] : [`Besides: ${parts.join(', ')}.`]), ...later]
+}
+
+/** What a person decides by: the total, what is held, the month. Also shown before a question. */
+export const closingLines = (preview: Preview): string[] => {
+  const { jobs, pipelines } = preview
+  const now = jobs.filter(({ held }) => !held)
+  return [
+    `Now: ${totalWords(now)}, about ${formatSeconds(sum(pipelines, ({ seconds }) => seconds))}.`,
+    ...heldLines(jobs, pipelines),
+    ...paceLines(pipelines),
+    ...monthLines(preview),
+    priceLine(preview),
+  ]
+}
+
+const totalWords = (jobs: readonly PreviewJob[]): string => {
+  const [units, reports, requests, rows] = [
+    sum(jobs, (one) => one.units),
+    sum(jobs, (one) => one.reports),
+    sum(jobs, (one) => one.requests),
+    sum(jobs, (one) => one.rows),
+  ]
+  return [
+    some(units, 'unit'),
+    some(reports, 'report'),
+    some(requests, 'request'),
+    ...(jobs.some((job) => job.rows !== null) ? [`~${some(rows, 'row')}`] : []),
+    `${some(
+      sum(jobs, ({ quota }) => quota),
+      'credit',
+    )}`,
+  ].join(', ')
+}
+
+const heldLines = (jobs: readonly PreviewJob[], pipelines: readonly PreviewPipeline[]): string[] => {
+  const lines = pipelines.flatMap(({ pipeline, verdict, waiting }) => {
+    const held = jobs.filter((job) => job.held && job.pipeline === pipeline)
+    const units = sum(held, (job) => job.units) + waiting.units
+    if (units === 0) return []
+    const isKnown = waiting.units > 0 || held.some(({ quota }) => quota !== null)
+    const credits = isKnown ? `about ${some(sum(held, ({ quota }) => quota) + waiting.credits, 'credit')}` : 'price not known'
+    const allowed =
+      verdict === null || !Number.isFinite(verdict.allowed)
+        ? ''
+        : `; a night may cost ${formatNumber(Math.round(verdict.allowed))}`
+    return [{ pipeline, text: clipped(`* ${pipeline}: ${some(units, 'unit')}, ${credits}${allowed}.`) }]
+  })
+  if (lines.length === 0) return []
+  const shown =
+    lines.length > 3
+      ? [...lines.slice(0, 2).map(({ text }) => text), `* and ${lines.length - 2} more pipelines.`]
+      : lines.map(({ text }) => text)
+  const names = lines.map(({ pipeline }) => pipeline).join(' ')
+  return [...shown, `* Needs approval: millrace approve${names.length > 40 ? '' : ` ${names}`}`]
+}
+
+const paceLines = (pipelines: readonly PreviewPipeline[]): string[] =>
+  pipelines.flatMap(({ pipeline, doneOn, backlog }) => {
+    if (doneOn !== null) return [clipped(`${pipeline}: over a budget; goes on each night, done ${doneOn}.`)]
+    return backlog.units === 0 ? [] : [clipped(`${pipeline}: ${some(backlog.units, 'approved unit')} go with the next run.`)]
+  })
+
+const monthLines = ({ jobs, pipelines }: Preview): string[] => {
+  const buying = pipelines.filter(({ verdict, spent, forecast }) => verdict !== null || spent > 0 || (forecast ?? 0) > 0)
+  const byAccount = [...Map.groupBy(buying, ({ account }) => account)]
+  return byAccount.slice(0, 2).flatMap(([account, group]) => {
+    const spent = group[0]?.accountSpent ?? 0
+    const mine = jobs.filter((job) => !job.held && group.some(({ pipeline }) => pipeline === job.pipeline))
+    const after = Math.round(spent + sum(mine, ({ quota }) => quota))
+    const budget = group[0]?.accountBudget ?? (group.length === 1 ? (group[0]?.budget ?? null) : null)
+    const of = budget === null ? '' : ` of ${formatNumber(budget)}`
+    const left = budget === null ? '' : `, ${formatNumber(Math.max(0, budget - after))} left`
+    const known = group.filter(({ forecast }) => forecast !== null)
+    // What other pipelines of the account have spent is spent at the end of the month, too.
+    const others = Math.max(0, spent - sum(group, (one) => one.spent))
+    const forecast = formatNumber(Math.round(sum(known, (one) => one.forecast) + others))
+    return [
+      clipped(
+        `Month (${account}): ${formatNumber(Math.round(spent))}${of} credits spent, ${formatNumber(after)} after this${left}.`,
+      ),
+      ...(known.length === 0 ? [] : [`Forecast for ${group[0]?.month.last ?? ''}: about ${forecast} credits.`]),
+    ]
+  })
+}
+
+const priceLine = ({ jobs, asked, priced }: Preview): string => {
+  const bought = jobs.filter(({ reports }) => reports > 0)
+  if (bought.length === 0) return 'Nothing was spent by planning.'
+  if (priced > 0)
+    return `Prices by the service for ${priced} of ${some(bought.length, 'report')}${priced < bought.length ? ', the others estimated' : ''}; ${some(asked, 'free request')}, nothing spent.`
+  const isKnown = bought.some(({ quota }) => quota !== null)
+  return `Prices ${isKnown ? 'estimated from earlier reports' : 'not known (-): neither the service nor an earlier report tells'}; nothing was spent.`
+}
+
+const summaryOf = (command: string, { jobs, pipelines, asked, priced }: Preview): Record<string, unknown> => {
+  const now = jobs.filter(({ held }) => !held)
+  const waits = jobs.filter(({ held }) => held)
+  const [units, rows] = [sum(now, (job) => job.units), sum(now, (job) => job.rows)]
+  const done = sum(pipelines, (one) => one.done)
+  const held = sum(pipelines, (one) => one.held) + sum(waits, (job) => job.units)
+  const waiting = sum(pipelines, (one) => one.notPublished)
+  const known = pipelines.filter(({ forecast }) => forecast !== null)
+  return {
+    event: 'summary',
+    command,
+    dry_run: true,
+    run_id: null,
+    units: { planned: units + done + held + waiting, loaded: units, unchanged: done, waiting, held, failed: 0 },
+    rows: { read: rows, inserted: rows, updated: 0, ended: 0, unchanged: 0, quarantined: 0, duplicates: 0 },
+    requests: sum(now, ({ requests }) => requests),
+    reports_submitted: sum(now, ({ reports }) => reports),
+    quota_used: sum(now, ({ quota }) => quota),
+    bytes: 0,
+    seconds: Math.round(sum(pipelines, ({ seconds }) => seconds) * 10) / 10,
+    free_requests: asked,
+    needs_approval: {
+      units: sum(waits, (job) => job.units) + sum(pipelines, (one) => one.waiting.units),
+      reports: sum(waits, (job) => job.reports) + sum(pipelines, (one) => one.waiting.reports),
+      credits: sum(waits, ({ quota }) => quota) + sum(pipelines, (one) => one.waiting.credits),
+    },
+    estimated: priced < now.length + waits.length,
+    forecast: known.length === 0 ? null : sum(known, (one) => one.forecast),
+    done_on:
+      pipelines
+        .map(({ doneOn }) => doneOn)
+        .filter((day) => day !== null)
+        .sort()
+        .at(-1) ?? null,
+  }
+}

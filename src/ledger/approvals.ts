@@ -1,0 +1,235 @@
+// What waits for a person's word before it is bought, and what has it: held, approved, withdrawn, taken up by the next run.
+import { sql } from 'kysely'
+import type { IsoDate } from '../core/types.ts'
+import type { Db } from '../db/tables.ts'
+import type { ApprovalsTable } from '../db/tables-beside.ts'
+import type { AskReason } from './candidates.ts'
+import { databaseNow } from './database-now.ts'
+import { note } from './events.ts'
+import { lockPipeline } from './pipelines.ts'
+import { isStanding } from './approved-jobs.ts'
+import { dissolving } from './register-jobs.ts'
+import { isWaitedFor } from './run-jobs.ts'
+
+export type ApprovalKind = ApprovalsTable['kind']
+
+/** What is about to be held. */
+export interface ToApprove {
+  readonly pipelineId: number
+  readonly kind: ApprovalKind
+  readonly runId: number
+  /** Of all it was planned with: see plan/guard.ts. */
+  readonly digest: string
+  /** Credits the night might have cost. */
+  readonly allowed: number | null
+  readonly reasons: Readonly<Partial<Record<AskReason, number>>>
+  readonly units: number
+  readonly credits: number
+}
+
+export interface WaitingApproval {
+  readonly approvalId: string
+  readonly digest: string | null
+  readonly units: number
+  readonly reports: number
+  readonly credits: number
+}
+
+export const waitingApproval = async (db: Db, pipelineId: number, kind: ApprovalKind): Promise<WaitingApproval | null> => {
+  const row = await db
+    .selectFrom('etl.approvals')
+    .select(['approval_id', 'digest', 'units', 'reports', 'credits'])
+    .where('pipeline_id', '=', pipelineId)
+    .where('kind', '=', kind)
+    .where('state', '=', 'waiting')
+    .executeTakeFirst()
+  if (row === undefined) return null
+  const { approval_id: approvalId, digest, reports } = row
+  return { approvalId, digest, units: Number(row.units), reports, credits: Number(row.credits) }
+}
+
+/** One row for all that waits: what waited before is part of it from here on, so that people are told of the change once. Under the pipeline's lock. */
+export const openApproval = async (trx: Db, ask: ToApprove): Promise<string> => {
+  const former = await waitingApproval(trx, ask.pipelineId, ask.kind)
+  if (former !== null) await decide(trx, former.approvalId, 'dissolved', null)
+  const { approval_id } = await trx
+    .insertInto('etl.approvals')
+    .values({
+      ...rowOf(ask),
+      units: ask.units + (former?.units ?? 0),
+      credits: Math.round(ask.credits) + (former?.credits ?? 0),
+    })
+    .returning('approval_id')
+    .executeTakeFirstOrThrow()
+  if (former !== null)
+    await trx
+      .updateTable('etl.jobs')
+      .set({ approval_id })
+      .where('approval_id', '=', former.approvalId)
+      .where('guard', '=', 'needs approval')
+      .execute()
+  return approval_id
+}
+
+/** A word that was given before anything was held: by `--yes`, or at the terminal. */
+export const noteApproval = async (trx: Db, ask: ToApprove, by: string): Promise<void> => {
+  await trx
+    .insertInto('etl.approvals')
+    .values({ ...rowOf(ask), state: 'approved', decided_at: databaseNow, decided_by: by })
+    .execute()
+}
+
+const rowOf = ({ pipelineId, kind, runId, digest, allowed, reasons, units, credits }: ToApprove) => ({
+  pipeline_id: pipelineId,
+  kind,
+  digest,
+  units,
+  run_id: runId,
+  reasons: JSON.stringify(reasons),
+  window_from: null,
+  window_to: null,
+  credits: Math.round(credits),
+  allowed: allowed === null ? null : Math.round(allowed),
+})
+
+const decide = async (trx: Db, approvalId: string, state: 'approved' | 'dissolved', by: string | null): Promise<void> => {
+  await trx
+    .updateTable('etl.approvals')
+    .set({ state, decided_at: databaseNow, decided_by: by })
+    .where('approval_id', '=', approvalId)
+    .execute()
+}
+
+/** Counts anew what waits, from its jobs; where none is left, nothing waits. Under the pipeline's lock. */
+export const countApproval = async (trx: Db, pipelineId: number): Promise<void> => {
+  await sql`
+    with held as (
+      select j.approval_id, j.reason, count(*)::integer as reports, sum(j.cells) as units, sum(coalesce(j.estimated_quota, j.cells)) as credits,
+        min(j.window_from) as first, max(j.window_to) as last
+      from etl.jobs j where j.pipeline_id = ${pipelineId} and j.state = 'held' and j.guard = 'needs approval' and j.ask_number is null group by 1, 2
+    ), counted as (
+      select a.approval_id, coalesce(sum(h.reports), 0)::integer as reports, coalesce(sum(h.units), 0) as units, coalesce(sum(h.credits), 0) as credits,
+        min(h.first) as first, max(h.last) as last, coalesce(jsonb_object_agg(h.reason, h.units) filter (where h.reason is not null), '{}') as reasons
+      from etl.approvals a left join held h using (approval_id) where a.pipeline_id = ${pipelineId} and a.state = 'waiting' group by 1
+    )
+    update etl.approvals a set reports = c.reports, units = c.units, credits = c.credits, reasons = c.reasons, window_from = c.first,
+      window_to = c.last, state = case when c.units = 0 then 'dissolved' else 'waiting' end,
+      decided_at = case when c.units = 0 then clock_timestamp() end
+    from counted c where a.approval_id = c.approval_id`.execute(trx)
+}
+
+/** Which held plans are dissolved: of one kind, or those that a range of windows touches. */
+export type Dissolved = { readonly kind: ApprovalKind } | { readonly from: IsoDate; readonly to: IsoDate }
+
+/** Takes back what waits for approval, to be planned anew: at most a step's worth, under the pipeline's lock; how many jobs. */
+export const dissolveHeld = async (trx: Db, pipelineId: number, which: Dissolved): Promise<number> => {
+  const touched =
+    'kind' in which
+      ? sql`exists (select from etl.approvals a where a.approval_id = j.approval_id and a.kind = ${which.kind})`
+      : sql`j.window_from < ${which.to}::date and j.window_to > ${which.from}::date`
+  const { rows } = await sql`
+    with ${dissolving(sql`
+      select j.job_id from etl.jobs j where j.pipeline_id = ${pipelineId} and j.state = 'held' and j.guard = 'needs approval'
+        and j.ask_number is null and ${touched} order by j.job_id limit 1000 for update`)}`.execute(trx)
+  if (rows.length > 0) await countApproval(trx, pipelineId)
+  return rows.length
+}
+
+export interface Approved {
+  readonly approvalId: number
+  readonly pipeline: string
+  readonly version: number
+  readonly units: number
+  readonly reports: number
+  readonly credits: number
+}
+
+/**
+ * All that waits of the pipelines may be bought from here on, and is by the next run: the price that was seen is kept with who said so. Each pipeline is
+ * a transaction of its own. @param pipelines names; empty: every one
+ */
+export const approve = async (db: Db, pipelines: readonly string[], by: string): Promise<Approved[]> => {
+  const approved: Approved[] = []
+  for (const { pipeline_id } of await waitingOf(db, pipelines)) {
+    approved.push(...(await db.transaction().execute((trx) => approveIn(trx, pipeline_id, by))))
+  }
+  return approved
+}
+
+const waitingOf = (db: Db, pipelines: readonly string[]): Promise<{ pipeline_id: number }[]> =>
+  db
+    .selectFrom('etl.approvals as a')
+    .innerJoin('etl.pipelines as p', 'p.pipeline_id', 'a.pipeline_id')
+    .select('a.pipeline_id')
+    .distinct()
+    .where('a.state', '=', 'waiting')
+    .$if(pipelines.length > 0, (query) => query.where('p.pipeline', 'in', [...pipelines]))
+    .orderBy('a.pipeline_id')
+    .execute()
+
+/** The same within a transaction that has, or takes, the pipeline's lock. */
+export const approveIn = async (trx: Db, pipelineId: number, by: string): Promise<Approved[]> => {
+  await lockPipeline(trx, pipelineId)
+  const rows = await trx
+    .selectFrom('etl.approvals as a')
+    .innerJoin('etl.pipelines as p', 'p.pipeline_id', 'a.pipeline_id')
+    .select(['a.approval_id', 'a.units', 'a.reports', 'a.credits', 'p.pipeline', 'p.version'])
+    .where('a.pipeline_id', '=', pipelineId)
+    .where('a.state', '=', 'waiting')
+    .orderBy('a.approval_id')
+    .execute()
+  const approved: Approved[] = []
+  for (const { approval_id, pipeline, version, reports, ...row } of rows) {
+    await sql`
+      with held as (
+        select job_id from etl.jobs where approval_id = ${approval_id}::bigint and state = 'held' and guard = 'needs approval'
+        order by job_id for update
+      )
+      update etl.jobs set state = 'open', guard = 'usual', attempts = 0, not_before = null, error_code = null, error_message = null,
+        updated_at = clock_timestamp() where job_id in (select job_id from held)`.execute(trx)
+    await decide(trx, approval_id, 'approved', by)
+    const one = {
+      approvalId: Number(approval_id),
+      pipeline,
+      version,
+      reports,
+      units: Number(row.units),
+      credits: Number(row.credits),
+    }
+    const message = `${one.units} units (${one.reports} reports, about ${one.credits} credits) of ${pipeline} were approved by a person (${by}).`
+    await note(trx, { kind: 'approved', pipelineId, message })
+    approved.push(one)
+  }
+  return approved
+}
+
+/**
+ * Takes a word back: what was approved and not bought yet is dissolved, and so is what waits; what belongs to a night is held anew by the next one.
+ * Returns how many jobs. @param pipelines names; empty: every one
+ */
+export const withdraw = async (db: Db, pipelines: readonly string[], by: string): Promise<number> => {
+  const ours = await db
+    .selectFrom('etl.pipelines')
+    .select('pipeline_id')
+    .$if(pipelines.length > 0, (query) => query.where('pipeline', 'in', [...pipelines]))
+    .orderBy('pipeline_id')
+    .execute()
+  let dissolved = 0
+  for (const { pipeline_id } of ours)
+    dissolved += await db.transaction().execute(async (trx) => {
+      await lockPipeline(trx, pipeline_id)
+      const { rows } = await sql`
+        with ${dissolving(sql`
+          select j.job_id from etl.jobs j where j.pipeline_id = ${pipeline_id} and not ${isWaitedFor(sql`j.job_id`)}
+            and (${isStanding} or j.state = 'held' and j.guard = 'needs approval') order by j.job_id for update`)}`.execute(trx)
+      await countApproval(trx, pipeline_id)
+      if (rows.length > 0)
+        await note(trx, {
+          kind: 'withdrawn',
+          pipelineId: pipeline_id,
+          message: `${rows.length} reports were withdrawn by a person (${by}).`,
+        })
+      return rows.length
+    })
+  return dissolved
+}

@@ -1,0 +1,119 @@
+// Jobs that have a person's word and were not asked for yet: taken up by every run, kept over the turns of a budget, cut when their values leave the lists.
+import { type RawBuilder, sql } from 'kysely'
+import type { IsoDate } from '../core/types.ts'
+import type { Db } from '../db/tables.ts'
+import { lockPipeline } from './pipelines.ts'
+import { dissolving, priorityOf } from './register-jobs.ts'
+import { isWaitedFor } from './run-jobs.ts'
+
+/** Approved and not asked for yet, of jobs named `j`. */
+export const isStanding: RawBuilder<boolean> = sql<boolean>`j.approval_id is not null and j.guard = 'usual' and j.state = 'open'
+  and j.ask_number is null and j.holder is null`
+
+/** The run waits for everything of the pipeline that a person approved, whatever its windows and version. Returns how many. In the planner's transaction. */
+export const takeUpApproved = async (trx: Db, runId: number, pipeline: string): Promise<number> => {
+  const { rows } = await sql`
+    with locked as (
+      select j.job_id, j.cells, j.window_from, j.window_to from etl.jobs j
+      where j.pipeline_id in (select pipeline_id from etl.pipelines where pipeline = ${pipeline}) and ${isStanding}
+      order by j.job_id for update skip locked
+    )
+    insert into etl.run_jobs (run_id, job_id, priority, units)
+    select ${runId}::bigint, job_id, ${priorityOf('newest-first', sql`window_from`, sql`window_to`)}, cells from locked
+    on conflict (run_id, job_id) do nothing returning job_id`.execute(trx)
+  return rows.length
+}
+
+/** Pipelines of `names` with something approved that can be bought now and that no living run waits for. */
+export const approvedReady = async (db: Db, names: readonly string[]): Promise<string[]> => {
+  if (names.length === 0) return []
+  const { rows } = await sql<{ pipeline: string }>`
+    select distinct p.pipeline from etl.jobs j join etl.pipelines p using (pipeline_id)
+    where ${isStanding} and p.pipeline = any(${[...names]}::text[]) and coalesce(j.not_before <= clock_timestamp(), true)
+      and not ${isWaitedFor(sql`j.job_id`)} order by 1`.execute(db)
+  return rows.map((row) => row.pipeline)
+}
+
+/**
+ * Values that left the lists are not bought, approved or not: a report without any other is dissolved, of the others the rest is. What is left is every
+ * combination of its values again, since lists lose whole values. Under the pipeline's lock.
+ */
+export const trimApproved = async (trx: Db, pipelineId: number): Promise<void> => {
+  const { rows } = await sql<{ job_id: string; keeps: number[] | null }>`
+    select j.job_id, (select array_agg(s.slice_id order by s.slice_id) from etl.slices s
+        where s.slice_id = any(j.slice_ids) and s.wanted_until is null) as keeps
+    from etl.jobs j where j.pipeline_id = ${pipelineId} and ${isStanding} and not ${isWaitedFor(sql`j.job_id`)}
+      and exists (select from etl.slices s where s.slice_id = any(j.slice_ids) and s.wanted_until is not null)
+    order by j.job_id for update of j`.execute(trx)
+  const empty = rows.filter(({ keeps }) => keeps === null).map(({ job_id }) => job_id)
+  if (empty.length > 0)
+    await sql`with ${dissolving(sql`select job_id from etl.jobs where job_id = any(${empty}::bigint[])`)}`.execute(trx)
+  for (const { job_id, keeps } of rows) {
+    if (keeps === null) continue
+    await sql`
+      with trimmed as (
+        update etl.jobs set cells = cells / cardinality(slice_ids) * ${keeps.length}, slice_ids = ${keeps}::integer[],
+          estimated_quota = estimated_quota * ${keeps.length} / cardinality(slice_ids), updated_at = clock_timestamp()
+        where job_id = ${job_id}::bigint
+      ), forgotten as (
+        delete from etl.units where job_id = ${job_id}::bigint and not (slice_id = any(${keeps}::integer[]))
+          and answer_id is null and ask_number is null and held_answer_id is null
+      )
+      update etl.units set job_id = null where job_id = ${job_id}::bigint and not (slice_id = any(${keeps}::integer[]))
+        and (answer_id is not null or ask_number is not null or held_answer_id is not null)`.execute(trx)
+  }
+}
+
+/**
+ * What the run could not buy within its budgets, of a range that a person named or of what was allowed at the terminal, has that person's word from
+ * here on: every night goes on with it. Returns the pipelines. @param by who said so
+ */
+export const keepPaced = async (db: Db, runId: number, by: string): Promise<string[]> => {
+  const { rows } = await sql<{ pipeline_id: number; pipeline: string }>`
+    select distinct p.pipeline_id, p.pipeline from ${pacedJobs(runId)} join etl.pipelines p on p.pipeline_id = j.pipeline_id order by 1`.execute(
+    db,
+  )
+  for (const { pipeline_id } of rows)
+    await db.transaction().execute(async (trx) => {
+      await lockPipeline(trx, pipeline_id)
+      await sql`
+        with paced as (
+          select j.job_id, j.reason, j.cells, j.window_from, j.window_to, coalesce(j.estimated_quota, j.cells) as credits
+          from ${pacedJobs(runId)} where j.pipeline_id = ${pipeline_id} order by j.job_id for update of j
+        ), word as (
+          insert into etl.approvals (pipeline_id, kind, state, run_id, reasons, window_from, window_to, units, reports, credits, decided_at, decided_by)
+          select ${pipeline_id}, 'backfill', 'approved', ${runId}, (select jsonb_object_agg(reason, units) from (
+              select reason, sum(cells) as units from paced group by 1) x), min(window_from), max(window_to), sum(cells), count(*), sum(credits),
+            clock_timestamp(), ${by} from paced having count(*) > 0 returning approval_id
+        )
+        update etl.jobs j set approval_id = w.approval_id from paced p, word w where j.job_id = p.job_id`.execute(trx)
+    })
+  return [...new Set(rows.map((row) => row.pipeline))]
+}
+
+const pacedJobs = (
+  runId: number,
+): RawBuilder<unknown> => sql`etl.jobs j join etl.run_jobs w on w.job_id = j.job_id and w.run_id = ${runId}::bigint
+    and w.outcome = 'waiting' and j.state = 'open' and j.holder is null and j.ask_number is null and j.answer_id is null
+    and j.approval_id is null and j.error_code = 'QUOTA_EXHAUSTED'`
+
+export interface Backlog {
+  readonly reports: number
+  readonly units: number
+  readonly credits: number
+}
+
+/** What of the pipeline has a person's word and was not bought yet, over its versions. */
+export const backlogOf = async (db: Db, pipeline: string): Promise<Backlog> => {
+  const { rows } = await sql<Backlog>`
+    select count(*)::integer as reports, coalesce(sum(j.cells), 0)::float8 as units, coalesce(sum(coalesce(j.estimated_quota, j.cells)), 0)::float8 as credits
+    from etl.jobs j join etl.pipelines p using (pipeline_id) where p.pipeline = ${pipeline} and ${isStanding}`.execute(db)
+  return rows[0] ?? { reports: 0, units: 0, credits: 0 }
+}
+
+/** Writes down when the last of it can be bought. @param doneOn null: not known */
+export const noteDoneOn = async (db: Db, pipeline: string, doneOn: IsoDate | null): Promise<void> => {
+  await sql`update etl.approvals a set done_on = ${doneOn}::date from etl.pipelines p
+    where p.pipeline_id = a.pipeline_id and p.pipeline = ${pipeline} and a.state = 'approved' and a.done_on is distinct from ${doneOn}::date
+      and exists (select from etl.jobs j where j.approval_id = a.approval_id and ${isStanding})`.execute(db)
+}

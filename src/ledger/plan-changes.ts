@@ -1,0 +1,97 @@
+// What a definition has become since it was planned with last: values of its lists, and everything that is asked or bounded by it.
+import type { Definition } from '../core/types.ts'
+import type { Db } from '../db/tables.ts'
+import { fetchingNeeds, isSamePipeline } from './pipelines.ts'
+import { wantedValues } from './slices.ts'
+
+export interface ListChange {
+  readonly dimension: string
+  readonly came: number
+  readonly left: number
+  /** The first few of each. */
+  readonly cameValues: readonly string[]
+  readonly leftValues: readonly string[]
+}
+
+export interface DefinitionChange {
+  /** `params.web_source`, `limits.attempts`, `metrics`, `version`. */
+  readonly what: string
+  readonly from: string
+  readonly to: string
+}
+
+export interface PlanChanges {
+  /** Nothing was ever planned with this version and these key parameters. */
+  readonly isNew: boolean
+  readonly lists: readonly ListChange[]
+  readonly definition: readonly DefinitionChange[]
+}
+
+const mostNamed = 5
+
+/** Against what the ledger has on record. Ask before the pipeline is registered anew. */
+export const changesSince = async (db: Db, definition: Definition): Promise<PlanChanges> => {
+  const row = await db
+    .selectFrom('etl.pipelines')
+    .select(['pipeline_id', 'dimensions', 'definition'])
+    .where(isSamePipeline(definition))
+    .executeTakeFirst()
+  if (row === undefined) {
+    const former = await formerVersion(db, definition)
+    return { isNew: true, lists: [], definition: former }
+  }
+  const before = flatten(row.definition)
+  const after = flatten(JSON.parse(JSON.stringify(fetchingNeeds(definition))))
+  return {
+    isNew: false,
+    lists: await listChanges(db, definition, row.pipeline_id, row.dimensions),
+    definition: [...new Set([...before.keys(), ...after.keys()])]
+      .filter((what) => what !== 'file' && before.get(what) !== after.get(what))
+      .sort()
+      .map((what) => ({ what, from: before.get(what) ?? '-', to: after.get(what) ?? '-' })),
+  }
+}
+
+/** The newest other version, or the same with other key parameters, that was planned with. */
+const formerVersion = async (db: Db, { pipeline, version, params }: Definition): Promise<DefinitionChange[]> => {
+  const row = await db
+    .selectFrom('etl.pipelines')
+    .select(['version', 'parameters'])
+    .where('pipeline', '=', pipeline)
+    .orderBy('version', 'desc')
+    .orderBy('pipeline_id', 'desc')
+    .executeTakeFirst()
+  if (row === undefined) return []
+  if (row.version !== version) return [{ what: 'version', from: String(row.version), to: String(version) }]
+  const before = flatten(row.parameters)
+  return [...before]
+    .filter(([name, value]) => value !== String(params[name]))
+    .map(([name, value]) => ({ what: `params.${name}`, from: value, to: String(params[name]) }))
+}
+
+const listChanges = async (
+  db: Db,
+  definition: Definition,
+  pipelineId: number,
+  dimensions: readonly string[],
+): Promise<ListChange[]> => {
+  const changes: ListChange[] = []
+  for (const [place, dimension] of dimensions.entries()) {
+    const before = new Set(await wantedValues(db, pipelineId, place))
+    const now = new Set(definition.dimensions.find(({ name }) => name === dimension)?.values ?? [])
+    const came = [...now].filter((value) => !before.has(value))
+    const left = [...before].filter((value) => !now.has(value))
+    if (came.length + left.length === 0) continue
+    const few = (values: readonly string[]): string[] => values.toSorted().slice(0, mostNamed)
+    changes.push({ dimension, came: came.length, left: left.length, cameValues: few(came), leftValues: few(left) })
+  }
+  return changes
+}
+
+const flatten = (value: unknown, prefix = ''): Map<string, string> => {
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    return new Map([[prefix, Array.isArray(value) ? value.join(', ') : String(value)]])
+  return new Map(
+    Object.entries(value).flatMap(([name, inner]) => [...flatten(inner, prefix === '' ? name : `${prefix}.${name}`)]),
+  )
+}

@@ -1,0 +1,249 @@
+// The guard at work: what of a plan may be bought now, and what waits for a person's word (promise 13).
+import type { Box, Definition, GuardRule } from '../core/types.ts'
+import { boxOf } from '../core/unit-key.ts'
+import type { Db } from '../db/tables.ts'
+import {
+  approveIn,
+  countApproval,
+  dissolveHeld,
+  noteApproval,
+  openApproval,
+  type ToApprove,
+  type WaitingApproval,
+  waitingApproval,
+} from '../ledger/approvals.ts'
+import { trimApproved } from '../ledger/approved-jobs.ts'
+import { type AskReason, unusualReasons } from '../ledger/candidates.ts'
+import { pastUnits } from '../ledger/estimates.ts'
+import { pastNights } from '../ledger/guard.ts'
+import { lockPipeline } from '../ledger/pipelines.ts'
+import type { BoxToMake } from '../ledger/register-jobs.ts'
+import { type RequestRecord, recordRequests } from '../ledger/requests.ts'
+import { sliceValues } from '../ledger/slices.ts'
+import { guardDigest, judgeNight, judgeRange, type NightVerdict } from '../plan/guard.ts'
+import type { Task } from '../plan/steps.ts'
+import type { PlanContext } from './plan-context.ts'
+import { type Prices, priceReports } from './price.ts'
+import type { Runtime } from './runtime.ts'
+
+/** What the guard makes of a plan's reports. */
+export interface NightGuard {
+  readonly verdict: NightVerdict | null
+  /** The approval that is asked for; null: nothing is held. */
+  readonly approvalId: string | null
+  /** The box with its price, held where its reason is. */
+  readonly mark: (box: BoxToMake) => BoxToMake
+}
+
+export const noGuard: NightGuard = { verdict: null, approvalId: null, mark: (box) => box }
+
+/** Reports whose price a night asks for, where it asks at all. */
+const mostPricedANight = 5
+
+export const isHeldReason = (holds: NightVerdict['holds'], reason: AskReason): boolean =>
+  holds === 'all' || (holds === 'unusual' && unusualReasons.has(reason))
+
+export const digestOf = ({ definition, pipeline, limits }: PlanContext): string =>
+  guardDigest({ generation: pipeline.generation, rule: definition.guard, limits })
+
+/** What was held is planned anew where lists, limits or the guard have changed, or a person names its months; what was approved loses values that left. */
+export const dissolveStale = async (context: PlanContext): Promise<void> => {
+  const { step, frame, scope, windows, signal } = context
+  const { pipelineId, kind } = frame
+  if (kind !== 'report') return
+  const [first, last] = [windows[0], windows.at(-1)]
+  const range = scope.mode === 'range' && first !== undefined && last !== undefined ? { from: first.from, to: last.to } : null
+  for (let gone = 1; gone > 0; ) {
+    signal.throwIfAborted()
+    gone = await step(async (trx) => {
+      await lockPipeline(trx, pipelineId)
+      if (range !== null) return dissolveHeld(trx, pipelineId, range)
+      const waiting = await waitingApproval(trx, pipelineId, 'night')
+      return waiting === null || waiting.digest === digestOf(context) ? 0 : dissolveHeld(trx, pipelineId, { kind: 'night' })
+    })
+  }
+  await step(async (trx) => {
+    await lockPipeline(trx, pipelineId)
+    await trimApproved(trx, pipelineId)
+  })
+}
+
+/** Who starts a run with `--yes`, or says yes at the terminal, approves what waits already. */
+export const approveWaiting = async (
+  { consent }: Pick<Runtime, 'consent'>,
+  { step, frame, scope }: PlanContext,
+): Promise<void> => {
+  const by = consent.approvedBy
+  if (by === null || frame.kind !== 'report' || scope.mode === 'range') return
+  await step((trx) => approveIn(trx, frame.pipelineId, by))
+}
+
+/** What the verdict on a plan is based on, but for the plan and its price. */
+export interface GuardFacts {
+  readonly rule: GuardRule | null
+  readonly mode: PlanContext['scope']['mode']
+  /** Credits of the dearest night of late. */
+  readonly dearest: number
+  /** Mean credits of one report; null: none was bought. */
+  readonly report: number | null
+  /** Before any was bought: units of a report for one window, as full as the lists and the source allow. */
+  readonly reportUnits: number
+  /** Waits for approval since an earlier night. */
+  readonly waiting: WaitingApproval | null
+}
+
+export const guardFacts = async (db: Db, { definition, frame, scope, limits }: PlanContext): Promise<GuardFacts> => {
+  const full = definition.dimensions.reduce(
+    (total, { values }, place) => total * Math.min(values.length, limits.values[place] ?? 1),
+    1,
+  )
+  return {
+    ...(await pastNights(db, definition.pipeline)),
+    rule: definition.guard,
+    mode: scope.mode,
+    reportUnits: Math.min(full, limits.cells),
+    waiting: await waitingApproval(db, frame.pipelineId, 'night'),
+  }
+}
+
+/** The verdict on so many units by reason, at a price; null: there is no guard. */
+export const verdictOn = (facts: GuardFacts, units: ReadonlyMap<AskReason, number>, perUnit: number): NightVerdict | null => {
+  const { rule, mode, dearest, report, reportUnits, waiting } = facts
+  if (rule === null) return null
+  const credits = (of: (reason: AskReason) => boolean): number =>
+    perUnit * [...units].reduce((total, [reason, count]) => total + (of(reason) ? count : 0), 0)
+  if (mode === 'range')
+    return judgeRange(
+      rule,
+      credits(() => true),
+    )
+  return judgeNight({
+    rule,
+    usual: credits((reason) => !unusualReasons.has(reason)),
+    unusual: credits((reason) => unusualReasons.has(reason)),
+    waiting: waiting?.credits ?? 0,
+    dearest,
+    report: report ?? perUnit * reportUnits,
+  })
+}
+
+/** Whether the range a person named costs more than a night may: worth a question where a person is there to answer. */
+export const isDearRange = (
+  { rule, dearest, report, reportUnits, waiting }: GuardFacts,
+  credits: number,
+  perUnit: number,
+): boolean =>
+  rule !== null &&
+  judgeNight({
+    rule,
+    usual: 0,
+    unusual: credits,
+    waiting: waiting?.credits ?? 0,
+    dearest,
+    report: report ?? perUnit * reportUnits,
+  }).holds !== 'nothing'
+
+/** Asks for prices only where something could be held. Opens the approval where something is. */
+export const guardPlan = async (
+  runtime: Runtime,
+  context: PlanContext,
+  steps: readonly (readonly Task[])[],
+  units: ReadonlyMap<AskReason, number>,
+  packed: (db: Db, tasks: readonly Task[]) => Promise<readonly BoxToMake[]>,
+): Promise<NightGuard> => {
+  const { definition, scope, frame, step } = context
+  const rule = definition.guard
+  const isAsked =
+    rule?.creditsPerNight !== null || (scope.mode === 'due' && [...units.keys()].some((one) => unusualReasons.has(one)))
+  if (units.size === 0) return noGuard
+  const { kysely } = runtime.database
+  const { quota } = await pastUnits(kysely, definition.pipeline)
+  if (rule === null || !isAsked) return quota === null ? noGuard : { ...noGuard, mark: pricedAt(quota) }
+  const perUnit = (await nightPrices(runtime, context, steps, packed)).perUnit ?? quota ?? 1
+  const verdict = verdictOn(await guardFacts(kysely, context), units, perUnit)
+  const priced = pricedAt(perUnit)
+  if (verdict === null || verdict.holds === 'nothing') return { verdict, approvalId: null, mark: priced }
+  const ask = toApprove(context, verdict, units, perUnit)
+  const by = runtime.consent.approvedBy
+  if (by !== null) {
+    await step((trx) => noteApproval(trx, ask, by))
+    return { verdict: { ...verdict, holds: 'nothing' }, approvalId: null, mark: priced }
+  }
+  const approvalId = await step(async (trx) => {
+    await lockPipeline(trx, frame.pipelineId)
+    return openApproval(trx, ask)
+  })
+  const mark = (box: BoxToMake): BoxToMake =>
+    box.answerId === null && isHeldReason(verdict.holds, box.reason) ? { ...priced(box), approvalId } : priced(box)
+  return { verdict, approvalId, mark }
+}
+
+/** What is here already costs nothing. */
+const pricedAt =
+  (perUnit: number) =>
+  (box: BoxToMake): BoxToMake => ({ ...box, credits: box.answerId === null ? Math.round(perUnit * box.cells) : 0 })
+
+const toApprove = (
+  context: PlanContext,
+  { allowed, holds }: NightVerdict,
+  units: ReadonlyMap<AskReason, number>,
+  perUnit: number,
+): ToApprove => {
+  const { frame, scope } = context
+  const held = [...units].filter(([reason]) => isHeldReason(holds, reason))
+  const count = held.reduce((total, [, cells]) => total + cells, 0)
+  return {
+    pipelineId: frame.pipelineId,
+    kind: scope.mode === 'range' ? 'backfill' : 'night',
+    runId: frame.runId,
+    digest: digestOf(context),
+    allowed,
+    reasons: Object.fromEntries(held),
+    units: count,
+    credits: count * perUnit,
+  }
+}
+
+/** What was held is counted once all of it is there. */
+export const settleApproval = async ({ step, frame }: PlanContext, { approvalId }: NightGuard): Promise<void> => {
+  if (approvalId === null) return
+  await step(async (trx) => {
+    await lockPipeline(trx, frame.pipelineId)
+    await countApproval(trx, frame.pipelineId)
+  })
+}
+
+const nightPrices = async (
+  runtime: Runtime,
+  context: PlanContext,
+  steps: readonly (readonly Task[])[],
+  packed: (db: Db, tasks: readonly Task[]) => Promise<readonly BoxToMake[]>,
+): Promise<Prices> => {
+  const { definition, frame, signal } = context
+  const { kysely } = runtime.database
+  const requests: RequestRecord[] = []
+  const boxes = (await packed(kysely, steps[0] ?? [])).filter(({ answerId }) => answerId === null)
+  const some = boxes.length <= mostPricedANight ? boxes : [...boxes.slice(0, mostPricedANight - 1), ...boxes.slice(-1)]
+  const reports = await Promise.all(some.map(async (one) => ({ box: await boxWith(kysely, context, one), units: one.cells })))
+  try {
+    const record = (request: Omit<RequestRecord, 'jobId' | 'runId' | 'askNumber'>): void => {
+      runtime.progress.counters.requests += 1
+      requests.push({ ...request, jobId: null, runId: frame.runId, askNumber: null })
+    }
+    return await priceReports(runtime, definition, reports, { isStrict: false, most: mostPricedANight, signal, record })
+  } finally {
+    await recordRequests(kysely, requests)
+  }
+}
+
+/** The box as a source is given it. */
+export const boxWith = async (
+  db: Db,
+  { definition, pipeline }: { readonly definition: Definition; readonly pipeline: { readonly dimensions: readonly string[] } },
+  { from, to, sliceIds }: Pick<BoxToMake, 'from' | 'to' | 'sliceIds'>,
+): Promise<Box> => {
+  const values = await sliceValues(db, sliceIds)
+  const slices = sliceIds.map((id) => values.get(id) ?? [])
+  const { pipeline: name, version } = definition
+  return boxOf({ pipeline: name, version, window: { from, to }, dimensions: pipeline.dimensions, slices })
+}

@@ -1,0 +1,78 @@
+// When what is beyond a day's or a month's budget is done: budgets and what is spent of them, day after day.
+import type { Budget } from '../core/budget.ts'
+import type { Definition, IsoDate } from '../core/types.ts'
+import { extraLeft, type SpentNow, spentOf } from '../ledger/budget.ts'
+import { approvedReady, backlogOf, keepPaced, noteDoneOn } from '../ledger/approved-jobs.ts'
+import { doneOn, type Pace } from '../plan/pacing.ts'
+import type { Runtime } from './runtime.ts'
+
+export interface SpentBy {
+  readonly pipeline: SpentNow
+  readonly account: SpentNow
+}
+
+/** The day on which the last of the credits can be spent; null: today, or never within ten years. */
+export const doneWithin = (
+  { limits }: Pick<Definition, 'limits'>,
+  account: Budget,
+  spent: SpentBy,
+  credits: number,
+  today: IsoDate,
+): IsoDate | null => {
+  const paces = [
+    paceOf({ perMonth: limits.quotaPerMonth, perDay: limits.quotaPerDay }, spent.pipeline),
+    paceOf(account, spent.account),
+  ]
+  const day = doneOn(credits, paces, today)
+  return day === today ? null : day
+}
+
+const paceOf = ({ perMonth, perDay }: Budget, spent: SpentNow): Pace => ({
+  perMonth,
+  perDay,
+  leftThisMonth: perMonth === null ? Number.POSITIVE_INFINITY : extraLeft('month', perMonth, spent),
+  leftToday: perDay === null ? Number.POSITIVE_INFINITY : extraLeft('day', perDay, spent),
+  kept: spent.kept,
+  sharers: spent.sharers,
+})
+
+export interface Paced {
+  readonly pipeline: string
+  readonly reports: number
+  readonly units: number
+  readonly credits: number
+  readonly doneOn: IsoDate | null
+}
+
+/** After a run: what was beyond a budget goes on by itself from here on, and it is written down until when. Tells what is left of each pipeline. */
+export const paceRun = async (
+  runtime: Pick<Runtime, 'database' | 'allowance' | 'clock'>,
+  definitions: readonly Definition[],
+  runId: number,
+  by: string | null,
+): Promise<Paced[]> => {
+  const { kysely } = runtime.database
+  if (by !== null) await keepPaced(kysely, runId, by)
+  const paced: Paced[] = []
+  for (const definition of definitions) {
+    const { pipeline, account } = definition
+    const backlog = await backlogOf(kysely, pipeline)
+    if (backlog.reports === 0) continue
+    const spent = {
+      pipeline: await spentOf(kysely, { account, pipeline }, pipeline),
+      account: await spentOf(kysely, { account, pipeline: null }, pipeline),
+    }
+    const today = new Date(runtime.clock.now()).toISOString().slice(0, 10)
+    const day = doneWithin(definition, runtime.allowance(definition).budget, spent, backlog.credits, today)
+    await noteDoneOn(kysely, pipeline, day)
+    paced.push({ pipeline, ...backlog, doneOn: day })
+  }
+  return paced
+}
+
+/** Pipelines of them with something approved that can be bought now and that no living run waits for. */
+export const readyToBuy = ({ database }: Pick<Runtime, 'database'>, definitions: readonly Definition[]): Promise<string[]> =>
+  approvedReady(
+    database.kysely,
+    definitions.map(({ pipeline }) => pipeline),
+  )

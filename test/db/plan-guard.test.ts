@@ -1,0 +1,305 @@
+// The guard of a night (promise 13): what is beyond the usual waits for a person's word, the usual goes on, and a word buys exactly what was held.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { Definition, GuardRule } from '../../src/core/types.ts'
+import { windowsBetween } from '../../src/core/window.ts'
+import type { Source } from '../../src/extract/source.ts'
+import { approve, withdraw } from '../../src/ledger/approvals.ts'
+import { causesInLedger } from '../../src/ledger/notifications.ts'
+import { waitingWords } from '../../src/reads/approvals.ts'
+import { allLoaded, pipelineIdOf } from '../support/plan-ledger.ts'
+import { definitionFor, type Planning, plan, preview, range, sourceOf, withLists } from '../support/planning.ts'
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+
+let db: TestDatabase
+beforeAll(async () => {
+  db = await createTestDatabase()
+})
+afterAll(() => db.drop())
+
+/** Reports at so many credits a unit; null: the service names no price. */
+const pricedAt = (credits: number | null): Source => ({
+  ...sourceOf({ kind: 'report' }),
+  estimate: async ({ box }) => {
+    const values = Object.values(box.slice).reduce((total, one) => total * [one].flat().length, 1)
+    const units = values * windowsBetween(box.window.from, box.window.to, 'month').length
+    return { requests: null, rows: null, quota: credits === null ? null : credits * units }
+  },
+})
+
+const source = pricedAt(3)
+const due = { mode: 'due' } as const
+const usual: GuardRule = { creditsPerNight: null, factor: 2 }
+const domains = (count: number, from = 0): string[] => Array.from({ length: count }, (_, index) => `d${from + index}.com`)
+
+// The newest published months at whatever moment the test runs.
+const months = ((): { newest: string; before: string; older: string } => {
+  const today = new Date()
+  const back = (count: number): string =>
+    new Date(Date.UTC(today.getUTCFullYear(), today.getUTCMonth() - count, 15)).toISOString().slice(0, 7)
+  const first = today.getTime() - 5 * 3_600_000 >= Date.UTC(today.getUTCFullYear(), today.getUTCMonth(), 10) ? 1 : 2
+  return { newest: back(first), before: back(first + 1), older: back(first + 12) }
+})()
+
+const planningOf = (names: readonly string[], more: Partial<Definition> = {}, by: Source = source): Planning => ({
+  source: by,
+  definition: { ...definitionFor(by, { domains: names }, { from: `${months.older}-01` }), guard: usual, ...more },
+})
+
+interface Line {
+  readonly reason: string
+  readonly state: string
+  readonly guard: string
+  readonly units: number
+}
+
+/** Jobs that are only a plan. */
+const plans = async ({ definition }: Planning): Promise<string[]> => {
+  const { rows } = await db.database.pool.query<Line>(
+    `select reason, state, guard, sum(cells)::int as units from etl.jobs
+     where pipeline_id = $1 and ask_number is null and state in ('open', 'held') group by 1, 2, 3 order by 1`,
+    [await pipelineIdOf(db, definition)],
+  )
+  return rows.map(({ reason, state, guard, units }) => `${units} ${reason}: ${state}, ${guard}`)
+}
+
+/** What was found is bought by whoever works on it, and loaded. */
+const bought = async (planning: Planning, run: number): Promise<void> => {
+  await db.database.pool.query(
+    `update etl.jobs set ask_number = nextval('etl.ask_numbers'), asked_at = clock_timestamp(), run_id = $2, report_state = 'downloaded',
+       report_id = 'r' || job_id, used_quota = 3 * cells where pipeline_id = $1 and state = 'open' and ask_number is null`,
+    [await pipelineIdOf(db, planning.definition), run],
+  )
+  await allLoaded(db, planning.definition)
+}
+
+/** A pipeline whose values are loaded up to the month before the newest. */
+const settled = async (names: readonly string[], more: Partial<Definition> = {}): Promise<Planning> => {
+  const planning = planningOf(names, more)
+  const { runId } = await plan(db, planning, range(months.older, months.before))
+  await db.database.pool.query(`update etl.runs set command = 'backfill' where run_id = $1`, [runId])
+  await bought(planning, runId)
+  return planning
+}
+
+const waiting = ({ definition }: Planning) => waitingWords(db.database.kysely, [definition.pipeline])
+
+const causes = async ({ definition }: Planning) =>
+  (await causesInLedger(db.database.kysely)).filter(({ pipeline }) => pipeline === definition.pipeline)
+
+describe('a first run', () => {
+  test('loads the months of the look-back and holds the history before them, with one message that names the command', async () => {
+    const planning = planningOf(domains(4))
+    const first = await plan(db, planning, due)
+    expect(first).toMatchObject({ units: 8 })
+    expect(await plans(planning)).toEqual(['8 new: open, usual', '44 older month: held, needs approval'])
+    expect(await waiting(planning)).toMatchObject([
+      { units: 44, reports: 1, credits: 132, allowed: 48, reasons: { 'older month': 44 } },
+    ])
+    const told = await causes(planning)
+    expect(told).toMatchObject([{ kind: 'approval' }])
+    expect(told[0]?.message).toContain(`millrace approve ${planning.definition.pipeline}`)
+  })
+
+  test('is planned again without another job, approval or message', async () => {
+    const planning = planningOf(domains(4))
+    const first = await plan(db, planning, due)
+    await bought(planning, first.runId)
+    const [before] = await causes(planning)
+    const again = await plan(db, planning, due)
+    expect(again).toMatchObject({ units: 0, held: 44 })
+    expect(await plans(planning)).toEqual(['44 older month: held, needs approval'])
+    expect((await causes(planning)).map(({ cause }) => cause)).toEqual([before?.cause])
+  })
+
+  test('with somebody who says yes buys all of it, and it is on record who', async () => {
+    const planning = planningOf(domains(2))
+    await plan(db, { ...planning, approvedBy: 'ada, run --yes' }, due)
+    expect(await plans(planning)).toEqual(['4 new: open, usual', '22 older month: open, usual'])
+    const { rows } = await db.database.pool.query(
+      'select state, decided_by, units, credits from etl.approvals where pipeline_id = $1',
+      [await pipelineIdOf(db, planning.definition)],
+    )
+    expect(rows).toEqual([{ state: 'approved', decided_by: 'ada, run --yes', units: '22', credits: '66' }])
+  })
+})
+
+describe('a night on which 300 values came to a list', () => {
+  const grown = async (): Promise<Planning> => {
+    const planning = await settled(domains(10))
+    return { ...planning, definition: withLists(planning.definition, { domains: domains(310) }) }
+  }
+
+  test('buys the new month of those that are held, and holds the rest', async () => {
+    const planning = await grown()
+    expect(await plan(db, planning, due)).toMatchObject({ units: 10 })
+    expect(await plans(planning)).toEqual(['10 new: open, usual', '3900 new value: held, needs approval'])
+  })
+
+  test('buys exactly what was held, and only once somebody has approved it', async () => {
+    const planning = await grown()
+    const night = await plan(db, planning, due)
+    await bought(planning, night.runId)
+    expect((await plan(db, planning, due)).units).toBe(0)
+    expect(await approve(db.database.kysely, [planning.definition.pipeline], 'ada, approve')).toMatchObject([
+      { units: 3_900, reports: 3, credits: 11_700 },
+    ])
+    const next = await plan(db, planning, due)
+    expect(next).toMatchObject({ units: 3_900, jobs: 3, held: 0 })
+    await bought(planning, next.runId)
+    expect(await plan(db, planning, due)).toMatchObject({ units: 0, held: 0 })
+    expect(await waiting(planning)).toEqual([])
+    expect(await causes(planning)).toEqual([])
+  })
+
+  test('is no usual night once it was approved: the next 300 are held again', async () => {
+    const planning = await grown()
+    await plan(db, planning, due)
+    await approve(db.database.kysely, [planning.definition.pipeline], 'ada')
+    await bought(planning, (await plan(db, planning, due)).runId)
+    const more = { ...planning, definition: withLists(planning.definition, { domains: domains(610) }) }
+    await plan(db, more, due)
+    expect(await plans(more)).toEqual(['3900 new value: held, needs approval'])
+  })
+
+  test('is planned anew when the list is changed back, and nothing of it is left', async () => {
+    const planning = await grown()
+    await bought(planning, (await plan(db, planning, due)).runId)
+    const back = { ...planning, definition: withLists(planning.definition, { domains: domains(10) }) }
+    expect(await plan(db, back, due)).toMatchObject({ units: 0, held: 0 })
+    expect(await plans(back)).toEqual([])
+    expect(await waiting(back)).toEqual([])
+  })
+
+  test('tells once more, in one message, when what is held has changed', async () => {
+    const planning = await grown()
+    await plan(db, planning, due)
+    const [before] = await causes(planning)
+    const more = { ...planning, definition: withLists(planning.definition, { domains: domains(410) }) }
+    await plan(db, more, due)
+    const after = await causes(more)
+    expect(after).toHaveLength(1)
+    expect(after[0]?.cause).not.toBe(before?.cause)
+    expect(await waiting(more)).toMatchObject([{ units: 5_200 }])
+  })
+
+  test('buys of what was approved nothing for values that have left since', async () => {
+    const planning = await grown()
+    await bought(planning, (await plan(db, planning, due)).runId)
+    await approve(db.database.kysely, [planning.definition.pipeline], 'ada')
+    const fewer = { ...planning, definition: withLists(planning.definition, { domains: domains(60) }) }
+    expect(await plan(db, fewer, due)).toMatchObject({ units: 50 * 13 })
+  })
+
+  test('leaves nothing to buy where the word is taken back', async () => {
+    const planning = await grown()
+    await bought(planning, (await plan(db, planning, due)).runId)
+    await approve(db.database.kysely, [planning.definition.pipeline], 'ada')
+    expect(await withdraw(db.database.kysely, [planning.definition.pipeline], 'ada')).toBe(3)
+    await plan(db, planning, due)
+    expect(await plans(planning)).toEqual(['3900 new value: held, needs approval'])
+  })
+})
+
+describe('what a night may cost by itself', () => {
+  test('a value more costs no more than a report did so far, and goes on', async () => {
+    const planning = await settled(domains(10))
+    const next = { ...planning, definition: withLists(planning.definition, { domains: domains(11) }) }
+    await plan(db, next, due)
+    expect(await plans(next)).toEqual(['10 new: open, usual', '13 new value: open, usual'])
+  })
+
+  test('older months after a backfill of one are held', async () => {
+    const planning = planningOf(domains(5))
+    await bought(planning, (await plan(db, planning, range(months.newest, months.newest))).runId)
+    await plan(db, planning, due)
+    expect(await plans(planning)).toEqual(['5 new: open, usual', '55 older month: held, needs approval'])
+  })
+
+  test('a new version of a pipeline that holds something is held as a whole', async () => {
+    const planning = await settled(domains(5))
+    const next = { ...planning, definition: { ...planning.definition, version: 2, params: { test: 'other' } } }
+    await plan(db, next, due)
+    expect(await plans(next)).toEqual(['65 changed definition: held, needs approval'])
+  })
+
+  test('a figure in the definition is the bound, and where even the usual is beyond it everything waits', async () => {
+    const guard = usual
+    const loose = planningOf(domains(4), { guard: { ...guard, creditsPerNight: 156 } })
+    await plan(db, loose, due)
+    expect(await plans(loose)).toEqual(['8 new: open, usual', '44 older month: open, usual'])
+    const tight = planningOf(domains(4), { guard: { ...guard, creditsPerNight: 155 } })
+    await plan(db, tight, due)
+    expect(await plans(tight)).toEqual(['8 new: open, usual', '44 older month: held, needs approval'])
+    const tightest = planningOf(domains(4), { guard: { ...guard, creditsPerNight: 23 } })
+    await plan(db, tightest, due)
+    expect(await plans(tightest)).toEqual(['8 new: held, needs approval', '44 older month: held, needs approval'])
+  })
+
+  test('with guard: off everything', async () => {
+    const planning = planningOf(domains(4), { guard: null })
+    await plan(db, planning, due)
+    expect(await plans(planning)).toEqual(['52 new: open, usual'])
+  })
+
+  test.each([
+    ['an unknown price counts a unit as a credit', null, 'held, needs approval'],
+    ['what costs nothing by the word of the service is never held', 0, 'open, usual'],
+  ])('%s', async (_, credits, older) => {
+    const planning = planningOf(domains(4), {}, pricedAt(credits))
+    await plan(db, planning, due)
+    expect(await plans(planning)).toEqual(['8 new: open, usual', `44 older month: ${older}`])
+  })
+
+  test('pages are never held', async () => {
+    const walks = sourceOf({ kind: 'walk' })
+    const planning = planningOf(domains(4), {}, walks)
+    await plan(db, planning, due)
+    expect(await plans(planning)).toEqual(['52 new: open, usual'])
+  })
+})
+
+describe('a range that a person names', () => {
+  const whole = range(months.older, months.newest)
+
+  test('has that word', async () => {
+    const planning = planningOf(domains(4))
+    await plan(db, planning, whole)
+    expect(await plans(planning)).toEqual(['52 new: open, usual'])
+  })
+
+  test('takes what a night held of its months', async () => {
+    const planning = planningOf(domains(4))
+    await bought(planning, (await plan(db, planning, due)).runId)
+    await plan(db, planning, whole)
+    expect(await plans(planning)).toEqual(['44 new: open, usual'])
+    expect(await waiting(planning)).toEqual([])
+  })
+
+  test('waits where it is dearer than the figure in the definition, and a night leaves it as it is', async () => {
+    const planning = planningOf(domains(4), { guard: { creditsPerNight: 100, factor: 2 } })
+    await plan(db, planning, whole)
+    expect(await plans(planning)).toEqual(['52 new: held, needs approval'])
+    expect(await plan(db, planning, due)).toMatchObject({ units: 0, held: 52 })
+    await plan(db, { ...planning, approvedBy: 'ada, backfill --yes' }, whole)
+    expect(await plans(planning)).toEqual(['52 new: open, usual'])
+  })
+})
+
+test('the plan foretells what a night then does, in as many reports', async () => {
+  const planning = await settled(domains(10))
+  const grown = { ...planning, definition: withLists(planning.definition, { domains: domains(500) }) }
+  const foretold = await preview(db, grown, due)
+  const now = foretold.jobs.filter(({ held }) => !held)
+  const held = foretold.jobs.filter((job) => job.held)
+  const [about] = foretold.pipelines
+  expect(about?.changes.lists).toMatchObject([{ dimension: 'domain', came: 490, left: 0 }])
+  const night = await plan(db, grown, due)
+  expect(night).toMatchObject({ units: now.reduce((sum, { units }) => sum + units, 0), jobs: now.length })
+  const [word] = await waiting(grown)
+  expect(word).toMatchObject({
+    units: held.reduce((sum, { units }) => sum + units, 0),
+    reports: held.length,
+    credits: held.reduce((sum, { quota }) => sum + (quota ?? 0), 0),
+    allowed: Math.round(about?.verdict?.allowed ?? 0),
+  })
+})
