@@ -8,6 +8,8 @@ export interface Measured {
   readonly floor?: number
   readonly ours?: number
   readonly note?: string
+  /** Day, and how busy the machine was. */
+  readonly measured?: string
 }
 
 export type Results = Map<GoalId, Measured>
@@ -44,27 +46,22 @@ const rowOf = (goal: Goal, results: Results): string => {
   const value = measured === undefined || verdict === 'not measured' ? '' : show(goal, measured.value)
   const bounds = `${show(goal, goal.goal)} | ${show(goal, goal.limit)}`
   const times = `${seconds(measured?.floor)} | ${seconds(measured?.ours)}`
-  return `| ${goal.work} | ${times} | ${value} | ${bounds} | ${verdict} | ${measured?.note ?? ''} |`
+  return `| ${goal.work} | ${times} | ${value} | ${bounds} | ${verdict} | ${measured?.note ?? ''} | ${measured?.measured ?? ''} |`
 }
 
 export const resultTable = (results: Results): string => {
-  const head =
-    '| work | floor | Millrace | result | goal | not worse than | | |\n| --- | --- | --- | --- | --- | --- | --- | --- |'
-  return `${head}\n${goals.map((goal) => rowOf(goal, results)).join('\n')}\n`
+  return `${tableHead}\n${goals.map((goal) => rowOf(goal, results)).join('\n')}\n`
 }
 
-/** The page of an earlier run with the rows of what was measured again since; a line says which those are. Goals it has no row for get one. */
-export const withRowsOf = (page: string, results: Results, said: string): string => {
-  const again = goals.filter(({ id }) => results.has(id))
-  const before = page.split('\n')
-  const isRow = (line: string): boolean => line.startsWith('| ')
-  const rows = goals.map((goal) =>
-    results.has(goal.id)
-      ? rowOf(goal, results)
-      : (before.find((line) => line.startsWith(`| ${goal.work} |`)) ?? rowOf(goal, results)),
-  )
-  const first = before.findIndex(isRow)
-  const table = [...before.slice(first, first + 2), ...rows]
-  const lines = [...before.slice(0, first), ...table, ...before.slice(before.findLastIndex(isRow) + 1)]
-  return `${lines.join('\n').trimEnd()}\n\n${said}: ${again.map(({ work }) => work).join('; ')}.\n`
+const tableHead =
+  '| work | floor | Millrace | result | goal | not worse than | | | measured |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |'
+
+/** The table of what was measured now, with the rows that an earlier page has of all other goals. */
+export const resultTableWith = (earlier: string, results: Results): string => {
+  const before = earlier.split('\n')
+  const rows = goals.map((goal) => {
+    const known = results.has(goal.id) ? undefined : before.find((line) => line.startsWith(`| ${goal.work} |`))
+    return known ?? rowOf(goal, results)
+  })
+  return `${[tableHead, ...rows].join('\n')}\n`
 }

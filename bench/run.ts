@@ -1,5 +1,5 @@
 // `npm run bench [-- --quick | --only reports,pages | --warehouse ROWS | --units N]`: every goal measured against the floor.
-import { readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { cpus, loadavg, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
@@ -7,9 +7,9 @@ import { useCompiledProgram } from '../test/support/program.ts'
 import { goals } from './goals.ts'
 import { runMeasured } from './measured-command.ts'
 import { openProject } from './project.ts'
-import { type Results, resultTable, verdictOf, withRowsOf } from './results.ts'
+import { type Results, resultTableWith, verdictOf } from './results.ts'
 import { fullSizes, quickSizes, type Sizes } from './sizes.ts'
-import { steps } from './steps.ts'
+import { type Step, steps } from './steps.ts'
 
 const { values } = parseArgs({
   options: {
@@ -38,21 +38,32 @@ const isWritten = !values['no-write'] && !values.quick
 const page = join(import.meta.dirname, 'RESULTS.md')
 
 const results: Results = new Map()
-const started = performance.now()
-const [loadBefore = 0] = loadavg()
 const day = new Date().toISOString().slice(0, 10)
-const measuredAgain = `Measured again alone on ${day}, ${sizes.rounds} rounds, load average ${loadBefore.toFixed(1)} before`
+/** Goals that were not measured now keep the rows they have. */
+const earlier = (): string => (wanted !== null && existsSync(page) ? readFileSync(page, 'utf8') : '')
+
 const textOf = (server: string): string => {
   const [cpu] = cpus()
   return `# Results of \`npm run bench\`
 
-${day}, ${cpus().length} x ${cpu?.model.trim() ?? 'unknown processor'}, ${Math.round(totalmem() / 2 ** 30)} GB, ${process.platform}, Node ${process.versions.node}, PostgreSQL ${server} (embedded), ${Math.round((performance.now() - started) / 1000)} s.
-Other work on the machine: load average ${loadBefore.toFixed(1)} before the run.
-Medians of ${sizes.rounds} interleaved round${sizes.rounds === 1 ? '' : 's'}; the report has ${sizes.rows} rows x 9 columns. Millrace's times hold the start of the process, the download,
-the landing on disk, the keys, lineage, history and the ledger; the floor's are a warm process that copies the same bytes from the same service
-and runs the best single statement. What stands behind each figure: docs/performance.md.
+${cpus().length} x ${cpu?.model.trim() ?? 'unknown processor'}, ${Math.round(totalmem() / 2 ** 30)} GB, ${process.platform}, Node ${process.versions.node}, PostgreSQL ${server} (embedded).
+Medians of interleaved rounds, as many as the last column says; the report has ${sizes.rows} rows x 9 columns. The last column also has the load average of
+the machine before and after the step: other work than the benchmark's counts in it. Millrace's times hold the start of the process, the download, the landing
+on disk, the keys, lineage, history and the ledger; the floor's are a warm process that copies the same bytes from the same service and runs the best single
+statement. What stands behind each figure: docs/performance.md.
 
-${resultTable(results)}`
+${resultTableWith(earlier(), results)}`
+}
+
+/** Says of what a step measured when that was, and how busy the machine. */
+const stamp = ({ goals: measured }: Step, loadBefore: number): void => {
+  const [loadAfter = 0] = loadavg()
+  const rounds = `${sizes.rounds} round${sizes.rounds === 1 ? '' : 's'}`
+  for (const id of measured) {
+    const found = results.get(id)
+    if (found === undefined) continue
+    results.set(id, { ...found, measured: `${day}, ${rounds}, load ${loadBefore.toFixed(1)} to ${loadAfter.toFixed(1)}` })
+  }
 }
 
 const project = await openProject(sizes.rows)
@@ -61,14 +72,16 @@ const client = await project.database.pool.connect()
 try {
   await runMeasured(project, ['migrate'], {})
   const { rows: server } = await project.database.pool.query<{ v: string }>(`select current_setting('server_version') as v`)
+  const version = server[0]?.v ?? 'unknown'
   for (const step of steps) {
     if (wanted !== null && !wanted.includes(step.name)) continue
     process.stderr.write(`${step.name}\n`)
+    const [loadBefore = 0] = loadavg()
     await step.measure(project, client, sizes, results)
-    if (isWritten && wanted === null) writeFileSync(page, textOf(server[0]?.v ?? 'unknown'))
+    stamp(step, loadBefore)
+    if (isWritten) writeFileSync(page, textOf(version))
   }
-  process.stdout.write(textOf(server[0]?.v ?? 'unknown'))
-  if (isWritten && wanted !== null) writeFileSync(page, withRowsOf(readFileSync(page, 'utf8'), results, measuredAgain))
+  process.stdout.write(textOf(version))
   process.exitCode = goals.some((goal) => verdictOf(goal, results.get(goal.id)) === 'missed') ? 1 : 0
 } finally {
   client.release()

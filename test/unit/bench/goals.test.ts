@@ -1,7 +1,7 @@
 // The benchmark's table: no goal may vanish from it, and no figure may be judged more kindly than its goal says.
 import { describe, expect, test } from 'vitest'
 import { type Goal, goals } from '../../../bench/goals.ts'
-import { exponentOf, median, type Results, resultTable, verdictOf, withRowsOf } from '../../../bench/results.ts'
+import { exponentOf, median, type Results, resultTable, resultTableWith, verdictOf } from '../../../bench/results.ts'
 import { steps } from '../../../bench/steps.ts'
 
 const goalOf = (id: string): Goal => {
@@ -65,16 +65,13 @@ describe('the goals of speed', () => {
       ['empty', { value: 1.2, floor: 1, ours: 1.2 }],
       ['tiny', { value: 4.8 }],
     ])
-    const lines = `# Results\n\n${resultTable(earlier)}\nSaid before.\n`.split('\n')
-    const page = lines.filter((line) => !line.startsWith('| planning')).join('\n')
+    const page = `# Results\n\n${resultTable(earlier)}`.split('\n').filter((line) => !line.startsWith('| planning'))
     const again: Results = new Map([
-      ['tiny', { value: 5.5 }],
+      ['tiny', { value: 5.5, measured: 'today' }],
       ['plan-walks', { value: 12 }],
     ])
-    const expected = resultTable(new Map([...earlier, ...again]))
-    expect(withRowsOf(page, again, 'Measured again')).toBe(
-      `# Results\n\n${expected}\nSaid before.\n\nMeasured again: ${goalOf('tiny').work}; ${goalOf('plan-walks').work}.\n`,
-    )
+    expect(resultTableWith(page.join('\n'), again)).toBe(resultTable(new Map([...earlier, ...again])))
+    expect(resultTableWith('', again)).toBe(resultTable(again))
   })
 
   test('are judged by goal and limit, a share the other way round', () => {
