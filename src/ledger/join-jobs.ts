@@ -18,18 +18,17 @@ export interface JoinScope {
 /** Written so that units are found by their jobs, of which there are few, and not by the pipeline, which may have millions. */
 const isOf = (pipelineId: number): RawBuilder<boolean> => sql<boolean>`u.pipeline_id + 0 = ${pipelineId}`
 
-/** The last job of a step of so many units from `after` on; null: there are no more. */
-export const stepEnd = async (db: Db, pipelineId: number, after: string, most: number): Promise<string | null> => {
-  const { rows } = await sql<{ last: string | null }>`
-    select max(job_id) as last from (
-      select u.job_id from etl.units u where u.job_id > ${after}::bigint and ${isOf(pipelineId)} order by u.job_id limit ${most}) x`.execute(
-    db,
-  )
-  return rows[0]?.last ?? null
-}
-
 const isNotListed = (runId: number, jobId: RawBuilder<unknown>): RawBuilder<boolean> =>
   sql<boolean>`not exists (select from etl.run_jobs r where r.run_id = ${runId} and r.job_id = ${jobId})`
+
+/** The last job of a step of so many units, from `after` on, whose jobs the run does not wait for yet; null: there are no more. */
+export const stepEnd = async (db: Db, { pipelineId, runId }: JobFrame, after: string, most: number): Promise<string | null> => {
+  const { rows } = await sql<{ last: string | null }>`
+    select max(job_id) as last from (
+      select u.job_id from etl.units u where u.job_id > ${after}::bigint and ${isOf(pipelineId)} and ${isNotListed(runId, sql`u.job_id`)}
+      order by u.job_id limit ${most}) x`.execute(db)
+  return rows[0]?.last ?? null
+}
 
 /** CTEs `part`, a job's units in scope as the run wants them, and `joined`, the jobs of them to wait for. @param units which units u are looked at */
 const joinable = ({ scope, from, last, published }: JoinScope, units: RawBuilder<unknown>): RawBuilder<unknown> => {

@@ -156,7 +156,7 @@ const joinStep = ({ frame, step, signal }: PlanContext, scope: JoinScope, after:
   signal.throwIfAborted()
   return step(async (trx) => {
     await lockPipeline(trx, frame.pipelineId)
-    const upTo = await stepEnd(trx, frame.pipelineId, after, mostUnitsAStep)
+    const upTo = await stepEnd(trx, frame, after, mostUnitsAStep)
     if (upTo !== null) await joinJobs(trx, scope, after, upTo)
     return upTo
   })
