@@ -2,7 +2,7 @@
 
 import type { Fault } from '../../src/sandbox/server.ts'
 import { randomFrom } from '../storm/fault-mix.ts'
-import { complaint, run, type Started, start, wait } from './commands.ts'
+import { complaint, run, type Started, start, until, wait } from './commands.ts'
 import type { Databases } from './databases.ts'
 import { homeless, restless, snapshot } from './ledger-state.ts'
 import { type Bought, told, untruths } from './purchase-history.ts'
@@ -159,9 +159,15 @@ const command = async (sequence: Sequence): Promise<void> => {
   }
 }
 
+/** On a busy machine the command that is to be cancelled may not have begun its run yet. */
 const newestRun = async ({ database }: World): Promise<number> => {
-  const { rows } = await database.pool.query<{ id: number }>('select coalesce(max(run_id), 1)::int as id from etl.runs')
-  return rows[0]?.id ?? 1
+  let id: number | null = null
+  await until(async () => {
+    const { rows } = await database.pool.query<{ id: number | null }>('select max(run_id)::int as id from etl.runs')
+    id = rows[0]?.id ?? null
+    return id !== null
+  }, 30)
+  return id ?? 1
 }
 
 /** The service is well again; a person gives the consent that is asked for, and lets go what is held. */
