@@ -153,7 +153,8 @@ const command = async (sequence: Sequence): Promise<void> => {
   if (fate === 'another') others.push(start(world, ['run', pipeline, '--json'], { bound: 60 }))
   for (const { name, code, signal, hung, stderr } of await Promise.all([first, ...others].map(({ ended }) => ended))) {
     if (hung) wrong.push(`${name} did not end: ${await snapshot(world.database.pool)}`)
-    const isExpected = [0, 1, 130].includes(code ?? -1) || signal === 'SIGKILL'
+    // Before it listens to signals a process just ends.
+    const isExpected = [0, 1, 130].includes(code ?? -1) || signal === 'SIGKILL' || (fate === 'SIGINT' && signal === 'SIGINT')
     if (!isExpected || /\[INTERNAL\]|deadlock detected/.test(stderr))
       wrong.push(`${name} ended with ${code ?? signal}\n${complaint({ stderr })}`)
   }

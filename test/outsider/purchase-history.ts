@@ -21,9 +21,7 @@ export const told = async (world: World, pipeline: Pipeline): Promise<Bought> =>
     landed: boolean
     state: string
     request: unknown
-  }>(
-    `select report_id, ${isUsed} as landed, report_state as state, request from etl.jobs j where report_state is not null`,
-  )
+  }>(`select report_id, ${isUsed} as landed, report_state as state, request from etl.jobs j where report_state is not null`)
   const known = new Map(rows.flatMap(({ report_id, landed }) => (report_id === null ? [] : [[report_id, landed] as const])))
   const uncertain = rows
     .filter(({ state, report_id }) => state === 'uncertain' && report_id === null)
