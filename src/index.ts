@@ -36,5 +36,6 @@ export type { Allowance, Api, Capabilities, Credits, Dataset, ServiceFinding } f
 export { parseJson, parsePage, type RecordPage } from './extract/http-answer.ts'
 export type { Authentication, Connection, HttpAnswer, HttpClient, HttpRequest, HttpStream } from './extract/http-types.ts'
 export { type Page, type WalkOptions, walkPages } from './extract/paged.ts'
-export { type FinishedReport, type ReportApi, type ReportOptions, type ReportStatus, runReport } from './extract/report.ts'
+export { runReport } from './extract/report.ts'
+export type { FinishedReport, ReportApi, ReportOptions, ReportStatus } from './extract/report-api.ts'
 export type { Estimate, ExtractRequest, LookContext, Source, SourceContext } from './extract/source.ts'

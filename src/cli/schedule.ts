@@ -1,8 +1,8 @@
 // `millrace schedule`: keeps time for every pipeline that has a schedule, until SIGTERM, which drains.
 import { EtlError } from '../core/errors.ts'
 import { type Scheduler, startScheduler } from '../schedule/schedule.ts'
-import { scheduledOf } from '../schedule/scheduled.ts'
-import { nextTicks } from '../schedule/ticks.ts'
+import { scheduledOf } from '../pipeline/scheduled.ts'
+import { nextTicks } from '../plan/ticks.ts'
 import type { Handler } from './command-spec.ts'
 import { interruptedCode, untilInterrupted, withRuntime } from './runtime.ts'
 import { serveStatusPage } from './status-page.ts'

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto'
 import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
 import type { ReportMemo, ReportRecord } from '../core/report.ts'
-import type { ReportApi, ReportOptions } from './report.ts'
+import type { ReportApi, ReportOptions } from './report-api.ts'
 import type { SourceContext } from './source.ts'
 
 /** The report there is, or a new one where nothing was asked for yet: a job submits once. */

@@ -1,50 +1,18 @@
 // A paid report from intent to bytes: submit once, poll, download; picks up whatever an earlier process left.
 import { EtlError } from '../core/errors.ts'
 import { notFound, type ReportRecord } from '../core/report.ts'
-import type { Limits, ReportPolicy } from '../core/types.ts'
+import type { Limits } from '../core/types.ts'
 import type { HttpStream } from './http-types.ts'
-import { foldStatus, isKnownStatus } from './report-status.ts'
+import {
+  type FinishedReport,
+  foldStatus,
+  isKnownStatus,
+  type ReportApi,
+  type ReportOptions,
+  type ReportStatus,
+} from './report-api.ts'
 import { openReport } from './report-submit.ts'
 import type { SourceContext } from './source.ts'
-
-/** What the service says of a report; everything but the word may be missing. */
-export interface ReportStatus {
-  readonly word: string
-  readonly downloadUrl: string | null
-  readonly usedQuota: number | null
-  readonly dataPoints: number | null
-  /** Why it failed, where the service says so. */
-  readonly detail: string | null
-}
-
-/** One dataset's way to buy a report. */
-export interface ReportApi {
-  /** Path as the interface writes it. */
-  readonly endpoint: string
-  /** Body as sent, without secrets. */
-  readonly request: unknown
-  /** Credits it would cost, where the service says so for free; null otherwise. */
-  estimate(): Promise<number | null>
-  /** Throws with `context.sent` false where the service certainly did not take it. */
-  submit(): Promise<{ reportId: string; word: string | null }>
-  /** null: the service does not know the id (yet). */
-  status(reportId: string): Promise<ReportStatus | null>
-  /** Asks for the free retry; false where the service has none. */
-  retry(reportId: string): Promise<boolean>
-}
-
-export interface ReportOptions {
-  readonly unitKey: string
-  readonly limits: Limits
-  readonly policy: ReportPolicy
-  /** The person who started the run allows submissions again whose answer was lost: then REPORT_UNCERTAIN says so in `context.askAgain`. */
-  readonly resubmitUncertain: boolean
-}
-
-export interface FinishedReport {
-  readonly stream: HttpStream
-  readonly dataPoints: number | null
-}
 
 /** The first poll after a submission; small reports are ready by then. */
 const firstPollMs = 500

@@ -8,7 +8,7 @@ import { type ClaimCursor, createCursor, type Place } from './claim-cursor.ts'
 import type { Hold } from './hold.ts'
 import type { OwnProcess } from './processes.ts'
 import { isWaitedFor } from './run-jobs.ts'
-import { mayTake } from './run-list.ts'
+import { type Claimable, mayTake } from './run-list.ts'
 
 /** What a unit's rows come from now. */
 export interface LoadedAnswer {
@@ -47,14 +47,6 @@ export interface ClaimedJob extends Hold {
   readonly loaded: LoadedAnswer | null
   readonly account: string
   readonly endpoint: string | null
-}
-
-/** What a process may take. */
-export interface Claimable {
-  /** Numbers of the pipelines whose definition is here. */
-  readonly load: readonly number[]
-  /** Numbers of those whose source is here: of them, what was asked for and has no answer yet. */
-  readonly fetch: readonly number[]
 }
 
 export interface ClaimOptions {

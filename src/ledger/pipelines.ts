@@ -5,7 +5,7 @@ import type { SourceSpec } from '../core/source-spec.ts'
 import type { Definition, ParamValue } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
 import { metricsOf } from '../core/asks.ts'
-import type { Claimable } from './claim.ts'
+import type { Claimable } from './run-list.ts'
 import { listsDigest, syncSlices, type ValueList } from './slices.ts'
 
 export interface RegisteredPipeline {

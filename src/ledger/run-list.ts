@@ -1,8 +1,15 @@
 // A run's list kept such that the run ends: what was put off for long, what cannot be taken here, what was settled without it.
 import { type RawBuilder, sql } from 'kysely'
 import type { Db } from '../db/tables.ts'
-import type { Claimable } from './claim.ts'
 import { passedUnits } from './run-jobs.ts'
+
+/** What a process may take. */
+export interface Claimable {
+  /** Numbers of the pipelines whose definition is here. */
+  readonly load: readonly number[]
+  /** Numbers of those whose source is here: of them, what was asked for and has no answer yet. */
+  readonly fetch: readonly number[]
+}
 
 /** Without a definition a job is taken as far as its answer. For rows of etl.jobs named `j`. */
 export const mayTake = ({ load, fetch }: Claimable): RawBuilder<boolean> =>

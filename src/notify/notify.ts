@@ -13,7 +13,7 @@ import {
   quotaThisMonth,
   syncNotifications,
 } from '../ledger/notifications.ts'
-import { scheduledOf, untakenTicks } from '../schedule/scheduled.ts'
+import { scheduledOf, untakenTicks } from '../pipeline/scheduled.ts'
 import type { Runtime } from '../pipeline/runtime.ts'
 
 const slackName = 'MILLRACE_NOTIFY_SLACK'

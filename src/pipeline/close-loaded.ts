@@ -4,7 +4,7 @@ import type { Definition } from '../core/types.ts'
 import { lockPipeline } from '../ledger/pipelines.ts'
 import { closeWindows, windowsLoadedBy } from '../ledger/windows.ts'
 import { lookBackStart } from '../plan/frames.ts'
-import { databaseMs } from './plan-run.ts'
+import { databaseMs } from '../ledger/database-now.ts'
 import type { Runtime } from './runtime.ts'
 
 /** Older than the look-back alone: others are asked about again. A window a commit. Never throws: the next planning closes what is left. */

@@ -1,9 +1,9 @@
 // From definitions and the ledger to the jobs a run waits for: set arithmetic in the database, one pipeline after the other.
-import { sql } from 'kysely'
 import type { Definition } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
 import { takeUpOrphans } from '../ledger/run-jobs.ts'
 import { takeUpApproved, trimApproved } from '../ledger/approved-jobs.ts'
+import { databaseMs } from '../ledger/database-now.ts'
 import { lockPipeline, registerPipeline } from '../ledger/pipelines.ts'
 import { dissolveUnsent, firstPriority, waitedFor } from '../ledger/register-jobs.ts'
 import { type JoinScope, joinJobs, stepEnd } from '../ledger/join-jobs.ts'
@@ -77,11 +77,6 @@ const openPlan = async (
   return planContext(kysely, await windowStates(kysely, pipeline.pipelineId), {
     ...{ runtime, definition, source, pipeline, runId, scope, nowMs, signal, step },
   })
-}
-
-export const databaseMs = async (db: Db): Promise<number> => {
-  const { rows } = await sql<{ now: string }>`select clock_timestamp() as now`.execute(db)
-  return Date.parse(rows[0]?.now ?? '')
 }
 
 const noSamples: Samples = { refreshes: new Map(), requests: 0 }

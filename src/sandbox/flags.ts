@@ -4,7 +4,7 @@ import { z } from 'zod'
 import { EtlError, messageOf } from '../core/errors.ts'
 import { faultSchema } from './fault-kinds.ts'
 import { problems, type SandboxOptions } from './options.ts'
-import { dataPoints } from './report-points.ts'
+import { dataPoints } from './report-query.ts'
 import { withoutPrototype } from './request-body.ts'
 
 export interface SandboxFlag {

@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { EtlError } from '../core/errors.ts'
 import { faultSchema } from './fault-kinds.ts'
-import { dataPoints } from './report-points.ts'
+import { dataPoints } from './report-query.ts'
 
 const count = z.int().nonnegative()
 const month = z.string().regex(/^\d{4}-(0[1-9]|1[0-2])$/)

@@ -1,12 +1,8 @@
 // What a report's data points are: the interface does not say, so each reading can be asked for.
-import type { ReportQuery, ReportWorld } from './report-query.ts'
+import type { DataPoints, ReportQuery, ReportWorld } from './report-query.ts'
 import { bulkRows } from './report-bulk.ts'
 import { type ReportRow, reportRows, shapeOf } from './report-rows.ts'
 import type { ContentFaults } from './report-text.ts'
-
-/** `none`: `data_points_count` is left out. */
-export const dataPoints = ['rows', 'cells', 'non-empty', 'none'] as const
-export type DataPoints = (typeof dataPoints)[number]
 
 interface Counted {
   readonly query: ReportQuery

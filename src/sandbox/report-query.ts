@@ -48,3 +48,7 @@ export const priceOf = ({ tables }: ReportQuery): number =>
     (sum, { domains, metrics, dates, places }) => sum + domains.length * metrics.length * dates.length * places.length,
     0,
   )
+
+/** `none`: `data_points_count` is left out. */
+export const dataPoints = ['rows', 'cells', 'non-empty', 'none'] as const
+export type DataPoints = (typeof dataPoints)[number]

@@ -2,8 +2,8 @@
 import { createHmac, randomBytes, randomUUID } from 'node:crypto'
 import type { Submission } from './books.ts'
 import type { Fault } from './fault-kinds.ts'
-import { priceOf, type ReportQuery, type ReportWorld } from './report-query.ts'
-import { countPoints, type DataPoints } from './report-points.ts'
+import { countPoints } from './report-points.ts'
+import { type DataPoints, type ReportQuery, type ReportWorld, priceOf } from './report-query.ts'
 import { countRows } from './report-rows.ts'
 import type { ContentFaults } from './report-text.ts'
 

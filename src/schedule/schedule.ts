@@ -5,7 +5,7 @@ import { notify } from '../notify/notify.ts'
 import { concurrencyOf } from '../pipeline/run.ts'
 import type { Runtime } from '../pipeline/runtime.ts'
 import { workLoop } from '../pipeline/work-loop.ts'
-import { type Scheduled, scheduledOf } from './scheduled.ts'
+import { type Scheduled, scheduledOf } from '../pipeline/scheduled.ts'
 import { createTicker, type ScheduleState } from './ticker.ts'
 
 const tellEveryMs = 60_000

@@ -7,9 +7,10 @@ import { paceRun, readyToBuy } from '../pipeline/pace.ts'
 import { planApproved, planRun, type Scope } from '../pipeline/plan-run.ts'
 import { sweep } from '../pipeline/retention.ts'
 import { type RunResult, runJobs } from '../pipeline/run.ts'
-import { missedTicks, type Scheduled, scheduledOf } from './scheduled.ts'
+import { missedTicks, type Scheduled, scheduledOf } from '../pipeline/scheduled.ts'
 import type { Runtime } from '../pipeline/runtime.ts'
-import { claimTick, finishTick, lastTickMs, ticksBetween } from './ticks.ts'
+import { ticksBetween } from '../plan/ticks.ts'
+import { claimTick, finishTick, lastTickMs } from '../ledger/ticks.ts'
 
 export interface ScheduleState {
   /** Pipelines at work now. */

@@ -84,7 +84,7 @@ export const targets: readonly Target[] = [
   },
   { files: ['src/load/rows-at-once.ts', 'src/pipeline/load-at-once.ts'], tests: ['test/db/load-at-once.test.ts'] },
   {
-    files: ['src/extract/report.ts', 'src/extract/report-submit.ts', 'src/extract/report-status.ts'],
+    files: ['src/extract/report.ts', 'src/extract/report-submit.ts', 'src/extract/report-api.ts'],
     tests: ['test/unit/extract/report.test.ts'],
   },
   {

@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Fault } from '../../src/sandbox/fault-kinds.ts'
-import type { DataPoints } from '../../src/sandbox/report-points.ts'
+import type { DataPoints } from '../../src/sandbox/report-query.ts'
 import { startSandbox } from '../../src/sandbox/server.ts'
 import { type CommandResult, pipelinesOfRepository, runCommand } from '../support/command.ts'
 import { randomFrom } from './fault-mix.ts'

@@ -7,8 +7,14 @@ import { silentLog } from '../../../src/core/log.ts'
 import type { ReportRecord } from '../../../src/core/report.ts'
 import type { Limits } from '../../../src/core/types.ts'
 import type { HttpStream } from '../../../src/extract/http-types.ts'
-import { type ReportApi, type ReportOptions, type ReportStatus, runReport } from '../../../src/extract/report.ts'
-import { foldStatus, isKnownStatus } from '../../../src/extract/report-status.ts'
+import { runReport } from '../../../src/extract/report.ts'
+import {
+  type ReportApi,
+  type ReportOptions,
+  type ReportStatus,
+  foldStatus,
+  isKnownStatus,
+} from '../../../src/extract/report-api.ts'
 import { requestHash } from '../../../src/extract/report-submit.ts'
 import type { SourceContext } from '../../../src/extract/source.ts'
 import { memoryMemo, reportRecord } from '../../support/memory-memo.ts'

@@ -1,6 +1,6 @@
 // Ticks of a schedule around daylight saving, in zones that shift by an hour, by half an hour, and not at all.
 import { describe, expect, test } from 'vitest'
-import { nextTicks, ticksBetween } from '../../../src/schedule/ticks.ts'
+import { nextTicks, ticksBetween } from '../../../src/plan/ticks.ts'
 
 const schedule = (cron: string, timeZone: string) => ({ cron, timeZone, overlap: 'queue', catchUp: 'last' }) as const
 const ticks = (cron: string, zone: string, from: string, to: string): string[] =>

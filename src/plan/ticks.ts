@@ -1,9 +1,7 @@
-// Which ticks a schedule had, and the one row that says who took each of them.
-import { sql } from 'kysely'
+// Which ticks a schedule had, as the scheduler itself reads its cron expression.
 import { createTask } from 'node-cron'
 import { Temporal } from '../core/temporal.ts'
 import type { Schedule } from '../core/types.ts'
-import type { Db } from '../db/tables.ts'
 
 const minuteMs = 60_000
 /** Ticks older than this are not caught up one by one; what is due is derived from the ledger anyway. */
@@ -112,42 +110,4 @@ export const nextTicks = (schedule: Schedule, count: number, nowMs: number): num
   )
     ticks.push(...ticksBetween(schedule, after, after + stepMs))
   return ticks.slice(0, count)
-}
-
-export interface TickClaim {
-  readonly pipeline: string
-  readonly dueMs: number
-  readonly owner: string
-  readonly kind: 'on time' | 'caught up' | 'skipped'
-}
-
-/** True when this process took the tick, false when another had. */
-export const claimTick = async (db: Db, { pipeline, dueMs, owner, kind }: TickClaim): Promise<boolean> => {
-  const taken = await db
-    .insertInto('etl.ticks')
-    .values({ pipeline, due_at: new Date(dueMs).toISOString(), claimed_by: owner, kind })
-    .onConflict((conflict) => conflict.columns(['pipeline', 'due_at']).doNothing())
-    .returning('pipeline')
-    .execute()
-  return taken.length > 0
-}
-
-/** @param runId null: it ended before it had a run */
-export const finishTick = async (db: Db, pipeline: string, dueMs: number, runId: number | null): Promise<void> => {
-  await db
-    .updateTable('etl.ticks')
-    .set({ run_id: runId, finished_at: sql<string>`clock_timestamp()` })
-    .where('pipeline', '=', pipeline)
-    .where('due_at', '=', new Date(dueMs).toISOString())
-    .execute()
-}
-
-/** When the pipeline last ticked, or null when it never has. */
-export const lastTickMs = async (db: Db, pipeline: string): Promise<number | null> => {
-  const row = await db
-    .selectFrom('etl.ticks')
-    .select((eb) => eb.fn.max('due_at').as('due_at'))
-    .where('pipeline', '=', pipeline)
-    .executeTakeFirst()
-  return row?.due_at ? Date.parse(row.due_at) : null
 }

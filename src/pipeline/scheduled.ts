@@ -1,7 +1,8 @@
 // Which pipelines have a schedule, and which of their ticks nobody took.
 import type { Definition, Schedule } from '../core/types.ts'
-import type { Runtime } from '../pipeline/runtime.ts'
-import { lastTickMs, ticksBetween } from './ticks.ts'
+import type { Runtime } from './runtime.ts'
+import { ticksBetween } from '../plan/ticks.ts'
+import { lastTickMs } from '../ledger/ticks.ts'
 
 export interface Scheduled {
   readonly definition: Definition

@@ -1,0 +1,61 @@
+// One dataset's way to buy a report, and what the service's words for its state mean.
+import type { Limits, ReportPolicy } from '../core/types.ts'
+import type { HttpStream } from './http-types.ts'
+
+/** What the service says of a report; everything but the word may be missing. */
+export interface ReportStatus {
+  readonly word: string
+  readonly downloadUrl: string | null
+  readonly usedQuota: number | null
+  readonly dataPoints: number | null
+  /** Why it failed, where the service says so. */
+  readonly detail: string | null
+}
+
+/** One dataset's way to buy a report. */
+export interface ReportApi {
+  /** Path as the interface writes it. */
+  readonly endpoint: string
+  /** Body as sent, without secrets. */
+  readonly request: unknown
+  /** Credits it would cost, where the service says so for free; null otherwise. */
+  estimate(): Promise<number | null>
+  /** Throws with `context.sent` false where the service certainly did not take it. */
+  submit(): Promise<{ reportId: string; word: string | null }>
+  /** null: the service does not know the id (yet). */
+  status(reportId: string): Promise<ReportStatus | null>
+  /** Asks for the free retry; false where the service has none. */
+  retry(reportId: string): Promise<boolean>
+}
+
+export interface ReportOptions {
+  readonly unitKey: string
+  readonly limits: Limits
+  readonly policy: ReportPolicy
+  /** The person who started the run allows submissions again whose answer was lost: then REPORT_UNCERTAIN says so in `context.askAgain`. */
+  readonly resubmitUncertain: boolean
+}
+
+export interface FinishedReport {
+  readonly stream: HttpStream
+  readonly dataPoints: number | null
+}
+
+export type ReportPhase = 'open' | 'done' | 'failed' | 'rejected'
+
+const done = new Set(['complete', 'completed', 'success', 'ready'])
+const failed = new Set(['internal_error', 'failed', 'error'])
+const rejected = new Set(['bad_request'])
+const open = new Set(['pending', 'processing', 'in_progress', 'queued', 'retry'])
+
+const fold = (word: string): string => word.trim().toLowerCase().replaceAll(/\s+/g, '_')
+
+/** Case does not count and a space is an underscore. A word nobody knows is an open report: the deadline ends it, not a guess. */
+export const foldStatus = (word: string): ReportPhase => {
+  const folded = fold(word)
+  if (done.has(folded)) return 'done'
+  if (failed.has(folded)) return 'failed'
+  return rejected.has(folded) ? 'rejected' : 'open'
+}
+
+export const isKnownStatus = (word: string): boolean => [done, failed, rejected, open].some((words) => words.has(fold(word)))
