@@ -1,63 +1,14 @@
 // Purchases and answers that receipts and landings prove and this ledger does not know: their jobs are made anew, as the ledger that had them would have them.
 import { sql } from 'kysely'
-import type { Fingerprint, JobKind, Slice, Window } from '../core/types.ts'
+import type { Slice } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
 import { databaseNow } from './database-now.ts'
 import { note } from './events.ts'
-import { insertFoundJob, pointUnits } from './taken-up-job.ts'
+import { type FoundWork, insertFoundJob, type KnownPipeline, type PipelineWords, pointUnits } from './taken-up-job.ts'
 import { mayBegin, reportTransitions } from './transitions.ts'
-
-/** A pipeline as the receipt names it. */
-export interface PipelineWords {
-  readonly pipeline: string
-  readonly version: number
-  readonly parameters: unknown
-  readonly source: string
-  readonly account: string
-  readonly windowEvery: 'day' | 'week' | 'month'
-  readonly dimensions: readonly string[]
-  /** What fetching needs of the definition. */
-  readonly definition: unknown
-}
-
-/** A landing that is whole. */
-export interface FoundAnswer {
-  readonly locator: string
-  readonly sha256: string
-  readonly bytes: number
-  readonly fingerprint: Fingerprint
-  readonly dataPoints: number | null
-  /** As the service sorted it; undefined or null where it did not say. */
-  readonly order?: unknown
-  readonly asks: string
-  readonly metrics: readonly string[]
-}
-
-export interface FoundWork {
-  readonly kind: JobKind
-  readonly askNumber: string
-  readonly askedAt: string
-  readonly account: string
-  readonly window: Window
-  readonly slice: Slice
-  /** null: a walk, or a submission whose answer nobody noted. */
-  readonly reportId: string | null
-  readonly endpoint: string | null
-  readonly requestHash: string | null
-  readonly estimatedQuota: string | null
-  /** null: nothing has landed yet. */
-  readonly answer: FoundAnswer | null
-}
 
 /** `known`: the ledger has it. `other shape`: its pipeline has other dimensions or windows here. */
 export type TakenUp = 'taken up' | 'known' | 'other shape'
-
-export interface KnownPipeline {
-  readonly pipelineId: number
-  readonly windowEvery: 'day' | 'week' | 'month'
-  readonly dimensions: readonly string[]
-  readonly generation: number
-}
 
 /** Locked until the transaction ends, as its planner would; null: the ledger has no such pipeline. */
 export const knownPipeline = async (

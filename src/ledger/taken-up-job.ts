@@ -1,9 +1,58 @@
 // The job that stands for work another ledger had begun, with the answer that landed of it, and the units that wait for it.
 import { sql } from 'kysely'
+import type { Fingerprint, JobKind, Slice, Window } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
 import { databaseNow } from './database-now.ts'
 import { retireJobs } from './register-jobs.ts'
-import type { FoundAnswer, FoundWork, KnownPipeline } from './take-up.ts'
+
+/** A pipeline as the receipt names it. */
+export interface PipelineWords {
+  readonly pipeline: string
+  readonly version: number
+  readonly parameters: unknown
+  readonly source: string
+  readonly account: string
+  readonly windowEvery: 'day' | 'week' | 'month'
+  readonly dimensions: readonly string[]
+  /** What fetching needs of the definition. */
+  readonly definition: unknown
+}
+
+/** A landing that is whole. */
+export interface FoundAnswer {
+  readonly locator: string
+  readonly sha256: string
+  readonly bytes: number
+  readonly fingerprint: Fingerprint
+  readonly dataPoints: number | null
+  /** As the service sorted it; undefined or null where it did not say. */
+  readonly order?: unknown
+  readonly asks: string
+  readonly metrics: readonly string[]
+}
+
+export interface FoundWork {
+  readonly kind: JobKind
+  readonly askNumber: string
+  readonly askedAt: string
+  readonly account: string
+  readonly window: Window
+  readonly slice: Slice
+  /** null: a walk, or a submission whose answer nobody noted. */
+  readonly reportId: string | null
+  readonly endpoint: string | null
+  readonly requestHash: string | null
+  readonly estimatedQuota: string | null
+  /** null: nothing has landed yet. */
+  readonly answer: FoundAnswer | null
+}
+
+export interface KnownPipeline {
+  readonly pipelineId: number
+  readonly windowEvery: 'day' | 'week' | 'month'
+  readonly dimensions: readonly string[]
+  readonly generation: number
+}
 
 /** Its number. */
 export const insertFoundJob = async (

@@ -7,7 +7,8 @@ import { parseReceipt, type Receipt, type ReceiptName } from '../extract/receipt
 import { boxOf } from '../core/unit-key.ts'
 import { walkPipelines } from '../ledger/pipelines.ts'
 import { drawAbove } from '../ledger/receipts.ts'
-import { type FoundAnswer, knownPipeline, pipelineOf, type TakenUp, takeUpWork } from '../ledger/take-up.ts'
+import { type TakenUp, knownPipeline, pipelineOf, takeUpWork } from '../ledger/take-up.ts'
+import type { FoundAnswer } from '../ledger/taken-up-job.ts'
 import type { Evidence } from './evidence.ts'
 
 export interface TakeUpCounts {
