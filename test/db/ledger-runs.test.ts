@@ -323,21 +323,39 @@ describe('orphans', () => {
 describe('a run does not wait for ever', () => {
   test('for what an earlier run put off for hours: it is tried at once; not what a living run has put off', async () => {
     const far = { not_before: '2099-01-01T00:00:00Z', attempts: 4 }
-    const left = await newJob(db, pipeline, { runs: [runId], set: far })
     const living = await newRun(db)
-    const theirs = await newJob(db, pipeline, { runs: [runId, living], set: far })
+    const own = await newRun(db)
+    const left = await newJob(db, pipeline, { runs: [own], set: far })
+    const theirs = await newJob(db, pipeline, { runs: [own, living], set: far })
     const dead = await newRun(db)
     await sql`update etl.runs set state = 'interrupted' where run_id = ${dead}`.execute(k())
-    const orphan = await newJob(db, pipeline, { runs: [runId, dead], set: far })
+    const orphan = await newJob(db, pipeline, { runs: [own, dead], set: far })
     const foreign = await newJob(db, pipeline, { set: far })
-    expect(await bringForward(k(), runId)).toBe(2)
+    expect(await bringForward(k(), own)).toBe(2)
     for (const jobId of [left, orphan]) {
       const { not_before: notBefore, attempts } = await jobRow(db, jobId)
       expect(Date.parse(notBefore ?? '')).toBeLessThan(Date.now() + 60_000)
       expect(attempts).toBe(0)
     }
     for (const jobId of [theirs, foreign]) expect(await jobRow(db, jobId)).toMatchObject({ attempts: 4 })
-    expect((await take(db, one, runId, [pipeline])).map(({ jobId }) => jobId).sort()).toEqual([left, orphan].sort())
+    expect((await take(db, one, own, [pipeline])).map(({ jobId }) => jobId).sort()).toEqual([left, orphan].sort())
+  })
+
+  test('for what was put off before two runs began, by the first of them that asks: they do not wait for each other', async () => {
+    const runs = [await newRun(db), await newRun(db)]
+    const late = { not_before: new Date(Date.now() + 86_400_000).toISOString(), updated_at: '2026-01-01T00:00:00Z', attempts: 4 }
+    const meanwhile = { ...late, updated_at: '2099-01-01T00:00:00Z' }
+    for (const [order, set] of [
+      [runs, late],
+      [runs.toReversed(), late],
+      [runs, meanwhile],
+      [runs.toReversed(), meanwhile],
+    ] as const) {
+      const jobId = await newJob(db, pipeline, { runs, set })
+      for (const own of order) await bringForward(k(), own)
+      const { not_before: notBefore } = await jobRow(db, jobId)
+      expect(Date.parse(notBefore ?? '')).toBeLessThan(Date.now() + 60_000)
+    }
   })
 
   test('for an answer whose definition is not here: it is left, named, to whoever has it', async () => {

@@ -258,7 +258,7 @@ const sorted = (value: unknown): unknown => {
 }
 
 /** A report never finished, an answer that lost its rows, a report that was bought and is bad: each needs a person. */
-const mayBeLeft = new Set(['REPORT_PENDING', 'SHRUNK', 'TOO_MANY_REJECTS', 'BAD_RESPONSE'])
+const mayBeLeft = new Set(['REPORT_PENDING', 'SHRUNK', 'TOO_MANY_REJECTS', 'BAD_RESPONSE', 'TRUNCATED', 'INCOMPLETE'])
 
 const figures = async (storm: Storm, truth: Digests): Promise<Omit<StormFigures, 'seconds'>> => {
   const { options, sandbox, wrong, acted } = storm

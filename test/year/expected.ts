@@ -98,5 +98,14 @@ export const expectedMessages = (start: string, budgetIsSpentUntil: string): str
     `${backOn} raised late ${name}`,
     `${backOn} resolved late ${name}`,
   ])
-  return [...atStart, ...drift, ...late, `2026-09-21 raised failure keywords`, `2026-09-22 resolved failure keywords`].sort()
+  // The correction of February takes the last row of one unit, which waits for a person for the rest of the year.
+  const shrunk = start < '2026-04-10' ? [`2026-04-10 raised held ${traffic}`] : []
+  return [
+    ...atStart,
+    ...shrunk,
+    ...drift,
+    ...late,
+    `2026-09-21 raised failure keywords`,
+    `2026-09-22 resolved failure keywords`,
+  ].sort()
 }
