@@ -15,7 +15,8 @@ export const tryStoppedNight = async (
   stop: (typeof stops)[number],
 ): Promise<string[]> => {
   const lists = { domains: names('site', 12) }
-  const sandbox = { latencyMs: 60, reportDurationMs: 1500, keywordsPerDomain: 8 }
+  // Long enough for the command that cancels to start on a busy machine.
+  const sandbox = { latencyMs: 60, reportDurationMs: 5_000, keywordsPerDomain: 8 }
   const world = await createWorld({ database: await databases.create(), lists, sandbox })
   const { pool } = world.database
   const asked = (caller: string): number => world.sandbox.books().requests.filter((request) => request.caller === caller).length
