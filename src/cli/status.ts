@@ -5,11 +5,11 @@ import { openLandingStore } from '../extract/landing.ts'
 import { identityWarning } from '../pipeline/identity.ts'
 import type { UnitState } from '../core/types.ts'
 import { type Status, readStatus } from '../reads/status.ts'
-import type { CoverageMonth } from '../reads/windows.ts'
 import { printWaiting } from './approve.ts'
 import type { Handler, Invocation } from './command-spec.ts'
 import { type Output, formatNumber, formatSeconds } from './output.ts'
 import { interruptedCode, settingsOf, untilInterrupted, withDatabase, withRuntime } from './runtime.ts'
+import { coverageLines } from './coverage.ts'
 
 export const handle: Handler = async (invocation) => {
   if (invocation.options['serve'] === true) return serve(invocation)
@@ -176,44 +176,4 @@ const printRuns = (output: Output, { runs }: Status): void => {
       run.finished_at?.slice(0, 19) ?? '-',
     ]),
   )
-}
-
-const monthsBetween = (first: string, last: string): string[] => {
-  const months: string[] = []
-  let [year, month] = first.split('-').map(Number) as [number, number]
-  for (let name = first; name <= last; ) {
-    months.push(name)
-    month += 1
-    if (month > 12) {
-      month = 1
-      year += 1
-    }
-    name = `${year}-${String(month).padStart(2, '0')}`
-  }
-  return months
-}
-
-const mark = (cell: CoverageMonth | undefined): string => {
-  if (cell === undefined) return '·'
-  if (cell.failed > 0) return '✗'
-  if (cell.held > 0) return '!'
-  return cell.loaded === cell.total ? '█' : cell.loaded > 0 ? '▄' : '░'
-}
-
-/** Lines with one character per month from the oldest to the newest planned one. */
-const coverageLines = (cells: readonly CoverageMonth[]): string[] => {
-  if (cells.length === 0) return []
-  const sorted = cells.map((cell) => cell.month).sort()
-  const months = monthsBetween(sorted[0] ?? '', sorted.at(-1) ?? '')
-  const pipelines = [...new Set(cells.map((cell) => cell.pipeline))]
-  const width = Math.max(...pipelines.map((name) => name.length))
-  const lines = pipelines.map((pipeline) => {
-    const row = months.map((month) => mark(cells.find((cell) => cell.pipeline === pipeline && cell.month === month)))
-    return `${pipeline.padEnd(width)}  ${row.join('')}`
-  })
-  return [
-    `${' '.repeat(width)}  ${months[0]} .. ${months.at(-1)}`,
-    ...lines,
-    `${' '.repeat(width)}  █ loaded  ▄ in part  ░ planned  ! held  ✗ failed  · nothing planned`,
-  ]
 }

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs'
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { DummyDriver, Kysely, PostgresAdapter, PostgresIntrospector, PostgresQueryCompiler, type RawBuilder, sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import { type Migration, type MigrationProvider, Migrator } from 'kysely/migration'
 import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
 import { shipped } from '../core/shipped.ts'
@@ -12,6 +12,7 @@ import type { Database } from './connect.ts'
 import { inPatientTransaction, type Patience } from './patience.ts'
 import type { Db } from './tables.ts'
 import { databaseError, isDatabaseError, sqlStateOf } from './database-error.ts'
+import { statementsOf } from './migration-sql.ts'
 
 /** The ledger's schema also holds the record of migrations. */
 const migrationSchema = 'etl'
@@ -214,24 +215,3 @@ export const assertMigrated = async (
     `The warehouse ${database.display} lacks ${state.pending.join(', ')}. Run \`millrace migrate\`.`,
   )
 }
-
-/** Statements in order. A migration that looks at the database before it decides sees an empty answer here. */
-export const statementsOf = async (up: (database: Kysely<unknown>) => Promise<unknown>): Promise<string[]> => {
-  const statements: string[] = []
-  const database = new Kysely<unknown>({
-    dialect: {
-      createAdapter: () => new PostgresAdapter(),
-      createDriver: () => new DummyDriver(),
-      createIntrospector: (db) => new PostgresIntrospector(db),
-      createQueryCompiler: () => new PostgresQueryCompiler(),
-    },
-    log: ({ level, query }) => {
-      if (level === 'query') statements.push(withValues(query.sql, query.parameters))
-    },
-  })
-  await up(database)
-  return statements
-}
-
-const withValues = (text: string, values: readonly unknown[]): string =>
-  values.length === 0 ? text : `${text} -- with ${JSON.stringify(values)}`

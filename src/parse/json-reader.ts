@@ -1,6 +1,5 @@
 // A JSON body, chunk by chunk: a list of records, records one after the other (NDJSON), or a page that holds a list.
 import { EtlError } from '../core/errors.ts'
-import type { JsonRecords } from '../core/types.ts'
 import type { Reader } from './csv-reader.ts'
 import { findList } from './json-page.ts'
 import type { RecordLane } from './json-row.ts'
@@ -70,14 +69,6 @@ export const createJsonReader = (sink: RowSink, lane: RecordLane): Reader => {
     },
   }
 }
-
-/** Records that the source has found already: the bytes pass unread, since the landing writes them as they are pulled. */
-export const createRecordsReader = (lane: RecordLane, records: JsonRecords): Reader => ({
-  write: () => undefined,
-  end: () => {
-    for (let index = 0; index < records.count; index += 1) lane.take(records, index)
-  },
-})
 
 /** Reads what is whole; returns how many bytes that was. Throws JsonError. */
 const readValues = (sink: RowSink, state: State, lane: RecordLane, bytes: Buffer, isLast: boolean): number => {

@@ -1,9 +1,9 @@
 // From a part's bytes to COPY text: takes gzip away, picks the reader, hands on chunks.
-import type { Payload } from '../core/types.ts'
+import type { JsonRecords, Payload } from '../core/types.ts'
 import { type ParsedChunk, takeChunk } from './copy-text.ts'
 import { createCsvReader, type Lanes, type Reader } from './csv-reader.ts'
 import { inflated } from './inflate.ts'
-import { createJsonReader, createRecordsReader } from './json-reader.ts'
+import { createJsonReader } from './json-reader.ts'
 import { createRecordLane, type RecordLane } from './json-row.ts'
 import type { ParsePlan } from './plan.ts'
 import { createParseReport, type ParseReport } from './report.ts'
@@ -12,6 +12,14 @@ import { byFirstByte } from './sniff.ts'
 
 /** Bytes a reader gets at once, so that its output stays small however large the chunks that arrive. */
 const stepBytes = 128 * 1024
+
+/** Records that the source has found already: the bytes pass unread, since the landing writes them as they are pulled. */
+const createRecordsReader = (lane: RecordLane, records: JsonRecords): Reader => ({
+  write: () => undefined,
+  end: () => {
+    for (let index = 0; index < records.count; index += 1) lane.take(records, index)
+  },
+})
 
 /** What one part needs is made anew for it; what all parts of an answer can share is made once. */
 const readersOf = (sink: RowSink, lanes: Lanes): ((payload: Payload) => Reader) => {

@@ -67,6 +67,7 @@ export const targets: readonly Target[] = [
       'src/load/accepted-units.ts',
       'src/pipeline/load-window.ts',
       'src/pipeline/load-answer.ts',
+      'src/pipeline/load-windows.ts',
       'src/pipeline/hold-back.ts',
       'src/pipeline/judge.ts',
     ],

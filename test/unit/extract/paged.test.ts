@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { Completeness } from '../../../src/core/completeness.ts'
-import { type Page, type WalkOptions, walkPages } from '../../../src/extract/paged.ts'
+import { walkPages } from '../../../src/extract/paged.ts'
+import type { Page, WalkOptions } from '../../../src/extract/page.ts'
 
 const size = 3
 
