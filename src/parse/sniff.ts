@@ -15,17 +15,19 @@ const mostBlanks = 64 * 1024
 
 /**
  * JSON begins with a bracket, and no header of a table does. Where JSON was asked for, a table shows itself by the commas of its header: a web page or an
- * excuse is not called one. null: nothing but blanks and a byte order mark so far.
+ * excuse is not called one. null: it cannot be told yet.
  */
-const formatOf = (bytes: Buffer, expected: Format): Format | null => {
+const formatOf = (bytes: Buffer, expected: Format, isLast: boolean): Format | null => {
   const from = bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? 3 : 0
   const begin = bytes.findIndex((byte, at) => at >= from && byte > 32)
   const first = bytes[begin]
   if (first === undefined) return null
   if (first === openBrace || first === openBracket) return 'json'
   if (expected === 'csv') return 'csv'
-  const [line = ''] = bytes.toString('latin1', begin, begin + longestHeader).split(/[\r\n]/, 1)
-  return first !== lessThan && line.includes(',') ? 'csv' : 'json'
+  const text = bytes.toString('latin1', begin, begin + longestHeader)
+  const end = text.search(/[\r\n]/)
+  if (first !== lessThan && text.slice(0, end < 0 ? text.length : end).includes(',')) return 'csv'
+  return end >= 0 || isLast || text.length === longestHeader ? 'json' : null
 }
 
 export interface Expected {
@@ -44,7 +46,7 @@ export const byFirstByte = ({ format, mayBeEmpty }: Expected, make: (format: For
       if (reader !== null) return reader.write(chunk)
       // A byte order mark may come in pieces: three bytes tell it.
       waiting = Buffer.concat([waiting, chunk])
-      const found = waiting.length < 3 ? null : formatOf(waiting, format)
+      const found = waiting.length < 3 ? null : formatOf(waiting, format, false)
       if (found === null && waiting.length < mostBlanks) return
       reader = make(found ?? format)
       reader.write(waiting)
@@ -52,7 +54,7 @@ export const byFirstByte = ({ format, mayBeEmpty }: Expected, make: (format: For
     },
     end: () => {
       if (reader === null) {
-        const found = formatOf(waiting, format)
+        const found = formatOf(waiting, format, true)
         if (found === null && mayBeEmpty) return
         reader = make(found ?? format)
         reader.write(waiting)

@@ -144,7 +144,7 @@ describe('wrong before anything is called: exit 2, no request, no run on record'
 
   test.each([
     ['look_back: 2', 'look_bak: 2', 'look_bak', /Did you mean 'look_back'/],
-    ['{ type: bigint, if_absent: 0, unit: clicks', '{ type: bigit, if_absent: 0, unit: clicks', 'bigit', /bigint/],
+    ['{ type: numeric, if_absent: 0, unit: clicks', '{ type: numerik, if_absent: 0, unit: clicks', 'numerik', /numeric/],
     ['web-analytics.keywords', 'web-analytics.keyword', 'web-analytics.keyword', /web-analytics\.keywords/],
     ['country: [us, gb]', 'contry: [us, gb]', 'contry', /Did you mean 'country'/],
     ['file: domains.txt', 'file: domain.txt', 'domain.txt', /domain\.txt does not exist; create it/],

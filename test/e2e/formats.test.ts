@@ -1,0 +1,122 @@
+// Answers in every form the interface has: JSON that is called CSV, weekly reports, fractions where whole numbers were seen, keys sent back, bodies cut at a line's end.
+import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { gunzipSync } from 'node:zlib'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import type { Fault, Sandbox } from '../../src/sandbox/server.ts'
+import { startSandbox } from '../../src/sandbox/server.ts'
+import { type CommandResult, pipelinesOfRepository, runCommand, summaryOf } from '../support/command.ts'
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+
+let folder: string
+let db: TestDatabase
+let sandbox: Sandbox
+
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'millrace-formats-'))
+  cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
+  writeFileSync(join(folder, 'pipelines', 'domains.txt'), 'a.example\nb.example\n')
+  edit('traffic_and_engagement', 'poll_every: 5s', 'poll_every: 100ms')
+  db = await createTestDatabase()
+  sandbox = await startSandbox({ requestsPerSecond: null, reportDurationMs: 30, keywordsPerDomain: 40, now: '2026-03-20' })
+})
+afterEach(async () => {
+  await sandbox.close()
+  await db.drop()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+const edit = (pipeline: string, from: string, to: string): void => {
+  const file = join(folder, 'pipelines', `${pipeline}.yaml`)
+  const text = readFileSync(file, 'utf8')
+  if (!text.includes(from)) throw new Error(`${file} lacks ${from}`)
+  writeFileSync(file, text.replace(from, to))
+}
+const backfill = (pipeline: string, from = '2026-01', to = from): Promise<CommandResult> =>
+  runCommand(
+    ['backfill', pipeline, '--from', from, '--to', to, '--json'],
+    {
+      WEB_ANALYTICS_BASE_URL: sandbox.url,
+      WEB_ANALYTICS_API_KEY: sandbox.apiKey,
+      DATABASE_URL: db.url,
+      MILLRACE_HOME: join(folder, 'home'),
+    },
+    folder,
+  )
+const faults = (...list: Fault[]): void => sandbox.configure({ faults: list })
+const query = async <T extends Record<string, unknown>>(text: string): Promise<T[]> =>
+  (await db.database.pool.query<T>(text)).rows
+const landed = (): string =>
+  readdirSync(join(folder, 'home', 'landing'), { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => join(entry.parentPath, entry.name))
+    .map((file) => (file.endsWith('.gz') ? gunzipSync(readFileSync(file)).toString() : readFileSync(file, 'utf8')))
+    .join('\n')
+
+test('JSON that is called CSV and CSV that is called JSON load alike', async () => {
+  faults({ kind: 'wrong-content-type' })
+  const csv = summaryOf(await backfill('traffic_and_engagement'))
+  edit('traffic_and_engagement', 'granularity: monthly', 'granularity: monthly, response_format: json')
+  const json = summaryOf(await backfill('traffic_and_engagement', '2026-02'))
+  expect([csv.units.loaded, json.units.loaded]).toEqual([6, 6])
+  expect(csv.rows.inserted * json.rows.inserted).toBeGreaterThan(0)
+  const formats = sandbox.books().submissions.map(({ body }) => JSON.stringify(body).match(/response_format":"(\w+)/)?.[1])
+  expect(formats).toEqual(['csv', 'json'])
+})
+
+test('a weekly report has weekly windows; a week that begins before its month is loaded, others that come with it are passed over', async () => {
+  edit('traffic_and_engagement', 'granularity: monthly', 'granularity: weekly')
+  edit('traffic_and_engagement', 'window: { every: month, from: 2024-01', 'window: { every: week, from: 2024-01-01')
+  // The service offers these by months alone.
+  for (const name of ['desktop_unique_visitors', 'mobile_unique_visitors', 'all_page_views']) {
+    edit('traffic_and_engagement', `    ${name}:`, `    # ${name}:`)
+    for (const table of ['traffic_and_engagement_v1', 'traffic_and_engagement_v1_history'])
+      await query(`alter table data.${table} drop column ${name} cascade`)
+  }
+  const result = await backfill('traffic_and_engagement')
+  expect(result.code, result.stderr.slice(0, 2_000)).toBe(0)
+  expect(summaryOf(result).rows.quarantined).toBe(0)
+  const weeks = await query<{ date: string }>('select distinct date::text from data.traffic_and_engagement_v1 order by 1')
+  expect(weeks.map(({ date }) => date)).toEqual(['2025-12-29', '2026-01-05', '2026-01-12', '2026-01-19', '2026-01-26'])
+  expect(await query('select readings from etl.data_point_readings')).toEqual([{ readings: ['cells'] }])
+  const again = await backfill('traffic_and_engagement')
+  expect([again.code, sandbox.books().submissions.length]).toEqual([0, 1])
+})
+
+test('fractions of clicks, volumes and positions load as they come', async () => {
+  sandbox.configure({ hostile: true })
+  const result = await backfill('keywords')
+  expect(result.code, result.stdout).toBe(0)
+  expect(summaryOf(result).rows.quarantined).toBe(0)
+  const [{ n } = { n: 0 }] = await query<{ n: number }>(
+    'select count(*)::int as n from data.keywords_v1 where clicks % 1 <> 0 or volume % 1 <> 0 or position % 1 <> 0',
+  )
+  expect(n).toBeGreaterThan(0)
+})
+
+test('a key that is sent back is in no landing, and said', async () => {
+  faults({ kind: 'key-echo' }, { kind: 'key-echo', on: 'submit' })
+  const [pages, report] = [await backfill('keywords'), await backfill('traffic_and_engagement')]
+  for (const result of [pages, report]) {
+    expect(result.code, result.stdout).toBe(0)
+    expect(result.events.filter(({ code }) => code === 'KEY_ECHO').length).toBeGreaterThan(0)
+  }
+  expect(landed()).toContain('[secret]')
+  expect(landed()).not.toContain(sandbox.apiKey)
+})
+
+test('sort and asc of an answer are kept with it', async () => {
+  expect((await backfill('keywords')).code).toBe(0)
+  expect(await query('select distinct source_order from etl.answers')).toEqual([{ source_order: { sort: null, asc: null } }])
+})
+
+test.each([1, 2])('a body cut %i bytes before the end of its last line end is not loaded', async (by) => {
+  sandbox.configure({ csv: { crlf: true } })
+  edit('traffic_and_engagement', 'attempts: 5', 'attempts: 2')
+  faults({ kind: 'cut-line-end', by })
+  const cut = await backfill('traffic_and_engagement')
+  expect([cut.code, cut.stdout]).toEqual([1, expect.stringMatching(/TRUNCATED.*last line does not end as the others do/)])
+  expect(await query('select 1 from data.traffic_and_engagement_v1')).toEqual([])
+  expect(sandbox.books().submissions).toHaveLength(1)
+})
