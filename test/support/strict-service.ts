@@ -59,7 +59,15 @@ const send = (response: ServerResponse, status: number, body: unknown): void => 
 }
 
 /** Records of a CSV whose cells hold no line ends. */
-const rowsOf = (csv: string): number => Math.max(0, csv.trimEnd().split('\n').length - 1)
+/** Records without the header; a quoted cell may hold line ends. */
+const rowsOf = (csv: string): number =>
+  Math.max(
+    0,
+    csv
+      .replaceAll(/"(?:[^"]|"")*"/g, 'q')
+      .trimEnd()
+      .split(/\r\n|\r|\n/).length - 1,
+  )
 
 export const startStrictService = async (options: StrictOptions): Promise<StrictService> => {
   const bought: Bought[] = []
