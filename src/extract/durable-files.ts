@@ -36,17 +36,18 @@ export interface FolderTree {
   ready(): Promise<void>
   /**
    * Syncs a folder below the root, and those above it up to the root, so that what was made in it has a way to it. The two above it always:
-   * another process may have made them a moment ago. Those further up once a process.
+   * another process may have made them a moment ago. Those further up once for each name in them.
    */
   settle(folder: string): Promise<void>
 }
 
 /** @param root absolute */
 export const folderTree = (root: string): FolderTree => {
+  /** Folders whose name in the one above was synced since this process saw them. */
   const settled = new Set<string>()
-  const settleOnce = async (folder: string): Promise<void> => {
+  const settleName = async (folder: string, above: string): Promise<void> => {
     if (settled.has(folder)) return
-    await syncFolder(folder)
+    await syncFolder(above)
     settled.add(folder)
   }
   return {
@@ -56,8 +57,13 @@ export const folderTree = (root: string): FolderTree => {
       for (let folder = root; folder.length >= first.length; folder = dirname(folder)) await syncFolder(dirname(folder))
     },
     settle: async (folder) => {
-      const above = [...ancestors(root, folder)]
-      await Promise.all([...above.slice(0, 3).map(syncFolder), ...above.slice(3).map(settleOnce)])
+      const path = [...ancestors(root, folder)]
+      await Promise.all(
+        path.map((at, place) => {
+          const below = path[place - 1]
+          return place < 3 || below === undefined ? syncFolder(at) : settleName(below, at)
+        }),
+      )
     },
   }
 }

@@ -17,8 +17,11 @@ import { knownRuns, type Newest, newestKnown, purchasesOf } from '../ledger/rece
 import type { Identity } from '../ledger/warehouse.ts'
 
 export interface UnknownPurchase extends ReceiptName {
-  /** False: the ledger has a purchase of that number under another id, perhaps one that took the place of this one. */
-  readonly isCertain: boolean
+  /**
+   * What the ledger has of that number: nothing, a purchase whose id could not be put on record, or one under another id, perhaps in the place of
+   * this one.
+   */
+  readonly onRecord: 'nothing' | 'no id' | 'another id'
 }
 
 export interface Evidence {
@@ -51,7 +54,7 @@ export const readEvidence = async (
 
 /** Whether a ledger newer than this one has worked under its name. */
 export const isNewerElsewhere = ({ unknownRuns, unknown }: Evidence, { epoch }: Identity): boolean =>
-  unknownRuns > 0 || unknown.some((receipt) => receipt.isCertain && receipt.epoch === epoch)
+  unknownRuns > 0 || unknown.some((receipt) => receipt.onRecord === 'nothing' && receipt.epoch === epoch)
 
 const epochsOf = async (
   notes: LandingNotes,
@@ -119,7 +122,10 @@ const notOnRecord = async (db: Db, listed: readonly ReceiptName[]): Promise<Unkn
   const asked = new Set(known.map(({ askNumber }) => askNumber))
   return listed
     .filter(({ askNumber, digest }) => (digest === null ? !asked.has(askNumber) : !digests.has(digest)))
-    .map((receipt) => ({ ...receipt, isCertain: !withId.has(receipt.askNumber) }))
+    .map((receipt) => {
+      const { askNumber } = receipt
+      return { ...receipt, onRecord: withId.has(askNumber) ? 'another id' : asked.has(askNumber) ? 'no id' : 'nothing' }
+    })
 }
 
 /** An intent that was withdrawn since it was listed is gone. */

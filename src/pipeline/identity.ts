@@ -19,7 +19,7 @@ import {
 import { databaseNowText } from '../ledger/database-now.ts'
 import { type Evidence, isNewerElsewhere, readEvidence } from './evidence.ts'
 import type { Progress } from './progress.ts'
-import { takeUp, type TakeUpCounts } from './take-up.ts'
+import { takeUp, takeUpPurchases, type TakeUpCounts } from './take-up.ts'
 
 /** What finding out needs. */
 export interface Place {
@@ -53,7 +53,7 @@ export const judge = (identity: Identity, evidence: Evidence | null): Judged => 
 }
 
 const foundWords = ({ unknownRuns, unknown }: Evidence, { epoch }: Identity): string => {
-  const purchases = unknown.filter((receipt) => receipt.epoch === epoch).length
+  const purchases = unknown.filter((receipt) => receipt.onRecord === 'nothing' && receipt.epoch === epoch).length
   const counts = [
     ...(unknownRuns > 0 ? [`${unknownRuns} ${unknownRuns === 1 ? 'run' : 'runs'}`] : []),
     ...(purchases > 0 ? [`${purchases} ${purchases === 1 ? 'purchase' : 'purchases'}`] : []),
@@ -95,7 +95,7 @@ export const settleIdentity = async (place: Place): Promise<Settled> => {
   const before = await settledHere(place)
   const evidence = await readEvidence(kysely, place.landing, before)
   const judged = judge(before, evidence)
-  if (judged.standing === 'own') return { identity: before, warning: null, takenUp: nothing }
+  if (judged.standing === 'own') return { identity: before, warning: null, takenUp: await takeUpLostIds(place, before, evidence) }
   if (before.standing === 'own' && judged.standing === 'copy')
     await branch(place, before, judged.reason ?? '', evidence.highestEpoch)
   if (before.standing === 'own' && judged.standing === 'replaced') await becomeReplaced(kysely, before, judged.reason ?? '')
@@ -104,6 +104,18 @@ export const settleIdentity = async (place: Place): Promise<Settled> => {
     await branch(place, before, judged.reason ?? '', evidence.highestEpoch)
   const takenUp = await takeUp({ db: kysely, landing: place.landing, id: before.id, evidence })
   return { identity: await readIdentity(kysely), warning: warningOf(judged), takenUp }
+}
+
+/** Ids that were paid for while the database took nothing: their receipts have them. */
+const takeUpLostIds = async (
+  { database, landing }: Place,
+  { id, epoch }: Identity,
+  evidence: Evidence,
+): Promise<TakeUpCounts> => {
+  const lost = evidence.unknown.filter((receipt) => receipt.onRecord === 'no id' && receipt.epoch === epoch)
+  return lost.length === 0
+    ? nothing
+    : takeUpPurchases({ db: database.kysely, landing, id, evidence: { ...evidence, unknown: lost } })
 }
 
 const settledHere = async ({ database }: Place): Promise<Identity> => {

@@ -16,29 +16,31 @@ export type ReceiptWork = Pick<JobWork, 'claim' | 'definition'> & {
 /** The same memo, which also leaves receipts. An intent without one is not sent; an id without one is kept, and its receipt tried again at each poll. */
 export const withReceipts = (memo: ReportMemo, work: ReceiptWork): ReportMemo => {
   const { log } = work.runtime
-  const leave = (): Promise<void> =>
-    leaveReceipt(work).catch((error: unknown) =>
+  /** As the intent had it, for when the database is away. */
+  let intended: Words | null = null
+  const leave = (reportId: string): Promise<void> =>
+    leaveReceipt(work, reportId, intended).catch((error: unknown) =>
       log.warn({ job_id: work.claim.jobId, error: messageOf(error) }, 'the receipt of a purchase is not written yet'),
     )
   return {
     ...memo,
     current: async () => {
       const record = await memo.current()
-      if (record !== null && record.reportId !== null) await leave()
+      if (record !== null && record.reportId !== null) await leave(record.reportId)
       return record
     },
     intend: async (intent) => {
       await memo.intend(intent)
       try {
-        await leaveIntent(work)
+        intended = await leaveIntent(work)
       } catch (error) {
         await withdraw(memo, work, messageOf(error))
         throw error
       }
     },
     submitted: async (reportId, statusWord) => {
-      await memo.submitted(reportId, statusWord)
-      await leave()
+      // Also of an id that the database does not take: the next start finds it here.
+      await memo.submitted(reportId, statusWord).finally(() => leave(reportId))
     },
     withdrawn: (message) => withdraw(memo, work, message),
   }
@@ -52,19 +54,20 @@ const withdraw = async (memo: ReportMemo, work: ReceiptWork, message: string): P
   await memo.withdrawn(message)
 }
 
-const leaveIntent = async (work: ReceiptWork): Promise<void> => {
+const leaveIntent = async (work: ReceiptWork): Promise<Words | null> => {
   const { landing, database, warehouse } = work.runtime
   const words = await purchaseWords(database.kysely, work.claim.jobId)
   if (words !== null) await landing.notes.write(intentPath(warehouse, words.askNumber), JSON.stringify(receiptOf(work, words)))
+  return words
 }
 
-const leaveReceipt = async (work: ReceiptWork): Promise<void> => {
+const leaveReceipt = async (work: ReceiptWork, reportId: string, intended: Words | null): Promise<void> => {
   const { landing, database, warehouse } = work.runtime
-  const words = await purchaseWords(database.kysely, work.claim.jobId)
-  if (words === null || words.reportId === null || words.hasReceipt) return
-  const path = boughtPath(warehouse, words.askNumber, words.account, words.reportId)
-  await landing.notes.write(path, JSON.stringify(receiptOf(work, words)))
-  await receiptWritten(database.kysely, work.claim.jobId, words.reportId)
+  const words = (await purchaseWords(database.kysely, work.claim.jobId).catch(() => null)) ?? intended
+  if (words === null || (words.hasReceipt && words.reportId === reportId)) return
+  const path = boughtPath(warehouse, words.askNumber, words.account, reportId)
+  await landing.notes.write(path, JSON.stringify(receiptOf(work, { ...words, reportId })))
+  await receiptWritten(database.kysely, work.claim.jobId, reportId)
 }
 
 /** What an answer was asked for, for its manifest. */

@@ -26,23 +26,31 @@ export interface TakeUpRequest {
 }
 
 /** Idempotent, each piece a commit. New asks are newer than all that was found. */
-export const takeUp = async ({ db, landing, id, evidence }: TakeUpRequest): Promise<TakeUpCounts> => {
-  let [highest, purchases, left] = [BigInt(evidence.newest.ask), 0, 0]
+export const takeUp = async (request: TakeUpRequest): Promise<TakeUpCounts> => {
+  const { db, landing, id, evidence } = request
+  let highest = BigInt(evidence.newest.ask)
   const see = (askNumber: string): void => {
     if (BigInt(askNumber) > highest) highest = BigInt(askNumber)
   }
-  for (const name of evidence.unknown) see(name.askNumber)
+  for (const { askNumber } of evidence.unknown) see(askNumber)
   for await (const { askNumber } of walksFound(db, landing, id, evidence.newest.ask)) see(askNumber)
   await drawAbove(db, String(highest))
+  const counts = await takeUpPurchases(request)
+  let answers = 0
+  for await (const walk of walksFound(db, landing, id, evidence.newest.ask))
+    if ((await takeUpWalk(db, landing, walk)) === 'taken up') answers += 1
+  return { ...counts, answers }
+}
+
+/** Those of the receipts alone. */
+export const takeUpPurchases = async ({ db, landing, id, evidence }: TakeUpRequest): Promise<TakeUpCounts> => {
+  let [purchases, left] = [0, 0]
   for (const name of evidence.unknown) {
     const taken = await takeUpPurchase(db, landing, id, name)
     if (taken === 'taken up') purchases += 1
     if (taken === 'other shape') left += 1
   }
-  let answers = 0
-  for await (const walk of walksFound(db, landing, id, evidence.newest.ask))
-    if ((await takeUpWalk(db, landing, walk)) === 'taken up') answers += 1
-  return { purchases, answers, left }
+  return { purchases, answers: 0, left }
 }
 
 const takeUpPurchase = async (db: Db, landing: LandingStore, id: string, { path }: ReceiptName): Promise<TakenUp> => {

@@ -10,6 +10,7 @@ import { readSettings } from '../../src/config/env.ts'
 import { silentLog } from '../../src/core/log.ts'
 import { type OpenRuntime, openRuntime } from '../../src/pipeline/open-runtime.ts'
 import { createProgress } from '../../src/pipeline/progress.ts'
+import { scheduledOf } from '../../src/pipeline/scheduled.ts'
 import { createTicker } from '../../src/schedule/ticker.ts'
 import { pipelinesOfRepository } from '../support/command.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
@@ -144,4 +145,22 @@ test('a database that is away makes the process unhealthy, and not dead: a probe
   } finally {
     await page.close()
   }
+})
+
+test('a timer that is early, since it runs by a machine’s clock that is ahead, takes no tick: the check every minute does when it is due', async () => {
+  const { signal } = new AbortController()
+  nowMs = Date.parse('2026-06-02T10:00:00Z')
+  const ticker = createTicker(runtime, signal)
+  const [entry] = scheduledOf(runtime.definitions)
+  if (entry === undefined) throw new Error('no schedule')
+  const dueMs = Date.parse('2026-06-02T10:30:00Z')
+  const taken = async (): Promise<unknown[]> =>
+    (await db.database.pool.query('select 1 from etl.ticks where due_at = $1', [new Date(dueMs).toISOString()])).rows
+  ticker.take(entry, dueMs)
+  await ticker.settled()
+  expect(await taken()).toEqual([])
+  nowMs = dueMs + 1_000
+  ticker.sweep()
+  await ticker.settled()
+  expect(await taken()).toHaveLength(1)
 })

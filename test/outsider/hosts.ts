@@ -65,20 +65,27 @@ const killedAndAgain = async (databases: Databases, { first, second, withinSecon
 export const tryNeighbours = async (databases: Databases): Promise<string[]> => {
   const world = await createHostWorld(databases)
   try {
-    return await sideBySide(world, { within: contained }, { within: contained })
+    return (await sideBySide(world, { within: contained }, { within: contained })).wrong
   } finally {
     await world.remove()
   }
 }
 
-/** A second machine whose clock is an hour off, ahead and behind. */
+/** What was tried of clocks: minutes behind, hours and weeks ahead. */
+export const wrongClocks = [-1 / 6, 7, 24 * 24]
+
+/** A second machine whose clock is so many hours ahead (negative: behind). It works as any other, and says so once. */
 export const tryWrongClock = async (databases: Databases, hours: number): Promise<string[]> => {
   const world = await createHostWorld(databases)
   const folder = mkdtempSync(join(tmpdir(), 'millrace-clock-'))
   try {
     const file = join(folder, 'clock.mjs')
     writeFileSync(file, shiftedClock(hours * 3_600_000))
-    return await sideBySide(world, {}, { environment: { NODE_OPTIONS: `--import=${file}` } })
+    const [first, second] = [{}, { environment: { NODE_OPTIONS: `--import=${file}` } }]
+    const { wrong, ends } = await sideBySide(world, first, second)
+    const said = ends.map(({ stdout }) => stdout.split('"code":"CLOCK"').length - 1)
+    if (said.join() !== '0,1') wrong.push(`the difference was said ${said.join(' and ')} times, not 0 and 1`)
+    return wrong
   } finally {
     rmSync(folder, { recursive: true, force: true })
     await world.remove()
@@ -96,13 +103,34 @@ const shiftedClock = (ms: number): string => `
 type Place = Pick<Parameters<typeof start>[2] & object, 'within' | 'environment'>
 
 /** The same backfill twice, half a second apart: nothing is asked for twice while both live. */
-const sideBySide = async (world: World, first: Place, second: Place): Promise<string[]> => {
+const sideBySide = async (
+  world: World,
+  first: Place,
+  second: Place,
+): Promise<{ readonly wrong: string[]; readonly ends: readonly Ended[] }> => {
   const command = ['backfill', ...pipelines, ...rangeOf(world)]
   const begun = start(world, command, { caller: 'first', ...first })
   await until(() => world.sandbox.books().submissions.length > 0, 30)
   await wait(500)
   const ends: Ended[] = await Promise.all([begun.ended, run(world, command, { caller: 'second', ...second })])
-  return [...(await judged(world, ends)), ...askedTwice(world)]
+  return { wrong: [...(await judged(world, ends)), ...askedTwice(world), ...(await claimedOften(world)), ...tooSlow(ends)], ends }
+}
+
+/** Undisturbed it takes a few seconds: nobody waited for a moment that another's clock had set. */
+const mostSeconds = 60
+
+const tooSlow = (ends: readonly Ended[]): string[] =>
+  ends.filter(({ seconds }) => seconds > mostSeconds).map(({ name, seconds }) => `${name} took ${seconds.toFixed(0)} s`)
+
+/** A report of a second and a half is polled a few times, each by a claim. */
+const mostClaims = 40
+
+const claimedOften = async ({ database }: World): Promise<string[]> => {
+  const { rows } = await database.pool.query<{ job_id: string; fence: string }>(
+    'select job_id, fence from etl.jobs where fence > $1 order by fence desc limit 3',
+    [mostClaims],
+  )
+  return rows.map(({ job_id, fence }) => `job ${job_id} was claimed ${fence} times`)
 }
 
 /** Pages of keywords that were asked for more than once. */

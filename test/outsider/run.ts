@@ -4,7 +4,7 @@ import { useCompiledProgram } from '../support/program.ts'
 import { tryBeside } from './beside.ts'
 import { startDatabases } from './databases.ts'
 import { tryHeld } from './held.ts'
-import { hasNamespaces, tryContainerAgain, tryDeadHost, tryNeighbours, tryWrongClock } from './hosts.ts'
+import { hasNamespaces, tryContainerAgain, tryDeadHost, tryNeighbours, tryWrongClock, wrongClocks } from './hosts.ts'
 import { trySharedLanding } from './landings.ts'
 import { trySequence } from './lists.ts'
 import { tryPacked, trySplit } from './packed.ts'
@@ -146,8 +146,8 @@ const parts: Readonly<Record<string, () => Promise<void>>> = {
     await attempt('two containers of one name', async () => ({ wrong: await tryNeighbours(databases) }))
   },
   clocks: async () => {
-    for (const hours of [-1, 1])
-      await attempt(`a clock ${hours} hours off`, async () => ({ wrong: await tryWrongClock(databases, hours) }))
+    for (const hours of wrongClocks)
+      await attempt(`a clock ${hours.toFixed(1)} hours off`, async () => ({ wrong: await tryWrongClock(databases, hours) }))
   },
 }
 

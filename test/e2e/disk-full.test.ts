@@ -1,0 +1,106 @@
+// Disks that are full, of the database, of the landings and of both, before anything is bought and while reports are being made: nothing is bought twice
+// or lost, and with room again the same command ends what was begun.
+import { existsSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import pg from 'pg'
+import { expect, inject, test } from 'vitest'
+import { differences } from '../outsider/pairs.ts'
+import { wantedTruth } from '../outsider/truth.ts'
+import { currentRows } from '../outsider/warehouse.ts'
+import { createWorld, names, type World } from '../outsider/world.ts'
+import { type CommandResult, type RunningCommand, startCommand } from '../support/command.ts'
+import { mayMount, mountSmallDisk, type SmallDisk } from '../support/small-disk.ts'
+
+const pipelines = ['traffic_and_engagement', 'shopper_category_performance'] as const
+
+interface Disks {
+  readonly database: SmallDisk
+  readonly landing: SmallDisk
+}
+
+const asAdmin = async <T extends pg.QueryResultRow>(statement: string): Promise<T[]> => {
+  const client = new pg.Client({ connectionString: inject('postgresUrl') })
+  await client.connect()
+  try {
+    return (await client.query<T>(statement)).rows
+  } finally {
+    await client.end()
+  }
+}
+
+const megabytes = { database: 96, landing: 8 }
+
+/** A database whose tables lie on a small disk, on a server of this machine; null: it cannot be had here. */
+const createSmallDatabase = async (): Promise<{ url: string; disk: SmallDisk; drop: () => Promise<void> } | null> => {
+  const folder = (await asAdmin<{ data_directory: string }>('show data_directory'))[0]?.data_directory ?? ''
+  if (!existsSync(folder)) return null
+  const { uid, gid } = statSync(folder)
+  const disk = mountSmallDisk(megabytes.database, { uid, gid })
+  const name = `small_${process.pid}_${Math.random().toString(36).slice(2, 8)}`
+  await asAdmin(`create tablespace ${name} location '${disk.folder}'`)
+  await asAdmin(`create database ${name} template ${inject('templateName')} tablespace ${name}`)
+  const url = new URL(inject('postgresUrl'))
+  url.pathname = `/${name}`
+  const drop = async (): Promise<void> => {
+    await asAdmin(`drop database ${name} with (force)`)
+    await asAdmin(`drop tablespace ${name}`)
+    disk.remove()
+  }
+  return { url: url.href, disk, drop }
+}
+
+const millrace = (world: World, disks: Disks): RunningCommand =>
+  startCommand(
+    ['backfill', ...pipelines, '--from', world.months[0] ?? '', '--to', world.months.at(-1) ?? '', '--json'],
+    { ...world.environment('somebody'), MILLRACE_LANDING: join(disks.landing.folder, 'landing') },
+    world.folder,
+  )
+
+const wait = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
+
+test.runIf(mayMount()).each([
+  { of: 'the landings', which: ['landing'] },
+  { of: 'the database', which: ['database'] },
+  { of: 'both', which: ['landing', 'database'] },
+] as const)('a full disk of $of costs no report', async ({ which }) => {
+  const small = await createSmallDatabase()
+  if (small === null) return
+  const disks: Disks = { database: small.disk, landing: mountSmallDisk(megabytes.landing) }
+  const pool = new pg.Pool({ connectionString: small.url, max: 1 })
+  pool.on('error', () => undefined)
+  const world = await createWorld({
+    database: { url: small.url, pool, drop: async () => pool.end().then(small.drop) },
+    lists: { shops: names('shop', 4) },
+    months: 2,
+    sandbox: { reportDurationMs: 4_000 },
+  })
+  for (const pipeline of pipelines) world.set(pipeline, ['for_each', 'domain', 'bucket'], 1)
+  const bought = (): number => world.sandbox.books().submissions.length
+  const said = ({ stdout, stderr }: CommandResult): string => stdout + stderr
+  try {
+    for (const name of which) disks[name].fill()
+    const early = await millrace(world, disks).result
+    expect([1, 2], said(early)).toContain(early.code)
+    expect(said(early)).toMatch(/No space left on device|ENOSPC/)
+    expect(bought()).toBe(0)
+    for (const name of which) disks[name].free()
+
+    const running = millrace(world, disks)
+    for (let tries = 0; bought() < 8 && tries < 300; tries += 1) await wait(100)
+    for (const name of which) disks[name].fill()
+    // Until all reports are made and could be downloaded. A database that takes nothing is waited for, up to two minutes.
+    await wait(6_000)
+    for (const name of which) disks[name].free()
+    const cut = await running.result
+    expect([0, 1], said(cut)).toContain(cut.code)
+
+    const again = await millrace(world, disks).result
+    expect(again.code, said(again)).toBe(0)
+    expect(bought()).toBe(8)
+    const truth = [...wantedTruth(world)].filter(([unit]) => !unit.startsWith('keywords'))
+    expect(differences(new Map(truth), await currentRows(pool))).toEqual([])
+  } finally {
+    await world.remove()
+    disks.landing.remove()
+  }
+})
