@@ -2,6 +2,7 @@
 import { spawn } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { cleanEnvironment, launcher } from '../test/support/command.ts'
+import { processorOf } from './processor.ts'
 import type { Project } from './project.ts'
 
 const memoryEveryMs = 25
@@ -10,6 +11,8 @@ export interface CommandRun {
   readonly seconds: number
   /** VmHWM; null where the system does not tell. */
   readonly peakMegabytes: number | null
+  /** Processor time of the process, to within a few hundredths; null where the system does not tell. */
+  readonly processorSeconds: number | null
   readonly counts: Readonly<Record<string, number>>
 }
 
@@ -42,7 +45,11 @@ export const runMeasured = async (
   child.stdout.on('data', (chunk: Buffer) => (printed += chunk.toString()))
   child.stderr.on('data', (chunk: Buffer) => (said += chunk.toString()))
   let peak: number | null = null
-  const watch = setInterval(() => (peak = peakOf(child.pid) ?? peak), memoryEveryMs)
+  let processor: number | null = null
+  const watch = setInterval(() => {
+    peak = peakOf(child.pid) ?? peak
+    processor = processorOf(child.pid) ?? processor
+  }, memoryEveryMs)
   const code = await new Promise<number | null>((done) => child.on('close', done))
   clearInterval(watch)
   const seconds = (performance.now() - started) / 1000
@@ -52,7 +59,7 @@ export const runMeasured = async (
       throw new Error(`${args.join(' ')}: ${name} is ${counts[name]}, expected ${value}\n${printed}${said}`)
   }
   if (code !== 0) throw new Error(`${args.join(' ')}: exit ${code}\n${printed}${said}`)
-  return { seconds, peakMegabytes: peak, counts }
+  return { seconds, peakMegabytes: peak, processorSeconds: processor, counts }
 }
 
 /** Numbers of the summary by name; those of `units` and `rows` under their own. */

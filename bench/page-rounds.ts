@@ -2,6 +2,7 @@
 import type { DatabaseClient } from '../src/db/connect.ts'
 import { fetchAll, keywordFloor } from './floor.ts'
 import { runMeasured } from './measured-command.ts'
+import { serverProcessor } from './processor.ts'
 import { forget, type Project } from './project.ts'
 import { exponentOf, median, type Results } from './results.ts'
 import type { Sizes } from './sizes.ts'
@@ -48,24 +49,28 @@ export const measureRate = async (project: Project, _client: DatabaseClient, siz
 }
 
 /** Wall time of the command without the requests' own, by unit; and how it grows with the units. */
-export const measureTiny = async (project: Project, _client: DatabaseClient, sizes: Sizes, results: Results): Promise<void> => {
+export const measureTiny = async (project: Project, client: DatabaseClient, sizes: Sizes, results: Results): Promise<void> => {
+  const server = await serverProcessor(client)
   await project.service.tell({ do: 'keywords', pages: 1, perPage: 10, delayMs: 0, requestsPerSecond: null })
   const points: [number, number][] = []
   for (const units of sizes.units) {
     const perUnit: number[] = []
     const whole: number[] = []
+    const used: number[] = []
     for (let number = 1; number <= Math.min(3, sizes.rounds); number += 1) {
       await forget(project.database, `tiny_${units}`)
       const started = performance.now()
       await fetchAll(() => `${project.service.url}/keywords?offset=0`, units)
       const requests = (performance.now() - started) / 1000
+      const before = server() ?? Number.NaN
       const ours = await runMeasured(project, ['backfill', `tiny_${units}`, ...oneMonth], { 'units.loaded': units })
+      used.push((server() ?? Number.NaN) - before + (ours.processorSeconds ?? Number.NaN))
       perUnit.push(((ours.seconds - requests) / units) * 1000)
       whole.push(ours.seconds)
     }
     process.stderr.write(`  ${units} tiny units: ${median(perUnit).toFixed(2)} ms each, ${median(whole).toFixed(2)} s in all\n`)
     points.push([units, median(whole)])
-    const note = `${units} units, start included`
+    const note = `${units} units, start included; processor ${((median(used) / units) * 1000).toFixed(1)} ms a unit`
     results.set('tiny', { value: median(perUnit), ours: median(whole), note })
   }
   const list = points.map(([units, seconds]) => `${units}: ${seconds.toFixed(2)} s`).join(', ')

@@ -3,6 +3,7 @@ import type { DatabaseClient } from '../src/db/connect.ts'
 import { type ReportBody, reportFile } from './bodies.ts'
 import { createFloor, type Floor } from './floor.ts'
 import { type CommandRun, runMeasured } from './measured-command.ts'
+import { serverProcessor } from './processor.ts'
 import { forget, forgetLedger, owe, type Project } from './project.ts'
 import { median, type Results } from './results.ts'
 import type { Sizes } from './sizes.ts'
@@ -16,12 +17,17 @@ export interface Timing {
   readonly ours: number[]
   /** Bytes of WAL that Millrace caused. */
   readonly wal: number[]
+  /** Processor seconds of the server and the process that measures, then of the server and Millrace's own. */
+  readonly floorProcessor: number[]
+  readonly oursProcessor: number[]
 }
 
 interface Bench {
   readonly project: Project
   readonly client: DatabaseClient
   readonly floor: Floor
+  /** Seconds the server has used. */
+  readonly server: () => number | null
   readonly timings: Map<string, Timing>
   readonly peaks: number[]
 }
@@ -41,16 +47,21 @@ const walPosition = async (client: DatabaseClient): Promise<number> => {
 
 /** The floor first, then Millrace; between two measurements a checkpoint, so that none pays for what another wrote. */
 const inTurns = async (bench: Bench, id: string, floor: () => Promise<void>, ours: () => Promise<CommandRun>): Promise<void> => {
-  const { client, timings, peaks } = bench
-  const timing = timings.get(id) ?? { floor: [], ours: [], wal: [] }
+  const { client, server, timings, peaks } = bench
+  const timing = timings.get(id) ?? { floor: [], ours: [], wal: [], floorProcessor: [], oursProcessor: [] }
   timings.set(id, timing)
   await client.query('checkpoint')
+  const usedBefore = (server() ?? Number.NaN) + process.cpuUsage().user / 1e6 + process.cpuUsage().system / 1e6
   const started = performance.now()
   await floor()
   timing.floor.push((performance.now() - started) / 1000)
+  const { user, system } = process.cpuUsage()
+  timing.floorProcessor.push((server() ?? Number.NaN) + (user + system) / 1e6 - usedBefore)
   await client.query('checkpoint')
   const before = await walPosition(client)
+  const serverBefore = server() ?? Number.NaN
   const run = await ours()
+  timing.oursProcessor.push((server() ?? Number.NaN) - serverBefore + (run.processorSeconds ?? Number.NaN))
   timing.wal.push((await walPosition(client)) - before)
   timing.ours.push(run.seconds)
   if (run.peakMegabytes !== null) peaks.push(run.peakMegabytes)
@@ -138,7 +149,8 @@ const twelveMonths = async (bench: Bench, rows: number): Promise<void> => {
 }
 
 export const measureReports = async (project: Project, client: DatabaseClient, sizes: Sizes, results: Results): Promise<void> => {
-  const bench: Bench = { project, client, floor: createFloor(client), timings: new Map(), peaks: [] }
+  const server = await serverProcessor(client)
+  const bench: Bench = { project, client, server, floor: createFloor(client), timings: new Map(), peaks: [] }
   for (let number = 1; number <= sizes.rounds; number += 1) {
     process.stderr.write(`reports, round ${number} of ${sizes.rounds}\n`)
     await round(bench, sizes.rows)
@@ -148,7 +160,8 @@ export const measureReports = async (project: Project, client: DatabaseClient, s
     const timing = bench.timings.get(id)
     if (timing === undefined) continue
     const [floor, ours] = [median(timing.floor), median(timing.ours)]
-    const note = `${(median(timing.wal) / 1e6).toFixed(0)} MB WAL`
+    const used = [timing.floorProcessor, timing.oursProcessor].map((seconds) => `${median(seconds).toFixed(1)} s`)
+    const note = `processor ${used.join(' and ')}; ${(median(timing.wal) / 1e6).toFixed(0)} MB WAL`
     results.set(id, { value: ours / floor, floor, ours, note })
   }
   if (bench.peaks.length > 0)
