@@ -9,7 +9,7 @@ import type { Sizes } from './sizes.ts'
 const month = '2026-01'
 
 const load = async (project: Project, pipeline: keyof typeof reportPipelines, rows: number) => {
-  await forget(project.database, pipeline)
+  await forget(project, pipeline)
   const file = reportFile(project.bodies, { month, rows, restated: 0 })
   await project.service.tell({ do: 'reports', files: { [`${pipeline}-${month}`]: file } })
   await project.database.pool.query('checkpoint')
@@ -70,18 +70,18 @@ export const measureFullWarehouse = async (
   await project.service.tell({ do: 'reports', files: { [`report-${month}`]: file } })
   const first = async (): Promise<number> => {
     await project.database.pool.query(`drop table if exists data.report_v1_p202601`)
-    await forgetLedger(project.database)
+    await forgetLedger(project)
     await project.database.pool.query('checkpoint')
     const run = await runMeasured(project, ['backfill', 'report', '--from', month, '--to', month], { 'rows.inserted': rows })
     return run.seconds
   }
-  await forget(project.database, 'report')
+  await forget(project, 'report')
   const empty = [await first(), await first(), await first()]
   process.stderr.write(`  filling the warehouse with ${warehouseRows} rows\n`)
   await fill(project, warehouseRows)
   const full = [await first(), await first(), await first()]
   const { rows: counted } = await project.database.pool.query<{ n: string }>('select count(*) as n from data.report_v1')
-  await forget(project.database, 'report')
+  await forget(project, 'report')
   results.set('full-warehouse', {
     value: median(empty) / median(full),
     floor: median(empty),

@@ -11,7 +11,7 @@ const perPage = 100
 const oneMonth = ['--from', '2026-01', '--to', '2026-01']
 
 const walk = async (project: Project, client: DatabaseClient, pages: number, delayMs: number) => {
-  await forget(project.database, 'pages')
+  await forget(project, 'pages')
   await project.service.tell({ do: 'keywords', pages, perPage, delayMs, requestsPerSecond: null })
   const floor = await keywordFloor(client, (page) => `${project.service.url}/keywords?offset=${page * perPage}`, pages)
   const only = ['--only', 'domain=domain-00000.example.com']
@@ -34,7 +34,7 @@ export const measureWalks = async (project: Project, client: DatabaseClient, siz
 
 /** The service counts over any sliding second and refuses the eleventh. */
 export const measureRate = async (project: Project, _client: DatabaseClient, sizes: Sizes, results: Results): Promise<void> => {
-  await forget(project.database, 'pages')
+  await forget(project, 'pages')
   await project.service.tell({ do: 'keywords', pages: sizes.ratePages, perPage, delayMs: 0, requestsPerSecond: 10 })
   await runMeasured(
     project,
@@ -58,7 +58,7 @@ export const measureTiny = async (project: Project, client: DatabaseClient, size
     const whole: number[] = []
     const used: number[] = []
     for (let number = 1; number <= Math.min(3, sizes.rounds); number += 1) {
-      await forget(project.database, `tiny_${units}`)
+      await forget(project, `tiny_${units}`)
       const started = performance.now()
       await fetchAll(() => `${project.service.url}/keywords?offset=0`, units)
       const requests = (performance.now() - started) / 1000

@@ -171,17 +171,19 @@ const partitionsOf = async ({ pool }: Database, pattern: string): Promise<string
 }
 
 /** The table's months and history gone, and everything the ledger knows. */
-export const forget = async (database: Database, pipeline: string): Promise<void> => {
+export const forget = async (project: Project, pipeline: string): Promise<void> => {
+  const { database } = project
   for (const name of await partitionsOf(database, `${pipeline}_v1_p%`)) await database.pool.query(`drop table data.${name}`)
   await database.pool.query(`truncate data.${pipeline}_v1_history`)
-  await forgetLedger(database)
+  await forgetLedger(project)
 }
 
-/** Pipelines and their slices stay: they are there long before a night. */
-export const forgetLedger = async (database: Database): Promise<void> => {
+/** Pipelines and their slices stay: they are there long before a night. The landing goes, too: what it proves to have been bought would be taken up. */
+export const forgetLedger = async ({ database, folder }: Pick<Project, 'database' | 'folder'>): Promise<void> => {
   await database.pool.query(
     'truncate etl.runs, etl.run_jobs, etl.jobs, etl.units, etl.answers, etl.loads, etl.windows, etl.requests, etl.quarantine cascade',
   )
+  rmSync(join(folder, 'home', 'landing'), { recursive: true, force: true })
 }
 
 /** As after a try that failed before it bought anything: the next command asks for the units of the last report again, without force. */
@@ -189,6 +191,9 @@ export const owe = async (database: Database): Promise<void> => {
   await database.pool.query(`with failed as (
       insert into etl.jobs (pipeline_id, kind, reason, window_from, window_to, slice_ids, cells, account, state)
       select pipeline_id, kind, reason, window_from, window_to, slice_ids, cells, account, 'failed' from etl.jobs order by job_id desc limit 1 returning *
+    ), opened as (
+      update etl.windows w set closed_generation = null, closed_at = null, closed_units = null, closed_rows = null
+      from failed f where w.pipeline_id = f.pipeline_id and w.window_from >= f.window_from and w.window_from < f.window_to
     )
     update etl.units u set job_id = f.job_id from failed f
     where u.pipeline_id = f.pipeline_id and u.window_from = f.window_from and u.slice_id = any(f.slice_ids)`)

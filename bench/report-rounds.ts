@@ -73,7 +73,7 @@ const round = async (bench: Bench, rows: number): Promise<void> => {
   const { database } = project
   const first = { month, rows, restated: 0 }
   const url = await serve(bench, first)
-  await forget(database, 'report')
+  await forget(project, 'report')
   await floor.reset()
   await inTurns(
     bench,
@@ -94,7 +94,7 @@ const round = async (bench: Bench, rows: number): Promise<void> => {
     bench,
     'same-body',
     () => floor.difference(url),
-    () => backfill(project, 'report', { 'rows.inserted': 0, 'rows.updated': 0, 'units.failed': 0 }),
+    () => backfill(project, 'report', { reports_submitted: 1, 'rows.read': 0, 'units.failed': 0 }),
   )
   const restated = await serve(bench, { month, rows, restated: 100 })
   await inTurns(
@@ -115,7 +115,7 @@ const filled = async (bench: Bench, url: string, rows: number): Promise<void> =>
   await client.query(`update floor_target set domain = 'other-' || domain`)
   await client.query('vacuum full analyze floor_target')
   await client.query('vacuum full analyze data.report_v1')
-  await forgetLedger(project.database)
+  await forgetLedger(project)
   await inTurns(
     bench,
     'filled',
@@ -127,7 +127,7 @@ const filled = async (bench: Bench, url: string, rows: number): Promise<void> =>
 /** Twelve months, none loaded yet, in one command; the floor is the sum of twelve first loads into an empty table. */
 const twelveMonths = async (bench: Bench, rows: number): Promise<void> => {
   const { project, floor } = bench
-  await forget(project.database, 'report_fifth')
+  await forget(project, 'report_fifth')
   const files = Object.fromEntries(
     backfillMonths.map((name) => [`report_fifth-${name}`, reportFile(project.bodies, { month: name, rows, restated: 0 })]),
   )
