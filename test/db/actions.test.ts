@@ -3,22 +3,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { releaseByPerson, retryByPerson } from '../../src/ledger/actions.ts'
 import { adoptReport, giveUpReport } from '../../src/ledger/purchases.ts'
 import { listPurchases } from '../../src/reads/reports.ts'
-import {
-  bought,
-  jobRow,
-  months,
-  newAnswer,
-  newJob,
-  newPipeline,
-  newProcess,
-  newRun,
-  newSlices,
-  nextAskNumber,
-  loadedAs,
-  outcomeOf,
-  setJob,
-  unitRows,
-} from '../support/ledger.ts'
+import { bought, months, newJob, newPipeline, newProcess, newRun, newSlices, nextAskNumber } from '../support/ledger.ts'
+import { jobRow, loadedAs, newAnswer, outcomeOf, setJob, unitRows } from '../support/ledger-answers.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 
 let db: TestDatabase

@@ -5,7 +5,7 @@ import { isEtlError } from '../../src/core/errors.ts'
 import { dataPointReadings } from '../../src/reads/quota.ts'
 import { settleJob } from '../../src/pipeline/settle-job.ts'
 import { boxOf, shippedDefinition } from '../support/definitions.ts'
-import { jobRow } from '../support/ledger.ts'
+import { jobRow } from '../support/ledger-answers.ts'
 import { claimed, type LoadKit, loadBody, openLoading, trafficCsv as csv, workOn } from '../support/loading.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 

@@ -11,17 +11,8 @@ import {
   supersedeStrays,
   supersedeUnits,
 } from '../../src/ledger/quarantine.ts'
-import {
-  loadedAs,
-  newAnswer,
-  newJob,
-  newPipeline,
-  newRun,
-  newSlices,
-  nextAskNumber,
-  type PipelineKit,
-  unitRows,
-} from '../support/ledger.ts'
+import { type PipelineKit, newJob, newPipeline, newRun, newSlices, nextAskNumber } from '../support/ledger.ts'
+import { loadedAs, newAnswer, unitRows } from '../support/ledger-answers.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 
 let db: TestDatabase

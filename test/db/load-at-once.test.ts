@@ -14,7 +14,7 @@ import type { LoadInput } from '../../src/pipeline/load-input.ts'
 import { asksOf, metricsOf } from '../../src/core/asks.ts'
 import { publish } from '../../src/publish/publish.ts'
 import { boxOf, shippedDefinitions } from '../support/definitions.ts'
-import { jobRow, unitRows } from '../support/ledger.ts'
+import { jobRow, unitRows } from '../support/ledger-answers.ts'
 import { claimed, type LoadKit, openLoading, workOn } from '../support/loading.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 

@@ -4,7 +4,7 @@ import type { Box, Definition } from '../../src/core/types.ts'
 import { markUnchanged } from '../../src/ledger/loads.ts'
 import { answerOfAll } from '../../src/ledger/units.ts'
 import { boxOf, shippedDefinition } from '../support/definitions.ts'
-import { jobRow, outcomeOf, unitRows } from '../support/ledger.ts'
+import { jobRow, outcomeOf, unitRows } from '../support/ledger-answers.ts'
 import { type LoadKit, loadBody, openLoading, trafficCsv as csv, trafficLine as line, workOn } from '../support/loading.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 

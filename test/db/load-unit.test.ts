@@ -6,7 +6,7 @@ import { markUnchanged } from '../../src/ledger/loads.ts'
 import { keepRejects } from '../../src/pipeline/judge.ts'
 import { createParseReport } from '../../src/parse/report.ts'
 import { boxOf, shippedDefinition } from '../support/definitions.ts'
-import { jobRow, outcomeOf, setJob, unitRows } from '../support/ledger.ts'
+import { jobRow, outcomeOf, setJob, unitRows } from '../support/ledger-answers.ts'
 import { claimed, type LoadKit, loadBody, openLoading, trafficCsv as csv, trafficLine, workOn } from '../support/loading.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 

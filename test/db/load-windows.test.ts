@@ -4,7 +4,7 @@ import type { Box, Definition } from '../../src/core/types.ts'
 import type { JobWork } from '../../src/pipeline/job-work.ts'
 import { loadAnswer } from '../../src/pipeline/load-answer.ts'
 import { boxOf, shippedDefinition } from '../support/definitions.ts'
-import { jobRow, outcomeOf, unitRows } from '../support/ledger.ts'
+import { jobRow, outcomeOf, unitRows } from '../support/ledger-answers.ts'
 import {
   claimed,
   type LoadKit,

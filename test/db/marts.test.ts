@@ -10,7 +10,8 @@ import { oneUnit } from '../../src/load/merge-scope.ts'
 import { refreshSummaries, summaryQuery } from '../../src/load/summaries.ts'
 import { publish } from '../../src/publish/publish.ts'
 import { shippedDefinition, shippedDefinitions, unitOf } from '../support/definitions.ts'
-import { bought, loadedAs, months, newAnswer, newJob, newPipeline, newRun, newSlices, setJob } from '../support/ledger.ts'
+import { bought, months, newJob, newPipeline, newRun, newSlices } from '../support/ledger.ts'
+import { loadedAs, newAnswer, setJob } from '../support/ledger-answers.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 
 let db: TestDatabase

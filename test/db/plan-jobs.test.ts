@@ -1,7 +1,7 @@
 // Planning over jobs there are: joined, opened again, dissolved, taken up, bought again with consent.
 import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { setJob } from '../support/ledger.ts'
+import { setJob } from '../support/ledger-answers.ts'
 import { died, jobsOf, submitted } from '../support/plan-ledger.ts'
 import { definitionFor, type Planning, plan, range, sourceOf, withLists } from '../support/planning.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'

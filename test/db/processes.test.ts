@@ -13,7 +13,8 @@ import { endProcess, type OwnProcess, reapDead, registerProcess, renewLease } fr
 import { runState, startRun } from '../../src/ledger/runs.ts'
 import { finishJob } from '../../src/ledger/settle-job.ts'
 import { keepLease } from '../../src/pipeline/process-watch.ts'
-import { jobRow, newJob, newPipeline, newProcess, newRun, type PipelineKit, type ProcessKit, takeOne } from '../support/ledger.ts'
+import { type PipelineKit, type ProcessKit, newJob, newPipeline, newProcess, newRun, takeOne } from '../support/ledger.ts'
+import { jobRow } from '../support/ledger-answers.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 
 let db: TestDatabase

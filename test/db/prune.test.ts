@@ -1,18 +1,8 @@
 // What the ledger lets go of by age, and what it never does.
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { pruneLedger } from '../../src/ledger/prune.ts'
-import {
-  bought,
-  jobRow,
-  loadedAs,
-  newAnswer,
-  newJob,
-  newPipeline,
-  newProcess,
-  newRun,
-  nextAskNumber,
-  setJob,
-} from '../support/ledger.ts'
+import { bought, newJob, newPipeline, newProcess, newRun, nextAskNumber } from '../support/ledger.ts'
+import { jobRow, loadedAs, newAnswer, setJob } from '../support/ledger-answers.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 
 let db: TestDatabase

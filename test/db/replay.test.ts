@@ -8,18 +8,8 @@ import {
   registerReplay,
   type ReplayScope,
 } from '../../src/ledger/replay.ts'
-import {
-  jobRow,
-  loadedAs,
-  months,
-  newAnswer,
-  newJob,
-  newPipeline,
-  newRun,
-  newSlices,
-  type PipelineKit,
-  unitRows,
-} from '../support/ledger.ts'
+import { type PipelineKit, months, newJob, newPipeline, newRun, newSlices } from '../support/ledger.ts'
+import { jobRow, loadedAs, newAnswer, unitRows } from '../support/ledger-answers.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 
 let db: TestDatabase

@@ -9,18 +9,8 @@ import { type LandingStore, openLandingStore } from '../../src/extract/landing.t
 import { createProgress, type RunEvent } from '../../src/pipeline/progress.ts'
 import { type SweepingRuntime, sweep, sweepLandings } from '../../src/pipeline/retention.ts'
 import type { Box } from '../../src/core/types.ts'
-import {
-  jobRow,
-  loadedAs,
-  newAnswer,
-  newJob,
-  newPipeline,
-  newRun,
-  nextAskNumber,
-  type PipelineKit,
-  setJob,
-  unitRows,
-} from '../support/ledger.ts'
+import { type PipelineKit, newJob, newPipeline, newRun, nextAskNumber } from '../support/ledger.ts'
+import { jobRow, loadedAs, newAnswer, setJob, unitRows } from '../support/ledger-answers.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 import { type S3Server, startS3Server } from '../support/s3-server.ts'
 

@@ -3,7 +3,8 @@ import { sql } from 'kysely'
 import type { Definition } from '../../src/core/types.ts'
 import type { JobsTable } from '../../src/db/tables.ts'
 import type { Insertable } from 'kysely'
-import { loadedAs, newAnswer, nextAskNumber, setJob } from './ledger.ts'
+import { nextAskNumber } from './ledger.ts'
+import { loadedAs, newAnswer, setJob } from './ledger-answers.ts'
 import type { TestDatabase } from './postgres.ts'
 
 export interface CellRow {
