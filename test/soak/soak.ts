@@ -1,9 +1,9 @@
 // A scheduler, workers, readers and a person who asks for restated months again, while the service misbehaves and PostgreSQL is killed again and again.
 import pg from 'pg'
 import type { DatabasePool } from '../../src/db/connect.ts'
-import type { Sandbox } from '../../src/sandbox/server.ts'
+import { type Sandbox, startSandbox } from '../../src/sandbox/server.ts'
 import { createOwnDatabase, type OwnDatabase } from '../storm/own-database.ts'
-import { type StormWorld, startStormSandbox, stormPipelines } from '../storm/storm-world.ts'
+import { type StormWorld, stormPipelines } from '../storm/storm-world.ts'
 import { runCommand } from '../support/command.ts'
 import { startOwnServer } from '../support/own-server.ts'
 import { type Course, courseOf, isFlat, type Sample, takeSample } from './figures.ts'
@@ -55,7 +55,14 @@ const wait = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(
 export const runSoak = async (options: SoakOptions): Promise<SoakFigures> => {
   const world = createSoakWorld(options.jobs)
   const server = await startOwnServer()
-  const sandbox = await startStormSandbox()
+  // By the real clock, as the schedules are.
+  const sandbox = await startSandbox({
+    seed: 7,
+    keywordsPerDomain: 40,
+    requestsPerSecond: null,
+    reportDurationMs: 300,
+    openReports: 10_000,
+  })
   const db = await createOwnDatabase(server.url, 'soak')
   db.pool.on('error', () => undefined)
   const environment = { ...world.environment(sandbox, db.url, 'home'), MILLRACE_WEB_PORT: '0', MILLRACE_DATABASE_SILENCE: '5' }
@@ -177,7 +184,7 @@ const judge = async (soak: Soak, serverUrl: string): Promise<void> => {
     const result = await runCommand(world.command, world.environment(sandbox, calm.url, 'calm'), world.folder)
     if (result.code !== 0) wrong.push(`the calm run ended with ${result.code}`)
     for (const pipeline of stormPipelines) {
-      const [ours, theirs] = [await cellsOf(db.pool, pipeline), await cellsOf(calm.pool, pipeline)]
+      const [ours, theirs] = [await cellsOf(db.pool, pipeline, world), await cellsOf(calm.pool, pipeline, world)]
       const differing = [...ours].filter((row) => !theirs.has(row)).length + [...theirs].filter((row) => !ours.has(row)).length
       if (differing > 0) wrong.push(`${pipeline}: ${differing} rows differ from the truth`)
       wrong.push(...(await revisionsTwice(db.pool, pipeline)))
@@ -188,10 +195,12 @@ const judge = async (soak: Soak, serverUrl: string): Promise<void> => {
   wrong.push(...(await purchasesAstray(db.pool, bought)))
 }
 
-/** Rows as text, without what names the run and the moment. */
-const cellsOf = async (pool: DatabasePool, pipeline: string): Promise<ReadonlySet<string>> => {
+/** Rows of the months asked for as text, without what names the run and the moment. The schedules load others too. */
+const cellsOf = async (pool: DatabasePool, pipeline: string, { from, to }: StormWorld): Promise<ReadonlySet<string>> => {
   const { rows } = await pool.query<{ row: string }>(
-    `select (to_jsonb(t) - '{_unit_id,_run_id,_revision,_loaded_at}'::text[])::text as row from data.${pipeline}_v1 t`,
+    `select (to_jsonb(t) - '{_unit_id,_run_id,_revision,_loaded_at}'::text[])::text as row from data.${pipeline}_v1 t
+     where left(coalesce(to_jsonb(t) ->> 'month', to_jsonb(t) ->> 'date'), 7) between $1 and $2`,
+    [from, to],
   )
   return new Set(rows.map(({ row }) => row))
 }
