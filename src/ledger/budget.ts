@@ -38,9 +38,14 @@ export interface Spent {
   readonly sharers: number
 }
 
-/** Locks both budgets for the transaction, always in the same order, and throws QUOTA_EXHAUSTED where the report does not fit. */
-export const reserveBudget = async (trx: Db, reservation: Reservation): Promise<void> => {
-  for (const purse of pursesOf(reservation)) await reserveIn(trx, purse, reservation)
+/**
+ * Locks both budgets for the transaction, always in the same order, and throws QUOTA_EXHAUSTED where the report does not fit. Returns the credits that are
+ * left besides it in the smaller one; infinite where neither is bounded.
+ */
+export const reserveBudget = async (trx: Db, reservation: Reservation): Promise<number> => {
+  let left = Number.POSITIVE_INFINITY
+  for (const purse of pursesOf(reservation)) left = Math.min(left, await reserveIn(trx, purse, reservation))
+  return left
 }
 
 /** The same without the locks: a report that would be refused need not be priced first. */
@@ -59,26 +64,28 @@ const pursesOf = ({ account, pipeline, budget, accountBudget }: Reservation): re
 
 const isBounded = ({ budget }: Purse): boolean => budget.perMonth !== null || budget.perDay !== null
 
-const reserveIn = async (trx: Db, purse: Purse, reservation: Reservation): Promise<void> => {
+const reserveIn = async (trx: Db, purse: Purse, reservation: Reservation): Promise<number> => {
   const { account, pipeline } = purse
-  if (!isBounded(purse)) return
+  if (!isBounded(purse)) return Number.POSITIVE_INFINITY
   const key = pipeline === null ? `budget/${account}` : `budget/${account}/${pipeline}`
   await lockByName(trx, key)
-  refuseBeyond(purse, reservation, await spentOf(trx, purse, reservation.pipeline))
+  return refuseBeyond(purse, reservation, await spentOf(trx, purse, reservation.pipeline))
 }
 
 const refuseBeyond = (
   { account, pipeline, budget }: Purse,
   { estimated, unitKey, isExtra = false }: Reservation,
   spent: SpentNow,
-): void => {
+): number => {
   const price = estimated ?? 1
+  let least = Number.POSITIVE_INFINITY
   for (const [period, limit, setting] of [
     ['month', budget.perMonth, budget.setting?.perMonth],
     ['day', budget.perDay, budget.setting?.perDay],
   ] as const) {
     if (limit === null) continue
     const left = isExtra ? extraLeft(period, limit, spent) : limit - spent[period]
+    least = Math.min(least, left - price)
     if (price <= left) continue
     const whose = pipeline === null ? ` of account ${account}` : ''
     const kept = isExtra && left < limit - spent[period] ? `${Math.max(0, Math.floor(left))} are left for it, ` : ''
@@ -95,6 +102,7 @@ const refuseBeyond = (
       },
     )
   }
+  return least
 }
 
 /** What lies beyond the usual leaves the nights theirs, and shares the rest with the other pipelines that wait. */

@@ -6,7 +6,7 @@ import type { ReportIntent, ReportMemo, ReportRecord } from '../core/report.ts'
 import type { ReportState } from '../core/types.ts'
 import { unstopped } from '../db/stoppable.ts'
 import type { Db, JobsTable, Tables } from '../db/tables.ts'
-import { affordable, isBeyondUsual, keepPrice } from './afford.ts'
+import { affordable, giveWay, isBeyondUsual, keepPrice } from './afford.ts'
 import { isSameApi, reserveBudget } from './budget.ts'
 import type { ClaimedJob } from './claim.ts'
 import { databaseNow } from './database-now.ts'
@@ -190,7 +190,8 @@ const intend = async (trx: Db, claim: ClaimedJob, options: ReportMemoOptions, in
   await assertMayBuy(trx, claim.box.key)
   const runId = await waitingRun(trx, claim, options.runId)
   const isExtra = await isBeyondUsual(trx, claim, runId)
-  await reserveBudget(trx, { ...options, estimated: intent.estimatedQuota, unitKey: claim.box.key, isExtra })
+  const left = await reserveBudget(trx, { ...options, estimated: intent.estimatedQuota, unitKey: claim.box.key, isExtra })
+  await giveWay(trx, claim, intent.estimatedQuota ?? 1, left)
   await updateJobs(trx)
     .set({
       run_id: runId,

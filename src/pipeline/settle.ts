@@ -46,7 +46,12 @@ export const settle = (error: EtlError, { attempts, cells, kind }: Tried, limits
   const waitMs = error.context['waitMs']
   // A budget of ours turns at a known time: whoever comes then goes on, and nobody waits for it.
   if (typeof waitMs === 'number')
-    return { kind: 'park', notBeforeMs: Math.max(waitMs, shortestWaitMs), countsAttempt: false, final: true }
+    return {
+      kind: 'park',
+      notBeforeMs: Math.max(waitMs, shortestWaitMs),
+      countsAttempt: false,
+      final: error.context['final'] !== false,
+    }
   if (spec.state === 'held') return { kind: 'hold' }
   if (spec.retry === 'later') return parked(error, clock)
   if (spec.retry === 'now' && attempts < (limits?.attempts ?? defaultAttempts)) {

@@ -1,0 +1,142 @@
+// The price before the night, at the command line: what is planned, held, approved and spread over a budget, against the service's own books.
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { type Sandbox, startSandbox } from '../../src/sandbox/server.ts'
+import { type CommandResult, pipelinesOfRepository, runCommand, summaryOf } from '../support/command.ts'
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+
+const pipeline = 'traffic_and_engagement'
+let folder: string
+let db: TestDatabase
+let sandbox: Sandbox
+
+const edit = (change: (text: string) => string): void => {
+  const file = join(folder, 'pipelines', `${pipeline}.yaml`)
+  writeFileSync(file, change(readFileSync(file, 'utf8')))
+}
+
+const list = (count: number): void => {
+  const domains = Array.from({ length: count }, (_, index) => `shop-${index}.example\n`)
+  writeFileSync(join(folder, 'pipelines', 'domains.txt'), domains.join(''))
+}
+
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'millrace-guard-'))
+  cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
+  list(2)
+  edit((text) =>
+    text
+      .replace('from: 2024-01', 'from: 2025-11')
+      .replace('poll_every: 5s', 'poll_every: 50ms')
+      .replace('[us, gb, world]', '[us]'),
+  )
+  db = await createTestDatabase()
+  sandbox = await startSandbox({ requestsPerSecond: null })
+})
+afterEach(async () => {
+  await sandbox.close()
+  await db.drop()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+const millrace = (...args: string[]): Promise<CommandResult> =>
+  runCommand(
+    [...args, '--json'],
+    {
+      WEB_ANALYTICS_BASE_URL: sandbox.url,
+      WEB_ANALYTICS_API_KEY: sandbox.apiKey,
+      WEB_ANALYTICS_REQUESTS_PER_SECOND: '500',
+      DATABASE_URL: db.url,
+      MILLRACE_HOME: join(folder, 'home'),
+    },
+    folder,
+  )
+
+const spent = (): number => sandbox.books().quotaUsed
+
+test('a first night loads the look-back, holds the history with its price, and buys exactly that once it is approved', async () => {
+  expect((await millrace('migrate')).code).toBe(0)
+  const plan = await millrace('plan', pipeline)
+  expect(spent()).toBe(0)
+  const foretold = plan.events.at(-1) as {
+    needs_approval: { units: number; reports: number; credits: number }
+    quota_used: number
+  }
+  expect(foretold.needs_approval.units).toBeGreaterThan(10)
+
+  const night = await millrace('run', pipeline)
+  expect([night.code, summaryOf(night).units]).toMatchObject([1, { loaded: 4, held: foretold.needs_approval.units, failed: 0 }])
+  expect(spent()).toBe(foretold.quota_used)
+  expect(night.events).toContainEqual(
+    expect.objectContaining({ event: 'needs_approval', approve: `millrace approve ${pipeline}` }),
+  )
+
+  // Nothing more without a word, however often it runs.
+  expect((await millrace('run', pipeline)).code).toBe(1)
+  expect(spent()).toBe(foretold.quota_used)
+
+  const list = await millrace('approve', '--dry-run')
+  expect(list.events).toContainEqual(
+    expect.objectContaining({ event: 'needs_approval', credits: foretold.needs_approval.credits }),
+  )
+  expect((await millrace('approve', pipeline)).code).toBe(0)
+  const bought = await millrace('run', pipeline)
+  expect([bought.code, bought.stderr]).toEqual([0, expect.anything()])
+  expect(summaryOf(bought)).toMatchObject({
+    units: { loaded: foretold.needs_approval.units, held: 0 },
+    reports_submitted: foretold.needs_approval.reports,
+    quota_used: foretold.needs_approval.credits,
+  })
+  expect(spent()).toBe(foretold.quota_used + foretold.needs_approval.credits)
+  const { rows } = await db.database.pool.query('select state, decided_by, credits::int from etl.approvals')
+  expect(rows).toEqual([
+    { state: 'approved', decided_by: expect.stringContaining('approve'), credits: foretold.needs_approval.credits },
+  ])
+}, 180_000)
+
+test('a range that is named loads without a question; what came to a list since waits, unless somebody says yes', async () => {
+  expect((await millrace('migrate')).code).toBe(0)
+  const range = ['--from', '2025-11', '--to', '2026-09']
+  expect((await millrace('backfill', pipeline, ...range)).code).toBe(0)
+  expect((await millrace('run', pipeline, '--yes')).code).toBe(0)
+  const before = spent()
+  list(60)
+  const dry = summaryOf(await millrace('run', pipeline, '--dry-run'))
+  expect(dry).toMatchObject({ units: { loaded: 0 }, reports_submitted: 0, quota_used: 0 })
+  expect((await millrace('run', pipeline)).code).toBe(1)
+  expect(spent()).toBe(before)
+  expect((await millrace('run', pipeline, '--yes')).code).toBe(0)
+  expect(spent()).toBeGreaterThan(before)
+}, 180_000)
+
+test('a range larger than the budget of a day is bought as far as that goes, and waits for the next without a job more', async () => {
+  edit((text) => text.replace('limits: {', 'limits: { quota_per_day: 60,'))
+  expect((await millrace('migrate')).code).toBe(0)
+  const result = await millrace('backfill', pipeline, '--from', '2025-11', '--to', '2026-09')
+  const { units } = summaryOf(result)
+  expect(units).toMatchObject({ held: 0, failed: 0 })
+  expect(units.loaded).toBeGreaterThan(0)
+  expect(units.waiting).toBeGreaterThan(0)
+  expect(spent()).toBeLessThanOrEqual(60)
+  const paced = result.events.find(({ event }) => event === 'paced')
+  expect(paced).toMatchObject({ pipeline, units: units.waiting, done_on: expect.stringMatching(/^\d{4}-\d\d-\d\d$/) })
+  const jobs = async (): Promise<unknown> =>
+    (await db.database.pool.query('select job_id from etl.jobs where approval_id is not null and ask_number is null order by 1'))
+      .rows
+  const waiting = await jobs()
+  const newest = (
+    await db.database.pool.query('select max(window_from)::text as newest from etl.units where answer_id is not null')
+  ).rows
+  expect(newest).toEqual([{ newest: '2026-09-01' }])
+  // The night takes it up, finds the budget spent, and leaves it as it is.
+  await millrace('run', pipeline)
+  expect(await jobs()).toEqual(waiting)
+  expect(spent()).toBeLessThanOrEqual(60)
+  // The next day, as far as the ledger is concerned.
+  await db.database.pool.query(`update etl.jobs set asked_at = asked_at - interval '1 day' where asked_at is not null`)
+  await millrace('run', pipeline)
+  expect(spent()).toBeGreaterThan(60)
+  expect(spent()).toBeLessThanOrEqual(120)
+}, 180_000)

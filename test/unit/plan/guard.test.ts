@@ -1,0 +1,82 @@
+// The guard's arithmetic, the pace of budgets and the forecast.
+import { describe, expect, test } from 'vitest'
+import { nightsToCome, unitsToCome } from '../../../src/plan/forecast.ts'
+import { judgeNight, judgeRange } from '../../../src/plan/guard.ts'
+import { doneOn, type Pace } from '../../../src/plan/pacing.ts'
+import { definitionOf } from './definition.ts'
+
+const night = { rule: { creditsPerNight: null, factor: 2 }, usual: 0, unusual: 0, waiting: 0, dearest: 0, report: 0 }
+
+describe('a night', () => {
+  test.each([
+    ['twice the dearest night', { dearest: 50, usual: 40, unusual: 60 }, 'nothing'],
+    ['a credit more', { dearest: 50, usual: 40, unusual: 61 }, 'unusual'],
+    ['twice its own usual part', { dearest: 10, usual: 50, unusual: 50 }, 'nothing'],
+    ['the price of one report', { report: 30, unusual: 30 }, 'nothing'],
+    ['more than one report', { report: 30, unusual: 31 }, 'unusual'],
+    ['little, beside what waits already', { report: 30, unusual: 5, waiting: 30 }, 'unusual'],
+    ['nothing new, however dear', { usual: 1_000_000 }, 'nothing'],
+    ['nothing at all', {}, 'nothing'],
+  ] as const)('of %s', (_, price, holds) => {
+    expect(judgeNight({ ...night, ...price }).holds).toBe(holds)
+  })
+
+  test('with a figure of its own is bound by that alone', () => {
+    const rule = { creditsPerNight: 100, factor: 2 }
+    expect(judgeNight({ ...night, rule, usual: 10, unusual: 90, dearest: 1 })).toEqual({ allowed: 100, holds: 'nothing' })
+    expect(judgeNight({ ...night, rule, usual: 10, unusual: 91, dearest: 1_000 }).holds).toBe('unusual')
+    expect(judgeNight({ ...night, rule, usual: 101 }).holds).toBe('all')
+    expect(judgeNight({ ...night, rule: { ...rule, creditsPerNight: 0 }, usual: 1 }).holds).toBe('all')
+    expect([judgeRange(rule, 100).holds, judgeRange(rule, 101).holds, judgeRange(night.rule, 1e9).holds]).toEqual([
+      'nothing',
+      'all',
+      'nothing',
+    ])
+  })
+})
+
+describe('a backlog', () => {
+  const free: Pace = { perMonth: null, perDay: null, leftToday: Infinity, leftThisMonth: Infinity, kept: 0, sharers: 1 }
+  test.each([
+    ['within what is left today', 100, [{ ...free, perDay: 100, leftToday: 100 }], '2026-11-22'],
+    ['of three days', 250, [{ ...free, perDay: 100, leftToday: 50 }], '2026-11-24'],
+    ['shared by two', 250, [{ ...free, perDay: 100, leftToday: 50, sharers: 2 }], '2026-11-26'],
+    ['beyond the month', 150, [{ ...free, perMonth: 100, leftThisMonth: 20 }], '2027-01-01'],
+    ['beside what nights take', 150, [{ ...free, perMonth: 100, leftThisMonth: 20, kept: 60 }], '2027-03-01'],
+    [
+      'under two budgets',
+      90,
+      [
+        { ...free, perDay: 30, leftToday: 30 },
+        { ...free, perMonth: 1_000, leftThisMonth: 40 },
+      ],
+      '2026-12-02',
+    ],
+    ['that no month has room for', 10, [{ ...free, perMonth: 100, leftThisMonth: 0, kept: 100 }], null],
+  ] as const)('%s', (_, credits, paces, day) => {
+    expect(doneOn(credits, paces, '2026-11-22')).toBe(day)
+  })
+})
+
+describe('the nights to come', () => {
+  const at = (iso: string): number => Date.parse(`${iso}T12:00:00Z`)
+  test('are the days of publication and restatement that are left of the month', () => {
+    const definition = definitionOf([])
+    expect(nightsToCome(definition, at('2026-11-01'))).toEqual([
+      { date: '2026-11-10', windows: 2 },
+      { date: '2026-11-15', windows: 2 },
+    ])
+    expect(nightsToCome(definition, at('2026-11-12')).map(({ date }) => date)).toEqual(['2026-11-15'])
+    expect(nightsToCome(definition, at('2026-11-22'))).toEqual([])
+    expect(unitsToCome(definition, 300, at('2026-11-01'))).toBe(1_200)
+  })
+
+  test('of a pipeline that looks back at nothing are those of publication', () => {
+    expect(nightsToCome(definitionOf([], { lookBack: 0 }), at('2026-11-01'))).toEqual([{ date: '2026-11-10', windows: 1 }])
+  })
+
+  test('a day that the month does not have is its last one', () => {
+    const publication = { publishedOn: 31, restatedOn: [], timeZone: 'UTC' }
+    expect(nightsToCome(definitionOf([], { publication }), at('2026-02-03')).map(({ date }) => date)).toEqual(['2026-02-28'])
+  })
+})
