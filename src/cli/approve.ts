@@ -1,7 +1,8 @@
 // `millrace approve [PIPELINE…]`: allows what waits because it costs more than usual; shows it; takes a word back.
 import type { Database } from '../db/connect.ts'
-import { approve, withdraw } from '../ledger/approvals.ts'
+import { approve, withdraw } from '../ledger/approve.ts'
 import { type WaitingWord, waitingWords } from '../reads/approvals.ts'
+import type { Status } from '../reads/status.ts'
 import type { Handler, Invocation } from './command-spec.ts'
 import { personWith } from './consent.ts'
 import { formatNumber, type Output, some } from './output.ts'
@@ -38,7 +39,7 @@ const show = ({ args, output }: Invocation, waiting: readonly WaitingWord[]): nu
 }
 
 /** A table of what waits. */
-export const printWaiting = (output: Output, waiting: readonly WaitingWord[]): void =>
+const printWaiting = (output: Output, waiting: readonly WaitingWord[]): void =>
   output.table(
     ['needs approval', 'why', 'months', 'units', 'reports', 'credits', 'a night may cost'],
     waiting.map(({ pipeline, reasons, from, to, units, reports, credits, allowed }) => [
@@ -67,4 +68,26 @@ const takeBack = async ({ args, output }: Invocation, database: Database): Promi
       : `${some(dissolved, 'report')} not bought. What is beyond the usual is held again by the next run.`,
   )
   return 0
+}
+
+/** What a person decides, and what goes on with that. */
+export const printWords = (output: Output, { needs_approval, approved }: Pick<Status, 'needs_approval' | 'approved'>): void => {
+  if (needs_approval.length > 0) {
+    output.line()
+    printWaiting(output, needs_approval)
+    output.line('Next: `millrace plan` shows it, `millrace approve` allows it.')
+  }
+  if (approved.length === 0) return
+  output.line()
+  output.table(
+    ['approved, not bought yet', 'units', 'reports', 'credits', 'by', 'done about'],
+    approved.map(({ pipeline, units, reports, credits, approved_by, done_on }) => [
+      pipeline,
+      formatNumber(units),
+      formatNumber(reports),
+      formatNumber(credits),
+      approved_by ?? '-',
+      done_on ?? 'next run',
+    ]),
+  )
 }

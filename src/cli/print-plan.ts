@@ -1,27 +1,12 @@
 // The plan on one screen: what would be asked for and why, what it costs, what waits for a word; or whole, as events.
 import type { Preview, PreviewJob, PreviewPipeline } from '../pipeline/dry-run.ts'
 import { formatNumber, formatSeconds, type Output, some } from './output.ts'
-
-export const sum = <One>(all: readonly One[], pick: (one: One) => number | null): number =>
-  all.reduce((total, one) => total + (pick(one) ?? 0), 0)
+import { planEvents, type ReasonRow, reasonsOf, sum } from './plan-events.ts'
 
 /** @param command the one that is planned: `run`, `backfill`, `plan` */
 export const printPlan = (output: Output, command: string, preview: Preview): void => {
   planEvents(output, command, preview)
   for (const line of planLines(preview)) output.line(line)
-}
-
-const planEvents = (output: Output, command: string, preview: Preview): void => {
-  if (!output.json) return
-  const { jobs, pipelines } = preview
-  for (const job of jobs) output.event({ event: 'job', ...job })
-  for (const reason of reasonsOf(jobs)) output.event({ event: 'reason', ...reason })
-  for (const { pipeline, changes } of pipelines) {
-    for (const change of changes.lists) output.event({ event: 'list_change', pipeline, ...change })
-    for (const change of changes.definition) output.event({ event: 'definition_change', pipeline, ...change })
-  }
-  for (const pipeline of pipelines) output.event({ event: 'pipeline', ...pipeline })
-  output.event(summaryOf(command, preview))
 }
 
 const width = 80
@@ -34,48 +19,6 @@ const planLines = (preview: Preview): string[] => [
   ...idleLines(preview.pipelines),
   ...closingLines(preview),
 ]
-
-export interface ReasonRow {
-  readonly pipeline: string
-  readonly reason: string
-  readonly from: string
-  readonly to: string
-  readonly units: number
-  readonly reports: number
-  readonly requests: number
-  readonly rows: number | null
-  readonly credits: number | null
-  readonly held: boolean
-}
-
-/** Jobs of one pipeline that are asked for the same reason. */
-export const reasonsOf = (jobs: readonly PreviewJob[]): ReasonRow[] => {
-  const groups = Map.groupBy(
-    jobs,
-    ({ pipeline, reason, held, approved }) => `${pipeline}/${approved ? 'approved' : reason}/${held}`,
-  )
-  return [...groups.values()].flatMap((group) => {
-    const [first] = group
-    if (first === undefined) return []
-    const spans = group.flatMap(({ window }) => window.split('..')).sort()
-    const known = (pick: (job: PreviewJob) => number | null): number | null =>
-      group.every((job) => pick(job) === null) ? null : sum(group, pick)
-    return [
-      {
-        pipeline: first.pipeline,
-        reason: first.approved ? 'approved' : first.reason,
-        from: spans[0] ?? '',
-        to: spans.at(-1) ?? '',
-        units: sum(group, ({ units }) => units),
-        reports: sum(group, ({ reports }) => reports),
-        requests: sum(group, ({ requests }) => requests),
-        rows: known(({ rows }) => rows),
-        credits: known(({ quota }) => quota),
-        held: first.held,
-      },
-    ]
-  })
-}
 
 const tableLines = ({ jobs, pipelines }: Preview): string[] => {
   const rows = reasonsOf(jobs)
@@ -248,41 +191,4 @@ const priceLine = ({ jobs, asked, priced }: Preview): string => {
     return `Prices by the service for ${priced} of ${some(bought.length, 'report')}${priced < bought.length ? ', the others estimated' : ''}; ${some(asked, 'free request')}, nothing spent.`
   const isKnown = bought.some(({ quota }) => quota !== null)
   return `Prices ${isKnown ? 'estimated from earlier reports' : 'not known (-): neither the service nor an earlier report tells'}; nothing was spent.`
-}
-
-const summaryOf = (command: string, { jobs, pipelines, asked, priced }: Preview): Record<string, unknown> => {
-  const now = jobs.filter(({ held }) => !held)
-  const waits = jobs.filter(({ held }) => held)
-  const [units, rows] = [sum(now, (job) => job.units), sum(now, (job) => job.rows)]
-  const done = sum(pipelines, (one) => one.done)
-  const held = sum(pipelines, (one) => one.held) + sum(waits, (job) => job.units)
-  const waiting = sum(pipelines, (one) => one.notPublished)
-  const known = pipelines.filter(({ forecast }) => forecast !== null)
-  return {
-    event: 'summary',
-    command,
-    dry_run: true,
-    run_id: null,
-    units: { planned: units + done + held + waiting, loaded: units, unchanged: done, waiting, held, failed: 0 },
-    rows: { read: rows, inserted: rows, updated: 0, ended: 0, unchanged: 0, quarantined: 0, duplicates: 0 },
-    requests: sum(now, ({ requests }) => requests),
-    reports_submitted: sum(now, ({ reports }) => reports),
-    quota_used: sum(now, ({ quota }) => quota),
-    bytes: 0,
-    seconds: Math.round(sum(pipelines, ({ seconds }) => seconds) * 10) / 10,
-    free_requests: asked,
-    needs_approval: {
-      units: sum(waits, (job) => job.units) + sum(pipelines, (one) => one.waiting.units),
-      reports: sum(waits, (job) => job.reports) + sum(pipelines, (one) => one.waiting.reports),
-      credits: sum(waits, ({ quota }) => quota) + sum(pipelines, (one) => one.waiting.credits),
-    },
-    estimated: priced < now.length + waits.length,
-    forecast: known.length === 0 ? null : sum(known, (one) => one.forecast),
-    done_on:
-      pipelines
-        .map(({ doneOn }) => doneOn)
-        .filter((day) => day !== null)
-        .sort()
-        .at(-1) ?? null,
-  }
 }

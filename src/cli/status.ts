@@ -5,7 +5,7 @@ import { openLandingStore } from '../extract/landing.ts'
 import { identityWarning } from '../pipeline/identity.ts'
 import type { UnitState } from '../core/types.ts'
 import { type Status, readStatus } from '../reads/status.ts'
-import { printWaiting } from './approve.ts'
+import { printWords } from './approve.ts'
 import type { Handler, Invocation } from './command-spec.ts'
 import { type Output, formatNumber, formatSeconds } from './output.ts'
 import { interruptedCode, settingsOf, untilInterrupted, withDatabase, withRuntime } from './runtime.ts'
@@ -90,28 +90,6 @@ const printPipelines = (output: Output, { pipelines }: Status): void =>
       ]
     }),
   )
-
-/** What a person decides, and what goes on with that. */
-const printWords = (output: Output, { needs_approval, approved }: Status): void => {
-  if (needs_approval.length > 0) {
-    output.line()
-    printWaiting(output, needs_approval)
-    output.line('Next: `millrace plan` shows it, `millrace approve` allows it.')
-  }
-  if (approved.length === 0) return
-  output.line()
-  output.table(
-    ['approved, not bought yet', 'units', 'reports', 'credits', 'by', 'done about'],
-    approved.map(({ pipeline, units, reports, credits, approved_by, done_on }) => [
-      pipeline,
-      formatNumber(units),
-      formatNumber(reports),
-      formatNumber(credits),
-      approved_by ?? '-',
-      done_on ?? 'next run',
-    ]),
-  )
-}
 
 const printTroubled = (output: Output, { troubled }: Status): void => {
   if (troubled.length === 0) return

@@ -1,27 +1,19 @@
 // The guard at work: what of a plan may be bought now, and what waits for a person's word (promise 13).
-import type { Box, Definition, GuardRule } from '../core/types.ts'
+import type { Box, Definition } from '../core/types.ts'
 import { boxOf } from '../core/unit-key.ts'
 import type { Db } from '../db/tables.ts'
-import {
-  approveIn,
-  countApproval,
-  dissolveHeld,
-  noteApproval,
-  openApproval,
-  type ToApprove,
-  type WaitingApproval,
-  waitingApproval,
-} from '../ledger/approvals.ts'
+import { countApproval, dissolveHeld, noteApproval, openApproval, type ToApprove, waitingApproval } from '../ledger/approvals.ts'
+import { approveIn } from '../ledger/approve.ts'
 import { trimApproved } from '../ledger/approved-jobs.ts'
 import { type AskReason, unusualReasons } from '../ledger/candidates.ts'
 import { pastUnits } from '../ledger/estimates.ts'
-import { pastNights } from '../ledger/guard.ts'
 import { lockPipeline } from '../ledger/pipelines.ts'
 import type { BoxToMake } from '../ledger/register-jobs.ts'
 import { type RequestRecord, recordRequests } from '../ledger/requests.ts'
 import { sliceValues } from '../ledger/slices.ts'
-import { guardDigest, judgeNight, judgeRange, type NightVerdict } from '../plan/guard.ts'
+import { guardDigest, type NightVerdict } from '../plan/guard.ts'
 import type { Task } from '../plan/steps.ts'
+import { guardFacts, isHeldReason, verdictOn } from './guard-verdict.ts'
 import type { PlanContext } from './plan-context.ts'
 import { type Prices, priceReports } from './price.ts'
 import type { Runtime } from './runtime.ts'
@@ -39,9 +31,6 @@ export const noGuard: NightGuard = { verdict: null, approvalId: null, mark: (box
 
 /** Reports whose price a night asks for, where it asks at all. */
 const mostPricedANight = 5
-
-export const isHeldReason = (holds: NightVerdict['holds'], reason: AskReason): boolean =>
-  holds === 'all' || (holds === 'unusual' && unusualReasons.has(reason))
 
 export const digestOf = ({ definition, pipeline, limits }: PlanContext): string =>
   guardDigest({ generation: pipeline.generation, rule: definition.guard, limits })
@@ -77,71 +66,6 @@ export const approveWaiting = async (
   if (by === null || frame.kind !== 'report' || scope.mode === 'range') return
   await step((trx) => approveIn(trx, frame.pipelineId, by))
 }
-
-/** What the verdict on a plan is based on, but for the plan and its price. */
-export interface GuardFacts {
-  readonly rule: GuardRule | null
-  readonly mode: PlanContext['scope']['mode']
-  /** Credits of the dearest night of late. */
-  readonly dearest: number
-  /** Mean credits of one report; null: none was bought. */
-  readonly report: number | null
-  /** Before any was bought: units of a report for one window, as full as the lists and the source allow. */
-  readonly reportUnits: number
-  /** Waits for approval since an earlier night. */
-  readonly waiting: WaitingApproval | null
-}
-
-export const guardFacts = async (db: Db, { definition, frame, scope, limits }: PlanContext): Promise<GuardFacts> => {
-  const full = definition.dimensions.reduce(
-    (total, { values }, place) => total * Math.min(values.length, limits.values[place] ?? 1),
-    1,
-  )
-  return {
-    ...(await pastNights(db, definition.pipeline)),
-    rule: definition.guard,
-    mode: scope.mode,
-    reportUnits: Math.min(full, limits.cells),
-    waiting: await waitingApproval(db, frame.pipelineId, 'night'),
-  }
-}
-
-/** The verdict on so many units by reason, at a price; null: there is no guard. */
-export const verdictOn = (facts: GuardFacts, units: ReadonlyMap<AskReason, number>, perUnit: number): NightVerdict | null => {
-  const { rule, mode, dearest, report, reportUnits, waiting } = facts
-  if (rule === null) return null
-  const credits = (of: (reason: AskReason) => boolean): number =>
-    perUnit * [...units].reduce((total, [reason, count]) => total + (of(reason) ? count : 0), 0)
-  if (mode === 'range')
-    return judgeRange(
-      rule,
-      credits(() => true),
-    )
-  return judgeNight({
-    rule,
-    usual: credits((reason) => !unusualReasons.has(reason)),
-    unusual: credits((reason) => unusualReasons.has(reason)),
-    waiting: waiting?.credits ?? 0,
-    dearest,
-    report: report ?? perUnit * reportUnits,
-  })
-}
-
-/** Whether the range a person named costs more than a night may: worth a question where a person is there to answer. */
-export const isDearRange = (
-  { rule, dearest, report, reportUnits, waiting }: GuardFacts,
-  credits: number,
-  perUnit: number,
-): boolean =>
-  rule !== null &&
-  judgeNight({
-    rule,
-    usual: 0,
-    unusual: credits,
-    waiting: waiting?.credits ?? 0,
-    dearest,
-    report: report ?? perUnit * reportUnits,
-  }).holds !== 'nothing'
 
 /** Asks for prices only where something could be held. Opens the approval where something is. */
 export const guardPlan = async (
