@@ -65,7 +65,8 @@ const notices = ({ events }: CommandResult): string =>
     .filter(({ event, code }) => event === 'notice' && code === 'WAREHOUSE_COPY')
     .map(({ message }) => String(message))
     .join('\n')
-const identityIn = ({ events }: CommandResult): unknown[] => events.filter(({ area }) => area === 'identity')
+const identityIn = ({ events }: CommandResult): unknown[] =>
+  events.filter(({ event, area }) => event === 'finding' && area === 'identity')
 const rowsOf = ({ pool }: CopiedDatabase): Promise<Rows> => currentRows(pool)
 const wrongRows = async (database: CopiedDatabase): Promise<string[]> => differences(wantedTruth(world), await rowsOf(database))
 
