@@ -375,6 +375,18 @@ const words = [
   // Rows that are locked, not read: whoever may only read the warehouse cannot lock them, as anybody could lock an advisory lock.
   `create table etl.locks (name text primary key)`,
 
+  `create table etl.pace (
+    account text primary key,
+    requests_per_second double precision,
+    ceiling double precision,
+    changed_at timestamptz,
+    refused_at timestamptz,
+    trouble_place text,
+    trouble_code text,
+    trouble_message text,
+    trouble_since timestamptz,
+    trouble_seen_at timestamptz
+  )`,
   // The columns are those the limiter wants. Unlogged: after a crash of the server a pause of a second is all that could be lost.
   `create unlogged table etl.rate_windows (
     key varchar(255) primary key,
@@ -913,6 +925,22 @@ const relations: Readonly<Record<string, About>> = {
   locks: [
     'Names that transactions lock while they work: a budget, a month of a table, what is published.',
     { name: 'What is locked. The row says nothing more; the lock is its row lock.' },
+  ],
+  pace: [
+    'One row an account whose service refused requests for their number or did not answer: how fast it may ask since, and since when it is in trouble.',
+    {
+      account: 'The API and the account in it.',
+      requests_per_second:
+        'Requests a second after the last halving; it grows each second since. NULL: never refused, so that the set rate holds.',
+      ceiling: 'Requests a second that are not exceeded for an hour after the last refusal; NULL: not found out yet.',
+      changed_at: 'When it was last halved.',
+      refused_at: 'When the refusal came that halved it.',
+      trouble_place: 'What does not answer: the account as a whole, or a path; NULL: all is well.',
+      trouble_code: 'Why, as a code of docs/operations.md.',
+      trouble_message: 'What the service says or does, in words.',
+      trouble_since: 'Since when.',
+      trouble_seen_at: 'When that was last tried. Long ago: whoever tried has ended.',
+    },
   ],
   rate_windows: [
     "The window of time in which each account's requests are counted now; one row an account.",

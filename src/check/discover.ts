@@ -48,7 +48,7 @@ export const servicesFor = async (
   log: Log,
 ): Promise<(of: AccountOf) => Service> => {
   const isShared = database !== null && (await hasRateWindows(database.pool))
-  return createServices(settings, { pool: isShared ? database.pool : null, log, clock: systemClock })
+  return createServices(settings, { database: isShared ? database : null, log, clock: systemClock })
 }
 
 const askEach = async <T>(

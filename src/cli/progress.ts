@@ -38,11 +38,12 @@ const noteOf = (event: RunEvent): string | null => {
   if (event.event === 'notice') return event.message
   if (event.event !== 'unit') return null
   const isHeld = event.state === 'held' || event.held_units !== undefined
-  if (event.state !== 'failed' && !isHeld) return null
+  const isLeft = event.state === 'waiting' && event.left === true
+  if (event.state !== 'failed' && !isHeld && !isLeft) return null
   // Most messages name their unit themselves.
   const message = event.message ?? ''
   const about = message.startsWith(event.unit) ? message : `${event.unit}: ${message}`
-  return `${isHeld ? 'held' : 'failed'} ${about} [${event.code ?? ''}]`
+  return `${isHeld ? 'held' : isLeft ? 'waiting' : 'failed'} ${about} [${event.code ?? ''}]`
 }
 
 /** A scheduler's finished run in one line. */

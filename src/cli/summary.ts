@@ -82,9 +82,9 @@ const nextWords = ({ units, rows }: RunSummary): string | null => {
 }
 
 /** 0 all done, 1 some units failed, were held, or did not finish. Units not yet published are no failure of a nightly run. */
-export const exitCodeOf = ({ summary, state }: RunResult, waitingIsDone: boolean): number => {
+export const exitCodeOf = ({ summary, state, unanswered }: RunResult, waitingIsDone: boolean): number => {
   if (state === 'interrupted') return 130
   if (state === 'cancelled') return 1
-  if (summary.units.failed + summary.units.held > 0) return 1
+  if (summary.units.failed + summary.units.held + unanswered > 0) return 1
   return summary.units.waiting > 0 && !waitingIsDone ? 1 : 0
 }

@@ -95,5 +95,17 @@ export class EtlError extends Error {
 
 export const isEtlError = (error: unknown): error is EtlError => error instanceof EtlError
 
+/** Codes of a service that did not answer, or refused requests for their number: a job that waits for these in the end is not done. */
+export const unansweredCodes = [
+  'RATE_LIMITED',
+  'SERVICE_UNREACHABLE',
+  'SERVICE_ERROR',
+  'SERVICE_TIMEOUT',
+  'BAD_RESPONSE',
+  'TRUNCATED',
+] as const satisfies readonly ErrorCode[]
+
+export const isUnanswered = ({ code }: EtlError): boolean => unansweredCodes.some((one) => one === code)
+
 /** Text of anything thrown, for messages that wrap it. */
 export const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))

@@ -14,12 +14,30 @@ export interface ReportRecord {
   readonly retries: number
   /** How long until waiting for it ends in this run, 0 or less where it has ended; null: no deadline. */
   readonly deadlineInMs: number | null
+  /** How long ago it was asked for; null: it was not. */
+  readonly askedMsAgo: number | null
   /** How long ago its id became known; null: it is not known. */
   readonly submittedMsAgo: number | null
   /** How long ago the service first said that it is done; null: it never did. */
   readonly completedMsAgo: number | null
   readonly estimatedQuota: number | null
   readonly usedQuota: number | null
+}
+
+/** One line of the service's own list of reports. */
+export interface ListedReport {
+  readonly reportId: string
+  /** Milliseconds since the epoch, by the service's clock; null: it does not say. */
+  readonly createdMs: number | null
+  /** What was asked for, as far as the list tells. */
+  readonly request: unknown
+}
+
+/** The report is another job's: that one's answer is taken, or waited for. */
+export interface GivenBefore {
+  readonly message: string
+  /** The job goes on after so long. */
+  readonly waitMs: number
 }
 
 /** The status word of an id that the service does not know. */
@@ -48,8 +66,13 @@ export interface ReportMemo {
    * any more.
    */
   intend(intent: ReportIntent): Promise<void>
-  /** The moment the id is known. Not under the fence: an id that was paid for is recorded by whoever knows it; never over another one. */
-  submitted(reportId: string, statusWord: string | null): Promise<void>
+  /** Those of the ids that no purchase of the account on record has. */
+  unknown(reportIds: readonly string[]): Promise<readonly string[]>
+  /**
+   * The moment the id is known. Not under the fence: an id that was paid for is recorded by whoever knows it; never over another one. What it
+   * returns says that the service had given the id before, and how the job goes on; null: it is this job's.
+   */
+  submitted(reportId: string, statusWord: string | null): Promise<GivenBefore | null>
   polled(update: { statusWord: string; nextPollInMs: number }): Promise<void>
   /** The least wait until the next poll, milliseconds, so that polls of all open reports of the account leave room for other requests. */
   fairPauseMs(): Promise<number>

@@ -135,3 +135,16 @@ export interface ApprovalsTable {
   /** When its last report can be bought as budgets are; null: at once, or not known. */
   done_on: string | null
 }
+
+export interface PaceTable {
+  account: string
+  requests_per_second: number | null
+  ceiling: number | null
+  changed_at: NullableTimestamp
+  refused_at: NullableTimestamp
+  trouble_place: string | null
+  trouble_code: string | null
+  trouble_message: string | null
+  trouble_since: NullableTimestamp
+  trouble_seen_at: NullableTimestamp
+}

@@ -11,6 +11,7 @@ import type {
   FormerNamesTable,
   MartsTable,
   NotificationsTable,
+  PaceTable,
   QuarantineTable,
   RequestsTable,
   TicksTable,
@@ -278,6 +279,7 @@ export interface Tables {
   'etl.ticks': TicksTable
   'etl.notifications': NotificationsTable
   'etl.deliveries': DeliveriesTable
+  'etl.pace': PaceTable
   'etl.unit_list': UnitListView
   'etl.open_units': OpenUnitsView
   'etl.troubled_units': TroubledUnitsView

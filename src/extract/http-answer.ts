@@ -54,6 +54,6 @@ const openBrace = 123
 const notJson = (answer: HttpAnswer, endpoint: string, addressSetting: string, ends: boolean): EtlError =>
   new EtlError(
     'BAD_RESPONSE',
-    `${endpoint} answered ${answer.status} with ${answer.contentType || 'no content type'} that ${ends ? 'ends in the middle of its JSON' : 'is not JSON'} (${answer.bytes.length} bytes): "${excerpt(answer.bytes)}". ` +
-      (ends ? 'It is asked again.' : `A proxy may answer for the service; check ${addressSetting}.`),
+    `${endpoint} answered ${answer.status} with ${answer.contentType || 'no content type'} that ${ends ? 'ends in the middle of its JSON' : 'is not JSON'} (${answer.bytes.length} bytes): "${excerpt(answer.bytes)}".` +
+      (ends ? '' : ` A proxy may answer for the service; check ${addressSetting}.`),
   )

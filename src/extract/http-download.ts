@@ -1,7 +1,7 @@
 // A finished report's body from whatever address the service names, never authenticated.
 import { EtlError } from '../core/errors.ts'
 import { allowedDownload } from './download-address.ts'
-import type { HttpRequest, HttpStream, ServiceOptions, UnitHttpOptions } from './http-types.ts'
+import type { HttpRequest, HttpStream, OpenService, UnitHttpOptions } from './http-types.ts'
 import { excerpt } from './http-answer.ts'
 import { type Asked, classify, type Progress } from './http-failure.ts'
 import { type Outcome, recorder } from './http-record.ts'
@@ -17,7 +17,7 @@ interface Opened extends RawAnswer {
 }
 
 export const download = async (
-  service: ServiceOptions,
+  service: OpenService,
   agents: Agents,
   options: UnitHttpOptions,
   link: string,
@@ -46,10 +46,12 @@ const downloadRequest = (target: URL): HttpRequest => ({
   endpoint: target.pathname,
   url: new URL(target.origin),
   idempotent: true,
+  // Hosts of downloads have neither the account's rate nor its troubles.
+  place: 'downloads',
 })
 
 const open = async (
-  service: ServiceOptions,
+  service: OpenService,
   agents: Agents,
   options: UnitHttpOptions,
   request: HttpRequest,
@@ -114,5 +116,5 @@ async function* watched(answer: Opened, asked: Asked): AsyncGenerator<Uint8Array
 const notAReport = ({ url, endpoint }: HttpRequest, chunk: Uint8Array): EtlError =>
   new EtlError(
     'BAD_RESPONSE',
-    `${url.origin}${endpoint} answers the download with a web page instead of a report: "${excerpt(chunk)}". It is asked for again with a fresh link.`,
+    `${url.origin}${endpoint} answers the download with a web page instead of a report: "${excerpt(chunk)}".`,
   )

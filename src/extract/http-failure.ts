@@ -56,11 +56,11 @@ export const classify = (error: unknown, { request, signal, addressSetting }: As
   if (timeouts.has(code))
     return make(
       'SERVICE_TIMEOUT',
-      `${progress.answered ? 'the answer stood still' : 'no answer in time'} (${code}). It is asked again; raise limits.timeout if the service is slow.`,
+      `${progress.answered ? 'the answer stood still' : 'no answer in time'} (${code}). If the service is slow, raise limits.timeout.`,
     )
   if (progress.answered && (truncations.has(code) || isProtocol(code)))
-    return make('TRUNCATED', `the answer was cut off (${said}). It is asked for again.`)
-  if (isDecoding(code)) return make('BAD_RESPONSE', `the answer cannot be decompressed (${said}). It is asked for again.`)
+    return make('TRUNCATED', `the answer was cut off (${said}).`)
+  if (isDecoding(code)) return make('BAD_RESPONSE', `the answer cannot be decompressed (${said}).`)
   if (isProtocol(code)) return make('BAD_RESPONSE', `the answer is not HTTP as it should be (${said}). Check ${addressSetting}.`)
   return make(
     'SERVICE_UNREACHABLE',

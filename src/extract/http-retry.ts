@@ -1,54 +1,179 @@
 // Which requests are sent again, after how long, and what a service that asks for a pause gets.
 import type { Clock } from '../core/clock.ts'
 import { EtlError } from '../core/errors.ts'
-import { type Asked, type Progress, classify } from './http-failure.ts'
-import type { HttpRequest, ServiceOptions, UnitHttpOptions } from './http-types.ts'
+import type { Finding, Pass, Waiter } from './gate.ts'
+import { wholeAccount } from './gate.ts'
+import { excerpt } from './http-answer.ts'
+import { type Asked, classify, type Progress } from './http-failure.ts'
+import type { HttpRequest, OpenService, UnitHttpOptions } from './http-types.ts'
 
 export interface Answered {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
+  /** Absent of a body that was not read. */
+  readonly bytes?: Uint8Array
 }
 
 /** The unit has tries of its own (limits.attempts); a request takes few of them by itself, so that nobody waits for their product. */
 const maxRequestTries = 3
-/** A longer pause is not slept through: the unit is parked and its slot goes to another. */
+/** A longer pause is not slept through, but where pages before would be lost: the job is parked and its slot goes to another. */
 const longestPauseMs = 60_000
+/** So many failures in a row, of whichever requests, and a place is in trouble. */
+const enoughFailures = 3
+/** Of those that ask beside the work: they wait for seconds. */
+const shortPatience = { attempts: 2, deadlineMs: 60_000 }
+const shortestPauseMs = 1_000
+/** A request that is answered 429 again and again while others are not is given up after so many times `limits.attempts`. */
+const ownRefusalsShare = 2
 
 /**
- * An answer of any status but 429. Harmless requests are sent again after connection errors, 5xx and 429; any other is sent once, and
- * what it throws says in `context.sent` whether it can have reached the service. Throws RATE_LIMITED with `notBefore`.
+ * An answer of any status but 429. Harmless requests are sent again after connection errors, server errors and 429: as long as a place is in
+ * trouble for all, they wait for it. Any other request is sent once, and what it throws says in `context.sent` whether it can have reached the
+ * service. Throws RATE_LIMITED on 429 with `notBefore`, and the place's own trouble where waiting for it has ended.
  */
 export const withRetries = async <A extends Answered>(
-  service: ServiceOptions,
+  service: OpenService,
   options: UnitHttpOptions,
   request: HttpRequest,
   once: (attempt: number, progress: Progress) => Promise<A>,
 ): Promise<A> => {
-  const { clock, rate, log, addressSetting } = service
-  const { signal, lane } = options
-  const asked: Asked = { request, signal, addressSetting }
+  const { clock, gate, log, addressSetting } = service
+  const asked: Asked = { request, signal: options.signal, addressSetting }
   const tries = request.idempotent ? Math.max(1, Math.min(options.attempts, maxRequestTries)) : 1
+  const waiter = waiterOf(options, request)
+  const isPatient = options.patience !== undefined && request.optional !== true
+  const mostRefusals = isPatient ? ownRefusalsShare * options.attempts : tries - 1
+  let refusals = 0
   for (let attempt = 1; ; attempt += 1) {
-    const progress: Progress = { connected: false, answered: false }
-    let pause: number
-    try {
-      const departure = await rate.take(signal, lane ?? 'others')
-      progress.heard = departure.answered
-      const answer = await once(attempt, progress).finally(departure.answered)
-      const wait = askedPause(answer, clock)
-      if (wait === null) return answer
-      pause = wait.ms ?? backoffMs(clock, attempt)
-      if (answer.status === 429) rate.penalize(clock.now() + Math.min(pause, longestPauseMs))
-      if (attempt >= tries || pause > longestPauseMs) return givenUp(answer, wait.ms, clock.now() + pause, request)
-    } catch (error) {
-      const failure = classify(error, asked, progress)
-      if (attempt >= tries || failure.retry !== 'now') throw failure
-      log.info({ endpoint: request.endpoint, attempt, error: failure.message }, 'asking again')
-      pause = backoffMs(clock, attempt)
+    const pass = await gate.pass(waiter).catch((error: unknown) => stoppedOr(error, asked))
+    const sent = await sendOnce(service, options, asked, pass, (progress) => once(attempt, progress))
+    if (sent.trouble === null) return sent.answer
+    const { place, error } = sent.trouble
+    if (error.code === 'RATE_LIMITED') {
+      refusals += 1
+      if (!request.idempotent || refusals > mostRefusals) throw counted(sent.trouble, clock)
+      continue
     }
-    await sleep(clock, pause, asked)
+    if (attempt >= tries && !(isPatient && request.idempotent && gate.isShut(place))) return settled(sent)
+    log.info({ endpoint: request.endpoint, attempt, error: error.message }, 'asking again')
+    // Who waits at the gate anyway needs no pause of its own.
+    if (!gate.isShut(place)) await sleep(clock, backoffMs(clock, attempt), asked)
   }
 }
+
+const waiterOf = ({ signal, patience = shortPatience }: UnitHttpOptions, request: HttpRequest): Waiter => ({
+  places: request.place === undefined ? [wholeAccount, request.endpoint] : [request.place],
+  signal,
+  patience,
+  longestPauseMs: longestPauseOf(request),
+})
+
+/** What may not be sent twice was promised in the ledger just now: it does not wait here, and comes back. Nor does what can be done without. */
+const longestPauseOf = ({ idempotent, optional, part = 1 }: HttpRequest): number =>
+  !idempotent || optional === true ? 0 : part > 1 ? Number.POSITIVE_INFINITY : longestPauseMs
+
+const stoppedOr = (error: unknown, asked: Asked): never => {
+  throw asked.signal.aborted ? classify(error, asked, { connected: false, answered: false }) : error
+}
+
+/** What came of one try: an answer to be looked at, or a trouble, with the answer where there was one. */
+type Sent<A> = { readonly trouble: null; readonly answer: A } | { readonly trouble: Finding; readonly answer: A | null }
+
+const settled = <A>({ trouble, answer }: Extract<Sent<A>, { trouble: Finding }>): A => {
+  if (answer === null) throw trouble.error
+  return answer
+}
+
+const sendOnce = async <A extends Answered>(
+  { rate, clock }: OpenService,
+  { signal, lane }: UnitHttpOptions,
+  asked: Asked,
+  pass: Pass,
+  once: (progress: Progress) => Promise<A>,
+): Promise<Sent<A>> => {
+  const { request } = asked
+  const progress: Progress = { connected: false, answered: false }
+  const departure = await rate.take(signal, lane ?? 'others').catch((error: unknown) => {
+    pass.drop()
+    return stoppedOr(error, asked)
+  })
+  progress.heard = departure.answered
+  try {
+    const answer = await once(progress).finally(departure.answered)
+    const trouble = troubleOf(answer, asked, clock)
+    const isTooMany = answer.status === 429 && trouble?.place === wholeAccount
+    departure.judged(isTooMany)
+    pass.end(trouble)
+    // The others of the account hear of it, whatever process they are in.
+    if (isTooMany) rate.penalize(clock.now() + Math.min(trouble.askedMs ?? shortestPauseMs, longestPauseMs))
+    return trouble === null ? { trouble, answer } : { trouble, answer }
+  } catch (error) {
+    const failure = classify(error, asked, progress)
+    const trouble = networkTrouble(failure, request, progress)
+    if (trouble === null) {
+      pass.drop()
+      throw failure
+    }
+    pass.end(trouble)
+    return { trouble, answer: null }
+  }
+}
+
+/** null: the failure is not the service's. An answer that broke off speaks of its path alone. */
+const networkTrouble = (error: EtlError, { place, endpoint }: HttpRequest, { answered }: Progress): Finding | null =>
+  error.retry === 'now'
+    ? { place: place ?? (answered ? endpoint : wholeAccount), error, askedMs: null, enough: enoughFailures, isLasting: false }
+    : null
+
+/** null: the answer is to be looked at. */
+const troubleOf = (answer: Answered, { request, addressSetting }: Asked, clock: Clock): Finding | null => {
+  const { status, headers } = answer
+  const askedMs = retryAfterMs(headers['retry-after'], clock.now())
+  const own = request.place ?? request.endpoint
+  // What a 503 asks to come back for at a named time was not taken.
+  const asksToWait = status === 503 && askedMs !== null && (!request.idempotent || askedMs > longestPauseMs)
+  if (status === 429 || asksToWait) {
+    const isLasting = status === 429 && request.isAboutOpenWork?.(bodyOf(answer)) === true
+    const place = status === 429 && !isLasting ? (request.place ?? wholeAccount) : own
+    return { place, error: rateLimited(request, status, isLasting), askedMs, enough: 1, isLasting }
+  }
+  const error = awayError(answer, request, addressSetting)
+  return error === null ? null : { place: own, error, askedMs, enough: askedMs === null ? enoughFailures : 1, isLasting: false }
+}
+
+const bodyOf = ({ bytes }: Answered): string => Buffer.from(bytes ?? []).toString('utf8', 0, 4_096)
+
+const rateLimited = ({ url, endpoint }: HttpRequest, status: number, isLasting: boolean): EtlError =>
+  new EtlError(
+    'RATE_LIMITED',
+    `${url.origin} ${endpoint} answers ${status}: ${isLasting ? 'too many reports are open at the service' : status === 429 ? 'too many requests' : 'it asks to come back later'}.`,
+    { context: { sent: false, status } },
+  )
+
+const said = ({ bytes }: Answered): string => (bytes === undefined || bytes.length === 0 ? '' : `: "${excerpt(bytes)}"`)
+
+/** A server error, a time-out told by status, or the page of a proxy in the service's place; null: none of them. */
+const awayError = (answer: Answered, request: HttpRequest, addressSetting: string): EtlError | null => {
+  const { status, headers } = answer
+  const where = `${request.url.origin} ${request.endpoint}`
+  if ((status >= 500 && status !== 501) || status === 408)
+    return new EtlError('SERVICE_ERROR', `${where} answers ${status}${said(answer)}.`, { context: { status } })
+  const isPage = status === 200 && /\bhtml\b/i.test(headers['content-type'] ?? '')
+  if (!isPage || answer.bytes === undefined || request.optional === true || !request.idempotent) return null
+  return new EtlError(
+    'BAD_RESPONSE',
+    `${where} answers with a web page instead of JSON: "${excerpt(answer.bytes)}". A proxy may answer for the service; check ${addressSetting}.`,
+    { context: { status } },
+  )
+}
+
+/** It costs its job a try, since others are answered meanwhile; but not where it waits for what takes its time. */
+const counted = ({ error, askedMs, isLasting }: Finding, clock: Clock): EtlError =>
+  new EtlError(error.code, error.message, {
+    cause: error,
+    notBefore: clock.now() + (askedMs ?? shortestPauseMs),
+    context: { ...error.context, counts: !isLasting },
+  })
 
 const sleep = async (clock: Clock, ms: number, asked: Asked): Promise<void> => {
   try {
@@ -56,23 +181,6 @@ const sleep = async (clock: Clock, ms: number, asked: Asked): Promise<void> => {
   } catch (error) {
     throw classify(error, asked, { connected: true, answered: false })
   }
-}
-
-/** null: the answer is to be looked at. `ms` is null where the service names no time. */
-const askedPause = ({ status, headers }: Answered, clock: Clock): { readonly ms: number | null } | null => {
-  if (status !== 429 && (status < 500 || status === 501)) return null
-  return { ms: retryAfterMs(headers['retry-after'], clock.now()) }
-}
-
-/** A 429 was not taken, nor what a 503 asks to come back for at a named time. Any other server error is the caller's to judge. */
-const givenUp = <A extends Answered>(answer: A, askedMs: number | null, notBefore: number, request: HttpRequest): A => {
-  const asksToWait = answer.status === 503 && askedMs !== null && (!request.idempotent || askedMs > longestPauseMs)
-  if (answer.status !== 429 && !asksToWait) return answer
-  throw new EtlError(
-    'RATE_LIMITED',
-    `${request.url.origin} ${request.endpoint} answers ${answer.status}: too many requests or open reports. It is asked again later; nothing is lost.`,
-    { notBefore, context: { sent: false, status: answer.status } },
-  )
 }
 
 /** Exponential with full jitter; never at once. */

@@ -2,6 +2,7 @@
 import type { Clock } from '../core/clock.ts'
 import type { Log } from '../core/log.ts'
 import type { Secret } from '../core/redact.ts'
+import type { Gate, Patience, Trouble } from './gate.ts'
 import type { RateBudget } from './rate.ts'
 
 /** What proves who asks: added to a request that goes to the service's own origin, never recorded, dropped at a redirect. */
@@ -35,7 +36,14 @@ export interface HttpRequest {
   readonly body?: unknown
   /** Whether sending it twice is harmless; a submission is not. */
   readonly idempotent: boolean
+  /** Number of the page, from 1: from the second on it is waited for however long that takes, so that the pages before are not lost. */
   readonly part?: number
+  /** The caller can do without: nobody waits for it while its path is in trouble. */
+  readonly optional?: boolean
+  /** What is in trouble where it fails. Default: its path, and the account as a whole. */
+  readonly place?: string
+  /** Whether the body of a 429 speaks of reports that are open at the service, not of requests a second. Default: it never does. */
+  readonly isAboutOpenWork?: (body: string) => boolean
 }
 
 /** An answer of any status, read to its end. */
@@ -75,8 +83,9 @@ export interface HttpClient {
   /** Origin of the service, the name under which facts about it are remembered. */
   readonly origin: string
   /**
-   * Reads the whole answer, of whatever status but 429; 5xx and 429 are tried again first where that is harmless. A request that may
-   * not be sent twice throws with `context.sent` saying whether it can have reached the service. Throws RATE_LIMITED on 429.
+   * Reads the whole answer, of whatever status but 429; 5xx and 429 are tried again first where that is harmless, for as long as `patience` says
+   * while the service is in trouble for all. A request that may not be sent twice throws with `context.sent` saying whether it can have reached
+   * the service. Throws RATE_LIMITED on 429.
    */
   read(request: HttpRequest): Promise<HttpAnswer>
   /** The body of a finished report, from whatever host the service names; never authenticated. Empty where the status is not 200. */
@@ -87,6 +96,13 @@ export interface ServiceOptions extends Connection {
   readonly rate: RateBudget
   readonly log: Log
   readonly clock: Clock
+  /** Told of a service that is away or refuses everything: at first, at each further try in vain, and with null when that is over. */
+  readonly tellTrouble?: (place: string, trouble: Trouble | null) => void
+}
+
+/** With what all its clients share. */
+export interface OpenService extends ServiceOptions {
+  readonly gate: Gate
 }
 
 export interface UnitHttpOptions {
@@ -97,6 +113,8 @@ export interface UnitHttpOptions {
   /** For connecting, for the first byte of an answer, and between two bytes of a body. */
   readonly timeoutMs: number
   readonly attempts: number
+  /** How long it waits for a service that is away or refuses everything. Default: a few seconds, as suits a question beside the work. */
+  readonly patience?: Patience
   readonly maxBodyBytes: number
   readonly record: (request: SentRequest) => void
 }

@@ -3,24 +3,27 @@ import type { Clock } from '../core/clock.ts'
 import { EtlError } from '../core/errors.ts'
 import type { Secret } from '../core/redact.ts'
 import { inSpan } from '../core/trace.ts'
+import { createGate } from './gate.ts'
 import { download } from './http-download.ts'
 import { type Progress, classify } from './http-failure.ts'
 import { recorder } from './http-record.ts'
 import { isRedirect, redirected } from './http-redirect.ts'
 import { withRetries } from './http-retry.ts'
 import { type Agents, createAgents } from './http-send.ts'
-import type { HttpAnswer, HttpClient, HttpRequest, Service, ServiceOptions, UnitHttpOptions } from './http-types.ts'
 import { type Seen, sendWhole } from './http-whole.ts'
+import type { HttpAnswer, HttpClient, HttpRequest, OpenService, Service, ServiceOptions, UnitHttpOptions } from './http-types.ts'
 
 /** A JSON answer is one page or one status; a report's body is streamed. */
 const maxJsonBytes = 256 * 1024 * 1024
 
-export const createService = (service: ServiceOptions): Service => {
+export const createService = (options: ServiceOptions): Service => {
   const agents = createAgents()
-  return { forUnit: (options) => client(service, agents, options) }
+  const { clock, tellTrouble: tell = () => undefined } = options
+  const service = { ...options, gate: createGate({ clock, tell }) }
+  return { forUnit: (unit) => client(service, agents, unit) }
 }
 
-const client = (service: ServiceOptions, agents: Agents, options: UnitHttpOptions): HttpClient => ({
+const client = (service: OpenService, agents: Agents, options: UnitHttpOptions): HttpClient => ({
   url: (name, path) => endpointUrl(service.baseUrl, service.paths?.get(name) ?? path),
   origin: service.baseUrl.origin,
   read: (request) => read(service, agents, options, request),
@@ -53,7 +56,7 @@ const authenticated = ({ baseUrl, authenticate }: ServiceOptions, request: HttpR
 const revealed = (value: string | Secret): string => (typeof value === 'string' ? value : value.reveal())
 
 const read = async (
-  service: ServiceOptions,
+  service: OpenService,
   agents: Agents,
   options: UnitHttpOptions,
   request: HttpRequest,
@@ -71,7 +74,7 @@ const read = async (
 }
 
 const readOnce = async (
-  service: ServiceOptions,
+  service: OpenService,
   agents: Agents,
   options: UnitHttpOptions,
   request: HttpRequest,

@@ -7,6 +7,12 @@ export interface Departure {
   answered(): void
 }
 
+/** A request on its way, of which the budget learns how fast it may go. */
+export interface JudgedDeparture extends Departure {
+  /** What the service said: that there are too many requests, or anything else. Not to be called where it said nothing. */
+  judged(isRefused: boolean): void
+}
+
 export interface LateGuard {
   /** @param plannedAt its place in the row; it leaves now. */
   departed(plannedAt: number): Departure
@@ -14,10 +20,10 @@ export interface LateGuard {
 
 export interface LateGuardOptions {
   readonly clock: Clock
-  /** Between two places in the row. */
-  readonly spacingMs: number
-  /** Requests may leave or be counted this much too late without harm. */
-  readonly toleratedMs: number
+  /** Between two places in the row, as of now. */
+  readonly spacingMs: () => number
+  /** Requests may leave or be counted this much too late without harm, as of now. */
+  readonly toleratedMs: () => number
   /** Moves everything behind by so much. */
   readonly standStill: (ms: number) => void
 }
@@ -43,7 +49,7 @@ interface Trip {
 export const createLateGuard = ({ clock, spacingMs, toleratedMs, standStill }: LateGuardOptions): LateGuard => {
   const spend = savings(clock)
   const owe = (trip: Trip, lateMs: number): void => {
-    const ms = spend(Math.min(lateMs - toleratedMs, spacingMs) - trip.paidMs)
+    const ms = spend(Math.min(lateMs - toleratedMs(), spacingMs()) - trip.paidMs)
     if (ms === 0) return
     trip.paidMs += ms
     standStill(ms)

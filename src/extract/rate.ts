@@ -1,14 +1,17 @@
 // One budget of requests a second for everything that asks with the same key.
 import type { Clock } from '../core/clock.ts'
-import { createLateGuard, type Departure, type LateGuard } from './late-guard.ts'
+import type { PaceMemory } from '../core/pace.ts'
+import { createLateGuard, type Departure, type JudgedDeparture, type LateGuard } from './late-guard.ts'
+import { createPacer, ownMemory, type Pacer } from './pacer.ts'
 import { createLanes } from './rate-lanes.ts'
 
 export interface RateBudget {
   /**
-   * Resolves when the next request may leave; it must be told when that is answered. Lanes (runs) are served in turn, within one first come,
-   * first served. Rejects with the signal's reason as soon as it aborts.
+   * Resolves when the next request may leave; it must be told when that is answered, and what was said to it: an answer 429 halves the rate for
+   * everybody who shares it. Lanes (runs) are served in turn, within one first come, first served. Rejects with the signal's reason as soon as it
+   * aborts.
    */
-  take(signal: AbortSignal, lane: string): Promise<Departure>
+  take(signal: AbortSignal, lane: string): Promise<JudgedDeparture>
   /** The service asked for a pause: nothing leaves before `untilMs` (since the epoch), also who is waiting already. */
   penalize(untilMs: number): void
 }
@@ -27,11 +30,13 @@ export interface SharedWindows {
 }
 
 export interface RateOptions {
-  /** Default 10, what the service allows. */
+  /** As set: never exceeded, and less from the first answer 429 on. */
   readonly requestsPerSecond: number
   readonly clock: Clock
   /** Absent: this process is the only one that asks. */
   readonly shared?: SharedWindows | undefined
+  /** Where what refusals teach is kept. Default: in this process. */
+  readonly memory?: PaceMemory | undefined
 }
 
 /** Share of the allowed rate that is used. */
@@ -41,28 +46,41 @@ const forgivenShare = 0.1
 
 /** Evenly spaced departures: a server that counts over any sliding second sees no more than it allows. */
 export const createRateBudget = (options: RateOptions): RateBudget => {
-  const departures = options.shared === undefined ? ownDepartures(options) : sharedDepartures(options, options.shared)
-  return {
-    take: createLanes(departures.depart).take,
-    penalize: departures.pauseUntil,
+  const { requestsPerSecond, clock, shared, memory = ownMemory(clock) } = options
+  const pacer = createPacer({ configured: requestsPerSecond, clock, memory })
+  const departures = shared === undefined ? ownDepartures(clock, pacer) : sharedDepartures(clock, pacer, shared)
+  const depart = async (signal: AbortSignal): Promise<JudgedDeparture> => {
+    const from = clock.now()
+    await pacer.refresh()
+    const departure = await departures.depart(signal)
+    const leftAt = clock.now()
+    pacer.left(leftAt > from)
+    const judged = (isRefused: boolean): void => {
+      pacer.judged(leftAt, isRefused)
+      if (isRefused) departures.beginAnew()
+    }
+    return { answered: departure.answered, judged }
   }
+  return { take: createLanes(depart).take, penalize: departures.pauseUntil }
 }
 
 interface Departures {
   depart(signal: AbortSignal): Promise<Departure>
   pauseUntil(untilMs: number): void
+  /** What was granted at a former rate is not used any more. */
+  beginAnew(): void
 }
 
 /** Half of what a second's departures take longer than a second: one may be as late as the other is early. */
 const toleratedMs = (requestsPerSecond: number, spacingMs: number): number => (requestsPerSecond * spacingMs - 1000) / 2
 
-const ownDepartures = ({ requestsPerSecond, clock }: RateOptions): Departures => {
-  const spacingMs = 1000 / (requestsPerSecond * usedShare)
+const ownDepartures = (clock: Clock, pacer: Pacer): Departures => {
+  const spacingMs = (): number => 1000 / (pacer.rate() * usedShare)
   let next = 0
   const guard = createLateGuard({
     clock,
     spacingMs,
-    toleratedMs: toleratedMs(requestsPerSecond, spacingMs),
+    toleratedMs: () => toleratedMs(pacer.rate(), spacingMs()),
     standStill: (ms) => {
       next = Math.max(next, clock.now()) + ms
     },
@@ -72,13 +90,15 @@ const ownDepartures = ({ requestsPerSecond, clock }: RateOptions): Departures =>
       signal.throwIfAborted()
       // Looked at again after each sleep: a pause may have been asked for meanwhile, and timers may fire early.
       for (let wait = next - clock.now(); wait > 0; wait = next - clock.now()) await clock.sleep(wait, signal)
-      const plannedAt = Math.max(next, clock.now() - spacingMs * forgivenShare)
-      next = plannedAt + spacingMs
+      const spacing = spacingMs()
+      const plannedAt = Math.max(next, clock.now() - spacing * forgivenShare)
+      next = plannedAt + spacing
       return guard.departed(plannedAt)
     },
     pauseUntil: (untilMs) => {
       next = Math.max(next, untilMs)
     },
+    beginAnew: () => undefined,
   }
 }
 
@@ -113,8 +133,9 @@ export const windowShape = (requestsPerSecond: number): WindowShape => {
 /** Where many leave with one question, their lateness is lost among them. */
 const unguarded: LateGuard = { departed: () => ({ answered: () => undefined }) }
 
-const sharedDepartures = ({ requestsPerSecond, clock }: RateOptions, shared: SharedWindows): Departures => {
-  const { points, windowMs, portion } = windowShape(requestsPerSecond)
+const sharedDepartures = (clock: Clock, pacer: Pacer, shared: SharedWindows): Departures => {
+  /** Of the window asked for last. */
+  let shape = windowShape(pacer.rate())
   let inHand = 0
   let inHandUntil = 0
   let plannedAt = 0
@@ -135,17 +156,21 @@ const sharedDepartures = ({ requestsPerSecond, clock }: RateOptions, shared: Sha
     expected = Math.max(expected, clock.now()) + ms
     tell(() => shared.extend(ms))
   }
-  const guard =
-    points > 1
-      ? unguarded
-      : createLateGuard({ clock, spacingMs: windowMs, toleratedMs: toleratedMs(requestsPerSecond, windowMs), standStill })
+  const spaced = createLateGuard({
+    clock,
+    spacingMs: () => shape.windowMs,
+    toleratedMs: () => toleratedMs(pacer.rate(), shape.windowMs),
+    standStill,
+  })
   /** Lateness since the window's end that nobody else can have used. */
   const forgiven = (): number => {
     const late = clock.now() - Math.max(expected, pausedUntil)
-    return late < windowMs / 2 ? Math.max(0, Math.min(late, windowMs * forgivenShare)) : 0
+    return late < shape.windowMs / 2 ? Math.max(0, Math.min(late, shape.windowMs * forgivenShare)) : 0
   }
   const ask = async (): Promise<boolean> => {
     await told()
+    shape = windowShape(pacer.rate())
+    const { points, windowMs, portion } = shape
     const early = points === 1 ? forgiven() : 0
     const from = clock.now() - early
     const { granted, nextMs } = await shared.take(portion, points, windowMs - early)
@@ -167,13 +192,16 @@ const sharedDepartures = ({ requestsPerSecond, clock }: RateOptions, shared: Sha
         if (wait > 0) await clock.sleep(wait, signal)
         else if (allowed || (await ask())) {
           inHand -= 1
-          return guard.departed(plannedAt)
+          return (shape.points > 1 ? unguarded : spaced).departed(plannedAt)
         }
       }
     },
     pauseUntil: (untilMs) => {
       pausedUntil = Math.max(pausedUntil, untilMs)
       tell(() => shared.pause(untilMs - clock.now()))
+    },
+    beginAnew: () => {
+      inHand = 0
     },
   }
 }

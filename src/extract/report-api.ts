@@ -1,4 +1,5 @@
 // One dataset's way to buy a report, and what the service's words for its state mean.
+import type { ListedReport } from '../core/report.ts'
 import type { Limits, ReportPolicy } from '../core/types.ts'
 import type { HttpStream } from './http-types.ts'
 
@@ -24,6 +25,8 @@ export interface ReportApi {
   submit(): Promise<{ reportId: string; word: string | null }>
   /** null: the service does not know the id (yet). */
   status(reportId: string): Promise<ReportStatus | null>
+  /** Its own list of reports, those made since then; null: it offers none. */
+  listed(sinceMs: number): Promise<readonly ListedReport[] | null>
   /** Asks for the free retry; false where the service has none. */
   retry(reportId: string): Promise<boolean>
 }
@@ -41,11 +44,12 @@ export interface FinishedReport {
   readonly dataPoints: number | null
 }
 
-export type ReportPhase = 'open' | 'done' | 'failed' | 'rejected'
+export type ReportPhase = 'open' | 'done' | 'failed' | 'rejected' | 'expired'
 
 const done = new Set(['complete', 'completed', 'success', 'ready'])
 const failed = new Set(['internal_error', 'failed', 'error'])
 const rejected = new Set(['bad_request'])
+const expired = new Set(['expired', 'deleted'])
 const open = new Set(['pending', 'processing', 'in_progress', 'queued', 'retry'])
 
 const fold = (word: string): string => word.trim().toLowerCase().replaceAll(/\s+/g, '_')
@@ -55,7 +59,9 @@ export const foldStatus = (word: string): ReportPhase => {
   const folded = fold(word)
   if (done.has(folded)) return 'done'
   if (failed.has(folded)) return 'failed'
+  if (expired.has(folded)) return 'expired'
   return rejected.has(folded) ? 'rejected' : 'open'
 }
 
-export const isKnownStatus = (word: string): boolean => [done, failed, rejected, open].some((words) => words.has(fold(word)))
+export const isKnownStatus = (word: string): boolean =>
+  [done, failed, rejected, expired, open].some((words) => words.has(fold(word)))

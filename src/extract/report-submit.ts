@@ -1,8 +1,9 @@
 // Buying a report: what there is already, or one submission whose intent and id are on record.
 import { createHash } from 'node:crypto'
 import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
-import type { ReportMemo, ReportRecord } from '../core/report.ts'
+import type { GivenBefore, ReportMemo, ReportRecord } from '../core/report.ts'
 import type { ReportApi, ReportOptions } from './report-api.ts'
+import { findListed, listedSince } from './report-history.ts'
 import type { SourceContext } from './source.ts'
 
 /** The report there is, or a new one where nothing was asked for yet: a job submits once. */
@@ -11,7 +12,7 @@ export const openReport = async (api: ReportApi, context: SourceContext, options
   const current = await report.current()
   if (current === null) return submit(api, context, options)
   if (current.state === 'intent') await report.uncertain('The process ended between the intent and the answer of the service.')
-  if (current.state === 'intent' || current.state === 'uncertain') throw uncertain(options)
+  if (current.state === 'intent' || current.state === 'uncertain') return foundAgain(api, context, current, options)
   if (current.state === 'failed' || current.state === 'rejected' || current.state === 'expired') throw ended(current, options)
   if (current.requestHash !== requestHash(api.request))
     context.notice(
@@ -21,12 +22,37 @@ export const openReport = async (api: ReportApi, context: SourceContext, options
   return current
 }
 
-const uncertain = ({ unitKey, resubmitUncertain, policy }: ReportOptions): EtlError =>
+/** The service's own list is asked before anybody decides. Throws REPORT_UNCERTAIN where it does not tell; then nothing is sent again unseen. */
+const foundAgain = async (
+  api: ReportApi,
+  context: SourceContext,
+  current: ReportRecord,
+  options: ReportOptions,
+): Promise<ReportRecord> => {
+  const { report, clock } = context
+  if (current.askedMsAgo === null || current.requestHash !== requestHash(api.request)) throw uncertain(options)
+  const lost = { request: api.request, sentAtMs: clock.now() - current.askedMsAgo }
+  const listed = await api.listed(listedSince(lost)).catch((error: unknown) => {
+    throw uncertain({ ...options, resubmitUncertain: false, policy: { ...options.policy, resubmitUncertain: false } }, error)
+  })
+  const unknown = new Set(await report.unknown((listed ?? []).map(({ reportId }) => reportId)))
+  const found = findListed(
+    (listed ?? []).filter(({ reportId }) => unknown.has(reportId)),
+    lost,
+  )
+  if (found === null) throw uncertain(options)
+  await keepId(context, options, found, null)
+  const record = await report.current()
+  if (record === null) throw uncertain(options)
+  return record
+}
+
+const uncertain = ({ unitKey, resubmitUncertain, policy }: ReportOptions, cause?: unknown): EtlError =>
   new EtlError(
     'REPORT_UNCERTAIN',
     `${unitKey}: a report was submitted and the answer was lost; the service may or may not have taken it. Check its own list of reports; ` +
       'to send it again (it may be bought twice) run with --resubmit-uncertain, or set report: { resubmit_uncertain: true }.',
-    { context: { askAgain: resubmitUncertain || policy.resubmitUncertain } },
+    { context: { askAgain: resubmitUncertain || policy.resubmitUncertain }, ...(cause === undefined ? {} : { cause }) },
   )
 
 const ended = (record: ReportRecord, { unitKey }: ReportOptions): EtlError =>
@@ -56,9 +82,12 @@ const submit = async (api: ReportApi, context: SourceContext, options: ReportOpt
 /** What the service says of a request it certainly did not take, and would say again of the same one. */
 const certainCodes: ReadonlySet<string> = new Set(['BAD_REQUEST', 'NOT_PUBLISHED', 'NO_CAPABILITY', 'TOO_LARGE'])
 
+/** A service that does not take a request for what it asks answers with these; any other status is about the path, the key or the moment. */
+const aboutContent = new Set<unknown>([undefined, 400, 413, 422])
+
 /** Marks a certain refusal of the request as a whole: a part of it may be taken. */
 const refusedAsWhole = (error: unknown): unknown => {
-  if (!isEtlError(error) || !certainCodes.has(error.code)) return error
+  if (!isEtlError(error) || !certainCodes.has(error.code) || !aboutContent.has(error.context['status'])) return error
   const { code, message, context, notBefore } = error
   return new EtlError(code, message, {
     cause: error,
@@ -80,10 +109,12 @@ const keepId = async (
   const { report, log, clock } = context
   for (let attempt = 0; ; attempt += 1) {
     try {
-      await inTime(context, report.submitted(reportId, word))
+      const given = await inTime(context, report.submitted(reportId, word))
+      if (given !== null) throw taken(given, unitKey, clock.now())
       log.info({ unit: unitKey, report_id: reportId }, 'report submitted')
       return
     } catch (error) {
+      if (isEtlError(error) && error.code === 'REPORT_PENDING') throw error
       const pause = keepIdPausesMs[attempt]
       log.error(
         { unit: unitKey, report_id: reportId, error: messageOf(error) },
@@ -104,16 +135,18 @@ const lastMs = 2_000
 const leftBehind = new Error('the ledger has not answered yet')
 
 /** Waits for the ledger, also when told to stop, but then not for as long as somebody locks the job's row: the server carries the statement out by itself. */
-const inTime = async ({ signal, clock }: SourceContext, written: Promise<void>): Promise<void> => {
+const inTime = async <T>({ signal, clock }: SourceContext, written: Promise<T>): Promise<T> => {
   const answered = new AbortController()
   const stop = AbortSignal.any([signal, answered.signal])
-  const late = (async () => {
+  const late = (async (): Promise<T> => {
     if (!stop.aborted) await new Promise((resolve) => stop.addEventListener('abort', resolve, { once: true }))
     if (!answered.signal.aborted) await clock.sleep(lastMs, answered.signal).catch(() => undefined)
     if (!answered.signal.aborted) throw leftBehind
+    return written
   })()
   written.catch(() => undefined)
-  await Promise.race([written, late]).finally(() => answered.abort())
+  late.catch(() => undefined)
+  return Promise.race([written, late]).finally(() => answered.abort())
 }
 
 const stillWritten = (unitKey: string, reportId: string): EtlError =>
@@ -121,6 +154,10 @@ const stillWritten = (unitKey: string, reportId: string): EtlError =>
     'INTERRUPTED',
     `${unitKey}: report ${reportId} was bought; another session locks its row, and the database puts the id on record once that ends. Keep this id until then.`,
   )
+
+/** The service has made it before, for another job. */
+const taken = ({ message, waitMs }: GivenBefore, unitKey: string, nowMs: number): EtlError =>
+  new EtlError('REPORT_PENDING', `${unitKey}: ${message}`, { notBefore: nowMs + waitMs, context: { final: false } })
 
 const notKept = (cause: unknown, unitKey: string, reportId: string): EtlError =>
   new EtlError(

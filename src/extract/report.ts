@@ -22,8 +22,6 @@ const maxFreeRetries = 3
 const settleMs = 10 * 60_000
 /** A report past its deadline is polled again by the next run. */
 const laterMs = 24 * 3_600_000
-/** How long after its completion a report is given up whose download is refused: it was paid for, and a refusal may pass. */
-const refusedForMs = 7 * 24 * 3_600_000
 /** Refused downloads leave out the quick first looks. */
 const looksBeforeRefusal = 3
 
@@ -47,7 +45,7 @@ const waitForPoll = async (context: SourceContext, record: ReportRecord, { unitK
   if (waitMs <= 0) return
   if (record.nextPollInMs === null)
     await context.report.polled({ statusWord: record.statusWord ?? 'submitted', nextPollInMs: waitMs })
-  const what = record.state === 'ready' ? 'is finished and its download was refused; it is asked for again' : 'is being made'
+  const what = record.state === 'ready' ? 'is finished and its download was refused; it is asked for again soon' : 'is being made'
   throw pending(`${unitKey}: report ${record.reportId} ${what}.`, context.clock.now() + waitMs)
 }
 
@@ -122,7 +120,7 @@ const notMade = async (
   context: SourceContext,
   record: ReportRecord,
   status: ReportStatus,
-  phase: 'failed' | 'rejected',
+  phase: 'failed' | 'rejected' | 'expired',
   options: ReportOptions,
 ): Promise<never> => {
   const detail = status.detail === null ? '' : `: ${status.detail}`
@@ -134,6 +132,11 @@ const notMade = async (
     )
   }
   await context.report.failed(phase, `${status.word}${detail}`)
+  if (phase === 'expired')
+    throw new EtlError(
+      'REPORT_EXPIRED',
+      `${options.unitKey}: the service does not keep report ${record.reportId} any more ('${status.word}'${detail}). To buy it again: \`millrace backfill … --force\`.`,
+    )
   if (phase === 'rejected') {
     throw new EtlError(
       'REPORT_REJECTED',
@@ -146,9 +149,6 @@ const notMade = async (
   )
 }
 
-/** A link that is no longer good, in the words of the hosts that serve it. */
-const goneStatuses = new Set([401, 403, 404, 410])
-
 interface Finished {
   readonly record: ReportRecord
   readonly reportId: string
@@ -156,7 +156,10 @@ interface Finished {
   readonly link: string
 }
 
-/** Links expire: a refused one is asked for anew, once at once and then as often as an open report is. */
+/**
+ * Links expire, hosts refuse for a while: a download that is refused, in whichever way, is asked for with a fresh link, once at once and then as
+ * often as an open report is. The report was paid for, so that nothing but the service's own word ends it.
+ */
 const openDownload = async (
   api: ReportApi,
   context: SourceContext,
@@ -165,17 +168,16 @@ const openDownload = async (
 ): Promise<HttpStream> => {
   const first = await context.http.download(link)
   if (first.status === 200) return first
-  if (!goneStatuses.has(first.status)) throw downloadError(first.status, options)
   const status = await api.status(reportId)
-  if (status !== null && foldStatus(status.word) !== 'done') throw downloadError(first.status, options)
-  const fresh = status?.downloadUrl ?? null
+  // What became of it meanwhile is said by the next poll.
+  const isDone = status !== null && foldStatus(status.word) === 'done'
+  const fresh = isDone ? status.downloadUrl : null
   const second = fresh === null ? null : await context.http.download(fresh)
   if (second?.status === 200) return second
-  if (second !== null && !goneStatuses.has(second.status)) throw downloadError(second.status, options)
   return refused(context, record, status?.word ?? word, second?.status ?? first.status, options)
 }
 
-/** A refusal may pass, and only a new purchase helps where it does not: so it is believed late. */
+/** Puts it off. */
 const refused = async (
   context: SourceContext,
   record: ReportRecord,
@@ -183,27 +185,18 @@ const refused = async (
   found: number,
   options: ReportOptions,
 ): Promise<never> => {
-  const about = `${options.unitKey}: report ${record.reportId}`
-  if ((record.completedMsAgo ?? 0) > refusedForMs) {
-    await context.report.failed('expired', `The download answers ${found}.`)
-    throw new EtlError(
-      'REPORT_EXPIRED',
-      `${about} is finished but can no longer be downloaded (${found}, more than 7 days after its completion). To buy it again: \`millrace backfill … --force\`.`,
-    )
-  }
-  const message = `${about}: the download is refused (${found}); it is asked for again, the report is not bought again.`
+  const about = `${options.unitKey}: the download of report ${record.reportId} is refused (${found})`
   if (record.deadlineInMs !== null && record.deadlineInMs < 0) {
     await context.report.polled({ statusWord: word, nextPollInMs: 0 })
     throw pending(
-      `${message} This is beyond its deadline (limits.deadline): by the next run.`,
+      `${about}, and the run has waited for it until its deadline (limits.deadline). The next run asks for it again; it is not bought again.`,
       context.clock.now() + laterMs,
       true,
     )
   }
   const waitMs = await pauseAfter(context, { ...record, polls: Math.max(record.polls, looksBeforeRefusal) }, options.limits)
   await context.report.polled({ statusWord: word, nextPollInMs: waitMs })
+  const message = `${about}. It is asked for again, with a fresh link, in ${Math.max(1, Math.round(waitMs / 1000))} s; it is not bought again.`
+  if (record.state !== 'ready') context.notice('DOWNLOAD_REFUSED', message)
   throw pending(message, context.clock.now() + waitMs)
 }
-
-const downloadError = (status: number, { unitKey }: ReportOptions): EtlError =>
-  new EtlError('SERVICE_ERROR', `${unitKey}: the download answers ${status}. It is tried again; the report is not bought again.`)

@@ -2,7 +2,7 @@
 import type { Clock } from '../core/clock.ts'
 import type { Completeness } from '../core/completeness.ts'
 import type { Log } from '../core/log.ts'
-import type { ReportMemo } from '../core/report.ts'
+import type { ListedReport, ReportMemo } from '../core/report.ts'
 import type { SourceSpec } from '../core/source-spec.ts'
 import type { Box, Definition, Fingerprint, Payload } from '../core/types.ts'
 import type { HttpClient } from './http-types.ts'
@@ -45,6 +45,8 @@ export interface Source extends SourceSpec {
   extract(request: ExtractRequest, context: SourceContext): AsyncGenerator<Payload, Completeness, void>
   /** A free or one-record look whether anything changed since the fingerprint was taken; null where there is no such way. */
   probe?(request: ExtractRequest, context: LookContext): Promise<Fingerprint | null>
+  /** The service's own list of the account's reports, those made since then (milliseconds since the epoch); null: it offers none. */
+  listReports?(context: LookContext, sinceMs: number): Promise<readonly ListedReport[] | null>
   /** What `extract` would cost, without buying anything. */
   estimate(request: ExtractRequest, context: LookContext): Promise<Estimate>
 }

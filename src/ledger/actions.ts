@@ -5,6 +5,7 @@ import { dissolveJobs } from './cancel.ts'
 import { databaseNow } from './database-now.ts'
 import { note } from './events.ts'
 import { lockPipeline } from './pipelines.ts'
+import { mayBegin, reportTransitions } from './transitions.ts'
 
 /**
  * Releases a held unit: its held answer loads as it is, or the job that holds it is worked on again. False: it is not held.
@@ -73,6 +74,7 @@ const lockUnit = async (trx: Db, unitId: number): Promise<{ unit: UnitRow; job: 
   return { unit, job: job !== undefined && job.job_id === unit.job_id ? job : null }
 }
 
+/** A report that ended without an answer is polled again: what the service says of it now decides, not what it once said. */
 const reopen = async (trx: Db, jobId: string, set: { readonly released?: boolean }): Promise<number> => {
   await trx
     .updateTable('etl.jobs')
@@ -81,12 +83,22 @@ const reopen = async (trx: Db, jobId: string, set: { readonly released?: boolean
       guard: 'usual',
       attempts: 0,
       not_before: null,
+      next_poll_at: null,
+      deadline_at: null,
       error_code: null,
       error_message: null,
       updated_at: databaseNow,
       ...set,
     })
     .where('job_id', '=', jobId)
+    .execute()
+  await trx
+    .updateTable('etl.jobs')
+    .set({ report_state: 'submitted', completed_at: null })
+    .where('job_id', '=', jobId)
+    .where('report_id', 'is not', null)
+    .where('answer_id', 'is', null)
+    .where(mayBegin('report_state', reportTransitions['asked about again']))
     .execute()
   return Number(jobId)
 }

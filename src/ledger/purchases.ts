@@ -10,6 +10,8 @@ import { jobTransitions, reportTransitions } from './transitions.ts'
 
 export interface Adoption {
   readonly jobId: number
+  /** The program found it in the service's own list; default: a person knows it. */
+  readonly isFound?: boolean
   /** As the service names the report. */
   readonly reportId: string
   /** Who did it, for the event. */
@@ -20,7 +22,7 @@ export interface Adoption {
  * Records the id for a purchase that has none, or whose own leads nowhere, and opens its job again, which polls it. Throws USAGE where that cannot
  * be.
  */
-export const adoptReport = (db: Db, { jobId, reportId, by }: Adoption): Promise<void> =>
+export const adoptReport = (db: Db, { jobId, reportId, by, isFound = false }: Adoption): Promise<void> =>
   db.transaction().execute(async (trx) => {
     const job = await lockPurchase(trx, jobId)
     if (job.answer_id !== null) throw refused(jobId, 'has its answer already')
@@ -58,8 +60,10 @@ export const adoptReport = (db: Db, { jobId, reportId, by }: Adoption): Promise<
       .where('job_id', '=', String(jobId))
       .execute()
     const former = job.report_id === null || job.report_id === reportId ? '' : ` in place of ${job.report_id}`
-    const message = `Report ${reportId} was recorded for job ${jobId}${former} by a person (${by}).`
-    await note(trx, { kind: 'adopted', pipelineId: job.pipeline_id, jobId, message })
+    const message = isFound
+      ? `Report ${reportId} was found in the service's own list of reports and recorded for job ${jobId} (${by}).`
+      : `Report ${reportId} was recorded for job ${jobId}${former} by a person (${by}).`
+    await note(trx, { kind: isFound ? 'found' : 'adopted', pipelineId: job.pipeline_id, jobId, message })
   })
 
 /** An id stands until it has led nowhere: it ended, or the service has never known it. */
@@ -75,7 +79,44 @@ const isWorkedOn = ({ state, holder, report_state }: Purchase): boolean =>
   !jobTransitions['late id'].from.some((from) => from === state) ||
   (state === 'open' && (holder !== null || report_state !== 'submitted'))
 
-export interface GivingUp extends Omit<Adoption, 'reportId'> {
+/** A submission whose answer was lost, and nobody has asked again since. */
+export interface LostPurchase {
+  readonly jobId: number
+  readonly request: unknown
+  readonly askedMsAgo: number
+}
+
+/** Those of the pipeline, whatever its version, oldest first; older than a month they are left to a person. */
+export const lostPurchases = async (db: Db, pipeline: string): Promise<LostPurchase[]> => {
+  const rows = await db
+    .selectFrom('etl.jobs as j')
+    .innerJoin('etl.pipelines as p', 'p.pipeline_id', 'j.pipeline_id')
+    .select(['j.job_id', 'j.request'])
+    .select(sql<number>`extract(epoch from clock_timestamp() - j.asked_at)::float8 * 1000`.as('asked_ago'))
+    .where('p.pipeline', '=', pipeline)
+    .where('j.state', 'in', ['held', 'failed'])
+    .where('j.report_state', '=', 'uncertain')
+    .where('j.report_id', 'is', null)
+    .where('j.asked_at', '>', sql<string>`clock_timestamp() - interval '30 days'`)
+    .orderBy('j.job_id')
+    .execute()
+  return rows.map((row) => ({ jobId: Number(row.job_id), request: row.request, askedMsAgo: row.asked_ago }))
+}
+
+/** Those of the ids that no job of the account has. */
+export const unknownReports = async (db: Db, account: string, reportIds: readonly string[]): Promise<string[]> => {
+  if (reportIds.length === 0) return []
+  const rows = await db
+    .selectFrom('etl.jobs')
+    .select('report_id')
+    .where('account', '=', account)
+    .where('report_id', 'in', [...reportIds])
+    .execute()
+  const known = new Set(rows.map((row) => row.report_id))
+  return reportIds.filter((id) => !known.has(id))
+}
+
+export interface GivingUp extends Omit<Adoption, 'reportId' | 'isFound'> {
   /** Also a report that is known and still waited for. */
   readonly sure?: boolean
 }

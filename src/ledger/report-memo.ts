@@ -8,6 +8,8 @@ import { unstopped } from '../db/stoppable.ts'
 import type { Db, JobsTable, Tables } from '../db/tables.ts'
 import { affordable, giveWay, isBeyondUsual, keepPrice } from './afford.ts'
 import { isSameApi, reserveBudget } from './budget.ts'
+import { recordId } from './record-id.ts'
+import { unknownReports } from './purchases.ts'
 import type { ClaimedJob } from './claim.ts'
 import { databaseNow } from './database-now.ts'
 import { fenced, isHeldBy, lockJob } from './hold.ts'
@@ -44,7 +46,7 @@ export const reportMemo = (db: Db, claim: ClaimedJob, options: ReportMemoOptions
         .execute((trx) => intend(trx, claim, options, intent))
         .catch((error: unknown) => keepPrice(db, claim, intent.estimatedQuota, error))
     },
-    submitted: (reportId, statusWord) => unstopped(() => keepId(db, claim, reportId, statusWord)),
+    submitted: (reportId, statusWord) => unstopped(() => recordId(db, claim, { reportId, statusWord })),
     polled: ({ statusWord, nextPollInMs }) =>
       set(stillOpen, {
         status_word: statusWord,
@@ -52,6 +54,7 @@ export const reportMemo = (db: Db, claim: ClaimedJob, options: ReportMemoOptions
         deadline_at: deadline,
         polls: sql<number>`polls + 1`,
       }),
+    unknown: (reportIds) => unknownReports(db, options.account, reportIds),
     fairPauseMs: async () => ((await openReports(db, options)) * 1_000) / (options.requestsPerSecond * shareOfPolls),
     ready: ({ statusWord, usedQuota, dataPoints }) =>
       set(reportTransitions.done, {
@@ -115,6 +118,7 @@ type ReportRow = Pick<
 > & {
   readonly poll_in: number | null
   readonly deadline_in: number | null
+  readonly asked_ago: number | null
   readonly submitted_ago: number | null
   readonly completed_ago: number | null
 }
@@ -128,6 +132,7 @@ const reportRow = (db: Db, { jobId }: ClaimedJob): Promise<ReportRow | undefined
     .select([
       sql<number | null>`extract(epoch from next_poll_at - clock_timestamp())::float8 * 1000`.as('poll_in'),
       sql<number | null>`extract(epoch from deadline_at - clock_timestamp())::float8 * 1000`.as('deadline_in'),
+      sql<number | null>`extract(epoch from clock_timestamp() - asked_at)::float8 * 1000`.as('asked_ago'),
       sql<number | null>`extract(epoch from clock_timestamp() - submitted_at)::float8 * 1000`.as('submitted_ago'),
       sql<number | null>`extract(epoch from clock_timestamp() - completed_at)::float8 * 1000`.as('completed_ago'),
     ])
@@ -147,6 +152,7 @@ const current = async (db: Db, claim: ClaimedJob): Promise<ReportRecord | null> 
     nextPollInMs: row.poll_in,
     retries: row.retries,
     deadlineInMs: row.deadline_in,
+    askedMsAgo: row.asked_ago,
     submittedMsAgo: row.submitted_ago,
     completedMsAgo: row.completed_ago,
     estimatedQuota: number(row.estimated_quota),
@@ -230,41 +236,6 @@ const waitingRun = async (trx: Db, { jobId, box }: ClaimedJob, preferred: number
   const runId = runIds.includes(preferred) ? preferred : runIds[0]
   if (runId === undefined) throw new EtlError('CANCELLED', `${box.key}: no run waits for it any more; nothing is submitted.`)
   return runId
-}
-
-/**
- * Outside the fence: what was paid for is known from here on, whoever has the job by now. A job that had been given up over the lost answer, by a
- * process or by a person, is open again, for the next one that takes up orphans. An id that is on record stays: another one would be another report.
- */
-const keepId = async (db: Db, claim: ClaimedJob, reportId: string, statusWord: string | null): Promise<void> => {
-  const reopened = sql<boolean>`state in ('held', 'failed', 'replaced') and report_state <> 'submitted'`
-  const rows = await updateJobs(db)
-    .set({
-      state: sql`case when ${reopened} then 'open' else state end`,
-      error_code: sql<string | null>`case when ${reopened} then null else error_code end`,
-      error_message: null,
-      report_state: 'submitted',
-      report_id: reportId,
-      status_word: statusWord,
-      submitted_at: sql<string>`coalesce(submitted_at, clock_timestamp())`,
-      updated_at: databaseNow,
-    })
-    .where('job_id', '=', String(claim.jobId))
-    .where(mayBegin('report_state', reportTransitions['id known']))
-    .where(sql<boolean>`coalesce(report_id, ${reportId}) = ${reportId}`)
-    // One that failed under its id is over; one that failed without any was given up before its id was known.
-    .where((eb) => eb.or([eb('report_state', '<>', 'failed'), eb('report_id', 'is', null)]))
-    .returning('job_id')
-    .execute()
-  if (rows.length > 0) return
-  const found = await reportRow(db, claim)
-  // A successor may have polled it since: then it is on record.
-  if (found?.report_id === reportId) return
-  throw new EtlError(
-    'INTERNAL',
-    `${claim.box.key}: report ${found?.report_id ?? '(id not known)'} is ${found?.report_state ?? 'not on record'}; report ${reportId} cannot be put on ` +
-      'record in its place. Keep this id and report this defect.',
-  )
 }
 
 const openReports = async (db: Db, { account, pipeline }: ReportMemoOptions): Promise<number> => {

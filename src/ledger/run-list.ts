@@ -17,14 +17,15 @@ export const mayTake = ({ load, fetch }: Claimable): RawBuilder<boolean> =>
     or j.pipeline_id = any(${[...fetch]}::integer[]) and j.ask_number is not null and j.answer_id is null)`
 
 /**
- * Once, when a run has its list: what an earlier run put off, for hours perhaps, is tried at once, with all its attempts. What another living run waits
- * for has its time from that one, where that one may have put it off: it had begun by then, and before this one. Returns how many.
+ * Once, when a run has its list: what an earlier run put off, for hours perhaps, is tried at once, with all its attempts; and what it waited for until
+ * the deadline is waited for anew. What another living run waits for has its time from that one, where that one may have put it off: it had begun by
+ * then, and before this one. Returns how many.
  */
 export const bringForward = async (db: Db, runId: number): Promise<number> => {
   const { rows } = await sql`
     with late as (
       select j.job_id from etl.jobs j
-      where j.state = 'open' and j.holder is null and j.not_before is not null
+      where j.state = 'open' and j.holder is null and (j.not_before is not null or j.deadline_at <= clock_timestamp())
         and (select true from etl.run_jobs l where l.run_id = ${runId}::bigint and l.job_id = j.job_id and l.outcome is null)
         and not exists (select from etl.run_jobs w join etl.runs r on r.run_id = w.run_id join etl.runs own on own.run_id = ${runId}::bigint
           where w.job_id = j.job_id and w.run_id <> ${runId}::bigint and w.outcome is null and r.state = 'running'
@@ -32,7 +33,8 @@ export const bringForward = async (db: Db, runId: number): Promise<number> => {
             and not (own.started_at < j.updated_at and own.run_id < r.run_id))
       order by j.job_id for update of j skip locked
     )
-    update etl.jobs set not_before = clock_timestamp(), attempts = 0, updated_at = clock_timestamp()
+    update etl.jobs set not_before = case when not_before is null then null else clock_timestamp() end, attempts = 0,
+      deadline_at = case when deadline_at <= clock_timestamp() then null else deadline_at end, updated_at = clock_timestamp()
     where job_id in (select job_id from late) returning job_id`.execute(db)
   return rows.length
 }

@@ -1,5 +1,6 @@
 // Runs: started, summed up from what the ledger holds, finished.
 import { sql } from 'kysely'
+import { unansweredCodes } from '../core/errors.ts'
 import type { RowCounts } from '../core/types.ts'
 import { executePrepared } from '../db/prepared.ts'
 import type { Db } from '../db/tables.ts'
@@ -111,6 +112,19 @@ export const requestsSpared = async (db: Db, runId: number): Promise<number> => 
       cross join lateral (select count(*) as n from etl.requests q where q.job_id = l.job_id and q.attempt = 1) now
     where l.run_id = ${runId}::bigint and l.outcome = 'unchanged'`.execute(db)
   return rows[0]?.spared ?? 0
+}
+
+/** Units the run left waiting because the service did not answer, or refused requests for their number. */
+export const unitsUnanswered = async (db: Db, runId: number): Promise<number> => {
+  const row = await db
+    .selectFrom('etl.run_jobs as w')
+    .innerJoin('etl.jobs as j', 'j.job_id', 'w.job_id')
+    .select((eb) => eb.fn.coalesce(eb.fn.sum<string>('w.units'), sql<string>`0`).as('units'))
+    .where('w.run_id', '=', String(runId))
+    .where('w.outcome', '=', 'waiting')
+    .where('j.error_code', 'in', unansweredCodes)
+    .executeTakeFirstOrThrow()
+  return Number(row.units)
 }
 
 export const emptySummary: RunSummary = {

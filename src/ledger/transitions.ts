@@ -42,6 +42,7 @@ export const reportTransitions = {
   failed: { from: ['submitted', 'ready', 'downloaded'], to: ['failed'] },
   rejected: { from: ['submitted', 'ready', 'downloaded'], to: ['rejected'] },
   'id adopted': { from: ['intent', 'submitted', 'uncertain', 'failed', 'rejected', 'expired'], to: ['submitted'] },
+  'asked about again': { from: ['failed', 'rejected', 'expired'], to: ['submitted'] },
   'given up': { from: ['intent', 'submitted', 'ready', 'uncertain'], to: ['failed', 'expired'] },
   'link gone for good': { from: ['submitted', 'ready', 'downloaded'], to: ['expired'] },
   'bytes landed': { from: ['ready'], to: ['downloaded'] },

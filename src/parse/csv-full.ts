@@ -136,5 +136,5 @@ const cutRecord = (part: number, line: number): EtlError =>
   new EtlError(
     'TRUNCATED',
     `Part ${part}, line ${line}: the last record has too few cells and no line end, so the body was cut off. ` +
-      'Nothing was loaded; it is asked for again.',
+      'Nothing was loaded.',
   )

@@ -193,13 +193,13 @@ const openQuote = (part: number, line: number): EtlError =>
   new EtlError(
     'TRUNCATED',
     `Part ${part}, line ${line}: a quote is not closed when the body ends: it was cut off, or the quote is misplaced. ` +
-      'Nothing was loaded; it is asked for again.',
+      'Nothing was loaded.',
   )
 
 const noHeader = (part: number): EtlError =>
   new EtlError(
     'TRUNCATED',
-    `Part ${part} is empty: not even a header came, nor the word that there is no data. Nothing was loaded; it is asked for again.`,
+    `Part ${part} is empty: not even a header came, nor the word that there is no data. Nothing was loaded.`,
   )
 
 const badHeader = (part: number): EtlError =>

@@ -61,7 +61,7 @@ async function* counted(body: AsyncIterable<Uint8Array>, count: (bytes: number) 
 }
 
 const damaged = (why: string, cause?: unknown): EtlError =>
-  new EtlError('TRUNCATED', `The gzip body is damaged or cut off (${why}). Nothing was loaded; it is asked for again.`, { cause })
+  new EtlError('TRUNCATED', `The gzip body is damaged or cut off (${why}). Nothing was loaded.`, { cause })
 
 async function* bounded(body: AsyncIterable<Uint8Array>, maxBytes: number): AsyncGenerator<Uint8Array, void, void> {
   let bytes = 0

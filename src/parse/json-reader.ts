@@ -182,7 +182,7 @@ const guarded = (sink: RowSink, state: State, bytes: Buffer, read: () => number)
       /^<(!doctype|html|\?xml|head|body)/i.test(begin) && state.stage === 'first' ? 'is a web page, not JSON' : 'is not JSON'
     throw new EtlError(
       'BAD_RESPONSE',
-      `Part ${sink.part} ${what}: line ${line}: ${error.message}, found "${found}". Nothing was loaded; it is asked for again.`,
+      `Part ${sink.part} ${what}: line ${line}: ${error.message}, found "${found}". Nothing was loaded.`,
       { cause: error },
     )
   }
@@ -199,12 +199,12 @@ const truncated = (part: number, state: State): EtlError =>
   new EtlError(
     'TRUNCATED',
     `Part ${part} ${state.stage === 'first' && state.carry.length === 0 ? 'is empty' : `ends inside a value (after line ${state.line})`}: ` +
-      'the body was cut off. Nothing was loaded; it is asked for again.',
+      'the body was cut off. Nothing was loaded.',
   )
 
 const noList = ({ part, plan }: RowSink, names: readonly string[]): EtlError =>
   new EtlError(
     'BAD_RESPONSE',
     `Part ${part} holds no list of records: its fields are ${excerpt(names.join(', ') || 'none', 200)}; ` +
-      `expected ${plan.recordsIn === null ? '' : `\`${plan.recordsIn}\` or `}one list of objects. Nothing was loaded; it is asked for again.`,
+      `expected ${plan.recordsIn === null ? '' : `\`${plan.recordsIn}\` or `}one list of objects. Nothing was loaded.`,
   )

@@ -6,11 +6,13 @@ import { EtlError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import { apiNameOf } from '../core/source-spec.ts'
 import type { Definition } from '../core/types.ts'
-import type { DatabasePool } from '../db/connect.ts'
+import type { Database } from '../db/connect.ts'
 import type { Allowance, Api } from '../extract/api.ts'
 import { createService } from '../extract/http.ts'
 import type { Connection, Service } from '../extract/http-types.ts'
 import { createRateBudget } from '../extract/rate.ts'
+import type { Trouble } from '../extract/gate.ts'
+import { createAccountPace } from '../ledger/pace.ts'
 import { createRateWindows } from '../ledger/rate-windows.ts'
 
 /** Whose key, of which API: a definition is one. `source` may also be the API's name alone. */
@@ -45,19 +47,31 @@ export const readApiSettings = (apis: ReadonlyMap<string, Api>, raw: Environment
 
 export interface ServiceRoom {
   /** The warehouse in which every machine counts its requests; null: there is none, so that nobody else asks. */
-  readonly pool: DatabasePool | null
+  readonly database: Pick<Database, 'pool' | 'kysely'> | null
   readonly log: Log
   readonly clock: Clock
+  /** Told of an account whose service is away or refuses everything, and with null when that is over. Default: nobody is. */
+  readonly tellTrouble?: (account: string, place: string, trouble: Trouble | null) => void
 }
 
 /** One service with one rate budget per API and account, made when first asked for. Throws CONFIGURATION where the key is missing. */
-export const createServices = (settings: ApiSettings, { pool, log, clock }: ServiceRoom): ((of: AccountOf) => Service) => {
+export const createServices = (
+  settings: ApiSettings,
+  { database, log, clock, tellTrouble }: ServiceRoom,
+): ((of: AccountOf) => Service) => {
   const made = new Map<string, Service>()
   const create = (name: string, of: AccountOf): Service => {
     const { requestsPerSecond } = settings.allowance(of)
-    const shared = pool === null ? undefined : createRateWindows(pool, name)
-    const rate = createRateBudget({ requestsPerSecond, clock, shared })
-    return createService({ ...settings.connection(of), rate, log, clock })
+    const shared = database === null ? undefined : createRateWindows(database.pool, name)
+    const memory = database === null ? undefined : createAccountPace(database.kysely, name)
+    const rate = createRateBudget({ requestsPerSecond, clock, shared, memory })
+    return createService({
+      ...settings.connection(of),
+      rate,
+      log,
+      clock,
+      tellTrouble: (place, trouble) => tellTrouble?.(name, place, trouble),
+    })
   }
   return (of) => {
     const name = `${apiNameOf(of.source)}/${of.account}`

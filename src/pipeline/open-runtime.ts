@@ -22,6 +22,7 @@ import { publish } from '../publish/publish.ts'
 import { loadSourceFolders, type SourceFolders } from '../sources/registry.ts'
 import { accountsOf, createServices, readApiSettings } from './apis.ts'
 import { openIdentity } from './identity.ts'
+import { troubleTeller } from './tell-trouble.ts'
 import type { Progress } from './progress.ts'
 import { keepLease } from './process-watch.ts'
 import { concurrencyOf } from './run.ts'
@@ -115,7 +116,12 @@ export const openRuntime = async (options: RuntimeOptions): Promise<OpenRuntime>
       sources,
       definitions,
       marts,
-      service: createServices(apiSettings, { pool: database.pool, log, clock }),
+      service: createServices(apiSettings, {
+        database,
+        log,
+        clock,
+        tellTrouble: troubleTeller({ database, log, clock, progress }),
+      }),
       allowance: apiSettings.allowance,
       claimable: () => claimableOf(database.kysely, definitions, sources),
       progress,

@@ -50,6 +50,8 @@ export interface PlanContext {
 
 export interface PlanInput {
   readonly runtime: Pick<Runtime, 'consent'>
+  /** False: whatever consent there is, no lost submission is sent again now. */
+  readonly maySendAgain?: boolean
   readonly definition: Definition
   readonly source: Source
   readonly pipeline: RegisteredPipeline
@@ -87,7 +89,7 @@ const frameOf = ({ definition, source, pipeline, runId, scope }: PlanInput): Job
 })
 
 const cellScope = async (db: Db, input: PlanInput): Promise<CellScope> => {
-  const { runtime, definition, source, pipeline, scope } = input
+  const { runtime, maySendAgain = true, definition, source, pipeline, scope } = input
   const only = checkOnly(definition, scope.only ?? new Map())
   // Every answer of a walk holds all its fields, whichever a definition takes.
   const metrics = source.kind === 'walk' ? [] : metricsOf(definition)
@@ -96,7 +98,7 @@ const cellScope = async (db: Db, input: PlanInput): Promise<CellScope> => {
     policy: {
       kind: source.kind,
       force: isForced(scope),
-      resubmitUncertain: runtime.consent.resubmitUncertain || definition.report.resubmitUncertain,
+      resubmitUncertain: maySendAgain && (runtime.consent.resubmitUncertain || definition.report.resubmitUncertain),
       resubmitFailed: definition.report.resubmitFailed,
     },
     only: new Map([...only].map(([name, values]) => [pipeline.dimensions.indexOf(name), values])),

@@ -11,6 +11,7 @@ import { closeWindows, windowStates } from '../ledger/windows.ts'
 import type { PlanWindow, Scope } from '../plan/frames.ts'
 import { mostUnitsAStep, type Task } from '../plan/steps.ts'
 import { type CountedWindows, countWindows } from './count-windows.ts'
+import { findLost } from './find-lost.ts'
 import { approveWaiting, dissolveStale, guardPlan, settleApproval } from './guard-night.ts'
 import { type PlanContext, planContext, sourceOf } from './plan-context.ts'
 import { askForReports, packStep, reportSteps } from './plan-reports.ts'
@@ -71,11 +72,12 @@ const openPlan = async (
 ): Promise<PlanContext> => {
   const { kysely } = runtime.database
   const source = sourceOf(runtime, definition)
+  const maySendAgain = await findLost(runtime, definition, signal)
   const pipeline = await kysely.transaction().execute((trx) => registerPipeline(trx, definition, source))
   const nowMs = await databaseMs(kysely)
   const step: PlanContext['step'] = (work) => kysely.transaction().execute(work)
   return planContext(kysely, await windowStates(kysely, pipeline.pipelineId), {
-    ...{ runtime, definition, source, pipeline, runId, scope, nowMs, signal, step },
+    ...{ runtime, maySendAgain, definition, source, pipeline, runId, scope, nowMs, signal, step },
   })
 }
 

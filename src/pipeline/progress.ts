@@ -28,6 +28,8 @@ export type RunEvent =
       readonly code?: string
       readonly message?: string
       readonly not_before?: string
+      /** Waiting, and no more in this run: the service did not answer, or refused too many requests. */
+      readonly left?: boolean
     }
   | { readonly event: 'report'; readonly unit: string; readonly state: string; readonly report_id: string | null }
   | {

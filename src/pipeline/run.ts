@@ -4,7 +4,16 @@ import { inSpan } from '../core/trace.ts'
 import type { Definition } from '../core/types.ts'
 import { stopsWith } from '../db/stoppable.ts'
 import { isCancelled } from '../ledger/cancel.ts'
-import { emptySummary, finishRun, openJobs, type RunSummary, requestsSpared, runSummary, startRun } from '../ledger/runs.ts'
+import {
+  emptySummary,
+  finishRun,
+  openJobs,
+  type RunSummary,
+  requestsSpared,
+  runSummary,
+  startRun,
+  unitsUnanswered,
+} from '../ledger/runs.ts'
 import { bringForward, endForgotten, leaveUntakeable } from '../ledger/run-list.ts'
 import { analyzeChanged } from '../load/analyze.ts'
 import { closeLoaded } from './close-loaded.ts'
@@ -42,6 +51,8 @@ export interface RunResult {
   readonly seconds: number
   /** HTTP requests not made because a probe showed that the loaded answer still stands. */
   readonly requestsSpared: number
+  /** Units left waiting because the service did not answer, or refused too many requests. */
+  readonly unanswered: number
   readonly state: 'done' | 'failed' | 'cancelled' | 'interrupted'
 }
 
@@ -60,11 +71,12 @@ export const runJobs = async (runtime: Runtime, request: RunRequest): Promise<Ru
     if (!request.signal.aborted) await closeLoaded(runtime, runId, request.definitions)
     if (counts.jobs > 0) await keepStatistics(runtime, request)
     const summary = withAside(await runSummary(kysely, runId), counts)
-    const state = stateOf(summary, request.signal)
+    const unanswered = summary.units.waiting > 0 ? await unitsUnanswered(kysely, runId) : 0
+    const state = stateOf(summary, unanswered, request.signal)
     const seconds = (runtime.clock.now() - started) / 1000
     await finishRun(kysely, runId, state, { ...summary, seconds })
     const spared = summary.units.unchanged > 0 ? await requestsSpared(kysely, runId) : 0
-    return { runId, summary, seconds, requestsSpared: spared, state }
+    return { runId, summary, seconds, requestsSpared: spared, unanswered, state }
   } catch (error) {
     if (request.signal.aborted) return stoppedRun(runtime, runId, started).catch(() => Promise.reject(error))
     // Its jobs must not wait for a run that nobody works on.
@@ -89,7 +101,7 @@ const stoppedRun = async (runtime: Runtime, runId: number, started: number): Pro
   const summary = await runSummary(kysely, runId)
   const seconds = (runtime.clock.now() - started) / 1000
   await finishRun(kysely, runId, 'interrupted', { ...summary, seconds })
-  return { runId, summary, seconds, requestsSpared: 0, state: 'interrupted' }
+  return { runId, summary, seconds, requestsSpared: 0, unanswered: 0, state: 'interrupted' }
 }
 
 const nothingPlanned: PlanCounts = { units: 0, jobs: 0, done: 0, held: 0, notPublished: 0 }
@@ -106,7 +118,7 @@ const endCancelled = async (runtime: Runtime, runId: number, counts: PlanCounts,
   await stopsWith(soon, () => finishRun(kysely, runId, 'cancelled', { ...summary, seconds })).catch((error: unknown) =>
     runtime.log.warn({ run_id: runId, error: messageOf(error) }, 'the cancelled run could not be closed'),
   )
-  return { runId, summary, seconds, requestsSpared: 0, state: 'cancelled' }
+  return { runId, summary, seconds, requestsSpared: 0, unanswered: 0, state: 'cancelled' }
 }
 
 /** null: it was cancelled while it waited for somebody's lock. */
@@ -142,8 +154,8 @@ const watchCancel = ({ database }: Runtime, runId: number): { readonly signal: A
   return { signal: cancel.signal, end: () => clearInterval(timer) }
 }
 
-const stateOf = ({ units }: RunSummary, signal: AbortSignal): RunResult['state'] =>
-  signal.aborted ? 'interrupted' : units.failed + units.held > 0 ? 'failed' : 'done'
+const stateOf = ({ units }: RunSummary, unanswered: number, signal: AbortSignal): RunResult['state'] =>
+  signal.aborted ? 'interrupted' : units.failed + units.held + unanswered > 0 ? 'failed' : 'done'
 
 /** The ledger's summary plus the units that were in scope and needed nothing. */
 export const withAside = (summary: RunSummary, { done, held, notPublished }: PlanCounts): RunSummary => {

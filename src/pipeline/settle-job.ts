@@ -1,5 +1,5 @@
 // Writes down what became of a job whose work threw: left, parked, returned, held, failed, or cut into other jobs.
-import { EtlError } from '../core/errors.ts'
+import { EtlError, isUnanswered } from '../core/errors.ts'
 import { redact } from '../core/redact.ts'
 import type { Window, WindowSize } from '../core/types.ts'
 import { addWindows, windowsBetween } from '../core/window.ts'
@@ -12,7 +12,7 @@ import { failJob, holdJob, parkJob, returnJob } from '../ledger/settle-job.ts'
 import { sliceValues } from '../ledger/slices.ts'
 import type { JobWork } from './job-work.ts'
 import { type Runtime, definitionOf } from './runtime.ts'
-import { type Settlement, asEtlError, settle } from './settle.ts'
+import { type Settlement, asEtlError, nextStep, settle } from './settle.ts'
 
 /** The landed bytes are no good: the next try must fetch them again instead of reading them. */
 const unusable = new Set([
@@ -42,8 +42,9 @@ export const settleJob = async (
   requests: JobWork['requests'],
   thrown: unknown,
 ): Promise<void> => {
-  const error = asEtlError(thrown)
-  const decision = settle(error, claim, definitionOf(runtime, claim)?.limits ?? null, runtime.clock)
+  const found = asEtlError(thrown)
+  const decision = settle(found, claim, definitionOf(runtime, claim)?.limits ?? null, runtime.clock)
+  const error = withNext(found, nextStep(found, decision, claim))
   const names = { run_id: claim.runId, job_id: claim.jobId, unit: claim.box.key }
   runtime.log.info({ ...names, code: error.code, decision: decision.kind, error: error.message }, 'job settled')
   const known = [...requests]
@@ -54,6 +55,10 @@ export const settleJob = async (
   requests.splice(0, known.length)
   tell(runtime, claim, written, error)
 }
+
+/** Messages say what will happen, and only what will: so the one who decides it ends them. */
+const withNext = (error: EtlError, next: string): EtlError =>
+  next === '' ? error : new EtlError(error.code, error.message + next, { cause: error, context: error.context })
 
 /** The decision, written down. */
 const write = async (trx: Db, claim: ClaimedJob, decision: Settlement, error: EtlError): Promise<Settlement> => {
@@ -97,6 +102,7 @@ const tell = (runtime: SettlingRuntime, claim: ClaimedJob, decision: Settlement,
     state,
     code: error.code,
     message: error.message,
+    ...(kind === 'park' && decision.final && isUnanswered(error) ? { left: true } : {}),
     ...(kind === 'park' ? { not_before: new Date(runtime.clock.now() + decision.notBeforeMs).toISOString() } : {}),
   })
 }

@@ -23,6 +23,7 @@ export type Settlement =
 const longestWaitMs = 12 * 3_600_000
 const shortestWaitMs = 1_000
 const longestBackoffMs = 30_000
+const longestRefusalMs = 60_000
 
 /** Anything thrown as an EtlError; what comes neither from us nor from the database is a defect. */
 export const asEtlError = (error: unknown): EtlError => {
@@ -53,11 +54,21 @@ export const settle = (error: EtlError, { attempts, cells, kind }: Tried, limits
       final: error.context['final'] !== false,
     }
   if (spec.state === 'held') return { kind: 'hold' }
+  // The service is in trouble for all: that is no try of this job.
+  if (error.context['away'] === true) return parked(error, clock)
+  const isLast = attempts >= (limits?.attempts ?? defaultAttempts)
+  if (error.context['counts'] === true) return refusedAlone(error, attempts, isLast, clock)
   if (spec.retry === 'later') return parked(error, clock)
-  if (spec.retry === 'now' && attempts < (limits?.attempts ?? defaultAttempts)) {
+  if (spec.retry === 'now' && !isLast)
     return { kind: 'park', notBeforeMs: backoffMs(attempts, clock), countsAttempt: true, final: false }
-  }
   return { kind: 'fail' }
+}
+
+/** Answered 429 again and again while others are not: later from try to try, in the end by the next run. */
+const refusedAlone = (error: EtlError, attempts: number, isLast: boolean, clock: Clock): Settlement => {
+  const askedMs = (error.notBefore ?? 0) - clock.now()
+  const ownMs = Math.min(longestRefusalMs, shortestWaitMs * 3 ** (attempts - 1))
+  return { kind: 'park', notBeforeMs: Math.max(askedMs, ownMs), countsAttempt: true, final: isLast }
 }
 
 const defaultAttempts = 5
@@ -73,3 +84,15 @@ const parked = (error: EtlError, clock: Clock): Settlement => {
 /** Exponential with full jitter. */
 const backoffMs = (attempt: number, clock: Clock): number =>
   Math.max(200, clock.random() * Math.min(longestBackoffMs, shortestWaitMs * 2 ** attempt))
+
+/** Codes whose messages do not say what comes next. */
+const saysNothingOfNext = ({ code, retry }: EtlError): boolean => retry === 'now' || code === 'RATE_LIMITED'
+
+/** What follows from the decision, as a sentence to end the error's message with; empty where the message says it itself. */
+export const nextStep = (error: EtlError, decision: Settlement, { attempts }: Pick<Tried, 'attempts'>): string => {
+  if (!saysNothingOfNext(error)) return ''
+  if (decision.kind === 'fail') return ` The next run tries again${attempts > 1 ? `, after ${attempts} tries in this one` : ''}.`
+  if (decision.kind !== 'park') return ''
+  if (decision.final) return ' The next run tries again.'
+  return ` It is tried again in ${Math.max(1, Math.round(decision.notBeforeMs / 1000))} s.`
+}

@@ -40,6 +40,7 @@ const httpOf = ({ runtime, claim, definition, requests, signal }: JobWork, log: 
     lane: String(claim.runId),
     timeoutMs: limits.timeoutMs,
     attempts: limits.attempts,
+    patience: { attempts: limits.attempts, deadlineMs: limits.deadlineMs },
     maxBodyBytes: limits.maxBodyBytes,
     record: (request) => {
       runtime.progress.counters.requests += 1

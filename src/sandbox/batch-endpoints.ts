@@ -31,26 +31,34 @@ const linkLifeMs = 30 * 24 * 3_600_000
 export const checkSubmission = (service: Service, exchange: Exchange, kind: ReportQuery['kind']): Checked<ReportQuery> => {
   if (!exchange.isJson) return { ok: false, errors: ['Content-Type: expected application/json'] }
   if (exchange.body === undefined) return { ok: false, errors: ['body: not JSON'] }
-  const checked = kind === 'report' ? checkReport(exchange.body, service.calendar) : checkShopper(exchange.body, service.calendar)
+  const { extensions } = service.settings()
+  const checked =
+    kind === 'report' ? checkReport(exchange.body, service.calendar, extensions) : checkShopper(exchange.body, service.calendar)
   const errors = checked.ok ? limitErrors(checked.value, service.settings()) : []
   return errors.length > 0 ? { ok: false, errors } : checked
 }
 
-/** No idempotency: the same body again is another paid report. */
+/** No idempotency unless it is switched on: the same body again is another paid report. */
 export const submit = (service: Service, exchange: Exchange, kind: ReportQuery['kind']): Reply => {
   const checked = checkSubmission(service, exchange, kind)
   if (!checked.ok) return refusal('batch', 400, 400, checked.errors)
-  const { openReports, retryAfter: form, shopperReply, reportDurationMs } = service.settings()
+  const { idempotent, openReports, retryAfter: form, shopperReply, reportDurationMs } = service.settings()
   if (service.reports.open() >= openReports) {
     const header = retryAfter(form, reportDurationMs / 1000, Date.now())
     return refusal('batch', 429, 429, [`Too many pending reports: at most ${openReports} at once`], header)
   }
+  const name = kind === 'shopper' ? shopperReply : 'report_id'
+  const before = idempotent
+    ? service.reports.list().findLast(({ submission }) => isSame(submission.body, exchange.body))
+    : undefined
+  if (before !== undefined) return json(200, { [name]: before.id, status: before.submission.status })
   const left = service.remaining()
   if (left !== null && priceOf(checked.value) > left) return quotaExhausted('batch')
   const report = accept(service, exchange, checked.value)
-  const name = kind === 'shopper' ? shopperReply : 'report_id'
   return json(200, { [name]: report.id, status: 'pending' })
 }
+
+const isSame = (one: unknown, other: unknown): boolean => JSON.stringify(one) === JSON.stringify(other)
 
 const accept = (service: Service, exchange: Exchange, query: ReportQuery): Report => {
   const failed = exchange.fault('report-failed')

@@ -70,9 +70,23 @@ export const retry = (service: Service, exchange: Exchange): Reply => {
   return json(200, { report_id: report.id, status: 'pending' })
 }
 
-export const history = (service: Service): Reply =>
-  json(200, {
-    reports: service.reports
-      .list()
-      .map(({ id, submission }) => ({ report_id: id, status: submission.status, created: submission.at, type: submission.kind })),
+const historyPage = 20
+
+/** Newest first, a page at a time; with what was asked for where `history` is `requests`. */
+export const history = (service: Service, { url }: Exchange): Reply => {
+  const number = (name: string, fallback: number): number => {
+    const text = url.searchParams.get(name) ?? ''
+    return /^\d{1,9}$/.test(text) ? Number(text) : fallback
+  }
+  const [limit, offset] = [number('limit', historyPage), number('offset', 0)]
+  const all = service.reports.list().toReversed()
+  return json(200, {
+    reports: all.slice(offset, offset + limit).map(({ id, submission }) => ({
+      report_id: id,
+      status: submission.status,
+      created_at: submission.at,
+      type: submission.kind,
+      ...(service.settings().history === 'requests' ? { request: submission.body } : {}),
+    })),
   })
+}

@@ -38,6 +38,7 @@ export const faultKinds = {
   'status-500': kind('any', 'HTTP 500; the request takes no effect'),
   'status-502': kind('any', 'HTTP 502 with an HTML body'),
   'status-503': kind('any', 'HTTP 503; `retryAfter` as above'),
+  'any-status': kind('any', 'HTTP `status` (default 500) with a text that says no more; the request takes no effect'),
   'drop-before': kind('any', 'the connection is reset before the request takes effect'),
   'drop-reply': kind('any', 'the request takes effect, the connection is reset instead of the reply'),
   'reset-mid-body': kind('any', 'the connection is reset in the middle of the body'),
@@ -101,6 +102,7 @@ export const exchangeFaults: ReadonlySet<FaultKind> = new Set<FaultKind>([
   'status-500',
   'status-502',
   'status-503',
+  'any-status',
   'drop-before',
   'drop-reply',
   'reset-mid-body',
@@ -139,7 +141,7 @@ export const faultSchema = z.strictObject({
   row: z.int().positive().optional(),
   mends: z.boolean().optional(),
   word: z.string().optional(),
-  status: z.union([z.literal(403), z.literal(404), z.literal(410)]).optional(),
+  status: z.int().min(400).max(599).optional(),
 })
 
 /** One declared fault. Without `nth`, `every` and `probability` it acts every time. */

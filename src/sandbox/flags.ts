@@ -175,7 +175,15 @@ const entries: readonly Entry[] = [
     'completed or complete (default completed)',
     word(['completed', 'complete'], (finalWord) => ({ finalWord })),
   ),
-  entry('--no-extensions', 'only the endpoints the interface shows', () => ({ extensions: false })),
+  entry(
+    '--history <form>',
+    'what the report history tells: ids, or also the requests (default ids)',
+    word(['ids', 'requests'], (history) => ({ history })),
+  ),
+  entry('--idempotent', 'the same submission again gives the same report', () => ({ idempotent: true })),
+  entry('--no-extensions', 'exactly the interface: no endpoint, parameter, field or limit beyond it', () => ({
+    extensions: false,
+  })),
   entry('--download-host', 'serve downloads from a second port', () => ({ downloadHost: true })),
   entry(
     '--gzip <form>',

@@ -1,5 +1,5 @@
 // One request from socket to books: route, faults, rate limit, key, answer, in the order in which the service would look.
-import type { IncomingMessage, ServerResponse } from 'node:http'
+import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { domainsOf } from './batch-endpoints.ts'
 import type { KeyFlag, RequestRecord } from './books.ts'
@@ -157,6 +157,9 @@ const replyBeforeEffect = ({ fault, url }: Exchange, family: Family): Reply | nu
   if (fault('status-502') !== null) return html(502, '502 Bad Gateway')
   const unavailable = fault('status-503')
   if (unavailable !== null) return refusal(family, 503, 503, ['Service unavailable'], waitHeader(unavailable))
+  const other = fault('any-status')
+  if (other !== null)
+    return refusal(family, other.status ?? 500, other.status ?? 500, [statusText(other.status ?? 500)], waitHeader(other))
   if (fault('html-200') !== null) return html(200, 'Scheduled maintenance')
   if (fault('key-refused') !== null) return keyRefused(family)
   if (fault('quota-exhausted') !== null) return quotaExhausted(family)
@@ -167,6 +170,9 @@ const replyBeforeEffect = ({ fault, url }: Exchange, family: Family): Reply | nu
   }
   return null
 }
+
+/** What a proxy or a framework says of it. */
+const statusText = (status: number): string => STATUS_CODES[status] ?? `Status ${status}`
 
 /** The reply with its body spoiled, where such a fault acts. */
 const faultedReply = async (reply: Reply, fault: Exchange['fault']): Promise<Reply> => {

@@ -10,7 +10,7 @@ import type { Service } from './service.ts'
 
 export const keywords = (service: Service, exchange: Exchange): Reply => {
   const { calendar } = service
-  const asked = checkKeywords(exchange.url.searchParams, calendar, service.settings().maxLimit)
+  const asked = checkKeywords(exchange.url.searchParams, calendar, service.settings())
   if ('code' in asked) return refusal('rest', 400, asked.code, [asked.message])
   const left = service.remaining()
   if (left !== null && left < 1) return quotaExhausted('rest')

@@ -18,15 +18,20 @@ export interface Refusal {
   readonly message: string
 }
 
-const known = 'api_key URL start_date end_date country traffic_source web_source branded_type limit offset sort asc format'.split(
-  ' ',
-)
+/** Those of the interface (4.1). */
+const shown = 'api_key URL start_date end_date country traffic_source web_source branded_type limit offset'.split(' ')
+const extra = ['sort', 'asc', 'format']
 /** Most months one query may span. */
 const mostMonths = 3
 const defaultLimit = 100
 
-/** Omitted dates mean the newest month. */
-export const checkKeywords = (query: URLSearchParams, calendar: Calendar, maxLimit: number): KeywordRequest | Refusal => {
+/** Omitted dates mean the newest month. Without extensions the parameters and limits that the interface does not show are not there either. */
+export const checkKeywords = (
+  query: URLSearchParams,
+  calendar: Calendar,
+  { maxLimit, extensions }: { readonly maxLimit: number; readonly extensions: boolean },
+): KeywordRequest | Refusal => {
+  const known = extensions ? [...shown, ...extra] : shown
   const wrong = (message: string, code = 100): Refusal => ({ code, message })
   const unknown = [...query.keys()].find((name) => !known.includes(name))
   if (unknown !== undefined) return wrong(`${unknown}: unknown parameter; there are ${known.join(', ')}`)
@@ -40,7 +45,7 @@ export const checkKeywords = (query: URLSearchParams, calendar: Calendar, maxLim
   if (country !== 'world' && !countries.has(country)) {
     return wrong(`country: '${country}' is not available; expected a lower-case ISO code this key may ask for, or world`, 103)
   }
-  const period = checkPeriod(query, calendar)
+  const period = checkPeriod(query, calendar, extensions ? mostMonths : Number.MAX_SAFE_INTEGER)
   if ('code' in period) return period
   const format = query.get('format') ?? 'json'
   if (format !== 'json') return wrong(`format: '${format}'; expected json`)
@@ -75,7 +80,7 @@ const withFilters = (
   }
 }
 
-const checkPeriod = (query: URLSearchParams, calendar: Calendar): { from: string; to: string } | Refusal => {
+const checkPeriod = (query: URLSearchParams, calendar: Calendar, most: number): { from: string; to: string } | Refusal => {
   const [earliest, latest] = [calendar.earliestMonth(), calendar.latestMonth()]
   const from = query.get('start_date') ?? query.get('end_date') ?? latest
   const to = query.get('end_date') ?? from
@@ -89,7 +94,8 @@ const checkPeriod = (query: URLSearchParams, calendar: Calendar): { from: string
     }
   }
   if (from > to) return { code: 101, message: `start_date: ${from} lies after end_date ${to}` }
-  if (addMonths(from, mostMonths - 1) < to) return { code: 101, message: `end_date: ${to}; at most ${mostMonths} months at once` }
+  if (most < 1_000 && addMonths(from, most - 1) < to)
+    return { code: 101, message: `end_date: ${to}; at most ${most} months at once` }
   return { from, to }
 }
 

@@ -65,6 +65,10 @@ export const optionsSchema = z.strictObject({
   reportDurationMs: count.optional(),
   /** The final word: completed (default) or complete. */
   finalWord: z.enum(['completed', 'complete']).optional(),
+  /** What the report history tells of each report: its id alone (ids, the default), or also what was asked for (requests). */
+  history: z.enum(['ids', 'requests']).optional(),
+  /** The same body again gives the same report. Default false: it is another purchase. */
+  idempotent: z.boolean().optional(),
   /** The endpoints the interface names without showing them. Default true; false: they answer 404. */
   extensions: z.boolean().optional(),
   /** Months back to the oldest one that can be asked for. Default 61. */
@@ -121,6 +125,8 @@ export const defaults: Settings = {
   dataPoints: 'cells',
   reportDurationMs: 300,
   finalWord: 'completed',
+  history: 'ids',
+  idempotent: false,
   extensions: true,
   historyMonths: 61,
   downloadHost: false,
@@ -132,6 +138,18 @@ export const defaults: Settings = {
   faults: [],
   now: null,
 }
+
+/** Limits of our own do not hold where the sandbox is exactly the interface, unless they are set. */
+export const defaultsFor = ({ extensions }: SandboxOptions): Settings =>
+  extensions === false
+    ? {
+        ...defaults,
+        extensions,
+        maxLimit: Number.MAX_SAFE_INTEGER,
+        requestsPerSecond: null,
+        openReports: Number.MAX_SAFE_INTEGER,
+      }
+    : defaults
 
 /** `patch` over `settings`, checked. Throws CONFIGURATION naming every wrong option. */
 export const settle = (settings: Settings, patch: SandboxOptions): Settings => {

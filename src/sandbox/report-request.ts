@@ -52,9 +52,14 @@ const shopperSchema = z.strictObject({
 
 type Table = z.infer<typeof tableSchema>
 
-/** A general batch report request. */
-export const checkReport = (body: unknown, calendar: Calendar): Checked<ReportQuery> => {
-  const parsed = reportSchema.safeParse(body)
+/** Without the fields that the interface does not show (4.3). */
+const shownSchema = reportSchema
+  .omit({ report_name: true })
+  .extend({ delivery_information: reportSchema.shape.delivery_information.omit({ delivery_method_params: true }) })
+
+/** A general batch report request. @param extensions whether fields that the interface does not show are taken */
+export const checkReport = (body: unknown, calendar: Calendar, extensions = true): Checked<ReportQuery> => {
+  const parsed = (extensions ? reportSchema : shownSchema).safeParse(body)
   if (!parsed.success) return { ok: false, errors: fieldErrors(parsed.error) }
   const { delivery_information, report_query } = parsed.data
   const errors = report_query.tables.flatMap((table, index) => tableErrors(table, `report_query.tables[${index}]`, calendar))

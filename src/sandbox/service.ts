@@ -3,7 +3,7 @@ import { EtlError } from '../core/errors.ts'
 import { type Bookkeeper, type Books, createBookkeeper } from './books.ts'
 import { type Calendar, createCalendar } from './calendar.ts'
 import { type Faults, createFaults } from './faults.ts'
-import { type SandboxOptions, type Settings, defaults, settle } from './options.ts'
+import { type SandboxOptions, type Settings, defaultsFor, settle } from './options.ts'
 import { type ReportStore, createReports } from './reports.ts'
 
 export interface Service {
@@ -24,7 +24,7 @@ export interface Service {
 }
 
 export const createService = (options: SandboxOptions): Service => {
-  let settings = settle(defaults, options)
+  let settings = settle(defaultsFor(options), options)
   let faults = createFaults(settings.faults, settings.seed)
   let hits = 0
   const calendar = createCalendar(

@@ -2,6 +2,7 @@
 import { Gauge, Registry } from 'prom-client'
 import { unitStates } from '../core/types.ts'
 import type { WebContext } from './context.ts'
+import { accountStates } from '../reads/pace.ts'
 import { countQuarantined } from '../reads/quarantine.ts'
 import { quotaDays } from '../reads/quota.ts'
 import { countOpenReports } from '../reads/reports.ts'
@@ -17,12 +18,13 @@ export const metricsText = async (context: WebContext): Promise<{ readonly type:
     new Gauge({ name: `millrace_${name}`, help, labelNames, registers: [registry] })
   const { kysely, clock } = context
   const month = `${new Date(clock.now()).toISOString().slice(0, 7)}-01`
-  const [windows, runs, reports, quarantine, quota] = await Promise.all([
+  const [windows, runs, reports, quarantine, quota, accounts] = await Promise.all([
     readWindows(kysely),
     lastRuns(kysely, 1),
     countOpenReports(kysely),
     countQuarantined(kysely),
     quotaDays(kysely, month),
+    accountStates(kysely),
   ])
 
   const units = gauge('units', 'Units by pipeline and state.', ['pipeline', 'state'])
@@ -51,6 +53,23 @@ export const metricsText = async (context: WebContext): Promise<{ readonly type:
   }
   for (const { pipeline, limits } of context.definitions)
     if (limits.quotaPerMonth !== null) budget.set({ pipeline }, limits.quotaPerMonth)
+
+  const trouble = gauge('service_trouble', 'Accounts whose service is away or refuses requests: 1, by the code of the reason.', [
+    'account',
+    'code',
+  ])
+  const since = gauge('service_trouble_since_timestamp_seconds', 'Since when.', ['account'])
+  const rate = gauge(
+    'requests_per_second_allowed',
+    'Requests a second after the service refused more; none where it never did.',
+    ['account'],
+  )
+  for (const { account, requestsPerSecond, trouble: now } of accounts) {
+    if (requestsPerSecond !== null) rate.set({ account }, requestsPerSecond)
+    if (now === null) continue
+    trouble.set({ account, code: now.code }, 1)
+    since.set({ account }, Date.parse(now.since) / 1000)
+  }
 
   const lastRun = gauge('last_run_state', 'State of the newest run: 1 for the one it is in.', ['state'])
   const started = gauge('last_run_started_timestamp_seconds', 'When the newest run started.')

@@ -49,7 +49,10 @@ const settingsFor = (others: Readonly<Record<string, string>>): ApiSettings =>
 
 const look = (read = settings, account = 'default'): LookContext => {
   const signal = new AbortController().signal
-  const service = createServices(read, { pool: null, log: silentLog, clock: systemClock })({ source: 'shop-api.prices', account })
+  const service = createServices(read, { database: null, log: silentLog, clock: systemClock })({
+    source: 'shop-api.prices',
+    account,
+  })
   const limits = { timeoutMs: 5_000, attempts: 1, maxBodyBytes: 1_000_000 }
   const http = service.forUnit({ account, signal, ...limits, record: (request) => sent.push(request) })
   return { http, log: silentLog, clock: systemClock, signal }

@@ -69,13 +69,18 @@ const memoOf = (): ReportMemo => {
         nextPollInMs: null,
         retries: 0,
         deadlineInMs: null,
+        askedMsAgo: 0,
         submittedMsAgo: null,
         completedMsAgo: null,
         estimatedQuota,
         usedQuota: null,
       }
     },
-    submitted: (reportId, statusWord) => change({ state: 'submitted', reportId, statusWord, submittedMsAgo: 0 }),
+    unknown: async (reportIds) => reportIds,
+    submitted: async (reportId, statusWord) => {
+      await change({ state: 'submitted', reportId, statusWord, submittedMsAgo: 0 })
+      return null
+    },
     polled: ({ statusWord, nextPollInMs }) => {
       nextPollAt = systemClock.now() + nextPollInMs
       return change({ statusWord, polls: (record?.polls ?? 0) + 1 })

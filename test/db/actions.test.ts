@@ -92,6 +92,24 @@ describe('releasing', () => {
     expect(await jobRow(db, job)).toMatchObject({ state: 'open', released: true, attempts: 0, error_code: null })
   })
 
+  test.each(['failed', 'rejected', 'expired'] as const)(
+    'a purchase that %s is asked about again: the service decides',
+    async (ended) => {
+      const pipeline = await newPipeline(db)
+      const job = await newJob(db, pipeline, { set: { ...bought(`gone-${ended}`, 1), state: 'held', report_state: ended } })
+      await setJob(db, job, { deadline_at: '2026-01-01T00:00:00Z', next_poll_at: '2031-01-01T00:00:00Z' })
+      const [unit] = await unitRows(db, pipeline)
+      expect(await releaseByPerson(db.database.kysely, Number(unit?.unit_id), 'test')).toBe(true)
+      expect(await jobRow(db, job)).toMatchObject({
+        state: 'open',
+        report_state: 'submitted',
+        report_id: `gone-${ended}`,
+        deadline_at: null,
+        next_poll_at: null,
+      })
+    },
+  )
+
   test('by two people at once does it once', async () => {
     const { pipeline, unitId } = await held()
     const both = await Promise.all([1, 2].map(() => releaseByPerson(db.database.kysely, unitId, 'test')))

@@ -6,14 +6,14 @@ import { type ReportState, reportStates } from '../../src/core/types.ts'
 import type { Db } from '../../src/db/tables.ts'
 import { requestCancel } from '../../src/ledger/cancel.ts'
 import type { ClaimedJob } from '../../src/ledger/claim.ts'
-import { giveUpReport } from '../../src/ledger/purchases.ts'
+import { adoptReport, giveUpReport, lostPurchases } from '../../src/ledger/purchases.ts'
 import { takeUpOrphans } from '../../src/ledger/run-jobs.ts'
 import { replaceJob } from '../../src/ledger/replace-job.ts'
 import { reportTransitions, type Transition } from '../../src/ledger/transitions.ts'
 import { type ReportMemoOptions, reportMemo } from '../../src/ledger/report-memo.ts'
 import { holdJob } from '../../src/ledger/settle-job.ts'
 import { type PipelineKit, type ProcessKit, bought, months, newJob, newPipeline, newProcess, newRun, nextAskNumber, takeOne, waitFor } from '../support/ledger.ts'
-import { jobRow, outcomeOf, setJob } from '../support/ledger-answers.ts'
+import { jobRow, newAnswer, outcomeOf, setJob } from '../support/ledger-answers.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 
 let db: TestDatabase
@@ -133,7 +133,7 @@ describe('a purchase', () => {
     await memo.submitted(id(), null)
     const other = memoOf(await claimed())
     await other.intend(intent)
-    await expect(other.submitted(id(), null)).rejects.toThrow('jobs_report_id')
+    expect(await other.submitted(id(), null)).not.toBeNull()
   })
 
   test('polled, ready, retried, failed: each as it was said, with how often it was asked', async () => {
@@ -213,7 +213,7 @@ describe('a purchase', () => {
 /** Each event by the step that makes it happen; bytes that land belong to the answer, and a person's word is told in test/db/actions. */
 const events: Readonly<
   Record<
-    Exclude<keyof typeof reportTransitions, 'bytes landed' | 'bytes unusable' | 'id adopted' | 'given up'>,
+    Exclude<keyof typeof reportTransitions, 'bytes landed' | 'bytes unusable' | 'id adopted' | 'asked about again' | 'given up'>,
     () => Promise<unknown>
   >
 > = {
@@ -261,6 +261,65 @@ describe.each(Object.entries(events))('%s', (event, act) => {
     await act()
     const ends = event === 'not yet' || event === 'link not good yet' ? state : (to[0] ?? null)
     expect(await row()).toMatchObject({ report_state: ends, state: 'open', fence: before.fence })
+  })
+})
+
+describe('an id that the service gave before', () => {
+  const former = async (set: Parameters<typeof setJob>[2] = {}): Promise<number> => {
+    const job = await newJob(db, pipeline, { set: { kind: 'report', account: `a${count}` } })
+    const number = await nextAskNumber(db)
+    await setJob(db, job, { ...bought(id(), Number(number)), asked_at: '2026-02-01T00:00:00Z', ...set })
+    return job
+  }
+
+  test('is taken up with the answer it had, under the former number', async () => {
+    const other = await former({ state: 'done', report_state: 'downloaded' })
+    const { ask_number } = await jobRow(db, other)
+    const answer = await newAnswer(db, other, { askNumber: Number(ask_number) })
+    await setJob(db, other, { answer_id: String(answer) })
+    await memo.intend(intent)
+    expect(await memo.submitted(id(), 'pending')).toMatchObject({
+      waitMs: 0,
+      message: expect.stringContaining('its answer is loaded'),
+    })
+    expect(await row()).toMatchObject({
+      state: 'open',
+      report_state: null,
+      report_id: null,
+      answer_id: String(answer),
+      ask_number,
+    })
+    expect((await jobRow(db, other)).report_id).toBe(id())
+  })
+
+  test('is waited for while another job does, and asked for again then', async () => {
+    const other = await former({ state: 'open' })
+    await memo.intend(intent)
+    expect(await memo.submitted(id(), 'pending')).toMatchObject({ waitMs: 30_000 })
+    expect(await row()).toMatchObject({ state: 'open', report_state: null, ask_number: null })
+    expect(await jobRow(db, other)).toMatchObject({ state: 'open', report_id: id() })
+  })
+
+  test.each(['failed', 'replaced'] as const)('is this job’s where the other is %s without an answer', async (state) => {
+    const other = await former({ state, report_state: 'expired' })
+    const { ask_number } = await jobRow(db, other)
+    await memo.intend(intent)
+    expect(await memo.submitted(id(), 'pending')).toBeNull()
+    expect(await row()).toMatchObject({ report_state: 'submitted', report_id: id(), ask_number })
+    expect((await jobRow(db, other)).report_id).toBeNull()
+  })
+})
+
+describe('lost submissions', () => {
+  test('are those nobody knows the id of, and an id is unknown that no purchase of the account has', async () => {
+    await memo.intend(intent)
+    await memo.uncertain('reset')
+    await holdJob(k(), claim, { code: 'REPORT_UNCERTAIN', message: 'lost' })
+    expect(await lostPurchases(k(), pipeline.pipeline)).toMatchObject([{ jobId: claim.jobId, request: intent.request }])
+    await adoptReport(k(), { jobId: claim.jobId, reportId: id(), by: 'test', isFound: true })
+    expect(await lostPurchases(k(), pipeline.pipeline)).toEqual([])
+    expect(await memo.unknown([id(), 'another'])).toEqual(['another'])
+    expect(await row()).toMatchObject({ state: 'open', report_state: 'submitted' })
   })
 })
 

@@ -179,9 +179,9 @@ describe('what the keyword endpoint refuses', () => {
       'NO_CAPABILITY',
       /before what this key may ask/,
     ],
-    ['malformed JSON', 200, 'application/json', '{"keywords": [', 1, 'BAD_RESPONSE', /JSON.*asked again/s],
+    ['malformed JSON', 200, 'application/json', '{"keywords": [', 1, 'BAD_RESPONSE', /JSON.*next run tries again/s],
     ['a web page', 200, 'text/html', '<html>Login</html>', 1, 'BAD_RESPONSE', /<html>Login.*WEB_ANALYTICS_BASE_URL/s],
-    ['a server error', 500, 'application/json', '{"message":"oops"}', 1, 'SERVICE_ERROR', /tried again/],
+    ['a server error', 500, 'application/json', '{"message":"oops"}', 1, 'SERVICE_ERROR', /oops.*next run tries again/],
   ])('%s', async (_what, status, type, body, exit, code, remedy) => {
     await start({ intercept: answering(path, status, type, body) })
     expectRefusal(await keywords(), exit, code, remedy)

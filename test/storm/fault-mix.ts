@@ -25,6 +25,7 @@ export const faultClasses: Readonly<Record<FaultKind, FaultClass>> = {
   'status-500': 'passing',
   'status-502': 'passing',
   'status-503': 'passing',
+  'any-status': 'passing',
   'drop-before': 'passing',
   'drop-reply': 'passing',
   'reset-mid-body': 'passing',

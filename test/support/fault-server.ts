@@ -74,7 +74,7 @@ export const jumpClock = (start = Date.parse('2026-11-20T00:00:00Z')): JumpClock
 export const openRate: RateBudget = {
   take: async (signal) => {
     signal.throwIfAborted()
-    return { answered: () => undefined }
+    return { answered: () => undefined, judged: () => undefined }
   },
   penalize: () => undefined,
 }

@@ -17,6 +17,7 @@ const blank: ReportRecord = {
   nextPollInMs: null,
   retries: 0,
   deadlineInMs: null,
+  askedMsAgo: null,
   submittedMsAgo: null,
   completedMsAgo: null,
   estimatedQuota: null,
@@ -31,22 +32,25 @@ export const memoryMemo = (record: ReportRecord | null, deadlineMs: number | nul
     steps: [],
     fairPause: 0,
     fairPauseMs: async () => memo.fairPause,
+    unknown: async (reportIds) => reportIds,
     record,
     current: async () => memo.record,
     affordable: async () => undefined,
     intend: async ({ requestHash, estimatedQuota }) => {
       memo.steps.push(`intend ${estimatedQuota}`)
       if (memo.record !== null) throw new Error('a job submits once')
-      memo.record = reportRecord({ requestHash, estimatedQuota })
+      memo.record = reportRecord({ requestHash, estimatedQuota, askedMsAgo: 0 })
     },
-    submitted: async (reportId, statusWord) =>
+    submitted: async (reportId, statusWord) => {
       step(`submitted ${reportId} ${statusWord}`, {
         state: 'submitted',
         reportId,
         statusWord,
         submittedMsAgo: 0,
         deadlineInMs: deadlineMs,
-      }),
+      })
+      return null
+    },
     polled: async ({ statusWord, nextPollInMs }) =>
       step(`polled ${statusWord} ${nextPollInMs}`, { statusWord, nextPollInMs, polls: (memo.record?.polls ?? 0) + 1 }),
     ready: async ({ statusWord, usedQuota, dataPoints }) =>

@@ -11,6 +11,7 @@ import type { Estimate, ExtractRequest, LookContext, Source, SourceContext } fro
 import { askOptional } from './absent.ts'
 import { jsonOf } from './answer.ts'
 import { validate } from './discovery.ts'
+import { reportHistory } from './report-history.ts'
 import { endpoints, withReportId } from './endpoints.ts'
 import { readRefusal, refusalError } from './errors.ts'
 
@@ -82,6 +83,7 @@ const reportApi = (dataset: BatchDataset, { definition, box }: ExtractRequest, c
         url: http.url(dataset.endpoint, endpoint),
         body: request,
         idempotent: false,
+        isAboutOpenWork: (text) => aboutOpenReports.test(text),
       })
       if (answer.status >= 300) throw refusalError(readRefusal(answer), endpoint, box.key)
       const body = jsonOf(answer, endpoint)
@@ -94,9 +96,14 @@ const reportApi = (dataset: BatchDataset, { definition, box }: ExtractRequest, c
       }
     },
     status: (reportId) => readStatus(http, reportId, box),
+    listed: (sinceMs) => reportHistory(http, sinceMs),
     retry: (reportId) => freeRetry(http, reportId),
   }
 }
+
+/** A 429 that does not speak of requests a second (api-facts A 7): an account may have so many reports unfinished. */
+const aboutOpenReports =
+  /\b(pending|open|unfinished|concurrent|running|queued|active)\b[^.]*\breports?\b|\breports?\b[^.]*\b(pending|open|unfinished|concurrent|running|queued|active)\b/i
 
 /** A word goes to the ledger and the page: short, and without what a broken service may say back to us. */
 const shownWord = (word: string): string => redact(word).slice(0, longestWord)
@@ -129,7 +136,7 @@ const readStatus = async (http: HttpClient, reportId: string, box: Box): Promise
   if (!parsed.success) {
     throw new EtlError(
       'BAD_RESPONSE',
-      `${box.key}: ${endpoints.status} answered without a status word (${parsed.error.issues[0]?.message ?? ''}). It is asked again.`,
+      `${box.key}: ${endpoints.status} answered without a status word (${parsed.error.issues[0]?.message ?? ''}).`,
     )
   }
   const { status, download_url, used_quota, data_points_count, errors, error_message, message } = parsed.data
@@ -147,7 +154,7 @@ const freeRetry = async (http: HttpClient, reportId: string): Promise<boolean> =
   url.pathname = withReportId(decodeURI(url.pathname), reportId)
   const answer = await askOptional(http, 'retry', () =>
     // Counted by the service, three at most: not sent twice.
-    http.read({ method: 'POST', endpoint: endpoints.retry, url, idempotent: false }),
+    http.read({ method: 'POST', endpoint: endpoints.retry, url, idempotent: false, optional: true }),
   )
   return answer !== null && answer.status < 300
 }
@@ -169,6 +176,8 @@ export async function* extractReport(
   yield { format, part: 1, body: finished.stream.body, mayBeEmpty: finished.dataPoints === 0 }
   return { fingerprint: { lastUpdated: null, count: null }, expectedRows: null, dataPoints: finished.dataPoints }
 }
+
+export const listReports: NonNullable<Source['listReports']> = ({ http }, sinceMs) => reportHistory(http, sinceMs)
 
 export const estimateReport = async (
   dataset: BatchDataset,

@@ -2,6 +2,7 @@
 import { z } from 'zod'
 import { EtlError } from '../../core/errors.ts'
 import type { Capabilities, Credits, Dataset } from '../../extract/api.ts'
+import { isAwayAt } from '../../extract/gate.ts'
 import type { HttpAnswer, HttpClient } from '../../extract/http-types.ts'
 import { askOptional } from './absent.ts'
 import { jsonOf } from './answer.ts'
@@ -29,7 +30,13 @@ const shaped = <T>(schema: z.ZodType<T>, body: unknown, name: EndpointName): T =
 
 const get = (http: HttpClient, name: EndpointName): Promise<HttpAnswer | null> =>
   askOptional(http, name, () =>
-    http.read({ method: 'GET', endpoint: endpoints[name], url: http.url(name, endpoints[name]), idempotent: true }),
+    http.read({
+      method: 'GET',
+      endpoint: endpoints[name],
+      url: http.url(name, endpoints[name]),
+      idempotent: true,
+      optional: true,
+    }),
   )
 
 const nameList = z.array(z.union([z.string(), z.object({ name: z.string() }).transform(({ name }) => name)])).catch([])
@@ -135,6 +142,12 @@ const validateSchema = z.looseObject({
   errors: z.array(z.unknown()).nullish().catch(null),
 })
 
+/** Where this path alone is in trouble nobody can say the price; where the account is, nothing else would go either. */
+const unlessAway = (error: unknown): null => {
+  if (isAwayAt(error, endpoints.validate)) return null
+  throw error
+}
+
 /**
  * What a submission would cost and whether it would be taken; null where the service cannot say. A price nobody can read does not
  * stop a submission.
@@ -150,8 +163,9 @@ export const validate = async (
       url: http.url('validate', endpoints.validate),
       body: request,
       idempotent: true,
+      optional: true,
     }),
-  )
+  ).catch(unlessAway)
   if (answer === null) return null
   if (answer.status === 401 || answer.status === 403) throw refusalError(readRefusal(answer), endpoints.validate, 'validate')
   if (answer.status === 400) return { valid: false, credits: null, errors: [readRefusal(answer).text] }

@@ -13,6 +13,7 @@ export const endpoints = {
   credits: '/v3/batch/credits',
   validate: '/batch/v4/request-validate',
   retry: '/v3/batch/retry/{report_id}',
+  history: '/batch/v4/report-history',
 } as const
 
 export type EndpointName = keyof typeof endpoints

@@ -102,7 +102,7 @@ const advice: Partial<Record<ErrorCode, string>> = {
   NO_CAPABILITY: 'See `millrace capabilities` for what this key may ask; then mend the definition.',
   QUOTA_EXHAUSTED: 'The credits are used up (see `millrace quota`); it goes on when they are refilled.',
   KEY_REFUSED: 'Check WEB_ANALYTICS_API_KEY (and WEB_ANALYTICS_BATCH_API_KEY), and that the account is active.',
-  SERVICE_ERROR: 'It is tried again; if it lasts, ask the service.',
+  SERVICE_ERROR: 'If it lasts, ask the service.',
   BAD_REQUEST: 'Mend the parameters in the definition; `millrace check` and `millrace describe` tell what is allowed.',
 }
 

@@ -1,7 +1,7 @@
 // The general batch report (interface 4.3): any vtable, for lists of domains and countries.
 import { z } from 'zod'
 import type { Source } from '../../extract/source.ts'
-import { type BatchDataset, estimateReport, extractReport, metricsOf, monthsOf, valuesOf } from './batch.ts'
+import { type BatchDataset, estimateReport, extractReport, listReports, metricsOf, monthsOf, valuesOf } from './batch.ts'
 import { forBatch, spellings } from './spelling.ts'
 import { country, domain } from './dimensions.ts'
 import { delivery, periodProblems, spanOfReport } from './delivery.ts'
@@ -52,5 +52,6 @@ export const generalReport: Source = {
   openFields: true,
   spellings,
   extract: (request, context) => extractReport(dataset, request, context),
+  listReports,
   estimate: (request, context) => estimateReport(dataset, request, context),
 }

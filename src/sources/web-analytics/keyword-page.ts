@@ -232,7 +232,7 @@ const checkEcho = ({ definition, box }: ExtractRequest, echo: Readonly<Record<st
     if (typeof found !== 'string' || sameEcho(name, found, wanted)) continue
     throw new EtlError(
       'WRONG_ECHO',
-      `${box.key}: ${endpoint} answered for ${name} '${found}', asked was '${wanted}'. Nothing was loaded; it is asked again by the next run.`,
+      `${box.key}: ${endpoint} answered for ${name} '${found}', asked was '${wanted}'. Nothing was loaded; the next run asks again.`,
     )
   }
 }

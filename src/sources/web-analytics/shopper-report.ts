@@ -1,7 +1,7 @@
 // The shopper report (interface 4.2): category sales of shops, for lists of domains and categories.
 import { z } from 'zod'
 import type { Source } from '../../extract/source.ts'
-import { type BatchDataset, estimateReport, extractReport, metricsOf, monthsOf, valuesOf } from './batch.ts'
+import { type BatchDataset, estimateReport, extractReport, listReports, metricsOf, monthsOf, valuesOf } from './batch.ts'
 import { delivery, periodProblems, spanOfReport } from './delivery.ts'
 import { categoryId, domain } from './dimensions.ts'
 import { shopperFields } from './fields.ts'
@@ -33,5 +33,6 @@ export const shopperReport: Source = {
   openFields: true,
   spellings,
   extract: (request, context) => extractReport(dataset, request, context),
+  listReports,
   estimate: (request, context) => estimateReport(dataset, request, context),
 }

@@ -7,6 +7,7 @@ import { age, count, dayBefore, moment } from '../format.ts'
 import { badge, command, type Html, page, table, unitLink } from '../layout.ts'
 import { mendOf } from '../mend.ts'
 import { type Standing, standingWords, type WaitingWord, waitingWords } from '../../reads/approvals.ts'
+import { type AccountTrouble, accountStates } from '../../reads/pace.ts'
 import { countQuarantined } from '../../reads/quarantine.ts'
 import { countOpenReports } from '../../reads/reports.ts'
 import { lastEvents, lastRuns, nights, type RunLine } from '../../reads/runs.ts'
@@ -20,7 +21,7 @@ const nightsShown = 30
 export const overviewPage = async (context: WebContext): Promise<Html> => {
   const { kysely, clock } = context
   const since = dayBefore(clock.now(), nightsShown)
-  const [windows, runs, reports, quarantine, held, failed, days, events, waiting, approved] = await Promise.all([
+  const [windows, runs, reports, quarantine, held, failed, days, events, waiting, approved, accounts] = await Promise.all([
     readWindows(kysely),
     lastRuns(kysely, 5),
     countOpenReports(kysely),
@@ -31,6 +32,7 @@ export const overviewPage = async (context: WebContext): Promise<Html> => {
     lastEvents(kysely, 10),
     waitingWords(kysely),
     standingWords(kysely),
+    accountStates(kysely),
   ])
   const pipelines = pipelineCounts(windows)
   const sum = (state: UnitState): number => pipelines.reduce((all, { units }) => all + (units[state] ?? 0), 0)
@@ -42,6 +44,7 @@ export const overviewPage = async (context: WebContext): Promise<Html> => {
   ])
   const body = html`
 ${verdict(runs, sum('held'), sum('failed'), pipelines.length > 0)}
+${accounts.flatMap(({ trouble }) => (trouble === null ? [] : [troubleNote(trouble)]))}
 ${runs.filter((run) => run.state === 'running').map((run) => runningRun(run, clock.now()))}
 <ul class="cards">
 <li><strong>${count(sum('loaded'))}</strong> <a href="/units?state=loaded">units loaded</a></li>
@@ -111,6 +114,9 @@ ${
         '',
       )
 }`
+
+const troubleNote = ({ account, code, message, since }: AccountTrouble): Html =>
+  html`<p class="verdict warn">${account}: ${message} [${code}] since ${moment(since)}. Requests wait, and one at a time tries again.</p>`
 
 const verdict = (runs: readonly RunLine[], held: number, failed: number, anyPlanned: boolean): Html => {
   if (!anyPlanned)

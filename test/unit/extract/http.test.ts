@@ -113,6 +113,7 @@ describe('a harmless request', () => {
           told.push('answered')
           release()
         },
+        judged: () => undefined,
       }),
     }
     const { http } = testClient(server.url, { rate })
@@ -164,7 +165,7 @@ describe('a harmless request', () => {
     const clock = jumpClock()
     const { http } = testClient(server.url, { clock })
     expect((await failure(http.read(get(http)))).code).toBe('RATE_LIMITED')
-    expect(clock.slept).toEqual([550, 1_050])
+    expect(clock.slept).toEqual([1_000, 3_000])
   })
 
   test('does not wait for an address where nobody listens', async () => {
@@ -319,7 +320,7 @@ describe('a submission', () => {
       rate: {
         take: async () => {
           stop.abort()
-          return { answered: () => undefined }
+          return { answered: () => undefined, judged: () => undefined }
         },
         penalize: () => undefined,
       },

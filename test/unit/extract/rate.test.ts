@@ -2,51 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import type { Clock } from '../../../src/core/clock.ts'
 import { createRateBudget, type RateBudget, type SharedWindows, windowShape } from '../../../src/extract/rate.ts'
-
-interface ManualClock extends Clock {
-  /** Moves time on, waking sleepers in order; each fires `late` ms after its time. */
-  run(untilMs: number): Promise<void>
-}
-
-const settle = async (): Promise<void> => {
-  for (let turn = 0; turn < 20; turn += 1) await Promise.resolve()
-}
-
-const manualClock = (late: () => number = () => 0): ManualClock => {
-  let now = 1_000_000
-  const sleepers: { at: number; wake: () => void }[] = []
-  return {
-    now: () => now,
-    random: () => 0.5,
-    sleep: (ms, signal) =>
-      new Promise((resolve, reject) => {
-        const onAbort = (): void => {
-          sleepers.splice(sleepers.indexOf(sleeper), 1)
-          reject(signal?.reason)
-        }
-        const wake = (): void => {
-          signal?.removeEventListener('abort', onAbort)
-          resolve()
-        }
-        const sleeper = { at: now + ms + late(), wake }
-        sleepers.push(sleeper)
-        signal?.addEventListener('abort', onAbort)
-      }),
-    run: async (untilMs) => {
-      await settle()
-      for (;;) {
-        sleepers.sort((a, b) => a.at - b.at)
-        const [first] = sleepers
-        if (first === undefined || first.at > 1_000_000 + untilMs) break
-        sleepers.shift()
-        now = Math.max(now, first.at)
-        first.wake()
-        await settle()
-      }
-      now = Math.max(now, 1_000_000 + untilMs)
-    },
-  }
-}
+import { type ManualClock, manualClock } from '../../support/manual-clock.ts'
 
 const never = new AbortController().signal
 

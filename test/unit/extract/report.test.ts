@@ -1,10 +1,10 @@
 // A paid report, step by step: bought once, asked for patiently, downloaded whatever happened before.
 import { createHash } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
+import type { GivenBefore, ListedReport, ReportRecord } from '../../../src/core/report.ts'
 import type { Clock } from '../../../src/core/clock.ts'
 import { EtlError } from '../../../src/core/errors.ts'
 import { silentLog } from '../../../src/core/log.ts'
-import type { ReportRecord } from '../../../src/core/report.ts'
 import type { Limits } from '../../../src/core/types.ts'
 import type { HttpStream } from '../../../src/extract/http-types.ts'
 import { runReport } from '../../../src/extract/report.ts'
@@ -53,6 +53,9 @@ interface Scene {
   readonly random?: number
   readonly fairPause?: number
   readonly keepFails?: readonly unknown[]
+  /** The service's own list; null: it offers none. */
+  readonly listed?: readonly ListedReport[] | null | EtlError
+  readonly given?: GivenBefore
 }
 
 const status = (word: string, more: Partial<ReportStatus> = {}): ReportStatus => ({
@@ -84,7 +87,7 @@ const play = (scene: Scene) => {
     const failure = scene.keepFails?.[kept]
     kept += 1
     if (failure !== undefined) throw failure
-    await keep(id, word)
+    return scene.given ?? keep(id, word)
   }
   const api: ReportApi = {
     endpoint: '/reports',
@@ -102,6 +105,11 @@ const play = (scene: Scene) => {
       calls.push(`status ${reportId}`)
       asked += 1
       return nth<ReportStatus | null>(scene.statuses ?? [finished], asked - 1, null)
+    },
+    listed: async () => {
+      calls.push('listed')
+      if (scene.listed instanceof EtlError) throw scene.listed
+      return scene.listed ?? null
     },
     retry: async (reportId) => {
       calls.push(`retry ${reportId}`)
@@ -183,6 +191,7 @@ describe('buying', () => {
         return { reportId: 'x', word: null }
       },
       status: async () => null,
+      listed: async () => null,
       retry: async () => false,
     }
     const run = runReport(
@@ -521,7 +530,8 @@ describe('a download', () => {
       code: 'REPORT_PENDING',
       notBefore: start + 11_250,
       context: { final: false },
-      message: 'u: report r1: the download is refused (403); it is asked for again, the report is not bought again.',
+      message:
+        'u: the download of report r1 is refused (403). It is asked for again, with a fresh link, in 11 s; it is not bought again.',
     })
     expect(memo.record).toMatchObject({ state: 'ready', nextPollInMs: 11_250 })
     expect(memo.steps).toEqual(['ready complete 5 9', 'polled complete 11250'])
@@ -550,35 +560,71 @@ describe('a download', () => {
       code: 'REPORT_PENDING',
       notBefore: start + 24 * hour,
       context: { final: true },
-      message: expect.stringContaining('the next run'),
+      message: expect.stringContaining('The next run asks for it again'),
     })
     expect(memo.record).toMatchObject({ state: 'ready', nextPollInMs: 0 })
     const endless = await errorOf({ record: { ...ready, deadlineInMs: null }, downloads: [404] })
     expect(endless.error.context['final']).toBe(false)
   })
 
-  test.each(noFreshLink)(
-    'that is refused a week after its completion, where %s, ends the report',
-    async (_, second, downloads, found) => {
-      const { error, memo } = await errorOf({
-        record: { ...ready, completedMsAgo: 7 * 24 * hour + 1 },
-        statuses: [finished, second],
-        downloads,
-      })
-      expect(error).toMatchObject({ code: 'REPORT_EXPIRED', message: expect.stringContaining(`(${found}, more than 7 days`) })
-      expect(memo.steps.at(-1)).toBe(`expired The download answers ${found}.`)
-    },
-  )
+  test('that is refused a month after its completion is asked for again all the same: the service calls it completed', async () => {
+    const { error, memo } = await errorOf({ record: { ...ready, completedMsAgo: 31 * 24 * hour }, downloads: [410] })
+    expect([error.code, memo.record?.state]).toEqual(['REPORT_PENDING', 'ready'])
+  })
 
   test.each([
-    ['at first', { statuses: [finished], downloads: [500] }, 500, 1],
+    ['at first', { statuses: [finished], downloads: [500, 500] }, 500, 2],
     ['with the fresh link', { statuses: [finished, freshLink], downloads: [410, 503] }, 503, 2],
     ['while the report is made again', { statuses: [finished, status('processing')], downloads: [410] }, 410, 2],
-  ])('that fails otherwise %s is tried again later, and nothing is bought', async (_, scene, found, asked) => {
+    ['as a conflict', { statuses: [finished, freshLink], downloads: [409, 422] }, 422, 2],
+  ])('that fails otherwise %s is asked for again later, and nothing is bought', async (_, scene, found, asked) => {
     const { error, memo, calls } = await errorOf({ record: ready, ...scene })
-    expect(error).toMatchObject({ code: 'SERVICE_ERROR', message: expect.stringContaining(`answers ${found}`) })
+    expect(error).toMatchObject({ code: 'REPORT_PENDING', message: expect.stringContaining(`refused (${found})`) })
     expect(memo.record?.state).toBe('ready')
     expect(calls.filter((call) => call === 'status r1')).toHaveLength(asked)
+  })
+
+  test('that the service does not keep any more has expired: by its own word alone', async () => {
+    const { error, memo } = await errorOf({ record: ready, statuses: [status('expired')] })
+    expect(error).toMatchObject({ code: 'REPORT_EXPIRED', message: expect.stringContaining('--force') })
+    expect(memo.record?.state).toBe('expired')
+  })
+})
+
+describe('a submission whose answer was lost', () => {
+  const lost = { state: 'uncertain', reportId: null, askedMsAgo: 60_000 } as const
+  const entry = { reportId: 'found', createdMs: start - 59_000, request }
+  const consent = { options: { resubmitUncertain: true } }
+
+  test('is found in the list of the service by its content and time, and goes on', async () => {
+    const other = { reportId: 'other', createdMs: start - 59_500, request: { domain: ['b.com'] } }
+    const { memo, calls, outcome } = play({ record: lost, listed: [other, entry], ...consent })
+    expect((await outcome).error).toMatchObject({ code: 'REPORT_PENDING' })
+    expect(memo.steps[0]).toBe('submitted found null')
+    expect(calls).not.toContain('submit')
+  })
+
+  test.each([
+    ['the list tells no content', [{ ...entry, request: { report_id: 'found' } }]],
+    ['it was made at another time', [{ ...entry, createdMs: start - 3_600_000 }]],
+    ['it asks for something else', [{ ...entry, request: { domain: ['a.com', 'b.com'] } }]],
+    ['there is no list', null],
+  ])('is not found where %s: consent decides', async (_, listed) => {
+    const without = await errorOf({ record: lost, listed })
+    expect(without.error).toMatchObject({ code: 'REPORT_UNCERTAIN', context: { askAgain: false } })
+    const allowed = await errorOf({ record: lost, listed, ...consent })
+    expect(allowed.error.context['askAgain']).toBe(true)
+  })
+
+  test('is not sent again unseen, whatever the consent, where the list cannot be read', async () => {
+    const { error } = await errorOf({ record: lost, listed: new EtlError('SERVICE_ERROR', 'away'), ...consent })
+    expect(error).toMatchObject({ code: 'REPORT_UNCERTAIN', context: { askAgain: false } })
+  })
+
+  test('that the service answers with an id it gave before is taken up: the job goes on at once', async () => {
+    const { error, memo } = await errorOf({ given: { message: 'its answer is loaded', waitMs: 0 } })
+    expect(error).toMatchObject({ code: 'REPORT_PENDING', notBefore: start, message: 'u: its answer is loaded' })
+    expect(memo.steps.some((step) => step.startsWith('uncertain'))).toBe(false)
   })
 })
 
@@ -587,6 +633,7 @@ describe('words for a state', () => {
     ['done', ['complete', 'Completed', ' SUCCESS ', 'ready']],
     ['failed', ['internal_error', 'Internal Error', 'failed', 'error']],
     ['rejected', ['bad_request', 'BAD REQUEST']],
+    ['expired', ['expired', 'Deleted']],
     ['open', ['pending', 'processing', 'in progress', 'in_progress', 'queued', 'retry']],
   ])('%s', (phase, words) => {
     expect(words.map(foldStatus)).toEqual(words.map(() => phase))

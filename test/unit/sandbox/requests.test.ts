@@ -116,7 +116,7 @@ describe('a shopper report request', () => {
 })
 
 describe('a keyword request', () => {
-  const check = (query: string) => checkKeywords(new URLSearchParams(query), calendar, 2000)
+  const check = (query: string) => checkKeywords(new URLSearchParams(query), calendar, { maxLimit: 2000, extensions: true })
 
   test('has the defaults of the interface, and the newest month', () => {
     expect(check('URL=a.example&country=us')).toEqual({

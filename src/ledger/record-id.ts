@@ -1,0 +1,166 @@
+// The id of a report that was paid for, put on record by whoever knows it; and an id that the service gave before, because it knows the request: an
+// idempotent submission is answered with the report it has, which another job of the account has already.
+import { type Selectable, sql } from 'kysely'
+import { EtlError } from '../core/errors.ts'
+import type { GivenBefore } from '../core/report.ts'
+import { sqlStateOf } from '../db/database-error.ts'
+import type { Db, JobsTable } from '../db/tables.ts'
+import type { ClaimedJob } from './claim.ts'
+import { databaseNow } from './database-now.ts'
+import { note } from './events.ts'
+import { mayBegin, reportTransitions } from './transitions.ts'
+
+export interface GivenId {
+  readonly reportId: string
+  readonly statusWord: string | null
+}
+
+const uniqueViolation = '23505'
+
+/**
+ * One statement first: once it was sent the server carries it out, whatever becomes of this process. What it returns says that another job has the
+ * report, and how this one goes on; null: it is this one's.
+ */
+export const recordId = async (db: Db, claim: ClaimedJob, given: GivenId): Promise<GivenBefore | null> => {
+  try {
+    await keepId(db, claim, given)
+    return null
+  } catch (error) {
+    if (sqlStateOf(error) !== uniqueViolation) throw error
+    const before = await takeUpKnown(db, claim, given.reportId)
+    if (before === null) await keepId(db, claim, given)
+    return before
+  }
+}
+
+/**
+ * Outside the fence: what was paid for is known from here on, whoever has the job by now. A job that had been given up over the lost answer, by a
+ * process or by a person, is open again, for the next one that takes up orphans. An id that is on record stays: another one would be another report.
+ */
+const keepId = async (db: Db, claim: ClaimedJob, { reportId, statusWord }: GivenId): Promise<void> => {
+  const reopened = sql<boolean>`state in ('held', 'failed', 'replaced') and report_state <> 'submitted'`
+  const rows = await db
+    .updateTable('etl.jobs')
+    .set({
+      state: sql`case when ${reopened} then 'open' else state end`,
+      error_code: sql<string | null>`case when ${reopened} then null else error_code end`,
+      error_message: null,
+      report_state: 'submitted',
+      report_id: reportId,
+      status_word: statusWord,
+      submitted_at: sql<string>`coalesce(submitted_at, clock_timestamp())`,
+      updated_at: databaseNow,
+    })
+    .where('job_id', '=', String(claim.jobId))
+    .where(mayBegin('report_state', reportTransitions['id known']))
+    .where(sql<boolean>`coalesce(report_id, ${reportId}) = ${reportId}`)
+    // One that failed under its id is over; one that failed without any was given up before its id was known.
+    .where((eb) => eb.or([eb('report_state', '<>', 'failed'), eb('report_id', 'is', null)]))
+    .returning('job_id')
+    .execute()
+  if (rows.length > 0) return
+  const found = await db
+    .selectFrom('etl.jobs')
+    .select(['report_id', 'report_state'])
+    .where('job_id', '=', String(claim.jobId))
+    .executeTakeFirst()
+  // A successor may have polled it since: then it is on record.
+  if (found?.report_id === reportId) return
+  throw new EtlError(
+    'INTERNAL',
+    `${claim.box.key}: report ${found?.report_id ?? '(id not known)'} is ${found?.report_state ?? 'not on record'}; report ${reportId} cannot be put on ` +
+      'record in its place. Keep this id and report this defect.',
+  )
+}
+
+/** A report that another job waits for is asked about again after so long. */
+const otherWaitsMs = 30_000
+
+type Other = Pick<Selectable<JobsTable>, 'job_id' | 'state' | 'answer_id' | 'ask_number' | 'asked_at'>
+
+/**
+ * Takes the report up instead of fighting for it: its answer where that has landed, the report itself where its job is over. Where its job still waits
+ * for it this one waits too. The number stays the former one, since the answer is a former one. What it returns says how the job goes on; null: no other
+ * job has the report, or had it, so that it is this one's to be put on record.
+ */
+const takeUpKnown = (db: Db, claim: ClaimedJob, reportId: string): Promise<GivenBefore | null> =>
+  db.transaction().execute(async (trx) => {
+    const other = await lockBoth(trx, claim, reportId)
+    if (other === null) return null
+    if (other.answer_id !== null) {
+      await takeAnswer(trx, claim, other.answer_id)
+      return goesOn(`the service gave report ${reportId} of job ${other.job_id} again; its answer is loaded`, 0)
+    }
+    if (other.state === 'open') {
+      await planAgain(trx, claim)
+      return goesOn(`the service gave report ${reportId} again, which job ${other.job_id} waits for`, otherWaitsMs)
+    }
+    await moveReport(trx, claim, other, reportId)
+    return null
+  })
+
+const goesOn = (message: string, waitMs: number): GivenBefore => ({ message: `${message}. It is not bought again.`, waitMs })
+
+/** In the order of their numbers, as everybody locks jobs. */
+const lockBoth = async (trx: Db, claim: ClaimedJob, reportId: string): Promise<Other | null> => {
+  const rows = await trx
+    .selectFrom('etl.jobs')
+    .select(['job_id', 'state', 'answer_id', 'ask_number', 'asked_at'])
+    .where((eb) =>
+      eb.or([
+        eb('job_id', '=', String(claim.jobId)),
+        eb.and([eb('account', '=', claim.account), eb('report_id', '=', reportId)]),
+      ]),
+    )
+    .orderBy('job_id')
+    .forUpdate()
+    .execute()
+  return rows.find((row) => Number(row.job_id) !== claim.jobId) ?? null
+}
+
+const notAsked = {
+  report_state: null,
+  endpoint: null,
+  request: null,
+  request_hash: null,
+  estimated_quota: null,
+  deadline_at: null,
+  updated_at: databaseNow,
+}
+
+const takeAnswer = async (trx: Db, { jobId }: ClaimedJob, answerId: string): Promise<void> => {
+  const answer = await trx
+    .selectFrom('etl.answers')
+    .select(['ask_number', 'asked_at'])
+    .where('answer_id', '=', answerId)
+    .executeTakeFirstOrThrow()
+  await trx
+    .updateTable('etl.jobs')
+    .set({ ...notAsked, answer_id: answerId, ask_number: answer.ask_number, asked_at: answer.asked_at })
+    .where('job_id', '=', String(jobId))
+    .execute()
+}
+
+const planAgain = async (trx: Db, { jobId }: ClaimedJob): Promise<void> => {
+  await trx
+    .updateTable('etl.jobs')
+    .set({ ...notAsked, ask_number: null, asked_at: null })
+    .where('job_id', '=', String(jobId))
+    .execute()
+}
+
+/** The id itself is put on record as any other. */
+const moveReport = async (trx: Db, { jobId, pipelineId }: ClaimedJob, other: Other, reportId: string): Promise<void> => {
+  const message = `Report ${reportId} of job ${other.job_id} was given again by the service, for job ${jobId}, which has it from here on.`
+  await trx
+    .updateTable('etl.jobs')
+    .set({ report_id: null, error_message: message, updated_at: databaseNow })
+    .where('job_id', '=', other.job_id)
+    .execute()
+  await trx
+    .updateTable('etl.jobs')
+    .set({ ask_number: other.ask_number, asked_at: other.asked_at, updated_at: databaseNow })
+    .where('job_id', '=', String(jobId))
+    .execute()
+  await note(trx, { kind: 'report taken up', pipelineId, jobId, message })
+}

@@ -1,0 +1,72 @@
+// What refusals teach is kept in the warehouse: one process is refused, all slow down; and who is in trouble is on record.
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { systemClock } from '../../src/core/clock.ts'
+import { createRateBudget } from '../../src/extract/rate.ts'
+import { createAccountPace, endTrouble, noteTrouble } from '../../src/ledger/pace.ts'
+import { createRateWindows } from '../../src/ledger/rate-windows.ts'
+import { accountStates } from '../../src/reads/pace.ts'
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+
+let db: TestDatabase
+beforeEach(async () => {
+  db = await createTestDatabase()
+})
+afterEach(() => db.drop())
+
+const refusal = { leftMsAgo: 5, succeededMsAgo: 1, perSecond: null, configured: 200 }
+const k = () => db.database.kysely
+
+describe('the pace of an account', () => {
+  test('is as configured until it is refused, and halved for everybody from then on', async () => {
+    const [one, two] = [1, 2].map(() => createAccountPace(k(), 'api/default'))
+    expect(await one?.read()).toBeNull()
+    expect(await one?.refused(refusal)).toMatchObject({ base: 100, ceiling: 170 })
+    expect(await two?.read()).toMatchObject({ base: 100, ceiling: 170 })
+    expect(await createAccountPace(k(), 'api/other').read()).toBeNull()
+  })
+
+  test('is halved once by answers to requests that left together, whoever got them', async () => {
+    const paces = Array.from({ length: 6 }, () => createAccountPace(k(), 'api/default'))
+    await Promise.all(paces.map((pace) => pace.refused({ ...refusal, leftMsAgo: 5_000 })))
+    expect(await paces[0]?.read()).toMatchObject({ base: 100 })
+    await db.database.pool.query(
+      `update etl.pace set changed_at = changed_at - interval '20 s', refused_at = refused_at - interval '20 s'`,
+    )
+    expect((await paces[1]?.refused(refusal))?.base).toBeCloseTo(85, 0)
+  })
+
+  test('keeps two processes to half of what they had, though only one was refused', async () => {
+    const budget = () =>
+      createRateBudget({
+        requestsPerSecond: 40,
+        clock: systemClock,
+        shared: createRateWindows(db.database.pool, 'api/default'),
+        memory: createAccountPace(k(), 'api/default'),
+      })
+    const [one, two] = [budget(), budget()]
+    const never = new AbortController().signal
+    for (let request = 0; request < 10; request += 1) (await one.take(never, 'run')).judged(request === 9)
+    await new Promise((resolve) => setTimeout(resolve, 1_100))
+    const began = performance.now()
+    for (let request = 0; request < 20; request += 1) (await two.take(never, 'run')).judged(false)
+    expect(performance.now() - began).toBeGreaterThan(700)
+  })
+})
+
+describe('a trouble', () => {
+  const trouble = { place: 'the account', code: 'RATE_LIMITED', message: 'It answers 429.', sinceMsAgo: 4_000 }
+
+  test('is on record while it is tried, and gone when it is over or nobody tries any more', async () => {
+    await noteTrouble(k(), 'api/default', trouble)
+    const [state] = await accountStates(k())
+    expect(state).toMatchObject({ account: 'api/default', requestsPerSecond: null, trouble: { code: 'RATE_LIMITED' } })
+    expect(Date.now() - Date.parse(state?.trouble?.since ?? '')).toBeGreaterThan(3_000)
+    await endTrouble(k(), 'api/default', '/another/path')
+    expect((await accountStates(k()))[0]?.trouble).not.toBeNull()
+    await db.database.pool.query(`update etl.pace set trouble_seen_at = trouble_seen_at - interval '3 minutes'`)
+    expect((await accountStates(k()))[0]?.trouble).toBeNull()
+    await noteTrouble(k(), 'api/default', trouble)
+    await endTrouble(k(), 'api/default', 'the account')
+    expect((await accountStates(k()))[0]?.trouble).toBeNull()
+  })
+})

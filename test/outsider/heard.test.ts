@@ -1,0 +1,47 @@
+// Samples of what `npm run heard` tries whole: every endpoint answering badly for good and then healed, and limits that nobody configured.
+import { describe, expect, test } from 'vitest'
+import { badAnswers, calmRun, type HeardPlace, loadingPlaces, lookingPlaces, tryHeard } from './heard.ts'
+import { sampleDatabases } from './own-databases.ts'
+import { tryLasting, tryPages } from './paced.ts'
+
+const samples: readonly (readonly [HeardPlace, (typeof badAnswers)[number]])[] = [
+  ['keywords', 503],
+  ['keywords', 'html'],
+  ['submit', 429],
+  ['submit', 'stall'],
+  ['status', 404],
+  ['download', 409],
+  ['download', 500],
+  ['validate', 'reset'],
+  ['describe', 502],
+]
+
+test.each(samples)('%s answers %s for good, then it is well again: the same command ends true', async (place, answer) => {
+  const { wrong } = await tryHeard(sampleDatabases, place, answer, await calmRun(sampleDatabases, place))
+  expect(wrong).toEqual([])
+})
+
+test('the whole tries eight endpoints with fourteen answers', () => {
+  expect(new Set([...loadingPlaces, ...lookingPlaces]).size * badAnswers.length).toBe(112)
+})
+
+describe('a limit that nobody configured', () => {
+  test.each(['none', 'seconds'] as const)(
+    'of 20 a second where 1,000 are set: 120 pages, none twice (Retry-After: %s)',
+    async (retryAfter) => {
+      const { wrong, refused } = await tryPages(sampleDatabases, {
+        pages: 120,
+        allowed: 20,
+        configured: 1000,
+        retryAfter,
+        most: 20,
+      })
+      expect(wrong).toEqual([])
+      expect(refused).toBeGreaterThan(0)
+    },
+  )
+
+  test('429 for good is said within ten seconds, ends with every unit named, and is over when it is over', async () => {
+    expect((await tryLasting(sampleDatabases)).wrong).toEqual([])
+  })
+})

@@ -1,0 +1,163 @@
+// A place in trouble is noticed once: one request tries, the others wait; who has waited long enough is let go.
+import { describe, expect, test } from 'vitest'
+import { EtlError } from '../../../src/core/errors.ts'
+import { createGate, type Finding, type Gate, type Trouble, type Waiter, wholeAccount } from '../../../src/extract/gate.ts'
+import { type ManualClock, manualClock } from '../../support/manual-clock.ts'
+
+const never = new AbortController().signal
+const waiter = (more: Partial<Waiter> = {}): Waiter => ({
+  places: [wholeAccount, '/status'],
+  signal: never,
+  patience: { attempts: 3, deadlineMs: 3_600_000 },
+  longestPauseMs: 60_000,
+  ...more,
+})
+const finding = (more: Partial<Finding> = {}): Finding => ({
+  place: wholeAccount,
+  error: new EtlError('SERVICE_UNREACHABLE', 'It is away.'),
+  askedMs: null,
+  enough: 3,
+  isLasting: false,
+  ...more,
+})
+
+interface World {
+  readonly clock: ManualClock
+  readonly gate: Gate
+  readonly told: (Trouble | null)[]
+}
+
+const world = (): World => {
+  const clock = manualClock()
+  const told: (Trouble | null)[] = []
+  return { clock, told, gate: createGate({ clock, tell: (_, trouble) => void told.push(trouble) }) }
+}
+
+const shut = async ({ gate }: World, found = finding()): Promise<void> => {
+  for (let time = 0; time < found.enough; time += 1) (await gate.pass(waiter())).end(found)
+}
+
+const waiting = (gate: Gate, more: Partial<Waiter> = {}) => {
+  const state: { passed: Awaited<ReturnType<Gate['pass']>> | null; error: unknown } = { passed: null, error: null }
+  gate.pass(waiter(more)).then(
+    (pass) => {
+      state.passed = pass
+    },
+    (error: unknown) => {
+      state.error = error
+    },
+  )
+  return state
+}
+
+describe('the gate', () => {
+  test('lets all pass until three in a row have failed; an answer in between begins anew', async () => {
+    const { gate } = world()
+    for (const found of [finding(), finding(), null, finding(), finding()]) (await gate.pass(waiter())).end(found)
+    expect(gate.isShut(wholeAccount)).toBe(false)
+    ;(await gate.pass(waiter())).end(finding())
+    expect(gate.isShut(wholeAccount)).toBe(true)
+  })
+
+  test('lets one try at a growing pause, and all go on when it is answered', async () => {
+    const here = world()
+    const { clock, gate, told } = here
+    await shut(here)
+    const requests = Array.from({ length: 5 }, () => waiting(gate))
+    const passed = () => requests.filter((request) => request.passed !== null)
+    await clock.run(900)
+    expect(passed()).toHaveLength(0)
+    await clock.run(1_000)
+    expect(passed()).toHaveLength(1)
+    passed()[0]?.passed?.end(finding())
+    await clock.run(3_900)
+    expect(passed()).toHaveLength(1)
+    await clock.run(4_000)
+    expect(passed()).toHaveLength(2)
+    passed().at(-1)?.passed?.end(null)
+    await clock.run(4_001)
+    expect(passed()).toHaveLength(5)
+    expect(told.map((trouble) => trouble?.code ?? 'over')).toEqual(['SERVICE_UNREACHABLE', 'SERVICE_UNREACHABLE', 'over'])
+  })
+
+  test('says within seconds what lasts, and not what is over at once', async () => {
+    const short = world()
+    await shut(short, finding({ enough: 1 }))
+    expect(short.told).toHaveLength(0)
+    const long = world()
+    await shut(long, finding({ enough: 1, askedMs: 30_000 }))
+    expect(long.told).toHaveLength(1)
+  })
+
+  test('lets go of all that wait once the tries are spent, and of who comes then; later one tries anew', async () => {
+    const here = world()
+    const { clock, gate } = here
+    await shut(here)
+    const requests = Array.from({ length: 4 }, () => waiting(gate))
+    for (const until of [1_000, 4_000, 13_000]) {
+      await clock.run(until)
+      const probe = requests.find((request) => request.passed !== null)
+      probe?.passed?.end(finding())
+      if (probe !== undefined) requests.splice(requests.indexOf(probe), 1)
+      if (until < 13_000) requests.push(waiting(gate))
+    }
+    await clock.run(13_001)
+    expect(requests.map((request) => request.error)).toEqual(
+      requests.map(() =>
+        expect.objectContaining({ code: 'SERVICE_UNREACHABLE', context: expect.objectContaining({ away: true, final: true }) }),
+      ),
+    )
+    const late = waiting(gate)
+    await clock.run(13_002)
+    expect(late.error).toMatchObject({ context: { final: true } })
+    await clock.run(60_000)
+    expect((await gate.pass(waiter())) !== null).toBe(true)
+  })
+
+  test('waits no longer than the deadline, and for what takes its time as long as that', async () => {
+    const here = world()
+    const { clock, gate } = here
+    await shut(here, finding({ enough: 1, isLasting: true }))
+    for (const until of [1_000, 4_000, 13_000, 40_000, 100_000]) {
+      const probe = waiting(gate, { patience: { attempts: 1, deadlineMs: 120_000 } })
+      await clock.run(until)
+      expect(probe.error).toBeNull()
+      probe.passed?.end(finding({ isLasting: true }))
+    }
+    await clock.run(121_000)
+    const late = waiting(gate, { patience: { attempts: 1, deadlineMs: 120_000 } })
+    await clock.run(121_001)
+    expect(late.error).toMatchObject({ context: { final: true } })
+  })
+
+  test('a request that may not wait is told when to come back', async () => {
+    const here = world()
+    await shut(here)
+    await expect(here.gate.pass(waiter({ longestPauseMs: 0 }))).rejects.toMatchObject({
+      notBefore: here.clock.now() + 1_000,
+      context: { away: true, final: false, sent: false },
+    })
+  })
+
+  test('a path in trouble keeps nobody from the others; a probe that is stopped leaves its turn', async () => {
+    const here = world()
+    const { clock, gate } = here
+    await shut(here, finding({ place: '/status' }))
+    ;(await gate.pass(waiter({ places: [wholeAccount, '/keywords'] }))).end(null)
+    const [first, second] = [waiting(gate), waiting(gate)]
+    await clock.run(1_000)
+    first.passed?.drop()
+    await clock.run(1_001)
+    expect([first.passed !== null, second.passed !== null]).toEqual([true, true])
+  })
+
+  test('who is stopped while it waits goes at once', async () => {
+    const here = world()
+    await shut(here)
+    const stop = new AbortController()
+    const stopped = waiting(here.gate, { signal: stop.signal })
+    stop.abort(new Error('stop'))
+    await here.clock.run(1)
+    expect(stopped.error).toBe(stop.signal.reason)
+  })
+})
