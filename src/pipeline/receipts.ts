@@ -1,7 +1,7 @@
 // A receipt for each purchase: the intent before it is sent, the report as soon as its id is on record. What the ledger forgets, they do not.
 import { asksOf, metricsOf } from '../core/asks.ts'
 import { messageOf } from '../core/errors.ts'
-import type { ReportMemo } from '../core/report.ts'
+import type { GivenBefore, ReportMemo } from '../core/report.ts'
 import { type Question, questionSchema } from '../extract/landing-files.ts'
 import { boughtPath, intentPath, type Receipt } from '../extract/receipts.ts'
 import { keyParameters } from '../ledger/pipelines.ts'
@@ -39,8 +39,17 @@ export const withReceipts = (memo: ReportMemo, work: ReceiptWork): ReportMemo =>
       }
     },
     submitted: async (reportId, statusWord) => {
-      // Also of an id that the database does not take: the next start finds it here.
-      await memo.submitted(reportId, statusWord).finally(() => leave(reportId))
+      let given: GivenBefore | null = null
+      try {
+        given = await memo.submitted(reportId, statusWord)
+      } finally {
+        // Also of an id that the database does not take: the next start finds it here.
+        if (given === null) await leave(reportId)
+      }
+      await forgetIntent(work, intended?.askNumber ?? null).catch((error: unknown) =>
+        log.warn({ job_id: work.claim.jobId, error: messageOf(error) }, 'the receipt of an intent is left over'),
+      )
+      return given
     },
     withdrawn: (message) => withdraw(memo, work, message),
   }
@@ -59,6 +68,14 @@ const leaveIntent = async (work: ReceiptWork): Promise<Words | null> => {
   const words = await purchaseWords(database.kysely, work.claim.jobId)
   if (words !== null) await landing.notes.write(intentPath(warehouse, words.askNumber), JSON.stringify(receiptOf(work, words)))
   return words
+}
+
+/** The service gave an id it had given before: the job bears that one's number from here on, or none, and nothing was bought under its own. */
+const forgetIntent = async (work: ReceiptWork, intended: string | null): Promise<void> => {
+  const { landing, database, warehouse } = work.runtime
+  if (intended === null) return
+  const words = await purchaseWords(database.kysely, work.claim.jobId)
+  if (words?.askNumber !== intended) await landing.notes.remove(intentPath(warehouse, intended))
 }
 
 const leaveReceipt = async (work: ReceiptWork, reportId: string, intended: Words | null): Promise<void> => {
