@@ -2,7 +2,7 @@
 import type { Clock } from '../core/clock.ts'
 import type { Log } from '../core/log.ts'
 import type { Secret } from '../core/redact.ts'
-import type { Gate, Patience, Trouble } from './gate.ts'
+import type { Gate, Patience, Trouble } from './gate-types.ts'
 import type { RateBudget } from './rate.ts'
 
 /** What proves who asks: added to a request that goes to the service's own origin, never recorded, dropped at a redirect. */

@@ -11,7 +11,7 @@ import type { Allowance, Api } from '../extract/api.ts'
 import { createService } from '../extract/http.ts'
 import type { Connection, Service } from '../extract/http-types.ts'
 import { createRateBudget } from '../extract/rate.ts'
-import type { Trouble } from '../extract/gate.ts'
+import type { Trouble } from '../extract/gate-types.ts'
 import { createAccountPace } from '../ledger/pace.ts'
 import { createRateWindows } from '../ledger/rate-windows.ts'
 

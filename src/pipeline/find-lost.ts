@@ -2,7 +2,8 @@
 import { messageOf } from '../core/errors.ts'
 import type { Definition } from '../core/types.ts'
 import { findListed, listedSince } from '../extract/report-history.ts'
-import { adoptReport, lostPurchases, unknownReports } from '../ledger/purchases.ts'
+import { lostPurchases, unknownReports } from '../ledger/lost-purchases.ts'
+import { adoptReport } from '../ledger/purchases.ts'
 import type { Runtime } from './runtime.ts'
 
 /**

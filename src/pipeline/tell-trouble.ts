@@ -1,7 +1,7 @@
 // A service that is away or refuses everything, told to those who watch: at once on standard error, and in the ledger for page and metrics.
 import { messageOf } from '../core/errors.ts'
 import { redact } from '../core/redact.ts'
-import type { Trouble } from '../extract/gate.ts'
+import type { Trouble } from '../extract/gate-types.ts'
 import { endTrouble, noteTrouble } from '../ledger/pace.ts'
 import type { Runtime } from './runtime.ts'
 

@@ -1,0 +1,63 @@
+// What waits at the gate of a service, what a request finds out about a place, and what a trouble is called.
+import { type ErrorCode, type EtlError, isEtlError } from '../core/errors.ts'
+
+/** Places are kept apart: the account as a whole (nobody answers, or 429), and each path that answers with server errors. */
+export const wholeAccount = 'the account'
+
+/** How long a request waits for a place that is in trouble. */
+export interface Patience {
+  /** Tries in vain after which waiting ends, in this process for all alike. */
+  readonly attempts: number
+  readonly deadlineMs: number
+}
+
+/** A place that is in trouble, for people who watch. */
+export interface Trouble {
+  readonly place: string
+  readonly code: ErrorCode
+  /** What the service says or does. */
+  readonly message: string
+  readonly sinceMs: number
+  /** When it is tried again. */
+  readonly nextMs: number
+}
+
+/** What a request found out about a place. */
+export interface Finding {
+  readonly place: string
+  readonly error: EtlError
+  /** How long the service asks to wait; null: it does not say. */
+  readonly askedMs: number | null
+  /** So many in a row make a trouble. */
+  readonly enough: number
+  /** Tries in vain do not end the waiting: what is waited for takes its time. */
+  readonly isLasting: boolean
+}
+
+/** A request between its pass and its verdict. */
+export interface Pass {
+  /** To be called once: what is wrong; null: the service answered as it should. */
+  end(finding: Finding | null): void
+  /** Nobody knows: the request was stopped. */
+  drop(): void
+}
+
+export interface Waiter {
+  readonly places: readonly string[]
+  readonly signal: AbortSignal
+  readonly patience: Patience
+  /** Longer pauses are not waited for here: what it throws then says when to come back. */
+  readonly longestPauseMs: number
+}
+
+export interface Gate {
+  /**
+   * Resolves when the request may be tried. Throws the place's trouble again, with `context.away` and `notBefore`; with `context.final` where the
+   * patience is spent.
+   */
+  pass(waiter: Waiter): Promise<Pass>
+  isShut(place: string): boolean
+}
+
+/** Thrown because that place is in trouble, before anything was sent. */
+export const isAwayAt = (error: unknown, place: string): boolean => isEtlError(error) && error.context['place'] === place
