@@ -13,7 +13,19 @@ import { replaceJob } from '../../src/ledger/replace-job.ts'
 import { reportTransitions, type Transition } from '../../src/ledger/transitions.ts'
 import { type ReportMemoOptions, reportMemo } from '../../src/ledger/report-memo.ts'
 import { holdJob } from '../../src/ledger/settle-job.ts'
-import { type PipelineKit, type ProcessKit, bought, months, newJob, newPipeline, newProcess, newRun, nextAskNumber, takeOne, waitFor } from '../support/ledger.ts'
+import {
+  type PipelineKit,
+  type ProcessKit,
+  bought,
+  months,
+  newJob,
+  newPipeline,
+  newProcess,
+  newRun,
+  nextAskNumber,
+  takeOne,
+  waitFor,
+} from '../support/ledger.ts'
 import { jobRow, newAnswer, outcomeOf, setJob } from '../support/ledger-answers.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 
