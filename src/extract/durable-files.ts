@@ -52,7 +52,7 @@ export const folderTree = (root: string): FolderTree => {
   }
   return {
     ready: async () => {
-      const first = await mkdir(root, { recursive: true })
+      const first = await mkdir(root, { recursive: true, mode: 0o700 })
       if (first === undefined) return
       for (let folder = root; folder.length >= first.length; folder = dirname(folder)) await syncFolder(dirname(folder))
     },
