@@ -55,7 +55,7 @@ export const check = async (request: CheckRequest): Promise<CheckResult> => {
   const result = (): CheckResult => ({ ...notes, checked: [...new Set(checked)] })
   if (settings === null) return result()
   const apis = await attempt('configuration', async () => readApiSettings(folders?.apis ?? new Map(), settings.raw))
-  const asking = apis === null ? [] : checkAccounts(apis, definitions, notes)
+  const asking = request.offline || apis === null ? [] : checkAccounts(apis, definitions, notes)
   const database = await attempt('database', () => open(settings))
   try {
     const { pipelinesFolder } = request

@@ -6,7 +6,7 @@ import type { DescribedDataset } from '../definition/dataset-files.ts'
 import { suggest } from '../definition/nearest.ts'
 import { newDataset } from '../definition/new-dataset.ts'
 import type { Source } from '../extract/source.ts'
-import { newMigration } from '../pipeline/new-migration.ts'
+import { type NewMigration, newMigration } from '../pipeline/new-migration.ts'
 import { findSource } from '../pipeline/open-runtime.ts'
 import type { Handler, Invocation } from './command-spec.ts'
 import { discoverRequest } from './discovery.ts'
@@ -29,13 +29,16 @@ const writeDataset = async (invocation: Invocation, name: string): Promise<numbe
   const table = typeof options['table'] === 'string' ? options['table'] : name
   const described =
     source.openFields === true && options['offline'] !== true ? await describedAs(invocation, source, table) : null
-  const file = relative(invocation.folder, await newDataset({ name, source, folder, table, described }))
   const isFilled = source.openFields !== true || described !== null
-  output.event({ event: 'summary', command: 'new', dataset: name, files: [file], filled: isFilled })
-  output.line(`wrote ${file}`)
+  const written = [await newDataset({ name, source, folder, table, described })]
+  // Nothing is left to fill in: its table can be written at once.
+  const { file } = isFilled ? await newMigration(migrationOf(invocation, name)) : { file: null }
+  const files = [...written, ...(file === null ? [] : [file])].map((one) => relative(invocation.folder, one))
+  output.event({ event: 'summary', command: 'new', dataset: name, files, filled: isFilled })
+  for (const one of files) output.line(`wrote ${one}`)
   output.line(
     isFilled
-      ? `Next: look it over, then \`millrace new migration ${name}\` and \`millrace migrate\`.`
+      ? `Next: check both, then \`millrace migrate\`. After a change of the columns: delete the migration and run \`millrace new migration ${name}\`.`
       : `Next: fill in what is marked, then \`millrace new migration ${name}\` and \`millrace migrate\`.`,
   )
   return 0
@@ -63,20 +66,22 @@ const describedAs = async (invocation: Invocation, source: Source, table: string
   )
 }
 
+const migrationOf = (invocation: Invocation, name: string): NewMigration => ({
+  pipeline: name,
+  pipelinesFolder: pipelinesFolder(invocation),
+  settings: () => settingsOf(invocation),
+})
+
 const writeMigration = async (invocation: Invocation, name: string): Promise<number> => {
   const { output } = invocation
-  const { file, kind } = await newMigration({
-    pipeline: name,
-    pipelinesFolder: pipelinesFolder(invocation),
-    settings: () => settingsOf(invocation),
-  })
+  const { file, kind } = await newMigration(migrationOf(invocation, name))
   const files = file === null ? [] : [relative(invocation.folder, file)]
   output.event({ event: 'summary', command: 'new', migration: name, kind, files })
   for (const one of files) output.line(`wrote ${one}`)
   output.line(
     file === null
       ? `The table of ${name} is as its definition says; there is nothing to write.`
-      : 'Next: look it over, then `millrace migrate`.',
+      : 'Next: check it, then `millrace migrate`.',
   )
   return 0
 }

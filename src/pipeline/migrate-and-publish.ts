@@ -12,6 +12,7 @@ import { analyzeChanged } from '../load/analyze.ts'
 import { publish } from '../publish/publish.ts'
 import { dropMarts } from '../publish/publish-marts.ts'
 import { type Declaration, declareIdentity, type Settled } from './identity.ts'
+import { assertTablesMade } from './tables-made.ts'
 import { martFolders, migrationFolders, openDefinitions } from './open-runtime.ts'
 
 export interface MigrateRequest {
@@ -45,6 +46,8 @@ export const migrateAndPublish = async (request: MigrateRequest): Promise<Migrat
     const folders = migrationFolders(request.pipelinesFolder)
     const statements = request.dryRun ? await pendingSql(database, { folders }) : new Map<string, readonly string[]>()
     const patience = request.patience ?? {}
+    // Publishing needs every table: found out afterwards, migrations would stand without their views.
+    await assertTablesMade(database, definitions, folders)
     const { applied } = await migrate(database, { folders, dryRun: request.dryRun, patience })
     if (request.dryRun)
       return { applied, published: [], removed: [], kept: [], statements, display: database.display, declared: null }

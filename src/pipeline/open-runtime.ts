@@ -23,6 +23,7 @@ import { loadSourceFolders, type SourceFolders } from '../sources/registry.ts'
 import { accountsOf, createServices, readApiSettings } from './apis.ts'
 import { openIdentity } from './identity.ts'
 import { troubleTeller } from './tell-trouble.ts'
+import { assertTablesMade } from './tables-made.ts'
 import type { Progress } from './progress.ts'
 import { keepLease } from './process-watch.ts'
 import { concurrencyOf } from './run.ts'
@@ -158,6 +159,7 @@ const prepareSchema = async (
 ): Promise<void> => {
   const folders = migrationFolders(pipelinesFolder)
   if (database.embedded) {
+    await assertTablesMade(database, definitions, folders)
     const { applied } = await migrate(database, { folders })
     if (applied.length > 0) await publish(database, definitions, marts)
   } else {

@@ -38,6 +38,7 @@ export const priceReports = async (
   reports: readonly ReportToPrice[],
   { isStrict, most, signal, record }: Asking,
 ): Promise<Prices> => {
+  if (reports.length === 0) return noPrices
   const source = sourceOf(runtime, definition)
   const look = lookAt(runtime, definition, signal, record)
   const count = Math.min(most, reports.length)

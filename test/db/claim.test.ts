@@ -5,7 +5,22 @@ import { requestCancel } from '../../src/ledger/cancel.ts'
 import { claimJobs } from '../../src/ledger/claim.ts'
 import { createCursor } from '../../src/ledger/claim-cursor.ts'
 import { failJob, parkJob, returnJob } from '../../src/ledger/settle-job.ts'
-import { type PipelineKit, type ProcessKit, bought, months, newJob, newPipeline, newProcess, newRun, newSlices, newWalks, nextAskNumber, take, takeOne, waitFor } from '../support/ledger.ts'
+import {
+  type PipelineKit,
+  type ProcessKit,
+  bought,
+  months,
+  newJob,
+  newPipeline,
+  newProcess,
+  newRun,
+  newSlices,
+  newWalks,
+  nextAskNumber,
+  take,
+  takeOne,
+  waitFor,
+} from '../support/ledger.ts'
 import { jobRow, loadedAs, newAnswer, setJob } from '../support/ledger-answers.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 

@@ -9,7 +9,21 @@ import { reapDead } from '../../src/ledger/processes.ts'
 import { recordRequests } from '../../src/ledger/requests.ts'
 import { finishRun, foreignRuns, openJobs, requestsSpared, runState, runSummary, startRun } from '../../src/ledger/runs.ts'
 import { failJob, finishJob, holdJob, parkJob } from '../../src/ledger/settle-job.ts'
-import { type PipelineKit, type ProcessKit, bought, newJob, newPipeline, newProcess, newRun, newSlices, newWalks, nextAskNumber, take, takeOne, waitFor } from '../support/ledger.ts'
+import {
+  type PipelineKit,
+  type ProcessKit,
+  bought,
+  newJob,
+  newPipeline,
+  newProcess,
+  newRun,
+  newSlices,
+  newWalks,
+  nextAskNumber,
+  take,
+  takeOne,
+  waitFor,
+} from '../support/ledger.ts'
 import { jobRow, loadedAs, newAnswer, outcomeOf, setJob, unitRows } from '../support/ledger-answers.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 

@@ -121,6 +121,7 @@ describe('a load of exactly what is there', () => {
       duplicates: 0,
       conflicts: [],
       held: [],
+      withoutRows: [],
       loadedAt: expect.any(String),
     })
     expect([await now(), await past()]).toEqual(before)

@@ -5,7 +5,16 @@ import { releaseByPerson } from '../../src/ledger/actions.ts'
 import { letGo, requestCancel } from '../../src/ledger/cancel.ts'
 import { causesInLedger, deliverNext, syncNotifications } from '../../src/ledger/notifications.ts'
 import { failJob, holdJob, parkJob } from '../../src/ledger/settle-job.ts'
-import { type PipelineKit, newJob, newPipeline, newProcess, newRun, newSlices, nextAskNumber, waitFor } from '../support/ledger.ts'
+import {
+  type PipelineKit,
+  newJob,
+  newPipeline,
+  newProcess,
+  newRun,
+  newSlices,
+  nextAskNumber,
+  waitFor,
+} from '../support/ledger.ts'
 import { jobRow, loadedAs, newAnswer, setJob } from '../support/ledger-answers.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 

@@ -74,7 +74,7 @@ describe('the live tables', () => {
       const found = (await compareTables(other.database.kysely, definitions)).map((difference) => difference.message)
       expect(found.find((message) => message.startsWith('data.keywords_v1.cpc '))).toMatch(/not in the table/)
       expect(found.find((message) => message.startsWith('data.keywords_v1.extra '))).toMatch(/not in the definition/)
-      expect(found.find((message) => message.startsWith('data.keywords_v1.volume '))).toMatch(/integer.*bigint/)
+      expect(found.find((message) => message.startsWith('data.keywords_v1.volume '))).toMatch(/integer.*numeric/)
       expect(found.find((message) => message.startsWith('data.shopper_category_performance_v1_history '))).toMatch(
         /does not exist/,
       )

@@ -9,7 +9,17 @@ import { unitAnswers, unitDetail, unitJobs, unitLoads, unitRows } from '../../sr
 import { countUnits, type UnitFilter, unitLines } from '../../src/reads/unit-lines.ts'
 import { coverageMonths, pipelineCounts, readWindows, windowStates } from '../../src/reads/windows.ts'
 import { shippedDefinition } from '../support/definitions.ts'
-import { type PipelineKit, bought, months, newJob, newPipeline, newProcess, newRun, newSlices, waitFor } from '../support/ledger.ts'
+import {
+  type PipelineKit,
+  bought,
+  months,
+  newJob,
+  newPipeline,
+  newProcess,
+  newRun,
+  newSlices,
+  waitFor,
+} from '../support/ledger.ts'
 import { loadedAs, newAnswer, setJob, unitRows as unitRowsOf } from '../support/ledger-answers.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 

@@ -39,7 +39,7 @@ const again = async (rows: readonly string[]): Promise<{ result: MergeResult; is
   return { result, isJoined }
 }
 
-const none = { inserted: 0, updated: 0, ended: 0, duplicates: 0, conflicts: [], held: [] }
+const none = { inserted: 0, updated: 0, ended: 0, duplicates: 0, conflicts: [], held: [], withoutRows: [] }
 const changed = (at: number, row: string): readonly string[] => loaded.with(at, row)
 
 describe('bytes that were loaded last', () => {

@@ -6,7 +6,20 @@ import { lockJob, lostJobs } from '../../src/ledger/hold.ts'
 import { replaceJob } from '../../src/ledger/replace-job.ts'
 import { failJob, finishJob, giveBackJobs, holdJob, parkJob, returnJob } from '../../src/ledger/settle-job.ts'
 import type { Db } from '../../src/db/tables.ts'
-import { type PipelineKit, type ProcessKit, bought, months, newJob, newPipeline, newProcess, newRun, newSlices, nextAskNumber, takeOne, waitFor } from '../support/ledger.ts'
+import {
+  type PipelineKit,
+  type ProcessKit,
+  bought,
+  months,
+  newJob,
+  newPipeline,
+  newProcess,
+  newRun,
+  newSlices,
+  nextAskNumber,
+  takeOne,
+  waitFor,
+} from '../support/ledger.ts'
 import { jobRow, newAnswer, outcomeOf, setJob, unitRows } from '../support/ledger-answers.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 import { wholeLedger } from '../support/whole-ledger.ts'

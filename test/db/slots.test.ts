@@ -11,7 +11,17 @@ import { letGo, requestCancel } from '../../src/ledger/cancel.ts'
 import { openJobs } from '../../src/ledger/runs.ts'
 import { finishJob, parkJob, returnJob } from '../../src/ledger/settle-job.ts'
 import { type LoopOptions, type SlotRuntime, type Work, workInSlots } from '../../src/pipeline/work-loop.ts'
-import { type PipelineKit, type ProcessKit, newJob, newPipeline, newProcess, newRun, newWalks, takeOne, waitFor } from '../support/ledger.ts'
+import {
+  type PipelineKit,
+  type ProcessKit,
+  newJob,
+  newPipeline,
+  newProcess,
+  newRun,
+  newWalks,
+  takeOne,
+  waitFor,
+} from '../support/ledger.ts'
 import { jobRow, outcomeOf } from '../support/ledger-answers.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 
