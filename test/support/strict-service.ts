@@ -63,15 +63,14 @@ const metricsOf = (body: Readonly<Record<string, unknown>>): number => {
   return Math.max(1, asked.split(',').length)
 }
 
-/** Records without the header; a quoted cell may hold line ends. */
-const rowsOf = (csv: string): number =>
-  Math.max(
-    0,
-    csv
-      .replaceAll(/"(?:[^"]|"")*"/g, 'q')
-      .trimEnd()
-      .split(/\r\n|\r|\n/).length - 1,
-  )
+/** Different records without the header: a service that sends one twice has counted it once. A quoted cell may hold line ends. */
+const rowsOf = (csv: string): number => {
+  const [, ...records] = csv
+    .replaceAll(/"(?:[^"]|"")*"/g, (cell) => JSON.stringify(cell))
+    .trimEnd()
+    .split(/\r\n|\r|\n/)
+  return new Set(records).size
+}
 
 export const startStrictService = async (options: StrictOptions): Promise<StrictService> => {
   const bought: Bought[] = []
