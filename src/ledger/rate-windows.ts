@@ -1,5 +1,6 @@
 // The windows in which every machine that loads into this warehouse counts its requests with the same key.
 import type { RateLimiterPostgres, RateLimiterRes } from 'rate-limiter-flexible'
+import { systemClock } from '../core/clock.ts'
 import type { DatabasePool } from '../db/connect.ts'
 
 export interface RateWindows {
@@ -119,10 +120,11 @@ const onServerTime = (pool: DatabasePool): StoreClient => {
 const compareClocks = async (pool: DatabasePool): Promise<number> => {
   const answers: { tookMs: number; aheadMs: number }[] = []
   for (let look = 0; look < 3; look += 1) {
-    const asked = performance.now()
+    // Of this machine's clock, as the limiter reads it; how long it took is of one that nobody sets.
+    const [askedAt, from] = [systemClock.now(), performance.now()]
     const { rows } = await pool.query<{ now: string }>(`select (extract(epoch from clock_timestamp()) * 1000)::text as now`)
-    const tookMs = performance.now() - asked
-    answers.push({ tookMs, aheadMs: Number(rows[0]?.now ?? asked) - (asked + tookMs / 2) })
+    const tookMs = performance.now() - from
+    answers.push({ tookMs, aheadMs: Number(rows[0]?.now ?? askedAt) - (askedAt + tookMs / 2) })
   }
   return answers.toSorted((left, right) => left.tookMs - right.tookMs)[0]?.aheadMs ?? 0
 }

@@ -1,7 +1,7 @@
 // One budget for all machines: several processes, clocks that disagree, pauses that all keep.
 import { spawn } from 'node:child_process'
 import { join } from 'node:path'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
 import { createRateWindows } from '../../src/ledger/rate-windows.ts'
 import { createRateBudget } from '../../src/extract/rate.ts'
@@ -76,6 +76,26 @@ describe('a budget that processes share', () => {
     await db.database.pool.query('update etl.rate_windows set expire = 0')
     await other?.extend(60_000)
     expect((await told?.take(1, 1, 100))?.granted).toBe(false)
+  })
+
+  test('has its windows end in the time of the server, however long ago a process began and whatever its clock says', async () => {
+    const truth = Date.now
+    for (const aheadMs of [0, 3_600_000, -3_600_000]) {
+      const clock = vi.spyOn(Date, 'now').mockImplementation(() => truth() + aheadMs)
+      try {
+        const windows = createRateWindows(db.database.pool, `ahead by ${aheadMs}`)
+        expect(await windows.take(1, 1, 30_000)).toMatchObject({ granted: true })
+      } finally {
+        clock.mockRestore()
+      }
+    }
+    const { rows } = await db.database.pool.query<{ left: number }>(
+      'select (expire - extract(epoch from clock_timestamp()) * 1000)::float8 as left from etl.rate_windows',
+    )
+    const ends = rows.map(({ left }) => left)
+    expect(ends).toHaveLength(3)
+    expect(Math.max(...ends)).toBeLessThanOrEqual(31_000)
+    expect(Math.min(...ends)).toBeGreaterThan(15_000)
   })
 
   test('accounts do not wait for each other', async () => {
