@@ -118,6 +118,18 @@ const expectOne = (result: CommandResult, exit: number, code: string, ...words: 
   expectDiscreet(result)
 }
 
+/** An endpoint that is out: one message when it closes, one for the only unit, which waits and has not failed. */
+const expectWaiting = (result: CommandResult, code: string, ...words: readonly RegExp[]): void => {
+  expect(result.code, result.stderr).toBe(1)
+  expect(codesIn(result.stderr), result.stderr).toEqual([code, code])
+  const [closed = '', unit = ''] = result.stderr.split('\n').filter((said) => said.includes(`[${code}]`))
+  expect(closed).toMatch(/^web-analytics\/default: .* wait; one tries again in /)
+  expect(unit).toMatch(/^waiting keywords\/.* Tried \d+ times in .* The next run tries again\. /)
+  for (const word of words) for (const said of [closed, unit]) expect(said).toMatch(word)
+  expect(summaryOf(result).units).toMatchObject({ planned: 1, waiting: 1, failed: 0, held: 0 })
+  expectDiscreet(result)
+}
+
 const expectDiscreet = ({ stdout, stderr }: CommandResult): void => {
   for (const word of [key, password]) expect(stdout + stderr).not.toContain(word)
   expect(stderr).not.toMatch(/\n\s+at |defect in Millrace/)
@@ -320,18 +332,18 @@ describe('what the keyword endpoint may answer', () => {
     [
       'malformed JSON',
       200,
-      '{"keywords": [{"keyword": "a',
+      '{"keywords": [{"keyword": a}]}',
       'application/json',
       'BAD_RESPONSE',
       [/not JSON/, /WEB_ANALYTICS_BASE_URL/],
     ],
     [
-      'a web page',
+      'JSON that ends in its middle',
       200,
-      '<!doctype html><title>Log in</title>',
-      'text/html',
+      '{"keywords": [{"keyword": "a',
+      'application/json',
       'BAD_RESPONSE',
-      [/Log in/, /WEB_ANALYTICS_BASE_URL/],
+      [/ends in the middle of its JSON \(28 bytes\)/, /The next run tries again/],
     ],
     ['an empty body', 200, '', 'application/json', 'BAD_RESPONSE', [/WEB_ANALYTICS_BASE_URL/]],
     [
@@ -362,6 +374,26 @@ describe('what the keyword endpoint may answer', () => {
     expect(await query('select count(*)::int as n from bi.keywords')).toEqual([{ n: 6 }])
   })
 
+  test('a web page closes the endpoint: told once for it and once for the unit, which waits, and rows that were loaded stay', async () => {
+    await start()
+    expect((await millrace(oneKeywords)).code).toBe(0)
+    const before = await warehouse()
+    await start({ intercept: answering(keywordsPath, 200, '<!doctype html><title>Log in</title>', 'text/html') })
+    for (const args of [
+      [...oneKeywords, '--force'],
+      [...oneKeywords.slice(0, -1), 'domain=b.com;country=us'],
+    ]) {
+      const result = await millrace(args)
+      expectWaiting(result, 'BAD_RESPONSE', /Log in/, /WEB_ANALYTICS_BASE_URL/)
+      expect(summaryOf(result).rows).toMatchObject({ inserted: 0, updated: 0, ended: 0 })
+    }
+    expect(await warehouse()).toEqual(before)
+    await start()
+    const mended = await millrace([...oneKeywords.slice(0, -1), 'domain=b.com;country=us'])
+    expect(mended.code, mended.stderr).toBe(0)
+    expect(await query('select count(*)::int as n from bi.keywords')).toEqual([{ n: 6 }])
+  })
+
   test('exhausted credits hold the unit, and nothing is asked a second time', async () => {
     const strict = await start({ intercept: answering(keywordsPath, 403, '{"error_message":"credits exhausted"}') })
     const result = await millrace(oneKeywords)
@@ -369,7 +401,7 @@ describe('what the keyword endpoint may answer', () => {
     expect(strict.requests).toHaveLength(1)
   })
 
-  test('a body shorter than its content-length is asked for again, then told as cut off', async () => {
+  test('a body shorter than its content-length is asked for again, told as cut off, and its unit waits', async () => {
     const before = await warehouse()
     const strict = await start({
       intercept: (request, response) => {
@@ -380,7 +412,7 @@ describe('what the keyword endpoint may answer', () => {
         return true
       },
     })
-    expectOne(await millrace(oneKeywords), 1, 'TRUNCATED', /cut off/, /asked for again/)
+    expectWaiting(await millrace(oneKeywords), 'TRUNCATED', /cut off/)
     expect(strict.requests.length).toBeGreaterThan(1)
     expect(await warehouse()).toEqual(before)
   })
