@@ -165,6 +165,7 @@ const makeTemplate = async ({ serverUrl, admin, folder, name, subject, load }: T
     await makeOld(url)
   }
   await sandbox.close()
+  await leaveHome(url)
   return { database: name, home }
 }
 
@@ -177,5 +178,12 @@ const expectGreen = async (args: string[], environment: Record<string, string>, 
 const makeOld = async (url: string): Promise<void> => {
   const pool = new pg.Pool({ connectionString: url, max: 1 })
   await age(pool, 90)
+  await pool.end()
+}
+
+/** Every place goes on as this warehouse, where it stands: none is a copy that has to be decided first. */
+const leaveHome = async (url: string): Promise<void> => {
+  const pool = new pg.Pool({ connectionString: url, max: 1 })
+  await pool.query('update etl.warehouse set home = null')
   await pool.end()
 }
