@@ -88,8 +88,6 @@ export const createWorld = async (serverUrl: string): Promise<World> => {
     const url = databaseUrl(serverUrl, name)
     const pool = new pg.Pool({ connectionString: url, max: 1 })
     pool.on('error', () => undefined)
-    // The place goes on with what the template loaded as if it had always been here; as a copy it would buy nothing until somebody decides.
-    await pool.query('update etl.warehouse set home = null')
     return {
       sandbox,
       pool,
