@@ -88,7 +88,8 @@ const pay = ({ kind, quotaPerMonth }: Pipeline, at: number, price: number, spent
 export const expectedMessages = (start: string, budgetIsSpentUntil: string): string[] => {
   const traffic = 'traffic_and_engagement'
   const shopper = 'shopper_category_performance'
-  const atStart = ['held', 'quota', 'quota'].flatMap((kind) => [
+  // What a budget leaves no room for waits and is bought by itself later: nobody has to do anything about it.
+  const atStart = ['quota', 'quota'].flatMap((kind) => [
     `${start} raised ${kind} ${traffic}`,
     `${budgetIsSpentUntil} resolved ${kind} ${traffic}`,
   ])
@@ -105,7 +106,6 @@ export const expectedMessages = (start: string, budgetIsSpentUntil: string): str
     ...shrunk,
     ...drift,
     ...late,
-    `2026-09-21 raised failure keywords`,
-    `2026-09-22 resolved failure keywords`,
+    // The night without a service leaves its units waiting: the next one loads them, and nothing has failed.
   ].sort()
 }
