@@ -58,7 +58,8 @@ const millrace = (world: World, disks: Disks): RunningCommand =>
 
 const wait = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
 
-test.runIf(mayMount()).each([
+// A tablespace that is full fails the checkpoints of the whole server, and with them every test beside this one: alone, by `npm run test:disk-full`.
+test.runIf(mayMount() && process.env['MILLRACE_TEST_DISK_FULL'] === '1').each([
   { of: 'the landings', which: ['landing'] },
   { of: 'the database', which: ['database'] },
   { of: 'both', which: ['landing', 'database'] },
