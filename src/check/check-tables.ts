@@ -6,6 +6,7 @@ import type { Definition } from '../core/types.ts'
 import type { Database } from '../db/connect.ts'
 import { isDatabaseError } from '../db/database-error.ts'
 import { loadMigration, migrationFiles } from '../db/migrate.ts'
+import { afterPending } from '../db/migrate-trial.ts'
 import { statementsOf } from '../db/migration-sql.ts'
 import type { Db } from '../db/tables.ts'
 import { compareTables, type Difference } from '../load/drift.ts'
@@ -31,34 +32,7 @@ export const compareAfter = async (
   for (const { name, migration } of isEmpty ? [] : migrations)
     if (!(await statementsOf(migration.up)).every((statement) => makesNew.test(statement)))
       return `migration ${name} changes what is there; apply it first (\`millrace migrate\`)`
-  return tryMigrations(database, migrations, definitions)
-}
-
-const tryMigrations = async (
-  { kysely }: Database,
-  migrations: readonly { readonly name: string; readonly migration: Awaited<ReturnType<typeof loadMigration>> }[],
-  definitions: readonly Definition[],
-): Promise<readonly Difference[] | string> => {
-  const trx = await kysely.startTransaction().execute()
-  let at = 'beginning'
-  try {
-    await sql`set local lock_timeout = '2s'; set local statement_timeout = '30s'`.execute(trx)
-    await sql`create schema if not exists etl`.execute(trx)
-    // The record of migrations, which their comments name, is made by whoever applies them.
-    for (const name of ['kysely_migration', 'kysely_migration_lock'])
-      await sql`create table if not exists ${sql.table(`etl.${name}`)} (name varchar(255) primary key, timestamp varchar(255), id varchar(255),
-        is_locked integer)`.execute(trx)
-    for (const { name, migration } of migrations) {
-      at = `migration ${name}`
-      await migration.up(trx)
-    }
-    at = 'comparing'
-    return await compareTables(trx, definitions)
-  } catch (error) {
-    return `${at}: ${messageOf(error)}`
-  } finally {
-    await trx.rollback().execute()
-  }
+  return afterPending(database, { folders }, (db) => compareTables(db, definitions)).catch((error: unknown) => messageOf(error))
 }
 
 export interface MartFinding {

@@ -6,8 +6,8 @@ import { type MigrateOptions, loadMigration, migrationFiles, migrationState } fr
 import { statementsOf } from './migration-sql.ts'
 import type { Db } from './tables.ts'
 
-/** Nothing here is worth making a load wait. */
-const lockTimeout = '3s'
+/** Nothing here is worth making a load wait, neither before a lock nor behind one of ours. */
+const patience = `set local lock_timeout = '2s'; set local statement_timeout = '30s'`
 
 /** What `read` sees once every pending migration is applied. Nothing of them stays. */
 export const afterPending = async <T>(database: Database, options: MigrateOptions, read: (db: Db) => Promise<T>): Promise<T> => {
@@ -15,7 +15,8 @@ export const afterPending = async <T>(database: Database, options: MigrateOption
   const files = await migrationFiles(options.folders)
   const trial = await database.kysely.startTransaction().execute()
   try {
-    await sql`set local lock_timeout = ${sql.lit(lockTimeout)}`.execute(trial)
+    await sql.raw(patience).execute(trial)
+    await makeRecord(trial)
     for (const name of pending) await (await loadMigration(name, files.get(name) ?? '')).up(trial)
     return await read(trial)
   } catch (error) {
@@ -23,6 +24,14 @@ export const afterPending = async <T>(database: Database, options: MigrateOption
   } finally {
     await trial.rollback().execute()
   }
+}
+
+/** The record of migrations, which comments of the first one name, is made by whoever applies them; here it is taken back with the rest. */
+const makeRecord = async (trial: Db): Promise<void> => {
+  await sql`create schema if not exists etl`.execute(trial)
+  for (const name of ['kysely_migration', 'kysely_migration_lock'])
+    await sql`create table if not exists ${sql.table(`etl.${name}`)} (name varchar(255) primary key, timestamp varchar(255), id varchar(255),
+      is_locked integer)`.execute(trial)
 }
 
 /** Names of the migrations that create `data.<table>`, found without a database. */

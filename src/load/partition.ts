@@ -12,7 +12,7 @@ export const partitionName = (definition: Definition, month: IsoDate): string =>
 
 /**
  * A question is answered from an index alone only where autovacuum has been since the last load. Its defaults wait for a fifth of the month;
- * here it follows each load that is worth it. Pages it has seen and nobody changed cost it nothing. The same stands in migration 0040.
+ * here it follows each load that is worth it. Pages it has seen and nobody changed cost it nothing.
  */
 const cleaned = sql`with (autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_scale_factor = 0.002, autovacuum_vacuum_threshold = 1000)`
 
