@@ -105,7 +105,7 @@ export const ensureData = (files: ServerFiles, binaries: Binaries, user: ServerU
       const said = `${result.stderr ?? ''}${result.stdout ?? ''}`.trim() || messageOf(result.error ?? `signal ${result.signal}`)
       throw new EtlError(
         'DATABASE_UNREACHABLE',
-        `The embedded PostgreSQL could not be set up in ${files.folder}: ${said}. Mend what it says, or set DATABASE_URL to a PostgreSQL of your own.`,
+        `The embedded PostgreSQL could not be set up in ${files.folder}: ${said}. Fix what it says, or set DATABASE_URL to a PostgreSQL of your own.`,
       )
     }
     rmSync(files.data, { recursive: true, force: true })

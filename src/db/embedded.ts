@@ -176,7 +176,7 @@ const notStarted = (files: ServerFiles, failure: string): EtlError =>
   new EtlError(
     'DATABASE_UNREACHABLE',
     `The embedded PostgreSQL under ${files.folder} did not start: ${failure}\n` +
-      `Mend what it says (its log is ${files.log}), or set DATABASE_URL to a PostgreSQL of your own.`,
+      `Fix what it says (its log is ${files.log}), or set DATABASE_URL to a PostgreSQL of your own.`,
   )
 
 /** What helps against the failure: another try at once (the port was taken, a dead server left its pid file), or after a wait. */

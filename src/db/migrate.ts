@@ -184,7 +184,7 @@ const notMigrated = ({ name, error }: Stopped, files: ReadonlyMap<string, string
   }
   return new EtlError(
     'CONFIGURATION',
-    `${about} failed: ${messageOf(error)}. Nothing of it was applied; mend it and migrate again.`,
+    `${about} failed: ${messageOf(error)}. Nothing of it was applied; correct it and migrate again.`,
     { cause: error },
   )
 }

@@ -21,13 +21,13 @@ export const refusalOf = (error: unknown): Refusal => {
 export const isMissing = (error: unknown): boolean => ['NoSuchKey', 'NoSuchUpload'].includes(refusalOf(error).name)
 
 const advice: Readonly<Record<string, string>> = {
-  NoSuchBucket: 'Make the bucket, or mend its name in MILLRACE_LANDING.',
+  NoSuchBucket: 'Make the bucket, or correct its name in MILLRACE_LANDING.',
   PermanentRedirect: "The bucket is in another region: set AWS_REGION to the bucket's own.",
   AuthorizationHeaderMalformed: "The bucket is in another region: set AWS_REGION to the bucket's own.",
   AccessDenied: 'Give the credentials the right to list, read, write and delete under the prefix (docs/operations.md).',
   Forbidden: 'Give the credentials the right to list, read, write and delete under the prefix (docs/operations.md).',
-  InvalidAccessKeyId: 'Mend AWS_ACCESS_KEY_ID; the server does not know it.',
-  SignatureDoesNotMatch: 'Mend AWS_SECRET_ACCESS_KEY; it does not belong to AWS_ACCESS_KEY_ID.',
+  InvalidAccessKeyId: 'Correct AWS_ACCESS_KEY_ID; the server does not know it.',
+  SignatureDoesNotMatch: 'Correct AWS_SECRET_ACCESS_KEY; it does not belong to AWS_ACCESS_KEY_ID.',
   ExpiredToken: 'The session has ended: renew AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN.',
   RequestTimeTooSkewed: "This machine's clock is wrong: set it, then run the same command again.",
   CredentialsProviderError: 'Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give the machine a role.',

@@ -140,7 +140,7 @@ const notMade = async (
   if (phase === 'rejected') {
     throw new EtlError(
       'REPORT_REJECTED',
-      `${options.unitKey}: the service rejects report ${record.reportId} ('${status.word}'${detail}). Mend the definition; then \`millrace backfill … --force\`.`,
+      `${options.unitKey}: the service rejects report ${record.reportId} ('${status.word}'${detail}). Correct the definition; then \`millrace backfill … --force\`.`,
     )
   }
   throw new EtlError(

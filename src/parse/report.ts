@@ -69,7 +69,7 @@ const tooMany = ({ part, line, reason }: RejectedRow): EtlError =>
   new EtlError(
     'TOO_MANY_REJECTS',
     `More than ${maxKeptRejects} rows were rejected; the one in part ${part}, line ${line}: ${reason}. ` +
-      'Nothing was loaded. Compare the definition with the answer, mend the columns and run again.',
+      'Nothing was loaded. Compare the definition with the answer, correct the columns and run again.',
   )
 
 export const addUnknown = (report: ParseReport, name: string): void => {

@@ -31,7 +31,7 @@ export const publishMart = async (trx: Db, mart: Mart, definitions: readonly Def
     if (isEtlError(error) || sqlStateOf(error) === '55P03') throw error
     throw new EtlError(
       'DEFINITION',
-      `${mart.file}: PostgreSQL refuses the query: ${messageOf(error)}. Mend it; nothing of it was published.`,
+      `${mart.file}: PostgreSQL refuses the query: ${messageOf(error)}. Correct it; nothing of it was published.`,
       {
         cause: error,
       },

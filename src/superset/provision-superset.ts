@@ -135,7 +135,7 @@ const whyNot = (
     const unknown = [...(chart.period === null ? [] : [chart.period]), ...chart.by, ...chart.columns].find(
       (name) => !columns.includes(name),
     )
-    if (unknown !== undefined) return `'${chart.name}' asks for bi.${chart.view}.${unknown}, which is not there; mend the file`
+    if (unknown !== undefined) return `'${chart.name}' asks for bi.${chart.view}.${unknown}, which is not there; correct the file`
   }
   return null
 }

@@ -263,7 +263,7 @@ describe('a bucket that cannot be used', () => {
   test.each([
     ['the key id', { AWS_ACCESS_KEY_ID: 'ANOTHERKEYID' }, 'AWS_ACCESS_KEY_ID'],
     ['the secret', { AWS_SECRET_ACCESS_KEY: 'another-secret-here' }, 'AWS_SECRET_ACCESS_KEY'],
-    ['the bucket', { MILLRACE_LANDING: 's3://another-bucket/x' }, 'Make the bucket, or mend its name in MILLRACE_LANDING'],
+    ['the bucket', { MILLRACE_LANDING: 's3://another-bucket/x' }, 'Make the bucket, or correct its name in MILLRACE_LANDING'],
   ])('because %s is wrong is refused before anything is landed, with the remedy and no secret', async (_, changes, remedy) => {
     const error = await errorOf(open(changes).ready())
     expect(error.code).toBe('LANDING_REFUSED')

@@ -171,7 +171,7 @@ describe('wrong before anything is called: exit 2, no request, no run on record'
   test('a definition that is no YAML', async () => {
     const strict = await start()
     edit('keywords', 'every: month', 'every: [month')
-    expectOne(await millrace(oneKeywords), 2, 'DEFINITION', /keywords\.yaml:10:\d+: not valid YAML/, /Mend the line/)
+    expectOne(await millrace(oneKeywords), 2, 'DEFINITION', /keywords\.yaml:10:\d+: not valid YAML/, /Correct the line/)
     await nothingHappened(strict)
   })
 
@@ -467,7 +467,7 @@ describe('what the keyword endpoint may answer', () => {
   test('one bad slice does not stop the others', async () => {
     await start({ intercept: answering('URL=a.com', 400, metaError(102, 'Bad parameter')) })
     const result = await millrace(bothKeywords)
-    expectOne(result, 1, 'BAD_REQUEST', /^failed keywords\/v1\/2026-08\/country=us;domain=a\.com: \//m, /Mend the parameters/)
+    expectOne(result, 1, 'BAD_REQUEST', /^failed keywords\/v1\/2026-08\/country=us;domain=a\.com: \//m, /Correct the parameters/)
     expect(result.stderr.match(/^2\/2 units/gm), result.stderr).toHaveLength(1)
     expect(summaryOf(result).units).toMatchObject({ planned: 2, loaded: 1, failed: 1 })
     expect(await query('select distinct domain from bi.keywords')).toEqual([{ domain: 'b.com' }])

@@ -145,7 +145,7 @@ describe('a backfill of months older than the look-back', () => {
     expect(filled.code, filled.stderr).toBe(0)
     const { rows } = await db.database.pool.query(
       `select window_from::text as month, closed_units as units, closed_rows = (select count(*) from data.keywords_v1 where month = window_from) as rows
-       from etl.windows where closed_generation is not null order by 1`,
+       from etl.windows where closed_generation is not null and window_from <= '2026-04-01' order by 1`,
     )
     expect(rows).toEqual(['2026-03-01', '2026-04-01'].map((month) => ({ month, units: '4', rows: true })))
   })

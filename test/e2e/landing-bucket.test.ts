@@ -174,7 +174,7 @@ describe('landings in a bucket', () => {
     const wrong = machine('wrong', { AWS_SECRET_ACCESS_KEY: 'another-secret' })
     const backfill = await run(world.command, wrong)
     expect(backfill.code).toBe(2)
-    expect(backfill.stderr).toMatch(/refused to list s3:\/\/landings\/warehouse\/landings\/ .*Mend AWS_SECRET_ACCESS_KEY/)
+    expect(backfill.stderr).toMatch(/refused to list s3:\/\/landings\/warehouse\/landings\/ .*Correct AWS_SECRET_ACCESS_KEY/)
     expect(sandbox.books().submissions).toEqual([])
     expect(sandbox.books().requests).toEqual([])
     const check = await run(['check', '--json'], wrong)

@@ -121,7 +121,7 @@ const price = async (http: HttpClient, request: unknown, box: Box): Promise<numb
   if (!said.valid)
     throw new EtlError(
       'BAD_REQUEST',
-      `${box.key}: the service would reject the report: ${said.errors.join('; ') || 'no reason given'}. Mend the definition; nothing was submitted.`,
+      `${box.key}: the service would reject the report: ${said.errors.join('; ') || 'no reason given'}. Correct the definition; nothing was submitted.`,
     )
   return said.credits
 }

@@ -99,11 +99,11 @@ const codeOf = (refusal: Refusal): ErrorCode => {
 
 const advice: Partial<Record<ErrorCode, string>> = {
   NOT_PUBLISHED: 'The month is not published yet; the next run asks again.',
-  NO_CAPABILITY: 'See `millrace capabilities` for what this key may ask; then mend the definition.',
+  NO_CAPABILITY: 'See `millrace capabilities` for what this key may ask; then correct the definition.',
   QUOTA_EXHAUSTED: 'The credits are used up (see `millrace quota`); it goes on when they are refilled.',
   KEY_REFUSED: 'Check WEB_ANALYTICS_API_KEY (and WEB_ANALYTICS_BATCH_API_KEY), and that the account is active.',
   SERVICE_ERROR: 'If it lasts, ask the service.',
-  BAD_REQUEST: 'Mend the parameters in the definition; `millrace check` and `millrace describe` tell what is allowed.',
+  BAD_REQUEST: 'Correct the parameters in the definition; `millrace check` and `millrace describe` tell what is allowed.',
 }
 
 /** A server error after which the service itself says that nothing was bought. */
