@@ -81,7 +81,7 @@ export interface ReportMemo {
   retried(): Promise<void>
   /** The submission was sent and its answer lost. */
   uncertain(message: string): Promise<void>
-  /** The intent was never sent, or the service certainly did not take it: the job is a plan again. */
+  /** The intent was never sent, or the service certainly did not take it: the job is a plan again. Idempotent. */
   withdrawn(message: string): Promise<void>
   failed(state: 'failed' | 'rejected' | 'expired', message: string): Promise<void>
 }

@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto'
 import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
 import type { GivenBefore, ReportMemo, ReportRecord } from '../core/report.ts'
 import type { ReportApi, ReportOptions } from './report-api.ts'
+import { inTime, leftBehind } from './in-time.ts'
 import { findListed, listedSince } from './report-history.ts'
 import type { SourceContext } from './source.ts'
 
@@ -127,26 +128,6 @@ const keepId = async (
       await clock.sleep(pause)
     }
   }
-}
-
-/** Once it is to stop: most databases take the id in milliseconds. */
-const lastMs = 2_000
-
-const leftBehind = new Error('the ledger has not answered yet')
-
-/** Waits for the ledger, also when told to stop, but then not for as long as somebody locks the job's row: the server carries the statement out by itself. */
-const inTime = async <T>({ signal, clock }: SourceContext, written: Promise<T>): Promise<T> => {
-  const answered = new AbortController()
-  const stop = AbortSignal.any([signal, answered.signal])
-  const late = (async (): Promise<T> => {
-    if (!stop.aborted) await new Promise((resolve) => stop.addEventListener('abort', resolve, { once: true }))
-    if (!answered.signal.aborted) await clock.sleep(lastMs, answered.signal).catch(() => undefined)
-    if (!answered.signal.aborted) throw leftBehind
-    return written
-  })()
-  written.catch(() => undefined)
-  late.catch(() => undefined)
-  return Promise.race([written, late]).finally(() => answered.abort())
 }
 
 const stillWritten = (unitKey: string, reportId: string): EtlError =>

@@ -78,7 +78,7 @@ export const reportMemo = (db: Db, claim: ClaimedJob, options: ReportMemoOptions
         error_message: null,
       }),
     uncertain: (message) => set(reportTransitions['answer lost'], { report_state: 'uncertain', error_message: message }),
-    withdrawn: () => set(reportTransitions['certainly not taken'], nothingAsked),
+    withdrawn: () => db.transaction().execute((trx) => withdraw(trx, claim)),
     failed: (state, message) => set(endings[state], { report_state: state, error_message: message, completed_at: databaseNow }),
   }
 }
@@ -168,6 +168,13 @@ const change = async (db: Db, claim: ClaimedJob, transition: Transition<ReportSt
     .returning('job_id')
     .execute()
   if (rows.length === 0) throw await refusal(db, claim, transition)
+}
+
+/** Idempotent. The lock waits for an intent whose commit is still under way. */
+const withdraw = async (trx: Db, claim: ClaimedJob): Promise<void> => {
+  await lockJob(trx, claim)
+  if ((await reportRow(trx, claim))?.report_state === null) return
+  await change(trx, claim, reportTransitions['certainly not taken'], nothingAsked)
 }
 
 /** Why nothing could be written. */

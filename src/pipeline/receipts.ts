@@ -1,7 +1,9 @@
 // A receipt for each purchase: the intent before it is sent, the report as soon as its id is on record. What the ledger forgets, they do not.
 import { asksOf, metricsOf } from '../core/asks.ts'
-import { messageOf } from '../core/errors.ts'
+import { isEtlError, messageOf } from '../core/errors.ts'
 import type { GivenBefore, ReportMemo } from '../core/report.ts'
+import { unstopped } from '../db/stoppable.ts'
+import { inTime } from '../extract/in-time.ts'
 import { type Question, questionSchema } from '../extract/landing-files.ts'
 import { boughtPath, intentPath, type Receipt } from '../extract/receipts.ts'
 import { keyParameters } from '../ledger/pipelines.ts'
@@ -9,8 +11,8 @@ import { purchaseWords, receiptWritten } from '../ledger/receipts.ts'
 import type { JobWork } from './job-work.ts'
 
 /** What a receipt needs of the work on a job. */
-export type ReceiptWork = Pick<JobWork, 'claim' | 'definition'> & {
-  readonly runtime: Pick<JobWork['runtime'], 'database' | 'landing' | 'warehouse' | 'log'>
+export type ReceiptWork = Pick<JobWork, 'claim' | 'definition' | 'signal'> & {
+  readonly runtime: Pick<JobWork['runtime'], 'database' | 'landing' | 'warehouse' | 'log' | 'clock'>
 }
 
 /** The same memo, which also leaves receipts. An intent without one is not sent; an id without one is kept, and its receipt tried again at each poll. */
@@ -30,11 +32,14 @@ export const withReceipts = (memo: ReportMemo, work: ReceiptWork): ReportMemo =>
       return record
     },
     intend: async (intent) => {
-      await memo.intend(intent)
+      let isKnown = false
       try {
+        await memo.intend(intent)
+        isKnown = true
         intended = await leaveIntent(work)
       } catch (error) {
-        await withdraw(memo, work, messageOf(error))
+        // Nothing was sent. What the ledger refuses is not on record; where the database went away, it may be.
+        if (isKnown || !isEtlError(error)) await takeBack(memo, work, messageOf(error)).catch(() => undefined)
         throw error
       }
     },
@@ -51,7 +56,31 @@ export const withReceipts = (memo: ReportMemo, work: ReceiptWork): ReportMemo =>
       )
       return given
     },
-    withdrawn: (message) => withdraw(memo, work, message),
+    withdrawn: (message) => takeBack(memo, work, message),
+  }
+}
+
+/** Between tries while the database is away: half a minute in all, as for an id. */
+const takeBackPausesMs = [100, 300, 1_000, 3_000, 5_000, 10_000, 10_000]
+
+/**
+ * Only this process knows that nothing left: whoever finds the intent after it has to hold it as uncertain, for a person. So a database that is just
+ * restarting is waited for, though not by a process that is to stop.
+ */
+const takeBack = async (memo: ReportMemo, work: ReceiptWork, message: string): Promise<void> => {
+  const { signal, runtime, claim } = work
+  const context = { signal, clock: runtime.clock }
+  for (const pause of [...takeBackPausesMs, null]) {
+    try {
+      return await inTime(
+        context,
+        unstopped(() => withdraw(memo, work, message)),
+      )
+    } catch (error) {
+      if (pause === null || isEtlError(error) || signal.aborted) throw error
+      runtime.log.warn({ job_id: claim.jobId, error: messageOf(error) }, 'an intent that was not sent is still on record')
+      await runtime.clock.sleep(pause, signal).catch(() => undefined)
+    }
   }
 }
 

@@ -260,8 +260,8 @@ describe.each(Object.entries(events))('%s', (event, act) => {
     const hasId = state !== null && !['intent', 'uncertain'].includes(state) && !isGivenUp
     await setJob(db, claim.jobId, { ...asked, report_state: state, report_id: hasId ? id() : null })
     const before = await row()
-    // The same id may be said again by whoever knows it.
-    const isSaidAgain = event === 'id known' && hasId
+    // The same id may be said again by whoever knows it, and what was never asked for may be taken back.
+    const isSaidAgain = (event === 'id known' && hasId) || (event === 'certainly not taken' && state === null)
     if (!may(state)) {
       await (isSaidAgain
         ? act()

@@ -1,0 +1,131 @@
+// An intent whose submission certainly did not leave is taken back, also where the database was away at that moment: it must not wait for a person.
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { systemClock } from '../../src/core/clock.ts'
+import { silentLog } from '../../src/core/log.ts'
+import { secret } from '../../src/core/redact.ts'
+import { type Database, openDatabase } from '../../src/db/connect.ts'
+import type { ClaimedJob } from '../../src/ledger/claim.ts'
+import { reportMemo } from '../../src/ledger/report-memo.ts'
+import { withReceipts } from '../../src/pipeline/receipts.ts'
+import { shippedDefinition } from '../support/definitions.ts'
+import { newJob, newPipeline, newProcess, newRun, takeOne } from '../support/ledger.ts'
+import { jobRow } from '../support/ledger-answers.ts'
+import { type MemoryLanding, memoryLanding } from '../support/memory-landing.ts'
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts'
+
+const intent = { endpoint: '/batch', request: { domains: ['a.com'] }, requestHash: 'h1', estimatedQuota: 7 }
+const noBudget = { perMonth: null, perDay: null }
+
+let db: TestDatabase
+let proxy: TcpProxy
+let database: Database
+let claim: ClaimedJob
+let landing: MemoryLanding
+let stop: AbortController
+
+beforeAll(async () => {
+  db = await createTestDatabase()
+})
+afterAll(() => db.drop())
+beforeEach(async () => {
+  proxy = await startTcpProxy(db.url)
+  database = await openDatabase({ databaseUrl: secret('test database', proxy.url), home: '/nowhere' })
+  const own = await newProcess(db)
+  const runId = await newRun(db, own.processId)
+  const pipeline = await newPipeline(db)
+  claim = await takeOne(db, own, runId, pipeline, await newJob(db, pipeline, { runs: [runId], set: { kind: 'report' } }))
+  landing = memoryLanding()
+  stop = new AbortController()
+})
+afterEach(async () => {
+  await database.close()
+  await proxy.close()
+})
+
+const memoHere = async () =>
+  withReceipts(
+    reportMemo(database.kysely, claim, {
+      ...{ account: claim.account, pipeline: claim.pipeline, runId: claim.runId, deadlineMs: 60_000, requestsPerSecond: 10 },
+      ...{ budget: noBudget, accountBudget: noBudget },
+    }),
+    {
+      ...{ claim, definition: await shippedDefinition('traffic_and_engagement'), signal: stop.signal },
+      runtime: { database, landing, warehouse: { id: 'w', epoch: 1 }, log: silentLog, clock: systemClock },
+    },
+  )
+
+const receipts = async (): Promise<string[]> =>
+  (await Array.fromAsync(landing.notes.list('_warehouses/w'))).map(({ path }) => path)
+
+/** Nothing of the database is to be had until the promise it returns is called. */
+const takeAway = async (): Promise<() => Promise<void>> => {
+  const name = new URL(db.url).pathname.slice(1)
+  const admin = async (statement: string): Promise<void> => void (await db.database.pool.query(statement))
+  await admin(`alter database ${name} with connection limit 0`)
+  proxy.fallSilent()
+  proxy.cut()
+  return async () => {
+    proxy.speak()
+    await admin(`alter database ${name} with connection limit -1`)
+  }
+}
+
+describe('an intent that was not sent', () => {
+  test('because the answer to its commit was lost, is taken back', async () => {
+    const memo = await memoHere()
+    proxy.loseCommit((statements) => statements.includes('ask_numbers'))
+    await expect(memo.intend(intent)).rejects.toThrow()
+    expect(proxy.lostCommits()).toBe(1)
+    expect(await jobRow(db, claim.jobId)).toMatchObject({ state: 'open', report_state: null, ask_number: null })
+    expect(await receipts()).toEqual([])
+    // And it is asked for as if nothing had been.
+    await memo.intend(intent)
+    expect(await jobRow(db, claim.jobId)).toMatchObject({ report_state: 'intent' })
+    expect(await receipts()).toHaveLength(1)
+  })
+
+  test('because its receipt could not be written, is taken back as soon as the database is there again', async () => {
+    const memo = await memoHere()
+    const { write } = landing.notes
+    Object.assign(landing.notes, {
+      write: async () => {
+        const giveBack = await takeAway()
+        setTimeout(() => void giveBack(), 700)
+        Object.assign(landing.notes, { write })
+        throw new Error('no space left')
+      },
+    })
+    await expect(memo.intend(intent)).rejects.toThrow('no space left')
+    expect(await jobRow(db, claim.jobId)).toMatchObject({ state: 'open', report_state: null, ask_number: null })
+  })
+
+  test('is left, for whoever finds it to judge, by a process that is to stop and whose database stays away', async () => {
+    const memo = await memoHere()
+    const held: (() => Promise<void>)[] = []
+    Object.assign(landing.notes, {
+      write: async () => {
+        held.push(await takeAway())
+        stop.abort(new Error('stopped'))
+        throw new Error('no space left')
+      },
+    })
+    const started = performance.now()
+    await expect(memo.intend(intent)).rejects.toThrow('no space left')
+    expect(performance.now() - started).toBeLessThan(8_000)
+    await held[0]?.()
+    expect(await jobRow(db, claim.jobId)).toMatchObject({ report_state: 'intent' })
+  })
+
+  test('is not taken back where another process has the job by now', async () => {
+    const memo = await memoHere()
+    Object.assign(landing.notes, {
+      write: async () => {
+        await db.database.pool.query('update etl.jobs set fence = fence + 1 where job_id = $1', [claim.jobId])
+        throw new Error('no space left')
+      },
+    })
+    await expect(memo.intend(intent)).rejects.toThrow('no space left')
+    expect(await jobRow(db, claim.jobId)).toMatchObject({ report_state: 'intent' })
+  })
+})
