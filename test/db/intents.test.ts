@@ -1,5 +1,6 @@
 // An intent whose submission certainly did not leave is taken back, also where the database was away at that moment: it must not wait for a person.
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import pg from 'pg'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
 import { silentLog } from '../../src/core/log.ts'
 import { secret } from '../../src/core/redact.ts'
@@ -60,15 +61,15 @@ const receipts = async (): Promise<string[]> =>
 
 /** Nothing of the database is to be had until the promise it returns is called. */
 const takeAway = async (): Promise<() => Promise<void>> => {
-  const name = new URL(db.url).pathname.slice(1)
-  const admin = async (statement: string): Promise<void> => void (await db.database.pool.query(statement))
-  await admin(`alter database ${name} with connection limit 0`)
-  proxy.fallSilent()
-  proxy.cut()
-  return async () => {
-    proxy.speak()
-    await admin(`alter database ${name} with connection limit -1`)
+  const allow = async (allowed: boolean): Promise<void> => {
+    const admin = new pg.Client({ connectionString: inject('postgresUrl') })
+    await admin.connect()
+    await admin.query(`alter database ${new URL(db.url).pathname.slice(1)} with allow_connections ${allowed}`)
+    await admin.end()
   }
+  await allow(false)
+  proxy.cut()
+  return () => allow(true)
 }
 
 describe('an intent that was not sent', () => {
