@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// Finds a Node.js that can run Millrace (the `node` package brings one) and starts the command line with it.
+// Finds a Node.js that can run Millrace (a package of this platform brings one) and starts the command line with it.
 import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import * as nodeModule from 'node:module'
@@ -41,10 +41,14 @@ function relaunch() {
   child.on('exit', (code, signal) => process.exit(code ?? (signal === 'SIGINT' ? 130 : 1)))
 }
 
+/** The package of this platform, pinned by the lock file with its checksum; the others are not installed. */
 function bundledNode() {
+  const platform = process.platform === 'win32' ? 'win' : process.platform
+  const prefix = platform === 'darwin' && process.arch === 'arm64' ? 'node-bin' : 'node'
   try {
-    const folder = dirname(nodeModule.createRequire(import.meta.url).resolve('node/package.json'))
-    const file = join(folder, 'bin', 'node')
+    const name = `${prefix}-${platform}-${process.arch}/package.json`
+    const folder = dirname(nodeModule.createRequire(import.meta.url).resolve(name))
+    const file = join(folder, 'bin', platform === 'win' ? 'node.exe' : 'node')
     return existsSync(file) ? file : null
   } catch {
     return null

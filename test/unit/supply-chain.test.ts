@@ -10,6 +10,7 @@ const read = (name: string): string => readFileSync(join(root, name), 'utf8')
 const manifest = z
   .object({
     dependencies: z.record(z.string(), z.string()),
+    optionalDependencies: z.record(z.string(), z.string()),
     devDependencies: z.record(z.string(), z.string()),
     allowScripts: z.record(z.string(), z.boolean()),
   })
@@ -42,7 +43,7 @@ const inTheirText = new Set(['ssh2', 'cpu-features', 'buildcheck'])
 describe('the supply chain', () => {
   test('every direct dependency has an exact version and its reason in CONTRIBUTING', () => {
     const contributing = read('CONTRIBUTING.md')
-    for (const [name, version] of Object.entries({ ...manifest.dependencies, ...manifest.devDependencies })) {
+    for (const [name, version] of Object.entries({ ...manifest.dependencies, ...manifest.optionalDependencies, ...manifest.devDependencies })) {
       expect(version, name).toMatch(/^\d+\.\d+\.\d+(-[\w.]+)?$/)
       const short = name.replace(/^@opentelemetry\//, '-/')
       expect(contributing.includes(name) || contributing.includes(short) || name.startsWith('@types/'), name).toBe(true)
@@ -58,6 +59,19 @@ describe('the supply chain', () => {
       const allowed = dev === true && freeToUse.test(license ?? '')
       if (!allowed) expect(license ?? 'none', path).toMatch(free)
     }
+  })
+
+  test('the Node that runs is one that was locked: a package for each platform with its checksum, and no script that fetches it', () => {
+    expect(Object.keys({ ...manifest.dependencies, ...manifest.devDependencies })).not.toContain('node')
+    expect(installed.map(([path]) => nameOf(path)).filter((name) => /^node(-bin-setup)?$/.test(name))).toEqual([])
+    const platforms = Object.keys(manifest.optionalDependencies).filter((name) => /^node-(bin-)?(darwin|linux|win)-/.test(name))
+    expect(platforms).toHaveLength(5)
+    for (const name of platforms) {
+      const found = lock.packages[`node_modules/${name}`]
+      expect([found?.version, found?.hasInstallScript], name).toEqual([manifest.optionalDependencies[name], undefined])
+      expect(found?.integrity, name).toMatch(/^sha512-/)
+    }
+    expect(new Set(Object.values(manifest.optionalDependencies)).size).toBe(1)
   })
 
   test('only packages allowed by name run a script when they are installed', () => {
