@@ -1,4 +1,5 @@
-// `npm run soak -- --minutes 60`: the whole soak over a PostgreSQL of its own; with --write its figures go into docs/reliability.md.
+// `npm run soak -- --minutes 60`: the whole soak over a PostgreSQL of its own; with --write its figures go into docs/reliability.md,
+// with --logs FOLDER what every process said is kept there.
 import { parseArgs } from 'node:util'
 import { writeSection } from '../storm/reliability-page.ts'
 import { useCompiledProgram } from '../support/program.ts'
@@ -11,6 +12,7 @@ const { values } = parseArgs({
     jobs: { type: 'string', default: '20' },
     workers: { type: 'string', default: '4' },
     'kill-every': { type: 'string', default: '20' },
+    logs: { type: 'string' },
     write: { type: 'boolean', default: false },
   },
 })
@@ -22,6 +24,7 @@ try {
     workers: Number(values.workers),
     killEveryMs: Number(values['kill-every']) * 1_000,
     sampleEveryMs: 5_000,
+    logs: values.logs ?? null,
     note: (text) => process.stderr.write(`${text}\n`),
   })
   process.stdout.write(`${JSON.stringify(figures, null, 2)}\n`)

@@ -1,5 +1,5 @@
 // The world of a soak: definitions that are due every minute, a service that restates and misbehaves, and processes that are started again when they end.
-import { readFileSync, writeFileSync } from 'node:fs'
+import { appendFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Fault } from '../../src/sandbox/fault-kinds.ts'
 import { createStormWorld, type StormWorld, stormPipelines } from '../storm/storm-world.ts'
@@ -49,20 +49,30 @@ export interface Kept {
   stop(): Promise<void>
 }
 
+/** For whoever has to find out what went wrong. */
+export const keepWords = (logs: string | null, name: string, words: string): void => {
+  if (logs === null) return
+  mkdirSync(logs, { recursive: true })
+  appendFileSync(join(logs, `${name}.log`), words)
+}
+
+export interface Keeping {
+  readonly name: string
+  readonly args: readonly string[]
+  readonly environment: Readonly<Record<string, string>>
+  readonly folder: string
+  readonly logs: string | null
+}
+
 /** Started again a second after it ended. */
-export const keepRunning = (
-  name: string,
-  args: readonly string[],
-  environment: Readonly<Record<string, string>>,
-  folder: string,
-): Kept => {
+export const keepRunning = ({ name, args, environment, folder, logs }: Keeping): Kept => {
   let stopped = false
   let ended = 0
   let current: RunningCommand | null = null
   const loop = async (): Promise<void> => {
     while (!stopped) {
       current = startCommand(args, environment, folder)
-      await current.result
+      keepWords(logs, name, (await current.result).stderr)
       if (stopped) return
       ended += 1
       await new Promise((resolve) => setTimeout(resolve, 1_000))

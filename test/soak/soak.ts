@@ -7,7 +7,7 @@ import { type StormWorld, stormPipelines } from '../storm/storm-world.ts'
 import { runCommand } from '../support/command.ts'
 import { startOwnServer } from '../support/own-server.ts'
 import { type Course, courseOf, isFlat, type Sample, takeSample } from './figures.ts'
-import { createSoakWorld, type Kept, keepRunning, misbehaviour } from './soak-world.ts'
+import { createSoakWorld, type Kept, keepRunning, keepWords, misbehaviour } from './soak-world.ts'
 
 export interface SoakOptions {
   readonly minutes: number
@@ -16,6 +16,8 @@ export interface SoakOptions {
   readonly workers: number
   readonly killEveryMs: number
   readonly sampleEveryMs: number
+  /** Folder for what every process said; null: not kept. */
+  readonly logs: string | null
   readonly note: (text: string) => void
 }
 
@@ -66,12 +68,13 @@ export const runSoak = async (options: SoakOptions): Promise<SoakFigures> => {
   const db = await createOwnDatabase(server.url, 'soak')
   db.pool.on('error', () => undefined)
   const environment = { ...world.environment(sandbox, db.url, 'home'), MILLRACE_WEB_PORT: '0', MILLRACE_DATABASE_SILENCE: '5' }
+  const logged = options.logs === null ? environment : { ...environment, MILLRACE_LOG_LEVEL: 'info' }
   const soak: Soak = {
     options,
     world,
     sandbox,
     db,
-    environment,
+    environment: logged,
     wrong: [],
     counts: { kills: 0, restatements: 0, reads: 0 },
     over: false,
@@ -81,10 +84,11 @@ export const runSoak = async (options: SoakOptions): Promise<SoakFigures> => {
     await command(soak, world.command)
     sandbox.configure({ faults: [...misbehaviour] })
     options.note('loaded once; now the soak')
+    const place = { environment: logged, folder: world.folder, logs: options.logs }
     const kept = [
-      keepRunning('schedule', ['schedule'], environment, world.folder),
+      keepRunning({ ...place, name: 'schedule', args: ['schedule'] }),
       ...Array.from({ length: options.workers }, (_, index) =>
-        keepRunning(`worker ${index + 1}`, ['worker'], environment, world.folder),
+        keepRunning({ ...place, name: `worker-${index + 1}`, args: ['worker'] }),
       ),
     ]
     const samples = await live(soak, server, kept)
@@ -102,8 +106,11 @@ export const runSoak = async (options: SoakOptions): Promise<SoakFigures> => {
   }
 }
 
-const command = async ({ world, environment }: Soak, args: readonly string[]): Promise<number | null> =>
-  (await runCommand(args, environment, world.folder)).code
+const command = async ({ world, environment, options }: Soak, args: readonly string[]): Promise<number | null> => {
+  const result = await runCommand(args, environment, world.folder)
+  keepWords(options.logs, 'commands', `${args.join(' ')}: ${result.code}\n${result.stderr}`)
+  return result.code
+}
 
 type Server = Awaited<ReturnType<typeof startOwnServer>>
 
@@ -215,17 +222,24 @@ const revisionsTwice = async (pool: DatabasePool, pipeline: string): Promise<str
 
 /** Each purchase is one job's, and each job has bought once: nothing doubled, no id lost. */
 const purchasesAstray = async (pool: DatabasePool, bought: readonly string[]): Promise<string[]> => {
-  const { rows } = await pool.query<{ report_id: string | null; state: string }>(
-    `select report_id, report_state as state from etl.jobs where report_state is not null`,
+  const { rows } = await pool.query<{
+    job: string
+    report_id: string | null
+    state: string
+    asked: string
+    message: string | null
+  }>(
+    `select job_id as job, report_id, report_state as state, asked_at::text as asked, error_message as message
+     from etl.jobs where report_state is not null order by job_id`,
   )
   const known = rows.map(({ report_id }) => report_id).filter((id) => id !== null)
   const lost = bought.filter((id) => !known.includes(id)).length
   const twice = known.length - new Set(known).size
-  const uncertain = rows.filter(({ state }) => state === 'uncertain' || state === 'intent').length
+  const uncertain = rows.filter(({ state }) => state === 'uncertain' || state === 'intent')
   return [
     ...(lost > 0 ? [`${lost} reports were bought whose id the ledger does not know`] : []),
     ...(twice > 0 ? [`${twice} ids stand at two jobs`] : []),
-    ...(uncertain > 0 ? [`${uncertain} purchases are uncertain`] : []),
+    ...uncertain.map(({ job, asked, message }) => `the purchase of job ${job}, asked for at ${asked}, is uncertain: ${message}`),
   ]
 }
 

@@ -43,7 +43,11 @@ const inTheirText = new Set(['ssh2', 'cpu-features', 'buildcheck'])
 describe('the supply chain', () => {
   test('every direct dependency has an exact version and its reason in CONTRIBUTING', () => {
     const contributing = read('CONTRIBUTING.md')
-    for (const [name, version] of Object.entries({ ...manifest.dependencies, ...manifest.optionalDependencies, ...manifest.devDependencies })) {
+    for (const [name, version] of Object.entries({
+      ...manifest.dependencies,
+      ...manifest.optionalDependencies,
+      ...manifest.devDependencies,
+    })) {
       expect(version, name).toMatch(/^\d+\.\d+\.\d+(-[\w.]+)?$/)
       const short = name.replace(/^@opentelemetry\//, '-/')
       expect(contributing.includes(name) || contributing.includes(short) || name.startsWith('@types/'), name).toBe(true)
