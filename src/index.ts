@@ -16,10 +16,11 @@ export {
 export { type Budget, noBudget } from './core/budget.ts'
 export type { Clock } from './core/clock.ts'
 export type { Completeness } from './core/completeness.ts'
+export type { DimensionColumn, DimensionTableSpec } from './core/dimension-table.ts'
 export { type ErrorCode, EtlError } from './core/errors.ts'
 export { type Secret, secret } from './core/redact.ts'
 export type { ReportIntent, ReportMemo, ReportRecord } from './core/report.ts'
-export type { AnswerForm, DimensionSpec, FieldSpec, SourceSpec, Spelling } from './core/source-spec.ts'
+export type { AnswerForm, DimensionSpec, FieldSpec, PeriodSpec, SourceSpec, Spelling } from './core/source-spec.ts'
 export type {
   Box,
   ColumnType,

@@ -67,7 +67,8 @@ export const checkDatabase = async (database: Database, checking: Checking): Pro
 const tell = ({ definitions, notes }: Checking, differences: readonly Difference[], words: string): void => {
   for (const { level, message } of differences) note(notes, 'table', level, message)
   for (const definition of definitions) {
-    const own = [tableName(definition), `${tableName(definition)}_history`]
+    const dimensions = definition.dimensionTables.map(({ name }) => name)
+    const own = [tableName(definition), `${tableName(definition)}_history`, ...dimensions]
     if (!differences.some(({ level, table }) => level === 'error' && own.includes(table)))
       note(notes, 'table', 'proved', `${definition.file}: ${words}`)
   }

@@ -1,4 +1,4 @@
-// `millrace capabilities`: the countries and dates each service offers this key.
+// `millrace capabilities`: the values and dates each service offers this key.
 import { discoverCapabilities } from '../check/discover.ts'
 import type { Handler } from './command-spec.ts'
 import { discoverRequest, showAnswers } from './discovery.ts'
@@ -6,11 +6,20 @@ import { discoverRequest, showAnswers } from './discovery.ts'
 export const handle: Handler = async (invocation) => {
   const answers = await discoverCapabilities(discoverRequest(invocation))
   return showAnswers(invocation, { command: 'capabilities', what: 'what this key may ask' }, answers, (found, output) => {
+    const kinds = [...new Set(found.families.flatMap(({ values }) => Object.keys(values)))]
     output.table(
-      ['family', 'from', 'to', 'countries'],
-      found.families.map((family) => [family.name, family.from ?? '-', family.to ?? '-', family.countries.join(' ')]),
+      ['family', 'from', 'to', ...kinds],
+      found.families.map(({ name, from, to, values }) => [
+        name,
+        from ?? '-',
+        to ?? '-',
+        ...kinds.map((kind) => values[kind]?.join(' ') ?? '-'),
+      ]),
     )
     if (found.remainingHits !== null) output.line(`${found.remainingHits} requests left.`)
-    return { remaining_hits: found.remainingHits, families: found.families }
+    return {
+      remaining_hits: found.remainingHits,
+      families: found.families.map(({ values, ...family }) => ({ ...family, ...values })),
+    }
   })
 }

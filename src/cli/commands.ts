@@ -200,7 +200,7 @@ export const commands: readonly CommandSpec[] = [
   },
   {
     usage: 'capabilities',
-    description: 'The countries and dates the service offers this key.',
+    description: 'The values (countries, say) and dates the service offers this key.',
     options: [option('--account <name>', 'which key', 'default')],
     examples: ['millrace capabilities'],
     load: () => import('./capabilities.ts'),
@@ -217,7 +217,7 @@ export const commands: readonly CommandSpec[] = [
     description:
       'Write the YAML of a dataset, filled from what the service describes; then the migration of its table, or of what it lacks by now.',
     options: [
-      option('--source <source>', 'the source a dataset reads', 'web-analytics.report'),
+      option('--source <source>', 'the source a dataset reads; by default the one that offers many datasets'),
       option('--table <table>', 'what the service calls the dataset, where that is not its name here'),
       option('--account <name>', 'which key asks the service', 'default'),
       option('--offline', 'do not ask the service; leave its columns to fill in'),

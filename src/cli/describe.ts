@@ -9,7 +9,8 @@ export const handle: Handler = async (invocation) => {
     for (const dataset of datasets) {
       output.event({ event: 'dataset', ...dataset })
       output.line(dataset.table)
-      output.line(`  granularities: ${dataset.granularities.join(', ') || '-'}`)
+      for (const [param, values] of Object.entries(dataset.choices))
+        output.line(`  ${`${param}:`.padEnd(14)} ${values.join(', ') || '-'}`)
       output.line(`  filters:       ${dataset.filters.join(', ') || '-'}`)
       output.line(`  metrics:       ${dataset.metrics.join(', ') || '-'}`)
     }

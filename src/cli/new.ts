@@ -25,7 +25,7 @@ export const handle: Handler = (invocation) => {
 const writeDataset = async (invocation: Invocation, name: string): Promise<number> => {
   const { output, options } = invocation
   const folder = pipelinesFolder(invocation)
-  const source = await findSource(folder, String(options['source']))
+  const source = await findSource(folder, typeof options['source'] === 'string' ? options['source'] : null)
   const table = typeof options['table'] === 'string' ? options['table'] : name
   const described =
     source.openFields === true && options['offline'] !== true ? await describedAs(invocation, source, table) : null

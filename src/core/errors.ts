@@ -31,7 +31,7 @@ export const errorCodes = {
   KEY_REFUSED: code('never', 'failed', 'The service does not accept the key.'),
   QUOTA_EXHAUSTED: code('later', 'held', 'The quota at the service or the budget here is used up.'),
   NEEDS_APPROVAL: code('never', 'held', 'The night would cost more than usual; `millrace approve` allows it.'),
-  NO_CAPABILITY: code('never', 'failed', 'The key may not ask for this country, date or dataset.'),
+  NO_CAPABILITY: code('never', 'failed', 'The key may not ask for this value, date or dataset.'),
   NOT_PUBLISHED: code('later', 'waiting', 'The service has not published the window yet.'),
   BAD_REQUEST: code('never', 'failed', 'The service rejects the request as it stands.'),
   BAD_RESPONSE: code('now', 'failed', 'The answer is not what the interface describes.'),

@@ -1,5 +1,6 @@
 // What a source declares about itself, so that definitions are checked against it without loading its code paths.
 import type { ZodType } from 'zod'
+import type { DimensionTableSpec } from './dimension-table.ts'
 import type { ColumnType, Definition, Normalize, ParamValue, Window, WindowSize } from './types.ts'
 
 export interface FieldSpec {
@@ -56,6 +57,12 @@ export interface AnswerForm {
 /** The API a source belongs to: `web-analytics` of `web-analytics.keywords`. */
 export const apiNameOf = (source: string): string => source.split('.', 1)[0] ?? source
 
+/** The parameter that says what span a row is for, and the span each of its values means. */
+export interface PeriodSpec {
+  readonly param: string
+  readonly every: Readonly<Record<string, WindowSize>>
+}
+
 export interface SpecProblem {
   /** Where in the YAML, for example `params`, `granularity`. */
   readonly path: readonly string[]
@@ -80,6 +87,10 @@ export interface SourceSpec extends AnswerForm {
   readonly windowSizes?: readonly WindowSize[]
   /** Default: one window a request. */
   readonly packing?: PackingSpec
+  /** Default: a row is for the whole window. */
+  readonly period?: PeriodSpec
+  /** Tables of `bi` by the key column that joins to each. Default: none; the calendar, `dim_date`, is there for every source. */
+  readonly dimensionTables?: Readonly<Record<string, DimensionTableSpec>>
   /** Which dataset a definition asks for, where the source offers several; its answers are counted alike. Default: the source is the dataset. */
   readonly datasetOf?: (definition: Definition) => string
   /** What is wrong with a definition though each of its parts is right. */

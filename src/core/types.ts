@@ -1,5 +1,6 @@
 // The words every stage shares. A type here is one noun of the pipeline; it holds data, never behaviour.
 import type { DataPointRule } from './data-points.ts'
+import type { DimensionTable } from './dimension-table.ts'
 
 /** A calendar date as ISO text, `YYYY-MM-DD`. Data never holds a JavaScript `Date`. */
 export type IsoDate = string
@@ -121,6 +122,13 @@ export interface ReportPolicy {
   readonly resubmitFailed: boolean
 }
 
+/** The span that the date of one row stands for. */
+export interface RowPeriod {
+  readonly every: WindowSize
+  /** The key holds what decides it, so that a table's rows of another span are told apart. */
+  readonly isInKey: boolean
+}
+
 /** What a night may buy without a person's word; see plan/guard.ts. */
 export interface GuardRule {
   /** Credits a night may cost, whatever nights cost so far; null: `factor` times what they cost. */
@@ -151,6 +159,9 @@ export interface Definition {
   /** null: the definition says `off`. */
   readonly guard: GuardRule | null
   readonly publish: boolean
+  readonly period: RowPeriod
+  /** Those that key columns join to, by name: every load adds to them in this order. */
+  readonly dimensionTables: readonly DimensionTable[]
 }
 
 /** The smallest thing that is wanted, counted, proved complete and loaded: one window and one value of each dimension. */

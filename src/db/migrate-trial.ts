@@ -34,9 +34,13 @@ const makeRecord = async (trial: Db): Promise<void> => {
       is_locked integer)`.execute(trial)
 }
 
-/** Names of the migrations that create `data.<table>`, found without a database. */
-export const migrationsCreating = async (table: string, { folders }: MigrateOptions): Promise<string[]> => {
-  const creates = new RegExp(`create\\s+table\\s+(if\\s+not\\s+exists\\s+)?"?data"?\\."?${table}"?[\\s(]`, 'i')
+/** Names of the migrations that create the table, found without a database. @param schema of the table */
+export const migrationsCreating = async (
+  schema: 'bi' | 'data',
+  table: string,
+  { folders }: MigrateOptions,
+): Promise<string[]> => {
+  const creates = new RegExp(`create\\s+table\\s+(if\\s+not\\s+exists\\s+)?"?${schema}"?\\."?${table}"?[\\s(]`, 'i')
   const found: string[] = []
   for (const [name, file] of await migrationFiles(folders)) {
     const statements = await statementsOf((await loadMigration(name, file)).up)

@@ -6,6 +6,7 @@ import type { Definition, Schedule, WindowRule } from '../core/types.ts'
 import { alignDown } from '../core/window.ts'
 import { resolveColumns } from './columns.ts'
 import { readDimensions } from './dimensions.ts'
+import { dimensionTablesOf, rowPeriodOf } from './facts.ts'
 import { resolveIndexes } from './indexes.ts'
 import { readLimits } from './limits.ts'
 import { pipelineNameProblem } from './names.ts'
@@ -35,6 +36,7 @@ export const compile = (raw: RawDefinition, scope: Scope): Definition | null => 
   const columns = params === null ? [] : resolveColumns({ table: raw.table, params, dimensions, every: window.every }, scope)
   const indexes = resolveIndexes(raw.table, columns, scope)
   if (params === null || scope.problems.length > before) return null
+  const facts = { params, window, key: raw.table.key, dimensions }
   return {
     file: scope.yaml.file,
     pipeline: raw.pipeline,
@@ -57,6 +59,8 @@ export const compile = (raw: RawDefinition, scope: Scope): Definition | null => 
     },
     guard: guardOf(raw.guard),
     publish: raw.publish ?? true,
+    period: rowPeriodOf(facts, scope.source),
+    dimensionTables: dimensionTablesOf(facts, scope.source),
   }
 }
 

@@ -1,6 +1,5 @@
-// The files of a dataset as text: a YAML filled from what the service describes, or with placeholders that no check lets pass; migrations of its tables.
+// The YAML of a new dataset as text: filled from what the service describes, or with placeholders that no check lets pass.
 import type { DimensionSpec, FieldSpec, SourceSpec } from '../core/source-spec.ts'
-import type { Column, Definition, TableIndex } from '../core/types.ts'
 import { checkValue } from './dimension-value.ts'
 import { type JsonNode, jsonSchemaOf } from './issues.ts'
 import { columnNameProblem } from './names.ts'
@@ -9,7 +8,8 @@ import { placeholder } from './placeholder.ts'
 /** What a service says of one of its datasets. */
 export interface DescribedDataset {
   readonly metrics: readonly string[]
-  readonly granularities: readonly string[]
+  /** By parameter. */
+  readonly choices: Readonly<Record<string, readonly string[]>>
 }
 
 export interface DatasetRequest {
@@ -65,8 +65,8 @@ const descriptionOf = (name: string, key: readonly string[], source: SourceSpec,
 const paramsOf = (source: SourceSpec, table: string, described: DescribedDataset | null): Params => {
   const { properties = {}, required = [] } = jsonSchemaOf(source.params)
   return Object.entries(properties).flatMap(([param, node]): Params => {
-    // A dataset need not come in the granularity that others have.
-    const offered = node.enum?.filter((value) => described?.granularities.includes(String(value))) ?? []
+    // A dataset need not offer what others have, nor what is the default.
+    const offered = node.enum?.filter((value) => described?.choices[param]?.includes(String(value))) ?? []
     if (offered[0] !== undefined && !offered.includes(node.default)) return [[param, offered[0]]]
     if (node.default !== undefined) return [[param, node.default]]
     return required.includes(param) ? [[param, exampleOf(node, table)]] : []
@@ -133,65 +133,3 @@ const metricLine = (metric: string, source: SourceSpec): string => {
   const from = name === metric ? '' : `, from: ${JSON.stringify(metric)}`
   return `    ${name}: { type: numeric${from}, description: ${JSON.stringify(`${words.charAt(0).toUpperCase()}${words.slice(1)}`)} }`
 }
-
-const quoted = (name: string): string => `"${name}"`
-
-const columnLine = ({ name, type, nullable }: Column): string => `${quoted(name)} ${type}${nullable ? '' : ' not null'}`
-
-const lineage = [
-  '_unit_id bigint not null',
-  '_run_id bigint not null',
-  '_revision integer not null',
-  '_loaded_at timestamptz not null',
-]
-const ended = ['_valid_from timestamptz not null', '_valid_to timestamptz not null', '_ended_run_id bigint not null']
-
-const table = (name: string, lines: readonly string[], tail: string): string =>
-  ['  `create table data.' + name + ' (', lines.map((line) => `    ${line}`).join(',\n'), `  )${tail}\`,`].join('\n')
-
-/** Without a name: PostgreSQL finds one that is free and short enough, here and for each month. */
-const indexStatement = (name: string, { columns, include }: TableIndex): string => {
-  const carried = include.length === 0 ? '' : ` include (${include.map(quoted).join(', ')})`
-  return `  'create index on data.${name} (${columns.map(quoted).join(', ')})${carried}',`
-}
-
-/** TypeScript that creates `data.<pipeline>_v<version>` (partitioned by its period), its indexes and its `_history`. */
-export const datasetMigration = ({ pipeline, version, columns, key, indexes }: Definition): string => {
-  const name = `${pipeline}_v${version}`
-  const period = key.find((column) => column === 'month' || column === 'date') ?? 'date'
-  const shared = [...columns.map(columnLine), ...lineage]
-  const current = [...shared, `primary key (${key.map(quoted).join(', ')})`]
-  const history = [...shared, ...ended, `primary key (${[...key, '_revision'].map(quoted).join(', ')})`]
-  return migrationText(`Table and history of ${pipeline}.`, [
-    table(name, current, ` partition by range (${quoted(period)})`),
-    table(`${name}_history`, history, ''),
-    ...indexes.map((index) => indexStatement(name, index)),
-  ])
-}
-
-/** TypeScript that brings the table of a definition, and its history, the columns and indexes they lack. */
-export const changeMigration = (
-  { pipeline, version }: Definition,
-  { columns, indexes }: { readonly columns: readonly Column[]; readonly indexes: readonly TableIndex[] },
-): string => {
-  const name = `${pipeline}_v${version}`
-  const added = columns.map((column) => `add column ${columnLine(column)}`).join(', ')
-  const tables = columns.length === 0 ? [] : [name, `${name}_history`]
-  return migrationText(`What the table of ${pipeline} lacked.`, [
-    ...tables.map((one) => `  'alter table data.${one} ${added}',`),
-    ...indexes.map((index) => indexStatement(name, index)),
-  ])
-}
-
-const migrationText = (about: string, statements: readonly string[]): string =>
-  `// ${about} Frozen once applied: a later change is a new migration. Imports nothing of ours.
-import { type Kysely, sql } from 'kysely'
-
-const statements = [
-${statements.join('\n\n')}
-]
-
-export const up = async (database: Kysely<unknown>): Promise<void> => {
-  for (const statement of statements) await sql.raw(statement).execute(database)
-}
-`

@@ -16,7 +16,8 @@ export interface Dataset {
   readonly table: string
   readonly metrics: readonly string[]
   readonly filters: readonly string[]
-  readonly granularities: readonly string[]
+  /** By the parameter of a definition: what the dataset can be asked with. */
+  readonly choices: Readonly<Record<string, readonly string[]>>
 }
 
 /** What a key may ask for. */
@@ -26,7 +27,8 @@ export interface Capabilities {
   /** By family of data (`web_desktop_data`). */
   readonly families: readonly {
     readonly name: string
-    readonly countries: readonly string[]
+    /** By what it can be asked for (`countries`): the values on offer. */
+    readonly values: Readonly<Record<string, readonly string[]>>
     readonly from: string | null
     readonly to: string | null
   }[]

@@ -164,6 +164,8 @@ export const storedDefinition = async (db: Db, pipelineId: number): Promise<Defi
     indexes: [],
     guard: null,
     publish: false,
+    period: { every: window.every, isInKey: false },
+    dimensionTables: [],
   }
 }
 

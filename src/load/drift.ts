@@ -1,7 +1,8 @@
 // The live tables against their definitions: every difference by name, with the remedy.
+import type { DimensionTable } from '../core/dimension-table.ts'
 import type { Column, Definition } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
-import { type LiveColumn, liveColumns, liveIndexes, missingIndexes, primaryKeys } from './live-tables.ts'
+import { type LiveColumn, liveColumns, liveIndexes, missingDimensions, missingIndexes, primaryKeys } from './live-tables.ts'
 import { tableName } from './table-columns.ts'
 
 export interface Difference {
@@ -44,6 +45,7 @@ export const compareTables = async (db: Db, definitions: readonly Definition[]):
   const columns = await liveColumns(db, tables)
   const keys = await primaryKeys(db, tables)
   const indexes = await liveIndexes(db, tables)
+  const noDimension = await missingDimensions(db, definitions)
   return definitions.flatMap((definition) => {
     const name = tableName(definition)
     return [
@@ -58,9 +60,20 @@ export const compareTables = async (db: Db, definitions: readonly Definition[]):
           level: 'warning',
         }),
       ),
+      ...definition.dimensionTables
+        .filter(({ name: dimension }) => noDimension.has(dimension))
+        .map((table) => lacks(definition, table)),
     ]
   })
 }
+
+const lacks = ({ pipeline }: Definition, { name, column }: DimensionTable): Difference => ({
+  pipeline,
+  table: name,
+  column: null,
+  message: `bi.${name}, which each ${column} is added to, does not exist. Run \`millrace migrate\`; if no migration makes it, \`millrace new migration ${pipeline}\` writes one.`,
+  level: 'error',
+})
 
 const compare = (
   definition: Definition,

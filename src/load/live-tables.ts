@@ -1,4 +1,4 @@
-// The columns, keys and indexes that tables of `data` have.
+// The columns, keys and indexes that tables of `data` have, and which dimension tables there are.
 import { sql } from 'kysely'
 import type { Definition, TableIndex } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
@@ -30,6 +30,14 @@ export const primaryKeys = async (db: Db, tables: readonly string[]): Promise<Re
       join pg_attribute a on a.attrelid = c.oid and a.attnum = k.attnum
     where i.indisprimary and n.nspname = 'data' and c.relname in (${sql.join([...tables])}) group by c.relname`.execute(db)
   return new Map(rows.map((row) => [row.table, row.key]))
+}
+
+/** Names of the definitions' dimension tables that `bi` does not have. */
+export const missingDimensions = async (db: Db, definitions: readonly Definition[]): Promise<ReadonlySet<string>> => {
+  const names = [...new Set(definitions.flatMap(({ dimensionTables }) => dimensionTables.map(({ name }) => name)))]
+  const { rows } = await sql<{ name: string }>`
+    select name from unnest(${names}::text[]) as name where to_regclass('bi.' || name) is null`.execute(db)
+  return new Set(rows.map(({ name }) => name))
 }
 
 /** One index more than asked for is somebody's own and left alone. */

@@ -1,9 +1,10 @@
 // The first load of few rows without a staging table: the rows are a value of the statement that inserts them.
 import { type RawBuilder, sql } from 'kysely'
+import type { DimensionTable } from '../core/dimension-table.ts'
 import type { Mart } from '../core/mart.ts'
 import type { Box, Definition } from '../core/types.ts'
 import { slot } from '../db/prepared.ts'
-import { dimensionInserts } from './dimensions.ts'
+import { dimensionInserts, textOf, textColumns } from './dimensions.ts'
 import { type OneUnit, oneUnit, unitIdOf } from './merge-scope.ts'
 import { publishedAmong, summariesOf, summaryQuery } from './summaries.ts'
 import { dataTable, historyTable, names, rowExpressions, scopeOf, stagedColumns, stagedKey } from './table-columns.ts'
@@ -48,12 +49,18 @@ export const unitOfSlots = (box: Box, unitId: RawBuilder<unknown>): OneUnit | nu
   return oneUnit({ key: slot('key'), window: { from: slot('from'), to: slot('to') }, slice }, unitId)
 }
 
+/** Slot for what the source calls the unit's value of a dimension. */
+const textSlot = ({ name }: DimensionTable, column: string): string => `${name}.${column}`
+
 /** What fills the slots that rows, scope and dimensions have. */
-export const slotsOf = (box: Box, nameOf: (country: string) => string | null): Record<string, string | null> => {
-  const values: Record<string, string | null> = { from: box.window.from, to: box.window.to, country_name: null }
+export const slotsOf = (box: Box, { dimensionTables }: Definition): Record<string, string | null> => {
+  const values: Record<string, string | null> = { from: box.window.from, to: box.window.to }
   for (const [name, value] of Object.entries(box.slice)) if (typeof value === 'string') values[`slice.${name}`] = value
-  const country = box.slice['country']
-  if (typeof country === 'string') values['country_name'] = nameOf(country)
+  for (const table of dimensionTables) {
+    const value = box.slice[table.column]
+    if (typeof value === 'string')
+      for (const column of textColumns(table)) values[textSlot(table, column)] = textOf(table, column, value)
+  }
   return values
 }
 
@@ -94,8 +101,8 @@ export const insertAtOnce = (request: RowsAtOnce): RawBuilder<unknown> => {
     sql`millrace_inserted as (insert into ${dataTable(definition)} (${columns}, ${lineage})
       select ${columns}, ${lineage} from millrace_rows where ${isTaken} returning 1)`,
     ...dimensionInserts(definition, unit, {
-      nameOf: () => slot('country_name'),
-      rows: facts,
+      textOf: (table, column) => slot(textSlot(table, column)),
+      rows: () => facts,
       when: sql`${isTaken} and ${hasRows}`,
       areFew: true,
     }),

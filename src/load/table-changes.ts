@@ -19,7 +19,9 @@ export const tableChanges = async (db: Db, definition: Definition): Promise<Tabl
   const live = (await liveIndexes(db, [table])).get(table) ?? []
   const missing = definition.columns.filter(({ name }) => !names.has(name))
   const isNew = new Set(missing.map(({ name }) => name))
-  const differences = (await compareTables(db, [definition])).filter(({ level }) => level === 'error')
+  const differences = (await compareTables(db, [definition])).filter(
+    ({ level, table: one }) => level === 'error' && [table, `${table}_history`].includes(one),
+  )
   return {
     columns: missing,
     indexes: definition.indexes.filter((wanted) => !live.some((one) => serves(one, wanted))),

@@ -107,7 +107,7 @@ const hasOnePeriod = (definition: Definition): boolean =>
       (origin === 'window' || (normalize === 'period_start' && definition.window.every === 'month' && isMonthly(definition))),
   )
 
-const isMonthly = ({ key, params }: Definition): boolean => key.includes('granularity') && params['granularity'] === 'monthly'
+const isMonthly = ({ period }: Definition): boolean => period.isInKey && period.every === 'month'
 
 /** Staged rows that belong to the scope, as a table; those of many units bear the unit's number as `_unit`. @param table quoted name */
 export const stagedRows = (definition: Definition, scope: MergeScope, table: string): RawBuilder<unknown> => {

@@ -54,8 +54,7 @@ export const isPlain = (column: Column, box: Box): boolean =>
 
 const typedCast = (column: Column, definition: Definition): Cast => {
   if (column.normalize !== 'period_start') return casts[column.type]
-  const granularity = definition.params['granularity']
-  return castPeriod(definition.window.every === 'month' && (granularity === undefined || granularity === 'monthly'))
+  return castPeriod(definition.window.every === 'month' && definition.period.every === 'month')
 }
 
 const isPeriod = (column: Column): boolean => column.normalize === 'period_start' || (column.isKey && column.type === 'date')

@@ -157,11 +157,7 @@ const hasFreeDimension = (definition: Definition): boolean =>
   )
 
 /** Periods that a row can be for, at most. */
-const periodsIn = ({ params, window: { every } }: Definition, { window }: Box): number => {
-  const granularity = params['granularity']
-  const size = granularity === 'daily' ? 'day' : granularity === 'weekly' ? 'week' : every
-  return windowsBetween(window.from, window.to, size).length
-}
+const periodsIn = ({ period }: Definition, { window }: Box): number => windowsBetween(window.from, window.to, period.every).length
 
 const differs = ({ announced, work }: Judging, arrived: Arrived, known: readonly DataPointReading[] | null): string => {
   const { dataset } = datasetOf(work.definition, work.source)

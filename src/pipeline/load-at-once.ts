@@ -12,7 +12,6 @@ import { insertRequests } from '../ledger/requests.ts'
 import { settleWaiting } from '../ledger/run-jobs.ts'
 import { finished } from '../ledger/settle-job.ts'
 import { pointed } from '../ledger/units.ts'
-import { countryName } from '../load/dimensions.ts'
 import { ensurePartitions } from '../load/partition.ts'
 import { insertAtOnce, insertedRows, isTaken, type RowsText, slotsOf, textOfRows, unitOfSlots } from '../load/rows-at-once.ts'
 import { publishedAmong, summariesOf } from '../load/summaries.ts'
@@ -157,7 +156,7 @@ const valuesOf = (work: JobWork, { parsed, landing, completeness }: LoadInput, r
   const { claim, definition } = work
   const drift = driftOf(parsed)
   return {
-    ...slotsOf(claim.box, countryName),
+    ...slotsOf(claim.box, definition),
     ...rows,
     row_count: parsed.read,
     job_id: claim.jobId,

@@ -7,7 +7,7 @@ import type { Definition } from '../core/types.ts'
 import { openDatabase } from '../db/connect.ts'
 import { shippedMigrations } from '../db/migrate.ts'
 import { afterPending, migrationsCreating } from '../db/migrate-trial.ts'
-import { changeMigration, datasetMigration } from '../definition/dataset-files.ts'
+import { changeMigration, datasetMigration, dimensionsOf, type NewDimension } from '../definition/dataset-migration.ts'
 import { type TableChanges, tableChanges } from '../load/table-changes.ts'
 import { tableName } from '../load/table-columns.ts'
 import { migrationFolders, openDefinitions } from './open-runtime.ts'
@@ -30,14 +30,23 @@ export const newMigration = async (request: NewMigration): Promise<MadeMigration
   const { definitions } = await openDefinitions(request.pipelinesFolder, [request.pipeline])
   const definition = definitions.reduce((newest, one) => (one.version > newest.version ? one : newest))
   const folders = migrationFolders(request.pipelinesFolder)
-  const creating = await migrationsCreating(tableName(definition), { folders })
+  const creating = await migrationsCreating('data', tableName(definition), { folders })
+  const dimensions = await newDimensions(definition, folders)
   if (creating.length === 0)
-    return { kind: 'table', file: await writeMigration(folders, tableName(definition), datasetMigration(definition)) }
+    return { kind: 'table', file: await writeMigration(folders, tableName(definition), datasetMigration(definition, dimensions)) }
   const changes = await changesOf(request.settings(), folders, definition)
   refuse(definition, changes)
-  if (changes.columns.length + changes.indexes.length === 0) return { kind: 'none', file: null }
+  if (changes.columns.length + changes.indexes.length + dimensions.length === 0) return { kind: 'none', file: null }
   const name = `${tableName(definition)}_${suffixOf(changes)}`
-  return { kind: 'change', file: await writeMigration(folders, name, changeMigration(definition, changes)) }
+  return { kind: 'change', file: await writeMigration(folders, name, changeMigration(definition, changes, dimensions)) }
+}
+
+/** Dimension tables that no migration makes yet; another dataset may have brought one. */
+const newDimensions = async (definition: Definition, folders: readonly string[]): Promise<NewDimension[]> => {
+  const missing: NewDimension[] = []
+  for (const one of dimensionsOf(definition))
+    if ((await migrationsCreating('bi', one.table.name, { folders })).length === 0) missing.push(one)
+  return missing
 }
 
 const changesOf = async (
@@ -61,7 +70,7 @@ const refuse = ({ file }: Definition, { refused }: TableChanges): void => {
 /** Names of a migration are for people; the number decides. */
 const suffixOf = ({ columns, indexes }: TableChanges): string => {
   const [first] = columns
-  if (first === undefined) return indexes.length === 1 ? 'index' : 'indexes'
+  if (first === undefined) return ['dimensions', 'index'][indexes.length] ?? 'indexes'
   return columns.length === 1 ? `add_${first.name}` : 'add_columns'
 }
 

@@ -65,12 +65,14 @@ export const openDefinitions = async (
 }
 
 /** The source of that name, or USAGE naming those there are. */
-export const findSource = async (pipelinesFolder: string, name: string): Promise<Source> => {
+export const findSource = async (pipelinesFolder: string, name: string | null): Promise<Source> => {
   const { sources } = await sourceFolders(pipelinesFolder)
-  const source = sources.get(name)
-  if (source === undefined)
-    throw new EtlError('USAGE', `There is no source '${name}'; there are ${[...sources.keys()].join(', ')}.`)
-  return source
+  const general = [...sources.values()].filter(({ datasetOf }) => datasetOf !== undefined)
+  const source = name === null ? (general.length === 1 ? general[0] : undefined) : sources.get(name)
+  if (source !== undefined) return source
+  const known = [...sources.keys()].join(', ')
+  if (name !== null) throw new EtlError('USAGE', `There is no source '${name}'; there are ${known}.`)
+  throw new EtlError('USAGE', `Which source does the dataset read? Add --source with one of ${known}.`)
 }
 
 /** Migration folders: those shipped, and the one beside the pipelines. */

@@ -1,5 +1,6 @@
-// What a reader of the catalog is told of each object: from the definition's own words.
+// What the catalog says of each object: from the definition's own words.
 import { type RawBuilder, sql } from 'kysely'
+import type { DimensionTable } from '../core/dimension-table.ts'
 import type { Column, Definition } from '../core/types.ts'
 
 /** `Clicks to the domain. Unit: clicks. From the field clicks. NULL means no data, never 0.` */
@@ -52,42 +53,46 @@ export const freshnessComments: Readonly<Record<string, string>> = {
   slices_left: 'Slices that left the lists: their rows stay, nothing more is asked for. Unit: slices.',
 }
 
-type Words = Readonly<Record<string, string>>
-const firstSeen = 'When a load first brought it.'
-
-export const dimensionComments: Readonly<Record<string, readonly [about: string, columns: Words]>> = {
-  dim_date: [
-    'Every day from 2015 to 2049, without a gap. Join month or date.',
-    {
-      date: 'The day.',
-      year: 'Its year.',
-      quarter: 'Its quarter, 1 to 4.',
-      month: 'Its month, 1 to 12.',
-      month_start: "Its month's first day.",
-      month_name: "Its month's name in English.",
-      week_start: 'The Monday of its ISO week.',
-      day_of_week: 'Monday 1 to Sunday 7.',
-      days_in_month: 'Days of its month. Unit: days.',
-    },
-  ],
-  dim_domain: ['Every domain that facts speak of.', { domain: 'Domain, without www.', first_seen_at: firstSeen }],
-  dim_country: [
-    'Every country that facts speak of.',
-    { country: 'Two-letter ISO code in lower case, or world.', name: 'Its name in English.', first_seen_at: firstSeen },
-  ],
-  dim_category: [
-    'Every product category that facts speak of.',
-    {
-      category_id: "The service's number of the category.",
-      name: 'Its name, where somebody wrote it in; the service tells none. NULL means unknown.',
-      first_seen_at: firstSeen,
-    },
-  ],
-  dim_keyword: [
-    'Every keyword that facts speak of.',
-    { keyword: 'The search term.', words: 'Words in it, split at blanks. Unit: words.', first_seen_at: firstSeen },
-  ],
+/** A dimension table in words: its name in bi, what it is, and its columns, the key first. */
+export interface DimensionWords {
+  readonly name: string
+  readonly about: string
+  readonly columns: Readonly<Record<string, string>>
 }
+
+/** The one dimension that is nobody's own: each source has a calendar (migrations/0005_dimensions.ts). */
+export const calendar: DimensionWords = {
+  name: 'dim_date',
+  about: 'Every day from 2015 to 2049, without a gap. Join month or date.',
+  columns: {
+    date: 'The day.',
+    year: 'Its year.',
+    quarter: 'Its quarter, 1 to 4.',
+    month: 'Its month, 1 to 12.',
+    month_start: "Its month's first day.",
+    month_name: "Its month's name in English.",
+    week_start: 'The Monday of its ISO week.',
+    day_of_week: 'Monday 1 to Sunday 7.',
+    days_in_month: 'Days of its month. Unit: days.',
+  },
+}
+
+/** The calendar and what the definitions' facts join to, each table once. */
+export const dimensionWords = (definitions: readonly Definition[]): readonly DimensionWords[] => {
+  const tables = new Map(definitions.flatMap(({ dimensionTables }) => dimensionTables.map((table) => [table.name, table])))
+  const names = [...tables.keys()].sort()
+  return [calendar, ...names.flatMap((name) => tables.get(name) ?? []).map(wordsOf)]
+}
+
+const wordsOf = ({ name, description, column, key, columns = {} }: DimensionTable): DimensionWords => ({
+  name,
+  about: description,
+  columns: {
+    [column]: key,
+    ...Object.fromEntries(Object.entries(columns).map(([other, { description: text }]) => [other, text])),
+    first_seen_at: 'When a load first brought it.',
+  },
+})
 
 export const grainOf = (definition: Definition): string => `One row for each ${definition.key.join(', ')}.`
 

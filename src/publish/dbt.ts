@@ -1,7 +1,7 @@
 // dbt's view of bi: sources with freshness and tests, and the marts as exposures.
 import type { Mart } from '../core/mart.ts'
 import type { Definition } from '../core/types.ts'
-import { columnComment, dimensionComments, grainOf } from './comments.ts'
+import { columnComment, dimensionWords, grainOf } from './comments.ts'
 
 /** Text quoted for YAML: JSON is YAML. */
 const quoted = (text: string): string => JSON.stringify(text)
@@ -22,7 +22,7 @@ export const dbtSources = (definitions: readonly Definition[], marts: readonly M
     '    schema: bi',
     '    tables:',
     ...published.flatMap(factTable),
-    ...Object.entries(dimensionComments).flatMap(([name, [about, columns]]) => [
+    ...dimensionWords(published).flatMap(({ name, about, columns }) => [
       `      - name: ${name}`,
       `        description: ${quoted(about)}`,
       '        columns:',

@@ -1,7 +1,8 @@
 // The data dictionary: what a reader of bi needs to know, made from the definitions and the marts' own headers.
 import type { Mart } from '../core/mart.ts'
 import type { Column, Definition } from '../core/types.ts'
-import { columnComment, dimensionComments, freshnessComments, grainOf, lineageComments } from './comments.ts'
+import { columnComment, dimensionWords, freshnessComments, grainOf, lineageComments } from './comments.ts'
+import { joinsOf } from './joins.ts'
 
 const cell = (text: string): string => text.replaceAll('|', '\\|').replaceAll('\n', ' ')
 const row = (...cells: readonly string[]): string => `| ${cells.map(cell).join(' | ')} |`
@@ -26,7 +27,7 @@ export const dataDictionary = (definitions: readonly Definition[], marts: readon
     '',
     ...published.flatMap(factSection),
     ...sorted.flatMap((mart) => martSection(mart, published)),
-    ...Object.entries(dimensionComments).flatMap(([name, [about, columns]]) => [
+    ...dimensionWords(published).flatMap(({ name, about, columns }) => [
       `## bi.${name}`,
       '',
       about,
@@ -94,22 +95,19 @@ const martSection = (mart: Mart, definitions: readonly Definition[]): string[] =
   ]
 }
 
-const joins: Readonly<Record<string, string>> = {
-  month: 'dim_date',
-  date: 'dim_date',
-  domain: 'dim_domain',
-  country: 'dim_country',
-  category_id: 'dim_category',
-  keyword: 'dim_keyword',
-}
-
 const diagram = (definitions: readonly Definition[], marts: readonly Mart[]): string[] => {
   const facts = [
-    ...definitions.map(({ pipeline, key }) => ({ name: pipeline, key })),
-    ...marts.filter(({ summaryOf }) => summaryOf !== null).map(({ name, key }) => ({ name, key })),
+    ...definitions.map((definition) => ({ name: definition.pipeline, key: definition.key, definition })),
+    ...marts.flatMap(({ name, key, summaryOf }) => {
+      const definition = definitions.find(({ pipeline }) => pipeline === summaryOf)
+      return definition === undefined ? [] : [{ name, key, definition }]
+    }),
   ]
-  const lines = facts.flatMap(({ name, key }) =>
-    key.flatMap((column) => (joins[column] === undefined ? [] : [`  ${joins[column]} ||--o{ ${name} : ${column}`])),
+  const lines = facts.flatMap(({ name, key, definition }) =>
+    joinsOf(definition)
+      .filter(({ column }) => key.includes(column))
+      .sort((a, b) => key.indexOf(a.column) - key.indexOf(b.column))
+      .map(({ column, table }) => `  ${table} ||--o{ ${name} : ${column}`),
   )
   return ['```mermaid', 'erDiagram', ...lines, '```']
 }

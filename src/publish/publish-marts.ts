@@ -9,16 +9,8 @@ import { sqlStateOf } from '../db/database-error.ts'
 import { inPatientTransaction, type Patience } from '../db/patience.ts'
 import type { Db } from '../db/tables.ts'
 import { columnComment, commentOn, lineageComments } from './comments.ts'
+import { joinsOf } from './joins.ts'
 import { replaceView } from './replace-view.ts'
-
-/** Dimension a key column of a summary refers to. */
-const dimensions: Readonly<Record<string, string>> = {
-  month: 'dim_date(date)',
-  date: 'dim_date(date)',
-  domain: 'dim_domain(domain)',
-  country: 'dim_country(country)',
-  category_id: 'dim_category(category_id)',
-}
 
 /** Publishes one mart when all it reads is there; returns whether it did. */
 export const publishMart = async (trx: Db, mart: Mart, definitions: readonly Definition[]): Promise<boolean> => {
@@ -69,11 +61,9 @@ const publishSummary = async (trx: Db, mart: Mart, definitions: readonly Definit
   await dropSummary(trx, mart)
   await sql`create table ${table} as ${query}`.execute(trx)
   await sql`alter table ${table} add primary key (${sql.join(mart.key.map((name) => sql.ref(name)))})`.execute(trx)
-  for (const name of mart.key) {
-    const target = dimensions[name]
-    if (target !== undefined)
-      await sql`alter table ${table} add foreign key (${sql.ref(name)}) references ${sql.raw(`bi.${target}`)}`.execute(trx)
-  }
+  for (const { column, table: dimension, to } of joinsOf(source).filter((one) => one.isOfUnits && mart.key.includes(one.column)))
+    await sql`alter table ${table} add foreign key (${sql.ref(column)})
+      references ${sql.table(`bi.${dimension}`)} (${sql.ref(to)})`.execute(trx)
   await commentOn('table', table, `${aboutOf(mart)} [${signature}]`).execute(trx)
 }
 

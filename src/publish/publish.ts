@@ -7,7 +7,7 @@ import type { Database } from '../db/connect.ts'
 import { lockByName } from '../db/named-lock.ts'
 import { inPatientTransaction, type Patience } from '../db/patience.ts'
 import type { Db } from '../db/tables.ts'
-import { columnComment, commentOn, dimensionComments, freshnessComments, grainOf, lineageComments } from './comments.ts'
+import { columnComment, commentOn, dimensionWords, freshnessComments, grainOf, lineageComments } from './comments.ts'
 import { publishMart } from './publish-marts.ts'
 import { grantReader } from './reader.ts'
 import { replaceView } from './replace-view.ts'
@@ -38,7 +38,7 @@ export const publish = async (
       return work(trx)
     })
   await step('what all pipelines share', async (trx) => {
-    await publishShared(trx)
+    await publishShared(trx, definitions)
     await grantReader(trx)
   })
   for (const definition of definitions.filter((one) => one.publish)) {
@@ -63,7 +63,7 @@ const publishError = (error: unknown, { pipeline }: Definition): unknown => {
   )
 }
 
-const publishShared = async (trx: Db): Promise<void> => {
+const publishShared = async (trx: Db, definitions: readonly Definition[]): Promise<void> => {
   await sql`create schema if not exists bi`.execute(trx)
   const comments: readonly [string, string][] = [
     ['bi', 'What people and BI tools read: current rows, every revision, freshness. NULL means no data, never 0.'],
@@ -79,10 +79,10 @@ const publishShared = async (trx: Db): Promise<void> => {
   ).execute(trx)
   for (const [column, text] of Object.entries(freshnessComments))
     await commentOn('column', sql.ref(`bi.freshness.${column}`), text).execute(trx)
-  for (const [table, [about, columns]] of Object.entries(dimensionComments)) {
-    await commentOn('table', sql.table(`bi.${table}`), about).execute(trx)
+  for (const { name, about, columns } of dimensionWords(definitions)) {
+    await commentOn('table', sql.table(`bi.${name}`), about).execute(trx)
     for (const [column, text] of Object.entries(columns))
-      await commentOn('column', sql.ref(`bi.${table}.${column}`), text).execute(trx)
+      await commentOn('column', sql.ref(`bi.${name}.${column}`), text).execute(trx)
   }
 }
 

@@ -18,7 +18,7 @@ beforeEach(() => {
 })
 afterEach(() => rmSync(root, { recursive: true, force: true }))
 
-const described = { metrics: ['visits', 'Bounce-Rate', 'xmin'], granularities: ['daily', 'monthly'] }
+const described = { metrics: ['visits', 'Bounce-Rate', 'xmin'], choices: { granularity: ['daily', 'monthly'] } }
 const create = (name: string, source: SourceSpec = reportSpec, more: Partial<Parameters<typeof newDataset>[0]> = {}) =>
   newDataset({ name, source, folder: folder(), described, ...more })
 const migrationOf = (name: string) =>
@@ -75,7 +75,7 @@ test('the migration takes the next free number and lists in the folder are used'
 
 test('metrics are those the service describes, under names that PostgreSQL takes, in a granularity it offers', async () => {
   const text = readFileSync(
-    await create('engagement', reportSpec, { described: { ...described, granularities: ['weekly'] } }),
+    await create('engagement', reportSpec, { described: { ...described, choices: { granularity: ['weekly'] } } }),
     'utf8',
   )
   expect(text).toContain('visits: { type: numeric, description: "Visits" }')

@@ -6,6 +6,7 @@ import { systemClock } from '../../src/core/clock.ts'
 import { silentLog } from '../../src/core/log.ts'
 import { redact } from '../../src/core/redact.ts'
 import type { Definition } from '../../src/core/types.ts'
+import { datasetMigration, dimensionsOf } from '../../src/definition/dataset-migration.ts'
 import { assertDefinitions, loadDefinitions } from '../../src/definition/load.ts'
 import type { SentRequest } from '../../src/extract/http-types.ts'
 import type { LookContext, Source, SourceContext } from '../../src/extract/source.ts'
@@ -142,5 +143,18 @@ describe('an API in one folder', () => {
       expect(text, page).toContain('```ts\n' + code + '```')
       if (page.startsWith('docs')) expect(text, page).toContain('```yaml\n' + yaml + '```')
     }
+  })
+
+  test('took as many lines as the documentation says, and the migration is the one the program writes', () => {
+    const migration = readFileSync(join(root, 'migrations', '9001_prices_v1.ts'), 'utf8')
+    expect(datasetMigration(definition, dimensionsOf(definition))).toBe(migration)
+    const added = {
+      'sources/shop-api/index.ts': readFileSync(join(root, 'sources', 'shop-api', 'index.ts'), 'utf8'),
+      'pipelines/prices.yaml': readFileSync(join(root, 'pipelines', 'prices.yaml'), 'utf8'),
+      'migrations/0006_prices_v1.ts': migration,
+    }
+    const page = readFileSync(join(repository, 'docs', 'adding-a-source.md'), 'utf8')
+    for (const [file, text] of Object.entries(added))
+      expect(page).toMatch(new RegExp(`^ ${file} +\\| +${text.split('\n').length - 1} \\+`, 'm'))
   })
 })

@@ -24,6 +24,7 @@ beforeAll(async () => {
   plain = {
     ...shipped,
     params: { ...shipped.params, granularity: 'daily' },
+    period: { every: 'day', isInKey: true },
     limits: { ...shipped.limits, rejectShare: 1, shrink: 0.5 },
   }
   const columns = plain.columns.map((column) =>

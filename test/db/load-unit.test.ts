@@ -19,7 +19,12 @@ beforeAll(async () => {
   db = await createTestDatabase()
   const shipped = await shippedDefinition('traffic_and_engagement')
   const params = { ...shipped.params, granularity: 'daily' }
-  definition = { ...shipped, params, limits: { ...shipped.limits, rejectShare: 0.4, shrink: 0.5 } }
+  definition = {
+    ...shipped,
+    params,
+    period: { every: 'day', isInKey: true },
+    limits: { ...shipped.limits, rejectShare: 0.4, shrink: 0.5 },
+  }
   box = boxOf(definition, '2026-01', { domain: 'a.com', country: 'us' })
 })
 afterAll(() => db.drop())

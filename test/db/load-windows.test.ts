@@ -184,7 +184,11 @@ describe('a packed answer', () => {
   })
 
   test('ends no row of any unit where a record is nobody’s, and counts it with the first window', async () => {
-    const daily = { ...definition, params: { ...definition.params, granularity: 'daily' } }
+    const daily: Definition = {
+      ...definition,
+      params: { ...definition.params, granularity: 'daily' },
+      period: { every: 'day', isInKey: true },
+    }
     const days = { ...kit, definition: daily }
     const day = (date: string, visits: string, domain = 'a.com') => line('2026-01', domain, visits).replace('2026-01-01', date)
     const first = await workOn(days, both())

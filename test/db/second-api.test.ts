@@ -11,6 +11,8 @@ import { openRuntime } from '../../src/pipeline/open-runtime.ts'
 import { planRun, type Scope } from '../../src/pipeline/plan-run.ts'
 import { createProgress } from '../../src/pipeline/progress.ts'
 import { runJobs } from '../../src/pipeline/run.ts'
+import { dataDictionary } from '../../src/publish/dictionary.ts'
+import { publish } from '../../src/publish/publish.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 import { type ShopService, startShopService } from '../support/second-api/server.ts'
 
@@ -83,6 +85,37 @@ test('a dataset of an API in a folder of one’s own is planned, fetched, proved
     { account: 'default', endpoint: '/v1/prices', status: 200 },
   ])
   expect(shop.requests).toHaveLength(12)
+})
+
+test('its dimension has a table of its own in bi, filled by the loads and in the words of its source', async () => {
+  expect(await rows('select shop, quarter from bi.dim_shop order by 1')).toEqual([
+    { shop: 'north', quarter: 'Northgate' },
+    { shop: 'south', quarter: 'Harbour' },
+  ])
+  expect(await rows('select * from bi.dim_domain')).toEqual([])
+  const runtime = await open(false)
+  try {
+    const { definitions, database } = runtime
+    await publish(database, definitions)
+    expect(
+      await rows(`select obj_description('bi.dim_shop'::regclass) as about, col_description('bi.dim_shop'::regclass, 2) as quarter,
+        has_table_privilege('bi_reader', 'bi.dim_shop', 'select') as readable`),
+    ).toEqual([{ about: 'Every shop that facts speak of.', quarter: 'The part of the town it is in.', readable: true }])
+    const dictionary = dataDictionary(definitions, [])
+    expect(dictionary).toContain('dim_shop ||--o{ prices : shop')
+    expect(dictionary).not.toContain('dim_domain')
+  } finally {
+    await runtime.close()
+  }
+})
+
+test('its tables are checked: a dimension without a table is named, with what writes one', async () => {
+  await db.database.pool.query('alter table bi.dim_shop rename to moved')
+  try {
+    await expect(open(true)).rejects.toThrow(/bi\.dim_shop, .*does not exist.*`millrace new migration prices` writes one/)
+  } finally {
+    await db.database.pool.query('alter table bi.moved rename to dim_shop')
+  }
 })
 
 test('its requests are counted under its own name, beside those of another API’s account of the same name', async () => {

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Box, Definition } from '../../src/core/types.ts'
 import { windowAt } from '../../src/core/window.ts'
 import { migrate } from '../../src/db/migrate.ts'
-import { datasetMigration } from '../../src/definition/dataset-files.ts'
+import { datasetMigration } from '../../src/definition/dataset-migration.ts'
 import { loadMarts } from '../../src/definition/marts.ts'
 import { compareTables } from '../../src/load/drift.ts'
 import { stagedColumns } from '../../src/load/table-columns.ts'
@@ -68,7 +68,7 @@ describe('an index of a dataset of one’s own', () => {
       { columns: ['top_url', 'month'], include: [] },
     ]
     lookups = { ...keywords, pipeline: 'lookups', indexes }
-    writeFileSync(join(folder, '9001_lookups_v1.ts'), datasetMigration(lookups))
+    writeFileSync(join(folder, '9001_lookups_v1.ts'), datasetMigration(lookups, []))
     await migrate(db.database, { folders: [folder] })
   })
 

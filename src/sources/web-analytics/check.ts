@@ -55,7 +55,7 @@ const countries = async (http: HttpClient, definitions: readonly Definition[]): 
   const offered = await capabilities(http)
   if (offered === null) return [notAsked(`countries and months: the service has no ${endpoints.capabilities}.`)]
   const accepted = proved(`the key is accepted by ${endpoints.capabilities}.`)
-  const known = new Set(offered.families.flatMap((family) => family.countries))
+  const known = new Set(offered.families.flatMap(({ values }) => values['countries'] ?? []))
   if (known.size === 0) return [accepted, notAsked('countries: the service does not tell which the key may ask for.')]
   const refused = definitions.flatMap((definition) =>
     definition.dimensions

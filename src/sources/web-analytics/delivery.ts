@@ -1,6 +1,6 @@
 // How a batch report comes, the same for both kinds: its format, by which way, and for which span it can be asked (interface 4.2, 4.3).
 import { z } from 'zod'
-import type { SpecProblem } from '../../core/source-spec.ts'
+import type { PeriodSpec, SpecProblem } from '../../core/source-spec.ts'
 import type { Definition, Window } from '../../core/types.ts'
 import { addWindows, alignDown } from '../../core/window.ts'
 
@@ -15,6 +15,9 @@ export const delivery = {
     .regex(/^download_link$/, { error: onlyLink })
     .default('download_link'),
 }
+
+/** The span of one row (interface 4.3). */
+export const period: PeriodSpec = { param: 'granularity', every: { daily: 'day', weekly: 'week', monthly: 'month' } }
 
 /** Requests name whole months: those that the window touches. A week that begins before the first of them comes with it. */
 export const spanOfReport = ({ params }: Definition, { from, to }: Window): Window => {

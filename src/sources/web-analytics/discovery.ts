@@ -55,7 +55,7 @@ const datasetSchema = z
       table: raw.table ?? raw.vtable ?? '(no name)',
       metrics: raw.table_metrics ?? raw.metrics ?? [],
       filters: raw.table_filters ?? raw.filters ?? [],
-      granularities: granularityNames(raw.table_granularity),
+      choices: { granularity: granularityNames(raw.table_granularity) },
     }),
   )
 const describeSchema = z.union([
@@ -96,7 +96,7 @@ export const capabilities = async (http: HttpClient): Promise<Capabilities | nul
     return [
       {
         name,
-        countries: countries.map(internalCountry),
+        values: { countries: countries.map(internalCountry) },
         from: snapshot_interval?.start_date ?? null,
         to: snapshot_interval?.end_date ?? null,
       },

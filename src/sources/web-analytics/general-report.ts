@@ -4,7 +4,8 @@ import type { Source } from '../../extract/source.ts'
 import { type BatchDataset, estimateReport, extractReport, listReports, metricsOf, monthsOf, valuesOf } from './batch.ts'
 import { forBatch, spellings } from './spelling.ts'
 import { country, domain } from './dimensions.ts'
-import { delivery, periodProblems, spanOfReport } from './delivery.ts'
+import { dimensionTables } from './dimension-tables.ts'
+import { delivery, period, periodProblems, spanOfReport } from './delivery.ts'
 import { reportFields } from './fields.ts'
 
 const dataset: BatchDataset = {
@@ -45,6 +46,8 @@ export const generalReport: Source = {
   }),
   dimensions: { domain: { ...domain, mostPerRequest: 100 }, country: { ...country, mostPerRequest: 250 } },
   packing: { windows: 60 },
+  period,
+  dimensionTables,
   datasetOf: ({ params }) => String(params['vtable']),
   spanOf: spanOfReport,
   problems: periodProblems,

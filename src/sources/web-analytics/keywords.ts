@@ -4,6 +4,7 @@ import type { SourceOrder } from '../../core/completeness.ts'
 import { walkPages } from '../../extract/paged.ts'
 import type { ExtractRequest, Source, SourceContext } from '../../extract/source.ts'
 import { spellings } from './spelling.ts'
+import { dimensionTables } from './dimension-tables.ts'
 import { country, domain } from './dimensions.ts'
 import { keywordFields } from './fields.ts'
 import { list, fetchPage } from './keyword-page.ts'
@@ -19,6 +20,7 @@ export const keywords: Source = {
     branded_type: z.enum(['Branded', 'NonBranded', 'All']).default('All'),
   }),
   dimensions: { domain: { ...domain, mostPerRequest: 1 }, country: { ...country, mostPerRequest: 1 } },
+  dimensionTables,
   fields: keywordFields,
   openFields: true,
   recordsIn: list,

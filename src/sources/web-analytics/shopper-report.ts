@@ -2,7 +2,8 @@
 import { z } from 'zod'
 import type { Source } from '../../extract/source.ts'
 import { type BatchDataset, estimateReport, extractReport, listReports, metricsOf, monthsOf, valuesOf } from './batch.ts'
-import { delivery, periodProblems, spanOfReport } from './delivery.ts'
+import { dimensionTables } from './dimension-tables.ts'
+import { delivery, period, periodProblems, spanOfReport } from './delivery.ts'
 import { categoryId, domain } from './dimensions.ts'
 import { shopperFields } from './fields.ts'
 import { spellings } from './spelling.ts'
@@ -27,6 +28,8 @@ export const shopperReport: Source = {
   params: z.strictObject({ granularity: z.enum(['monthly', 'weekly', 'daily']).default('monthly'), ...delivery }),
   dimensions: { domain: { ...domain, mostPerRequest: 100 }, category_id: { ...categoryId, mostPerRequest: 100 } },
   packing: { windows: 60 },
+  period,
+  dimensionTables,
   spanOf: spanOfReport,
   problems: periodProblems,
   fields: shopperFields,

@@ -1,6 +1,6 @@
 // What a definition may say of indexes, and what its migration makes of it.
 import { describe, expect, test } from 'vitest'
-import { datasetMigration } from '../../../src/definition/dataset-files.ts'
+import { datasetMigration } from '../../../src/definition/dataset-migration.ts'
 import { showProblem } from '../../../src/definition/problem.ts'
 import { check, contractExample } from './checking.ts'
 
@@ -26,11 +26,11 @@ describe('an index of a definition', () => {
       withIndexes('[{ columns: [keyword, country], include: [clicks] }, { columns: [country] }]'),
     ).definitions
     if (definition === undefined) throw new Error('no definition')
-    expect(datasetMigration(definition).match(/'create index .*'/g)).toEqual([
+    expect(datasetMigration(definition, []).match(/'create index .*'/g)).toEqual([
       `'create index on data.keywords_v1 ("keyword", "country") include ("clicks")'`,
       `'create index on data.keywords_v1 ("country")'`,
     ])
-    expect(datasetMigration({ ...definition, indexes: [] })).not.toContain('create index')
+    expect(datasetMigration({ ...definition, indexes: [] }, [])).not.toContain('create index')
   })
 
   test.each([

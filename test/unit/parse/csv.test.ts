@@ -295,8 +295,8 @@ test('rows of every window and value that were asked for together are taken, and
 test('dates become the first day of their month in monthly rows alone', async () => {
   const dated = [column('date', 'date', { isKey: true, normalize: 'period_start' })]
   const body = 'date\n2026-01\n2026-01-15\n2026-01-15T00:00:00Z\n01/15/2026\n2026-13\n2026-02-30\n'
-  const monthly = await parseBody(planOf(dated, { params: { granularity: 'monthly' } }), payloadOf('csv', body))
-  const daily = await parseBody(planOf(dated, { params: { granularity: 'daily' } }), payloadOf('csv', body))
+  const monthly = await parseBody(planOf(dated, { rows: 'month' }), payloadOf('csv', body))
+  const daily = await parseBody(planOf(dated, { rows: 'day' }), payloadOf('csv', body))
   expect(monthly.rows.flat()).toEqual(['2026-01-01', '2026-01-01', '2026-01-01'])
   expect(daily.rows.flat()).toEqual(['2026-01-01', '2026-01-15', '2026-01-15'])
   expect(monthly.report.rejected.map(({ reason }) => reason)).toEqual(

@@ -24,6 +24,8 @@ export interface PlanOptions {
   readonly slice?: Box['slice']
   readonly params?: Definition['params']
   readonly every?: Definition['window']['every']
+  /** The span of one row. Default: the window. */
+  readonly rows?: Definition['period']['every']
   readonly window?: Box['window']
   readonly maxBytes?: number
 }
@@ -68,6 +70,8 @@ export const definitionOf = (columns: readonly Column[], options: PlanOptions = 
   report: { resubmitUncertain: false, resubmitFailed: false },
   guard: null,
   publish: true,
+  period: { every: options.rows ?? options.every ?? 'month', isInKey: false },
+  dimensionTables: [],
 })
 
 export const planOf = (columns: readonly Column[], options: PlanOptions = {}): ParsePlan =>

@@ -50,4 +50,6 @@ export const definitionOf = (dimensions: readonly Dimension[], window: Partial<D
   // What a night buys by itself is not what these tests are about; plan-guard.test.ts is.
   guard: null,
   publish: true,
+  period: { every: window.every ?? 'month', isInKey: false },
+  dimensionTables: [],
 })

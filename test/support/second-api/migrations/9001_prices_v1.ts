@@ -30,6 +30,12 @@ const statements = [
     _ended_run_id bigint not null,
     primary key ("month", "shop", "currency", "product", "_revision")
   )`,
+
+  `create table bi.dim_shop (
+    "shop" text primary key,
+    "quarter" text,
+    first_seen_at timestamptz not null default now()
+  )`,
 ]
 
 export const up = async (database: Kysely<unknown>): Promise<void> => {

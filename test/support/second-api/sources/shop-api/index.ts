@@ -59,6 +59,8 @@ async function* bodyOf(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
   yield bytes
 }
 
+const quarters: Readonly<Record<string, string>> = { north: 'Northgate', south: 'Harbour' }
+
 const prices: Source = {
   name: 'shop-api.prices',
   kind: 'walk',
@@ -67,6 +69,15 @@ const prices: Source = {
   params: z.strictObject({ currency: z.enum(['EUR', 'USD']).default('EUR') }),
   dimensions: {
     shop: { description: 'Name of the shop', required: true, mostPerRequest: 1, pattern: /^[a-z]+$/, expected: 'small letters' },
+  },
+  // `millrace new migration` writes bi.dim_shop from this; each load adds the shops it brings.
+  dimensionTables: {
+    shop: {
+      name: 'dim_shop',
+      description: 'Every shop that facts speak of.',
+      key: 'Name of the shop.',
+      columns: { quarter: { description: 'The part of the town it is in.', textOf: (shop) => quarters[shop] ?? null } },
+    },
   },
   fields: {
     product: { type: 'text', description: 'Name of the product', nullable: false },
