@@ -19,6 +19,7 @@ const column = (name: string, type: Column['type'], more: Partial<Column>): Colu
   from: [name],
   ifAbsent: null,
   normalize: null,
+  rounding: null,
   ...more,
 })
 

@@ -23,6 +23,10 @@ export type ColumnType = (typeof columnTypes)[number]
 /** How a cell's spelling is brought to the one the warehouse uses: `period_start`, or the name of one of the source's spellings. */
 export type Normalize = string
 
+/** What becomes of a fraction in a column of whole numbers; ties of `half_up` go away from zero, as in SQL's `round`. */
+export const roundingModes = ['half_up', 'half_even', 'down'] as const
+export type RoundingMode = (typeof roundingModes)[number]
+
 /** Where a column's value comes from: the response's field, the unit's window or slice, or the pipeline's parameters. */
 export type ColumnOrigin = 'response' | 'window' | 'slice' | 'param'
 
@@ -40,6 +44,8 @@ export interface Column {
   /** Value used where the record lacks the field altogether; null: absent means NULL. A present null stays NULL. */
   readonly ifAbsent: string | null
   readonly normalize: Normalize | null
+  /** null: a fraction does not fit a column of whole numbers, and its row is rejected. */
+  readonly rounding: RoundingMode | null
 }
 
 /** What the table is looked up by besides its key. */

@@ -67,7 +67,18 @@ export const checkColumn = (column: Column, context: ColumnContext, scope: Scope
   }
   const isPeriod = origin === 'window' || (column.isKey && (name === 'month' || name === 'date'))
   if (isPeriod && type !== 'date') report(scope, [...path, 'type'], `'${name}' is the first day of a period; its type is date.`)
+  checkRounding(column, context, scope)
   if (column.isKey) checkKeyColumn(column, context, scope)
+}
+
+const checkRounding = ({ name, type, isKey, origin, rounding }: Column, { path }: ColumnContext, scope: Scope): void => {
+  if (rounding === null) return
+  const at: Path = [...path, 'rounding']
+  if (type !== 'bigint' && type !== 'integer')
+    report(scope, at, `'${name}' is ${type}; rounding is for bigint and integer. Remove rounding, or change the type.`, 'key')
+  else if (isKey) report(scope, at, `key column '${name}' cannot be rounded: two rows would become one. Remove rounding.`, 'key')
+  else if (origin !== 'response')
+    report(scope, at, `'${name}' does not come from the response; there is nothing to round. Remove rounding.`, 'key')
 }
 
 const checkKeyColumn = ({ name, type, origin, ifAbsent }: Column, { raw, field, path }: ColumnContext, scope: Scope): void => {

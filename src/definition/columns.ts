@@ -63,6 +63,7 @@ const resolveColumn = (
     from,
     ifAbsent: raw?.if_absent === undefined ? (isKey ? null : (field?.ifAbsent ?? null)) : writtenDefault(raw, name, scope),
     normalize: origin === 'response' ? normalizeOf(name, type, raw, field, scope) : null,
+    rounding: raw?.rounding ?? null,
   }
   checkSpelling(raw?.normalize, path, scope)
   checkColumn(column, { raw, field, path }, scope)

@@ -1,7 +1,7 @@
 // The one description of a definition's YAML: zod for checking, JSON Schema for editors.
 import { z } from 'zod'
 import { dataPointReadings } from '../core/data-points.ts'
-import { columnTypes } from '../core/types.ts'
+import { columnTypes, roundingModes } from '../core/types.ts'
 
 // Each `error` says what is expected; issues.ts puts what was found in front of it.
 const name = z
@@ -73,6 +73,12 @@ const column = z.strictObject(
       .optional()
       .describe(
         'Brings the spelling to the one the warehouse uses: period_start, or one that the source knows (country, domain).',
+      ),
+    rounding: z
+      .enum(roundingModes, { error: `one of ${roundingModes.join(', ')}` })
+      .optional()
+      .describe(
+        'How a fraction becomes a whole number, in columns of type bigint and integer: half_up (1.5 is 2, 2.5 is 3), half_even (2.5 is 2) or down (2.9 is 2). Left out: a row with a fraction is rejected.',
       ),
   },
   { error: 'a map such as { type: bigint, description: ... }, or {} where the source knows the field' },

@@ -173,6 +173,7 @@ const measure = (name: string): Definition['columns'][number] => ({
   ...{ name, type: 'text', isKey: false, nullable: true, description: '', unit: null, origin: 'response', from: [name] },
   ifAbsent: null,
   normalize: null,
+  rounding: null,
 })
 
 /** What a process with these definitions and sources may take. Pipelines that were never planned are left out: they have no jobs. */

@@ -53,7 +53,9 @@ export const isPlain = (column: Column, box: Box): boolean =>
   column.normalize === null && !isPeriod(column) && box.slice[column.name] === undefined
 
 const typedCast = (column: Column, definition: Definition): Cast => {
-  if (column.normalize !== 'period_start') return casts[column.type]
+  const { type, rounding } = column
+  if (rounding !== null && (type === 'bigint' || type === 'integer')) return castInteger(type, rounding)
+  if (column.normalize !== 'period_start') return casts[type]
   return castPeriod(definition.window.every === 'month' && definition.period.every === 'month')
 }
 

@@ -1,4 +1,5 @@
 // Cells that are not plain text: numbers with every digit, dates checked against the calendar, lists as array literals.
+import type { RoundingMode } from '../core/types.ts'
 import { CellError, castText, refuse } from './cast-text.ts'
 import { maxFractionDigits, maxWholeDigits } from './limits.ts'
 import { excerpt } from './raw-text.ts'
@@ -24,15 +25,15 @@ const read = (text: string): Decimal | null => {
   return whole.length + fraction.length === 0 ? null : { sign, whole, fraction, exponent: Number(exponent) }
 }
 
-/** Canonical digits: no plus, no leading zeros, no fraction. `12.0` and `1.2e1` are 12; `12.5` is refused. */
+/** Canonical digits: no plus, no leading zeros, no fraction. `12.0` and `1.2e1` are 12; `12.5` is rounded where the definition says how, else refused. */
 export const castInteger =
-  (type: 'bigint' | 'integer') =>
+  (type: 'bigint' | 'integer', rounding: RoundingMode | null = null) =>
   (cell: string): string => {
     const text = cell.trim()
     if (/^(?:0|-?[1-9]\d{0,8})$/.test(text)) return text
     const number = read(text)
     if (number === null) return refuse(cell, 'a whole number')
-    const digits = wholeDigits(number)
+    const digits = wholeDigits(number, rounding)
     if (digits === null) return refuse(cell, 'a whole number')
     const value = digits.length > 20 ? null : BigInt(`${number.sign === '-' ? '-' : ''}${digits}`)
     const [least, most] = bounds[type]
@@ -40,16 +41,25 @@ export const castInteger =
     return value.toString()
   }
 
-/** The digits of a number without a fraction, leading zeros gone; null where it has one. */
-const wholeDigits = ({ whole, fraction, exponent }: Decimal): string | null => {
+/** The digits of a whole number, leading zeros gone; null where it has a fraction and nobody says how to round it. */
+const wholeDigits = ({ whole, fraction, exponent }: Decimal, rounding: RoundingMode | null): string | null => {
   const all = `${whole}${fraction}`
   const point = whole.length + exponent
-  const after = point < 0 ? all : all.slice(point)
-  if (/[^0]/.test(after)) return null
+  // Zeros that belong between the point and the first digit are left out: they round nothing up, but `0.05` must not read as a half.
+  const after = point < 0 ? `0${all}` : all.slice(point)
   const before = point <= 0 ? '' : all.slice(0, point).replace(/^0+/, '')
-  if (before === '') return '0'
   // Enough to know that it is out of range, without making a million zeros.
-  return before + '0'.repeat(Math.min(Math.max(point - all.length, 0), 30))
+  const digits = before === '' ? '0' : before + '0'.repeat(Math.min(Math.max(point - all.length, 0), 30))
+  if (!/[^0]/.test(after)) return digits
+  if (rounding === null) return null
+  return isRoundedUp(digits, after, rounding) && digits.length <= 20 ? (BigInt(digits) + 1n).toString() : digits
+}
+
+/** Away from zero. @param after digits behind the point, one of them not 0 */
+const isRoundedUp = (digits: string, after: string, rounding: RoundingMode): boolean => {
+  if (rounding === 'down') return false
+  const isHalf = /^50*$/.test(after)
+  return isHalf && rounding === 'half_even' ? /[13579]$/.test(digits) : after >= '5'
 }
 
 /** The number as it is written; PostgreSQL keeps its scale. NaN and Infinity are no measurements. */

@@ -1,7 +1,7 @@
 // What the catalog says of each object: from the definition's own words.
 import { type RawBuilder, sql } from 'kysely'
 import type { DimensionTable } from '../core/dimension-table.ts'
-import type { Column, Definition } from '../core/types.ts'
+import type { Column, Definition, RoundingMode } from '../core/types.ts'
 
 /** `Clicks to the domain. Unit: clicks. From the field clicks. NULL means no data, never 0.` */
 export const columnComment = (column: Column): string => {
@@ -14,10 +14,17 @@ export const columnComment = (column: Column): string => {
         column.origin
       ],
     )
+  if (column.rounding !== null) parts.push(roundedWords[column.rounding])
   if (column.ifAbsent !== null) parts.push(`${column.ifAbsent} where the record lacks the field.`)
   if (column.nullable) parts.push('NULL means no data, never 0.')
   if (column.isKey) parts.push('Part of the key.')
   return parts.join(' ')
+}
+
+const roundedWords: Readonly<Record<RoundingMode, string>> = {
+  half_up: 'Rounded to whole numbers, half away from zero.',
+  half_even: 'Rounded to whole numbers, half to even.',
+  down: 'Cut to whole numbers.',
 }
 
 const sentence = (text: string): string => (/[.!?]$/.test(text.trim()) ? text.trim() : `${text.trim()}.`)

@@ -60,6 +60,7 @@ test('a key column that is declared nowhere takes type and words from the field 
     from: ['top_url'],
     ifAbsent: null,
     normalize: null,
+    rounding: null,
   })
 })
 
@@ -120,6 +121,12 @@ test("the default for an absent field is the definition's, else the source's; nu
   const text = change(contractExample, 'traffic_share: {', 'traffic_share: { if_absent: null,')
   expect(column(only(text), 'traffic_share')?.ifAbsent).toBeNull()
   expect(column(only(change(contractExample, 'if_absent: 0', 'if_absent: 7')), 'clicks')?.ifAbsent).toBe('7')
+})
+
+test('a whole number is rounded only where the definition says how', () => {
+  expect(column(only(contractExample), 'clicks')?.rounding).toBeNull()
+  const text = change(contractExample, 'clicks: { type: bigint,', 'clicks: { type: bigint, rounding: half_even,')
+  expect(column(only(text), 'clicks')?.rounding).toBe('half_even')
 })
 
 test("parameters left out have the source's defaults and may stand in the key", () => {

@@ -122,6 +122,30 @@ const keywordCases: readonly Case[] = [
     'clickz: {',
     "16:5: the response of web-analytics.keywords has no field 'clickz'. Did you mean 'clicks'?",
   ],
+  [
+    'rounding that there is none of',
+    'clicks: { type: bigint,',
+    'clicks: { type: bigint, rounding: half_down,',
+    "16:39: table.columns.clicks.rounding is 'half_down'; expected one of half_up, half_even, down.",
+  ],
+  [
+    'rounding of what may have fractions',
+    'traffic_share: { type: numeric,',
+    'traffic_share: { type: numeric, rounding: half_up,',
+    "17:37: 'traffic_share' is numeric; rounding is for bigint and integer. Remove rounding, or change the type.",
+  ],
+  [
+    'rounding of a key',
+    'keyword: { type: text,',
+    'keyword: { type: bigint, rounding: half_up,',
+    "15:30: key column 'keyword' cannot be rounded: two rows would become one. Remove rounding.",
+  ],
+  [
+    'rounding of what does not come from the response',
+    'columns:\n',
+    'columns:\n    web_source: { type: bigint, rounding: down }\n',
+    "key column 'web_source' cannot be rounded",
+  ],
   ['a default of another type', 'if_absent: 0', 'if_absent: none', "16:40: if_absent 'none' is not a bigint"],
   [
     'a column with the reserved prefix',

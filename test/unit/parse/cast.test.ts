@@ -3,14 +3,22 @@ import type { Column } from '../../../src/core/types.ts'
 import { column, parseBody, payloadOf, planOf } from './parsing.ts'
 
 /** What a cell of a type becomes, or why not; in quotes and without, so that both lanes have their say. */
-const cast = async (type: Column['type'], cell: string): Promise<string | null | undefined> => {
-  const quoted = await outcome(type, `"${cell.replaceAll('"', '""')}"`)
-  if (!/[",\n]/.test(cell)) expect(await outcome(type, cell)).toBe(quoted)
+const cast = async (
+  type: Column['type'],
+  cell: string,
+  rounding: Column['rounding'] = null,
+): Promise<string | null | undefined> => {
+  const quoted = await outcome(type, rounding, `"${cell.replaceAll('"', '""')}"`)
+  if (!/[",\n]/.test(cell)) expect(await outcome(type, rounding, cell)).toBe(quoted)
   return quoted
 }
 
-const outcome = async (type: Column['type'], written: string): Promise<string | null | undefined> => {
-  const plan = planOf([column('id', 'text', { isKey: true }), column('value', type)])
+const outcome = async (
+  type: Column['type'],
+  rounding: Column['rounding'],
+  written: string,
+): Promise<string | null | undefined> => {
+  const plan = planOf([column('id', 'text', { isKey: true }), column('value', type, { rounding })])
   const { rows, report } = await parseBody(plan, payloadOf('csv', `id,value\nx,${written}\n`))
   return report.rejects === 1 ? `refused: ${report.rejected[0]?.reason}` : rows[0]?.[1]
 }
@@ -88,5 +96,39 @@ describe('a cell of type', () => {
     ['text[]', '[{"a":1}]'],
   ])('%s refuses %j', async (type, cell) => {
     expect(await cast(type, cell)).toMatch(/^refused: /)
+  })
+})
+
+describe('a whole number is rounded as the definition says', () => {
+  test.each<[string, readonly [halfUp: string, halfEven: string, down: string]]>([
+    ['12', ['12', '12', '12']],
+    ['12.4', ['12', '12', '12']],
+    ['12.5', ['13', '12', '12']],
+    ['13.5', ['14', '14', '13']],
+    ['12.50', ['13', '12', '12']],
+    ['12.5001', ['13', '13', '12']],
+    ['-12.5', ['-13', '-12', '-12']],
+    ['-0.4', ['0', '0', '0']],
+    ['.5', ['1', '0', '0']],
+    ['0.05', ['0', '0', '0']],
+    ['5e-2', ['0', '0', '0']],
+    ['5e-1', ['1', '0', '0']],
+    ['15e-1', ['2', '2', '1']],
+    ['1.25e1', ['13', '12', '12']],
+    ['9.99e2', ['999', '999', '999']],
+    ['9007199254740993.5', ['9007199254740994', '9007199254740994', '9007199254740993']],
+    ['9223372036854775806.5', ['9223372036854775807', '9223372036854775806', '9223372036854775806']],
+  ])('%s', async (cell, [halfUp, halfEven, down]) => {
+    expect(await cast('bigint', cell, 'half_up')).toBe(halfUp)
+    expect(await cast('bigint', cell, 'half_even')).toBe(halfEven)
+    expect(await cast('bigint', cell, 'down')).toBe(down)
+  })
+
+  test('and is still refused where it is no number, or too large', async () => {
+    expect(await cast('integer', '2147483647.4', 'half_up')).toBe('2147483647')
+    expect(await cast('integer', '2147483647.5', 'half_up')).toMatch(/^refused: .*range of integer/)
+    expect(await cast('bigint', '9223372036854775807.5', 'half_up')).toMatch(/^refused: .*range of bigint/)
+    expect(await cast('bigint', `${'9'.repeat(100_000)}.5`, 'half_up')).toMatch(/^refused: /)
+    expect(await cast('bigint', '12.3x', 'half_up')).toMatch(/^refused: .*not a whole number/)
   })
 })

@@ -13,6 +13,7 @@ const columns = [
   column('label', 'text', { nullable: false }),
   column('big', 'bigint'),
   column('small', 'integer', { nullable: false }),
+  column('rounded', 'bigint', { rounding: 'half_even' }),
   column('share', 'numeric'),
   column('flag', 'boolean'),
   column('at', 'timestamptz'),
@@ -30,6 +31,7 @@ const typical: Readonly<Record<string, readonly string[]>> = {
   label: ['', 'x', '-'],
   big: ['0', '-0', '-5', '007', '12.0', '12.5', '1e3', '9223372036854775807', '9223372036854775808', '', 'null', '+1', '-'],
   small: ['0', '2147483647', '2147483648', '999999999', '', ' 7 ', 'N/A', '１'],
+  rounded: ['12.5', '12', '13.5', '-0.4', '1e-1', '9223372036854775807.5', 'x', ''],
   share: [
     '0.1',
     '.5',
@@ -141,7 +143,7 @@ const jsonRecords = fc
     fc
       .tuple(
         fc.shuffledSubarray([...names, 'extra', 'DOMAIN'], { minLength: 10 }),
-        fc.array(fc.tuple(fc.integer({ min: 0, max: 13 }), jsonValues, jsonString), { minLength: 14, maxLength: 14 }),
+        fc.array(fc.tuple(fc.integer({ min: 0, max: 13 }), jsonValues, jsonString), { minLength: 15, maxLength: 15 }),
         fc.integer({ min: 0, max: 9 }),
       )
       .map(([order, cells, keep]) => {
@@ -171,6 +173,7 @@ const jsonGood: Readonly<Record<string, string>> = {
   date: '"2026-01"',
   word: '"shoes é"',
   small: '7',
+  rounded: '12.5',
   big: '1234567890123',
   share: '0.25',
   flag: 'true',

@@ -17,6 +17,7 @@ export const column = (name: string, type: Column['type'], more: Partial<Column>
   from: [name],
   ifAbsent: null,
   normalize: null,
+  rounding: null,
   ...more,
 })
 
