@@ -4,8 +4,17 @@
 export const dataPointReadings = ['rows', 'cells', 'non_empty_cells'] as const
 export type DataPointReading = (typeof dataPointReadings)[number]
 
+/**
+ * The same where a service counts each of identical rows. Only a definition can say so: learnt, a row that came twice would hide one that did not come.
+ */
+export const repeatedReadings = ['rows_with_duplicates', 'cells_with_duplicates', 'non_empty_cells_with_duplicates'] as const
+export type RepeatedReading = (typeof repeatedReadings)[number]
+
+export type AnyReading = DataPointReading | RepeatedReading
+export const allReadings: readonly AnyReading[] = [...dataPointReadings, ...repeatedReadings]
+
 /** What a definition says of it: one reading, `learn` from answers that agree, or `ignore` the count. */
-export type DataPointRule = DataPointReading | 'learn' | 'ignore'
+export type DataPointRule = AnyReading | 'learn' | 'ignore'
 
 /** Where a number is not known exactly: a record that cannot be read may hold some values or none. */
 export interface Span {
@@ -20,23 +29,35 @@ export interface Arrived {
   readonly metrics: number
   /** null: not counted. */
   readonly filled: Span | null
+  /** With each of identical rows. */
+  readonly all: { readonly rows: number; readonly filled: Span | null }
 }
 
-const spanOf = ({ rows, metrics, filled }: Arrived, reading: DataPointReading): Span | null => {
-  if (reading === 'rows') return rows
-  return reading === 'non_empty_cells' ? filled : { least: rows.least * metrics, most: rows.most * metrics }
+const times = ({ least, most }: Span, factor: number): Span => ({ least: least * factor, most: most * factor })
+
+const spanOf = ({ rows, metrics, filled, all }: Arrived, reading: AnyReading): Span | null => {
+  const allRows = { least: all.rows, most: all.rows }
+  const spans: Readonly<Record<AnyReading, Span | null>> = {
+    rows,
+    cells: times(rows, metrics),
+    non_empty_cells: filled,
+    rows_with_duplicates: allRows,
+    cells_with_duplicates: times(allRows, metrics),
+    non_empty_cells_with_duplicates: all.filled,
+  }
+  return spans[reading]
 }
 
 /** Rows and cells are counted one way or the other, cells without a value by the record: only there anything between is possible. */
-const holds = (reading: DataPointReading, { least, most }: Span, announced: number): boolean =>
-  reading === 'non_empty_cells' ? announced >= least && announced <= most : announced === least || announced === most
+const holds = (reading: AnyReading, { least, most }: Span, announced: number): boolean =>
+  reading.startsWith('non_empty_cells') ? announced >= least && announced <= most : announced === least || announced === most
 
 /** Those of `readings` by which the report is as large as announced. */
-export const agreeing = (
+export const agreeing = <Reading extends AnyReading>(
   announced: number,
   arrived: Arrived,
-  readings: readonly DataPointReading[],
-): readonly DataPointReading[] =>
+  readings: readonly Reading[],
+): readonly Reading[] =>
   readings.filter((reading) => {
     const span = spanOf(arrived, reading)
     return span !== null && holds(reading, span, announced)
@@ -62,11 +83,12 @@ export const mayLackRows = (announced: number, arrived: Arrived, { mostRows, sha
   return mostRows === null ? share < fullShare : announced <= mostRows
 }
 
-/** `600 data points` as a person compares them. */
-export const showArrived = ({ rows, metrics, filled }: Arrived): string => {
-  const cells = `${show({ least: rows.least * metrics, most: rows.most * metrics })} cells`
+/** `2 rows (12 cells, 11 of them not empty)`, as a person compares them. */
+export const showArrived = ({ rows, metrics, filled, all }: Arrived): string => {
+  const cells = `${show(times(rows, metrics))} ${rows.most * metrics === 1 ? 'cell' : 'cells'}`
   const values = filled === null ? '' : `, ${show(filled)} of them not empty`
-  return `${show(rows)} ${rows.most === 1 ? 'row' : 'rows'} (${cells}${values})`
+  const repeated = all.rows > rows.most ? `, ${all.rows} rows with duplicates` : ''
+  return `${show(rows)} ${rows.most === 1 ? 'row' : 'rows'} (${cells}${values}${repeated})`
 }
 
 const show = ({ least, most }: Span): string => (least === most ? String(least) : `${least} to ${most}`)

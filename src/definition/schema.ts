@@ -1,6 +1,6 @@
 // The one description of a definition's YAML: zod for checking, JSON Schema for editors.
 import { z } from 'zod'
-import { dataPointReadings } from '../core/data-points.ts'
+import { allReadings } from '../core/data-points.ts'
 import { columnTypes, roundingModes } from '../core/types.ts'
 
 // Each `error` says what is expected; issues.ts puts what was found in front of it.
@@ -193,10 +193,10 @@ const report = z.strictObject(
       .describe('Send a submission again whose answer was lost; it may be paid twice. Default false.'),
     resubmit_failed: flag.optional().describe('Buy a report again that the service could not make. Default false.'),
     data_points: z
-      .enum(['learn', ...dataPointReadings, 'ignore'], { error: `one of learn, ${dataPointReadings.join(', ')}, ignore` })
+      .enum(['learn', ...allReadings, 'ignore'], { error: `one of learn, ${allReadings.join(', ')}, ignore` })
       .optional()
       .describe(
-        "What the service's data_points_count counts: a report that disagrees with it is held. Default learn: from reports that agree; ignore: the count is not compared.",
+        "What the service's data_points_count counts: a report that disagrees with it is held. Default learn: rows, cells or non_empty_cells, from reports that agree. With _with_duplicates each of identical rows counts. ignore: the count is not compared.",
       ),
   },
   { error: 'a map with resubmit_uncertain, resubmit_failed, data_points' },

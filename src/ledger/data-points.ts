@@ -1,7 +1,9 @@
-// What data points of a dataset are, as far as its answers have shown: narrowed by answers that agree, never widened.
+// What data points of a dataset are, as far as its answers have shown: narrowed by answers that agree, never widened; and reports that wait for that.
 import { sql } from 'kysely'
 import type { DataPointReading } from '../core/data-points.ts'
 import type { Db } from '../db/tables.ts'
+import { databaseNow } from './database-now.ts'
+import { lockPipeline } from './pipelines.ts'
 
 /** Whose count is read. */
 export interface CountedDataset {
@@ -33,11 +35,46 @@ export const narrowReadings = async (
   answerId: number,
 ): Promise<boolean> => {
   const both = sql`array(select r from unnest(known.readings) r where r = any(excluded.readings))`
+  const isSettled = sql`known.readings <@ excluded.readings`
   const { rows } = await sql`
     insert into etl.data_point_readings as known (account, dataset, readings, answer_id)
     values (${account}, ${dataset}, ${[...readings]}::text[], ${answerId}::bigint)
-    on conflict (account, dataset) do update set readings = ${both}, updated_at = clock_timestamp(),
-      answer_id = case when known.readings <@ excluded.readings then known.answer_id else excluded.answer_id end
+    on conflict (account, dataset) do update set readings = ${both},
+      updated_at = case when ${isSettled} then known.updated_at else clock_timestamp() end,
+      answer_id = case when ${isSettled} then known.answer_id else excluded.answer_id end
     where cardinality(${both}) > 0 returning 1`.execute(db)
   return rows.length > 0
+}
+
+/**
+ * Held reports of the pipeline are judged once more where the definition, or what is known of the dataset, has changed since: what was in doubt may be
+ * settled now. How many. Locks the pipeline.
+ */
+export const judgeHeldAgain = async (trx: Db, pipelineId: number, { account, dataset }: CountedDataset): Promise<number> => {
+  await lockPipeline(trx, pipelineId)
+  const jobs = await trx
+    .selectFrom('etl.jobs as j')
+    .innerJoin('etl.pipelines as p', 'p.pipeline_id', 'j.pipeline_id')
+    .leftJoin('etl.data_point_readings as r', (join) => join.on('r.account', '=', account).on('r.dataset', '=', dataset))
+    .select('j.job_id')
+    .where('j.pipeline_id', '=', pipelineId)
+    .where('j.kind', '=', 'report')
+    .where('j.state', '=', 'held')
+    .where('j.error_code', '=', 'INCOMPLETE')
+    .where('j.answer_id', 'is not', null)
+    .where((eb) => eb.or([eb('p.updated_at', '>', eb.ref('j.updated_at')), eb('r.updated_at', '>', eb.ref('j.updated_at'))]))
+    .orderBy('j.job_id')
+    .forUpdate('j')
+    .execute()
+  if (jobs.length === 0) return 0
+  await trx
+    .updateTable('etl.jobs')
+    .set({ state: 'open', attempts: 0, not_before: null, error_code: null, error_message: null, updated_at: databaseNow })
+    .where(
+      'job_id',
+      'in',
+      jobs.map((job) => job.job_id),
+    )
+    .execute()
+  return jobs.length
 }

@@ -22,6 +22,7 @@ export const jobTransitions = {
   'nothing changed': { from: ['open'], to: ['done'] },
   'cut or asked again': { from: ['open', 'held', 'failed'], to: ['replaced'] },
   release: { from: ['held'], to: ['open'] },
+  'judge again': { from: ['held'], to: ['open'] },
   approve: { from: ['held'], to: ['open'] },
   retry: { from: ['failed'], to: ['open'] },
   'late id': { from: ['open', 'held', 'failed', 'replaced'], to: ['open'] },

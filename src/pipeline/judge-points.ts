@@ -1,12 +1,15 @@
 // Whether a report is whole by the count of data points the service gives with it. What it counts is learnt from reports that agree.
 import {
   agreeing,
+  allReadings,
+  type AnyReading,
   type Arrived,
   type Coverage,
   dataPointReadings,
   type DataPointReading,
   mayLackRows,
-  showArrived,
+  repeatedReadings,
+  type Span,
 } from '../core/data-points.ts'
 import { EtlError } from '../core/errors.ts'
 import type { Box, Definition } from '../core/types.ts'
@@ -20,6 +23,7 @@ import { stagedKey } from '../load/table-columns.ts'
 import type { SourceSpec } from '../core/source-spec.ts'
 import type { JobWork } from './job-work.ts'
 import type { LoadInput } from './load-input.ts'
+import { differs, doubtful, fetchedAgain, type Fitting, held } from './points-message.ts'
 
 /** Judges rows whose keys are not repeated, as far as is known; called again once they turn out to be. Throws INCOMPLETE. */
 export type JudgePoints = (repeated: Repeated | null) => Promise<void>
@@ -48,17 +52,30 @@ export const pointsJudge = async (work: JobWork, session: Session, input: LoadIn
     const refusal = await refusalOf(judging, repeated)
     if (refusal === null) return
     const mayFetchAgain = before.timesIncomplete === 0 && before.jobId === claim.jobId
-    throw new EtlError('INCOMPLETE', `${claim.box.key}: ${refusal} ${nextStep(mayFetchAgain)}`, {
+    const next = mayFetchAgain ? fetchedAgain : held(await fittingSettings(judging, refusal, repeated), definition.file)
+    throw new EtlError('INCOMPLETE', `${claim.box.key}: ${refusal.text} ${next}`, {
       context: mayFetchAgain ? { fetchAgain: true } : { keepAnswer: true },
     })
   }
 }
 
-const nextStep = (mayFetchAgain: boolean): string =>
-  mayFetchAgain
-    ? 'Nothing was loaded; the report is downloaded once more, it is not bought again.'
-    : 'Nothing was loaded and nothing is bought again: the report is held. Ask the service; if the answer is right, `millrace release UNIT` ' +
-      '(`millrace status` names it) loads it, and report: { data_points: … } in the definition says what the service counts.'
+interface Refusal {
+  readonly text: string
+  /** Settings that nothing speaks against: none that earlier reports have ruled out. */
+  readonly open: readonly AnyReading[]
+  /** Whether this is the first report that gives a count. */
+  readonly isFirst: boolean
+}
+
+/** Of the settings that are open those by which the report is whole; that duplicates count only where nothing else fits. */
+const fittingSettings = async (judging: Judging, { open, isFirst }: Refusal, repeated: Repeated | null): Promise<Fitting> => {
+  const { agree } = await compare(judging, open, repeated)
+  const plain = agree.filter((reading) => !reading.endsWith('_with_duplicates'))
+  return { settings: plain.length > 0 ? plain : agree, isFirst }
+}
+
+const withDuplicates = (known: readonly DataPointReading[]): readonly AnyReading[] =>
+  repeatedReadings.filter((reading) => known.some((one) => reading.startsWith(one)))
 
 interface Judging {
   readonly work: JobWork
@@ -72,33 +89,43 @@ interface Judging {
 }
 
 /** null: the report is whole, and what it shows is on record. */
-const refusalOf = async (judging: Judging, repeated: Repeated | null): Promise<string | null> => {
+const refusalOf = async (judging: Judging, repeated: Repeated | null): Promise<Refusal | null> => {
   const { work, rule } = judging
-  if (rule !== 'learn') {
-    const { arrived, agree } = await compare(judging, [rule], repeated)
-    return agree.length > 0 ? null : differs(judging, arrived, [rule])
-  }
   const { kysely } = work.runtime.database
   const dataset = datasetOf(work.definition, work.source)
+  const found = { announced: judging.announced, dataset: dataset.dataset }
+  if (rule !== 'learn') {
+    const { arrived, agree } = await compare(judging, [rule], repeated)
+    return agree.length > 0 ? null : { text: differs({ ...found, arrived }, [rule]), open: allReadings, isFirst: false }
+  }
   for (;;) {
     const known = await knownReadings(kysely, dataset)
     const open = known ?? dataPointReadings
     const { arrived, agree } = await compare(judging, open, repeated)
-    if (agree.length === 0) return differs(judging, arrived, known)
+    if (agree.length === 0)
+      return {
+        text: differs({ ...found, arrived }, known),
+        ...{ open: known === null ? allReadings : withDuplicates(known), isFirst: known === null },
+      }
     if (open.length === 1) return null
-    if (await isDoubtful(judging, arrived, open, agree)) return doubtful(judging, arrived, agree)
+    if (await isDoubtful(judging, arrived, open, agree))
+      return { text: doubtful({ ...found, arrived }, agree), open: agree, isFirst: false }
     if (await narrowReadings(kysely, dataset, agree, judging.answerId)) return null
   }
 }
 
-interface Compared {
+interface Compared<Reading> {
   readonly arrived: Arrived
-  readonly agree: readonly DataPointReading[]
+  readonly agree: readonly Reading[]
 }
 
 /** Repeated rows are looked for where they matter: while it is not settled what is counted, and where the count differs. */
-const compare = async (judging: Judging, open: readonly DataPointReading[], repeated: Repeated | null): Promise<Compared> => {
-  const by = async (known: Repeated | null): Promise<Compared> => {
+const compare = async <Reading extends AnyReading>(
+  judging: Judging,
+  open: readonly Reading[],
+  repeated: Repeated | null,
+): Promise<Compared<Reading>> => {
+  const by = async (known: Repeated | null): Promise<Compared<Reading>> => {
     const arrived = await arrivedOf(judging, open, known)
     return { arrived, agree: agreeing(judging.announced, arrived, open) }
   }
@@ -114,17 +141,23 @@ const compare = async (judging: Judging, open: readonly DataPointReading[], repe
 
 const arrivedOf = async (
   { work, session, input, metrics }: Judging,
-  open: readonly DataPointReading[],
+  open: readonly AnyReading[],
   repeated: Repeated | null,
 ): Promise<Arrived> => {
   const { parsed, staging } = input
-  const most = parsed.read + parsed.passedOver - (repeated?.duplicates ?? 0)
+  const all = parsed.read + parsed.passedOver
+  const most = all - (repeated?.duplicates ?? 0)
   const least = most - (repeated === null ? 0 : repeated.conflicting - repeated.conflictingKeys)
-  const rows = { least, most }
-  if (!open.includes('non_empty_cells')) return { rows, metrics, filled: null }
-  const staged = await countFilled(session, work.definition, staging, repeated !== null)
-  const { cellsLeftOut } = parsed
-  return { rows, metrics, filled: { least: staged.least + cellsLeftOut.least, most: staged.most + cellsLeftOut.most } }
+  const { cellsLeftOut: leftOut } = parsed
+  const filled = async (reading: AnyReading, isDistinct: boolean): Promise<Span | null> => {
+    if (!open.includes(reading)) return null
+    const staged = await countFilled(session, work.definition, staging, isDistinct)
+    return { least: staged.least + leftOut.least, most: staged.most + leftOut.most }
+  }
+  return {
+    ...{ rows: { least, most }, metrics, filled: await filled('non_empty_cells', repeated !== null) },
+    all: { rows: all, filled: await filled('non_empty_cells_with_duplicates', false) },
+  }
 }
 
 /** Only what was asked for can tell half a report from a whole one that is counted otherwise. */
@@ -158,19 +191,3 @@ const hasFreeDimension = (definition: Definition): boolean =>
 
 /** Periods that a row can be for, at most. */
 const periodsIn = ({ period }: Definition, { window }: Box): number => windowsBetween(window.from, window.to, period.every).length
-
-const differs = ({ announced, work }: Judging, arrived: Arrived, known: readonly DataPointReading[] | null): string => {
-  const { dataset } = datasetOf(work.definition, work.source)
-  const seen =
-    known === null
-      ? `This is the first report of ${dataset} that gives a count, and it agrees neither with its rows nor with its cells.`
-      : `${dataset} counts ${words(known)}.`
-  return `${showArrived(arrived)} arrived, the service announces ${announced} data points. ${seen}`
-}
-
-const doubtful = ({ announced, work }: Judging, arrived: Arrived, agree: readonly DataPointReading[]): string =>
-  `${showArrived(arrived)} arrived, the service announces ${announced} data points. That agrees with its ${words(agree)}, but as many rows may have been ` +
-  `meant: much of what was asked for has no row, and it is not known yet what ${datasetOf(work.definition, work.source).dataset} counts.`
-
-const words = (readings: readonly DataPointReading[]): string =>
-  readings.map((reading) => (reading === 'non_empty_cells' ? 'cells with a value' : reading)).join(' or ')

@@ -3,6 +3,7 @@ import type { Definition } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
 import { takeUpOrphans } from '../ledger/run-jobs.ts'
 import { takeUpApproved, trimApproved } from '../ledger/approved-jobs.ts'
+import { judgeHeldAgain } from '../ledger/data-points.ts'
 import { databaseMs } from '../ledger/database-now.ts'
 import { lockPipeline, registerPipeline } from '../ledger/pipelines.ts'
 import { dissolveUnsent, firstPriority, waitedFor } from '../ledger/register-jobs.ts'
@@ -12,6 +13,7 @@ import type { PlanWindow, Scope } from '../plan/frames.ts'
 import { mostUnitsAStep, type Task } from '../plan/steps.ts'
 import { type CountedWindows, countWindows } from './count-windows.ts'
 import { findLost } from './find-lost.ts'
+import { datasetOf } from './judge-points.ts'
 import { approveWaiting, dissolveStale, guardPlan, settleApproval } from './guard-night.ts'
 import { type PlanContext, planContext, sourceOf } from './plan-context.ts'
 import { askForReports, packStep, reportSteps } from './plan-reports.ts'
@@ -88,6 +90,7 @@ const planPipeline = async (
   opened: PlanContext,
 ): Promise<{ readonly counted: CountedWindows; readonly samples: Samples }> => {
   const { kysely } = runtime.database
+  await judgeAgain(opened)
   await dissolve(opened)
   await approveWaiting(runtime, opened)
   const context = await closeOpen(kysely, opened)
@@ -119,6 +122,12 @@ const askReports = async (runtime: Runtime, context: PlanContext, counted: Count
     await askForReports(context, tasks, guard)
   }
   await settleApproval(context, guard)
+}
+
+/** Reports that were held because of their count, where the definition says by now what that counts, or other reports have shown it. */
+const judgeAgain = async ({ definition, source, frame, step }: PlanContext): Promise<void> => {
+  if (source.kind === 'report')
+    await step((trx) => judgeHeldAgain(trx, frame.pipelineId, datasetOf(definition, source)).then(() => undefined))
 }
 
 /** Jobs that are only a plan and that nobody waits for are planned anew: lists, limits or an approval may have changed. */

@@ -83,9 +83,9 @@ const accept = (service: Service, exchange: Exchange, query: ReportQuery): Repor
 
 /** What a report submitted now is made of. */
 export const worldOf = (service: Service): ReportWorld => {
-  const { seed, reportRows, hostile, keywordsByDomain } = service.settings()
+  const { seed, reportRows, hostile, sparse, keywordsByDomain } = service.settings()
   const unknown = Object.entries(keywordsByDomain).flatMap(([domain, rows]) => (rows === 0 ? [domain] : []))
-  return { seed, reportRows, hostile, unknown: new Set(unknown), generations: service.calendar.generations() }
+  return { seed, reportRows, hostile, sparse, unknown: new Set(unknown), generations: service.calendar.generations() }
 }
 
 const notFound = (id: string): Reply => refusal('batch', 404, 404, [`report_id: no report ${id}`])

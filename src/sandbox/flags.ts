@@ -170,6 +170,9 @@ const entries: readonly Entry[] = [
     'what data_points_count counts: rows, cells, non-empty, none (default cells)',
     word(dataPoints, (counted) => ({ dataPoints: counted })),
   ),
+  entry('--sparse', 'reports have a third of their rows: the others have no value and are neither sent nor counted', () => ({
+    sparse: true,
+  })),
   entry(
     '--final-word <word>',
     'completed or complete (default completed)',

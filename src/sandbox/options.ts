@@ -61,6 +61,8 @@ export const optionsSchema = z.strictObject({
   quota: count.nullable().optional(),
   /** What `data_points_count` counts: rows, cells (rows x metrics, the default), non-empty (cells with a value), none (no count is given). */
   dataPoints: z.enum(dataPoints).optional(),
+  /** Reports have a third of their rows alone, as where the others have no value: neither sent nor counted. Default false. */
+  sparse: z.boolean().optional(),
   /** From submission to the final word, of which the first third is `pending`. Default 300. */
   reportDurationMs: count.optional(),
   /** The final word: completed (default) or complete. */
@@ -123,6 +125,7 @@ export const defaults: Settings = {
   refusedMonths: [],
   quota: null,
   dataPoints: 'cells',
+  sparse: false,
   reportDurationMs: 300,
   finalWord: 'completed',
   history: 'ids',

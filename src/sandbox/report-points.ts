@@ -12,20 +12,27 @@ interface Counted {
 
 /** @param rows data rows of the report */
 export const countPoints = (report: Counted, rows: number, counted: DataPoints): number => {
+  if (rows === 0) return 0
   const { metrics } = shapeOf(report.query)
-  const extra = report.content.get('extra-row')
-  const left = extra === undefined || rows === 0 ? 0 : 1
-  if (counted === 'rows') return rows - left
-  if (counted === 'cells') return (rows - left) * metrics.length
-  return rows === 0 ? 0 : filledCells(report, rows, left === 0 ? null : (extra?.row ?? 1))
+  const entries = rows + (timesOf(report, 'twice') === null ? 0 : 1) - (timesOf(report, 'never') === null ? 0 : 1)
+  if (counted === 'rows') return entries
+  return counted === 'cells' ? entries * metrics.length : filledCells(report, rows)
 }
 
-const filledCells = ({ query, world }: Counted, rows: number, without: number | null): number => {
+/** The row that the count has twice although it is one, or never although it is there; null: none. */
+const timesOf = ({ content }: Counted, times: 'twice' | 'never'): number | null => {
+  const fault = times === 'never' ? content.get('extra-row') : content.get('duplicate-rows')
+  return fault === undefined || (times === 'twice' && fault.counted !== true) ? null : (fault.row ?? 1)
+}
+
+const filledCells = (report: Counted, rows: number): number => {
+  const { query, world } = report
   const keys = shapeOf(query).keys.length
+  const [twice, never] = [timesOf(report, 'twice'), timesOf(report, 'never')]
   let [filled, number] = [0, 0]
   for (const row of allRows(query, world, rows)) {
     number += 1
-    if (number !== without) filled += row.slice(keys).filter((value) => value !== null).length
+    if (number !== never) filled += (number === twice ? 2 : 1) * row.slice(keys).filter((value) => value !== null).length
   }
   return filled
 }

@@ -28,6 +28,8 @@ export interface ReportWorld {
   readonly generations: Generations
   readonly reportRows: number | null
   readonly hostile: boolean
+  /** A third of the rows alone. */
+  readonly sparse: boolean
   /** Domains the service knows nothing of. */
   readonly unknown: ReadonlySet<string>
 }

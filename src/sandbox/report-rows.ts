@@ -95,6 +95,7 @@ const hashOf = ({ domain, place, date, part }: Cell, world: ReportWorld): number
 const isPresent = (cell: Cell, world: ReportWorld): boolean => {
   if (world.unknown.has(cell.domain)) return false
   const hash = hashOf(cell, world)
+  if (world.sparse && combine(hash, 102) % 3 !== 0) return false
   const generation = generationAt(world, cell)
   const absent = combine(hash, 101) % 60 === 0
   if (generation === 0) return !absent

@@ -145,7 +145,11 @@ const metrics = [
 ]
 
 /** The shipped pipeline with fewer metrics, and its table. */
-const writeDefinition = async (folder: string, { domains, metrics: wanted, seed }: Case, warehouse: Warehouse): Promise<void> => {
+export const writeDefinition = async (
+  folder: string,
+  { domains, metrics: wanted, seed }: Pick<Case, 'domains' | 'metrics' | 'seed'>,
+  warehouse: Pick<Warehouse, 'change'>,
+): Promise<void> => {
   mkdirSync(join(folder, 'pipelines'))
   const text = readFileSync(join(pipelinesOfRepository, 'traffic_and_engagement.yaml'), 'utf8')
   const left = metrics.slice(wanted)

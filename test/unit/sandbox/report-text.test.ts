@@ -30,6 +30,7 @@ const world = (patch: Partial<ReportWorld> = {}): ReportWorld => ({
   generations: new Map(),
   reportRows: null,
   hostile: false,
+  sparse: false,
   unknown: new Set(),
   ...patch,
 })

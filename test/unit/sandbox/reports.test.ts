@@ -24,7 +24,7 @@ let store: ReportStore
 const buy = (fate: Fate = 'completes', mends = true): Report =>
   store.add({
     query,
-    world: { seed: 1, generations: new Map(), reportRows: null, hostile: false, unknown: new Set() },
+    world: { seed: 1, generations: new Map(), reportRows: null, hostile: false, sparse: false, unknown: new Set() },
     fate,
     mends,
     content: new Map(),

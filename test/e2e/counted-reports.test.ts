@@ -1,0 +1,133 @@
+// A service that counts in its own way is held once: the message names what a person can write, and with that the held report and all later ones load.
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import type { Fault } from '../../src/sandbox/fault-kinds.ts'
+import type { SandboxOptions } from '../../src/sandbox/options.ts'
+import { type Sandbox, startSandbox } from '../../src/sandbox/server.ts'
+import { writeDefinition } from '../storm/whole-reports.ts'
+import { type CommandResult, runCommand } from '../support/command.ts'
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+
+let db: TestDatabase
+let folder: string
+let sandbox: Sandbox
+
+beforeEach(async () => {
+  db = await createTestDatabase()
+  folder = mkdtempSync(join(tmpdir(), 'millrace-counted-'))
+})
+afterEach(async () => {
+  await sandbox.close()
+  await db.drop()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+/** Two metrics: so that half of what was asked for, counted by cells, is as many points as all of it counted by rows. */
+const open = async (service: SandboxOptions): Promise<void> => {
+  sandbox = await startSandbox({
+    ...{ ...service, requestsPerSecond: null, reportDurationMs: 30, now: '2026-01-20' },
+  })
+  mkdirSync(join(folder, 'home'))
+  await writeDefinition(folder, { domains: 12, metrics: 2, seed: 3 }, { change: async (text) => void (await rows(text)) })
+}
+
+const rows = async (text: string): Promise<Record<string, unknown>[]> => (await db.database.pool.query(text)).rows
+
+const definition = (): string => join(folder, 'pipelines', 'traffic_and_engagement.yaml')
+
+const command = (...args: string[]): Promise<CommandResult> =>
+  runCommand(
+    args,
+    {
+      WEB_ANALYTICS_BASE_URL: sandbox.url,
+      WEB_ANALYTICS_API_KEY: sandbox.apiKey,
+      DATABASE_URL: db.url,
+      MILLRACE_HOME: join(folder, 'home'),
+    },
+    folder,
+  )
+
+const backfill = (month: string): Promise<CommandResult> =>
+  command('backfill', 'traffic_and_engagement', '--from', month, '--to', month)
+
+/** What a person who follows the message writes. */
+const settingNamed = ({ stderr, stdout }: CommandResult): string => {
+  const setting = /`(report: \{ data_points: \w+ \})`[^`]* into [^ ]*traffic_and_engagement\.yaml/.exec(
+    `${stdout}\n${stderr}`,
+  )?.[1]
+  if (setting === undefined) throw new Error(`no setting is named:\n${stdout}\n${stderr}`)
+  return setting
+}
+
+const loaded = async (month: string): Promise<number> =>
+  (await rows(`select from data.traffic_and_engagement_v1 where date = '${month}-01'`)).length
+
+const sold = (): readonly string[] => sandbox.books().submissions.map(({ id }) => id)
+
+const repeating: Fault = { kind: 'duplicate-rows', counted: true }
+
+describe.each<[string, SandboxOptions, string, RegExp]>([
+  ['has rows only for what it has values of', { sparse: true }, 'cells', /as many rows may have been meant/],
+  [
+    'counts a row twice that it sends twice',
+    { dataPoints: 'rows', faults: [repeating] },
+    'rows_with_duplicates',
+    /agrees neither with its rows nor with its cells/,
+  ],
+])('a service that %s', (_, service, reading, why) => {
+  test('is held once; the setting that the message names loads that report and every later one, and still holds half of one', async () => {
+    await open(service)
+    const first = await backfill('2025-03')
+    expect(first.code).toBe(1)
+    expect(first.stdout + first.stderr).toMatch(why)
+    expect(await loaded('2025-03')).toBe(0)
+    // Nothing has changed: nothing is judged again.
+    expect((await backfill('2025-03')).code).toBe(1)
+    const setting = settingNamed(first)
+    expect(setting).toBe(`report: { data_points: ${reading} }`)
+    writeFileSync(definition(), `${readFileSync(definition(), 'utf8')}\n${setting}\n`)
+    expect((await backfill('2025-03')).code).toBe(0)
+    expect(await loaded('2025-03')).toBeGreaterThan(0)
+    expect(sold()).toHaveLength(1)
+    expect((await backfill('2025-04')).code).toBe(0)
+    expect(await loaded('2025-04')).toBeGreaterThan(0)
+    expect((await command('check', '--offline')).stdout).toMatch(
+      new RegExp(`data_points_count counts ${reading}, says the definition`),
+    )
+    sandbox.configure({ faults: [{ kind: 'half-report' }] })
+    expect((await backfill('2025-05')).code).toBe(1)
+    expect(await loaded('2025-05')).toBe(0)
+    expect(sold()).toHaveLength(3)
+  })
+})
+
+test('a first report in doubt is loaded by the next run once another report has shown what is counted', async () => {
+  await open({ sparse: true })
+  expect((await backfill('2025-03')).code).toBe(1)
+  sandbox.configure({ sparse: false })
+  expect((await backfill('2025-04')).code).toBe(0)
+  expect(await loaded('2025-03')).toBe(0)
+  expect((await backfill('2025-03')).code).toBe(0)
+  expect(await loaded('2025-03')).toBeGreaterThan(0)
+  expect(sold()).toHaveLength(2)
+})
+
+test('one that fits no setting is loaded by a person’s word, and later ones uncompared where the definition says so', async () => {
+  await open({ faults: [{ kind: 'missing-row' }] })
+  const first = await backfill('2025-03')
+  expect(first.code).toBe(1)
+  expect(settingNamed(first)).toBe('report: { data_points: ignore }')
+  const [unit] = await rows('select u.unit_id from etl.units u join etl.jobs j using (job_id) where j.state = $$held$$ limit 1')
+  expect((await command('release', String(unit?.['unit_id']))).code).toBe(0)
+  expect((await backfill('2025-03')).code).toBe(0)
+  const released = await loaded('2025-03')
+  expect(released).toBeGreaterThan(0)
+  expect((await backfill('2025-04')).code).toBe(1)
+  writeFileSync(definition(), `${readFileSync(definition(), 'utf8')}\nreport: { data_points: ignore }\n`)
+  expect((await backfill('2025-04')).code).toBe(0)
+  expect((await backfill('2025-05')).code).toBe(0)
+  expect(await loaded('2025-05')).toBeGreaterThan(0)
+  expect(sold()).toHaveLength(3)
+})
