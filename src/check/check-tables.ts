@@ -10,12 +10,11 @@ import { afterPending } from '../db/migrate-trial.ts'
 import { statementsOf } from '../db/migration-sql.ts'
 import type { Db } from '../db/tables.ts'
 import { compareTables, type Difference } from '../load/drift.ts'
-
-/** Statements that touch nothing that is there. */
-const makesNew = /^\s*(create (table|schema|index|unique index|sequence|function|view)|comment on|insert into)\b/i
+import { touchesWhatIsThere } from './makes-new.ts'
 
 /**
- * The tables as they would be with the pending migrations, which are applied and taken back; a string says why that was not tried.
+ * The tables as they would be with the pending migrations, which are applied and taken back; a string says why that was not tried. One that
+ * touches what is there is not: until it is taken back, loads would wait for its locks, and for the index it builds.
  * @param isEmpty nothing was ever migrated: then nobody can wait for what is tried
  */
 export const compareAfter = async (
@@ -26,12 +25,12 @@ export const compareAfter = async (
   isEmpty: boolean,
 ): Promise<readonly Difference[] | string> => {
   const files = await migrationFiles(folders)
-  const migrations = await Promise.all(
-    pending.map(async (name) => ({ name, migration: await loadMigration(name, files.get(name) ?? '') })),
-  )
-  for (const { name, migration } of isEmpty ? [] : migrations)
-    if (!(await statementsOf(migration.up)).every((statement) => makesNew.test(statement)))
+  const before: string[] = []
+  for (const name of isEmpty ? [] : pending) {
+    before.push(...(await statementsOf((await loadMigration(name, files.get(name) ?? '')).up)))
+    if (touchesWhatIsThere(before) !== null)
       return `migration ${name} changes what is there; apply it first (\`millrace migrate\`)`
+  }
   return afterPending(database, { folders }, (db) => compareTables(db, definitions)).catch((error: unknown) => messageOf(error))
 }
 
