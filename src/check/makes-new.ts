@@ -11,7 +11,7 @@ const newTable = new RegExp(String.raw`^\s*create\s+(?:unlogged\s+)?table\s+(?!i
 const locks = [
   new RegExp(String.raw`^\s*create\s+(?:unique\s+)?index\b[^(]*?\bon\s+(?:only\s+)?(${name})`, 'i'),
   new RegExp(String.raw`^\s*comment\s+on\s+(?:table|view)\s+(${name})`, 'i'),
-  new RegExp(String.raw`^\s*comment\s+on\s+column\s+((?:"?\w+"?\.)?"?\w+"?)\."?\w+"?\s`, 'i'),
+  /^\s*comment\s+on\s+column\s+((?:"?\w+"?\.)?"?\w+"?)\."?\w+"?\s/i,
   new RegExp(String.raw`^\s*insert\s+into\s+(${name})`, 'i'),
   new RegExp(String.raw`\breferences\s+(${name})`, 'gi'),
   new RegExp(String.raw`\bpartition\s+of\s+(${name})`, 'gi'),
