@@ -237,7 +237,7 @@ const words = [
   ) with (fillfactor = 85, autovacuum_analyze_scale_factor = 0.02)`,
   `create unique index units_unit_id on etl.units (unit_id)`,
   `create index units_job on etl.units (job_id) where job_id is not null`,
-  `create index units_held on etl.units (pipeline_id) where held_answer_id is not null`,
+  `create index units_held on etl.units (pipeline_id, held_answer_id) where held_answer_id is not null`,
 
   `create table etl.loads (
     load_id bigint generated always as identity primary key,

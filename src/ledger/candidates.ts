@@ -122,7 +122,12 @@ const refreshed = ({ all, sliceIds, restatedAt, fullCheck }: Refresh): RawBuilde
 
 const inTurn = (check: FullCheck): RawBuilder<unknown> => sql`${hasTurn(check)} and a.stood_at < ${check.before}::timestamptz`
 
-const hasTurn = ({ nights, night }: FullCheck): RawBuilder<unknown> => sql`s.slice_id % ${sql.lit(nights)} = ${sql.lit(night)}`
+/**
+ * Slices `s` whose turn it is: sixteen that follow each other have the same night, since they and their answers mostly lie on the same pages
+ * of the disk. More at a time would spread a short list over few nights.
+ */
+export const hasTurn = ({ nights, night }: FullCheck): RawBuilder<boolean> =>
+  sql<boolean>`s.slice_id / 16 % ${sql.lit(nights)} = ${sql.lit(night)}`
 
 /** Nothing but whose turn it is tonight matters; null: other loaded units do, too. */
 const onlyChecked = ({ all, sliceIds, restatedAt, fullCheck }: Refresh): FullCheck | null =>

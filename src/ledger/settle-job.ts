@@ -33,13 +33,19 @@ const attemptBack = sql`attempts = greatest(0, attempts - 1)`
  * the new row of the list: so the lock comes first, in a statement of its own.
  * @param outcome null: the runs go on waiting
  */
-const settle = async (db: Db, hold: Hold, set: RawBuilder<unknown>, outcome: RunOutcome | null): Promise<void> => {
+const settle = async (
+  db: Db,
+  hold: Hold,
+  set: RawBuilder<unknown>,
+  outcome: RunOutcome | null,
+  mayPass = outcome === 'loaded',
+): Promise<void> => {
   if (outcome !== null) await lockJob(db, hold)
   const settled = sql`update etl.jobs set ${set} where ${isHeldBy(hold)} returning job_id, pipeline_id, answer_id, slice_ids, window_from, window_to`
   const statement =
     outcome === null
       ? settled
-      : sql`with settled as (${settled}), waiting as (${settleWaiting('settled', outcome, { mayPass: outcome === 'loaded' })}) select job_id from settled`
+      : sql`with settled as (${settled}), waiting as (${settleWaiting('settled', outcome, { mayPass })}) select job_id from settled`
   const rows = await executePrepared(db, statement)
   if (rows.length === 0) throw fenced(hold)
 }
@@ -69,9 +75,13 @@ export const failJob = (db: Db, hold: Hold, { code, message }: Reason): Promise<
 export const finished = sql`state = 'done', holder = null, fence = fence + 1, not_before = null, error_code = null, error_message = null,
   updated_at = clock_timestamp()`
 
-/** All its units are loaded, or held with the answer, or were skipped for newer ones. Units that are held are counted as they stand before this statement. */
-export const finishJob = (db: Db, hold: Hold, outcome: 'loaded' | 'unchanged'): Promise<void> =>
-  settle(db, hold, finished, outcome)
+/** All its units are loaded, or held with the answer, or were skipped for newer ones. Units that are held are counted as they stand before this statement. @param mayPass see `settleWaiting` */
+export const finishJob = (
+  db: Db,
+  hold: Hold,
+  outcome: 'loaded' | 'unchanged',
+  { mayPass = outcome === 'loaded' }: { readonly mayPass?: boolean } = {},
+): Promise<void> => settle(db, hold, finished, outcome, mayPass)
 
 /** Fetched and not begun: for others to take at once. Those that are somebody else's by now are left alone. */
 export const giveBackJobs = async (db: Db, holds: readonly Hold[]): Promise<void> => {

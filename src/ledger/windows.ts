@@ -2,7 +2,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Fingerprint, IsoDate } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
-import type { FullCheck } from './candidates.ts'
+import { type FullCheck, hasTurn } from './candidates.ts'
 
 export interface WindowState {
   readonly closedGeneration: number | null
@@ -144,11 +144,12 @@ export const windowsOverdue = async (
   db: Db,
   pipelineId: number,
   windows: readonly IsoDate[],
-  { before, nights, night }: FullCheck,
+  check: FullCheck,
 ): Promise<ReadonlySet<IsoDate>> => {
+  const { before } = check
   const { rows } = await sql<{ window_from: string }>`
     with turn as materialized (
-      select slice_id from etl.slices where pipeline_id = ${pipelineId} and wanted_until is null and slice_id % ${sql.lit(nights)} = ${sql.lit(night)}
+      select slice_id from etl.slices s where pipeline_id = ${pipelineId} and wanted_until is null and ${hasTurn(check)}
       order by slice_id
     )
     select w.window_from from unnest(${[...windows]}::date[]) as w (window_from)

@@ -10,8 +10,11 @@ import { tableName } from './table-columns.ts'
 const changedPercent = 20
 /** Below this any plan will do. */
 const fewRows = 1_000
-/** Parents are sampled lightly: their months have statistics of their own. 300 rows are read for each. */
-const parentTarget = 30
+/**
+ * Parents are sampled lightly, 300 rows for each: their months have statistics of their own. A page that is read for the first time after a load
+ * is also written, to the log of changes, too.
+ */
+const parentTarget = 10
 /** A statistic is not worth making a load or a reader wait. */
 const lockTimeout = '1s'
 

@@ -23,7 +23,7 @@ export interface MergeRequest {
   readonly shrink: number | null
   /**
    * Keys that come twice: `removed` are out of the staging already (and those whose rows conflict stand among `rejectedKeys`), `likely` are
-   * looked for first, `refused` end the merge (see `isKeyRepeated`); by default they are looked for when the rows turn out to hold some.
+   * looked for first, `refused` end the merge (see `needsAnotherWay`); by default they are looked for when the rows turn out to hold some.
    */
   readonly repeated?: 'unknown' | 'likely' | 'removed' | 'refused'
   /** Told of repeated keys before anything is done; throws where the answer may not be loaded because of them. */
@@ -32,6 +32,11 @@ export interface MergeRequest {
   readonly lastLoad?: RawBuilder<unknown>
   /** The month of the window where its partition is not made yet: it is filled before it is keyed and attached. Absent: partitions are there. */
   readonly emptyMonth?: Window | null
+  /**
+   * Nobody has looked whether every staged row was asked for: the merge does, and throws WRONG_ECHO. Only where the scope has every unit of the
+   * answer.
+   */
+  readonly isUnsurveyed?: boolean
   /** The answer's bytes are those that were loaded last, so that its rows are probably there; they are compared all the same. */
   readonly repeatsLoaded?: boolean
 }

@@ -7,6 +7,7 @@ import { type Conflict, conflictsOf, dropRepeated, findRepeated, removeRepeated 
 import { keyOrder } from './key-order.ts'
 import { type LookOptions, lookAtScope, lookAtUnits } from './look.ts'
 import type { MergeContext, MergeRequest, MergeResult } from './merge-context.ts'
+import type { MergeScope } from './merge-scope.ts'
 import { applyDifference, dropDifference, findDifference, insertAll, type Kinds } from './merge-statements.ts'
 import { fillPartition, isUniqueViolation } from './partition.ts'
 import { protectKeys } from './protected-keys.ts'
@@ -20,13 +21,13 @@ import { bareStagedRows, dataTable, scopeOf, stagedColumns } from './table-colum
 export const mergeAnswer = async (session: Session, request: MergeRequest): Promise<MergeResult> => {
   const isLarge = request.rows > largeRows
   if (isLarge) await settle(session)
+  if (isLarge && request.repeated !== 'removed') await sql`analyze ${sql.raw(request.staging.table)}`.execute(session.kysely)
   if (isLarge && request.repeatsLoaded === true && request.rejectedKeys.length === 0) {
     const same = await countIfSame(session, request)
     if (same !== null)
       return { ...nothing, unchanged: same, previousRows: same, withoutRows: await unitsWithoutRows({ ...request, session }) }
   }
   if (request.repeated === 'removed') return mergeDeduped(session, request, { duplicates: 0, conflicts: [] })
-  if (isLarge) await sql`analyze ${sql.raw(request.staging.table)}`.execute(session.kysely)
   if (request.rejectedKeys.length > 0 || request.repeated === 'likely')
     return mergeDeduped(session, request, await dedupe(session, request))
   const filled = await fillEmptyMonth(session, request)
@@ -54,19 +55,23 @@ export const mergeAnswer = async (session: Session, request: MergeRequest): Prom
 const mergeOrRefuse = async (session: Session, request: MergeRequest): Promise<MergeResult> => {
   const options = { hasProtected: false, staged: request.rows, refused: 0 }
   const result = await mergeDistinct(session, request, options).catch((error: unknown) => {
-    throw isUniqueViolation(error) ? keyRepeated(request) : error
+    throw isUniqueViolation(error) ? anotherWay(request.scope, comesTwice) : error
   })
-  if (result === null) throw keyRepeated(request)
+  if (result === null) throw anotherWay(request.scope, comesTwice)
   return { ...result, duplicates: 0, conflicts: [] }
 }
 
-const keyRepeated = ({ scope }: MergeRequest): EtlError =>
-  new EtlError('INTERNAL', `${scope.name}: a key of the answer comes twice, which was not looked for.`, {
-    context: { keyRepeated: true },
-  })
+const comesTwice = 'a key of the answer comes twice, which was not looked for'
 
-/** Thrown for the rows of many units where nobody has looked for repeated keys: the caller rolls back, takes them out and merges again. */
-export const isKeyRepeated = (error: unknown): boolean => error instanceof EtlError && error.context['keyRepeated'] === true
+/** @param why what stands in the way of loading the answer at once */
+export const anotherWay = ({ name }: Pick<MergeScope, 'name'>, why: string): EtlError =>
+  new EtlError('INTERNAL', `${name}: ${why}.`, { context: { anotherWay: true } })
+
+/**
+ * Thrown for the rows of many units where nobody has looked for repeated keys, or for rows that were not asked for: the caller rolls back, looks
+ * for them, and merges again.
+ */
+export const needsAnotherWay = (error: unknown): boolean => error instanceof EtlError && error.context['anotherWay'] === true
 
 /** Fewer rows are merged in less time than it takes to say how. */
 export const largeRows = 5_000

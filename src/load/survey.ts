@@ -19,13 +19,16 @@ export const surveyRows = async (
     select ${period === null ? sql`null` : sql.ref(period)} as period, count(*) as n, count(*) filter (where (${isAsked(definition, box)}) is not true) as outside
     from ${sql.raw(staging.table)} group by 1`.execute(session.kysely)
   const outside = rows.reduce((sum, row) => sum + (isInside(row.period, box) ? Number(row.outside) : Number(row.n)), 0)
-  if (outside > 0)
-    throw new EtlError(
-      'WRONG_ECHO',
-      `${box.key}: ${outside} rows of the answer lie outside the windows or the values asked for. Nothing was loaded; check its landing and correct the definition.`,
-    )
+  if (outside > 0) throw rowsOutside(box.key, outside)
   return new Map(rows.map((row) => [row.period, Number(row.n)]))
 }
+
+/** WRONG_ECHO. @param asked name of the units */
+export const rowsOutside = (asked: string, rows: number | string): EtlError =>
+  new EtlError(
+    'WRONG_ECHO',
+    `${asked}: ${rows} rows of the answer lie outside the windows or the values asked for. Nothing was loaded; check its landing and correct the definition.`,
+  )
 
 /** The column of the answer that names the period; null where the window does. */
 export const stagedPeriod = (definition: Definition): string | null => {

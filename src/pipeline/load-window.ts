@@ -13,7 +13,7 @@ import { acceptUnit, acceptUnits, passOver } from '../ledger/units.ts'
 import { acceptedUnits } from '../load/accepted-units.ts'
 import { addDimensions } from '../load/dimensions.ts'
 import { countRemoved } from '../load/duplicates.ts'
-import { largeRows, mergeAnswer } from '../load/merge.ts'
+import { anotherWay, largeRows, mergeAnswer } from '../load/merge.ts'
 import type { MergeRequest, MergeResult } from '../load/merge-context.ts'
 import { type MergeScope, manyUnits, oneUnit } from '../load/merge-scope.ts'
 import { emptyMonthOf, ensurePartitions, ensureStatistics } from '../load/partition.ts'
@@ -38,9 +38,10 @@ export const loadWindow = async (work: JobWork, session: Session, order: WindowO
     const inside = { ...session, kysely: trx }
     await lockJob(trx, work.claim)
     const taken = await takeUnits(inside, work, order)
+    if (order.isUnsurveyed === true && taken.skipped > 0) throw anotherWay(taken.scope, 'some units hold a newer answer')
     const loaded = taken.accepted === 0 ? nothingOf(taken) : await loadTaken(work, inside, order, taken, emptyMonth)
     if (taken.skipped > 0) await passOver(trx, taken.share)
-    if (order.isLast) await finish(trx, work, order, known)
+    if (order.isLast) await finish(trx, work, order, taken, known)
     return loaded
   })
   // A rolled back load leaves them to whoever settles the job.
@@ -136,6 +137,7 @@ const requestOf = (
   ...(order.judge === undefined ? {} : { judge: order.judge }),
   lastLoad: lastLoadOf(share),
   emptyMonth,
+  ...(order.isUnsurveyed === true ? { isUnsurveyed: true } : {}),
   repeatsLoaded: loadedSha256 === order.input.landing.sha256,
 })
 
@@ -165,9 +167,17 @@ const countsOf = async (
   )
 }
 
-const finish = async (trx: Db, work: JobWork, { accepted }: WindowOrder, requests: JobWork['requests']): Promise<void> => {
+const finish = async (
+  trx: Db,
+  work: JobWork,
+  { accepted, isOnly }: WindowOrder,
+  { skipped }: Taken,
+  requests: JobWork['requests'],
+): Promise<void> => {
   const { claim } = work
   if (accepted !== null) await supersedeReplaced(trx, claim.pipelineId, claim.pipeline)
   await recordRequests(trx, requests)
-  await finishJob(trx, claim, 'loaded')
+  // All the job's units are locked here, and each took the answer.
+  const mayPass = isOnly !== true || skipped > 0
+  await finishJob(trx, claim, 'loaded', { mayPass })
 }

@@ -9,7 +9,7 @@ import { windowsLoaded } from '../ledger/loads.ts'
 import { finishJob } from '../ledger/settle-job.ts'
 import { openAccepted } from '../load/accepted-units.ts'
 import { type Conflict, conflictsOf, dropRepeated, findRepeated, hasRepeated, removeRepeated } from '../load/duplicates.ts'
-import { isKeyRepeated, largeRows } from '../load/merge.ts'
+import { largeRows, needsAnotherWay } from '../load/merge.ts'
 import type { AcceptedTable } from '../load/merge-scope.ts'
 import { stagedPeriod, surveyRows } from '../load/survey.ts'
 import { stagedKey } from '../load/table-columns.ts'
@@ -17,7 +17,7 @@ import type { JobWork } from './job-work.ts'
 import { type Judging, entryOf, judgeRepeated } from './judge.ts'
 import type { LoadResult } from './load-result.ts'
 import { loadWindow } from './load-window.ts'
-import type { Refused } from './window-order.ts'
+import type { Refused, WindowOrder } from './window-order.ts'
 
 /** From here on the rows of a window are looked up; fewer are read through for each window in less time than an index takes. */
 const indexFromRows = 20_000
@@ -28,10 +28,12 @@ export const loadWindows = async (work: JobWork, session: Session, judging: Judg
   const { input, answerId } = judging
   const { staging, parsed } = input
   const accepted = await openAccepted(session, definition, claim.box)
-  const periods = await surveyRows(session, definition, staging, input.box)
-  const rows = rowsByWindow(work, periods)
   const loaded = await loadedBefore(work, answerId)
   const windows = windowsOf(work).filter(({ from }) => !loaded.has(from))
+  const unsurveyed = loaded.size > 0 ? null : await loadOnlyWindow(work, session, judging, accepted)
+  if (unsurveyed !== null) return unsurveyed
+  const periods = await surveyRows(session, definition, staging, input.box)
+  const rows = rowsByWindow(work, periods)
   const atOnce = await loadOneWindow(work, session, judging, { windows, rows, accepted })
   if (atOnce !== null) return atOnce
   const conflicts = await removeConflicts(work, session, judging)
@@ -75,20 +77,40 @@ interface OneWindow {
 const loadOneWindow = async (
   work: JobWork,
   session: Session,
-  { input, answerId }: Judging,
+  judging: Judging,
   { windows: [window, ...others], rows, accepted }: OneWindow,
+): Promise<LoadResult | null> =>
+  window === undefined || others.length > 0 || judging.input.parsed.rejects > 0
+    ? null
+    : loadClean(work, session, judging, { window, accepted, rows: rows.get(window.from) ?? 0 })
+
+/** The same where the job has no other window and the answer no other units: then the load itself sees rows that nobody asked for. */
+const loadOnlyWindow = async (
+  work: JobWork,
+  session: Session,
+  judging: Judging,
+  accepted: AcceptedTable,
 ): Promise<LoadResult | null> => {
-  if (window === undefined || others.length > 0 || input.parsed.rejects > 0) return null
-  const order = { input, answerId, window, accepted, rows: rows.get(window.from) ?? 0, refused: [], strays: null }
+  const { input } = judging
+  const [window, ...others] = windowsOf(work)
+  if (window === undefined || others.length > 0 || input.parsed.rejects > 0 || input.box.key !== work.claim.box.key) return null
+  const only = { isUnsurveyed: true, isOnly: true }
+  return loadClean(work, session, judging, { window, accepted, rows: input.staging.rows(), ...only })
+}
+
+const loadClean = async (
+  work: JobWork,
+  session: Session,
+  { input, answerId }: Judging,
+  order: Pick<WindowOrder, 'window' | 'accepted' | 'rows' | 'isUnsurveyed' | 'isOnly'>,
+): Promise<LoadResult | null> => {
+  const clean = { refused: [], strays: null, repeated: 'refused', hasRemoved: false, mayEnd: true, isLast: true } as const
   try {
-    const result = await loadWindow(work, session, {
-      ...order,
-      ...{ repeated: 'refused', hasRemoved: false, mayEnd: true, isLast: true },
-    })
+    const result = await loadWindow(work, session, { input, answerId, ...order, ...clean })
     await foundGood(work.runtime.database.kysely, answerId)
     return result
   } catch (error) {
-    if (!isKeyRepeated(error)) throw error
+    if (!needsAnotherWay(error)) throw error
     return null
   }
 }

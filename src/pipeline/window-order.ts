@@ -31,6 +31,10 @@ export interface WindowOrder {
   readonly hasRemoved: boolean
   readonly judge?: NonNullable<MergeRequest['judge']>
   readonly mayEnd: boolean
+  /** Nobody has looked yet whether every row was asked for. */
+  readonly isUnsurveyed?: boolean
+  /** No other window was loaded for the job, and this transaction has passed over no unit: none of them is counted. */
+  readonly isOnly?: boolean
   readonly isLast: boolean
 }
 

@@ -3,9 +3,18 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { Box, Definition } from '../../src/core/types.ts'
 import { markUnchanged } from '../../src/ledger/loads.ts'
 import { answerOfAll } from '../../src/ledger/units.ts'
+import { loadAnswer } from '../../src/pipeline/load-answer.ts'
 import { boxOf, shippedDefinition } from '../support/definitions.ts'
 import { jobRow, outcomeOf, unitRows } from '../support/ledger-answers.ts'
-import { type LoadKit, loadBody, openLoading, trafficCsv as csv, trafficLine as line, workOn } from '../support/loading.ts'
+import {
+  type LoadKit,
+  loadBody,
+  openLoading,
+  trafficCsv as csv,
+  trafficLine as line,
+  withAnswer,
+  workOn,
+} from '../support/loading.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 
 let db: TestDatabase
@@ -77,6 +86,30 @@ describe('a packed answer for one window', () => {
     const released = await load(january('c.com', 'd.com'), [row('d.com', '4')], { released: true })
     expect(released.result).toMatchObject({ ended: 1, unchanged: 1 })
     expect(await now()).toEqual(['a.com 1 r1', 'b.com 5 r2', 'd.com 4 r1', 'z.com 9 r1'])
+  })
+
+  // Parsing refuses such rows; the database says it again where spellings differ. So they are parsed as what was asked for with more.
+  test.each([
+    ['a value', [], [...three, row('other.com', '1')]],
+    ['a value, while a unit holds a newer answer,', [], [...three, row('other.com', '1')]],
+    ['a value, where a unit would shrink,', three, [row('a.com', '1'), row('other.com', '1')]],
+    ['another window', [], [...three, line('2026-02', 'a.com', '1')]],
+    ['another window, while others change,', three, [row('a.com', '5'), line('2026-02', 'a.com', '1')]],
+  ])('with a row of %s that nobody asked for is refused whole', async (name, before, lines) => {
+    if (before.length > 0) await load(box(), before)
+    const asked = boxOf(definition, '2026-01', { domain: ['a.com', 'b.com', 'c.com', 'other.com'], country: 'us' }, '2026-02')
+    const [work, more] = [await workOn(kit, box()), await workOn(kit, asked)]
+    if (name.includes('newer')) await load(january('b.com'), [row('b.com', '8')])
+    const loaded = await now()
+    const refused = withAnswer(kit, more, { body: csv(...lines) }, (_, session, input) =>
+      loadAnswer(work, session, { ...input, box: box() }),
+    )
+    await expect(refused).rejects.toMatchObject({
+      code: 'WRONG_ECHO',
+      message: expect.stringContaining(': 1 rows of the answer'),
+    })
+    expect(await now()).toEqual(loaded)
+    expect(await query('select verdict from etl.answers order by answer_id desc limit 1')).toEqual([{ verdict: 'WRONG_ECHO' }])
   })
 
   test('with the bytes that are loaded writes no row, by force too; changed by hand, they are written again', async () => {
