@@ -176,6 +176,7 @@ describe('the house', () => {
     const figures = figuresOf(sources)
     expect(figures.smallFiles).toBeGreaterThanOrEqual(0.95)
     expect(figures.functionsP95).toBeLessThanOrEqual(30)
+    expect(figures.longestFunction).toBeLessThanOrEqual(70)
     expect(figures.singleImporter / figures.files).toBeLessThanOrEqual(0.36)
     expect(figures.linesPerComment).toBeGreaterThan(6)
     expect(figures.linesPerComment).toBeLessThan(10.5)

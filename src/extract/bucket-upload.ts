@@ -40,28 +40,18 @@ export const openUpload = (bucket: Bucket, key: string, signal: AbortSignal | un
       throw bucket.errorOf(error, `write ${bucket.placeOf(key)}`)
     }
   }
-  const begin = async (): Promise<string> => {
-    const { UploadId } = await bucket.client.send(new CreateMultipartUploadCommand({ Bucket: bucket.name, Key: key }), options)
-    if (UploadId === undefined) throw new Error('the server began an upload without an id')
-    return UploadId
-  }
-  const sendPart = async (body: Uint8Array, id: string, number: number): Promise<void> => {
-    const { ETag } = await bucket.client.send(
-      new UploadPartCommand({ Bucket: bucket.name, Key: key, UploadId: id, PartNumber: number, Body: body }),
-      options,
-    )
-    parts[number - 1] = { ETag, PartNumber: number }
-  }
   let numbers = 0
   /** The part before it has arrived when this resolves; the next one may be filled meanwhile. */
   const send = async (body: Uint8Array): Promise<void> => {
     numbers += 1
     if (numbers > maxParts) throw tooLarge(bucket.placeOf(key))
-    const id = uploadId ?? (await begin())
+    const id = uploadId ?? (await begin(bucket, key, options))
     uploadId = id
     await onItsWay
     sentBytes += body.length
-    onItsWay = sendPart(body, id, numbers)
+    onItsWay = sendPart(bucket, { Key: key, UploadId: id, PartNumber: numbers, Body: body }, options).then((part) => {
+      parts[(part.PartNumber ?? 0) - 1] = part
+    })
     onItsWay.catch(() => undefined)
   }
   return {
@@ -96,13 +86,29 @@ export const openUpload = (bucket: Bucket, key: string, signal: AbortSignal | un
   }
 }
 
+type Options = { readonly abortSignal?: AbortSignal }
+
+const begin = async (bucket: Bucket, key: string, options: Options): Promise<string> => {
+  const { UploadId } = await bucket.client.send(new CreateMultipartUploadCommand({ Bucket: bucket.name, Key: key }), options)
+  if (UploadId === undefined) throw new Error('the server began an upload without an id')
+  return UploadId
+}
+
+type PartToSend = { readonly Key: string; readonly UploadId: string; readonly PartNumber: number; readonly Body: Uint8Array }
+
+/** What the server must be given back to put the parts together. */
+const sendPart = async (bucket: Bucket, part: PartToSend, options: Options): Promise<CompletedPart> => {
+  const { ETag } = await bucket.client.send(new UploadPartCommand({ Bucket: bucket.name, ...part }), options)
+  return { ETag, PartNumber: part.PartNumber }
+}
+
 const complete = async (
   bucket: Bucket,
   key: string,
   uploadId: string,
   parts: readonly CompletedPart[],
   bytes: number,
-  options: { readonly abortSignal?: AbortSignal },
+  options: Options,
 ): Promise<void> => {
   try {
     await bucket.client.send(

@@ -133,6 +133,22 @@ export const windowShape = (requestsPerSecond: number): WindowShape => {
 /** Where many leave with one question, their lateness is lost among them. */
 const unguarded: LateGuard = { departed: () => ({ answered: () => undefined }) }
 
+/** Words to the other machines, one after the other. Nobody waits for them, but a failure is thrown to whoever asks next. */
+const createTelling = () => {
+  let last: Promise<unknown> = Promise.resolve()
+  return {
+    tell: (what: () => Promise<void>): void => {
+      last = last.then(what)
+      last.catch(() => undefined)
+    },
+    settled: async (): Promise<void> => {
+      const saying = last
+      last = Promise.resolve()
+      await saying
+    },
+  }
+}
+
 const sharedDepartures = (clock: Clock, pacer: Pacer, shared: SharedWindows): Departures => {
   /** Of the window asked for last. */
   let shape = windowShape(pacer.rate())
@@ -141,17 +157,7 @@ const sharedDepartures = (clock: Clock, pacer: Pacer, shared: SharedWindows): De
   let plannedAt = 0
   let expected = 0
   let pausedUntil = 0
-  let telling: Promise<unknown> = Promise.resolve()
-  /** A failure is told to whoever asks next. */
-  const tell = (what: () => Promise<void>): void => {
-    telling = telling.then(what)
-    telling.catch(() => undefined)
-  }
-  const told = async (): Promise<void> => {
-    const saying = telling
-    telling = Promise.resolve()
-    await saying
-  }
+  const { tell, settled } = createTelling()
   const standStill = (ms: number): void => {
     expected = Math.max(expected, clock.now()) + ms
     tell(() => shared.extend(ms))
@@ -168,7 +174,7 @@ const sharedDepartures = (clock: Clock, pacer: Pacer, shared: SharedWindows): De
     return late < shape.windowMs / 2 ? Math.max(0, Math.min(late, shape.windowMs * forgivenShare)) : 0
   }
   const ask = async (): Promise<boolean> => {
-    await told()
+    await settled()
     shape = windowShape(pacer.rate())
     const { points, windowMs, portion } = shape
     const early = points === 1 ? forgiven() : 0

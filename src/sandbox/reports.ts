@@ -77,35 +77,16 @@ export const createReports = (elapsedMs: () => number, durationMs: () => number)
   const reports = new Map<string, Report>()
   const secret = randomBytes(16)
   const sign = (text: string): string => createHmac('sha256', secret).update(text).digest('hex')
-
-  const phase = (report: Report): Phase => {
-    const elapsed = elapsedMs() - report.startedMs
-    if (elapsed < durationMs() / 3) return 'pending'
-    if (report.fate === 'stuck' || elapsed < durationMs()) return 'processing'
-    return report.fate === 'completes' ? 'done' : report.fate === 'fails' ? 'internal_error' : 'bad_request'
-  }
-
-  /** Charged on entry to processing, given back where nothing came of it. */
-  const chargeOf = (report: Report): number | null => {
-    const now = phase(report)
-    if (now === 'pending') return null
-    if (now === 'internal_error' || now === 'bad_request') return 0
-    return now === 'done' && rows(report) === 0 ? 0 : report.submission.estimatedQuota
-  }
-
-  const rows = (report: Report): number => {
-    report.rows ??= report.content.has('empty-report') ? 0 : countRows(report.query, report.world)
-    return report.rows
-  }
+  const phase = (report: Report): Phase => phaseOf(report, elapsedMs() - report.startedMs, durationMs())
 
   const points = (report: Report, counted: DataPoints): number => {
-    const known = report.points.get(counted) ?? countPoints(report, rows(report), counted)
+    const known = report.points.get(counted) ?? countPoints(report, rowsOf(report), counted)
     report.points.set(counted, known)
     return known
   }
 
   const settle = (report: Report, finalWord: Phase): void => {
-    report.submission.chargedQuota = chargeOf(report)
+    report.submission.chargedQuota = chargeOf(report, phase(report))
     report.submission.status = finalWord === 'done' ? 'completed' : finalWord
   }
 
@@ -123,7 +104,7 @@ export const createReports = (elapsedMs: () => number, durationMs: () => number)
     get: (id) => reports.get(id) ?? null,
     list,
     phase,
-    rows,
+    rows: rowsOf,
     points,
     open: () => [...reports.values()].filter((report) => ['pending', 'processing'].includes(phase(report))).length,
     credits: () => {
@@ -153,6 +134,25 @@ export const createReports = (elapsedMs: () => number, durationMs: () => number)
     },
     clear: () => reports.clear(),
   }
+}
+
+const phaseOf = ({ fate }: Report, elapsedMs: number, durationMs: number): Phase => {
+  if (elapsedMs < durationMs / 3) return 'pending'
+  if (fate === 'stuck' || elapsedMs < durationMs) return 'processing'
+  return fate === 'completes' ? 'done' : fate === 'fails' ? 'internal_error' : 'bad_request'
+}
+
+/** Charged on entry to processing, given back where nothing came of it. */
+const chargeOf = (report: Report, now: Phase): number | null => {
+  if (now === 'pending') return null
+  if (now === 'internal_error' || now === 'bad_request') return 0
+  return now === 'done' && rowsOf(report) === 0 ? 0 : report.submission.estimatedQuota
+}
+
+/** Counted once: a large report has millions. */
+const rowsOf = (report: Report): number => {
+  report.rows ??= report.content.has('empty-report') ? 0 : countRows(report.query, report.world)
+  return report.rows
 }
 
 const newReport = ({ query, world, fate, mends, content, body, key, caller, nowMs }: NewReport, startedMs: number): Report => {
