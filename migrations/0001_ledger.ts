@@ -337,10 +337,29 @@ const words = [
     due_at timestamptz not null,
     claimed_by text not null,
     claimed_at timestamptz not null default now(),
-    kind text not null check (kind in ('on time', 'caught up', 'skipped')),
+    kind text not null check (kind in ('on time', 'caught up', 'skipped', 'released')),
     run_id bigint references etl.runs,
     finished_at timestamptz,
     primary key (pipeline, due_at)
+  )`,
+
+  // What a service said of its data: up to which day there are any. A newer day wakes a run, once for each pipeline (etl.ticks).
+  `create table etl.releases (
+    release_id bigint generated always as identity primary key,
+    account text not null,
+    every text not null check (every in ('month', 'day')),
+    available_to date not null,
+    heard_by text not null check (heard_by in ('message', 'poll')),
+    wakes boolean not null default true,
+    heard_at timestamptz not null default clock_timestamp(),
+    unique (account, every, available_to)
+  )`,
+  `create table etl.subscriptions (
+    account text not null,
+    every text not null check (every in ('month', 'day')),
+    subscription_id text not null,
+    made_at timestamptz not null default now(),
+    primary key (account, every)
   )`,
 
   // Views that migrating made from files: one whose file is gone goes too.
@@ -352,9 +371,13 @@ const words = [
   `create table etl.notifications (
     notification_id bigint generated always as identity primary key,
     cause text not null,
-    kind text not null check (kind in ('failure', 'held', 'late', 'drift', 'quarantine', 'quota', 'approval')),
+    kind text not null,
+    severity text not null check (severity in ('critical', 'error', 'warning', 'info')),
+    grouping text,
     pipeline text,
     message text not null,
+    changed text,
+    next_step text,
     details jsonb not null default '{}',
     raised_at timestamptz not null default now(),
     resolved_at timestamptz
@@ -366,14 +389,21 @@ const words = [
     event text not null check (event in ('raised', 'resolved')),
     attempts integer not null default 0,
     next_at timestamptz not null default now(),
+    sending_at timestamptz,
     sent_at timestamptz,
+    outcome text check (outcome in ('sent', 'uncertain', 'given up', 'not needed')),
     last_error text,
     primary key (notification_id, target, event)
   )`,
-  `create index deliveries_due on etl.deliveries (next_at) where sent_at is null`,
+  `create index deliveries_due on etl.deliveries (next_at) where outcome is null`,
 
   // Rows that are locked, not read: whoever may only read the warehouse cannot lock them, as anybody could lock an advisory lock.
-  `create table etl.locks (name text primary key)`,
+  // A lease is for work that must not be within a transaction: whoever is named has it until then.
+  `create table etl.locks (
+    name text primary key,
+    held_by integer references etl.processes,
+    held_until timestamptz
+  )`,
 
   `create table etl.pace (
     account text primary key,
@@ -892,9 +922,30 @@ const relations: Readonly<Record<string, About>> = {
       due_at: 'The moment its schedule names.',
       claimed_by: 'The scheduler that took it.',
       claimed_at: 'When it was taken.',
-      kind: 'on time, caught up (after a time nobody ran) or skipped.',
+      kind: 'on time, caught up (after a time nobody ran), skipped, or released (the service said that there are new data).',
       run_id: 'The run it started: etl.runs; NULL where it started none.',
       finished_at: 'When that run ended.',
+    },
+  ],
+  releases: [
+    'Up to which day an account has data, as its service said. One row a new day.',
+    {
+      release_id: 'Number of the release.',
+      account: 'The API and the account in it.',
+      every: 'month or day: which data.',
+      available_to: 'The last day there are data for.',
+      heard_by: 'message (a webhook of the service whose sender was checked) or poll (its capabilities).',
+      wakes: 'Whether it starts a run of each scheduled pipeline; false where it was known before anybody waited for it.',
+      heard_at: 'When it was put on record; the due_at of the ticks it wakes in etl.ticks.',
+    },
+  ],
+  subscriptions: [
+    'Subscriptions to the messages of a service. The address they go to is a secret and stands nowhere.',
+    {
+      account: 'The API and the account in it.',
+      every: 'month or day: the data they tell of.',
+      subscription_id: 'The name the service gave it; its messages bear it.',
+      made_at: 'When it was made.',
     },
   ],
   notifications: [
@@ -902,9 +953,14 @@ const relations: Readonly<Record<string, About>> = {
     {
       notification_id: 'Number of the notification.',
       cause: 'What it is about; a cause is open once at most.',
-      kind: 'failure, held, late, drift, quarantine or quota.',
+      kind: 'failure, held, late, drift, quarantine, quota, approval and so on: the kinds of alarms.',
+      severity: 'critical, error, warning or info.',
+      grouping:
+        'What causes of several pipelines have in common, such as an error code: one message tells people of all of them. NULL: nothing.',
       pipeline: 'The pipeline; NULL where it concerns none.',
-      message: 'What is the matter and what to do, in words.',
+      message: 'What is the matter, in words.',
+      changed: 'What changed: since when, and what is still there. NULL where nothing more is known.',
+      next_step: 'What to do. NULL where there is nothing to do.',
       details: 'The same for machines; of failed and held units also which they are and the load each had by then.',
       raised_at: 'When it was first seen.',
       resolved_at: 'When it was gone; NULL while it is open.',
@@ -917,14 +973,21 @@ const relations: Readonly<Record<string, About>> = {
       target: 'Name of the target, never its address.',
       event: 'raised or resolved.',
       attempts: 'How often it was tried.',
-      next_at: 'Not tried again before; while it is being sent, until when the sender is believed.',
+      next_at: 'Not tried before: quiet hours, or a target that did not take it.',
+      sending_at: 'Since when it is being sent; NULL while it is not.',
       sent_at: 'When the target took it; NULL while it did not.',
+      outcome:
+        'sent; uncertain (the sender ended in the middle, and the target could not tell a repetition); given up; not needed (over before anybody was told). NULL: to be sent.',
       last_error: 'Why the last try failed.',
     },
   ],
   locks: [
-    'Names that transactions lock while they work: a budget, a month of a table, what is published.',
-    { name: 'What is locked. The row says nothing more; the lock is its row lock.' },
+    'Names that transactions lock while they work: a budget, a month of a table, what is published. And leases, for work outside transactions.',
+    {
+      name: 'What is locked. The lock is its row lock.',
+      held_by: 'Of a lease: the process that has it, see etl.processes. NULL: nobody had it yet.',
+      held_until: 'Of a lease: until when, unless it is renewed.',
+    },
   ],
   pace: [
     'One row an account whose service refused requests for their number or did not answer: how fast it may ask since, and since when it is in trouble.',

@@ -1,6 +1,6 @@
 // `millrace backfill`: a range of months, or with --dry-run what it would take.
 import { EtlError } from '../core/errors.ts'
-import { notificationTargets, notify } from '../notify/notify.ts'
+import { checkAlarming, notify } from '../notify/notify.ts'
 import { planRun } from '../pipeline/plan-run.ts'
 import { runJobs } from '../pipeline/run.ts'
 import { checkScope } from '../plan/frames.ts'
@@ -25,7 +25,7 @@ export const handle: Handler = async (invocation) => {
       output.note('Nothing was bought.')
       return 1
     }
-    notificationTargets(runtime.settings)
+    checkAlarming(runtime)
     const result = await runJobs(runtime, {
       command: 'backfill',
       arguments: { pipelines: args, from, to, only: options['only'] ?? null, force: options['force'] === true },

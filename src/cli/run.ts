@@ -1,5 +1,5 @@
 // `millrace run`: what is due now, or with --dry-run what it would take.
-import { notificationTargets, notify } from '../notify/notify.ts'
+import { checkAlarming, notify } from '../notify/notify.ts'
 import { createPing } from '../notify/ping.ts'
 import { planRun, type Scope } from '../pipeline/plan-run.ts'
 import { sweep } from '../pipeline/retention.ts'
@@ -22,7 +22,7 @@ export const handle: Handler = async (invocation) => {
     if (options['dryRun'] === true) return showPlan(invocation, opened, progress, 'run', scope)
     // A run without what the person refused: that is held, and the usual goes on.
     const runtime = (await agreed(invocation, opened, 'run', scope)) ?? opened
-    notificationTargets(runtime.settings)
+    checkAlarming(runtime)
     const ping = createPing(runtime.settings, runtime.log)
     await ping('start')
     const result = await runJobs(runtime, {

@@ -56,30 +56,9 @@ export interface TicksTable {
   due_at: string
   claimed_by: string
   claimed_at: Timestamp
-  kind: 'on time' | 'caught up' | 'skipped'
+  kind: 'on time' | 'caught up' | 'skipped' | 'released'
   run_id: NullableBigint
   finished_at: NullableTimestamp
-}
-
-export interface NotificationsTable {
-  notification_id: GeneratedBigint
-  cause: string
-  kind: 'failure' | 'held' | 'late' | 'drift' | 'quarantine' | 'quota'
-  pipeline: string | null
-  message: string
-  details: Json
-  raised_at: Timestamp
-  resolved_at: NullableTimestamp
-}
-
-export interface DeliveriesTable {
-  notification_id: BigintText
-  target: string
-  event: 'raised' | 'resolved'
-  attempts: Generated<number>
-  next_at: Timestamp
-  sent_at: NullableTimestamp
-  last_error: string | null
 }
 
 export interface WarehouseTable {

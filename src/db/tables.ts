@@ -6,17 +6,16 @@ import type { JobKind, JobState, ReportState, WindowSize } from '../core/types.t
 import type { BigintText, GeneratedBigint, Json, NullableBigint, NullableTimestamp, Timestamp } from './column-kinds.ts'
 import type {
   ApprovalsTable,
-  DeliveriesTable,
   EventsTable,
   FormerNamesTable,
   MartsTable,
-  NotificationsTable,
   PaceTable,
   QuarantineTable,
   RequestsTable,
   TicksTable,
   WarehouseTable,
 } from './tables-beside.ts'
+import type { DeliveriesTable, LocksTable, NotificationsTable, ReleasesTable, SubscriptionsTable } from './tables-told.ts'
 import type {
   LastLoadsView,
   OpenUnitsView,
@@ -279,6 +278,9 @@ export interface Tables {
   'etl.ticks': TicksTable
   'etl.notifications': NotificationsTable
   'etl.deliveries': DeliveriesTable
+  'etl.locks': LocksTable
+  'etl.releases': ReleasesTable
+  'etl.subscriptions': SubscriptionsTable
   'etl.pace': PaceTable
   'etl.unit_list': UnitListView
   'etl.open_units': OpenUnitsView

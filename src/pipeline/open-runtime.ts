@@ -15,6 +15,7 @@ import { claimableOf } from '../ledger/pipelines.ts'
 import { registerProcess } from '../ledger/processes.ts'
 import { assertDefinitions, loadDefinitions } from '../definition/load.ts'
 import { loadMarts } from '../definition/marts.ts'
+import { loadNotifyFile } from '../definition/notify-file.ts'
 import { openLandingStore } from '../extract/landing.ts'
 import type { Source } from '../extract/source.ts'
 import { compareTables } from '../load/drift.ts'
@@ -87,6 +88,8 @@ export const openRuntime = async (options: RuntimeOptions): Promise<OpenRuntime>
   const { sources, apis } = opened
   const definitions = guarded(opened.definitions, settings)
   const marts = await loadMarts(martFolders(options.pipelinesFolder))
+  const known = options.pipelines.length > 0 ? null : definitions.map(({ pipeline }) => pipeline)
+  const routes = await loadNotifyFile(options.pipelinesFolder, known)
   const apiSettings = readApiSettings(apis, settings.raw)
   if (options.callsService) for (const { of } of accountsOf(definitions)) apiSettings.connection(of)
   const database = await openDatabase({
@@ -119,6 +122,7 @@ export const openRuntime = async (options: RuntimeOptions): Promise<OpenRuntime>
       sources,
       definitions,
       marts,
+      routes,
       service: createServices(apiSettings, {
         database,
         log,

@@ -3,6 +3,7 @@ import type { Settings } from '../config/env.ts'
 import type { Clock } from '../core/clock.ts'
 import type { Log } from '../core/log.ts'
 import type { Mart } from '../core/mart.ts'
+import type { AlarmRoutes } from '../core/routes.ts'
 import type { Definition } from '../core/types.ts'
 import type { Database } from '../db/connect.ts'
 import type { Allowance } from '../extract/api.ts'
@@ -36,6 +37,8 @@ export interface Runtime {
   readonly sources: ReadonlyMap<string, Source>
   readonly definitions: readonly Definition[]
   readonly marts: readonly Mart[]
+  /** Who is told of which alarms; null: there is no notify.yaml, whoever the environment names is told of all. */
+  readonly routes: AlarmRoutes | null
   /** The definition's API as its account sees it, one for each; throws CONFIGURATION where the key is missing. */
   service(of: AccountOf): Service
   /** What that account may use over all its pipelines; throws CONFIGURATION. */

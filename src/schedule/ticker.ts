@@ -1,6 +1,6 @@
 // Takes the ticks of every schedule as time goes by, each tick one run of what is due; knows no timer, so that any clock can drive it.
 import { lastTickMs } from '../ledger/ticks.ts'
-import { notificationTargets, notify } from '../notify/notify.ts'
+import { checkAlarming, notify } from '../notify/notify.ts'
 import { createPing } from '../notify/ping.ts'
 import type { RunResult } from '../pipeline/run.ts'
 import type { Runtime } from '../pipeline/runtime.ts'
@@ -46,7 +46,7 @@ export const createTicker = (runtime: Runtime, signal: AbortSignal, { concurrenc
   const scheduled = scheduledOf(runtime.definitions)
   // Settings that are wrong end the command before the first night, not in it.
   const ping = createPing(runtime.settings, runtime.log)
-  notificationTargets(runtime.settings)
+  checkAlarming(runtime)
   const keeper: Keeper = { runtime, signal, ping, concurrency, running: new Set(), lastResults: new Map(), chains: new Map() }
   const begunMs = runtime.clock.now()
   let lookedMs = begunMs

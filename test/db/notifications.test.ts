@@ -3,7 +3,9 @@ import { sql } from 'kysely'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { releaseByPerson } from '../../src/ledger/actions.ts'
 import { letGo, requestCancel } from '../../src/ledger/cancel.ts'
-import { causesInLedger, deliverNext, syncNotifications } from '../../src/ledger/notifications.ts'
+import { causesInLedger } from '../../src/ledger/causes.ts'
+import { deliverNext } from '../../src/ledger/deliveries.ts'
+import { syncNotifications } from '../../src/ledger/notifications.ts'
 import { failJob, holdJob, parkJob } from '../../src/ledger/settle-job.ts'
 import {
   type PipelineKit,
@@ -30,7 +32,7 @@ const reason = { code: 'BAD_RESPONSE', message: 'the page is HTML' }
 
 /** Causes open after a look, of the pipeline alone. */
 const look = async ({ pipeline }: PipelineKit): Promise<string[]> => {
-  await syncNotifications(k(), await causesInLedger(k()), [])
+  await syncNotifications(k(), await causesInLedger(k()), () => [], [])
   const open = await k()
     .selectFrom('etl.notifications')
     .select('cause')
@@ -163,18 +165,26 @@ test('the newest load tells of drift until a later one sees none', async () => {
   expect(await look(pipeline)).toEqual([])
 })
 
+const slack = [{ name: 'slack', grouped: true, repeatable: false }]
+const now = { waitMs: () => 0 }
+
 test('while a message is on its way no transaction is open, and nobody else sends it', async () => {
-  await syncNotifications(k(), [{ cause: 'late/x', kind: 'late', pipeline: null, message: 'late', details: {} }], ['slack'])
+  const late = { cause: 'late/x', kind: 'late' as const, pipeline: null, message: 'late', details: {} }
+  await syncNotifications(k(), [late], () => ['slack'], ['slack'])
   const open = async () =>
     (
       await db.database.pool.query(
         `select 1 from pg_stat_activity where datname = current_database() and state = 'idle in transaction'`,
       )
     ).rows
-  const sent = await deliverNext(k(), ['slack'], async () => {
-    expect(await open()).toEqual([])
-    expect(await deliverNext(k(), ['slack'], async () => null)).toBe(false)
-    return 'HTTP 500'
+  const taken = { ...now, send: async () => null }
+  const sent = await deliverNext(k(), slack, {
+    ...now,
+    send: async () => {
+      expect(await open()).toEqual([])
+      expect(await deliverNext(k(), slack, taken)).toBe(false)
+      return 'HTTP 500'
+    },
   })
   expect(sent).toBe(true)
   const { attempts, last_error: problem } = await k()
@@ -182,8 +192,8 @@ test('while a message is on its way no transaction is open, and nobody else send
     .select(['attempts', 'last_error'])
     .executeTakeFirstOrThrow()
   expect({ attempts, problem }).toEqual({ attempts: 1, problem: 'HTTP 500' })
-  expect(await deliverNext(k(), ['slack'], async () => null)).toBe(false)
+  expect(await deliverNext(k(), slack, taken)).toBe(false)
   await sql`update etl.deliveries set next_at = clock_timestamp()`.execute(k())
-  expect(await deliverNext(k(), ['slack'], async () => null)).toBe(true)
-  expect(await deliverNext(k(), ['slack'], async () => null)).toBe(false)
+  expect(await deliverNext(k(), slack, taken)).toBe(true)
+  expect(await deliverNext(k(), slack, taken)).toBe(false)
 })

@@ -5,7 +5,8 @@ import { createServer, type Server } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { deliverNext, syncNotifications } from '../../src/ledger/notifications.ts'
+import { deliverNext } from '../../src/ledger/deliveries.ts'
+import { syncNotifications } from '../../src/ledger/notifications.ts'
 import { type Sandbox, startSandbox } from '../../src/sandbox/server.ts'
 import { pipelinesOfRepository, runCommand } from '../support/command.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
@@ -111,7 +112,7 @@ describe('notifications', () => {
     await run({ MILLRACE_NOTIFY_WEBHOOK: '', MILLRACE_NOTIFY_SLACK: `${url()}/services/x` })
     expect(JSON.parse(received[0]?.body ?? '{}')).toMatchObject({
       text: expect.stringContaining('keywords failed'),
-      blocks: [{ type: 'section' }],
+      blocks: [{ type: 'section' }, { type: 'section' }, { type: 'section' }],
     })
     const { rows } = await db.database.pool.query(
       'select attempts, sent_at, last_error, next_at > now() as later from etl.deliveries',
@@ -128,7 +129,8 @@ describe('notifications', () => {
   test('two senders tell one cause once', async () => {
     const cause = { cause: 'failure/x', kind: 'failure' as const, pipeline: 'x', message: 'm', details: {} }
     const { kysely } = db.database
-    await Promise.all([syncNotifications(kysely, [cause], ['webhook']), syncNotifications(kysely, [cause], ['webhook'])])
+    const sync = (): Promise<void> => syncNotifications(kysely, [cause], () => ['webhook'], ['webhook'])
+    await Promise.all([sync(), sync()])
     const sent: string[] = []
     const send = async (): Promise<null> => {
       sent.push('one')
@@ -136,7 +138,8 @@ describe('notifications', () => {
       return null
     }
     const deliver = async (): Promise<void> => {
-      while (await deliverNext(kysely, ['webhook'], send));
+      const receivers = [{ name: 'webhook', grouped: false, repeatable: true }]
+      while (await deliverNext(kysely, receivers, { waitMs: () => 0, send }));
     }
     await Promise.all([deliver(), deliver(), deliver()])
     expect(sent).toEqual(['one'])

@@ -56,6 +56,7 @@ export const openLoading = async (db: TestDatabase, definition: Definition, mart
     sources: new Map(),
     definitions: [definition],
     marts,
+    routes: null,
     service: unused,
     allowance: unused,
     claimable: unused,

@@ -1,0 +1,11 @@
+// What a service says of its data: up to which day there are any, of whole months or of single days.
+import type { IsoDate } from './types.ts'
+
+export const releasedData = ['month', 'day'] as const
+export type ReleasedData = (typeof releasedData)[number]
+
+/** The last day there are data for; of `month` the last day of the newest whole month. */
+export interface Release {
+  readonly every: ReleasedData
+  readonly availableTo: IsoDate
+}

@@ -1,0 +1,145 @@
+// What the ledger says is wrong now: failed and held units, rejected rows, other fields than defined, what waits for approval.
+import { type RawBuilder, sql } from 'kysely'
+import type { Cause } from '../core/alarms.ts'
+import type { Db } from '../db/tables.ts'
+
+/** Units a notification remembers: a cause of more is over when these are mended and no other is in trouble. */
+const mostRemembered = 1_000
+
+// The load that a unit's rows are as of: another one, and something was loaded since, or found unchanged.
+const loadOf = (unit: RawBuilder<unknown>): RawBuilder<unknown> =>
+  sql`coalesce((select max(l.load_id) from etl.loads l where l.answer_id = ${unit}.answer_id and l.window_from = ${unit}.window_from), 0)`
+
+// Units of causes that were told and are neither in trouble now nor loaded since: a try under way mends nothing, nor does one that was cancelled,
+// after which the unit may not even stand in the ledger any more. Hence they are remembered by pipeline, window and slice.
+const remembered = sql`
+  select n.kind, p.pipeline, s.pipeline_id, r.at[2]::date as window_from, s.slice_id, u.error_code, u.error_message
+  from etl.notifications n
+    cross join lateral (select string_to_array(x.place, '/') as at, x.load_id::bigint as load_id
+      from jsonb_each_text(n.details -> 'units') as x (place, load_id)) r
+    join etl.slices s on s.slice_id = r.at[3]::integer join etl.pipelines p on p.pipeline_id = s.pipeline_id
+    left join etl.unit_list u on u.pipeline_id = s.pipeline_id and u.window_from = r.at[2]::date and u.slice_id = s.slice_id
+  where n.resolved_at is null and n.kind in ('failure', 'held') and coalesce(u.state, 'planned') not in ('held', 'failed')
+    and (s.wanted_until is null or u.job_id is not null) and ${loadOf(sql`u`)} = r.load_id`
+
+const troubled = sql`
+  select case t.state when 'failed' then 'failure' else 'held' end as kind, p.pipeline, t.pipeline_id, t.window_from, t.slice_id, t.error_code,
+    t.error_message
+  from etl.troubled_units t join etl.pipelines p on p.pipeline_id = t.pipeline_id`
+
+interface CauseRow {
+  readonly kind: 'failure' | 'held' | 'quarantine' | 'drift'
+  readonly pipeline: string
+  readonly n: number
+  readonly example: string | null
+  /** The most frequent one. */
+  readonly code: string | null
+  readonly first: string | null
+  readonly last: string | null
+  /** Of the units remembered, those that still have the rows of an earlier answer. */
+  readonly keeping: number | null
+  readonly units: unknown
+}
+
+/** What the ledger says is wrong now: failed and held units, rows in quarantine, drift, what waits for approval. Quota and lateness are for others to add. */
+export const causesInLedger = async (db: Db): Promise<readonly Cause[]> => [
+  ...(await troubles(db)),
+  ...(await approvalCauses(db)),
+]
+
+/** One cause for all that waits of a pipeline; another one whenever that changes. */
+const approvalCauses = async (db: Db): Promise<readonly Cause[]> => {
+  const rows = await db
+    .selectFrom('etl.approvals as a')
+    .innerJoin('etl.pipelines as p', 'p.pipeline_id', 'a.pipeline_id')
+    .select(['a.approval_id', 'p.pipeline', 'a.units', 'a.reports', 'a.credits', 'a.allowed'])
+    .where('a.state', '=', 'waiting')
+    .where('a.units', '>', '0')
+    .orderBy('a.approval_id')
+    .execute()
+  return rows.map(({ approval_id, pipeline, units, reports, credits, allowed }) => ({
+    cause: `approval/${pipeline}/${approval_id}`,
+    kind: 'approval',
+    pipeline,
+    message:
+      `${pipeline}: ${units} units (${reports} reports, about ${credits} credits) need approval${allowed === null ? '' : `: a night may cost ${allowed}`}. ` +
+      `\`millrace plan ${pipeline}\` shows them, \`millrace approve ${pipeline}\` allows them.`,
+    changed: 'They are beyond what nights cost of late. The usual part of the night goes on.',
+    nextStep: `\`millrace approve ${pipeline}\` buys them; until then nothing more is spent on them.`,
+    details: { approval_id: Number(approval_id), units: Number(units), reports, credits: Number(credits) },
+  }))
+}
+
+const troubles = async (db: Db): Promise<readonly Cause[]> => {
+  const { rows } = await sql<CauseRow>`
+    with c as materialized (
+      select x.*, row_number() over (partition by x.kind, x.pipeline order by x.pipeline_id, x.window_from, x.slice_id) as place
+      from (${troubled} union all ${remembered}) x
+    ), codes as materialized (
+      select kind, pipeline, error_code, count(*) as n, min(error_message) as example from c where error_message is not null group by 1, 2, 3
+    )
+    select c.kind, c.pipeline, count(*)::float8 as n, k.example, k.error_code as code, min(c.window_from)::text as first, max(c.window_from)::text as last,
+      count(u.answer_id)::float8 as keeping,
+      jsonb_object_agg(concat_ws('/', c.pipeline_id, c.window_from, c.slice_id), ${loadOf(sql`u`)}) filter (where c.place <= ${mostRemembered}) as units
+    from c left join etl.units u on c.place <= ${mostRemembered} and u.pipeline_id = c.pipeline_id and u.window_from = c.window_from
+        and u.slice_id = c.slice_id
+      left join lateral (select k.example, k.error_code from codes k where k.kind = c.kind and k.pipeline = c.pipeline
+        order by k.n desc, k.error_code limit 1) k on true
+    group by 1, 2, 4, 5
+    union all select 'quarantine', pipeline, count(*)::float8, min(reason), null, null, null, null, null from etl.quarantine where state = 'open' group by pipeline
+    union all select 'drift', pipeline, 1, min(drift::text), null, null, null, null, null from etl.last_loads where drift is not null group by pipeline`.execute(
+    db,
+  )
+  return rows.map((row) => ({
+    cause: `${row.kind}/${row.pipeline}`,
+    kind: row.kind,
+    pipeline: row.pipeline,
+    grouping: row.code,
+    ...wordsOf(row),
+    details: { count: row.n, example: row.example, code: row.code, ...(row.units === null ? {} : { units: row.units }) },
+  }))
+}
+
+type Words = Pick<Cause, 'message' | 'changed' | 'nextStep'>
+
+const wordsOf = (row: CauseRow): Words => {
+  const { kind, pipeline, n, example } = row
+  const why = example === null ? '' : ` For example: ${example}`
+  const units = `${n} ${n === 1 ? 'unit' : 'units'} of ${pipeline}`
+  if (kind === 'failure')
+    return {
+      message: `${units} failed; the next run tries ${n === 1 ? 'it' : 'them'} again.${why}`,
+      changed: `${spanOf(row)}${keptOf(row)}`,
+      nextStep: `\`millrace status ${pipeline}\` lists them; \`millrace run ${pipeline}\` tries again at once.`,
+    }
+  if (kind === 'held')
+    return {
+      message: `${units} ${n === 1 ? 'waits' : 'wait'} for a person (millrace status ${pipeline}).${why}`,
+      changed: `${spanOf(row)}${keptOf(row)}`,
+      nextStep: `Look at the reason: \`millrace status ${pipeline}\`. \`millrace release UNIT\` loads a held answer as it is; \`millrace reports list\` shows purchases whose answer was lost.`,
+    }
+  if (kind === 'quarantine')
+    return {
+      message: `${n} ${n === 1 ? 'row' : 'rows'} of ${pipeline} ${n === 1 ? 'is' : 'are'} in quarantine (millrace quarantine list ${pipeline}).${why}`,
+      changed: 'All other rows of these answers are loaded.',
+      nextStep: `Correct the definition, then \`millrace quarantine retry ${pipeline}\`; it asks the service for nothing.`,
+    }
+  return {
+    message: `The answers for ${pipeline} have other fields than its definition says: ${example ?? ''}`,
+    changed: 'The fields of the definition are loaded as before; the others are left out.',
+    nextStep:
+      'Add the fields to the definition, or leave them out for good; then `millrace replay` fills them from what has landed.',
+  }
+}
+
+const spanOf = ({ first, last }: CauseRow): string => {
+  if (first === null || last === null) return ''
+  return first === last ? `Window ${first}. ` : `Windows from ${first} to ${last}. `
+}
+
+/** Readers see the rows of the answer before, where there was one. */
+const keptOf = ({ keeping, n }: CauseRow): string => {
+  if (keeping === null || n > mostRemembered) return ''
+  if (keeping === 0) return 'None of them was ever loaded.'
+  return keeping === n ? 'Readers still see their earlier rows.' : `Readers still see the earlier rows of ${keeping}.`
+}

@@ -1,0 +1,152 @@
+// One message at a time on its way: what is due for a receiver is marked, sent outside any transaction, and what became of it is written down.
+import { type RawBuilder, sql } from 'kysely'
+import type { Severity } from '../core/alarms.ts'
+import type { Db } from '../db/tables.ts'
+
+/** What delivering needs to know of a receiver. */
+export interface ReceiverTraits {
+  readonly name: string
+  /** People: causes of one kind and grouping come in one message. A machine gets each by itself. */
+  readonly grouped: boolean
+  /** It tells a repetition by its id, so that a message of unknown fate may be sent again. */
+  readonly repeatable: boolean
+}
+
+/** One cause as it is told. */
+export interface Told {
+  readonly notificationId: number
+  readonly kind: string
+  readonly severity: Severity
+  readonly pipeline: string | null
+  readonly message: string
+  readonly changed: string | null
+  readonly nextStep: string | null
+  readonly raisedAt: string
+  readonly resolvedAt: string | null
+}
+
+/** One message: what began, or what is over. */
+export interface Telling {
+  readonly target: string
+  readonly event: 'raised' | 'resolved'
+  /** At least one; of one kind. */
+  readonly told: readonly Told[]
+}
+
+export interface Sending {
+  /** Milliseconds a message so severe waits for the receiver, in quiet hours; 0: it goes now. */
+  readonly waitMs: (target: string, severity: Severity) => number
+  /** null: it was taken; else why not. */
+  readonly send: (telling: Telling) => Promise<string | null>
+}
+
+const mostAttempts = 12
+/** Causes named in one message. */
+const mostInOne = 50
+
+/**
+ * Sends the next message that is due, or puts it off; false when none is due. Only for the one process that may send (see lease.ts): the mark of
+ * another one is that of a sender that ended in the middle.
+ */
+export const deliverNext = async (db: Db, receivers: readonly ReceiverTraits[], sending: Sending): Promise<boolean> => {
+  const taken = await takeNext(db, receivers, sending)
+  if (taken === null || taken === 'put off') return taken !== null
+  const problem = await sending.send(taken)
+  await settle(db, taken, problem)
+  return true
+}
+
+/** What senders left behind that ended in the middle: sent again where the receiver tells a repetition, else never. */
+export const settleLeftBehind = async (db: Db, receivers: readonly ReceiverTraits[]): Promise<void> => {
+  const repeatable = receivers.filter((one) => one.repeatable).map(({ name }) => name)
+  await sql`update etl.deliveries set sending_at = null,
+      outcome = case when target = any(${repeatable}::text[]) then null else 'uncertain' end,
+      last_error = 'The sender ended before the answer came; it may have arrived.'
+    where sending_at is not null and outcome is null`.execute(db)
+}
+
+interface DueRow {
+  readonly notification_id: string
+  readonly target: string
+  readonly event: 'raised' | 'resolved'
+  readonly kind: string
+  readonly severity: Severity
+  readonly pipeline: string | null
+  readonly message: string
+  readonly changed: string | null
+  readonly next_step: string | null
+  readonly raised_at: string
+  readonly resolved_at: string | null
+}
+
+/** Due deliveries, oldest first; the end of something waits until its beginning is out. */
+const dueRows = (db: Db, targets: readonly string[], condition: RawBuilder<unknown>, most: number) =>
+  sql<DueRow & { readonly grouping: string | null }>`
+    select x.notification_id, x.target, x.event, n.kind, n.severity, n.grouping, n.pipeline, n.message, n.changed, n.next_step, n.raised_at, n.resolved_at
+    from etl.deliveries x join etl.notifications n on n.notification_id = x.notification_id
+    where x.outcome is null and x.sending_at is null and x.next_at <= clock_timestamp() and x.target = any(${[...targets]}::text[]) and ${condition}
+      and (x.event = 'raised' or exists (select from etl.deliveries r where r.notification_id = x.notification_id
+        and r.target = x.target and r.event = 'raised' and r.outcome is not null))
+    order by x.next_at, x.notification_id, x.event limit ${most} for update of x skip locked`.execute(db)
+
+const takeNext = (db: Db, receivers: readonly ReceiverTraits[], { waitMs }: Sending): Promise<Telling | 'put off' | null> =>
+  db.transaction().execute(async (trx) => {
+    const names = receivers.map(({ name }) => name)
+    const [first] = (await dueRows(trx, names, sql`true`, 1)).rows
+    if (first === undefined) return null
+    const isGrouped = first.grouping !== null && receivers.some(({ name, grouped }) => grouped && name === first.target)
+    const alike = sql`x.event = ${first.event} and n.kind = ${first.kind} and n.severity = ${first.severity} and n.grouping = ${first.grouping}`
+    const rows = isGrouped ? (await dueRows(trx, [first.target], alike, mostInOne)).rows : [first]
+    const wait = waitMs(first.target, first.severity)
+    await deliveriesOf(trx, rows)
+      .set(wait > 0 ? { next_at: inMs(wait) } : { sending_at: sql<string>`clock_timestamp()` })
+      .execute()
+    return wait > 0 ? 'put off' : { target: first.target, event: first.event, told: rows.map(toldOf) }
+  })
+
+const inMs = (ms: number) => sql<string>`clock_timestamp() + ${Math.ceil(ms)}::float8 * interval '1 millisecond'`
+
+const toldOf = (row: DueRow): Told => ({
+  notificationId: Number(row.notification_id),
+  kind: row.kind,
+  severity: row.severity,
+  pipeline: row.pipeline,
+  message: row.message,
+  changed: row.changed,
+  nextStep: row.next_step,
+  raisedAt: row.raised_at,
+  resolvedAt: row.resolved_at,
+})
+
+type Which = Pick<DueRow, 'notification_id' | 'target' | 'event'>
+
+/** All of one target and event. */
+const deliveriesOf = (db: Db, rows: readonly Which[]) =>
+  db
+    .updateTable('etl.deliveries')
+    .where(
+      'notification_id',
+      'in',
+      rows.map((row) => row.notification_id),
+    )
+    .where('target', '=', rows[0]?.target ?? '')
+    .where('event', '=', rows[0]?.event ?? 'raised')
+
+const settle = async (db: Db, { target, event, told }: Telling, problem: string | null): Promise<void> => {
+  const rows = told.map(({ notificationId }) => ({ notification_id: String(notificationId), target, event }))
+  const nextAt = sql<string>`clock_timestamp() + least(interval '6 hours', interval '10 seconds' * power(3, attempts))`
+  await deliveriesOf(db, rows)
+    .set((eb) => ({
+      attempts: eb('attempts', '+', 1),
+      sending_at: null,
+      last_error: problem,
+      ...(problem === null
+        ? { sent_at: sql<string>`clock_timestamp()`, outcome: 'sent' as const }
+        : {
+            next_at: nextAt,
+            outcome: sql<'given up' | null>`case when attempts + 1 >= ${mostAttempts} then 'given up' end`,
+          }),
+    }))
+    .where('outcome', 'is', null)
+    .execute()
+}

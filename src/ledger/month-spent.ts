@@ -1,0 +1,22 @@
+// Credits of this month by account and pipeline, for the alarms of budgets.
+import { sql } from 'kysely'
+import type { Db } from '../db/tables.ts'
+
+export interface QuotaSpent {
+  readonly account: string
+  readonly pipeline: string
+  /** What the pipeline reads, newest version. */
+  readonly source: string
+  readonly spent: number
+}
+
+/** Credits used and reserved this month (UTC) by account and pipeline. */
+export const quotaThisMonth = async (db: Db): Promise<readonly QuotaSpent[]> => {
+  const { rows } = await sql<QuotaSpent>`
+    select q.account, q.pipeline, (coalesce(sum(q.used_quota), 0) + coalesce(sum(q.reserved_quota), 0))::float8 as spent,
+      (select p.source from etl.pipelines p where p.pipeline = q.pipeline order by p.pipeline_id desc limit 1) as source
+    from etl.quota q where q.day >= date_trunc('month', clock_timestamp() at time zone 'UTC')::date group by q.account, q.pipeline`.execute(
+    db,
+  )
+  return rows
+}
