@@ -35,6 +35,11 @@ const growthShare = 0.1
 const leastGrowth = 1
 /** Kept below what was refused. A service that forgives bursts refuses late, at a rate it would not allow for long. */
 const ceilingShare = 0.85
+/**
+ * A single refusal may be an accident: requests that were held up on their way and came together. Only the second within so long, or one by who has found
+ * a ceiling before, says where the limit lies.
+ */
+const accidentMs = 120_000
 /** So long a ceiling is believed; then more is tried, slowly. */
 const ceilingForMs = 3_600_000
 const leastRate = 0.1
@@ -64,6 +69,7 @@ export const slowerBy = (learnt: LearntPace | null, refusal: RateRefusal): Learn
   }
   const rate = rateOf(learnt, configured)
   const used = perSecond === null ? rate : Math.min(rate, perSecond)
-  const ceiling = perSecond === null ? Math.max(leastRate, rate * ceilingShare) : (learnt?.ceiling ?? null)
+  const isLimit = learnt !== null && (learnt.ceiling !== null || learnt.refusedMsAgo < accidentMs)
+  const ceiling = isLimit && perSecond === null ? Math.max(leastRate, rate * ceilingShare) : (learnt?.ceiling ?? null)
   return { base: Math.max(leastRate, used / 2), ceiling, changedMsAgo: 0, refusedMsAgo: 0 }
 }

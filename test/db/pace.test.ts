@@ -20,8 +20,8 @@ describe('the pace of an account', () => {
   test('is as configured until it is refused, and halved for everybody from then on', async () => {
     const [one, two] = [1, 2].map(() => createAccountPace(k(), 'api/default'))
     expect(await one?.read()).toBeNull()
-    expect(await one?.refused(refusal)).toMatchObject({ base: 100, ceiling: 170 })
-    expect(await two?.read()).toMatchObject({ base: 100, ceiling: 170 })
+    expect(await one?.refused(refusal)).toMatchObject({ base: 100, ceiling: null })
+    expect(await two?.read()).toMatchObject({ base: 100, ceiling: null })
     expect(await createAccountPace(k(), 'api/other').read()).toBeNull()
   })
 
@@ -32,7 +32,9 @@ describe('the pace of an account', () => {
     await db.database.pool.query(
       `update etl.pace set changed_at = changed_at - interval '20 s', refused_at = refused_at - interval '20 s'`,
     )
-    expect((await paces[1]?.refused(refusal))?.base).toBeCloseTo(85, 0)
+    // The second within two minutes says where the limit lies.
+    expect((await paces[1]?.refused(refusal))?.base).toBeCloseTo(100, 0)
+    expect((await paces[2]?.read())?.ceiling).toBeCloseTo(170, 0)
   })
 
   test('keeps two processes to half of what they had, though only one was refused', async () => {

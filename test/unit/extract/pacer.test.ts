@@ -131,7 +131,15 @@ describe('what a refusal teaches', () => {
     expect(rateOf({ ...first, changedMsAgo: 3_000 }, 1_000)).toBe(26)
   })
 
-  test('is a ceiling where the budget was used wholly, believed for an hour', () => {
+  test('is no ceiling where it stands alone: requests that were held up may have come together', () => {
+    const first = slowerBy(null, refusal)
+    expect(first).toMatchObject({ base: 500, ceiling: null })
+    const late = { ...first, changedMsAgo: 121_000, refusedMsAgo: 121_000 }
+    expect(slowerBy(late, refusal)).toMatchObject({ base: 500, ceiling: null })
+    expect(slowerBy({ ...late, ceiling: 100 }, refusal)).toMatchObject({ ceiling: 85 })
+  })
+
+  test('is a ceiling where the budget was used wholly and it is the second, believed for an hour', () => {
     const second = slowerBy(learnt, refusal)
     expect(second).toMatchObject({ base: 7.5, ceiling: 12.75 })
     expect(rateOf({ ...second, changedMsAgo: 3_599_000, refusedMsAgo: 3_599_000 }, 1_000)).toBe(12.75)
