@@ -1,6 +1,6 @@
 // Which requests are sent again, after how long, and what a service that asks for a pause gets.
 import type { Clock } from '../core/clock.ts'
-import { EtlError } from '../core/errors.ts'
+import { EtlError, isEtlError } from '../core/errors.ts'
 import type { Finding, Pass, Waiter } from './gate-types.ts'
 import { wholeAccount } from './gate-types.ts'
 import { excerpt } from './http-answer.ts'
@@ -76,6 +76,12 @@ const stoppedOr = (error: unknown, asked: Asked): never => {
   throw asked.signal.aborted ? classify(error, asked, { connected: false, answered: false }) : error
 }
 
+/** The rate is counted in the database, which may be away: whoever promised a submission has to know that nothing left. */
+const unsent = (error: unknown): unknown =>
+  isEtlError(error)
+    ? new EtlError(error.code, error.message, { cause: error, context: { ...error.context, sent: false } })
+    : error
+
 /** What came of one try: an answer to be looked at, or a trouble, with the answer where there was one. */
 type Sent<A> = { readonly trouble: null; readonly answer: A } | { readonly trouble: Finding; readonly answer: A | null }
 
@@ -95,7 +101,7 @@ const sendOnce = async <A extends Answered>(
   const progress: Progress = { connected: false, answered: false }
   const departure = await rate.take(signal, lane ?? 'others').catch((error: unknown) => {
     pass.drop()
-    return stoppedOr(error, asked)
+    return stoppedOr(unsent(error), asked)
   })
   progress.heard = departure.answered
   try {

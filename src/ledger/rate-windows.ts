@@ -2,6 +2,7 @@
 import type { RateLimiterPostgres, RateLimiterRes } from 'rate-limiter-flexible'
 import { systemClock } from '../core/clock.ts'
 import type { DatabasePool } from '../db/connect.ts'
+import { databaseError } from '../db/database-error.ts'
 
 export interface RateWindows {
   take(points: number, pointsOfWindow: number, windowMs: number): Promise<{ readonly granted: boolean; readonly nextMs: number }>
@@ -20,7 +21,7 @@ export const hasRateWindows = async (pool: DatabasePool): Promise<boolean> => {
   return rows[0]?.found === true
 }
 
-/** Windows of one account of one API. Both throw what the database throws. @param account its name, unlike that of any other API's */
+/** Windows of one account of one API. Throw what the database throws, `take` as an EtlError. @param account its name, unlike that of any other API's */
 export const createRateWindows = (pool: DatabasePool, account: string): RateWindows => {
   const storeClient = onServerTime(pool)
   const limiters = new Map<number, Promise<RateLimiterPostgres>>()
@@ -37,7 +38,7 @@ export const createRateWindows = (pool: DatabasePool, account: string): RateWind
         return { granted: true, nextMs: remainingPoints >= points ? 0 : msBeforeNext }
       } catch (refused) {
         if (isRefusal(refused)) return { granted: false, nextMs: Math.max(1, refused.msBeforeNext) }
-        throw refused
+        throw databaseError(refused, 'cannot count requests')
       }
     },
     pause: async (ms) => {

@@ -77,12 +77,15 @@ const takeBack = async (memo: ReportMemo, work: ReceiptWork, message: string): P
         unstopped(() => withdraw(memo, work, message)),
       )
     } catch (error) {
-      if (pause === null || isEtlError(error) || signal.aborted) throw error
+      if (pause === null || signal.aborted || isFinal(error)) throw error
       runtime.log.warn({ job_id: claim.jobId, error: messageOf(error) }, 'an intent that was not sent is still on record')
       await runtime.clock.sleep(pause, signal).catch(() => undefined)
     }
   }
 }
+
+/** The job is another's by now, or its report is not as this process left it. */
+const isFinal = (error: unknown): boolean => isEtlError(error) && (error.code === 'FENCED' || error.code === 'INTERNAL')
 
 /** The receipt goes first: one of which the ledger knows nothing would be taken for that of a newer ledger. */
 const withdraw = async (memo: ReportMemo, work: ReceiptWork, message: string): Promise<void> => {

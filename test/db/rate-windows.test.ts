@@ -98,6 +98,15 @@ describe('a budget that processes share', () => {
     expect(Math.min(...ends)).toBeGreaterThan(15_000)
   })
 
+  test('a database that is away is said in words of ours, so that the sender knows it for what it is', async () => {
+    const windows = createRateWindows(db.database.pool, 'default')
+    await db.database.pool.query('alter table etl.rate_windows rename to elsewhere')
+    await expect(windows.take(1, 1, 100)).rejects.toMatchObject({
+      code: 'DATABASE',
+      message: expect.stringMatching(/^The warehouse cannot count requests: .*rate_windows/),
+    })
+  })
+
   test('accounts do not wait for each other', async () => {
     const [one, two] = ['default', 'second'].map((account) => createRateWindows(db.database.pool, account))
     await one?.pause(60_000)

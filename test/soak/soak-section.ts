@@ -15,7 +15,7 @@ each restated month again with \`--force\`, while the service misbehaves and Pos
 | --- | --- |
 | requests, of which met a fault | ${figures.requests}, ${figures.faults} |
 | kills of PostgreSQL; processes that ended and were started again | ${figures.kills}; ${figures.ended} |
-| months restated and asked for again; reports bought | ${figures.restatements}; ${figures.reports} |
+| months restated and asked for again; reports bought; units left without a row and released by the person | ${figures.restatements}; ${figures.reports}; ${figures.released} |
 | reading transactions that saw the same twice | ${figures.reads} |
 | rows at the end; what was wrong | ${figures.rows}; ${figures.wrong.length === 0 ? 'nothing: no cell differs from the truth, no purchase doubled, no id lost' : figures.wrong.join('; ')} |
 | memory of the largest process (MB), second quarter and last | ${shown(figures.megabytes)} |

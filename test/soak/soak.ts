@@ -4,7 +4,7 @@ import type { DatabasePool } from '../../src/db/connect.ts'
 import { type Sandbox, startSandbox } from '../../src/sandbox/server.ts'
 import { createOwnDatabase, type OwnDatabase } from '../storm/own-database.ts'
 import { type StormWorld, stormPipelines } from '../storm/storm-world.ts'
-import { runCommand } from '../support/command.ts'
+import { type CommandResult, runCommand } from '../support/command.ts'
 import { startOwnServer } from '../support/own-server.ts'
 import { type Course, courseOf, isFlat, type Sample, takeSample } from './figures.ts'
 import { createSoakWorld, type Kept, keepRunning, keepWords, misbehaviour } from './soak-world.ts'
@@ -28,6 +28,8 @@ export interface SoakFigures {
   readonly faults: number
   readonly kills: number
   readonly restatements: number
+  /** Units that a restatement left without a row, released by the person. */
+  readonly released: number
   readonly reports: number
   readonly reads: number
   /** Long-running processes that ended and were started again. */
@@ -48,7 +50,7 @@ interface Soak {
   readonly db: OwnDatabase
   readonly environment: Record<string, string>
   readonly wrong: string[]
-  readonly counts: { kills: number; restatements: number; reads: number }
+  readonly counts: { kills: number; restatements: number; released: number; reads: number }
   over: boolean
 }
 
@@ -76,7 +78,7 @@ export const runSoak = async (options: SoakOptions): Promise<SoakFigures> => {
     db,
     environment: logged,
     wrong: [],
-    counts: { kills: 0, restatements: 0, reads: 0 },
+    counts: { kills: 0, restatements: 0, released: 0, reads: 0 },
     over: false,
   }
   try {
@@ -106,10 +108,10 @@ export const runSoak = async (options: SoakOptions): Promise<SoakFigures> => {
   }
 }
 
-const command = async ({ world, environment, options }: Soak, args: readonly string[]): Promise<number | null> => {
+const command = async ({ world, environment, options }: Soak, args: readonly string[]): Promise<CommandResult> => {
   const result = await runCommand(args, environment, world.folder)
   keepWords(options.logs, 'commands', `${args.join(' ')}: ${result.code}\n${result.stderr}`)
-  return result.code
+  return result
 }
 
 type Server = Awaited<ReturnType<typeof startOwnServer>>
@@ -149,11 +151,32 @@ const restateAndAsk = async (soak: Soak, turn: number): Promise<void> => {
   const month = world.months[turn % world.months.length] ?? world.to
   sandbox.restate(month)
   counts.restatements += 1
-  const asked = ['backfill', ...stormPipelines, '--from', month, '--to', month]
-  let code = await command(soak, [...asked, '--force'])
-  // Interrupted before it had planned, it has to wish anew; else it goes on.
-  for (let again = 0; code !== 0 && again < 10; again += 1) code = await command(soak, [...asked, '--force'])
-  options.note(`${month} restated and asked for: exit code ${code}`)
+  const asked = ['backfill', ...stormPipelines, '--from', month, '--to', month, '--json']
+  for (let tries = 1; tries <= 10; tries += 1) {
+    // Interrupted before it had planned, it has to wish anew.
+    const result = await command(soak, [...asked, '--force'])
+    options.note(`${month} restated and asked for: exit code ${result.code}`)
+    if (result.code === 0) return
+    if (isHeldAlone(result) && (await releaseShrunk(soak)) > 0) return void (await command(soak, asked))
+    await wait(1_000)
+  }
+}
+
+/** Everything was answered; what did not load waits for a person. */
+const isHeldAlone = ({ events }: CommandResult): boolean => {
+  const units = events.at(-1)?.['units']
+  return JSON.stringify(units ?? null).match(/"waiting":0,"held":[1-9]\d*,"failed":0/) !== null
+}
+
+/** Units whose only row a restatement took keep it until a person says that it is right. */
+const releaseShrunk = async (soak: Soak): Promise<number> => {
+  const shrunk = await soak.db.pool
+    .query<{ unit: string }>(`select unit_id as unit from etl.unit_list where state = 'held' and error_code = 'SHRUNK'`)
+    .catch(() => null)
+  const units = (shrunk?.rows ?? []).map(({ unit }) => unit)
+  if (units.length > 0) await command(soak, ['release', ...units])
+  soak.counts.released += units.length
+  return units.length
 }
 
 const reading = async ({ db, counts }: Soak, goesOn: () => boolean): Promise<void> => {
@@ -179,7 +202,10 @@ const reading = async ({ db, counts }: Soak, goesOn: () => boolean): Promise<voi
 
 /** Without faults and kills the same command has to come to an end. */
 const settle = async (soak: Soak): Promise<void> => {
-  for (let turn = 0; turn < 4; turn += 1) if ((await command(soak, soak.world.command)) === 0) return
+  for (let turn = 0; turn < 4; turn += 1) {
+    if ((await command(soak, soak.world.command)).code === 0) return
+    await releaseShrunk(soak)
+  }
   soak.wrong.push('the backfill did not end green after the faults had ended')
 }
 

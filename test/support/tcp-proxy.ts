@@ -16,6 +16,8 @@ export interface TcpProxy {
   loseCommit(wanted: (statements: string) => boolean): void
   /** After the next COMMIT of such a transaction nothing more of its connection is passed on to the server until `release`. Resolves once that was answered. */
   holdAfterCommit(wanted: (statements: string) => boolean): Promise<void>
+  /** The same after the next statement of that kind, which is still under way then: a COPY waits for its rows. */
+  holdAfterStatement(wanted: (statement: string) => boolean): Promise<void>
   /** Passes on what was held back. */
   release(): void
   /** COMMITs whose answer was lost. */
@@ -32,6 +34,12 @@ interface Pair {
   held: Buffer[] | null
 }
 
+/** From where on nothing is passed on. */
+interface Holding {
+  readonly wanted: (statements: string) => boolean
+  readonly answered: () => void
+}
+
 /** Most of a transaction's statements that is remembered. */
 const rememberedBytes = 200_000
 
@@ -40,8 +48,13 @@ export const startTcpProxy = async (target: string): Promise<TcpProxy> => {
   const pairs = new Set<Pair>()
   let silent = false
   let wanted: ((statements: string) => boolean) | null = null
-  let holding: { readonly wanted: (statements: string) => boolean; readonly answered: () => void } | null = null
+  let holding: Holding | null = null
+  let holdingStatement: Holding | null = null
   let lost = 0
+  const hold = (pair: Pair, answered: () => void): void => {
+    pair.held = []
+    pair.server.once('data', answered)
+  }
   const toServer = (pair: Pair, chunk: Buffer): void => {
     if (pair.silent) return
     if (pair.held !== null) {
@@ -53,10 +66,11 @@ export const startTcpProxy = async (target: string): Promise<TcpProxy> => {
     const commits = /\0commit\0|Q....commit/i.test(text)
     const losing = commits && wanted?.(pair.statements) === true
     if (commits && holding?.wanted(pair.statements) === true) {
-      const { answered } = holding
+      hold(pair, holding.answered)
       holding = null
-      pair.held = []
-      pair.server.once('data', answered)
+    } else if (holdingStatement?.wanted(text) === true) {
+      hold(pair, holdingStatement.answered)
+      holdingStatement = null
     }
     if (/begin/i.test(text) || commits) pair.statements = ''
     if (!losing) {
@@ -120,6 +134,10 @@ export const startTcpProxy = async (target: string): Promise<TcpProxy> => {
     holdAfterCommit: (recognise) =>
       new Promise((answered) => {
         holding = { wanted: recognise, answered }
+      }),
+    holdAfterStatement: (recognise) =>
+      new Promise((answered) => {
+        holdingStatement = { wanted: recognise, answered }
       }),
     release: () => {
       for (const pair of pairs) {

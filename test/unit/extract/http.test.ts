@@ -301,6 +301,15 @@ describe('a submission', () => {
     expect(server.hits).toHaveLength(0)
   })
 
+  test('was not sent when the account’s rate could not be asked for, because the database is away', async () => {
+    const server = await serve(json)
+    const away = new EtlError('DATABASE_UNREACHABLE', 'refused', { context: { tried: 1 } })
+    const { http } = testClient(server.url, { rate: { take: () => Promise.reject(away), penalize: () => undefined } })
+    const error = await failure(http.read(post(http)))
+    expect([error.code, error.context]).toEqual(['DATABASE_UNREACHABLE', { tried: 1, sent: false }])
+    expect(server.hits).toHaveLength(0)
+  })
+
   test('that is on its way when the run is stopped is heard out, and a harmless request is not', async () => {
     const server = await serve((_, response) => void setTimeout(() => response.end('{"report_id":"r-1"}'), 300))
     const { http, stop } = testClient(server.url, { clock: realClock })
