@@ -10,7 +10,7 @@ export interface Sample {
   readonly files: number
   /** Sessions of the database; null while it was away. */
   readonly connections: number | null
-  /** Of etl and data; null while the database was away. */
+  /** Of etl and data, counted: what the server itself keeps of them is lost with each kill. null while the database was away. */
   readonly deadRows: number | null
 }
 
@@ -34,7 +34,8 @@ export const takeSample = async (pool: DatabasePool, pids: readonly number[], se
   const asked = await pool
     .query<{ connections: number; dead: number }>(
       `select (select count(*)::integer from pg_stat_activity where datname = current_database()) as connections,
-         (select coalesce(sum(n_dead_tup), 0)::float8 from pg_stat_user_tables where schemaname in ('etl', 'data')) as dead`,
+         (select coalesce(sum((pgstattuple(c.oid)).dead_tuple_count), 0)::float8 from pg_class c
+          where c.relkind = 'r' and c.relnamespace in ('etl'::regnamespace, 'data'::regnamespace)) as dead`,
     )
     .catch(() => null)
   return {

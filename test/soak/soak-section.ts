@@ -21,5 +21,5 @@ each restated month again with \`--force\`, while the service misbehaves and Pos
 | memory of the largest process (MB), second quarter and last | ${shown(figures.megabytes)} |
 | open files of the process with most | ${shown(figures.files)} |
 | connections | ${shown(figures.connections)} |
-| dead rows of \`etl\` and \`data\` | ${shown(figures.deadRows)} |
+| dead rows of \`etl\` and \`data\`, counted by pgstattuple | ${shown(figures.deadRows)} |
 `

@@ -82,6 +82,7 @@ export const runSoak = async (options: SoakOptions): Promise<SoakFigures> => {
     over: false,
   }
   try {
+    await db.pool.query('create extension pgstattuple')
     await command(soak, ['migrate'])
     await command(soak, world.command)
     sandbox.configure({ faults: [...misbehaviour] })
