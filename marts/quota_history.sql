@@ -4,8 +4,9 @@
 -- reads: etl.quota
 -- column account: The account whose key was used.
 -- column pipeline: The pipeline.
--- column day: Day of the submission, UTC.
+-- column day: Day of the submission or request, UTC.
 -- column reports: Reports submitted. Unit: reports.
--- column used: Credits the service says it took; NULL where it has not said. Unit: credits.
+-- column requests: Requests that cost something. Unit: requests.
+-- column used: Credits it took; NULL where the service has not said. Unit: credits.
 -- column reserved: Credits set aside for reports under way. Unit: credits.
-select account, pipeline, day, reports, used_quota as used, reserved_quota as reserved from etl.quota
+select account, pipeline, day, reports, requests, used_quota as used, reserved_quota as reserved from etl.quota

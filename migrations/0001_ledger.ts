@@ -55,6 +55,13 @@ const words = [
   )`,
   `create index runs_running on etl.runs (run_id) where state = 'running'`,
 
+  // What purchases are charged to. Number 1: no tags. A set that changed is another one, so that what was bought before stays with the former.
+  `create table etl.tag_sets (
+    tag_set_id integer generated always as identity primary key,
+    tags jsonb not null unique
+  )`,
+  `insert into etl.tag_sets (tags) values ('{}')`,
+
   `create table etl.pipelines (
     pipeline_id integer generated always as identity primary key,
     pipeline text not null,
@@ -67,6 +74,7 @@ const words = [
     generation integer not null default 0,
     lists_sha256 text,
     definition jsonb not null,
+    tag_set_id integer not null default 1 references etl.tag_sets,
     updated_at timestamptz not null default now(),
     unique (pipeline, version, parameters)
   )`,
@@ -80,6 +88,34 @@ const words = [
     unique (pipeline_id, "values")
   )`,
   `create index slices_wanted on etl.slices (pipeline_id, wanted_since, slice_id) where wanted_until is null`,
+
+  // Lists that a definition reads from the database: what was read and obeyed, or held for a person; and each reading of a run.
+  `create table etl.lists (
+    list_id bigint generated always as identity primary key,
+    pipeline_id integer not null references etl.pipelines,
+    dimension text not null,
+    query text not null,
+    "values" text[] not null,
+    state text not null check (state in ('taken', 'held', 'dissolved')),
+    came integer not null,
+    gone integer not null,
+    read_at timestamptz not null default now(),
+    decided_at timestamptz,
+    decided_by text
+  )`,
+  `create index lists_newest on etl.lists (pipeline_id, dimension, list_id)`,
+  `create unique index lists_held on etl.lists (pipeline_id, dimension) where state = 'held'`,
+  `create table etl.list_reads (
+    run_id bigint not null references etl.runs,
+    pipeline_id integer not null references etl.pipelines,
+    dimension text not null,
+    list_id bigint references etl.lists,
+    outcome text not null check (outcome in ('taken', 'unchanged', 'held', 'failed')),
+    "values" integer,
+    message text,
+    read_at timestamptz not null default now(),
+    primary key (run_id, pipeline_id, dimension)
+  )`,
 
   `create table etl.windows (
     pipeline_id integer not null references etl.pipelines,
@@ -130,6 +166,7 @@ const words = [
     retries integer not null default 0,
     estimated_quota bigint,
     used_quota bigint,
+    tag_set_id integer,
     data_points_count bigint,
     submitted_at timestamptz,
     completed_at timestamptz,
@@ -293,11 +330,40 @@ const words = [
     error_code text,
     bytes bigint not null default 0,
     sha256 text,
+    credits smallint,
     started_at timestamptz not null,
     milliseconds double precision not null
   )`,
   `create index requests_job on etl.requests (job_id)`,
   `create index requests_run on etl.requests (run_id)`,
+
+  // What requests cost that are paid for one by one, by day. Each backend adds to a row of its own, so that none waits for another's commit.
+  `create table etl.request_credits (
+    day date not null,
+    account text not null,
+    pipeline_id integer not null references etl.pipelines,
+    tag_set_id integer not null references etl.tag_sets,
+    is_night boolean not null,
+    slot integer not null,
+    requests bigint not null,
+    credits bigint not null,
+    uncertain bigint not null,
+    primary key (day, account, pipeline_id, tag_set_id, is_night, slot)
+  ) with (fillfactor = 50)`,
+
+  // What the service itself said is left, at moments when nothing was under way: the difference between two is what it charged.
+  `create table etl.meter_readings (
+    reading_id bigint generated always as identity primary key,
+    api text not null,
+    account text not null,
+    read_at timestamptz not null default now(),
+    remaining_requests bigint,
+    remaining_credits bigint,
+    counted_requests bigint not null,
+    counted_reports bigint not null,
+    difference bigint
+  )`,
+  `create index meter_readings_account on etl.meter_readings (account, api, read_at)`,
 
   `create table etl.quarantine (
     quarantine_id bigint generated always as identity primary key,
@@ -566,14 +632,22 @@ const views = [
       j.state as job_state, j.answer_id
     from etl.jobs j join etl.pipelines p using (pipeline_id) where j.report_state is not null`,
 
-  // Quota that is bought or about to be, and whose price nobody has told yet, counts with its estimate, or with 1 where there is none.
-  `create view etl.quota as
-    select j.account, p.pipeline, (coalesce(j.asked_at, j.created_at) at time zone 'UTC')::date as day,
-      count(*) filter (where j.report_state <> 'intent') as reports,
-      sum(j.used_quota) as used_quota,
+  // Every credit, by what it was spent on. What is bought or about to be, and whose price nobody has told yet, counts with its estimate, or with 1.
+  `create view etl.spending as
+    select j.account, p.pipeline, j.pipeline_id, coalesce(j.tag_set_id, p.tag_set_id) as tag_set_id,
+      (coalesce(j.asked_at, j.created_at) at time zone 'UTC')::date as day, count(*) filter (where j.report_state <> 'intent') as reports,
+      0::bigint as requests, sum(j.used_quota)::bigint as used_quota,
       sum(case when j.used_quota is null and j.report_state in ('intent', 'submitted', 'ready', 'downloaded', 'uncertain')
-        then coalesce(j.estimated_quota, 1) else 0 end) as reserved_quota
-    from etl.jobs j join etl.pipelines p using (pipeline_id) where j.report_state is not null group by 1, 2, 3`,
+        then coalesce(j.estimated_quota, 1) else 0 end)::bigint as reserved_quota
+    from etl.jobs j join etl.pipelines p using (pipeline_id) where j.report_state is not null group by 1, 2, 3, 4, 5
+    union all
+    select c.account, p.pipeline, c.pipeline_id, c.tag_set_id, c.day, 0, sum(c.requests)::bigint, sum(c.credits)::bigint, 0
+    from etl.request_credits c join etl.pipelines p using (pipeline_id) group by 1, 2, 3, 4, 5`,
+
+  `create view etl.quota as
+    select s.account, s.pipeline, s.day, sum(s.reports)::bigint as reports, sum(s.requests)::bigint as requests, sum(s.used_quota) as used_quota,
+      sum(s.reserved_quota) as reserved_quota
+    from etl.spending s group by 1, 2, 3`,
 ]
 
 const pipelineOfRow = 'The pipeline and version: etl.pipelines.'
@@ -592,6 +666,7 @@ const askNumber = 'Its place in the order of all answers: the higher number wins
 const dataPoints = 'How many data points the service said the report holds; NULL where it did not say.'
 const pipelineName = 'The pipeline.'
 const version = "The pipeline's version."
+const tagSet = 'The tags it is charged to: etl.tag_sets.'
 const unitsCounted = 'Unit: units.'
 
 type About = readonly [about: string, columns: Readonly<Record<string, string>>]
@@ -683,8 +758,13 @@ const relations: Readonly<Record<string, About>> = {
       generation: 'Grows whenever its lists change.',
       lists_sha256: 'Digest of the lists as they were last read.',
       definition: 'What fetching needs of the definition, as it was last planned with.',
+      tag_set_id: `${tagSet} As it was last planned with.`,
       updated_at: 'When this row last changed.',
     },
+  ],
+  tag_sets: [
+    'Sets of tags that pipelines had or have. What was bought keeps the set it was bought with.',
+    { tag_set_id: 'Number of the set; 1 is the empty one.', tags: 'Names and values, as in a definition: tags.' },
   ],
   slices: [
     'One row a slice: one value of each thing a pipeline runs for.',
@@ -694,6 +774,37 @@ const relations: Readonly<Record<string, About>> = {
       values: 'One value of each dimension, in the order of etl.pipelines.dimensions.',
       wanted_since: 'The generation of the lists since which it is wanted.',
       wanted_until: 'The generation in which it left the lists; NULL while it is wanted. Its rows stay.',
+    },
+  ],
+  lists: [
+    'One row a list that a definition reads from the database (for_each: query), each time its values changed.',
+    {
+      list_id: 'Number of the list.',
+      pipeline_id: pipelineOfRow,
+      dimension: 'What the values are of, for example domain.',
+      query: 'The query, as in the definition.',
+      values: 'The values it gave.',
+      state:
+        'taken (the newest one of these is obeyed), held (empty or much shorter than before: it waits for a person, millrace approve) or dissolved (held, and then the query gave other values).',
+      came: 'Values that were not in the list before. Unit: values.',
+      gone: 'Values of the list before that are not in it. Unit: values.',
+      read_at: 'When it was read.',
+      decided_at: 'When a person decided; NULL where nobody had to.',
+      decided_by: 'Who that was; NULL where nobody had to.',
+    },
+  ],
+  list_reads: [
+    'One row a run and list that was read from the database for it.',
+    {
+      run_id: runOfRow,
+      pipeline_id: pipelineOfRow,
+      dimension: 'What the values are of.',
+      list_id: 'The list that the run obeyed: etl.lists; NULL where there was none.',
+      outcome:
+        'taken (other values than before), unchanged, held (the list before was obeyed) or failed (the list before was obeyed).',
+      values: 'How many values the query gave; NULL where it failed. Unit: values.',
+      message: 'Why it was held or failed; NULL where it was not.',
+      read_at: 'When it was read.',
     },
   ],
   windows: [
@@ -755,6 +866,7 @@ const relations: Readonly<Record<string, About>> = {
       ...reportWords,
       report_state:
         'intent (about to be sent), submitted, ready, downloaded, failed, rejected, uncertain (reply lost) or expired; NULL where nothing was bought.',
+      tag_set_id: `${tagSet} NULL before it was asked for.`,
       receipt_at: 'When the receipt of the purchase was written beside the landings; NULL: not yet.',
       created_at: 'When it was planned.',
       updated_at: 'When this row last changed.',
@@ -878,8 +990,39 @@ const relations: Readonly<Record<string, About>> = {
       error_code: 'Code of the error, as in docs/operations.md; NULL where it went well.',
       bytes: 'Size of the answer. Unit: bytes.',
       sha256: 'SHA-256 of the answer in hexadecimal; NULL where it was not kept.',
+      credits: 'What it cost, where requests are paid for one by one; NULL where it is free. Unit: credits.',
       started_at: 'When it was sent.',
       milliseconds: 'From sending to the end of the answer. Unit: milliseconds.',
+    },
+  ],
+  request_credits: [
+    'What requests cost that are paid for one by one. One row a day, account, pipeline, set of tags and writer; their sum is what counts.',
+    {
+      day: 'The day (UTC).',
+      account,
+      pipeline_id: pipelineOfRow,
+      tag_set_id: tagSet,
+      is_night: 'Whether they belong to nights (run, schedule); else to a range that a person named.',
+      slot: 'Which writer; -1: added up after the day was over.',
+      requests: 'Requests that cost something. Unit: requests.',
+      credits: 'What they cost. Unit: credits.',
+      uncertain:
+        'Of the credits, those of requests whose answer did not come whole: the service may not have charged them. Unit: credits.',
+    },
+  ],
+  meter_readings: [
+    'What the service said is left of an account, read when nothing of the account was under way. Two readings in a month tell what it charged.',
+    {
+      reading_id: 'Number of the reading.',
+      api: 'The API that was asked.',
+      account,
+      read_at: 'When it was asked.',
+      remaining_requests: 'Requests left; NULL where it does not say. Unit: credits.',
+      remaining_credits: 'Credits left for reports; NULL where it does not say. Unit: credits.',
+      counted_requests: 'Credits of all requests on record by then, over all time. Unit: credits.',
+      counted_reports: 'Credits of all reports on record by then, over all time. Unit: credits.',
+      difference:
+        'What the service charged since the reading before, beyond what is on record: by others who use the key, or for requests of a process that was killed; below 0: requests without an answer that it did not charge. NULL: the first of a month, or the service refilled the account. Unit: credits.',
     },
   ],
   quarantine: [
@@ -1159,14 +1302,29 @@ const relations: Readonly<Record<string, About>> = {
       answer_id: 'The answer that came: etl.answers; NULL while there is none.',
     },
   ],
+  spending: [
+    'Every credit that was spent or reserved, by what it is charged to. One row an account, pipeline and version, set of tags and day (UTC), for reports and for requests apart.',
+    {
+      account,
+      pipeline: pipelineName,
+      pipeline_id: pipelineOfRow,
+      tag_set_id: tagSet,
+      day: 'The day it was asked for, in UTC.',
+      reports: 'Reports sent; 0 where the row is of requests. Unit: reports.',
+      requests: 'Requests that cost something; 0 where the row is of reports. Unit: requests.',
+      used_quota: 'Of reports what the service said they cost, NULL while it said nothing; of requests what their price is. Unit: credits.',
+      reserved_quota: 'What reports of unknown price are expected to cost, 1 where even that is unknown. Unit: credits.',
+    },
+  ],
   quota: [
     'Credits spent and reserved. One row an account, pipeline and day (UTC).',
     {
       account,
       pipeline: pipelineName,
-      day: 'The day the reports were asked for, in UTC.',
+      day: 'The day it was asked for, in UTC.',
       reports: 'Reports sent. Unit: reports.',
-      used_quota: 'What the service said they cost; NULL while it said nothing. Unit: credits.',
+      requests: 'Requests that cost something. Unit: requests.',
+      used_quota: 'What they cost; NULL while the service said nothing. Unit: credits.',
       reserved_quota: 'What reports of unknown price are expected to cost, 1 where even that is unknown. Unit: credits.',
     },
   ],

@@ -207,9 +207,17 @@ export const commands: readonly CommandSpec[] = [
   },
   {
     usage: 'quota',
-    description: 'Credits left at the service, and what was spent and reserved here.',
-    options: [option('--account <name>', 'which key', 'default')],
-    examples: ['millrace quota'],
+    description:
+      'Credits left at the service; what was spent, is reserved and will be spent by the end of the month, by account, pipeline and tag; and what was bought for values no list holds any more.',
+    options: [
+      option('--account <name>', 'which key', 'default'),
+      option('--month <month>', 'another month than this one, such as 2026-01'),
+      option(
+        '--by <name>',
+        'also by the values of one thing pipelines run for, such as domain; shares of a report add up to its price',
+      ),
+    ],
+    examples: ['millrace quota', 'millrace quota --month 2026-01 --by domain --json'],
     load: () => import('./quota.ts'),
   },
   {

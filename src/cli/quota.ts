@@ -1,12 +1,17 @@
-// `millrace quota`: credits left at each service, and what was spent and reserved here.
+// `millrace quota`: credits left at each service, and what was spent, is reserved and will be spent here: by account, pipeline, tag and value.
+import { discoverCredits } from '../check/discover.ts'
+import { EtlError } from '../core/errors.ts'
 import { openDatabase } from '../db/connect.ts'
+import type { Db } from '../db/tables.ts'
 import { assertMigrated } from '../db/migrate.ts'
-import { type Answer, discoverCredits } from '../check/discover.ts'
-import type { Credits } from '../extract/api.ts'
-import { readStatus } from '../reads/status.ts'
-import type { Handler } from './command-spec.ts'
+import { forecasts } from '../reads/forecast.ts'
+import { meterMonths } from '../reads/meter.ts'
+import { quotaDays, quotaMonths } from '../reads/quota.ts'
+import { spendingByMonth, spendingByTag, spendingByValue, unwantedSpending } from '../reads/spending.ts'
+import type { Handler, Invocation } from './command-spec.ts'
 import { discoverRequest } from './discovery.ts'
-import { formatNumber } from './output.ts'
+import type { Output } from './output.ts'
+import { printQuota, type QuotaOf } from './print-quota.ts'
 
 export const handle: Handler = async (invocation) => {
   const { output } = invocation
@@ -18,31 +23,66 @@ export const handle: Handler = async (invocation) => {
   })
   try {
     await assertMigrated(database, { folders: [], allowUnknown: true })
+    const db = database.kysely
+    const quota = await quotaOf(db, invocation)
     const answers = await discoverCredits(request, database)
-    const { quota } = await readStatus(database.kysely, [])
-    const [first] = answers
     const services = answers.length > 1 ? { services: Object.fromEntries(answers.map(({ api, said }) => [api, said])) } : {}
-    output.event({ event: 'summary', command: 'quota', service: first?.said ?? null, ...services, spent: quota })
-    for (const answer of answers) output.line(creditsLeft(answer, answers.length > 1))
-    output.table(
-      ['spent here', 'account', 'month', 'reports', 'used', 'reserved'],
-      quota.map((row) => [
-        row.pipeline,
-        row.account,
-        row.month,
-        formatNumber(row.reports),
-        formatNumber(row.used),
-        formatNumber(row.reserved),
-      ]),
-    )
+    quotaEvents(output, quota)
+    output.event({
+      event: 'summary',
+      command: 'quota',
+      month: quota.month,
+      service: answers[0]?.said ?? null,
+      ...services,
+      ...totals(quota),
+      spent: quotaMonths(await quotaDays(db)),
+    })
+    printQuota(output, quota, answers)
     return 0
   } finally {
     await database.close()
   }
 }
 
-const creditsLeft = ({ api, said }: Answer<Credits>, isOneOfSeveral: boolean): string => {
-  const whose = isOneOfSeveral ? `The service ${api}` : 'The service'
-  const remaining = said?.remaining ?? null
-  return remaining === null ? `${whose} does not tell the credits left.` : `${whose} has ${formatNumber(remaining)} credits left.`
+const quotaOf = async (db: Db, { options }: Invocation): Promise<QuotaOf> => {
+  const nowMs = Date.now()
+  const present = new Date(nowMs).toISOString().slice(0, 7)
+  const month = String(options['month'] ?? present)
+  if (!/^\d{4}-(0[1-9]|1[0-2])$/.test(month))
+    throw new EtlError('USAGE', `--month is '${month}', expected a month such as ${present}.`)
+  const first = `${month}-01`
+  const spending = (await spendingByMonth(db, first)).filter((one) => one.month === month)
+  const by = options['by'] === undefined ? null : String(options['by'])
+  return {
+    month,
+    spending,
+    tags: spendingByTag(spending),
+    forecasts: month === present ? await forecasts(db, nowMs) : [],
+    unwanted: await unwantedSpending(db, first),
+    meters: (await meterMonths(db, first)).filter((one) => one.month === month),
+    values: by === null ? null : await spendingByValue(db, first, by),
+  }
 }
+
+const quotaEvents = (output: Output, { month, spending, tags, forecasts: foretold, unwanted, meters, values }: QuotaOf): void => {
+  for (const one of spending) output.event({ event: 'spending', ...one })
+  for (const one of tags) output.event({ event: 'tag', ...one })
+  for (const one of foretold) output.event({ event: 'forecast', month, ...one })
+  for (const one of unwanted) output.event({ event: 'unwanted', month, ...one })
+  for (const one of meters) output.event({ event: 'service_books', ...one })
+  for (const one of values ?? []) output.event({ event: 'value', month, ...one })
+}
+
+const sum = <One>(all: readonly One[], pick: (one: One) => number | null): number =>
+  all.reduce((total, one) => total + (pick(one) ?? 0), 0)
+
+/** Of the month. What the service charged beyond what is on record is part of no pipeline. */
+const totals = ({ spending, forecasts: foretold, unwanted, meters }: QuotaOf) => ({
+  used: sum(spending, ({ used }) => used),
+  reserved: sum(spending, ({ reserved }) => reserved),
+  forecast: foretold.every(({ forecast }) => forecast === null)
+    ? null
+    : sum(foretold, ({ forecast, spent }) => forecast ?? spent),
+  unwanted: sum(unwanted, ({ credits }) => credits),
+  not_on_record: sum(meters, ({ difference }) => difference),
+})

@@ -9,4 +9,13 @@ export interface Budget {
   readonly setting?: { readonly perMonth: string; readonly perDay: string }
 }
 
+/** What may be spent for one tag, over all pipelines that have it. */
+export interface TagBudget {
+  /** `client` */
+  readonly name: string
+  /** `acme` */
+  readonly value: string
+  readonly budget: Budget
+}
+
 export const noBudget: Budget = { perMonth: null, perDay: null }

@@ -61,8 +61,18 @@ export interface Dimension {
   readonly values: readonly string[]
   /** Limit of packing: at most this many values go into one report. null: the source's own limit. No part of any unit's identity. */
   readonly bucket: number | null
-  /** File the values were read from; null when they stand in the YAML. */
+  /** File the values were read from; null when they stand in the YAML or the database. */
   readonly file: string | null
+  /** Where they are read from the database: `values` is empty until a run has read them. Default: they are not. */
+  readonly query?: ListQuery
+}
+
+/** A list in the database. */
+export interface ListQuery {
+  readonly sql: string
+  /** A list that loses more than this share of its values is held (0..1). */
+  readonly shrink: number
+  readonly timeoutMs: number
 }
 
 export type WindowSize = 'day' | 'week' | 'month'
@@ -142,6 +152,12 @@ export interface GuardRule {
   readonly factor: number
 }
 
+/** By when data are expected. */
+export interface Expectation {
+  /** Day of the following month by whose end a month must be loaded, in the time zone of the service's calendar. */
+  readonly monthBy: number
+}
+
 /** A checked, frozen YAML file. */
 export interface Definition {
   readonly file: string
@@ -164,6 +180,10 @@ export interface Definition {
   readonly report: ReportPolicy
   /** null: the definition says `off`. */
   readonly guard: GuardRule | null
+  /** What its purchases are charged to: `{ client: 'acme' }`. */
+  readonly tags: Readonly<Record<string, string>>
+  /** null: nobody is told when data are late. */
+  readonly expect: Expectation | null
   readonly publish: boolean
   readonly period: RowPeriod
   /** Those that key columns join to, by name: every load adds to them in this order. */

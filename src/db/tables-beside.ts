@@ -17,6 +17,8 @@ export interface RequestsTable {
   error_code: string | null
   bytes: BigintText
   sha256: string | null
+  /** null: it is free. */
+  credits: number | null
   started_at: string
   milliseconds: number
 }

@@ -146,6 +146,7 @@ export interface QuotaView {
   pipeline: string
   day: string
   reports: string
+  requests: string
   used_quota: string | null
   reserved_quota: string
 }

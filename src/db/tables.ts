@@ -16,6 +16,15 @@ import type {
   WarehouseTable,
 } from './tables-beside.ts'
 import type { DeliveriesTable, LocksTable, NotificationsTable, ReleasesTable, SubscriptionsTable } from './tables-told.ts'
+import type { ProcessesTable, RunJobsTable, RunsTable } from './tables-runs.ts'
+import type {
+  ListReadsTable,
+  ListsTable,
+  MeterReadingsTable,
+  RequestCreditsTable,
+  SpendingView,
+  TagSetsTable,
+} from './tables-spent.ts'
 import type {
   LastLoadsView,
   OpenUnitsView,
@@ -30,33 +39,6 @@ import type {
 } from './tables-seen.ts'
 
 export type Db = Kysely<Tables>
-
-export interface ProcessesTable {
-  process_id: Generated<number>
-  /** Unique over all hosts and starts. */
-  name: string
-  host: string
-  /** What tells one boot of the host from the next; empty where the system has no such word. */
-  boot: string
-  system_process_id: number
-  /** What tells a process from a later one with the same number; empty where the system has no such word. */
-  begun: string
-  started_at: Timestamp
-  lease_until: string
-  ended_at: NullableTimestamp
-}
-
-export interface RunsTable {
-  run_id: GeneratedBigint
-  command: string
-  arguments: Json
-  state: Generated<'running' | 'done' | 'failed' | 'cancelled' | 'interrupted'>
-  process_id: number | null
-  started_at: Timestamp
-  finished_at: NullableTimestamp
-  cancel_requested_at: NullableTimestamp
-  summary: SqlColumn<unknown, string | null | undefined, string | null>
-}
 
 /** One row a pipeline, version and set of key parameters: whose units are identified by window and slice. */
 export interface PipelinesTable {
@@ -75,6 +57,7 @@ export interface PipelinesTable {
   lists_sha256: string | null
   /** What fetching needs of the definition, as it was planned with last. */
   definition: Json
+  tag_set_id: Generated<number>
   updated_at: Timestamp
 }
 
@@ -159,6 +142,8 @@ export interface JobsTable {
   retries: Generated<number>
   estimated_quota: NullableBigint
   used_quota: NullableBigint
+  /** The tags it was bought with; null: it was not asked for. */
+  tag_set_id: number | null
   data_points_count: NullableBigint
   submitted_at: NullableTimestamp
   completed_at: NullableTimestamp
@@ -167,27 +152,6 @@ export interface JobsTable {
   receipt_at: NullableTimestamp
   created_at: Timestamp
   updated_at: Timestamp
-}
-
-export type RunOutcome = 'loaded' | 'unchanged' | 'waiting' | 'held' | 'failed' | 'let go' | 'replaced'
-
-/** What a run waits for: the only record of waiting. */
-export interface RunJobsTable {
-  run_id: BigintText
-  job_id: BigintText
-  /** The lowest number goes first. */
-  priority: number
-  /** Units of the job that the run asked for. */
-  units: number
-  /** Which of them, where it asked for a part of the job only; null: all. */
-  slice_ids: number[] | null
-  window_from: string | null
-  window_to: string | null
-  outcome: RunOutcome | null
-  /** Of `units`, those that ended held although the job was loaded. */
-  held_units: Generated<number>
-  passed_units: Generated<number>
-  finished_at: NullableTimestamp
 }
 
 export interface AnswersTable {
@@ -263,6 +227,9 @@ export interface Tables {
   'etl.processes': ProcessesTable
   'etl.runs': RunsTable
   'etl.pipelines': PipelinesTable
+  'etl.tag_sets': TagSetsTable
+  'etl.lists': ListsTable
+  'etl.list_reads': ListReadsTable
   'etl.slices': SlicesTable
   'etl.windows': WindowsTable
   'etl.units': UnitsTable
@@ -273,6 +240,8 @@ export interface Tables {
   'etl.data_point_readings': DataPointReadingsTable
   'etl.loads': LoadsTable
   'etl.requests': RequestsTable
+  'etl.request_credits': RequestCreditsTable
+  'etl.meter_readings': MeterReadingsTable
   'etl.quarantine': QuarantineTable
   'etl.events': EventsTable
   'etl.ticks': TicksTable
@@ -291,5 +260,6 @@ export interface Tables {
   'etl.last_loads': LastLoadsView
   'etl.run_list': RunListView
   'etl.reports': ReportsView
+  'etl.spending': SpendingView
   'etl.quota': QuotaView
 }

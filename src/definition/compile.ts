@@ -58,6 +58,8 @@ export const compile = (raw: RawDefinition, scope: Scope): Definition | null => 
       dataPoints: raw.report?.data_points ?? 'learn',
     },
     guard: guardOf(raw.guard),
+    tags: raw.tags ?? {},
+    expect: expectationOf(raw.expect, window, scope),
     publish: raw.publish ?? true,
     period: rowPeriodOf(facts, scope.source),
     dimensionTables: dimensionTablesOf(facts, scope.source),
@@ -91,6 +93,21 @@ const usualFactor = 2
 
 const guardOf = (raw: RawDefinition['guard']): Definition['guard'] =>
   raw === 'off' ? null : { creditsPerNight: raw?.credits_per_night ?? null, factor: raw?.factor ?? usualFactor }
+
+const expectationOf = (raw: RawDefinition['expect'], { every, publication }: WindowRule, scope: Scope): Definition['expect'] => {
+  if (raw === undefined) return null
+  const { month_by: monthBy } = raw
+  const path: Path = ['expect', 'month_by']
+  if (every !== 'month')
+    report(scope, path, `expect.month_by is for windows of a month; window.every is ${every}. Remove expect.`, 'key')
+  if (monthBy < publication.publishedOn)
+    report(
+      scope,
+      path,
+      `expect.month_by is ${monthBy}, before the service publishes a month (day ${publication.publishedOn}, window.publication.published_on); write a later day.`,
+    )
+  return { monthBy }
+}
 
 const windowRule = (raw: RawDefinition['window'], scope: Scope): WindowRule => {
   const every = raw.every ?? 'month'

@@ -2,6 +2,7 @@
 import type { DimensionSpec, SourceSpec } from '../core/source-spec.ts'
 import type { Dimension } from '../core/types.ts'
 import { checkValue } from './dimension-value.ts'
+import { durationMs, share } from './limits.ts'
 import { suggest } from './nearest.ts'
 import type { RawDimension } from './schema.ts'
 import { report, type Scope } from './scope.ts'
@@ -37,6 +38,10 @@ const readDimension = (name: string, written: RawDimension, spec: DimensionSpec,
   checkBucket(name, bucket, spec, scope)
   if (!Array.isArray(written) && 'file' in written) {
     return { name, bucket, file: written.file, values: fromFile(written.file, [...path, 'file'], spec, scope) }
+  }
+  if (!Array.isArray(written) && 'query' in written) {
+    const query = { sql: written.query, shrink: share(written.shrink ?? '10%'), timeoutMs: durationMs(written.timeout ?? '30s') }
+    return { name, bucket, file: null, values: [], query }
   }
   const listPath = Array.isArray(written) ? path : [...path, 'values']
   const list = Array.isArray(written) ? written : written.values

@@ -46,10 +46,23 @@ const dimension = z
         values: valueList.describe('The values themselves.'),
         bucket: bucket.optional().describe('At most this many values go into one report. Default: as many as the source takes.'),
       }),
+      z.strictObject({
+        query: line('a query such as "select domain from ..."').describe(
+          'A query of the warehouse that gives one column, one value a row. It is read as bi_reader: read only, within a time limit.',
+        ),
+        shrink: percent
+          .optional()
+          .describe('A list that loses more than this share of its values is held until a person approves it. Default 10%.'),
+        timeout: duration.optional().describe('Longest time the query may take. Default 30s.'),
+        bucket: bucket.optional().describe('At most this many values go into one report. Default: as many as the source takes.'),
+      }),
     ],
-    { error: 'a list of values, { file: list.txt } or { values: [...] }, the last two with an optional bucket' },
+    {
+      error:
+        'a list of values, { file: list.txt }, { values: [...] } or { query: "select ..." }, the last three with an optional bucket',
+    },
   )
-  .describe('What to run for: a list, { file } or { values }, each with an optional bucket.')
+  .describe('What to run for: a list, { file }, { values } or { query }, each with an optional bucket.')
 
 const column = z.strictObject(
   {
@@ -186,6 +199,20 @@ const guard = z
   )
   .describe('What a night may buy by itself. Default: twice what nights cost of late, and at least one report.')
 
+const expectation = z.strictObject(
+  {
+    month_by: dayOfMonth.describe(
+      'Day of the following month on which a month must be loaded, in the time zone of window.publication; people are told when it is not.',
+    ),
+  },
+  { error: 'a map such as { month_by: 12 }' },
+)
+
+const tagText = 'a value of letters, digits and . _ - (at most 63)'
+const tags = z
+  .record(name, pattern(tagText, /^[\p{L}\p{N}][\p{L}\p{N}._-]{0,62}$/u), { error: 'a map such as { client: acme }' })
+  .describe('What the credits are charged to: `millrace quota` adds them up by tag.')
+
 const report = z.strictObject(
   {
     resubmit_uncertain: flag
@@ -254,6 +281,8 @@ export const definitionSchema = z.strictObject(
     limits: limits.prefault({}).describe('Everything that has a bound.'),
     report: report.optional().describe('What to do by itself when the choice costs money.'),
     guard: guard.optional(),
+    tags: tags.optional(),
+    expect: expectation.optional().describe('By when the data must be there.'),
     publish: flag.optional().describe('Whether bi.<pipeline> shows this version. Default true.'),
   },
   { error: 'a map that begins with pipeline:' },

@@ -31,6 +31,12 @@ const codeOf = (error: unknown): string => {
   return 'cause' in error ? codeOf(error.cause) : ''
 }
 
+/** Failures to connect. */
+const unconnected = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH', 'UND_ERR_CONNECT_TIMEOUT'])
+
+/** Whether a request that failed so certainly never left. */
+export const neverLeft = ({ context }: EtlError): boolean => unconnected.has(String(context['network']))
+
 const isTls = (code: string): boolean => /CERT|SSL|TLS|SELF_SIGNED|UNABLE_TO_VERIFY/.test(code)
 const isDecoding = (code: string): boolean => /^(Z_|ZSTD_error|ERR__ERROR|ERR_BROTLI|ERR_ZLIB|ERR_ZSTD)/.test(code)
 const isProtocol = (code: string): boolean => /^(HPE_|UND_ERR_HEADERS_OVERFLOW|UND_ERR_INFO|ERR_HTTP2)/.test(code)

@@ -1,7 +1,7 @@
 // One request as the ledger keeps it: where, how long, how much, with what outcome.
 import { hash } from 'node:crypto'
 import type { ErrorCode } from '../core/errors.ts'
-import type { HttpRequest, UnitHttpOptions } from './http-types.ts'
+import type { HttpRequest, SentRequest, UnitHttpOptions } from './http-types.ts'
 
 export interface Outcome {
   /** null: no answer came. */
@@ -10,7 +10,19 @@ export interface Outcome {
   readonly bytes: number
   /** The body where it was read whole; its SHA-256 is kept. */
   readonly body?: Uint8Array
+  readonly contentType?: string
   readonly errorCode?: ErrorCode
+  /** It certainly never reached the service. Default false. */
+  readonly neverLeft?: boolean
+}
+
+/** A service charges what it answers: not a refusal, nor the page of a proxy. What broke off on its way may have been charged. */
+const chargeOf = ({ credits }: HttpRequest, outcome: Outcome): Pick<SentRequest, 'credits' | 'isUncertain'> => {
+  if (credits === undefined) return { credits: null, isUncertain: false }
+  const { status, errorCode, contentType = '', neverLeft = false } = outcome
+  if (neverLeft || (status !== null && (status < 200 || status > 299))) return { credits: 0, isUncertain: false }
+  if (status === null || errorCode !== undefined) return { credits, isUncertain: true }
+  return { credits: /html/i.test(contentType) ? 0 : credits, isUncertain: false }
 }
 
 const refusalOf = (status: number | null): ErrorCode | null => {
@@ -22,9 +34,10 @@ const refusalOf = (status: number | null): ErrorCode | null => {
 export const recorder = (options: UnitHttpOptions, request: HttpRequest, attempt: number, nowMs: number) => {
   const started = performance.now()
   let ended = false
-  return ({ status, bytes, body, errorCode }: Outcome): void => {
+  return (outcome: Outcome): void => {
     if (ended) return
     ended = true
+    const { status, bytes, body, errorCode } = outcome
     options.record({
       account: options.account,
       method: request.method,
@@ -39,6 +52,7 @@ export const recorder = (options: UnitHttpOptions, request: HttpRequest, attempt
       errorCode: errorCode ?? refusalOf(status),
       bytes,
       sha256: body === undefined ? null : hash('sha256', body, 'hex'),
+      ...chargeOf(request, outcome),
       startedAt: new Date(nowMs).toISOString(),
       milliseconds: performance.now() - started,
     })

@@ -42,6 +42,8 @@ export interface HttpRequest {
   readonly optional?: boolean
   /** What is in trouble where it fails. Default: its path, and the account as a whole. */
   readonly place?: string
+  /** What its answer costs, where the service is paid by the request. Default: it is free. */
+  readonly credits?: number
   /** Whether the body of a 429 speaks of reports that are open at the service, not of requests a second. Default: it never does. */
   readonly isAboutOpenWork?: (body: string) => boolean
 }
@@ -72,6 +74,10 @@ export interface SentRequest {
   readonly errorCode: string | null
   readonly bytes: number
   readonly sha256: string | null
+  /** What it cost; null: it is free. */
+  readonly credits: number | null
+  /** It may have cost nothing: no whole answer came, and nobody can tell whether the service charged it. */
+  readonly isUncertain: boolean
   readonly startedAt: string
   readonly milliseconds: number
 }

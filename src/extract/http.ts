@@ -5,7 +5,7 @@ import type { Secret } from '../core/redact.ts'
 import { inSpan } from '../core/trace.ts'
 import { createGate } from './gate.ts'
 import { download } from './http-download.ts'
-import { type Progress, classify } from './http-failure.ts'
+import { type Progress, classify, neverLeft } from './http-failure.ts'
 import { recorder } from './http-record.ts'
 import { isRedirect, redirected } from './http-redirect.ts'
 import { withRetries } from './http-retry.ts'
@@ -98,11 +98,12 @@ const readOnce = async (
       progress,
     }
     const answer = await sendWhole(call, seen)
-    log({ status: answer.status, bytes: answer.bytes.length, body: answer.bytes })
-    return { ...answer, contentType: answer.headers['content-type'] ?? '' }
+    const contentType = answer.headers['content-type'] ?? ''
+    log({ status: answer.status, bytes: answer.bytes.length, body: answer.bytes, contentType })
+    return { ...answer, contentType }
   } catch (error) {
     const failure = classify(error, { ...service, ...options, request }, progress)
-    log({ ...seen, errorCode: failure.code })
+    log({ ...seen, errorCode: failure.code, neverLeft: neverLeft(failure) })
     throw failure
   } finally {
     patience?.end()

@@ -37,6 +37,13 @@ export interface Estimate {
   readonly quota: number | null
 }
 
+/** What is left of an account by the service's own books; null: it does not say. */
+export interface Meter {
+  readonly requests: number | null
+  /** For reports; the same number where both are paid from one purse. */
+  readonly credits: number | null
+}
+
 export interface Source extends SourceSpec {
   /**
    * Yields the answer's bytes part by part, from part 1, and returns what proves them complete.
@@ -47,6 +54,8 @@ export interface Source extends SourceSpec {
   probe?(request: ExtractRequest, context: LookContext): Promise<Fingerprint | null>
   /** The service's own list of the account's reports, those made since then (milliseconds since the epoch); null: it offers none. */
   listReports?(context: LookContext, sinceMs: number): Promise<readonly ListedReport[] | null>
+  /** What the service says is left of the account, for free; null: it does not tell. Only where requests are paid for one by one. */
+  meter?(context: LookContext): Promise<Meter | null>
   /** What `extract` would cost, without buying anything. */
   estimate(request: ExtractRequest, context: LookContext): Promise<Estimate>
 }

@@ -1,5 +1,5 @@
 // Whether a job's report can be paid for, before anybody is asked for its price.
-import type { Budget } from '../core/budget.ts'
+import type { Budget, TagBudget } from '../core/budget.ts'
 import { sql } from 'kysely'
 import { EtlError, isEtlError } from '../core/errors.ts'
 import type { Db } from '../db/tables.ts'
@@ -14,6 +14,7 @@ export interface Payer {
   readonly runId: number
   readonly budget: Budget
   readonly accountBudget: Budget
+  readonly tagBudgets: readonly TagBudget[]
 }
 
 /** Part of a range that a person named, or approved by one. */
@@ -29,8 +30,9 @@ export const isBeyondUsual = async (db: Db, { jobId }: ClaimedJob, runId: number
 
 /** Throws QUOTA_EXHAUSTED where not even what the report was once thought to cost is left; 1 credit where nobody ever said. */
 export const affordable = async (db: Db, claim: ClaimedJob, { runId, ...payer }: Payer): Promise<void> => {
-  const { budget, accountBudget } = payer
-  if ([budget.perMonth, budget.perDay, accountBudget.perMonth, accountBudget.perDay].every((limit) => limit === null)) return
+  const { budget, accountBudget, tagBudgets } = payer
+  const all = [budget, accountBudget, ...tagBudgets.map((one) => one.budget)]
+  if (all.every(({ perMonth, perDay }) => perMonth === null && perDay === null)) return
   const row = await db
     .selectFrom('etl.jobs')
     .select('estimated_quota')

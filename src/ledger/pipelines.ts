@@ -6,6 +6,7 @@ import type { Definition, ParamValue } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
 import { metricsOf } from '../core/asks.ts'
 import type { Claimable } from './run-list.ts'
+import { tagSetOf } from './tag-sets.ts'
 import { listsDigest, syncSlices, type ValueList } from './slices.ts'
 
 export interface RegisteredPipeline {
@@ -60,11 +61,14 @@ export const registerPipeline = async (trx: Db, definition: Definition, source: 
     .executeTakeFirstOrThrow()
   const isReshaped = row.window_every !== window.every || [...row.dimensions].sort().join() !== [...names].sort().join()
   if (isReshaped) await forgetUnasked(trx, definition, row)
+  const tagSet = await tagSetOf(trx, definition.tags)
   await trx
     .updateTable('etl.pipelines')
-    .set({ source: source.name, account, definition: needs, updated_at: sql<string>`clock_timestamp()` })
+    .set({ source: source.name, account, definition: needs, tag_set_id: tagSet, updated_at: sql<string>`clock_timestamp()` })
     .where('pipeline_id', '=', row.pipeline_id)
-    .where(sql<boolean>`(source, account, definition) is distinct from (${source.name}, ${account}, ${needs}::jsonb)`)
+    .where(
+      sql<boolean>`(source, account, definition, tag_set_id) is distinct from (${source.name}, ${account}, ${needs}::jsonb, ${tagSet})`,
+    )
     .execute()
   const dimensions = isReshaped ? names : row.dimensions
   const lists = dimensions.map((name) => ({
@@ -163,6 +167,8 @@ export const storedDefinition = async (db: Db, pipelineId: number): Promise<Defi
     key: [],
     indexes: [],
     guard: null,
+    tags: {},
+    expect: null,
     publish: false,
     period: { every: window.every, isInKey: false },
     dimensionTables: [],

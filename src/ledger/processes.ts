@@ -4,7 +4,8 @@ import { hostname } from 'node:os'
 import { type Selectable, sql } from 'kysely'
 import { executePrepared } from '../db/prepared.ts'
 import { beginMark, bootMark, processIsAlive } from '../db/process-mark.ts'
-import type { Db, ProcessesTable } from '../db/tables.ts'
+import type { Db } from '../db/tables.ts'
+import type { ProcessesTable } from '../db/tables-runs.ts'
 
 export interface OwnProcess {
   readonly processId: number

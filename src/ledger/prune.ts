@@ -2,6 +2,7 @@
 // purchases and runs stay for good.
 import { type RawBuilder, sql } from 'kysely'
 import type { Db } from '../db/tables.ts'
+import { addUpCredits } from './request-credits.ts'
 
 export interface Pruned {
   /** Done walks and replays. */
@@ -17,6 +18,7 @@ const step = 10_000
 /** Removes what is older than so many days on the database's clock, oldest first, in bounded steps. Two at once do nothing twice. */
 export const pruneLedger = async (db: Db, days: number): Promise<Pruned> => {
   const before = await cutoff(db, days)
+  await addUpCredits(db)
   return {
     run_jobs: await untilNone(db, oldRunJobs(before)),
     jobs: await readThrough(db, before, oldJobs(before)),

@@ -1,13 +1,14 @@
 // The ledger's memory of one job's report: every step commits before it returns; all but a new id under the job's fence.
 import { type Selectable, sql, type UpdateObject } from 'kysely'
-import type { Budget } from '../core/budget.ts'
+import type { Budget, TagBudget } from '../core/budget.ts'
 import { EtlError } from '../core/errors.ts'
 import type { ReportIntent, ReportMemo, ReportRecord } from '../core/report.ts'
 import type { ReportState } from '../core/types.ts'
 import { unstopped } from '../db/stoppable.ts'
 import type { Db, JobsTable, Tables } from '../db/tables.ts'
 import { affordable, giveWay, isBeyondUsual, keepPrice } from './afford.ts'
-import { isSameApi, reserveBudget } from './budget.ts'
+import { reserveBudget } from './budget.ts'
+import { isSameApi } from './spent.ts'
 import { recordId } from './record-id.ts'
 import { unknownReports } from './lost-purchases.ts'
 import type { ClaimedJob } from './claim.ts'
@@ -28,6 +29,8 @@ export interface ReportMemoOptions {
   readonly budget: Budget
   /** Credits the account may spend over all its pipelines. */
   readonly accountBudget: Budget
+  /** Credits that may be spent for its tags. */
+  readonly tagBudgets: readonly TagBudget[]
 }
 
 /** Of the rate, what polls of open reports may take; the rest is for submissions and downloads. */
@@ -104,6 +107,7 @@ const nothingAsked: Values = {
   request_hash: null,
   estimated_quota: null,
   deadline_at: null,
+  tag_set_id: null,
 }
 
 type Values = UpdateObject<Tables, 'etl.jobs'>
@@ -211,6 +215,7 @@ const intend = async (trx: Db, claim: ClaimedJob, options: ReportMemoOptions, in
       ask_number: sql<string>`nextval('etl.ask_numbers')`,
       asked_at: databaseNow,
       report_state: 'intent',
+      tag_set_id: sql<number>`(select p.tag_set_id from etl.pipelines p where p.pipeline_id = etl.jobs.pipeline_id)`,
       endpoint: intent.endpoint,
       request: JSON.stringify(intent.request),
       request_hash: intent.requestHash,

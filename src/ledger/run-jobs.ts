@@ -1,6 +1,7 @@
 // The only record of waiting: which run waits for which job, what became of it, and the orphans that a run takes up.
 import { type RawBuilder, sql } from 'kysely'
-import type { Db, RunOutcome } from '../db/tables.ts'
+import type { Db } from '../db/tables.ts'
+import type { RunOutcome } from '../db/tables-runs.ts'
 
 /**
  * Some living run waits for the job. A run that is over, cancelled or whose process died waits for nothing, whatever stands in its list.

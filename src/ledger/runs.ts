@@ -93,9 +93,9 @@ export const runSummary = async (db: Db, runId: number): Promise<RunSummary> => 
           'unchanged', coalesce(sum(rows_unchanged), 0), 'quarantined', coalesce(sum(rows_quarantined), 0),
           'duplicates', coalesce(sum(rows_duplicates), 0))
         from etl.loads where run_id = ${runId}::bigint),
-      'requests', q.requests, 'bytes', q.bytes, 'reports_submitted', j.submitted, 'quota_used', j.quota
+      'requests', q.requests, 'bytes', q.bytes, 'reports_submitted', j.submitted, 'quota_used', j.quota + q.credits
     ) as summary
-    from (select count(*) as requests, coalesce(sum(bytes), 0) as bytes from etl.requests where run_id = ${runId}::bigint) q
+    from (select count(*) as requests, coalesce(sum(bytes), 0) as bytes, coalesce(sum(credits), 0) as credits from etl.requests where run_id = ${runId}::bigint) q
       cross join (select count(*) filter (where j.submitted_at is not null) as submitted, coalesce(sum(j.used_quota), 0) as quota
         from etl.run_jobs w join etl.jobs j on j.job_id = w.job_id
         where w.run_id = ${runId}::bigint and j.run_id = w.run_id and j.report_state is not null) j`.execute(db)

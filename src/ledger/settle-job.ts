@@ -1,7 +1,8 @@
 // What becomes of a claimed job: put off, given back, held, failed, done. Under its fence, and with the runs that wait for it in the same statement.
 import { type RawBuilder, sql } from 'kysely'
 import { executePrepared } from '../db/prepared.ts'
-import type { Db, RunOutcome } from '../db/tables.ts'
+import type { Db } from '../db/tables.ts'
+import type { RunOutcome } from '../db/tables-runs.ts'
 import { fenced, type Hold, holdList, isHeldBy, lockJob } from './hold.ts'
 import { settleWaiting } from './run-jobs.ts'
 

@@ -1,11 +1,11 @@
 // What a run or a range would take and why, by the same planning, without writing or buying anything: `plan`, and every --dry-run.
+import { unitsToCome } from '../core/forecast.ts'
 import type { Definition, IsoDate } from '../core/types.ts'
 import { addWindows, lastDay, showSpan, showWindow, windowAt } from '../core/window.ts'
 import type { AskReason } from '../ledger/candidates.ts'
 import type { PastTimes, PastUnits } from '../ledger/estimates.ts'
 import type { PlanChanges } from '../ledger/plan-changes.ts'
 import type { Scope } from '../plan/frames.ts'
-import { unitsToCome } from '../plan/forecast.ts'
 import type { NightVerdict } from '../plan/guard.ts'
 import { isDearRange, isHeldReason, verdictOn } from './guard-verdict.ts'
 import { doneWithin } from './pace.ts'

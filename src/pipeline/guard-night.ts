@@ -150,9 +150,9 @@ const nightPrices = async (
   const some = boxes.length <= mostPricedANight ? boxes : [...boxes.slice(0, mostPricedANight - 1), ...boxes.slice(-1)]
   const reports = await Promise.all(some.map(async (one) => ({ box: await boxWith(kysely, context, one), units: one.cells })))
   try {
-    const record = (request: Omit<RequestRecord, 'jobId' | 'runId' | 'askNumber'>): void => {
+    const record = (request: Omit<RequestRecord, 'jobId' | 'runId' | 'pipelineId' | 'askNumber'>): void => {
       runtime.progress.counters.requests += 1
-      requests.push({ ...request, jobId: null, runId: frame.runId, askNumber: null })
+      requests.push({ ...request, jobId: null, runId: frame.runId, pipelineId: frame.pipelineId, askNumber: null })
     }
     return await priceReports(runtime, definition, reports, { isStrict: false, most: mostPricedANight, signal, record })
   } finally {

@@ -41,6 +41,8 @@ export const workJob = async (runtime: Runtime, claim: ClaimedJob, signal: Abort
 const perform = async (work: JobWork): Promise<void> => {
   if (work.claim.answer !== null) return loadLanded(work, work.claim.answer)
   const context = contextOf(work)
+  // Paid for by the request, not by the report: nothing else asks whether a budget holds it.
+  if (work.source.meter !== undefined) await context.report.affordable()
   if (await standsUnchanged(work, context)) return
   await fetchAndLoad(work, context)
 }

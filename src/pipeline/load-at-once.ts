@@ -8,6 +8,7 @@ import type { Session } from '../db/session.ts'
 import { isHeldBy } from '../ledger/hold.ts'
 import { insertLoad } from '../ledger/loads.ts'
 import { closeQuarantine } from '../ledger/quarantine.ts'
+import { chargesOf, countCredits } from '../ledger/request-credits.ts'
 import { insertRequests } from '../ledger/requests.ts'
 import { settleWaiting } from '../ledger/run-jobs.ts'
 import { finished } from '../ledger/settle-job.ts'
@@ -147,7 +148,8 @@ const makeStatement = async ({ runtime, definition, claim }: JobWork): Promise<S
       waiting as (${settleWaiting('settled', 'loaded', { mayPass: false })}),
       load as (${newLoad}),
       quarantine as (${closeQuarantine(sql`array(select unit_id from millrace_taken)`, isTaken)}),
-      requests as (${insertRequests(slot('requests'), isTaken)})
+      requests as (${insertRequests(slot('requests'), isTaken)}),
+      credits as (${countCredits(slot('charges'), isTaken)})
     update etl.units u set ${pointed(hold.jobId, answerId, sql`(select ask_number from millrace_taken)`)}
     where ${isUnit} and ${isTaken} and (select count(*) from waiting) >= 0 returning u.unit_id`)
 }
@@ -176,5 +178,6 @@ const valuesOf = (work: JobWork, { parsed, landing, completeness }: LoadInput, r
     source_order: completeness.order == null ? null : JSON.stringify(completeness.order),
     drift: drift === null ? null : JSON.stringify(drift),
     requests: JSON.stringify(work.requests),
+    charges: JSON.stringify(chargesOf(work.requests)),
   }
 }

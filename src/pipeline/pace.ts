@@ -1,7 +1,11 @@
 // When what is beyond a day's or a month's budget is done: budgets and what is spent of them, day after day.
 import type { Budget } from '../core/budget.ts'
+import type { Settings } from '../config/env.ts'
+import { budgetsOf, tagBudgets } from '../config/tag-budgets.ts'
 import type { Definition, IsoDate } from '../core/types.ts'
-import { extraLeft, type SpentNow, spentOf } from '../ledger/budget.ts'
+import type { Db } from '../db/tables.ts'
+import { extraLeft } from '../ledger/budget.ts'
+import { type SpentNow, spentOf } from '../ledger/spent.ts'
 import { approvedReady, backlogOf, keepPaced, noteDoneOn } from '../ledger/approved-jobs.ts'
 import { doneOn, type Pace } from '../plan/pacing.ts'
 import type { Runtime } from './runtime.ts'
@@ -9,6 +13,24 @@ import type { Runtime } from './runtime.ts'
 export interface SpentBy {
   readonly pipeline: SpentNow
   readonly account: SpentNow
+  /** Of the tags that have a budget. */
+  readonly tags: readonly { readonly budget: Budget; readonly spent: SpentNow }[]
+}
+
+/** @param settings of the process: budgets of tags */
+export const spentBy = async (
+  db: Db,
+  { account, pipeline, tags }: Pick<Definition, 'account' | 'pipeline' | 'tags'>,
+  settings: Settings,
+): Promise<SpentBy> => {
+  const ofTags: SpentBy['tags'][number][] = []
+  for (const { name, value, budget } of budgetsOf(tagBudgets(settings.raw), tags))
+    ofTags.push({ budget, spent: await spentOf(db, { account, pipeline: null, tag: { name, value } }, pipeline) })
+  return {
+    pipeline: await spentOf(db, { account, pipeline }, pipeline),
+    account: await spentOf(db, { account, pipeline: null }, pipeline),
+    tags: ofTags,
+  }
 }
 
 /** The day on which the last of the credits can be spent; null: today, or never within ten years. */
@@ -22,6 +44,7 @@ export const doneWithin = (
   const paces = [
     paceOf({ perMonth: limits.quotaPerMonth, perDay: limits.quotaPerDay }, spent.pipeline),
     paceOf(account, spent.account),
+    ...spent.tags.map(({ budget, spent: ofTag }) => paceOf(budget, ofTag)),
   ]
   const day = doneOn(credits, paces, today)
   return day === today ? null : day
@@ -46,7 +69,7 @@ export interface Paced {
 
 /** After a run: what was beyond a budget goes on by itself from here on, and it is written down until when. Tells what is left of each pipeline. */
 export const paceRun = async (
-  runtime: Pick<Runtime, 'database' | 'allowance' | 'clock'>,
+  runtime: Pick<Runtime, 'database' | 'allowance' | 'clock' | 'settings'>,
   definitions: readonly Definition[],
   runId: number,
   by: string | null,
@@ -55,13 +78,10 @@ export const paceRun = async (
   if (by !== null) await keepPaced(kysely, runId, by)
   const paced: Paced[] = []
   for (const definition of definitions) {
-    const { pipeline, account } = definition
+    const { pipeline } = definition
     const backlog = await backlogOf(kysely, pipeline)
     if (backlog.reports === 0) continue
-    const spent = {
-      pipeline: await spentOf(kysely, { account, pipeline }, pipeline),
-      account: await spentOf(kysely, { account, pipeline: null }, pipeline),
-    }
+    const spent = await spentBy(kysely, definition, runtime.settings)
     const today = new Date(runtime.clock.now()).toISOString().slice(0, 10)
     const day = doneWithin(definition, runtime.allowance(definition).budget, spent, backlog.credits, today)
     await noteDoneOn(kysely, pipeline, day)

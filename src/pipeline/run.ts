@@ -17,6 +17,7 @@ import {
 import { bringForward, endForgotten, leaveUntakeable } from '../ledger/run-list.ts'
 import { analyzeChanged } from '../load/analyze.ts'
 import { closeLoaded } from './close-loaded.ts'
+import { readMetersAfter, readMetersBefore } from './meter.ts'
 import type { Runtime } from './runtime.ts'
 import { workLoop } from './work-loop.ts'
 
@@ -65,12 +66,14 @@ export const runJobs = async (runtime: Runtime, request: RunRequest): Promise<Ru
     const planning = await planned(runtime, runId, request)
     const counts = planning ?? nothingPlanned
     const span = { 'millrace.run_id': runId, 'millrace.command': request.command, 'millrace.units': counts.units }
+    if (counts.jobs > 0) await readMetersBefore(runtime, request.definitions, request.signal)
     const worked = counts.jobs > 0 && (await inSpan('run', span, () => workUntilSettled(runtime, runId, request)))
     const cancelled = planning === null || worked
     if (cancelled) return await endCancelled(runtime, runId, counts, started)
     if (!request.signal.aborted) await closeLoaded(runtime, runId, request.definitions)
     if (counts.jobs > 0) await keepStatistics(runtime, request)
     const summary = withAside(await runSummary(kysely, runId), counts)
+    if (summary.quota_used > 0 && !request.signal.aborted) await readMetersAfter(runtime, request.definitions, request.signal)
     const unanswered = summary.units.waiting > 0 ? await unitsUnanswered(kysely, runId) : 0
     const state = stateOf(summary, unanswered, request.signal)
     const seconds = (runtime.clock.now() - started) / 1000

@@ -96,7 +96,7 @@ const lookContext = (runtime: Runtime, { definition, frame, signal }: PlanContex
     maxBodyBytes: limits.maxBodyBytes,
     record: (request) => {
       runtime.progress.counters.requests += 1
-      requests.push({ ...request, jobId: null, runId: frame.runId, askNumber: null })
+      requests.push({ ...request, jobId: null, runId: frame.runId, pipelineId: frame.pipelineId, askNumber: null })
     },
   })
   return { http, log: runtime.log, clock: runtime.clock, signal }

@@ -1,4 +1,5 @@
 // What a source is given to work on one job: requests recorded, the report remembered in the ledger, notices shown.
+import { budgetsOf, tagBudgets } from '../config/tag-budgets.ts'
 import type { HttpClient } from '../extract/http-types.ts'
 import type { SourceContext } from '../extract/source.ts'
 import { reportMemo } from '../ledger/report-memo.ts'
@@ -18,6 +19,7 @@ export const contextOf = (work: JobWork): SourceContext => {
     requestsPerSecond,
     budget: { perMonth: definition.limits.quotaPerMonth, perDay: definition.limits.quotaPerDay },
     accountBudget,
+    tagBudgets: budgetsOf(tagBudgets(runtime.settings.raw), definition.tags),
   })
   return {
     http: httpOf(work, log),
@@ -51,7 +53,13 @@ const httpOf = ({ runtime, claim, definition, requests, signal }: JobWork, log: 
         { request_id: `${claim.jobId}-${claim.fence}-${sent}`, method, endpoint, attempt, status, milliseconds },
         'request',
       )
-      requests.push({ ...request, jobId: claim.jobId, runId: claim.runId, askNumber: claim.askNumber })
+      requests.push({
+        ...request,
+        jobId: claim.jobId,
+        runId: claim.runId,
+        pipelineId: claim.pipelineId,
+        askNumber: claim.askNumber,
+      })
     },
   })
 }

@@ -4,7 +4,6 @@ import { showWindow } from '../core/window.ts'
 import type { Db } from '../db/tables.ts'
 import { type WaitingApproval, waitingApproval } from '../ledger/approvals.ts'
 import { type Backlog, backlogOf } from '../ledger/approved-jobs.ts'
-import { spentOf } from '../ledger/budget.ts'
 import type { AskReason } from '../ledger/candidates.ts'
 import { type PastTimes, type PastUnits, pastTimes, pastUnits } from '../ledger/estimates.ts'
 import { joinableJobs } from '../ledger/join-jobs.ts'
@@ -19,7 +18,7 @@ import { type PlanContext, planContext, sourceOf } from './plan-context.ts'
 import { packStep, reportSteps } from './plan-reports.ts'
 import { closeOpen, dissolve, joinScope } from './plan-run.ts'
 import { databaseMs } from '../ledger/database-now.ts'
-import type { SpentBy } from './pace.ts'
+import { type SpentBy, spentBy } from './pace.ts'
 import { walksNeeded } from './plan-walks.ts'
 import type { Runtime } from './runtime.ts'
 import { sampleOf } from './sample-windows.ts'
@@ -77,13 +76,13 @@ export const wouldPlan = async (runtime: Runtime, definition: Definition, scope:
     const context = await planContext(trx, await windowStates(trx, pipeline.pipelineId), {
       ...{ runtime, definition, source, pipeline, runId: 0, scope, nowMs, signal, step },
     })
-    return { ...(await wouldAsk(trx, context)), changes, nowMs }
+    return { ...(await wouldAsk(trx, context, runtime)), changes, nowMs }
   } finally {
     await trx.rollback().execute()
   }
 }
 
-const wouldAsk = async (trx: Db, opened: PlanContext): Promise<Omit<Found, 'changes' | 'nowMs'>> => {
+const wouldAsk = async (trx: Db, opened: PlanContext, { settings }: Runtime): Promise<Omit<Found, 'changes' | 'nowMs'>> => {
   await dissolve(opened)
   const context = await closeOpen(trx, opened)
   const { definition, windows, frame, scope } = context
@@ -107,7 +106,7 @@ const wouldAsk = async (trx: Db, opened: PlanContext): Promise<Omit<Found, 'chan
     guard: await guardFacts(trx, context),
     waiting: await waitingOf(trx, frame.pipelineId),
     backlog: await backlogOf(trx, definition.pipeline),
-    spent: await spentBy(trx, definition),
+    spent: await spentBy(trx, definition, settings),
   }
 }
 
@@ -115,11 +114,6 @@ const waitingOf = async (trx: Db, pipelineId: number): Promise<WaitingApproval[]
   const both = [await waitingApproval(trx, pipelineId, 'night'), await waitingApproval(trx, pipelineId, 'backfill')]
   return both.filter((one) => one !== null)
 }
-
-const spentBy = async (trx: Db, { account, pipeline }: Definition): Promise<Found['spent']> => ({
-  pipeline: await spentOf(trx, { account, pipeline }, pipeline),
-  account: await spentOf(trx, { account, pipeline: null }, pipeline),
-})
 
 /** A walk nobody asked for yet. */
 const fresh = { box: null, isBought: false, isHere: false, isPlanned: false, isApproved: false } as const

@@ -9,6 +9,8 @@ export interface QuotaDay {
   readonly account: string
   readonly pipeline: string
   readonly reports: number
+  /** Requests that are paid for one by one. */
+  readonly requests: number
   readonly used: number
   readonly reserved: number
 }
@@ -17,7 +19,7 @@ export interface QuotaDay {
 export const quotaDays = (db: Db, fromDay?: string): Promise<QuotaDay[]> =>
   db
     .selectFrom('etl.quota as q')
-    .select(['q.day', 'q.account', 'q.pipeline', wholeAs('q', 'reports')])
+    .select(['q.day', 'q.account', 'q.pipeline', wholeAs('q', 'reports'), wholeAs('q', 'requests')])
     .select(sql<number>`coalesce(q.used_quota, 0)::float8`.as('used'))
     .select(sql<number>`coalesce(q.reserved_quota, 0)::float8`.as('reserved'))
     .where('q.day', '>=', fromDay ?? sql<string>`(clock_timestamp() - interval '1 year')::date`)
@@ -32,6 +34,7 @@ export interface QuotaMonth {
   /** `2026-01` */
   readonly month: string
   readonly reports: number
+  readonly requests: number
   readonly used: number
   readonly reserved: number
 }
@@ -42,12 +45,16 @@ export const quotaMonths = (days: readonly QuotaDay[]): QuotaMonth[] =>
     .flatMap(([first, ...others]) =>
       first === undefined ? [] : [others.reduce(added, { ...first, month: first.day.slice(0, 7) })],
     )
-    .map(({ account, pipeline, month, reports, used, reserved }) => ({ account, pipeline, month, reports, used, reserved }))
+    .map(({ day: _, ...sum }) => sum)
     .sort((a, b) => b.month.localeCompare(a.month) || a.account.localeCompare(b.account) || a.pipeline.localeCompare(b.pipeline))
 
-const added = <Sum extends { reports: number; used: number; reserved: number }>(sum: Sum, day: QuotaDay): Sum => ({
+const added = <Sum extends { reports: number; requests: number; used: number; reserved: number }>(
+  sum: Sum,
+  day: QuotaDay,
+): Sum => ({
   ...sum,
   reports: sum.reports + day.reports,
+  requests: sum.requests + day.requests,
   used: sum.used + day.used,
   reserved: sum.reserved + day.reserved,
 })

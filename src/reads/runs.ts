@@ -1,7 +1,8 @@
 // Runs with what became of their units, the jobs they waited for, and what they did to the rows night by night.
 import { sql } from 'kysely'
 import type { JobState, ReportState } from '../core/types.ts'
-import type { Db, RunOutcome } from '../db/tables.ts'
+import type { Db } from '../db/tables.ts'
+import type { RunOutcome } from '../db/tables-runs.ts'
 import { type BoxColumns, boxColumns } from './boxes.ts'
 import { wholeAs } from './row.ts'
 import { linesOf, type UnitLine } from './unit-lines.ts'

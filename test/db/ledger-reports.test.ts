@@ -48,6 +48,7 @@ const memoOf = (of: ClaimedJob, options: Partial<ReportMemoOptions> = {}): Repor
     deadlineMs: 3_600_000,
     requestsPerSecond: 10,
     budget: noBudget,
+    tagBudgets: [],
     accountBudget: noBudget,
     ...options,
   })

@@ -124,6 +124,7 @@ describe('the summary of a run', () => {
         (${answerId}, ${pipeline.pipelineId}, '2026-01-01', ${joined}, ${earlier}, 'loaded', 7, 7, 0)`.execute(k())
     const request = {
       runId,
+      pipelineId: pipeline.pipelineId,
       jobId,
       askNumber: null,
       account: 'default',
@@ -136,6 +137,8 @@ describe('the summary of a run', () => {
       errorCode: null,
       bytes: 40,
       sha256: null,
+      credits: 1,
+      isUncertain: false,
       startedAt: '2026-02-01T00:00:00Z',
       milliseconds: 1,
     }
@@ -145,7 +148,7 @@ describe('the summary of a run', () => {
       requests: 2,
       bytes: 42,
       reports_submitted: 1,
-      quota_used: 12,
+      quota_used: 14,
     })
     const { rows } = await sql<{
       ask_number: string

@@ -150,9 +150,10 @@ const workOf = async (kit: LoadKit, claim: ClaimedJob): Promise<JobWork> => ({
   signal: new AbortController().signal,
 })
 
-const requestOf = ({ jobId, runId, askNumber }: ClaimedJob): RequestRecord => ({
+const requestOf = ({ jobId, runId, pipelineId, askNumber }: ClaimedJob): RequestRecord => ({
   jobId,
   runId,
+  pipelineId,
   askNumber,
   account: 'default',
   method: 'GET',
@@ -164,6 +165,8 @@ const requestOf = ({ jobId, runId, askNumber }: ClaimedJob): RequestRecord => ({
   errorCode: null,
   bytes: 9,
   sha256: 'abc',
+  credits: null,
+  isUncertain: false,
   startedAt: '2026-01-01T00:00:00Z',
   milliseconds: 1.5,
 })

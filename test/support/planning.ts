@@ -68,6 +68,7 @@ export interface Planning {
 }
 
 const runtimeOf = (db: TestDatabase, { source, resubmitUncertain = false, approvedBy }: Planning) => ({
+  settings: { raw: {} },
   allowance: () => ({ requestsPerSecond: 10, budget: noBudget }),
   database: db.database,
   sources: new Map([[source.name, source]]),

@@ -3,6 +3,7 @@ import { z } from 'zod'
 import { EtlError } from '../../core/errors.ts'
 import type { Capabilities, Credits, Dataset } from '../../extract/api.ts'
 import { isAwayAt } from '../../extract/gate-types.ts'
+import type { Source } from '../../extract/source.ts'
 import type { HttpAnswer, HttpClient } from '../../extract/http-types.ts'
 import { askOptional } from './absent.ts'
 import { jsonOf } from './answer.ts'
@@ -119,6 +120,12 @@ export const credits = async (http: HttpClient): Promise<Credits | null> => {
     userAllowance: numberOrNull(parsed['user_allowance']) ?? numberOrNull(parsed['allowance']),
     userRemaining: numberOrNull(parsed['user_remaining']),
   }
+}
+
+/** What is left for requests and for reports; where both are one purse, both say the same (api-facts 17, 19). */
+export const meter: NonNullable<Source['meter']> = async ({ http }) => {
+  const left = { requests: (await capabilities(http))?.remainingHits ?? null, credits: (await credits(http))?.remaining ?? null }
+  return left.requests === null && left.credits === null ? null : left
 }
 
 export interface UserAllowance {

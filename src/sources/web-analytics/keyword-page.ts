@@ -20,6 +20,9 @@ const endpoint = endpoints.keywords
 /** Where a page holds its records (interface 2.2). */
 export const list = 'keywords'
 
+/** An answered request costs one; refusals, and a domain without data, cost nothing (api-facts 8, 11). */
+const creditsAPage = 1
+
 const text = z.string().nullish()
 
 /** The page without its records. */
@@ -103,6 +106,7 @@ export const fetchPage = async (
     url: address(http, request, offset, limit),
     idempotent: true,
     part,
+    credits: creditsAPage,
   })
   await arrived?.()
   if (answer.status === 204) return null

@@ -7,6 +7,7 @@ import { spellings } from './spelling.ts'
 import { dimensionTables } from './dimension-tables.ts'
 import { country, domain } from './dimensions.ts'
 import { keywordFields } from './fields.ts'
+import { meter } from './discovery.ts'
 import { list, fetchPage } from './keyword-page.ts'
 
 export const keywords: Source = {
@@ -48,6 +49,7 @@ export const keywords: Source = {
     const page = await fetchPage(request, context, 0, 1, 1)
     return page === null ? { lastUpdated: null, count: 0 } : { lastUpdated: page.lastUpdated, count: page.total }
   },
+  meter,
   estimate: async () => ({ requests: null, rows: null, quota: null }),
 }
 

@@ -18,7 +18,7 @@ const keywordCases: readonly Case[] = [
     '{ flie:',
     "8:13: 'flie' is not known under for_each.domain. Did you mean 'file'?",
   ],
-  ['a text for a list', '[us, gb]', 'us', "9:12: for_each.country is 'us'; expected a list of values, { file: list.txt } or"],
+  ['a text for a list', '[us, gb]', 'us', "9:12: for_each.country is 'us'; expected a list of values, { file: list.txt }, { values: [...] } or"],
   [
     'an unknown type',
     'type: bigint',
@@ -268,6 +268,24 @@ const moreCases: readonly Case[] = [
     'clicks: {',
     `${longName}: { from: clicks,`,
     `16:5: '${longName}' has 64 characters; PostgreSQL allows 63.`,
+  ],
+  [
+    'a tag that is no plain word',
+    'schedule:',
+    'tags: { client: "acme & sons" }\nschedule:',
+    "11:17: tags.client is 'acme & sons'; expected a value of letters, digits and . _ -",
+  ],
+  [
+    'data that are due before they are published',
+    'schedule:',
+    'expect: { month_by: 9 }\nschedule:',
+    '11:21: expect.month_by is 9, before the service publishes a month (day 10,',
+  ],
+  [
+    'a list from a query that may lose everything',
+    '{ file: domains.txt }',
+    '{ query: "select 1", shrink: lots }',
+    "8:40: for_each.domain.shrink is 'lots'; expected a share such as 50%",
   ],
   [
     'a default for what is never absent',

@@ -466,6 +466,8 @@ test('the record has what the ledger keeps of a request', async () => {
       errorCode: null,
       bytes: 11,
       sha256: '4062edaf750fb8074e7e83e0c9028c94e32468a8b6f1614774328ef045150f93',
+      credits: null,
+      isUncertain: false,
       startedAt: expect.stringMatching(/^\d{4}-/),
       milliseconds: expect.any(Number),
     },

@@ -70,6 +70,8 @@ export const definitionOf = (columns: readonly Column[], options: PlanOptions = 
   },
   report: { resubmitUncertain: false, resubmitFailed: false },
   guard: null,
+  tags: {},
+  expect: null,
   publish: true,
   period: { every: options.rows ?? options.every ?? 'month', isInKey: false },
   dimensionTables: [],

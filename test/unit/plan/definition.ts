@@ -49,6 +49,8 @@ export const definitionOf = (dimensions: readonly Dimension[], window: Partial<D
   report: { resubmitUncertain: false, resubmitFailed: false },
   // What a night buys by itself is not what these tests are about; plan-guard.test.ts is.
   guard: null,
+  tags: {},
+  expect: null,
   publish: true,
   period: { every: window.every ?? 'month', isInKey: false },
   dimensionTables: [],

@@ -1,6 +1,6 @@
 // The guard's arithmetic, the pace of budgets and the forecast.
 import { describe, expect, test } from 'vitest'
-import { nightsToCome, unitsToCome } from '../../../src/plan/forecast.ts'
+import { nightsToCome, unitsToCome } from '../../../src/core/forecast.ts'
 import { judgeNight, judgeRange } from '../../../src/plan/guard.ts'
 import { doneOn, type Pace } from '../../../src/plan/pacing.ts'
 import { definitionOf } from './definition.ts'

@@ -1,0 +1,46 @@
+// What the nights until the end of the month will ask for, by the service's own calendar. Pure.
+import type { Definition, IsoDate, WindowRule } from './types.ts'
+import { addWindows, alignDown, dateIn } from './window.ts'
+
+interface Night {
+  readonly date: IsoDate
+  /** Windows that are bought in it. */
+  readonly windows: number
+}
+
+/** Days of this month after today on which reports are bought: a release brings a new window, a restatement those of the look-back. */
+export const nightsToCome = ({ window }: Pick<Definition, 'window'>, nowMs: number): Night[] =>
+  nightsAfter(window, dateIn(nowMs, window.publication.timeZone), nowMs)
+
+/** Days of the service's month after `after` on which reports are bought. */
+const nightsAfter = (window: WindowRule, after: IsoDate, nowMs: number): Night[] => {
+  const { publishedOn, restatedOn, timeZone } = window.publication
+  const end = addWindows(alignDown(dateIn(nowMs, timeZone), 'month'), 'month', 1)
+  const nights: Night[] = []
+  for (let date = addWindows(after, 'day', 1); date < end; date = addWindows(date, 'day', 1)) {
+    const day = Number(date.slice(8))
+    const isLast = addWindows(date, 'day', 1) === end
+    // A day that the month does not have is its last one.
+    const is = (of: number): boolean => of === day || (isLast && of > day)
+    const isRelease = is(publishedOn)
+    if (isRelease) nights.push({ date, windows: Math.max(1, window.lookBack) })
+    else if (restatedOn.some(is) && window.lookBack > 0) nights.push({ date, windows: window.lookBack })
+  }
+  return nights
+}
+
+/** Units that these nights buy. @param values combinations of the lists' values */
+export const unitsToCome = (definition: Pick<Definition, 'window'>, values: number, nowMs: number): number =>
+  nightsToCome(definition, nowMs).reduce((total, { windows }) => total + windows * values, 0)
+
+/**
+ * Units that are bought until the month is over, by a warehouse that bought last at `askedMs`: days of the calendar since then that passed without it are one
+ * night's work.
+ */
+export const unitsStillToCome = (window: WindowRule, values: number, askedMs: number, nowMs: number): number => {
+  const today = dateIn(nowMs, window.publication.timeZone)
+  const nights = nightsAfter(window, dateIn(askedMs, window.publication.timeZone), nowMs)
+  const missed = nights.filter(({ date }) => date <= today).map(({ windows }) => windows)
+  const later = nights.filter(({ date }) => date > today).map(({ windows }) => windows)
+  return (Math.max(0, ...missed) + later.reduce((total, windows) => total + windows, 0)) * values
+}

@@ -1,0 +1,163 @@
+// Every credit counted: what the ledger says was spent, by pipeline, tag and value, is what the service's own books say, to the credit.
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { z } from 'zod'
+import { type Sandbox, startSandbox } from '../../src/sandbox/server.ts'
+import { type CommandResult, pipelinesOfRepository, runCommand } from '../support/command.ts'
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+
+let folder: string
+let db: TestDatabase
+let sandbox: Sandbox
+
+const edit = (pipeline: string, change: (text: string) => string): void => {
+  const file = join(folder, 'pipelines', `${pipeline}.yaml`)
+  writeFileSync(file, change(readFileSync(file, 'utf8')))
+}
+
+const list = (file: string, values: readonly string[]): void =>
+  writeFileSync(join(folder, 'pipelines', file), values.map((value) => `${value}\n`).join(''))
+
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'millrace-chargeback-'))
+  cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
+  list('domains.txt', ['a.example', 'b.example', 'c.example'])
+  list('shop_domains.txt', ['a.example', 'b.example', 'd.example'])
+  for (const [name, client] of [
+    ['keywords', 'acme'],
+    ['traffic_and_engagement', 'acme'],
+    ['shopper_category_performance', 'beta'],
+  ] as const)
+    edit(name, (text) =>
+      text
+        .replace(/from: \d{4}-\d{2}/, 'from: 2026-01')
+        .replace('poll_every: 5s', 'poll_every: 50ms')
+        .replace('page_size: 1000', 'page_size: 100')
+        .replace(/country: \[.*\]/, 'country: [us]')
+        .concat(`\ntags: { client: ${client} }\n`),
+    )
+  db = await createTestDatabase()
+  sandbox = await startSandbox({ requestsPerSecond: null, quota: 1_000_000, keywordsPerDomain: 250, reportDurationMs: 20 })
+})
+afterEach(async () => {
+  await sandbox.close()
+  await db.drop()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+const millrace = (...args: string[]): Promise<CommandResult> =>
+  runCommand(
+    [...args, '--json'],
+    {
+      WEB_ANALYTICS_BASE_URL: sandbox.url,
+      WEB_ANALYTICS_API_KEY: sandbox.apiKey,
+      WEB_ANALYTICS_REQUESTS_PER_SECOND: '500',
+      DATABASE_URL: db.url,
+      MILLRACE_HOME: join(folder, 'home'),
+      ...settings,
+    },
+    folder,
+  )
+let settings: Record<string, string> = {}
+beforeEach(() => {
+  settings = {}
+})
+
+const line = z.looseObject({ event: z.string(), used: z.number().optional(), credits: z.number().optional() })
+const totals = z.looseObject({ used: z.number(), not_on_record: z.number(), unwanted: z.number() })
+
+const quota = async (...args: string[]) => {
+  const { code, events } = await millrace('quota', ...args)
+  expect(code).toBe(0)
+  const of = (event: string) =>
+    z
+      .array(line)
+      .parse(events)
+      .filter((one) => one.event === event)
+  return { of, summary: totals.parse(events.at(-1)) }
+}
+
+const sum = (lines: readonly z.infer<typeof line>[], name: 'used' | 'credits' = 'used'): number =>
+  lines.reduce((total, one) => total + (one[name] ?? 0), 0)
+
+const range = ['--from', '2026-01', '--to', '2026-02']
+
+test('the chargeback by pipeline, by tag and by value is the books of the service, keyword requests included', async () => {
+  expect((await millrace('migrate')).code).toBe(0)
+  for (const pipeline of ['keywords', 'traffic_and_engagement', 'shopper_category_performance'])
+    expect((await millrace('backfill', pipeline, ...range)).code).toBe(0)
+  const spent = sandbox.books().quotaUsed
+  const { of, summary } = await quota('--by', 'domain')
+  expect(of('spending').map(({ pipeline, requests, tags }) => ({ pipeline, isByRequest: Number(requests) > 0, tags }))).toEqual([
+    { pipeline: 'keywords', isByRequest: true, tags: { client: 'acme' } },
+    { pipeline: 'shopper_category_performance', isByRequest: false, tags: { client: 'beta' } },
+    { pipeline: 'traffic_and_engagement', isByRequest: false, tags: { client: 'acme' } },
+  ])
+  expect(summary).toMatchObject({ used: spent, not_on_record: 0, unwanted: 0 })
+  expect(sum(of('spending'))).toBe(spent)
+  expect(sum(of('tag'))).toBe(spent)
+  expect(of('tag').map(({ value }) => value)).toEqual(['acme', 'beta'])
+  expect(sum(of('value'), 'credits')).toBe(spent)
+  expect(of('service_books')).toMatchObject([{ difference: 0 }])
+})
+
+test('what the service charged for requests that broke off, and for others who use the key, is shown apart, and the whole is its books', async () => {
+  expect((await millrace('migrate')).code).toBe(0)
+  expect((await millrace('backfill', 'keywords', '--from', '2026-01', '--to', '2026-01')).code).toBe(0)
+  // Three answers get lost on their way, one request never reached the service.
+  sandbox.configure({
+    faults: [
+      { kind: 'drop-reply', on: 'keywords', times: 3 },
+      { kind: 'drop-before', on: 'keywords', times: 1 },
+    ],
+  })
+  expect((await millrace('backfill', 'keywords', '--from', '2026-02', '--to', '2026-02')).code).toBe(0)
+  const first = await quota()
+  expect(first.summary.used + first.summary.not_on_record).toBe(sandbox.books().quotaUsed)
+  expect(first.summary.not_on_record).toBe(-1)
+
+  const url = `${sandbox.url}/v4/website-analysis/keywords?api_key=${sandbox.apiKey}&URL=z.example&country=us&start_date=2026-01&end_date=2026-01`
+  for (let request = 0; request < 5; request += 1) expect((await fetch(url)).status).toBe(200)
+  expect((await millrace('backfill', 'keywords', '--from', '2026-03', '--to', '2026-03')).code).toBe(0)
+  const { summary, of } = await quota()
+  expect(summary.used + summary.not_on_record).toBe(sandbox.books().quotaUsed)
+  expect(of('service_books')).toMatchObject([{ difference: 4 }])
+})
+
+test('credits keep the tags they were spent with, and what was bought for a value that left the lists is named', async () => {
+  expect((await millrace('migrate')).code).toBe(0)
+  expect((await millrace('backfill', 'traffic_and_engagement', ...range)).code).toBe(0)
+  const before = sandbox.books().quotaUsed
+  list('domains.txt', ['a.example', 'c.example'])
+  edit('traffic_and_engagement', (text) => text.replace('client: acme', 'client: gamma'))
+  expect((await millrace('backfill', 'traffic_and_engagement', '--from', '2026-03', '--to', '2026-03')).code).toBe(0)
+  const { of, summary } = await quota()
+  expect(of('tag').map(({ value, used }) => [value, used])).toEqual([
+    ['acme', before],
+    ['gamma', sandbox.books().quotaUsed - before],
+  ])
+  // One of three values of the first report.
+  expect(summary.unwanted).toBe(Math.floor(before / 3))
+  expect(of('unwanted')).toMatchObject([
+    { pipeline: 'traffic_and_engagement', slices: 1, examples: [expect.stringContaining('b.example')] },
+  ])
+})
+
+test('a budget of a tag, of the account or of the pipeline holds page requests as it holds reports', async () => {
+  expect((await millrace('migrate')).code).toBe(0)
+  settings = { MILLRACE_TAG_BUDGETS: 'client=acme:7/month' }
+  const run = await millrace('backfill', 'keywords', ...range)
+  expect(run.code).toBe(0)
+  // Jobs of several pages that were begun within the budget are finished.
+  expect(sandbox.books().quotaUsed).toBeGreaterThanOrEqual(7)
+  expect(sandbox.books().quotaUsed).toBeLessThanOrEqual(18)
+  expect(run.events.at(-1)).toMatchObject({ units: { failed: 0 } })
+  const spent = sandbox.books().quotaUsed
+  expect((await millrace('backfill', 'keywords', ...range)).code).toBe(0)
+  expect(sandbox.books().quotaUsed).toBe(spent)
+  // Another tag has its own.
+  expect((await millrace('backfill', 'shopper_category_performance', ...range)).code).toBe(0)
+  expect(sandbox.books().quotaUsed).toBeGreaterThan(spent)
+})
