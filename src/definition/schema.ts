@@ -2,22 +2,8 @@
 import { z } from 'zod'
 import { allReadings } from '../core/data-points.ts'
 import { columnTypes, roundingModes } from '../core/types.ts'
-
-// Each `error` says what is expected; issues.ts puts what was found in front of it.
-const name = z
-  .string({ error: 'a name' })
-  .regex(/^[a-z][a-z0-9_]*$/, { error: 'a name of lower-case letters, digits and _ that begins with a letter' })
-
-const line = (error: string) => z.string({ error }).trim().min(1, { error })
-const pattern = (error: string, form: RegExp) => z.string({ error }).regex(form, { error })
-const whole = (error: string, least: number, most: number) => z.int({ error }).min(least, { error }).max(most, { error })
-const flag = z.boolean({ error: 'true or false' })
-
-const duration = pattern('a time such as 500ms, 30s, 5m or 6h', /^\d+(\.\d+)?(ms|s|m|h|d)$/)
-const size = pattern('a size such as 500MB or 2GB', /^\d+(\.\d+)?(B|KB|MB|GB|KiB|MiB|GiB)$/)
-const percent = pattern('a share such as 50%', /^(100|\d{1,2}(\.\d+)?)%$/)
-const timeZone = line('a time zone such as Europe/Berlin')
-const dayOfMonth = whole('a day of the month, 1 to 31', 1, 31)
+import { dimension, expectation, guard, tags } from './schema-parts.ts'
+import { dayOfMonth, duration, flag, line, name, pattern, percent, quota, size, timeZone, whole } from './schema-words.ts'
 
 const rejectsExpected = "a share such as 0.1%, a count such as 10, or both as '0.1%, 100'"
 const rejects = z.union(
@@ -27,42 +13,6 @@ const rejects = z.union(
   ],
   { error: rejectsExpected },
 )
-
-const bucket = whole('a count of values that go into one report, at least 1', 1, 1_000_000)
-const value = z.union([z.string(), z.number()], { error: 'a plain value' })
-const valueList = z.array(value, { error: 'a list of values' })
-
-const dimension = z
-  .union(
-    [
-      valueList,
-      z.strictObject({
-        file: line('the path of a list file, one value a line').describe(
-          'List file beside the YAML, one value a line; # begins a comment.',
-        ),
-        bucket: bucket.optional().describe('At most this many values go into one report. Default: as many as the source takes.'),
-      }),
-      z.strictObject({
-        values: valueList.describe('The values themselves.'),
-        bucket: bucket.optional().describe('At most this many values go into one report. Default: as many as the source takes.'),
-      }),
-      z.strictObject({
-        query: line('a query such as "select domain from ..."').describe(
-          'A query of the warehouse that gives one column, one value a row. It is read as bi_reader: read only, within a time limit.',
-        ),
-        shrink: percent
-          .optional()
-          .describe('A list that loses more than this share of its values is held until a person approves it. Default 10%.'),
-        timeout: duration.optional().describe('Longest time the query may take. Default 30s.'),
-        bucket: bucket.optional().describe('At most this many values go into one report. Default: as many as the source takes.'),
-      }),
-    ],
-    {
-      error:
-        'a list of values, { file: list.txt }, { values: [...] } or { query: "select ..." }, the last three with an optional bucket',
-    },
-  )
-  .describe('What to run for: a list, { file }, { values } or { query }, each with an optional bucket.')
 
 const column = z.strictObject(
   {
@@ -149,8 +99,6 @@ const schedule = z.strictObject(
   { error: 'a map such as { cron: "30 2 * * *", time_zone: Europe/Berlin }' },
 )
 
-const quota = whole('a whole number of credits', 0, Number.MAX_SAFE_INTEGER)
-
 const limits = z.strictObject(
   {
     page_size: whole('a count of records, 1 to 100000', 1, 100_000).default(1000).describe('Records asked for in one page.'),
@@ -176,42 +124,6 @@ const limits = z.strictObject(
   },
   { error: 'a map of limits' },
 )
-
-const guard = z
-  .union(
-    [
-      z.literal('off', { error: 'off' }),
-      z.strictObject({
-        credits_per_night: quota
-          .optional()
-          .describe(
-            'Credits a night may cost; all that is new beyond it waits for approval. Default: from what nights cost of late.',
-          ),
-        factor: z
-          .number({ error: 'a number from 1 on' })
-          .min(1, { error: 'a number from 1 on' })
-          .max(1000, { error: 'a number up to 1000' })
-          .optional()
-          .describe('How many times the usual a night may cost. Default 2.'),
-      }),
-    ],
-    { error: 'off, or a map such as { credits_per_night: 500 } or { factor: 3 }' },
-  )
-  .describe('What a night may buy by itself. Default: twice what nights cost of late, and at least one report.')
-
-const expectation = z.strictObject(
-  {
-    month_by: dayOfMonth.describe(
-      'Day of the following month on which a month must be loaded, in the time zone of window.publication; people are told when it is not.',
-    ),
-  },
-  { error: 'a map such as { month_by: 12 }' },
-)
-
-const tagText = 'a value of letters, digits and . _ - (at most 63)'
-const tags = z
-  .record(name, pattern(tagText, /^[\p{L}\p{N}][\p{L}\p{N}._-]{0,62}$/u), { error: 'a map such as { client: acme }' })
-  .describe('What the credits are charged to: `millrace quota` adds them up by tag.')
 
 const report = z.strictObject(
   {

@@ -48,7 +48,7 @@ const memoHere = async () =>
   withReceipts(
     reportMemo(database.kysely, claim, {
       ...{ account: claim.account, pipeline: claim.pipeline, runId: claim.runId, deadlineMs: 60_000, requestsPerSecond: 10 },
-      ...{ budget: noBudget, accountBudget: noBudget },
+      ...{ budget: noBudget, accountBudget: noBudget, tagBudgets: [] },
     }),
     {
       ...{ claim, definition: await shippedDefinition('traffic_and_engagement'), signal: stop.signal },

@@ -234,7 +234,7 @@ describe('marts, on rows worked out by hand', () => {
     ).toEqual([
       { mart: 'coverage', columns: 'pipeline text, version integer, month date, units bigint, units_loaded bigint, units_in_trouble bigint, is_complete boolean, last_loaded_at timestamp with time zone, last_checked_at timestamp with time zone' },
       { mart: 'freshness', columns: 'pipeline text, version integer, newest_window date, oldest_window date, last_loaded_at timestamp with time zone, last_checked_at timestamp with time zone, units_loaded bigint, units_waiting bigint, units_held bigint, units_failed bigint, rows_loaded bigint, slices_left bigint' },
-      { mart: 'quota_history', columns: 'account text, pipeline text, day date, reports bigint, used numeric, reserved numeric' },
+      { mart: 'quota_history', columns: 'account text, pipeline text, day date, reports bigint, used numeric, reserved numeric, requests bigint' },
       { mart: 'restatements', columns: 'pipeline text, window_from date, slice text, seen_at timestamp with time zone, rows_changed bigint, rows_ended bigint, rows_new bigint, share_changed numeric, run_id bigint' },
       { mart: 'run_history', columns: 'run_id bigint, command text, state text, started_at timestamp with time zone, seconds numeric, units bigint, units_in_trouble bigint, rows_written bigint' },
     ]) // biome-ignore format: a table
