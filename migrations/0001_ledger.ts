@@ -1312,7 +1312,8 @@ const relations: Readonly<Record<string, About>> = {
       day: 'The day it was asked for, in UTC.',
       reports: 'Reports sent; 0 where the row is of requests. Unit: reports.',
       requests: 'Requests that cost something; 0 where the row is of reports. Unit: requests.',
-      used_quota: 'Of reports what the service said they cost, NULL while it said nothing; of requests what their price is. Unit: credits.',
+      used_quota:
+        'Of reports what the service said they cost, NULL while it said nothing; of requests what their price is. Unit: credits.',
       reserved_quota: 'What reports of unknown price are expected to cost, 1 where even that is unknown. Unit: credits.',
     },
   ],

@@ -18,7 +18,12 @@ const keywordCases: readonly Case[] = [
     '{ flie:',
     "8:13: 'flie' is not known under for_each.domain. Did you mean 'file'?",
   ],
-  ['a text for a list', '[us, gb]', 'us', "9:12: for_each.country is 'us'; expected a list of values, { file: list.txt }, { values: [...] } or"],
+  [
+    'a text for a list',
+    '[us, gb]',
+    'us',
+    "9:12: for_each.country is 'us'; expected a list of values, { file: list.txt }, { values: [...] } or",
+  ],
   [
     'an unknown type',
     'type: bigint',
