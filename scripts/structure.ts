@@ -25,6 +25,8 @@ export interface SourceFile {
   readonly targets: readonly { readonly path: string; readonly kind: Import['kind'] }[]
   /** Lines of each function that has more than one. */
   readonly functions: readonly number[]
+  /** Raw statements whose row type is written out beside them instead of taken from `Tables` (src/db/row.ts). */
+  readonly handTypedRows: number
   /** Names that are exported without a comment and are more than a plain constant. */
   readonly undocumented: readonly string[]
 }
@@ -85,16 +87,39 @@ const undocumentedIn = (body: readonly Node[]): string[] =>
     return isNode(id) ? [String(id['name'])] : []
   })
 
+/** Whether the type is, or names, an object type that this file spells out. @param spelled interfaces of the file that extend nothing */
+const isSpelledOut = (type: unknown, spelled: ReadonlySet<string>): boolean => {
+  let found = false
+  eachNode(type, (node) => {
+    const name = node.type === 'TSTypeReference' && isNode(node['typeName']) ? node['typeName']['name'] : null
+    if (node.type === 'TSTypeLiteral' || spelled.has(String(name))) found = true
+  })
+  return found
+}
+
+const interfacesIn = (body: unknown): Set<string> => {
+  const names = new Set<string>()
+  eachNode(body, (node) => {
+    const { id, extends: bases } = node
+    if (node.type === 'TSInterfaceDeclaration' && isNode(id) && !(Array.isArray(bases) && bases.length > 0))
+      names.add(String(id['name']))
+  })
+  return names
+}
+
 /** Read with a parser: imports of several lines, exports and import() included. */
 export const readSource = (path: string): SourceFile => {
   const text = readFileSync(path, 'utf8')
   const { program, comments } = parse(text, { sourceType: 'module', plugins: ['typescript'], createImportExpressions: true })
   const imports: Import[] = []
   const functions: number[] = []
+  const spelled = interfacesIn(program.body)
+  let handTypedRows = 0
   eachNode(program.body, (node) => {
     const found = importOf(node)
     if (found !== null) imports.push(found)
     if (functionTypes.has(node.type) && linesOf(node) > 1) functions.push(linesOf(node))
+    if (node.type === 'TaggedTemplateExpression' && isSpelledOut(node['typeArguments'], spelled)) handTypedRows += 1
   })
   const lines = text.split('\n')
   const commented = new Set<number>()
@@ -111,6 +136,7 @@ export const readSource = (path: string): SourceFile => {
       .filter(({ specifier }) => specifier.startsWith('.'))
       .map(({ specifier, kind }) => ({ path: resolve(dirname(path), specifier), kind })),
     functions,
+    handTypedRows,
     undocumented: undocumentedIn(program.body as unknown as Node[]),
   }
 }
@@ -169,6 +195,7 @@ export interface Figures {
   readonly singleImporter: number
   /** Lines of code and comment for one of comment. */
   readonly linesPerComment: number
+  readonly handTypedRows: number
 }
 
 export const figuresOf = (files: readonly SourceFile[]): Figures => {
@@ -185,6 +212,7 @@ export const figuresOf = (files: readonly SourceFile[]): Figures => {
     longestFunction: functions.at(-1) ?? 0,
     singleImporter: [...importers.values()].filter(({ size }) => size === 1).length,
     linesPerComment: sum(({ lines }) => lines) / sum(({ commentLines }) => commentLines),
+    handTypedRows: sum((file) => file.handTypedRows),
   }
 }
 
@@ -197,6 +225,7 @@ const figureRows = (figures: Figures): string[] => [
   `| files of 200 lines or fewer (blank lines not counted) | ${percent(figures.smallFiles)}; the longest has ${figures.longestFile} |`,
   `| lines of a function, of those with more than one: 95th percentile | ${figures.functionsP95}; the longest has ${figures.longestFunction} |`,
   `| files that one other file imports | ${figures.singleImporter} of ${figures.files} (${percent(figures.singleImporter / figures.files)}) |`,
+  `| raw statements with a row type written by hand | ${figures.handTypedRows} |`,
   `| lines for one line of comment | ${figures.linesPerComment.toFixed(1)} |`,
 ]
 

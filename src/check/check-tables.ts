@@ -3,6 +3,7 @@ import { sql } from 'kysely'
 import { messageOf } from '../core/errors.ts'
 import type { Mart } from '../core/mart.ts'
 import type { Definition } from '../core/types.ts'
+import { columnNames, missingRelations } from '../db/catalog.ts'
 import type { Database } from '../db/connect.ts'
 import { isDatabaseError } from '../db/database-error.ts'
 import { loadMigration, migrationFiles } from '../db/migrate.ts'
@@ -84,10 +85,9 @@ const factsOf = (mart: Mart, definitions: readonly Definition[]): string => {
 const columnsOf = (db: Db, query: string): Promise<string[]> =>
   db.transaction().execute(async (trx) => {
     await sql.raw(`${opening}${query}\n) q limit 0`).execute(trx)
-    const found = await sql<{ name: string }>`select attname as name from pg_attribute
-      where attrelid = 'pg_temp.checked_mart'::regclass and attnum > 0 order by attnum`.execute(trx)
+    const found = await columnNames(trx, 'pg_temp.checked_mart')
     await sql`drop view pg_temp.checked_mart`.execute(trx)
-    return found.rows.map(({ name }) => name)
+    return found
   })
 
 const notThere = async (db: Db, mart: Mart, definitions: readonly Definition[]): Promise<string | null> => {
@@ -97,10 +97,8 @@ const notThere = async (db: Db, mart: Mart, definitions: readonly Definition[]):
     source === undefined
       ? mart.reads.map((name) => (name.includes('.') ? name : `bi.${name}`))
       : [`data.${source.pipeline}_v${source.version}`]
-  const { rows } = await sql<{
-    name: string
-  }>`select n as name from unnest(${wanted}::text[]) n where to_regclass(n) is null`.execute(db)
-  return rows[0]?.name ?? null
+  const [first] = await missingRelations(db, wanted)
+  return first ?? null
 }
 
 const lineOf = (text: string, line: string): number =>

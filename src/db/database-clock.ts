@@ -1,6 +1,7 @@
 // The database's clock in the program: asked now and then, carried on by a clock that only measures spans. What the machine's own clock says does not matter.
 import { sql } from 'kysely'
 import { type Clock, systemClock } from '../core/clock.ts'
+import type { Numbers } from './row.ts'
 import type { Db } from './tables.ts'
 
 export interface DatabaseClock extends Clock {
@@ -17,7 +18,7 @@ export const openDatabaseClock = async (db: Db): Promise<DatabaseClock> => {
   let [aheadMs, skewMs] = [0, 0]
   const sync = async (from: Db): Promise<void> => {
     const before = performance.now()
-    const { rows } = await sql<{ ms: number }>`select extract(epoch from clock_timestamp())::float8 * 1000 as ms`.execute(from)
+    const { rows } = await sql<Numbers<'ms'>>`select extract(epoch from clock_timestamp())::float8 * 1000 as ms`.execute(from)
     const after = performance.now()
     const [row] = rows
     if (row === undefined) return

@@ -8,8 +8,10 @@ import { type Migration, type MigrationProvider, Migrator } from 'kysely/migrati
 import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
 import { shipped } from '../core/shipped.ts'
 import { shareOurModules } from '../core/user-modules.ts'
+import { missingRelations } from './catalog.ts'
 import type { Database } from './connect.ts'
 import { inPatientTransaction, type Patience } from './patience.ts'
+import type { Texts } from './row.ts'
 import type { Db } from './tables.ts'
 import { databaseError, isDatabaseError, sqlStateOf } from './database-error.ts'
 import { statementsOf } from './migration-sql.ts'
@@ -92,11 +94,8 @@ export const migrationState = async (database: Database, options: MigrateOptions
 
 const appliedMigrations = async (database: Database): Promise<string[]> => {
   try {
-    const found = await sql<{ found: boolean }>`select to_regclass('etl.kysely_migration') is not null as found`.execute(
-      database.kysely,
-    )
-    if (found.rows[0]?.found !== true) return []
-    const { rows } = await sql<{ name: string }>`select name from etl.kysely_migration order by name`.execute(database.kysely)
+    if ((await missingRelations(database.kysely, ['etl.kysely_migration'])).length > 0) return []
+    const { rows } = await sql<Texts<'name'>>`select name from etl.kysely_migration order by name`.execute(database.kysely)
     return rows.map(({ name }) => name)
   } catch (error) {
     throw databaseError(error, database.display)

@@ -3,6 +3,7 @@ import { sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
 import type { Database } from './connect.ts'
 import { sqlStateOf } from './database-error.ts'
+import type { Maybe, Numbers, Texts } from './row.ts'
 import type { Db } from './tables.ts'
 
 export interface Patience {
@@ -62,7 +63,7 @@ const tryOnce = async <T>(database: Database, seen: Seen, lockMs: number, work: 
   let stopLooking = (): void => undefined
   try {
     return await database.kysely.transaction().execute(async (trx) => {
-      const { rows } = await sql<{ pid: number }>`
+      const { rows } = await sql<Numbers<'pid'>>`
         select pg_backend_pid() as pid, set_config('lock_timeout', ${`${Math.round(lockMs)}ms`}, true)`.execute(trx)
       stopLooking = lookForBlockers(database, rows[0]?.pid ?? 0, seen)
       return work(trx)
@@ -89,7 +90,7 @@ const lookForBlockers = ({ kysely }: Database, pid: number, seen: Seen): (() => 
 
 /** Logins, applications and since when they hold what the session waits for; empty where it waits for nobody. */
 export const blockersOf = async (db: Db, pid: number): Promise<string> => {
-  const { rows } = await sql<{ pid: number; login: string | null; application: string | null; since: string | null }>`
+  const { rows } = await sql<Numbers<'pid'> & Maybe<Texts<'login' | 'application' | 'since'>>>`
     select a.pid, a.usename as login, a.application_name as application, to_char(a.xact_start, 'YYYY-MM-DD HH24:MI:SS TZ') as since
     from unnest(pg_blocking_pids(${pid}::integer)) as b (pid) join pg_stat_activity a on a.pid = b.pid order by a.pid`.execute(db)
   return rows

@@ -7,6 +7,7 @@ import { z } from 'zod'
 import { EtlError } from '../core/errors.ts'
 import type { Database } from '../db/connect.ts'
 import { withSession } from '../db/session.ts'
+import type { Texts } from '../db/row.ts'
 import type { Db } from '../db/tables.ts'
 import { type Scales, scalesOf, writeParquet } from './parquet.ts'
 import { type RowFilter, selectRows, type ViewRows, viewRows } from './view-rows.ts'
@@ -148,7 +149,7 @@ const grown = (scales: Scales, known: FileList | null): Scales =>
 
 /** Each month with a digest of its rows, whatever order they lie in. */
 const monthsOf = async (trx: Db, found: ViewRows): Promise<{ month: string; digest: string }[]> => {
-  const result = await sql<{ month: string; digest: string }>`
+  const result = await sql<Texts<'month' | 'digest'>>`
     select to_char(${sql.ref(found.period ?? '')}, 'YYYY-MM') as month,
       count(*) || ':' || sum(hashtextextended(rows::text, 0)::numeric) || ':' || sum(hashtextextended(rows::text, 1)::numeric) as digest
     from (${selectRows(found)}) as rows where ${sql.ref(found.period ?? '')} is not null group by 1 order by 1`.execute(trx)

@@ -1,6 +1,7 @@
 // Which rows of a view of bi leave the warehouse: its columns, and the filters of an export.
 import { type RawBuilder, sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
+import type { Texts } from '../db/row.ts'
 import type { Db } from '../db/tables.ts'
 import type { ViewColumn } from './parquet.ts'
 
@@ -62,7 +63,7 @@ const columnsOf = async (db: Db, view: string): Promise<readonly ViewColumn[]> =
     where n.nspname = 'bi' and c.relname = ${view} and c.relkind in ('r', 'v', 'p') and a.attnum > 0 and not a.attisdropped
     order by a.attnum`.execute(db)
   if (rows.length > 0) return rows
-  const all = await sql<{ name: string }>`select c.relname as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
+  const all = await sql<Texts<'name'>>`select c.relname as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
     where n.nspname = 'bi' and c.relkind in ('r', 'v', 'p') order by 1`.execute(db)
   throw new EtlError(
     'USAGE',

@@ -2,6 +2,7 @@
 import type { Budget, TagBudget } from '../core/budget.ts'
 import { sql } from 'kysely'
 import { EtlError, isEtlError } from '../core/errors.ts'
+import type { Maybe, Numbers } from '../db/row.ts'
 import type { Db } from '../db/tables.ts'
 import { checkBudget } from './budget.ts'
 import type { ClaimedJob } from './claim.ts'
@@ -49,7 +50,7 @@ const giveWayMs = 1_000
 /** Where a budget does not hold this report and those of newer months of its run, these go first. Throws REPORT_PENDING. @param left besides this one */
 export const giveWay = async (trx: Db, { jobId, cells, box }: ClaimedJob, price: number, left: number): Promise<void> => {
   if (!Number.isFinite(left)) return
-  const { rows } = await sql<{ credits: number | null }>`
+  const { rows } = await sql<Maybe<Numbers<'credits'>>>`
     select sum(coalesce(n.estimated_quota, ${price / cells}::float8 * n.cells))::float8 as credits
     from etl.jobs j join etl.run_jobs w on w.job_id = j.job_id and w.outcome is null
       join etl.run_jobs o on o.run_id = w.run_id and o.outcome is null and o.job_id <> j.job_id and o.priority <= w.priority

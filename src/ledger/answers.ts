@@ -5,6 +5,7 @@ import type { SourceOrder } from '../core/completeness.ts'
 import type { Box, Fingerprint } from '../core/types.ts'
 import { boxOf } from '../core/unit-key.ts'
 import { executePrepared } from '../db/prepared.ts'
+import type { Row } from '../db/row.ts'
 import type { Db } from '../db/tables.ts'
 import { fenced, type Hold, isHeldBy } from './hold.ts'
 import { mayBegin, reportTransitions } from './transitions.ts'
@@ -30,7 +31,7 @@ export const insertAnswer = async (db: Db, hold: Hold, landed: LandedAnswer): Pr
   const { locator, sha256, bytes, fingerprint, dataPoints, order, asks, metrics } = landed
   const rows = await executePrepared(
     db,
-    sql<{ answer_id: string }>`
+    sql<Row<'etl.answers', 'answer_id'>>`
     with job as materialized (
       select pipeline_id, job_id, ask_number, asked_at, window_from, window_to, slice_ids from etl.jobs where ${isHeldBy(hold)} for update
     ),

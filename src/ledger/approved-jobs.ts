@@ -1,6 +1,7 @@
 // Jobs that have a person's word and were not asked for yet: taken up by every run, kept over the turns of a budget, cut when their values leave the lists.
 import { type RawBuilder, sql } from 'kysely'
 import type { IsoDate } from '../core/types.ts'
+import type { Lists, Maybe, Numbers, Row } from '../db/row.ts'
 import type { Db } from '../db/tables.ts'
 import { lockPipeline } from './pipelines.ts'
 import { dissolving, priorityOf } from './register-jobs.ts'
@@ -27,7 +28,7 @@ export const takeUpApproved = async (trx: Db, runId: number, pipeline: string): 
 /** Pipelines of `names` with something approved that can be bought now and that no living run waits for. */
 export const approvedReady = async (db: Db, names: readonly string[]): Promise<string[]> => {
   if (names.length === 0) return []
-  const { rows } = await sql<{ pipeline: string }>`
+  const { rows } = await sql<Row<'etl.pipelines', 'pipeline'>>`
     select distinct p.pipeline from etl.jobs j join etl.pipelines p using (pipeline_id)
     where ${isStanding} and p.pipeline = any(${[...names]}::text[]) and coalesce(j.not_before <= clock_timestamp(), true)
       and not ${isWaitedFor(sql`j.job_id`)} order by 1`.execute(db)
@@ -39,7 +40,7 @@ export const approvedReady = async (db: Db, names: readonly string[]): Promise<s
  * combination of its values again, since lists lose whole values. Under the pipeline's lock.
  */
 export const trimApproved = async (trx: Db, pipelineId: number): Promise<void> => {
-  const { rows } = await sql<{ job_id: string; keeps: number[] | null }>`
+  const { rows } = await sql<Row<'etl.jobs', 'job_id'> & Maybe<Lists<Numbers<'keeps'>>>>`
     select j.job_id, (select array_agg(s.slice_id order by s.slice_id) from etl.slices s
         where s.slice_id = any(j.slice_ids) and s.wanted_until is null) as keeps
     from etl.jobs j where j.pipeline_id = ${pipelineId} and ${isStanding} and not ${isWaitedFor(sql`j.job_id`)}
@@ -69,7 +70,7 @@ export const trimApproved = async (trx: Db, pipelineId: number): Promise<void> =
  * here on: every night goes on with it. Returns the pipelines. @param by who said so
  */
 export const keepPaced = async (db: Db, runId: number, by: string): Promise<string[]> => {
-  const { rows } = await sql<{ pipeline_id: number; pipeline: string }>`
+  const { rows } = await sql<Row<'etl.pipelines', 'pipeline_id' | 'pipeline'>>`
     select distinct p.pipeline_id, p.pipeline from ${pacedJobs(runId)} join etl.pipelines p on p.pipeline_id = j.pipeline_id order by 1`.execute(
     db,
   )

@@ -1,6 +1,7 @@
 // A run that is cancelled: nothing is submitted for it from then on, its plans are dissolved, what was asked for stays for others.
 import { sql } from 'kysely'
 import { executePrepared } from '../db/prepared.ts'
+import type { Numbers, Row } from '../db/row.ts'
 import type { Db } from '../db/tables.ts'
 import type { ClaimedJob } from './claim.ts'
 import { databaseNow } from './database-now.ts'
@@ -25,7 +26,7 @@ export const cancelledJobs = async (db: Db, claims: readonly ClaimedJob[]): Prom
   if (mine.length === 0) return []
   const rows = await executePrepared(
     db,
-    sql<{ job_id: string }>`
+    sql<Row<'etl.jobs', 'job_id'>>`
     select m.job_id from unnest(${mine.map(({ jobId }) => String(jobId))}::bigint[], ${mine.map(({ runId }) => String(runId))}::bigint[])
       as m(job_id, run_id) join etl.runs c on c.run_id = m.run_id
     where c.cancel_requested_at is not null and not ${isWaitedFor(sql`m.job_id`)}`,
@@ -36,7 +37,7 @@ export const cancelledJobs = async (db: Db, claims: readonly ClaimedJob[]): Prom
 
 /** Jobs in the run's list that some process holds and that no living run waits for: what a cancelled run still has at hand. */
 export const jobsAtHand = async (db: Db, runId: number): Promise<number> => {
-  const { rows } = await sql<{ count: number }>`
+  const { rows } = await sql<Numbers<'count'>>`
     select count(*)::integer as count from etl.jobs j
     where j.holder is not null and not ${isWaitedFor(sql`j.job_id`)}
       and exists (select from etl.run_jobs l where l.run_id = ${runId}::bigint and l.job_id = j.job_id)`.execute(db)
@@ -64,7 +65,7 @@ export const letGo = async (db: Db, runId: number): Promise<{ dissolved: number;
 
 /** Rows that are locked are being settled at this moment, and need no letting go. */
 const letGoOfSome = async (db: Db, runId: number): Promise<string[]> => {
-  const { rows } = await sql<{ job_id: string }>`
+  const { rows } = await sql<Row<'etl.jobs', 'job_id'>>`
     with open as (
       select run_id, job_id from etl.run_jobs where run_id = ${runId}::bigint and outcome is null
       order by job_id limit ${stepSize} for update skip locked
@@ -88,11 +89,11 @@ const dissolveUnwanted = (db: Db, jobIds: readonly string[]): Promise<number> =>
  * The caller has the lock of their pipelines. A job that is being claimed at this moment is left alone.
  */
 export const dissolveJobs = async (trx: Db, jobIds: readonly string[]): Promise<number> => {
-  const locked = await sql<{ job_id: string }>`
+  const locked = await sql<Row<'etl.jobs', 'job_id'>>`
     select j.job_id from etl.jobs j where j.job_id = any(${[...jobIds]}::bigint[]) and ${isPlan}
     order by j.job_id for update skip locked`.execute(trx)
   // Whether anybody waits is asked anew under the lock.
-  const { rows } = await sql<{ count: number }>`
+  const { rows } = await sql<Numbers<'count'>>`
     with gone as (
       delete from etl.jobs j where j.job_id = any(${locked.rows.map((row) => row.job_id)}::bigint[]) and ${isPlan}
         and not ${isWaitedFor(sql`j.job_id`)} returning j.job_id

@@ -1,6 +1,7 @@
 // What each wanted cell of a window needs: a job, the one it has, or nothing. The one statement of it, for planning and for the preview.
 import { type RawBuilder, sql } from 'kysely'
 import type { IsoDate, JobKind } from '../core/types.ts'
+import type { Counts, Lists, Maybe, Row } from '../db/row.ts'
 import type { Db } from '../db/tables.ts'
 import { isHeldSlice, type UsualRule } from './guard.ts'
 import { type ReuseScope, reusable } from './reuse-answers.ts'
@@ -183,6 +184,9 @@ const cellsOf = (scope: CellScope, window: WindowAsk, among: readonly number[] |
       ${sql.join(narrowed, sql` `)}`
 }
 
+/** What is decided of cells, and why. */
+type Cell = Pick<CellCount, 'decision' | 'reason'>
+
 export interface CellCount {
   readonly decision: Decision
   readonly reason: AskReason
@@ -191,7 +195,7 @@ export interface CellCount {
 
 /** How many cells of the window need what. */
 export const countCells = async (db: Db, scope: CellScope, window: WindowAsk): Promise<CellCount[]> => {
-  const { rows } = await sql<{ decision: Decision; reason: AskReason; cells: string }>`
+  const { rows } = await sql<Cell & Counts<'cells'>>`
     select decision, reason, count(*) as cells from (${cellsOf({ ...scope, reuse: null }, window, null)}) c group by 1, 2`.execute(
     db,
   )
@@ -213,15 +217,10 @@ export interface WindowNeeds {
   readonly needed: readonly NeededCells[]
 }
 
-interface NeedRow {
-  readonly decision: Decision
-  readonly reason: AskReason
-  readonly former_job_id: string | null
-  readonly answer_id: string | null
-  readonly cells: string
-  readonly slice_ids: number[] | null
-  readonly left_job_ids: string[] | null
-}
+type NeedRow = Cell &
+  Counts<'cells'> &
+  Row<'etl.jobs', 'former_job_id' | 'answer_id'> &
+  Maybe<Row<'etl.jobs', 'slice_ids'> & Lists<Counts<'left_job_ids'>>>
 
 /** The same with the cells to ask for. @param among only these slices; null: all */
 export const neededCells = async (

@@ -3,6 +3,7 @@ import { type RawBuilder, sql } from 'kysely'
 import { boxOf } from '../core/unit-key.ts'
 import type { Box, Fingerprint, JobKind, WindowSize } from '../core/types.ts'
 import { executePrepared } from '../db/prepared.ts'
+import type { Counts, Flags, Maybe, Row, Texts } from '../db/row.ts'
 import type { Db } from '../db/tables.ts'
 import { type ClaimCursor, createCursor, type Place } from './claim-cursor.ts'
 import type { Hold } from './hold.ts'
@@ -140,37 +141,33 @@ const orphanJobs = ({ claimable }: ClaimOptions, count: number): RawBuilder<unkn
     and coalesce(j.not_before <= ${now}, true) and ${mayTake(claimable)} and not ${isWaitedFor(sql`j.job_id`)}
   order by j.job_id limit ${count} for update of j skip locked`
 
-interface ClaimedRow {
-  readonly job_id: string
-  readonly fence: string
-  readonly kind: JobKind
-  readonly reason: string
-  readonly pipeline_id: number
-  readonly pipeline: string
-  readonly version: number
-  readonly window_every: WindowSize
-  readonly dimensions: readonly string[]
-  readonly window_from: string
-  readonly window_to: string
-  readonly slice_ids: readonly number[]
-  readonly slices: readonly (readonly string[])[] | null
-  readonly cells: number
-  readonly run_id: string
-  readonly orphan: boolean
-  readonly priority: number
-  readonly attempts: number
-  readonly forced: boolean
-  readonly released: boolean
-  readonly ask_number: string | null
-  readonly answer_id: string | null
-  readonly landing: string | null
-  readonly account: string
-  readonly endpoint: string | null
-  readonly loaded_answer_id: string | null
-  readonly loaded_sha256: string | null
-  readonly source_last_updated: string | null
-  readonly source_count: string | null
-}
+type ClaimedRow = Row<
+  'etl.jobs',
+  | 'job_id'
+  | 'fence'
+  | 'kind'
+  | 'reason'
+  | 'pipeline_id'
+  | 'window_from'
+  | 'window_to'
+  | 'slice_ids'
+  | 'cells'
+  | 'attempts'
+  | 'forced'
+  | 'released'
+  | 'ask_number'
+  | 'answer_id'
+  | 'account'
+  | 'endpoint'
+> &
+  Row<'etl.pipelines', 'pipeline' | 'version' | 'window_every' | 'dimensions'> &
+  Row<'etl.run_jobs', 'run_id' | 'priority'> &
+  Flags<'orphan'> &
+  Maybe<
+    Row<'etl.answers', 'landing' | 'source_last_updated' | 'source_count'> & Counts<'loaded_answer_id'> & Texts<'loaded_sha256'>
+  > & {
+    readonly slices: readonly (readonly string[])[] | null
+  }
 
 type PlacedJob = ClaimedJob & { readonly place: Place }
 

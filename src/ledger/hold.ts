@@ -2,6 +2,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
 import { executePrepared } from '../db/prepared.ts'
+import type { Flags, Row } from '../db/row.ts'
 import type { Db } from '../db/tables.ts'
 
 /** What a write names of a claim. */
@@ -45,7 +46,7 @@ export const lostJobs = async <One extends Hold>(db: Db, holds: readonly One[]):
   if (first === undefined) return []
   const rows = await executePrepared(
     db,
-    sql<{ job_id: string; adrift: boolean }>`
+    sql<Row<'etl.jobs', 'job_id'> & Flags<'adrift'>>`
     select j.job_id, j.holder is null as adrift from etl.jobs j join ${holdList(holds)} on j.job_id = m.job_id and j.fence = m.fence
     where j.state = 'open'`,
   )
@@ -57,7 +58,7 @@ export const lostJobs = async <One extends Hold>(db: Db, holds: readonly One[]):
 const takeAgain = async (db: Db, holds: readonly Hold[], holder: Hold['holder']): Promise<number[]> => {
   const rows = await executePrepared(
     db,
-    sql<{ job_id: string }>`
+    sql<Row<'etl.jobs', 'job_id'>>`
     with adrift as (
       select j.job_id from etl.jobs j join ${holdList(holds)} on j.job_id = m.job_id and j.fence = m.fence
       where j.state = 'open' and j.holder is null order by j.job_id for update of j

@@ -1,6 +1,7 @@
 // Jobs there are already for units in scope: a run waits for them instead of asking for more.
 import { type RawBuilder, sql } from 'kysely'
-import type { IsoDate, ReportState } from '../core/types.ts'
+import type { IsoDate } from '../core/types.ts'
+import type { Counts, Flags, Maybe, Row } from '../db/row.ts'
 import type { Db } from '../db/tables.ts'
 import { type CellScope, jobDecision } from './candidates.ts'
 import { type JobFrame, priorityOf } from './register-jobs.ts'
@@ -23,7 +24,7 @@ const isNotListed = (runId: number, jobId: RawBuilder<unknown>): RawBuilder<bool
 
 /** The last job of a step of so many units, from `after` on, whose jobs the run does not wait for yet; null: there are no more. */
 export const stepEnd = async (db: Db, { pipelineId, runId }: JobFrame, after: string, most: number): Promise<string | null> => {
-  const { rows } = await sql<{ last: string | null }>`
+  const { rows } = await sql<Maybe<Counts<'last'>>>`
     select max(job_id) as last from (
       select u.job_id from etl.units u where u.job_id > ${after}::bigint and ${isOf(pipelineId)} and ${isNotListed(runId, sql`u.job_id`)}
       order by u.job_id limit ${most}) x`.execute(db)
@@ -90,16 +91,9 @@ export interface JoinableJob {
   readonly isApproved: boolean
 }
 
-interface JoinableRow {
-  readonly job_id: string
-  readonly units: string
-  readonly window_from: string
-  readonly window_to: string
-  readonly slice_ids: number[]
-  readonly report_state: ReportState | null
-  readonly answer_id: string | null
-  readonly approved: boolean
-}
+type JoinableRow = Row<'etl.jobs', 'job_id' | 'window_from' | 'window_to' | 'slice_ids' | 'report_state' | 'answer_id'> &
+  Counts<'units'> &
+  Flags<'approved'>
 
 /** What a run would join. Reads only; of report jobs, which are few. */
 export const joinableJobs = async (db: Db, join: JoinScope): Promise<JoinableJob[]> => {

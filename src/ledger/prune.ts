@@ -1,6 +1,7 @@
 // What the ledger lets go of by age: finished jobs that bought nothing, wait lists of finished runs, HTTP requests, processes. Answers, loads,
 // purchases and runs stay for good.
 import { type RawBuilder, sql } from 'kysely'
+import type { Counts, Maybe, Row, Texts } from '../db/row.ts'
 import type { Db } from '../db/tables.ts'
 import { addUpCredits } from './request-credits.ts'
 
@@ -32,12 +33,8 @@ const cutoff = async (db: Db, days: number): Promise<string> => {
   return (await db.selectNoFrom(moment).executeTakeFirstOrThrow()).before
 }
 
-interface Step {
-  readonly gone: string
-  /** Number of the last row read; null: there was none. */
-  readonly last: string | null
-  readonly newest: string | null
-}
+/** Rows that went; number and time of the last row read, null where there was none. */
+type Step = Counts<'gone'> & Maybe<Counts<'last'> & Texts<'newest'>>
 
 /** Numbers grow with time: the table is read from its beginning to the first step that is young, never the whole of it. */
 const readThrough = async (db: Db, before: string, statement: (after: string) => RawBuilder<Step>): Promise<number> => {
@@ -116,7 +113,7 @@ export const landingsNeeded = async (db: Db, landings: readonly LandingToCheck[]
   if (landings.length === 0) return new Set()
   const locators = landings.map(({ locator }) => locator)
   const askNumbers = landings.map(({ askNumber }) => askNumber)
-  const { rows } = await sql<{ landing: string }>`
+  const { rows } = await sql<Row<'etl.answers', 'landing'>>`
     select l.landing from unnest(${locators}::text[], ${askNumbers}::bigint[]) as l (landing, ask_number)
     where l.ask_number in (select ask_number from etl.jobs where state = 'open' and ask_number is not null)
       or exists (select 1 from etl.answers a where a.landing = l.landing and (

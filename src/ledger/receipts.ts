@@ -1,5 +1,6 @@
 // What a receipt says of a purchase, read from the ledger; and which purchases and runs the ledger knows.
 import { sql } from 'kysely'
+import type { Counts, Row } from '../db/row.ts'
 import type { Db } from '../db/tables.ts'
 import { databaseNow } from './database-now.ts'
 
@@ -78,7 +79,7 @@ export interface Newest {
 }
 
 export const newestKnown = async (db: Db): Promise<Newest> => {
-  const { rows } = await sql<{ run_id: string; bought_ask: string; ask: string }>`
+  const { rows } = await sql<Row<'etl.runs', 'run_id'> & Counts<'bought_ask' | 'ask'>>`
     select coalesce((select max(run_id) from etl.runs), 0) as run_id, b.ask as bought_ask,
       greatest(b.ask, coalesce((select max(ask_number) from etl.answers), 0)) as ask
     from (select coalesce(max(ask_number), 0) as ask from etl.jobs where report_state is not null) b`.execute(db)

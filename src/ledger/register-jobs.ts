@@ -1,6 +1,7 @@
 // Jobs made, joined and dissolved by planning. Every statement here runs under the pipeline's lock and keeps the order pipeline, job, wait list, units.
 import { type RawBuilder, sql } from 'kysely'
 import type { IsoDate, JobKind, WindowSize } from '../core/types.ts'
+import type { Counts, Lists, Maybe, Numbers } from '../db/row.ts'
 import type { Db } from '../db/tables.ts'
 import { type AskReason, type CellScope, cellsToAsk, type WindowAsk } from './candidates.ts'
 import { isWaitedFor } from './run-jobs.ts'
@@ -119,7 +120,7 @@ const made = ({ runId, pipelineId, kind, account, every, force, order }: JobFram
 /** Makes the jobs, points their units to them and has the run wait for them; how many. */
 export const insertBoxes = async (trx: Db, frame: JobFrame, boxes: readonly BoxToMake[]): Promise<number> => {
   if (boxes.length === 0) return 0
-  const { rows } = await sql<{ jobs: string }>`
+  const { rows } = await sql<Counts<'jobs'>>`
     with box as (
       select row_number() over () as n, x.reason, x."formerJobId" as former_job_id, x."answerId" as answer_id, x."sliceIds" as slice_ids,
         x."from" as window_from, x."to" as window_to, x.cells, x.credits, x."approvalId" as approval_id
@@ -145,7 +146,7 @@ export const insertWalks = async (
   { after, most, leaves }: { readonly after: number; readonly most: number; readonly leaves: boolean },
 ): Promise<WalksStep> => {
   if (leaves) await lockLeft(trx, cellsToAsk(scope, window, after, most))
-  const { rows } = await sql<{ jobs: string; last: number | null; left: string[] | null }>`
+  const { rows } = await sql<Counts<'jobs'> & Maybe<Numbers<'last'> & Lists<Counts<'left'>>>>`
     with needed as materialized (${cellsToAsk(scope, window, after, most)}),
     box as (
       select slice_id as n, reason, former_job_id, answer_id, array[slice_id] as slice_ids, ${window.from}::date as window_from,

@@ -3,6 +3,7 @@ import { type Insertable, type Selectable, sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
 import type { Window, WindowSize } from '../core/types.ts'
 import { windowsBetween } from '../core/window.ts'
+import type { Row } from '../db/row.ts'
 import type { Db, JobsTable } from '../db/tables.ts'
 import type { RunJobsTable } from '../db/tables-runs.ts'
 import { databaseNow } from './database-now.ts'
@@ -86,7 +87,7 @@ const shareOf = ({ estimated_quota, cells }: JobRow, part: number): number | nul
 
 /** False where none of them counts on the former job any more. */
 const moveUnits = async (trx: Db, former: JobRow, { sliceIds, window }: JobPart, jobId: number): Promise<boolean> => {
-  const { rows } = await sql<{ unit_id: string }>`
+  const { rows } = await sql<Row<'etl.units', 'unit_id'>>`
     with locked as (
       select pipeline_id, window_from, slice_id from etl.units
       where pipeline_id = ${former.pipeline_id} and window_from >= ${window.from}::date and window_from < ${window.to}::date

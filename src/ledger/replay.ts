@@ -1,6 +1,7 @@
 // Jobs that load answers again: made from what units hold, or from answers that are named. They ask the service for nothing.
 import { type RawBuilder, type Selectable, sql } from 'kysely'
 import type { Window } from '../core/types.ts'
+import type { Counts } from '../db/row.ts'
 import type { AnswersTable, Db } from '../db/tables.ts'
 import { lockPipeline } from './pipelines.ts'
 
@@ -111,7 +112,7 @@ export const registerReplay = async (
   if (answerIds.length === 0) return { jobs: 0, units: 0 }
   const { pipelineId, range, only, reason } = scope
   await lockPipeline(trx, pipelineId)
-  const { rows } = await sql<{ jobs: string; units: string }>`
+  const { rows } = await sql<Counts<'jobs' | 'units'>>`
     with wanted as materialized (
       select w.place, a.answer_id, a.ask_number, coalesce(asked.kind, 'walk') as kind, p.account, p.window_every,
         greatest(a.window_from, ${range?.from ?? null}::date) as window_from, least(a.window_to, ${range?.to ?? null}::date) as window_to,

@@ -1,5 +1,6 @@
 // The only record of waiting: which run waits for which job, what became of it, and the orphans that a run takes up.
 import { type RawBuilder, sql } from 'kysely'
+import type { Row } from '../db/row.ts'
 import type { Db } from '../db/tables.ts'
 import type { RunOutcome } from '../db/tables-runs.ts'
 
@@ -43,7 +44,7 @@ const liveStates = ['submitted', 'ready', 'downloaded']
  * is being worked on, and needs nobody to take it up. Returns how many. In the planner's transaction.
  */
 export const takeUpOrphans = async (trx: Db, runId: number, pipeline: string, priority: number): Promise<number> => {
-  const { rows } = await sql<{ job_id: string }>`
+  const { rows } = await sql<Row<'etl.jobs', 'job_id'>>`
     with ours as (
       select pipeline_id from etl.pipelines where pipeline = ${pipeline}
     ), locked as (

@@ -3,6 +3,7 @@ import { sql } from 'kysely'
 import { unansweredCodes } from '../core/errors.ts'
 import type { RowCounts } from '../core/types.ts'
 import { executePrepared } from '../db/prepared.ts'
+import type { Numbers } from '../db/row.ts'
 import type { Db } from '../db/tables.ts'
 import { databaseNow } from './database-now.ts'
 import { type OwnProcess, reapDead } from './processes.ts'
@@ -68,9 +69,12 @@ export const openJobs = async (db: Db, runId: number): Promise<OpenJobs> => {
 
 /** Runs of other commands than `command` on record. */
 export const foreignRuns = async (db: Db, command: string): Promise<number> => {
-  const { rows } = await sql<{ count: number }>`
-    select count(*)::int as count from etl.runs where command not in (${command}, 'replay', 'quarantine retry')`.execute(db)
-  return rows[0]?.count ?? 0
+  const { count } = await db
+    .selectFrom('etl.runs')
+    .select(({ fn }) => fn.countAll<string>().as('count'))
+    .where('command', 'not in', [command, 'replay', 'quarantine retry'])
+    .executeTakeFirstOrThrow()
+  return Number(count)
 }
 
 /**
@@ -104,7 +108,7 @@ export const runSummary = async (db: Db, runId: number): Promise<RunSummary> => 
 
 /** Requests that were not made because one free look showed the loaded answer still stands: what that answer once took, less the look. */
 export const requestsSpared = async (db: Db, runId: number): Promise<number> => {
-  const { rows } = await sql<{ spared: number }>`
+  const { rows } = await sql<Numbers<'spared'>>`
     select coalesce(sum(greatest(0, once.n - now.n)), 0)::int as spared
     from etl.loads l join etl.answers a on a.answer_id = l.answer_id
       cross join lateral (select count(*) as n from etl.requests q

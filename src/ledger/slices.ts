@@ -1,6 +1,7 @@
 // The combinations of values that pipelines run for: since which change of the lists each is wanted, what it stands for, which go together.
 import { createHash } from 'node:crypto'
 import { type RawBuilder, sql } from 'kysely'
+import type { Row, Texts } from '../db/row.ts'
 import type { Db } from '../db/tables.ts'
 
 /** The values of one dimension. */
@@ -73,7 +74,7 @@ export const sliceBlocks = async (db: Db, sliceIds: readonly number[], most: rea
     return sql`(dense_rank() over (order by ${value}) - 1) / ${sql.lit(values)} as ${sql.ref(`b${place}`)}`
   })
   const order = sql.join(most.map((_, place) => sql.ref(`b${place}`)))
-  const { rows } = await sql<{ slice_ids: number[] }>`
+  const { rows } = await sql<Row<'etl.jobs', 'slice_ids'>>`
     select array_agg(slice_id order by slice_id) as slice_ids from (
       select slice_id, ${sql.join(ranks)} from etl.slices where slice_id = any(${[...sliceIds]}::integer[])) x
     group by ${order} order by ${order}`.execute(db)
@@ -92,7 +93,7 @@ export const sliceValues = async (db: Db, sliceIds: readonly number[]): Promise<
 
 /** Values of one dimension that some wanted slice has. @param place of the dimension */
 export const wantedValues = async (db: Db, pipelineId: number, place: number): Promise<string[]> => {
-  const { rows } = await sql<{ value: string }>`
+  const { rows } = await sql<Texts<'value'>>`
     select distinct s."values"[${sql.lit(place + 1)}] as value from etl.slices s
     where s.pipeline_id = ${pipelineId} and s.wanted_until is null`.execute(db)
   return rows.map(({ value }) => value)

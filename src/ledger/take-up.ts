@@ -1,6 +1,7 @@
 // Purchases and answers that receipts and landings prove and this ledger does not know: their jobs are made anew, as the ledger that had them would have them.
 import { sql } from 'kysely'
 import type { Slice } from '../core/types.ts'
+import type { Counts, Flags, Row } from '../db/row.ts'
 import type { Db } from '../db/tables.ts'
 import { databaseNow } from './database-now.ts'
 import { note } from './events.ts'
@@ -142,7 +143,7 @@ const slicesOf = async (trx: Db, { pipelineId, dimensions, generation }: KnownPi
     lists.length === 0
       ? sql`select '{}'::text[] as v`
       : sql`select array[${sql.join(columns)}] as v from ${sql.join(lists, sql` cross join `)}`
-  const { rows } = await sql<{ slice_id: number }>`
+  const { rows } = await sql<Row<'etl.slices', 'slice_id'>>`
     with wanted as (${product}), made as (
       insert into etl.slices (pipeline_id, "values", wanted_since, wanted_until)
       select ${pipelineId}::integer, v, ${generation}::integer, ${generation}::integer from wanted
@@ -157,11 +158,11 @@ const slicesOf = async (trx: Db, { pipelineId, dimensions, generation }: KnownPi
 
 /** Two clones count on from one number. One that is taken here gives way to a new one, which says nothing of its age. */
 const freeAskNumber = async (trx: Db, askNumber: string): Promise<{ askNumber: string; isNew: boolean }> => {
-  const { rows } = await sql<{ taken: boolean }>`
+  const { rows } = await sql<Flags<'taken'>>`
     select exists (select from etl.answers where ask_number = ${askNumber}::bigint)
       or exists (select from etl.jobs where ask_number = ${askNumber}::bigint and report_state is not null) as taken`.execute(trx)
   if (rows[0]?.taken !== true) return { askNumber, isNew: false }
-  const next = await sql<{ ask: string }>`select nextval('etl.ask_numbers') as ask`.execute(trx)
+  const next = await sql<Counts<'ask'>>`select nextval('etl.ask_numbers') as ask`.execute(trx)
   return { askNumber: next.rows[0]?.ask ?? askNumber, isNew: true }
 }
 

@@ -1,6 +1,7 @@
 // The job that stands for work another ledger had begun, with the answer that landed of it, and the units that wait for it.
 import { sql } from 'kysely'
 import type { Fingerprint, JobKind, Slice, Window } from '../core/types.ts'
+import type { Counts, Lists, Maybe } from '../db/row.ts'
 import type { Db } from '../db/tables.ts'
 import { databaseNow } from './database-now.ts'
 import { retireJobs } from './register-jobs.ts'
@@ -120,7 +121,7 @@ export const pointUnits = async (
   jobId: string,
   askNumber: string,
 ): Promise<void> => {
-  const { rows } = await sql<{ left: string[] | null }>`
+  const { rows } = await sql<Maybe<Lists<Counts<'left'>>>>`
     with cell as (
       select w.at::date as window_from, s.slice_id from etl.jobs j
         cross join lateral generate_series(j.window_from, j.window_to - 1, ${`1 ${windowEvery}`}::interval) as w (at)

@@ -3,6 +3,7 @@ import { type RawBuilder, sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
 import type { Window } from '../core/types.ts'
 import { executePrepared } from '../db/prepared.ts'
+import type { Counts, Flags, Maybe, Row } from '../db/row.ts'
 import type { Db } from '../db/tables.ts'
 import type { ClaimedJob, LoadedAnswer } from './claim.ts'
 
@@ -33,7 +34,7 @@ export const acceptUnit = async (db: Db, share: WindowShare): Promise<TakenUnit>
   const { claim, window } = share
   const [row] = await executePrepared(
     db,
-    sql<{ unit_id: string; accepts: boolean }>`
+    sql<Row<'etl.units', 'unit_id'> & Flags<'accepts'>>`
     select u.unit_id, ${accepts(share)} as accepts from etl.units u
     where u.pipeline_id = ${claim.pipelineId} and u.window_from = ${window.from}::date and u.slice_id = ${claim.sliceIds[0] ?? null}::integer
     for update`,
@@ -68,7 +69,7 @@ export const acceptUnits = async (db: Db, share: WindowShare, into: UnitsTable):
   const values = into.columns.map(
     ({ name, type }) => sql`, (s."values"[array_position(p.dimensions, ${name})])::${sql.raw(type)}`,
   )
-  const { rows } = await sql<{ accepted: string; skipped: string; sha256: string | null }>`
+  const { rows } = await sql<Counts<'accepted' | 'skipped'> & Maybe<Row<'etl.answers', 'sha256'>>>`
     with locked as (
       select u.unit_id, u.slice_id, u.answer_id, ${accepts(share)} as accepts from etl.units u
       where u.pipeline_id = ${claim.pipelineId} and u.window_from = ${window.from}::date

@@ -1,6 +1,7 @@
 // Which warehouse this is, and whether this database is the one that goes on: landings and receipts bear its name, so that none takes another's for its own.
 import { type Selectable, sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
+import type { Flags, Row, Texts } from '../db/row.ts'
 import type { Db } from '../db/tables.ts'
 import type { WarehouseTable } from '../db/tables-beside.ts'
 import { databaseNow } from './database-now.ts'
@@ -46,12 +47,12 @@ export const readIdentity = async (db: Db): Promise<Identity> => {
  * of a whole data directory share both.
  */
 const whereItIs = async (db: Db): Promise<string> => {
-  const { rows } = await sql<{ oid: string; may_ask: boolean }>`
+  const { rows } = await sql<Texts<'oid'> & Flags<'may_ask'>>`
     select oid::text as oid, has_function_privilege('pg_control_system()', 'execute') as may_ask
     from pg_database where datname = current_database()`.execute(db)
   const [row] = rows
   if (row === undefined || !row.may_ask) return `unknown/${row?.oid ?? 'unknown'}`
-  const server = await sql<{ id: string }>`select system_identifier::text as id from pg_control_system()`.execute(db)
+  const server = await sql<Texts<'id'>>`select system_identifier::text as id from pg_control_system()`.execute(db)
   return `${server.rows[0]?.id ?? 'unknown'}/${row.oid}`
 }
 
@@ -62,7 +63,7 @@ export const ownNames = async (db: Db): Promise<readonly Warehouse[]> => names(d
 export const namesToSweep = async (db: Db): Promise<readonly Warehouse[]> => names(db, true)
 
 const names = async (db: Db, onlyOurs: boolean): Promise<readonly Warehouse[]> => {
-  const { rows } = await sql<{ id: string; epoch: number }>`
+  const { rows } = await sql<Texts<'id'> & Row<'etl.warehouse', 'epoch'>>`
     select warehouse_id::text as id, epoch from etl.warehouse where ${!onlyOurs} or standing = 'own'
     union all
     select f.warehouse_id::text, f.epoch from etl.former_names f, etl.warehouse w

@@ -1,6 +1,7 @@
 // What is known of a pipeline's windows as a whole: closed or open, when the service was last seen to have released nothing for them.
 import { type RawBuilder, sql } from 'kysely'
 import type { Fingerprint, IsoDate } from '../core/types.ts'
+import type { Counts, Maybe, Row } from '../db/row.ts'
 import type { Db } from '../db/tables.ts'
 import { type FullCheck, hasTurn } from './candidates.ts'
 
@@ -120,7 +121,7 @@ export const wholeWindow = async (
     ? sql`(select min(greatest(a.asked_at, a.stood_at)) from etl.answers a where a.answer_id in (
         select u.answer_id from etl.units u where u.pipeline_id = ${pipelineId} and u.window_from = ${windowFrom}::date))`
     : sql`null`
-  const { rows } = await sql<{ units: string; stood_at: string | null }>`
+  const { rows } = await sql<Counts<'units'> & Row<'etl.answers', 'stood_at'>>`
     with ${whole(pipelineId, [windowFrom])} select units, ${oldest} as stood_at from whole`.execute(db)
   const [row] = rows
   if (row === undefined) return null
@@ -147,7 +148,7 @@ export const windowsOverdue = async (
   check: FullCheck,
 ): Promise<ReadonlySet<IsoDate>> => {
   const { before } = check
-  const { rows } = await sql<{ window_from: string }>`
+  const { rows } = await sql<Row<'etl.windows', 'window_from'>>`
     with turn as materialized (
       select slice_id from etl.slices s where pipeline_id = ${pipelineId} and wanted_until is null and ${hasTurn(check)}
       order by slice_id
@@ -167,7 +168,7 @@ export const windowsOverdue = async (
  * release than theirs: what an interrupted or partial refresh left behind.
  */
 export const unitsLeftBehind = async (db: Db, pipelineId: number, windowFrom: IsoDate): Promise<number[]> => {
-  const { rows } = await sql<{ slice_ids: number[] | null }>`
+  const { rows } = await sql<Maybe<Row<'etl.answers', 'slice_ids'>>>`
     with loaded as materialized (
       select u.slice_id, u.job_id is null and u.held_answer_id is null as is_free, a.source_last_updated as release,
         a.asked_at, greatest(a.asked_at, a.stood_at) as stood_at
@@ -204,23 +205,19 @@ export const sampleUnits = async (
 ): Promise<{ readonly units: readonly SampledUnit[]; readonly isWhole: boolean }> => {
   const first = await loadedFrom(db, pipelineId, windowFrom, [0], most + 1)
   if (first.length <= most) return { units: first, isWhole: true }
-  const { rows } = await sql<{ low: number; high: number }>`
-    select min(slice_id) as low, max(slice_id) as high from etl.slices where pipeline_id = ${pipelineId} and wanted_until is null`.execute(
-    db,
-  )
-  const { low, high } = rows[0] ?? { low: 0, high: 0 }
+  const { low, high } = await db
+    .selectFrom('etl.slices')
+    .select(({ fn }) => [fn.min('slice_id').as('low'), fn.max('slice_id').as('high')])
+    .where('pipeline_id', '=', pipelineId)
+    .where('wanted_until', 'is', null)
+    .executeTakeFirstOrThrow()
   const places = Array.from({ length: most }, (_, index) => low + Math.floor((((index + turn) % most) / most) * (high - low + 1)))
   const units = await loadedFrom(db, pipelineId, windowFrom, places, 1)
   return { units: units.length > 0 ? units : first.slice(0, most), isWhole: false }
 }
 
-interface SampledRow {
-  readonly slice_id: number
-  readonly values: string[]
-  readonly source_last_updated: string | null
-  readonly source_count: string | null
-  readonly stood_at: string
-}
+type SampledRow = Row<'etl.slices', 'slice_id' | 'values'> &
+  Row<'etl.answers', 'source_last_updated' | 'source_count' | 'asked_at'>
 
 const loadedFrom = async (
   db: Db,
@@ -231,7 +228,7 @@ const loadedFrom = async (
 ): Promise<SampledUnit[]> => {
   const { rows } = await sql<SampledRow>`
     select distinct x.* from unnest(${[...places]}::integer[]) as p (place) cross join lateral (
-      select u.slice_id, s."values", a.source_last_updated, a.source_count, greatest(a.asked_at, a.stood_at) as stood_at
+      select u.slice_id, s."values", a.source_last_updated, a.source_count, greatest(a.asked_at, a.stood_at) as asked_at
       from etl.units u join etl.slices s on s.slice_id = u.slice_id join etl.answers a on a.answer_id = u.answer_id
       where u.pipeline_id = ${pipelineId} and u.window_from = ${windowFrom}::date and u.slice_id >= p.place
         and u.job_id is null and u.held_answer_id is null and s.wanted_until is null
@@ -243,6 +240,6 @@ const loadedFrom = async (
       lastUpdated: row.source_last_updated,
       count: row.source_count === null ? null : Number(row.source_count),
     },
-    stoodAtMs: Date.parse(row.stood_at),
+    stoodAtMs: Date.parse(row.asked_at),
   }))
 }

@@ -5,6 +5,7 @@ import { EtlError } from '../core/errors.ts'
 import type { Box, Definition } from '../core/types.ts'
 import type { Session } from '../db/session.ts'
 import { type AcceptedTable, type ManyUnits, sameUnit, unitColumns } from './merge-scope.ts'
+import type { Numbers, Row } from '../db/row.ts'
 
 /** What became of a unit: `accepted`, `skipped` (it holds a newer answer), or the code it is held with. */
 export type UnitOutcome = 'accepted' | 'skipped' | 'SHRUNK' | 'TOO_MANY_REJECTS'
@@ -69,7 +70,7 @@ export const attribute = async (
     ...Object.fromEntries(accepted.columns.map(({ name }, index) => [name, values[places[index] ?? -1] ?? null])),
   }))
   const list = sql.raw(['_at integer', ...accepted.columns.map(({ name, type }) => `"${name}" ${type}`)].join(', '))
-  const { rows } = await sql<{ at: number; unit_id: string; outcome: UnitOutcome }>`
+  const { rows } = await sql<Numbers<'at'> & Row<'etl.units', 'unit_id'> & Pick<Attributed, 'outcome'>>`
     select record._at as at, taken._unit_id as unit_id, taken._outcome as outcome
     from jsonb_to_recordset(${JSON.stringify(records)}::jsonb) as record (${list})
       join ${accepted.name} taken on ${sameUnit(accepted, 'taken', 'record')}`.execute(session.kysely)

@@ -3,6 +3,7 @@ import { sql } from 'kysely'
 import type { Definition } from '../core/types.ts'
 import type { Database } from '../db/connect.ts'
 import { isDatabaseError, sqlStateOf } from '../db/database-error.ts'
+import type { Flags, Texts } from '../db/row.ts'
 import type { Db } from '../db/tables.ts'
 import { tableName } from './table-columns.ts'
 
@@ -18,10 +19,7 @@ const parentTarget = 10
 /** A statistic is not worth making a load or a reader wait. */
 const lockTimeout = '1s'
 
-interface Grown {
-  readonly name: string
-  readonly parent: boolean
-}
+type Grown = Texts<'name'> & Flags<'parent'>
 
 /** Analyzes the parents of these definitions and every table of `bi` that changed enough since it was last analyzed. Returns their names; one that others hold is left for the next time. */
 export const analyzeChanged = async (database: Database, definitions: readonly Definition[]): Promise<string[]> => {

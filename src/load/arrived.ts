@@ -7,6 +7,7 @@ import { unitColumns } from './merge-scope.ts'
 import type { Staging } from './staging.ts'
 import { stagedPeriod } from './survey.ts'
 import { measureColumns, names } from './table-columns.ts'
+import type { Counts } from '../db/row.ts'
 
 /** Measures with a value in the staged rows; identical rows count once, of rows that conflict `least` counts one. */
 export const countFilled = async (
@@ -23,11 +24,11 @@ export const countFilled = async (
   const filled = sql`num_nonnulls(${sql.join(values)})`
   const rows = sql.raw(staging.table)
   const { rows: found } = await (repeated
-    ? sql<{ least: string; most: string }>`
+    ? sql<Counts<'least' | 'most'>>`
         select coalesce(sum(${filled}) filter (where r._n is null or r._place = 1), 0) as least,
           coalesce(sum(${filled}) filter (where r._n is null or r._place = 1 or r._conflicts), 0) as most
         from ${rows} s left join ${repeatedTable} r on r._n = s._n`
-    : sql<{ least: string; most: string }>`
+    : sql<Counts<'least' | 'most'>>`
         select coalesce(sum(${filled}), 0) as least, coalesce(sum(${filled}), 0) as most from ${rows} s`
   ).execute(session.kysely)
   return { least: Number(found[0]?.least ?? 0), most: Number(found[0]?.most ?? 0) }
@@ -39,7 +40,7 @@ export const countUnitsWithRows = async (session: Session, definition: Definitio
   const window = period === null ? [] : [sql`date_trunc(${definition.window.every}, ${sql.ref(period)})`]
   const units = unitColumns(definition)
   const columns = [...window, ...(units.length === 0 ? [] : [names(units)])]
-  const { rows } = await sql<{ n: string }>`
+  const { rows } = await sql<Counts<'n'>>`
     select count(*) as n from (select distinct ${columns.length === 0 ? sql`1` : sql.join(columns)} from ${sql.raw(staging.table)}) x`.execute(
     session.kysely,
   )

@@ -5,6 +5,7 @@ import type { Session } from '../db/session.ts'
 import { type ManyUnits, sameUnit } from './merge-scope.ts'
 import type { Staging } from './staging.ts'
 import { inWindow, measureColumns, names, periodColumn, stagedKey } from './table-columns.ts'
+import type { Counts, Lists } from '../db/row.ts'
 
 /** Rows that share a key and differ, by their place among the staged rows (from 1), and the key they share. */
 export interface Conflict {
@@ -49,7 +50,7 @@ export const findRepeated = async (session: Session, definition: Definition, sta
       from (select *, dense_rank() over (order by ${key}) as _key_number, row_number() over (partition by ${key} order by _n) as _place,
           count(*) over (partition by ${key}) as _copies from ${table}) numbered
       where _copies > 1) compared`.execute(session.kysely)
-  const { rows } = await sql<{ duplicates: string; conflicting: string; keys: string }>`
+  const { rows } = await sql<Counts<'duplicates' | 'conflicting' | 'keys'>>`
     select count(*) filter (where not _conflicts and _place > 1) as duplicates, count(*) filter (where _conflicts) as conflicting,
       count(*) filter (where _conflicts and _place = 1) as keys from ${repeatedTable}`.execute(session.kysely)
   return {
@@ -57,7 +58,7 @@ export const findRepeated = async (session: Session, definition: Definition, sta
     conflicting: Number(rows[0]?.conflicting ?? 0),
     conflictingKeys: Number(rows[0]?.keys ?? 0),
     first: async (most) => {
-      const found = await sql<{ n: string }>`
+      const found = await sql<Counts<'n'>>`
         select _n as n from ${repeatedTable} where _conflicts order by _n limit ${most}`.execute(session.kysely)
       return found.rows.map((row) => Number(row.n))
     },
@@ -68,7 +69,7 @@ export const findRepeated = async (session: Session, definition: Definition, sta
 export const conflictsOf = async (session: Session, definition: Definition): Promise<readonly Conflict[]> => {
   const staged = stagedKey(definition)
   const key = staged.length === 0 ? sql`null` : sql.join(staged.map((column) => sql`${sql.ref(column.name)}::text`))
-  const { rows } = await sql<{ ordinals: string[]; key: (string | null)[] }>`
+  const { rows } = await sql<Lists<Counts<'ordinals'>> & Pick<Conflict, 'key'>>`
     select array_agg(_n order by _n) as ordinals, (array_agg(array[${key}]::text[] order by _n))[1:1] as key
     from ${repeatedTable} where _conflicts group by _key_number order by min(_n)`.execute(session.kysely)
   return rows.map((row) => ({ ordinals: row.ordinals.map(Number), key: row.key.flat() }))
@@ -92,7 +93,7 @@ export const countRemoved = async (
 ): Promise<{ duplicates: number; conflicting: number }> => {
   const isStaged = stagedKey(definition).some(({ name }) => name === periodColumn(definition))
   const period: RawBuilder<unknown> = isStaged ? inWindow(definition, window, `r.${periodColumn(definition)}`) : sql`true`
-  const { rows } = await sql<{ duplicates: string; conflicting: string }>`
+  const { rows } = await sql<Counts<'duplicates' | 'conflicting'>>`
     select count(*) filter (where not r._conflicts) as duplicates, count(*) filter (where r._conflicts) as conflicting
     from ${repeatedTable} r join ${accepted.name} taken on taken._outcome = 'accepted' and ${sameUnit(accepted, 'taken', 'r')}
     where ${period} and (r._conflicts or r._place > 1)`.execute(session.kysely)

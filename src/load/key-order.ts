@@ -4,6 +4,7 @@ import type { Definition } from '../core/types.ts'
 import type { Session } from '../db/session.ts'
 import type { Staging } from './staging.ts'
 import { stagedKey } from './table-columns.ts'
+import type { Maybe, Numbers, Texts } from '../db/row.ts'
 
 /** From here on rows lie side by side anyway, and sorting them would cost more than it brings. */
 const inOrderFrom = 0.9
@@ -27,7 +28,7 @@ const byKey = (definition: Definition, alias: string): RawBuilder<unknown> => {
 
 /** The first column of the key that has more than one value says it: the others only order rows of the same page or two. */
 const comesInOrder = async (session: Session, definition: Definition, table: string): Promise<boolean> => {
-  const { rows } = await sql<{ name: string; correlation: number | null }>`
+  const { rows } = await sql<Texts<'name'> & Maybe<Numbers<'correlation'>>>`
     select s.attname::text as name, s.correlation::float8 as correlation
     from pg_stats s join pg_class c on c.relname = s.tablename join pg_namespace n on n.oid = c.relnamespace and n.nspname = s.schemaname
     where c.oid = ${table}::regclass and s.n_distinct <> 1`.execute(session.kysely)

@@ -1,6 +1,8 @@
 // The columns, keys and indexes that tables of `data` have, and which dimension tables there are.
 import { sql } from 'kysely'
 import type { Definition, TableIndex } from '../core/types.ts'
+import { missingRelations } from '../db/catalog.ts'
+import type { Flags, Lists, Texts } from '../db/row.ts'
 import type { Db } from '../db/tables.ts'
 
 export interface LiveColumn {
@@ -23,7 +25,7 @@ export const liveColumns = async (db: Db, tables: readonly string[]): Promise<Li
 
 /** Columns of the primary key, by table. */
 export const primaryKeys = async (db: Db, tables: readonly string[]): Promise<ReadonlyMap<string, readonly string[]>> => {
-  const { rows } = await sql<{ table: string; key: string[] }>`
+  const { rows } = await sql<Texts<'table'> & Lists<Texts<'key'>>>`
     select c.relname as "table", array_agg(a.attname::text order by k.place) as key
     from pg_index i join pg_class c on c.oid = i.indrelid join pg_namespace n on n.oid = c.relnamespace
       cross join lateral unnest(i.indkey) with ordinality as k(attnum, place)
@@ -34,10 +36,8 @@ export const primaryKeys = async (db: Db, tables: readonly string[]): Promise<Re
 
 /** Names of the definitions' dimension tables that `bi` does not have. */
 export const missingDimensions = async (db: Db, definitions: readonly Definition[]): Promise<ReadonlySet<string>> => {
-  const names = [...new Set(definitions.flatMap(({ dimensionTables }) => dimensionTables.map(({ name }) => name)))]
-  const { rows } = await sql<{ name: string }>`
-    select name from unnest(${names}::text[]) as name where to_regclass('bi.' || name) is null`.execute(db)
-  return new Set(rows.map(({ name }) => name))
+  const names = new Set(definitions.flatMap(({ dimensionTables }) => dimensionTables.map(({ name }) => `bi.${name}`)))
+  return new Set((await missingRelations(db, [...names])).map((name) => name.slice('bi.'.length)))
 }
 
 /** One index more than asked for is somebody's own and left alone. */
@@ -48,7 +48,7 @@ export interface LiveIndex extends TableIndex {
 
 /** Plain ascending b-trees of the tables of `data`, by table. */
 export const liveIndexes = async (db: Db, tables: readonly string[]): Promise<ReadonlyMap<string, readonly LiveIndex[]>> => {
-  const { rows } = await sql<{ table: string; columns: string[]; include: string[]; whole: boolean }>`
+  const { rows } = await sql<Texts<'table'> & Lists<Texts<'columns' | 'include'>> & Flags<'whole'>>`
     select c.relname as "table", i.indisvalid as whole,
       array(select a.attname::text from unnest(i.indkey) with ordinality k (number, place) join pg_attribute a on a.attrelid = c.oid and a.attnum = k.number
         where place <= i.indnkeyatts order by place) as columns,

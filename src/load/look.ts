@@ -7,6 +7,7 @@ import type { HeldUnit, MergeContext, MergeRequest } from './merge-context.ts'
 import { type ManyUnits, type MergeScope, type OneUnit, sameUnit } from './merge-scope.ts'
 import { protectedTable } from './protected-keys.ts'
 import { dataTable, historyTable, joinedScopeOf, scopeOf, stagedRows } from './table-columns.ts'
+import type { Counts, Flags, Texts } from '../db/row.ts'
 
 export interface LookOptions {
   readonly hasProtected: boolean
@@ -16,12 +17,7 @@ export interface LookOptions {
   readonly refused: number
 }
 
-interface Looked {
-  readonly previous: string
-  readonly staged: string
-  readonly at: string
-  readonly has_history: boolean
-}
+type Looked = Counts<'previous' | 'staged'> & Texts<'at'> & Flags<'has_history'>
 
 type Found = Pick<MergeContext, 'held' | 'withoutRows'>
 

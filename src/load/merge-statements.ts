@@ -18,6 +18,7 @@ import {
   stagedKey,
   stagedRows,
 } from './table-columns.ts'
+import type { Counts } from '../db/row.ts'
 
 const differenceTable = sql.raw('pg_temp."difference"')
 
@@ -161,7 +162,7 @@ export const findDifference = async (context: MergeContext): Promise<Kinds> => {
     ${isWhole ? sql`) found left join ${scope.accepted.name} taken on ${sameUnit(scope.accepted, 'taken', 'found')}` : sql``}`.execute(
     session.kysely,
   )
-  const { rows } = await sql<{ added: string; changed: string; missing: string }>`
+  const { rows } = await sql<Counts<'added' | 'changed' | 'missing'>>`
     select count(*) filter (where _kind = 'added') as added, count(*) filter (where _kind = 'changed') as changed,
       count(*) filter (where _kind = 'missing') as missing from ${differenceTable}`.execute(session.kysely)
   const [row] = rows

@@ -13,6 +13,7 @@ import { fillPartition, isUniqueViolation } from './partition.ts'
 import { protectKeys } from './protected-keys.ts'
 import { unitsWithoutRows } from './without-rows.ts'
 import { bareStagedRows, dataTable, scopeOf, stagedColumns } from './table-columns.ts'
+import type { Counts, Maybe } from '../db/row.ts'
 
 /**
  * Call inside an open transaction of `session`, with the units' rows locked. Inserts new rows, updates those that differ, ends those the
@@ -213,7 +214,7 @@ const digest = async (
   // The hash of a row is a linear sum of its columns' hashes, and so would be a sum over rows: a value that wanders from one row to another
   // would go unseen. Hashed once more it is none; as a number, since the hash of an integer has half of the bits.
   const columns = sql.join(stagedColumns(definition).map((column) => sql.ref(`t.${column.name}`)))
-  const { rows } = await sql<{ n: string; sum: string | null }>`
+  const { rows } = await sql<Counts<'n'> & Maybe<Counts<'sum'>>>`
     select count(*) as n, sum(hash_numeric_extended(hash_record_extended(row(${columns}), 0)::numeric, 0))::text as sum from ${from}`.execute(
     session.kysely,
   )

@@ -5,6 +5,7 @@ import { windowsBetween } from '../core/window.ts'
 import { lockByName } from '../db/named-lock.ts'
 import type { Session } from '../db/session.ts'
 import { dataTable, keyColumns, names, tableName } from './table-columns.ts'
+import type { Flags, Texts } from '../db/row.ts'
 
 /** `keywords_v1_p202601` */
 export const partitionName = (definition: Definition, month: IsoDate): string =>
@@ -32,7 +33,7 @@ export const ensurePartitions = async (session: Session, definition: Definition,
 
 const exists = async (session: Session, name: string): Promise<boolean> => {
   // Not to_regclass: it may answer from a cache that does not know yet what a twin has just committed.
-  const { rows } = await sql<{ found: boolean }>`
+  const { rows } = await sql<Flags<'found'>>`
     select exists (select 1 from pg_class c join pg_namespace n on n.oid = c.relnamespace
       where n.nspname = 'data' and c.relname = ${name}) as found`.execute(session.kysely)
   return rows[0]?.found === true
@@ -53,7 +54,7 @@ export const ensureStatistics = async (session: Session, definition: Definition,
   const months = windowsBetween(window.from, window.to, 'month').map(({ from }) => partitionName(definition, from))
   const open = [...months, `${tableName(definition)}_history`].filter((name) => !done.has(name))
   if (open.length === 0) return
-  const { rows } = await sql<{ name: string; is_large: boolean; is_counted: boolean }>`
+  const { rows } = await sql<Texts<'name'> & Flags<'is_large' | 'is_counted'>>`
     select c.relname as name, pg_relation_size(c.oid) > ${smallBytes}::bigint as is_large,
       pg_stat_get_analyze_count(c.oid) + pg_stat_get_autoanalyze_count(c.oid) > 0 as is_counted
     from pg_class c join pg_namespace n on n.oid = c.relnamespace

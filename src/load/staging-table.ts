@@ -4,6 +4,7 @@ import { sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
 import type { Column, Definition } from '../core/types.ts'
 import type { Session } from '../db/session.ts'
+import type { Numbers, Texts } from '../db/row.ts'
 import type { Db } from '../db/tables.ts'
 import { stagedColumns, tableName } from './table-columns.ts'
 
@@ -49,7 +50,7 @@ const familyName = (definition: Definition, columns: readonly Column[]): string 
 
 const makeTable = async (session: Session, family: string, columns: readonly Column[]): Promise<StagingTable> => {
   await dropLeftOver(session.kysely)
-  const { rows } = await sql<{ pid: number }>`select pg_backend_pid() as pid`.execute(session.kysely)
+  const { rows } = await sql<Numbers<'pid'>>`select pg_backend_pid() as pid`.execute(session.kysely)
   const own = `${family}_${rows[0]?.pid}`
   for (const name of [own, ...Array.from({ length: mostNames - 1 }, (_, index) => `${own}_${index + 2}`)]) {
     const made = await unlessLocked(session.kysely, (trx) => createTable(trx, name, columns))
@@ -72,7 +73,7 @@ const createTable = async (trx: Db, name: string, columns: readonly Column[]): P
 
 /** Tables of sessions that are gone: a killed process drops nothing. */
 const dropLeftOver = async (db: Db): Promise<void> => {
-  const { rows } = await sql<{ name: string }>`
+  const { rows } = await sql<Texts<'name'>>`
     select c.relname as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
     where n.nspname = 'staging' and c.relkind = 'r' and c.relname ~ '_[0-9a-f]{6}_[0-9]+(_[0-9]+)?$' and not exists (
       select from pg_stat_activity a where a.pid::text = substring(c.relname from '_[0-9a-f]{6}_([0-9]+)(?:_[0-9]+)?$'))

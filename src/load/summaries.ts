@@ -2,6 +2,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Mart } from '../core/mart.ts'
 import type { Definition } from '../core/types.ts'
+import type { Lists, Texts } from '../db/row.ts'
 import type { Db } from '../db/tables.ts'
 import type { MergeScope } from './merge-scope.ts'
 import { dataTable, scopeOf } from './table-columns.ts'
@@ -33,7 +34,7 @@ export const refreshSummaries = async (
 ): Promise<void> => {
   const own = summariesOf(definition, marts)
   if (own.length === 0) return
-  const { rows } = await sql<{ names: string[] }>`select ${publishedAmong(own)} as names`.execute(trx)
+  const { rows } = await sql<Lists<Texts<'names'>>>`select ${publishedAmong(own)} as names`.execute(trx)
   const there = new Set(rows[0]?.names)
   const facts = sql`(select * from ${dataTable(definition)} t where ${scopeOf(definition, scope, 't')})`
   for (const mart of own.filter(({ name }) => there.has(name))) {

@@ -6,6 +6,7 @@ import type { Session } from '../db/session.ts'
 import { unitColumns } from './merge-scope.ts'
 import type { Staging } from './staging.ts'
 import { periodColumn, stagedColumns } from './table-columns.ts'
+import type { Counts, Maybe, Texts } from '../db/row.ts'
 
 /** Rows by period; null stands for the period of an answer whose rows do not name it. Throws WRONG_ECHO where rows lie outside of what was asked for. */
 export const surveyRows = async (
@@ -15,7 +16,7 @@ export const surveyRows = async (
   box: Box,
 ): Promise<ReadonlyMap<IsoDate | null, number>> => {
   const period = stagedPeriod(definition)
-  const { rows } = await sql<{ period: IsoDate | null; n: string; outside: string }>`
+  const { rows } = await sql<Maybe<Texts<'period'>> & Counts<'n' | 'outside'>>`
     select ${period === null ? sql`null` : sql.ref(period)} as period, count(*) as n, count(*) filter (where (${isAsked(definition, box)}) is not true) as outside
     from ${sql.raw(staging.table)} group by 1`.execute(session.kysely)
   const outside = rows.reduce((sum, row) => sum + (isInside(row.period, box) ? Number(row.outside) : Number(row.n)), 0)

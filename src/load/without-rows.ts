@@ -4,6 +4,7 @@ import type { MergeContext, MergeRequest, MergeResult } from './merge-context.ts
 import { type ManyUnits, sameUnit } from './merge-scope.ts'
 import { rowsOutside, stagedPeriod } from './survey.ts'
 import { bareStagedRows, inWindow } from './table-columns.ts'
+import type { Counts, Lists, Row, Texts } from '../db/row.ts'
 
 /** Reads the staged rows of the window once more; units are few beside them. Throws WRONG_ECHO where nobody has surveyed them and some were not asked for. */
 export const unitsWithoutRows = async (
@@ -19,7 +20,7 @@ export const unitsWithoutRows = async (
   const { accepted } = scope
   const columns = accepted.columns.map(({ name }) => sql.ref(`came.${name}`))
   const came = sql`select distinct ${columns.length === 0 ? sql`1` : sql.join(columns)} from ${bareStagedRows(definition, scope, staging.table)} came`
-  const { rows } = await sql<{ unit_id: string }>`
+  const { rows } = await sql<Row<'etl.units', 'unit_id'>>`
     select taken._unit_id as unit_id from ${accepted.name} taken left join (${came}) had on ${sameUnit(accepted, 'taken', 'had')}
     where taken._outcome = 'accepted' and had is null`.execute(session.kysely)
   return rows.map((row) => Number(row.unit_id))
@@ -33,7 +34,7 @@ const surveyUnits = async (
   const period = stagedPeriod(definition)
   const isStray: RawBuilder<unknown> = period === null ? sql`false` : sql`(${inWindow(definition, window, period)}) is not true`
   const columns = accepted.columns.map(({ name: column }) => sql.ref(column))
-  const { rows } = await sql<{ outside: string; without: readonly string[] }>`
+  const { rows } = await sql<Counts<'outside'> & Lists<Texts<'without'>>>`
     with came as materialized (
       select ${sql.join([...columns, sql`count(*) as _rows`, sql`count(*) filter (where ${isStray}) as _strays`])}
       from ${sql.raw(staging.table)} ${columns.length === 0 ? sql`having count(*) > 0` : sql`group by ${sql.join(columns)}`}

@@ -19,6 +19,7 @@ import { publishedAmong, summariesOf } from '../load/summaries.ts'
 import { asksOf, metricsOf } from '../core/asks.ts'
 import type { JobWork } from './job-work.ts'
 import { driftOf, type LoadInput } from './load-input.ts'
+import type { Lists, Row, Texts } from '../db/row.ts'
 
 /**
  * Loads what `staging` still holds; null, with nothing written, where the unit needs the long way: it is or was loaded, the answer is
@@ -71,7 +72,7 @@ const clusters = new WeakMap<Database, Promise<boolean>>()
 const askCluster = async ({ kysely }: Database): Promise<boolean> =>
   (await sql`select 1 from pg_extension where extname = 'citus'`.execute(kysely)).rows.length > 0
 
-type Statement = Template<{ unit_id: string }>
+type Statement = Template<Row<'etl.units', 'unit_id'>>
 
 const statements = new WeakMap<Database, Map<Definition, Statement>>()
 
@@ -137,10 +138,10 @@ const makeStatement = async ({ runtime, definition, claim }: JobWork): Promise<S
   if (unit === null) return null
   const { marts, database } = runtime
   const summaries = summariesOf(definition, marts)
-  const { rows } = await sql<{ names: string[] }>`select ${publishedAmong(summaries)} as names`.execute(database.kysely)
+  const { rows } = await sql<Lists<Texts<'names'>>>`select ${publishedAmong(summaries)} as names`.execute(database.kysely)
   const inserted = insertAtOnce({ definition, unit, marts, published: rows[0]?.names ?? [], taken })
   const answerId = sql`(select answer_id from answer)`
-  return template(sql<{ unit_id: string }>`
+  return template(sql<Row<'etl.units', 'unit_id'>>`
     with ${inserted},
       answer as (${newAnswer}),
       settled as (update etl.jobs set answer_id = ${answerId}, ${finished} where ${isHeldBy(hold)} and ${isTaken}

@@ -1,7 +1,7 @@
 // Whether every definition's tables are there, or will be once pending migrations are applied; asked before anything is changed.
-import { sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
 import type { Definition } from '../core/types.ts'
+import { missingRelations } from '../db/catalog.ts'
 import type { Database } from '../db/connect.ts'
 import { migrationsCreating } from '../db/migrate-trial.ts'
 import { tableName } from '../load/table-columns.ts'
@@ -25,16 +25,14 @@ export const assertTablesMade = async (
   folders: readonly string[],
 ): Promise<void> => {
   const needed = definitions.flatMap(tablesOf)
-  const names = needed.map(({ schema, name }) => `${schema}.${name}`)
-  const { rows } = await sql<{ at: number }>`
-    select (at - 1)::integer as at from unnest(${names}::text[]) with ordinality as wanted (name, at)
-    where to_regclass(name) is null order by at`.execute(database.kysely)
+  const missing = await missingRelations(
+    database.kysely,
+    needed.map(({ schema, name }) => `${schema}.${name}`),
+  )
   const lines: string[] = []
-  for (const { at } of rows) {
-    const table = needed[at]
-    if (table === undefined || (await migrationsCreating(table.schema, table.name, { folders })).length > 0) continue
-    lines.push(`  ${table.schema}.${table.name}: \`millrace new migration ${table.pipeline}\` writes it.`)
-  }
+  for (const { schema, name, pipeline } of needed.filter((one) => missing.includes(`${one.schema}.${one.name}`)))
+    if ((await migrationsCreating(schema, name, { folders })).length === 0)
+      lines.push(`  ${schema}.${name}: \`millrace new migration ${pipeline}\` writes it.`)
   if (lines.length === 0) return
   throw new EtlError('TABLE_DRIFT', `No migration makes these tables, and nothing was changed:\n${lines.join('\n')}`)
 }

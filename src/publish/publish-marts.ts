@@ -4,9 +4,11 @@ import { sql } from 'kysely'
 import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
 import type { Mart } from '../core/mart.ts'
 import type { Definition } from '../core/types.ts'
+import { columnNames, missingRelations } from '../db/catalog.ts'
 import type { Database } from '../db/connect.ts'
 import { sqlStateOf } from '../db/database-error.ts'
 import { inPatientTransaction, type Patience } from '../db/patience.ts'
+import type { Maybe, Texts } from '../db/row.ts'
 import type { Db } from '../db/tables.ts'
 import { columnComment, commentOn, lineageComments } from './comments.ts'
 import { joinsOf } from './joins.ts'
@@ -35,9 +37,7 @@ export const publishMart = async (trx: Db, mart: Mart, definitions: readonly Def
 
 const readable = async (trx: Db, names: readonly string[]): Promise<boolean> => {
   const wanted = names.map((name) => (name.includes('.') ? name : `bi.${name}`))
-  const { rows } = await sql<{ all: boolean }>`
-    select coalesce(bool_and(to_regclass(n) is not null), true) as all from unnest(${wanted}::text[]) n`.execute(trx)
-  return rows[0]?.all === true
+  return (await missingRelations(trx, wanted)).length === 0
 }
 
 /** Made and filled when it is new, when its query changed, and when the pipeline's version did; else left to the loads. */
@@ -48,7 +48,7 @@ const publishSummary = async (trx: Db, mart: Mart, definitions: readonly Definit
   const data = sql.table(`data.${source.pipeline}_v${source.version}`)
   const signature = createHash('sha256').update(`${mart.sql}/${mart.key.join()}/${source.version}`).digest('hex').slice(0, 16)
   const table = sql.table(`bi.${mart.name}`)
-  const there = await sql<{ about: string | null }>`select obj_description(to_regclass(${`bi.${mart.name}`}), 'pg_class') as about
+  const there = await sql<Maybe<Texts<'about'>>>`select obj_description(to_regclass(${`bi.${mart.name}`}), 'pg_class') as about
     where to_regclass(${`bi.${mart.name}`}) is not null`.execute(trx)
   const [old] = there.rows
   if (old?.about?.endsWith(`[${signature}]`) === true) return
@@ -79,7 +79,7 @@ const assertScoped = (mart: Mart, source: Definition): void => {
 
 /** Views over it are marts of ours that are made again right after; anybody else's keep it from going, which the error says. */
 const dropSummary = async (trx: Db, mart: Mart): Promise<void> => {
-  const { rows } = await sql<{ view: string }>`select distinct v.relname as view
+  const { rows } = await sql<Texts<'view'>>`select distinct v.relname as view
     from pg_depend d join pg_rewrite r on r.oid = d.objid join pg_class v on v.oid = r.ev_class join pg_namespace n on n.oid = v.relnamespace
     where d.refobjid = to_regclass(${`bi.${mart.name}`}) and n.nspname = 'bi'`.execute(trx)
   for (const { view } of rows) await sql`drop view ${sql.table(`bi.${view}`)}`.execute(trx)
@@ -99,9 +99,9 @@ export const dropMarts = async (database: Database, names: readonly string[], pa
 }
 
 const dropMart = async (database: Database, name: string, patience: Patience): Promise<boolean> => {
-  const { rows } = await sql<{
-    kind: string
-  }>`select c.relkind as kind from pg_class c where c.oid = to_regclass(${`bi.${name}`})`.execute(database.kysely)
+  const { rows } = await sql<
+    Texts<'kind'>
+  >`select c.relkind as kind from pg_class c where c.oid = to_regclass(${`bi.${name}`})`.execute(database.kysely)
   const [found] = rows
   if (found === undefined) return true
   const view = sql.table(`bi.${name}`)
@@ -122,13 +122,11 @@ const aboutOf = (mart: Mart): string => `${mart.purpose} Grain: ${mart.grain} Fo
 const describe = async (trx: Db, mart: Mart, definitions: readonly Definition[]): Promise<void> => {
   const object = sql.table(`bi.${mart.name}`)
   if (mart.summaryOf === null) await commentOn('view', object, aboutOf(mart)).execute(trx)
-  const { rows } = await sql<{ name: string }>`select attname as name from pg_attribute
-    where attrelid = to_regclass(${`bi.${mart.name}`}) and attnum > 0 and not attisdropped`.execute(trx)
   // A column's words are those of a pipeline the mart reads, where several pipelines have the column.
   const known = [...definitions]
     .sort((a, b) => Number(mart.reads.includes(b.pipeline)) - Number(mart.reads.includes(a.pipeline)))
     .flatMap(({ columns }) => columns)
-  for (const { name } of rows) {
+  for (const name of await columnNames(trx, `bi.${mart.name}`)) {
     const column = known.find((one) => one.name === name)
     const about = mart.columns.get(name) ?? (column === undefined ? lineageComments[name] : columnComment(column))
     if (about !== undefined) await commentOn('column', sql`${object}.${sql.ref(name)}`, about).execute(trx)

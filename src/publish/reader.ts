@@ -1,8 +1,10 @@
 // The role people read with: `bi` alone, read only, with a time limit.
 import { type RawBuilder, sql } from 'kysely'
 import { messageOf } from '../core/errors.ts'
+import { roleExists } from '../db/catalog.ts'
 import { sqlStateOf } from '../db/database-error.ts'
 import { sessionLimits } from '../db/roles.ts'
+import type { Lists, Texts } from '../db/row.ts'
 import type { Db } from '../db/tables.ts'
 
 export const readerRole = 'bi_reader'
@@ -21,7 +23,7 @@ export const grantReader = async (trx: Db): Promise<void> => {
 
 /** Settings of a role are not inherited by the logins that are its members, so each login gets them, unless it has its own. */
 const limitLogins = async (trx: Db): Promise<void> => {
-  const { rows } = await sql<{ login: string; settings: string[] }>`
+  const { rows } = await sql<Texts<'login'> & Lists<Texts<'settings'>>>`
     select r.rolname as login, coalesce(array_agg(split_part(s.setting, '=', 1)) filter (where s.setting is not null), '{}') as settings
     from pg_auth_members m join pg_roles g on g.oid = m.roleid join pg_roles r on r.oid = m.member
     left join lateral unnest(r.rolconfig) as s (setting) on true
@@ -50,10 +52,7 @@ const isOvertaken = (error: unknown): boolean =>
   sqlStateOf(error) === 'XX000' && messageOf(error).includes('tuple concurrently updated')
 
 const ensureRole = async (trx: Db): Promise<boolean> => {
-  const found = await sql<{
-    found: boolean
-  }>`select exists (select 1 from pg_roles where rolname = ${readerRole}) as found`.execute(trx)
-  if (found.rows[0]?.found === true) return true
+  if (await roleExists(trx, readerRole)) return true
   await sql`savepoint make_role`.execute(trx)
   try {
     await sql`create role ${sql.id(readerRole)} nologin`.execute(trx)

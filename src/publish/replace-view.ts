@@ -1,5 +1,6 @@
 // Replaces a view only where it differs, keeps the rights given on it, and never takes it away.
 import { type RawBuilder, sql } from 'kysely'
+import type { Maybe, Texts } from '../db/row.ts'
 import type { Db } from '../db/tables.ts'
 
 const codeOf = (error: unknown): string => (error as { code?: string }).code ?? ''
@@ -35,23 +36,20 @@ export const replaceView = async (
 
 /** PostgreSQL writes both queries down in its own words; equal words are the same view. */
 const isSame = async (trx: Db, name: string, query: RawBuilder<unknown>): Promise<boolean> => {
-  const found = await sql<{ definition: string | null }>`
+  const found = await sql<Maybe<Texts<'definition'>>>`
     select pg_get_viewdef(c.oid) as definition from pg_class c join pg_namespace n on n.oid = c.relnamespace
     where n.nspname = 'bi' and c.relname = ${name} and c.relkind = 'v'`.execute(trx)
   const [old] = found.rows
   if (old === undefined) return false
   await sql`create temporary view publish_probe as ${query}`.execute(trx)
-  const probe = await sql<{ definition: string }>`select pg_get_viewdef('pg_temp.publish_probe'::regclass) as definition`.execute(
+  const probe = await sql<Texts<'definition'>>`select pg_get_viewdef('pg_temp.publish_probe'::regclass) as definition`.execute(
     trx,
   )
   await sql`drop view pg_temp.publish_probe`.execute(trx)
   return probe.rows[0]?.definition === old.definition
 }
 
-interface Grant {
-  readonly grantee: string
-  readonly privilege: string
-}
+type Grant = Texts<'grantee' | 'privilege'>
 
 const grantsOn = async (trx: Db, name: string): Promise<readonly Grant[]> => {
   const { rows } = await sql<Grant>`select r.rolname as grantee, g.privilege_type as privilege

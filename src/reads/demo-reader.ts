@@ -2,8 +2,10 @@
 import { randomBytes } from 'node:crypto'
 import { sql } from 'kysely'
 import type { Definition } from '../core/types.ts'
+import { roleExists } from '../db/catalog.ts'
 import type { Database } from '../db/connect.ts'
 import { sessionLimits } from '../db/roles.ts'
+import type { Numbers } from '../db/row.ts'
 import type { Db } from '../db/tables.ts'
 
 const role = 'bi_demo'
@@ -11,10 +13,8 @@ const role = 'bi_demo'
 /** The address to connect with. Its password is made anew each time and guards synthetic rows on this machine. */
 export const demoReader = async (database: Database): Promise<string> => {
   const password = randomBytes(9).toString('base64url')
-  const found = await sql<{ found: boolean }>`select exists (select 1 from pg_roles where rolname = ${role}) as found`.execute(
-    database.kysely,
-  )
-  if (found.rows[0]?.found !== true) await sql`create role ${sql.id(role)} login in role bi_reader`.execute(database.kysely)
+  if (!(await roleExists(database.kysely, role)))
+    await sql`create role ${sql.id(role)} login in role bi_reader`.execute(database.kysely)
   for (const [name, value] of Object.entries(sessionLimits.reader))
     await sql`alter role ${sql.id(role)} set ${sql.raw(name)} = ${sql.lit(value)}`.execute(database.kysely)
   await sql`alter role ${sql.id(role)} password ${sql.lit(password)}`.execute(database.kysely)
@@ -42,6 +42,6 @@ export const sampleRows = async (kysely: Db, definition: Definition, limit: numb
     select ${sql.join(columns.map((column) => sql.ref(column)))} from ${view} order by ${period} desc limit ${limit}`.execute(
     kysely,
   )
-  const count = await sql<{ total: number }>`select count(*)::float8 as total from ${view}`.execute(kysely)
+  const count = await sql<Numbers<'total'>>`select count(*)::float8 as total from ${view}`.execute(kysely)
   return { columns, rows, total: count.rows[0]?.total ?? 0 }
 }

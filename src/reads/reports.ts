@@ -2,6 +2,7 @@
 import { type Selectable, sql } from 'kysely'
 import { givenUpBy } from '../core/report.ts'
 import type { ReportState } from '../core/types.ts'
+import type { Numbers } from '../db/row.ts'
 import type { Db, Tables } from '../db/tables.ts'
 import { type BoxColumns, boxColumns } from './boxes.ts'
 import { wholeAs, wholeOrNullAs } from './row.ts'
@@ -104,7 +105,7 @@ export const listPurchases = async (
   { pipelines, limit }: { readonly pipelines: readonly string[]; readonly limit: number },
 ): Promise<{ rows: Purchase[]; total: number }> => {
   const among = pipelines.length === 0 ? sql`true` : sql`r.pipeline = any(${[...pipelines]}::text[])`
-  const { rows } = await sql<Purchase & { readonly total: number }>`
+  const { rows } = await sql<Purchase & Numbers<'total'>>`
     with purchases as (
       select case
           when r.answer_id is null and r.job_state = 'open' and r.state in ('intent', 'submitted', 'ready') then 'open'

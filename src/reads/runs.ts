@@ -1,6 +1,7 @@
 // Runs with what became of their units, the jobs they waited for, and what they did to the rows night by night.
 import { sql } from 'kysely'
 import type { JobState, ReportState } from '../core/types.ts'
+import type { Numbers } from '../db/row.ts'
 import type { Db } from '../db/tables.ts'
 import type { RunOutcome } from '../db/tables-runs.ts'
 import { type BoxColumns, boxColumns } from './boxes.ts'
@@ -101,7 +102,7 @@ export const runUnits = async (db: Db, runId: number, jobs: readonly RunJobLine[
     units += job.units
     return wanted
   })
-  const { rows } = await sql<{ unit_id: number }>`
+  const { rows } = await sql<Numbers<'unit_id'>>`
     select u.unit_id::float8 as unit_id from unnest(${first.map(({ job_id }) => job_id)}::bigint[]) with ordinality as f (job_id, place)
       join etl.run_jobs w on w.run_id = ${String(runId)}::bigint and w.job_id = f.job_id join etl.jobs j on j.job_id = f.job_id
       join etl.pipelines p on p.pipeline_id = j.pipeline_id

@@ -1,6 +1,8 @@
 // One unit with everything that led to its rows: its answers, the jobs behind them, their loads, purchases and requests.
 import { sql } from 'kysely'
 import type { Definition } from '../core/types.ts'
+import type { Numbers } from '../db/row.ts'
+import { missingRelations } from '../db/catalog.ts'
 import type { Db } from '../db/tables.ts'
 import { type ReportLine, reportLines } from './reports.ts'
 import { shortList, wholeAs, wholeOrNull, wholeOrNullAs } from './row.ts'
@@ -215,8 +217,7 @@ export const jobRequests = async (db: Db, jobIds: readonly number[]): Promise<Re
 /** Rows of the unit as they stand in the table; null where that is not there. */
 export const unitRows = async (db: Db, definition: Definition, unit: UnitDetail): Promise<number | null> => {
   const name = `data.${definition.pipeline}_v${unit.version}`
-  const { rows: there } = await sql<{ there: boolean }>`select to_regclass(${name}) is not null as there`.execute(db)
-  if (there[0]?.there !== true) return null
+  if ((await missingRelations(db, [name])).length > 0) return null
   const slice = Object.entries(unit.slice ?? {}).filter(([dimension]) =>
     definition.columns.some((column) => column.name === dimension),
   )
@@ -228,7 +229,7 @@ export const unitRows = async (db: Db, definition: Definition, unit: UnitDetail)
     ...slice.map(([dimension, value]) => sql`${sql.ref(dimension)} = ${value}`),
     sql`_unit_id = ${unit.unit_id}::bigint`,
   ]
-  const { rows } = await sql<{ rows: number }>`select count(*)::float8 as rows from ${sql.table(name)}
+  const { rows } = await sql<Numbers<'rows'>>`select count(*)::float8 as rows from ${sql.table(name)}
     where ${sql.join(conditions, sql` and `)}`.execute(db)
   return rows[0]?.rows ?? null
 }

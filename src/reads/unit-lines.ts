@@ -1,6 +1,7 @@
 // Units as they are listed: those that need a person first, a page of them at a time, whatever the number of units.
 import { sql } from 'kysely'
 import type { UnitState } from '../core/types.ts'
+import type { Maybe, Numbers, Row } from '../db/row.ts'
 import type { Db } from '../db/tables.ts'
 import { wholeAs } from './row.ts'
 import { unitsIn, type WindowState } from './windows.ts'
@@ -155,7 +156,7 @@ const settledIds = async (db: Db, window: WindowState, loaded: boolean, limit: n
 }
 
 /** The load that a unit's rows come from, and their number where the answer was for this unit alone. */
-const lastLoad = sql<{ loaded_at: string | null; rows: number | null }>`(
+const lastLoad = sql<Maybe<Row<'etl.loads', 'loaded_at'> & Numbers<'rows'>>>`(
   select l.loaded_at, case when cardinality(a.slice_ids) = 1 then (l.rows_inserted + l.rows_updated + l.rows_unchanged)::float8 end as rows
   from etl.loads l join etl.answers a on a.answer_id = l.answer_id
   where l.answer_id = u.answer_id and l.window_from = u.window_from and l.outcome = 'loaded' order by l.loaded_at desc limit 1)`

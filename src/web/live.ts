@@ -4,6 +4,7 @@ import type { Context } from 'hono'
 import { streamSSE } from 'hono/streaming'
 import { sql } from 'kysely'
 import type { WebContext } from './context.ts'
+import type { Texts } from '../db/row.ts'
 
 const lookEveryMs = 1_000
 const keepAliveMs = 15_000
@@ -12,7 +13,7 @@ const mostCounted = 10_000
 
 /** Text that differs whenever anything the pages show has changed. */
 export const ledgerMark = async ({ kysely }: WebContext): Promise<string> => {
-  const { rows } = await sql<{ mark: string }>`
+  const { rows } = await sql<Texts<'mark'>>`
     select concat_ws('/', (select max(load_id) from etl.loads), (select max(event_id) from etl.events),
       (select max(run_id) from etl.runs), (select max(request_id) from etl.requests),
       (select string_agg(r.run_id || ':' || (select count(*) from (select from etl.run_jobs w

@@ -1,0 +1,25 @@
+// What PostgreSQL's own catalog says: which tables, views and roles there are.
+import { sql } from 'kysely'
+import type { Texts } from './row.ts'
+import type { Db } from './tables.ts'
+
+/** Those of the tables and views that are not there, in the order given. @param names with their schema */
+export const missingRelations = async (db: Db, names: readonly string[]): Promise<string[]> => {
+  const { rows } = await sql<Texts<'name'>>`
+    select name from unnest(${[...names]}::text[]) with ordinality as wanted (name, at) where to_regclass(name) is null order by at`.execute(
+    db,
+  )
+  return rows.map(({ name }) => name)
+}
+
+/** Columns of a table or view in its order; none where there is no such thing. @param relation with its schema */
+export const columnNames = async (db: Db, relation: string): Promise<string[]> => {
+  const { rows } = await sql<Texts<'name'>>`select attname as name from pg_attribute
+    where attrelid = to_regclass(${relation}) and attnum > 0 and not attisdropped order by attnum`.execute(db)
+  return rows.map(({ name }) => name)
+}
+
+export const roleExists = async (db: Db, role: string): Promise<boolean> => {
+  const { rows } = await sql`select 1 from pg_roles where rolname = ${role}`.execute(db)
+  return rows.length > 0
+}
