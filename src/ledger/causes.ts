@@ -1,6 +1,7 @@
 // What the ledger says is wrong now: failed and held units, rejected rows, other fields than defined, what waits for approval.
 import { type RawBuilder, sql } from 'kysely'
 import type { Cause } from '../core/alarms.ts'
+import type { Maybe, Numbers, Row, Texts } from '../db/row.ts'
 import type { Db } from '../db/tables.ts'
 
 /** Units a notification remembers: a cause of more is over when these are mended and no other is in trouble. */
@@ -27,19 +28,13 @@ const troubled = sql`
     t.error_message
   from etl.troubled_units t join etl.pipelines p on p.pipeline_id = t.pipeline_id`
 
-interface CauseRow {
-  readonly kind: 'failure' | 'held' | 'quarantine' | 'drift'
-  readonly pipeline: string
-  readonly n: number
-  readonly example: string | null
-  /** The most frequent one. */
-  readonly code: string | null
-  readonly first: string | null
-  readonly last: string | null
-  /** Of the units remembered, those that still have the rows of an earlier answer. */
-  readonly keeping: number | null
-  readonly units: unknown
-}
+/** `code`: the most frequent one; `keeping`: of the units remembered, those that still have the rows of an earlier answer. */
+type CauseRow = Row<'etl.pipelines', 'pipeline'> &
+  Numbers<'n'> &
+  Maybe<Texts<'example' | 'code' | 'first' | 'last'> & Numbers<'keeping'>> & {
+    readonly kind: 'failure' | 'held' | 'quarantine' | 'drift'
+    readonly units: unknown
+  }
 
 /** What the ledger says is wrong now: failed and held units, rows in quarantine, drift, what waits for approval. Quota and lateness are for others to add. */
 export const causesInLedger = async (db: Db): Promise<readonly Cause[]> => [

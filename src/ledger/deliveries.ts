@@ -1,6 +1,7 @@
 // One message at a time on its way: what is due for a receiver is marked, sent outside any transaction, and what became of it is written down.
 import { type RawBuilder, sql } from 'kysely'
 import type { Severity } from '../core/alarms.ts'
+import type { Row } from '../db/row.ts'
 import type { Db } from '../db/tables.ts'
 
 /** What delivering needs to know of a receiver. */
@@ -65,23 +66,12 @@ export const settleLeftBehind = async (db: Db, receivers: readonly ReceiverTrait
     where sending_at is not null and outcome is null`.execute(db)
 }
 
-interface DueRow {
-  readonly notification_id: string
-  readonly target: string
-  readonly event: 'raised' | 'resolved'
-  readonly kind: string
-  readonly severity: Severity
-  readonly pipeline: string | null
-  readonly message: string
-  readonly changed: string | null
-  readonly next_step: string | null
-  readonly raised_at: string
-  readonly resolved_at: string | null
-}
+type DueRow = Row<'etl.deliveries', 'notification_id' | 'target' | 'event'> &
+  Row<'etl.notifications', 'kind' | 'severity' | 'pipeline' | 'message' | 'changed' | 'next_step' | 'raised_at' | 'resolved_at'>
 
 /** Due deliveries, oldest first; the end of something waits until its beginning is out. */
 const dueRows = (db: Db, targets: readonly string[], condition: RawBuilder<unknown>, most: number) =>
-  sql<DueRow & { readonly grouping: string | null }>`
+  sql<DueRow & Row<'etl.notifications', 'grouping'>>`
     select x.notification_id, x.target, x.event, n.kind, n.severity, n.grouping, n.pipeline, n.message, n.changed, n.next_step, n.raised_at, n.resolved_at
     from etl.deliveries x join etl.notifications n on n.notification_id = x.notification_id
     where x.outcome is null and x.sending_at is null and x.next_at <= clock_timestamp() and x.target = any(${[...targets]}::text[]) and ${condition}
