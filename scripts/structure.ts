@@ -87,7 +87,7 @@ const undocumentedIn = (body: readonly Node[]): string[] =>
     return isNode(id) ? [String(id['name'])] : []
   })
 
-/** Whether the type is, or names, an object type that this file spells out. @param spelled interfaces of the file that extend nothing */
+/** Whether the type is, or names, an object type that this file spells out for itself. @param spelled interfaces that extend nothing and that nobody else gets */
 const isSpelledOut = (type: unknown, spelled: ReadonlySet<string>): boolean => {
   let found = false
   eachNode(type, (node) => {
@@ -97,15 +97,13 @@ const isSpelledOut = (type: unknown, spelled: ReadonlySet<string>): boolean => {
   return found
 }
 
-const interfacesIn = (body: unknown): Set<string> => {
-  const names = new Set<string>()
-  eachNode(body, (node) => {
-    const { id, extends: bases } = node
-    if (node.type === 'TSInterfaceDeclaration' && isNode(id) && !(Array.isArray(bases) && bases.length > 0))
-      names.add(String(id['name']))
-  })
-  return names
-}
+/** Interfaces of the file's own that extend nothing. An exported one is a shape that others read, and documented as such. */
+const ownInterfaces = (body: readonly Node[]): Set<string> =>
+  new Set(
+    body.flatMap(({ type, id, extends: bases }) =>
+      type === 'TSInterfaceDeclaration' && isNode(id) && !(Array.isArray(bases) && bases.length > 0) ? [String(id['name'])] : [],
+    ),
+  )
 
 /** Read with a parser: imports of several lines, exports and import() included. */
 export const readSource = (path: string): SourceFile => {
@@ -113,7 +111,7 @@ export const readSource = (path: string): SourceFile => {
   const { program, comments } = parse(text, { sourceType: 'module', plugins: ['typescript'], createImportExpressions: true })
   const imports: Import[] = []
   const functions: number[] = []
-  const spelled = interfacesIn(program.body)
+  const spelled = ownInterfaces(program.body as unknown as Node[])
   let handTypedRows = 0
   eachNode(program.body, (node) => {
     const found = importOf(node)

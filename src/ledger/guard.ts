@@ -1,6 +1,7 @@
 // What a night is judged by: what the pipeline holds already, what its nights cost of late, and what one of its reports costs.
 import { type RawBuilder, sql } from 'kysely'
 import type { IsoDate } from '../core/types.ts'
+import type { Flags, Lists, Maybe, Texts } from '../db/row.ts'
 import type { Db } from '../db/tables.ts'
 
 /** How cells that were never asked for are told apart: see askReasons in candidates.ts. */
@@ -23,7 +24,7 @@ export const usualRule = async (
   recentFrom: IsoDate,
   windowAfter: (from: IsoDate) => IsoDate,
 ): Promise<UsualRule> => {
-  const { rows } = await sql<{ held: IsoDate[] | null; other: boolean }>`
+  const { rows } = await sql<Maybe<Lists<Texts<'held'>>> & Flags<'other'>>`
     select (select array_agg(h.window_from::text order by h.window_from desc) from (
         select w.window_from from etl.windows w where w.pipeline_id = ${pipelineId} and (w.closed_units > 0 or exists (
           select from etl.units u where u.pipeline_id = w.pipeline_id and u.window_from = w.window_from and u.answer_id is not null))

@@ -22,13 +22,11 @@ import type { Counts } from '../db/row.ts'
 
 const differenceTable = sql.raw('pg_temp."difference"')
 
-interface Counted {
-  readonly n: string
-  /** Rows written that the scope does not answer for. */
-  readonly outside?: string
-  /** Rows whose end would not lie after their beginning: another load wrote them meanwhile. */
-  readonly late?: string
-}
+/**
+ * `outside`: rows written that the scope does not answer for. `late`: rows whose end would not lie after their beginning, because another load
+ * wrote them meanwhile.
+ */
+type Counted = Counts<'n'> & Partial<Counts<'outside' | 'late'>>
 
 const count = async (context: MergeContext, statement: RawBuilder<Counted>): Promise<number> => {
   const { rows } = await statement.execute(context.session.kysely)
