@@ -1,7 +1,8 @@
 // One request as the ledger keeps it: where, how long, how much, with what outcome.
 import { hash } from 'node:crypto'
 import type { ErrorCode } from '../core/errors.ts'
-import type { HttpRequest, SentRequest, UnitHttpOptions } from './http-types.ts'
+import type { SentRequest } from '../core/sent-request.ts'
+import type { HttpRequest, UnitHttpOptions } from './http-types.ts'
 
 export interface Outcome {
   /** null: no answer came. */

@@ -1,4 +1,5 @@
 // What the files of the HTTP client share: requests, answers, and how a client is bound to an account and a job.
+import type { SentRequest } from '../core/sent-request.ts'
 import type { Clock } from '../core/clock.ts'
 import type { Log } from '../core/log.ts'
 import type { Secret } from '../core/redact.ts'
@@ -60,26 +61,6 @@ export interface HttpStream {
   readonly contentType: string
   /** Decoded from its content encoding; throws TRUNCATED, TOO_LARGE or SERVICE_TIMEOUT while it is read. */
   readonly body: AsyncIterable<Uint8Array>
-}
-
-/** One request as the ledger keeps it, without secrets. */
-export interface SentRequest {
-  readonly account: string
-  readonly method: string
-  readonly endpoint: string
-  readonly parameters: Readonly<Record<string, unknown>>
-  readonly part: number | null
-  readonly attempt: number
-  readonly status: number | null
-  readonly errorCode: string | null
-  readonly bytes: number
-  readonly sha256: string | null
-  /** What it cost; null: it is free. */
-  readonly credits: number | null
-  /** It may have cost nothing: no whole answer came, and nobody can tell whether the service charged it. */
-  readonly isUncertain: boolean
-  readonly startedAt: string
-  readonly milliseconds: number
 }
 
 /** Bound to one job and account. */

@@ -2,6 +2,7 @@
 import { type Expression, type RawBuilder, type SqlBool, sql } from 'kysely'
 import { redact } from '../core/redact.ts'
 import { executePrepared } from '../db/prepared.ts'
+import type { Row } from '../db/row.ts'
 import type { Db } from '../db/tables.ts'
 import { databaseNow } from './database-now.ts'
 
@@ -23,21 +24,18 @@ export interface QuarantineBatch {
   readonly entries: readonly QuarantineEntry[]
 }
 
-export interface QuarantineRow {
+/** A rejected record with where it came from. */
+export interface QuarantineRow
+  extends Row<'etl.quarantine', 'pipeline' | 'part' | 'column_name' | 'reason' | 'raw' | 'created_at'>,
+    Row<'etl.answers', 'landing'> {
   readonly quarantine_id: number
   /** null: nobody can tell whose record it is. */
   readonly unit_key: string | null
   readonly answer_id: number
-  readonly pipeline: string
   readonly state: string
-  readonly landing: string
-  readonly part: number
+  /** Line of the file, or the record's place in the page, from 1. */
   readonly line: number
-  readonly column_name: string | null
-  readonly reason: string
-  readonly raw: string
   readonly run_id: number | null
-  readonly created_at: string
 }
 
 const batchSize = 1_000

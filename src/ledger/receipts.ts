@@ -3,22 +3,15 @@ import { sql } from 'kysely'
 import type { Counts, Row } from '../db/row.ts'
 import type { Db } from '../db/tables.ts'
 import { databaseNow } from './database-now.ts'
+import type { PipelineWords } from './taken-up-job.ts'
 
 /** A purchase in words that another ledger understands. */
-export interface PurchaseWords {
+export interface PurchaseWords extends PipelineWords {
   readonly jobId: string
   readonly askNumber: string
   readonly askedAt: string
   /** Now, by the database's clock. */
   readonly now: string
-  readonly pipeline: string
-  readonly version: number
-  readonly parameters: unknown
-  readonly source: string
-  readonly account: string
-  readonly windowEvery: 'day' | 'week' | 'month'
-  readonly dimensions: readonly string[]
-  readonly definition: unknown
   readonly endpoint: string | null
   readonly requestHash: string | null
   readonly estimatedQuota: string | null

@@ -1,33 +1,18 @@
 // HTTP requests made for jobs: one row each, written together when the work on a job ends.
 import { type RawBuilder, sql } from 'kysely'
+import type { SentRequest } from '../core/sent-request.ts'
 import { executePrepared } from '../db/prepared.ts'
 import type { Db } from '../db/tables.ts'
 import { chargesOf, countCredits } from './request-credits.ts'
 
 /** One request and its answer, without secrets. */
-export interface RequestRecord {
+export interface RequestRecord extends SentRequest {
   /** null: made by planning, for no job. */
   readonly jobId: number | null
   readonly runId: number
   readonly pipelineId: number
   /** null: the job had none when it was claimed; the one it has by the time of writing is taken. */
   readonly askNumber: string | null
-  readonly account: string
-  readonly method: string
-  readonly endpoint: string
-  readonly parameters: Readonly<Record<string, unknown>>
-  readonly part: number | null
-  readonly attempt: number
-  readonly status: number | null
-  readonly errorCode: string | null
-  readonly bytes: number
-  readonly sha256: string | null
-  /** What it cost; null: it is free. */
-  readonly credits: number | null
-  readonly isUncertain: boolean
-  /** ISO time at which it was sent. */
-  readonly startedAt: string
-  readonly milliseconds: number
 }
 
 /** @param records JSON of a list of them, or a slot for it. @param when nothing is written where it does not hold */

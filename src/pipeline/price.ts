@@ -1,7 +1,7 @@
 // What reports cost: the service's own word for a few of them, free of charge; the others cost as much by the unit.
 import { isEtlError, messageOf } from '../core/errors.ts'
 import type { Box, Definition } from '../core/types.ts'
-import type { SentRequest } from '../extract/http-types.ts'
+import type { SentRequest } from '../core/sent-request.ts'
 import type { LookContext } from '../extract/source.ts'
 import { sourceOf } from './plan-context.ts'
 import type { Runtime } from './runtime.ts'

@@ -1,22 +1,20 @@
 // Rejected rows, with the raw record.
 import { sql } from 'kysely'
+import type { Row } from '../db/row.ts'
 import type { Db } from '../db/tables.ts'
 import { wholeAs, wholeOrNullAs } from './row.ts'
 
-export interface QuarantineLine {
+/** A rejected record with where it came from; its beginning only. */
+export interface QuarantineLine
+  extends Row<'etl.quarantine', 'pipeline' | 'part' | 'column_name' | 'reason' | 'raw' | 'created_at'>,
+    Row<'etl.answers', 'landing'> {
   readonly quarantine_id: number
   /** null: nobody can tell whose record it is. */
   readonly unit_id: number | null
   readonly unit_key: string | null
   readonly job_id: number
-  readonly pipeline: string
-  readonly landing: string
-  readonly part: number
+  /** Line of the file, or the record's place in the page, from 1. */
   readonly line: number
-  readonly column_name: string | null
-  readonly reason: string
-  readonly raw: string
-  readonly created_at: string
 }
 
 const rawShown = 2_000

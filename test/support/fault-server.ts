@@ -4,7 +4,8 @@ import { type Clock, systemClock } from '../../src/core/clock.ts'
 import { silentLog } from '../../src/core/log.ts'
 import { secret } from '../../src/core/redact.ts'
 import { createService } from '../../src/extract/http.ts'
-import type { HttpClient, HttpRequest, SentRequest, ServiceOptions, UnitHttpOptions } from '../../src/extract/http-types.ts'
+import type { SentRequest } from '../../src/core/sent-request.ts'
+import type { HttpClient, HttpRequest, ServiceOptions, UnitHttpOptions } from '../../src/extract/http-types.ts'
 import type { RateBudget } from '../../src/extract/rate.ts'
 
 export type Answer = (request: IncomingMessage, response: ServerResponse, hit: number) => unknown

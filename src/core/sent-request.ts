@@ -1,0 +1,26 @@
+// One HTTP request and what came of it, as the client tells it and the ledger keeps it.
+
+/** One request as the ledger keeps it, without secrets. */
+export interface SentRequest {
+  readonly account: string
+  readonly method: string
+  /** Its path below the service's base; never the address of a download. */
+  readonly endpoint: string
+  readonly parameters: Readonly<Record<string, unknown>>
+  /** Part of the answer, from 1; null: the request brings none. */
+  readonly part: number | null
+  /** From 1. */
+  readonly attempt: number
+  /** HTTP status; null: no answer came. */
+  readonly status: number | null
+  readonly errorCode: string | null
+  readonly bytes: number
+  readonly sha256: string | null
+  /** What it cost; null: it is free. */
+  readonly credits: number | null
+  /** It may have cost nothing: no whole answer came, and nobody can tell whether the service charged it. */
+  readonly isUncertain: boolean
+  /** ISO time at which it was sent. */
+  readonly startedAt: string
+  readonly milliseconds: number
+}
