@@ -44,7 +44,7 @@ const allowed: Record<string, readonly string[]> = {
   reads: ['core', 'db'],
   pipeline: ['core', 'config', 'definition', 'db', 'ledger', 'plan', 'extract', 'sources', 'parse', 'load', 'publish'],
   notify: ['core', 'config', 'ledger', 'pipeline'],
-  schedule: ['core', 'config', 'db', 'ledger', 'plan', 'pipeline', 'notify'],
+  schedule: ['core', 'config', 'db', 'ledger', 'plan', 'extract', 'pipeline', 'notify'],
   check: ['core', 'config', 'definition', 'db', 'ledger', 'extract', 'sources', 'load', 'publish', 'pipeline', 'reads'],
   export: ['core', 'db'],
   superset: ['core', 'config', 'definition'],

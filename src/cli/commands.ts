@@ -68,6 +68,20 @@ export const commands: readonly CommandSpec[] = [
     load: () => import('./schedule.ts'),
   },
   {
+    usage: 'webhooks <subscribe|test|remove>',
+    description: 'Have the service tell when it has released data, so that a running `schedule` need not wait for the night.',
+    options: [option('--account <name>', 'which account (default: every account of the definitions)')],
+    examples: ['millrace webhooks subscribe', 'millrace webhooks test', 'millrace webhooks remove'],
+    load: () => import('./webhooks.ts'),
+  },
+  {
+    usage: 'notify <test|list> [receiver...]',
+    description: 'Alarms: send a test message to each receiver, or list what is wrong now and who was told.',
+    options: [],
+    examples: ['millrace notify test', 'millrace notify test team', 'millrace notify list'],
+    load: () => import('./notify.ts'),
+  },
+  {
     usage: 'worker',
     description: 'Long-running: help every run and scheduler from another machine; finish what no run waits for.',
     options: [],

@@ -1,5 +1,6 @@
 // `millrace schedule`: keeps time for every pipeline that has a schedule, until SIGTERM, which drains.
 import { EtlError } from '../core/errors.ts'
+import { hookReceiver } from '../schedule/hooks.ts'
 import { type Scheduler, startScheduler } from '../schedule/schedule.ts'
 import { scheduledOf } from '../pipeline/scheduled.ts'
 import { nextTicks } from '../plan/ticks.ts'
@@ -23,7 +24,8 @@ export const handle: Handler = async (invocation) =>
       invocation.output.line(`${definition.pipeline} (${schedule.cron} ${schedule.timeZone}): ${ticks.join(', ')}`)
     }
     let scheduler: Scheduler | null = null
-    const page = await serveStatusPage(runtime, { overdue: async () => scheduler?.overdue() ?? [] })
+    const hooks = hookReceiver(runtime, () => scheduler?.releases ?? null)
+    const page = await serveStatusPage(runtime, { hooks, overdue: async () => scheduler?.overdue() ?? [] })
     invocation.output.event({ event: 'status_page', url: page.url })
     invocation.output.line(`status page: ${page.url}`)
     try {

@@ -12,6 +12,12 @@ import { listen, type WebServer, webSettings } from '../web/server.ts'
 export const defaultPort = 7433
 const actor = 'status page'
 
+interface PageOptions {
+  readonly port?: string | undefined
+  readonly overdue?: WebContext['overdue']
+  readonly hooks?: WebContext['hooks']
+}
+
 /**
  * Serves the page until closed. A taken port ends the command only where someone chose it; the default gives way to a free one.
  * @param port what `--port` says; undefined: MILLRACE_WEB_PORT, else 7433
@@ -19,12 +25,12 @@ const actor = 'status page'
  */
 export const serveStatusPage = async (
   runtime: OpenRuntime,
-  { port, overdue = async () => [] }: { readonly port?: string | undefined; readonly overdue?: WebContext['overdue'] } = {},
+  { port, overdue = async () => [], hooks = null }: PageOptions = {},
 ): Promise<WebServer> => {
   const raw = port === undefined ? runtime.settings.raw : { ...runtime.settings.raw, MILLRACE_WEB_PORT: port }
   const { address, token } = webSettings(raw, defaultPort)
   const { app, close } = createStatusApp({
-    context: { ...webContext(runtime), overdue },
+    context: { ...webContext(runtime), overdue, hooks },
     token,
     onError: (error) => runtime.log.warn({ error: messageOf(error) }, 'status page'),
   })
@@ -42,7 +48,7 @@ export const serveStatusPage = async (
   }
 }
 
-const webContext = (runtime: OpenRuntime): Omit<WebContext, 'overdue'> => ({
+const webContext = (runtime: OpenRuntime): Omit<WebContext, 'overdue' | 'hooks'> => ({
   kysely: runtime.database.kysely,
   definitions: runtime.definitions,
   clock: runtime.clock,

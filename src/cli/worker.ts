@@ -1,9 +1,12 @@
 // `millrace worker`: helps every run and scheduler of the warehouse until it is told to stop.
+import { notify } from '../notify/notify.ts'
 import { concurrencyOf } from '../pipeline/run.ts'
 import { workLoop } from '../pipeline/work-loop.ts'
 import type { Handler } from './command-spec.ts'
 import { interruptedCode, withRuntime } from './runtime.ts'
 import { serveStatusPage } from './status-page.ts'
+
+const tellEveryMs = 60_000
 
 export const handle: Handler = async (invocation) =>
   withRuntime(invocation, { callsService: true, usesLanding: true, pipelines: [] }, async (runtime) => {
@@ -11,6 +14,8 @@ export const handle: Handler = async (invocation) =>
     const page = await serveStatusPage(runtime)
     invocation.output.event({ event: 'status_page', url: page.url })
     invocation.output.note(`status page: ${page.url}`)
+    // Where every scheduler is dead people are told all the same.
+    const tell = setInterval(() => void notify(runtime), tellEveryMs)
     try {
       await workLoop(runtime, {
         runId: null,
@@ -19,6 +24,7 @@ export const handle: Handler = async (invocation) =>
         done: async () => false,
       })
     } finally {
+      clearInterval(tell)
       await page.close()
     }
     return interruptedCode

@@ -82,6 +82,8 @@ export interface PublicationCalendar {
   readonly publishedOn: number
   readonly restatedOn: readonly number[]
   readonly timeZone: string
+  /** What the service itself said: up to which day there are data, and when it said so. Default: nothing, the calendar alone counts. */
+  readonly released?: { readonly availableTo: IsoDate; readonly heardMs: number }
 }
 
 export interface WindowRule {

@@ -76,7 +76,9 @@ export const dateIn = (nowMs: number, timeZone: string): IsoDate =>
 export const publicationDate = (window: Window, calendar: PublicationCalendar): IsoDate =>
   dayOfMonth(addWindows(alignDown(lastDay(window), 'month'), 'month', 1), calendar.publishedOn)
 
+/** By the service's own word, or by the calendar where it said nothing yet. */
 export const isPublished = (window: Window, calendar: PublicationCalendar, nowMs: number): boolean =>
+  lastDay(window) <= (calendar.released?.availableTo ?? '') ||
   publicationDate(window, calendar) <= dateIn(nowMs, calendar.timeZone)
 
 /** Start of `date` in `timeZone`, in milliseconds since the epoch. */
@@ -89,8 +91,18 @@ export const lastRestatementMs = (calendar: PublicationCalendar, nowMs: number):
   const month = alignDown(today, 'month')
   const days = [...new Set([calendar.publishedOn, ...calendar.restatedOn])]
   const dates = [addWindows(month, 'month', -1), month].flatMap((start) => days.map((day) => dayOfMonth(start, day)))
-  const past = dates.filter((date) => date <= today).sort()
-  return startOfDayMs(past.at(-1) ?? month, calendar.timeZone)
+  const early = earlyRelease(calendar)
+  const past = dates.filter((date) => date <= today && !(early !== null && date > early.on && date <= early.insteadOf)).sort()
+  return Math.max(startOfDayMs(past.at(-1) ?? month, calendar.timeZone), early === null ? 0 : Math.min(early.atMs, nowMs))
+}
+
+/** A release before its day in the calendar counts in place of that day, so that nothing is asked for twice. */
+const earlyRelease = ({ released, ...calendar }: PublicationCalendar) => {
+  if (released === undefined) return null
+  const newest = { from: released.availableTo, to: addWindows(released.availableTo, 'day', 1) }
+  const insteadOf = publicationDate(newest, calendar)
+  const on = dateIn(released.heardMs, calendar.timeZone)
+  return on < insteadOf ? { on, insteadOf, atMs: released.heardMs } : null
 }
 
 const dayOfMonth = (month: IsoDate, day: number): IsoDate => plainDate(month).with({ day }, { overflow: 'constrain' }).toString()

@@ -1,7 +1,9 @@
 // The seam between the program and an API as a whole: what its folder under `sources` exports beside its datasets.
 import type { Environment } from '../config/read-setting.ts'
 import type { Budget } from '../core/budget.ts'
-import type { Definition } from '../core/types.ts'
+import type { Secret } from '../core/redact.ts'
+import type { ReleasedData } from '../core/releases.ts'
+import type { Definition, IsoDate } from '../core/types.ts'
 import type { Connection, HttpClient } from './http-types.ts'
 
 /** What one account of an API may use, over all pipelines that ask in its name. */
@@ -47,6 +49,40 @@ export interface ServiceFinding {
   readonly message: string
 }
 
+/** What a service told by itself, as far as its form goes; nobody knows yet who sent it. */
+export interface ReleaseMessage {
+  readonly every: ReleasedData
+  readonly subscriptionId: string
+  readonly availableTo: IsoDate
+}
+
+/** `genuine`: the service sent it. `unknown`: it does not answer, or has no way to say. */
+export type Sender = 'genuine' | 'forged' | 'unknown'
+
+/** How a service tells that there are new data, and that a report has changed its state. All of it is free. */
+export interface ReleaseApi {
+  /** Longest address it takes, in characters. */
+  readonly longestAddress: number
+  /** Header of its messages that proves the sender to the service itself. */
+  readonly proofHeader: string
+  /** Sent because a person asked for a test: taken, and of no effect. */
+  isTest(body: unknown): boolean
+  /** null: not a message of this service. */
+  read(body: unknown): ReleaseMessage | null
+  /** Asks the service whether it sent a message with that proof. */
+  sender(http: HttpClient, proof: Secret): Promise<Sender>
+  /** The newest day there are data for; null: it does not say. */
+  newest(http: HttpClient): Promise<IsoDate | null>
+  /** Messages go to that address from now on; the name the service gave the subscription. null: it has no such way. */
+  subscribe(http: HttpClient, every: ReleasedData, address: Secret): Promise<string | null>
+  /** No messages any more; false: the service has no such way, or does not know the subscription. */
+  unsubscribe(http: HttpClient, every: ReleasedData, subscriptionId: string): Promise<boolean>
+  /** Has the service send a message to that address; null: it was taken, else why not. */
+  test(http: HttpClient, address: Secret): Promise<string | null>
+  /** Whether a message about a report says that it is still being made: then nothing is gained by a look. */
+  isStillMaking(body: unknown): boolean
+}
+
 /**
  * One API. It is named as its folder is, and so is everything of it: its datasets (`<folder>.<dataset>`), its settings, its rate, its HTTP
  * service. Nothing of it is ever used for another. The optional questions cost nothing; they answer null where the service has no such way.
@@ -67,6 +103,8 @@ export interface Api {
   capabilities?(http: HttpClient): Promise<Capabilities | null>
   /** For `millrace quota`. */
   credits?(http: HttpClient): Promise<Credits | null>
+  /** For nights that begin with the release of data. */
+  readonly releases?: ReleaseApi
   /** For `millrace check`: the definitions that ask in this account's name, against what its key may ask. */
   check?(http: HttpClient, definitions: readonly Definition[]): Promise<readonly ServiceFinding[]>
 }

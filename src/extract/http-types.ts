@@ -35,6 +35,11 @@ export interface HttpRequest {
   readonly url: URL
   /** Sent as JSON. */
   readonly body?: unknown
+  /** Sent with it and never recorded: fields of the body, and headers. */
+  readonly unrecorded?: {
+    readonly body?: Readonly<Record<string, Secret>>
+    readonly headers?: Readonly<Record<string, Secret>>
+  }
   /** Whether sending it twice is harmless; a submission is not. */
   readonly idempotent: boolean
   /** Number of the page, from 1: from the second on it is waited for however long that takes, so that the pages before are not lost. */

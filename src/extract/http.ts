@@ -48,12 +48,19 @@ const authenticated = ({ baseUrl, authenticate }: ServiceOptions, request: HttpR
   const headers: Record<string, string> = { accept: 'application/json' }
   if (request.body !== undefined) headers['content-type'] = 'application/json'
   const { headers: ownHeaders = {}, query = {} } = authenticate(request)
+  for (const [name, value] of Object.entries(request.unrecorded?.headers ?? {})) headers[name.toLowerCase()] = value.reveal()
   for (const [name, value] of Object.entries(ownHeaders)) headers[name.toLowerCase()] = revealed(value)
   for (const [name, value] of Object.entries(query)) url.searchParams.set(name, revealed(value))
   return { url, headers }
 }
 
 const revealed = (value: string | Secret): string => (typeof value === 'string' ? value : value.reveal())
+
+const bodyOf = ({ body, unrecorded }: HttpRequest): string | null => {
+  if (body === undefined) return null
+  const more = Object.entries(unrecorded?.body ?? {}).map(([name, value]) => [name, value.reveal()])
+  return JSON.stringify(more.length === 0 || typeof body !== 'object' ? body : { ...body, ...Object.fromEntries(more) })
+}
 
 const read = async (
   service: OpenService,
@@ -92,7 +99,7 @@ const readOnce = async (
       addressSetting: service.addressSetting,
       method: request.method,
       headers,
-      body: request.body === undefined ? null : JSON.stringify(request.body),
+      body: bodyOf(request),
       options: patience === null ? options : { ...options, signal: patience.signal },
       maxBytes: Math.min(maxJsonBytes, options.maxBodyBytes),
       progress,

@@ -2,6 +2,7 @@
 import type { Clock } from '../core/clock.ts'
 import type { Completeness } from '../core/completeness.ts'
 import type { Log } from '../core/log.ts'
+import type { Secret } from '../core/redact.ts'
 import type { ListedReport, ReportMemo } from '../core/report.ts'
 import type { SourceSpec } from '../core/source-spec.ts'
 import type { Box, Definition, Fingerprint, Payload } from '../core/types.ts'
@@ -15,6 +16,8 @@ export interface SourceContext {
   readonly log: Log
   readonly clock: Clock
   readonly signal: AbortSignal
+  /** Where the service may tell that this job's report has changed its state; a secret. null: nobody listens. */
+  readonly reportHook: Secret | null
   /** Submissions whose answer was lost may be sent again in this run: by a new job, which names this one. */
   readonly resubmitUncertain: boolean
   /** Tells whoever watches the run something that is no failure. */

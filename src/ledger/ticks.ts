@@ -6,7 +6,7 @@ export interface TickClaim {
   readonly pipeline: string
   readonly dueMs: number
   readonly owner: string
-  readonly kind: 'on time' | 'caught up' | 'skipped'
+  readonly kind: 'on time' | 'caught up' | 'skipped' | 'released'
 }
 
 /** True when this process took the tick, false when another had. */

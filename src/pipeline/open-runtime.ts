@@ -3,9 +3,11 @@ import { hostname } from 'node:os'
 import { join } from 'node:path'
 import type { Clock } from '../core/clock.ts'
 import type { Settings } from '../config/env.ts'
+import { hooksSetting } from '../config/hooks-setting.ts'
 import { EtlError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import type { Mart } from '../core/mart.ts'
+import { apiNameOf } from '../core/source-spec.ts'
 import type { Definition } from '../core/types.ts'
 import { defaultSilenceMs } from '../db/answer-watch.ts'
 import { type Database, openDatabase } from '../db/connect.ts'
@@ -90,6 +92,7 @@ export const openRuntime = async (options: RuntimeOptions): Promise<OpenRuntime>
   const marts = await loadMarts(martFolders(options.pipelinesFolder))
   const known = options.pipelines.length > 0 ? null : definitions.map(({ pipeline }) => pipeline)
   const routes = await loadNotifyFile(options.pipelinesFolder, known)
+  const hooks = hooksSetting(settings.raw)
   const apiSettings = readApiSettings(apis, settings.raw)
   if (options.callsService) for (const { of } of accountsOf(definitions)) apiSettings.connection(of)
   const database = await openDatabase({
@@ -130,6 +133,8 @@ export const openRuntime = async (options: RuntimeOptions): Promise<OpenRuntime>
         tellTrouble: troubleTeller({ database, log, clock, progress }),
       }),
       allowance: apiSettings.allowance,
+      releaseApi: ({ source }) => apis.get(apiNameOf(source))?.releases ?? null,
+      hooks,
       claimable: () => claimableOf(database.kysely, definitions, sources),
       progress,
       log,

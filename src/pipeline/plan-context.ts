@@ -1,12 +1,14 @@
 // What planning one pipeline knows: its definition, its windows, its place in the ledger, and how a step of it is committed.
 import { EtlError } from '../core/errors.ts'
 import type { Definition, IsoDate } from '../core/types.ts'
+import { apiNameOf } from '../core/source-spec.ts'
 import { addWindows, lastRestatementMs } from '../core/window.ts'
 import type { Db } from '../db/tables.ts'
 import type { Source } from '../extract/source.ts'
 import { type CellScope, type FullCheck, noRefresh, type Refresh, type WindowAsk } from '../ledger/candidates.ts'
 import { usualRule, type UsualRule } from '../ledger/guard.ts'
 import type { RegisteredPipeline } from '../ledger/pipelines.ts'
+import { newestRelease } from '../ledger/releases.ts'
 import type { JobFrame } from '../ledger/register-jobs.ts'
 import { reuseScope } from '../ledger/reuse-answers.ts'
 import type { WindowState } from '../ledger/windows.ts'
@@ -63,17 +65,27 @@ export interface PlanInput {
 }
 
 export const planContext = async (db: Db, states: PlanContext['states'], input: PlanInput): Promise<PlanContext> => {
-  const { definition, source, pipeline, scope, nowMs, signal, step } = input
+  const { source, pipeline, scope, nowMs, signal, step } = input
+  const definition = await withRelease(db, input.definition)
   return {
     ...{ definition, source, pipeline, scope, nowMs, signal, step, states },
     frame: frameOf(input),
-    cells: await cellScope(db, input),
+    cells: await cellScope(db, { ...input, definition }),
     limits: limitsOf(definition, source, pipeline.dimensions),
     windows: windowsInScope(definition, scope, nowMs),
     lookBackFrom: lookBackStart(definition, nowMs),
     restatedAt: new Date(lastRestatementMs(definition.window.publication, nowMs)).toISOString(),
     fullCheck: scope.mode === 'due' ? fullCheckOf(definition, nowMs) : null,
   }
+}
+
+/** What the service itself said of its newest data counts beside the calendar. */
+const withRelease = async (db: Db, definition: Definition): Promise<Definition> => {
+  const { window, source, account } = definition
+  const released = await newestRelease(db, `${apiNameOf(source)}/${account}`, window.every === 'month' ? 'month' : 'day')
+  return released === null
+    ? definition
+    : { ...definition, window: { ...window, publication: { ...window.publication, released } } }
 }
 
 const isForced = ({ mode, force }: Scope): boolean => mode === 'range' && force === true

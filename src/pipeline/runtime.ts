@@ -1,12 +1,13 @@
 // Everything the work on jobs needs, opened once per process.
 import type { Settings } from '../config/env.ts'
+import type { Hooks } from '../config/hooks-setting.ts'
 import type { Clock } from '../core/clock.ts'
 import type { Log } from '../core/log.ts'
 import type { Mart } from '../core/mart.ts'
 import type { AlarmRoutes } from '../core/routes.ts'
 import type { Definition } from '../core/types.ts'
 import type { Database } from '../db/connect.ts'
-import type { Allowance } from '../extract/api.ts'
+import type { Allowance, ReleaseApi } from '../extract/api.ts'
 import type { Service } from '../extract/http-types.ts'
 import type { LandingStore } from '../extract/landing.ts'
 import type { Source } from '../extract/source.ts'
@@ -43,6 +44,10 @@ export interface Runtime {
   service(of: AccountOf): Service
   /** What that account may use over all its pipelines; throws CONFIGURATION. */
   allowance(of: AccountOf): Allowance
+  /** How the definition's API tells of new data; null: it does not. */
+  releaseApi(of: AccountOf): ReleaseApi | null
+  /** Where services send messages to; null: nowhere. */
+  readonly hooks: Hooks | null
   /** What this process has a definition or a source for, as the ledger numbers it; asked anew now and then, since pipelines come. */
   claimable(): Promise<Claimable>
   readonly progress: Progress

@@ -27,6 +27,7 @@ export const contextOf = (work: JobWork): SourceContext => {
     log,
     clock: runtime.clock,
     signal,
+    reportHook: runtime.hooks?.reportAddress(claim.jobId) ?? null,
     resubmitUncertain: runtime.consent.resubmitUncertain,
     notice: (code, message) => runtime.progress.emit({ event: 'notice', code, message }),
   }

@@ -55,8 +55,13 @@ export const submit = (service: Service, exchange: Exchange, kind: ReportQuery['
   const left = service.remaining()
   if (left !== null && priceOf(checked.value) > left) return quotaExhausted('batch')
   const report = accept(service, exchange, checked.value)
+  service.webhooks.follow(report.id, addressIn(exchange.body))
   return json(200, { [name]: report.id, status: 'pending' })
 }
+
+/** The body was checked. */
+const addressIn = (body: unknown): string | null =>
+  typeof body === 'object' && body !== null && 'webhook_url' in body ? String(body.webhook_url) : null
 
 const isSame = (one: unknown, other: unknown): boolean => JSON.stringify(one) === JSON.stringify(other)
 

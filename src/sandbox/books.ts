@@ -45,7 +45,18 @@ export interface Submission {
   retries: number
 }
 
+/** A message that was sent by itself. */
+export interface SentMessage {
+  readonly event: 'Monthly' | 'Daily' | 'report' | 'test'
+  readonly body: unknown
+  readonly at: string
+  /** What the receiver answered; null: nothing within five seconds. */
+  readonly status: number | null
+}
+
 export interface Books {
+  /** Messages to webhooks, oldest first. */
+  readonly messages: readonly SentMessage[]
   readonly submissions: readonly Submission[]
   /** The newest 100,000. */
   readonly requests: readonly RequestRecord[]

@@ -36,12 +36,18 @@ const actions: Readonly<Record<string, Action>> = {
     service.configure({ faults: [] })
     return []
   },
+  'POST /_sandbox/release': async (service, body) => {
+    const { event = 'Monthly', date } = releaseSchema.parse(body) ?? {}
+    return { sent: await service.webhooks.release(event, date) }
+  },
   'POST /_sandbox/restate': (service, body) => {
     const { month, domain } = restateSchema.parse(body)
     service.calendar.restate(month, domain)
     return { month, domain: domain ?? 'every domain', last_updated: service.calendar.lastUpdated([month], domain ?? '') }
   },
 }
+
+const releaseSchema = z.strictObject({ event: z.enum(['Monthly', 'Daily']).optional(), date: z.iso.date().optional() }).optional()
 
 const shown = ({ apiKey, batchApiKey, now, ...rest }: Settings): unknown => ({
   ...rest,
@@ -56,7 +62,7 @@ export const control = async (service: Service, request: IncomingMessage, path: 
   if (action === undefined) return json(404, { errors: [`There are ${Object.keys(actions).join(', ')}`] })
   const body = await readJson(request)
   try {
-    return json(200, action(service, body))
+    return json(200, await action(service, body))
   } catch (error) {
     if (error instanceof z.ZodError) return json(400, { errors: [problems(error)] })
     if (isEtlError(error)) return json(400, { errors: [error.message] })

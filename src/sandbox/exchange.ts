@@ -12,5 +12,7 @@ export interface Exchange {
   readonly acceptsGzip: boolean
   readonly key: KeyFlag
   readonly caller: string | null
+  /** Header X-sw-authorization; empty: it has none. */
+  readonly proof: string
   readonly fault: TakeFault
 }

@@ -17,6 +17,10 @@ export const faultPlaces = [
   'credits',
   'capabilities',
   'user-capabilities',
+  'subscribe',
+  'unsubscribe',
+  'authorize',
+  'webhook-test',
 ] as const
 export type FaultPlace = (typeof faultPlaces)[number]
 /** One endpoint, as requests are counted by. */

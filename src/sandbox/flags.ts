@@ -183,6 +183,11 @@ const entries: readonly Entry[] = [
     'what the report history tells: ids, or also the requests (default ids)',
     word(['ids', 'requests'], (history) => ({ history })),
   ),
+  entry(
+    '--webhook-dates <form>',
+    'dates in messages about releases: iso, us (default iso)',
+    word(['iso', 'us'], (webhookDates) => ({ webhookDates })),
+  ),
   entry('--idempotent', 'the same submission again gives the same report', () => ({ idempotent: true })),
   entry('--no-extensions', 'exactly the interface: no endpoint, parameter, field or limit beyond it', () => ({
     extensions: false,

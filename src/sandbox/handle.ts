@@ -50,7 +50,8 @@ export const handle = async (service: Service, incoming: Incoming, listener: Lis
   }
   const isJson = /^application\/json\b/i.test(request.headers['content-type'] ?? '')
   const acceptsGzip = /\bgzip\b/.test(String(request.headers['accept-encoding'] ?? ''))
-  const exchange: Exchange = { url, id: match.id, body, isJson, acceptsGzip, key: record.key, caller, fault }
+  const proof = String(request.headers['x-sw-authorization'] ?? '')
+  const exchange: Exchange = { proof, url, id: match.id, body, isJson, acceptsGzip, key: record.key, caller, fault }
   const result = await answer(service, match, exchange, linkBase)
   if (result === 'reset') response.socket?.resetAndDestroy()
   else if (result !== 'silence') await reply(result, fault('truncate-body') ?? fault('reset-mid-body'))
@@ -76,7 +77,7 @@ const answer = async (
   if (fault('drop-before') !== null) return 'reset'
   const family = route.key === 'query' ? 'rest' : 'batch'
   const early = replyBeforeEffect(exchange, family) ?? refuse(service, match, exchange)
-  const reply = early ?? route.answer(service, exchange, linkBase)
+  const reply = early ?? (await route.answer(service, exchange, linkBase))
   return fault('drop-reply') === null ? faultedReply(reply, fault) : 'reset'
 }
 

@@ -80,6 +80,8 @@ export const optionsSchema = z.strictObject({
   /** Downloads as they are (off, the default), with Content-Encoding gzip (encoding), or as a .gz file (file). */
   gzip: z.enum(['off', 'encoding', 'file']).optional(),
   csv: csvSchema.optional(),
+  /** How messages about releases write a date: 2026-10-31 with `created` as text (iso, the default), or 10/31/2026 with a number (us). */
+  webhookDates: z.enum(['iso', 'us']).optional(),
   /** Name of the id in the reply to a shopper submission. Default report_id. */
   shopperReply: z.enum(['report_id', 'id']).optional(),
   /** Values at the edge of what JSON and CSV can hold: integers beyond 2^53, 40 digits, fractions for integers. Default false. */
@@ -135,6 +137,7 @@ export const defaults: Settings = {
   downloadHost: false,
   gzip: 'off',
   csv: { bom: false, crlf: false, shuffleColumns: false, extraColumn: false, months: 'date', nulls: 'mixed' },
+  webhookDates: 'iso',
   shopperReply: 'report_id',
   hostile: false,
   restate: [],

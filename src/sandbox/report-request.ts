@@ -30,6 +30,7 @@ const tableSchema = z.strictObject({
 
 const reportSchema = z.strictObject({
   report_name: z.string().optional(),
+  webhook_url: z.url({ protocol: /^https?$/, error: 'expected an address' }).optional(),
   delivery_information: z.strictObject({
     response_format: responseFormat,
     delivery_method: z
@@ -54,7 +55,7 @@ type Table = z.infer<typeof tableSchema>
 
 /** Without the fields that the interface does not show (4.3). */
 const shownSchema = reportSchema
-  .omit({ report_name: true })
+  .omit({ report_name: true, webhook_url: true })
   .extend({ delivery_information: reportSchema.shape.delivery_information.omit({ delivery_method_params: true }) })
 
 /** A general batch report request. @param extensions whether fields that the interface does not show are taken */

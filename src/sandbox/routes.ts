@@ -6,6 +6,7 @@ import type { Endpoint } from './fault-kinds.ts'
 import { keywords } from './keyword-endpoint.ts'
 import type { Reply } from './reply.ts'
 import type { Service } from './service.ts'
+import { authorize, subscribe, testWebhook, unsubscribe } from './webhook-endpoints.ts'
 
 export interface Route {
   readonly method: 'GET' | 'POST'
@@ -16,7 +17,7 @@ export interface Route {
   readonly key: 'query' | 'header' | 'none'
   /** Only there with `extensions: true`. */
   readonly isExtension: boolean
-  answer(service: Service, exchange: Exchange, linkBase: string): Reply
+  answer(service: Service, exchange: Exchange, linkBase: string): Reply | Promise<Reply>
 }
 
 const route = (
@@ -45,6 +46,10 @@ export const routes: readonly Route[] = [
   route('POST', '/batch/v4/request-validate', 'validate', 'header', validate, true),
   route('POST', '/v3/batch/retry/{report_id}', 'retry', 'header', retry, true),
   route('GET', '/batch/v4/report-history', 'history', 'header', history, true),
+  route('POST', '/v1/webhooks/subscribe', 'subscribe', 'query', subscribe, true),
+  route('POST', '/v1/webhooks/unsubscribe', 'unsubscribe', 'query', unsubscribe, true),
+  route('POST', '/v1/webhooks/authorize', 'authorize', 'query', authorize, true),
+  route('POST', '/v3/batch/webhooks/test', 'webhook-test', 'header', testWebhook, true),
 ]
 
 export interface Match {

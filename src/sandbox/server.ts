@@ -63,6 +63,7 @@ export const startSandbox = async (options: SandboxOptions = {}): Promise<Sandbo
     restate: (month, domain) => service.calendar.restate(month, domain),
     truth: truthOf(service),
     close: async () => {
+      service.webhooks.close()
       await Promise.all(servers.map(closeServer))
     },
   }

@@ -5,6 +5,7 @@ import { type Calendar, createCalendar } from './calendar.ts'
 import { type Faults, createFaults } from './faults.ts'
 import { type SandboxOptions, type Settings, defaultsFor, settle } from './options.ts'
 import { type ReportStore, createReports } from './reports.ts'
+import { type Webhooks, createWebhooks } from './webhooks.ts'
 
 export interface Service {
   settings(): Settings
@@ -12,6 +13,7 @@ export interface Service {
   faults(): Faults
   readonly reports: ReportStore
   readonly bookkeeper: Bookkeeper
+  readonly webhooks: Webhooks
   readonly bucket: RateBucket
   /** Credits left, unfinished reports taken off; null: unlimited. */
   remaining(): number | null
@@ -34,6 +36,15 @@ export const createService = (options: SandboxOptions): Service => {
   const elapsedMs = (): number => performance.now()
   const reports = createReports(elapsedMs, () => settings.reportDurationMs)
   const bookkeeper = createBookkeeper()
+  const webhooks = createWebhooks({
+    calendar,
+    elapsedMs,
+    settings: () => settings,
+    phaseOf: (id) => {
+      const report = reports.get(id)
+      return report === null ? null : reports.phase(report)
+    },
+  })
   for (const month of settings.restate) calendar.restate(month)
   return {
     settings: () => settings,
@@ -41,6 +52,7 @@ export const createService = (options: SandboxOptions): Service => {
     faults: () => faults,
     reports,
     bookkeeper,
+    webhooks,
     bucket: createRateBucket(elapsedMs),
     remaining: () => {
       const { charged, reserved } = reports.credits()
@@ -53,9 +65,19 @@ export const createService = (options: SandboxOptions): Service => {
       const submissions = reports.list().map(({ submission }) => ({ ...submission }))
       const quotaUsed = hits + reports.credits().charged
       const quotaRemaining = settings.quota === null ? null : settings.quota - quotaUsed
-      return { submissions, ...bookkeeper.read(), quotaUsed, quotaRemaining, faultsActed: faults.acted() }
+      return {
+        submissions,
+        messages: webhooks.sent(),
+        ...bookkeeper.read(),
+        quotaUsed,
+        quotaRemaining,
+        faultsActed: faults.acted(),
+      }
     },
-    clearBooks: () => bookkeeper.clear(),
+    clearBooks: () => {
+      bookkeeper.clear()
+      webhooks.clear()
+    },
     configure: (patch) => {
       const next = settle(settings, patch)
       if (next.port !== settings.port || next.downloadHost !== settings.downloadHost) {
@@ -67,6 +89,7 @@ export const createService = (options: SandboxOptions): Service => {
       settings = next
       if (patch.faults !== undefined) faults = createFaults(settings.faults, settings.seed)
       for (const month of patch.restate ?? []) calendar.restate(month)
+      webhooks.look()
     },
   }
 }

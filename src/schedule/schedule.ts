@@ -6,13 +6,18 @@ import { concurrencyOf } from '../pipeline/run.ts'
 import type { Runtime } from '../pipeline/runtime.ts'
 import { workLoop } from '../pipeline/work-loop.ts'
 import { type Scheduled, scheduledOf } from '../pipeline/scheduled.ts'
+import { createReleaseWatch, type ReleaseWatch } from './release-watch.ts'
 import { createTicker, type ScheduleState } from './ticker.ts'
 
 const tellEveryMs = 60_000
 const sweepEveryMs = 60_000
+/** What another process heard of is a row here. */
+const releaseEveryMs = 5_000
 
 export interface Scheduler {
   readonly state: ScheduleState
+  /** What services tell by themselves. */
+  readonly releases: ReleaseWatch
   /** Pipelines whose tick came and was not taken: empty while time is kept. */
   overdue(): Promise<readonly string[]>
   /** Takes no more ticks and resolves when the runs in progress are done. */
@@ -33,10 +38,16 @@ export const startScheduler = async (runtime: Runtime, signal: AbortSignal): Pro
       .approved()
       .catch((error) => runtime.log.warn({ error: messageOf(error) }, 'what was approved waits for the next minute'))
   }, sweepEveryMs)
+  const watch = createReleaseWatch(runtime, signal, ticker.released)
+  const listen = every(releaseEveryMs, runtime, 'releases of data wait for the next look', async () => {
+    await watch.look()
+    await ticker.released()
+  })
   const tasks: ScheduledTask[] = []
   const stop = async (): Promise<void> => {
     clearInterval(tell)
     clearInterval(sweep)
+    await listen.stop()
     await Promise.all(tasks.map((task) => task.destroy()))
     await ticker.settled()
     await helper.stop()
@@ -48,7 +59,27 @@ export const startScheduler = async (runtime: Runtime, signal: AbortSignal): Pro
     await stop()
     throw error
   }
-  return { state: ticker.state, overdue: ticker.overdue, stop }
+  return { state: ticker.state, releases: watch, overdue: ticker.overdue, stop }
+}
+
+/** One after the other, never two at once. @param problem what the log says where it throws */
+const every = (ms: number, { log }: Runtime, problem: string, work: () => Promise<void>): { stop: () => Promise<void> } => {
+  let at: Promise<void> | null = null
+  const begin = (): void => {
+    at ??= work()
+      .catch((error: unknown) => log.warn({ error: messageOf(error) }, problem))
+      .finally(() => {
+        at = null
+      })
+  }
+  begin()
+  const timer = setInterval(begin, ms)
+  return {
+    stop: async () => {
+      clearInterval(timer)
+      await at
+    },
+  }
 }
 
 const helpAgainMs = 5_000

@@ -23,17 +23,22 @@ export interface Keeper {
   readonly chains: Map<string, Promise<void>>
 }
 
+/** `released`: the service said that there are new data. */
+export type TickKind = 'on time' | 'caught up' | 'released'
+
 /**
  * Begins the run of one tick, unless another process has taken it. Overlap `queue` waits for the run before it; `skip` checks at once and gives
  * way. Never rejects: what goes wrong is logged.
  */
-export const takeTick = (keeper: Keeper, entry: Scheduled, dueMs: number, kind: 'on time' | 'caught up'): void => {
+export const takeTick = (keeper: Keeper, entry: Scheduled, dueMs: number, kind: TickKind): void => {
   const { runtime, signal, ping, concurrency, running, lastResults, chains } = keeper
   const { pipeline } = entry.definition
   const before = chains.get(pipeline) ?? Promise.resolve()
+  // New data are not left to the next night because this one is still at work.
+  const mayWait = kind === 'released' || entry.schedule.overlap === 'queue'
   const work = async (): Promise<void> => {
     if (signal.aborted) return
-    const skipped = entry.schedule.overlap === 'skip' && running.has(pipeline)
+    const skipped = !mayWait && running.has(pipeline)
     const owner = runtime.process.name
     const isMine = await claimTick(runtime.database.kysely, { pipeline, dueMs, owner, kind: skipped ? 'skipped' : kind })
     if (!isMine || skipped) return
@@ -44,7 +49,7 @@ export const takeTick = (keeper: Keeper, entry: Scheduled, dueMs: number, kind: 
       running.delete(pipeline)
     }
   }
-  const next = (entry.schedule.overlap === 'skip' ? Promise.all([before, work()]) : before.then(work)).then(
+  const next = (mayWait ? before.then(work) : Promise.all([before, work()])).then(
     () => undefined,
     (error) => runtime.log.error({ pipeline, error: messageOf(error) }, 'scheduled run ended in an error'),
   )

@@ -1,4 +1,6 @@
 // Takes the ticks of every schedule as time goes by, each tick one run of what is due; knows no timer, so that any clock can drive it.
+import { apiNameOf } from '../core/source-spec.ts'
+import { releasesSince, type WakingRelease } from '../ledger/releases.ts'
 import { lastTickMs } from '../ledger/ticks.ts'
 import { checkAlarming, notify } from '../notify/notify.ts'
 import { createPing } from '../notify/ping.ts'
@@ -22,6 +24,8 @@ export interface Ticker {
   sweep(): void
   /** Begins a run for each pipeline with something that a person approved and nobody works on: its nights need not be waited for. */
   approved(): Promise<void>
+  /** Begins a run for each pipeline whose service said, since it last ran, that there are new data: once for each release. */
+  released(): Promise<void>
   /** Takes the tick of that minute, where the schedule has one; taking it again does nothing. */
   take(entry: Scheduled, dueMs: number): void
   /** Pipelines with a tick that came since this ticker began, that nobody took and that no run in progress makes wait. */
@@ -66,6 +70,7 @@ export const createTicker = (runtime: Runtime, signal: AbortSignal, { concurrenc
         for (const dueMs of ticksBetween(entry.schedule, lookedMs, nowMs)) takeTick(keeper, entry, dueMs, 'on time')
       lookedMs = nowMs
     },
+    released: wakeOnRelease(keeper, scheduled, begunMs),
     take: (entry, dueMs) => {
       // The timer runs by the machine's clock: where that is ahead, the tick is not due yet, and the check every minute takes it when it is.
       if (dueMs > runtime.clock.now() + timerSlackMs) return
@@ -81,6 +86,43 @@ export const createTicker = (runtime: Runtime, signal: AbortSignal, { concurrenc
     settled: async () => void (await Promise.all(keeper.chains.values())),
   }
 }
+
+/** Each release once in this process; whether another one has taken it the ledger knows. */
+const wakeOnRelease = (keeper: Keeper, scheduled: readonly Scheduled[], begunMs: number): (() => Promise<void>) => {
+  const { kysely } = keeper.runtime.database
+  const seen = new Set<string>()
+  let sinceMs: ReadonlyMap<string, number> | null = null
+  return async () => {
+    sinceMs ??= await lastTicks(keeper, scheduled, begunMs)
+    const earliest = Math.min(...sinceMs.values())
+    for (const release of await releasesSince(kysely, earliest))
+      for (const entry of scheduled) {
+        const { pipeline } = entry.definition
+        const name = `${pipeline} ${release.every} ${release.availableTo}`
+        if (seen.has(name) || !concerns(entry, release) || release.heardMs <= (sinceMs.get(pipeline) ?? begunMs)) continue
+        seen.add(name)
+        takeTick(keeper, entry, release.heardMs, 'released')
+      }
+  }
+}
+
+/** From when on each pipeline is woken: what came while nobody kept time is made up for as its `catch_up` says. */
+const lastTicks = async (
+  { runtime }: Keeper,
+  scheduled: readonly Scheduled[],
+  begunMs: number,
+): Promise<ReadonlyMap<string, number>> => {
+  const found = new Map<string, number>()
+  for (const { definition, schedule } of scheduled) {
+    const last = schedule.catchUp === 'none' ? null : await lastTickMs(runtime.database.kysely, definition.pipeline)
+    found.set(definition.pipeline, last ?? begunMs)
+  }
+  return found
+}
+
+const concerns = ({ definition }: Scheduled, { account, every }: WakingRelease): boolean =>
+  `${apiNameOf(definition.source)}/${definition.account}` === account &&
+  (definition.window.every === 'month' ? 'month' : 'day') === every
 
 /** Pipelines with a tick that came since `begunMs`, long ago by now, and that nobody took. */
 const overdueOf = async (runtime: Runtime, scheduled: readonly Scheduled[], begunMs: number): Promise<readonly string[]> => {

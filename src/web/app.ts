@@ -14,6 +14,7 @@ import { unitStates } from '../core/types.ts'
 import { createAccess } from './access.ts'
 import { mountActions } from './actions.ts'
 import type { WebContext } from './context.ts'
+import { mountHooks } from './hooks.ts'
 import { type Html, page } from './layout.ts'
 import { numberIn } from './number-in.ts'
 import { createLive } from './live.ts'
@@ -86,6 +87,7 @@ export const createStatusApp = ({ context, token, onError }: StatusAppOptions): 
   }
   app.get('/healthz', (request) => health(request, context, 503))
   app.get('/livez', (request) => health(request, context, 200))
+  if (context.hooks !== null) mountHooks(app, context.hooks)
   // A browser names the page a form was sent from; one from elsewhere is refused before anything is looked at.
   app.use(csrf())
   app.get('/login', (request) => access.login(request))

@@ -1,5 +1,6 @@
 // What every page of the status page is made from: the ledger, the definitions, a clock, and what it may do.
 import type { Clock } from '../core/clock.ts'
+import type { HookReceiver } from '../core/hook-receiver.ts'
 import type { Definition } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
 
@@ -20,6 +21,8 @@ export interface WebContext {
   /** The warehouse's address without its password. */
   readonly warehouse: string
   readonly actions: Actions
+  /** Receives what services send; null: nothing is received here. */
+  readonly hooks: HookReceiver | null
   /** Pipelines whose tick this process should have taken and did not; where nobody keeps time there are none. */
   overdue(): Promise<readonly string[]>
   /** The next `count` ticks of each scheduled pipeline, milliseconds since the epoch. */

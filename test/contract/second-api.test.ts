@@ -65,7 +65,13 @@ const extract = async (context: LookContext) => {
   const unused = (): never => expect.fail('a walk buys no report')
   const report = new Proxy({}, { get: unused }) as SourceContext['report']
   const request = { definition, box: boxOf(definition, '2026-09', { shop: 'north' }) }
-  const walk = sourceOf().extract(request, { ...context, report, resubmitUncertain: false, notice: () => undefined })
+  const walk = sourceOf().extract(request, {
+    ...context,
+    report,
+    reportHook: null,
+    resubmitUncertain: false,
+    notice: () => undefined,
+  })
   const parts: string[] = []
   for (;;) {
     const next = await walk.next()

@@ -102,6 +102,7 @@ const contextOf = (report: ReportMemo): SourceContext => ({
   log: silentLog,
   clock: systemClock,
   signal: new AbortController().signal,
+  reportHook: null,
   resubmitUncertain: false,
   notice: () => undefined,
 })

@@ -57,6 +57,8 @@ export const openLoading = async (db: TestDatabase, definition: Definition, mart
     definitions: [definition],
     marts,
     routes: null,
+    releaseApi: () => null,
+    hooks: null,
     service: unused,
     allowance: unused,
     claimable: unused,

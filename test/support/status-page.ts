@@ -35,6 +35,7 @@ export const servePage = async (
           return 'cancelled'
         },
       },
+      hooks: null,
       overdue: options.overdue ?? (async () => []),
       nextTicks: (count) => [
         {

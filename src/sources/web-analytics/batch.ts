@@ -1,10 +1,10 @@
 // What both kinds of batch report share: submission, status, retry, and the walk from intent to bytes (interface 2.3, 2.4, 4.4).
 import { z } from 'zod'
 import { EtlError } from '../../core/errors.ts'
-import { redact } from '../../core/redact.ts'
+import { redact, type Secret } from '../../core/redact.ts'
 import type { Box, Definition } from '../../core/types.ts'
 import { addWindows } from '../../core/window.ts'
-import type { HttpClient } from '../../extract/http-types.ts'
+import type { HttpAnswer, HttpClient } from '../../extract/http-types.ts'
 import { runReport } from '../../extract/report.ts'
 import type { ReportApi, ReportStatus } from '../../extract/report-api.ts'
 import type { Estimate, ExtractRequest, LookContext, Source, SourceContext } from '../../extract/source.ts'
@@ -68,7 +68,13 @@ export interface BatchDataset {
   body(definition: Definition, box: Box): unknown
 }
 
-const reportApi = (dataset: BatchDataset, { definition, box }: ExtractRequest, context: LookContext): ReportApi => {
+/** @param hook where the service tells of the report's state; null: nowhere */
+const reportApi = (
+  dataset: BatchDataset,
+  { definition, box }: ExtractRequest,
+  context: LookContext,
+  hook: Secret | null = null,
+): ReportApi => {
   const { http } = context
   const request = dataset.body(definition, box)
   const endpoint = endpoints[dataset.endpoint]
@@ -77,14 +83,7 @@ const reportApi = (dataset: BatchDataset, { definition, box }: ExtractRequest, c
     request,
     estimate: () => (dataset.endpoint === 'report' ? price(http, request, box) : Promise.resolve(null)),
     submit: async () => {
-      const answer = await http.read({
-        method: 'POST',
-        endpoint,
-        url: http.url(dataset.endpoint, endpoint),
-        body: request,
-        idempotent: false,
-        isAboutOpenWork: (text) => aboutOpenReports.test(text),
-      })
+      const answer = await sendSubmission(http, dataset, request, dataset.endpoint === 'report' ? hook : null)
       if (answer.status >= 300) throw refusalError(readRefusal(answer), endpoint, box.key)
       const body = jsonOf(answer, endpoint)
       const parsed = submission.safeParse(body)
@@ -99,6 +98,26 @@ const reportApi = (dataset: BatchDataset, { definition, box }: ExtractRequest, c
     listed: (sinceMs) => reportHistory(http, sinceMs),
     retry: (reportId) => freeRetry(http, reportId),
   }
+}
+
+/** Fields of a submission that a service does not know it refuses by name. */
+const aboutHook = /webhook/i
+
+/** With the address for messages where there is one, and without it where the service takes none: a refusal bought nothing. */
+const sendSubmission = async (
+  http: HttpClient,
+  { endpoint: name }: Pick<BatchDataset, 'endpoint'>,
+  body: unknown,
+  hook: Secret | null,
+): Promise<HttpAnswer> => {
+  const endpoint = endpoints[name]
+  const answer = await http.read({
+    ...{ method: 'POST', endpoint, url: http.url(name, endpoint), body, idempotent: false },
+    isAboutOpenWork: (text) => aboutOpenReports.test(text),
+    ...(hook === null ? {} : { unrecorded: { body: { webhook_url: hook } } }),
+  })
+  const isRefused = hook !== null && (answer.status === 400 || answer.status === 422) && aboutHook.test(readRefusal(answer).text)
+  return isRefused ? sendSubmission(http, { endpoint: name }, body, null) : answer
 }
 
 /** A 429 that does not speak of requests a second (api-facts A 7): an account may have so many reports unfinished. */
@@ -166,7 +185,7 @@ export async function* extractReport(
   context: SourceContext,
 ): ReturnType<Source['extract']> {
   const { definition, box } = request
-  const finished = await runReport(reportApi(dataset, request, context), context, {
+  const finished = await runReport(reportApi(dataset, request, context, context.reportHook), context, {
     unitKey: box.key,
     limits: definition.limits,
     policy: definition.report,

@@ -14,6 +14,10 @@ export const endpoints = {
   validate: '/batch/v4/request-validate',
   retry: '/v3/batch/retry/{report_id}',
   history: '/batch/v4/report-history',
+  subscribe: '/v1/webhooks/subscribe',
+  unsubscribe: '/v1/webhooks/unsubscribe',
+  authorize: '/v1/webhooks/authorize',
+  webhook_test: '/v3/batch/webhooks/test',
 } as const
 
 export type EndpointName = keyof typeof endpoints

@@ -5,9 +5,10 @@ import { check } from './check.ts'
 import { capabilities, credits, describe } from './discovery.ts'
 import { generalReport } from './general-report.ts'
 import { keywords } from './keywords.ts'
+import { releases } from './releases.ts'
 import { allowance, connection, secrets } from './settings.ts'
 import { shopperReport } from './shopper-report.ts'
 
-export const api: Api = { secrets, connection, allowance, describe, capabilities, credits, check }
+export const api: Api = { secrets, connection, allowance, describe, capabilities, credits, releases, check }
 
 export const sources: readonly Source[] = [keywords, generalReport, shopperReport]

@@ -31,7 +31,14 @@ export const secrets = [keyName, batchKeyName]
 const allowedPerSecond = 10
 
 /** These take the key in the query; every other endpoint takes it in a header (interface 2.1, 2.3). */
-const keyInQuery = new Set<string>([endpoints.keywords, endpoints.capabilities, endpoints.user_capabilities])
+const keyInQuery = new Set<string>([
+  endpoints.keywords,
+  endpoints.capabilities,
+  endpoints.user_capabilities,
+  endpoints.subscribe,
+  endpoints.unsubscribe,
+  endpoints.authorize,
+])
 
 /** Throws CONFIGURATION naming everything that is missing or wrong. */
 export const connection = (environment: Environment, account: string): Connection => {

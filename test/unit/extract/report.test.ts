@@ -130,6 +130,7 @@ const play = (scene: Scene) => {
     log: silentLog,
     clock,
     signal: new AbortController().signal,
+    reportHook: null,
     resubmitUncertain: false,
     notice: (code) => notices.push(code),
   }

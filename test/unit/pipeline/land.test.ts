@@ -87,6 +87,7 @@ const land = (steps: readonly (Payload | Error)[], store: LandWork['runtime']['l
     log: silentLog,
     clock: { now: () => 0, random: () => 0.5, sleep: async () => undefined },
     signal: abort.signal,
+    reportHook: null,
     resubmitUncertain: false,
     notice: unused,
   }

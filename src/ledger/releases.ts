@@ -1,0 +1,147 @@
+// Releases of data on record: each new day once, whoever heard of it; what waits for it may go on. And the subscriptions that tell of them.
+import { sql } from 'kysely'
+import type { Release, ReleasedData } from '../core/releases.ts'
+import { lockByName } from '../db/named-lock.ts'
+import type { Db } from '../db/tables.ts'
+
+export interface HeardRelease extends Release {
+  /** The API and the account in it. */
+  readonly account: string
+  readonly heardBy: 'message' | 'poll'
+}
+
+/** `new`: it wakes a run. `first`: nothing was known before a look, so that nobody knows since when it is there. `known`: it, or a newer one, is on record. */
+export type Heard = 'new' | 'first' | 'known'
+
+/** Puts it on record. In one transaction: of two processes that hear of it at once one finds it known. */
+export const recordRelease = (db: Db, { account, every, availableTo, heardBy }: HeardRelease): Promise<Heard> =>
+  db.transaction().execute(async (trx) => {
+    await lockByName(trx, `releases of ${account}`)
+    const newest = await newestRelease(trx, account, every)
+    if (newest !== null && newest.availableTo >= availableTo) return 'known'
+    const wakes = newest !== null || heardBy === 'message'
+    await trx
+      .insertInto('etl.releases')
+      .values({ account, every, available_to: availableTo, heard_by: heardBy, wakes, heard_at: nextMoment(account) })
+      .execute()
+    await freeUnpublished(trx, { account, every, availableTo })
+    return wakes ? 'new' : 'first'
+  })
+
+/** The ticks it wakes bear it, to the millisecond: no two of an account are the same. */
+const nextMoment = (account: string) =>
+  sql<string>`greatest(date_trunc('milliseconds', clock_timestamp()),
+    (select max(r.heard_at) + interval '1 millisecond' from etl.releases r where r.account = ${account}))`
+
+/** Jobs that were told "not published yet" need not wait for tomorrow. */
+const freeUnpublished = async (
+  trx: Db,
+  { account, every, availableTo }: Release & { readonly account: string },
+): Promise<void> => {
+  const [api = '', name = ''] = account.split('/')
+  const sizes = every === 'month' ? ['month'] : ['day', 'week']
+  await sql`update etl.jobs set not_before = null, updated_at = clock_timestamp() where job_id in (
+    select j.job_id from etl.jobs j join etl.pipelines p on p.pipeline_id = j.pipeline_id
+    where p.account = ${name} and split_part(p.source, '.', 1) = ${api} and p.window_every = any(${sizes}::text[])
+      and j.state = 'open' and j.holder is null and j.not_before > clock_timestamp() and j.error_code = 'NOT_PUBLISHED'
+      and j.window_to - 1 <= ${availableTo}::date
+    order by j.job_id for update of j)`.execute(trx)
+}
+
+export interface KnownRelease {
+  readonly availableTo: string
+  readonly heardMs: number
+}
+
+/** null: nothing is known. */
+export const newestRelease = async (db: Db, account: string, every: ReleasedData): Promise<KnownRelease | null> => {
+  const row = await db
+    .selectFrom('etl.releases')
+    .select(['available_to', 'heard_at'])
+    .where('account', '=', account)
+    .where('every', '=', every)
+    .orderBy('available_to', 'desc')
+    .limit(1)
+    .executeTakeFirst()
+  return row === undefined ? null : { availableTo: row.available_to, heardMs: Date.parse(row.heard_at) }
+}
+
+export interface WakingRelease extends KnownRelease {
+  readonly account: string
+  readonly every: ReleasedData
+}
+
+/** Releases that wake runs, heard after that moment, in the order they were heard. */
+export const releasesSince = async (db: Db, sinceMs: number): Promise<readonly WakingRelease[]> => {
+  const rows = await db
+    .selectFrom('etl.releases')
+    .select(['account', 'every', 'available_to', 'heard_at'])
+    .where('wakes', '=', true)
+    .where('heard_at', '>', new Date(sinceMs).toISOString())
+    .orderBy('heard_at')
+    .orderBy('release_id')
+    .execute()
+  return rows.map(({ account, every, available_to, heard_at }) => ({
+    account,
+    every,
+    availableTo: available_to,
+    heardMs: Date.parse(heard_at),
+  }))
+}
+
+/** The subscription that the account has; null: none. */
+export const subscriptionOf = async (db: Db, account: string, every: ReleasedData): Promise<string | null> => {
+  const row = await db
+    .selectFrom('etl.subscriptions')
+    .select('subscription_id')
+    .where('account', '=', account)
+    .where('every', '=', every)
+    .executeTakeFirst()
+  return row?.subscription_id ?? null
+}
+
+export const keepSubscription = async (db: Db, account: string, every: ReleasedData, subscriptionId: string): Promise<void> => {
+  await db
+    .insertInto('etl.subscriptions')
+    .values({ account, every, subscription_id: subscriptionId })
+    .onConflict((conflict) =>
+      conflict
+        .columns(['account', 'every'])
+        .doUpdateSet({ subscription_id: subscriptionId, made_at: sql<string>`clock_timestamp()` }),
+    )
+    .execute()
+}
+
+export const forgetSubscription = async (db: Db, account: string, every: ReleasedData): Promise<void> => {
+  await db.deleteFrom('etl.subscriptions').where('account', '=', account).where('every', '=', every).execute()
+}
+
+/** So long lies between two looks at a report that messages bring forward: repeated ones cost no more than that. */
+const betweenLooks = sql`interval '2 seconds'`
+
+/**
+ * The next poll of a report that is being made comes now. `held`: it is being polled at this moment. `other`: there is no such job, or it waits for
+ * nothing.
+ */
+export const hastenPoll = async (db: Db, jobId: number): Promise<'hastened' | 'held' | 'other'> => {
+  const soon = sql<string>`greatest(clock_timestamp(), updated_at + ${betweenLooks})`
+  const rows = await db
+    .updateTable('etl.jobs')
+    .set({ not_before: sql<string>`least(not_before, ${soon})`, next_poll_at: sql<string>`least(next_poll_at, ${soon})` })
+    .where('job_id', '=', String(jobId))
+    .where('state', '=', 'open')
+    .where('report_state', '=', 'submitted')
+    .where('holder', 'is', null)
+    .returning('job_id')
+    .execute()
+  if (rows.length > 0) return 'hastened'
+  const held = await db
+    .selectFrom('etl.jobs')
+    .select('job_id')
+    .where('job_id', '=', String(jobId))
+    .where('state', '=', 'open')
+    .where('report_state', 'in', ['intent', 'submitted'])
+    .where('holder', 'is not', null)
+    .executeTakeFirst()
+  return held === undefined ? 'other' : 'held'
+}

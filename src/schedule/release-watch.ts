@@ -1,0 +1,154 @@
+// New data as the service tells of them: a message whose sender is checked, and its capabilities looked at now and then. What wakes a run is a row.
+import type { HttpClient } from '../extract/http-types.ts'
+import type { ReleaseApi, ReleaseMessage } from '../extract/api.ts'
+import { messageOf } from '../core/errors.ts'
+import { passingSecret } from '../core/redact.ts'
+import type { Release, ReleasedData } from '../core/releases.ts'
+import { apiNameOf } from '../core/source-spec.ts'
+import type { IsoDate } from '../core/types.ts'
+import { addWindows, alignDown, dateIn } from '../core/window.ts'
+import { takeTurn } from '../ledger/lease.ts'
+import { type Heard, newestRelease, recordRelease, subscriptionOf } from '../ledger/releases.ts'
+import { type AccountOf, accountsOf } from '../pipeline/apis.ts'
+import type { Runtime } from '../pipeline/runtime.ts'
+import { scheduledOf } from '../pipeline/scheduled.ts'
+import { pollSecondsOf } from './release-polls.ts'
+
+/** What became of a message. `later`: nobody can say now who sent it; the sender may try again. */
+export type Reception = 'recorded' | 'known' | 'test' | 'forged' | 'not understood' | 'later'
+
+export interface ReleaseWatch {
+  /** @param proof what the sender gave as proof; null: nothing */
+  hear(api: string, account: string, body: unknown, proof: (header: string) => string | null): Promise<Reception>
+  /** Looks at the capabilities where it is time for that and no other process did. */
+  look(): Promise<void>
+}
+
+/** Messages whose sender is being asked about at the same time; more are sent away, to be sent again. */
+const mostAtOnce = 64
+const longestProof = 4_096
+const limits = { timeoutMs: 10_000, attempts: 2, maxBodyBytes: 10_000_000 }
+
+interface Watch {
+  readonly runtime: Runtime
+  readonly signal: AbortSignal
+  readonly onRelease: () => Promise<void>
+  /** Messages whose sender is being asked about. */
+  asking: number
+}
+
+/** @param onRelease called when a release that wakes runs is on record */
+export const createReleaseWatch = (runtime: Runtime, signal: AbortSignal, onRelease: () => Promise<void>): ReleaseWatch => {
+  const watch: Watch = { runtime, signal, onRelease, asking: 0 }
+  const accounts = accountsOf(scheduledOf(runtime.definitions).map(({ definition }) => definition))
+  const nextLookMs = new Map<string, number>()
+  return {
+    hear: async (apiName, accountName, body, proofOf) => {
+      const of = accounts.find((one) => one.of.source === apiName && one.of.account === accountName)?.of
+      const api = of === undefined ? null : runtime.releaseApi(of)
+      if (of === undefined || api === null) return 'forged'
+      if (api.isTest(body)) return 'test'
+      const message = api.read(body)
+      if (message === null) return 'not understood'
+      return (await withoutAsking(watch, of, message)) ?? hearOf(watch, of, api, message, proofOf(api.proofHeader))
+    },
+    look: async () => {
+      for (const { of, definitions } of accounts) {
+        if ((nextLookMs.get(nameOf(of)) ?? 0) > runtime.clock.now()) continue
+        const sizes = [...new Set(definitions.map(({ window }) => dataOf(window.every)))]
+        const seconds = await lookAt(watch, of, sizes)
+        nextLookMs.set(nameOf(of), runtime.clock.now() + seconds * 1_000)
+      }
+    },
+  }
+}
+
+/** Cheapest first: what nobody would send, and what is known, asks the service for nothing. null: it must be asked who sent it. */
+const withoutAsking = async ({ runtime }: Watch, of: AccountOf, message: ReleaseMessage): Promise<Reception | null> => {
+  const { database, clock } = runtime
+  if (message.availableTo > tomorrow(clock.now())) return 'forged'
+  const subscription = await subscriptionOf(database.kysely, nameOf(of), message.every)
+  if (subscription !== null && subscription !== message.subscriptionId) return 'forged'
+  const known = await newestRelease(database.kysely, nameOf(of), message.every)
+  return known !== null && known.availableTo >= wholeUntil(message.every, message.availableTo, clock.now()) ? 'known' : null
+}
+
+const hearOf = async (
+  watch: Watch,
+  of: AccountOf,
+  api: ReleaseApi,
+  { every, availableTo: date }: ReleaseMessage,
+  proof: string | null,
+): Promise<Reception> => {
+  if (proof === null || proof === '' || proof.length > longestProof || /[^\x21-\x7e]/.test(proof)) return 'forged'
+  if (watch.asking >= mostAtOnce) return 'later'
+  const availableTo = wholeUntil(every, date, watch.runtime.clock.now())
+  watch.asking += 1
+  try {
+    const http = clientOf(watch, of)
+    const sender = await api.sender(http, passingSecret('proof of a webhook', proof)).catch(() => 'unknown' as const)
+    if (sender === 'forged') return 'forged'
+    // Who cannot prove it may still be right: the service itself says what there is.
+    if (sender === 'unknown') {
+      const newest = await api.newest(http).catch(() => null)
+      if (newest === null || wholeUntil(every, newest, watch.runtime.clock.now()) < availableTo) return 'later'
+    }
+    return (await record(watch, of, { every, availableTo }, 'message')) === 'known' ? 'known' : 'recorded'
+  } finally {
+    watch.asking -= 1
+  }
+}
+
+/** Seconds until the next look at this account. */
+const lookAt = async (watch: Watch, of: AccountOf, sizes: readonly ReleasedData[]): Promise<number> => {
+  const { runtime } = watch
+  const { kysely } = runtime.database
+  const api = runtime.releaseApi(of)
+  const known = new Map<ReleasedData, IsoDate | null>()
+  for (const every of sizes) known.set(every, (await newestRelease(kysely, nameOf(of), every))?.availableTo ?? null)
+  const seconds = pollSecondsOf(runtime.settings.raw, known, dateIn(runtime.clock.now(), 'UTC'))
+  if (api === null || seconds === null) return Number.POSITIVE_INFINITY
+  // A little less than until this process looks again: otherwise its own turn would not be over by then.
+  if (!(await takeTurn(kysely, `releases of ${nameOf(of)} looked at`, runtime.process, seconds * 0.9))) return seconds
+  const newest = await api.newest(clientOf(watch, of)).catch((error: unknown) => {
+    runtime.log.info({ account: nameOf(of), error: messageOf(error) }, 'capabilities not looked at')
+    return null
+  })
+  if (newest !== null)
+    for (const every of sizes)
+      await record(watch, of, { every, availableTo: wholeUntil(every, newest, runtime.clock.now()) }, 'poll')
+  return seconds
+}
+
+const clientOf = ({ runtime, signal }: Watch, of: AccountOf): HttpClient =>
+  runtime.service(of).forUnit({ ...limits, account: of.account, signal, lane: 'releases', record: () => undefined })
+
+const record = async (
+  { runtime, onRelease }: Watch,
+  of: AccountOf,
+  release: Release,
+  heardBy: 'message' | 'poll',
+): Promise<Heard> => {
+  const heard = await recordRelease(runtime.database.kysely, { account: nameOf(of), ...release, heardBy })
+  if (heard !== 'known') runtime.log.info({ account: nameOf(of), ...release, heard_by: heardBy, heard }, 'release of data')
+  if (heard === 'new') await onRelease()
+  return heard
+}
+
+const nameOf = ({ source, account }: AccountOf): string => `${apiNameOf(source)}/${account}`
+
+const dataOf = (every: string): ReleasedData => (every === 'month' ? 'month' : 'day')
+
+const tomorrow = (nowMs: number): IsoDate => addWindows(dateIn(nowMs, 'UTC'), 'day', 1)
+
+/**
+ * The last day of whole data. A month is named by its first or its last day; any other day is one of a month that is not whole yet, and so is a
+ * month that is not over.
+ */
+export const wholeUntil = (every: ReleasedData, date: IsoDate, nowMs: number): IsoDate => {
+  if (every === 'day') return date
+  const first = alignDown(date, 'month')
+  const last = addWindows(addWindows(first, 'month', 1), 'day', -1)
+  const isWhole = (date === first || date === last) && last < tomorrow(nowMs)
+  return isWhole ? last : addWindows(first, 'day', -1)
+}
