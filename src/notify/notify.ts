@@ -9,7 +9,7 @@ import type { Runtime } from '../pipeline/runtime.ts'
 import { causes } from './causes.ts'
 import { tell } from './channels.ts'
 import { type Alarming, alarmingOf } from './receivers.ts'
-import { quietForMs, receiversOf } from './routes.ts'
+import { quietForMs, receiversOf, type TagsOf } from './routes.ts'
 
 /** One process sends at a time; whoever dies is followed by another after that. Longer than a message takes. */
 const leaseName = 'alarms are sent'
@@ -35,7 +35,7 @@ export const notify = async (runtime: Runtime): Promise<void> => {
 }
 
 const raise = async (runtime: Runtime, { receivers, routes }: Alarming): Promise<void> => {
-  const tagsOf = (): Readonly<Record<string, string>> => ({})
+  const tagsOf: TagsOf = (pipeline) => runtime.definitions.find((one) => one.pipeline === pipeline)?.tags ?? {}
   const known = receivers.map(({ name }) => name)
   await syncNotifications(runtime.database.kysely, await causes(runtime), (cause) => receiversOf(routes, cause, tagsOf), known)
 }
