@@ -22,13 +22,30 @@ const isOf = (pipelineId: number): RawBuilder<boolean> => sql<boolean>`u.pipelin
 const isNotListed = (runId: number, jobId: RawBuilder<unknown>): RawBuilder<boolean> =>
   sql<boolean>`not exists (select from etl.run_jobs r where r.run_id = ${runId} and r.job_id = ${jobId})`
 
-/** The last job of a step of so many units, from `after` on, whose jobs the run does not wait for yet; null: there are no more. */
-export const stepEnd = async (db: Db, { pipelineId, runId }: JobFrame, after: string, most: number): Promise<string | null> => {
-  const { rows } = await sql<Maybe<Counts<'last'>>>`
-    select max(job_id) as last from (
-      select u.job_id from etl.units u where u.job_id > ${after}::bigint and ${isOf(pipelineId)} and ${isNotListed(runId, sql`u.job_id`)}
-      order by u.job_id limit ${most}) x`.execute(db)
-  return rows[0]?.last ?? null
+/** How far a step goes. */
+export interface JoinStep {
+  /** The last job of it. */
+  readonly upTo: string
+  /** Whether the run does not wait for one of its jobs yet. */
+  readonly isNew: boolean
+}
+
+/** A step of so many units that have a job, from `after` on; null: there are no more. */
+export const nextStep = async (
+  db: Db,
+  { pipelineId, runId }: JobFrame,
+  after: string,
+  most: number,
+): Promise<JoinStep | null> => {
+  const { rows } = await sql<Maybe<Counts<'last'>> & { readonly is_new: boolean }>`
+    with asked as materialized (
+      select u.job_id from etl.units u where u.job_id > ${after}::bigint and ${isOf(pipelineId)} order by u.job_id limit ${most}
+    )
+    select max(a.job_id) as last, bool_or(${isNotListed(runId, sql`a.job_id`)}) as is_new from (select distinct job_id from asked) a`.execute(
+    db,
+  )
+  const [row] = rows
+  return row === undefined || row.last === null ? null : { upTo: row.last, isNew: row.is_new }
 }
 
 /** CTEs `part`, a job's units in scope as the run wants them, and `joined`, the jobs of them to wait for. @param units which units u are looked at */

@@ -7,7 +7,7 @@ import { judgeHeldAgain } from '../ledger/data-points.ts'
 import { databaseMs } from '../ledger/database-now.ts'
 import { lockPipeline, registerPipeline } from '../ledger/pipelines.ts'
 import { dissolveUnsent, firstPriority, waitedFor } from '../ledger/register-jobs.ts'
-import { type JoinScope, joinJobs, stepEnd } from '../ledger/join-jobs.ts'
+import { type JoinScope, joinJobs, nextStep } from '../ledger/join-jobs.ts'
 import { closeWindows, windowStates } from '../ledger/windows.ts'
 import type { PlanWindow, Scope } from '../plan/frames.ts'
 import { mostUnitsAStep, type Task } from '../plan/steps.ts'
@@ -162,9 +162,9 @@ const joinStep = ({ frame, step, signal }: PlanContext, scope: JoinScope, after:
   signal.throwIfAborted()
   return step(async (trx) => {
     await lockPipeline(trx, frame.pipelineId)
-    const upTo = await stepEnd(trx, frame, after, mostUnitsAStep)
-    if (upTo !== null) await joinJobs(trx, scope, after, upTo)
-    return upTo
+    const next = await nextStep(trx, frame, after, mostUnitsAStep)
+    if (next?.isNew === true) await joinJobs(trx, scope, after, next.upTo)
+    return next?.upTo ?? null
   })
 }
 
