@@ -18,6 +18,9 @@ export interface Policy {
   readonly resubmitFailed: boolean
 }
 
+/** Slices one after the other whose units are looked at in the same night. */
+export const slicesATurn = 32
+
 /** Units whose answer was asked for, or said to stand, before then; those of one night out of so many. */
 export interface FullCheck {
   /** ISO time. */
@@ -124,11 +127,11 @@ const refreshed = ({ all, sliceIds, restatedAt, fullCheck }: Refresh): RawBuilde
 const inTurn = (check: FullCheck): RawBuilder<unknown> => sql`${hasTurn(check)} and a.stood_at < ${check.before}::timestamptz`
 
 /**
- * Slices `s` whose turn it is: sixteen that follow each other have the same night, since they and their answers mostly lie on the same pages
- * of the disk. More at a time would spread a short list over few nights.
+ * Slices `s` whose turn it is: those that follow each other have the same night, since they and their answers mostly lie on the same pages of the
+ * disk. More at a time would spread a short list over too few nights.
  */
 export const hasTurn = ({ nights, night }: FullCheck): RawBuilder<boolean> =>
-  sql<boolean>`s.slice_id / 16 % ${sql.lit(nights)} = ${sql.lit(night)}`
+  sql<boolean>`s.slice_id / ${sql.lit(slicesATurn)} % ${sql.lit(nights)} = ${sql.lit(night)}`
 
 /** Nothing but whose turn it is tonight matters; null: other loaded units do, too. */
 const onlyChecked = ({ all, sliceIds, restatedAt, fullCheck }: Refresh): FullCheck | null =>

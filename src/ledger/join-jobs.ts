@@ -37,7 +37,7 @@ export const nextStep = async (
   after: string,
   most: number,
 ): Promise<JoinStep | null> => {
-  const { rows } = await sql<Maybe<Counts<'last'>> & { readonly is_new: boolean }>`
+  const { rows } = await sql<Maybe<Counts<'last'>> & Flags<'is_new'>>`
     with asked as materialized (
       select u.job_id from etl.units u where u.job_id > ${after}::bigint and ${isOf(pipelineId)} order by u.job_id limit ${most}
     )

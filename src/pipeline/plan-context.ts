@@ -13,7 +13,7 @@ import type { JobFrame } from '../ledger/register-jobs.ts'
 import { reuseScope } from '../ledger/reuse-answers.ts'
 import type { WindowState } from '../ledger/windows.ts'
 import { asksOf, metricsOf } from '../core/asks.ts'
-import { lookBackStart, nightOf, type PlanWindow, type Scope, windowsInScope } from '../plan/frames.ts'
+import { checkCycle, lookBackStart, nightOf, type PlanWindow, type Scope, windowsInScope } from '../plan/frames.ts'
 import { checkOnly } from '../plan/only.ts'
 import { mostUnitsAStep } from '../plan/steps.ts'
 import type { PackLimits } from '../plan/pack.ts'
@@ -142,9 +142,10 @@ const limitsOf = ({ dimensions }: Definition, source: Source, names: readonly st
 const dayMs = 86_400_000
 
 const fullCheckOf = (definition: Definition, nowMs: number): FullCheck | null => {
-  const nights = definition.window.fullCheckDays
-  if (nights === null) return null
-  return { before: new Date(nowMs - nights * dayMs).toISOString(), nights, night: nightOf(definition, nights, nowMs) }
+  const days = definition.window.fullCheckDays
+  if (days === null) return null
+  const { nights, olderThanDays } = checkCycle(days)
+  return { before: new Date(nowMs - olderThanDays * dayMs).toISOString(), nights, night: nightOf(definition, nights, nowMs) }
 }
 
 /** Every wanted unit of it is loaded, and nothing can ask about these but force, the look-back, or a count of some values. */

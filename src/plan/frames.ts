@@ -69,6 +69,21 @@ export const lookBackStart = ({ window }: Definition, nowMs: number): IsoDate | 
   return newest === undefined ? null : addWindows(newest.from, every, 1 - lookBack)
 }
 
+/** When the turn of a unit comes, and how old its answer must be by then to be asked about. */
+export interface CheckCycle {
+  readonly nights: number
+  readonly olderThanDays: number
+}
+
+/**
+ * Each unit has its turn at least twice in `window.full_check`, and is asked about where it would be older than that by its next turn: so no answer
+ * goes unchecked for longer, and none is asked about anew that is younger than half of it. Half a day is left for nights that begin late.
+ */
+export const checkCycle = (days: number): CheckCycle => {
+  const nights = Math.max(1, Math.floor((days - 1) / 2))
+  return { nights, olderThanDays: Math.max(0.5, days - nights - 0.5) }
+}
+
 /** The night of a cycle of so many it is, by the service's own calendar. */
 export const nightOf = ({ window }: Definition, nights: number, nowMs: number): number => {
   const day = dateIn(nowMs, window.publication.timeZone)

@@ -3,7 +3,8 @@ import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Box, Fingerprint } from '../../src/core/types.ts'
 import { addWindows, lastRestatementMs } from '../../src/core/window.ts'
-import { windowsInScope } from '../../src/plan/frames.ts'
+import { slicesATurn } from '../../src/ledger/candidates.ts'
+import { checkCycle, windowsInScope } from '../../src/plan/frames.ts'
 import { allLoaded, cellsOf, closedWindows, jobsOf, loaded, pipelineIdOf } from '../support/plan-ledger.ts'
 import { definitionFor, type Planning, plan, range, sourceOf, withLists } from '../support/planning.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
@@ -186,19 +187,18 @@ describe('walks', () => {
   })
 
   test('every unit is asked about once within window.full_check, spread over the nights, also in closed windows', async () => {
-    const nights = 2
-    const { planning } = await loadedWalks(20, inDays(-nights - 1), { fullCheckDays: nights })
+    const days = 9
+    const { nights } = checkCycle(days)
+    const { planning } = await loadedWalks(nights * slicesATurn, inDays(-days - 1), { fullCheckDays: days })
     await plan(db, planning, due)
     const tonight = (await open(planning)).filter(({ reason }) => reason === 'full check')
     const cells = tonight.flatMap((job) => job.cells)
     const { rows } = await db.database.pool.query('select slice_id, "values" from etl.slices where pipeline_id = $1', [
       await pipelineIdOf(db, planning.definition),
     ])
-    const turnOf = new Map(rows.map((row) => [row.values[0], Math.floor(row.slice_id / 16) % nights]))
-    const turns = new Set(cells.map((cell) => turnOf.get(cell.slice(8))))
-    expect(turns.size).toBe(1)
-    const named = [...turnOf.values()].filter((turn) => turns.has(turn))
-    expect(cells).toHaveLength(named.length * months(planning).length)
+    const turnOf = new Map(rows.map((row) => [row.values[0], Math.floor(row.slice_id / slicesATurn) % nights]))
+    expect(new Set(cells.map((cell) => turnOf.get(cell.slice(8)))).size).toBe(1)
+    expect(cells).toHaveLength(slicesATurn * months(planning).length)
     for (const { jobId } of tonight) await loaded(db, jobId, { askedAt: inDays(0), ...answer })
     expect((await plan(db, planning, due)).units).toBe(0)
   })

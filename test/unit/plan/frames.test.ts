@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { windowsBetween } from '../../../src/core/window.ts'
-import { lookBackStart, nightOf, type Scope, windowsInScope } from '../../../src/plan/frames.ts'
+import { checkCycle, lookBackStart, nightOf, type Scope, windowsInScope } from '../../../src/plan/frames.ts'
 import { checkOnly } from '../../../src/plan/only.ts'
 import { definitionOf, dimension } from './definition.ts'
 
@@ -76,6 +76,22 @@ test('each night of a cycle comes once, whatever night it began', () => {
   const nights = Array.from({ length: 30 }, (_, day) => nightOf(single, 30, noon('2026-04-20') + day * 86_400_000))
   expect(new Set(nights).size).toBe(30)
 })
+
+test.each([2, 3, 4, 7, 9, 30, 31, 90])(
+  'with a full check of %i days no unit is older, and none that is younger than half of it is asked about',
+  (days) => {
+    const { nights, olderThanDays } = checkCycle(days)
+    for (let turn = 0; turn < nights; turn += 1)
+      // Loaded in the afternoon, looked at by nights that begin up to five hours late.
+      for (let checked = 0.5, night = 1; night < 4 * days; night += 1) {
+        const now = night + (night % 3 === 0 ? 0.2 : 0)
+        expect(now - checked).toBeLessThanOrEqual(days)
+        if (night % nights !== turn || now - checked <= olderThanDays) continue
+        expect(now - checked).toBeGreaterThan(days / 2 - 1)
+        checked = now
+      }
+  },
+)
 
 describe('--only', () => {
   const lists = definitionOf([dimension('domain', ['a.com', 'b.com', 'c.com'], 2)])
