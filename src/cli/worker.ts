@@ -1,5 +1,5 @@
 // `millrace worker`: helps every run and scheduler of the warehouse until it is told to stop.
-import { notify } from '../notify/notify.ts'
+import { checkAlarming, notify } from '../notify/notify.ts'
 import { concurrencyOf } from '../pipeline/run.ts'
 import { workLoop } from '../pipeline/work-loop.ts'
 import type { Handler } from './command-spec.ts'
@@ -11,11 +11,12 @@ const tellEveryMs = 60_000
 export const handle: Handler = async (invocation) =>
   withRuntime(invocation, { callsService: true, usesLanding: true, pipelines: [] }, async (runtime) => {
     invocation.output.note(`worker ${runtime.process.name} helps every run; Ctrl-C ends it`)
+    checkAlarming(runtime)
     const page = await serveStatusPage(runtime)
     invocation.output.event({ event: 'status_page', url: page.url })
     invocation.output.note(`status page: ${page.url}`)
-    // Where every scheduler is dead people are told all the same.
-    const tell = setInterval(() => void notify(runtime), tellEveryMs)
+    // Whoever lives tells: also when no scheduler does.
+    const telling = setInterval(() => void notify(runtime), tellEveryMs)
     try {
       await workLoop(runtime, {
         runId: null,
@@ -24,7 +25,7 @@ export const handle: Handler = async (invocation) =>
         done: async () => false,
       })
     } finally {
-      clearInterval(tell)
+      clearInterval(telling)
       await page.close()
     }
     return interruptedCode

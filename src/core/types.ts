@@ -156,7 +156,7 @@ export interface GuardRule {
 
 /** By when data are expected. */
 export interface Expectation {
-  /** Day of the following month by whose end a month must be loaded, in the time zone of the service's calendar. */
+  /** Day of the following month on which a month must be loaded, in the time zone of the service's calendar. */
   readonly monthBy: number
 }
 

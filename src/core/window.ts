@@ -105,4 +105,6 @@ const earlyRelease = ({ released, ...calendar }: PublicationCalendar) => {
   return on < insteadOf ? { on, insteadOf, atMs: released.heardMs } : null
 }
 
-const dayOfMonth = (month: IsoDate, day: number): IsoDate => plainDate(month).with({ day }, { overflow: 'constrain' }).toString()
+/** That day of the month, or its last one where it has no such day. @param month any day of it */
+export const dayOfMonth = (month: IsoDate, day: number): IsoDate =>
+  plainDate(month).with({ day }, { overflow: 'constrain' }).toString()

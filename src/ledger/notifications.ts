@@ -1,8 +1,11 @@
 // The outbox of notifications: causes that hold now, told once when they begin and once when they end, to each target that a route names.
 import { sql } from 'kysely'
-import { type Cause, severityOf } from '../core/alarms.ts'
+import { type AlarmKind, type Cause, severityOf } from '../core/alarms.ts'
 import { lockByName } from '../db/named-lock.ts'
 import type { Db } from '../db/tables.ts'
+
+/** Kinds of which the ledger alone knows nothing. */
+const byDefinition: AlarmKind[] = ['late', 'due', 'quota']
 
 /** Who is to be told of a cause. */
 export type TargetsOf = (cause: Cause) => readonly string[]
@@ -10,18 +13,23 @@ export type TargetsOf = (cause: Cause) => readonly string[]
 /**
  * Opens a notification for each cause without one, brings open ones up to date, ends those whose cause is gone, and queues both for those they are
  * routed to. One transaction. @param known every target there is: one that is gone is told of nothing more
+ * @param judged pipelines whose definitions are at hand; null: all there are. Causes that only a definition shows are not ended for others
  */
 export const syncNotifications = (
   db: Db,
   causes: readonly Cause[],
   targetsOf: TargetsOf,
   known: readonly string[],
+  judged: readonly string[] | null = null,
 ): Promise<void> =>
   db.transaction().execute(async (trx) => {
     await lockByName(trx, 'notifications')
     for (const cause of causes) await open(trx, cause)
     await sql`update etl.notifications set resolved_at = clock_timestamp()
-      where resolved_at is null and not (cause = any(${causes.map(({ cause }) => cause)}::text[]))`.execute(trx)
+      where resolved_at is null and not (cause = any(${causes.map(({ cause }) => cause)}::text[]))
+        and (${judged === null} or pipeline is null or not (kind = any(${byDefinition}::text[])) or pipeline = any(${[...(judged ?? [])]}::text[]))`.execute(
+      trx,
+    )
     const pairs = causes.flatMap((cause) => targetsOf(cause).map((target) => ({ cause: cause.cause, target })))
     // A target that is new is not told of what ended before it.
     await sql`insert into etl.deliveries (notification_id, target, event)

@@ -5,6 +5,7 @@ import { causesInLedger } from '../ledger/causes.ts'
 import { type QuotaSpent, quotaThisMonth } from '../ledger/month-spent.ts'
 import { scheduledOf, untakenTicks } from '../pipeline/scheduled.ts'
 import type { Runtime } from '../pipeline/runtime.ts'
+import { dueCauses } from './due.ts'
 
 /** A night that is this late is told of. */
 const lateMs = 60 * 60_000
@@ -16,6 +17,7 @@ export const causes = async (runtime: Runtime): Promise<readonly Cause[]> => [
   ...(await causesInLedger(runtime.database.kysely)),
   ...(await quotaCauses(runtime)),
   ...(await lateCauses(runtime)),
+  ...(await dueCauses(runtime)),
 ]
 
 const quotaCauses = async (runtime: Runtime): Promise<Cause[]> => {

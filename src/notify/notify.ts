@@ -4,7 +4,7 @@ import { messageOf } from '../core/errors.ts'
 import type { AlarmRoutes } from '../core/routes.ts'
 import { deliverNext, settleLeftBehind, type Sending } from '../ledger/deliveries.ts'
 import { endLease, takeLease } from '../ledger/lease.ts'
-import { syncNotifications } from '../ledger/notifications.ts'
+import { syncNotifications, type TargetsOf } from '../ledger/notifications.ts'
 import type { Runtime } from '../pipeline/runtime.ts'
 import { causes } from './causes.ts'
 import { tell } from './channels.ts'
@@ -35,9 +35,13 @@ export const notify = async (runtime: Runtime): Promise<void> => {
 }
 
 const raise = async (runtime: Runtime, { receivers, routes }: Alarming): Promise<void> => {
-  const tagsOf: TagsOf = (pipeline) => runtime.definitions.find((one) => one.pipeline === pipeline)?.tags ?? {}
+  const { definitions } = runtime
+  const tagsOf: TagsOf = (pipeline) => definitions.find((one) => one.pipeline === pipeline)?.tags ?? {}
   const known = receivers.map(({ name }) => name)
-  await syncNotifications(runtime.database.kysely, await causes(runtime), (cause) => receiversOf(routes, cause, tagsOf), known)
+  // A run of some pipelines can judge no other's time and budget.
+  const judged = runtime.hasAllPipelines ? null : definitions.map(({ pipeline }) => pipeline)
+  const targetsOf: TargetsOf = (cause) => receiversOf(routes, cause, tagsOf)
+  await syncNotifications(runtime.database.kysely, await causes(runtime), targetsOf, known, judged)
 }
 
 type Ledger = Runtime['database']['kysely']

@@ -124,6 +124,7 @@ export const openRuntime = async (options: RuntimeOptions): Promise<OpenRuntime>
       landing,
       sources,
       definitions,
+      hasAllPipelines: options.pipelines.length === 0,
       marts,
       routes,
       service: createServices(apiSettings, {

@@ -37,6 +37,8 @@ export interface Runtime {
   readonly landing: LandingStore
   readonly sources: ReadonlyMap<string, Source>
   readonly definitions: readonly Definition[]
+  /** Whether these are all there are; a command may be given some. */
+  readonly hasAllPipelines: boolean
   readonly marts: readonly Mart[]
   /** Who is told of which alarms; null: there is no notify.yaml, whoever the environment names is told of all. */
   readonly routes: AlarmRoutes | null

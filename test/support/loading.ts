@@ -47,6 +47,7 @@ export const openLoading = async (db: TestDatabase, definition: Definition, mart
   const dimensions = definition.dimensions.map(({ name }) => name)
   const { pipeline, version } = definition
   const runtime: Runtime = {
+    hasAllPipelines: true,
     settings: { raw: {} } as unknown as Runtime['settings'],
     database: db.database,
     warehouse: { id: 'w', epoch: 1 } as unknown as Runtime['warehouse'],
