@@ -1,6 +1,7 @@
 // `millrace approve [PIPELINE…]`: allows what waits because it costs more than usual; shows it; takes a word back.
 import type { Database } from '../db/connect.ts'
 import { approve, withdraw } from '../ledger/approve.ts'
+import { approveLists, type HeldList, heldLists } from '../ledger/lists.ts'
 import { type WaitingWord, waitingWords } from '../reads/approvals.ts'
 import type { Status } from '../reads/status.ts'
 import type { Handler, Invocation } from './command-spec.ts'
@@ -13,11 +14,24 @@ export const handle: Handler = (invocation) =>
     const { args, options } = invocation
     if (options['withdraw'] === true) return takeBack(invocation, database)
     const waiting = await waitingWords(database.kysely, args)
-    if (options['dryRun'] === true || options['list'] === true) return show(invocation, waiting)
+    const held = await heldLists(database.kysely, args)
+    if (options['dryRun'] === true || options['list'] === true) return show(invocation, waiting, held)
     const approved = await approve(database.kysely, args, personWith('approve'))
+    const lists = await approveLists(database.kysely, args, personWith('approve'))
     for (const one of approved) invocation.output.event({ event: 'approved', ...one })
-    invocation.output.event({ event: 'summary', command: 'approve', approved: approved.length, ...totals(approved) })
-    if (approved.length === 0) invocation.output.line(nothing(args))
+    for (const one of lists) invocation.output.event({ event: 'list_approved', ...listEvent(one) })
+    invocation.output.event({
+      event: 'summary',
+      command: 'approve',
+      approved: approved.length,
+      ...totals(approved),
+      lists: lists.length,
+    })
+    for (const { pipeline, dimension, values, gone } of lists)
+      invocation.output.line(
+        `${pipeline}: the list of ${dimension} with ${some(values, 'value')} (${formatNumber(gone)} gone): approved, as long as its query gives these.`,
+      )
+    if (approved.length + lists.length === 0) invocation.output.line(nothing(args))
     for (const { pipeline, units, reports, credits } of approved)
       invocation.output.line(
         `${pipeline}: ${some(units, 'unit')} in ${some(reports, 'report')}, about ${some(credits, 'credit')}: approved.`,
@@ -30,12 +44,34 @@ export const handle: Handler = (invocation) =>
 const nothing = (pipelines: readonly string[]): string =>
   `Nothing waits for approval${pipelines.length === 0 ? '' : ` of ${pipelines.join(', ')}`}.`
 
-const show = ({ args, output }: Invocation, waiting: readonly WaitingWord[]): number => {
+const show = ({ args, output }: Invocation, waiting: readonly WaitingWord[], held: readonly HeldList[]): number => {
   for (const one of waiting) output.event({ event: 'needs_approval', ...one })
-  output.event({ event: 'summary', command: 'approve', dry_run: true, waiting: waiting.length, ...totals(waiting) })
-  if (waiting.length === 0) output.line(nothing(args))
-  else printWaiting(output, waiting)
+  for (const one of held) output.event({ event: 'list_held', ...listEvent(one) })
+  output.event({
+    event: 'summary',
+    command: 'approve',
+    dry_run: true,
+    waiting: waiting.length,
+    ...totals(waiting),
+    lists: held.length,
+  })
+  if (waiting.length + held.length === 0) output.line(nothing(args))
+  if (waiting.length > 0) printWaiting(output, waiting)
+  printHeldLists(output, held)
   return 0
+}
+
+const listEvent = ({ heldSince, ...one }: HeldList) => ({ ...one, held_since: heldSince })
+
+const printHeldLists = (output: Output, held: readonly HeldList[]): void => {
+  if (held.length === 0) return
+  output.table(
+    ['held list', 'of', 'values', 'new', 'gone'],
+    held.map(({ pipeline, dimension, values, came, gone }) => [
+      ...[pipeline, dimension, formatNumber(values)],
+      ...[formatNumber(came), formatNumber(gone)],
+    ]),
+  )
 }
 
 /** A table of what waits. */

@@ -57,6 +57,7 @@ export const errorCodes = {
     'held',
     'This database may be a copy of a warehouse that goes on elsewhere; it buys nothing until that is decided.',
   ),
+  LIST_QUERY: code('never', 'failed', 'A list that a definition reads from the database cannot be read.'),
   SUPERSET: code('never', 'failed', 'Superset does not answer or refuses a request.'),
   FENCED: code('never', 'failed', 'Another process has taken the unit over.'),
   CANCELLED: code('never', 'failed', 'The run was cancelled.'),

@@ -73,6 +73,8 @@ export interface ListQuery {
   /** A list that loses more than this share of its values is held (0..1). */
   readonly shrink: number
   readonly timeoutMs: number
+  /** The dimension's values are what it gave, or gave before. Default: they were not read yet, and are not known. */
+  readonly isRead?: boolean
 }
 
 export type WindowSize = 'day' | 'week' | 'month'

@@ -66,6 +66,8 @@ export const rolesSql = ({ owner, loader, reader }: RoleNames = roleNames): stri
     'begin;',
     ...[owner, loader, reader].map(makeRole),
     `grant ${loader} to ${owner};`,
+    '-- Lists that definitions read by a query are read as a reader (for_each: query).',
+    `grant ${reader} to ${loader};`,
     ...limitSessions({ owner, loader, reader }),
     `do $$ begin execute format('grant connect, create, temporary on database %I to ${owner}', current_database());`,
     `  execute format('grant connect, temporary on database %I to ${loader}', current_database());`,

@@ -3,6 +3,7 @@ import { type RawBuilder, sql } from 'kysely'
 import type { Cause } from '../core/alarms.ts'
 import type { Maybe, Numbers, Row, Texts } from '../db/row.ts'
 import type { Db } from '../db/tables.ts'
+import { listCauses } from './list-causes.ts'
 
 /** Units a notification remembers: a cause of more is over when these are mended and no other is in trouble. */
 const mostRemembered = 1_000
@@ -36,10 +37,11 @@ type CauseRow = Row<'etl.pipelines', 'pipeline'> &
     readonly units: unknown
   }
 
-/** What the ledger says is wrong now: failed and held units, rows in quarantine, drift, what waits for approval. Quota and lateness are for others to add. */
+/** What the ledger says is wrong now: failed and held units, rows in quarantine, drift, what waits for approval, lists. Quota and lateness are for others to add. */
 export const causesInLedger = async (db: Db): Promise<readonly Cause[]> => [
   ...(await troubles(db)),
   ...(await approvalCauses(db)),
+  ...(await listCauses(db)),
 ]
 
 /** One cause for all that waits of a pipeline; another one whenever that changes. */

@@ -26,6 +26,12 @@ export const isSamePipeline = (definition: Definition): RawBuilder<boolean> =>
   sql<boolean>`pipeline = ${definition.pipeline} and version = ${definition.version}
     and parameters = ${JSON.stringify(keyParameters(definition))}::jsonb`
 
+/** Its number; null where it was never planned. */
+export const findPipeline = async (db: Db, definition: Definition): Promise<number | null> => {
+  const row = await db.selectFrom('etl.pipelines').select('pipeline_id').where(isSamePipeline(definition)).executeTakeFirst()
+  return row?.pipeline_id ?? null
+}
+
 /** Makes other planners of the pipeline wait until the transaction ends; loads and claims do not. */
 export const lockPipeline = async (trx: Db, pipelineId: number): Promise<void> => {
   await trx.selectFrom('etl.pipelines').select('pipeline_id').where('pipeline_id', '=', pipelineId).forNoKeyUpdate().execute()
@@ -71,6 +77,9 @@ export const registerPipeline = async (trx: Db, definition: Definition, source: 
     )
     .execute()
   const dimensions = isReshaped ? names : row.dimensions
+  // A list that was not read is not known: what is wanted stays as it is.
+  const isKnown = definition.dimensions.every(({ query }) => query === undefined || query.isRead === true)
+  if (!isKnown) return { pipelineId: row.pipeline_id, dimensions, generation: row.generation }
   const lists = dimensions.map((name) => ({
     name,
     values: definition.dimensions.find((one) => one.name === name)?.values ?? [],

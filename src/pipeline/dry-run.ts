@@ -10,6 +10,7 @@ import type { NightVerdict } from '../plan/guard.ts'
 import { isDearRange, isHeldReason, verdictOn } from './guard-verdict.ts'
 import { doneWithin } from './pace.ts'
 import { type Prices, priceReports, type ReportToPrice } from './price.ts'
+import { withLists } from './query-lists.ts'
 import type { Runtime } from './runtime.ts'
 import { type Found, type FoundJob, type IdleUnits, wouldPlan } from './would-plan.ts'
 
@@ -94,7 +95,8 @@ export const previewRun = async (
   let said = 0
   const jobs: PreviewJob[] = []
   const pipelines: PreviewPipeline[] = []
-  for (const [index, definition] of definitions.entries()) {
+  for (const [index, written] of definitions.entries()) {
+    const definition = await withLists(runtime, written, null)
     const found = await wouldPlan(runtime, definition, scope, signal)
     // What one does not need is left for the next.
     const most = Math.floor((mostPriced - said) / (definitions.length - index))

@@ -18,6 +18,7 @@ import { approveWaiting, dissolveStale, guardPlan, settleApproval } from './guar
 import { type PlanContext, planContext, sourceOf } from './plan-context.ts'
 import { askForReports, packStep, reportSteps } from './plan-reports.ts'
 import { askForWalks, walksNeeded } from './plan-walks.ts'
+import { withLists } from './query-lists.ts'
 import type { PlanCounts } from './run.ts'
 import type { Runtime } from './runtime.ts'
 import { type Samples, sampleWindows } from './sample-windows.ts'
@@ -42,7 +43,8 @@ export const planRun = async (
   signal: AbortSignal,
 ): Promise<PlannedRun> => {
   const idle = { done: 0, held: 0, notPublished: 0, requests: 0 }
-  for (const definition of definitions) {
+  for (const written of definitions) {
+    const definition = await withLists(runtime, written, runId)
     const context = await openPlan(runtime, runId, definition, scope, signal)
     const { counted, samples } = await planPipeline(runtime, context)
     idle.done += counted.tally.done

@@ -12,7 +12,10 @@ export const checkOnly = (definition: Definition, only: Only): Only =>
 
 const listedValues = (definition: Definition, name: string, values: readonly string[]): readonly string[] => {
   const names = definition.dimensions.map((dimension) => dimension.name)
-  const list = definition.dimensions.find((dimension) => dimension.name === name)?.values
+  const found = definition.dimensions.find((dimension) => dimension.name === name)
+  // Its values are known once its query was read.
+  if (found?.query !== undefined && found.query.isRead !== true) return values
+  const list = found?.values
   if (list === undefined) {
     throw new EtlError('USAGE', `--only ${name}=...: ${definition.pipeline} does not run for each '${name}'${near(name, names)}`)
   }

@@ -3,11 +3,10 @@ import { type RawBuilder, sql } from 'kysely'
 import { messageOf } from '../core/errors.ts'
 import { roleExists } from '../db/catalog.ts'
 import { sqlStateOf } from '../db/database-error.ts'
+import { readerRole } from '../db/read-list.ts'
 import { sessionLimits } from '../db/roles.ts'
 import type { Lists, Texts } from '../db/row.ts'
 import type { Db } from '../db/tables.ts'
-
-export const readerRole = 'bi_reader'
 
 /** Makes the role where we may, and grants it what is published. Where roles are somebody else's to make, it is left out. */
 export const grantReader = async (trx: Db): Promise<void> => {

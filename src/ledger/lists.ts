@@ -1,0 +1,127 @@
+// Lists that definitions read from the database: the one that is obeyed, one that is held for a person, and what each run found.
+import { type Insertable, sql } from 'kysely'
+import type { Db } from '../db/tables.ts'
+import type { ListReadsTable, ListsTable } from '../db/tables-spent.ts'
+import { databaseNow } from './database-now.ts'
+import { note } from './events.ts'
+import { lockPipeline } from './pipelines.ts'
+
+export interface KnownList {
+  readonly listId: string
+  readonly values: readonly string[]
+}
+
+export interface ListOf {
+  readonly pipelineId: number
+  readonly dimension: string
+}
+
+/** The newest one that is obeyed; null: none was read yet. */
+export const takenList = (db: Db, of: ListOf): Promise<KnownList | null> => newest(db, of, 'taken')
+
+export const heldList = (db: Db, of: ListOf): Promise<KnownList | null> => newest(db, of, 'held')
+
+const newest = async (db: Db, { pipelineId, dimension }: ListOf, state: ListsTable['state']): Promise<KnownList | null> => {
+  const row = await db
+    .selectFrom('etl.lists')
+    .select(['list_id', 'values'])
+    .where('pipeline_id', '=', pipelineId)
+    .where('dimension', '=', dimension)
+    .where('state', '=', state)
+    .orderBy('list_id', 'desc')
+    .limit(1)
+    .executeTakeFirst()
+  return row === undefined ? null : { listId: row.list_id, values: row.values }
+}
+
+export interface NewList extends ListOf {
+  readonly query: string
+  readonly values: readonly string[]
+  readonly came: number
+  readonly gone: number
+}
+
+/** What was held before, and is not what the query gives now, is not waited for any more. Under the pipeline's lock. */
+export const keepList = async (trx: Db, list: NewList, state: 'taken' | 'held'): Promise<string> => {
+  await dissolveHeldList(trx, list)
+  const { pipelineId: pipeline_id, dimension, query, values, came, gone } = list
+  const { list_id } = await trx
+    .insertInto('etl.lists')
+    .values({ pipeline_id, dimension, query, values: [...values], state, came, gone })
+    .returning('list_id')
+    .executeTakeFirstOrThrow()
+  return list_id
+}
+
+export const dissolveHeldList = async (trx: Db, { pipelineId, dimension }: ListOf): Promise<void> => {
+  await trx
+    .updateTable('etl.lists')
+    .set({ state: 'dissolved', decided_at: databaseNow })
+    .where('pipeline_id', '=', pipelineId)
+    .where('dimension', '=', dimension)
+    .where('state', '=', 'held')
+    .execute()
+}
+
+/** Once a run: planning again tells the newer news. */
+export const noteReading = async (trx: Db, reading: Insertable<ListReadsTable>): Promise<void> => {
+  const { list_id, outcome, values, message } = reading
+  await trx
+    .insertInto('etl.list_reads')
+    .values(reading)
+    .onConflict((on) =>
+      on.columns(['run_id', 'pipeline_id', 'dimension']).doUpdateSet({ list_id, outcome, values, message, read_at: databaseNow }),
+    )
+    .execute()
+}
+
+export interface HeldList {
+  readonly pipeline: string
+  readonly dimension: string
+  readonly values: number
+  readonly came: number
+  readonly gone: number
+  readonly heldSince: string
+}
+
+/** Lists that wait for a person. @param pipelines only these; empty: all */
+export const heldLists = async (db: Db, pipelines: readonly string[] = []): Promise<HeldList[]> => {
+  const { rows } = await sql<HeldList>`
+    select p.pipeline, l.dimension, cardinality(l."values") as values, l.came, l.gone, l.read_at as "heldSince"
+    from etl.lists l join etl.pipelines p using (pipeline_id)
+    where l.state = 'held' and (${pipelines.length === 0} or p.pipeline = any(${[...pipelines]}::text[])) order by 1, 2`.execute(
+    db,
+  )
+  return rows
+}
+
+/** A person's word: the held lists are obeyed from the next run on. Each pipeline is a transaction of its own. */
+export const approveLists = async (db: Db, pipelines: readonly string[], by: string): Promise<HeldList[]> => {
+  const held = await heldLists(db, pipelines)
+  for (const pipeline of new Set(held.map((one) => one.pipeline)))
+    await db.transaction().execute(async (trx) => {
+      const rows = await trx
+        .selectFrom('etl.lists as l')
+        .innerJoin('etl.pipelines as p', 'p.pipeline_id', 'l.pipeline_id')
+        .select(['l.list_id', 'l.pipeline_id', 'l.dimension'])
+        .where('p.pipeline', '=', pipeline)
+        .where('l.state', '=', 'held')
+        .orderBy('l.pipeline_id')
+        .execute()
+      for (const { list_id, pipeline_id, dimension } of rows) {
+        await lockPipeline(trx, pipeline_id)
+        await trx
+          .updateTable('etl.lists')
+          .set({ state: 'taken', decided_at: databaseNow, decided_by: by })
+          .where('list_id', '=', list_id)
+          .where('state', '=', 'held')
+          .execute()
+        await note(trx, {
+          kind: 'approved',
+          pipelineId: pipeline_id,
+          message: `The list of ${dimension} as its query gives it was approved by a person (${by}).`,
+        })
+      }
+    })
+  return held
+}
