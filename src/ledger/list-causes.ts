@@ -1,15 +1,14 @@
 // Lists from the database that people are told of: held ones, and queries that fail.
-import { sql } from 'kysely'
+import { type Selectable, sql } from 'kysely'
 import type { Cause } from '../core/alarms.ts'
-import type { Db } from '../db/tables.ts'
+import type { Db, PipelinesTable } from '../db/tables.ts'
+import type { ListReadsTable } from '../db/tables-spent.ts'
 
-interface ListTrouble {
-  readonly pipeline: string
-  readonly dimension: string
-  /** null: its query failed. */
-  readonly list_id: number | null
-  readonly message: string | null
-}
+type ListTrouble = Pick<PipelinesTable, 'pipeline'> &
+  Pick<Selectable<ListReadsTable>, 'dimension' | 'message'> & {
+    /** null: its query failed. */
+    readonly list_id: number | null
+  }
 
 /** Of each list what its newest reading found. */
 export const listCauses = async (db: Db): Promise<Cause[]> => {
