@@ -47,6 +47,8 @@ const { values } = parseArgs({
     seconds: { type: 'string', default: '62' },
     /** Of pairs and sequences, from this number on (the first is 1). */
     at: { type: 'string', default: '1' },
+    /** Sequences tried beside each other, each on a warehouse of its own. */
+    lanes: { type: 'string', default: '2' },
     /** Into docs/reliability.md. */
     write: { type: 'boolean', default: false },
     compiled: { type: 'boolean', default: true },
@@ -103,11 +105,15 @@ const parts: Readonly<Record<string, () => Promise<void>>> = {
       return { wrong, told: `alone ${alone.toFixed(1)} s, beside ${beside.toFixed(1)} s` }
     }),
   lists: async () => {
-    for (let index = begin; index < begin + Number(values.sequences); index += 1)
-      await attempt(`sequence ${index + 1}`, async () => {
-        const { story, reports, wrong } = await trySequence(databases, seed * 100_000 + index)
-        return { wrong, told: wrong.length === 0 ? `${reports} reports` : story.join('\n        ') }
-      })
+    let next = begin
+    const lane = async (): Promise<void> => {
+      for (let index = next++; index < begin + Number(values.sequences); index = next++)
+        await attempt(`sequence ${index + 1}`, async () => {
+          const { story, reports, wrong } = await trySequence(databases, seed * 100_000 + index)
+          return { wrong, told: wrong.length === 0 ? `${reports} reports` : story.join('\n        ') }
+        })
+    }
+    await Promise.all(Array.from({ length: Number(values.lanes) }, lane))
   },
   packed: () =>
     attempt('36 months in few reports', async () => {
