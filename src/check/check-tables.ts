@@ -35,6 +35,7 @@ export const compareAfter = async (
   return afterPending(database, { folders }, (db) => compareTables(db, definitions)).catch((error: unknown) => messageOf(error))
 }
 
+/** What was found of one mart; `message` names file, line and column where it is about a line. */
 export interface MartFinding {
   readonly result: 'error' | 'warning' | 'proved' | 'not asked'
   readonly message: string

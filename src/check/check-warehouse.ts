@@ -24,6 +24,7 @@ export interface Asked {
   readonly signal: AbortSignal
 }
 
+/** What the parts of a check share. `folders` is null where the sources could not be loaded: a finding of its own. */
 export interface Checking {
   readonly pipelinesFolder: string
   readonly definitions: readonly Definition[]
@@ -32,6 +33,7 @@ export interface Checking {
   readonly notes: Notes
 }
 
+/** Migrations, tables, marts and what is known of data points. Changes nothing that stays; everything it finds goes to the notes. */
 export const checkDatabase = async (database: Database, checking: Checking): Promise<void> => {
   const { pipelinesFolder, notes } = checking
   const folders = migrationFolders(pipelinesFolder)

@@ -16,6 +16,7 @@ import { checkDatabase, checkIdentity, checkLanding } from './check-warehouse.ts
 import { servicesFor } from './discover.ts'
 import { type Area, type CheckLine, counted, type Finding, type Notes, note } from './notes.ts'
 
+/** `pipelines` empty: all of them. `offline`: no other machine is asked. */
 export interface CheckRequest {
   /** A function, so that wrong settings become findings instead of ending the check. */
   readonly settings: () => Settings
@@ -26,6 +27,7 @@ export interface CheckRequest {
   readonly signal: AbortSignal
 }
 
+/** Findings decide the exit code; lines say what was proved and what was not asked, and why. */
 export interface CheckResult {
   readonly findings: readonly Finding[]
   readonly lines: readonly CheckLine[]

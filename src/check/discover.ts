@@ -11,6 +11,7 @@ import { hasRateWindows } from '../ledger/rate-windows.ts'
 import { type AccountOf, type ApiSettings, createServices, readApiSettings } from '../pipeline/apis.ts'
 import { sourceFolders } from '../pipeline/open-runtime.ts'
 
+/** Whose key of every API is asked, and where its settings come from. */
 export interface DiscoverRequest {
   readonly settings: Settings
   readonly pipelinesFolder: string

@@ -11,6 +11,7 @@ export type Area =
   | 'service'
   | 'data points'
 
+/** Something a person has to correct (`error`), or should know (`warning`). */
 export interface Finding {
   readonly area: Area
   readonly level: 'error' | 'warning'
@@ -30,11 +31,14 @@ export interface Notes {
   readonly lines: CheckLine[]
 }
 
+/** Every way in which one question of a check can end. */
 export type Result = Finding['level'] | CheckLine['result']
 
+/** Errors and warnings become findings, the rest lines. */
 export const note = ({ findings, lines }: Notes, area: Area, result: Result, message: string): void => {
   if (result === 'error' || result === 'warning') findings.push({ area, level: result, message })
   else lines.push({ area, result, message })
 }
 
+/** `1 migration`, `3 migrations`. */
 export const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`

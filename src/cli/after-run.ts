@@ -5,6 +5,7 @@ import type { Runtime } from '../pipeline/runtime.ts'
 import { type WaitingWord, waitingWords } from '../reads/approvals.ts'
 import { formatNumber, type Output, some } from './output.ts'
 
+/** What is left to tell once a run has ended: budgets it waits for, and what waits for a person. */
 export interface AfterRun {
   readonly paced: readonly Paced[]
   readonly waiting: readonly WaitingWord[]

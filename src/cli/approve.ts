@@ -9,6 +9,7 @@ import { personWith } from './consent.ts'
 import { formatNumber, type Output, some } from './output.ts'
 import { withDatabase } from './runtime.ts'
 
+/** Allows, or takes back what was allowed and not bought yet. */
 export const handle: Handler = (invocation) =>
   withDatabase(invocation, async (database) => {
     const { args, options } = invocation

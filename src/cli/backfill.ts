@@ -12,6 +12,7 @@ import { showPlan } from './plan.ts'
 import { withRuntime } from './runtime.ts'
 import { exitCodeOf, printSummary } from './summary.ts'
 
+/** Exit code 1 where units failed or are held, or nothing was bought. */
 export const handle: Handler = async (invocation) => {
   const { args, options, output, signal } = invocation
   const { from, to } = rangeOf(invocation)

@@ -4,6 +4,7 @@ import type { Handler } from './command-spec.ts'
 import { wholeNumber } from './options.ts'
 import { withRuntime } from './runtime.ts'
 
+/** Resolves when nothing of the run is at work any more. */
 export const handle: Handler = async (invocation) => {
   const runId = wholeNumber(invocation.args[0], (text) => `'${text}' is not a run's number; \`millrace status\` lists the runs.`)
   return withRuntime(invocation, { callsService: false, usesLanding: false, pipelines: [] }, async (runtime) => {

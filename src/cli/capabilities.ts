@@ -3,6 +3,7 @@ import { discoverCapabilities } from '../check/discover.ts'
 import type { Handler } from './command-spec.ts'
 import { discoverRequest, showAnswers } from './discovery.ts'
 
+/** Asks each API that has its settings. */
 export const handle: Handler = async (invocation) => {
   const answers = await discoverCapabilities(discoverRequest(invocation))
   return showAnswers(invocation, { command: 'capabilities', what: 'what this key may ask' }, answers, (found, output) => {

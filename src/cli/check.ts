@@ -4,6 +4,7 @@ import { check } from '../check/check.ts'
 import type { Handler } from './command-spec.ts'
 import { pipelinesFolder, settingsOf } from './runtime.ts'
 
+/** Exit code 2 where anything is wrong. */
 export const handle: Handler = async (invocation) => {
   const { output, options } = invocation
   const { findings, lines, checked } = await check({

@@ -16,12 +16,14 @@ export interface Invocation {
 /** Does the work and returns the exit code; expected failures are thrown as EtlError. */
 export type Handler = (invocation: Invocation) => Promise<number>
 
+/** An option as commander reads it. */
 export interface OptionSpec {
   readonly flags: string
   readonly description: string
   readonly fallback?: string
 }
 
+/** One command of the contract. */
 export interface CommandSpec {
   /** Name and arguments as commander reads them: `backfill <pipeline...>`. */
   readonly usage: string

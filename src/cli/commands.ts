@@ -12,6 +12,7 @@ const yes = option('--yes', 'buy also what would wait for approval')
 const consent = option('--resubmit-uncertain', 'send submissions again whose answer was lost; may buy a report twice')
 const force = option('--force', 'load finished units again; buys their reports again')
 
+/** Every command, in the order of `--help`. */
 export const commands: readonly CommandSpec[] = [
   {
     usage: 'run [pipeline...]',

@@ -19,6 +19,7 @@ import { exitCodeOf, printSummary } from './summary.ts'
 const demoRequestsPerSecond = 200
 const months = 3
 
+/** Needs no setting: it starts a sandbox and the embedded PostgreSQL. */
 export const handle: Handler = async (invocation) => {
   const keep = invocation.options['keep'] === true
   const sandbox = await startSandbox({ requestsPerSecond: null })

@@ -3,6 +3,7 @@ import { discoverDatasets } from '../check/discover.ts'
 import type { Handler } from './command-spec.ts'
 import { discoverRequest, showAnswers } from './discovery.ts'
 
+/** Asks each API that has its settings. */
 export const handle: Handler = async (invocation) => {
   const answers = await discoverDatasets(discoverRequest(invocation))
   return showAnswers(invocation, { command: 'describe', what: 'its datasets' }, answers, (datasets, output) => {

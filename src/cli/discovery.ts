@@ -5,6 +5,7 @@ import type { Invocation } from './command-spec.ts'
 import type { Output } from './output.ts'
 import { pipelinesFolder, settingsOf } from './runtime.ts'
 
+/** Throws CONFIGURATION for settings that are wrong. */
 export const discoverRequest = (invocation: Invocation): DiscoverRequest => {
   const settings = settingsOf(invocation)
   return {

@@ -4,6 +4,7 @@ import { writeDocs } from '../pipeline/write-docs.ts'
 import type { Handler } from './command-spec.ts'
 import { pipelinesFolder } from './runtime.ts'
 
+/** With `--check` exit code 1 where a file is not as the definitions say. */
 export const handle: Handler = async (invocation) => {
   const { folder, options, output } = invocation
   const check = options['check'] === true

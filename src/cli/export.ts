@@ -14,6 +14,7 @@ import { parseOnly } from './only.ts'
 import { formatNumber } from './output.ts'
 import { settingsOf } from './runtime.ts'
 
+/** The file is whole or not there. */
 export const handle: Handler = async (invocation) => {
   const { options } = invocation
   const view = (invocation.args[0] ?? '').replace(/^bi\./, '')

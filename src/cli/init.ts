@@ -10,6 +10,7 @@ import type { Handler } from './command-spec.ts'
 /** npm packs no file of these names, so the templates have others. */
 const hidden: Readonly<Record<string, string>> = { gitignore: '.gitignore', 'env.example': '.env.example' }
 
+/** Writes over nothing. */
 export const handle: Handler = async ({ args, folder, output }) => {
   const target = resolve(folder, args[0] ?? '.')
   const name = basename(target)

@@ -7,6 +7,7 @@ import type { Handler } from './command-spec.ts'
 import { wholeNumber } from './options.ts'
 import { pipelinesFolder, settingsOf } from './runtime.ts'
 
+/** Exit code 0 also where nothing was pending. */
 export const handle: Handler = async (invocation) => {
   const { output, options } = invocation
   const settings = settingsOf(invocation)

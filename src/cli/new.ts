@@ -12,6 +12,7 @@ import type { Handler, Invocation } from './command-spec.ts'
 import { discoverRequest } from './discovery.ts'
 import { pipelinesFolder, settingsOf } from './runtime.ts'
 
+/** Writes over nothing. */
 export const handle: Handler = (invocation) => {
   const [kind, name] = invocation.args
   if (name !== undefined && kind === 'dataset') return writeDataset(invocation, name)

@@ -1,6 +1,7 @@
 // `--only domain=a.com,b.com;country=us` as a map from dimension to values.
 import { EtlError } from '../core/errors.ts'
 
+/** null: the option was not given. Throws USAGE. */
 export const parseOnly = (text: unknown): ReadonlyMap<string, readonly string[]> | null => {
   if (text === undefined) return null
   const only = new Map<string, readonly string[]>()

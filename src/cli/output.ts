@@ -1,6 +1,7 @@
 // What a command prints: lines for people or one JSON object a line for machines, everything through the redactor.
 import { redact } from '../core/redact.ts'
 
+/** Where a command says things: results on standard output, progress on standard error. */
 export interface Output {
   readonly json: boolean
   /** Whether the closing object was printed. */
@@ -15,6 +16,7 @@ export interface Output {
   table(head: readonly string[], rows: readonly (readonly string[])[]): void
 }
 
+/** @param json one JSON object a line instead of text */
 export const createOutput = (json: boolean): Output => {
   const line = (text = ''): void => {
     if (!json) process.stdout.write(`${redact(text)}\n`)
@@ -49,12 +51,14 @@ export const layOut = (head: readonly string[], rows: readonly (readonly string[
   return [show(head), show(widths.map((width) => '─'.repeat(width))), ...rows.map(show)]
 }
 
+/** `1,234,567` */
 export const formatNumber = (value: number | string | bigint): string => BigInt(value).toLocaleString('en-US')
 
 /** `1 unit`, `2,000 units`. */
 export const some = (value: number, noun: string): string =>
   `${formatNumber(Math.round(value))} ${noun}${Math.round(value) === 1 ? '' : 's'}`
 
+/** `1.2 MB`, in thousands. */
 export const formatBytes = (bytes: number): string => {
   const units = ['B', 'kB', 'MB', 'GB', 'TB']
   let value = bytes

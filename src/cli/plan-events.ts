@@ -2,9 +2,11 @@
 import type { Preview, PreviewJob } from '../pipeline/dry-run.ts'
 import type { Output } from './output.ts'
 
+/** null counts as 0. */
 export const sum = <One>(all: readonly One[], pick: (one: One) => number | null): number =>
   all.reduce((total, one) => total + (pick(one) ?? 0), 0)
 
+/** The plan as JSON lines, its summary last, in the words of a run's summary. */
 export const planEvents = (output: Output, command: string, preview: Preview): void => {
   if (!output.json) return
   const { jobs, pipelines } = preview
@@ -18,6 +20,7 @@ export const planEvents = (output: Output, command: string, preview: Preview): v
   output.event(summaryOf(command, preview))
 }
 
+/** Jobs of one pipeline for one reason; null: not known before they are asked for. */
 export interface ReasonRow {
   readonly pipeline: string
   readonly reason: string

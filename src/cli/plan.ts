@@ -9,6 +9,7 @@ import { printPlan } from './print-plan.ts'
 import type { ProgressView } from './progress.ts'
 import { withRuntime } from './runtime.ts'
 
+/** Spends nothing. */
 export const handle: Handler = async (invocation) => {
   const { options } = invocation
   const only = parseOnly(options['only'])
@@ -20,6 +21,7 @@ export const handle: Handler = async (invocation) => {
   })
 }
 
+/** Shows what would be done and returns the exit code. Spends nothing. */
 export const showPlan = async (
   { output, signal }: Invocation,
   runtime: OpenRuntime,

@@ -20,6 +20,7 @@ export interface QuotaOf {
   readonly values: readonly ValueSpending[] | null
 }
 
+/** Credits by account: those left at the service, and those spent and reserved here. */
 export const printQuota = (output: Output, quota: QuotaOf, answers: readonly Answer<Credits>[]): void => {
   for (const answer of answers) output.line(creditsLeft(answer, answers.length > 1))
   output.line()

@@ -7,6 +7,7 @@ import { type Output, formatNumber, formatSeconds } from './output.ts'
 /** Between plain lines where nothing but the counters changed. */
 const plainEveryMs = 10_000
 
+/** What a run tells of itself, as a bar on a terminal and as lines elsewhere. */
 export interface ProgressView extends Progress {
   /** Takes the bar away and stops the plain lines. */
   stop(): void
@@ -139,6 +140,7 @@ interface ProgressLine {
   text(): string
 }
 
+/** @param now milliseconds of a clock that never goes back */
 export const createProgressLine = ({ counters }: Progress, now: () => number = () => performance.now()): ProgressLine => {
   let from: Counters = { ...counters }
   let startedAt = now()

@@ -8,6 +8,7 @@ import { wholeNumber } from './options.ts'
 import { printReplay } from './replay.ts'
 import { withDatabase, withRuntime } from './runtime.ts'
 
+/** `retry` is a replay: it asks the service for nothing. */
 export const handle: Handler = async (invocation) => {
   const [action, ...rest] = invocation.args
   if (action === 'list') return list(invocation, rest)

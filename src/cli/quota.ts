@@ -13,6 +13,7 @@ import { discoverRequest } from './discovery.ts'
 import type { Output } from './output.ts'
 import { printQuota, type QuotaOf } from './print-quota.ts'
 
+/** The ledger is asked also where the service cannot be. */
 export const handle: Handler = async (invocation) => {
   const { output } = invocation
   const request = discoverRequest(invocation)

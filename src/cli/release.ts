@@ -6,6 +6,7 @@ import type { Handler } from './command-spec.ts'
 import { wholeNumber } from './options.ts'
 import { withRuntime } from './runtime.ts'
 
+/** Allows what is held to load, or to be asked for again. */
 export const handle: Handler = async (invocation) => {
   const ids = invocation.args.map((arg) =>
     wholeNumber(arg, (text) => `'${text}' is not a unit's number; \`millrace status\` lists held units.`),

@@ -10,6 +10,7 @@ import { wholeNumber } from './options.ts'
 import { withRuntime } from './runtime.ts'
 import { exitCodeOf, printSummary } from './summary.ts'
 
+/** Asks the service for nothing. */
 export const handle: Handler = async (invocation) => {
   const { answer } = invocation.options
   return answer === undefined ? replayMonths(invocation) : replayOne(invocation, answer)

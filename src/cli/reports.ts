@@ -11,6 +11,7 @@ import { withDatabase } from './runtime.ts'
 
 const by = 'command line'
 
+/** `list` changes nothing; `adopt` and `give-up` decide about a purchase. */
 export const handle: Handler = async (invocation) => {
   const [action, ...rest] = invocation.args
   if (action === 'list') return list(invocation, rest)

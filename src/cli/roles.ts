@@ -2,6 +2,7 @@
 import { rolesSql } from '../db/roles.ts'
 import type { Handler } from './command-spec.ts'
 
+/** Prints SQL and runs none. */
 export const handle: Handler = async ({ output }) => {
   const text = rolesSql()
   output.event({ event: 'summary', command: 'roles', sql: text })

@@ -13,6 +13,7 @@ import { showPlan } from './plan.ts'
 import { withRuntime } from './runtime.ts'
 import { exitCodeOf, printSummary } from './summary.ts'
 
+/** Exit code 1 where units failed or are held. */
 export const handle: Handler = async (invocation) => {
   const { options, output, signal } = invocation
   const scope: Scope = { mode: 'due', only: parseOnly(options['only']) }

@@ -8,11 +8,14 @@ import { type OpenRuntime, openRuntime } from '../pipeline/open-runtime.ts'
 import type { Invocation } from './command-spec.ts'
 import { type ProgressView, showProgress } from './progress.ts'
 
+/** Throws CONFIGURATION. */
 export const settingsOf = ({ environment, folder }: Invocation): Settings => readSettings(environment, folder)
 
+/** Absolute. */
 export const pipelinesFolder = ({ options, folder }: Invocation): string =>
   resolve(folder, String(options['pipelines'] ?? 'pipelines'))
 
+/** What the command needs of a runtime; what it does not need is not opened. */
 export interface RuntimeCall {
   readonly pipelines?: readonly string[]
   readonly callsService: boolean

@@ -2,6 +2,7 @@
 import { runSandbox, sandboxOptionsFrom } from '../sandbox/cli.ts'
 import type { Handler } from './command-spec.ts'
 
+/** Ends with the process. */
 export const handle: Handler = async ({ options, output, signal }) => {
   const sandbox = await runSandbox(sandboxOptionsFrom(options), (text) => output.line(text))
   output.event({ event: 'listening', url: sandbox.url, api_key: sandbox.apiKey })

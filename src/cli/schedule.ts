@@ -10,6 +10,7 @@ import { serveStatusPage } from './status-page.ts'
 
 const shownTicks = 5
 
+/** Ends when it is stopped; runs in progress put their jobs back. */
 export const handle: Handler = async (invocation) =>
   withRuntime(invocation, { callsService: true, usesLanding: true, pipelines: [] }, async (runtime) => {
     const scheduled = scheduledOf(runtime.definitions)

@@ -9,6 +9,7 @@ import { createStatusApp } from '../web/app.ts'
 import type { WebContext } from '../web/context.ts'
 import { listen, type WebServer, webSettings } from '../web/server.ts'
 
+/** Of `status --serve`, `schedule` and `worker`. */
 export const defaultPort = 7433
 const actor = 'status page'
 

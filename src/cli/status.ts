@@ -11,6 +11,7 @@ import { type Output, formatNumber, formatSeconds } from './output.ts'
 import { interruptedCode, settingsOf, untilInterrupted, withDatabase, withRuntime } from './runtime.ts'
 import { coverageLines } from './coverage.ts'
 
+/** Reads only; with `--serve` until it is stopped. */
 export const handle: Handler = async (invocation) => {
   if (invocation.options['serve'] === true) return serve(invocation)
   return withDatabase(invocation, async (database) => {

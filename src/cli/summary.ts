@@ -24,6 +24,7 @@ const runCommands: ReadonlySet<string> = new Set(['run', 'backfill', 'replay', '
 export const stoppedEvent = (command: string): Record<string, unknown> =>
   runCommands.has(command) ? summaryEvent(command, null, emptySummary, 0) : { event: 'summary', command }
 
+/** The summary of the contract, as text or as the last JSON line. */
 export const printSummary = (
   output: Output,
   command: string,

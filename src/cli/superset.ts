@@ -13,6 +13,7 @@ import { pipelinesFolder, settingsOf } from './runtime.ts'
 const passwordName = 'MILLRACE_SUPERSET_PASSWORD'
 const warehouseName = 'MILLRACE_SUPERSET_DATABASE_URL'
 
+/** Running it again changes what differs. */
 export const handle: Handler = async (invocation) => {
   const { options, output, signal } = invocation
   const settings = settingsOf(invocation)

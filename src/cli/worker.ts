@@ -8,6 +8,7 @@ import { serveStatusPage } from './status-page.ts'
 
 const tellEveryMs = 60_000
 
+/** Ends when it is stopped; its jobs go to others. */
 export const handle: Handler = async (invocation) =>
   withRuntime(invocation, { callsService: true, usesLanding: true, pipelines: [] }, async (runtime) => {
     invocation.output.note(`worker ${runtime.process.name} helps every run; Ctrl-C ends it`)

@@ -3,14 +3,17 @@ import { join, resolve } from 'node:path'
 import { EtlError } from '../core/errors.ts'
 import { type Secret, secret } from '../core/redact.ts'
 
+/** Where answers are kept. */
 export type LandingSetting = FolderSetting | BucketSetting
 
+/** A folder that every process of the warehouse reaches. */
 export interface FolderSetting {
   readonly kind: 'folder'
   /** Absolute. */
   readonly folder: string
 }
 
+/** A bucket of an S3 server, with what it takes to reach it. */
 export interface BucketSetting {
   readonly kind: 'bucket'
   readonly bucket: string
@@ -26,6 +29,7 @@ export interface BucketSetting {
   readonly credentials: BucketCredentials | null
 }
 
+/** As the AWS settings name them; null where there is none. */
 export interface BucketCredentials {
   readonly accessKeyId: string
   readonly secretAccessKey: Secret

@@ -9,6 +9,7 @@ export const defaultSilenceMs = 30_000
 /** A COPY may wait for a slow download; the server hears nothing meanwhile. */
 const copySilenceFactor = 20
 
+/** How the server is asked whether a silent statement still runs. */
 export interface AnswerWatch {
   readonly config: pg.ClientConfig
   readonly silenceMs: number

@@ -19,6 +19,7 @@ export const columnNames = async (db: Db, relation: string): Promise<string[]> =
   return rows.map(({ name }) => name)
 }
 
+/** Roles belong to the server, not to the database. */
 export const roleExists = async (db: Db, role: string): Promise<boolean> => {
   const { rows } = await sql`select 1 from pg_roles where rolname = ${role}`.execute(db)
   return rows.length > 0

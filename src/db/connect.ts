@@ -17,9 +17,12 @@ import { readStartOptions, type Setting, setUpSession } from './session-settings
 import { createStopper } from './stoppable.ts'
 import type { Db, Tables } from './tables.ts'
 
+/** One connection. The other folders know pg by these names alone. */
 export type DatabaseClient = pg.PoolClient
+/** For what Kysely cannot say: LISTEN, COPY, libraries with a pool of ours. */
 export type DatabasePool = pg.Pool
 
+/** The warehouse, connected. */
 export interface Database {
   readonly kysely: Db
   readonly pool: pg.Pool
@@ -31,6 +34,7 @@ export interface Database {
   close(options?: { keepRunning?: boolean }): Promise<void>
 }
 
+/** Which warehouse, and how patient its connections are. */
 export interface DatabaseOptions {
   /** null: the embedded PostgreSQL under `home`. */
   readonly databaseUrl: Secret | null

@@ -4,6 +4,7 @@ import { type Clock, systemClock } from '../core/clock.ts'
 import type { Numbers } from './row.ts'
 import type { Db } from './tables.ts'
 
+/** The one clock for times that are compared: several machines write to one warehouse. */
 export interface DatabaseClock extends Clock {
   /** How far the machine's clock is ahead of the database's, milliseconds; negative: behind. */
   readonly skewMs: number
@@ -14,6 +15,7 @@ export interface DatabaseClock extends Clock {
 /** Differences beyond this are said. */
 export const mostSkewMs = 60_000
 
+/** Asks once; throws what the database throws. */
 export const openDatabaseClock = async (db: Db): Promise<DatabaseClock> => {
   let [aheadMs, skewMs] = [0, 0]
   const sync = async (from: Db): Promise<void> => {

@@ -18,6 +18,7 @@ import { dirname, join, resolve } from 'node:path'
 import { z } from 'zod'
 import { EtlError, messageOf } from '../core/errors.ts'
 
+/** Absolute paths of the programs. */
 export interface Binaries {
   readonly initdb: string
   readonly postgres: string

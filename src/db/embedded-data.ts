@@ -18,6 +18,7 @@ import { type Secret, secret } from '../core/redact.ts'
 import type { Binaries } from './embedded-binaries.ts'
 import { canReach, enteringPrivateFolders, type ServerUser } from './embedded-user.ts'
 
+/** Absolute paths below MILLRACE_HOME. */
 export interface ServerFiles {
   readonly folder: string
   readonly data: string
@@ -25,8 +26,10 @@ export interface ServerFiles {
   readonly pidFile: string
 }
 
+/** Owner of the embedded server; it listens on this machine alone. */
 export const superuser = 'millrace'
 
+/** @param home MILLRACE_HOME */
 export const serverFiles = (home: string): ServerFiles => {
   const folder = join(home, 'postgres')
   const data = join(folder, 'data')
@@ -146,6 +149,7 @@ const runInitdb = (
   })
 }
 
+/** What PostgreSQL itself notes of the server that runs on the data. */
 export interface PostmasterFile {
   readonly pid: number
   /** null: the server is just starting and has not written it yet. */

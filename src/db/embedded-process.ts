@@ -34,6 +34,7 @@ const serverSettings = (): string[] => {
   return Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])
 }
 
+/** How the server is started, and how it shows that it is up. */
 export interface ServerStart {
   readonly files: ServerFiles
   readonly program: string
@@ -112,6 +113,7 @@ export const stopServer = async (pid: number): Promise<void> => {
   while (processIsAlive(pid) && performance.now() < until) await systemClock.sleep(pollMs)
 }
 
+/** A port that was free a moment ago; whoever takes it must be ready to find it taken. */
 export const freePort = (): Promise<number> =>
   new Promise((resolve, reject) => {
     const listener = createServer()

@@ -3,6 +3,7 @@ import { existsSync, readFileSync, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { EtlError } from '../core/errors.ts'
 
+/** Whom the server runs as where this process is root, which PostgreSQL refuses. */
 export interface ServerUser {
   readonly uid: number
   readonly gid: number

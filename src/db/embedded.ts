@@ -19,6 +19,7 @@ import { withServerLock } from './embedded-lock.ts'
 import { freePort, servesData, startServer, stopServer } from './embedded-process.ts'
 import { canReach, serverUser } from './embedded-user.ts'
 
+/** The PostgreSQL of a warehouse that has no DATABASE_URL. */
 export interface EmbeddedServer {
   readonly url: Secret
   readonly port: number

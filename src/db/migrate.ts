@@ -19,8 +19,10 @@ import { statementsOf } from './migration-sql.ts'
 /** The ledger's schema also holds the record of migrations. */
 const migrationSchema = 'etl'
 
+/** Folder of the migrations that come with the program. */
 export const shippedMigrations = shipped('migrations')
 
+/** Which migrations, and how. */
 export interface MigrateOptions {
   /** Folders of the user's own migrations; those shipped always count. A folder that is not there is empty. */
   readonly folders: readonly string[]
@@ -29,6 +31,7 @@ export interface MigrateOptions {
   readonly patience?: Patience
 }
 
+/** Names of migrations, in the order in which they are applied. */
 export interface MigrationState {
   readonly applied: readonly string[]
   readonly pending: readonly string[]

@@ -6,6 +6,7 @@ import { sqlStateOf } from './database-error.ts'
 import type { Maybe, Numbers, Texts } from './row.ts'
 import type { Db } from './tables.ts'
 
+/** How a change of shape waits for those who use what it changes, without making others queue behind it. */
 export interface Patience {
   /** How long one change may wait for others in all. Default 60 s. */
   readonly waitMs?: number

@@ -62,6 +62,7 @@ const slotMark = '\u0000slot:'
 /** Stands for a value that a template gets later, wherever a value may stand. */
 export const slot = (name: string): string => `${slotMark}${name}`
 
+/** By name of the slot; every slot of the statement needs one. */
 export type SlotValues = Readonly<Record<string, string | number | null>>
 
 /** Sends the statement with these values in its slots. */

@@ -6,6 +6,7 @@ export interface RoleNames {
   readonly reader: string
 }
 
+/** As `millrace roles` writes them; docs/security.md. */
 export const roleNames: RoleNames = { owner: 'millrace_owner', loader: 'millrace_loader', reader: 'bi_reader' }
 
 /**

@@ -4,6 +4,7 @@ import type { Pool, PoolClient } from 'pg'
 import { postgresDialect } from './dialect.ts'
 import type { Db, Tables } from './tables.ts'
 
+/** One connection for several statements that belong together: temporary tables, staging, a transaction. */
 export interface Session {
   readonly client: PoolClient
   /** Speaks over `client`; a transaction of it is the client's transaction. */

@@ -27,6 +27,7 @@ interface Followed {
   sentAt: number
 }
 
+/** Ends statements whose caller has stopped waiting; the server would finish them all the same. */
 export interface Stopper {
   /** Watches the statements of this connection until it ends. @param pid the server's own number of it */
   follow(client: pg.Client, pid: number): void

@@ -2,6 +2,7 @@
 import type { Generated } from 'kysely'
 import type { BigintText, GeneratedBigint, Json, NullableBigint, NullableTimestamp, Timestamp } from './column-kinds.ts'
 
+/** One row an HTTP request, without secrets. */
 export interface RequestsTable {
   request_id: GeneratedBigint
   run_id: NullableBigint
@@ -23,6 +24,7 @@ export interface RequestsTable {
   milliseconds: number
 }
 
+/** Records that could not be loaded. */
 export interface QuarantineTable {
   quarantine_id: GeneratedBigint
   answer_id: BigintText
@@ -41,6 +43,7 @@ export interface QuarantineTable {
   resolved_at: NullableTimestamp
 }
 
+/** What happened that no other table tells, for people. */
 export interface EventsTable {
   event_id: GeneratedBigint
   at: Timestamp
@@ -53,6 +56,7 @@ export interface EventsTable {
   details: Json
 }
 
+/** One row a tick of a schedule that somebody took. */
 export interface TicksTable {
   pipeline: string
   due_at: string
@@ -63,6 +67,7 @@ export interface TicksTable {
   finished_at: NullableTimestamp
 }
 
+/** One row: which warehouse this is. */
 export interface WarehouseTable {
   only_one: Generated<boolean>
   warehouse_id: Generated<string>
@@ -84,6 +89,7 @@ export interface FormerNamesTable {
   until: Timestamp
 }
 
+/** Marts that are published, so that one whose file goes can be dropped. */
 export interface MartsTable {
   name: string
   published_at: Timestamp
@@ -117,6 +123,7 @@ export interface ApprovalsTable {
   done_on: string | null
 }
 
+/** One row an account of an API: what its refusals have taught, and its trouble. */
 export interface PaceTable {
   account: string
   requests_per_second: number | null

@@ -2,6 +2,7 @@
 import type { Generated, ColumnType as SqlColumn } from 'kysely'
 import type { BigintText, GeneratedBigint, Json, NullableTimestamp, Timestamp } from './column-kinds.ts'
 
+/** One row a process, with the one lease for all its jobs. */
 export interface ProcessesTable {
   process_id: Generated<number>
   /** Unique over all hosts and starts. */
@@ -17,6 +18,7 @@ export interface ProcessesTable {
   ended_at: NullableTimestamp
 }
 
+/** One row an invocation that works on units. */
 export interface RunsTable {
   run_id: GeneratedBigint
   command: string
@@ -29,6 +31,7 @@ export interface RunsTable {
   summary: SqlColumn<unknown, string | null | undefined, string | null>
 }
 
+/** How a job ended for a run that waited for it. `let go`: by a cancel; `replaced`: other jobs ask for its units. */
 export type RunOutcome = 'loaded' | 'unchanged' | 'waiting' | 'held' | 'failed' | 'let go' | 'replaced'
 
 /** What a run waits for: the only record of waiting. */

@@ -1,6 +1,7 @@
 // The ledger's views: units and purchases as people see them, and quota.
 import type { JobState, ReportState, UnitState } from '../core/types.ts'
 
+/** Units as people see them: with their key and the state derived from pointers and job. */
 export interface UnitListView {
   unit_id: string
   unit_key: string
@@ -35,6 +36,7 @@ export interface OpenUnitsView {
   state: UnitState
 }
 
+/** Units held or failed, found by index. */
 export interface TroubledUnitsView {
   pipeline_id: number
   window_from: string
@@ -59,6 +61,7 @@ export interface WindowListView {
   looked_at: string | null
 }
 
+/** Units of a window by state; closed windows by their stored counts. */
 export interface WindowStatesView {
   pipeline_id: number
   pipeline: string
@@ -72,6 +75,7 @@ export interface WindowStatesView {
   units: string
 }
 
+/** Rows and last load by window. */
 export interface WindowLoadsView {
   pipeline_id: number
   pipeline: string
@@ -92,6 +96,7 @@ export interface LastLoadsView {
   drift: unknown
 }
 
+/** Runs, newest first. */
 export interface RunListView {
   run_id: string
   command: string
@@ -109,6 +114,7 @@ export interface RunListView {
   failed: string
 }
 
+/** Purchases, from the columns of their jobs. */
 export interface ReportsView {
   job_id: string
   run_id: string | null
@@ -141,6 +147,7 @@ export interface ReportsView {
   answer_id: string | null
 }
 
+/** Credits by account, pipeline and day (UTC). */
 export interface QuotaView {
   account: string
   pipeline: string

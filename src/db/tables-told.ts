@@ -4,6 +4,7 @@ import type { ReleasedData } from '../core/releases.ts'
 import type { Severity } from '../core/alarms.ts'
 import type { BigintText, GeneratedBigint, Json, NullableTimestamp, Timestamp } from './column-kinds.ts'
 
+/** What was heard of data that the service has released. */
 export interface ReleasesTable {
   release_id: GeneratedBigint
   /** As in etl.pace: the API and the account in it. */
@@ -16,6 +17,7 @@ export interface ReleasesTable {
   heard_at: Timestamp
 }
 
+/** Subscriptions to such news, so that none is made twice. */
 export interface SubscriptionsTable {
   account: string
   every: ReleasedData
@@ -23,6 +25,7 @@ export interface SubscriptionsTable {
   made_at: Timestamp
 }
 
+/** Causes that were raised, ended ones included. */
 export interface NotificationsTable {
   notification_id: GeneratedBigint
   cause: string
@@ -39,6 +42,7 @@ export interface NotificationsTable {
   resolved_at: NullableTimestamp
 }
 
+/** One row an event of a notification for a target. */
 export interface DeliveriesTable {
   notification_id: BigintText
   target: string
@@ -53,6 +57,7 @@ export interface DeliveriesTable {
   last_error: string | null
 }
 
+/** Named locks with a lease, for work that goes on between transactions. */
 export interface LocksTable {
   name: string
   held_by: number | null

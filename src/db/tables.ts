@@ -38,6 +38,7 @@ import type {
   WindowStatesView,
 } from './tables-seen.ts'
 
+/** The warehouse as Kysely knows it: the one type for a database or a transaction. */
 export type Db = Kysely<Tables>
 
 /** One row a pipeline, version and set of key parameters: whose units are identified by window and slice. */
@@ -61,6 +62,7 @@ export interface PipelinesTable {
   updated_at: Timestamp
 }
 
+/** One row a combination of values; units name it by number. */
 export interface SlicesTable {
   slice_id: Generated<number>
   pipeline_id: number
@@ -72,6 +74,7 @@ export interface SlicesTable {
   wanted_until: number | null
 }
 
+/** One row a window of a pipeline, so that closed ones are not read unit by unit. */
 export interface WindowsTable {
   pipeline_id: number
   window_from: string
@@ -84,6 +87,7 @@ export interface WindowsTable {
   looked_at: NullableTimestamp
 }
 
+/** The smallest thing that is wanted, counted and loaded; its key is (pipeline_id, window_from, slice_id). Narrow: there are millions. */
 export interface UnitsTable {
   pipeline_id: number
   window_from: string
@@ -99,6 +103,7 @@ export interface UnitsTable {
   held_code: string | null
 }
 
+/** What is asked for in one go, and the queue: states in src/ledger/transitions.ts. */
 export interface JobsTable {
   job_id: GeneratedBigint
   pipeline_id: number
@@ -154,6 +159,7 @@ export interface JobsTable {
   updated_at: Timestamp
 }
 
+/** Immutable bytes that came for a job, with what they answer and what was judged of them. */
 export interface AnswersTable {
   answer_id: GeneratedBigint
   pipeline_id: number
@@ -195,6 +201,7 @@ export interface DataPointReadingsTable {
   updated_at: Timestamp
 }
 
+/** One row an answer and window that were loaded together; rows lead here by `_loaded_at`. */
 export interface LoadsTable {
   load_id: GeneratedBigint
   answer_id: BigintText
@@ -220,6 +227,7 @@ export interface LoadsTable {
   milliseconds: number | null
 }
 
+/** By name in PostgreSQL, views last. */
 export interface Tables {
   'etl.warehouse': WarehouseTable
   'etl.marts': MartsTable

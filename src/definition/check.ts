@@ -9,6 +9,7 @@ import { definitionSchema, type RawDefinition } from './schema.ts'
 import type { Scope } from './scope.ts'
 import { type YamlFile, readYaml } from './yaml-file.ts'
 
+/** Texts to check, and whom to ask about sources and lists: this file reads no disk. */
 export interface DefinitionFiles {
   readonly folder: string
   /** Path as shown to people, and text. */
@@ -19,6 +20,7 @@ export interface DefinitionFiles {
   readonly only?: readonly string[] | undefined
 }
 
+/** Those without a problem, frozen; problems in the order of file and line. */
 export interface Definitions {
   readonly definitions: readonly Definition[]
   readonly problems: readonly Problem[]

@@ -43,6 +43,7 @@ const defaultForms: Readonly<Record<ColumnType, RegExp | null>> = {
   'text[]': null,
 }
 
+/** Where a column comes from: as written, as the source knows it, and its place in the YAML. */
 export interface ColumnContext {
   readonly raw: RawColumn | undefined
   readonly field: FieldSpec | null

@@ -8,6 +8,7 @@ import type { RawColumn, RawDefinition } from './schema.ts'
 import { report, type Scope } from './scope.ts'
 import type { Path } from './yaml-file.ts'
 
+/** What else of the definition decides where a column's values come from. */
 export interface ColumnInput {
   readonly table: RawDefinition['table']
   readonly params: Readonly<Record<string, ParamValue>>

@@ -1,8 +1,10 @@
 // A dashboard of a BI tool, as a file describes it: charts over views of bi, and the filters above them.
 
 export type ChartKind = 'trend' | 'line' | 'bar' | 'table'
+/** How figures of a chart are written: `share` is a fraction shown as a percentage, `money` US dollars. */
 export type NumberFormat = 'count' | 'decimal' | 'share' | 'money'
 
+/** One chart or table. Its SQL is PostgreSQL over a view of `bi`. */
 export interface Chart {
   readonly name: string
   readonly about: string
@@ -33,6 +35,7 @@ export interface Chart {
   readonly height: number
 }
 
+/** A choice above the charts that narrows those with the column. */
 export interface DashboardFilter {
   readonly name: string
   readonly view: string
@@ -41,6 +44,7 @@ export interface DashboardFilter {
   readonly one: 'first' | 'last' | null
 }
 
+/** One checked file of `dashboards/`, frozen. */
 export interface Dashboard {
   readonly file: string
   /** The file's name without its ending; part of its address. */

@@ -9,6 +9,7 @@ import { problemsOf } from './issues.ts'
 import { assertNoProblems, type Problem } from './problem.ts'
 import { readYaml, type YamlFile } from './yaml-file.ts'
 
+/** Folder of the dashboards that come with the program. */
 export const shippedDashboards = shipped('dashboards')
 
 const name = z.string().regex(/^[a-z][a-z0-9_]{0,62}$/, 'a name of lower-case letters, digits and _')
@@ -74,6 +75,7 @@ export const loadDashboards = async (folders: readonly string[]): Promise<readon
   return dashboards
 }
 
+/** null with at least one problem; problems have line and column of the YAML. */
 export const parseDashboard = (file: string, text: string): { dashboard: Dashboard | null; problems: readonly Problem[] } => {
   const { yaml, problems } = readYaml(file, text)
   if (yaml === null) return { dashboard: null, problems }

@@ -12,6 +12,7 @@ export interface DescribedDataset {
   readonly choices: Readonly<Record<string, readonly string[]>>
 }
 
+/** A dataset to write the definition of. */
 export interface DatasetRequest {
   readonly name: string
   /** What the service calls the dataset. */

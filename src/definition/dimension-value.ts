@@ -3,6 +3,7 @@ import type { DimensionSpec, SourceSpec } from '../core/source-spec.ts'
 
 const longestValue = 253
 
+/** The value as the warehouse writes it, or what is wrong with it and what to write instead. */
 export type CheckedValue = { readonly value: string } | { readonly message: string }
 
 /** Normalizes and checks `written` as the source wants it. The message says what was found, what is expected and how to write it. */

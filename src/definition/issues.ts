@@ -67,6 +67,7 @@ const fittingBranch = (branches: readonly (readonly Issue[])[]): readonly Issue[
     : null
 }
 
+/** As much of JSON Schema as zod writes and this program reads. */
 export interface JsonNode {
   readonly properties?: Readonly<Record<string, JsonNode>>
   readonly additionalProperties?: JsonNode | boolean

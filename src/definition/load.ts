@@ -9,6 +9,7 @@ import { checkDefinitions, type Definitions } from './check.ts'
 import { assertNoProblems } from './problem.ts'
 import type { ListText } from './scope.ts'
 
+/** Which definitions, and against which sources they are checked. */
 export interface LoadOptions {
   /** Folder of `*.yaml`; problems name files as `<folder>/<file>`. */
   readonly folder: string

@@ -7,6 +7,7 @@ import type { Mart } from '../core/mart.ts'
 import { shipped } from '../core/shipped.ts'
 import { type Problem, showProblem, sortProblems } from './problem.ts'
 
+/** Folder of the marts that come with the program. */
 export const shippedMarts = shipped('marts')
 
 /** Marts of all folders by name; a later folder's file replaces an earlier one's of the same name. Throws DEFINITION naming every mistake with file and line. */
@@ -16,6 +17,7 @@ export const loadMarts = async (folders: readonly string[]): Promise<readonly Ma
   return marts
 }
 
+/** Those without a problem, and the problems of the others with their lines. */
 export interface Marts {
   readonly marts: readonly Mart[]
   readonly problems: readonly Problem[]

@@ -6,6 +6,7 @@ import type { SourceSpec } from '../core/source-spec.ts'
 import { type DescribedDataset, datasetYaml } from './dataset-files.ts'
 import { pipelineNameProblem } from './names.ts'
 
+/** What `millrace new dataset` was asked for. */
 export interface NewDataset {
   readonly name: string
   readonly source: SourceSpec

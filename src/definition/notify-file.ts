@@ -60,6 +60,7 @@ const fileSchema = z.strictObject({
 })
 type Written = z.infer<typeof fileSchema>
 
+/** notify.yaml, read and checked. */
 export interface NotifyFile {
   /** null: there is no file, or something is wrong with it. */
   readonly routes: AlarmRoutes | null
@@ -86,6 +87,7 @@ export const loadNotifyFile = async (
   })
 }
 
+/** @param pipelines names that routes may name; null: they are not checked */
 export const checkNotifyFile = (file: string, text: string, pipelines: readonly string[] | null): NotifyFile => {
   const { yaml, problems } = readYaml(file, text)
   if (yaml === null) return { routes: null, problems }

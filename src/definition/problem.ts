@@ -1,6 +1,7 @@
 // One thing wrong with a definition, where it stands, and how all of them are shown.
 import { EtlError } from '../core/errors.ts'
 
+/** One mistake in a file that a person wrote. */
 export interface Problem {
   readonly file: string
   /** Both from 1. */
@@ -10,6 +11,7 @@ export interface Problem {
   readonly message: string
 }
 
+/** `pipelines/keywords.yaml:8:40: …`, which editors and terminals make a link of. */
 export const showProblem = (problem: Problem): string => `${problem.file}:${problem.line}:${problem.column}: ${problem.message}`
 
 /** By file, then by place; the same problem at the same place once. */

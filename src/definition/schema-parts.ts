@@ -6,6 +6,7 @@ const bucket = whole('a count of values that go into one report, at least 1', 1,
 const value = z.union([z.string(), z.number()], { error: 'a plain value' })
 const valueList = z.array(value, { error: 'a list of values' })
 
+/** A list of values, or a map with `values` or `file` and, if wanted, `bucket`. */
 export const dimension = z
   .union(
     [
@@ -38,6 +39,7 @@ export const dimension = z
   )
   .describe('What to run for: a list, { file }, { values } or { query }, each with an optional bucket.')
 
+/** `off`, or a map; absent: twice what nights cost of late. */
 export const guard = z
   .union(
     [
@@ -60,6 +62,7 @@ export const guard = z
   )
   .describe('What a night may buy by itself. Default: twice what nights cost of late, and at least one report.')
 
+/** By when people expect a month to be loaded. Only for windows of a month. */
 export const expectation = z.strictObject(
   {
     month_by: dayOfMonth.describe(
@@ -70,6 +73,7 @@ export const expectation = z.strictObject(
 )
 
 const tagText = 'a value of letters, digits and . _ - (at most 63)'
+/** By name what the spending of the pipeline is charged to. */
 export const tags = z
   .record(name, pattern(tagText, /^[\p{L}\p{N}][\p{L}\p{N}._-]{0,62}$/u), { error: 'a map such as { client: acme }' })
   .describe('What the credits are charged to: `millrace quota` adds them up by tag.')

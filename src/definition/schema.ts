@@ -172,6 +172,7 @@ const table = z.strictObject(
   { error: 'a map with key, columns and, where wanted, indexes' },
 )
 
+/** The YAML of a pipeline. `millrace docs` writes it as pipelines/schema.json, from which editors complete and explain. */
 export const definitionSchema = z.strictObject(
   {
     pipeline: name.describe("The pipeline's name: the view bi.<pipeline>."),
@@ -202,8 +203,11 @@ export const definitionSchema = z.strictObject(
 
 /** A definition as it stands in the YAML, its form checked and nothing else. */
 export type RawDefinition = z.infer<typeof definitionSchema>
+/** An index as written. */
 export type RawIndex = z.infer<typeof tableIndex>
+/** A column as written; what it leaves out comes from the source. */
 export type RawColumn = z.infer<typeof column>
+/** An entry of for_each as written. */
 export type RawDimension = z.infer<typeof dimension>
 
 /** The JSON Schema kept in `pipelines/schema.json`, for completion and checks in editors. */

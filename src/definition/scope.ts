@@ -6,6 +6,7 @@ import type { Path, YamlFile } from './yaml-file.ts'
 /** A list file's text, or why it could not be read. */
 export type ListText = { readonly text: string } | { readonly failure: string }
 
+/** What the checks of one file share. Problems are collected, so that one pass finds every mistake. */
 export interface Scope {
   readonly yaml: YamlFile
   readonly source: SourceSpec

@@ -2,13 +2,16 @@
 import { type Document, isAlias, isMap, isScalar, isSeq, LineCounter, type Node, parseDocument, visit } from 'yaml'
 import type { Problem } from './problem.ts'
 
+/** Keys and places in lists from the top of the file: `['table', 'key', 2]`. */
 export type Path = readonly (string | number)[]
 
+/** Both from 1, as editors count. */
 export interface Place {
   readonly line: number
   readonly column: number
 }
 
+/** A parsed file that knows where everything in it stands. */
 export interface YamlFile {
   readonly file: string
   readonly value: unknown

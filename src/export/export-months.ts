@@ -25,6 +25,7 @@ export interface ExportTarget {
   remove(name: string): Promise<void>
 }
 
+/** One file a month. */
 export interface MonthsRequest {
   readonly view: string
   readonly filter: RowFilter
@@ -33,6 +34,7 @@ export interface MonthsRequest {
   readonly target: ExportTarget
 }
 
+/** Names of files, relative to the target. */
 export interface MonthsResult {
   readonly written: readonly string[]
   readonly unchanged: number

@@ -8,6 +8,7 @@ import { withSession } from '../db/session.ts'
 import { scalesOf, type ViewColumn, writeParquet } from './parquet.ts'
 import { everyRow, type RowFilter, selectRows, type ViewRows, viewRows } from './view-rows.ts'
 
+/** One file of a whole view. */
 export interface ExportRequest {
   /** A table or view in `bi`, without the schema. */
   readonly view: string

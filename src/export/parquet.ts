@@ -4,6 +4,7 @@ import { fileWriter, ParquetWriter } from 'hyparquet-writer'
 import { type RawBuilder, sql } from 'kysely'
 import type { Db } from '../db/tables.ts'
 
+/** A column as the catalog has it. */
 export interface ViewColumn {
   readonly name: string
   /** PostgreSQL's name of the type. */
@@ -104,6 +105,7 @@ export const scalesOf = async (trx: Db, columns: readonly ViewColumn[], rows: Ra
 const fitting = (scale: number, most: string): number | null =>
   /^\d+$/.test(most) && most.length + scale <= decimalDigits ? scale : null
 
+/** `scales` says how many digits behind the point each numeric column keeps; see scalesOf. */
 export interface ParquetRequest {
   readonly columns: readonly ViewColumn[]
   /** `select` of exactly these columns. */

@@ -5,6 +5,7 @@ import type { Texts } from '../db/row.ts'
 import type { Db } from '../db/tables.ts'
 import type { ViewColumn } from './parquet.ts'
 
+/** null: not narrowed. */
 export interface RowFilter {
   /** Values by column. */
   readonly only: ReadonlyMap<string, readonly string[]> | null
@@ -13,8 +14,10 @@ export interface RowFilter {
   readonly to: string | null
 }
 
+/** Nothing is left out. */
 export const everyRow: RowFilter = { only: null, from: null, to: null }
 
+/** Which rows of a view are meant. */
 export interface ViewRows {
   readonly view: string
   readonly columns: readonly ViewColumn[]

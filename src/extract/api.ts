@@ -36,6 +36,7 @@ export interface Capabilities {
   }[]
 }
 
+/** null wherever the service does not say. */
 export interface Credits {
   /** Credits left for reports; null where the service does not say. */
   readonly remaining: number | null

@@ -4,6 +4,7 @@ import type { BucketSetting } from '../config/landing-setting.ts'
 import { openBucket } from './bucket.ts'
 import { openUpload } from './bucket-upload.ts'
 
+/** Small texts and files in a bucket, by name. */
 export interface BucketFiles {
   /** `s3://bucket/prefix`, for people. */
   readonly place: string
@@ -16,6 +17,7 @@ export interface BucketFiles {
   remove(name: string): Promise<void>
 }
 
+/** Throws LANDING_REFUSED or LANDING_UNREACHABLE when it is used. */
 export const openBucketFiles = (setting: BucketSetting, signal: AbortSignal): BucketFiles => {
   const bucket = openBucket(setting)
   const keyOf = (name: string): string => `${setting.prefix}${name}`

@@ -10,6 +10,7 @@ import { EtlError } from '../core/errors.ts'
 import type { Bucket } from './bucket.ts'
 import { refusalOf } from './bucket-error.ts'
 
+/** An object on its way. */
 export interface Upload {
   /** Holds at most two parts in memory: one on its way, one being filled. */
   write(bytes: Uint8Array): Promise<void>
@@ -23,6 +24,7 @@ export interface Upload {
 const partBytes = 8 * 1024 * 1024
 const maxParts = 10_000
 
+/** Nothing is sent before the first part is full, or the object closed. */
 export const openUpload = (bucket: Bucket, key: string, signal: AbortSignal | undefined): Upload => {
   const parts: CompletedPart[] = []
   const options = signal === undefined ? {} : { abortSignal: signal }

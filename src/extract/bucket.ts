@@ -13,6 +13,7 @@ import {
 import type { BucketSetting } from '../config/landing-setting.ts'
 import { bucketAttempts, bucketError, isMissing, refusalOf } from './bucket-error.ts'
 
+/** An S3 bucket with errors in our own words. */
 export interface Bucket {
   readonly client: S3Client
   readonly name: string
@@ -35,6 +36,7 @@ export interface Bucket {
   dropUploads(prefix: string, olderThanMs: number): Promise<void>
 }
 
+/** Keys come in the order of their bytes. */
 export interface ListOptions {
   readonly pageSize?: number
   /** Only keys that come after it. */
@@ -42,6 +44,7 @@ export interface ListOptions {
   readonly signal?: AbortSignal | undefined
 }
 
+/** `modifiedMs`: since the epoch, by the server's clock. */
 export interface ListedObject {
   readonly key: string
   readonly modifiedMs: number
@@ -84,6 +87,7 @@ const openClient = (setting: BucketSetting): S3Client => {
   })
 }
 
+/** Asks nothing yet. */
 export const openBucket = (setting: BucketSetting): Bucket => {
   const client = openClient(setting)
   const name = setting.bucket

@@ -7,6 +7,7 @@ import { promisify } from 'node:util'
 /** Of descriptors: closing one that is synced, or opening a folder just made, takes less than handing it to another thread. */
 export const file = { open: promisify(open), write: promisify(write), sync: promisify(fsync) }
 
+/** A write may take less than it is given. */
 export const writeAll = async (descriptor: number, bytes: Uint8Array): Promise<void> => {
   for (let at = 0; at < bytes.length; ) at += (await file.write(descriptor, bytes, at, bytes.length - at)).bytesWritten
 }
@@ -22,6 +23,7 @@ export const writeDurable = async (path: string, text: string, flags: 'w' | 'wx'
   }
 }
 
+/** Makes names in the folder durable, not only bytes; a no-op where the system cannot sync a folder. */
 export const syncFolder = async (path: string): Promise<void> => {
   const descriptor = openSync(path, 'r')
   try {
@@ -31,6 +33,7 @@ export const syncFolder = async (path: string): Promise<void> => {
   }
 }
 
+/** Folders whose names outlive a power cut. */
 export interface FolderTree {
   /** Makes the root where it is missing, with all above it. */
   ready(): Promise<void>

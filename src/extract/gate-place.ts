@@ -9,6 +9,7 @@ export interface GateOptions {
   readonly tell: (place: string, trouble: Trouble | null) => void
 }
 
+/** Milliseconds; each further pause is three times as long, up to a minute. */
 export const firstPauseMs = 1_000
 const longestPauseMs = 60_000
 /** A pause as long as this is said at once; a shorter one when a try after it was in vain. */
@@ -25,6 +26,7 @@ export interface Shut {
   isLasting: boolean
 }
 
+/** What is known of one place; `shut` null: it answers. */
 export interface Place {
   readonly name: string
   failures: number
@@ -32,6 +34,7 @@ export interface Place {
   shut: Shut | null
 }
 
+/** The state behind a gate. */
 export interface Places {
   of(name: string): Place
   isShut(name: string): boolean
@@ -46,6 +49,7 @@ export interface Places {
   failed(place: Place, finding: Finding): void
 }
 
+/** In memory: another process finds out by itself. */
 export const createPlaces = ({ clock, tell }: GateOptions): Places => {
   const places = new Map<string, Place>()
   let changed = Promise.withResolvers<void>()

@@ -42,6 +42,7 @@ export interface Pass {
   drop(): void
 }
 
+/** A request that wants to pass. */
 export interface Waiter {
   readonly places: readonly string[]
   readonly signal: AbortSignal
@@ -50,6 +51,7 @@ export interface Waiter {
   readonly longestPauseMs: number
 }
 
+/** Every request of an account passes it. */
 export interface Gate {
   /**
    * Resolves when the request may be tried. Throws the place's trouble again, with `context.away` and `notBefore`; with `context.final` where the

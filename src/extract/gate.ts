@@ -4,6 +4,7 @@ import { EtlError } from '../core/errors.ts'
 import { createPlaces, firstPauseMs, type GateOptions, type Place, type Places, type Shut } from './gate-place.ts'
 import { type Finding, type Gate, type Patience, type Waiter, wholeAccount } from './gate-types.ts'
 
+/** One for each account of an API. */
 export const createGate = (options: GateOptions): Gate => {
   const places = createPlaces(options)
   return {

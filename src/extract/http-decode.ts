@@ -19,6 +19,7 @@ const maxRatio = 250
 /** Small bodies may be as dense as they like. */
 const ratioFromBytes = 32 * 1024 * 1024
 
+/** How much of a body is read, and what its errors say. */
 export interface BodyLimits {
   readonly maxBytes: number
   /** For messages: address without query. */
@@ -60,6 +61,7 @@ export async function* decodedBody(body: Readable, encoding: string | undefined,
   }
 }
 
+/** TOO_LARGE with the limit and the setting that raises it. */
 export const tooLarge = ({ where, maxBytes }: BodyLimits): EtlError =>
   new EtlError(
     'TOO_LARGE',

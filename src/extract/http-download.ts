@@ -16,6 +16,7 @@ interface Opened extends RawAnswer {
   readonly progress: Progress
 }
 
+/** Without the key, also to another host. Throws the errors of docs/operations.md. */
 export const download = async (
   service: OpenService,
   agents: Agents,

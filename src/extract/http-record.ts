@@ -4,6 +4,7 @@ import type { ErrorCode } from '../core/errors.ts'
 import type { SentRequest } from '../core/sent-request.ts'
 import type { HttpRequest, UnitHttpOptions } from './http-types.ts'
 
+/** What came of one attempt. */
 export interface Outcome {
   /** null: no answer came. */
   readonly status: number | null

@@ -7,6 +7,7 @@ const maxRedirects = 3
 /** These say that the request was not looked at; after any other a submission may have been taken. */
 const notTaken = new Set([301, 307, 308])
 
+/** With a place to go to; 304 is none. */
 export const isRedirect = ({ status, headers }: Answered): boolean =>
   status >= 300 && status < 400 && status !== 304 && headers['location'] !== undefined
 

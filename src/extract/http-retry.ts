@@ -7,6 +7,7 @@ import { excerpt } from './http-answer.ts'
 import { type Asked, classify, type Progress } from './http-failure.ts'
 import type { HttpRequest, OpenService, UnitHttpOptions } from './http-types.ts'
 
+/** As much of an answer as decides about another try. */
 export interface Answered {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>

@@ -12,6 +12,7 @@ export interface Agents {
   guarded(timeoutMs: number, baseUrl: URL, allowedHosts: readonly string[]): Dispatcher
 }
 
+/** An answer whose body is still to be read. */
 export interface RawAnswer {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
@@ -21,6 +22,7 @@ export interface RawAnswer {
   discard(): Promise<void>
 }
 
+/** One attempt. */
 export interface SendOptions {
   /** null: a connection of its own, because one kept alive may be closed under a request that must not be sent twice. */
   readonly dispatcher: Dispatcher | null
@@ -40,6 +42,7 @@ const longestConnectMs = 10_000
 
 const connectMs = (timeoutMs: number): number => Math.min(timeoutMs, longestConnectMs)
 
+/** Connections are kept alive between requests. */
 export const createAgents = (): Agents => {
   const pools = new Map<string, Agent>()
   const pool = (key: string, create: () => Agent): Agent => {
@@ -73,6 +76,7 @@ const watchedAgent = (timeoutMs: number, progress: Progress): Agent => {
   })
 }
 
+/** `own` is to be closed with the answer; null: it is shared. */
 export const connectionOf = ({ dispatcher, options, progress }: SendOptions): { dispatcher: Dispatcher; own: Agent | null } => {
   if (dispatcher === null) {
     const own = watchedAgent(options.timeoutMs, progress)
@@ -82,6 +86,7 @@ export const connectionOf = ({ dispatcher, options, progress }: SendOptions): { 
   return { dispatcher, own: null }
 }
 
+/** With those that every request has. */
 export const headersOf = ({ headers }: SendOptions): Record<string, string> => ({
   ...headers,
   'accept-encoding': acceptedEncodings,
@@ -135,6 +140,7 @@ const readable = (
   return { status: answer.statusCode, headers, body: body(), discard: release }
 }
 
+/** A header that comes twice is joined by commas, as RFC 9110 5.3 allows. */
 export const flatten = (headers: Readonly<Record<string, string | string[] | undefined>>): Record<string, string> =>
   Object.fromEntries(
     Object.entries(headers).flatMap(([name, value]) =>

@@ -27,6 +27,7 @@ export interface Connection {
   readonly allowedDownloadHosts?: readonly string[] | null
 }
 
+/** One question to the service, before it is authenticated. */
 export interface HttpRequest {
   readonly method: 'GET' | 'POST'
   /** Path as the interface writes it, for the ledger: `/v1/reports/{report_id}`. */
@@ -61,6 +62,7 @@ export interface HttpAnswer {
   readonly bytes: Buffer
 }
 
+/** An answer whose body is read as it comes. */
 export interface HttpStream {
   readonly status: number
   readonly contentType: string
@@ -84,6 +86,7 @@ export interface HttpClient {
   download(url: string): Promise<HttpStream>
 }
 
+/** All that the requests of one account share. */
 export interface ServiceOptions extends Connection {
   readonly rate: RateBudget
   readonly log: Log
@@ -97,6 +100,7 @@ export interface OpenService extends ServiceOptions {
   readonly gate: Gate
 }
 
+/** All that the requests of one job share. */
 export interface UnitHttpOptions {
   readonly account: string
   readonly signal: AbortSignal
@@ -111,6 +115,7 @@ export interface UnitHttpOptions {
   readonly record: (request: SentRequest) => void
 }
 
+/** One account of one API. */
 export interface Service {
   forUnit(options: UnitHttpOptions): HttpClient
 }

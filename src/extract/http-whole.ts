@@ -4,6 +4,7 @@ import type { Dispatcher } from 'undici'
 import { decodedBody, isEncoded, tooLarge } from './http-decode.ts'
 import { connectionOf, flatten, headersOf, type SendOptions } from './http-send.ts'
 
+/** An answer that was read to its end. */
 export interface WholeAnswer {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>

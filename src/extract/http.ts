@@ -16,6 +16,7 @@ import type { HttpAnswer, HttpClient, HttpRequest, OpenService, Service, Service
 /** A JSON answer is one page or one status; a report's body is streamed. */
 const maxJsonBytes = 256 * 1024 * 1024
 
+/** The only way to the network: it authenticates, keeps the rate, retries what is safe and records. */
 export const createService = (options: ServiceOptions): Service => {
   const agents = createAgents()
   const { clock, tellTrouble: tell = () => undefined } = options

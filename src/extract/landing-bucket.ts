@@ -13,6 +13,7 @@ import { createLandingWriter, type LandingSink } from './landing-writer.ts'
 /** Cleaning up after an error holds nobody who is waiting for the error longer than this. */
 const abortMs = 3_000
 
+/** Landings in a bucket; the manifest, written last, makes one whole. */
 export const openLandingBucket = (setting: BucketSetting): LandingStore => {
   const bucket = openBucket(setting)
   const keyOf = (locator: string, file: string): string => `${setting.prefix}${locator}/${file}`

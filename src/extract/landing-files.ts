@@ -66,7 +66,9 @@ export const landingDepth = 4
 /** What warehouses note beside their landings; no pipeline's folder begins with an underscore. */
 export const notesFolder = '_warehouses'
 
+/** All parts, one gzip member each, one behind the other. */
 export const dataFile = 'data.gz'
+/** Written last: a landing without it is none. */
 export const manifestFile = 'manifest.json'
 
 const partSchema = z.object({
@@ -83,6 +85,7 @@ const partSchema = z.object({
 
 const paramSchema = z.union([z.string(), z.number(), z.boolean(), z.array(z.string()).readonly()])
 
+/** What was asked, so that another version of the pipeline can tell whether the answer serves it. */
 export const questionSchema = z.object({
   parameters: z.record(z.string(), paramSchema),
   asks: z.string(),
@@ -117,7 +120,10 @@ const manifestSchema = z.object({
 
 /** What an answer was asked for, in words that any ledger understands: parameters of the key; see core/asks.ts for the others. */
 export type Question = z.infer<typeof questionSchema>
+/** What a landing says of itself. */
 export type Manifest = z.infer<typeof manifestSchema>
+/** Where a part lies in the data, and its digest. */
 export type ManifestPart = z.infer<typeof partSchema>
 
+/** Throws what zod or JSON throws. */
 export const parseManifest = (text: string): Manifest => manifestSchema.parse(JSON.parse(text))

@@ -21,6 +21,7 @@ export interface LandingShelf {
 
 const remedy = 'or load the unit again with `millrace backfill … --force`'
 
+/** Throws LANDING_MISSING or LANDING_CORRUPT. */
 export const readLanding = async (shelf: LandingShelf): Promise<Landing> => {
   const manifest = await readManifest(shelf)
   return {
@@ -96,6 +97,7 @@ const readManifest = async (shelf: LandingShelf): Promise<Manifest> => {
   }
 }
 
+/** @param found what is wrong, in a few words */
 export const corruptLanding = (place: string, found: string): EtlError =>
   new EtlError('LANDING_CORRUPT', `${place} is damaged: ${found}. Restore it from a backup, ${remedy}.`)
 

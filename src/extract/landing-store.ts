@@ -3,12 +3,14 @@ import type { Completeness } from '../core/completeness.ts'
 import type { Payload } from '../core/types.ts'
 import type { LandingName, Manifest } from './landing-files.ts'
 
+/** An answer that is whole. */
 export interface Landing {
   readonly manifest: Manifest
   /** Every part in order; reading one to its end checks its length and SHA-256 (LANDING_CORRUPT). */
   parts(): AsyncIterable<Payload>
 }
 
+/** An answer as it comes. */
 export interface LandingWriter {
   readonly locator: string
   /** The same payload; whoever reads its bytes gets them after they were hashed and handed to the store. */

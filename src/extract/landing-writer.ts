@@ -43,6 +43,7 @@ const pack = async (bytes: Buffer): Promise<Buffer> => {
   return gzipSync(bytes, bytes.length > fewBytes ? { level: 1 } : smallest)
 }
 
+/** Compresses, hashes and counts as the bytes pass; memory does not grow with the answer. */
 export const createLandingWriter = (target: LandingSink, name: LandingName): LandingWriter => {
   const sink = gathering(target)
   const total = createHash('sha256')

@@ -13,11 +13,13 @@ export interface JudgedDeparture extends Departure {
   judged(isRefused: boolean): void
 }
 
+/** Sees that requests which left late are not counted by the service in a second too full. */
 export interface LateGuard {
   /** @param plannedAt its place in the row; it leaves now. */
   departed(plannedAt: number): Departure
 }
 
+/** Milliseconds throughout. */
 export interface LateGuardOptions {
   readonly clock: Clock
   /** Between two places in the row, as of now. */

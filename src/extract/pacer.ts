@@ -2,6 +2,7 @@
 import type { Clock } from '../core/clock.ts'
 import { type LearntPace, type PaceMemory, rateOf, slowerBy } from '../core/pace.ts'
 
+/** One for each account. */
 export interface Pacer {
   /** Requests a second that may leave now. */
   rate(): number
@@ -13,6 +14,7 @@ export interface Pacer {
   judged(leftAtMs: number, isRefused: boolean): void
 }
 
+/** `configured`: requests a second, as set. */
 export interface PacerOptions {
   readonly configured: number
   readonly clock: Clock
@@ -24,6 +26,7 @@ const secondMs = 1_000
 /** Where at least this share of a second's departures was held back, the budget is used wholly. */
 const heldBackShare = 0.5
 
+/** Begins at the configured rate. */
 export const createPacer = ({ configured, clock, memory }: PacerOptions): Pacer => {
   let learnt: LearntPace | null = null
   let learntAt = Number.NEGATIVE_INFINITY

@@ -20,6 +20,7 @@ export interface Page {
   readonly parsed?: JsonRecords
 }
 
+/** How pages of one unit are read. */
 export interface WalkOptions {
   readonly unitKey: string
   readonly pageSize: number
@@ -35,6 +36,7 @@ export interface WalkOptions {
   readonly onDisorder?: () => void
 }
 
+/** UNSTABLE: the answer changed while it was read; it is read again from its beginning. */
 export const unstable = (unitKey: string, found: string): EtlError =>
   new EtlError('UNSTABLE', `${unitKey}: ${found} while its pages were read. Nothing was loaded; the next run reads it again.`)
 

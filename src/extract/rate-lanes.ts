@@ -3,6 +3,7 @@
 /** A place in the row; the row moves on when it is resolved or rejected. */
 export type Depart<T> = (signal: AbortSignal) => Promise<T>
 
+/** Queues that are served in turn, so that a small run is small beside a large one. */
 export interface Lanes<T> {
   /** Waits for the lane's turn and departs. Rejects with the signal's reason as soon as it aborts. */
   take(signal: AbortSignal, lane: string): Promise<T>

@@ -29,6 +29,7 @@ export interface SharedWindows {
   extend(ms: number): Promise<void>
 }
 
+/** What a budget is made of. */
 export interface RateOptions {
   /** As set: never exceeded, and less from the first answer 429 on. */
   readonly requestsPerSecond: number

@@ -36,6 +36,7 @@ const purchaseSchema = z.object({
   noted_at: z.string(),
 })
 
+/** What a purchase leaves beside the landings: enough to take it up in a ledger that lost it. */
 export type Receipt = z.infer<typeof purchaseSchema>
 
 const claimSchema = z.object({
@@ -55,8 +56,11 @@ export type Claim = z.infer<typeof claimSchema>
 
 const folderOf = (id: string): string => `${notesFolder}/${id}`
 
+/** @param id of the warehouse */
 export const receiptsFolder = (id: string): string => `${folderOf(id)}/receipts`
+/** @param id of the warehouse */
 export const runsFolder = (id: string): string => `${folderOf(id)}/runs`
+/** @param id of the warehouse */
 export const epochsFolder = (id: string): string => `${folderOf(id)}/epochs`
 
 /** So many ask numbers share a folder. */
@@ -78,8 +82,10 @@ export const purchaseDigest = (account: string, reportId: string): string =>
 const receiptPath = (warehouse: Warehouse, askNumber: string, what: string): string =>
   `${blockPath(warehouse.id, BigInt(askNumber) / blockSize)}/${padded(askNumber, 16)}.${warehouse.epoch}.${what}.json`
 
+/** Written before the submission is sent. */
 export const intentPath = (warehouse: Warehouse, askNumber: string): string => receiptPath(warehouse, askNumber, 'intent')
 
+/** Written as soon as the id is on record; the name alone tells account and id. */
 export const boughtPath = (warehouse: Warehouse, askNumber: string, account: string, reportId: string): string =>
   receiptPath(warehouse, askNumber, purchaseDigest(account, reportId))
 
@@ -92,17 +98,20 @@ export interface ReceiptName {
   readonly digest: string | null
 }
 
+/** null: the path is no receipt's. */
 export const receiptName = (path: string): ReceiptName | null => {
   const [, askNumber, epoch, what] = /\/(\d{16})\.(\d+)\.([0-9a-f]{12}|intent)\.json$/.exec(path) ?? []
   if (askNumber === undefined || epoch === undefined || what === undefined) return null
   return { path, askNumber: String(BigInt(askNumber)), epoch: Number(epoch), digest: what === 'intent' ? null : what }
 }
 
+/** Written when a run begins, so that a restored ledger sees what it lost. */
 export const runPath = ({ id, epoch }: Warehouse, runId: number): string => `${runsFolder(id)}/${padded(runId, 12)}.${epoch}.json`
 
 /** Everything noted of a later run comes after this path. */
 export const runsAfter = (id: string, runId: number): string => `${runsFolder(id)}/${padded(runId, 12)}.~`
 
+/** null: the path is no run's. */
 export const runName = (path: string): { readonly runId: number; readonly epoch: number } | null => {
   const [, runId, epoch] = /\/(\d{12})\.(\d+)\.json$/.exec(path) ?? []
   return runId === undefined || epoch === undefined ? null : { runId: Number(runId), epoch: Number(epoch) }
@@ -111,9 +120,11 @@ export const runName = (path: string): { readonly runId: number; readonly epoch:
 /** `copy`: taken by a database that was found to be a copy. `goes-on`: declared to go on in the place of all epochs before. */
 export type EpochKind = 'copy' | 'goes-on'
 
+/** Written once an epoch is taken. */
 export const epochPath = ({ id, epoch }: Warehouse, kind: EpochKind): string =>
   `${epochsFolder(id)}/${padded(epoch, 6)}.${kind}.json`
 
+/** null: the path is no epoch's. */
 export const epochName = (path: string): { readonly epoch: number; readonly kind: EpochKind } | null => {
   const [, epoch, kind] = /\/(\d{6})\.(copy|goes-on)\.json$/.exec(path) ?? []
   return epoch === undefined || kind === undefined ? null : { epoch: Number(epoch), kind: kind === 'copy' ? 'copy' : 'goes-on' }

@@ -31,6 +31,7 @@ export interface ReportApi {
   retry(reportId: string): Promise<boolean>
 }
 
+/** What buying one report depends on. */
 export interface ReportOptions {
   readonly unitKey: string
   readonly limits: Limits
@@ -39,11 +40,13 @@ export interface ReportOptions {
   readonly resubmitUncertain: boolean
 }
 
+/** `dataPoints`: `data_points_count` (interface 4.4); null: the service gives none. */
 export interface FinishedReport {
   readonly stream: HttpStream
   readonly dataPoints: number | null
 }
 
+/** The service's words, sorted by what they mean for us. */
 export type ReportPhase = 'open' | 'done' | 'failed' | 'rejected' | 'expired'
 
 const done = new Set(['complete', 'completed', 'success', 'ready'])
@@ -63,5 +66,6 @@ export const foldStatus = (word: string): ReportPhase => {
   return rejected.has(folded) ? 'rejected' : 'open'
 }
 
+/** A word nobody knows counts as open, and is logged. */
 export const isKnownStatus = (word: string): boolean =>
   [done, failed, rejected, expired, open].some((words) => words.has(fold(word)))

@@ -1,6 +1,7 @@
 // The service's own list of reports, searched for a submission whose answer was lost: found by what was asked for and when.
 import type { ListedReport } from '../core/report.ts'
 
+/** A submission whose answer was lost. */
 export interface LostSubmission {
   /** Body as it was sent. */
   readonly request: unknown

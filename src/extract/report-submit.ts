@@ -63,6 +63,7 @@ const ended = (record: ReportRecord, { unitKey }: ReportOptions): EtlError =>
       '`millrace backfill … --force`, or set report: { resubmit_failed: true }.',
   )
 
+/** Equal for equal requests: sources build their bodies in one order. */
 export const requestHash = (request: unknown): string => createHash('sha256').update(JSON.stringify(request)).digest('hex')
 
 const submit = async (api: ReportApi, context: SourceContext, options: ReportOptions): Promise<ReportRecord> => {

@@ -8,6 +8,7 @@ import type { SourceSpec } from '../core/source-spec.ts'
 import type { Box, Definition, Fingerprint, Payload } from '../core/types.ts'
 import type { HttpClient } from './http-types.ts'
 
+/** All that a source gets; it never sees the database or the disk. */
 export interface SourceContext {
   /** Bound to one job: adds the key, keeps the rate, retries what is safe, records every request. */
   readonly http: HttpClient
@@ -27,6 +28,7 @@ export interface SourceContext {
 /** Enough to look, not to buy: a probe or an estimate has no report to remember. */
 export type LookContext = Pick<SourceContext, 'http' | 'log' | 'clock' | 'signal'>
 
+/** What a source is asked for. */
 export interface ExtractRequest {
   readonly definition: Definition
   /** What is asked for in one go: one value or several of each dimension, one window or several. A walk asks for one unit. */
@@ -47,6 +49,7 @@ export interface Meter {
   readonly credits: number | null
 }
 
+/** One dataset of an API. */
 export interface Source extends SourceSpec {
   /**
    * Yields the answer's bytes part by part, from part 1, and returns what proves them complete.

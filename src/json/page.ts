@@ -11,6 +11,7 @@ export interface JsonList extends JsonRecords {
   readonly holds: 'objects' | 'nothing' | 'other'
 }
 
+/** One object of an answer by the places of its parts; nothing of its lists is copied. */
 export interface JsonPage {
   /** Its lists, in order. */
   readonly lists: readonly JsonList[]

@@ -45,6 +45,7 @@ export const retryByPerson = (db: Db, unitId: number, by: string): Promise<boole
     return true
   })
 
+/** @param by who asked for it, for the event */
 export const noteCancel = (db: Db, runId: number, by: string): Promise<void> =>
   note(db, { kind: 'cancelled', runId, message: `Run ${runId} was cancelled by a person (${by}).` })
 

@@ -95,6 +95,7 @@ export interface Judged {
   readonly metrics: readonly string[]
 }
 
+/** What is on record of the answer. Throws where there is no such answer. */
 export const judgedBefore = async (db: Db, answerId: number): Promise<Judged> => {
   const row = await db
     .selectFrom('etl.answers')

@@ -7,6 +7,7 @@ import type { AskReason } from './candidates.ts'
 import { databaseNow } from './database-now.ts'
 import { dissolving } from './register-jobs.ts'
 
+/** What is too dear without a person's word. */
 export type ApprovalKind = ApprovalsTable['kind']
 
 /** What is about to be held. */
@@ -23,6 +24,7 @@ export interface ToApprove {
   readonly credits: number
 }
 
+/** What waits together for one word. */
 export interface WaitingApproval {
   readonly approvalId: string
   readonly digest: string | null
@@ -31,6 +33,7 @@ export interface WaitingApproval {
   readonly credits: number
 }
 
+/** null: nothing waits. */
 export const waitingApproval = async (db: Db, pipelineId: number, kind: ApprovalKind): Promise<WaitingApproval | null> => {
   const row = await db
     .selectFrom('etl.approvals')
@@ -88,6 +91,7 @@ const rowOf = ({ pipelineId, kind, runId, digest, allowed, reasons, units, credi
   allowed: allowed === null ? null : Math.round(allowed),
 })
 
+/** Idempotent; an approval that is decided stays as it is. */
 export const decide = async (trx: Db, approvalId: string, state: 'approved' | 'dissolved', by: string | null): Promise<void> => {
   await trx
     .updateTable('etl.approvals')

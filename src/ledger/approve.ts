@@ -8,6 +8,7 @@ import { lockPipeline } from './pipelines.ts'
 import { dissolving } from './register-jobs.ts'
 import { isWaitedFor } from './run-jobs.ts'
 
+/** What a person's word allowed. */
 export interface Approved {
   readonly approvalId: number
   readonly pipeline: string

@@ -98,6 +98,7 @@ const pacedJobs = (
     and w.outcome = 'waiting' and j.state = 'open' and j.holder is null and j.ask_number is null and j.answer_id is null
     and j.approval_id is null and j.error_code = 'QUOTA_EXHAUSTED'`
 
+/** Approved and not bought yet. */
 export interface Backlog {
   readonly reports: number
   readonly units: number

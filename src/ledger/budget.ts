@@ -5,6 +5,7 @@ import { lockByName } from '../db/named-lock.ts'
 import type { Db } from '../db/tables.ts'
 import { type PurseOf, type Spent, type SpentNow, spentOf } from './spent.ts'
 
+/** A purchase before it is made: whose budgets it must fit into. */
 export interface Reservation {
   readonly account: string
   readonly pipeline: string

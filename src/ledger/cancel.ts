@@ -12,6 +12,7 @@ export const requestCancel = async (db: Db, runId: number): Promise<void> => {
   await db.updateTable('etl.runs').set({ cancel_requested_at: databaseNow }).where('run_id', '=', String(runId)).execute()
 }
 
+/** Whether somebody asked for it; the run may still be at work. */
 export const isCancelled = async (db: Db, runId: number): Promise<boolean> => {
   const rows = await executePrepared(
     db,

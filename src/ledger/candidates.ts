@@ -38,8 +38,10 @@ export interface Refresh {
   readonly fullCheck: FullCheck | null
 }
 
+/** Loaded units are left alone. */
 export const noRefresh: Refresh = { all: false, sliceIds: [], restatedAt: null, fullCheck: null }
 
+/** One window as planning asks about it. */
 export interface WindowAsk {
   readonly from: IsoDate
   readonly isPublished: boolean
@@ -48,6 +50,7 @@ export interface WindowAsk {
   readonly refresh: Refresh
 }
 
+/** Which units are decided about, and by which rules. */
 export interface CellScope {
   readonly pipelineId: number
   readonly policy: Policy
@@ -58,6 +61,7 @@ export interface CellScope {
   readonly usual: UsualRule | null
 }
 
+/** What becomes of a unit in planning. */
 export type Decision = 'ask' | 'join' | 'held' | 'not-published' | 'done'
 
 /**
@@ -74,6 +78,7 @@ export const askReasons = [
   'older month',
   'changed definition',
 ] as const
+/** As people see it in a plan. */
 export type AskReason = (typeof askReasons)[number]
 
 /** Beyond the usual: these wait for a person where a night would cost more than its guard. */
@@ -190,6 +195,7 @@ const cellsOf = (scope: CellScope, window: WindowAsk, among: readonly number[] |
 /** What is decided of cells, and why. */
 type Cell = Pick<CellCount, 'decision' | 'reason'>
 
+/** How many units of a window are decided alike. */
 export interface CellCount {
   readonly decision: Decision
   readonly reason: AskReason
@@ -215,6 +221,7 @@ export interface NeededCells {
   readonly leftJobIds: readonly string[]
 }
 
+/** What planning does with one window. */
 export interface WindowNeeds {
   readonly counts: readonly CellCount[]
   readonly needed: readonly NeededCells[]

@@ -12,6 +12,7 @@ export interface Pause {
   found(anything: boolean): void
 }
 
+/** Where in its list a run has come to, so that the taken part is not read again. */
 export interface ListCursor {
   /** null: the whole list was just gone through. */
   place(): Place | null
@@ -19,6 +20,7 @@ export interface ListCursor {
   went(last: Place | null, toEnd: boolean): void
 }
 
+/** What a process remembers from one claim to the next. */
 export interface ClaimCursor {
   readonly due: Pause
   readonly list: ListCursor

@@ -50,6 +50,7 @@ export interface ClaimedJob extends Hold {
   readonly endpoint: string | null
 }
 
+/** Who takes jobs, and of which list. */
 export interface ClaimOptions {
   readonly process: OwnProcess
   /** null: for every living run in turn, then what was asked for and nobody waits for. */

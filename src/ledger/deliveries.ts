@@ -34,6 +34,7 @@ export interface Telling {
   readonly told: readonly Told[]
 }
 
+/** How a message leaves. */
 export interface Sending {
   /** Milliseconds a message so severe waits for the receiver, in quiet hours; 0: it goes now. */
   readonly waitMs: (target: string, severity: Severity) => number

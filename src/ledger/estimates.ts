@@ -5,6 +5,7 @@ import type { Db } from '../db/tables.ts'
 /** Newest loads and purchases that are looked at. */
 const newest = 2_000
 
+/** What a unit of the pipeline was like so far. */
 export interface PastUnits {
   /** Mean rows of one unit; null where nothing was loaded yet. */
   readonly rows: number | null
@@ -36,6 +37,7 @@ export const pastUnits = async (db: Db, pipeline: string): Promise<PastUnits> =>
   return rows[0] ?? { rows: null, quota: null, rowsError: null, quotaError: null }
 }
 
+/** Milliseconds. */
 export interface PastTimes {
   /** Mean time of one answered request; null where none was made. */
   readonly requestMs: number | null

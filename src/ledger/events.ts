@@ -1,6 +1,7 @@
 // What a person did from outside a run: one line in etl.events, in the transaction that did it.
 import type { Db } from '../db/tables.ts'
 
+/** An event to write down. */
 export interface Note {
   readonly kind: string
   readonly pipelineId?: number | undefined
@@ -10,6 +11,7 @@ export interface Note {
   readonly message: string
 }
 
+/** For people; nothing is decided by it. */
 export const note = async (db: Db, { kind, pipelineId, unitId, jobId, runId, message }: Note): Promise<void> => {
   await db
     .insertInto('etl.events')

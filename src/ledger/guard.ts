@@ -50,6 +50,7 @@ const creditsOf = sql<number>`case when j.used_quota is not null then j.used_quo
 /** Reasons for which a night buys what it always buys. */
 const usualReasons = sql`('new', 'look-back', 'full check', 'unfinished', 'forced')`
 
+/** What nights cost so far, which says what is usual. */
 export interface PastNights {
   /** Credits of the dearest night of the last 35 days; 0 where none bought anything. */
   readonly dearest: number

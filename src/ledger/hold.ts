@@ -21,6 +21,7 @@ export const isHeldBy = ({ jobId, fence, holder }: Hold): RawBuilder<boolean> =>
   sql<boolean>`job_id = ${jobId}::bigint and fence = ${fence}::bigint and coalesce(holder, ${holder}::integer) = ${holder}::integer
     and state = 'open'`
 
+/** The job is another's by now: FENCED, after which nothing of it may be written. */
 export const fenced = ({ jobId }: Hold): EtlError =>
   new EtlError('FENCED', `Job ${jobId} was taken over by another process; nothing was written by this one.`)
 

@@ -6,6 +6,7 @@ import type { Db } from '../db/tables.ts'
 import { type CellScope, jobDecision } from './candidates.ts'
 import { type JobFrame, priorityOf } from './register-jobs.ts'
 
+/** Which jobs a run may join instead of asking again. */
 export interface JoinScope {
   readonly frame: JobFrame
   readonly scope: CellScope

@@ -40,6 +40,7 @@ export const insertLoad = (values: LoadValues, when: RawBuilder<unknown>): RawBu
     ${values.milliseconds}::float8
   where ${when}`
 
+/** A window of an answer that was loaded, as it is recorded. */
 export interface WindowLoad extends WindowShare {
   readonly claim: WindowShare['claim'] & Pick<ClaimedJob, 'runId'>
   /** Numbers of the units that took the answer, as an array, and how many they are. */

@@ -13,6 +13,7 @@ export const martsWithoutFile = async (db: Db, names: readonly string[]): Promis
   return rows.map(({ name }) => name)
 }
 
+/** Idempotent. */
 export const recordMarts = async (db: Db, names: readonly string[]): Promise<void> => {
   if (names.length === 0) return
   await db
@@ -22,6 +23,7 @@ export const recordMarts = async (db: Db, names: readonly string[]): Promise<voi
     .execute()
 }
 
+/** Marts that were dropped. */
 export const forgetMarts = async (db: Db, names: readonly string[]): Promise<void> => {
   if (names.length > 0)
     await db

@@ -3,6 +3,7 @@ import { sql } from 'kysely'
 import type { Db } from '../db/tables.ts'
 import { isSameApi } from './spent.ts'
 
+/** Whose counter at the service is read. */
 export interface MeterOf {
   readonly api: string
   readonly account: string
@@ -17,6 +18,7 @@ export interface Counted {
   readonly isQuiet: boolean
 }
 
+/** What our own books say was charged. */
 export const countedOf = async (db: Db, { account, pipeline }: MeterOf): Promise<Counted> => {
   const { rows } = await sql<Counted>`
     select coalesce(sum(s.used_quota) filter (where s.requests > 0), 0)::float8 as requests,
@@ -45,6 +47,7 @@ const newestReading = (db: Db, api: string, account: string) =>
     .limit(1)
     .executeTakeFirst()
 
+/** What the service says is left; null: it does not say. */
 export interface Left {
   readonly requests: number | null
   readonly credits: number | null

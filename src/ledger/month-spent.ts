@@ -2,6 +2,7 @@
 import { sql } from 'kysely'
 import type { Db } from '../db/tables.ts'
 
+/** Credits of this month (UTC). */
 export interface QuotaSpent {
   readonly account: string
   readonly pipeline: string

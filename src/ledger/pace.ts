@@ -4,6 +4,7 @@ import { type LearntPace, type RateRefusal, slowerBy } from '../core/pace.ts'
 import type { Db } from '../db/tables.ts'
 import { databaseNow } from './database-now.ts'
 
+/** What the account's refusals have taught, shared by every machine. */
 export interface AccountPace {
   read(): Promise<LearntPace | null>
   refused(refusal: RateRefusal): Promise<LearntPace>
@@ -46,6 +47,7 @@ const learntOf = async (db: Db, account: string, isLocked: boolean): Promise<Lea
   return { base: requests_per_second, ceiling, changedMsAgo: changed_ago ?? 0, refusedMsAgo: refused_ago ?? 0 }
 }
 
+/** A trouble as it is on record. */
 export interface NotedTrouble {
   /** What is in trouble: the account as a whole, or a path. */
   readonly place: string

@@ -9,6 +9,7 @@ import type { Claimable } from './run-list.ts'
 import { tagSetOf } from './tag-sets.ts'
 import { listsDigest, syncSlices, type ValueList } from './slices.ts'
 
+/** The pipeline's number and the generation of its lists. */
 export interface RegisteredPipeline {
   readonly pipelineId: number
   /** Grows whenever the lists change. */

@@ -4,6 +4,7 @@ import type { Db } from '../db/tables.ts'
 import { fetchingNeeds, isSamePipeline } from './pipelines.ts'
 import { wantedValues } from './slices.ts'
 
+/** Values that came or left since the last run. */
 export interface ListChange {
   readonly dimension: string
   readonly came: number
@@ -13,6 +14,7 @@ export interface ListChange {
   readonly leftValues: readonly string[]
 }
 
+/** A line of the definition that means something else now. */
 export interface DefinitionChange {
   /** `params.web_source`, `limits.attempts`, `metrics`, `version`. */
   readonly what: string
@@ -20,6 +22,7 @@ export interface DefinitionChange {
   readonly to: string
 }
 
+/** What changed since the last run, for people who read a plan. */
 export interface PlanChanges {
   /** Nothing was ever planned with this version and these key parameters. */
   readonly isNew: boolean

@@ -7,6 +7,7 @@ import { beginMark, bootMark, processIsAlive } from '../db/process-mark.ts'
 import type { Db } from '../db/tables.ts'
 import type { ProcessesTable } from '../db/tables-runs.ts'
 
+/** This process as the others see it. */
 export interface OwnProcess {
   readonly processId: number
   /** For people: `host:4711-1a2b3c4d`, unique over all hosts and starts. */
@@ -20,6 +21,7 @@ const graceMs = 8_000
 
 const leaseEnd = sql<string>`clock_timestamp() + ${leaseMs} * interval '1 millisecond'`
 
+/** With a whole lease. */
 export const registerProcess = async (db: Db): Promise<OwnProcess> => {
   const host = hostname()
   const name = `${host}:${process.pid}-${randomBytes(4).toString('hex')}`
@@ -67,6 +69,7 @@ export const endProcess = async (db: Db, { processId }: OwnProcess): Promise<voi
   await bury(db, processId)
 }
 
+/** When a process counts as dead. */
 export interface ReapOptions {
   /**
    * Whether a lease that is over is taken for a death. Not by who has just been away from the database, or could not renew its own: others had

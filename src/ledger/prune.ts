@@ -5,6 +5,7 @@ import type { Counts, Maybe, Row, Texts } from '../db/row.ts'
 import type { Db } from '../db/tables.ts'
 import { addUpCredits } from './request-credits.ts'
 
+/** Rows that went, by table. */
 export interface Pruned {
   /** Done walks and replays. */
   readonly jobs: number
@@ -102,6 +103,7 @@ const oldProcesses = (before: string): RawBuilder<unknown> => sql`
       and not exists (select 1 from etl.jobs j where j.holder = p.process_id)
     order by p.process_id limit ${step} for update of p skip locked)`
 
+/** A landing that is old enough to go, if nothing needs it. */
 export interface LandingToCheck {
   readonly locator: string
   /** Of the question it answers; null where its name does not say. */

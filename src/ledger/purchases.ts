@@ -8,6 +8,7 @@ import { note } from './events.ts'
 import { lockPipeline } from './pipelines.ts'
 import { jobTransitions, reportTransitions } from './transitions.ts'
 
+/** A purchase whose id a person knows. */
 export interface Adoption {
   readonly jobId: number
   /** The program found it in the service's own list; default: a person knows it. */
@@ -79,6 +80,7 @@ const isWorkedOn = ({ state, holder, report_state }: Purchase): boolean =>
   !jobTransitions['late id'].from.some((from) => from === state) ||
   (state === 'open' && (holder !== null || report_state !== 'submitted'))
 
+/** A purchase that a person gives up. */
 export interface GivingUp extends Omit<Adoption, 'reportId' | 'isFound'> {
   /** Also a report that is known and still waited for. */
   readonly sure?: boolean

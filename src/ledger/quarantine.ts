@@ -6,6 +6,7 @@ import type { Row } from '../db/row.ts'
 import type { Db } from '../db/tables.ts'
 import { databaseNow } from './database-now.ts'
 
+/** A record to keep with the reason it could not be loaded. */
 export interface QuarantineEntry {
   readonly part: number
   readonly line: number
@@ -16,6 +17,7 @@ export interface QuarantineEntry {
   readonly unitId?: number | null
 }
 
+/** Entries of one answer. */
 export interface QuarantineBatch {
   readonly answerId: number
   readonly jobId: number
@@ -43,6 +45,7 @@ const batchSize = 1_000
 /** PostgreSQL's text cannot hold NUL; it is shown as `\u0000`. */
 const storable = (text: string): string => redact(text).toWellFormed().replaceAll('\u0000', '\\u0000')
 
+/** In the transaction of the load; secrets are taken out of the raw record. */
 export const insertQuarantine = async (db: Db, batch: QuarantineBatch): Promise<void> => {
   const { answerId, jobId, runId, pipeline } = batch
   for (let start = 0; start < batch.entries.length; start += batchSize) {
@@ -119,6 +122,7 @@ export const supersedeReplaced = async (db: Db, pipelineId: number, pipeline: st
     where answer_id in (select answer_id from replaced) and unit_id is null and state = 'open'`.execute(db)
 }
 
+/** Which rows; what is left out does not narrow. */
 export interface QuarantineFilter {
   /** Empty: all. */
   readonly pipelines: readonly string[]
@@ -158,6 +162,7 @@ const quarantineRow = (row: FoundRow): QuarantineRow => ({
   run_id: row.run_id === null ? null : Number(row.run_id),
 })
 
+/** Newest first. */
 export const listQuarantine = async (db: Db, filter: QuarantineFilter): Promise<{ rows: QuarantineRow[]; total: number }> => {
   const { pipelines, limit, all } = filter
   const rows = await rowsOf(db)
@@ -175,6 +180,7 @@ export const listQuarantine = async (db: Db, filter: QuarantineFilter): Promise<
   return { rows: rows.map(quarantineRow), total: Number(counted.total) }
 }
 
+/** null: there is no such row. */
 export const showQuarantine = async (db: Db, id: number): Promise<QuarantineRow | null> => {
   const row = await rowsOf(db).where('q.quarantine_id', '=', String(id)).executeTakeFirst()
   return row === undefined ? null : quarantineRow(row)

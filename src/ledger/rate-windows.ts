@@ -4,6 +4,7 @@ import { systemClock } from '../core/clock.ts'
 import type { DatabasePool } from '../db/connect.ts'
 import { databaseError } from '../db/database-error.ts'
 
+/** One account's count of departures in the warehouse; see SharedWindows in src/extract/rate.ts. */
 export interface RateWindows {
   take(points: number, pointsOfWindow: number, windowMs: number): Promise<{ readonly granted: boolean; readonly nextMs: number }>
   pause(ms: number): Promise<void>

@@ -71,6 +71,7 @@ export interface Newest {
   readonly ask: string
 }
 
+/** The highest numbers on record: a restored ledger goes on above those its landings prove. */
 export const newestKnown = async (db: Db): Promise<Newest> => {
   const { rows } = await sql<Row<'etl.runs', 'run_id'> & Counts<'bought_ask' | 'ask'>>`
     select coalesce((select max(run_id) from etl.runs), 0) as run_id, b.ask as bought_ask,
@@ -87,6 +88,7 @@ export const knownRuns = async (db: Db, runIds: readonly number[]): Promise<Read
   return new Set(rows.map((row) => Number(row.run_id)))
 }
 
+/** A purchase as far as a receipt must agree with it. */
 export interface KnownPurchase {
   readonly askNumber: string
   readonly account: string

@@ -10,6 +10,7 @@ import { databaseNow } from './database-now.ts'
 import { note } from './events.ts'
 import { mayBegin, reportTransitions } from './transitions.ts'
 
+/** An id that the service gave for a submission. */
 export interface GivenId {
   readonly reportId: string
   readonly statusWord: string | null

@@ -131,6 +131,7 @@ export const insertBoxes = async (trx: Db, frame: JobFrame, boxes: readonly BoxT
   return Number(rows[0]?.jobs)
 }
 
+/** What one step of planning has made, and where the next begins. */
 export interface WalksStep {
   readonly jobs: number
   /** The last slice that was looked at; null: there are no more. */

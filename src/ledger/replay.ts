@@ -5,6 +5,7 @@ import type { Counts } from '../db/row.ts'
 import type { AnswersTable, Db } from '../db/tables.ts'
 import { lockPipeline } from './pipelines.ts'
 
+/** Which units are to be loaded again. */
 export interface ReplayScope {
   readonly pipelineId: number
   /** null: the whole span of each answer. */
@@ -21,12 +22,14 @@ export interface PageEnd {
   readonly sliceId: number
 }
 
+/** An answer to load again. */
 export interface LandedAnswer {
   readonly answerId: number
   /** Its locator. */
   readonly landing: string
 }
 
+/** Jobs to make for answers of one page. */
 export interface ReplayPart {
   readonly answerIds: readonly number[]
   /** Of the first job, less one; a run works on the lowest first. */
@@ -35,6 +38,7 @@ export interface ReplayPart {
   readonly counts: 'holding' | 'all'
 }
 
+/** What was made. */
 export interface ReplayCounts {
   readonly jobs: number
   readonly units: number

@@ -17,6 +17,7 @@ import { fenced, isHeldBy, lockJob } from './hold.ts'
 import { mayBegin, reportTransitions, type Transition } from './transitions.ts'
 import { assertMayBuy } from './warehouse.ts'
 
+/** What the memory of a purchase must know of its job. */
 export interface ReportMemoOptions {
   readonly account: string
   readonly pipeline: string
@@ -36,6 +37,7 @@ export interface ReportMemoOptions {
 /** Of the rate, what polls of open reports may take; the rest is for submissions and downloads. */
 const shareOfPolls = 0.5
 
+/** Each call is one transaction under the job's fence, but for an id that was paid for. */
 export const reportMemo = (db: Db, claim: ClaimedJob, options: ReportMemoOptions): ReportMemo => {
   const set = (transition: Transition<ReportState>, values: Values): Promise<void> => change(db, claim, transition, values)
   // One that a person recorded has none until it is looked at.

@@ -9,6 +9,7 @@ interface Sister {
   readonly places: readonly number[]
 }
 
+/** Other versions of the pipeline whose answers may serve this one. */
 export interface ReuseScope {
   readonly sisters: readonly Sister[]
   /** What is asked, see asksOf. */

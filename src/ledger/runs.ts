@@ -8,6 +8,7 @@ import type { Db } from '../db/tables.ts'
 import { databaseNow } from './database-now.ts'
 import { type OwnProcess, reapDead } from './processes.ts'
 
+/** The summary of the contract, but for `seconds`. */
 export interface RunSummary {
   readonly units: Readonly<Record<'planned' | 'loaded' | 'unchanged' | 'waiting' | 'held' | 'failed', number>>
   readonly rows: Readonly<RowCounts>
@@ -17,6 +18,7 @@ export interface RunSummary {
   readonly bytes: number
 }
 
+/** null: the run is not over. */
 export type RunState = 'running' | 'done' | 'failed' | 'cancelled' | 'interrupted'
 
 /** A run of this process. What others left behind by dying is free before it plans. */
@@ -49,6 +51,7 @@ export const runState = async (db: Db, runId: number): Promise<RunState | null> 
   return row?.state ?? null
 }
 
+/** `count` stops at 1,000. */
 export interface OpenJobs {
   /** Jobs the run waits for; more than a thousand are not counted. */
   readonly count: number
@@ -131,6 +134,7 @@ export const unitsUnanswered = async (db: Db, runId: number): Promise<number> =>
   return Number(row.units)
 }
 
+/** Of a run that found nothing to do. */
 export const emptySummary: RunSummary = {
   units: { planned: 0, loaded: 0, unchanged: 0, waiting: 0, held: 0, failed: 0 },
   rows: { read: 0, inserted: 0, updated: 0, ended: 0, unchanged: 0, quarantined: 0, duplicates: 0 },

@@ -6,11 +6,13 @@ import type { RunOutcome } from '../db/tables-runs.ts'
 import { fenced, type Hold, holdList, isHeldBy, lockJob } from './hold.ts'
 import { settleWaiting } from './run-jobs.ts'
 
+/** Why a job stopped, as it is kept with the job. */
 export interface Reason {
   readonly code: string
   readonly message: string
 }
 
+/** When it is tried again, and whether the try counts. */
 export interface ParkOptions extends Reason {
   /** Milliseconds from now, by the database's clock. */
   readonly notBefore: number

@@ -22,6 +22,7 @@ export interface Spent {
   readonly sharers: number
 }
 
+/** Of this month and day, by the database's clock (UTC). */
 export interface SpentNow extends Spent {
   /** Milliseconds until the day and the month turn (UTC). */
   readonly dayLeftMs: number

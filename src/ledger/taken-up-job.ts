@@ -32,6 +32,7 @@ export interface FoundAnswer {
   readonly metrics: readonly string[]
 }
 
+/** What a receipt or a landing proves of a job that the ledger lost. */
 export interface FoundWork {
   readonly kind: JobKind
   readonly askNumber: string
@@ -48,6 +49,7 @@ export interface FoundWork {
   readonly answer: FoundAnswer | null
 }
 
+/** The pipeline as it is registered here. */
 export interface KnownPipeline {
   readonly pipelineId: number
   readonly windowEvery: 'day' | 'week' | 'month'

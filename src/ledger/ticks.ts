@@ -2,6 +2,7 @@
 import { sql } from 'kysely'
 import type { Db } from '../db/tables.ts'
 
+/** A tick that a process wants to take. */
 export interface TickClaim {
   readonly pipeline: string
   readonly dueMs: number

@@ -2,6 +2,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { JobState, ReportState } from '../core/types.ts'
 
+/** One arrow of the state diagrams in docs/architecture.md. */
 export interface Transition<State> {
   /** States it may begin in; empty: there was nothing yet. */
   readonly from: readonly State[]

@@ -24,6 +24,7 @@ const askNumberOf = (answerId: number): RawBuilder<unknown> =>
 const accepts = ({ answerId }: WindowShare): RawBuilder<boolean> =>
   sql<boolean>`(u.ask_number is null or u.ask_number <= ${askNumberOf(answerId)} or u.answer_id = ${answerId}::bigint)`
 
+/** A unit under lock, and whether it takes the answer. */
 export interface TakenUnit {
   readonly unitId: number
   readonly accepts: boolean
@@ -56,6 +57,7 @@ export interface UnitsTable {
   readonly columns: readonly { readonly name: string; readonly type: string }[]
 }
 
+/** Units of a window under lock. */
 export interface TakenUnits {
   readonly accepted: number
   readonly skipped: number
@@ -170,6 +172,7 @@ export const passOver = async (db: Db, { claim, window }: WindowShare): Promise<
     .execute()
 }
 
+/** A unit that keeps its rows, and the code that says why. */
 export interface HeldBack {
   readonly unitId: number
   readonly code: string

@@ -7,6 +7,7 @@ import type { WarehouseTable } from '../db/tables-beside.ts'
 import { databaseNow } from './database-now.ts'
 import { note } from './events.ts'
 
+/** A name that landings bear: identity and epoch. */
 export interface Warehouse {
   /** A UUID, drawn when the ledger is first used. */
   readonly id: string
@@ -17,6 +18,7 @@ export interface Warehouse {
 /** `own`: this database is the warehouse. `copy`: nobody has said whether it or another goes on. `replaced`: another does. */
 export type Standing = Selectable<WarehouseTable>['standing']
 
+/** What the warehouse knows of itself. */
 export interface Identity extends Warehouse {
   readonly standing: Standing
   /** Why it is a copy or replaced, for people. */
@@ -27,6 +29,7 @@ export interface Identity extends Warehouse {
   readonly here: string
 }
 
+/** Throws where the ledger was never set up. */
 export const readIdentity = async (db: Db): Promise<Identity> => {
   const row = await db
     .selectFrom('etl.warehouse')
@@ -79,6 +82,7 @@ export const settleHere = async (db: Db, here: string): Promise<void> => {
     where home is null`.execute(db)
 }
 
+/** Another life of the same warehouse: a copy, or one that was restored. */
 export interface Branch {
   readonly from: Identity
   readonly epoch: number

@@ -5,6 +5,7 @@ import type { Counts, Maybe, Row } from '../db/row.ts'
 import type { Db } from '../db/tables.ts'
 import { type FullCheck, hasTurn } from './candidates.ts'
 
+/** What is stored of a window. */
 export interface WindowState {
   readonly closedGeneration: number | null
   /** Loaded units, as counted when it was closed. */

@@ -51,6 +51,7 @@ export const markOutcome = async (
     where taken._unit_id = held.unit_id`.execute(session.kysely)
 }
 
+/** Whose a record is, and what became of that unit. */
 export interface Attributed {
   readonly unitId: number
   readonly outcome: UnitOutcome

@@ -47,6 +47,7 @@ const rowsOf = (definition: Definition, scope: MergeScope, column: string, stagi
   return sql`(select ${sql.ref(column)} from ${dataTable(definition)} t where ${scopeOf(definition, scope, 't')})`
 }
 
+/** How values are found and inserted. */
 export interface DimensionOptions {
   /** What stands in a further column of the table for the value: a text, null, or a slot for it. */
   readonly textOf: (table: DimensionTable, column: string, value: string) => string | null

@@ -5,6 +5,7 @@ import type { Db } from '../db/tables.ts'
 import { type LiveColumn, liveColumns, liveIndexes, missingDimensions, missingIndexes, primaryKeys } from './live-tables.ts'
 import { tableName } from './table-columns.ts'
 
+/** One way in which a table is not as its definition says. */
 export interface Difference {
   readonly pipeline: string
   readonly table: string

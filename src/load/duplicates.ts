@@ -13,6 +13,7 @@ export interface Conflict {
   readonly key: readonly (string | null)[]
 }
 
+/** What was found of rows that share a key. */
 export interface Repeated {
   /** Rows beyond the first of identical ones. */
   readonly duplicates: number
@@ -81,6 +82,7 @@ export const removeRepeated = async (session: Session, staging: Staging): Promis
     where s._n = r._n and (r._conflicts or r._place > 1)`.execute(session.kysely)
 }
 
+/** Idempotent. */
 export const dropRepeated = async (session: Session): Promise<void> => {
   await sql`drop table if exists ${repeatedTable}`.execute(session.kysely)
 }

@@ -5,6 +5,7 @@ import { missingRelations } from '../db/catalog.ts'
 import type { Flags, Lists, Texts } from '../db/row.ts'
 import type { Db } from '../db/tables.ts'
 
+/** A column as the catalog has it. */
 export interface LiveColumn {
   readonly table: string
   readonly name: string

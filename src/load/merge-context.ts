@@ -6,6 +6,7 @@ import type { Conflict, Repeated } from './duplicates.ts'
 import type { MergeScope } from './merge-scope.ts'
 import type { Staging } from './staging.ts'
 
+/** What is merged into which rows. */
 export interface MergeRequest {
   readonly definition: Definition
   readonly scope: MergeScope
@@ -51,6 +52,7 @@ export interface HeldUnit {
   readonly previousRows: number
 }
 
+/** Counts of rows; rows read = inserted + updated + unchanged + quarantined + duplicates. */
 export interface MergeResult {
   readonly inserted: number
   readonly updated: number

@@ -10,11 +10,13 @@ interface Scope {
   readonly slice: Slice
 }
 
+/** Its values are constants of the statement. */
 export interface OneUnit extends Scope {
   readonly kind: 'one'
   readonly unitId: number | string | RawBuilder<unknown>
 }
 
+/** Their values stand in a table. */
 export interface ManyUnits extends Scope {
   readonly kind: 'many'
   readonly accepted: AcceptedTable
@@ -22,6 +24,7 @@ export interface ManyUnits extends Scope {
   readonly isWhole: boolean
 }
 
+/** What a merge may touch. */
 export type MergeScope = OneUnit | ManyUnits
 
 /** Units of one window by the values that come with their rows; see accepted-units.ts. */
@@ -31,6 +34,7 @@ export interface AcceptedTable {
   readonly columns: readonly Column[]
 }
 
+/** @param unitId a number, or SQL that gives it */
 export const oneUnit = (unit: Pick<Box, 'key' | 'window' | 'slice'>, unitId: OneUnit['unitId']): OneUnit => ({
   kind: 'one',
   name: unit.key,
@@ -39,6 +43,7 @@ export const oneUnit = (unit: Pick<Box, 'key' | 'window' | 'slice'>, unitId: One
   unitId,
 })
 
+/** @param isWhole see `ManyUnits` */
 export const manyUnits = (
   box: Pick<Box, 'key' | 'slice'>,
   window: Window,

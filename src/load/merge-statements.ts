@@ -70,6 +70,7 @@ const pastRevisions = (context: MergeContext, alias: string): { join: RawBuilder
   }
 }
 
+/** How new rows are inserted. */
 export interface InsertOptions {
   /** A month that is not attached yet; default the whole table. */
   readonly target?: RawBuilder<unknown>
@@ -101,6 +102,7 @@ const outsideOfStaged = ({ definition, scope, staging }: MergeContext): RawBuild
     where (${scopeOf(definition, scope, 't')}) is not true)`
 }
 
+/** Counts of rows. */
 export interface Applied {
   readonly inserted: number
   readonly updated: number
@@ -122,10 +124,12 @@ export const applyDifference = async (context: MergeContext, kinds: Kinds): Prom
   return { inserted, updated, ended, isDistinct }
 }
 
+/** Idempotent. */
 export const dropDifference = async ({ session }: MergeContext): Promise<void> => {
   await sql`drop table ${differenceTable}`.execute(session.kysely)
 }
 
+/** Counts of keys in the difference. */
 export interface Kinds {
   readonly added: number
   readonly changed: number

@@ -152,5 +152,6 @@ export const fillPartition = async (
   }
 }
 
+/** Two rows with one key. */
 export const isUniqueViolation = (error: unknown): boolean =>
   typeof error === 'object' && error !== null && 'code' in error && error.code === '23505'

@@ -4,6 +4,7 @@ import type { Definition } from '../core/types.ts'
 import type { Session } from '../db/session.ts'
 import { names, stagedKey } from './table-columns.ts'
 
+/** Keys whose rows must not end, because the answer has a record of them that could not be read. Of the session. */
 export const protectedTable = sql.raw('pg_temp."protected"')
 
 /** Fills the table of protected keys; false when there is none. @param keys staged key columns, in key order */

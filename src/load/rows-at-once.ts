@@ -64,6 +64,7 @@ export const slotsOf = (box: Box, { dimensionTables }: Definition): Record<strin
   return values
 }
 
+/** What the statement is made of; no value of an answer stands in it. */
 export interface RowsAtOnce {
   readonly definition: Definition
   /** Of slots; see `unitOfSlots`. */

@@ -8,6 +8,7 @@ import type { Numbers, Texts } from '../db/row.ts'
 import type { Db } from '../db/tables.ts'
 import { stagedColumns, tableName } from './table-columns.ts'
 
+/** A table of this session alone. */
 export interface StagingTable {
   /** Quoted, with its schema. */
   readonly name: string

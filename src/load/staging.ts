@@ -8,6 +8,7 @@ import type { Session } from '../db/session.ts'
 import { emptyStagingTable, type StagingTable, stagingTableOf } from './staging-table.ts'
 import { stagedColumns } from './table-columns.ts'
 
+/** Some rows on their way to staging. */
 export interface StagedChunk {
   /** Rows in PostgreSQL's COPY text format. */
   readonly copy: Buffer
@@ -16,6 +17,7 @@ export interface StagedChunk {
   readonly release?: () => void
 }
 
+/** Where rows wait until their answer is whole and judged. */
 export interface Staging {
   /** Quoted name of the table; there is none before `flush`. */
   readonly table: string

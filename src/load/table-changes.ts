@@ -5,6 +5,7 @@ import { compareTables } from './drift.ts'
 import { liveColumns, liveIndexes, serves } from './live-tables.ts'
 import { tableName } from './table-columns.ts'
 
+/** What the next migration brings, and what none can. */
 export interface TableChanges {
   readonly columns: readonly Column[]
   readonly indexes: readonly TableIndex[]

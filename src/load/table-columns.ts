@@ -4,10 +4,13 @@ import { EtlError } from '../core/errors.ts'
 import type { Column, ColumnType, Definition, Window } from '../core/types.ts'
 import { type MergeScope, sameUnit } from './merge-scope.ts'
 
+/** Without the schema; the version is part of the name. */
 export const tableName = (definition: Definition): string => `${definition.pipeline}_v${definition.version}`
 
+/** Current rows. */
 export const dataTable = (definition: Definition): RawBuilder<unknown> => sql.table(`data.${tableName(definition)}`)
 
+/** Ended revisions. */
 export const historyTable = (definition: Definition): RawBuilder<unknown> => sql.table(`data.${tableName(definition)}_history`)
 
 /** Columns that come with the answer, in definition order: the order of the COPY. */
@@ -22,8 +25,10 @@ export const periodColumn = (definition: Definition): string => {
   return name
 }
 
+/** A change in one of them is a new revision. */
 export const measureColumns = (definition: Definition): readonly Column[] => definition.columns.filter((column) => !column.isKey)
 
+/** In the order of the key. */
 export const keyColumns = (definition: Definition): readonly Column[] =>
   definition.key.map((name) => {
     const column = definition.columns.find((candidate) => candidate.name === name)
@@ -138,5 +143,6 @@ export const sameKey = (definition: Definition, left: string, right: string): Ra
   )
 }
 
+/** Quoted and joined by commas. */
 export const names = (columns: readonly { readonly name: string }[]): RawBuilder<unknown> =>
   sql.join(columns.map((column) => sql.ref(column.name)))

@@ -11,6 +11,7 @@ const longestProblem = 200
 const longestBlock = 2_900
 const longestSummary = 1_000
 
+/** What a message says of who sends it, and when. */
 export interface Sender {
   /** Names the warehouse in what machines are told: two of them share a receiver. */
   readonly warehouseId: string

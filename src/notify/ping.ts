@@ -8,6 +8,7 @@ const pingName = 'MILLRACE_PING_URL'
 const pingMs = 10_000
 const tries = 3
 
+/** Tells the watchdog of the night. Never throws: a watchdog that is away must not end a run. */
 export type Ping = (what: 'start' | 'success' | 'fail') => Promise<void>
 
 /** Pings URL/start, URL and URL/fail, as healthchecks do. A ping that does not get through is logged and fails nothing. */

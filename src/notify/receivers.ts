@@ -16,6 +16,7 @@ const smtpName = 'MILLRACE_SMTP_URL'
 const pagerdutyAddressName = 'MILLRACE_PAGERDUTY_URL'
 const pagerdutyAddress = 'https://events.pagerduty.com/v2/enqueue'
 
+/** Where alarms go, with its address and key. */
 export type Receiver = ReceiverTraits &
   (
     | { readonly kind: 'slack'; readonly url: Secret }
@@ -24,6 +25,7 @@ export type Receiver = ReceiverTraits &
     | { readonly kind: 'email'; readonly smtp: Secret; readonly from: string; readonly to: readonly string[] }
   )
 
+/** notify.yaml together with the settings it names. */
 export interface Alarming {
   readonly receivers: readonly Receiver[]
   /** Without a notify.yaml one that tells everybody everything. */

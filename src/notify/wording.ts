@@ -1,6 +1,7 @@
 // Alarms in words: one headline and three short answers to what is wrong, what changed, and what to do.
 import type { Told, Telling } from '../ledger/deliveries.ts'
 
+/** A message before it takes the form of its channel. */
 export interface Words {
   /** One line: `Error: 200 units in 3 pipelines failed`. */
   readonly headline: string
@@ -12,6 +13,7 @@ const longestLine = 1_500
 /** Pipelines told of one by one. */
 const mostLines = 20
 
+/** The same words for every channel. */
 export const wordsOf = ({ event, told }: Telling): Words => {
   const [first] = told
   if (first === undefined) return { headline: 'Nothing', parts: [] }
@@ -35,6 +37,7 @@ export const wordsOf = ({ event, told }: Telling): Words => {
   }
 }
 
+/** For e-mail, standard error and channels without a form of their own. */
 export const plainText = ({ headline, parts }: Words): string =>
   [headline, ...parts.map(({ title, lines }) => [`${title}:`, ...lines].join('\n'))].join('\n\n')
 

@@ -15,6 +15,7 @@ export class CellError extends Error {
   }
 }
 
+/** A CellError: the record is rejected, the others go on. */
 export const refuse = (cell: string, expected: string): never => {
   throw new CellError(`'${excerpt(cell, 60)}' is not ${expected}`)
 }

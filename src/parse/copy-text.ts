@@ -31,6 +31,7 @@ const keepSpare = (bytes: Buffer): void => {
   if (bytes.length === firstBytes && spare.length < mostSpare) spare.push(bytes)
 }
 
+/** Rows in COPY's text format, into bytes that are used again. */
 export const createCopyWriter = (): CopyWriter => ({ bytes: freshBytes(), at: 0, rows: 0 })
 
 /** Makes room for `more` bytes. The buffer may be another one afterwards. */
@@ -45,6 +46,7 @@ const special = /[\\\t\n\r]/
 const specials = /[\\\t\n\r]/g
 const escapes: Readonly<Record<string, string>> = { '\\': '\\\\', '\t': '\\t', '\n': '\\n', '\r': '\\r' }
 
+/** COPY's text format: backslash, tab and line ends. */
 export const escapeCell = (cell: string): string =>
   special.test(cell) ? cell.replaceAll(specials, (character) => escapes[character] ?? character) : cell
 

@@ -15,6 +15,7 @@ import {
 } from './fast-cell.ts'
 import { countRows, type RowSink } from './row-sink.ts'
 
+/** Reads plain lines without making strings of cells. */
 export interface FastLane {
   /**
    * Takes whole lines of valid UTF-8 from `[from, to)`, where a record begins, up to the first it is not sure of.

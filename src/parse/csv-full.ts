@@ -34,11 +34,13 @@ export const readCells = (bytes: Buffer, frames: readonly Frame[]): readonly (re
   return records
 }
 
+/** Reads what the fast lane is not sure of, with csv-parse. */
 export interface FullLane {
   /** Takes records in order. Throws BAD_RESPONSE or TRUNCATED where rows cannot be told apart. */
   take(bytes: Buffer, frames: readonly Frame[]): void
 }
 
+/** Both lanes write the same; test/unit/parse/lanes.test.ts compares them. */
 export const createFullLane = (sink: RowSink, header: Header): FullLane => {
   const isText = sink.plan.columns.map(({ column }) => column.type === 'text')
   const isNullable = sink.plan.columns.map(({ column }) => column.nullable)

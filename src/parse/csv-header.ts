@@ -5,6 +5,7 @@ import { fieldName, type ParsePlan } from './plan.ts'
 import { excerpt } from './raw-text.ts'
 import { addMissing, addUnknown, type ParseReport } from './report.ts'
 
+/** What the first line says. */
 export interface Header {
   /** Cells of a record. */
   readonly width: number

@@ -9,6 +9,7 @@ import { maxRecordBytes, maxRecordLines } from './limits.ts'
 import { createTail, type LineEnd, lineEndAt, type Tail } from './line-end.ts'
 import type { RowSink } from './row-sink.ts'
 
+/** One part of an answer, as its bytes come. */
 export interface Reader {
   /** Takes the next bytes; keeps a copy of what is not yet a whole record. */
   write(chunk: Uint8Array): void
@@ -44,6 +45,7 @@ interface State {
 const fullRunBytes = 8 * 1024
 const noData = /^no data returned/i
 
+/** Memory does not grow with the part; a record has a limit of its own. */
 export const createCsvReader = (sink: RowSink, lanes: Lanes): Reader => {
   const state: State = {
     carry: Buffer.alloc(0),

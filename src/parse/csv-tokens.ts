@@ -28,6 +28,7 @@ export interface CsvCell {
   isMalformed: boolean
 }
 
+/** Filled again for each cell, so that reading makes no garbage. */
 export const createCell = (): CsvCell => ({ start: 0, end: 0, behind: 0, breaks: 0, isVerbatim: true, isMalformed: false })
 
 /** `cut`: bytes are missing to tell the end. `open`: so they are, and a quote is open. */
@@ -99,6 +100,7 @@ const lineEnd = (bytes: Buffer, from: number): number => {
   return at
 }
 
+/** Where a record lies in its bytes. */
 export interface CsvRecord {
   /** Behind its last byte, before its line end. */
   end: number

@@ -15,6 +15,7 @@ export const longestKey = 1_800
 /** Bytes one cell may become with its delimiter, every byte escaped. */
 export const roomForCell = 2 * longestCell + 16
 
+/** How the cells of a column are taken. */
 export interface FastColumn {
   readonly kind: number
   /** Place of the column in the COPY; -1 where the definition has none. */
@@ -31,6 +32,7 @@ export interface FastColumn {
 /** Returned instead of where a cell's bytes end: only the casts can tell, and nothing that was written counts. */
 export const notSure = -1
 
+/** NULL in COPY's text format. */
 export const nullBytes = Buffer.from('\\N')
 const noBytes = Buffer.alloc(0)
 

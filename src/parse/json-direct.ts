@@ -40,6 +40,7 @@ interface DirectColumn extends FastColumn {
   readonly whenNull: Buffer | null
 }
 
+/** Writes a record from its bytes where nothing in it needs a cast. */
 export const createDirectRow = (sink: RowSink): DirectRow => {
   const { writer, plan } = sink
   const columns = plan.columns.map((planned, place) => directColumn(fastColumn(plan, place), planned))

@@ -3,6 +3,7 @@ import { type JsonList, listNamed, readPage } from '../json/page.ts'
 import { JsonError } from '../json/scan.ts'
 import { fieldName, type ParsePlan } from './plan.ts'
 
+/** What the first object of an answer turned out to be. */
 export interface Page {
   /** null: the object holds no list of records. */
   readonly list: JsonList | null

@@ -11,6 +11,7 @@ import { rawText } from './raw-text.ts'
 import { addUnknown } from './report.ts'
 import { type RowSink, rejectRow, takeRow } from './row-sink.ts'
 
+/** One record after the other becomes a row or a reject. */
 export interface RecordLane {
   /** Takes the record that begins at `at`; returns its end, or `cut` (and takes nothing). Throws JsonError. @param line see `RecordPlace` */
   read(bytes: Buffer, at: number, line: number): number

@@ -14,4 +14,5 @@ export const maxKeyBytes = 2_000
 export const maxPageBytes = 64 * 1024 * 1024
 /** Digits of a number before its point, and after it. PostgreSQL stores more, but not in an index entry beside the key; no measurement has them. */
 export const maxWholeDigits = 400
+/** Digits behind the point; far more than any figure has, far less than PostgreSQL takes. */
 export const maxFractionDigits = 400

@@ -3,6 +3,7 @@
 const lf = 10
 const cr = 13
 
+/** All line ends of a file are alike, which tells a truncated last line. */
 export type LineEnd = 'lf' | 'crlf' | 'cr'
 
 /** The line end that begins at `at`; null where there is none. */
@@ -19,6 +20,7 @@ export interface Tail {
   endsAs(other: LineEnd | null): boolean
 }
 
+/** What is kept of the end of a file. */
 export const createTail = (): Tail => {
   let last = -1
   return {

@@ -79,6 +79,7 @@ export async function* parsePayload(
   if (chunk !== null) yield chunk
 }
 
+/** A record as it came, for quarantine. */
 export interface RawRecord {
   /** Number of the accepted row within the part, from 1. */
   readonly ordinal: number

@@ -5,6 +5,7 @@ import { type Cast, compileCast, isPlain } from './cast.ts'
 import { CellError } from './cast-text.ts'
 import { maxKeyBytes } from './limits.ts'
 
+/** How a column's cells become values. */
 export interface PlannedColumn {
   readonly column: Column
   readonly cast: Cast
@@ -14,6 +15,7 @@ export interface PlannedColumn {
   readonly names: readonly string[]
 }
 
+/** Everything that parsing needs of a definition, compiled once for an answer. */
 export interface ParsePlan {
   /** Columns that come with the answer, in the definition's order, which is the order of the COPY. */
   readonly columns: readonly PlannedColumn[]

@@ -2,6 +2,7 @@
 import { EtlError } from '../core/errors.ts'
 import type { Reject } from '../core/types.ts'
 
+/** A record that could not become a row. */
 export interface RejectedRow extends Reject {
   /** Staged key columns in the key's order, where all of them could be read: then the row is not missing from the answer. */
   readonly key: readonly (string | null)[] | null
@@ -38,6 +39,7 @@ const shortRaw = 200
 const generousTotal = 16 * 1024 * 1024
 const maxNames = 1_000
 
+/** Of an answer, over all its parts. */
 export const createParseReport = (): ParseReport => ({
   read: 0,
   rows: 0,
@@ -72,10 +74,12 @@ const tooMany = ({ part, line, reason }: RejectedRow): EtlError =>
       'Nothing was loaded. Compare the definition with the answer, correct the columns and run again.',
   )
 
+/** Once for each name. */
 export const addUnknown = (report: ParseReport, name: string): void => {
   if (report.unknownColumns.length < maxNames && !report.unknownColumns.includes(name)) report.unknownColumns.push(name)
 }
 
+/** Once for each name. */
 export const addMissing = (report: ParseReport, name: string): void => {
   if (!report.missingColumns.includes(name)) report.missingColumns.push(name)
 }

@@ -11,6 +11,7 @@ export interface RecordPlace {
   readonly raw: () => string
 }
 
+/** Where rows go, whatever format they come in. */
 export interface RowSink {
   /** The part at hand; one sink serves all parts of an answer, one after the other. */
   part: number
@@ -23,6 +24,7 @@ export interface RowSink {
   readonly onAccepted: ((record: RecordPlace) => void) | null
 }
 
+/** @param onAccepted called with the place of each accepted record; null: nobody asks */
 export const createRowSink = (plan: ParsePlan, report: ParseReport, onAccepted: RowSink['onAccepted'] = null): RowSink => ({
   part: 0,
   plan,

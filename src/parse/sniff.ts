@@ -30,6 +30,7 @@ const formatOf = (bytes: Buffer, expected: Format, isLast: boolean): Format | nu
   return end >= 0 || isLast || text.length === longestHeader ? 'json' : null
 }
 
+/** What the bytes should be. */
 export interface Expected {
   /** Asked for; decides where the bytes do not. */
   readonly format: Format

@@ -29,6 +29,7 @@ const roundedWords: Readonly<Record<RoundingMode, string>> = {
 
 const sentence = (text: string): string => (/[.!?]$/.test(text.trim()) ? text.trim() : `${text.trim()}.`)
 
+/** What the columns mean that every table and view has, by name. */
 export const lineageComments: Readonly<Record<string, string>> = {
   _unit_id:
     'The unit the row belongs to: etl.unit_list. With _loaded_at it leads to the load (etl.loads), and from there to answer, landing, job and requests.',
@@ -45,6 +46,7 @@ export const lineageComments: Readonly<Record<string, string>> = {
   restated_at: 'When the row got another value than it was first loaded with; NULL where it never did.',
 }
 
+/** Columns of bi.freshness, by name. */
 export const freshnessComments: Readonly<Record<string, string>> = {
   pipeline: 'The pipeline.',
   version: "The pipeline's version.",
@@ -101,6 +103,7 @@ const wordsOf = ({ name, description, column, key, columns = {} }: DimensionTabl
   },
 })
 
+/** `One row for each month, domain.` */
 export const grainOf = (definition: Definition): string => `One row for each ${definition.key.join(', ')}.`
 
 /** COMMENT takes no parameters, so the text stands in the statement as a quoted literal. */

@@ -10,6 +10,7 @@ const quoted = (text: string): string => JSON.stringify(text)
 const warnAfterDays = 40
 const errorAfterDays = 70
 
+/** YAML for dbt's `sources`, the same for the same input: freshness by the publication calendar, tests by key and nullability. */
 export const dbtSources = (definitions: readonly Definition[], marts: readonly Mart[]): string => {
   const published = definitions.filter(({ publish }) => publish)
   const summaries = marts.filter(({ summaryOf }) => summaryOf !== null)

@@ -2,6 +2,7 @@
 import type { Definition } from '../core/types.ts'
 import { calendar } from './comments.ts'
 
+/** One way from facts to a dimension. */
 export interface Join {
   /** Of the facts. */
   readonly column: string

@@ -11,6 +11,7 @@ const dataName = (definition: Definition): string => `data.${definition.pipeline
 /** Columns of the table behind a view, in order. */
 export const tableColumns = (definition: Definition): string[] => [...definition.columns.map((column) => column.name), ...lineage]
 
+/** Names of the view's columns, in its order. */
 export const viewColumns = (definition: Definition): string[] => [...tableColumns(definition), 'is_final', 'restated_at']
 
 const periodOf = (definition: Definition): string => definition.key.find((name) => name === 'month' || name === 'date') ?? 'month'
@@ -26,9 +27,11 @@ const judged = (definition: Definition): RawBuilder<unknown> =>
   sql`(${sql.ref(periodOf(definition))} + ${finalAfter(definition)}::interval <= current_date) as is_final,
     case when _revision > 1 then _loaded_at end as restated_at`
 
+/** The query of bi.<pipeline>: current rows, with `is_final` and `restated_at` judged as they are read. */
 export const currentView = (definition: Definition): RawBuilder<unknown> =>
   sql`select ${list(tableColumns(definition))}, ${judged(definition)} from ${sql.table(dataName(definition))}`
 
+/** Names of the history view's columns, in its order. */
 export const historyColumns = (definition: Definition): string[] => [
   ...tableColumns(definition),
   'valid_from',
@@ -36,6 +39,7 @@ export const historyColumns = (definition: Definition): string[] => [
   'is_current',
 ]
 
+/** The query of bi.<pipeline>_history: current rows and ended ones, each with the time it held. */
 export const historyView = (definition: Definition): RawBuilder<unknown> => {
   const columns = list(tableColumns(definition))
   return sql`select ${columns}, _loaded_at as valid_from, null::timestamptz as valid_to, true as is_current
@@ -52,6 +56,7 @@ export const asOfFunction = (definition: Definition): RawBuilder<unknown> =>
       where valid_from <= at and (valid_to is null or at < valid_to);
     end`
 
+/** bi.<pipeline>_as_of: a name PostgreSQL has room for, since pipelines have 44 characters at most. */
 export const asOfName = (definition: Definition): RawBuilder<unknown> => sql.table(`bi.${definition.pipeline}_as_of`)
 
 // Closed windows stand in the ledger as they were counted, so that this is quick however many units there are.

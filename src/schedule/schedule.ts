@@ -14,6 +14,7 @@ const sweepEveryMs = 60_000
 /** What another process heard of is a row here. */
 const releaseEveryMs = 5_000
 
+/** A schedule that runs. */
 export interface Scheduler {
   readonly state: ScheduleState
   /** What services tell by themselves. */

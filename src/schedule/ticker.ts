@@ -10,12 +10,14 @@ import { missedTicks, type Scheduled, scheduledOf } from '../pipeline/scheduled.
 import { ticksBetween } from '../plan/ticks.ts'
 import { buyApproved, type Keeper, takeTick } from './tick-runs.ts'
 
+/** For the page and for `healthz`. */
 export interface ScheduleState {
   /** Pipelines at work now. */
   readonly running: ReadonlySet<string>
   readonly lastResults: ReadonlyMap<string, RunResult['state']>
 }
 
+/** The schedule without timers: whoever holds it says when time has passed. */
 export interface Ticker {
   readonly state: ScheduleState
   /** Tells which ticks are late, then takes those that came while no scheduler ran, as each pipeline's `catch_up` says. */
@@ -37,6 +39,7 @@ export interface Ticker {
 /** Ticks are checked for each minute and taken at once; who is so late does not keep time any more. */
 const overdueMs = 5 * 60_000
 
+/** How the runs of ticks work. */
 export interface TickerOptions {
   /** Jobs worked on at once for each run; 0: somebody else in this process does. Default: what the definition allows. */
   readonly concurrency?: number

@@ -10,6 +10,7 @@ import { shareOurModules } from '../core/user-modules.ts'
 import type { Api } from '../extract/api.ts'
 import type { Source } from '../extract/source.ts'
 
+/** What was found in the folders. */
 export interface SourceFolders {
   /** By name: `web-analytics.keywords`. */
   readonly sources: ReadonlyMap<string, Source>

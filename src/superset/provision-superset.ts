@@ -8,6 +8,7 @@ import { type FixedColumn, type SupersetDataset, supersetChart } from './superse
 import type { SupersetClient } from './superset-client.ts'
 import { dashboardMetadata, type PlacedChart, positionJson } from './superset-layout.ts'
 
+/** What is made where. */
 export interface Provisioning {
   readonly client: SupersetClient
   /** Name of the connection in Superset. */
@@ -20,12 +21,14 @@ export interface Provisioning {
   readonly tell: (text: string) => void
 }
 
+/** Objects of one kind. */
 export interface Tally {
   created: number
   updated: number
   removed: number
 }
 
+/** What was done; running it again makes nothing twice. */
 export interface Provisioned {
   readonly datasets: Tally
   readonly charts: Tally

@@ -13,6 +13,7 @@ export interface FixedColumn {
   readonly value: string | number | boolean
 }
 
+/** Body of a request to `/api/v1/chart/`. */
 export interface SupersetChart {
   readonly slice_name: string
   readonly description: string

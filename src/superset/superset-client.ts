@@ -3,6 +3,7 @@ import { z } from 'zod'
 import { EtlError, messageOf } from '../core/errors.ts'
 import { type Secret, redact, secret } from '../core/redact.ts'
 
+/** Superset's REST API as far as it is needed. Everything throws EtlError SUPERSET with the path and what it answered. */
 export interface SupersetClient {
   get<T>(path: string, schema: z.ZodType<T>, query?: RisonValue): Promise<T>
   /** Every entry of a list, page by page. @param filters conditions that all hold */
@@ -13,12 +14,14 @@ export interface SupersetClient {
   remove(path: string): Promise<void>
 }
 
+/** One condition of a list, in Superset's own words: `{ col, opr: 'eq', value }`. */
 export interface SupersetFilter {
   readonly col: string
   readonly opr: string
   readonly value: string | number
 }
 
+/** A user that may make datasets and charts. */
 export interface SupersetLogin {
   /** Without a slash at the end. */
   readonly url: string

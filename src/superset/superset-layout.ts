@@ -1,6 +1,7 @@
 // Where the charts of a dashboard stand, and the filters above them, in Superset's words.
 import type { Chart, Dashboard } from '../definition/dashboard.ts'
 
+/** A chart under the id Superset gave it. */
 export interface PlacedChart {
   readonly id: number
   readonly chart: Chart

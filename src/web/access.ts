@@ -14,11 +14,13 @@ const failuresAMinute = 10
 /** Senders remembered; the oldest go first. */
 const mostSenders = 10_000
 
+/** `token` null: nobody needs one, because only this machine can reach the page. */
 export interface Access {
   readonly token: Secret | null
   readonly nowMs: () => number
 }
 
+/** Tells who may read the page, by cookie or by `Authorization: Bearer`. */
 export interface AccessGuard {
   readonly guard: MiddlewareHandler
   /** Handles the form at `/login`. */

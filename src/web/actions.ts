@@ -26,6 +26,7 @@ const ask = ({ warehouse }: WebContext, { title, text, button, back }: Question)
 const done = ({ warehouse }: WebContext, title: string, text: string, back: string): Html =>
   page({ title, place: '', warehouse, live: false, body: html`<p role="status">${text}</p><p><a href="${back}">Back</a></p>` })
 
+/** POST routes for what the page can do. */
 export const mountActions = (app: Hono, web: WebContext): void => {
   app.get('/units/:id{[0-9]+}/release', async (context) => {
     const unit = await unitLine(web.kysely, numberIn(context))

@@ -33,11 +33,13 @@ const mostBodyBytes = 16 * 1024
 const mostUnits = 10_000
 const unitsADefaultPage = 500
 
+/** The page without a server. */
 export interface StatusApp {
   readonly app: Hono
   close(): void
 }
 
+/** Errors go to `onError`; the visitor is told that something went wrong and no more. */
 export interface StatusAppOptions {
   readonly context: WebContext
   /** null: loopback alone may look. */
@@ -47,6 +49,7 @@ export interface StatusAppOptions {
 
 const asset = (name: string): string => readFileSync(shipped('src', 'web', 'assets', name), 'utf8')
 
+/** Answers `/healthz` and `/metrics` besides the pages. */
 export const createStatusApp = ({ context, token, onError }: StatusAppOptions): StatusApp => {
   const app = new Hono()
   const access = createAccess({ token, nowMs: () => context.clock.now() })

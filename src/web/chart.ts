@@ -37,6 +37,7 @@ const figure = (title: string, names: readonly string[], svg: string): Html => h
 ${raw(svg)}
 </figure>`
 
+/** One bar, or a part of it. `day` is `YYYY-MM-DD`. */
 export interface DayValue {
   readonly day: string
   readonly series: string
@@ -48,6 +49,7 @@ const summed = (values: readonly DayValue[]): DayValue[] =>
     .map((group) => ({ ...group[0], value: group.reduce((sum, { value }) => sum + value, 0) }) as DayValue)
     .filter(({ value }) => value > 0)
 
+/** Bars by day, stacked by series. */
 export interface DayBars {
   readonly title: string
   /** What is counted, for the axis. */
@@ -95,6 +97,7 @@ export const dayBars = ({ title, unit, values, days, rule = null }: DayBars): Ht
   return figure(title, rule === null ? names : [...names, 'budget'], svg)
 }
 
+/** A bar from one ISO time to another, which leads to `href`. */
 export interface Span {
   readonly lane: string
   readonly from: string

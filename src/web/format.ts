@@ -2,6 +2,7 @@
 
 const groups = new Intl.NumberFormat('en-US')
 
+/** `1,234,567`; a dash where nobody knows. */
 export const count = (value: number | null): string => (value === null ? '–' : groups.format(value))
 
 /** ISO time as `2026-11-20 02:31 UTC`. */
@@ -26,8 +27,10 @@ export const span = (seconds: number): string => {
   return parts.slice(0, 2).join(' ')
 }
 
+/** How long ago: `3 h`, `2 d`. */
 export const age = (iso: string, nowMs: number): string => span((nowMs - Date.parse(iso)) / 1000)
 
+/** `1.2 MB`, in thousands; a dash where nobody knows. */
 export const bytes = (value: number | null): string => {
   if (value === null) return '–'
   if (value < 1_000) return `${value} B`

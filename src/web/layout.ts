@@ -2,6 +2,7 @@
 import { html } from 'hono/html'
 import type { HtmlEscapedString } from 'hono/utils/html'
 
+/** Escaped text: what goes into it was escaped, or is Html itself. */
 export type Html = HtmlEscapedString | Promise<HtmlEscapedString>
 
 const places = [
@@ -15,6 +16,7 @@ const places = [
   ['/schedule', 'Schedule'],
 ] as const
 
+/** One page in the frame all of them share. */
 export interface Page {
   readonly title: string
   /** Path of the place in the navigation that this page belongs to. */
@@ -25,6 +27,7 @@ export interface Page {
   readonly live?: boolean
 }
 
+/** The whole document. */
 export const page = ({ title, place, warehouse, body, live = true }: Page): Html => html`<!doctype html>
 <html lang="en">
 <head>
@@ -74,6 +77,7 @@ const cell = (value: Html | string | number): Html => {
 /** A state as a word with its colour; never the colour alone. */
 export const badge = (state: string): Html => html`<span class="badge ${state.replaceAll(/[^a-z]/g, '')}">${state}</span>`
 
+/** A unit by its key, which leads to its page. */
 export const unitLink = (unitId: number, name: string): Html => html`<a href="/units/${unitId}">${name}</a>`
 
 /** A command to copy. */

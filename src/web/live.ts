@@ -26,6 +26,7 @@ export const ledgerMark = async ({ kysely }: WebContext): Promise<string> => {
   return rows[0]?.mark ?? ''
 }
 
+/** Server-sent events: browsers hear when the ledger has changed and fetch the page again. */
 export interface Live {
   respond(context: Context): Response
   close(): void

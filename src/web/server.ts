@@ -4,12 +4,14 @@ import type { Hono } from 'hono'
 import { EtlError } from '../core/errors.ts'
 import { type Secret, secret } from '../core/redact.ts'
 
+/** Where the page listens. */
 export interface WebAddress {
   readonly host: string
   /** 0: any free one. */
   readonly port: number
 }
 
+/** The page, listening. */
 export interface WebServer {
   readonly url: string
   /** Cuts what is still open. */

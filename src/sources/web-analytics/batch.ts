@@ -58,11 +58,13 @@ export const monthsOf = ({ window }: Box): { start_date: string; end_date: strin
   end_date: addWindows(window.to, 'day', -1).slice(0, 7),
 })
 
+/** One value or many, as a list. */
 export const valuesOf = (box: Box, name: string): string[] => [box.slice[name] ?? []].flat()
 
 const longestWord = 60
 const longestDetail = 500
 
+/** What the two batch endpoints do not share: where a report is submitted, and the body (interface 4.2, 4.3). */
 export interface BatchDataset {
   readonly endpoint: 'shopper' | 'report'
   body(definition: Definition, box: Box): unknown
@@ -196,8 +198,10 @@ export async function* extractReport(
   return { fingerprint: { lastUpdated: null, count: null }, expectedRows: null, dataPoints: finished.dataPoints }
 }
 
+/** The service's own list, searched for submissions whose answer was lost. */
 export const listReports: NonNullable<Source['listReports']> = ({ http }, sinceMs) => reportHistory(http, sinceMs)
 
+/** Credits by the service's own validation, which costs nothing; null where it has none. */
 export const estimateReport = async (
   dataset: BatchDataset,
   request: ExtractRequest,

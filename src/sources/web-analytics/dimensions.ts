@@ -3,6 +3,7 @@ import type { DimensionSpec } from '../../core/source-spec.ts'
 
 type Part = Omit<DimensionSpec, 'mostPerRequest'>
 
+/** As requests and answers name it; api-facts A 38. */
 export const domain: Part = {
   description: 'Domain without www. and without a scheme',
   required: true,
@@ -12,6 +13,7 @@ export const domain: Part = {
   expected: 'a domain such as example.com, without www. and without https://',
 }
 
+/** The keyword endpoint wants it in lower case, batch in upper case: spelling.ts. */
 export const country: Part = {
   description: 'Two-letter ISO code in lower case, or world',
   required: true,
@@ -21,6 +23,7 @@ export const country: Part = {
   expected: 'a two-letter ISO country code in lower case, or world',
 }
 
+/** The service gives no list of them, so that any whole number is asked for. */
 export const categoryId: Part = {
   description: "The service's number of a product category",
   required: true,

@@ -86,6 +86,7 @@ const familySchema = z.looseObject({
 
 const objectOrNull = z.record(z.string(), z.unknown()).nullable()
 
+/** Countries and dates by family of data. null: the service has no such endpoint. */
 export const capabilities = async (http: HttpClient): Promise<Capabilities | null> => {
   const body = ok(await get(http, 'capabilities'), 'capabilities')
   const parsed = shaped(objectOrNull, body, 'capabilities')
@@ -111,6 +112,7 @@ const numberOrNull = (value: unknown): number | null => {
   return typeof number === 'number' && Number.isFinite(number) ? number : null
 }
 
+/** Credits left. null: the service has no such endpoint. */
 export const credits = async (http: HttpClient): Promise<Credits | null> => {
   const body = ok(await get(http, 'credits'), 'credits')
   const parsed = shaped(objectOrNull, body, 'credits')
@@ -128,6 +130,7 @@ export const meter: NonNullable<Source['meter']> = async ({ http }) => {
   return left.requests === null && left.credits === null ? null : left
 }
 
+/** Credits of this user alone; null: no limit, or not told. */
 export interface UserAllowance {
   readonly allowance: number | null
   readonly remaining: number | null

@@ -20,6 +20,7 @@ export const endpoints = {
   webhook_test: '/v3/batch/webhooks/test',
 } as const
 
+/** Name of a path, which also names the setting that moves it: `WEB_ANALYTICS_PATH_<NAME>`. */
 export type EndpointName = keyof typeof endpoints
 
 /** The path with the report's id in its place. */

@@ -14,6 +14,7 @@ const errorBody = z.object({
   meta: z.object({ error_code: z.unknown().optional(), error_message: texts }).nullish(),
 })
 
+/** What the service says instead of an answer (interface 7). */
 export interface Refusal {
   readonly status: number
   /** In-body code (101, 102, 103 ...), as text. */

@@ -10,6 +10,7 @@ const number = (description: string, unit?: string): FieldSpec => ({
   ...(unit === undefined ? {} : { unit }),
 })
 
+/** Fields of a keyword record (interface 2.1); defaults as interface 4.1 declares them. */
 export const keywordFields: Readonly<Record<string, FieldSpec>> = {
   keyword: { type: 'text', description: 'The search term', nullable: false },
   top_url: { type: 'text', description: 'Landing page that got most of the clicks', unit: 'URL without scheme', nullable: false },
@@ -48,6 +49,7 @@ const domain: FieldSpec = {
   aliases: ['site', 'Domain'],
 }
 
+/** Columns that every general report has; its metrics are an open set. */
 export const reportFields: Readonly<Record<string, FieldSpec>> = {
   date,
   domain,
@@ -60,6 +62,7 @@ export const reportFields: Readonly<Record<string, FieldSpec>> = {
   },
 }
 
+/** Columns that every shopper report has; its metrics are an open set. */
 export const shopperFields: Readonly<Record<string, FieldSpec>> = {
   date,
   domain,

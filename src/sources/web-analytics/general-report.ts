@@ -33,6 +33,7 @@ const dataset: BatchDataset = {
   }),
 }
 
+/** Any dataset of the batch service: definitions name it in `params.vtable`. */
 export const generalReport: Source = {
   name: 'web-analytics.report',
   kind: 'report',

@@ -9,6 +9,8 @@ import { releases } from './releases.ts'
 import { allowance, connection, secrets } from './settings.ts'
 import { shopperReport } from './shopper-report.ts'
 
+/** The service as a whole. */
 export const api: Api = { secrets, connection, allowance, describe, capabilities, credits, releases, check }
 
+/** Its datasets, as definitions name them. */
 export const sources: readonly Source[] = [keywords, generalReport, shopperReport]

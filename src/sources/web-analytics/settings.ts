@@ -15,16 +15,19 @@ import type { Allowance } from '../../extract/api.ts'
 import type { Authentication, Connection, HttpRequest } from '../../extract/http-types.ts'
 import { endpoints } from './endpoints.ts'
 
+/** Where the service is; required for every command that asks it. */
 export const addressSetting = 'WEB_ANALYTICS_BASE_URL'
 const keyName = 'WEB_ANALYTICS_API_KEY'
 /** The same key unless it is set. */
 const batchKeyName = 'WEB_ANALYTICS_BATCH_API_KEY'
+/** A path of the interface may be moved, with the name of its endpoint behind this. */
 export const pathPrefix = 'WEB_ANALYTICS_PATH_'
 const hostsName = 'WEB_ANALYTICS_DOWNLOAD_HOSTS'
 const rateName = 'WEB_ANALYTICS_REQUESTS_PER_SECOND'
 const monthName = 'WEB_ANALYTICS_QUOTA_PER_MONTH'
 const dayName = 'WEB_ANALYTICS_QUOTA_PER_DAY'
 
+/** Both keys (interface 5), without the suffix of an account. */
 export const secrets = [keyName, batchKeyName]
 
 /** What the service allows a key. */
@@ -75,6 +78,7 @@ export const allowance = (environment: Environment, account: string): Allowance 
   }
 }
 
+/** The sandbox as this API's service, for the demo. */
 export interface OwnService {
   readonly url: string
   readonly apiKey: string

@@ -30,6 +30,7 @@ const marks: Readonly<Record<CoverageState | 'later', readonly [mark: string, wo
 
 const legend = html`<ul class="legend heat" aria-label="Legend">${Object.entries(marks).map(([state, [mark, words]]) => html`<li><span class="${state}">${mark || ' '}</span>${words}</li>`)}</ul>`
 
+/** Months by pipeline. */
 export const coveragePage = async (context: WebContext): Promise<Html> => {
   const months = coverageMonths(await windowStates(context.kysely))
   const names = [
@@ -55,6 +56,7 @@ ${head('Pipeline', all)}
   return page({ title: 'Coverage', place: '/coverage', warehouse: context.warehouse, body })
 }
 
+/** Units by month of one pipeline; null: there is no such pipeline. */
 export const pipelineCoveragePage = async (context: WebContext, pipeline: string): Promise<Html | null> => {
   const { units, whole } = await pipelineCoverage(context.kysely, pipeline, unitsShown)
   const definition = context.definitions.find((one) => one.pipeline === pipeline)

@@ -18,6 +18,7 @@ import { runningRun } from './runs.ts'
 const shownTroubles = 20
 const nightsShown = 30
 
+/** What a person sees first: is everything loaded, and if not, what to do. */
 export const overviewPage = async (context: WebContext): Promise<Html> => {
   const { kysely, clock } = context
   const since = dayBefore(clock.now(), nightsShown)

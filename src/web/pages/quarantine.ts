@@ -11,6 +11,7 @@ const shown = 500
 const whose = ({ unit_id, unit_key, job_id, pipeline }: QuarantineLine): Html | string =>
   unit_id === null ? `not known (${pipeline}, job #${job_id})` : unitLink(unit_id, unit_key ?? `#${unit_id}`)
 
+/** Rejected records with their reasons. */
 export const quarantineTable = (caption: string, rows: readonly QuarantineLine[]): Html =>
   table(
     caption,
@@ -27,6 +28,7 @@ export const quarantineTable = (caption: string, rows: readonly QuarantineLine[]
     'No row is in quarantine.',
   )
 
+/** Open records, newest first. */
 export const quarantinePage = async (context: WebContext): Promise<Html> => {
   const [counts, rows] = await Promise.all([countQuarantined(context.kysely), quarantined(context.kysely, shown)])
   const body = html`${table(

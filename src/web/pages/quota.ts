@@ -10,6 +10,7 @@ const daysShown = 92
 
 const readingWords = { rows: 'rows', cells: 'cells (rows times metrics)', non_empty_cells: 'cells with a value' } as const
 
+/** Credits by day against the budgets, and what is left at the service. */
 export const quotaPage = async (context: WebContext): Promise<Html> => {
   const since = `${dayBefore(context.clock.now(), daysShown).slice(0, 7)}-01`
   const days = await quotaDays(context.kysely, since)

@@ -7,6 +7,7 @@ import { openReports, type ReportLine } from '../../reads/reports.ts'
 
 const shown = 200
 
+/** @param empty what stands there instead where there is none */
 export const reportTable = (caption: string, reports: readonly ReportLine[], empty: string): Html =>
   table(
     caption,
@@ -27,6 +28,7 @@ export const reportTable = (caption: string, reports: readonly ReportLine[], emp
     empty,
   )
 
+/** Purchases that are open, lost or unused. */
 export const reportsPage = async (context: WebContext): Promise<Html> => {
   const reports = await openReports(context.kysely, shown)
   const body = reportTable('Open reports', reports, 'No report is open.')

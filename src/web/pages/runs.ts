@@ -12,6 +12,7 @@ const shown = 50
 const jobsShown = 200
 const unitsShown = 1_000
 
+/** @param beforeRunId older than this one; null: the newest */
 export const runsPage = async (context: WebContext, beforeRunId: number | null): Promise<Html> => {
   const runs = await lastRuns(context.kysely, shown, beforeRunId)
   const now = new Date(context.clock.now()).toISOString()
@@ -58,6 +59,7 @@ ${count(finished)} of ${count(run.planned)} units, ${finished === 0 ? 'none fini
 <progress max="${Math.max(1, run.planned)}" value="${finished}" aria-label="Units finished in run ${run.run_id}">${finished}</progress></section>`
 }
 
+/** null: there is no such run. */
 export const runPage = async (context: WebContext, runId: number): Promise<Html | null> => {
   const run = await oneRun(context.kysely, runId)
   if (run === null) return null

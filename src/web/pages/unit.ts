@@ -24,6 +24,7 @@ import { reportTable } from './reports.ts'
 
 const rejectedShown = 50
 
+/** A unit from its jobs to its rows; null: there is no such unit. */
 export const unitPage = async (context: WebContext, unitId: number): Promise<Html | null> => {
   const { kysely } = context
   const unit = await unitDetail(kysely, unitId)

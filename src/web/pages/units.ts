@@ -7,6 +7,7 @@ import { badge, type Html, page, table, unitLink } from '../layout.ts'
 import { countUnits, type UnitFilter, unitLines } from '../../reads/unit-lines.ts'
 import { windowStates } from '../../reads/windows.ts'
 
+/** @param limit rows of one page @param offset those before it */
 export const unitsPage = async (context: WebContext, filter: UnitFilter, limit: number, offset: number): Promise<Html> => {
   const states = await windowStates(context.kysely, filter.pipeline === undefined ? [] : [filter.pipeline])
   const all = countUnits(states, filter)
