@@ -15,6 +15,12 @@ const longestPauseMs = 60_000
 /** A pause as long as this is said at once; a shorter one when a try after it was in vain. */
 const saidFromMs = 5_000
 
+/** When a run met the trouble, and how often it had been tried in vain by then. */
+export interface Met {
+  readonly sinceMs: number
+  readonly tries: number
+}
+
 /** A place in trouble. */
 export interface Shut {
   sinceMs: number
@@ -24,6 +30,7 @@ export interface Shut {
   isProbed: boolean
   isSaid: boolean
   isLasting: boolean
+  readonly met: Map<string | symbol, Met>
 }
 
 /** What is known of one place; `shut` null: it answers. */
@@ -99,7 +106,7 @@ export const createPlaces = ({ clock, tell }: GateOptions): Places => {
     place.failures += 1
     if (place.failures < enough) return
     const nextMs = now + pauseMs(0, askedMs)
-    const shut = { sinceMs: place.failedAtMs, error, tries: 0, nextMs, isProbed: false, isSaid: false, isLasting }
+    const shut = { sinceMs: place.failedAtMs, error, tries: 0, nextMs, isProbed: false, isSaid: false, isLasting, met: new Map() }
     place.shut = shut
     if (nextMs - now >= saidFromMs || enough > 1) say(place, shut)
   }

@@ -4,9 +4,9 @@ import { type ErrorCode, type EtlError, isEtlError } from '../core/errors.ts'
 /** Places are kept apart: the account as a whole (nobody answers, or 429), and each path that answers with server errors. */
 export const wholeAccount = 'the account'
 
-/** How long a request waits for a place that is in trouble. */
+/** How long a run waits for a place that is in trouble: from the first of its requests that met it, until the place is well again. */
 export interface Patience {
-  /** Tries in vain after which waiting ends, in this process for all alike. */
+  /** Tries in vain after which waiting ends, whoever's request tried. */
   readonly attempts: number
   readonly deadlineMs: number
 }
@@ -47,6 +47,8 @@ export interface Waiter {
   readonly places: readonly string[]
   readonly signal: AbortSignal
   readonly patience: Patience
+  /** Whose patience it is: a later run waits anew. */
+  readonly run: string | symbol
   /** Longer pauses are not waited for here: what it throws then says when to come back. */
   readonly longestPauseMs: number
 }

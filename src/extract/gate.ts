@@ -1,8 +1,8 @@
 // A service that is away, or refuses everything, is noticed once for all requests of an account: they wait while one at a time tries it again.
 import type { Clock } from '../core/clock.ts'
 import { EtlError } from '../core/errors.ts'
-import { createPlaces, firstPauseMs, type GateOptions, type Place, type Places, type Shut } from './gate-place.ts'
-import { type Finding, type Gate, type Patience, type Waiter, wholeAccount } from './gate-types.ts'
+import { createPlaces, firstPauseMs, type GateOptions, type Met, type Place, type Places, type Shut } from './gate-place.ts'
+import { type Finding, type Gate, type Waiter, wholeAccount } from './gate-types.ts'
 
 /** One for each account of an API. */
 export const createGate = (options: GateOptions): Gate => {
@@ -49,30 +49,39 @@ const enter = async (clock: Clock, places: Places, place: Place, waiter: Waiter)
     const { shut } = place
     if (shut === null) return false
     const now = clock.now()
-    if (isSpent(shut, patience, now)) {
-      if (now < shut.nextMs) throw away(place, shut, { now, final: true, notBefore: shut.nextMs })
-      // Nobody has tried for a while: who comes now waits anew.
-      shut.tries = 0
-      shut.sinceMs = now
-    }
+    const met = metBy(shut, waiter, now)
+    const leftMs = met.sinceMs + patience.deadlineMs - now
+    if (leftMs <= 0 || (!shut.isLasting && shut.tries - met.tries >= patience.attempts))
+      throw away(place, shut, met, { now, final: true, notBefore: Math.max(now, shut.nextMs) })
     if (!shut.isProbed && now >= shut.nextMs) {
       shut.isProbed = true
       return true
     }
     const waitMs = shut.isProbed ? Math.max(firstPauseMs, shut.nextMs - now) : shut.nextMs - now
-    if (waitMs > waiter.longestPauseMs) throw away(place, shut, { now, final: false, notBefore: now + waitMs })
-    await wokenOr(clock, places.changed(), shut.isProbed ? null : waitMs, signal)
+    if (waitMs > waiter.longestPauseMs) throw away(place, shut, met, { now, final: waitMs >= leftMs, notBefore: now + waitMs })
+    await wokenOr(clock, places.changed(), Math.min(leftMs, longestSleepMs, shut.isProbed ? longestSleepMs : waitMs), signal)
   }
 }
 
-/** @param ms null: until it is woken, or stopped */
-const wokenOr = async (clock: Clock, changed: Promise<void>, ms: number | null, signal: AbortSignal): Promise<void> => {
+/** Timers of a month fire at once. */
+const longestSleepMs = 3_600_000
+
+/** A run that comes first, and one that comes while the first pause lasts, has met the trouble when it began. */
+const metBy = (shut: Shut, { run }: Waiter, now: number): Met => {
+  const known = shut.met.get(run)
+  if (known !== undefined) return known
+  const isFresh = shut.tries === 0 && now <= shut.nextMs
+  const met = { sinceMs: isFresh ? shut.sinceMs : now, tries: shut.tries }
+  shut.met.set(run, met)
+  return met
+}
+
+const wokenOr = async (clock: Clock, changed: Promise<void>, ms: number, signal: AbortSignal): Promise<void> => {
   const over = new AbortController()
   const stopped = Promise.withResolvers<never>()
   const onAbort = (): void => stopped.reject(signal.reason)
   signal.addEventListener('abort', onAbort, { once: true })
-  const waits: Promise<void>[] = [changed, stopped.promise]
-  if (ms !== null) waits.push(clock.sleep(ms, over.signal))
+  const waits: Promise<void>[] = [changed, stopped.promise, clock.sleep(ms, over.signal)]
   try {
     await Promise.race(waits)
   } finally {
@@ -82,15 +91,14 @@ const wokenOr = async (clock: Clock, changed: Promise<void>, ms: number | null, 
   }
 }
 
-const isSpent = ({ tries, sinceMs, isLasting }: Shut, { attempts, deadlineMs }: Patience, now: number): boolean =>
-  (!isLasting && tries >= attempts) || now - sinceMs > deadlineMs
-
 const away = (
   { name }: Place,
-  { error, sinceMs, tries }: Shut,
+  { error, tries }: Shut,
+  met: Met,
   { now, final, notBefore }: { now: number; final: boolean; notBefore: number },
 ): EtlError => {
-  const lasted = tries === 0 ? '' : ` Tried ${tries + 1} times in ${Math.max(1, Math.round((now - sinceMs) / 1000))} s.`
+  const own = tries - met.tries + (met.tries === 0 ? 1 : 0)
+  const lasted = own < 2 ? '' : ` Tried ${own} times in ${Math.max(1, Math.round((now - met.sinceMs) / 1000))} s.`
   return new EtlError(error.code, `${error.message}${lasted}`, {
     cause: error,
     notBefore,

@@ -47,12 +47,19 @@ export const withRetries = async <A extends Answered>(
   let refusals = 0
   for (let attempt = 1; ; attempt += 1) {
     const pass = await gate.pass(waiter).catch((error: unknown) => stoppedOr(error, asked))
-    const sent = await sendOnce(service, options, asked, pass, (progress) => once(attempt, progress))
-    if (sent.trouble === null) return sent.answer
+    const sent = await sendOnce(
+      service,
+      options,
+      { ...asked, isRefusedAlone: isRefusedAlone(service, waiter, request) },
+      pass,
+      (progress) => once(attempt, progress),
+    )
+    if (sent.trouble === null) return answered(service, waiter, request, sent.answer)
     const { place, error } = sent.trouble
     if (error.code === 'RATE_LIMITED') {
       refusals += 1
-      if (!request.idempotent || refusals > mostRefusals) throw counted(sent.trouble, clock)
+      const leftMs = service.refusals.another(waiter.run, request.endpoint, waiter.patience.deadlineMs)
+      if (!request.idempotent || refusals > mostRefusals || leftMs <= 0) throw counted(sent.trouble, clock, leftMs)
       continue
     }
     if (attempt >= tries && !(isPatient && request.idempotent && gate.isShut(place))) return settled(sent)
@@ -62,10 +69,12 @@ export const withRetries = async <A extends Answered>(
   }
 }
 
-const waiterOf = ({ signal, patience = shortPatience }: UnitHttpOptions, request: HttpRequest): Waiter => ({
+const waiterOf = ({ signal, lane, patience = shortPatience }: UnitHttpOptions, request: HttpRequest): Waiter => ({
   places: request.place === undefined ? [wholeAccount, request.endpoint] : [request.place],
   signal,
   patience,
+  // Lanes are runs; who asks beside them waits for itself.
+  run: lane ?? Symbol(request.endpoint),
   longestPauseMs: longestPauseOf(request),
 })
 
@@ -83,6 +92,14 @@ const unsent = (error: unknown): unknown =>
     ? new EtlError(error.code, error.message, { cause: error, context: { ...error.context, sent: false } })
     : error
 
+/** Others of the account were answered since the endpoint refused this run: then it is the endpoint that refuses, whoever asks. */
+const isRefusedAlone = ({ refusals, gate }: OpenService, { run }: Waiter, { endpoint }: HttpRequest): boolean =>
+  refusals.has(run, endpoint) && !gate.isShut(wholeAccount)
+
+interface Tried extends Asked {
+  readonly isRefusedAlone: boolean
+}
+
 /** What came of one try: an answer to be looked at, or a trouble, with the answer where there was one. */
 type Sent<A> = { readonly trouble: null; readonly answer: A } | { readonly trouble: Finding; readonly answer: A | null }
 
@@ -94,7 +111,7 @@ const settled = <A>({ trouble, answer }: Extract<Sent<A>, { trouble: Finding }>)
 const sendOnce = async <A extends Answered>(
   { rate, clock }: OpenService,
   { signal, lane }: UnitHttpOptions,
-  asked: Asked,
+  asked: Tried,
   pass: Pass,
   once: (progress: Progress) => Promise<A>,
 ): Promise<Sent<A>> => {
@@ -133,7 +150,7 @@ const networkTrouble = (error: EtlError, { place, endpoint }: HttpRequest, { ans
     : null
 
 /** null: the answer is to be looked at. */
-const troubleOf = (answer: Answered, { request, addressSetting }: Asked, clock: Clock): Finding | null => {
+const troubleOf = (answer: Answered, { request, addressSetting, isRefusedAlone }: Tried, clock: Clock): Finding | null => {
   const { status, headers } = answer
   const askedMs = retryAfterMs(headers['retry-after'], clock.now())
   const own = request.place ?? request.endpoint
@@ -141,7 +158,7 @@ const troubleOf = (answer: Answered, { request, addressSetting }: Asked, clock: 
   const asksToWait = status === 503 && askedMs !== null && (!request.idempotent || askedMs > longestPauseMs)
   if (status === 429 || asksToWait) {
     const isLasting = status === 429 && request.isAboutOpenWork?.(bodyOf(answer)) === true
-    const place = status === 429 && !isLasting ? (request.place ?? wholeAccount) : own
+    const place = status === 429 && !isLasting && !isRefusedAlone ? (request.place ?? wholeAccount) : own
     return { place, error: rateLimited(request, status, isLasting), askedMs, enough: 1, isLasting }
   }
   const error = awayError(answer, request, addressSetting)
@@ -174,12 +191,17 @@ const awayError = (answer: Answered, request: HttpRequest, addressSetting: strin
   )
 }
 
+const answered = <A>({ refusals }: OpenService, { run }: Waiter, { endpoint }: HttpRequest, answer: A): A => {
+  refusals.over(run, endpoint)
+  return answer
+}
+
 /** It costs its job a try, since others are answered meanwhile; but not where it waits for what takes its time. */
-const counted = ({ error, askedMs, isLasting }: Finding, clock: Clock): EtlError =>
+const counted = ({ error, askedMs, isLasting }: Finding, clock: Clock, leftMs: number): EtlError =>
   new EtlError(error.code, error.message, {
     cause: error,
     notBefore: clock.now() + (askedMs ?? shortestPauseMs),
-    context: { ...error.context, counts: !isLasting },
+    context: { ...error.context, counts: !isLasting, leftMs },
   })
 
 const sleep = async (clock: Clock, ms: number, asked: Asked): Promise<void> => {

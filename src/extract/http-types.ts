@@ -5,6 +5,7 @@ import type { Log } from '../core/log.ts'
 import type { Secret } from '../core/redact.ts'
 import type { Gate, Patience, Trouble } from './gate-types.ts'
 import type { RateBudget } from './rate.ts'
+import type { Refusals } from './refusals.ts'
 
 /** What proves who asks: added to a request that goes to the service's own origin, never recorded, dropped at a redirect. */
 export interface Authentication {
@@ -98,6 +99,7 @@ export interface ServiceOptions extends Connection {
 /** With what all its clients share. */
 export interface OpenService extends ServiceOptions {
   readonly gate: Gate
+  readonly refusals: Refusals
 }
 
 /** All that the requests of one job share. */

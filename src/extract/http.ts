@@ -11,6 +11,7 @@ import { isRedirect, redirected } from './http-redirect.ts'
 import { withRetries } from './http-retry.ts'
 import { type Agents, createAgents } from './http-send.ts'
 import { type Seen, sendWhole } from './http-whole.ts'
+import { createRefusals } from './refusals.ts'
 import type { HttpAnswer, HttpClient, HttpRequest, OpenService, Service, ServiceOptions, UnitHttpOptions } from './http-types.ts'
 
 /** A JSON answer is one page or one status; a report's body is streamed. */
@@ -20,7 +21,7 @@ const maxJsonBytes = 256 * 1024 * 1024
 export const createService = (options: ServiceOptions): Service => {
   const agents = createAgents()
   const { clock, tellTrouble: tell = () => undefined } = options
-  const service = { ...options, gate: createGate({ clock, tell }) }
+  const service = { ...options, gate: createGate({ clock, tell }), refusals: createRefusals(clock) }
   return { forUnit: (unit) => client(service, agents, unit) }
 }
 

@@ -64,11 +64,18 @@ export const settle = (error: EtlError, { attempts, cells, kind }: Tried, limits
   return { kind: 'fail' }
 }
 
-/** Answered 429 again and again while others are not: later from try to try, in the end by the next run. */
+/** Answered 429 again and again while others are not: later from try to try, in the end by the next run: the last try, or the deadline, comes first. */
 const refusedAlone = (error: EtlError, attempts: number, isLast: boolean, clock: Clock): Settlement => {
   const askedMs = (error.notBefore ?? 0) - clock.now()
   const ownMs = Math.min(longestRefusalMs, shortestWaitMs * 3 ** (attempts - 1))
-  return { kind: 'park', notBeforeMs: Math.max(askedMs, ownMs), countsAttempt: true, final: isLast }
+  const notBeforeMs = Math.max(askedMs, ownMs)
+  const { leftMs } = error.context
+  return {
+    kind: 'park',
+    notBeforeMs,
+    countsAttempt: true,
+    final: isLast || (typeof leftMs === 'number' && notBeforeMs >= leftMs),
+  }
 }
 
 const defaultAttempts = 5

@@ -1,5 +1,6 @@
 // Samples of what `npm run heard` tries whole: every endpoint answering badly for good and then healed, and limits that nobody configured.
 import { describe, expect, test } from 'vitest'
+import { boundedPlaces, tryAlone, tryBounded } from './bounded.ts'
 import { badAnswers, calmRun, type HeardPlace, loadingPlaces, lookingPlaces, tryHeard } from './heard.ts'
 import { sampleDatabases } from './own-databases.ts'
 import { tryLasting, tryPages } from './paced.ts'
@@ -40,6 +41,17 @@ describe('a limit that nobody configured', () => {
       expect(refused).toBeGreaterThan(0)
     },
   )
+
+  test.each(boundedPlaces.flatMap((place) => (['attempts', 'deadline'] as const).map((bound) => [place, bound] as const)))(
+    '429 for good at %s ends with the %s: exit 1, each unit named and waiting; then all is loaded, bought once',
+    async (place, bound) => {
+      expect((await tryBounded(sampleDatabases, place, bound)).wrong).toEqual([])
+    },
+  )
+
+  test('429 for good at one endpoint, others being answered in between, is said within ten seconds, too', async () => {
+    expect((await tryAlone(sampleDatabases)).wrong).toEqual([])
+  })
 
   test('429 for good is said within ten seconds, ends with every unit named, and is over when it is over', async () => {
     expect((await tryLasting(sampleDatabases)).wrong).toEqual([])

@@ -10,6 +10,7 @@ const waiter = (more: Partial<Waiter> = {}): Waiter => ({
   places: [wholeAccount, '/status'],
   signal: never,
   patience: { attempts: 3, deadlineMs: 3_600_000 },
+  run: 'a run',
   longestPauseMs: 60_000,
   ...more,
 })
@@ -112,7 +113,41 @@ describe('the gate', () => {
     await clock.run(13_002)
     expect(late.error).toMatchObject({ context: { final: true } })
     await clock.run(60_000)
-    expect((await gate.pass(waiter())) !== null).toBe(true)
+    await expect(gate.pass(waiter())).rejects.toMatchObject({ context: { final: true } })
+    const [later, beside] = [waiting(gate, { run: 'a later run' }), waiting(gate, { run: 'a later run' })]
+    await clock.run(60_001)
+    expect([later.passed !== null, beside.error]).toEqual([true, null])
+    later.passed?.end(finding())
+    await clock.run(60_002)
+    // It was tried once in vain since that run came, and may be twice more.
+    expect(beside.error).toBeNull()
+  })
+
+  test('lets go at the deadline, not when the next try is due, of all that wait and of who comes back for the same run', async () => {
+    const here = world()
+    const { clock, gate } = here
+    const patience = { attempts: 100, deadlineMs: 5_000 }
+    await shut(here, finding({ enough: 1 }))
+    const requests = Array.from({ length: 3 }, () => waiting(gate, { patience }))
+    for (const until of [1_000, 4_000]) {
+      await clock.run(until)
+      requests.find((request) => request.passed !== null)?.passed?.end(finding())
+      requests.splice(
+        requests.findIndex((request) => request.passed !== null),
+        1,
+        waiting(gate, { patience }),
+      )
+    }
+    await clock.run(4_999)
+    expect(requests.map(({ error }) => error)).toEqual([null, null, null])
+    await clock.run(5_000)
+    expect(requests.map(({ error }) => error)).toEqual(
+      requests.map(() => expect.objectContaining({ context: expect.objectContaining({ final: true }) })),
+    )
+    // What may not be sent twice does not wait at the gate but comes back, time and again.
+    await clock.run(20_000)
+    await expect(gate.pass(waiter({ patience, longestPauseMs: 0 }))).rejects.toMatchObject({ context: { final: true } })
+    expect((await gate.pass(waiter({ patience, run: 'a later run' }))) !== null).toBe(true)
   })
 
   test('waits no longer than the deadline, and for what takes its time as long as that', async () => {

@@ -2,6 +2,7 @@
 import { createServer } from 'node:net'
 import { afterEach, describe, expect, test } from 'vitest'
 import { EtlError } from '../../../src/core/errors.ts'
+import type { ServiceOptions } from '../../../src/extract/http-types.ts'
 import type { RateBudget } from '../../../src/extract/rate.ts'
 import {
   type Answer,
@@ -284,6 +285,31 @@ describe('a submission', () => {
     const error = await failure(http.read(post(http)))
     expect([error.code, sent(error), error.notBefore !== null]).toEqual(['RATE_LIMITED', false, true])
     expect(server.hits).toHaveLength(1)
+  })
+
+  test('that alone is answered 429 again and again is said to be in trouble, and ends with the deadline of its run', async () => {
+    const server = await serve((request, response) => {
+      response.statusCode = request.method === 'POST' ? 429 : 200
+      response.end('{}')
+    })
+    const clock = jumpClock()
+    const said: (string | null)[] = []
+    const tellTrouble: ServiceOptions['tellTrouble'] = (place, trouble) => said.push(trouble === null ? null : place)
+    const patience = { attempts: 100, deadlineMs: 20_000 }
+    const { http } = testClient(server.url, { clock, tellTrouble }, { lane: '7', patience })
+    const began = clock.now()
+    const errors: EtlError[] = []
+    while (clock.now() < began + 60_000 && errors.at(-1)?.context['final'] !== true) {
+      await http.read(get(http))
+      errors.push(await failure(http.read(post(http))))
+      await clock.sleep(Math.max(1_000, (errors.at(-1)?.notBefore ?? 0) - clock.now()))
+    }
+    // The account as a whole is well: others are answered.
+    expect(new Set(said)).toEqual(new Set(['/v1/submit']))
+    expect(errors.every(({ code }) => code === 'RATE_LIMITED')).toBe(true)
+    expect(errors.at(-1)?.context).toMatchObject({ away: true, final: true, sent: false })
+    expect(clock.now() - began).toBeLessThan(45_000)
+    expect(server.hits.filter(({ method }) => method === 'POST').length).toBeLessThan(8)
   })
 
   test('was not sent when the run is stopped while it waits for the rate', async () => {
