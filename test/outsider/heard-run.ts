@@ -3,6 +3,7 @@ import { parseArgs } from 'node:util'
 import { useCompiledProgram } from '../support/program.ts'
 import { writeSection } from '../storm/reliability-page.ts'
 import { startDatabases } from './databases.ts'
+import { boundedPlaces, tryAlone, tryBounded } from './bounded.ts'
 import { badAnswers, calmRun, loadingPlaces, lookingPlaces, tryHeard } from './heard.ts'
 import { tryLasting, tryPages, trySteady } from './paced.ts'
 
@@ -54,17 +55,17 @@ const tryPacing = async (): Promise<string[]> => {
     told(name, wrong, figures)
     rows.push(`| ${name} | ${figures} | ${wrong.length} |`)
   }
-  for (const [pages, allowed] of [
-    [30, 20],
-    [30, 5],
-    [120, 20],
+  for (const [pages, allowed, most] of [
+    [30, 20, 10],
+    [30, 5, 20],
+    [120, 20, 20],
   ] as const) {
     const { seconds, requests, refused, wrong } = await tryPages(databases, {
       pages,
       allowed,
       configured: 1000,
       retryAfter: 'none',
-      most: 10,
+      most,
     })
     row(
       `${pages} pages, ${allowed} a second allowed, 1,000 configured`,
@@ -79,8 +80,21 @@ const tryPacing = async (): Promise<string[]> => {
   const lasting = await tryLasting(databases)
   const said = `said on standard error after ${lasting.saidSeconds.toFixed(1)} s, ${lasting.requests} requests for 30 units, over after ${lasting.seconds.toFixed(0)} s`
   row('429 for good, then healed', lasting.wrong, said)
+  for (const place of boundedPlaces)
+    for (const bound of ['attempts', 'deadline'] as const) {
+      const { seconds, wrong } = await tryBounded(databases, place, bound)
+      row(
+        `429 for good at ${place}, ${boundWords[bound]}, then healed`,
+        wrong,
+        `over after ${seconds.toFixed(0)} s, units named and waiting`,
+      )
+    }
+  const alone = await tryAlone(databases)
+  row('429 for good at submit, others answered in between', alone.wrong, `said after ${alone.seconds.toFixed(1)} s`)
   return rows
 }
+
+const boundWords = { attempts: '`limits.attempts: 1`', deadline: '`limits.deadline: 4s`' }
 
 try {
   const answers = await tryAnswers()
