@@ -40,6 +40,12 @@ export interface GivenBefore {
   readonly waitMs: number
 }
 
+/** A span of time that is not on record. */
+export interface Forgotten {
+  readonly sinceMsAgo: number
+  readonly untilMsAgo: number
+}
+
 /** The status word of an id that the service does not know. */
 export const notFound = 'not found'
 
@@ -66,6 +72,11 @@ export interface ReportMemo {
    * any more.
    */
   intend(intent: ReportIntent): Promise<void>
+  /**
+   * When reports may have been bought that this ledger, restored from a backup, does not remember; null: never, or the job asks for something newer than
+   * what its units have.
+   */
+  forgotten(): Promise<Forgotten | null>
   /** Those of the ids that no purchase of the account on record has. */
   unknown(reportIds: readonly string[]): Promise<readonly string[]>
   /**

@@ -27,6 +27,8 @@ const purchaseSchema = z.object({
   /** The value, or the list of them, of each dimension. */
   slice: slicesSchema,
   endpoint: z.string().nullable(),
+  /** As sent, without secrets: what the service's own list of reports is searched for. */
+  request: z.unknown(),
   request_hash: z.string().nullable(),
   estimated_quota: z.string().nullable(),
   /** null: about to be submitted. */

@@ -27,6 +27,19 @@ export const findListed = (listed: readonly ListedReport[], lost: LostSubmission
   return first?.reportId ?? null
 }
 
+/** The newest report of the span that asked for the same; null: none that is certainly it. */
+export const findForgotten = (
+  listed: readonly ListedReport[],
+  request: unknown,
+  { fromMs, toMs }: { readonly fromMs: number; readonly toMs: number },
+): string | null => {
+  const [first] = listed
+    .filter(({ createdMs }) => createdMs !== null && createdMs >= fromMs - apartMs && createdMs <= toMs + apartMs)
+    .filter((one) => asksTheSame(one.request, request))
+    .toSorted((left, right) => (right.createdMs ?? 0) - (left.createdMs ?? 0))
+  return first?.reportId ?? null
+}
+
 /** Every value that is told must be the one that was sent, and at least what is asked for must be told. */
 const asksTheSame = (told: unknown, sent: unknown): boolean => {
   if (!isObject(told) || !isObject(sent)) return false

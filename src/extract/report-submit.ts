@@ -4,7 +4,7 @@ import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
 import type { GivenBefore, ReportMemo, ReportRecord } from '../core/report.ts'
 import type { ReportApi, ReportOptions } from './report-api.ts'
 import { inTime, leftBehind } from './in-time.ts'
-import { findListed, listedSince } from './report-history.ts'
+import { findForgotten, findListed, listedSince } from './report-history.ts'
 import type { SourceContext } from './source.ts'
 
 /** The report there is, or a new one where nothing was asked for yet: a job submits once. */
@@ -68,6 +68,8 @@ export const requestHash = (request: unknown): string => createHash('sha256').up
 
 const submit = async (api: ReportApi, context: SourceContext, options: ReportOptions): Promise<ReportRecord> => {
   const { report, signal } = context
+  const before = await boughtBefore(api, context)
+  if (before !== null) return takeUpBefore(api, context, options, before)
   await report.affordable()
   const estimatedQuota = await api.estimate().catch((error: unknown) => {
     throw refusedAsWhole(error)
@@ -76,9 +78,48 @@ const submit = async (api: ReportApi, context: SourceContext, options: ReportOpt
   await report.intend({ endpoint: api.endpoint, request: api.request, requestHash: requestHash(api.request), estimatedQuota })
   const { reportId, word } = await api.submit().catch((error: unknown) => unsure(report, error, options))
   await keepId(context, options, reportId, word)
+  return onRecord(report, options)
+}
+
+const onRecord = async (report: ReportMemo, { unitKey }: ReportOptions): Promise<ReportRecord> => {
   const record = await report.current()
-  if (record === null) throw new EtlError('INTERNAL', `${options.unitKey}: the report just submitted is not on record.`)
+  if (record === null) throw new EtlError('INTERNAL', `${unitKey}: the report just submitted is not on record.`)
   return record
+}
+
+/** A restored ledger asks the service's own list for what it may have forgotten; null: nothing. Throws where the list cannot be read: nothing is bought unseen. */
+const boughtBefore = async (api: ReportApi, { report, clock }: SourceContext): Promise<string | null> => {
+  const span = await report.forgotten()
+  if (span === null) return null
+  const [fromMs, toMs] = [clock.now() - span.sinceMsAgo, clock.now() - span.untilMsAgo]
+  const listed = (await api.listed(listedSince({ request: api.request, sentAtMs: fromMs }))) ?? []
+  const unknown = new Set(await report.unknown(listed.map(({ reportId }) => reportId)))
+  return findForgotten(
+    listed.filter(({ reportId }) => unknown.has(reportId)),
+    api.request,
+    { fromMs, toMs },
+  )
+}
+
+const takeUpBefore = async (
+  api: ReportApi,
+  context: SourceContext,
+  options: ReportOptions,
+  reportId: string,
+): Promise<ReportRecord> => {
+  const { report, notice } = context
+  await report.intend({
+    endpoint: api.endpoint,
+    request: api.request,
+    requestHash: requestHash(api.request),
+    estimatedQuota: null,
+  })
+  await keepId(context, options, reportId, null)
+  notice(
+    'REPORT_FOUND',
+    `${options.unitKey}: report ${reportId}, bought before this warehouse was restored, was found in the service's own list. It is not bought again.`,
+  )
+  return onRecord(report, options)
 }
 
 /** What the service says of a request it certainly did not take, and would say again of the same one. */

@@ -13,6 +13,7 @@ export interface PurchaseWords extends PipelineWords {
   /** Now, by the database's clock. */
   readonly now: string
   readonly endpoint: string | null
+  readonly request: unknown
   readonly requestHash: string | null
   readonly estimatedQuota: string | null
   readonly reportId: string | null
@@ -25,7 +26,7 @@ export const purchaseWords = async (db: Db, jobId: number): Promise<PurchaseWord
     .selectFrom('etl.jobs as j')
     .innerJoin('etl.pipelines as p', 'p.pipeline_id', 'j.pipeline_id')
     .select(['j.job_id', 'j.ask_number', 'j.asked_at', 'p.pipeline', 'p.version', 'p.parameters', 'p.source', 'j.account'])
-    .select(['p.window_every', 'p.dimensions', 'p.definition', 'j.endpoint', 'j.request_hash', 'j.estimated_quota'])
+    .select(['p.window_every', 'p.dimensions', 'p.definition', 'j.endpoint', 'j.request', 'j.request_hash', 'j.estimated_quota'])
     .select(['j.report_id', 'j.receipt_at', databaseNow.as('now')])
     .where('j.job_id', '=', String(jobId))
     .where('j.report_state', 'is not', null)
@@ -45,6 +46,7 @@ export const purchaseWords = async (db: Db, jobId: number): Promise<PurchaseWord
     dimensions: row.dimensions,
     definition: row.definition,
     endpoint: row.endpoint,
+    request: row.request,
     requestHash: row.request_hash,
     estimatedQuota: row.estimated_quota,
     reportId: row.report_id,

@@ -13,6 +13,7 @@ import { recordId } from './record-id.ts'
 import { unknownReports } from './lost-purchases.ts'
 import type { ClaimedJob } from './claim.ts'
 import { databaseNow } from './database-now.ts'
+import { forgottenSpan } from './forgotten.ts'
 import { fenced, isHeldBy, lockJob } from './hold.ts'
 import { mayBegin, reportTransitions, type Transition } from './transitions.ts'
 import { assertMayBuy } from './warehouse.ts'
@@ -59,6 +60,7 @@ export const reportMemo = (db: Db, claim: ClaimedJob, options: ReportMemoOptions
         deadline_at: deadline,
         polls: sql<number>`polls + 1`,
       }),
+    forgotten: () => forgottenSpan(db, claim),
     unknown: (reportIds) => unknownReports(db, options.account, reportIds),
     fairPauseMs: async () => ((await openReports(db, options)) * 1_000) / (options.requestsPerSecond * shareOfPolls),
     ready: ({ statusWord, usedQuota, dataPoints }) =>

@@ -66,6 +66,15 @@ export const parkJob = (db: Db, hold: Hold, options: ParkOptions): Promise<void>
 export const returnJob = (db: Db, hold: Hold): Promise<void> =>
   settle(db, hold, sql`${letGo}, ${attemptBack}, not_before = null, error_code = null, error_message = null`, null)
 
+/** Whether the id of a submission whose answer was thought lost is on record by now: whoever sent it came back. Locks the job. */
+export const isIdKnown = async (db: Db, hold: Hold): Promise<boolean> => {
+  const rows = await executePrepared(
+    db,
+    sql`select job_id from etl.jobs where ${isHeldBy(hold)} and report_id is not null and report_state = 'submitted' for update`,
+  )
+  return rows.length > 0
+}
+
 /** Waits for a person. */
 export const holdJob = (db: Db, hold: Hold, { code, message }: Reason): Promise<void> =>
   settle(db, hold, sql`${letGo}, state = 'held', not_before = null, error_code = ${code}, error_message = ${message}`, 'held')

@@ -43,6 +43,7 @@ export interface FoundWork {
   /** null: a walk, or a submission whose answer nobody noted. */
   readonly reportId: string | null
   readonly endpoint: string | null
+  readonly request: unknown
   readonly requestHash: string | null
   readonly estimatedQuota: string | null
   /** null: nothing has landed yet. */
@@ -84,6 +85,7 @@ export const insertFoundJob = async (
       asked_at: work.askedAt,
       account: work.account,
       endpoint: work.endpoint,
+      request: work.request === null || work.request === undefined ? null : JSON.stringify(work.request),
       request_hash: work.requestHash,
       estimated_quota: work.estimatedQuota,
       report_state: work.kind === 'walk' ? null : isLost ? 'uncertain' : answer === null ? 'submitted' : 'downloaded',

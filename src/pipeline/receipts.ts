@@ -145,6 +145,7 @@ const receiptOf = ({ runtime, claim, definition }: ReceiptWork, words: Words): R
   window: { ...claim.box.window },
   slice: { ...claim.box.slice },
   endpoint: words.endpoint,
+  request: words.request,
   request_hash: words.requestHash,
   estimated_quota: words.estimatedQuota,
   report_id: words.reportId,

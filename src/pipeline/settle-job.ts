@@ -8,7 +8,7 @@ import { dropAnswer } from '../ledger/answers.ts'
 import type { ClaimedJob } from '../ledger/claim.ts'
 import { type JobPart, replaceJob } from '../ledger/replace-job.ts'
 import { recordRequests } from '../ledger/requests.ts'
-import { failJob, holdJob, parkJob, returnJob } from '../ledger/settle-job.ts'
+import { failJob, holdJob, isIdKnown, parkJob, returnJob } from '../ledger/settle-job.ts'
 import { sliceValues } from '../ledger/slices.ts'
 import type { JobWork } from './job-work.ts'
 import { type Runtime, definitionOf } from './runtime.ts'
@@ -65,6 +65,11 @@ const write = async (trx: Db, claim: ClaimedJob, decision: Settlement, error: Et
   if (decision.kind === 'leave') return decision
   // What waits for a person's word stays as that person is to see it.
   if (unusable.has(error.code) && error.context['keepAnswer'] !== true && claim.askNumber !== null) await dropAnswer(trx, claim)
+  // Nothing is held, or bought again, over an id that came while this process thought it lost.
+  if (error.code === 'REPORT_UNCERTAIN' && (await isIdKnown(trx, claim))) {
+    await returnJob(trx, claim)
+    return { kind: 'return' }
+  }
   const reason = { code: error.code, message: redact(error.message) }
   switch (decision.kind) {
     case 'return':

@@ -70,6 +70,7 @@ const takeUpPurchase = async (db: Db, landing: LandingStore, id: string, { path 
       slice: receipt.slice,
       reportId: receipt.report_id,
       endpoint: receipt.endpoint,
+      request: receipt.request,
       requestHash: receipt.request_hash,
       estimatedQuota: receipt.estimated_quota,
       answer,
@@ -153,7 +154,7 @@ const takeUpWalk = async (
       account,
       window: manifest.window,
       slice: manifest.slice,
-      ...{ reportId: null, endpoint: null, requestHash: null, estimatedQuota: null },
+      ...{ reportId: null, endpoint: null, request: null, requestHash: null, estimatedQuota: null },
       answer: foundAnswer(locator, manifest, question),
     })
   })

@@ -76,6 +76,7 @@ const memoOf = (): ReportMemo => {
         usedQuota: null,
       }
     },
+    forgotten: async () => null,
     unknown: async (reportIds) => reportIds,
     submitted: async (reportId, statusWord) => {
       await change({ state: 'submitted', reportId, statusWord, submittedMsAgo: 0 })

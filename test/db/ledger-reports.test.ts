@@ -1,6 +1,9 @@
 // What the ledger remembers of a purchase: before, while and after, by whom, and what may be spent.
 import { sql } from 'kysely'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { systemClock } from '../../src/core/clock.ts'
+import { EtlError } from '../../src/core/errors.ts'
+import { silentLog } from '../../src/core/log.ts'
 import type { ReportMemo } from '../../src/core/report.ts'
 import { type ReportState, reportStates } from '../../src/core/types.ts'
 import type { Db } from '../../src/db/tables.ts'
@@ -13,6 +16,8 @@ import { replaceJob } from '../../src/ledger/replace-job.ts'
 import { reportTransitions, type Transition } from '../../src/ledger/transitions.ts'
 import { type ReportMemoOptions, reportMemo } from '../../src/ledger/report-memo.ts'
 import { holdJob } from '../../src/ledger/settle-job.ts'
+import { createProgress } from '../../src/pipeline/progress.ts'
+import { settleJob } from '../../src/pipeline/settle-job.ts'
 import {
   type PipelineKit,
   type ProcessKit,
@@ -382,6 +387,21 @@ describe('a process that lost its claim', () => {
     expect(await takeUpOrphans(k(), next, pipeline.pipeline, 1)).toBe(1)
     expect(await takeOne(db, one, next, pipeline, claim.jobId)).toMatchObject({ askNumber: (await row()).ask_number })
   })
+
+  test.each([false, true])(
+    'and of a job that its successor is about to give up over the lost answer (consent to ask again: %s)',
+    async (askAgain) => {
+      await memo.intend(intent)
+      const successor = await takenOver(claim)
+      await memoOf(successor).uncertain('the process ended')
+      await memo.submitted(id(), null)
+      const lost = new EtlError('REPORT_UNCERTAIN', 'lost', { context: { askAgain } })
+      const runtime = { database: db.database, definitions: [], progress: createProgress(), log: silentLog, clock: systemClock }
+      await settleJob(runtime, successor, [], lost)
+      expect(await row()).toMatchObject({ state: 'open', report_state: 'submitted', report_id: id(), error_code: null })
+      expect(await outcomeOf(db, runId, claim.jobId)).toBeNull()
+    },
+  )
 
   test('and of a job that a person gave up meanwhile: what was paid for is not dropped', async () => {
     await memo.intend(intent)

@@ -1,5 +1,5 @@
 // Backups, clones and several warehouses on one landing, through the real command: nothing is bought, mixed or deleted that is another's.
-import { copyFileSync, existsSync, readdirSync, statSync, utimesSync } from 'node:fs'
+import { copyFileSync, existsSync, readdirSync, rmSync, statSync, utimesSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest'
 import { differences } from '../outsider/pairs.ts'
@@ -120,6 +120,42 @@ describe.each(['a folder', 'a bucket'])('a backup that is restored elsewhere, wi
     const wanted = await millrace(restored, ['backfill', ...reports, ...range(), '--force'])
     expect(wanted.code, wanted.stderr).toBe(0)
     expect(bought()).toBe(16)
+  })
+})
+
+describe('a backup whose receipts are gone, where the service lists its reports with what they were asked for', () => {
+  /** The backup, taken before eight reports were bought. @param isKept of what is noted beside the landings */
+  const restoredWithout = async (isKept: (path: string) => boolean): Promise<CopiedDatabase> => {
+    world.sandbox.configure({ history: 'requests' })
+    expect((await millrace(original, ['backfill', 'keywords', ...range()])).code).toBe(0)
+    const restored = await another(original.copy())
+    expect((await millrace(original, ['backfill', ...reports, ...range()])).code).toBe(0)
+    expect(bought()).toBe(8)
+    const notes = join(landing(), '_warehouses')
+    for (const path of readdirSync(notes, { recursive: true, encoding: 'utf8' }))
+      if (statSync(join(notes, path)).isFile() && !isKept(path)) rmSync(join(notes, path))
+    return restored
+  }
+  const found = ({ events }: CommandResult): number => events.filter(({ code }) => code === 'REPORT_FOUND').length
+
+  test('takes up what the list has of the time it forgot, once it is declared restored, and buys none of it again', async () => {
+    const restored = await restoredWithout(() => false)
+    expect((await millrace(restored, ['migrate', '--as', 'restored'])).code).toBe(0)
+    const again = await millrace(restored, ['backfill', ...reports, ...range()])
+    expect(again.code, again.stderr).toBe(0)
+    expect([bought(), found(again)]).toEqual([8, 8])
+    expect(await wrongRows(restored)).toEqual([])
+    // Who asks for something newer gets it.
+    expect((await millrace(restored, ['backfill', ...reports, ...range(), '--force'])).code).toBe(0)
+    expect(bought()).toBe(16)
+  })
+
+  test('finds there the ids of submissions of which only the intent was noted', async () => {
+    const restored = await restoredWithout((path) => !/receipts/.test(path) || path.endsWith('.intent.json'))
+    const again = await millrace(restored, ['backfill', ...reports, ...range()])
+    expect(again.code, again.stdout).toBe(0)
+    expect([bought(), found(again)]).toEqual([8, 8])
+    expect(await wrongRows(restored)).toEqual([])
   })
 })
 

@@ -1,8 +1,9 @@
 // A report's memory without a database, that takes the same steps in the same order as the ledger and writes down which were taken.
-import type { ReportMemo, ReportRecord } from '../../src/core/report.ts'
+import type { Forgotten, ReportMemo, ReportRecord } from '../../src/core/report.ts'
 
 export interface MemoryMemo extends ReportMemo {
   fairPause: number
+  forgottenSpan: Forgotten | null
   readonly steps: string[]
   record: ReportRecord | null
 }
@@ -32,6 +33,8 @@ export const memoryMemo = (record: ReportRecord | null, deadlineMs: number | nul
     steps: [],
     fairPause: 0,
     fairPauseMs: async () => memo.fairPause,
+    forgotten: async () => memo.forgottenSpan,
+    forgottenSpan: null,
     unknown: async (reportIds) => reportIds,
     record,
     current: async () => memo.record,
