@@ -31,7 +31,7 @@ export interface CheckRequest {
 export interface CheckResult {
   readonly findings: readonly Finding[]
   readonly lines: readonly CheckLine[]
-  /** Areas that were looked at. */
+  /** Areas that were checked. */
   readonly checked: readonly string[]
 }
 

@@ -121,7 +121,7 @@ const perform = async (
   }
 }
 
-/** The last line of a command that was told to stop before it could sum up what it did, or that lasts until then. */
+/** The last line of a command that was stopped before it could sum up what it did, or that lasts until then. */
 const sumUpStopped = async ({ usage }: CommandSpec, [action]: readonly string[], output: Output): Promise<void> => {
   if (!output.json || output.isSummedUp()) return
   const { stoppedEvent } = await import('./summary.ts')

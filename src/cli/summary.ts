@@ -20,7 +20,7 @@ export const summaryEvent = (
 /** Commands whose summary is a run's. */
 const runCommands: ReadonlySet<string> = new Set(['run', 'backfill', 'replay', 'quarantine retry'])
 
-/** The closing object of a command that was told to stop and had no run yet, or has none ever. */
+/** The closing object of a command that was stopped and had no run yet, or has none ever. */
 export const stoppedEvent = (command: string): Record<string, unknown> =>
   runCommands.has(command) ? summaryEvent(command, null, emptySummary, 0) : { event: 'summary', command }
 

@@ -1,4 +1,4 @@
-// `millrace worker`: helps every run and scheduler of the warehouse until it is told to stop.
+// `millrace worker`: helps every run and scheduler of the warehouse until it is stopped.
 import { checkAlarming, notify } from '../notify/notify.ts'
 import { concurrencyOf } from '../pipeline/run.ts'
 import { workLoop } from '../pipeline/work-loop.ts'

@@ -8,7 +8,7 @@ import { type Secret, secret } from '../core/redact.ts'
 import type { Environment } from './read-setting.ts'
 import { withSecrets } from './secret-settings.ts'
 
-/** What the program itself is told. What an API is told is read by its folder under `sources`, from `raw`. */
+/** Settings of the program itself. Those of an API are read by its folder under `sources`, from `raw`. */
 export interface Settings {
   /** The warehouse; null: the embedded PostgreSQL under `home`. */
   readonly databaseUrl: Secret | null

@@ -1,6 +1,6 @@
-// The words of alarms: what people are told of, how severe it is, and one thing that is wrong now.
+// The words of alarms: what people hear of, how severe it is, and one thing that is wrong now.
 
-/** Most severe first. `critical` is told also in quiet hours. */
+/** Most severe first. `critical` is sent also in quiet hours. */
 export const severities = ['critical', 'error', 'warning', 'info'] as const
 export type Severity = (typeof severities)[number]
 
@@ -30,7 +30,7 @@ export type AlarmKind = keyof typeof alarmKinds
 
 export const isAlarmKind = (text: string): text is AlarmKind => Object.hasOwn(alarmKinds, text)
 
-/** One thing that is wrong now. It is told once when it begins and once when it is not among the causes any more. */
+/** One thing that is wrong now. It is sent once when it begins and once when it is not among the causes any more. */
 export interface Cause {
   /** Names it for as long as it holds: `failure/keywords`. */
   readonly cause: string
@@ -39,7 +39,7 @@ export interface Cause {
   readonly severity?: Severity
   /** null: it concerns no single pipeline. */
   readonly pipeline: string | null
-  /** Causes of the same kind and grouping go to a person in one message: an error code, a month. Default: it is told alone. */
+  /** Causes of the same kind and grouping go to a person in one message: an error code, a month. Default: it goes alone. */
   readonly grouping?: string | null
   /** What is wrong, one or two sentences. */
   readonly message: string

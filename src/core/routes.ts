@@ -1,4 +1,4 @@
-// Who is told of which alarms, as notify.yaml says it: receivers, routes, quiet hours. No address and no key: these stand in the environment.
+// Who gets which alarms, as notify.yaml says it: receivers, routes, quiet hours. No address and no key: these stand in the environment.
 import type { AlarmKind, Severity } from './alarms.ts'
 
 /** Monday is 1. */
@@ -10,7 +10,7 @@ export interface QuietHours {
   readonly hours: { readonly from: number; readonly to: number } | null
   readonly days: readonly Weekday[]
   readonly timeZone: string
-  /** Told all the same. */
+  /** Sent all the same. */
   readonly but: readonly Severity[]
 }
 
@@ -40,7 +40,7 @@ export interface Route {
 
 export interface AlarmRoutes {
   readonly receivers: readonly ReceiverSpec[]
-  /** Each that matches counts: a receiver is told once. */
+  /** Each that matches counts: a receiver gets it once. */
   readonly routes: readonly Route[]
   /** null: none. */
   readonly quietHours: QuietHours | null

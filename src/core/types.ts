@@ -91,7 +91,7 @@ export interface PublicationCalendar {
 export interface WindowRule {
   readonly every: WindowSize
   readonly from: IsoDate
-  /** How many of the newest published windows are looked at again for restated values. */
+  /** How many of the newest published windows are checked again for restated values. */
   readonly lookBack: number
   /** Days after which an answer is asked about again whatever the calendar says, its units spread over as many nights; null: never. */
   readonly fullCheckDays: number | null
@@ -186,7 +186,7 @@ export interface Definition {
   readonly guard: GuardRule | null
   /** What its purchases are charged to: `{ client: 'acme' }`. */
   readonly tags: Readonly<Record<string, string>>
-  /** null: nobody is told when data are late. */
+  /** null: late data are no cause. */
   readonly expect: Expectation | null
   readonly publish: boolean
   readonly period: RowPeriod

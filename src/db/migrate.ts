@@ -52,7 +52,7 @@ export const migrationFiles = async (folders: readonly string[]): Promise<Readon
   return files
 }
 
-/** @param stopped told what a migration threw: giving the lock back on a dead connection would hide it. */
+/** @param stopped gets what a migration threw: giving the lock back on a dead connection would hide it. */
 const provider = (files: ReadonlyMap<string, string>, stopped: (name: string, error: unknown) => void): MigrationProvider => ({
   getMigrations: async () => {
     const migrations: Record<string, Migration> = {}

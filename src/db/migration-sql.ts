@@ -1,7 +1,7 @@
 // What a migration would send, without a database: the statements of its `up`, written down instead of run.
 import { DummyDriver, Kysely, PostgresAdapter, PostgresIntrospector, PostgresQueryCompiler } from 'kysely'
 
-/** Statements in order. A migration that looks at the database before it decides sees an empty answer here. */
+/** Statements in order. A migration that asks the database before it decides sees an empty answer here. */
 export const statementsOf = async (up: (database: Kysely<unknown>) => Promise<unknown>): Promise<string[]> => {
   const statements: string[] = []
   const database = new Kysely<unknown>({

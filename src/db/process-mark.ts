@@ -23,7 +23,7 @@ export const bootMark = (): string => {
 const statePlace = 0
 const startPlace = 19
 
-/** When the process began, in ticks since the boot; null: it has ended, though its parent may not have been told; empty: the system does not say. */
+/** When the process began, in ticks since the boot; null: it has ended, though its parent may not know yet; empty: the system does not say. */
 export const beginMark = (pid: number): string | null => {
   const stat = orEmpty(() => readFileSync(`/proc/${pid}/stat`, 'utf8'))
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')

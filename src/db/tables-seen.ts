@@ -96,7 +96,7 @@ export interface LastLoadsView {
   drift: unknown
 }
 
-/** Runs, newest first. */
+/** Runs with what became of their units. */
 export interface RunListView {
   run_id: string
   command: string

@@ -1,4 +1,4 @@
-// What the ledger keeps of messages, both ways: what services say of their data, and what people are told.
+// What the ledger keeps of messages, both ways: what services say of their data, and what people hear.
 import type { Generated } from 'kysely'
 import type { ReleasedData } from '../core/releases.ts'
 import type { Severity } from '../core/alarms.ts'
@@ -31,7 +31,7 @@ export interface NotificationsTable {
   cause: string
   kind: string
   severity: Severity
-  /** Causes of the same kind and grouping are told in one message; null: alone. */
+  /** Causes of the same kind and grouping go in one message; null: alone. */
   grouping: string | null
   pipeline: string | null
   message: string

@@ -1,4 +1,4 @@
-// notify.yaml: who is told of which alarms. Every mistake with its line and column; what looks like an address or a key is never shown.
+// notify.yaml: who gets which alarms. Every mistake with its line and column; what looks like an address or a key is never shown.
 import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'

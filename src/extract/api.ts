@@ -50,7 +50,7 @@ export interface ServiceFinding {
   readonly message: string
 }
 
-/** What a service told by itself, as far as its form goes; nobody knows yet who sent it. */
+/** What a service sent by itself, as far as its form goes; nobody knows yet who sent it. */
 export interface ReleaseMessage {
   readonly every: ReleasedData
   readonly subscriptionId: string
@@ -80,7 +80,7 @@ export interface ReleaseApi {
   unsubscribe(http: HttpClient, every: ReleasedData, subscriptionId: string): Promise<boolean>
   /** Has the service send a message to that address; null: it was taken, else why not. */
   test(http: HttpClient, address: Secret): Promise<string | null>
-  /** Whether a message about a report says that it is still being made: then nothing is gained by a look. */
+  /** Whether a message about a report says that it is still being made: then a poll would gain nothing. */
   isStillMaking(body: unknown): boolean
 }
 

@@ -94,7 +94,7 @@ export const openBucket = (setting: BucketSetting): Bucket => {
   const endpoint = setting.endpoint?.origin ?? 'Amazon S3'
   const placeOf = (key: string): string => `s3://${name}/${key}`
   const errorOf = (error: unknown, doing: string): Error => bucketError(error, doing, endpoint)
-  /** Whoever was told to stop hears the reason they were given. */
+  /** Who was stopped gets the reason of its signal. */
   const inOwnWords = async <T>(doing: string, signal: AbortSignal | undefined, work: () => Promise<T>): Promise<T> => {
     try {
       return await work()

@@ -23,7 +23,7 @@ export const writeDurable = async (path: string, text: string, flags: 'w' | 'wx'
   }
 }
 
-/** Makes names in the folder durable, not only bytes; a no-op where the system cannot sync a folder. */
+/** Makes the names in the folder durable: syncing a file does so for its bytes alone. */
 export const syncFolder = async (path: string): Promise<void> => {
   const descriptor = openSync(path, 'r')
   try {

@@ -4,7 +4,7 @@ import type { Connection, HttpRequest } from './http-types.ts'
 import type { Answered } from './http-retry.ts'
 
 const maxRedirects = 3
-/** These say that the request was not looked at; after any other a submission may have been taken. */
+/** These say that the request was not read; after any other a submission may have been taken. */
 const notTaken = new Set([301, 307, 308])
 
 /** With a place to go to; 304 is none. */

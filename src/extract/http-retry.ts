@@ -100,7 +100,7 @@ interface Tried extends Asked {
   readonly isRefusedAlone: boolean
 }
 
-/** What came of one try: an answer to be looked at, or a trouble, with the answer where there was one. */
+/** What came of one try: an answer to be read, or a trouble, with the answer where there was one. */
 type Sent<A> = { readonly trouble: null; readonly answer: A } | { readonly trouble: Finding; readonly answer: A | null }
 
 const settled = <A>({ trouble, answer }: Extract<Sent<A>, { trouble: Finding }>): A => {
@@ -149,7 +149,7 @@ const networkTrouble = (error: EtlError, { place, endpoint }: HttpRequest, { ans
     ? { place: place ?? (answered ? endpoint : wholeAccount), error, askedMs: null, enough: enoughFailures, isLasting: false }
     : null
 
-/** null: the answer is to be looked at. */
+/** null: the answer is to be read. */
 const troubleOf = (answer: Answered, { request, addressSetting, isRefusedAlone }: Tried, clock: Clock): Finding | null => {
   const { status, headers } = answer
   const askedMs = retryAfterMs(headers['retry-after'], clock.now())
@@ -176,7 +176,7 @@ const rateLimited = ({ url, endpoint }: HttpRequest, status: number, isLasting: 
 
 const said = ({ bytes }: Answered): string => (bytes === undefined || bytes.length === 0 ? '' : `: "${excerpt(bytes)}"`)
 
-/** A server error, a time-out told by status, or the page of a proxy in the service's place; null: none of them. */
+/** A server error, a time-out given as a status, or the page of a proxy in the service's place; null: none of them. */
 const awayError = (answer: Answered, request: HttpRequest, addressSetting: string): EtlError | null => {
   const { status, headers } = answer
   const where = `${request.url.origin} ${request.endpoint}`

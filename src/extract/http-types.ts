@@ -92,7 +92,7 @@ export interface ServiceOptions extends Connection {
   readonly rate: RateBudget
   readonly log: Log
   readonly clock: Clock
-  /** Told of a service that is away or refuses everything: at first, at each further try in vain, and with null when that is over. */
+  /** Called when a service is away or refuses everything: at first, at each further try in vain, and with null when that is over. */
   readonly tellTrouble?: (place: string, trouble: Trouble | null) => void
 }
 

@@ -7,7 +7,7 @@ const lastMs = 2_000
 /** What `inTime` throws: the server may still carry the statement out by itself. */
 export const leftBehind = new Error('the ledger has not answered yet')
 
-/** Waits for the ledger, also when told to stop, but then not for as long as somebody locks the job's row. Throws `leftBehind`. */
+/** Waits for the ledger, also when stopped, but then not for as long as somebody locks the job's row. Throws `leftBehind`. */
 export const inTime = async <T>({ signal, clock }: Pick<SourceContext, 'signal' | 'clock'>, written: Promise<T>): Promise<T> => {
   const answered = new AbortController()
   const stop = AbortSignal.any([signal, answered.signal])

@@ -69,7 +69,7 @@ async function* olderLandings(root: string, olderThanMs: number, path = '', leve
   }
 }
 
-/** Another machine may remove on a shared path what is being looked at. */
+/** Another machine may remove on a shared path what is being read. */
 const unlessGone = <T>(looking: Promise<T>): Promise<T | null> =>
   looking.catch((error: unknown) => {
     if (isGone(error)) return null

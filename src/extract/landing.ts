@@ -6,7 +6,7 @@ import type { LandingStore } from './landing-store.ts'
 export type { LandingName, Manifest } from './landing-files.ts'
 export type { LandingStore } from './landing-store.ts'
 
-/** Nothing is looked at before it is needed: neither a disk nor a network is touched here. */
+/** Neither a disk nor a network is touched before it is needed. */
 export const openLandingStore = (setting: LandingSetting): LandingStore =>
   setting.kind === 'folder' ? openLandingFolder(setting.folder) : openLater(setting)
 

@@ -1,4 +1,4 @@
-// What a page is, and pages asked for before they are taken, so that the service is kept busy while one is looked at.
+// What a page is, and pages asked for before they are taken, so that the service is kept busy while one is checked.
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { EtlError } from '../core/errors.ts'
 import type { JsonRecords } from '../core/types.ts'
@@ -12,7 +12,7 @@ export interface Page {
   readonly lastUpdated: string | null
   /** The offset the service says it applied. */
   readonly offset: number | null
-  /** Value of the field the service orders by in the first and the last record; null where it cannot be told. */
+  /** Value of the field the service orders by in the first and the last record; null where the record does not say. */
   readonly order: { readonly first: number; readonly last: number } | null
   /** What tells each record from every other one, in order; absent where the source cannot tell. */
   readonly keys?: readonly string[]
@@ -29,10 +29,10 @@ export interface WalkOptions {
   readonly concurrency: number
   /**
    * null: the service has no data; only asked of the first page.
-   * @param arrived to be awaited when the answer is here and before it is looked at: then the next request leaves first
+   * @param arrived to be awaited when the answer is here and before it is read: then the next request leaves first
    */
   readonly fetch: (offset: number, limit: number, part: number, arrived: () => Promise<void>) => Promise<Page | null>
-  /** Told once when the records do not come in descending order; then the count alone proves the answer whole. */
+  /** Called once when the records do not come in descending order; then the count alone proves the answer whole. */
   readonly onDisorder?: () => void
 }
 
@@ -58,7 +58,7 @@ interface Ahead {
 }
 
 /**
- * Asks for the next page whenever one has come, not when it is taken or looked at: the service is kept busy meanwhile. At
+ * Asks for the next page whenever one has come, not when it is taken or read: the service is kept busy meanwhile. At
  * most `concurrency` are on their way, and as many again wait to be taken. After a failure nothing more is asked for.
  */
 export const fetchAhead = ({ unitKey, concurrency, fetch }: WalkOptions, pages: number, size: number): Ahead => {

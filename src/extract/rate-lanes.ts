@@ -45,7 +45,7 @@ export const createLanes = <T>(depart: Depart<T>): Lanes<T> => {
     take: (signal, lane) =>
       new Promise((resolve, reject) => {
         if (signal.aborted) return reject(signal.reason)
-        // Who is told to stop does not wait for its turn to hear it.
+        // Who is stopped does not wait for its turn.
         const onAbort = (): void => {
           leave(lane, one)
           reject(signal.reason)

@@ -7,7 +7,7 @@ import { createLanes } from './rate-lanes.ts'
 
 export interface RateBudget {
   /**
-   * Resolves when the next request may leave; it must be told when that is answered, and what was said to it: an answer 429 halves the rate for
+   * Resolves when the next request may leave; the caller says when that is answered, and how: an answer 429 halves the rate for
    * everybody who shares it. Lanes (runs) are served in turn, within one first come, first served. Rejects with the signal's reason as soon as it
    * aborts.
    */

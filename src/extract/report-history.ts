@@ -40,7 +40,7 @@ export const findForgotten = (
   return first?.reportId ?? null
 }
 
-/** Every value that is told must be the one that was sent, and at least what is asked for must be told. */
+/** Every value that the list names must be the one that was sent, and it must name at least what is asked for. */
 const asksTheSame = (told: unknown, sent: unknown): boolean => {
   if (!isObject(told) || !isObject(sent)) return false
   const names = Object.keys(told).filter((name) => name in sent)

@@ -3,7 +3,7 @@ import { isSame } from '../core/bytes.ts'
 import type { JsonRecords } from '../core/types.ts'
 import { cut, eachElement, eachField, JsonError, skipBlanks, skipValue } from './scan.ts'
 
-/** A list of a page. What it holds is told by its first element. */
+/** A list of a page. Its first element says what it holds. */
 export interface JsonList extends JsonRecords {
   readonly name: string
   /** Where it begins. */

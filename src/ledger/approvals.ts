@@ -1,4 +1,4 @@
-// What waits for a person's word before it is bought: put on record, counted, planned anew.
+// What waits for a person's word before it is bought: recorded, counted, planned anew.
 import { sql } from 'kysely'
 import type { IsoDate } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
@@ -47,7 +47,7 @@ export const waitingApproval = async (db: Db, pipelineId: number, kind: Approval
   return { approvalId, digest, units: Number(row.units), reports, credits: Number(row.credits) }
 }
 
-/** One row for all that waits: what waited before is part of it from here on, so that people are told of the change once. Under the pipeline's lock. */
+/** One row for all that waits: what waited before is part of it from here on, so that people hear of the change once. Under the pipeline's lock. */
 export const openApproval = async (trx: Db, ask: ToApprove): Promise<string> => {
   const former = await waitingApproval(trx, ask.pipelineId, ask.kind)
   if (former !== null) await decide(trx, former.approvalId, 'dissolved', null)
@@ -91,7 +91,7 @@ const rowOf = ({ pipelineId, kind, runId, digest, allowed, reasons, units, credi
   allowed: allowed === null ? null : Math.round(allowed),
 })
 
-/** Idempotent; an approval that is decided stays as it is. */
+/** What waited for it is released or dissolved by the caller, in the same transaction. */
 export const decide = async (trx: Db, approvalId: string, state: 'approved' | 'dissolved', by: string | null): Promise<void> => {
   await trx
     .updateTable('etl.approvals')

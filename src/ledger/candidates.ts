@@ -18,7 +18,7 @@ export interface Policy {
   readonly resubmitFailed: boolean
 }
 
-/** Slices one after the other whose units are looked at in the same night. */
+/** Slices one after the other whose units are checked in the same night. */
 export const slicesATurn = 32
 
 /** Units whose answer was asked for, or said to stand, before then; those of one night out of so many. */
@@ -97,7 +97,7 @@ export const jobDecision = ({ kind, force, resubmitUncertain, resubmitFailed }: 
   const open = force
     ? sql`case when j.ask_number is null or j.forced and not ${isWaitedFor(sql`j.job_id`)} then 'join' else 'ask' end`
     : sql`'join'`
-  // By force what has an answer that cannot be loaded is asked for anew; otherwise that answer is tried again.
+  // With --force a unit whose answer cannot be loaded is asked for anew; otherwise that answer is tried again.
   const refusedAnswer = force ? sql`when j.answer_id is not null and j.state in ('failed', 'held') then 'ask'` : sql``
   if (kind === 'walk')
     return sql<Decision | null>`case ${refusedAnswer} when j.state = 'open' then ${open} when j.state = 'failed' then 'join'

@@ -5,14 +5,14 @@ import type { Maybe, Numbers, Row, Texts } from '../db/row.ts'
 import type { Db } from '../db/tables.ts'
 import { listCauses } from './list-causes.ts'
 
-/** Units a notification remembers: a cause of more is over when these are mended and no other is in trouble. */
+/** Units a notification remembers: a cause of more is over when these are loaded and no other is in trouble. */
 const mostRemembered = 1_000
 
 // The load that a unit's rows are as of: another one, and something was loaded since, or found unchanged.
 const loadOf = (unit: RawBuilder<unknown>): RawBuilder<unknown> =>
   sql`coalesce((select max(l.load_id) from etl.loads l where l.answer_id = ${unit}.answer_id and l.window_from = ${unit}.window_from), 0)`
 
-// Units of causes that were told and are neither in trouble now nor loaded since: a try under way mends nothing, nor does one that was cancelled,
+// Units of causes that were reported and are neither in trouble now nor loaded since: a try under way ends no cause, nor does one that was cancelled,
 // after which the unit may not even stand in the ledger any more. Hence they are remembered by pipeline, window and slice.
 const remembered = sql`
   select n.kind, p.pipeline, s.pipeline_id, r.at[2]::date as window_from, s.slice_id, u.error_code, u.error_message

@@ -1,6 +1,6 @@
 // Where a process is in the lists it takes jobs from, so that thousands of jobs at work or waiting are not gone through for each one taken.
 
-/** Of an entry in a run's list: entries behind it are looked at next. */
+/** Of an entry in a run's list: entries behind it come next. */
 export interface Place {
   readonly priority: number
   readonly jobId: string
@@ -83,7 +83,7 @@ const createListCursor = (now: () => number): ListCursor => {
         return
       }
       place = top
-      // What lies before the place it began at was not looked at this time.
+      // What lies before the place it began at was not read this time.
       if (fromTop) nextAt = now() + rescanEveryMs
     },
   }

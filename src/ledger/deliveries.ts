@@ -13,7 +13,7 @@ export interface ReceiverTraits {
   readonly repeatable: boolean
 }
 
-/** One cause as it is told. */
+/** One cause as it is sent. */
 export interface Told {
   readonly notificationId: number
   readonly kind: string

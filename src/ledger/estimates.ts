@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import type { Db } from '../db/tables.ts'
 
-/** Newest loads and purchases that are looked at. */
+/** Newest loads and purchases that are counted. */
 const newest = 2_000
 
 /** What a unit of the pipeline was like so far. */

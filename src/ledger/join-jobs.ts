@@ -10,7 +10,7 @@ import { type JobFrame, priorityOf } from './register-jobs.ts'
 export interface JoinScope {
   readonly frame: JobFrame
   readonly scope: CellScope
-  /** First days of the first and the last window looked at. */
+  /** First days of the first and the last window in question. */
   readonly from: IsoDate
   readonly last: IsoDate
   /** First day of the newest published window; null: none is. */
@@ -49,7 +49,7 @@ export const nextStep = async (
   return row === undefined || row.last === null ? null : { upTo: row.last, isNew: row.is_new }
 }
 
-/** CTEs `part`, a job's units in scope as the run wants them, and `joined`, the jobs of them to wait for. @param units which units u are looked at */
+/** CTEs `part`, a job's units in scope as the run wants them, and `joined`, the jobs of them to wait for. @param units condition that picks the units u */
 const joinable = ({ scope, from, last, published }: JoinScope, units: RawBuilder<unknown>): RawBuilder<unknown> => {
   const narrowed = [...scope.only].map(
     ([place, values]) => sql`and s."values"[${sql.lit(place + 1)}] = any(${[...values]}::text[])`,

@@ -1,4 +1,4 @@
-// Lists from the database that people are told of: held ones, and queries that fail.
+// Lists from the database that people hear of: held ones, and queries that fail.
 import { type Selectable, sql } from 'kysely'
 import type { Cause } from '../core/alarms.ts'
 import type { Db, PipelinesTable } from '../db/tables.ts'

@@ -1,4 +1,4 @@
-// The outbox of notifications: causes that hold now, told once when they begin and once when they end, to each target that a route names.
+// The outbox of notifications: causes that hold now, sent once when they begin and once when they end, to each target that a route names.
 import { sql } from 'kysely'
 import { type AlarmKind, type Cause, severityOf } from '../core/alarms.ts'
 import { lockByName } from '../db/named-lock.ts'
@@ -7,12 +7,12 @@ import type { Db } from '../db/tables.ts'
 /** Kinds of which the ledger alone knows nothing. */
 const byDefinition: AlarmKind[] = ['late', 'due', 'quota']
 
-/** Who is to be told of a cause. */
+/** Who is to hear of a cause. */
 export type TargetsOf = (cause: Cause) => readonly string[]
 
 /**
  * Opens a notification for each cause without one, brings open ones up to date, ends those whose cause is gone, and queues both for those they are
- * routed to. One transaction. @param known every target there is: one that is gone is told of nothing more
+ * routed to. One transaction. @param known every target there is: one that is gone gets nothing more
  * @param judged pipelines whose definitions are at hand; null: all there are. Causes that only a definition shows are not ended for others
  */
 export const syncNotifications = (
@@ -31,7 +31,7 @@ export const syncNotifications = (
       trx,
     )
     const pairs = causes.flatMap((cause) => targetsOf(cause).map((target) => ({ cause: cause.cause, target })))
-    // A target that is new is not told of what ended before it.
+    // A target that is new hears nothing of what ended before it.
     await sql`insert into etl.deliveries (notification_id, target, event)
       select n.notification_id, t.target, 'raised' from unnest(${pairs.map(({ cause }) => cause)}::text[], ${pairs.map(({ target }) => target)}::text[]) as t (cause, target)
         join etl.notifications n on n.cause = t.cause and n.resolved_at is null
@@ -46,7 +46,7 @@ export const syncNotifications = (
 
 const open = async (trx: Db, cause: Cause): Promise<void> => {
   const { kind, pipeline, grouping = null, message, changed = null, nextStep = null } = cause
-  // What was told stands as it was told.
+  // What was sent stays as it was sent.
   const untold = sql`not exists (select from etl.deliveries d where d.notification_id = etl.notifications.notification_id
     and (d.attempts > 0 or d.sending_at is not null or d.outcome is not null))`
   await sql`insert into etl.notifications (cause, kind, severity, grouping, pipeline, message, changed, next_step, details)
@@ -57,7 +57,7 @@ const open = async (trx: Db, cause: Cause): Promise<void> => {
       where etl.notifications.details is distinct from excluded.details`.execute(trx)
 }
 
-/** What was over before anybody was told of it is no news, nor is the end of what nobody was told of. */
+/** What was over before anybody heard of it is no news, nor is the end of what nobody heard of. */
 const dropOver = async (trx: Db): Promise<void> => {
   await sql`update etl.deliveries d set outcome = 'not needed' from etl.notifications n
     where n.notification_id = d.notification_id and n.resolved_at is not null and d.event = 'raised' and d.outcome is null

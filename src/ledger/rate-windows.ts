@@ -47,7 +47,7 @@ export const createRateWindows = (pool: DatabasePool, account: string): RateWind
       const { msBeforeNext } = (await limiter.get(account)) ?? { msBeforeNext: 0 }
       if (ms > msBeforeNext) await limiter.block(account, ms / 1000)
     },
-    // In one statement: between a look and a block somebody else may begin a window, which must not become shorter.
+    // In one statement: between reading and blocking somebody else may begin a window, which must not become shorter.
     extend: async (ms) => {
       const now = '(extract(epoch from clock_timestamp()) * 1000)::bigint'
       await pool.query(`update etl.rate_windows set expire = greatest(expire, ${now}) + $2::int where key = $1`, [
@@ -98,7 +98,7 @@ const onServerTime = (pool: DatabasePool): StoreClient => {
     if (performance.now() - comparedAt < clockAgeMs) return ahead
     comparedAt = performance.now()
     ahead = compareClocks(pool)
-    // Whoever waits for it is told; the next one compares anew.
+    // The error goes to whoever waits for it; the next one compares anew.
     ahead.catch(() => {
       comparedAt = Number.NEGATIVE_INFINITY
     })

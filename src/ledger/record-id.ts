@@ -1,4 +1,4 @@
-// The id of a report that was paid for, put on record by whoever knows it; and an id that the service gave before, because it knows the request: an
+// The id of a report that was paid for, recorded by whoever knows it; and an id that the service gave before, because it knows the request: an
 // idempotent submission is answered with the report it has, which another job of the account has already.
 import { type Selectable, sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
@@ -82,7 +82,7 @@ type Other = Pick<Selectable<JobsTable>, 'job_id' | 'state' | 'answer_id' | 'ask
 /**
  * Takes the report up instead of fighting for it: its answer where that has landed, the report itself where its job is over. Where its job still waits
  * for it this one waits too. The number stays the former one, since the answer is a former one. What it returns says how the job goes on; null: no other
- * job has the report, or had it, so that it is this one's to be put on record.
+ * job has the report, or had it, so that it is this one's to record.
  */
 const takeUpKnown = (db: Db, claim: ClaimedJob, reportId: string): Promise<GivenBefore | null> =>
   db.transaction().execute(async (trx) => {
@@ -150,7 +150,7 @@ const planAgain = async (trx: Db, { jobId }: ClaimedJob): Promise<void> => {
     .execute()
 }
 
-/** The id itself is put on record as any other. */
+/** The id itself is recorded. */
 const moveReport = async (trx: Db, { jobId, pipelineId }: ClaimedJob, other: Other, reportId: string): Promise<void> => {
   const message = `Report ${reportId} of job ${other.job_id} was given again by the service, for job ${jobId}, which has it from here on.`
   await trx

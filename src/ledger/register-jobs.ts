@@ -134,7 +134,7 @@ export const insertBoxes = async (trx: Db, frame: JobFrame, boxes: readonly BoxT
 /** What one step of planning has made, and where the next begins. */
 export interface WalksStep {
   readonly jobs: number
-  /** The last slice that was looked at; null: there are no more. */
+  /** The last slice that was read; null: there are no more. */
   readonly after: number | null
 }
 

@@ -10,7 +10,7 @@ export interface HeardRelease extends Release {
   readonly heardBy: 'message' | 'poll'
 }
 
-/** `new`: it wakes a run. `first`: nothing was known before a look, so that nobody knows since when it is there. `known`: it, or a newer one, is on record. */
+/** `new`: it wakes a run. `first`: nothing was known before, so that nobody knows since when it is there. `known`: it, or a newer one, is on record. */
 export type Heard = 'new' | 'first' | 'known'
 
 /** Puts it on record. In one transaction: of two processes that hear of it at once one finds it known. */
@@ -33,7 +33,7 @@ const nextMoment = (account: string) =>
   sql<string>`greatest(date_trunc('milliseconds', clock_timestamp()),
     (select max(r.heard_at) + interval '1 millisecond' from etl.releases r where r.account = ${account}))`
 
-/** Jobs that were told "not published yet" need not wait for tomorrow. */
+/** Jobs that got the answer "not published yet" need not wait for tomorrow. */
 const freeUnpublished = async (
   trx: Db,
   { account, every, availableTo }: Release & { readonly account: string },
@@ -116,7 +116,7 @@ export const forgetSubscription = async (db: Db, account: string, every: Release
   await db.deleteFrom('etl.subscriptions').where('account', '=', account).where('every', '=', every).execute()
 }
 
-/** So long lies between two looks at a report that messages bring forward: repeated ones cost no more than that. */
+/** So long lies between two polls of a report that messages bring forward: repeated ones cost no more than that. */
 const betweenLooks = sql`interval '2 seconds'`
 
 /**

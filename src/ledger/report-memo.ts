@@ -41,7 +41,7 @@ const shareOfPolls = 0.5
 /** Each call is one transaction under the job's fence, but for an id that was paid for. */
 export const reportMemo = (db: Db, claim: ClaimedJob, options: ReportMemoOptions): ReportMemo => {
   const set = (transition: Transition<ReportState>, values: Values): Promise<void> => change(db, claim, transition, values)
-  // One that a person recorded has none until it is looked at.
+  // One that a person recorded has none until it is polled.
   const deadline = sql<string>`coalesce(deadline_at, ${inMs(options.deadlineMs)})`
   return {
     current: () => current(db, claim),

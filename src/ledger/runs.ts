@@ -18,7 +18,7 @@ export interface RunSummary {
   readonly bytes: number
 }
 
-/** null: the run is not over. */
+/** `interrupted`: its process ended without closing it; its jobs are free for others. */
 export type RunState = 'running' | 'done' | 'failed' | 'cancelled' | 'interrupted'
 
 /** A run of this process. What others left behind by dying is free before it plans. */

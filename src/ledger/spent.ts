@@ -2,7 +2,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Db } from '../db/tables.ts'
 
-/** Whose budget is looked at: a pipeline's; with `pipeline` null the account's; with `tag` that of all pipelines that have it. */
+/** Whose budget is meant: a pipeline's; with `pipeline` null the account's; with `tag` that of all pipelines that have it. */
 export interface PurseOf {
   readonly account: string
   readonly pipeline: string | null
@@ -37,7 +37,7 @@ export const spentOf = async (db: Db, { account, pipeline, tag }: PurseOf, ours:
     tag === undefined
       ? sql<boolean>`${sql.ref(`${alias}.account`)} = ${account}`
       : sql<boolean>`${sql.ref(`${alias}.account`)} = any(array(select distinct a.account from etl.pipelines a))`
-  // Quota that is bought or about to be, and whose price nobody has told yet, counts with its estimate, or with 1 where there is none (as in etl.spending).
+  // Quota that is bought or about to be, and whose price is not known yet, counts with its estimate, or with 1 where there is none (as in etl.spending).
   const { rows } = await sql<SpentNow>`
     with turn as materialized (
       select t.day at time zone 'UTC' as day, date_trunc('month', t.day) at time zone 'UTC' as month,

@@ -82,7 +82,7 @@ export const settleHere = async (db: Db, here: string): Promise<void> => {
     where home is null`.execute(db)
 }
 
-/** Another life of the same warehouse: a copy, or one that was restored. */
+/** A copy, and the epoch of its own that it takes. */
 export interface Branch {
   readonly from: Identity
   readonly epoch: number

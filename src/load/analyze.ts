@@ -1,4 +1,4 @@
-// Statistics of what autovacuum never looks at (partitioned parents), or not soon enough (dimensions and summaries after a first load).
+// Statistics of what autovacuum never analyzes (partitioned parents), or not soon enough (dimensions and summaries after a first load).
 import { sql } from 'kysely'
 import type { Definition } from '../core/types.ts'
 import type { Database } from '../db/connect.ts'

@@ -39,7 +39,7 @@ const historyOnly: readonly (readonly [string, string])[] = [
   ['_ended_run_id', 'bigint'],
 ]
 
-/** One look at the catalog for all definitions. Empty: everything is as defined. */
+/** One question to the catalog for all definitions. Empty: everything is as defined. */
 export const compareTables = async (db: Db, definitions: readonly Definition[]): Promise<Difference[]> => {
   const tables = definitions.flatMap((definition) => [tableName(definition), `${tableName(definition)}_history`])
   if (tables.length === 0) return []

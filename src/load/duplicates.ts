@@ -21,7 +21,7 @@ export interface Repeated {
   readonly conflicting: number
   /** Keys that they share. */
   readonly conflictingKeys: number
-  /** Places of the first of them, at most as many as told. */
+  /** Places of the first of them, at most as many as asked for. */
   first(most: number): Promise<readonly number[]>
 }
 

@@ -9,7 +9,7 @@ import { protectedTable } from './protected-keys.ts'
 import { dataTable, historyTable, joinedScopeOf, scopeOf, stagedRows } from './table-columns.ts'
 import type { Counts, Flags, Texts } from '../db/row.ts'
 
-/** What is known before the table is looked at. */
+/** What is known before the table is read. */
 export interface LookOptions {
   readonly hasProtected: boolean
   /** Rows of the one unit in staging, none of them repeated as far as is known. */

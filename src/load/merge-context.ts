@@ -27,7 +27,7 @@ export interface MergeRequest {
    * looked for first, `refused` end the merge (see `needsAnotherWay`); by default they are looked for when the rows turn out to hold some.
    */
   readonly repeated?: 'unknown' | 'likely' | 'removed' | 'refused'
-  /** Told of repeated keys before anything is done; throws where the answer may not be loaded because of them. */
+  /** Called with repeated keys before anything is done; throws where the answer may not be loaded because of them. */
   readonly judge?: (repeated: Repeated) => Promise<void>
   /** Moment of the last load of the window, which the rows' moment must follow. */
   readonly lastLoad?: RawBuilder<unknown>

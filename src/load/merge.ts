@@ -107,7 +107,7 @@ const nothing: MergeResult = {
   loadedAt: null,
 }
 
-/** null: the month is there by now, or a key comes twice; then the rows go the long way. */
+/** null: the month is there by now, or a key comes twice; then the rows are merged from staging. */
 const fillEmptyMonth = async (session: Session, request: MergeRequest): Promise<MergeResult | null> => {
   const { definition, emptyMonth } = request
   if (emptyMonth === undefined || emptyMonth === null) return null

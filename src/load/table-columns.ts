@@ -104,7 +104,7 @@ export const inWindow = (definition: Definition, { from, to }: Window, column: s
     ? sql`${sql.ref(column)} = ${from}::date`
     : sql`${sql.ref(column)} >= ${from}::date and ${sql.ref(column)} < ${to}::date`
 
-// Rows of monthly figures are told from others by their key, and parsing has brought their dates to the first of the month.
+// Rows of monthly figures differ from others in their key, and parsing has brought their dates to the first of the month.
 const hasOnePeriod = (definition: Definition): boolean =>
   keyColumns(definition).some(
     ({ name, origin, normalize }) =>

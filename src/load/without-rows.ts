@@ -1,4 +1,4 @@
-// Which units take an answer that has no row for them, where merging all of them at once has not told; and rows that are no unit's.
+// Which units take an answer that has no row for them, where merging all of them at once has not shown it; and rows that are no unit's.
 import { type RawBuilder, sql } from 'kysely'
 import type { MergeContext, MergeRequest, MergeResult } from './merge-context.ts'
 import { type ManyUnits, sameUnit } from './merge-scope.ts'
@@ -26,7 +26,7 @@ export const unitsWithoutRows = async (
   return rows.map((row) => Number(row.unit_id))
 }
 
-/** Units without rows, from a look at every staged row: all of them are the window's and some unit's of the scope, whether it takes the answer or not. */
+/** Units without rows, from every staged row: all of them are the window's and some unit's of the scope, whether it takes the answer or not. */
 const surveyUnits = async (
   { session, definition, staging }: MergeRequest & Pick<MergeContext, 'session'>,
   { accepted, window, name }: ManyUnits,

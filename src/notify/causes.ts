@@ -7,9 +7,9 @@ import { scheduledOf, untakenTicks } from '../pipeline/scheduled.ts'
 import type { Runtime } from '../pipeline/runtime.ts'
 import { dueCauses } from './due.ts'
 
-/** A night that is this late is told of. */
+/** A night that is this late is a cause of its own. */
 const lateMs = 60 * 60_000
-/** Percent of a month's budget at which people are told. */
+/** Percent of a month's budget from which on it is a cause. */
 const quotaLevels = [80, 100] as const
 
 /** A condition is raised by being among them and is over once it is not: readers say what holds now and remember nothing. */

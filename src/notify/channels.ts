@@ -13,7 +13,7 @@ const longestSummary = 1_000
 
 /** What a message says of who sends it, and when. */
 export interface Sender {
-  /** Names the warehouse in what machines are told: two of them share a receiver. */
+  /** Names the warehouse in messages for machines: two warehouses may share a receiver. */
   readonly warehouseId: string
   readonly nowMs: number
 }

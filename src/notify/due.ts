@@ -1,11 +1,11 @@
-// Data that are expected by a day and are not there: told by whichever process lives, whether or not anything failed (expect in a definition).
+// Data that are expected by a day and are not there: reported by whichever process lives, whether or not anything failed (expect in a definition).
 import type { Cause } from '../core/alarms.ts'
 import type { Definition, IsoDate, Window } from '../core/types.ts'
 import { addWindows, alignDown, dateIn, dayOfMonth, isPublished, showWindow, windowAt } from '../core/window.ts'
 import { type DueWindow, dueWindow } from '../ledger/data-due.ts'
 import type { Runtime } from '../pipeline/runtime.ts'
 
-/** Months that are checked: an older one that is not loaded was told of long ago. */
+/** Months that are checked: an older one that is not loaded was reported long ago. */
 const mostMonths = 3
 
 export const dueCauses = async (runtime: Runtime): Promise<Cause[]> => {

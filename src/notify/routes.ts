@@ -1,4 +1,4 @@
-// Which receivers a cause goes to, and whether they want to be told at this hour. Pure.
+// Which receivers a cause goes to, and whether they want it at this hour. Pure.
 import { Temporal } from '../core/temporal.ts'
 import { type Cause, type Severity, severityOf } from '../core/alarms.ts'
 import type { QuietHours, Route, Weekday } from '../core/routes.ts'

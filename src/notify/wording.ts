@@ -10,7 +10,7 @@ export interface Words {
 }
 
 const longestLine = 1_500
-/** Pipelines told of one by one. */
+/** Pipelines named one by one. */
 const mostLines = 20
 
 /** The same words for every channel. */

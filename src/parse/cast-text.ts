@@ -1,4 +1,4 @@
-// Text cells: what PostgreSQL can store, and how a cell that does not fit is told.
+// Text cells: what PostgreSQL can store, and what is said of a cell that does not fit.
 
 import { maxCellCharacters } from './limits.ts'
 import { excerpt } from './raw-text.ts'

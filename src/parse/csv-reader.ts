@@ -25,7 +25,7 @@ interface State {
   carry: Buffer
   /** Memory in which the carry and the next chunk are put together, used again for every chunk. */
   room: Buffer
-  /** The carry is looked at again once it has this many bytes, so that a long record is not framed for every chunk. */
+  /** The carry is read again once it has this many bytes, so that a long record is not framed for every chunk. */
   lookAgainAt: number
   bomSeen: boolean
   /** Line on which the next record begins. */

@@ -1,4 +1,4 @@
-// The one CSV tokenizer (RFC 4180, and LF, CRLF or CR as line ends): where a record and each of its cells end, told from the bytes alone.
+// The one CSV tokenizer (RFC 4180, and LF, CRLF or CR as line ends): where a record and each of its cells end, from the bytes alone.
 
 const lf = 10
 const cr = 13
@@ -113,7 +113,7 @@ export interface CsvRecord {
 
 const scratch = createCell()
 
-/** The record that begins at `start`, or why it cannot be told. @param isLast nothing comes after these bytes, so that they end the record too */
+/** The record that begins at `start`, or why it cannot be read. @param isLast nothing comes after these bytes, so that they end the record too */
 export const readRecord = (bytes: Buffer, start: number, isLast: boolean): CsvRecord | 'cut' | 'open' => {
   let breaks = 0
   for (let at = start; ; at = scratch.behind + 1) {

@@ -1,4 +1,4 @@
-// Bytes without their gzip, told by the magic bytes; bounded.
+// Bytes without their gzip, found by the magic bytes; bounded.
 import { Readable } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 import { EtlError, isEtlError, messageOf } from '../core/errors.ts'

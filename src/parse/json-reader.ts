@@ -15,7 +15,7 @@ type Stage = 'first' | 'element' | 'separator' | 'record' | 'done'
 interface State {
   stage: Stage
   carry: Buffer
-  /** The carry is looked at again once it has this many bytes, so that a large page is not scanned for every chunk. */
+  /** The carry is read again once it has this many bytes, so that a large page is not scanned for every chunk. */
   lookAgainAt: number
   bomSeen: boolean
   /** Records of the list so far. */

@@ -9,7 +9,7 @@ import { maxKeyBytes } from './limits.ts'
 export interface PlannedColumn {
   readonly column: Column
   readonly cast: Cast
-  /** The value is the cell as it stands: no spelling to mend, no unit to belong to. */
+  /** The value is the cell as it stands: no spelling to correct, no unit to belong to. */
   readonly isPlain: boolean
   /** Names of the field in the answer as `fieldName` spells them, best first. */
   readonly names: readonly string[]

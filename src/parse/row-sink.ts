@@ -20,7 +20,7 @@ export interface RowSink {
   readonly writer: CopyWriter
   /** Scratch for one row, in the order of the COPY. */
   readonly values: (string | null)[]
-  /** Told of each accepted row; null where nobody asks. */
+  /** Called with each accepted row; null where nobody asks. */
   readonly onAccepted: ((record: RecordPlace) => void) | null
 }
 

@@ -1,4 +1,4 @@
-// Which format a body is in, told by its first byte: services name the wrong content type, or send another format than the one asked for.
+// Which format a body is in, by its first byte: services name the wrong content type, or send another format than the one asked for.
 import type { Payload } from '../core/types.ts'
 import type { Reader } from './csv-reader.ts'
 
@@ -15,7 +15,7 @@ const mostBlanks = 64 * 1024
 
 /**
  * JSON begins with a bracket, and no header of a table does. Where JSON was asked for, a table shows itself by the commas of its header: a web page or an
- * excuse is not called one. null: it cannot be told yet.
+ * excuse is not called one. null: not known yet.
  */
 const formatOf = (bytes: Buffer, expected: Format, isLast: boolean): Format | null => {
   const from = bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? 3 : 0

@@ -1,4 +1,4 @@
-// What whoever watches is told of a job that ended well.
+// What those who watch hear of a job that ended well.
 import type { ParseReport } from '../parse/report.ts'
 import type { JobWork } from './job-work.ts'
 import type { LoadResult } from './load-result.ts'

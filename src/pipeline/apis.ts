@@ -50,7 +50,7 @@ export interface ServiceRoom {
   readonly database: Pick<Database, 'pool' | 'kysely'> | null
   readonly log: Log
   readonly clock: Clock
-  /** Told of an account whose service is away or refuses everything, and with null when that is over. Default: nobody is. */
+  /** Called when the service of an account is away or refuses everything, and with null when that is over. Default: nobody is. */
   readonly tellTrouble?: (account: string, place: string, trouble: Trouble | null) => void
 }
 

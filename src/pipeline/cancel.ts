@@ -20,7 +20,7 @@ export interface Cancelled {
 /**
  * Resolves when no process holds a job on the run's behalf, at the latest after 5 seconds. A run that is over stays as it is. Once the wish is on record
  * nothing is submitted any more; what somebody's lock keeps from being tidied up is left to the run's own process. Throws DATABASE where the wish itself
- * cannot be put on record.
+ * cannot be recorded.
  */
 export const cancelRun = async (runtime: Pick<Runtime, 'database' | 'clock'>, runId: number): Promise<Cancelled> => {
   const late = AbortSignal.timeout(patienceMs)

@@ -54,7 +54,7 @@ export const countWindows = (context: PlanContext): CountedWindows => {
   }
 }
 
-/** A window of the look-back that needs nothing, without looking at each of its cells; null: they are looked at. */
+/** A window of the look-back that needs nothing, without reading each of its cells; null: they have to be read. */
 const standsWhole = async (
   db: Db,
   { cells, frame }: PlanContext,

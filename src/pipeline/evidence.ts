@@ -1,4 +1,4 @@
-// What lies beside the landings against what the ledger knows: runs, purchases and epochs of this warehouse that another ledger put on record.
+// What lies beside the landings against what the ledger knows: runs, purchases and epochs of this warehouse that another ledger has recorded.
 import type { LandingNotes, LandingStore } from '../extract/landing-store.ts'
 import {
   epochName,
@@ -18,7 +18,7 @@ import type { Identity } from '../ledger/warehouse.ts'
 
 export interface UnknownPurchase extends ReceiptName {
   /**
-   * What the ledger has of that number: nothing, a purchase whose id could not be put on record, or one under another id, perhaps in the place of
+   * What the ledger has of that number: nothing, a purchase whose id could not be recorded, or one under another id, perhaps in the place of
    * this one.
    */
   readonly onRecord: 'nothing' | 'no id' | 'another id'

@@ -138,7 +138,7 @@ const loadLanded = async (work: JobWork, { answerId, landing }: NonNullable<Clai
   await parseAndLoad(work, { box, plan: compileParsePlan(definition, box, work.source) }, parts, answerId)
 }
 
-/** @param answerId null: not on record yet. A report's answer is put on record before anything else happens; a walk's few pages may be asked for again. */
+/** @param answerId null: not recorded yet. A report's answer is recorded before anything else happens; a walk's few pages may be asked for again. */
 const parseAndLoad = (work: JobWork, { box, plan }: Asked, parts: LandedParts, answerId: number | null): Promise<void> =>
   withSession(work.runtime.database.pool, async (session) => {
     const staging = openStaging(session, work.definition)

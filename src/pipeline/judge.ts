@@ -1,4 +1,4 @@
-// What is found of an answer as a whole before any of it is loaded; what is refused is kept for a look, with the verdict.
+// What is found of an answer as a whole before any of it is loaded; what is refused is kept, with the verdict.
 import type { Completeness } from '../core/completeness.ts'
 import { EtlError, type ErrorCode } from '../core/errors.ts'
 import { redact } from '../core/redact.ts'

@@ -99,7 +99,7 @@ export const leave = async (parts: LandedParts): Promise<void> => {
   await parts.throw(new EtlError('INTERRUPTED', 'Nobody reads the answer any more.')).catch(() => undefined)
 }
 
-/** Lands everything without a look at it. */
+/** Lands everything unread. */
 export const drain = async (parts: LandedParts): Promise<Landed> => {
   for (;;) {
     const next = await parts.next()

@@ -22,7 +22,7 @@ import { driftOf, type LoadInput } from './load-input.ts'
 import type { Lists, Row, Texts } from '../db/row.ts'
 
 /**
- * Loads what `staging` still holds; null, with nothing written, where the unit needs the long way: it is or was loaded, the answer is
+ * Loads what `staging` still holds; null, with nothing written, where the unit needs staging and merge: it is or was loaded, the answer is
  * large, not whole, or not all good. Each condition is checked in the statement itself.
  */
 export const loadAtOnce = async (work: JobWork, session: Session, input: LoadInput): Promise<RowCounts | null> => {
@@ -48,7 +48,7 @@ export const loadAtOnce = async (work: JobWork, session: Session, input: LoadInp
   return null
 }
 
-/** A value that is none of its column, or a key that is there: the long way says which. */
+/** A value that is none of its column, or a key that is there: staging and merge say which. */
 const isAboutRows = (error: unknown): boolean => ['22', '23'].includes(sqlStateOf(error).slice(0, 2))
 
 const smallAnswer = ({ definition, claim }: JobWork, input: LoadInput): RowsText | null => {

@@ -55,7 +55,7 @@ export const loadWindows = async (work: JobWork, session: Session, judging: Judg
       strays,
       repeated: 'removed',
       hasRemoved: conflicts !== null,
-      // A record whose unit cannot be told may be any unit's.
+      // A record whose unit is not known may be any unit's.
       mayEnd: parsed.rejected.every(({ key }) => key !== null),
       isLast: place === windows.length - 1,
     })
@@ -73,7 +73,7 @@ interface OneWindow {
   readonly accepted: AcceptedTable
 }
 
-/** A clean answer for one window, without a look for repeated keys, which costs as much as the load: they show in it. null: it has some, or is not such an answer. */
+/** A clean answer for one window, without a search for repeated keys, which takes as long as the load: they show in it. null: it has some, or is not such an answer. */
 const loadOneWindow = async (
   work: JobWork,
   session: Session,

@@ -3,7 +3,7 @@ import { echoesOfKeys, secretMarker } from '../core/redact.ts'
 import type { Payload } from '../core/types.ts'
 import { inflated } from '../parse/inflate.ts'
 
-/** The same part; a gzip file comes inflated, since its bytes hide what is in it. @param found told of each time the key was there */
+/** The same part; a gzip file comes inflated, since its bytes hide what is in it. @param found called each time the key was there */
 export const masked = (payload: Payload, maxBytes: number, found: () => void): Payload => {
   const echoes = echoesOfKeys()
   if (echoes.length === 0) return payload

@@ -67,7 +67,7 @@ export interface Paced {
   readonly doneOn: IsoDate | null
 }
 
-/** After a run: what was beyond a budget goes on by itself from here on, and it is written down until when. Tells what is left of each pipeline. */
+/** After a run: what was beyond a budget is bought by later nights from here on; when that will be done is recorded. Returns what is left of each pipeline. */
 export const paceRun = async (
   runtime: Pick<Runtime, 'database' | 'allowance' | 'clock' | 'settings'>,
   definitions: readonly Definition[],

@@ -152,7 +152,7 @@ const fullCheckOf = (definition: Definition, nowMs: number): FullCheck | null =>
 export const isClosed = ({ states, pipeline, frame, cells }: PlanContext, { from, isInLookBack }: PlanWindow): boolean =>
   states.get(from)?.closedGeneration === pipeline.generation && !frame.force && !isInLookBack && cells.only.size === 0
 
-/** How the window is looked at. In one that is closed only slices wanted since are, unless its loaded units matter. */
+/** Which slices of the window are read. Of one that is closed only those wanted since, unless its loaded units matter. */
 export const askOf = ({ states, frame, scope }: PlanContext, window: PlanWindow, refresh: Refresh): WindowAsk => {
   const isWhole = frame.force || window.isInLookBack || scope.mode === 'range' || refresh !== noRefresh
   return {

@@ -170,7 +170,7 @@ const joinStep = ({ frame, step, signal }: PlanContext, scope: JoinScope, after:
   })
 }
 
-/** Closes windows older than the look-back whose every unit is loaded, so that neither this planning nor a later one looks at their cells. */
+/** Closes windows older than the look-back whose every unit is loaded, so that neither this planning nor a later one reads their cells. */
 export const closeOpen = async (db: Db, context: PlanContext): Promise<PlanContext> => {
   const { windows, states } = context
   const open = windows.filter(({ from }) => (states.get(from)?.closedGeneration ?? null) === null)

@@ -1,4 +1,4 @@
-// What people are told of a report whose rows disagree with its count of data points: both numbers, and which setting would fit them.
+// What people read of a report whose rows disagree with its count of data points: both numbers, and which setting would fit them.
 import { type AnyReading, type Arrived, type DataPointReading, showArrived } from '../core/data-points.ts'
 
 /** What was compared. */

@@ -27,7 +27,7 @@ export interface Asking {
   /** The most that are asked about. */
   readonly most: number
   readonly signal: AbortSignal
-  /** Told of every request that is made. */
+  /** Called with every request that is made. */
   readonly record: (request: SentRequest) => void
 }
 

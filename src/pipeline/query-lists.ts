@@ -23,7 +23,7 @@ interface Read {
   readonly message: string | null
 }
 
-/** The definition with its lists filled in. What was read is remembered with the run. @param runId null: only looked at, nothing is written */
+/** The definition with its lists filled in. What was read is remembered with the run. @param runId null: only read, nothing is written */
 export const withLists = async (runtime: ListRuntime, definition: Definition, runId: number | null): Promise<Definition> => {
   if (definition.dimensions.every(({ query }) => query === undefined)) return definition
   const source = sourceOf(runtime, definition)

@@ -98,7 +98,7 @@ const keepStatistics = async ({ database, log }: Runtime, { definitions, signal 
   if (analyzed.length > 0) log.debug({ tables: analyzed }, 'statistics renewed')
 }
 
-/** Told to stop before it was planned to the end: what it has done by then. */
+/** Stopped before it was planned to the end: what it has done by then. */
 const stoppedRun = async (runtime: Runtime, runId: number, started: number): Promise<RunResult> => {
   const { kysely } = runtime.database
   const summary = await runSummary(kysely, runId)

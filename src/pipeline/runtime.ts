@@ -40,7 +40,7 @@ export interface Runtime {
   /** Whether these are all there are; a command may be given some. */
   readonly hasAllPipelines: boolean
   readonly marts: readonly Mart[]
-  /** Who is told of which alarms; null: there is no notify.yaml, whoever the environment names is told of all. */
+  /** Who gets which alarms; null: there is no notify.yaml, and those that the environment names get all. */
   readonly routes: AlarmRoutes | null
   /** The definition's API as its account sees it, one for each; throws CONFIGURATION where the key is missing. */
   service(of: AccountOf): Service

@@ -1,4 +1,4 @@
-// A service that is away or refuses everything, told to those who watch: at once on standard error, and in the ledger for page and metrics.
+// A service that is away or refuses everything, shown to those who watch: at once on standard error, and in the ledger for page and metrics.
 import { messageOf } from '../core/errors.ts'
 import { redact } from '../core/redact.ts'
 import type { Trouble } from '../extract/gate-types.ts'

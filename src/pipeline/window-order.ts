@@ -1,4 +1,4 @@
-// What the load of one window is told, and what it has locked.
+// What the load of one window gets, and what it has locked.
 import type { RawBuilder } from 'kysely'
 import type { Window } from '../core/types.ts'
 import type { QuarantineEntry } from '../ledger/quarantine.ts'
@@ -22,7 +22,7 @@ export interface WindowOrder {
   readonly accepted: AcceptedTable | null
   /** Staged rows of the window. */
   readonly rows: number
-  /** Of one unit all that was rejected; of many those of the window whose unit can be told, and rows that conflict. */
+  /** Of one unit all that was rejected; of many those of the window whose unit is known, and rows that conflict. */
   readonly refused: readonly Refused[]
   /** Records of nobody, counted with this window if any of it is loaded; null: they are counted already, or there can be none. */
   readonly strays: readonly QuarantineEntry[] | null

@@ -1,4 +1,4 @@
-// Jobs into the slots of this process: kept filled until told to stop; lets go of what was lost or cancelled.
+// Jobs into the slots of this process: kept filled until it is stopped; lets go of what was lost or cancelled.
 import { EtlError, messageOf } from '../core/errors.ts'
 import { redact } from '../core/redact.ts'
 import { inSpan } from '../core/trace.ts'
@@ -59,7 +59,7 @@ interface Loop {
   readonly work: Work
   readonly active: Set<ActiveJob>
   readonly supply: JobSupply
-  /** Aborted when the loop is told to stop, or its run is cancelled. */
+  /** Aborted when the loop is stopped, or its run is cancelled. */
   readonly stop: AbortController
 }
 

@@ -1,4 +1,4 @@
-// Which windows a plan looks at: published ones that are due, or a range. Pure.
+// Which windows a plan covers: published ones that are due, or a range. Pure.
 import { EtlError } from '../core/errors.ts'
 import type { Definition, IsoDate, Window } from '../core/types.ts'
 import { addWindows, dateIn, isPublished, windowsBetween } from '../core/window.ts'

@@ -16,7 +16,7 @@ export const viewColumns = (definition: Definition): string[] => [...tableColumn
 
 const periodOf = (definition: Definition): string => definition.key.find((name) => name === 'month' || name === 'date') ?? 'month'
 
-/** After that many months no nightly run looks at the window again. */
+/** After that many months no nightly run asks for the window again. */
 const finalAfter = (definition: Definition): RawBuilder<unknown> => {
   const { every, lookBack, publication } = definition.window
   const size = every === 'month' ? 'months' : every === 'week' ? 'weeks' : 'days'

@@ -1,4 +1,4 @@
-// What is wrong now and who was told of it.
+// What is wrong now and who has heard of it.
 import type { Db } from '../db/tables.ts'
 
 /** One thing that is wrong, with what became of its message for each receiver. */

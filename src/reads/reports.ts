@@ -52,7 +52,7 @@ export const reportLines = (db: Db) =>
 const isOpen = sql<boolean>`b.report_state in ('intent', 'submitted', 'ready', 'uncertain')
   and ((b.state = 'open' and b.ask_number is not null) or b.state in ('held', 'failed'))`
 
-/** Oldest first: the one that has waited longest is the one to look at. @param pipelines only these; empty: all */
+/** Oldest first: the one that has waited longest matters most. @param pipelines only these; empty: all */
 export const openReports = (db: Db, limit: number, pipelines: readonly string[] = []): Promise<ReportLine[]> =>
   reportLines(db)
     .where(isOpen)

@@ -17,7 +17,7 @@ export interface Report {
   readonly world: ReportWorld
   readonly content: ContentFaults
   readonly submission: Submission
-  /** Whether a free retry mends a failed report. */
+  /** Whether a free retry makes a failed report succeed. */
   readonly mends: boolean
   readonly createdAtMs: number
   fate: Fate

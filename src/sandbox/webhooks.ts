@@ -19,7 +19,7 @@ export interface Webhooks {
   release(event: EventType, date?: string): Promise<boolean>
   /** Sends what has been released since the last look. */
   look(): void
-  /** Tells that address of each change of the report's state. null: nobody is told. */
+  /** Sends each change of the report's state to that address. null: to nobody. */
   follow(reportId: string, url: string | null): void
   /** Sends the test message; null: it was taken, else why not. */
   test(url: string): Promise<string | null>
@@ -39,7 +39,7 @@ interface WebhookWorld {
 interface Subscription {
   readonly id: string
   readonly url: string
-  /** Date the subscriber was told of last, or knew when it subscribed. */
+  /** Date the subscriber heard of last, or knew when it subscribed. */
   told: string
 }
 

@@ -1,4 +1,4 @@
-// How often the capabilities are looked at: often while a month is awaited, seldom otherwise. Pure.
+// How often the capabilities are fetched: often while a month is awaited, seldom otherwise. Pure.
 import type { Environment } from '../config/read-setting.ts'
 import { EtlError } from '../core/errors.ts'
 import type { ReleasedData } from '../core/releases.ts'

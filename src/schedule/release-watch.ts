@@ -1,4 +1,4 @@
-// New data as the service tells of them: a message whose sender is checked, and its capabilities looked at now and then. What wakes a run is a row.
+// New data as the service tells of them: a message whose sender is checked, and its capabilities, fetched now and then. What wakes a run is a row.
 import type { HttpClient } from '../extract/http-types.ts'
 import type { ReleaseApi, ReleaseMessage } from '../extract/api.ts'
 import { messageOf } from '../core/errors.ts'
@@ -99,7 +99,7 @@ const hearOf = async (
   }
 }
 
-/** Seconds until the next look at this account. */
+/** Seconds until this account is polled next. */
 const lookAt = async (watch: Watch, of: AccountOf, sizes: readonly ReleasedData[]): Promise<number> => {
   const { runtime } = watch
   const { kysely } = runtime.database

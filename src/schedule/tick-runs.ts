@@ -82,7 +82,7 @@ interface Tick {
   readonly signal: AbortSignal
 }
 
-/** One run of what is due. Whatever happens to it, people are told and the tick is over. */
+/** One run of what is due. Whatever happens to it, people hear of it and the tick is over. */
 const runTick = async (runtime: Runtime, tick: Tick): Promise<RunResult['state']> => {
   const { ping, definition, dueMs } = tick
   let result: RunResult | null = null

@@ -62,7 +62,7 @@ export const createTicker = (runtime: Runtime, signal: AbortSignal, { concurrenc
     state: keeper,
     approved: () => buyApproved(keeper),
     catchUp: async () => {
-      // Told before anything is taken: a night that is made up for was missed all the same.
+      // Notified before anything is taken: a night that is made up for was missed all the same.
       await notify(runtime)
       for (const entry of scheduled)
         for (const dueMs of await missedTicks(runtime, entry)) takeTick(keeper, entry, dueMs, 'caught up')

@@ -17,7 +17,7 @@ export interface Provisioning {
   readonly warehouse: Secret
   readonly definitions: readonly Definition[]
   readonly dashboards: readonly Dashboard[]
-  /** Told of each step as it is done. */
+  /** Called with each step as it is done. */
   readonly tell: (text: string) => void
 }
 

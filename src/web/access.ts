@@ -9,7 +9,7 @@ import { page } from './layout.ts'
 
 const cookieName = 'millrace_session'
 const sessionMs = 12 * 60 * 60 * 1000
-/** Wrong tokens a sender may try a minute; then each further one is refused without a look, while the right one is taken from anybody. */
+/** Wrong tokens a sender may try a minute; then each further one is refused unread, while the right one is taken from anybody. */
 const failuresAMinute = 10
 /** Senders remembered; the oldest go first. */
 const mostSenders = 10_000

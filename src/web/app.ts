@@ -39,7 +39,7 @@ export interface StatusApp {
   close(): void
 }
 
-/** Errors go to `onError`; the visitor is told that something went wrong and no more. */
+/** Errors go to `onError`; the visitor reads that something went wrong and no more. */
 export interface StatusAppOptions {
   readonly context: WebContext
   /** null: loopback alone may look. */
@@ -91,7 +91,7 @@ export const createStatusApp = ({ context, token, onError }: StatusAppOptions): 
   app.get('/healthz', (request) => health(request, context, 503))
   app.get('/livez', (request) => health(request, context, 200))
   if (context.hooks !== null) mountHooks(app, context.hooks)
-  // A browser names the page a form was sent from; one from elsewhere is refused before anything is looked at.
+  // A browser names the page a form was sent from; one from elsewhere is refused before anything is read.
   app.use(csrf())
   app.get('/login', (request) => access.login(request))
   app.post('/login', (request) => access.login(request))

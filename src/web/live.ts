@@ -1,4 +1,4 @@
-// Server-sent events: one look at the ledger a second for all who follow, told on only when something changed.
+// Server-sent events: one question to the ledger a second for all who follow, sent on only when something changed.
 
 import type { Context } from 'hono'
 import { streamSSE } from 'hono/streaming'
@@ -8,7 +8,7 @@ import type { Texts } from '../db/row.ts'
 
 const lookEveryMs = 1_000
 const keepAliveMs = 15_000
-/** Jobs counted at most in a look; of a larger run its requests and loads tell. */
+/** Jobs counted at most each time; a larger run shows by its requests and loads. */
 const mostCounted = 10_000
 
 /** Text that differs whenever anything the pages show has changed. */

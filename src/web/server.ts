@@ -1,4 +1,4 @@
-// Listens for HTTP: on loopback unless told otherwise, and elsewhere only with a token.
+// Listens for HTTP: on loopback unless configured otherwise, and elsewhere only with a token.
 import { serve } from '@hono/node-server'
 import type { Hono } from 'hono'
 import { EtlError } from '../core/errors.ts'

@@ -2,7 +2,7 @@
 import type { ClaimedJob } from '../../src/ledger/claim.ts'
 import { boxOfCountries } from './landing-names.ts'
 
-/** A report for two countries in one month, unless told otherwise. */
+/** A report for two countries in one month, unless asked otherwise. */
 export const claimedJob = (given: Partial<ClaimedJob> = {}): ClaimedJob => ({
   jobId: 7,
   fence: '2',

@@ -66,7 +66,7 @@ export interface PipelineKit {
   readonly dimensions: readonly string[]
 }
 
-/** `traffic1`, `traffic2` ...: by month, for a domain, unless told otherwise. */
+/** `traffic1`, `traffic2` ...: by month, for a domain, unless asked otherwise. */
 export const newPipeline = async (where: Where, choice: Partial<Insertable<PipelinesTable>> = {}): Promise<PipelineKit> => {
   const row = await at(where)
     .insertInto('etl.pipelines')
@@ -123,7 +123,7 @@ export const take = (
   return claimJobs(at(where), { process: own, runId, claimable: { load, fetch: load }, count })
 }
 
-/** Takes the next job of the run's list, which must be this one where told. */
+/** Takes the next job of the run's list, which must be this one where it is named. */
 export const takeOne = async (
   where: Where,
   own: ProcessKit,
@@ -186,7 +186,7 @@ export const newJob = async (where: Where, pipeline: PipelineKit, choice: JobCho
   return jobId
 }
 
-/** The run waits for the job, for all of it unless told which part. */
+/** The run waits for the job, for all of it unless a part is named. */
 export const waitFor = async (
   where: Where,
   run: number | Waiting,
@@ -201,7 +201,7 @@ export const waitFor = async (
     .execute()
 }
 
-/** As many planned walks as told, all waited for by the run with priorities 1, 2 ... */
+/** As many planned walks as asked for, all waited for by the run with priorities 1, 2 ... */
 export const newWalks = (where: Where, pipeline: PipelineKit, runId: number, number: number): Promise<number[]> =>
   Array.fromAsync({ length: number }, (_, index) => newJob(where, pipeline, { runs: [{ runId, priority: index + 1 }] }))
 

@@ -183,7 +183,7 @@ export interface AnswerChoice {
   readonly sha256?: string
   /** Rows are sent to the table first, which leaves only staging and merge. */
   readonly staged?: boolean
-  /** The answer is put on record first. */
+  /** The answer is recorded first. */
   readonly recorded?: boolean
 }
 

@@ -1,4 +1,4 @@
-// A clock that stands still until it is told to go on: sleepers wake in order, each as late as a test wants.
+// A clock that stands still until a test advances it: sleepers wake in order, each as late as a test wants.
 import type { Clock } from '../../src/core/clock.ts'
 
 export interface ManualClock extends Clock {

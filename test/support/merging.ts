@@ -31,7 +31,7 @@ export interface MergeOptions {
   readonly repeatsLoaded?: boolean
   /** The month is filled before it is attached; its partition is not made before. */
   readonly emptyMonth?: Window | null
-  /** Called once, inside the open transaction, when the merge has looked at what is loaded and has not yet compared it. */
+  /** Called once, inside the open transaction, when the merge has read what is loaded and has not yet compared it. */
   readonly afterLook?: () => Promise<unknown>
   /** Called inside the open transaction, after the merge. */
   readonly during?: (session: Session, scope: MergeScope) => Promise<void>

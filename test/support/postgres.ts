@@ -7,7 +7,7 @@ import { type Database, openDatabase } from '../../src/db/connect.ts'
 export interface TestDatabase {
   readonly url: string
   readonly database: Database
-  /** Closes and drops it; a database that a failed test leaves undropped stays for a look. */
+  /** Closes and drops it; a database that a failed test leaves undropped stays, to be examined. */
   drop(): Promise<void>
 }
 

@@ -130,7 +130,7 @@ export const meter: NonNullable<Source['meter']> = async ({ http }) => {
   return left.requests === null && left.credits === null ? null : left
 }
 
-/** Credits of this user alone; null: no limit, or not told. */
+/** Credits of this user alone; null: no limit, or not given. */
 export interface UserAllowance {
   readonly allowance: number | null
   readonly remaining: number | null

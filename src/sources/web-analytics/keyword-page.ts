@@ -1,4 +1,4 @@
-// One page of keywords (interface 2.2, 4.1): asked for, checked against what was asked, or told what its refusal means.
+// One page of keywords (interface 2.2, 4.1): asked for, checked against what was asked, or its refusal read.
 import { z } from 'zod'
 import { EtlError } from '../../core/errors.ts'
 import type { SourceOrder } from '../../core/completeness.ts'

@@ -5,7 +5,7 @@ import type { UnitState } from '../../core/types.ts'
 import type { WebContext } from '../context.ts'
 import { age, count, dayBefore, moment } from '../format.ts'
 import { badge, command, type Html, page, table, unitLink } from '../layout.ts'
-import { mendOf } from '../mend.ts'
+import { nextStepOf } from '../next-step.ts'
 import { type Standing, standingWords, type WaitingWord, waitingWords } from '../../reads/approvals.ts'
 import { type AccountTrouble, accountStates } from '../../reads/pace.ts'
 import { countQuarantined } from '../../reads/quarantine.ts'
@@ -63,7 +63,7 @@ ${table(
     badge(unit.state),
     unitLink(unit.unit_id, unit.unit_key),
     unit.error_message ?? unit.error_code ?? '',
-    mendOf(unit),
+    nextStepOf(unit),
   ]),
   'Nothing needs a person.',
 )}

@@ -4,7 +4,7 @@ import { timeline } from '../chart.ts'
 import type { WebContext } from '../context.ts'
 import { count, moment, span } from '../format.ts'
 import { badge, type Html, page, table, unitLink } from '../layout.ts'
-import { mendOf } from '../mend.ts'
+import { nextStepOf } from '../next-step.ts'
 import { boxKey } from '../../reads/boxes.ts'
 import { lastRuns, oneRun, type RunJobLine, type RunLine, runJobs, runUnits } from '../../reads/runs.ts'
 
@@ -84,7 +84,7 @@ ${table(
     unitLink(unit.unit_id, unit.unit_key),
     count(unit.rows),
     unit.error_code ?? '',
-    mendOf(unit),
+    nextStepOf(unit),
   ]),
   run.planned === 0 ? 'This run had nothing to do.' : 'No record of its jobs is kept any more.',
 )}`

@@ -3,7 +3,7 @@ import { html } from 'hono/html'
 import type { WebContext } from '../context.ts'
 import { bytes, count, moment, sliceLabel } from '../format.ts'
 import { badge, command, type Html, page, table } from '../layout.ts'
-import { mendOf } from '../mend.ts'
+import { nextStepOf } from '../next-step.ts'
 import { quarantined } from '../../reads/quarantine.ts'
 import {
   type AnswerLine,
@@ -65,7 +65,7 @@ ${unit.error_message === null || unit.state === 'loaded' ? '' : html`<p class="p
 <dl>
 <dt>Unit</dt><dd><code>${unit.unit_key}</code></dd>
 <dt>State</dt><dd>${badge(unit.state)}</dd>
-<dt>How to fix</dt><dd>${mendOf(unit)}</dd>
+<dt>How to fix</dt><dd>${nextStepOf(unit)}</dd>
 <dt>Pipeline</dt><dd><a href="/coverage/${unit.pipeline}">${unit.pipeline}</a></dd>
 <dt>Window</dt><dd>${unit.window_from} up to ${unit.window_to}</dd>
 <dt>Slice</dt><dd>${sliceLabel(unit.slice)}${unit.wanted ? '' : ' (no longer in the lists: its rows stay, nothing more is asked for)'}</dd>

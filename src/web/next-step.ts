@@ -1,7 +1,8 @@
-// The command that mends a unit, and the same as a button.
+// What a person can do about a unit that is not loaded: a command, and the same as a button.
 import { html } from 'hono/html'
 import { command, type Html } from './layout.ts'
 
+/** As much of a unit as decides what can be done. */
 export interface Troubled {
   readonly unit_id: number
   readonly pipeline: string
@@ -9,8 +10,8 @@ export interface Troubled {
   readonly error_code: string | null
 }
 
-/** What a person does about a unit that is not loaded. */
-export const mendOf = (unit: Troubled): Html => {
+/** Text, command or button; the button asks before anything is done. */
+export const nextStepOf = (unit: Troubled): Html => {
   if (unit.state === 'held') {
     const uncertain = unit.error_code === 'REPORT_UNCERTAIN'
     return html`${command(uncertain ? `millrace run ${unit.pipeline} --resubmit-uncertain` : `millrace release ${unit.unit_id}`)}
@@ -19,5 +20,5 @@ ${uncertain ? '' : html`<a class="button" href="/units/${unit.unit_id}/release">
   if (unit.state === 'failed')
     return html`${command(`millrace run ${unit.pipeline}`)} <a class="button" href="/units/${unit.unit_id}/retry">Retry…</a>`
   if (unit.state === 'loaded') return html`nothing to do`
-  return html`it goes on by itself`
+  return html`it resumes by itself`
 }
