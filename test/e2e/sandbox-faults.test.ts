@@ -58,6 +58,21 @@ describe('answers instead of the answer', () => {
     expect(sandbox.books().submissions).toEqual([])
   })
 
+  test.each([401, 402, 404, 408, 409, 410, 413, 422, 451, 503])(
+    'any-status answers %i at every endpoint, with no effect',
+    async (status) => {
+      const sandbox = await withFaults({ kind: 'any-status', status })
+      const answers = [
+        await askKeywords(sandbox),
+        await call(sandbox, 'POST', '/batch/v4/request-report', reportBody()),
+        await call(sandbox, 'GET', '/v3/batch/request-status/7'),
+        await call(sandbox, 'GET', '/v3/batch/credits'),
+      ]
+      expect(answers.map((answer) => answer.status)).toEqual([status, status, status, status])
+      expect(sandbox.books().submissions).toEqual([])
+    },
+  )
+
   test('429 can say when as a date', async () => {
     const sandbox = await withFaults({ kind: 'status-429', retryAfter: 'date', retryAfterSeconds: 30 })
     const wait = Date.parse((await askKeywords(sandbox)).headers.get('retry-after') ?? '') - Date.now()
@@ -238,6 +253,45 @@ describe('reports', () => {
     expect(lines[1]).toContain('12.3x')
     expect(lines[2]).toContain('\0')
     expect(lines[3]).toBe(lines[4])
+  })
+
+  test('rows that are missing or more than counted leave the count as it was sold', async () => {
+    const whole = await withFaults()
+    const id = await buy(whole)
+    const [points, text] = [
+      Number((await statusOf(whole, id))['data_points_count']),
+      (await download(await linkOf(whole, id))).text,
+    ]
+    const lines = text.trimEnd().split('\n')
+    const damaged = async (fault: Fault): Promise<[number, string[]]> => {
+      const sandbox = await withFaults(fault)
+      const bought = await buy(sandbox)
+      const counted = Number((await statusOf(sandbox, bought))['data_points_count'])
+      return [counted, (await download(await linkOf(sandbox, bought))).text.trimEnd().split('\n')]
+    }
+    expect(await damaged({ kind: 'half-report' })).toEqual([points, lines.slice(0, 1 + Math.floor((lines.length - 1) / 2))])
+    expect(await damaged({ kind: 'missing-row', row: 2 })).toEqual([points, lines.toSpliced(2, 1)])
+    expect(await damaged({ kind: 'extra-row', row: 2 })).toEqual([points - 2, lines])
+    expect(await damaged({ kind: 'duplicate-rows', row: 2 })).toEqual([points, lines.toSpliced(2, 0, lines[2] ?? '')])
+    expect(await damaged({ kind: 'duplicate-rows', row: 2, counted: true })).toEqual([
+      points + 2,
+      lines.toSpliced(2, 0, lines[2] ?? ''),
+    ])
+  })
+
+  test('a file may end within its last line end, or be called what it is not', async () => {
+    const text = await textAfter()
+    expect(await textAfter({ kind: 'cut-line-end' })).toBe(text.slice(0, -1))
+    const sandbox = await withFaults({ kind: 'wrong-content-type' })
+    const answer = await download(await linkOf(sandbox, await buy(sandbox)))
+    expect([answer.headers.get('content-type'), answer.text]).toEqual([expect.stringMatching(/json/), text])
+  })
+
+  test('the key may be named in a page and in a report', async () => {
+    const sandbox = await withFaults({ kind: 'key-echo' }, { kind: 'key-echo', on: 'submit' })
+    expect((await askKeywords(sandbox)).text).toContain(sandbox.apiKey)
+    const [header = '', first = ''] = (await download(await linkOf(sandbox, await buy(sandbox)))).text.split('\n')
+    expect([header, first]).toEqual([expect.stringMatching(/,asked_with$/), expect.stringContaining(`api_key=${sandbox.apiKey}`)])
   })
 
   test('a fault of the n-th submission stays with that report', async () => {

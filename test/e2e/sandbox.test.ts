@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { gunzipSync } from 'node:zlib'
 import { afterEach, describe, expect, test } from 'vitest'
 import { runSandbox, sandboxOptionsFrom } from '../../src/sandbox/cli.ts'
-import { startSandbox } from '../../src/sandbox/server.ts'
+import { type Sandbox, startSandbox } from '../../src/sandbox/server.ts'
 import {
   askKeywords,
   buy,
@@ -123,13 +123,12 @@ describe('keyword research', () => {
 
 describe('batch reports', () => {
   test('are submitted, polled and downloaded, with the fields of the interface', async () => {
-    const sandbox = await start({ reportDurationMs: 150 })
+    const sandbox = await start({ reportDurationMs: 3_600_000 })
     const submitted = await call(sandbox, 'POST', '/batch/v4/request-report', reportBody())
     expect(objectOf(submitted.text)).toEqual({ report_id: expect.stringMatching(/^[0-9a-f-]{36}$/), status: 'pending' })
     const id = String(objectOf(submitted.text)['report_id'])
     expect(await statusOf(sandbox, id)).toEqual({ status: 'pending' })
-    await expect.poll(async () => (await statusOf(sandbox, id))['status']).toBe('processing')
-    await expect.poll(async () => (await statusOf(sandbox, id))['status'], { timeout: 3000 }).toBe('completed')
+    sandbox.configure({ reportDurationMs: 0 })
     const status = await statusOf(sandbox, id)
     const report = await download(String(status['download_url']))
     const rows = report.text.trimEnd().split('\n').length - 1
@@ -347,6 +346,80 @@ describe('extensions', () => {
     expect((await askKeywords(sandbox)).status).toBe(200)
     expect(await statusOf(sandbox, await buy(sandbox))).toMatchObject({ status: 'completed' })
     expect(sandbox.books().keysAstray).toBe(0)
+  })
+})
+
+describe('without extensions', () => {
+  test('parameters that the interface does not show are unknown, with their names', async () => {
+    const [ours, exact] = [await start(), await start({ extensions: false })]
+    for (const [name, value] of Object.entries({ sort: 'clicks', asc: 'true', format: 'json' })) {
+      expect((await askKeywords(ours, { [name]: value })).status).toBe(200)
+      const refused = await askKeywords(exact, { [name]: value })
+      expect([refused.status, refused.text]).toEqual([400, expect.stringContaining(`${name}: unknown parameter`)])
+    }
+  })
+
+  test('fields that the interface does not show are refused, with their names, and nothing is bought', async () => {
+    const [ours, exact] = [await start(), await start({ extensions: false })]
+    const { delivery_information } = reportBody()
+    const more = {
+      report_name: { report_name: 'mine' },
+      webhook_url: { webhook_url: 'http://127.0.0.1:9/' },
+      delivery_method_params: {
+        delivery_information: { ...Object(delivery_information), delivery_method_params: { retention_days: 30 } },
+      },
+    }
+    for (const [name, field] of Object.entries(more)) {
+      const body = { ...reportBody(), ...field }
+      expect((await call(ours, 'POST', '/batch/v4/request-report', body)).status).toBe(200)
+      const refused = await call(exact, 'POST', '/batch/v4/request-report', body)
+      expect([refused.status, refused.text]).toEqual([400, expect.stringContaining(name)])
+    }
+    expect(exact.books().submissions).toEqual([])
+  })
+
+  test('there are no limits but those that are set', async () => {
+    const [ours, exact] = await Promise.all(
+      [true, false].map((extensions) => startSandbox({ extensions, reportDurationMs: 60_000, now: '2026-06-20' })),
+    )
+    if (ours === undefined || exact === undefined) throw new Error('no sandbox')
+    try {
+      const statuses = async (sandbox: Sandbox, ask: (sandbox: Sandbox) => Promise<{ status: number }>, times: number) =>
+        new Set((await Promise.all(Array.from({ length: times }, () => ask(sandbox)))).map(({ status }) => status))
+      const wide = { start_date: '2025-01', end_date: '2025-12' }
+      expect((await askKeywords(ours, wide)).text).toContain('at most 3 months')
+      expect((await askKeywords(exact, wide)).status).toBe(200)
+      expect((await askKeywords(ours, { limit: '50000' })).status).toBe(400)
+      expect((await askKeywords(exact, { limit: '50000' })).status).toBe(200)
+      expect(await statuses(ours, askKeywords, 30)).toEqual(new Set([200, 429]))
+      expect(await statuses(exact, askKeywords, 30)).toEqual(new Set([200]))
+      const submit = (sandbox: Sandbox) => call(sandbox, 'POST', '/batch/v4/request-report', reportBody())
+      ours.configure({ requestsPerSecond: null })
+      expect(await statuses(ours, submit, 101)).toEqual(new Set([200, 429]))
+      expect(await statuses(exact, submit, 101)).toEqual(new Set([200]))
+      exact.configure({ maxLimit: 10, requestsPerSecond: 1, openReports: 101 })
+      expect((await askKeywords(exact, { limit: '11' })).status).toBe(400)
+    } finally {
+      await Promise.all([ours.close(), exact.close()])
+    }
+  })
+})
+
+describe('reports of a sparse service', () => {
+  test('have a third of the rows, and a count of those', async () => {
+    const [full, sparse] = [await start({ dataPoints: 'rows' }), await start({ dataPoints: 'rows', sparse: true })]
+    const body = reportBody({ start_date: '2025-01', end_date: '2025-12' })
+    const [all, few] = await Promise.all(
+      [full, sparse].map(async (sandbox) => {
+        const id = await buy(sandbox, body)
+        const lines = (await download(await linkOf(sandbox, id))).text.trimEnd().split('\n')
+        expect((await statusOf(sandbox, id))['data_points_count']).toBe(lines.length - 1)
+        return lines
+      }),
+    )
+    expect(few?.every((line) => all?.includes(line))).toBe(true)
+    expect((few?.length ?? 0) / (all?.length ?? 1)).toBeLessThan(0.5)
+    expect(few?.length).toBeGreaterThan(10)
   })
 })
 

@@ -17,6 +17,12 @@ test('docs/sandbox.md lists every fault, its place and what it does', () => {
   expect(faultPlaces.filter((place) => !page.includes(`\`${place}\``))).toEqual([])
 })
 
+test('every fault is tried by itself', () => {
+  const files = ['../../e2e/sandbox-faults.test.ts', 'report-text.test.ts']
+  const tried = files.map((file) => readFileSync(join(import.meta.dirname, file), 'utf8')).join('')
+  expect(Object.keys(faultKinds).filter((kind) => !tried.includes(`'${kind}'`))).toEqual([])
+})
+
 test('docs/sandbox.md lists every extension', () => {
   const extensions = routes.filter(({ isExtension }) => isExtension)
   expect(extensions.filter(({ method, path }) => !page.includes(`\`${method} ${path}\``)).map(({ path }) => path)).toEqual([])
