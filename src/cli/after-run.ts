@@ -1,5 +1,5 @@
 // What a run leaves to a person, or to the nights to come: what waits for approval, what is beyond a budget.
-import { type Paced, paceRun } from '../pipeline/pace.ts'
+import { type Paced, paceRun } from '../planning/pace.ts'
 import type { RunResult } from '../pipeline/run.ts'
 import type { Runtime } from '../pipeline/runtime.ts'
 import { type WaitingWord, waitingWords } from '../reads/approvals.ts'

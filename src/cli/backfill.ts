@@ -1,7 +1,7 @@
 // `millrace backfill`: a range of months, or with --dry-run what it would take.
 import { EtlError } from '../core/errors.ts'
 import { checkAlarming, notify } from '../notify/notify.ts'
-import { planRun } from '../pipeline/plan-run.ts'
+import { planRun } from '../planning/plan-run.ts'
 import { runJobs } from '../pipeline/run.ts'
 import { checkScope } from '../plan/frames.ts'
 import type { Handler, Invocation } from './command-spec.ts'

@@ -1,7 +1,7 @@
 // A person's word before money is spent: asked for at a terminal, given by --yes, and held back everywhere else.
 import { userInfo } from 'node:os'
 import { createInterface } from 'node:readline/promises'
-import { previewRun } from '../pipeline/dry-run.ts'
+import { previewRun } from '../planning/dry-run.ts'
 import type { OpenRuntime } from '../pipeline/open-runtime.ts'
 import type { Scope } from '../plan/frames.ts'
 import type { Invocation } from './command-spec.ts'

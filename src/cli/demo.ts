@@ -6,7 +6,7 @@ import { addWindows, alignDown, dateIn, inclusiveRange } from '../core/window.ts
 import { foreignRuns } from '../ledger/runs.ts'
 import { type Sample, demoReader, sampleRows } from '../reads/demo-reader.ts'
 import type { OpenRuntime } from '../pipeline/open-runtime.ts'
-import { planRun, type Scope } from '../pipeline/plan-run.ts'
+import { planRun, type Scope } from '../planning/plan-run.ts'
 import { type RunResult, runJobs } from '../pipeline/run.ts'
 import { type Sandbox, startSandbox } from '../sandbox/server.ts'
 import { environmentFor } from '../sources/web-analytics/settings.ts'

@@ -1,5 +1,5 @@
 // `millrace plan`: what a run, or the backfill of a range, would do and why; spends nothing. Every --dry-run is this.
-import { previewRun } from '../pipeline/dry-run.ts'
+import { previewRun } from '../planning/dry-run.ts'
 import type { OpenRuntime } from '../pipeline/open-runtime.ts'
 import { checkScope, type Scope } from '../plan/frames.ts'
 import type { Handler, Invocation } from './command-spec.ts'

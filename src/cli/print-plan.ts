@@ -1,5 +1,5 @@
 // The plan on one screen: what would be asked for and why, what it costs, what waits for a word; or whole, as events.
-import type { Preview, PreviewJob, PreviewPipeline } from '../pipeline/dry-run.ts'
+import type { Preview, PreviewJob, PreviewPipeline } from '../planning/dry-run.ts'
 import { formatNumber, formatSeconds, type Output, some } from './output.ts'
 import { planEvents, type ReasonRow, reasonsOf, sum } from './plan-events.ts'
 

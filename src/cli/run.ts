@@ -1,7 +1,7 @@
 // `millrace run`: what is due now, or with --dry-run what it would take.
 import { checkAlarming, notify } from '../notify/notify.ts'
 import { createPing } from '../notify/ping.ts'
-import { planRun, type Scope } from '../pipeline/plan-run.ts'
+import { planRun, type Scope } from '../planning/plan-run.ts'
 import { sweep } from '../pipeline/retention.ts'
 import { runJobs } from '../pipeline/run.ts'
 import { checkScope } from '../plan/frames.ts'

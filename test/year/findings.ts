@@ -2,7 +2,7 @@
 import type pg from 'pg'
 import { dateIn } from '../../src/core/window.ts'
 import { releaseByPerson } from '../../src/ledger/actions.ts'
-import { planRun } from '../../src/pipeline/plan-run.ts'
+import { planRun } from '../../src/planning/plan-run.ts'
 import { runJobs } from '../../src/pipeline/run.ts'
 import { expectedBooks, expectedMessages } from './expected.ts'
 import { openWarehouse, type Pipeline, type YearWorld } from './world.ts'

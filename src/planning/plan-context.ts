@@ -17,7 +17,7 @@ import { checkCycle, lookBackStart, nightOf, type PlanWindow, type Scope, window
 import { checkOnly } from '../plan/only.ts'
 import { mostUnitsAStep } from '../plan/steps.ts'
 import type { PackLimits } from '../plan/pack.ts'
-import type { Runtime } from './runtime.ts'
+import type { Runtime } from '../pipeline/runtime.ts'
 
 /** Throws DEFINITION where the source is not here. */
 export const sourceOf = ({ sources }: Pick<Runtime, 'sources'>, { source, file }: Definition) => {

@@ -16,7 +16,7 @@ import type { Task } from '../plan/steps.ts'
 import { guardFacts, isHeldReason, verdictOn } from './guard-verdict.ts'
 import type { PlanContext } from './plan-context.ts'
 import { type Prices, priceReports } from './price.ts'
-import type { Runtime } from './runtime.ts'
+import type { Runtime } from '../pipeline/runtime.ts'
 
 /** What the guard makes of a plan's reports. */
 export interface NightGuard {

@@ -20,7 +20,7 @@ import { closeOpen, dissolve, joinScope } from './plan-run.ts'
 import { databaseMs } from '../ledger/database-now.ts'
 import { type SpentBy, spentBy } from './pace.ts'
 import { walksNeeded } from './plan-walks.ts'
-import type { Runtime } from './runtime.ts'
+import type { Runtime } from '../pipeline/runtime.ts'
 import { sampleOf } from './sample-windows.ts'
 
 export interface FoundJob {

@@ -4,7 +4,7 @@ import type { Definition } from '../core/types.ts'
 import { findListed, listedSince } from '../extract/report-history.ts'
 import { lostPurchases, unknownReports } from '../ledger/lost-purchases.ts'
 import { adoptReport } from '../ledger/purchases.ts'
-import type { Runtime } from './runtime.ts'
+import type { Runtime } from '../pipeline/runtime.ts'
 
 /**
  * Records each id that is found: its job goes on, whoever has given consent to send it again. False: the list could not be read, so that nothing

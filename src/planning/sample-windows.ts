@@ -9,7 +9,7 @@ import { type RequestRecord, recordRequests } from '../ledger/requests.ts'
 import { noteLookedAt, type SampledUnit, sampleUnits, unitsLeftBehind } from '../ledger/windows.ts'
 import type { PlanWindow } from '../plan/frames.ts'
 import type { PlanContext } from './plan-context.ts'
-import type { Runtime } from './runtime.ts'
+import type { Runtime } from '../pipeline/runtime.ts'
 
 /** Units asked about in a window on a usual night. */
 const usualSample = 2

@@ -9,7 +9,7 @@ import type { Source } from '../extract/source.ts'
 import { dissolveHeldList, heldList, keepList, type KnownList, type ListOf, noteReading, takenList } from '../ledger/lists.ts'
 import { findPipeline, lockPipeline, registerPipeline } from '../ledger/pipelines.ts'
 import { sourceOf } from './plan-context.ts'
-import type { Runtime } from './runtime.ts'
+import type { Runtime } from '../pipeline/runtime.ts'
 
 const mostValues = 1_000_000
 const readerSetting = 'MILLRACE_READER_URL'

@@ -8,7 +8,7 @@ import { extraLeft } from '../ledger/budget.ts'
 import { type SpentNow, spentOf } from '../ledger/spent.ts'
 import { approvedReady, backlogOf, keepPaced, noteDoneOn } from '../ledger/approved-jobs.ts'
 import { doneOn, type Pace } from '../plan/pacing.ts'
-import type { Runtime } from './runtime.ts'
+import type { Runtime } from '../pipeline/runtime.ts'
 
 export interface SpentBy {
   readonly pipeline: SpentNow

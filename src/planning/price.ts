@@ -4,7 +4,7 @@ import type { Box, Definition } from '../core/types.ts'
 import type { SentRequest } from '../core/sent-request.ts'
 import type { LookContext } from '../extract/source.ts'
 import { sourceOf } from './plan-context.ts'
-import type { Runtime } from './runtime.ts'
+import type { Runtime } from '../pipeline/runtime.ts'
 
 export interface ReportToPrice {
   readonly box: Box

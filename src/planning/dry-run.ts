@@ -11,7 +11,7 @@ import { isDearRange, isHeldReason, verdictOn } from './guard-verdict.ts'
 import { doneWithin } from './pace.ts'
 import { type Prices, priceReports, type ReportToPrice } from './price.ts'
 import { withLists } from './query-lists.ts'
-import type { Runtime } from './runtime.ts'
+import type { Runtime } from '../pipeline/runtime.ts'
 import { type Found, type FoundJob, type IdleUnits, wouldPlan } from './would-plan.ts'
 
 /** A report, or the walks of one window. */
