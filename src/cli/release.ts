@@ -15,7 +15,7 @@ export const handle: Handler = async (invocation) => {
     const released = await releaseUnits(runtime, ids, 'command line')
     const missing = ids.filter((id) => !released.includes(id))
     invocation.output.event({ event: 'summary', command: 'release', released, not_held: missing })
-    for (const id of released) invocation.output.line(`unit ${id} released; the next run or backfill loads it`)
+    for (const id of released) invocation.output.line(`unit ${id} released; the next run or backfill tries it again`)
     for (const id of missing) invocation.output.line(`unit ${id} is not held; \`millrace status\` lists held units`)
     return missing.length === 0 ? 0 : 1
   })

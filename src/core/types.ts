@@ -136,6 +136,8 @@ export interface Limits {
 export interface ReportPolicy {
   /** What a data point is. Default `learn`. */
   readonly dataPoints?: DataPointRule
+  /** Whether the last line of a report ends as the others do. Default required: a body that was cut there would look whole. */
+  readonly finalNewline?: 'required' | 'optional'
   /** Send a submission again whose reply was lost (it may buy the report twice). Default false. */
   readonly resubmitUncertain: boolean
   /** Buy a report again that the service reports as failed and would not retry for free. Default false. */

@@ -56,6 +56,7 @@ export const compile = (raw: RawDefinition, scope: Scope): Definition | null => 
       resubmitUncertain: raw.report?.resubmit_uncertain ?? false,
       resubmitFailed: raw.report?.resubmit_failed ?? false,
       dataPoints: raw.report?.data_points ?? 'learn',
+      finalNewline: raw.report?.final_newline ?? 'required',
     },
     guard: guardOf(raw.guard),
     tags: raw.tags ?? {},

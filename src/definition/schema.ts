@@ -137,8 +137,14 @@ const report = z.strictObject(
       .describe(
         "What the service's data_points_count counts: a report that disagrees with it is held. Default learn: rows, cells or non_empty_cells, from reports that agree. With _with_duplicates each of identical rows counts. ignore: the count is not compared.",
       ),
+    final_newline: z
+      .enum(['required', 'optional'], { error: 'required or optional' })
+      .optional()
+      .describe(
+        'Whether the last line of a report ends as the others do. Default required: one that does not is taken for cut off. optional: for a service that never ends it.',
+      ),
   },
-  { error: 'a map with resubmit_uncertain, resubmit_failed, data_points' },
+  { error: 'a map with resubmit_uncertain, resubmit_failed, data_points, final_newline' },
 )
 
 const tableIndex = z.strictObject(

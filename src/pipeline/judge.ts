@@ -37,12 +37,19 @@ export const judgeRejects = (work: JobWork, rejects: number, read: number): void
 }
 
 /** Throws TRUNCATED. */
-export const judgeLastLine = ({ claim }: Pick<JobWork, 'claim'>, { unended }: ParseReport): void => {
-  if (unended === null) return
+export const judgeLastLine = (
+  { claim, definition }: Pick<JobWork, 'claim' | 'definition'>,
+  { unended }: Pick<ParseReport, 'unended'>,
+): void => {
+  if (unended === null || definition.report.finalNewline === 'optional') return
+  const ifNever =
+    claim.kind === 'report'
+      ? ` If the service never ends its last line, write \`report: { final_newline: optional }\` into ${definition.file}.`
+      : ''
   throw new EtlError(
     'TRUNCATED',
     `${claim.box.key}: part ${unended.part}, line ${unended.line}: the last line does not end as the others do, so the body was cut off. ` +
-      'Nothing was loaded; it is asked for again.',
+      `Nothing was loaded; it is asked for again.${ifNever}`,
   )
 }
 

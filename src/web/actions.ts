@@ -43,7 +43,9 @@ export const mountActions = (app: Hono, web: WebContext): void => {
   app.post('/units/:id{[0-9]+}/release', async (context) => {
     const id = numberIn(context)
     const released = await web.actions.release(id)
-    const text = released ? 'Released. The next run or backfill loads it.' : 'It is not held (any more); nothing was changed.'
+    const text = released
+      ? 'Released. The next run or backfill tries it again.'
+      : 'It is not held (any more); nothing was changed.'
     return context.html(done(web, `Unit #${id}`, text, `/units/${id}`), released ? 200 : 409)
   })
   app.get('/units/:id{[0-9]+}/retry', async (context) => {

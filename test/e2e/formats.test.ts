@@ -120,3 +120,17 @@ test.each([1, 2])('a body cut %i bytes before the end of its last line end is no
   expect(await query('select 1 from data.traffic_and_engagement_v1')).toEqual([])
   expect(sandbox.books().submissions).toHaveLength(1)
 })
+
+test('a service that never ends its last line loads once the definition says so, as the message does; nothing is bought again', async () => {
+  edit('traffic_and_engagement', 'attempts: 5', 'attempts: 1')
+  faults({ kind: 'cut-line-end' })
+  const cut = await backfill('traffic_and_engagement')
+  expect([cut.code, cut.stdout]).toEqual([
+    1,
+    expect.stringMatching(/TRUNCATED.*`report: \{ final_newline: optional \}` into .*engagement\.yaml/),
+  ])
+  edit('traffic_and_engagement', 'limits: {', 'report: { final_newline: optional }\nlimits: {')
+  const said = await backfill('traffic_and_engagement')
+  expect([said.code, summaryOf(said).units.loaded]).toEqual([0, 6])
+  expect(sandbox.books().submissions).toHaveLength(1)
+})
