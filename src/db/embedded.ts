@@ -155,9 +155,9 @@ const startAnew = async (files: ServerFiles, password: Secret): Promise<number> 
     const answers = async (): Promise<boolean> => (await probe(password, port)) === 'ready'
     const failure = await startServer({ files, program: binaries.postgres, user, port, answers })
     if (failure === null) return port
-    const mending = mend(files, failure)
-    if (mending === 'wait' && performance.now() < leftoversUntil) await systemClock.sleep(pollMs * 4)
-    else if (mending !== 'again' || attempt >= portTries) throw notStarted(files, failure)
+    const next = remedy(files, failure)
+    if (next === 'wait' && performance.now() < leftoversUntil) await systemClock.sleep(pollMs * 4)
+    else if (next !== 'again' || attempt >= portTries) throw notStarted(files, failure)
   }
 }
 
@@ -181,7 +181,7 @@ const notStarted = (files: ServerFiles, failure: string): EtlError =>
   )
 
 /** What helps against the failure: another try at once (the port was taken, a dead server left its pid file), or after a wait. */
-const mend = (files: ServerFiles, failure: string): 'again' | 'wait' | 'nothing' => {
+const remedy = (files: ServerFiles, failure: string): 'again' | 'wait' | 'nothing' => {
   if (/could not bind|Address already in use|could not create any TCP/.test(failure)) return 'again'
   // Backends of a killed postmaster notice a moment later that it is gone.
   if (/shared memory block.*still in use/.test(failure)) return 'wait'

@@ -2,7 +2,8 @@
 import { sql } from 'kysely'
 import type { Database } from './connect.ts'
 import { databaseError, isDatabaseError } from './database-error.ts'
-import { type MigrateOptions, loadMigration, migrationFiles, migrationState } from './migrate.ts'
+import { type MigrateOptions, migrationState } from './migrate.ts'
+import { loadMigration, migrationFiles } from './migration-files.ts'
 import { statementsOf } from './migration-sql.ts'
 import type { Db } from './tables.ts'
 

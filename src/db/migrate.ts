@@ -1,26 +1,18 @@
 // Numbered migrations, shipped and the user's own, in one order; safe when two start at once; never backwards.
-import { existsSync } from 'node:fs'
-import { readdir } from 'node:fs/promises'
-import { join } from 'node:path'
-import { pathToFileURL } from 'node:url'
 import { type RawBuilder, sql } from 'kysely'
 import { type Migration, type MigrationProvider, Migrator } from 'kysely/migration'
 import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
-import { shipped } from '../core/shipped.ts'
-import { shareOurModules } from '../core/user-modules.ts'
 import { missingRelations } from './catalog.ts'
 import type { Database } from './connect.ts'
 import { inPatientTransaction, type Patience } from './patience.ts'
 import type { Texts } from './row.ts'
 import type { Db } from './tables.ts'
 import { databaseError, isDatabaseError, sqlStateOf } from './database-error.ts'
+import { loadMigration, migrationFiles } from './migration-files.ts'
 import { statementsOf } from './migration-sql.ts'
 
 /** The ledger's schema also holds the record of migrations. */
 const migrationSchema = 'etl'
-
-/** Folder of the migrations that come with the program. */
-export const shippedMigrations = shipped('migrations')
 
 /** Which migrations, and how. */
 export interface MigrateOptions {
@@ -37,19 +29,6 @@ export interface MigrationState {
   readonly pending: readonly string[]
   /** Applied by another program and not known here. */
   readonly unknown: readonly string[]
-}
-
-/** Migration files by name (without extension). The same name in two folders must be the same file. */
-export const migrationFiles = async (folders: readonly string[]): Promise<ReadonlyMap<string, string>> => {
-  const files = new Map<string, string>()
-  for (const folder of new Set([shippedMigrations, ...folders])) {
-    if (!existsSync(folder)) continue
-    for (const name of (await readdir(folder)).sort()) {
-      const [, base] = /^(\d{4}_[a-z0-9_]+)\.(?:ts|js|mjs)$/.exec(name) ?? []
-      if (base !== undefined && !name.endsWith('.d.ts') && !files.has(base)) files.set(base, join(folder, name))
-    }
-  }
-  return files
 }
 
 /** @param stopped gets what a migration threw: giving the lock back on a dead connection would hide it. */
@@ -72,17 +51,6 @@ const provider = (files: ReadonlyMap<string, string>, stopped: (name: string, er
     return migrations
   },
 })
-
-/** Throws CONFIGURATION where the file is no migration. */
-export const loadMigration = async (name: string, file: string): Promise<Migration> => {
-  shareOurModules()
-  const loaded: unknown = await import(pathToFileURL(file).href)
-  if (typeof loaded !== 'object' || loaded === null || !('up' in loaded) || typeof loaded.up !== 'function') {
-    throw new EtlError('CONFIGURATION', `Migration ${name} (${file}) exports no function \`up\`; see docs/adding-a-dataset.md.`)
-  }
-  const { up } = loaded
-  return { up: async (database) => void (await up(database)) }
-}
 
 /** What is applied, pending and unknown. Changes nothing; a warehouse never migrated has everything pending. */
 export const migrationState = async (database: Database, options: MigrateOptions): Promise<MigrationState> => {

@@ -2,7 +2,7 @@
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { touchesWhatIsThere } from '../../../src/check/makes-new.ts'
-import { loadMigration, migrationFiles } from '../../../src/db/migrate.ts'
+import { loadMigration, migrationFiles } from '../../../src/db/migration-files.ts'
 import { statementsOf } from '../../../src/db/migration-sql.ts'
 
 test.each([
