@@ -47,7 +47,7 @@ const allowed: Record<string, readonly string[]> = {
   planning: ['core', 'config', 'definition', 'db', 'ledger', 'plan', 'extract', 'pipeline'],
   notify: ['core', 'config', 'ledger', 'pipeline'],
   schedule: ['core', 'config', 'db', 'ledger', 'plan', 'extract', 'pipeline', 'planning', 'notify'],
-  check: ['core', 'config', 'definition', 'db', 'ledger', 'extract', 'sources', 'load', 'publish', 'pipeline', 'reads'],
+  check: ['core', 'config', 'definition', 'db', 'ledger', 'extract', 'sources', 'load', 'publish', 'pipeline', 'reads', 'notify'],
   export: ['core', 'db'],
   superset: ['core', 'config', 'definition'],
   cli: [
@@ -86,6 +86,7 @@ const owners: Record<string, readonly string[]> = {
   'csv-parse': ['parse'],
   'node-cron': ['plan', 'schedule', 'definition'],
   dotenv: ['config'],
+  nodemailer: ['notify'],
   pino: ['core'],
   yaml: ['definition'],
   commander: ['cli'],

@@ -1,5 +1,6 @@
 // Every problem in one go, and a line for each thing: proved, or not asked and why. Settings, definitions, marts, database, tables, landing, keys and paths.
 import type { Settings } from '../config/env.ts'
+import { hooksSetting } from '../config/hooks-setting.ts'
 import { checkSettings } from '../config/read-setting.ts'
 import { isEtlError, messageOf } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
@@ -8,7 +9,9 @@ import type { Definition } from '../core/types.ts'
 import { type Database, openDatabase } from '../db/connect.ts'
 import { loadDefinitions } from '../definition/load.ts'
 import { readMarts } from '../definition/marts.ts'
+import { readNotifyFile } from '../definition/notify-file.ts'
 import { type Problem, showProblem } from '../definition/problem.ts'
+import { alarmingOf } from '../notify/receivers.ts'
 import { type AccountOf, type ApiSettings, accountsOf, readApiSettings } from '../pipeline/apis.ts'
 import { martFolders, sourceFolders } from '../pipeline/open-runtime.ts'
 import type { SourceFolders } from '../sources/registry.ts'
@@ -56,6 +59,7 @@ export const check = async (request: CheckRequest): Promise<CheckResult> => {
   const settings = await attempt('configuration', async () => request.settings())
   const result = (): CheckResult => ({ ...notes, checked: [...new Set(checked)] })
   if (settings === null) return result()
+  await attempt('alarms', () => checkAlarms(request, settings, definitions, notes))
   const apis = await attempt('configuration', async () => readApiSettings(folders?.apis ?? new Map(), settings.raw))
   const asking = request.offline || apis === null ? [] : checkAccounts(apis, definitions, notes)
   const database = await attempt('database', () => open(settings))
@@ -99,6 +103,25 @@ const checkMarts = async (request: CheckRequest, notes: Notes): Promise<readonly
   provedFiles(notes, 'mart', [], problems, '')
   if (marts.length > 0) note(notes, 'mart', 'proved', `${counted(marts.length, 'header')} of marts are whole.`)
   return marts
+}
+
+/** Nobody is told anything by it: addresses are looked at, not tried. */
+const checkAlarms = async (
+  { pipelinesFolder, pipelines }: CheckRequest,
+  settings: Settings,
+  definitions: readonly Definition[],
+  notes: Notes,
+): Promise<void> => {
+  const known = pipelines.length > 0 ? null : definitions.map(({ pipeline }) => pipeline)
+  const { routes, problems } = await readNotifyFile(pipelinesFolder, known)
+  for (const problem of problems) note(notes, 'alarms', 'error', showProblem(problem))
+  if (problems.length > 0) return
+  const { receivers } = alarmingOf(settings, routes)
+  const names = receivers.map(({ name }) => name).join(', ')
+  if (receivers.length > 0)
+    note(notes, 'alarms', 'proved', `their receivers are set: ${names}. \`millrace notify test\` tries them.`)
+  else note(notes, 'alarms', 'not asked', 'no receiver is set: nobody is told when something goes wrong (docs/alarms.md).')
+  hooksSetting(settings.raw)
 }
 
 interface Asking {

@@ -2,6 +2,7 @@
 export type Area =
   | 'definition'
   | 'mart'
+  | 'alarms'
   | 'configuration'
   | 'database'
   | 'migration'

@@ -17,8 +17,9 @@ export const receiversOfEnvironment = ['slack', 'webhook', 'pagerduty', 'email']
 const weekdays = ['monday', 'tuesday', 'wednesday', 'thursday', 'friday', 'saturday', 'sunday'] as const
 const kinds = Object.keys(alarmKinds) as [AlarmKind, ...AlarmKind[]]
 
+/** One stands for a list of it. */
 const oneOrMore = <T extends z.ZodType>(item: T) =>
-  z.union([item.transform((one) => [one]), z.array(item).min(1, 'at least one')])
+  z.preprocess((value) => (Array.isArray(value) ? value : [value]), z.array(item).min(1, 'at least one'))
 const name = z.string().regex(/^[a-z][a-z0-9_-]{0,40}$/, 'a name of lower-case letters, digits, _ and -')
 const variable = z.string().regex(/^[A-Z][A-Z0-9_]*$/, 'the name of a variable of the environment, such as SLACK_DATA_TEAM')
 const time = z.string().regex(/^([01]\d|2[0-3]):[0-5]\d$/, 'a time such as "22:00"')

@@ -34,7 +34,11 @@ const causeOf = (error: unknown): string =>
 const send = async (receiver: Receiver, telling: Telling, sender: Sender): Promise<string | null> => {
   const [first] = telling.told
   if (first === undefined) return null
-  if (receiver.kind === 'email') return 'e-mail cannot be sent yet'
+  if (receiver.kind === 'email') {
+    // Read from disk only by those who send any.
+    const { sendMail } = await import('./email.ts')
+    return sendMail(receiver, telling, deliveryId(telling, first, sender))
+  }
   if (receiver.kind === 'slack')
     return post(receiver.url.reveal(), slackBody(telling), { 'millrace-delivery': deliveryId(telling, first, null) })
   if (receiver.kind === 'pagerduty') return post(receiver.url, pagerdutyBody(receiver.key.reveal(), telling, first, sender), {})

@@ -138,8 +138,8 @@ const createProxy = (port: number, passed: Passed[]): Server =>
   })
 
 /** Waits for a state, not for a time. */
-export const until = async (what: string, is: () => Promise<boolean>): Promise<void> => {
-  const endMs = performance.now() + 60_000
+export const until = async (what: string, is: () => Promise<boolean>, mostMs = 60_000): Promise<void> => {
+  const endMs = performance.now() + mostMs
   while (!(await is())) {
     if (performance.now() > endMs) throw new Error(`still not: ${what}`)
     await new Promise((resolve) => setTimeout(resolve, 50))
