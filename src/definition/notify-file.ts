@@ -99,12 +99,18 @@ export const checkNotifyFile = (file: string, text: string, pipelines: readonly 
   return { routes: parsed.success && all.length === 0 ? routesOf(yaml, parsed.data) : null, problems: all }
 }
 
+/** One that stands for a list of it is found where it stands. */
+const writtenAt = (yaml: YamlFile, path: Path): Path =>
+  path.at(-1) === 0 && yaml.found(path) === 'nothing' && yaml.written(path.slice(0, -1)) !== null ? path.slice(0, -1) : path
+
 /** Whoever writes an address or a key where the name of a variable belongs must not find it in a log. */
 const withoutSecrets = (yaml: YamlFile): YamlFile => ({
   ...yaml,
+  written: (path) => yaml.written(writtenAt(yaml, path)),
   found: (path) => {
-    const isAddress = path[0] === 'receivers' && !['a map', 'a list', 'nothing'].includes(yaml.found(path))
-    return isAddress ? 'something else (not shown, it may be a secret; put it into the environment)' : yaml.found(path)
+    const found = yaml.found(writtenAt(yaml, path))
+    const isAddress = path[0] === 'receivers' && !['a map', 'a list', 'nothing'].includes(found)
+    return isAddress ? 'something else (not shown, it may be a secret; put it into the environment)' : found
   },
 })
 

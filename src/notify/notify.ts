@@ -14,8 +14,8 @@ import { quietForMs, receiversOf, type TagsOf } from './routes.ts'
 /** One process sends at a time; whoever dies is followed by another after that. Longer than a message takes. */
 const leaseName = 'alarms are sent'
 const leaseSeconds = 60
-/** Another process may be about to let go, and sends nothing more by then. */
-const waitForLeaseMs = 20_000
+/** Another process may be about to let go, or is dead: that is known after 20 seconds at most. */
+const waitForLeaseMs = 25_000
 const askAgainMs = 250
 
 /** Throws CONFIGURATION where a receiver is wrong: before the first night, not in it. */

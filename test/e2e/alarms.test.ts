@@ -1,0 +1,250 @@
+// Alarms from the real command to real receivers: Slack, a signed webhook, PagerDuty's events and e-mail over SMTP.
+import { createHmac } from 'node:crypto'
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { type Sandbox, startSandbox } from '../../src/sandbox/server.ts'
+import { type HttpReceiver, type MailReceiver, startHttpReceiver, startMailReceiver } from '../support/alarm-receivers.ts'
+import { pipelinesOfRepository, runCommand, startCommand } from '../support/command.ts'
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { until } from '../support/release-world.ts'
+
+const secrets = {
+  slackPath: '/services/T000/B000/slack-s3cret-path',
+  hookPath: '/hook-s3cret-path',
+  hookKey: 'hook-key-s3cret-0123456789',
+  pagerduty: 'pagerduty-s3cret-0123456789',
+  mail: 'mail-s3cret-password',
+}
+const key = 'alarm-key-0123456789'
+
+let folder: string
+let db: TestDatabase
+let sandbox: Sandbox
+let slack: HttpReceiver
+let hook: HttpReceiver
+let pager: HttpReceiver
+let mail: MailReceiver
+
+const notifyYaml = `receivers:
+  team: { slack: TEAM_SLACK }
+  hub: { webhook: HUB_URL, key: HUB_KEY }
+  oncall: { pagerduty: ONCALL_KEY }
+  office: { email: [data@example.com, boss@example.com] }
+routes:
+  - { to: [team, oncall, office], kind: failure }
+  - { to: hub, pipeline: keywords }
+  - { to: hub, severity: critical }
+`
+
+/** Twice as many units: two countries. */
+const wanted = (domains: number): void =>
+  writeFileSync(
+    join(folder, 'pipelines', 'domains.txt'),
+    Array.from({ length: domains }, (_, index) => `d${index}.com\n`).join(''),
+  )
+
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'millrace-alarms-'))
+  cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
+  wanted(1)
+  const file = join(folder, 'pipelines', 'keywords.yaml')
+  const text = readFileSync(file, 'utf8').replace('from: 2024-01', 'from: 2026-10').replace('attempts: 5', 'attempts: 1')
+  writeFileSync(file, text)
+  writeFileSync(join(folder, 'notify.yaml'), notifyYaml)
+  db = await createTestDatabase()
+  sandbox = await startSandbox({ apiKey: key, requestsPerSecond: null, now: '2026-11-20', keywordsPerDomain: 3 })
+  ;[slack, hook, pager] = await Promise.all([startHttpReceiver(), startHttpReceiver(), startHttpReceiver()])
+  mail = await startMailReceiver('millrace', secrets.mail)
+})
+afterEach(async () => {
+  await Promise.all([slack.close(), hook.close(), pager.close(), mail.close(), sandbox.close()])
+  await db.drop()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+const environment = (): Record<string, string> => ({
+  WEB_ANALYTICS_BASE_URL: sandbox.url,
+  WEB_ANALYTICS_API_KEY: key,
+  WEB_ANALYTICS_REQUESTS_PER_SECOND: '10000',
+  DATABASE_URL: db.url,
+  MILLRACE_HOME: join(folder, 'home'),
+  MILLRACE_LOG_LEVEL: 'trace',
+  TEAM_SLACK: `${slack.url}${secrets.slackPath}`,
+  HUB_URL: `${hook.url}${secrets.hookPath}`,
+  HUB_KEY: secrets.hookKey,
+  ONCALL_KEY: secrets.pagerduty,
+  MILLRACE_PAGERDUTY_URL: `${pager.url}/v2/enqueue`,
+  MILLRACE_SMTP_URL: `smtp://millrace:${secrets.mail}@127.0.0.1:${mail.port}`,
+  MILLRACE_NOTIFY_FROM: 'millrace@example.com',
+})
+const command = (...args: string[]) => runCommand(args, environment(), folder)
+const run = () => command('run', 'keywords', '--json')
+const refuse = (): void => sandbox.configure({ faults: [{ kind: 'any-status', on: 'keywords', status: 400 }] })
+const dueAgain = () => db.database.pool.query('update etl.deliveries set next_at = now()')
+const deliveries = async () =>
+  (await db.database.pool.query('select target, event, outcome, attempts, last_error from etl.deliveries order by target, event'))
+    .rows as {
+    target: string
+    event: string
+    outcome: string | null
+    attempts: number
+    last_error: string | null
+  }[]
+/** Of a mail, as people read it. */
+const readable = (text: string): string =>
+  text.replaceAll('=\r\n', '').replaceAll(/=([0-9A-F]{2})/g, (_, hex: string) => String.fromCharCode(parseInt(hex, 16)))
+
+describe('200 units of one cause', () => {
+  test('are one message for each receiver, and one when it is over, saying what changed and what to do; no secret is anywhere', async () => {
+    wanted(100)
+    refuse()
+    const failed = await run()
+    expect(failed.code, failed.stderr).toBe(1)
+    sandbox.configure({ faults: [] })
+    const repaired = await run()
+    expect(repaired.code, repaired.stderr).toBe(0)
+    const third = await run()
+
+    expect(slack.received.map(({ path }) => path)).toEqual([secrets.slackPath, secrets.slackPath])
+    const [began, over] = slack.received.map(
+      ({ body }) => JSON.parse(body) as { text: string; blocks: { text: { text: string } }[] },
+    )
+    expect(began?.text).toContain('Error (failure): 200 units of keywords failed')
+    expect(began?.blocks.map(({ text }) => text.text.split('\n')[0])).toEqual([began?.text, 'What changed:', 'What to do:'])
+    expect(over?.text).toContain('Over (failure): 200 units of keywords failed')
+
+    expect(hook.received).toHaveLength(2)
+    for (const { path, headers, body } of hook.received) {
+      expect(path).toBe(secrets.hookPath)
+      const [, at, signature] = /^t=(\d+),v1=([0-9a-f]{64})$/.exec(String(headers['millrace-signature'])) ?? []
+      expect(createHmac('sha256', secrets.hookKey).update(`${at}.${body}`).digest('hex')).toBe(signature)
+    }
+    expect(JSON.parse(hook.received[0]?.body ?? '{}')).toMatchObject({
+      event: 'raised',
+      kind: 'failure',
+      severity: 'error',
+      pipeline: 'keywords',
+      changed: expect.stringContaining('None of them was ever loaded'),
+      next_step: expect.stringContaining('millrace status keywords'),
+    })
+
+    const events = pager.received.map(({ body }) => JSON.parse(body) as Record<string, unknown>)
+    expect(events.map(({ event_action }) => event_action)).toEqual(['trigger', 'resolve'])
+    expect(new Set(events.map(({ dedup_key }) => dedup_key)).size).toBe(1)
+    expect(events[0]).toMatchObject({
+      routing_key: secrets.pagerduty,
+      payload: {
+        severity: 'error',
+        source: 'millrace',
+        component: 'keywords',
+        class: 'failure',
+        summary: expect.stringContaining('200 units'),
+      },
+    })
+
+    expect(mail.mails.map(({ from, to }) => [from, to])).toEqual([
+      ['millrace@example.com', ['data@example.com', 'boss@example.com']],
+      ['millrace@example.com', ['data@example.com', 'boss@example.com']],
+    ])
+    const letter = readable(mail.mails[0]?.text ?? '')
+    for (const words of [
+      'Subject: [millrace] Error (failure): 200 units',
+      'What changed:',
+      'What to do:',
+      'Auto-Submitted: auto-generated',
+    ])
+      expect(letter).toContain(words)
+
+    for (const { stdout, stderr } of [failed, repaired, third])
+      for (const secret of Object.values(secrets)) expect(stdout + stderr).not.toContain(secret)
+    const { rows: tables } = await db.database.pool.query(
+      `select relname as name from pg_class where relnamespace = 'etl'::regnamespace and relkind = 'r'`,
+    )
+    for (const { name } of tables as { name: string }[])
+      for (const secret of Object.values(secrets)) {
+        const { rows } = await db.database.pool.query(`select 1 from etl.${name} t where position($1 in t::text) > 0`, [secret])
+        expect(rows, `${name}`).toEqual([])
+      }
+  })
+})
+
+describe('a receiver that is away', () => {
+  test('is told later, and nobody else waits for it or hears it twice', async () => {
+    refuse()
+    const { port } = mail
+    await mail.close()
+    slack.answer = 503
+    await run()
+    expect((await deliveries()).map(({ target, outcome }) => [target, outcome])).toEqual([
+      ['hub', 'sent'],
+      ['office', null],
+      ['oncall', 'sent'],
+      ['team', null],
+    ])
+    const told = await command('notify', 'list', '--json')
+    expect(told.events[0]).toMatchObject({ event: 'alarm', kind: 'failure', severity: 'error' })
+    mail = await startMailReceiver('millrace', secrets.mail, port)
+    slack.answer = 200
+    await dueAgain()
+    await run()
+    await run()
+    expect([mail.mails.length, slack.received.length, hook.received.length, pager.received.length]).toEqual([1, 2, 1, 1])
+    expect((await deliveries()).every(({ outcome }) => outcome === 'sent')).toBe(true)
+  })
+
+  test.each([
+    ['Slack, which cannot tell a repetition, is not told again', 'team', () => slack, 1, 'uncertain'],
+    ['a webhook, which can, is told again under the same id', 'hub', () => hook, 2, 'sent'],
+  ] as const)('when the sender is killed in the middle: %s', async (_, target, receiverOf, times, outcome) => {
+    writeFileSync(join(folder, 'notify.yaml'), notifyYaml.replace(/routes:[^]*/, `routes: [{ to: ${target} }]\n`))
+    const receiver = receiverOf()
+    refuse()
+    receiver.answer = null
+    const running = startCommand(['run', 'keywords', '--json'], environment(), folder)
+    await until('the message is out', async () => receiver.received.length === 1)
+    running.child.kill('SIGKILL')
+    await running.result
+    receiver.answer = 200
+    await run()
+    await run()
+    expect(receiver.received).toHaveLength(times)
+    expect(new Set(receiver.received.map(({ headers }) => headers['millrace-delivery'])).size).toBe(1)
+    expect(await deliveries()).toMatchObject([{ target, event: 'raised', outcome }])
+  })
+})
+
+describe('setting it up', () => {
+  test('a test message goes to each receiver or to one, and says who did not take it', async () => {
+    const all = await command('notify', 'test', '--json')
+    expect(all.code, all.stdout + all.stderr).toBe(0)
+    // PagerDuty's is opened and closed.
+    expect([slack, hook, pager].map(({ received }) => received.length)).toEqual([1, 1, 2])
+    expect(mail.mails).toHaveLength(1)
+    hook.answer = 500
+    const one = await command('notify', 'test', 'hub')
+    expect([one.code, one.stdout.includes('did not take it: HTTP 500')]).toEqual([1, true])
+    const unknown = await command('notify', 'test', 'nobody')
+    expect([unknown.code, unknown.stderr.includes('team, hub, oncall, office')]).toEqual([2, true])
+    expect((await db.database.pool.query('select 1 from etl.notifications')).rows).toEqual([])
+  })
+
+  test('what is wrong with notify.yaml is said with line and column, by check and before anything is called', async () => {
+    writeFileSync(
+      join(folder, 'notify.yaml'),
+      notifyYaml.replace('to: hub, severity', 'to: hubb, severity').replace('kind: failure', 'kind: failed'),
+    )
+    const ran = await run()
+    expect(ran.code).toBe(2)
+    expect(ran.stderr).toMatch(/notify\.yaml:7:\d+: .*'failed'/)
+    expect(sandbox.books().requests).toEqual([])
+    writeFileSync(join(folder, 'notify.yaml'), notifyYaml.replace('to: hub, severity', 'to: hubb, severity'))
+    const checked = await command('check', '--offline')
+    expect(checked.stdout).toMatch(/notify\.yaml:9:9: there is no receiver 'hubb'. Did you mean 'hub'\?/)
+    const { TEAM_SLACK: _, ...without } = environment()
+    writeFileSync(join(folder, 'notify.yaml'), notifyYaml)
+    const missing = await runCommand(['run', 'keywords'], without, folder)
+    expect([missing.code, missing.stderr.includes('notify.yaml:2:9: TEAM_SLACK is not set')]).toEqual([2, true])
+  })
+})
