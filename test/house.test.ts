@@ -152,7 +152,7 @@ describe('the house', () => {
     // Names that a library and Superset gave.
     const theirs: Readonly<Record<string, string>> = {
       'src/web/chart.ts': 'domain:',
-      'src/superset/superset-chart.ts': 'granularity_sqla',
+      'src/superset/superset-form.ts': 'granularity_sqla',
     }
     const found = files.flatMap((file) => {
       const name = show(file).split(sep).join('/')
