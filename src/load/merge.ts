@@ -1,7 +1,6 @@
 // The difference between a complete answer and the rows loaded before, applied in the caller's transaction.
-import { type RawBuilder, sql } from 'kysely'
+import { sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
-import type { Definition } from '../core/types.ts'
 import type { Session } from '../db/session.ts'
 import { type Conflict, conflictsOf, dropRepeated, findRepeated, removeRepeated } from './duplicates.ts'
 import { keyOrder } from './key-order.ts'
@@ -11,9 +10,8 @@ import type { MergeScope } from './merge-scope.ts'
 import { applyDifference, dropDifference, findDifference, insertAll, type Kinds } from './merge-statements.ts'
 import { fillPartition, isUniqueViolation } from './partition.ts'
 import { protectKeys } from './protected-keys.ts'
+import { sameRows } from './same-rows.ts'
 import { unitsWithoutRows } from './without-rows.ts'
-import { bareStagedRows, dataTable, scopeOf, stagedColumns } from './table-columns.ts'
-import type { Counts, Maybe } from '../db/row.ts'
 
 /**
  * Call inside an open transaction of `session`, with the units' rows locked. Inserts new rows, updates those that differ, ends those the
@@ -24,9 +22,8 @@ export const mergeAnswer = async (session: Session, request: MergeRequest): Prom
   if (isLarge) await settle(session)
   if (isLarge && request.repeated !== 'removed') await sql`analyze ${sql.raw(request.staging.table)}`.execute(session.kysely)
   if (isLarge && request.repeatsLoaded === true && request.rejectedKeys.length === 0) {
-    const same = await countIfSame(session, request)
-    if (same !== null)
-      return { ...nothing, unchanged: same, previousRows: same, withoutRows: await unitsWithoutRows({ ...request, session }) }
+    const same = await sameRows(session, request)
+    if (same !== null) return { ...nothing, unchanged: same.rows, previousRows: same.rows, withoutRows: same.withoutRows }
   }
   if (request.repeated === 'removed') return mergeDeduped(session, request, { duplicates: 0, conflicts: [] })
   if (request.rejectedKeys.length > 0 || request.repeated === 'likely')
@@ -193,30 +190,4 @@ const judgeDifference = async (
   if (context.held.length === 0) return { context, kinds }
   await dropDifference(context)
   return { context, kinds: await findDifference(context) }
-}
-
-/**
- * Rows of the scope where they are those that are staged, none more, none less; null where they differ. Each row of both is read, and
- * hashed with all its columns by the server, so that values it takes for equal are. Sums of 64 bits and more agree by chance once in 10^19.
- */
-const countIfSame = async (session: Session, { definition, scope, staging, rows }: MergeRequest): Promise<number | null> => {
-  const loaded = await digest(session, definition, sql`${dataTable(definition)} t where ${scopeOf(definition, scope, 't')}`)
-  if (loaded.rows !== rows) return null
-  const staged = await digest(session, definition, sql`${bareStagedRows(definition, scope, staging.table)} t`)
-  return loaded.sum === staged.sum && loaded.rows === staged.rows ? loaded.rows : null
-}
-
-const digest = async (
-  session: Session,
-  definition: Definition,
-  from: RawBuilder<unknown>,
-): Promise<{ rows: number; sum: string | null }> => {
-  // The hash of a row is a linear sum of its columns' hashes, and so would be a sum over rows: a value that wanders from one row to another
-  // would go unseen. Hashed once more it is none; as a number, since the hash of an integer has half of the bits.
-  const columns = sql.join(stagedColumns(definition).map((column) => sql.ref(`t.${column.name}`)))
-  const { rows } = await sql<Counts<'n'> & Maybe<Counts<'sum'>>>`
-    select count(*) as n, sum(hash_numeric_extended(hash_record_extended(row(${columns}), 0)::numeric, 0))::text as sum from ${from}`.execute(
-    session.kysely,
-  )
-  return { rows: Number(rows[0]?.n ?? 0), sum: rows[0]?.sum ?? null }
 }
