@@ -1,5 +1,6 @@
 // The status page's answers: figures equal the ledger's, who may look, what an action writes, what stands in the metrics.
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { shippedDefinitions } from '../support/definitions.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 import { addUnits, emptyLedger, fillLedger, pageToken, type ServedPage, servePage } from '../support/status-page.ts'
 
@@ -70,6 +71,26 @@ describe('the pages', () => {
     expect(body).toContain('href="/coverage/keywords/2024-01"')
     await db.database.pool.query('update etl.units set job_id = null, held_answer_id = null')
     expect(await text(`${page?.url}/coverage/keywords`)).toContain('2026-08: loaded, restated since')
+  })
+
+  test('what a data point is stands on the page: as reports have shown, or as a definition says', async () => {
+    await fillLedger(db, 'loaded')
+    await db.database.pool.query(
+      `insert into etl.data_point_readings (account, dataset, readings, answer_id)
+       select 'default', 'web-analytics.report/traffic_and_engagement', '{cells,non_empty_cells}', min(answer_id) from etl.answers`,
+    )
+    const shipped = await shippedDefinitions()
+    const definitions = shipped.map((one) =>
+      one.pipeline === 'shopper_category_performance'
+        ? { ...one, report: { ...one.report, dataPoints: 'rows_with_duplicates' as const } }
+        : one,
+    )
+    page = await servePage(db, { definitions })
+    const body = await text(`${page.url}/quota`)
+    expect(body).toMatch(
+      /traffic_and_engagement<\/td>[\s\S]*cells \(rows times metrics\), or cells with a value[\s\S]*answer \d+/,
+    )
+    expect(body).toMatch(/shopper_category_performance<\/td>[\s\S]*rows, each of identical ones[\s\S]*its definition/)
   })
 
   test('metrics equal the ledger', async () => {

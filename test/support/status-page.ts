@@ -1,5 +1,6 @@
 // The status page over a test database, with a ledger filled by hand so that every figure is known.
 import { systemClock } from '../../src/core/clock.ts'
+import type { Definition } from '../../src/core/types.ts'
 import { secret } from '../../src/core/redact.ts'
 import { noteCancel, releaseByPerson, retryByPerson } from '../../src/ledger/actions.ts'
 import { createStatusApp } from '../../src/web/app.ts'
@@ -17,14 +18,14 @@ export interface ServedPage {
 
 export const servePage = async (
   db: TestDatabase,
-  options: { token?: boolean; overdue?: () => Promise<readonly string[]> } = {},
+  options: { token?: boolean; overdue?: () => Promise<readonly string[]>; definitions?: readonly Definition[] } = {},
 ): Promise<ServedPage> => {
   const errors: unknown[] = []
   const { kysely } = db.database
   const { app, close } = createStatusApp({
     context: {
       kysely,
-      definitions: await shippedDefinitions(),
+      definitions: options.definitions ?? (await shippedDefinitions()),
       clock: systemClock,
       warehouse: 'test warehouse',
       actions: {

@@ -1,5 +1,6 @@
 // Quota spent and reserved against the budgets of the definitions.
 import { html } from 'hono/html'
+import type { DataPointRule } from '../../core/data-points.ts'
 import { dayBars } from '../chart.ts'
 import type { WebContext } from '../context.ts'
 import { count, dayBefore } from '../format.ts'
@@ -8,7 +9,15 @@ import { dataPointReadings, type QuotaDay, quotaDays } from '../../reads/quota.t
 
 const daysShown = 92
 
-const readingWords = { rows: 'rows', cells: 'cells (rows times metrics)', non_empty_cells: 'cells with a value' } as const
+const ruleWords: Readonly<Record<Exclude<DataPointRule, 'learn'>, string>> = {
+  rows: 'rows',
+  cells: 'cells (rows times metrics)',
+  non_empty_cells: 'cells with a value',
+  rows_with_duplicates: 'rows, each of identical ones',
+  cells_with_duplicates: 'cells (rows times metrics), those of each of identical rows',
+  non_empty_cells_with_duplicates: 'cells with a value, those of each of identical rows',
+  ignore: 'not compared',
+}
 
 /** Credits by day against the budgets, and what is left at the service. */
 export const quotaPage = async (context: WebContext): Promise<Html> => {
@@ -39,14 +48,19 @@ ${table(
   'No report was bought this month.',
 )}
 ${table(
-  'What data_points_count counts, learnt from reports that agree',
-  ['Dataset', 'Account', 'Data points are', 'Known since answer'],
-  readings.map(({ dataset, account, readings: known, answer_id }) => [
-    dataset,
-    account,
-    known.map((reading) => readingWords[reading]).join(', or '),
-    answer_id,
-  ]),
+  'What data_points_count counts: learnt from reports that agree, or said by a definition',
+  ['Dataset or pipeline', 'Account', 'Data points are', 'Known from'],
+  [
+    ...readings.map(({ dataset, account, readings: known, answer_id }) => [
+      dataset,
+      account,
+      known.map((reading) => ruleWords[reading]).join(', or '),
+      `answer ${answer_id}`,
+    ]),
+    ...context.definitions.flatMap(({ pipeline, account, report: { dataPoints = 'learn' } }) =>
+      dataPoints === 'learn' ? [] : [[pipeline, account, ruleWords[dataPoints], 'its definition']],
+    ),
+  ],
   'No report that gives a count was loaded yet.',
 )}
 ${pipelines.map((pipeline) =>
