@@ -125,7 +125,9 @@ const startRun = async ({ database: { pool } }: TestDatabase): Promise<void> => 
 
 /** What the next scenery is filled into. */
 export const emptyLedger = (db: TestDatabase): Promise<unknown> =>
-  db.database.pool.query('truncate etl.pipelines, etl.processes, etl.runs restart identity cascade')
+  db.database.pool.query(
+    'truncate etl.pipelines, etl.slices, etl.jobs, etl.run_jobs, etl.units, etl.windows, etl.processes, etl.runs restart identity cascade',
+  )
 
 /** As many units more of one window, loaded or not asked for yet, of slices of their own. */
 export const addUnits = async ({ database: { pool } }: TestDatabase, windowFrom: string, number: number): Promise<void> => {
