@@ -110,7 +110,7 @@ const tableOf = (rounds: readonly Round[]): string => {
     return `| ${[round.rate, round.processes, ratio, share, round.refused, round.shares.join(', '), round.loadedTwice].join(' | ')} |`
   })
   const pages = ((rounds[0]?.requests ?? 0) / units).toFixed(0)
-  return `\`npm run worker-scaling\`: ${units} keyword walks of ${pages} pages, ${latencyMs} ms a request, one unit at a time in each process, all of them sharing the requests a second
+  return `\`npm run worker-scaling\`: ${units} keyword jobs of ${pages} pages, ${latencyMs} ms a request, one unit at a time in each process, all of them sharing the requests a second
 that the service allows. A backfill and further \`worker\` processes on one machine with two cores that other work kept busy; each figure one round.
 
 | allowed a second | processes | requests a second, against one process | of what is allowed | answers 429 | units by process | loaded twice |

@@ -16,10 +16,10 @@ const tableOf = (singles: readonly Judged[]): string =>
     .join('\n')
 
 export const matrixSection = ({ calm, singles, pairs, seconds }: MatrixFigures): string => `
-Each effect the command has outside itself is numbered: a request handed to the network, its answer begun, its answer whole; a file written, synced,
-renamed, removed; a statement done; a commit handed over and answered. The command is killed (SIGKILL) at each of them, for each pipeline and for a report of 24
-units that is loaded month by month (packed), first load and restated load, then given again. Tables, history, dimensions and summaries must then equal those of a
-run nobody disturbed, each unit must have taken as many answers, each row and each ended revision must lead to its answer, no run may wait and no job be open, and
+Method: each outside effect of the command is numbered: a request sent, its answer begun, its answer complete; a file written, synced,
+renamed, removed; a statement done; a commit sent and answered. The command is killed (SIGKILL) at each of them, for each pipeline and for a report of 24
+units that is loaded month by month (packed), first load and restated load, then given again. Tables, history, dimensions and summaries must then equal those of an
+undisturbed run, each unit must have taken as many answers, each row and each ended revision must lead to its answer, no run may wait and no job be open, and
 the sandbox's own books must show each report bought once. A kill just before an effect equals one just after the effect before it, so it has no number of its own.
 
 | killed at | kills | held for consent | wrong |
@@ -29,7 +29,7 @@ ${tableOf(singles)}
 | figure | value |
 | --- | --- |
 | boundaries | ${number(singles.length)} in ${calm.length} runs (${calm.map(({ subject, load, boundaries }) => `${subject.name} ${load} ${boundaries.length}`).join(', ')}) |
-| of these not reached when it was their turn (how often the program looks for work depends on time) | ${number(count(singles, ({ outcome }) => !outcome.reached))} |
+| of these not reached when it was their turn (how often the program polls for work depends on time) | ${number(count(singles, ({ outcome }) => !outcome.reached))} |
 | a second kill while recovering, seeded pairs | ${number(pairs.length)}, ${number(count(pairs, ({ outcome }) => outcome.reachedAgain))} of which were reached |
 | warehouses that differ, reports bought twice without consent, units loaded twice | ${number(count([...singles, ...pairs], ({ outcome }) => outcome.wrong.length > 0))} |
 | time | ${number(seconds)} s |

@@ -17,8 +17,8 @@ export interface PartFigures {
 const title = 'Commands beside each other'
 const page = resolve(import.meta.dirname, '..', '..', 'docs', 'reliability.md')
 
-const opening = `Commands started beside each other on one warehouse as people, timers and machines start them, judged from outside: rows against the
-service's own, purchases against its books, every process against the clock. What each part tries stands at the top of its file in \`test/outsider\`; samples are part
+const opening = `Method: commands run at the same time on one warehouse, judged from outside: rows against the service's own, purchases against its
+books, every process against the clock. Each file in \`test/outsider\` begins with what it tests; samples are part
 of \`npm test\`. Again: \`npm run outsider -- --only PART\`, with the flags shown; \`--write\` renews the row.
 
 | part | tried | wrong | figures | time | flags |

@@ -47,6 +47,6 @@ ${line('quota', ({ quotaUsed }) => quotaUsed)}
 ${requests.map((name) => line(`requests: ${name}`, ({ counts }) => counts[name] ?? 0)).join('\n')}
 ${line('seconds, all starts together', ({ seconds }) => Math.round(seconds))}
 
-The undisturbed run's progress lines after the first quarter foretold the whole time with errors of ${of.timeLeftErrors.map((error) => `${(error * 100).toFixed(0)} %`).join(', ')}.
-Where the kills fall differs from run to run; in most no answer is lost. \`npm test\` does the same with 6 months of 6 domains.`
+The undisturbed run's progress lines after the first quarter predicted the whole time with errors of ${of.timeLeftErrors.map((error) => `${(error * 100).toFixed(0)} %`).join(', ')}.
+The moments of the kills differ from run to run; in most runs no answer is lost. \`npm test\` does the same with 6 months of 6 domains.`
 }

@@ -4,7 +4,7 @@ import { resolve } from 'node:path'
 
 const page = resolve(import.meta.dirname, '..', '..', 'docs', 'reliability.md')
 const opening =
-  '# Reliability\n\nWhat is promised in writing is tried by force. Every figure here was written by the program that measured it.\n'
+  '# Reliability\n\nEach promise is tested by fault injection. Every figure here was written by the program that measured it.\n'
 
 /** Puts `body` under `## title`, in place of what stood there. */
 export const writeSection = (title: string, body: string): void => {
