@@ -4,6 +4,7 @@ import type { RunResult } from '../pipeline/run.ts'
 import type { Runtime } from '../pipeline/runtime.ts'
 import { type WaitingWord, waitingWords } from '../reads/approvals.ts'
 import { formatNumber, type Output, some } from './output.ts'
+import { exitCodeOf, printSummary } from './summary.ts'
 
 /** What is left to tell once a run has ended: budgets it waits for, and what waits for a person. */
 export interface AfterRun {
@@ -25,13 +26,13 @@ export const afterRun = async (runtime: Runtime, { runId, state }: RunResult, by
 }
 
 /** For machines, before the summary: that one is the last line. */
-export const afterEvents = (output: Output, { paced, waiting }: AfterRun): void => {
+const afterEvents = (output: Output, { paced, waiting }: AfterRun): void => {
   for (const one of waiting) output.event({ event: 'needs_approval', ...one, approve: `millrace approve ${one.pipeline}` })
   for (const { doneOn, ...one } of paced) output.event({ event: 'paced', ...one, done_on: doneOn })
 }
 
 /** For people, after the summary. */
-export const printAfter = (output: Output, { paced, waiting }: AfterRun): void => {
+const printAfter = (output: Output, { paced, waiting }: AfterRun): void => {
   for (const { pipeline, reports, credits, doneOn } of paced)
     output.line(
       `${pipeline}: ${some(reports, 'report')} (about ${some(credits, 'credit')}) wait for the budget. Every night goes on with them, newest month first` +
@@ -41,4 +42,21 @@ export const printAfter = (output: Output, { paced, waiting }: AfterRun): void =
     output.line(
       `${pipeline}: ${some(units, 'unit')} (${some(reports, 'report')}, about ${some(credits, 'credit')}) need approval${allowed === null ? '' : `: a night may cost ${formatNumber(allowed)}`}. \`millrace approve ${pipeline}\` allows them.`,
     )
+}
+
+/** A command that worked on units, at its end. */
+export interface Ended {
+  readonly command: 'run' | 'backfill'
+  readonly result: RunResult
+  readonly after: AfterRun
+  /** Units that are not yet published, or wait for a budget, do not make the command fail. */
+  readonly waitingIsDone: boolean
+}
+
+/** The last words of a command that worked on units. Returns its exit code. */
+export const sayEnded = (output: Output, { command, result, after, waitingIsDone }: Ended): number => {
+  afterEvents(output, after)
+  printSummary(output, command, result)
+  printAfter(output, after)
+  return exitCodeOf(result, waitingIsDone)
 }

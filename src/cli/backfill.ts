@@ -5,12 +5,11 @@ import { planRun } from '../planning/plan-run.ts'
 import { runJobs } from '../pipeline/run.ts'
 import { checkScope } from '../plan/frames.ts'
 import type { Handler, Invocation } from './command-spec.ts'
-import { afterEvents, afterRun, printAfter } from './after-run.ts'
+import { afterRun, sayEnded } from './after-run.ts'
 import { agreed, personWith } from './consent.ts'
 import { rangeOf, rangeScope } from './options.ts'
 import { showPlan } from './plan.ts'
 import { withRuntime } from './runtime.ts'
-import { exitCodeOf, printSummary } from './summary.ts'
 
 /** Exit code 1 where units failed or are held, or nothing was bought. */
 export const handle: Handler = async (invocation) => {
@@ -37,10 +36,7 @@ export const handle: Handler = async (invocation) => {
     const after = await afterRun(runtime, result, personWith('backfill'))
     await notify(runtime)
     progress.stop()
-    afterEvents(output, after)
-    printSummary(output, 'backfill', result)
-    printAfter(output, after)
-    return exitCodeOf(result, false)
+    return sayEnded(output, { command: 'backfill', result, after, waitingIsDone: false })
   })
 }
 

@@ -6,12 +6,11 @@ import { sweep } from '../pipeline/retention.ts'
 import { runJobs } from '../pipeline/run.ts'
 import { checkScope } from '../plan/frames.ts'
 import type { Handler } from './command-spec.ts'
-import { afterEvents, afterRun, printAfter } from './after-run.ts'
+import { afterRun, sayEnded } from './after-run.ts'
 import { agreed } from './consent.ts'
 import { parseOnly } from './only.ts'
 import { showPlan } from './plan.ts'
 import { withRuntime } from './runtime.ts'
-import { exitCodeOf, printSummary } from './summary.ts'
 
 /** Exit code 1 where units failed or are held. */
 export const handle: Handler = async (invocation) => {
@@ -41,9 +40,6 @@ export const handle: Handler = async (invocation) => {
     await ping(result.state === 'done' ? 'success' : 'fail')
     await notify(runtime)
     progress.stop()
-    afterEvents(output, after)
-    printSummary(output, 'run', result)
-    printAfter(output, after)
-    return exitCodeOf(result, true)
+    return sayEnded(output, { command: 'run', result, after, waitingIsDone: true })
   })
 }

@@ -1,4 +1,5 @@
 // The guard at work: what of a plan may be bought now, and what waits for a person's word (promise 13).
+import type { SentRequest } from '../core/sent-request.ts'
 import type { Box, Definition } from '../core/types.ts'
 import { boxOf } from '../core/unit-key.ts'
 import type { Db } from '../db/tables.ts'
@@ -150,7 +151,7 @@ const nightPrices = async (
   const some = boxes.length <= mostPricedANight ? boxes : [...boxes.slice(0, mostPricedANight - 1), ...boxes.slice(-1)]
   const reports = await Promise.all(some.map(async (one) => ({ box: await boxWith(kysely, context, one), units: one.cells })))
   try {
-    const record = (request: Omit<RequestRecord, 'jobId' | 'runId' | 'pipelineId' | 'askNumber'>): void => {
+    const record = (request: SentRequest): void => {
       runtime.progress.counters.requests += 1
       requests.push({ ...request, jobId: null, runId: frame.runId, pipelineId: frame.pipelineId, askNumber: null })
     }
