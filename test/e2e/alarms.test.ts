@@ -244,7 +244,7 @@ describe('setting it up', () => {
     expect(sandbox.books().requests).toEqual([])
     writeFileSync(join(folder, 'notify.yaml'), notifyYaml.replace('to: hub, severity', 'to: hubb, severity'))
     const checked = await command('check', '--offline')
-    expect(checked.stdout + checked.stderr).toMatch(/notify\.yaml:9:9: there is no receiver 'hubb'. Did you mean 'hub'\?/)
+    expect(checked.stdout + checked.stderr).toMatch(/notify\.yaml:9:11: there is no receiver 'hubb'. Did you mean 'hub'\?/)
     const { TEAM_SLACK: _, ...without } = environment()
     writeFileSync(join(folder, 'notify.yaml'), notifyYaml)
     const missing = await runCommand(['run', 'keywords'], without, folder)
