@@ -1,5 +1,5 @@
 // Nights that begin with the release of data: by message, by a look at the capabilities, once whatever is repeated or forged; and reports whose end is told.
-import { afterEach, describe, expect, test } from 'vitest'
+import { afterEach, describe, expect, test, vi } from 'vitest'
 import { addWindows } from '../../src/core/window.ts'
 import {
   endOf,
@@ -13,6 +13,9 @@ import {
   serviceKey,
   until,
 } from '../support/release-world.ts'
+
+// A machine at work on other things takes its time for a command.
+vi.setConfig({ testTimeout: 600_000 })
 
 let world: ReleaseWorld
 

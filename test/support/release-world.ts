@@ -138,7 +138,7 @@ const createProxy = (port: number, passed: Passed[]): Server =>
   })
 
 /** Waits for a state, not for a time. */
-export const until = async (what: string, is: () => Promise<boolean>, mostMs = 60_000): Promise<void> => {
+export const until = async (what: string, is: () => Promise<boolean>, mostMs = 300_000): Promise<void> => {
   const endMs = performance.now() + mostMs
   while (!(await is())) {
     if (performance.now() > endMs) throw new Error(`still not: ${what}`)
