@@ -175,7 +175,7 @@ const keepId = async (
 const stillWritten = (unitKey: string, reportId: string): EtlError =>
   new EtlError(
     'INTERRUPTED',
-    `${unitKey}: report ${reportId} was bought; another session locks its row, and the database puts the id on record once that ends. Keep this id until then.`,
+    `${unitKey}: report ${reportId} was bought; another session locks its row. The id is noted beside the landings, and put on record once that session ends, by the database or by the next command.`,
   )
 
 /** The service has made it before, for another job. */

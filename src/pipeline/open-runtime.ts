@@ -121,6 +121,7 @@ export const openRuntime = async (options: RuntimeOptions): Promise<OpenRuntime>
       },
       begin: identity.begin,
       process: own,
+      ownLine: lease.line,
       landing,
       sources,
       definitions,

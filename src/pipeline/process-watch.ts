@@ -8,6 +8,8 @@ import type { Db } from '../db/tables.ts'
 import { endProcess, type OwnProcess, reapDead, renewLease } from '../ledger/processes.ts'
 
 export interface Lease {
+  /** The connection of the lease, once there is one: it is free to ask also while all others wait for somebody's lock. */
+  line(): Db
   /** The process has done: what it still holds is free for others at once. Never throws. */
   end(): Promise<void>
 }
@@ -29,8 +31,10 @@ export const keepLease = async (
   onRenewed: (db: Db) => Promise<void> = async () => undefined,
 ): Promise<Lease> => {
   const stopping = new AbortController()
-  const watching = stopsWith(stopping.signal, () => watch({ database, own, log, onRenewed }, stopping.signal))
+  const watched: Watched = { database, own, log, onRenewed, line: null }
+  const watching = stopsWith(stopping.signal, () => watch(watched, stopping.signal))
   return {
+    line: () => watched.line?.kysely ?? database.kysely,
     end: async () => {
       stopping.abort()
       await watching
@@ -47,26 +51,28 @@ interface Watched {
   readonly own: OwnProcess
   readonly log: Log
   readonly onRenewed: (db: Db) => Promise<void>
+  /** null: not needed yet. */
+  line: Database | null
 }
 
-const watch = async ({ database, own, log, onRenewed }: Watched, signal: AbortSignal): Promise<void> => {
-  let line: Database | null = null
+const watch = async (watched: Watched, signal: AbortSignal): Promise<void> => {
+  const { database, own, log, onRenewed } = watched
   let renewedAt = performance.now()
   let trustedFrom = renewedAt
   let pause = tickMs
   while (await slept(pause, signal)) {
     pause = tryAgainMs
     try {
-      line ??= await openDatabase({ databaseUrl: database.url, home: '', maxConnections: 1, applicationName: 'millrace lease' })
+      watched.line ??= await openLine(database)
+      const { kysely } = watched.line
       const silent = performance.now() - renewedAt
       if (silent >= renewEveryMs - tryAgainMs) {
-        await renewLease(line.kysely, own)
-        await onRenewed(line.kysely)
+        await renewLease(kysely, own)
+        await onRenewed(kysely)
       }
       const now = performance.now()
       if (silent >= awayMs) trustedFrom = now + graceMs
       if (silent >= renewEveryMs - tryAgainMs) renewedAt = now
-      const { kysely } = line
       // Somebody's lock on a dead one's jobs must not keep this one from renewing.
       const soon = AbortSignal.any([signal, AbortSignal.timeout(patienceMs)])
       await stopsWith(soon, () => reapDead(kysely, own, { byLease: now >= trustedFrom }))
@@ -75,8 +81,13 @@ const watch = async ({ database, own, log, onRenewed }: Watched, signal: AbortSi
       log.warn({ error: messageOf(error) }, 'the lease was not renewed; trying again')
     }
   }
+  const { line } = watched
+  watched.line = null
   await line?.close().catch(() => undefined)
 }
+
+const openLine = ({ url }: Database): Promise<Database> =>
+  openDatabase({ databaseUrl: url, home: '', maxConnections: 1, applicationName: 'millrace lease' })
 
 /** False once it is to stop. */
 const slept = (ms: number, signal: AbortSignal): Promise<boolean> => sleep(ms, true, { signal, ref: false }).catch(() => false)

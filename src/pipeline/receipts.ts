@@ -45,8 +45,11 @@ export const withReceipts = (memo: ReportMemo, work: ReceiptWork): ReportMemo =>
     },
     submitted: async (reportId, statusWord) => {
       let given: GivenBefore | null = null
+      const recorded = memo.submitted(reportId, statusWord)
+      const early = intended !== null && (await isLate(recorded, work)) ? await leaveEarly(work, reportId, intended) : null
       try {
-        given = await memo.submitted(reportId, statusWord)
+        given = await recorded
+        if (given !== null && early !== null) await work.runtime.landing.notes.remove(early)
       } finally {
         // Also of an id that the database does not take: the next start finds it here.
         if (given === null) await leave(reportId)
@@ -57,6 +60,37 @@ export const withReceipts = (memo: ReportMemo, work: ReceiptWork): ReportMemo =>
       return given
     },
     withdrawn: (message) => takeBack(memo, work, message),
+  }
+}
+
+/** Most ledgers take an id in milliseconds. */
+const lateMs = 1_000
+
+const isLate = async (recorded: Promise<unknown>, { runtime }: ReceiptWork): Promise<boolean> => {
+  const over = new AbortController()
+  const isOver = (): false => {
+    over.abort()
+    return false
+  }
+  return Promise.race([recorded.then(isOver, isOver), runtime.clock.sleep(lateMs, over.signal).then(() => true, isOver)])
+}
+
+/**
+ * While somebody's lock keeps the ledger from taking the id, its receipt is what has it: this process may be told to stop, and the next start takes the id up
+ * from there. Its path; null: it cannot be written either.
+ */
+const leaveEarly = async (work: ReceiptWork, reportId: string, intended: Words): Promise<string | null> => {
+  const { landing, warehouse, log } = work.runtime
+  const path = boughtPath(warehouse, intended.askNumber, intended.account, reportId)
+  try {
+    await landing.notes.write(path, JSON.stringify(receiptOf(work, { ...intended, reportId })))
+    return path
+  } catch (error) {
+    log.warn(
+      { job_id: work.claim.jobId, report_id: reportId, error: messageOf(error) },
+      'an id is neither on record nor noted yet',
+    )
+    return null
   }
 }
 

@@ -145,13 +145,13 @@ const planned = async (runtime: Runtime, runId: number, request: RunRequest): Pr
 
 const cancelCheckMs = 500
 
-const watchCancel = ({ database }: Runtime, runId: number): { readonly signal: AbortSignal; readonly end: () => void } => {
+const watchCancel = ({ ownLine }: Runtime, runId: number): { readonly signal: AbortSignal; readonly end: () => void } => {
   const cancel = new AbortController()
   let looking = false
   const timer = setInterval(async () => {
     if (looking) return
     looking = true
-    if (await isCancelled(database.kysely, runId).catch(() => false)) cancel.abort()
+    if (await isCancelled(ownLine(), runId).catch(() => false)) cancel.abort()
     looking = false
   }, cancelCheckMs)
   return { signal: cancel.signal, end: () => clearInterval(timer) }

@@ -7,6 +7,7 @@ import type { Mart } from '../core/mart.ts'
 import type { AlarmRoutes } from '../core/routes.ts'
 import type { Definition } from '../core/types.ts'
 import type { Database } from '../db/connect.ts'
+import type { Db } from '../db/tables.ts'
 import type { Allowance, ReleaseApi } from '../extract/api.ts'
 import type { Service } from '../extract/http-types.ts'
 import type { LandingStore } from '../extract/landing.ts'
@@ -34,6 +35,8 @@ export interface Runtime {
   begin(runId: number): Promise<void>
   /** The row of this process in the ledger, which holds its jobs. */
   readonly process: OwnProcess
+  /** A connection that no lock on the work keeps busy: for what has to be heard while all others wait. */
+  ownLine(): Db
   readonly landing: LandingStore
   readonly sources: ReadonlyMap<string, Source>
   readonly definitions: readonly Definition[]

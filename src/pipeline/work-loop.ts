@@ -22,7 +22,7 @@ export const workLoop = async (runtime: Runtime, options: LoopOptions): Promise<
 }
 
 /** What keeping slots filled needs of a runtime. */
-export type SlotRuntime = Pick<Runtime, 'database' | 'process' | 'claimable' | 'clock' | 'log'>
+export type SlotRuntime = Pick<Runtime, 'database' | 'ownLine' | 'process' | 'claimable' | 'clock' | 'log'>
 
 export interface LoopOptions {
   /** Whose list is worked on; null: every living run's in turn, then what was asked for and nobody waits for. */
@@ -209,7 +209,7 @@ const everyWhile = (loop: Loop, look: (loop: Loop) => Promise<void>): (() => voi
 }
 
 const stopWhenCancelled = async ({ runtime, options, stop }: Loop): Promise<void> => {
-  if (options.runId !== null && (await isCancelled(runtime.database.kysely, options.runId))) stop.abort(stopped())
+  if (options.runId !== null && (await isCancelled(runtime.ownLine(), options.runId))) stop.abort(stopped())
 }
 
 const watch = async ({ runtime, active, supply }: Loop): Promise<void> => {

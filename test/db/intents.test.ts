@@ -72,6 +72,24 @@ const takeAway = async (): Promise<() => Promise<void>> => {
   return () => allow(true)
 }
 
+describe('an id that was paid for', () => {
+  test('is noted beside the landings while somebody’s lock keeps it from its row, and put on record once that is gone', async () => {
+    const memo = await memoHere()
+    await memo.intend(intent)
+    const operator = await db.database.pool.connect()
+    await operator.query('begin; lock table etl.jobs in access exclusive mode')
+    const recorded = memo.submitted('r-1', null)
+    await expect.poll(receipts, { timeout: 20_000 }).toHaveLength(2)
+    const path = (await receipts()).find((name) => !name.endsWith('.intent.json')) ?? ''
+    expect(JSON.parse((await landing.notes.read(path)) ?? '')).toMatchObject({ report_id: 'r-1', request: intent.request })
+    await operator.query('rollback')
+    operator.release()
+    expect(await recorded).toBeNull()
+    expect(await jobRow(db, claim.jobId)).toMatchObject({ report_state: 'submitted', report_id: 'r-1' })
+    expect(await receipts()).toHaveLength(2)
+  })
+})
+
 describe('an intent that was not sent', () => {
   test('because the answer to its commit was lost, is taken back', async () => {
     const memo = await memoHere()

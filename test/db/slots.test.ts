@@ -44,6 +44,7 @@ beforeEach(async () => {
 
 const runtimeOf = (process: ProcessKit): SlotRuntime => ({
   database: db.database,
+  ownLine: k,
   process,
   claimable: async () => ({ load: [pipeline.pipelineId], fetch: [] }),
   clock: systemClock,

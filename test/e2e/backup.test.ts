@@ -1,0 +1,91 @@
+// Backups as people take them, by pg_dump and by a copy of the server's data directory: what was bought since is taken up when they are restored, and not bought again.
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import pg from 'pg'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { createOwnDatabase } from '../storm/own-database.ts'
+import { createWorld, names, type World } from '../outsider/world.ts'
+import { type CommandResult, runCommand, summaryOf } from '../support/command.ts'
+import { installedVersions, startInstalled } from '../support/installed-server.ts'
+
+const reports = ['traffic_and_engagement', 'shopper_category_performance'] as const
+
+let world: World
+let folder: string
+
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'millrace-backup-'))
+  const nowhere = { url: 'postgres://nobody@127.0.0.1:9/none', pool: new pg.Pool(), drop: async () => undefined }
+  world = await createWorld({ database: nowhere, lists: { shops: names('shop', 4) }, months: 2 })
+  // A report for each domain and each shop: eight.
+  for (const pipeline of reports) world.set(pipeline, ['for_each', 'domain', 'bucket'], 1)
+})
+afterEach(async () => {
+  await world.remove()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+type Millrace = (...args: string[]) => Promise<CommandResult>
+
+/** @param url null: the embedded server below that home. The landing is one for all. */
+const on = (url: string | null, home: string): Millrace => {
+  const { DATABASE_URL: _, ...environment } = world.environment('somebody')
+  const own = { ...environment, MILLRACE_HOME: join(folder, home), MILLRACE_LANDING: join(folder, 'landing') }
+  return (...args) => runCommand([...args, '--json'], url === null ? own : { ...own, DATABASE_URL: url }, world.folder)
+}
+
+const range = (): string[] => ['--from', world.months[0] ?? '', '--to', world.months.at(-1) ?? '']
+const bought = (): number => world.sandbox.books().submissions.length
+
+const expectDone = ({ code, stdout, stderr }: CommandResult): void => expect(code, stdout + stderr).toBe(0)
+
+/** The same backfill on what was restored: it says what it is, everywhere, and buys nothing. */
+const expectTakenUp = async (restored: Millrace): Promise<void> => {
+  const check = await restored('check', '--offline')
+  expect(check.code, check.stdout).toBe(2)
+  expect(check.stdout).toContain('millrace migrate --as restored')
+  expect((await restored('status')).events.at(-1)).toMatchObject({ warehouse_warning: expect.stringContaining('migrate --as') })
+  const again = await restored('backfill', ...reports, ...range())
+  expectDone(again)
+  expect(again.stdout).toContain('8 purchases that this ledger did not know were taken up')
+  expect(summaryOf(again)).toMatchObject({ reports_submitted: 0, units: { failed: 0, held: 0, waiting: 0 } })
+  expect(bought()).toBe(8)
+  expectDone(await restored('migrate', '--as', 'restored'))
+  expectDone(await restored('check', '--offline'))
+  expectDone(await restored('backfill', ...reports, ...range()))
+  expect(bought()).toBe(8)
+}
+
+test.runIf(installedVersions().length > 0).each(installedVersions())(
+  'a dump by pg_dump of PostgreSQL %s, restored into another database',
+  async (version) => {
+    const server = await startInstalled(version)
+    try {
+      const original = await createOwnDatabase(server.url, 'original')
+      await original.close()
+      const millrace = on(original.url, 'original')
+      expectDone(await millrace('backfill', 'keywords', ...range()))
+      const dump = join(server.folder, 'dump')
+      server.run('pg_dump', '-Fc', '-f', dump, 'original')
+      expectDone(await millrace('backfill', ...reports, ...range()))
+      expect(bought()).toBe(8)
+      server.run('createdb', 'restored')
+      server.run('pg_restore', '-d', 'restored', '--exit-on-error', dump)
+      await expectTakenUp(on(original.url.replace(/original$/, 'restored'), 'restored'))
+    } finally {
+      server.remove()
+    }
+  },
+)
+
+test('a copy of the embedded server’s data directory, put in a home of its own', async () => {
+  const millrace = on(null, 'original')
+  expectDone(await millrace('backfill', 'keywords', ...range()))
+  // With its owner: the server's files belong to the user it runs as.
+  expect(spawnSync('cp', ['-a', join(folder, 'original'), join(folder, 'restored')]).status).toBe(0)
+  expectDone(await millrace('backfill', ...reports, ...range()))
+  expect(bought()).toBe(8)
+  await expectTakenUp(on(null, 'restored'))
+})
