@@ -1,4 +1,6 @@
 // What a run leaves to a person, or to the nights to come: what waits for approval, what is beyond a budget.
+import { stopsWith } from '../db/stoppable.ts'
+import { notify } from '../notify/notify.ts'
 import { type Paced, paceRun } from '../planning/pace.ts'
 import type { RunResult } from '../pipeline/run.ts'
 import type { Runtime } from '../pipeline/runtime.ts'
@@ -16,14 +18,22 @@ export interface AfterRun {
 export const afterRun = async (runtime: Runtime, { runId, state }: RunResult, by: string | null): Promise<AfterRun> => {
   const { definitions, database } = runtime
   const isWhole = state === 'done' || state === 'failed'
-  return {
+  const find = async (): Promise<AfterRun> => ({
     paced: await paceRun(runtime, definitions, runId, isWhole ? by : null),
     waiting: await waitingWords(
       database.kysely,
       definitions.map(({ pipeline }) => pipeline),
     ),
-  }
+  })
+  return isWhole ? find() : stopsWith(AbortSignal.timeout(stoppedForMs), find).catch(() => ({ paced: [], waiting: [] }))
 }
+
+/** Messages, for which a run that was stopped takes no longer either. */
+export const tellAfter = (runtime: Runtime, { state }: RunResult): Promise<void> =>
+  state === 'done' || state === 'failed' ? notify(runtime) : stopsWith(AbortSignal.timeout(stoppedForMs), () => notify(runtime))
+
+/** A run that was stopped tells what can be read in this time, and ends also where somebody locks what tells it. */
+const stoppedForMs = 500
 
 /** For machines, before the summary: that one is the last line. */
 const afterEvents = (output: Output, { paced, waiting }: AfterRun): void => {

@@ -1,11 +1,11 @@
 // `millrace backfill`: a range of months, or with --dry-run what it would take.
 import { EtlError } from '../core/errors.ts'
-import { checkAlarming, notify } from '../notify/notify.ts'
+import { checkAlarming } from '../notify/notify.ts'
 import { planRun } from '../planning/plan-run.ts'
 import { runJobs } from '../pipeline/run.ts'
 import { checkScope } from '../plan/frames.ts'
 import type { Handler, Invocation } from './command-spec.ts'
-import { afterRun, sayEnded } from './after-run.ts'
+import { afterRun, sayEnded, tellAfter } from './after-run.ts'
 import { agreed, personWith } from './consent.ts'
 import { rangeOf, rangeScope } from './options.ts'
 import { showPlan } from './plan.ts'
@@ -34,7 +34,7 @@ export const handle: Handler = async (invocation) => {
       signal,
     })
     const after = await afterRun(runtime, result, personWith('backfill'))
-    await notify(runtime)
+    await tellAfter(runtime, result)
     progress.stop()
     return sayEnded(output, { command: 'backfill', result, after, waitingIsDone: false })
   })

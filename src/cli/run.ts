@@ -1,12 +1,12 @@
 // `millrace run`: what is due now, or with --dry-run what it would take.
-import { checkAlarming, notify } from '../notify/notify.ts'
+import { checkAlarming } from '../notify/notify.ts'
 import { createPing } from '../notify/ping.ts'
 import { planRun, type Scope } from '../planning/plan-run.ts'
 import { sweep } from '../pipeline/retention.ts'
 import { runJobs } from '../pipeline/run.ts'
 import { checkScope } from '../plan/frames.ts'
 import type { Handler } from './command-spec.ts'
-import { afterRun, sayEnded } from './after-run.ts'
+import { afterRun, sayEnded, tellAfter } from './after-run.ts'
 import { agreed } from './consent.ts'
 import { parseOnly } from './only.ts'
 import { showPlan } from './plan.ts'
@@ -38,7 +38,7 @@ export const handle: Handler = async (invocation) => {
     const after = await afterRun(runtime, result, runtime.consent.approvedBy)
     if (result.state !== 'cancelled') await sweep(runtime)
     await ping(result.state === 'done' ? 'success' : 'fail')
-    await notify(runtime)
+    await tellAfter(runtime, result)
     progress.stop()
     return sayEnded(output, { command: 'run', result, after, waitingIsDone: true })
   })

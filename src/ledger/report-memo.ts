@@ -85,7 +85,7 @@ export const reportMemo = (db: Db, claim: ClaimedJob, options: ReportMemoOptions
         error_message: null,
       }),
     uncertain: (message) => set(reportTransitions['answer lost'], { report_state: 'uncertain', error_message: message }),
-    withdrawn: () => db.transaction().execute((trx) => withdraw(trx, claim)),
+    withdrawn: () => withdraw(db, claim),
     failed: (state, message) => set(endings[state], { report_state: state, error_message: message, completed_at: databaseNow }),
   }
 }
@@ -169,20 +169,32 @@ const current = async (db: Db, claim: ClaimedJob): Promise<ReportRecord | null> 
 }
 
 const change = async (db: Db, claim: ClaimedJob, transition: Transition<ReportState>, values: Values): Promise<void> => {
+  if (!(await changed(db, claim, transition, values))) throw await refusal(db, claim, transition)
+}
+
+/** False where nothing could be written. */
+const changed = async (db: Db, claim: ClaimedJob, transition: Transition<ReportState>, values: Values): Promise<boolean> => {
   const rows = await updateJobs(db)
     .set({ ...values, updated_at: databaseNow })
     .where(isHeldBy(claim))
     .where(mayBegin('report_state', transition))
     .returning('job_id')
     .execute()
-  if (rows.length === 0) throw await refusal(db, claim, transition)
+  return rows.length > 0
 }
 
-/** Idempotent. The lock waits for an intent whose commit is still under way. */
-const withdraw = async (trx: Db, claim: ClaimedJob): Promise<void> => {
-  await lockJob(trx, claim)
-  if ((await reportRow(trx, claim))?.report_state === null) return
-  await change(trx, claim, reportTransitions['certainly not taken'], nothingAsked)
+/**
+ * Idempotent. One statement first: once it was sent the server carries it out, behind whatever lock and whatever becomes of this process. Where it finds
+ * nothing a lock waits for an intent whose commit is still under way.
+ */
+const withdraw = async (db: Db, claim: ClaimedJob): Promise<void> => {
+  const transition = reportTransitions['certainly not taken']
+  if (await changed(db, claim, transition, nothingAsked)) return
+  await db.transaction().execute(async (trx) => {
+    await lockJob(trx, claim)
+    if ((await reportRow(trx, claim))?.report_state === null) return
+    await change(trx, claim, transition, nothingAsked)
+  })
 }
 
 /** Why nothing could be written. */

@@ -36,10 +36,11 @@ export const withReceipts = (memo: ReportMemo, work: ReceiptWork): ReportMemo =>
       try {
         await memo.intend(intent)
         isKnown = true
-        intended = await leaveIntent(work)
+        intended = await purchaseWords(work.runtime.database.kysely, work.claim.jobId)
+        await leaveIntent(work, intended)
       } catch (error) {
         // Nothing was sent. What the ledger refuses is not on record; where the database went away, it may be.
-        if (isKnown || !isEtlError(error)) await takeBack(memo, work, messageOf(error)).catch(() => undefined)
+        if (isKnown || !isEtlError(error)) await takeBack(memo, work, intended, messageOf(error)).catch(() => undefined)
         throw error
       }
     },
@@ -59,7 +60,7 @@ export const withReceipts = (memo: ReportMemo, work: ReceiptWork): ReportMemo =>
       )
       return given
     },
-    withdrawn: (message) => takeBack(memo, work, message),
+    withdrawn: (message) => takeBack(memo, work, intended, message),
   }
 }
 
@@ -101,14 +102,14 @@ const takeBackPausesMs = [100, 300, 1_000, 3_000, 5_000, 10_000, 10_000]
  * Only this process knows that nothing left: whoever finds the intent after it has to hold it as uncertain, for a person. So a database that is just
  * restarting is waited for, though not by a process that is to stop.
  */
-const takeBack = async (memo: ReportMemo, work: ReceiptWork, message: string): Promise<void> => {
+const takeBack = async (memo: ReportMemo, work: ReceiptWork, intended: Words | null, message: string): Promise<void> => {
   const { signal, runtime, claim } = work
   const context = { signal, clock: runtime.clock }
   for (const pause of [...takeBackPausesMs, null]) {
     try {
       return await inTime(
         context,
-        unstopped(() => withdraw(memo, work, message)),
+        unstopped(() => withdraw(memo, work, intended, message)),
       )
     } catch (error) {
       if (pause === null || signal.aborted || isFinal(error)) throw error
@@ -122,18 +123,15 @@ const takeBack = async (memo: ReportMemo, work: ReceiptWork, message: string): P
 const isFinal = (error: unknown): boolean => isEtlError(error) && (error.code === 'FENCED' || error.code === 'INTERNAL')
 
 /** The receipt goes first: one of which the ledger knows nothing would be taken for that of a newer ledger. */
-const withdraw = async (memo: ReportMemo, work: ReceiptWork, message: string): Promise<void> => {
-  const { landing, database, warehouse } = work.runtime
-  const words = await purchaseWords(database.kysely, work.claim.jobId)
-  if (words !== null) await landing.notes.remove(intentPath(warehouse, words.askNumber))
+const withdraw = async (memo: ReportMemo, work: ReceiptWork, intended: Words | null, message: string): Promise<void> => {
+  const { landing, warehouse } = work.runtime
+  if (intended !== null) await landing.notes.remove(intentPath(warehouse, intended.askNumber))
   await memo.withdrawn(message)
 }
 
-const leaveIntent = async (work: ReceiptWork): Promise<Words | null> => {
-  const { landing, database, warehouse } = work.runtime
-  const words = await purchaseWords(database.kysely, work.claim.jobId)
+const leaveIntent = async (work: ReceiptWork, words: Words | null): Promise<void> => {
+  const { landing, warehouse } = work.runtime
   if (words !== null) await landing.notes.write(intentPath(warehouse, words.askNumber), JSON.stringify(receiptOf(work, words)))
-  return words
 }
 
 /** The service gave an id it had given before: the job bears that one's number from here on, or none, and nothing was bought under its own. */

@@ -136,6 +136,24 @@ describe('an intent that was not sent', () => {
     expect(await jobRow(db, claim.jobId)).toMatchObject({ report_state: 'intent' })
   })
 
+  test('is taken back by the server where somebody’s lock keeps a process that is to stop from waiting for it', async () => {
+    const memo = await memoHere()
+    const operator = await db.database.pool.connect()
+    Object.assign(landing.notes, {
+      write: async () => {
+        await operator.query('begin; lock table etl.jobs in access exclusive mode')
+        stop.abort(new Error('stopped'))
+        throw new Error('no space left')
+      },
+    })
+    await expect(memo.intend(intent)).rejects.toThrow('no space left')
+    // The process has ended meanwhile, and its connections with it.
+    proxy.cut()
+    await operator.query('rollback')
+    operator.release()
+    await expect.poll(async () => (await jobRow(db, claim.jobId)).report_state, { timeout: 20_000 }).toBeNull()
+  })
+
   test('is not taken back where another process has the job by now', async () => {
     const memo = await memoHere()
     Object.assign(landing.notes, {
