@@ -35,6 +35,6 @@ describe('a report that is not whole', () => {
         codes: one.isFirst ? [1, 1, 0, 0] : [0, 1, 1, 0, 0, 0],
       })
     },
-    120_000,
+    600_000,
   )
 })
