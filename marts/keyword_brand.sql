@@ -1,4 +1,4 @@
--- purpose: Clicks from people who already look for the domain by name, against all others.
+-- purpose: Clicks from people who already search for the domain by name, against all others.
 -- grain: One row a month, domain, country, traffic_source, web_source and branded_type.
 -- question: How much of our search traffic would come without anybody knowing our name?
 -- reads: keyword_months

@@ -1,5 +1,5 @@
 -- purpose: What became of each keyword since the month before: new, lost, up, down or same, and by how many clicks.
--- grain: One row a month, domain, country, traffic_source, web_source, branded_type and keyword; lost keywords stand in the month they are missing from.
+-- grain: One row a month, domain, country, traffic_source, web_source, branded_type and keyword; lost keywords are in the month they are missing from.
 -- question: Which keywords did example.com lose in October, and what did they bring in September?
 -- reads: keywords, keyword_months
 -- column clicks: Clicks in the month; 0 for a lost keyword. Unit: clicks a month.

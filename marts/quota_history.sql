@@ -6,7 +6,7 @@
 -- column pipeline: The pipeline.
 -- column day: Day of the submission or request, UTC.
 -- column reports: Reports submitted. Unit: reports.
--- column used: Credits it took; NULL where the service has not said. Unit: credits.
+-- column used: Credits it took; NULL where the service did not report it. Unit: credits.
 -- column reserved: Credits set aside for reports under way. Unit: credits.
 -- column requests: Requests that cost something. Unit: requests.
 select account, pipeline, day, reports, used_quota as used, reserved_quota as reserved, requests from etl.quota

@@ -120,7 +120,7 @@ const checkAlarms = async (
   const names = receivers.map(({ name }) => name).join(', ')
   if (receivers.length > 0)
     note(notes, 'alarms', 'proved', `their receivers are set: ${names}. \`millrace notify test\` tries them.`)
-  else note(notes, 'alarms', 'not asked', 'no receiver is set: nobody is told when something goes wrong (docs/alarms.md).')
+  else note(notes, 'alarms', 'not asked', 'no receiver is set: nobody gets a message when something goes wrong (docs/alarms.md).')
   hooksSetting(settings.raw)
 }
 

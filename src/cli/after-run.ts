@@ -45,7 +45,7 @@ const afterEvents = (output: Output, { paced, waiting }: AfterRun): void => {
 const printAfter = (output: Output, { paced, waiting }: AfterRun): void => {
   for (const { pipeline, reports, credits, doneOn } of paced)
     output.line(
-      `${pipeline}: ${some(reports, 'report')} (about ${some(credits, 'credit')}) wait for the budget. Every night goes on with them, newest month first` +
+      `${pipeline}: ${some(reports, 'report')} (about ${some(credits, 'credit')}) wait for the budget. Every night continues with them, newest month first` +
         `${doneOn === null ? '' : `; the last about ${doneOn}`}.`,
     )
   for (const { pipeline, units, reports, credits, allowed } of waiting)

@@ -2,6 +2,7 @@
 import { cancelRun } from '../pipeline/cancel.ts'
 import type { Handler } from './command-spec.ts'
 import { wholeNumber } from './options.ts'
+import { some } from './output.ts'
 import { withRuntime } from './runtime.ts'
 
 /** Resolves when nothing of the run is at work any more. */
@@ -10,7 +11,7 @@ export const handle: Handler = async (invocation) => {
   return withRuntime(invocation, { callsService: false, usesLanding: false, pipelines: [] }, async (runtime) => {
     const { parked, state } = await cancelRun(runtime, runId)
     invocation.output.event({ event: 'summary', command: 'cancel', run_id: runId, state, units_parked: parked })
-    invocation.output.line(`Run ${runId} is ${state}; ${parked} units were put back. Nothing more is submitted for it.`)
+    invocation.output.line(`Run ${runId} is ${state}; ${some(parked, 'unit')} put back. Nothing more is submitted for it.`)
     invocation.output.line('Run the same command again to resume.')
     return 0
   })

@@ -2,6 +2,7 @@
 import { discoverCapabilities } from '../check/discover.ts'
 import type { Handler } from './command-spec.ts'
 import { discoverRequest, showAnswers } from './discovery.ts'
+import { some } from './output.ts'
 
 /** Asks each API that has its settings. */
 export const handle: Handler = async (invocation) => {
@@ -17,7 +18,7 @@ export const handle: Handler = async (invocation) => {
         ...kinds.map((kind) => values[kind]?.join(' ') ?? '-'),
       ]),
     )
-    if (found.remainingHits !== null) output.line(`${found.remainingHits} requests left.`)
+    if (found.remainingHits !== null) output.line(`${some(found.remainingHits, 'request')} left.`)
     return {
       remaining_hits: found.remainingHits,
       families: found.families.map(({ values, ...family }) => ({ ...family, ...values })),

@@ -56,7 +56,7 @@ export const commands: readonly CommandSpec[] = [
     options: [
       option('--dry-run', 'show what waits; allow nothing'),
       option('--list', 'the same as --dry-run'),
-      option('--withdraw', 'take the word back for what is not bought yet'),
+      option('--withdraw', 'withdraw the approval of what is not bought yet'),
     ],
     examples: ['millrace approve --dry-run', 'millrace approve traffic_and_engagement'],
     load: () => import('./approve.ts'),
@@ -70,14 +70,14 @@ export const commands: readonly CommandSpec[] = [
   },
   {
     usage: 'webhooks <subscribe|test|remove>',
-    description: 'Have the service tell when it has released data, so that a running `schedule` need not wait for the night.',
+    description: "Subscribe to the service's release messages, so that a running `schedule` loads new data at once.",
     options: [option('--account <name>', 'which account (default: every account of the definitions)')],
     examples: ['millrace webhooks subscribe', 'millrace webhooks test', 'millrace webhooks remove'],
     load: () => import('./webhooks.ts'),
   },
   {
     usage: 'notify <test|list> [receiver...]',
-    description: 'Alarms: send a test message to each receiver, or list what is wrong now and who was told.',
+    description: 'Alarms: send a test message to each receiver, or list what is wrong now and who was notified.',
     options: [],
     examples: ['millrace notify test', 'millrace notify test team', 'millrace notify list'],
     load: () => import('./notify.ts'),
@@ -153,7 +153,7 @@ export const commands: readonly CommandSpec[] = [
       option('--wait <seconds>', 'how long each change waits for readers who are in its way; then exit 1 names them', '60'),
       option(
         '--as <what>',
-        'say what a copied database is: restored or moved (it goes on), or clone (it lives beside the other)',
+        'say what a copied database is: restored or moved (it replaces the original), or clone (it is used beside it)',
       ),
     ],
     examples: ['millrace migrate', 'millrace migrate --wait 600', 'millrace migrate --as restored'],
@@ -161,7 +161,7 @@ export const commands: readonly CommandSpec[] = [
   },
   {
     usage: 'roles',
-    description: 'Print the SQL that parts the roles of the warehouse: owner, loader, reader; for a superuser to run.',
+    description: 'Print the SQL that creates separate roles for owner, loader and reader; for a superuser to run.',
     options: [],
     examples: ['millrace roles | psql "$DATABASE_URL"'],
     load: () => import('./migrate.ts'),
@@ -191,15 +191,14 @@ export const commands: readonly CommandSpec[] = [
     ],
     examples: [
       'millrace export keyword_month_over_month --out changes.csv',
-      'millrace export keywords --format parquet --only domain=a.com,b.com --from 2026-01',
+      'millrace export keywords --format parquet --only domain=a.com --from 2026-01',
       'millrace export keywords --by month --since last --out s3://lake/keywords',
     ],
     load: () => import('./export.ts'),
   },
   {
     usage: 'superset [url]',
-    description:
-      'Make the connection, datasets and a dashboard for each pipeline in a Superset that runs; again: bring them up to date.',
+    description: 'Create or update the connection, datasets and a dashboard for each pipeline in a running Superset.',
     options: [
       option('--connection <name>', 'name of the connection in Superset; another one has dashboards of its own', 'Millrace'),
     ],
@@ -223,7 +222,7 @@ export const commands: readonly CommandSpec[] = [
   {
     usage: 'quota',
     description:
-      'Credits left at the service; what was spent, is reserved and will be spent by the end of the month, by account, pipeline and tag; and what was bought for values no list holds any more.',
+      'Credits left at the service; credits spent, reserved and forecast for the month, by account, pipeline and tag; and what was bought for values that have left the lists.',
     options: [
       option('--account <name>', 'which key', 'default'),
       option('--month <month>', 'another month than this one, such as 2026-01'),
@@ -238,7 +237,7 @@ export const commands: readonly CommandSpec[] = [
   {
     usage: 'new <dataset|migration> <name>',
     description:
-      'Write the YAML of a dataset, filled from what the service describes; then the migration of its table, or of what it lacks by now.',
+      'Write the YAML of a dataset, filled from what the service describes; then the migration that creates its table, or adds what it lacks.',
     options: [
       option('--source <source>', 'the source a dataset reads; by default the one that offers many datasets'),
       option('--table <table>', 'what the service calls the dataset, where that is not its name here'),

@@ -37,6 +37,6 @@ export const coverageLines = (cells: readonly CoverageMonth[]): string[] => {
   return [
     `${' '.repeat(width)}  ${months[0]} .. ${months.at(-1)}`,
     ...lines,
-    `${' '.repeat(width)}  █ loaded  ▄ in part  ░ planned  ! held  ✗ failed  · nothing planned`,
+    `${' '.repeat(width)}  █ loaded  ▄ in part  ░ planned  ! held  ✗ failed  · nothing planned (month not published yet, or not wanted)`,
   ]
 }

@@ -6,6 +6,7 @@ import { EtlError } from '../core/errors.ts'
 import { shipped } from '../core/shipped.ts'
 import { version } from '../core/version.ts'
 import type { Handler } from './command-spec.ts'
+import { some } from './output.ts'
 
 /** npm packs no file of these names, so the templates have others. */
 const hidden: Readonly<Record<string, string>> = { gitignore: '.gitignore', 'env.example': '.env.example' }
@@ -32,7 +33,7 @@ export const handle: Handler = async ({ args, folder, output }) => {
   }
   const written = files.map(({ to }) => relative(folder, to)).sort()
   output.event({ event: 'summary', command: 'init', folder: target, files: written })
-  output.line(`wrote ${written.length} files below ${relative(folder, target) || '.'}`)
+  output.line(`wrote ${some(written.length, 'file')} below ${relative(folder, target) || '.'}`)
   output.line()
   output.line('Next:')
   if (target !== resolve(folder)) output.line(`  cd ${relative(folder, target)}`)

@@ -63,11 +63,19 @@ const withMoreOptions = async (asked: string | undefined): Promise<readonly Comm
     ),
   )
 
-const buildProgram = (specs: readonly CommandSpec[], ending: Interruption, exit: (code: number) => void): Command => {
+const closingHelp = `
+Start with \`millrace demo\`: it needs no account. \`millrace COMMAND --help\` shows
+options and examples of a command. Settings are read from the environment and
+from .env; \`millrace check\` finds every problem with them in one go.`
+
+/** The whole command line as commander knows it. @param exit takes the exit code of the command that ran */
+export const buildProgram = (specs: readonly CommandSpec[], ending: Interruption, exit: (code: number) => void): Command => {
   const program = new Command('millrace')
     .description('Loads a web-analytics service into your own PostgreSQL: nightly, backfilled by date range, proved complete.')
     .version(version)
+    .configureHelp({ subcommandTerm: (command) => command.name() })
     .showHelpAfterError('(add --help for what the command takes)')
+    .addHelpText('after', closingHelp)
     .exitOverride()
   for (const spec of specs) addCommand(program, spec, ending, exit)
   if (process.argv.length <= 2) program.action(() => program.outputHelp())
@@ -77,7 +85,7 @@ const buildProgram = (specs: readonly CommandSpec[], ending: Interruption, exit:
 const addCommand = (program: Command, spec: CommandSpec, ending: Interruption, exit: (code: number) => void): void => {
   const command = program.command(spec.usage).description(spec.description).exitOverride()
   for (const { flags, description, fallback } of spec.options) command.option(flags, description, fallback)
-  command.option('--json', 'one JSON object a line on standard output')
+  command.option('--json', 'print one JSON object a line, the last one a summary')
   command.option('--pipelines <folder>', 'folder of the pipeline definitions', 'pipelines')
   command.addHelpText('after', `\nExamples:\n${spec.examples.map((example) => `  ${example}`).join('\n')}`)
   command.action(async (...parameters: unknown[]) => {
@@ -162,7 +170,7 @@ const interruption = (): Interruption => {
       return
     }
     firstAt = performance.now()
-    process.stderr.write('millrace: stopping in order; once more stops at once\n')
+    process.stderr.write('millrace: stopping; press Ctrl-C again to stop at once\n')
     controller.abort(new Error('interrupted'))
   }
   process.on('SIGINT', onSignal)

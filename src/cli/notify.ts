@@ -20,7 +20,7 @@ const test = (invocation: Invocation, names: readonly string[]): Promise<number>
     const results = await testReceivers(runtime, names)
     for (const { receiver, kind, problem } of results) {
       output.event({ event: 'tested', receiver, kind, arrived: problem === null, problem })
-      output.line(`${receiver} (${kind}): ${problem === null ? 'took the message.' : `did not take it: ${problem}`}`)
+      output.line(`${receiver} (${kind}): ${problem === null ? 'accepted the message.' : `did not accept it: ${problem}`}`)
     }
     const failed = results.filter(({ problem }) => problem !== null).length
     output.event({ event: 'summary', command: 'notify test', told: results.length - failed, failed })
@@ -33,10 +33,10 @@ const list = (invocation: Invocation): Promise<number> =>
     const alarms = await openAlarms(database.kysely)
     for (const alarm of alarms) output.event({ event: 'alarm', ...alarm })
     output.event({ event: 'summary', command: 'notify list', alarms: alarms.length })
-    if (alarms.length === 0) output.line('Nothing is wrong, as far as anybody was to be told.')
+    if (alarms.length === 0) output.line('Nothing is wrong: no alarm is open.')
     else
       output.table(
-        ['severity', 'kind', 'since', 'told', 'what is wrong'],
+        ['severity', 'kind', 'since', 'sent to', 'what is wrong'],
         alarms.map(({ severity, kind, raised_at, told, message }) => [
           severity,
           kind,

@@ -157,7 +157,7 @@ const heldLines = (jobs: readonly PreviewJob[], pipelines: readonly PreviewPipel
 
 const paceLines = (pipelines: readonly PreviewPipeline[]): string[] =>
   pipelines.flatMap(({ pipeline, doneOn, backlog }) => {
-    if (doneOn !== null) return [clipped(`${pipeline}: over a budget; goes on each night, done ${doneOn}.`)]
+    if (doneOn !== null) return [clipped(`${pipeline}: over a budget; continues each night, done ${doneOn}.`)]
     return backlog.units === 0 ? [] : [clipped(`${pipeline}: ${some(backlog.units, 'approved unit')} go with the next run.`)]
   })
 

@@ -2,7 +2,7 @@
 import cliProgress from 'cli-progress'
 import { redact } from '../core/redact.ts'
 import { type Counters, type Progress, type RunEvent, createProgress } from '../pipeline/progress.ts'
-import { type Output, formatNumber, formatSeconds } from './output.ts'
+import { type Output, formatNumber, formatSeconds, some } from './output.ts'
 
 /** Between plain lines where nothing but the counters changed. */
 const plainEveryMs = 10_000
@@ -81,7 +81,7 @@ const plainView = (): View => {
       if (event.event !== 'planned') return
       line?.planned(event.units)
       printed = ''
-      if (event.units > 0) write(`run ${event.run_id}: ${event.units} units to do`)
+      if (event.units > 0) write(`run ${event.run_id}: ${some(event.units, 'unit')} to do`)
     },
     stop: () => {
       if (timer !== null) clearInterval(timer)

@@ -65,6 +65,7 @@ const print = (output: Output, status: Status, display: string): void => {
   printPipelines(output, status)
   output.line()
   for (const line of coverageLines(status.coverage)) output.line(line)
+  if (status.pipelines.some(({ units }) => (units.waiting ?? 0) > 0)) output.line(waitingWords)
   printWords(output, status)
   printTroubled(output, status)
   printReplays(output, status)
@@ -72,6 +73,9 @@ const print = (output: Output, status: Status, display: string): void => {
   printQuota(output, status)
   printRuns(output, status)
 }
+
+const waitingWords =
+  'waiting: not possible yet (report not finished, month not published, rate or budget used up); the next run resumes them.'
 
 const printPipelines = (output: Output, { pipelines }: Status): void =>
   output.table(

@@ -1,7 +1,7 @@
 // The closing words of a run: one table for people, one object for machines, and the exit code.
 import { emptySummary, type RunSummary } from '../ledger/runs.ts'
 import type { RunResult } from '../pipeline/run.ts'
-import { formatBytes, formatNumber, formatSeconds, type Output } from './output.ts'
+import { formatBytes, formatNumber, formatSeconds, type Output, some } from './output.ts'
 
 /** `{"event":"summary",…}` of contract.md. */
 export const summaryEvent = (
@@ -41,11 +41,11 @@ export const printSummary = (
   output.line(
     `Rows: ${formatNumber(rows.read)} read, ${formatNumber(rows.inserted)} inserted, ${formatNumber(rows.updated)} updated, ` +
       `${formatNumber(rows.ended)} ended, ${formatNumber(rows.unchanged)} unchanged, ${formatNumber(rows.quarantined)} quarantined, ` +
-      `${formatNumber(rows.duplicates)} duplicates.`,
+      `${some(rows.duplicates, 'duplicate')}.`,
   )
   output.line(
-    `Service: ${formatNumber(summary.requests)} requests, ${formatNumber(summary.reports_submitted)} reports submitted, ` +
-      `${formatNumber(summary.quota_used)} quota used, ${formatBytes(summary.bytes)}.`,
+    `Service: ${some(summary.requests, 'request')}, ${some(summary.reports_submitted, 'report')} submitted, ` +
+      `${some(summary.quota_used, 'credit')} used, ${formatBytes(summary.bytes)}.`,
   )
   const skipped = skippedWords(command, summary, requestsSpared)
   if (skipped !== null) output.line(skipped)
@@ -56,8 +56,8 @@ export const printSummary = (
 /** A backfill counts what is loaded already as unchanged without asking; a nightly run has asked. */
 const skippedWords = (command: string, { units }: RunSummary, requestsSpared: number): string | null => {
   if (units.unchanged === 0 || (command !== 'run' && requestsSpared === 0)) return null
-  const saved = requestsSpared === 0 ? '' : `, which saved ${formatNumber(requestsSpared)} requests`
-  return `Skipped, unchanged at the source: ${formatNumber(units.unchanged)} units${saved}.`
+  const saved = requestsSpared === 0 ? '' : `, which saved ${some(requestsSpared, 'request')}`
+  return `Skipped, unchanged at the source: ${some(units.unchanged, 'unit')}${saved}.`
 }
 
 const stateWords = {
@@ -72,12 +72,13 @@ const unitWords = (units: RunSummary['units']): string => {
   const parts = (['loaded', 'unchanged', 'waiting', 'held', 'failed'] as const)
     .filter((state) => units[state] > 0)
     .map((state) => `${units[state]} ${state}`)
-  return `${units.planned} units planned, ${parts.join(', ') || 'none finished'}`
+  return `${some(units.planned, 'unit')} planned, ${parts.join(', ') || 'none finished'}`
 }
 
 const nextWords = ({ units, rows }: RunSummary): string | null => {
   if (units.failed + units.held > 0) return 'Next: `millrace status` names each failed and held unit, and how to fix it.'
-  if (units.waiting > 0) return 'Next: run it again later to resume the waiting units.'
+  if (units.waiting > 0)
+    return 'Next: run it again later. Waiting units could not be loaded yet (report not finished, month not published, rate or budget used up); `millrace status` names the reason.'
   if (rows.quarantined > 0) return 'Next: `millrace quarantine list` shows the rejected rows.'
   return null
 }

@@ -49,7 +49,7 @@ const subscribers = ({ options, signal }: Invocation, runtime: OpenRuntime): Sub
   if (found.length === 0)
     throw new EtlError(
       'USAGE',
-      `No account of the definitions${wanted === undefined ? '' : ` is named '${String(wanted)}' and`} has a service that tells of releases.`,
+      `No account of the definitions${wanted === undefined ? '' : ` is named '${String(wanted)}' and`} has a service that announces releases.`,
     )
   return found
 }
@@ -70,7 +70,7 @@ const addressOf = ({ hooks }: OpenRuntime, { of, api }: Subscriber) => {
   return address
 }
 
-const noSuchWay = 'the service has no such way; its capabilities are looked at instead.'
+const noSuchWay = 'the service offers no such messages; its capabilities are polled instead.'
 
 const actions: Readonly<Record<string, Action>> = {
   subscribe: async ({ output }, runtime, subscriber) => {
@@ -104,7 +104,7 @@ const actions: Readonly<Record<string, Action>> = {
       if (id !== null) await forgetSubscription(runtime.database.kysely, account, data)
       output.event({ event: 'subscription', account, every: data, removed: isGone, subscription_id: id })
       output.line(
-        `${account}: ${data}ly data: ${id === null ? 'there was no subscription.' : isGone ? 'removed.' : 'forgotten here; the service does not know it any more.'}`,
+        `${account}: ${data}ly data: ${id === null ? 'there was no subscription.' : isGone ? 'removed.' : 'forgotten here; the service no longer knows it.'}`,
       )
     }
     return true

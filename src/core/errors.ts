@@ -33,7 +33,7 @@ export const errorCodes = {
   NEEDS_APPROVAL: code('never', 'held', 'The night would cost more than usual; `millrace approve` allows it.'),
   NO_CAPABILITY: code('never', 'failed', 'The key may not ask for this value, date or dataset.'),
   NOT_PUBLISHED: code('later', 'waiting', 'The service has not published the window yet.'),
-  BAD_REQUEST: code('never', 'failed', 'The service rejects the request as it stands.'),
+  BAD_REQUEST: code('never', 'failed', 'The service rejects the request.'),
   BAD_RESPONSE: code('now', 'failed', 'The answer is not what the interface describes.'),
   TRUNCATED: code('now', 'failed', 'The body ended before it was whole.'),
   TOO_LARGE: code('never', 'failed', 'The answer exceeds a limit set here.'),
@@ -55,7 +55,7 @@ export const errorCodes = {
   WAREHOUSE_COPY: code(
     'later',
     'held',
-    'This database may be a copy of a warehouse that goes on elsewhere; it buys nothing until that is decided.',
+    'This database may be a copy of a warehouse that is in use elsewhere; it buys nothing until that is decided.',
   ),
   LIST_QUERY: code('never', 'failed', 'A list that a definition reads from the database cannot be read.'),
   SUPERSET: code('never', 'failed', 'Superset does not answer or refuses a request.'),

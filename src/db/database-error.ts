@@ -38,16 +38,16 @@ const describe = (sqlState: string, message: string): Described => {
     return { code: 'DISK', advice: "The database server's disk is full; free space there, then run the same command again." }
   if (sqlState === '42501') return { code: 'CONFIGURATION', advice: 'Grant the missing right to the user in DATABASE_URL.' }
   if (/^(08|57P0)/.test(sqlState))
-    return { code: 'DATABASE_UNREACHABLE', advice: 'It was restarted or cut off; the same command goes on.' }
+    return { code: 'DATABASE_UNREACHABLE', advice: 'It was restarted or cut off; run the command again to resume.' }
   if (sqlState === '55P03')
     return {
       code: 'DATABASE',
       advice:
-        'Another session holds what it needs; pg_blocking_pids() tells which. The same command goes on once that has ended.',
+        'Another session holds what it needs; pg_blocking_pids() tells which. Run the command again once that has ended.',
     }
   if (/certificate|SSL|self.signed/i.test(message))
     return { code: 'CONFIGURATION', advice: 'Check sslmode and sslrootcert in DATABASE_URL.' }
-  return { code: 'DATABASE', advice: 'The same command goes on; if it happens again, the message tells why.' }
+  return { code: 'DATABASE', advice: 'Run the command again; if it fails again, the message names the reason.' }
 }
 
 /** SQLSTATE, or the network's own code; empty where there is none. */

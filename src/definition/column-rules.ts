@@ -11,7 +11,7 @@ const keyPath: Path = ['table', 'key']
 /** One period column, no name twice, and every dimension: else two units would share rows. */
 export const checkKey = (key: readonly string[], dimensions: readonly Dimension[], every: WindowSize, scope: Scope): void => {
   key.forEach((name, index) => {
-    if (key.indexOf(name) < index) report(scope, [...keyPath, index], `'${name}' stands twice in the key; keep one of the two.`)
+    if (key.indexOf(name) < index) report(scope, [...keyPath, index], `'${name}' appears twice in the key; keep one of the two.`)
   })
   const periods = key.filter((name) => name === 'month' || name === 'date')
   const wanted = every === 'month' ? "'month' or 'date'" : "'date'"

@@ -124,7 +124,7 @@ const chartProblems = (one: ChartFile, at: number, all: readonly ChartFile[], ya
   }
   const measured = Object.keys(one.measures)
   if (all.findIndex(({ chart: other }) => other === one.chart) < at)
-    wrong('chart', `'${one.chart}' stands twice; a chart is known by its name, so give one of them another.`)
+    wrong('chart', `'${one.chart}' appears twice; a chart is known by its name, so give one of them another.`)
   if (one.kind !== 'table' && one.period === undefined) wrong('kind', `a ${one.kind} needs 'period', the column on its axis.`)
   if (one.kind === 'trend' && (measured.length !== 1 || one.by.length > 0))
     wrong('kind', "a trend shows one measure and takes no 'by'.")

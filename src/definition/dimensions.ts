@@ -73,7 +73,7 @@ const collect = (all: readonly Written[], spec: DimensionSpec, source: SourceSpe
   for (const { text, wrong, where } of all) {
     const checked = checkValue(text, spec, source)
     if ('message' in checked) wrong(checked.message)
-    else if (seen.has(checked.value)) wrong(`'${checked.value}' already stands ${seen.get(checked.value)}; keep one of the two.`)
+    else if (seen.has(checked.value)) wrong(`'${checked.value}' already appears ${seen.get(checked.value)}; keep one of the two.`)
     else seen.set(checked.value, where)
   }
   return [...seen.keys()]

@@ -20,7 +20,7 @@ export const resolveIndexes = (
     if (columns.length > 0) checkNames(raw, path, columns, scope)
     checkUse(index, path, key, scope)
     const twin = indexes.slice(0, place).some((one) => sameIndex({ columns: one.columns, include: one.include ?? [] }, index))
-    if (twin) report(scope, path, 'the same index stands there twice; keep one of the two.')
+    if (twin) report(scope, path, 'the same index appears twice; keep one of the two.')
     return index
   })
 
@@ -34,7 +34,7 @@ const checkNames = (raw: RawIndex, path: Path, columns: readonly Column[], scope
   names.forEach((name, at) => {
     const wrong =
       names.indexOf(name) < at
-        ? `'${name}' stands twice in the index; keep one of the two.`
+        ? `'${name}' appears twice in the index; keep one of the two.`
         : numerics.indexOf(name) > 0
           ? `'${name}' is the index's second numeric column outside the key; together they may be longer than an index entry. Take one out.`
           : columnProblem(name, columns)

@@ -76,7 +76,7 @@ const readMart = (file: string, name: string, text: string): ReadMart => {
     else said.set(word, value.trim())
   }
   for (const word of ['purpose', 'grain', 'question'])
-    if (!said.has(word)) report(1, `the header lacks '-- ${word}: …'; a reader of bi is told it.`)
+    if (!said.has(word)) report(1, `the header lacks '-- ${word}: …'; readers of bi see it in the catalog.`)
   const summaryOf = summaryPipeline(said.get('kind'), report)
   const key = list(said.get('key'))
   const sql = lines.slice(at).join('\n').trim().replace(/;$/, '')

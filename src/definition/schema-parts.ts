@@ -66,7 +66,7 @@ export const guard = z
 export const expectation = z.strictObject(
   {
     month_by: dayOfMonth.describe(
-      'Day of the following month on which a month must be loaded, in the time zone of window.publication; people are told when it is not.',
+      'Day of the following month on which a month must be loaded, in the time zone of window.publication; an alarm is sent when it is not.',
     ),
   },
   { error: 'a map such as { month_by: 12 }' },

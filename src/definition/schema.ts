@@ -74,7 +74,7 @@ const window = z.strictObject(
     full_check: pattern('a number of days such as 30d, or off', /^([1-9]\d{0,3}d|off)$/)
       .optional()
       .describe(
-        'How long a loaded answer stands before it is checked again whatever the calendar says, spread over as many nights; reports only within the look-back. Default 30d; off: never.',
+        'How long a loaded answer is trusted before it is checked again whatever the calendar says, spread over as many nights; reports only within the look-back. Default 30d; off: never.',
       ),
     publication: publication.optional().describe('When the service publishes and restates.'),
   },
@@ -110,11 +110,13 @@ const limits = z.strictObject(
       .default('0.1%')
       .describe('Rejected rows allowed: a share (0.1%), a count (10), or both ("0.1%, 100": neither may be exceeded).'),
     shrink: percent.default('50%').describe('A unit that loses more than this share of its rows is held.'),
-    walks: whole('a count, 1 to 100', 1, 100).default(3).describe('Walks over the pages when the answer changes meanwhile.'),
-    poll_every: duration.default('5s').describe('First wait between two looks at a report; grows up to poll_max.'),
+    walks: whole('a count, 1 to 100', 1, 100)
+      .default(3)
+      .describe('How often the pages are read from the start when the answer changes meanwhile.'),
+    poll_every: duration.default('5s').describe('First wait between two polls of a report; grows up to poll_max.'),
     poll_max: duration
       .optional()
-      .describe('Longest wait between two looks at a report. Default 60s (poll_every where that is longer).'),
+      .describe('Longest wait between two polls of a report. Default 60s (poll_every where that is longer).'),
     deadline: duration.default('6h').describe('How long one run waits for a report; it stays open for the next run.'),
     quota_per_month: quota
       .optional()
@@ -173,7 +175,7 @@ const table = z.strictObject(
     indexes: z
       .array(tableIndex, { error: 'a list of indexes' })
       .optional()
-      .describe('What the table is looked up by besides its key. Each makes a load of new or changed rows dearer.'),
+      .describe('Indexes of the table besides its key. Each slows the load of new or changed rows.'),
   },
   { error: 'a map with key, columns and, where wanted, indexes' },
 )

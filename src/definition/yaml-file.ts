@@ -44,7 +44,7 @@ const placeOf = (counter: LineCounter, offset: number): Place => {
 }
 
 const explained = (code: string, message: string): string => {
-  if (code === 'DUPLICATE_KEY') return 'this key stands twice in the same map; keep one of the two.'
+  if (code === 'DUPLICATE_KEY') return 'this key appears twice in the same map; keep one of the two.'
   if (code === 'TAB_AS_INDENT') return 'a tab is used to indent; YAML wants spaces.'
   if (code === 'MULTIPLE_DOCS') return 'a second document begins here; write one pipeline per file.'
   return `not valid YAML: ${message.replaceAll('\n', ' ')}. Correct the line (quotes, colons and indentation are the usual cause).`

@@ -38,7 +38,7 @@ const advice: Readonly<Record<string, string>> = {
 /** Names that promise nothing of another try, though no status says so. */
 const isFinal = (name: string): boolean => name in advice || name === 'InvalidArgument'
 
-const otherAdvice = 'Look at MILLRACE_LANDING and the AWS_ settings (docs/operations.md).'
+const otherAdvice = 'Check MILLRACE_LANDING and the AWS_ settings (docs/operations.md).'
 
 /**
  * As LANDING_REFUSED where another try is useless, else LANDING_UNREACHABLE; the client has tried several times already.

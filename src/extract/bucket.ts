@@ -125,7 +125,7 @@ export const openBucket = (setting: BucketSetting): Bucket => {
         }),
       ),
     size: (key, signal) =>
-      inOwnWords(`look at ${placeOf(key)}`, signal, () =>
+      inOwnWords(`check ${placeOf(key)}`, signal, () =>
         unlessMissing(
           async () => {
             const head = await client.send(new HeadObjectCommand({ Bucket: name, Key: key }), optionsOf(signal))

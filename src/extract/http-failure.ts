@@ -59,7 +59,7 @@ export const classify = (error: unknown, { request, signal, addressSetting }: As
   const said = redact(messageOf(error)) || code
   const make = (kind: 'INTERRUPTED' | 'SERVICE_TIMEOUT' | 'TRUNCATED' | 'BAD_RESPONSE' | 'SERVICE_UNREACHABLE', text: string) =>
     new EtlError(kind, `${where}: ${text}`, { cause: error, context })
-  if (signal.aborted) return make('INTERRUPTED', 'stopped; the same command goes on.')
+  if (signal.aborted) return make('INTERRUPTED', 'stopped; run it again to resume.')
   if (timeouts.has(code))
     return make(
       'SERVICE_TIMEOUT',

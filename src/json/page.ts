@@ -70,7 +70,7 @@ const firstOf = (bytes: Buffer, listAt: number): JsonList['holds'] => {
 /** The list of that name, where the page has exactly one. Throws JsonError where it stands twice. */
 export const listNamed = ({ lists }: JsonPage, name: string): JsonList | null => {
   const [first, second] = lists.filter((list) => list.name === name)
-  if (second !== undefined) throw new JsonError(second.start, `'${name}' stands twice`)
+  if (second !== undefined) throw new JsonError(second.start, `'${name}' appears twice`)
   return first ?? null
 }
 

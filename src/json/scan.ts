@@ -64,7 +64,7 @@ export const skipString = (bytes: Buffer, at: number): number => {
     const byte = bytes[next]
     if (byte === undefined) return cut
     if (byte === quote) return next + 1
-    if (byte !== backslash) throw new JsonError(next, 'a control character stands in a string')
+    if (byte !== backslash) throw new JsonError(next, 'a control character is inside a string')
     next = skipEscape(bytes, next)
     if (next === cut) return cut
   }
@@ -74,7 +74,7 @@ const skipEscape = (bytes: Buffer, at: number): number => {
   const byte = bytes[at + 1]
   if (byte === undefined) return cut
   if (isEscape.has(byte)) return at + 2
-  if (byte !== 117) throw new JsonError(at, 'a backslash stands before no escape')
+  if (byte !== 117) throw new JsonError(at, 'a backslash begins no valid escape')
   for (let place = at + 2; place < at + 6; place += 1) {
     const digit = bytes[place]
     if (digit === undefined) return cut
@@ -141,7 +141,7 @@ export const eachElement = (bytes: Buffer, at: number, depth: number, read: Read
     const byte = bytes[next]
     if (byte === undefined) return cut
     if (byte === closeBracket) return next + 1
-    if (byte !== comma) throw new JsonError(next, 'a list goes on without a comma')
+    if (byte !== comma) throw new JsonError(next, 'a list lacks a comma')
     next = skipBlanks(bytes, next + 1)
   }
 }
@@ -176,7 +176,7 @@ export const eachField = (
     const byte = bytes[next]
     if (byte === undefined) return cut
     if (byte === closeBrace) return next + 1
-    if (byte !== comma) throw new JsonError(next, 'an object goes on without a comma')
+    if (byte !== comma) throw new JsonError(next, 'an object lacks a comma')
     next = skipBlanks(bytes, next + 1)
   }
 }

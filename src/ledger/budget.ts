@@ -83,7 +83,7 @@ const refuseBeyond = (
     throw new EtlError(
       'QUOTA_EXHAUSTED',
       `${unitKey}: ${spent[period]} of ${limit} credits${whose} are spent or reserved this ${period}, ${kept}` +
-        `the report needs about ${price}. It goes on when the ${period} turns, or raise ${setting ?? 'the budget'}.`,
+        `the report needs about ${price}. It resumes when the ${period} turns, or raise ${setting ?? 'the budget'}.`,
       {
         context: {
           // Dearer than the whole budget, so that no turn of it would ever hold the report; or half of it fits into what is left.

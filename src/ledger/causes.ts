@@ -61,7 +61,7 @@ const approvalCauses = async (db: Db): Promise<readonly Cause[]> => {
     message:
       `${pipeline}: ${units} units (${reports} reports, about ${credits} credits) need approval${allowed === null ? '' : `: a night may cost ${allowed}`}. ` +
       `\`millrace plan ${pipeline}\` shows them, \`millrace approve ${pipeline}\` allows them.`,
-    changed: 'They are beyond what nights cost of late. The usual part of the night goes on.',
+    changed: 'They are beyond what nights cost of late. The usual part of the night runs.',
     nextStep: `\`millrace approve ${pipeline}\` buys them; until then nothing more is spent on them.`,
     details: { approval_id: Number(approval_id), units: Number(units), reports, credits: Number(credits) },
   }))
@@ -113,7 +113,7 @@ const wordsOf = (row: CauseRow): Words => {
     return {
       message: `${units} ${n === 1 ? 'waits' : 'wait'} for a person (millrace status ${pipeline}).${why}`,
       changed: `${spanOf(row)}${keptOf(row)}`,
-      nextStep: `Look at the reason: \`millrace status ${pipeline}\`. \`millrace release UNIT\` loads a held answer as it is; \`millrace reports list\` shows purchases whose answer was lost.`,
+      nextStep: `Check the reason: \`millrace status ${pipeline}\`. \`millrace release UNIT\` loads a held answer as it is; \`millrace reports list\` shows purchases whose answer was lost.`,
     }
   if (kind === 'quarantine')
     return {

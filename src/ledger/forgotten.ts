@@ -12,7 +12,7 @@ const searchedFor = sql`interval '30 days'`
  * job's units have rows: what is asked for then is something newer.
  */
 export const forgottenSpan = async (db: Db, { jobId, forced }: ClaimedJob): Promise<Forgotten | null> => {
-  const until = forced ? null : await lastEvent(db, 'goes on', null)
+  const until = forced ? null : await lastEvent(db, 'continues', null)
   if (until === null || (await hasRows(db, jobId))) return null
   const copied = (await lastEvent(db, 'copy', until)) ?? until
   const { at: since } = await db

@@ -119,7 +119,7 @@ const contest = async (trx: Db, { id, epoch }: Warehouse): Promise<void> => {
     .execute()
 }
 
-/** Another database was declared to go on in the place of this one. */
+/** Another database was declared the successor of this one. */
 export const becomeReplaced = async (db: Db, { id, epoch }: Warehouse, reason: string): Promise<void> => {
   await db
     .updateTable('etl.warehouse')
@@ -145,7 +145,7 @@ export const goOn = (db: Db, { id, here }: Identity, epoch: number): Promise<voi
       .updateTable('etl.warehouse')
       .set({ epoch, home: here, standing: 'own', standing_reason: null, standing_since: null })
       .execute()
-    await note(trx, { kind: 'goes on', message: `Declared to go on as warehouse ${id}, epoch ${epoch}.` })
+    await note(trx, { kind: 'continues', message: `Declared to continue as warehouse ${id}, epoch ${epoch}.` })
   })
 
 /** A person says that this ledger is a clone: a warehouse of its own from here on. What it landed as a copy is its own; what lay there before is not. */
@@ -173,7 +173,7 @@ export const becomeClone = (db: Db, here: string): Promise<void> =>
       })
       .returning('warehouse_id')
       .executeTakeFirstOrThrow()
-    const message = `Declared a clone: warehouse ${former.warehouse_id}, epoch ${former.epoch}, goes on as ${row.warehouse_id}.`
+    const message = `Declared a clone: warehouse ${former.warehouse_id}, epoch ${former.epoch}, continues as ${row.warehouse_id}.`
     await note(trx, { kind: 'clone', message })
   })
 
@@ -192,5 +192,5 @@ export const assertMayBuy = async (trx: Db, unitKey: string): Promise<void> => {
 
 /** What a person does about it. */
 export const howToDecide =
-  'If this database goes on (restored, or moved here) and the other is gone for good: `millrace migrate --as restored`. ' +
-  'If the other goes on and this one is to live beside it: `millrace migrate --as clone`.'
+  'If this database replaces the other (restored, or moved here) and the other is gone for good: `millrace migrate --as restored`. ' +
+  'If the other stays in use and this one is to be used beside it: `millrace migrate --as clone`.'

@@ -40,7 +40,9 @@ const causeOf = ({ pipeline }: Definition, window: Window, dueOn: IsoDate, state
   const month = showWindow(window)
   const about = reasonOf(pipeline, state)
   const missing =
-    state === null || state.missing === state.units ? 'is not loaded' : `lacks ${state.missing} of ${state.units} units`
+    state === null || state.missing === state.units
+      ? 'is not loaded'
+      : `lacks ${state.missing} of ${state.units} ${state.units === 1 ? 'unit' : 'units'}`
   return {
     cause: `due/${pipeline}/${month}`,
     kind: 'due',

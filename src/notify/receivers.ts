@@ -45,7 +45,7 @@ export const alarmingOf = ({ raw }: Settings, routes: AlarmRoutes | null): Alarm
       if (!receivers.some((one) => one.name === name))
         throw new EtlError(
           'CONFIGURATION',
-          `${at}: nobody can be told by '${name}': MILLRACE_NOTIFY_${name.toUpperCase()} is not set. Set it, or name a receiver of notify.yaml.`,
+          `${at}: '${name}' cannot receive messages: MILLRACE_NOTIFY_${name.toUpperCase()} is not set. Set it, or name a receiver of notify.yaml.`,
         )
   return { receivers, routes: found, quietHours: routes?.quietHours ?? null }
 }

@@ -19,7 +19,7 @@ export const testReceivers = async (runtime: Runtime, names: readonly string[]):
   if (known.length === 0)
     throw new EtlError(
       'CONFIGURATION',
-      'Nobody is told anything: set MILLRACE_NOTIFY_SLACK or another receiver, or write notify.yaml (docs/alarms.md).',
+      'No receiver is configured: set MILLRACE_NOTIFY_SLACK or another receiver, or write notify.yaml (docs/alarms.md).',
     )
   const unknown = names.find((name) => !known.includes(name))
   if (unknown !== undefined) throw new EtlError('USAGE', `There is no receiver '${unknown}'; there are ${known.join(', ')}.`)

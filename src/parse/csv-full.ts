@@ -131,7 +131,7 @@ const misplacedQuote = (part: number, line: number): EtlError =>
   new EtlError(
     'BAD_RESPONSE',
     `Part ${part}, line ${line}: a quoted cell spans lines that look like rows of their own, so a quote is misplaced and rows ` +
-      'cannot be told apart. Nothing was loaded; look at the landed file.',
+      'cannot be distinguished. Nothing was loaded; check the landed file.',
   )
 
 const cutRecord = (part: number, line: number): EtlError =>

@@ -40,5 +40,5 @@ const bad = (part: number, what: string): EtlError =>
   new EtlError(
     'BAD_RESPONSE',
     `The CSV header of part ${part} ${what}. Nothing was loaded. ` +
-      'If the service renamed a column, name it in `from` of the column; otherwise look at the landed file.',
+      'If the service renamed a column, name it in `from` of the column; otherwise check the landed file.',
   )

@@ -188,7 +188,7 @@ const longRecord = (part: number, line: number): EtlError =>
   new EtlError(
     'BAD_RESPONSE',
     `Part ${part}, line ${line}: the record has more than ${maxRecordBytes} bytes or ${maxRecordLines} lines, so a quote is ` +
-      'probably not closed. Nothing was loaded; look at the landed file.',
+      'probably not closed. Nothing was loaded; check the landed file.',
   )
 
 const openQuote = (part: number, line: number): EtlError =>
@@ -205,13 +205,10 @@ const noHeader = (part: number): EtlError =>
   )
 
 const badHeader = (part: number): EtlError =>
-  new EtlError(
-    'BAD_RESPONSE',
-    `The CSV header of part ${part} has a misplaced quote. Nothing was loaded; look at the landed file.`,
-  )
+  new EtlError('BAD_RESPONSE', `The CSV header of part ${part} has a misplaced quote. Nothing was loaded; check the landed file.`)
 
 const rowsAfterNone = (part: number, line: number): EtlError =>
   new EtlError(
     'BAD_RESPONSE',
-    `Part ${part} says "No data returned" and yet has a record on line ${line}. Nothing was loaded; look at the landed file.`,
+    `Part ${part} says "No data returned" and yet has a record on line ${line}. Nothing was loaded; check the landed file.`,
   )

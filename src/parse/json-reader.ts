@@ -102,9 +102,9 @@ const step = (
   lineAt: (at: number) => number,
 ): number => {
   const byte = bytes[at]
-  if (state.stage === 'done') throw new JsonError(at, 'something stands behind the end of the answer')
+  if (state.stage === 'done') throw new JsonError(at, 'there is text after the end of the answer')
   if (state.stage === 'separator') {
-    if (byte !== comma && byte !== closeBracket) throw new JsonError(at, 'a list goes on without a comma')
+    if (byte !== comma && byte !== closeBracket) throw new JsonError(at, 'a list lacks a comma')
     state.stage = byte === comma ? 'element' : 'done'
     return at + 1
   }
@@ -192,7 +192,7 @@ const tooLong = (part: number, state: State, most: number): EtlError =>
   new EtlError(
     'BAD_RESPONSE',
     `Part ${part}, line ${state.line}: a ${state.stage === 'first' ? 'page' : 'record'} has more than ${most} bytes. ` +
-      'Nothing was loaded; ask for smaller pages (limits.page_size) or look at the landed file.',
+      'Nothing was loaded; ask for smaller pages (limits.page_size) or check the landed file.',
   )
 
 const truncated = (part: number, state: State): EtlError =>

@@ -99,7 +99,7 @@ export const createRecordLane = (sink: RowSink, lanes: Lanes): RecordLane => {
 const problemOf = (isObject: boolean, isText: boolean, twice: string | null): RowError | null => {
   if (!isText) return notUtf8
   if (!isObject) return notObject
-  return twice === null ? null : new RowError(twice, 'the field stands twice in the record')
+  return twice === null ? null : new RowError(twice, 'the field appears twice in the record')
 }
 
 const notUtf8 = new RowError(null, 'the record has bytes that are not UTF-8')
@@ -140,11 +140,11 @@ const fieldText = ({ column }: PlannedColumn, bytes: Buffer, start: number, end:
   }
   if (byte === openBracket && column.type === 'text[]') return bytes.toString('utf8', start, end)
   if (byte === openBracket || byte === openBrace)
-    throw new CellError(`${byte === openBracket ? 'a list' : 'an object'} stands where ${column.type} is expected`)
+    throw new CellError(`${byte === openBracket ? 'a list' : 'an object'} found where ${column.type} is expected`)
   const token = bytes.toString('latin1', start, end)
   if (token === 'null') return null
   const isWord = token === 'true' || token === 'false'
   if (column.type === 'text[]' || (isWord && column.type !== 'boolean' && column.type !== 'text'))
-    throw new CellError(`${token} stands where ${column.type} is expected`)
+    throw new CellError(`${token} found where ${column.type} is expected`)
   return token
 }

@@ -46,7 +46,7 @@ export const judge = (identity: Identity, evidence: Evidence | null): Judged => 
   if (evidence.replacedBy !== null)
     return {
       standing: 'replaced',
-      reason: `Another database was declared to go on in the place of this one (${name}) as epoch ${evidence.replacedBy}.`,
+      reason: `Another database was declared the successor of this one (${name}) as epoch ${evidence.replacedBy}.`,
     }
   if (!isNewerElsewhere(evidence, identity)) return { standing: 'own', reason: null }
   return { standing: 'copy', reason: `This database is older than what was done as ${name}: ${foundWords(evidence, identity)}.` }

@@ -17,7 +17,7 @@ export const dataDictionary = (definitions: readonly Definition[], marts: readon
     '',
     'Made by `millrace docs` from the definitions and the marts; do not edit. NULL means no data, never 0.',
     '',
-    '## How it hangs together',
+    '## Relationships',
     '',
     ...diagram(published, sorted),
     '',
@@ -51,7 +51,7 @@ const lookedUpBy = ({ key, indexes }: Definition): string[] => {
     ({ columns, include }) =>
       `${columns.join(', ')}${include.length === 0 ? '' : ` (with ${include.join(', ')}, the table is not read)`}`,
   )
-  return others.length === 0 ? [] : [`Looked up by the key (${key.join(', ')}), or by ${others.join('; or by ')}.`, '']
+  return others.length === 0 ? [] : [`Indexed by the key (${key.join(', ')}),`, `and by ${others.join('; and by ')}.`, '']
 }
 
 const factSection = (definition: Definition): string[] => [
@@ -88,7 +88,8 @@ const martSection = (mart: Mart, definitions: readonly Definition[]): string[] =
     '',
     `${mart.purpose}`,
     '',
-    `${mart.grain} For example: ${mart.question}${mart.summaryOf === null ? '' : ' A table that each load keeps up to date.'}`,
+    mart.grain,
+    `For example: ${mart.question}${mart.summaryOf === null ? '' : ' A table that each load keeps up to date.'}`,
     '',
     ...table(['column', 'meaning'], [...keys.map((name) => [name, told(name)]), ...mart.columns]),
     '',
@@ -113,10 +114,10 @@ const diagram = (definitions: readonly Definition[], marts: readonly Mart[]): st
 }
 
 const lineage = (definitions: readonly Definition[], marts: readonly Mart[]): string[] => {
-  const lines = definitions.map(
-    ({ pipeline, source, version }) =>
-      `  ${source.replaceAll(/[^a-z0-9]/g, '_')}["${source}"] --> data_${pipeline}["data.${pipeline}_v${version}"] --> ${pipeline}["bi.${pipeline}"]`,
-  )
+  const lines = definitions.flatMap(({ pipeline, source, version }) => [
+    `  ${source.replaceAll(/[^a-z0-9]/g, '_')}["${source}"] --> data_${pipeline}["data.${pipeline}_v${version}"]`,
+    `  data_${pipeline} --> ${pipeline}["bi.${pipeline}"]`,
+  ])
   const reads = marts.flatMap(({ name, reads: names }) =>
     names.map((from) => `  ${from.replace('.', '_')}["${from.includes('.') ? from : `bi.${from}`}"] --> ${name}["bi.${name}"]`),
   )

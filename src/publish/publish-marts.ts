@@ -73,7 +73,7 @@ const assertScoped = (mart: Mart, source: Definition): void => {
   if (lacking.length === 0) return
   throw new EtlError(
     'DEFINITION',
-    `${mart.file}: the key lacks ${lacking.map(({ name }) => name).join(', ')}, by which loads of ${source.pipeline} are told apart. Add it to '-- key:' and to the query.`,
+    `${mart.file}: the key lacks ${lacking.map(({ name }) => name).join(', ')}, which distinguish the loads of ${source.pipeline}. Add it to '-- key:' and to the query.`,
   )
 }
 

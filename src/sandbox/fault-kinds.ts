@@ -89,7 +89,7 @@ export const faultKinds = {
   'key-echo': kind('keywords', 'the answer names the key: `meta.request` (on `submit`: a column `asked_with` of the report)'),
   'report-retry': kind('status', 'the status word is `retry`'),
   'unknown-status-word': kind('status', 'the status word is `word` (default `warming_up`)'),
-  'done-without-link': kind('status', 'a finished report is told without its link'),
+  'done-without-link': kind('status', 'a finished report is announced without its link'),
   'expired-link': kind(
     'download',
     'the link is refused from now on with `status` 403 (default), 404 or 410; the next status gives a fresh one',

@@ -137,7 +137,7 @@ const unknownNames = (names: readonly string[], offered: readonly string[], fiel
     .map((name) => `${field}: unknown metric '${name}'${where}; there are ${offered.join(', ')}`)
 
 const repeated = (values: readonly string[], field: string): string[] =>
-  new Set(values).size === values.length ? [] : [`${field}: a value stands there twice`]
+  new Set(values).size === values.length ? [] : [`${field}: a value appears twice`]
 
 /** The batch endpoints write countries in upper case and the world as WW. */
 const countryErrors = (values: readonly string[], field: string): string[] =>

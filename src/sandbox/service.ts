@@ -83,7 +83,7 @@ export const createService = (options: SandboxOptions): Service => {
       if (next.port !== settings.port || next.downloadHost !== settings.downloadHost) {
         throw new EtlError(
           'CONFIGURATION',
-          'Sandbox options: port and downloadHost stand once it listens; start another sandbox.',
+          'Sandbox options: port and downloadHost are fixed once it listens; start another sandbox.',
         )
       }
       settings = next

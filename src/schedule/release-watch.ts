@@ -109,9 +109,9 @@ const lookAt = async (watch: Watch, of: AccountOf, sizes: readonly ReleasedData[
   const seconds = pollSecondsOf(runtime.settings.raw, known, dateIn(runtime.clock.now(), 'UTC'))
   if (api === null || seconds === null) return Number.POSITIVE_INFINITY
   // A little less than until this process looks again: otherwise its own turn would not be over by then.
-  if (!(await takeTurn(kysely, `releases of ${nameOf(of)} looked at`, runtime.process, seconds * 0.9))) return seconds
+  if (!(await takeTurn(kysely, `releases of ${nameOf(of)} polled`, runtime.process, seconds * 0.9))) return seconds
   const newest = await api.newest(clientOf(watch, of)).catch((error: unknown) => {
-    runtime.log.info({ account: nameOf(of), error: messageOf(error) }, 'capabilities not looked at')
+    runtime.log.info({ account: nameOf(of), error: messageOf(error) }, 'capabilities not polled')
     return null
   })
   if (newest !== null)

@@ -155,7 +155,7 @@ const remedy = (status: number): string => {
   if (status === 422)
     return 'What it says tells which part it refuses; a connection is refused where Superset cannot reach the database.'
   if (status >= 300 && status < 400) return 'Give the address Superset itself has, without a path that redirects.'
-  return "Look into Superset's log, then run the command again; it goes on with what is there."
+  return "Check Superset's log, then run the command again to resume."
 }
 
 const understood = <T>(path: string, schema: z.ZodType<T>, body: unknown): T => {

@@ -28,7 +28,7 @@ const failureOf = async (work: Promise<unknown>): Promise<unknown> => work.then(
 const expectTriedAgain = async (error: unknown, sqlState: string): Promise<void> => {
   expect(error).toMatchObject({ code: sqlState })
   const known = asEtlError(error)
-  expect(known).toMatchObject({ code: 'DATABASE', message: expect.stringContaining('The same command goes on') })
+  expect(known).toMatchObject({ code: 'DATABASE', message: expect.stringContaining('Run the command again') })
   const [definition] = await shippedDefinitions()
   if (definition === undefined) throw new Error('no definition')
   expect(settle(known, { attempts: 1, cells: 1, kind: 'walk' }, definition.limits, systemClock)).toMatchObject({

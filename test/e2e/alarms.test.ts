@@ -230,7 +230,7 @@ describe('setting it up', () => {
     expect(mail.mails).toHaveLength(1)
     hook.answer = 500
     const one = await command('notify', 'test', 'hub')
-    expect([one.code, one.stdout.includes('did not take it: HTTP 500')]).toEqual([1, true])
+    expect([one.code, one.stdout.includes('did not accept it: HTTP 500')]).toEqual([1, true])
     const unknown = await command('notify', 'test', 'nobody')
     expect([unknown.code, unknown.stderr.includes('team, hub, oncall, office')]).toEqual([2, true])
     expect((await db.database.pool.query('select 1 from etl.notifications')).rows).toEqual([])

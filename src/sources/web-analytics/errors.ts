@@ -101,11 +101,14 @@ const codeOf = (refusal: Refusal): ErrorCode => {
 const advice: Partial<Record<ErrorCode, string>> = {
   NOT_PUBLISHED: 'The month is not published yet; the next run asks again.',
   NO_CAPABILITY: 'See `millrace capabilities` for what this key may ask; then correct the definition.',
-  QUOTA_EXHAUSTED: 'The credits are used up (see `millrace quota`); it goes on when they are refilled.',
+  QUOTA_EXHAUSTED: 'The credits are used up (see `millrace quota`); it resumes when they are refilled.',
   KEY_REFUSED: 'Check WEB_ANALYTICS_API_KEY (and WEB_ANALYTICS_BATCH_API_KEY), and that the account is active.',
   SERVICE_ERROR: 'If it lasts, ask the service.',
-  BAD_REQUEST: 'Correct the parameters in the definition; `millrace check` and `millrace describe` tell what is allowed.',
+  BAD_REQUEST: 'Correct the parameters in the definition; `millrace check` and `millrace describe` show what is allowed.',
 }
+
+/** What a person can do about a refusal with this code; empty where there is nothing to say. */
+export const adviceOf = (code: ErrorCode): string => advice[code] ?? ''
 
 /** A server error after which the service itself says that nothing was bought. */
 const declined = /\b(not|never) (been )?(accepted|created|queued|submitted)\b|\bno report (was|has been) (created|made|queued)\b/i
@@ -116,7 +119,7 @@ const mayBeTaken = ({ status, text }: Refusal): boolean => (status >= 500 || sta
 /** @param where the unit or command, for the message. `context.sent` says whether a submission may have been taken. */
 export const refusalError = (refusal: Refusal, endpoint: string, where: string): EtlError => {
   const code = codeOf(refusal)
-  const hint = refusal.status === 404 ? 'Check WEB_ANALYTICS_BASE_URL: this path is not there.' : (advice[code] ?? '')
+  const hint = refusal.status === 404 ? 'Check WEB_ANALYTICS_BASE_URL: this path is not there.' : adviceOf(code)
   return new EtlError(
     code,
     `${where}: ${endpoint} answers ${refusal.status}${refusal.code === null ? '' : ` (code ${refusal.code})`}: "${refusal.text}". ${hint}`,

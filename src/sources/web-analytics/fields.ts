@@ -15,7 +15,7 @@ export const keywordFields: Readonly<Record<string, FieldSpec>> = {
   keyword: { type: 'text', description: 'The search term', nullable: false },
   top_url: { type: 'text', description: 'Landing page that got most of the clicks', unit: 'URL without scheme', nullable: false },
   clicks: number('Clicks from the keyword to the domain in the month', 'clicks a month'),
-  traffic_share: number("The keyword's part of the domain's search clicks", "fraction of the domain's search clicks"),
+  traffic_share: number("The keyword's share", "fraction of the domain's search clicks"),
   difficulty: number('How hard it is to rank for the keyword', 'points from 0 to 100'),
   competition: {
     type: 'numeric',

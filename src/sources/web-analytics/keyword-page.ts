@@ -12,7 +12,7 @@ import { pageOf } from './answer.ts'
 import { forRest, internalCountry } from './spelling.ts'
 import { capabilities } from './discovery.ts'
 import { endpoints } from './endpoints.ts'
-import { isNoData, isUnclear401, readRefusal, refusalError } from './errors.ts'
+import { adviceOf, isNoData, isUnclear401, readRefusal, refusalError } from './errors.ts'
 import { addressSetting } from './settings.ts'
 
 const endpoint = endpoints.keywords
@@ -174,7 +174,7 @@ const refused = async (request: ExtractRequest, context: LookContext, answer: Ht
   if (wellPast)
     throw new EtlError(
       'NO_CAPABILITY',
-      `${error.message} ${showWindow(window)} is long published, so it lies before what this key may ask.`,
+      `${error.message.replace(adviceOf('NOT_PUBLISHED'), '')}Later months are published, so ${showWindow(window)} lies before what this key may ask. ${adviceOf('NO_CAPABILITY')}`,
       { cause: error },
     )
   throw new EtlError('NOT_PUBLISHED', error.message, { cause: error, notBefore: context.clock.now() + 24 * 3_600_000 })

@@ -20,8 +20,8 @@ const unitsShown = 20_000
 const marks: Readonly<Record<CoverageState | 'later', readonly [mark: string, words: string]>> = {
   loaded: ['✓', 'loaded'],
   restated: ['≠', 'loaded, restated since'],
-  running: ['▸', 'at work'],
-  waiting: ['…', 'waiting'],
+  running: ['▸', 'running'],
+  waiting: ['…', 'waiting (report, publication, rate or budget)'],
   missing: ['–', 'missing'],
   failed: ['✗', 'failed'],
   held: ['!', 'held'],
@@ -94,8 +94,8 @@ const empty = (context: WebContext, definition: Definition | undefined, pipeline
 export const missingMonthPage = ({ warehouse, definitions }: WebContext, pipeline: string, month: string): Html | null => {
   if (!definitions.some((definition) => definition.pipeline === pipeline)) return null
   const range = `millrace backfill ${pipeline} --from ${month} --to ${month}`
-  const body = html`<p>What is missing of this month is loaded by</p><p>${command(range)}</p>
-<p>and what that would cost is told, without spending anything, by</p><p>${command(`${range} --dry-run`)}</p>
+  const body = html`<p>Load what is missing of this month:</p><p>${command(range)}</p>
+<p>See first what that costs, without spending anything:</p><p>${command(`${range} --dry-run`)}</p>
 <p><a href="/units?pipeline=${pipeline}&month=${month}">Units of this month</a> · <a href="/coverage/${pipeline}">Coverage of ${pipeline}</a></p>`
   return page({ title: `${pipeline}, ${month}`, place: '/coverage', warehouse, body })
 }

@@ -36,13 +36,13 @@ describe('an index of a definition', () => {
   test.each([
     ['[{ columns: [keywrd] }]', /p\.yaml:14:25: the table has no column 'keywrd' to index\. Did you mean 'keyword'\?/],
     ['[{ columns: [keyword], include: [click] }]', /p\.yaml:14:45: the table has no column 'click'.*Did you mean 'clicks'/],
-    ['[{ columns: [keyword, keyword] }]', /'keyword' stands twice in the index/],
-    ['[{ columns: [keyword], include: [keyword] }]', /'keyword' stands twice in the index/],
+    ['[{ columns: [keyword, keyword] }]', /'keyword' appears twice in the index/],
+    ['[{ columns: [keyword], include: [keyword] }]', /'keyword' appears twice in the index/],
     ['[{ columns: [keyword], include: [serp_features] }]', /'serp_features' is text\[\] and may be longer than an index entry/],
     ['[{ columns: [month, domain] }]', /the key begins with these columns and is an index already/],
     [
       '[{ columns: [keyword], include: [clicks, country] }, { columns: [keyword], include: [country, clicks] }]',
-      /the same index stands there twice/,
+      /the same index appears twice/,
     ],
     ['[{ columns: [] }]', /table\.indexes\.0\.columns.*at least one column name/],
     ['[{ column: [keyword] }]', /column/],

@@ -91,7 +91,7 @@ const keywordCases: readonly Case[] = [
     '[WW]',
     "9:13: for_each.country: 'ww' is not a country here; write 'world' for worldwide.",
   ],
-  ['a value twice', '[us, gb]', '[us, gb, US]', "9:21: for_each.country: 'us' already stands in line 9; keep one of the two."],
+  ['a value twice', '[us, gb]', '[us, gb, US]', "9:21: for_each.country: 'us' already appears in line 9; keep one of the two."],
   ['a bare map as a value', '[us, gb]', '[{ a: 1 }]', '9:13: for_each.country.0 is a map; expected a plain value.'],
   [
     'a key column from nowhere',
@@ -101,7 +101,7 @@ const keywordCases: readonly Case[] = [
   ],
   ['a key without the slices', 'domain, country,', 'domain,', "13:8: the key lacks 'country', which for_each runs for"],
   ['a key without a period', '[month, ', '[', "13:8: the key holds no period; it needs 'month' or 'date'"],
-  ['a key column twice', 'keyword, top_url]', 'keyword, keyword, top_url]', "13:84: 'keyword' stands twice in the key"],
+  ['a key column twice', 'keyword, top_url]', 'keyword, keyword, top_url]', "13:84: 'keyword' appears twice in the key"],
   [
     'a nullable key',
     'keyword: { type: text,',
@@ -249,7 +249,7 @@ const keywordCases: readonly Case[] = [
   ],
   ['a tag', 'version: 1', 'version: !!int "1"', 'is a YAML tag; definitions have none of these'],
   ['a merge key', 'limits: {', 'limits: { <<: { walks: 1 },', "19:11: '<<' is a YAML merge key"],
-  ['a key twice', 'version: 1', 'version: 1\nversion: 1', '4:1: this key stands twice in the same map; keep one of the two.'],
+  ['a key twice', 'version: 1', 'version: 1\nversion: 1', '4:1: this key appears twice in the same map; keep one of the two.'],
   ['broken YAML', '[us, gb]', '[us, gb', 'not valid YAML'],
   ['a second document', '# a report', '---\n# a report', '20:1: a second document begins here; write one pipeline per file.'],
   [
@@ -376,7 +376,7 @@ test.each([
   ['  www.example.com', 3, "'www.example.com' is not a bare domain (no scheme, no www., no path); write 'example.com'."],
   ['münchen.de', 1, "'münchen.de' is not a bare domain (no scheme, no www., no path); write 'xn--mnchen-3ya.de'."],
   ['not a domain', 1, "'not a domain' is not a bare domain (no scheme, no www., no path); write a domain such as example.com."],
-  ['B.com', 1, "'b.com' already stands in line 1; keep one of the two."],
+  ['B.com', 1, "'b.com' already appears in line 1; keep one of the two."],
 ])('the list file line %j is named with its own file and line', (line, column, message) => {
   expect(problemsIn(contractExample, { lists: { 'domains.txt': `b.com\n# a comment\n${line}\n` } })).toEqual([
     `pipelines/domains.txt:3:${column}: ${message}`,

@@ -57,7 +57,7 @@ describe('a JSON answer', () => {
       /^BAD_RESPONSE: Part 1 holds no list of records: its fields are error, message/,
     )
     expect(await failure('{"a":[{"x":1}],"b":[{"x":1}]}')).toMatch(/^BAD_RESPONSE: .*more than one list of records: a, b/s)
-    expect(await failure('{"keywords":[],"keywords":[]}')).toMatch(/^BAD_RESPONSE: .*'keywords' stands twice/s)
+    expect(await failure('{"keywords":[],"keywords":[]}')).toMatch(/^BAD_RESPONSE: .*'keywords' appears twice/s)
   })
 
   test('that is a web page or plain text is refused with what was found', async () => {
@@ -142,7 +142,7 @@ describe('a JSON answer', () => {
 
   test("rejects a record in which a column's field stands twice", async () => {
     const { report } = await parse(page('{"keyword":"a","clicks":1,"clicks":2}', '{"keyword":"a","x":1,"x":2}'))
-    expect(report.rejected).toMatchObject([{ column: 'clicks', reason: 'the field stands twice in the record' }])
+    expect(report.rejected).toMatchObject([{ column: 'clicks', reason: 'the field appears twice in the record' }])
     expect(report.rows).toBe(1)
   })
 
@@ -193,9 +193,9 @@ describe('a JSON answer', () => {
       '9223372036854775808',
       "'9223372036854775808' is not in the range of bigint (-9223372036854775808 to 9223372036854775807)",
     ],
-    ['clicks', 'true', 'true stands where bigint is expected'],
-    ['clicks', '[1]', 'a list stands where bigint is expected'],
-    ['clicks', '{"a":1}', 'an object stands where bigint is expected'],
+    ['clicks', 'true', 'true found where bigint is expected'],
+    ['clicks', '[1]', 'a list found where bigint is expected'],
+    ['clicks', '{"a":1}', 'an object found where bigint is expected'],
     ['share', '0.1000', '0.1000'],
     ['share', '1E-7', '1E-7'],
     ['share', '0.12345678901234567890123', '0.12345678901234567890123'],
@@ -207,7 +207,7 @@ describe('a JSON answer', () => {
     ['intent', '1.50', '1.50'],
     ['intent', 'false', 'false'],
     ['intent', '"\\"\\\\\\/\\b\\f\\n\\r\\t\\ud83d\\ude42é"', '"\\/\b\f\n\r\t🙂é'],
-    ['intent', '["a"]', 'a list stands where text is expected'],
+    ['intent', '["a"]', 'a list found where text is expected'],
     ['flag', 'true', 't'],
     ['flag', '0', 'f'],
     ['flag', '"yes"', 't'],
@@ -217,7 +217,7 @@ describe('a JSON answer', () => {
     ['features', '"[\\"news\\"]"', '{"news"}'],
     ['features', '"news, video"', '{"news","video"}'],
     ['features', '[["a"]]', 'the list holds a list or an object, expected words'],
-    ['features', '7', '7 stands where text[] is expected'],
+    ['features', '7', '7 found where text[] is expected'],
     ['features', '["\\u0000"]', 'the text has a NUL character (\\x00), which PostgreSQL cannot store'],
   ])('%s: %s becomes %s', async (field, value, expected) => {
     expect(await valuesOf(field, value)).toBe(expected)

@@ -74,7 +74,7 @@ describe('a general report request', () => {
     ['dates the wrong way round', report({ start_date: '2026-04' }), /start_date: 2026-04 lies after end_date/],
     ['an unknown field', report({ metric: [] }), /tables\[0\]: .*metric/],
     ['a missing field', report({ metrics: undefined }), /tables\[0\]\.metrics: /],
-    ['a value twice', report({}, { domains: ['a.example', 'a.example'] }), /filters\.domains: a value stands there twice/],
+    ['a value twice', report({}, { domains: ['a.example', 'a.example'] }), /filters\.domains: a value appears twice/],
     [
       'another format',
       { ...report(), delivery_information: { response_format: 'parquet' } },

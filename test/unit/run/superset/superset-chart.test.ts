@@ -79,7 +79,7 @@ test('every mistake of a dashboard file is told at once with its place', () => {
   expect(problems.map(({ line, message }) => [line, message.split(';')[0]?.split(',')[0]])).toEqual([
     [7, "a line needs 'period'"],
     [9, "'Y desc' is neither a column nor a measure of this chart."],
-    [10, "'A' stands twice"],
+    [10, "'A' appears twice"],
     [13, "rows as they are ('columns') have no 'measures'"],
   ])
   expect(

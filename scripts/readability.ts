@@ -1,0 +1,86 @@
+// How readable the pages are: words that are avoided (house style), lengths of lines and sentences. `node scripts/readability.ts` prints the figures.
+import { readdirSync, readFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+
+const root = resolve(import.meta.dirname, '..')
+
+/** Longest line of a page, table rows included. */
+export const longestLine = 200
+
+/** Words that readers stumble over; the right-hand side is what to write. */
+export const avoided: readonly (readonly [RegExp, string])[] = [
+  [/\b(?:looks?|looked|looking) (?:at|around|again|into)\b|\ba look\b|\blook around\b/i, 'check, poll, fetch, read'],
+  [/\bwalk(?:s|ed|ing)?\b/i, 'page through, pagination'],
+  [/\beditions? \d|\b(?:first|second|next|each) edition\b/i, 'refresh n, attempt n'],
+  [/\b(?:goes|go|went) on\b/i, 'resumes, continues; run it again to resume'],
+  [/\bthe long way\b/i, 'falls back to staging and merge'],
+  [/\banswer is on its way\b/i, 'in-flight submission'],
+  [/\bby force\b/i, 'with `--force`; tested by fault injection'],
+  [/\bnot said\b|\bsaid to be so\b/i, 'not measured, not reported'],
+  [/\b(?:mends?|mended|heals?|healed)\b/i, 'fixes, recovers'],
+  [/\bno unit fits\b/i, 'no matching units'],
+  [/\bspare[ds]\b/i, 'skipped, unchanged at the source'],
+  [/\bstands?\b(?!-)/i, 'is, appears, is recorded'],
+  [/\b(?:told|heard)\b/i, 'notified, distinguished, received'],
+  [/\banew\b/i, 'again'],
+  [/\bcosts? nothing but\b/i, 'loses nothing'],
+  [/\bhangs together\b/i, 'relationships'],
+  [/\bparts the\b/i, 'separates'],
+  [/\b(?:purse|homeless)\b/i, 'budget, unassigned'],
+]
+
+/** README and the pages below docs; decisions tell how things were found and are left out. */
+export const pages: readonly string[] = [
+  'README.md',
+  ...readdirSync(join(root, 'docs'))
+    .filter((name) => name.endsWith('.md'))
+    .map((name) => join('docs', name))
+    .sort(),
+]
+
+/** A page as people read it: without code, names in code style and addresses of links. */
+export const proseOf = (text: string): string =>
+  text
+    .replaceAll(/^```[\s\S]*?^```$/gm, '')
+    .replaceAll(/``?[^`]*`?`/g, 'NAME')
+    .replaceAll(/\]\([^)]*\)/g, ']')
+
+/** `line: word (instead: …)` of each avoided word. */
+export const oddWords = (text: string): string[] =>
+  text
+    .split('\n')
+    .flatMap((line, index) =>
+      avoided.flatMap(([word, instead]) => (word.test(line) ? [`${index + 1}: ${word.exec(line)?.[0]} (instead: ${instead})`] : [])),
+    )
+
+/** Words a sentence, by sentences of running text. */
+const sentencesOf = (prose: string): number[] =>
+  prose
+    .split('\n\n')
+    .filter((part) => !/^\s*(?:\||#)/.test(part))
+    .flatMap((part) => part.split(/[.!?:;](?:\s|$)|\n(?=\s*[-*] )/))
+    .map((sentence) => sentence.split(/\s+/).filter((word) => /\w/.test(word)).length)
+    .filter((words) => words > 1)
+
+/** Figures over pages that are given as text. */
+export const figuresOf = (texts: readonly string[]) => {
+  const prose = texts.map(proseOf)
+  const sentences = prose.flatMap(sentencesOf)
+  const words = prose.join(' ').split(/\s+/).length
+  const odd = prose.flatMap(oddWords).length
+  const lines = texts.flatMap((text) => text.split('\n'))
+  return {
+    words,
+    wordsPerSentence: Number((sentences.reduce((sum, one) => sum + one, 0) / sentences.length).toFixed(1)),
+    longSentences: `${((100 * sentences.filter((one) => one > 25).length) / sentences.length).toFixed(1)} %`,
+    oddWords: odd,
+    oddPerThousand: Number(((1000 * odd) / words).toFixed(2)),
+    longLines: lines.filter((line) => line.length > longestLine).length,
+  }
+}
+
+if (process.argv[1] === import.meta.filename) {
+  const from = resolve(process.argv[2] ?? root)
+  const names = ['README.md', ...readdirSync(join(from, 'docs')).filter((name) => name.endsWith('.md')).map((name) => join('docs', name))]
+  process.stdout.write(`${JSON.stringify(figuresOf(names.map((name) => readFileSync(join(from, name), 'utf8'))), null, 2)}\n`)
+}
