@@ -50,7 +50,9 @@ export const oddWords = (text: string): string[] =>
   text
     .split('\n')
     .flatMap((line, index) =>
-      avoided.flatMap(([word, instead]) => (word.test(line) ? [`${index + 1}: ${word.exec(line)?.[0]} (instead: ${instead})`] : [])),
+      avoided.flatMap(([word, instead]) =>
+        word.test(line) ? [`${index + 1}: ${word.exec(line)?.[0]} (instead: ${instead})`] : [],
+      ),
     )
 
 /** Words a sentence, by sentences of running text. */
@@ -58,7 +60,7 @@ const sentencesOf = (prose: string): number[] =>
   prose
     .split('\n\n')
     .filter((part) => !/^\s*(?:\||#)/.test(part))
-    .flatMap((part) => part.split(/[.!?:;](?:\s|$)|\n(?=\s*[-*] )/))
+    .flatMap((part) => part.split(/[.!?](?:\s|$)|\n(?=\s*[-*] )/))
     .map((sentence) => sentence.split(/\s+/).filter((word) => /\w/.test(word)).length)
     .filter((words) => words > 1)
 
@@ -81,6 +83,11 @@ export const figuresOf = (texts: readonly string[]) => {
 
 if (process.argv[1] === import.meta.filename) {
   const from = resolve(process.argv[2] ?? root)
-  const names = ['README.md', ...readdirSync(join(from, 'docs')).filter((name) => name.endsWith('.md')).map((name) => join('docs', name))]
+  const names = [
+    'README.md',
+    ...readdirSync(join(from, 'docs'))
+      .filter((name) => name.endsWith('.md'))
+      .map((name) => join('docs', name)),
+  ]
   process.stdout.write(`${JSON.stringify(figuresOf(names.map((name) => readFileSync(join(from, name), 'utf8'))), null, 2)}\n`)
 }

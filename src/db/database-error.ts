@@ -42,8 +42,7 @@ const describe = (sqlState: string, message: string): Described => {
   if (sqlState === '55P03')
     return {
       code: 'DATABASE',
-      advice:
-        'Another session holds what it needs; pg_blocking_pids() tells which. Run the command again once that has ended.',
+      advice: 'Another session holds what it needs; pg_blocking_pids() tells which. Run the command again once that has ended.',
     }
   if (/certificate|SSL|self.signed/i.test(message))
     return { code: 'CONFIGURATION', advice: 'Check sslmode and sslrootcert in DATABASE_URL.' }

@@ -130,10 +130,10 @@ export interface Night {
 /** Rows by the day their run ended, from what each run was summed up to: a night may have millions of loads. A run at work is not in it. */
 export const nights = async (db: Db, fromDay: string): Promise<Night[]> => {
   const { rows } = await sql<Night>`
-    select to_char(r.finished_at at time zone 'UTC', 'YYYY-MM-DD') as day, sum((s.told ->> 'inserted')::float8) as inserted,
-      sum((s.told ->> 'updated')::float8) as updated, sum((s.told ->> 'ended')::float8) as ended, sum((s.told ->> 'quarantined')::float8) as quarantined
-    from etl.runs r cross join lateral (select r.summary -> 'rows' as told) s
-    where r.finished_at >= ${fromDay}::date and s.told is not null group by 1 order by 1`.execute(db)
+    select to_char(r.finished_at at time zone 'UTC', 'YYYY-MM-DD') as day, sum((s.totals ->> 'inserted')::float8) as inserted,
+      sum((s.totals ->> 'updated')::float8) as updated, sum((s.totals ->> 'ended')::float8) as ended, sum((s.totals ->> 'quarantined')::float8) as quarantined
+    from etl.runs r cross join lateral (select r.summary -> 'rows' as totals) s
+    where r.finished_at >= ${fromDay}::date and s.totals is not null group by 1 order by 1`.execute(db)
   return rows
 }
 
