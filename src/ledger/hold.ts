@@ -31,6 +31,17 @@ export const lockJob = async (db: Db, hold: Hold): Promise<void> => {
   if (rows.length === 0) throw fenced(hold)
 }
 
+/** What the process holds by the ledger's word. */
+export const jobsHeldBy = async (db: Db, processId: number): Promise<Hold[]> => {
+  const rows = await db
+    .selectFrom('etl.jobs')
+    .select(['job_id', 'fence'])
+    .where('holder', '=', processId)
+    .where('state', '=', 'open')
+    .execute()
+  return rows.map((row) => ({ jobId: row.job_id, fence: row.fence, holder: processId }))
+}
+
 /** Several of them, as the table `m`. */
 export const holdList = (holds: readonly Hold[]): RawBuilder<unknown> => {
   const jobIds = holds.map(({ jobId }) => String(jobId))

@@ -5,6 +5,7 @@ import type { Log } from '../core/log.ts'
 import { type Database, openDatabase } from '../db/connect.ts'
 import { stopsWith } from '../db/stoppable.ts'
 import type { Db } from '../db/tables.ts'
+import { freeStrays } from './at-hand.ts'
 import { endProcess, type OwnProcess, reapDead, renewLease } from '../ledger/processes.ts'
 
 export interface Lease {
@@ -76,6 +77,8 @@ const watch = async (watched: Watched, signal: AbortSignal): Promise<void> => {
       // Somebody's lock on a dead one's jobs must not keep this one from renewing.
       const soon = AbortSignal.any([signal, AbortSignal.timeout(patienceMs)])
       await stopsWith(soon, () => reapDead(kysely, own, { byLease: now >= trustedFrom }))
+      const strays = await stopsWith(soon, () => freeStrays(kysely, own))
+      if (strays > 0) log.info({ jobs: strays }, 'jobs whose claim got no answer are given back')
       pause = tickMs
     } catch (error) {
       log.warn({ error: messageOf(error) }, 'the lease was not renewed; trying again')

@@ -9,6 +9,7 @@ import { lostJobs } from '../ledger/hold.ts'
 import { reapDead } from '../ledger/processes.ts'
 import { stopsWith } from '../db/stoppable.ts'
 import { failJob, giveBackJobs, parkJob } from '../ledger/settle-job.ts'
+import { letGoOf, takeInHand } from './at-hand.ts'
 import { type JobSupply, createJobSupply } from './job-supply.ts'
 import { workJob } from './job.ts'
 import type { Runtime } from './runtime.ts'
@@ -119,9 +120,10 @@ const jobSource = ({ database, process, claimable, clock }: SlotRuntime, { runId
         known = await claimable()
         askedAt = clock.now()
       }
-      return claimJobs(database.kysely, { process, runId, claimable: known, count, cursor })
+      const wanted = { process, runId, claimable: known, count, cursor }
+      return takeInHand(process, () => claimJobs(database.kysely, wanted))
     },
-    giveBack: (jobs: readonly ClaimedJob[]) => giveBackJobs(database.kysely, jobs),
+    giveBack: (jobs: readonly ClaimedJob[]) => giveBackJobs(database.kysely, jobs).finally(() => letGoOf(process, jobs)),
   }
 }
 
@@ -147,6 +149,7 @@ const begin = (loop: Loop, claim: ClaimedJob): void => {
     .finally(() => {
       stop.signal.removeEventListener('abort', onStop)
       active.delete(job)
+      letGoOf(runtime.process, [claim])
       supply.took(runtime.clock.now() - begun)
     })
   const job: ActiveJob = { claim, abort, finished }
@@ -218,7 +221,9 @@ const watch = async ({ runtime, active, supply }: Loop): Promise<void> => {
   const before = [...active]
   const ahead = [...supply.waiting()]
   const lost = new Set(await lostJobs(db, [...before.map(({ claim }) => claim), ...ahead]))
-  supply.forget(ahead.filter((claim) => lost.has(claim)))
+  const gone = ahead.filter((claim) => lost.has(claim))
+  supply.forget(gone)
+  letGoOf(runtime.process, gone)
   for (const { claim, abort } of before)
     if (lost.has(claim)) abort.abort(new EtlError('FENCED', `Job ${claim.jobId} was taken over by another process.`))
   const claims = before.map(({ claim }) => claim)

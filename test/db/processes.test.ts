@@ -122,8 +122,7 @@ describe('a process is dead', () => {
     const shell = spawn('sh', ['-c', 'sleep 0 & echo $!; exec sleep 30'], { stdio: ['ignore', 'pipe', 'ignore'] })
     const [said] = (await once(shell.stdout, 'data')) as [Buffer]
     const pid = Number(said.toString().trim())
-    await sleep(200)
-    expect(beginMark(pid)).toBeNull()
+    await expect.poll(() => beginMark(pid), { timeout: 20_000 }).toBeNull()
     const process_ = await newProcess(db, here(pid, '1'))
     await reapDead(k(), own)
     expect(await isAlive(process_)).toBe(false)
