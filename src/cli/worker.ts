@@ -1,23 +1,31 @@
 // `millrace worker`: helps every run and scheduler of the warehouse until it is stopped.
-import { checkAlarming, notify } from '../notify/notify.ts'
+import { messageOf } from '../core/errors.ts'
+import { notify } from '../notify/notify.ts'
 import { concurrencyOf } from '../pipeline/run.ts'
 import { workLoop } from '../pipeline/work-loop.ts'
+import { createTicker } from '../schedule/ticker.ts'
 import type { Handler } from './command-spec.ts'
 import { interruptedCode, withRuntime } from './runtime.ts'
 import { serveStatusPage } from './status-page.ts'
 
-const tellEveryMs = 60_000
+const everyMs = 60_000
 
 /** Ends when it is stopped; its jobs go to others. */
 export const handle: Handler = async (invocation) =>
   withRuntime(invocation, { callsService: true, usesLanding: true, pipelines: [] }, async (runtime) => {
     invocation.output.note(`worker ${runtime.process.name} helps every run; Ctrl-C ends it`)
-    checkAlarming(runtime)
     const page = await serveStatusPage(runtime)
     invocation.output.event({ event: 'status_page', url: page.url })
     invocation.output.note(`status page: ${page.url}`)
-    // Whoever lives tells: also when no scheduler does.
-    const telling = setInterval(() => void notify(runtime), tellEveryMs)
+    // The loop below does the work of the runs it begins.
+    const ticker = createTicker(runtime, invocation.signal, { concurrency: 0 })
+    const begin = (): Promise<void> =>
+      ticker
+        .approved()
+        .catch((error) => runtime.log.warn({ error: messageOf(error) }, 'what was approved waits for the next minute'))
+    // Also where no scheduler lives people are told, and what a person allowed is bought.
+    const minute = setInterval(() => void notify(runtime).then(begin), everyMs)
+    void begin()
     try {
       await workLoop(runtime, {
         runId: null,
@@ -26,7 +34,8 @@ export const handle: Handler = async (invocation) =>
         done: async () => false,
       })
     } finally {
-      clearInterval(telling)
+      clearInterval(minute)
+      await ticker.settled()
       await page.close()
     }
     return interruptedCode

@@ -2,9 +2,10 @@
 import { sql } from 'kysely'
 import type { Definition, IsoDate } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
+import { databaseNow } from './database-now.ts'
 import { isSamePipeline } from './pipelines.ts'
 
-/** Of one window; units that wait for a person's approval are no part of it. */
+/** Of one window; units that wait for a person's approval, or for their turn since they have it, are no part of it. */
 export interface DueWindow {
   /** Units that ought to be loaded. */
   readonly units: number
@@ -32,11 +33,29 @@ export const dueWindow = async (db: Db, definition: Definition, windowFrom: IsoD
     .where(isSamePipeline(definition))
     .executeTakeFirst()
   if (ours === undefined) return null
-  if (ours.is_closed) return whole
+  if (ours.is_closed || (await isAtWork(db, definition.pipeline))) return whole
   const counted = await countMissing(db, ours.pipeline_id, windowFrom)
   return counted.missing === 0
     ? { ...counted, lastRunAt: null }
     : { ...counted, lastRunAt: await lastRunAt(db, ours.pipeline_id) }
+}
+
+/** A run that lives is loading it: it is not there yet, and nobody needs to be told. */
+const isAtWork = async (db: Db, pipeline: string): Promise<boolean> => {
+  const row = await db
+    .selectFrom('etl.runs as r')
+    .innerJoin('etl.processes as p', 'p.process_id', 'r.process_id')
+    .select('r.run_id')
+    .where('r.state', '=', 'running')
+    .where('r.command', 'in', ['run', 'schedule', 'backfill'])
+    .where('p.ended_at', 'is', null)
+    .where('p.lease_until', '>', databaseNow)
+    .where(
+      sql<boolean>`r.arguments ->> 'pipeline' = ${pipeline} or r.arguments -> 'pipelines' = '[]'::jsonb or r.arguments -> 'pipelines' ? ${pipeline}`,
+    )
+    .limit(1)
+    .executeTakeFirst()
+  return row !== undefined
 }
 
 const whole: DueWindow = { units: 0, missing: 0, notPublished: 0, inTrouble: 0, overBudget: 0, lastRunAt: null }
@@ -48,7 +67,7 @@ const countMissing = async (db: Db, pipelineId: number, windowFrom: IsoDate): Pr
         and u.window_from >= (${windowFrom}::date - ${windowsBefore} * interval '1 month')::date and u.window_from < ${windowFrom}::date
         and u.answer_id is not null group by 1
     ), expected as (
-      select s.slice_id, u.answer_id, j.state, j.error_code, j.guard, j.ask_number
+      select s.slice_id, u.answer_id, j.state, j.error_code, j.guard, j.ask_number, j.approval_id
       from etl.slices s
         left join etl.units u on u.pipeline_id = s.pipeline_id and u.window_from = ${windowFrom}::date and u.slice_id = s.slice_id
         left join etl.jobs j on j.job_id = u.job_id
@@ -60,7 +79,8 @@ const countMissing = async (db: Db, pipelineId: number, windowFrom: IsoDate): Pr
       count(*) filter (where answer_id is null and error_code = 'NOT_PUBLISHED')::float8 as "notPublished",
       count(*) filter (where answer_id is null and state in ('held', 'failed'))::float8 as "inTrouble",
       count(*) filter (where answer_id is null and state = 'open' and error_code = 'QUOTA_EXHAUSTED')::float8 as "overBudget"
-    from expected where not (guard is not distinct from 'needs approval' and state = 'held' and ask_number is null)`.execute(db)
+    from expected where answer_id is not null or ask_number is not null
+      or not (guard is not distinct from 'needs approval' and state = 'held' or approval_id is not null)`.execute(db)
   return rows[0] ?? whole
 }
 

@@ -223,8 +223,10 @@ const intend = async (trx: Db, claim: ClaimedJob, options: ReportMemoOptions, in
   await assertMayBuy(trx, claim.box.key)
   const runId = await waitingRun(trx, claim, options.runId)
   const isExtra = await isBeyondUsual(trx, claim, runId)
-  const left = await reserveBudget(trx, { ...options, estimated: intent.estimatedQuota, unitKey: claim.box.key, isExtra })
-  await giveWay(trx, claim, intent.estimatedQuota ?? 1, left)
+  // Where the service names no price, what earlier reports cost.
+  const estimated = intent.estimatedQuota ?? number(before.estimated_quota)
+  const left = await reserveBudget(trx, { ...options, estimated, unitKey: claim.box.key, isExtra })
+  await giveWay(trx, claim, estimated ?? 1, left)
   await updateJobs(trx)
     .set({
       run_id: runId,
@@ -235,7 +237,7 @@ const intend = async (trx: Db, claim: ClaimedJob, options: ReportMemoOptions, in
       endpoint: intent.endpoint,
       request: JSON.stringify(intent.request),
       request_hash: intent.requestHash,
-      estimated_quota: intent.estimatedQuota,
+      estimated_quota: estimated,
       deadline_at: inMs(options.deadlineMs),
       updated_at: databaseNow,
     })

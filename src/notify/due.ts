@@ -15,6 +15,8 @@ export const dueCauses = async (runtime: Runtime): Promise<Cause[]> => {
     for (const { window, dueOn } of dueMonths(definition, nowMs)) {
       const state = await dueWindow(runtime.database.kysely, definition, window.from)
       if (state === null || state.missing > 0) found.push(causeOf(definition, window, dueOn, state))
+      // Of what never ran the newest month says it all.
+      if (state === null) break
     }
   return found
 }

@@ -33,17 +33,24 @@ export const asEtlError = (error: unknown): EtlError => {
 }
 
 /** What deciding needs of a claim. */
-export type Tried = Pick<ClaimedJob, 'attempts' | 'cells' | 'kind'>
+export type Tried = Pick<ClaimedJob, 'attempts' | 'cells' | 'kind'> & Partial<Pick<ClaimedJob, 'sliceIds'>>
 
 /** @param limits null: the definition is not here. */
-export const settle = (error: EtlError, { attempts, cells, kind }: Tried, limits: Limits | null, clock: Clock): Settlement => {
+export const settle = (
+  error: EtlError,
+  { attempts, cells, kind, sliceIds }: Tried,
+  limits: Limits | null,
+  clock: Clock,
+): Settlement => {
   const spec = errorCodes[error.code]
   if (error.code === 'FENCED') return { kind: 'leave' }
   if (error.code === 'INTERRUPTED' || error.code === 'CANCELLED') return { kind: 'return' }
   if (error.context['askAgain'] === true) return { kind: 'again' }
   if (error.context['fetchAgain'] === true)
     return { kind: 'park', notBeforeMs: shortestWaitMs, countsAttempt: false, final: false }
-  if (kind === 'report' && cells > 1 && error.context['refused'] === true) return { kind: 'split' }
+  // What is not published is so for every value of its window.
+  const isWholeWindow = error.code === 'NOT_PUBLISHED' && cells === sliceIds?.length
+  if (kind === 'report' && cells > 1 && error.context['refused'] === true && !isWholeWindow) return { kind: 'split' }
   const waitMs = error.context['waitMs']
   // A budget of ours turns at a known time: whoever comes then goes on, and nobody waits for it.
   if (typeof waitMs === 'number')

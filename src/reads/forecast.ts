@@ -62,7 +62,8 @@ const facts = sql<Facts>`
   ), spent as (
     select s.pipeline_id, sum(coalesce(s.used_quota, 0) + s.reserved_quota) filter (where s.day >= t.month) as month,
       sum(s.used_quota) filter (where s.requests > 0 and s.day = t.day) as today,
-      sum(s.used_quota) filter (where s.requests > 0 and s.day < t.month and extract(day from s.day) > extract(day from t.day)) as later,
+      sum(s.used_quota) filter (where s.requests > 0 and s.day < t.month and extract(day from s.day) > extract(day from t.day)
+      and extract(day from s.day) <= extract(day from t.month + interval '1 month' - interval '1 day')) as later,
       sum(s.used_quota) filter (where s.requests > 0 and s.day < t.month and extract(day from s.day) = extract(day from t.day)) as same_day,
       bool_or(s.requests > 0 and s.day < t.month) as has_past
     from etl.spending s cross join today t where s.day >= t.last_month group by 1
@@ -71,7 +72,7 @@ const facts = sql<Facts>`
     (select count(*)::float8 from etl.slices s where s.pipeline_id = p.pipeline_id and s.wanted_until is null) as values,
     (select avg(x.price)::float8 from (select j.used_quota::float8 / j.cells as price from etl.jobs j
       where j.pipeline_id = p.pipeline_id and j.used_quota > 0 and j.asked_at is not null order by j.asked_at desc limit 200) x) as per_unit,
-    (select extract(epoch from max(j.asked_at))::float8 * 1000 from etl.jobs j join etl.runs r on r.run_id = j.run_id
+    (select floor(extract(epoch from max(j.asked_at)) * 1000)::float8 from etl.jobs j join etl.runs r on r.run_id = j.run_id
       where j.pipeline_id = p.pipeline_id and j.report_state is not null and j.approval_id is null and r.command in ('run', 'schedule')) as asked_ms,
     coalesce((select sum(coalesce(j.estimated_quota, j.cells)) from etl.jobs j cross join today t where j.pipeline_id = p.pipeline_id and j.kind = 'report'
       and j.state = 'open' and j.ask_number is null and j.answer_id is null and coalesce(j.not_before, t.day) < t.next_month), 0)::float8 as planned,

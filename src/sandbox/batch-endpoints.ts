@@ -82,7 +82,7 @@ const accept = (service: Service, exchange: Exchange, query: ReportQuery): Repor
     body: exchange.body,
     key: exchange.key,
     caller: exchange.caller,
-    nowMs: Date.now(),
+    nowMs: service.calendar.nowMs(),
   })
 }
 

@@ -43,11 +43,12 @@ export const monthsBetween = (from: string, to: string): string[] => {
 
 const dayAfter = (date: string): string => addWindows(date, 'day', 1)
 
-export const createCalendar = (now: () => number, historyMonths: () => number): Calendar => {
+/** @param lateDays by which the newest month appears late, as of now */
+export const createCalendar = (now: () => number, historyMonths: () => number, lateDays: () => number = () => 0): Calendar => {
   let generations: Generations = new Map()
   const restatedOn = new Map<string, string>()
   const today = (): string => dateIn(now(), serviceZone)
-  const latestMonth = (): string => addMonths(today().slice(0, 7), Number(today().slice(8)) >= appearsOn ? -1 : -2)
+  const latestMonth = (): string => addMonths(today().slice(0, 7), Number(today().slice(8)) >= appearsOn + lateDays() ? -1 : -2)
   const isSettled = (month: string): boolean => `${addMonths(month, 1)}-${settlesOn}` <= today()
   const lastUpdated = (months: readonly string[], domain: string): string =>
     months

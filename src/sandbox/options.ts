@@ -75,6 +75,8 @@ export const optionsSchema = z.strictObject({
   extensions: z.boolean().optional(),
   /** Months back to the oldest one that can be asked for. Default 61. */
   historyMonths: z.int().positive().optional(),
+  /** Days by which the newest month appears late. Default 0. */
+  lateDays: z.int().min(0).max(18).optional(),
   /** Serve downloads from a second port, as the real service does from another host. Default false. */
   downloadHost: z.boolean().optional(),
   /** Downloads as they are (off, the default), with Content-Encoding gzip (encoding), or as a .gz file (file). */
@@ -134,6 +136,7 @@ export const defaults: Settings = {
   idempotent: false,
   extensions: true,
   historyMonths: 61,
+  lateDays: 0,
   downloadHost: false,
   gzip: 'off',
   csv: { bom: false, crlf: false, shuffleColumns: false, extraColumn: false, months: 'date', nulls: 'mixed' },

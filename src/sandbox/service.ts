@@ -32,6 +32,7 @@ export const createService = (options: SandboxOptions): Service => {
   const calendar = createCalendar(
     () => momentOf(settings.now),
     () => settings.historyMonths,
+    () => settings.lateDays,
   )
   const elapsedMs = (): number => performance.now()
   const reports = createReports(elapsedMs, () => settings.reportDurationMs)

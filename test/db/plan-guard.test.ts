@@ -303,3 +303,26 @@ test('the plan foretells what a night then does, in as many reports', async () =
     allowed: Math.round(about?.verdict?.allowed ?? 0),
   })
 })
+
+test('10,000 values that came in one night are held, approved in one go, and spread over the months of a budget', async () => {
+  const known = await settled(domains(10))
+  const { window, limits } = known.definition
+  const grown: Planning = {
+    ...known,
+    definition: {
+      ...withLists(known.definition, { domains: domains(10_010) }),
+      window: { ...window, from: `${months.before}-01` },
+      limits: { ...limits, quotaPerMonth: 20_000 },
+    },
+  }
+  expect(await plan(db, grown, due)).toMatchObject({ units: 10 })
+  // Two months of each, at most 100 domains in a report.
+  expect(await waiting(grown)).toMatchObject([{ units: 20_000, reports: 100, credits: 60_000 }])
+  expect(await approve(db.database.kysely, [grown.definition.pipeline], 'ada')).toMatchObject([{ units: 20_000, reports: 100 }])
+  const { pipelines } = await preview(db, grown, due)
+  expect(pipelines[0]?.backlog).toMatchObject({ reports: 100, units: 20_000 })
+  // A third of it a month: the last of it two months from now or later.
+  const [year = 0, month = 0] = (pipelines[0]?.doneOn ?? '').split('-').map(Number)
+  const now = new Date()
+  expect((year - now.getUTCFullYear()) * 12 + month - 1 - now.getUTCMonth()).toBeGreaterThanOrEqual(2)
+})

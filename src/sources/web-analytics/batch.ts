@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { EtlError } from '../../core/errors.ts'
 import { redact, type Secret } from '../../core/redact.ts'
 import type { Box, Definition } from '../../core/types.ts'
-import { addWindows } from '../../core/window.ts'
+import { addWindows, isPublished } from '../../core/window.ts'
 import type { HttpAnswer, HttpClient } from '../../extract/http-types.ts'
 import { runReport } from '../../extract/report.ts'
 import type { ReportApi, ReportStatus } from '../../extract/report-api.ts'
@@ -13,7 +13,7 @@ import { jsonOf } from './answer.ts'
 import { validate } from './discovery.ts'
 import { reportHistory } from './report-history.ts'
 import { endpoints, withReportId } from './endpoints.ts'
-import { readRefusal, refusalError } from './errors.ts'
+import { isAboutDates, readRefusal, refusalError } from './errors.ts'
 
 const submission = z.looseObject({
   report_id: z.union([z.string().min(1), z.number()]).optional(),
@@ -83,7 +83,7 @@ const reportApi = (
   return {
     endpoint,
     request,
-    estimate: () => (dataset.endpoint === 'report' ? price(http, request, box) : Promise.resolve(null)),
+    estimate: () => (dataset.endpoint === 'report' ? price(context, request, { definition, box }) : Promise.resolve(null)),
     submit: async () => {
       const answer = await sendSubmission(http, dataset, request, dataset.endpoint === 'report' ? hook : null)
       if (answer.status >= 300) throw refusalError(readRefusal(answer), endpoint, box.key)
@@ -136,15 +136,31 @@ const withoutId = (body: unknown, endpoint: string): EtlError => {
 }
 
 /** A price the service states for free. A request it would reject is not submitted. */
-const price = async (http: HttpClient, request: unknown, box: Box): Promise<number | null> => {
+const price = async ({ http, clock }: LookContext, request: unknown, asked: ExtractRequest): Promise<number | null> => {
   const said = await validate(http, request)
   if (said === null) return null
-  if (!said.valid)
-    throw new EtlError(
-      'BAD_REQUEST',
-      `${box.key}: the service would reject the report: ${said.errors.join('; ') || 'no reason given'}. Correct the definition; nothing was submitted.`,
-    )
+  if (!said.valid) throw rejected(asked, said.errors.join('; ') || 'no reason given', clock.now())
   return said.credits
+}
+
+const dayMs = 24 * 3_600_000
+
+/** A service may be late with its newest month: that is no fault of the definition, and passes. */
+const rejected = ({ definition, box }: ExtractRequest, why: string, nowMs: number): EtlError => {
+  const { every, publication } = definition.window
+  const next = { from: box.window.to, to: addWindows(box.window.to, every, 1) }
+  if (isAboutDates(why) && !isPublished(next, publication, nowMs))
+    return new EtlError(
+      'NOT_PUBLISHED',
+      `${box.key}: the service has not published all of it yet: ${why}. The next run asks again.`,
+      {
+        notBefore: nowMs + dayMs,
+      },
+    )
+  return new EtlError(
+    'BAD_REQUEST',
+    `${box.key}: the service would reject the report: ${why}. Correct the definition; nothing was submitted.`,
+  )
 }
 
 const readStatus = async (http: HttpClient, reportId: string, box: Box): Promise<ReportStatus | null> => {

@@ -84,6 +84,9 @@ export const isUnclear401 = (refusal: Refusal): boolean =>
   !requestCodes.has(refusal.code ?? '') &&
   ![aboutKey, aboutQuota, aboutDates, aboutCountry].some((pattern) => pattern.test(refusal.text))
 
+/** Whether a refusal is about the dates that were asked for. */
+export const isAboutDates = (text: string): boolean => aboutDates.test(text)
+
 const codeOf = (refusal: Refusal): ErrorCode => {
   const { status, code, text } = refusal
   if (code === '101') return 'NOT_PUBLISHED'

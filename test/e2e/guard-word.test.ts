@@ -1,0 +1,183 @@
+// A person's word, given at a terminal, by --yes, or to whoever lives: the question, the night that holds and goes on, the worker that is alone, fair shares, a late service.
+import { spawn } from 'node:child_process'
+import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { type Sandbox, startSandbox } from '../../src/sandbox/server.ts'
+import {
+  cleanEnvironment,
+  type CommandResult,
+  launcher,
+  pipelinesOfRepository,
+  runCommand,
+  startCommand,
+  summaryOf,
+} from '../support/command.ts'
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+
+const traffic = 'traffic_and_engagement'
+const shopper = 'shopper_category_performance'
+let folder: string
+let db: TestDatabase
+let sandbox: Sandbox
+
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'millrace-word-'))
+  cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
+  for (const file of ['domains.txt', 'shop_domains.txt']) writeFileSync(join(folder, 'pipelines', file), 'a.example\nb.example\n')
+  for (const name of [traffic, shopper]) {
+    const path = join(folder, 'pipelines', `${name}.yaml`)
+    const text = readFileSync(path, 'utf8')
+      .replace(/from: \d{4}-\d{2}/, 'from: 2025-11')
+      .replace('poll_every: 5s', 'poll_every: 50ms')
+      .replace(/country: \[.*\]/, 'country: [us]')
+    writeFileSync(path, text)
+  }
+  rmSync(join(folder, 'pipelines', 'keywords.yaml'))
+  db = await createTestDatabase()
+  sandbox = await startSandbox({ requestsPerSecond: null, reportDurationMs: 20 })
+})
+afterEach(async () => {
+  await sandbox.close()
+  await db.drop()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+const environment = (more: Readonly<Record<string, string>> = {}): Record<string, string> => ({
+  WEB_ANALYTICS_BASE_URL: sandbox.url,
+  WEB_ANALYTICS_API_KEY: sandbox.apiKey,
+  WEB_ANALYTICS_REQUESTS_PER_SECOND: '500',
+  DATABASE_URL: db.url,
+  MILLRACE_HOME: join(folder, 'home'),
+  MILLRACE_WEB_PORT: '0',
+  ...more,
+})
+
+const millrace = (...args: string[]): Promise<CommandResult> => runCommand([...args, '--json'], environment(), folder)
+
+const spent = (): number => sandbox.books().quotaUsed
+
+/** Under a terminal of its own; `answer` is typed once the question is asked. */
+const atTerminal = (answer: string, ...args: string[]): Promise<{ readonly code: number | null; readonly screen: string }> => {
+  const command = [process.execPath, launcher(), ...args].map((word) => `'${word}'`).join(' ')
+  const child = spawn('script', ['-qfec', command, '/dev/null'], {
+    cwd: folder,
+    env: { ...cleanEnvironment(environment()), TERM: 'dumb' },
+    stdio: ['pipe', 'pipe', 'pipe'],
+  })
+  let screen = ''
+  let isAnswered = false
+  child.stdout.on('data', (chunk: Buffer) => {
+    screen += chunk.toString()
+    if (isAnswered || !/\[y\/N\] /.test(screen)) return
+    isAnswered = true
+    child.stdin.write(`${answer}\n`)
+  })
+  return new Promise((done) => child.on('close', (code) => done({ code, screen })))
+}
+
+const hasTerminals = process.platform === 'linux' && existsSync('/usr/bin/script')
+
+test.skipIf(!hasTerminals)(
+  'at a terminal a run asks before it buys beyond the guard; no buys the usual, yes buys the rest',
+  async () => {
+    expect((await millrace('migrate')).code).toBe(0)
+    const no = await atTerminal('n', 'run', traffic)
+    expect(no.screen).toMatch(/Needs approval: millrace approve/)
+    expect(no.screen).toMatch(/Buy what needs approval, too\? \[y\/N\]/)
+    expect(no.code).toBe(1)
+    const usual = spent()
+    expect(usual).toBeGreaterThan(0)
+    // Nothing is new: what waits is asked about again, and a bare Return is no.
+    const bare = await atTerminal('', 'run', traffic)
+    expect([bare.code, spent()]).toEqual([1, usual])
+    const yes = await atTerminal('y', 'run', traffic)
+    expect([yes.code, spent() > usual]).toEqual([0, true])
+    const { rows } = await db.database.pool.query(`select decided_by from etl.approvals where state = 'approved'`)
+    expect(rows).toEqual([{ decided_by: expect.stringMatching(/run at the terminal$/) }])
+  },
+)
+
+test.skipIf(!hasTerminals)('at a terminal a dear range is asked about, and no buys nothing', async () => {
+  expect((await millrace('migrate')).code).toBe(0)
+  const path = join(folder, 'pipelines', `${traffic}.yaml`)
+  writeFileSync(path, `${readFileSync(path, 'utf8')}\nguard: { credits_per_night: 5 }\n`)
+  const no = await atTerminal('n', 'backfill', traffic, '--from', '2025-11', '--to', '2026-09')
+  expect(no.screen).toMatch(/Buy it\? \[y\/N\]/)
+  expect(spent()).toBe(0)
+  expect((await millrace('backfill', traffic, '--from', '2025-11', '--to', '2026-09', '--yes')).code).toBe(0)
+  expect(spent()).toBeGreaterThan(0)
+})
+
+test('a worker that is alone buys what a person approved', async () => {
+  expect((await millrace('migrate')).code).toBe(0)
+  expect((await millrace('run', traffic)).code).toBe(1)
+  const usual = spent()
+  expect((await millrace('approve', traffic)).code).toBe(0)
+  const worker = startCommand(['worker', '--json'], environment(), folder)
+  try {
+    await expect
+      .poll(
+        async () =>
+          (await db.database.pool.query(`select 1 from etl.runs where command = 'schedule' and state = 'done'`)).rowCount,
+        { timeout: 120_000, interval: 250 },
+      )
+      .toBe(1)
+  } finally {
+    worker.child.kill('SIGTERM')
+    await worker.result
+  }
+  expect(spent()).toBeGreaterThan(usual)
+  const { rows } = await db.database.pool.query(`select command, state from etl.runs order by run_id`)
+  expect(rows).toEqual([
+    { command: 'run', state: 'failed' },
+    { command: 'schedule', state: 'done' },
+  ])
+})
+
+/** As far as the ledger is concerned. */
+const nextDay = async (): Promise<void> => {
+  await db.database.pool.query(`update etl.jobs set asked_at = asked_at - interval '1 day' where asked_at is not null`)
+}
+
+test('pipelines that wait for one budget get the same share of it', async () => {
+  expect((await millrace('migrate')).code).toBe(0)
+  const range = ['--from', '2025-11', '--to', '2026-10']
+  const perDay = { WEB_ANALYTICS_QUOTA_PER_DAY: '80' }
+  // What shopper reports cost is known once one was bought: the service names no price for them.
+  expect((await millrace('backfill', shopper, '--from', '2025-11', '--to', '2025-11')).code).toBe(0)
+  await nextDay()
+  const before = spent()
+  const paced = (...args: string[]): Promise<CommandResult> => runCommand([...args, '--json'], environment(perDay), folder)
+  for (const name of [traffic, shopper]) {
+    const { units } = summaryOf(await paced('backfill', name, ...range))
+    expect([name, units.held, units.failed]).toEqual([name, 0, 0])
+  }
+  expect(spent() - before).toBeLessThanOrEqual(80)
+  const byPipeline = async (): Promise<Record<string, number>> => {
+    const { rows } = await db.database.pool.query<{ pipeline: string; credits: number }>(
+      `select pipeline, sum(used_quota)::float8 as credits from etl.spending where day = (clock_timestamp() at time zone 'UTC')::date group by 1`,
+    )
+    return Object.fromEntries(rows.map(({ pipeline, credits }) => [pipeline, credits]))
+  }
+  await nextDay()
+  await paced('run', traffic, shopper)
+  const shares = await byPipeline()
+  expect(Object.keys(shares).sort()).toEqual([shopper, traffic])
+  for (const share of Object.values(shares)) expect(share).toBeLessThanOrEqual(40)
+  for (const share of Object.values(shares)) expect(share).toBeGreaterThan(0)
+})
+
+test('a service that is late with its newest month leaves that one waiting; the other is bought, and nothing has failed', async () => {
+  await sandbox.close()
+  const monthMs = 31 * 24 * 3_600_000
+  sandbox = await startSandbox({ requestsPerSecond: null, reportDurationMs: 20, now: () => Date.now() - monthMs })
+  expect((await millrace('migrate')).code).toBe(0)
+  const night = await millrace('run', traffic)
+  expect(summaryOf(night).units).toMatchObject({ loaded: 2, waiting: 2, failed: 0 })
+  const { rows } = await db.database.pool.query(
+    `select distinct error_code, cells from etl.jobs where state = 'open' and ask_number is null`,
+  )
+  expect(rows).toEqual([{ error_code: 'NOT_PUBLISHED', cells: 2 }])
+})
