@@ -66,14 +66,14 @@ export const runJobs = async (runtime: Runtime, request: RunRequest): Promise<Ru
     const planning = await planned(runtime, runId, request)
     const counts = planning ?? nothingPlanned
     const span = { 'millrace.run_id': runId, 'millrace.command': request.command, 'millrace.units': counts.units }
-    if (counts.jobs > 0) await readMetersBefore(runtime, request.definitions, request.signal)
+    if (counts.jobs > 0 && asks(request)) await readMetersBefore(runtime, request.definitions, request.signal)
     const worked = counts.jobs > 0 && (await inSpan('run', span, () => workUntilSettled(runtime, runId, request)))
     const cancelled = planning === null || worked
     if (cancelled) return await endCancelled(runtime, runId, counts, started)
     if (!request.signal.aborted) await closeLoaded(runtime, runId, request.definitions)
     if (counts.jobs > 0) await keepStatistics(runtime, request)
     const summary = withAside(await runSummary(kysely, runId), counts)
-    if (summary.quota_used > 0 && !request.signal.aborted) await readMetersAfter(runtime, request.definitions, request.signal)
+    if (summary.quota_used > 0 && asks(request)) await readMetersAfter(runtime, request.definitions, request.signal)
     const unanswered = summary.units.waiting > 0 ? await unitsUnanswered(kysely, runId) : 0
     const state = stateOf(summary, unanswered, request.signal)
     const seconds = (runtime.clock.now() - started) / 1000
@@ -87,6 +87,10 @@ export const runJobs = async (runtime: Runtime, request: RunRequest): Promise<Ru
     throw error
   }
 }
+
+/** What is loaded again from the landing asks the service nothing. */
+const asks = ({ command, signal }: RunRequest): boolean =>
+  !signal.aborted && ['run', 'backfill', 'schedule', 'demo'].includes(command)
 
 /** Questions of analysts are planned by them; a run does not fail over them. */
 const keepStatistics = async ({ database, log }: Runtime, { definitions, signal }: RunRequest): Promise<void> => {
