@@ -2,7 +2,6 @@
 import { sql } from 'kysely'
 import type { Definition, IsoDate } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
-import { databaseNow } from './database-now.ts'
 import { isSamePipeline } from './pipelines.ts'
 
 /** Of one window; units that wait for a person's approval, or for their turn since they have it, are no part of it. */
@@ -40,7 +39,7 @@ export const dueWindow = async (db: Db, definition: Definition, windowFrom: IsoD
     : { ...counted, lastRunAt: await lastRunAt(db, ours.pipeline_id) }
 }
 
-/** A run that lives is loading it: it is not there yet, and nobody needs to be told. */
+/** A run is loading it; one whose process died is closed by whoever lives: it is not there yet, and nobody needs to be told. */
 const isAtWork = async (db: Db, pipeline: string): Promise<boolean> => {
   const row = await db
     .selectFrom('etl.runs as r')
@@ -49,7 +48,6 @@ const isAtWork = async (db: Db, pipeline: string): Promise<boolean> => {
     .where('r.state', '=', 'running')
     .where('r.command', 'in', ['run', 'schedule', 'backfill'])
     .where('p.ended_at', 'is', null)
-    .where('p.lease_until', '>', databaseNow)
     .where(
       sql<boolean>`r.arguments ->> 'pipeline' = ${pipeline} or r.arguments -> 'pipelines' = '[]'::jsonb or r.arguments -> 'pipelines' ? ${pipeline}`,
     )

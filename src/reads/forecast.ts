@@ -25,6 +25,8 @@ interface Facts {
   /** Planned, allowed and not bought yet. */
   readonly planned: number
   readonly spent: number
+  /** Credits a month that the definition allows; null: no limit of its own. */
+  readonly budget: number | null
   readonly spent_today: number
   /** What requests cost last month on days that are still to come in this one, and on the day of the month that is today; null: nothing last month. */
   readonly profile: number | null
@@ -43,10 +45,19 @@ export const forecasts = async (db: Db, nowMs: number): Promise<Forecast[]> => {
     const newest = versions.at(-1) ?? first
     const toCome = toComeOf(newest, nowMs)
     return [
-      { account: first.account, pipeline: first.pipeline, spent, forecast: toCome === null ? null : Math.round(spent + toCome) },
+      {
+        account: first.account,
+        pipeline: first.pipeline,
+        spent,
+        forecast: toCome === null ? null : Math.round(withinBudget(newest, spent, toCome)),
+      },
     ]
   })
 }
+
+/** Beyond its budget nothing is bought, whatever is due. */
+const withinBudget = ({ budget }: Facts, spent: number, toCome: number): number =>
+  budget === null ? spent + toCome : Math.max(spent, Math.min(budget, spent + toCome))
 
 const toComeOf = (one: Facts, nowMs: number): number | null => {
   const { window, values, per_unit, asked_ms, planned, profile, profile_today, spent_today } = one
@@ -76,6 +87,6 @@ const facts = sql<Facts>`
       where j.pipeline_id = p.pipeline_id and j.report_state is not null and j.approval_id is null and r.command in ('run', 'schedule')) as asked_ms,
     coalesce((select sum(coalesce(j.estimated_quota, j.cells)) from etl.jobs j cross join today t where j.pipeline_id = p.pipeline_id and j.kind = 'report'
       and j.state = 'open' and j.ask_number is null and j.answer_id is null and coalesce(j.not_before, t.day) < t.next_month), 0)::float8 as planned,
-    coalesce(s.month, 0)::float8 as spent, coalesce(s.today, 0)::float8 as spent_today,
+    coalesce(s.month, 0)::float8 as spent, (p.definition -> 'limits' ->> 'quotaPerMonth')::float8 as budget, coalesce(s.today, 0)::float8 as spent_today,
     case when s.has_past then coalesce(s.later, 0)::float8 end as profile, coalesce(s.same_day, 0)::float8 as profile_today
   from etl.pipelines p left join spent s using (pipeline_id) order by 1, 2, p.pipeline_id`
