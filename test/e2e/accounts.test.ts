@@ -91,7 +91,7 @@ test('each pipeline is bought with its own account’s key, and the ledger knows
     { account: 'acme', pipeline: 'shopper_category_performance' },
     { account: 'default', pipeline: 'traffic_and_engagement' },
   ])
-  expect(await rows('select account, pipeline, used_quota > 0 as paid from etl.quota where reports > 0 order by 1')).toEqual([
+  expect(await rows('select account, pipeline, used_quota > 0 as paid from etl.quota order by 1, 2')).toEqual([
     { account: 'acme', pipeline: 'shopper_category_performance', paid: true },
     { account: 'default', pipeline: 'keywords', paid: true },
     { account: 'default', pipeline: 'traffic_and_engagement', paid: true },
