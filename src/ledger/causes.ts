@@ -44,6 +44,9 @@ export const causesInLedger = async (db: Db): Promise<readonly Cause[]> => [
   ...(await listCauses(db)),
 ]
 
+/** `1 unit`, `2 units`. */
+const many = (n: string | number, noun: string): string => `${n} ${noun}${Number(n) === 1 ? '' : 's'}`
+
 /** One cause for all that waits of a pipeline; another one whenever that changes. */
 const approvalCauses = async (db: Db): Promise<readonly Cause[]> => {
   const rows = await db
@@ -59,7 +62,7 @@ const approvalCauses = async (db: Db): Promise<readonly Cause[]> => {
     kind: 'approval',
     pipeline,
     message:
-      `${pipeline}: ${units} units (${reports} reports, about ${credits} credits) need approval${allowed === null ? '' : `: a night may cost ${allowed}`}. ` +
+      `${pipeline}: ${many(units, 'unit')} (${many(reports, 'report')}, about ${many(credits, 'credit')}) ${Number(units) === 1 ? 'needs' : 'need'} approval${allowed === null ? '' : `: a night may cost ${allowed}`}. ` +
       `\`millrace plan ${pipeline}\` shows them, \`millrace approve ${pipeline}\` allows them.`,
     changed: 'They are beyond what nights cost of late. The usual part of the night runs.',
     nextStep: `\`millrace approve ${pipeline}\` buys them; until then nothing more is spent on them.`,
@@ -102,7 +105,7 @@ type Words = Pick<Cause, 'message' | 'changed' | 'nextStep'>
 const wordsOf = (row: CauseRow): Words => {
   const { kind, pipeline, n, example } = row
   const why = example === null ? '' : ` For example: ${example}`
-  const units = `${n} ${n === 1 ? 'unit' : 'units'} of ${pipeline}`
+  const units = `${many(n, 'unit')} of ${pipeline}`
   if (kind === 'failure')
     return {
       message: `${units} failed; the next run tries ${n === 1 ? 'it' : 'them'} again.${why}`,

@@ -77,19 +77,19 @@ const reasonOf = (pipeline: string, state: DueWindow | null): Reason => {
   if (state.notPublished > 0)
     return of(
       'service late',
-      `The service itself is late: asked for ${state.notPublished} units, it says that they are not published yet.`,
+      `The service itself is late: of what was asked for it has not published ${state.notPublished} ${state.notPublished === 1 ? 'unit' : 'units'} yet.`,
       'Nothing has to be done here: every night asks again.',
     )
   if (state.inTrouble > 0)
     return of(
       'trouble',
-      `${state.inTrouble} units failed or are held.`,
+      `${state.inTrouble} ${state.inTrouble === 1 ? 'unit failed or is held' : 'units failed or are held'}.`,
       `\`millrace status ${pipeline}\` says why and what to do.`,
     )
   if (state.overBudget > 0)
     return of(
       'budget',
-      `${state.overBudget} units wait for a budget.`,
+      `${state.overBudget} ${state.overBudget === 1 ? 'unit waits' : 'units wait'} for a budget.`,
       '`millrace quota` shows what is spent; raise the budget, or wait.',
     )
   return of(

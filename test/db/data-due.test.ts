@@ -68,8 +68,13 @@ test.each([
     'service late',
     /service itself is late/,
   ],
-  ['units failed', { state: 'failed', error_code: 'BAD_RESPONSE' }, 'trouble', /1 units failed/],
-  ['a budget is spent', { not_before: '2999-01-01T00:00:00Z', error_code: 'QUOTA_EXHAUSTED' }, 'budget', /wait for a budget/],
+  ['units failed', { state: 'failed', error_code: 'BAD_RESPONSE' }, 'trouble', /1 unit failed/],
+  [
+    'a budget is spent',
+    { not_before: '2999-01-01T00:00:00Z', error_code: 'QUOTA_EXHAUSTED' },
+    'budget',
+    /1 unit waits for a budget/,
+  ],
 ] as const)('where %s, that is said', async (_, set, reason, words) => {
   const pipeline = await newPipeline(db)
   const sliceIds = await newSlices(db, pipeline, ['a.example', 'b.example'])
