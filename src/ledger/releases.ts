@@ -1,4 +1,4 @@
-// Releases of data on record: each new day once, whoever heard of it; what waits for it may go on. And the subscriptions that tell of them.
+// Releases of data on record: each new day once, whoever heard of it. And the subscriptions that tell of them.
 import { sql } from 'kysely'
 import type { Release, ReleasedData } from '../core/releases.ts'
 import { lockByName } from '../db/named-lock.ts'
@@ -24,7 +24,6 @@ export const recordRelease = (db: Db, { account, every, availableTo, heardBy }: 
       .insertInto('etl.releases')
       .values({ account, every, available_to: availableTo, heard_by: heardBy, wakes, heard_at: nextMoment(account) })
       .execute()
-    await freeUnpublished(trx, { account, every, availableTo })
     return wakes ? 'new' : 'first'
   })
 
@@ -32,21 +31,6 @@ export const recordRelease = (db: Db, { account, every, availableTo, heardBy }: 
 const nextMoment = (account: string) =>
   sql<string>`greatest(date_trunc('milliseconds', clock_timestamp()),
     (select max(r.heard_at) + interval '1 millisecond' from etl.releases r where r.account = ${account}))`
-
-/** Jobs that got the answer "not published yet" need not wait for tomorrow. */
-const freeUnpublished = async (
-  trx: Db,
-  { account, every, availableTo }: Release & { readonly account: string },
-): Promise<void> => {
-  const [api = '', name = ''] = account.split('/')
-  const sizes = every === 'month' ? ['month'] : ['day', 'week']
-  await sql`update etl.jobs set not_before = null, updated_at = clock_timestamp() where job_id in (
-    select j.job_id from etl.jobs j join etl.pipelines p on p.pipeline_id = j.pipeline_id
-    where p.account = ${name} and split_part(p.source, '.', 1) = ${api} and p.window_every = any(${sizes}::text[])
-      and j.state = 'open' and j.holder is null and j.not_before > clock_timestamp() and j.error_code = 'NOT_PUBLISHED'
-      and j.window_to - 1 <= ${availableTo}::date
-    order by j.job_id for update of j)`.execute(trx)
-}
 
 export interface KnownRelease {
   readonly availableTo: string

@@ -96,7 +96,7 @@ describe('a release', () => {
     expect(await ticks()).toHaveLength(1)
   })
 
-  test('that was missed is made up for by the next start, and frees what was told "not published yet"', async () => {
+  test('that was missed is made up for by the next start, and asks anew for what was not published', async () => {
     world = await openReleaseWorld({ pipeline: 'keywords', from: lastMonth })
     const first = world.schedule({ MILLRACE_RELEASE_POLL: '1' })
     await until('the baseline is known', async () => (await releases()).length === 1)
