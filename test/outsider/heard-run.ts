@@ -79,12 +79,12 @@ const tryPacing = async (): Promise<string[]> => {
   row(`four processes, 20 a second allowed, 40 configured, ${values.seconds} s`, wrong, `${requests} requests, ${share}`)
   const lasting = await tryLasting(databases)
   const said = `said on standard error after ${lasting.saidSeconds.toFixed(1)} s, ${lasting.requests} requests for 30 units, over after ${lasting.seconds.toFixed(0)} s`
-  row('429 for good, then healed', lasting.wrong, said)
+  row('429 for good, then over', lasting.wrong, said)
   for (const place of boundedPlaces)
     for (const bound of ['attempts', 'deadline'] as const) {
       const { seconds, wrong } = await tryBounded(databases, place, bound)
       row(
-        `429 for good at ${place}, ${boundWords[bound]}, then healed`,
+        `429 for good at ${place}, ${boundWords[bound]}, then over`,
         wrong,
         `over after ${seconds.toFixed(0)} s, units named and waiting`,
       )
@@ -104,7 +104,7 @@ try {
       'Every bad answer at every endpoint',
       `Each endpoint answers each of ${badAnswers.join(', ')} for good.
 The command ends by itself, or is still waiting for a paid report after four seconds; then all is well again.
-The same command must end with exit code 0, with the rows and the submissions of a calm run. A submission whose answer was lost goes on with consent.
+The same command must end with exit code 0, with the rows and the submissions of a calm run. A submission whose answer was lost is repeated with consent.
 \`limits.attempts: 2\`, \`limits.timeout: 1s\`. Samples are part of \`npm test\`; again: \`npm run heard -- --write\`.
 
 | endpoint | answers tried | wrong | the longest a command waited |
