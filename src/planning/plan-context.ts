@@ -75,7 +75,7 @@ export const planContext = async (db: Db, states: PlanContext['states'], input: 
     windows: windowsInScope(definition, scope, nowMs),
     lookBackFrom: lookBackStart(definition, nowMs),
     restatedAt: new Date(lastRestatementMs(definition.window.publication, nowMs)).toISOString(),
-    fullCheck: scope.mode === 'due' ? fullCheckOf(definition, nowMs) : null,
+    fullCheck: scope.mode === 'due' ? fullCheckOf(definition, source, nowMs) : null,
   }
 }
 
@@ -141,10 +141,14 @@ const limitsOf = ({ dimensions }: Definition, source: Source, names: readonly st
 
 const dayMs = 86_400_000
 
-const fullCheckOf = (definition: Definition, nowMs: number): FullCheck | null => {
+/** The calendar has reports bought again every month; a check of all of them that is due at the same time would buy them twice. */
+const monthlyDays = 28
+
+const fullCheckOf = (definition: Definition, { kind }: Source, nowMs: number): FullCheck | null => {
   const days = definition.window.fullCheckDays
-  if (days === null) return null
-  const { nights, olderThanDays } = checkCycle(days)
+  if (days === null || (kind === 'report' && days >= monthlyDays)) return null
+  // Units of reports have one turn together, so that they are packed together.
+  const { nights, olderThanDays } = kind === 'report' ? { nights: 1, olderThanDays: days - 0.5 } : checkCycle(days)
   return { before: new Date(nowMs - olderThanDays * dayMs).toISOString(), nights, night: nightOf(definition, nights, nowMs) }
 }
 

@@ -54,6 +54,21 @@ describe('reports', () => {
     expect(again.every(({ reason }) => reason === 'look-back')).toBe(true)
   })
 
+  test.each([
+    [9, 8, 0],
+    [9, 10, 4],
+  ])('with a full check of %i days those %i days old are bought again: %i', async (fullCheckDays, age, expected) => {
+    const source = reports
+    // The calendar asks for nothing: its days are long past.
+    const definition = definitionFor(source, { domains: ['a.com', 'b.com'] }, { from: monthsAgo(5), fullCheckDays })
+    await plan(db, { source, definition }, due)
+    const restated = lastRestatementMs(definition.window.publication, Date.now())
+    await allLoaded(db, definition, { askedAt: inDays(-age) })
+    const counted = await plan(db, { source, definition }, due)
+    const isRestated = Date.now() - age * day < restated
+    expect(counted.units).toBe(isRestated ? 4 : expected)
+  })
+
   test('a nightly run leaves unfinished units before the first window to the backfill that made them', async () => {
     const planning = nightly()
     await plan(db, planning, range('2020-01', '2020-01'))
