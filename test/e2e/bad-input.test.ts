@@ -136,6 +136,8 @@ const expectDiscreet = ({ stdout, stderr }: CommandResult): void => {
 }
 
 const keywordsPath = '/v4/website-analysis/keywords'
+/** Requests for rows: what is left of the account is read beside them, for nothing. */
+const paid = ({ requests }: StrictService): number => requests.filter(({ path }) => path === keywordsPath).length
 
 /** A port nobody listens on. */
 const closedPort = async (): Promise<number> => {
@@ -398,7 +400,7 @@ describe('what the keyword endpoint may answer', () => {
     const strict = await start({ intercept: answering(keywordsPath, 403, '{"error_message":"credits exhausted"}') })
     const result = await millrace(oneKeywords)
     expect(summaryOf(result).units).toMatchObject({ planned: 1, held: 1, failed: 0 })
-    expect(strict.requests).toHaveLength(1)
+    expect(paid(strict)).toBe(1)
   })
 
   test('a body shorter than its content-length is asked for again, told as cut off, and its unit waits', async () => {
@@ -453,11 +455,10 @@ describe('what the keyword endpoint may answer', () => {
     const waiting = await millrace(args(newest.toString()))
     expect(waiting.code, waiting.stderr).toBe(1)
     expect(summaryOf(waiting).units).toMatchObject({ waiting: 1, failed: 0, held: 0 })
-    const requests = strict.requests.length
-    expect(requests).toBe(1)
+    expect(paid(strict)).toBe(1)
     const future = await millrace(args(newest.add({ months: 3 }).toString()))
     expect(summaryOf(future).units).toMatchObject({ waiting: 1, failed: 0, held: 0 })
-    expect(strict.requests).toHaveLength(requests)
+    expect(paid(strict)).toBe(1)
     await start()
     const published = await millrace(args(newest.toString()))
     expect(published.code, published.stderr).toBe(0)

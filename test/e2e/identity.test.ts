@@ -112,7 +112,7 @@ describe.each(['a folder', 'a bucket'])('a backup that is restored elsewhere, wi
     expect(identityIn(await millrace(restored, ['check']))).toEqual([])
     // The one it was a backup of is told that it was replaced, and buys nothing any more.
     expect(identityIn(await millrace(original, ['check']))).toMatchObject([
-      { message: expect.stringContaining('go on in the place') },
+      { message: expect.stringContaining('If this database replaces') },
     ])
     const replaced = await millrace(original, ['backfill', ...reports, ...range(), '--force'])
     expect(replaced.code).toBe(1)
