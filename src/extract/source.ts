@@ -62,6 +62,8 @@ export interface Source extends SourceSpec {
   listReports?(context: LookContext, sinceMs: number): Promise<readonly ListedReport[] | null>
   /** What the service says is left of the account, for free; null: it does not tell. Only where requests are paid for one by one. */
   meter?(context: LookContext): Promise<Meter | null>
+  /** Credits of a request that is paid for by itself; absent: none is. */
+  readonly creditsARequest?: number
   /** What `extract` would cost, without buying anything. */
   estimate(request: ExtractRequest, context: LookContext): Promise<Estimate>
 }

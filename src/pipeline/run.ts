@@ -66,14 +66,16 @@ export const runJobs = async (runtime: Runtime, request: RunRequest): Promise<Ru
     const planning = await planned(runtime, runId, request)
     const counts = planning ?? nothingPlanned
     const span = { 'millrace.run_id': runId, 'millrace.command': request.command, 'millrace.units': counts.units }
-    if (counts.jobs > 0 && asks(request)) await readMetersBefore(runtime, request.definitions, request.signal)
+    if (counts.jobs > 0 && asks(request))
+      await inSpan('meter', span, () => readMetersBefore(runtime, request.definitions, request.signal))
     const worked = counts.jobs > 0 && (await inSpan('run', span, () => workUntilSettled(runtime, runId, request)))
     const cancelled = planning === null || worked
     if (cancelled) return await endCancelled(runtime, runId, counts, started)
     if (!request.signal.aborted) await closeLoaded(runtime, runId, request.definitions)
     if (counts.jobs > 0) await keepStatistics(runtime, request)
     const summary = withAside(await runSummary(kysely, runId), counts)
-    if (summary.quota_used > 0 && asks(request)) await readMetersAfter(runtime, request.definitions, request.signal)
+    if (summary.quota_used > 0 && asks(request))
+      await inSpan('meter', span, () => readMetersAfter(runtime, request.definitions, request.signal))
     const unanswered = summary.units.waiting > 0 ? await unitsUnanswered(kysely, runId) : 0
     const state = stateOf(summary, unanswered, request.signal)
     const seconds = (runtime.clock.now() - started) / 1000

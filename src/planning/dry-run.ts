@@ -109,7 +109,8 @@ export const previewRun = async (
     const verdict = isGuarded(runtime, definition)
       ? verdictOn(found.guard, unitsOf(toBuy), pricePerUnit(prices, found.past))
       : null
-    const mine = withLooks(definition, found, prices, verdict)
+    const aPage = runtime.sources.get(definition.source)?.creditsARequest ?? 0
+    const mine = withLooks(definition, found, prices, verdict, aPage)
     jobs.push(...mine)
     pipelines.push(aboutPipeline(runtime, definition, found, prices, verdict, mine))
   }
@@ -132,7 +133,14 @@ const unitsOf = (jobs: readonly FoundJob[]): Map<AskReason, number> => {
 /** Where nobody knows a price a unit counts as one credit, so that the guard still tells much from little. */
 const pricePerUnit = ({ perUnit }: Prices, past: PastUnits): number => perUnit ?? past.quota ?? 1
 
-const withLooks = (definition: Definition, found: Found, prices: Prices, verdict: NightVerdict | null): PreviewJob[] => {
+/** @param aPage credits of a request that is paid for by itself */
+const withLooks = (
+  definition: Definition,
+  found: Found,
+  prices: Prices,
+  verdict: NightVerdict | null,
+  aPage: number,
+): PreviewJob[] => {
   const { pipeline, version } = definition
   const looks = [...found.sampled].map(([from, units]): PreviewJob => {
     const window = showWindow(windowAt(from, definition.window.every))
@@ -144,10 +152,10 @@ const withLooks = (definition: Definition, found: Found, prices: Prices, verdict
       held: false,
       approved: false,
     }
-    return { ...about, units, requests: units, reports: 0, rows: null, quota: 0, from: 'unknown' }
+    return { ...about, units, requests: units, reports: 0, rows: null, quota: units * aPage, from: 'unknown' }
   })
   return [
-    ...found.jobs.map((job) => pricedJob(definition, job, found.past, prices, verdict)),
+    ...found.jobs.map((job) => pricedJob(definition, job, found.past, prices, verdict, aPage)),
     ...looks.filter(({ units }) => units > 0),
   ]
 }
@@ -158,6 +166,7 @@ const pricedJob = (
   past: PastUnits,
   { said, perUnit }: Prices,
   verdict: NightVerdict | null,
+  aPage: number,
 ): PreviewJob => {
   const { window, reason, units, box, isBought, isHere, isPlanned, isApproved } = job
   const shown = box === null ? showWindow(window) : showSpan(window)
@@ -175,7 +184,7 @@ const pricedJob = (
     requests: box === null ? pages : reportRequests(isPriced, isBought, isHere),
     reports: box === null || isBought ? 0 : 1,
     rows,
-    quota: box === null || isBought ? 0 : credits === null ? null : Math.round(credits),
+    quota: box === null ? pages * aPage : isBought ? 0 : credits === null ? null : Math.round(credits),
     from: isPriced ? 'service' : rows !== null ? 'history' : 'unknown',
     held: isToBuy(job) && !isPlanned && verdict !== null && isHeldReason(verdict.holds, reason),
     approved: isApproved,

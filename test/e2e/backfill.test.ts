@@ -53,7 +53,12 @@ const both = async (from: string, to: string, ...options: string[]) => {
   const real = await backfill(from, to, ...options)
   expect(real.code, real.stderr).toBe(0)
   const done = summaryOf(real)
-  expect(sandbox.books().requests.length - between.requests.length).toBe(done.requests)
+  // What is left of the account is read beside the work, for nothing.
+  const work = sandbox
+    .books()
+    .requests.slice(between.requests.length)
+    .filter(({ path }) => !/credits|capabilities/.test(path))
+  expect(work).toHaveLength(done.requests)
   expect(Object.keys(dry)).toEqual(expect.arrayContaining(Object.keys(done)))
   return { dry, real: done }
 }

@@ -21,7 +21,7 @@ const endpoint = endpoints.keywords
 export const list = 'keywords'
 
 /** An answered request costs one; refusals, and a domain without data, cost nothing (api-facts 8, 11). */
-const creditsAPage = 1
+export const creditsAPage = 1
 
 const text = z.string().nullish()
 

@@ -8,7 +8,7 @@ import { dimensionTables } from './dimension-tables.ts'
 import { country, domain } from './dimensions.ts'
 import { keywordFields } from './fields.ts'
 import { meter } from './discovery.ts'
-import { list, fetchPage } from './keyword-page.ts'
+import { creditsAPage, fetchPage, list } from './keyword-page.ts'
 
 /** Proved complete by `keywords_count`, seen unchanged on every page. */
 export const keywords: Source = {
@@ -51,6 +51,7 @@ export const keywords: Source = {
     return page === null ? { lastUpdated: null, count: 0 } : { lastUpdated: page.lastUpdated, count: page.total }
   },
   meter,
+  creditsARequest: creditsAPage,
   estimate: async () => ({ requests: null, rows: null, quota: null }),
 }
 
