@@ -44,5 +44,5 @@ test('a month that is unchanged at the source costs one request instead of its p
   expect(summaryOf(second)).toMatchObject({ units: { unchanged: 2 }, requests: 2 })
   sandbox.restate('2026-10')
   const third = await run()
-  expect(third.stdout).toContain('Skipped, unchanged at the source: 1 units.')
+  expect(third.stdout).toContain('Skipped, unchanged at the source: 1 unit')
 })
