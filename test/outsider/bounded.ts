@@ -47,9 +47,9 @@ export const tryBounded = async (databases: Databases, place: BoundedPlace, boun
     if (rows.length !== 2 || rows.some(({ state, code }) => state !== 'waiting' || code !== 'RATE_LIMITED'))
       wrong.push(`the ledger says ${JSON.stringify(rows)}`)
     world.sandbox.configure({ faults: [] })
-    const healed = await run(world, args, { bound: mostSeconds })
-    if (healed.code !== 0 || healed.summary?.units.loaded !== 2)
-      wrong.push(`healed, it ended with ${healed.code}\n${complaint(healed)}`)
+    const recovered = await run(world, args, { bound: mostSeconds })
+    if (recovered.code !== 0 || recovered.summary?.units.loaded !== 2)
+      wrong.push(`recovered, it ended with ${recovered.code}\n${complaint(recovered)}`)
     const bought = world.sandbox.books().submissions.length
     if (bought !== (pipeline === 'keywords' ? 0 : 1)) wrong.push(`${bought} reports were bought`)
     return { seconds: ended.seconds, wrong }

@@ -1,4 +1,4 @@
-// Samples of what `npm run heard` tries whole: every endpoint answering badly for good and then healed, and limits that nobody configured.
+// Samples of what `npm run heard` tries whole: every endpoint answering badly for good and then recovered, and limits that nobody configured.
 import { describe, expect, test } from 'vitest'
 import { boundedPlaces, tryAlone, tryBounded } from './bounded.ts'
 import { badAnswers, calmRun, type HeardPlace, loadingPlaces, lookingPlaces, tryHeard } from './heard.ts'

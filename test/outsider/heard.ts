@@ -100,7 +100,7 @@ export const tryHeard = async (databases: Databases, place: HeardPlace, answer: 
     world.sandbox.configure({ faults: [] })
     const wrong = judgeFirst(first, place, answer)
     const last = first.code === 0 ? first : await again(world, args)
-    if (last.hung || last.code !== 0) wrong.push(`healed, ${last.name} ended with ${last.code}\n${complaint(last)}`)
+    if (last.hung || last.code !== 0) wrong.push(`recovered, ${last.name} ended with ${last.code}\n${complaint(last)}`)
     if (isLoading(place) && (await rowsOf(world, place)) !== calm.rows) wrong.push('the rows are not those of a calm run')
     const { submissions } = world.sandbox.books()
     if (submissions.length !== calm.submissions)

@@ -172,9 +172,9 @@ export const tryLasting = async (databases: Databases): Promise<LastingFigures> 
     if (!/waiting keywords\/v1\/.*429/.test(ended.stderr)) wrong.push(`no unit is named\n${complaint(ended)}`)
     const requests = pagesOf(world).length
     world.sandbox.configure({ faults: [] })
-    const healed = await run(world, backfill(world), { bound: 90 })
-    if (healed.code !== 0 || healed.summary?.units.loaded !== 30)
-      wrong.push(`healed, it ended with ${healed.code}\n${complaint(healed)}`)
+    const recovered = await run(world, backfill(world), { bound: 90 })
+    if (recovered.code !== 0 || recovered.summary?.units.loaded !== 30)
+      wrong.push(`recovered, it ended with ${recovered.code}\n${complaint(recovered)}`)
     wrong.push(...twice(world))
     return { saidSeconds, seconds: (performance.now() - began) / 1000, requests, wrong }
   } finally {
