@@ -2,11 +2,12 @@
 import { messageOf } from '../core/errors.ts'
 import { apiNameOf } from '../core/source-spec.ts'
 import type { Definition } from '../core/types.ts'
+import { stopsWith } from '../db/stoppable.ts'
 import { countedOf, hasReading, keepReading } from '../ledger/meter.ts'
 import { accountsOf } from './apis.ts'
 import type { Runtime } from './runtime.ts'
 
-/** The questions are free, and the night does not wait for them. */
+/** The questions are free, and the night does not wait for them; nor does a command that is told to stop, whoever locks the ledger. */
 const meterMs = 10_000
 
 /** Before the first such requests of a month: what they are compared with. */
@@ -32,7 +33,8 @@ const eachMetered = async (
   for (const { definitions: group } of accountsOf(metered)) {
     const [first] = group
     if (first === undefined || signal.aborted) continue
-    await read(first).catch((error: unknown) =>
+    const soon = AbortSignal.any([signal, AbortSignal.timeout(meterMs / 2)])
+    await stopsWith(soon, () => read(first)).catch((error: unknown) =>
       log.info(
         { account: first.account, error: messageOf(error) },
         'the service did not say what is left; credits are counted by price',
