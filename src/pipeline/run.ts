@@ -73,6 +73,7 @@ export const runJobs = async (runtime: Runtime, request: RunRequest): Promise<Ru
     if (cancelled) return await endCancelled(runtime, runId, counts, started)
     if (!request.signal.aborted) await closeLoaded(runtime, runId, request.definitions)
     if (counts.jobs > 0) await keepStatistics(runtime, request)
+    if (request.signal.aborted) return await stoppedRun(runtime, runId, started, counts)
     const summary = withAside(await runSummary(kysely, runId), counts)
     if (summary.quota_used > 0 && asks(request))
       await inSpan('meter', span, () => readMetersAfter(runtime, request.definitions, request.signal))
@@ -105,15 +106,26 @@ const keepStatistics = async ({ database, log }: Runtime, { definitions, signal 
 }
 
 /** Stopped before it was planned to the end: what it has done by then. */
-const stoppedRun = async (runtime: Runtime, runId: number, started: number): Promise<RunResult> => {
+const stoppedRun = async (
+  runtime: Runtime,
+  runId: number,
+  started: number,
+  counts: PlanCounts = nothingPlanned,
+): Promise<RunResult> => {
   const { kysely } = runtime.database
-  const summary = await runSummary(kysely, runId)
+  const soon = AbortSignal.timeout(stoppedForMs)
+  const summary = withAside(await stopsWith(soon, () => runSummary(kysely, runId)).catch(() => emptySummary), counts)
   const seconds = (runtime.clock.now() - started) / 1000
-  await finishRun(kysely, runId, 'interrupted', { ...summary, seconds })
+  await stopsWith(soon, () => finishRun(kysely, runId, 'interrupted', { ...summary, seconds })).catch((error: unknown) =>
+    runtime.log.warn({ run_id: runId, error: messageOf(error) }, 'the stopped run could not be closed'),
+  )
   return { runId, summary, seconds, requestsSpared: 0, unanswered: 0, state: 'interrupted' }
 }
 
 const nothingPlanned: PlanCounts = { units: 0, jobs: 0, done: 0, held: 0, notPublished: 0 }
+
+/** So does one that is told to stop, which has more time. */
+const stoppedForMs = 3_000
 
 /** A cancelled run ends at once, whoever locks what its summary reads. */
 const cancelledForMs = 500
