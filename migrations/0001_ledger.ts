@@ -259,7 +259,7 @@ const words = [
   `create index answers_packed on etl.answers (pipeline_id, window_from) where cardinality(slice_ids) > 1`,
 
   // Slices, units, jobs and wait lists come by the hundred thousand, under the lock of their pipeline's row. Pipelines and runs are never deleted:
-  // foreign keys to them would take a third of the time of a planning and say nothing new.
+  // foreign keys to them would be checked for each row and say nothing new.
   // The smallest thing that is wanted. Four facts and nothing else: the answer its rows come from, the newest job that asks for it, an
   // answer held back, and why.
   `create table etl.units (

@@ -1,6 +1,6 @@
 // Which windows a plan covers: published ones that are due, or a range. Pure.
 import { EtlError } from '../core/errors.ts'
-import type { Definition, IsoDate, Window } from '../core/types.ts'
+import type { Definition, IsoDate, Window, JobKind } from '../core/types.ts'
 import { addWindows, dateIn, isPublished, windowsBetween } from '../core/window.ts'
 import { checkOnly, type Only } from './only.ts'
 
@@ -69,6 +69,8 @@ export const lookBackStart = ({ window }: Definition, nowMs: number): IsoDate | 
   return newest === undefined ? null : addWindows(newest.from, every, 1 - lookBack)
 }
 
+const monthlyDays = 28
+
 /** When the turn of a unit comes, and how old its answer must be by then to be asked about. */
 export interface CheckCycle {
   readonly nights: number
@@ -78,8 +80,11 @@ export interface CheckCycle {
 /**
  * Each unit has its turn at least twice in `window.full_check`, and is asked about where it would be older than that by its next turn: so no answer
  * goes unchecked for longer, and none is asked about anew that is younger than half of it. Half a day is left for nights that begin late.
+ * null: reports, which the calendar has bought again every month anyway; a check that is due at the same time would buy them twice.
  */
-export const checkCycle = (days: number): CheckCycle => {
+export const checkCycle = (kind: JobKind, days: number): CheckCycle | null => {
+  // Units of reports have one turn together, so that they are packed together.
+  if (kind === 'report') return days < monthlyDays ? { nights: 1, olderThanDays: days - 0.5 } : null
   const nights = Math.max(1, Math.floor((days - 1) / 2))
   return { nights, olderThanDays: Math.max(0.5, days - nights - 0.5) }
 }

@@ -141,14 +141,11 @@ const limitsOf = ({ dimensions }: Definition, source: Source, names: readonly st
 
 const dayMs = 86_400_000
 
-/** The calendar has reports bought again every month; a check of all of them that is due at the same time would buy them twice. */
-const monthlyDays = 28
-
 const fullCheckOf = (definition: Definition, { kind }: Source, nowMs: number): FullCheck | null => {
   const days = definition.window.fullCheckDays
-  if (days === null || (kind === 'report' && days >= monthlyDays)) return null
-  // Units of reports have one turn together, so that they are packed together.
-  const { nights, olderThanDays } = kind === 'report' ? { nights: 1, olderThanDays: days - 0.5 } : checkCycle(days)
+  const cycle = days === null ? null : checkCycle(kind, days)
+  if (cycle === null) return null
+  const { nights, olderThanDays } = cycle
   return { before: new Date(nowMs - olderThanDays * dayMs).toISOString(), nights, night: nightOf(definition, nights, nowMs) }
 }
 

@@ -11,7 +11,7 @@ import type { CountedWindows } from './count-windows.ts'
 import type { NightGuard } from './guard-night.ts'
 import { askOf, type PlanContext, spanOf } from './plan-context.ts'
 
-/** A report costs quota, so it is bought again only within the look-back: after the service may have restated it, or when its turn comes. */
+/** A report costs quota, so it is bought again only within the look-back: after the service may have restated it, or where `window.full_check` is less than a month. */
 const refreshOf = ({ restatedAt, fullCheck }: PlanContext, { isInLookBack }: PlanWindow): Refresh =>
   isInLookBack ? { ...noRefresh, restatedAt, fullCheck } : noRefresh
 

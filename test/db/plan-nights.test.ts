@@ -203,7 +203,7 @@ describe('walks', () => {
 
   test('every unit is asked about once within window.full_check, spread over the nights, also in closed windows', async () => {
     const days = 9
-    const { nights } = checkCycle(days)
+    const { nights = 0 } = checkCycle('walk', days) ?? {}
     const { planning } = await loadedWalks(nights * slicesATurn, inDays(-days - 1), { fullCheckDays: days })
     await plan(db, planning, due)
     const tonight = (await open(planning)).filter(({ reason }) => reason === 'full check')

@@ -74,7 +74,7 @@ export const tryNeighbours = async (databases: Databases): Promise<string[]> => 
 /** What was tried of clocks: minutes behind, hours and weeks ahead. */
 export const wrongClocks = [-1 / 6, 7, 24 * 24]
 
-/** A second machine whose clock is so many hours ahead (negative: behind). It works as any other, and says so once. */
+/** A second machine whose clock is so many hours ahead (negative: behind). It does the same work as the others, and says once that its clock is wrong. */
 export const tryWrongClock = async (databases: Databases, hours: number): Promise<string[]> => {
   const world = await createHostWorld(databases)
   const folder = mkdtempSync(join(tmpdir(), 'millrace-clock-'))

@@ -80,7 +80,8 @@ test('each night of a cycle comes once, whatever night it began', () => {
 test.each([2, 3, 4, 7, 9, 30, 31, 90])(
   'with a full check of %i days no unit is older, and none that is younger than half of it is asked about',
   (days) => {
-    const { nights, olderThanDays } = checkCycle(days)
+    const { nights = 0, olderThanDays = 0 } = checkCycle('walk', days) ?? {}
+    expect(nights).toBeGreaterThan(0)
     for (let turn = 0; turn < nights; turn += 1)
       // Loaded in the afternoon, looked at by nights that begin up to five hours late.
       for (let checked = 0.5, night = 1; night < 4 * days; night += 1) {
@@ -92,6 +93,11 @@ test.each([2, 3, 4, 7, 9, 30, 31, 90])(
       }
   },
 )
+
+test('reports are left to the calendar, which has them bought again every month; a check that is more frequent has all of them in one turn', () => {
+  expect([28, 30, 31, 90].map((days) => checkCycle('report', days))).toEqual([null, null, null, null])
+  expect(checkCycle('report', 7)).toEqual({ nights: 1, olderThanDays: 6.5 })
+})
 
 describe('--only', () => {
   const lists = definitionOf([dimension('domain', ['a.com', 'b.com', 'c.com'], 2)])
