@@ -122,7 +122,7 @@ export const commands: readonly CommandSpec[] = [
   },
   {
     usage: 'release <unit...>',
-    description: 'Release held units: load a suspicious answer as it is, or try a held unit again.',
+    description: 'Release held units and work on them at once: load a suspicious answer as it is, or ask for a held unit again.',
     options: [],
     examples: ['millrace release 42'],
     load: () => import('./release.ts'),

@@ -1,6 +1,7 @@
 // The status page beside a command's own work: `schedule`, `worker`, `demo --keep` and `status --serve`.
 import { isEtlError, messageOf } from '../core/errors.ts'
-import { noteCancel, releaseByPerson, retryByPerson } from '../ledger/actions.ts'
+import { noteCancel, retryByPerson } from '../ledger/actions.ts'
+import { releaseByPerson } from '../ledger/release.ts'
 import { cancelRun } from '../pipeline/cancel.ts'
 import type { OpenRuntime } from '../pipeline/open-runtime.ts'
 import { scheduledOf } from '../pipeline/scheduled.ts'

@@ -18,20 +18,21 @@ export const summaryEvent = (
 })
 
 /** Commands whose summary is a run's. */
-const runCommands: ReadonlySet<string> = new Set(['run', 'backfill', 'replay', 'quarantine retry'])
+const runCommands: ReadonlySet<string> = new Set(['run', 'backfill', 'replay', 'quarantine retry', 'release'])
 
 /** The closing object of a command that was stopped and had no run yet, or has none ever. */
 export const stoppedEvent = (command: string): Record<string, unknown> =>
   runCommands.has(command) ? summaryEvent(command, null, emptySummary, 0) : { event: 'summary', command }
 
-/** The summary of the contract, as text or as the last JSON line. */
+/** The summary of the contract, as text or as the last JSON line. @param more of this command alone */
 export const printSummary = (
   output: Output,
   command: string,
   { runId, summary, seconds, requestsSpared, state }: RunResult,
+  more: Readonly<Record<string, unknown>> = {},
 ): void => {
   if (requestsSpared > 0) output.event({ event: 'spared', run_id: runId, requests: requestsSpared })
-  output.event(summaryEvent(command, runId, summary, seconds))
+  output.event({ ...summaryEvent(command, runId, summary, seconds), ...more })
   const { units, rows } = summary
   output.line()
   const isHeld = state === 'failed' && summary.units.failed === 0

@@ -1,4 +1,4 @@
-// What a person decides about held and failed units and about runs, each with its event in the same transaction.
+// What a person decides about failed units and about runs, each with its event in the same transaction; held units are in release.ts.
 import { type Selectable, sql } from 'kysely'
 import type { Db, JobsTable, UnitsTable } from '../db/tables.ts'
 import { dissolveJobs } from './cancel.ts'
@@ -6,33 +6,6 @@ import { databaseNow } from './database-now.ts'
 import { note } from './events.ts'
 import { lockPipeline } from './pipelines.ts'
 import { mayBegin, reportTransitions } from './transitions.ts'
-
-/**
- * Releases a held unit: its held answer loads as it is, or the job that holds it is worked on again. False: it is not held.
- * @param by who did it, for the event: `status page`, `command line`
- */
-export const releaseByPerson = (db: Db, unitId: number, by: string): Promise<boolean> =>
-  db.transaction().execute(async (trx) => {
-    const found = await lockUnit(trx, unitId)
-    if (found === null) return false
-    const { unit, job } = found
-    const jobId = job?.state === 'held' ? await reopen(trx, job.job_id, { released: true }) : await releaseAnswer(trx, unit)
-    if (jobId === null) return false
-    const message = `Unit ${unitId} was released by a person (${by}).`
-    await note(trx, { kind: 'released', pipelineId: unit.pipeline_id, unitId, jobId, message })
-    return true
-  })
-
-/** Those of the numbers that are no unit's. */
-export const unknownUnits = async (db: Db, unitIds: readonly number[]): Promise<number[]> => {
-  const known = await db
-    .selectFrom('etl.units')
-    .select('unit_id')
-    .where((eb) => eb('unit_id', '=', eb.fn.any(eb.val(unitIds.map(String)))))
-    .execute()
-  const numbers = new Set(known.map((row) => Number(row.unit_id)))
-  return unitIds.filter((unitId) => !numbers.has(unitId))
-}
 
 /** A failed unit's job is worked on again with all its attempts; a report it bought stays its own. False: it had not failed. */
 export const retryByPerson = (db: Db, unitId: number, by: string): Promise<boolean> =>
@@ -49,11 +22,12 @@ export const retryByPerson = (db: Db, unitId: number, by: string): Promise<boole
 export const noteCancel = (db: Db, runId: number, by: string): Promise<void> =>
   note(db, { kind: 'cancelled', runId, message: `Run ${runId} was cancelled by a person (${by}).` })
 
-type UnitRow = Pick<Selectable<UnitsTable>, 'pipeline_id' | 'window_from' | 'slice_id' | 'job_id' | 'held_answer_id'>
-type JobRow = Pick<Selectable<JobsTable>, 'job_id' | 'state'>
+/** As much of a unit as a decision about it needs. */
+export type UnitRow = Pick<Selectable<UnitsTable>, 'pipeline_id' | 'window_from' | 'slice_id' | 'job_id' | 'held_answer_id'>
+type JobRow = Pick<Selectable<JobsTable>, 'job_id' | 'state' | 'guard' | 'released'>
 
 /** The unit and the newest job that asks for it, locked in the order of all locks: pipeline, job, unit. */
-const lockUnit = async (trx: Db, unitId: number): Promise<{ unit: UnitRow; job: JobRow | null } | null> => {
+export const lockUnit = async (trx: Db, unitId: number): Promise<{ unit: UnitRow; job: JobRow | null } | null> => {
   const units = trx
     .selectFrom('etl.units')
     .select(['pipeline_id', 'window_from', 'slice_id', 'job_id', 'held_answer_id'])
@@ -66,7 +40,7 @@ const lockUnit = async (trx: Db, unitId: number): Promise<{ unit: UnitRow; job: 
       ? undefined
       : await trx
           .selectFrom('etl.jobs')
-          .select(['job_id', 'state'])
+          .select(['job_id', 'state', 'guard', 'released'])
           .where('job_id', '=', before.job_id)
           .forUpdate()
           .executeTakeFirst()
@@ -76,7 +50,7 @@ const lockUnit = async (trx: Db, unitId: number): Promise<{ unit: UnitRow; job: 
 }
 
 /** A report that ended without an answer is polled again: what the service says of it now decides, not what it once said. */
-const reopen = async (trx: Db, jobId: string, set: { readonly released?: boolean }): Promise<number> => {
+export const reopen = async (trx: Db, jobId: string, set: { readonly released?: boolean }): Promise<number> => {
   await trx
     .updateTable('etl.jobs')
     .set({
@@ -102,66 +76,6 @@ const reopen = async (trx: Db, jobId: string, set: { readonly released?: boolean
     .where(mayBegin('report_state', reportTransitions['asked about again']))
     .execute()
   return Number(jobId)
-}
-
-/** A job that loads the held answer into this unit alone; null: nothing is held back. A newer job that asks for the unit goes on asking. */
-const releaseAnswer = async (trx: Db, unit: UnitRow): Promise<number | null> => {
-  if (unit.held_answer_id === null) return null
-  const { job_id } = await trx
-    .insertInto('etl.jobs')
-    .columns([
-      'pipeline_id',
-      'kind',
-      'reason',
-      'window_from',
-      'window_to',
-      'slice_ids',
-      'cells',
-      'forced',
-      'released',
-      'run_id',
-      'ask_number',
-      'answer_id',
-      'account',
-    ])
-    .expression((eb) =>
-      eb
-        .selectFrom('etl.answers as a')
-        .innerJoin('etl.pipelines as p', (join) => join.on('p.pipeline_id', '=', unit.pipeline_id))
-        .leftJoin('etl.jobs as j', 'j.job_id', 'a.job_id')
-        .where('a.answer_id', '=', unit.held_answer_id)
-        .select((at) => [
-          'p.pipeline_id',
-          at.fn.coalesce('j.kind', at.val('walk' as const)).as('kind'),
-          at.val('release').as('reason'),
-          sql<string>`${unit.window_from}::date`.as('window_from'),
-          sql<string>`etl.window_end(${unit.window_from}::date, p.window_every)`.as('window_to'),
-          sql<number[]>`array[${unit.slice_id}::integer]`.as('slice_ids'),
-          at.lit(1).as('cells'),
-          at.lit(true).as('forced'),
-          at.lit(true).as('released'),
-          // Rows name a run: the one that asked, else the newest.
-          at.fn
-            .coalesce(
-              'j.run_id',
-              at.selectFrom('etl.runs').select((r) => r.fn.max('run_id').as('run_id')),
-            )
-            .as('run_id'),
-          'a.ask_number',
-          'a.answer_id',
-          'p.account',
-        ]),
-    )
-    .returning('job_id')
-    .executeTakeFirstOrThrow()
-  await trx
-    .updateTable('etl.units')
-    .set((eb) => ({ held_answer_id: null, held_code: null, job_id: eb.fn.coalesce('job_id', eb.val(job_id)) }))
-    .where('pipeline_id', '=', unit.pipeline_id)
-    .where('window_from', '=', unit.window_from)
-    .where('slice_id', '=', unit.slice_id)
-    .execute()
-  return Number(job_id)
 }
 
 /** Plans of a cancelled run that some process still held when the run let go of them, and that nobody waits for: dissolved like the others. */

@@ -45,7 +45,7 @@ export const holdBack = async (work: JobWork, trx: Db, taken: Taken, held: reado
 const reasonOf = ({ definition }: JobWork, { code, rows, previousRows }: HeldUnit, unitId: number | null): string =>
   code === 'SHRUNK'
     ? `the new answer has ${rows} rows, ${previousRows} are loaded (limits.shrink ${definition.limits.shrink * 100}%). ` +
-      `The loaded rows stay; if the new answer is right, \`millrace release ${unitId}\` and run again.`
+      `The loaded rows stay; if the new answer is right, \`millrace release ${unitId}\` loads it.`
     : `every record of the new answer was rejected. The loaded rows stay; see \`millrace quarantine list ${definition.pipeline}\`, ` +
       'then correct the columns and run `millrace quarantine retry`.'
 

@@ -34,7 +34,7 @@ export const mountActions = (app: Hono, web: WebContext): void => {
     return context.html(
       ask(web, {
         title: `Release unit #${unit.unit_id}?`,
-        text: `${unit.unit_key} is held: ${unit.error_message ?? unit.error_code ?? 'no reason given'} Released, the next run loads it as it is.`,
+        text: `${unit.unit_key} is held: ${unit.error_message ?? unit.error_code ?? 'no reason given'} Released, its answer is loaded as it is, or asked for again.`,
         button: 'Release it',
         back: `/units/${unit.unit_id}`,
       }),
@@ -44,8 +44,8 @@ export const mountActions = (app: Hono, web: WebContext): void => {
     const id = numberIn(context)
     const released = await web.actions.release(id)
     const text = released
-      ? 'Released. The next run or backfill tries it again.'
-      : 'It is not held (any more); nothing was changed.'
+      ? 'Released. A running schedule or worker takes it up, else the next run.'
+      : 'It is not held (any more), or needs approval; nothing was changed.'
     return context.html(done(web, `Unit #${id}`, text, `/units/${id}`), released ? 200 : 409)
   })
   app.get('/units/:id{[0-9]+}/retry', async (context) => {

@@ -13,6 +13,7 @@ export interface Troubled {
 /** Text, command or button; the button asks before anything is done. */
 export const nextStepOf = (unit: Troubled): Html => {
   if (unit.state === 'held') {
+    if (unit.error_code === 'NEEDS_APPROVAL') return command(`millrace approve ${unit.pipeline}`)
     const uncertain = unit.error_code === 'REPORT_UNCERTAIN'
     return html`${command(uncertain ? `millrace run ${unit.pipeline} --resubmit-uncertain` : `millrace release ${unit.unit_id}`)}
 ${uncertain ? '' : html`<a class="button" href="/units/${unit.unit_id}/release">Release…</a>`}`

@@ -97,7 +97,7 @@ describe.skipIf(!existsSync(executable))('the status page in a browser', () => {
     await page.keyboard.press('Enter')
     await page.getByRole('button', { name: 'Release it' }).focus()
     await page.keyboard.press('Enter')
-    await page.getByText('Released. The next run or backfill tries it again.').waitFor()
+    await page.getByText('Released. A running schedule or worker takes it up, else the next run.').waitFor()
     expect((await db.database.pool.query(`select state from etl.unit_list where unit_id = 1`)).rows).toEqual([
       { state: 'landed' },
     ])

@@ -38,6 +38,8 @@ const environment = (): Record<string, string> => ({
 const millrace = (...args: string[]) => runCommand(args, environment(), folder)
 /** A report for each domain, so that several are bought. */
 const slow = ['backfill', 'traffic_and_engagement', '--from', '2026-08', '--to', '2026-09', '--json']
+/** One report of two units. */
+const twoUnits = ['traffic_and_engagement', '--from', '2026-08', '--to', '2026-09', '--only', 'domain=example.com;country=us']
 /** What the ledger says was bought: reports, and the units they are for, none of them twice. */
 const reportsBought = async (): Promise<unknown> =>
   (
@@ -245,13 +247,65 @@ describe('what a person decides', () => {
     expect(held?.error_code).toBe('SHRUNK')
     const unit = String(held?.unit_id)
     expect((await millrace('status')).stdout).toContain(`held #${unit}`)
-    const released = await millrace('release', unit, '--json')
-    expect([released.code, released.events.at(-1)]).toMatchObject([0, { released: [Number(unit)], not_held: [] }])
-    expect((await millrace('release', unit)).code).toBe(1)
-    const loaded = await millrace('backfill', ...months)
-    expect(loaded.code, loaded.stderr).toBe(0)
-    expect(summaryOf(loaded)).toMatchObject({ units: { loaded: 1, held: 0 }, requests: 0, rows: { read: 5 } })
+    const requests = sandbox.books().requests
+    const released = await runCommand(['release', unit, '--json'], { ...environment(), WEB_ANALYTICS_API_KEY: '' }, folder)
+    expect(released.code, released.stderr).toBe(0)
+    expect(released.events.at(-1)).toMatchObject({
+      ...{ command: 'release', released: [Number(unit)], not_held: [], requests: 0 },
+      ...{ units: { planned: 1, loaded: 1 }, rows: { read: 5 } },
+    })
+    expect(sandbox.books().requests).toEqual(requests)
     expect((await db.database.pool.query('select 1 from data.keywords_v1')).rows).toHaveLength(5)
+    expect((await millrace('release', unit)).code).toBe(1)
+    expect(summaryOf(await millrace('backfill', ...months))).toMatchObject({ units: { unchanged: 1, held: 0 }, requests: 0 })
+  })
+
+  test('a report that has expired is asked for again by release itself: held still, or loaded at once; all its units count as released', async () => {
+    await millrace('migrate')
+    sandbox.configure({ faults: [{ kind: 'unknown-status-word', word: 'expired' }] })
+    expect((await millrace('backfill', ...twoUnits)).code).toBe(1)
+    const held = await db.database.pool.query<{ unit_id: string }>(
+      `select unit_id from etl.unit_list where state = 'held' and error_code = 'REPORT_EXPIRED' order by unit_id`,
+    )
+    const units = held.rows.map(({ unit_id }) => unit_id)
+    expect(units).toHaveLength(2)
+    const still = await millrace('release', ...units, '--json')
+    expect([still.code, summaryOf(still).units]).toMatchObject([1, { planned: 2, loaded: 0, held: 2 }])
+    expect(still.events.filter(({ event }) => event === 'released')).toEqual(
+      units.map((unit) => expect.objectContaining({ unit_id: Number(unit), state: 'held', code: 'REPORT_EXPIRED' })),
+    )
+    sandbox.configure({ faults: [] })
+    const noKey = await runCommand(['release', ...units], { ...environment(), WEB_ANALYTICS_API_KEY: '' }, folder)
+    expect([noKey.code, noKey.stderr]).toEqual([2, expect.stringContaining('WEB_ANALYTICS_API_KEY')])
+    const released = await millrace('release', ...units)
+    expect([released.code, released.stdout], released.stderr).toEqual([0, expect.stringMatching(/released; .* is loaded/)])
+    expect(sandbox.books().submissions).toHaveLength(1)
+  })
+
+  test('a release that is stopped resumes when it is run again, and what needs approval is left to approve', async () => {
+    await millrace('migrate')
+    sandbox.configure({ faults: [{ kind: 'unknown-status-word', word: 'expired' }] })
+    expect((await millrace('backfill', ...twoUnits)).code).toBe(1)
+    const { rows } = await db.database.pool.query<{ unit_id: string }>(`select unit_id from etl.unit_list where state = 'held'`)
+    const unit = String(rows[0]?.unit_id)
+    sandbox.configure({ faults: [{ kind: 'report-retry' }] })
+    const running = startCommand(['release', unit, '--json'], environment(), folder)
+    const polls = async () => (await db.database.pool.query<{ polls: number }>('select max(polls) as polls from etl.jobs')).rows
+    const before = (await polls())[0]?.polls ?? 0
+    await until(async () => ((await polls())[0]?.polls ?? 0) > before)
+    running.child.kill('SIGINT')
+    expect((await running.result).code).toBe(130)
+    sandbox.configure({ faults: [] })
+    const both = await Promise.all([millrace('release', unit), millrace('release', unit)])
+    expect(both.map(({ code }) => code).toSorted()[0], both.map(({ stderr }) => stderr).join('\n')).toBe(0)
+    expect(await reportsBought()).toEqual({ bought: 1, cells: 2 })
+    expect((await millrace('run', 'traffic_and_engagement')).code).toBe(1)
+    const waiting = await db.database.pool.query<{ unit_id: string }>(
+      `select unit_id from etl.unit_list where error_code = 'NEEDS_APPROVAL' limit 1`,
+    )
+    const refused = await millrace('release', String(waiting.rows[0]?.unit_id))
+    expect([refused.code, refused.stdout]).toEqual([1, expect.stringContaining('millrace approve traffic_and_engagement')])
+    expect((await reportsBought()) as object).toMatchObject({ bought: sandbox.books().submissions.length })
   })
 
   test('a replay of months parses what the units hold, and one of an older answer changes nothing; neither calls the service', async () => {
