@@ -20,6 +20,7 @@ const bundled = new Set([
   'node-cron',
   'pino',
   'rate-limiter-flexible',
+  'string-width',
   'temporal-polyfill',
   'undici',
   'yaml',

@@ -91,6 +91,7 @@ const owners: Record<string, readonly string[]> = {
   yaml: ['definition'],
   commander: ['cli'],
   'cli-progress': ['cli'],
+  'string-width': ['cli'],
   hono: ['web'],
   'prom-client': ['web'],
   '@observablehq/plot': ['web'],

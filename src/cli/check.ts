@@ -1,8 +1,10 @@
 // `millrace check`: a line for each thing, proved or not asked and why, then every finding; 2 when there is an error, 0 otherwise.
 import { createLog } from '../core/log.ts'
 import { check } from '../check/check.ts'
+import { placeOf } from '../definition/problem.ts'
 import type { Handler } from './command-spec.ts'
 import { pipelinesFolder, settingsOf } from './runtime.ts'
+import { paint, stateTone } from './terminal.ts'
 
 /** Exit code 2 where anything is wrong. */
 export const handle: Handler = async (invocation) => {
@@ -17,12 +19,12 @@ export const handle: Handler = async (invocation) => {
   })
   for (const { area, result, message } of lines) {
     output.event({ event: 'check', area, result, message })
-    output.line(`${result} (${area}): ${message}`)
+    output.line(`${paint(stateTone(result), result)} (${area}): ${message}`)
   }
   const errors = findings.filter((finding) => finding.level === 'error').length
   for (const finding of findings) {
-    output.event({ event: 'finding', ...finding })
-    output.line(`${finding.level} (${finding.area}): ${finding.message}`)
+    output.event({ event: 'finding', ...finding, ...placeOf(finding.message) })
+    output.line(`${paint(stateTone(finding.level), finding.level)} (${finding.area}): ${finding.message}`)
   }
   const warnings = findings.length - errors
   const proved = lines.filter(({ result }) => result === 'proved').length

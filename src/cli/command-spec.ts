@@ -11,6 +11,8 @@ export interface Invocation {
   readonly folder: string
   /** Aborts at the first SIGINT or SIGTERM. */
   readonly signal: AbortSignal
+  /** Every command there is, for what completes them. */
+  readonly commands: readonly CommandSpec[]
 }
 
 /** Does the work and returns the exit code; expected failures are thrown as EtlError. */
@@ -21,6 +23,8 @@ export interface OptionSpec {
   readonly flags: string
   readonly description: string
   readonly fallback?: string
+  /** What it may be, for completion; left out: anything. */
+  readonly values?: readonly string[]
 }
 
 /** One command of the contract. */

@@ -1,8 +1,12 @@
 // The table of commands: what `--help` says, which options exist, and which file does the work.
 import type { CommandSpec, OptionSpec } from './command-spec.ts'
 
-const option = (flags: string, description: string, fallback?: string): OptionSpec =>
-  fallback === undefined ? { flags, description } : { flags, description, fallback }
+const option = (flags: string, description: string, fallback?: string, values?: readonly string[]): OptionSpec => ({
+  flags,
+  description,
+  ...(fallback === undefined ? {} : { fallback }),
+  ...(values === undefined ? {} : { values }),
+})
 
 const from = option('--from <month>', 'first month, YYYY-MM (or a day, YYYY-MM-DD)')
 const to = option('--to <month>', 'last month, inclusive, YYYY-MM (or a day)')
@@ -32,7 +36,7 @@ export const commands: readonly CommandSpec[] = [
       only,
       yes,
       force,
-      option('--order <order>', 'which month comes first: newest or oldest', 'newest'),
+      option('--order <order>', 'which month comes first: newest or oldest', 'newest', ['newest', 'oldest']),
       option('--oldest-first', 'the same as --order oldest'),
       consent,
     ],
@@ -154,6 +158,8 @@ export const commands: readonly CommandSpec[] = [
       option(
         '--as <what>',
         'say what a copied database is: restored or moved (it replaces the original), or clone (it is used beside it)',
+        undefined,
+        ['restored', 'moved', 'clone'],
       ),
     ],
     examples: ['millrace migrate', 'millrace migrate --wait 600', 'millrace migrate --as restored'],
@@ -181,9 +187,9 @@ export const commands: readonly CommandSpec[] = [
     description:
       'Write a view of bi as a file: CSV (formulas made harmless) or Parquet; or as one Parquet file a month, for lakes.',
     options: [
-      option('--format <format>', 'csv or parquet (default: csv, with --by parquet)'),
+      option('--format <format>', 'csv or parquet (default: csv, with --by parquet)', undefined, ['csv', 'parquet']),
       option('--out <place>', 'the file, folder or s3://bucket/prefix (default: the name of the view in this folder)'),
-      option('--by <period>', 'month: one Parquet file a month, under --out'),
+      option('--by <period>', 'month: one Parquet file a month, under --out', undefined, ['month']),
       option('--since <last>', 'last: write only the months that changed since the last export to this place'),
       only,
       option('--from <month>', 'first month, such as 2026-01'),
@@ -254,6 +260,17 @@ export const commands: readonly CommandSpec[] = [
     options: [],
     examples: ['millrace init my-warehouse'],
     load: () => import('./init.ts'),
+  },
+  {
+    usage: 'completion <bash|zsh|fish> [words...]',
+    description: 'Print the script that lets the Tab key complete commands, options and pipelines in your shell.',
+    options: [],
+    examples: [
+      'millrace completion bash >> ~/.bashrc',
+      'millrace completion zsh >> ~/.zshrc',
+      'millrace completion fish | source',
+    ],
+    load: () => import('./completion.ts'),
   },
   {
     usage: 'sandbox',

@@ -1,5 +1,6 @@
 // A small map of coverage in text: a line a pipeline, a character a month.
 import type { CoverageMonth } from '../reads/windows.ts'
+import { paint } from './terminal.ts'
 
 const monthsBetween = (first: string, last: string): string[] => {
   const months: string[] = []
@@ -17,19 +18,23 @@ const monthsBetween = (first: string, last: string): string[] => {
 }
 
 const mark = (cell: CoverageMonth | undefined): string => {
-  if (cell === undefined) return '·'
-  if (cell.failed > 0) return '✗'
-  if (cell.held > 0) return '!'
-  return cell.loaded === cell.total ? '█' : cell.loaded > 0 ? '▄' : '░'
+  if (cell === undefined) return paint('dim', '·')
+  if (cell.failed > 0) return paint('red', '✗')
+  if (cell.held > 0) return paint('yellow', '!')
+  return cell.loaded === cell.total ? paint('green', '█') : cell.loaded > 0 ? '▄' : '░'
 }
 
-/** Lines with one character per month from the oldest to the newest planned one. */
-export const coverageLines = (cells: readonly CoverageMonth[]): string[] => {
+/**
+ * Lines with one character per month from the oldest to the newest planned one.
+ * @param columns of the terminal: months that have no room there are left out, oldest first; null: all are shown
+ */
+export const coverageLines = (cells: readonly CoverageMonth[], columns: number | null = null): string[] => {
   if (cells.length === 0) return []
   const sorted = cells.map((cell) => cell.month).sort()
-  const months = monthsBetween(sorted[0] ?? '', sorted.at(-1) ?? '')
   const pipelines = [...new Set(cells.map((cell) => cell.pipeline))]
   const width = Math.max(...pipelines.map((name) => name.length))
+  const planned = monthsBetween(sorted[0] ?? '', sorted.at(-1) ?? '')
+  const months = columns === null ? planned : planned.slice(-Math.max(1, columns - width - 2))
   const lines = pipelines.map((pipeline) => {
     const row = months.map((month) => mark(cells.find((cell) => cell.pipeline === pipeline && cell.month === month)))
     return `${pipeline.padEnd(width)}  ${row.join('')}`
@@ -37,6 +42,8 @@ export const coverageLines = (cells: readonly CoverageMonth[]): string[] => {
   return [
     `${' '.repeat(width)}  ${months[0]} .. ${months.at(-1)}`,
     ...lines,
-    `${' '.repeat(width)}  █ loaded  ▄ in part  ░ planned  ! held  ✗ failed  · nothing planned (month not published yet, or not wanted)`,
+    `${' '.repeat(width)}  █ loaded  ▄ in part  ░ planned`,
+    `${' '.repeat(width)}  ! held  ✗ failed  · nothing planned`,
+    'Nothing planned: the service has not published the month yet, or no pipeline asks for it.',
   ]
 }

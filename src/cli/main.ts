@@ -6,9 +6,12 @@ import { redact } from '../core/redact.ts'
 import { version } from '../core/version.ts'
 import { databaseError, isDatabaseError } from '../db/database-error.ts'
 import { stopsWith } from '../db/stoppable.ts'
+import { placeOf } from '../definition/problem.ts'
 import type { CommandSpec } from './command-spec.ts'
 import { commands } from './commands.ts'
+import { sharedOptions } from './complete-words.ts'
 import { createOutput, type Output } from './output.ts'
+import { paint } from './terminal.ts'
 import { startTracing } from './tracing.ts'
 
 /** Codes that mean nothing was called and the caller must change something first. */
@@ -49,9 +52,17 @@ const runCommandLine = async (argv: readonly string[], ending: Interruption): Pr
     await program.parseAsync([...argv], { from: 'user' })
     return exitCode
   } catch (error) {
-    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2
+    if (error instanceof CommanderError) return usageEnded(error, argv)
     throw error
   }
+}
+
+/** Commander has written its words for people; machines get the same as an event. */
+const usageEnded = ({ exitCode, message }: CommanderError, argv: readonly string[]): number => {
+  if (exitCode === 0) return 0
+  const event = { event: 'error', code: 'USAGE', message: message.replace(/^error: /, '') }
+  if (argv.includes('--json')) process.stdout.write(`${redact(JSON.stringify(event))}\n`)
+  return 2
 }
 
 const withMoreOptions = async (asked: string | undefined): Promise<readonly CommandSpec[]> =>
@@ -84,9 +95,7 @@ export const buildProgram = (specs: readonly CommandSpec[], ending: Interruption
 
 const addCommand = (program: Command, spec: CommandSpec, ending: Interruption, exit: (code: number) => void): void => {
   const command = program.command(spec.usage).description(spec.description).exitOverride()
-  for (const { flags, description, fallback } of spec.options) command.option(flags, description, fallback)
-  command.option('--json', 'print one JSON object a line, the last one a summary')
-  command.option('--pipelines <folder>', 'folder of the pipeline definitions', 'pipelines')
+  for (const { flags, description, fallback } of [...spec.options, ...sharedOptions]) command.option(flags, description, fallback)
   command.addHelpText('after', `\nExamples:\n${spec.examples.map((example) => `  ${example}`).join('\n')}`)
   command.action(async (...parameters: unknown[]) => {
     const args = parameters
@@ -109,7 +118,7 @@ const perform = async (
     // What a stream leaves behind dies young: a nursery that grows to 32 MB only costs memory, and time in caches. Set once the
     // modules are there, which live on and make it as large as it needs to be.
     setFlagsFromString('--semi-space-growth-factor=1')
-    const invocation = { args, options, output, environment: process.env, folder: process.cwd(), signal }
+    const invocation = { args, options, output, environment: process.env, folder: process.cwd(), signal, commands }
     const code = await stopsWith(signal, () => handle(invocation))
     if (signal.aborted) await sumUpStopped(spec, args, output)
     return isSignalled() ? 130 : code
@@ -142,10 +151,11 @@ const report = (error: unknown, json: boolean): void => {
   const text = isEtlError(error)
     ? error.message
     : `A defect in Millrace: ${error instanceof Error ? (error.stack ?? error.message) : messageOf(error)}`
-  process.stderr.write(`${redact(`millrace: ${text} [${code}]`)}\n`)
+  process.stderr.write(`${redact(`${paint('red', 'millrace:', process.stderr)} ${text} [${code}]`)}\n`)
   // Each with its file, line and column, for editors and CI.
   const problems = isEtlError(error) && Array.isArray(error.context['problems']) ? { problems: error.context['problems'] } : {}
-  if (json) process.stdout.write(`${redact(JSON.stringify({ event: 'error', code, message: text, ...problems }))}\n`)
+  const event = { event: 'error', code, message: text, ...placeOf(text), ...problems }
+  if (json) process.stdout.write(`${redact(JSON.stringify(event))}\n`)
 }
 
 /** One key press reaches a process twice where npm or our launcher hands on what the terminal sent to all; a person takes longer. */

@@ -1,5 +1,7 @@
 // What a command prints: lines for people or one JSON object a line for machines, everything through the redactor.
 import { redact } from '../core/redact.ts'
+import { layOut } from './table.ts'
+import { columnsOf, paint } from './terminal.ts'
 
 /** Where a command says things: results on standard output, progress on standard error. */
 export interface Output {
@@ -12,7 +14,7 @@ export interface Output {
   event(value: Readonly<Record<string, unknown>>): void
   /** A remark on standard error, in both modes. */
   note(text: string): void
-  /** Columns aligned for people; numbers to the right. */
+  /** Columns aligned for people; numbers to the right; in blocks where the terminal is too narrow. */
   table(head: readonly string[], rows: readonly (readonly string[])[]): void
 }
 
@@ -32,23 +34,9 @@ export const createOutput = (json: boolean): Output => {
     },
     note: (text) => void process.stderr.write(`${redact(text)}\n`),
     table: (head, rows) => {
-      for (const text of layOut(head, rows)) line(text)
+      for (const text of layOut(head, rows, columnsOf(process.stdout))) line(/^─[─ ]*$/.test(text) ? paint('dim', text) : text)
     },
   }
-}
-
-const isNumeric = (cell: string): boolean => /^-?[\d.,]+%?$/.test(cell) || cell === '-'
-
-/** Lines of a table; a column whose cells are all numbers is set to the right. */
-export const layOut = (head: readonly string[], rows: readonly (readonly string[])[]): string[] => {
-  const widths = head.map((title, column) => Math.max(title.length, ...rows.map((row) => (row[column] ?? '').length)))
-  const right = head.map((_, column) => rows.length > 0 && rows.every((row) => isNumeric(row[column] ?? '-')))
-  const show = (row: readonly string[]): string =>
-    widths
-      .map((width, column) => (right[column] ? (row[column] ?? '').padStart(width) : (row[column] ?? '').padEnd(width)))
-      .join('  ')
-      .trimEnd()
-  return [show(head), show(widths.map((width) => '─'.repeat(width))), ...rows.map(show)]
 }
 
 /** `1,234,567` */
@@ -57,6 +45,13 @@ export const formatNumber = (value: number | string | bigint): string => BigInt(
 /** `1 unit`, `2,000 units`. */
 export const some = (value: number, noun: string): string =>
   `${formatNumber(Math.round(value))} ${noun}${Math.round(value) === 1 ? '' : 's'}`
+
+/** `2026-11`, `2026-11 and 2026-12`, `2026-11..2027-02`. @param windows in order */
+export const showWindows = (windows: readonly string[]): string => {
+  const [first = '', second] = windows
+  if (windows.length <= 2) return second === undefined ? first : `${first} and ${second}`
+  return `${first.split('..')[0]}..${windows.at(-1)?.split('..').at(-1)}`
+}
 
 /** `1.2 MB`, in thousands. */
 export const formatBytes = (bytes: number): string => {

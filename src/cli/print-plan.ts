@@ -1,6 +1,7 @@
 // The plan on one screen: what would be asked for and why, what it costs, what waits for a word; or whole, as events.
 import type { Preview, PreviewJob, PreviewPipeline } from '../planning/dry-run.ts'
-import { formatNumber, formatSeconds, type Output, some } from './output.ts'
+import { formatNumber, formatSeconds, type Output, showWindows, some } from './output.ts'
+import { clipText } from './terminal.ts'
 import { planEvents, type ReasonRow, reasonsOf, sum } from './plan-events.ts'
 
 /** @param command the one that is planned: `run`, `backfill`, `plan` */
@@ -78,7 +79,7 @@ const changeLines = (pipelines: readonly PreviewPipeline[]): string[] => {
 
 const named = (values: readonly string[], total: number): string => `${values.slice(0, 3).join(', ')}${total > 3 ? ', …' : ''}`
 
-const clipped = (text: string): string => (text.length <= width ? text : `${text.slice(0, width - 1)}…`)
+const clipped = (text: string): string => clipText(text, width)
 
 const idleLines = (pipelines: readonly PreviewPipeline[]): string[] => {
   const part = (pick: (one: PreviewPipeline) => number, words: string): string[] => {
@@ -91,13 +92,9 @@ const idleLines = (pipelines: readonly PreviewPipeline[]): string[] => {
     ...part(({ held }) => Math.max(0, held), waiting > 0 ? 'held or waiting for approval' : 'held'),
     ...part(({ notPublished }) => notPublished, 'not published yet'),
   ]
-  const windows = [...new Set(pipelines.flatMap(({ unpublishedWindows }) => unpublishedWindows))].sort().reverse()
+  const windows = [...new Set(pipelines.flatMap(({ unpublishedWindows }) => unpublishedWindows))].sort()
   const later =
-    windows.length === 0
-      ? []
-      : [
-          `${windows.slice(0, 2).join(' and ')}${windows.length > 2 ? ' and others' : ''}: not published yet; run it again once it is.`,
-        ]
+    windows.length === 0 ? [] : [`Not published yet by the service: ${showWindows(windows)}; run it again once they are there.`]
   return [...(parts.length === 0 ? [] : [`Besides: ${parts.join(', ')}.`]), ...later]
 }
 

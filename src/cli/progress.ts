@@ -3,6 +3,7 @@ import cliProgress from 'cli-progress'
 import { redact } from '../core/redact.ts'
 import { type Counters, type Progress, type RunEvent, createProgress } from '../pipeline/progress.ts'
 import { type Output, formatNumber, formatSeconds, some } from './output.ts'
+import { columnsOf, paint, stateTone, textWidth } from './terminal.ts'
 
 /** Between plain lines where nothing but the counters changed. */
 const plainEveryMs = 10_000
@@ -44,7 +45,8 @@ const noteOf = (event: RunEvent): string | null => {
   // Most messages name their unit themselves.
   const message = event.message ?? ''
   const about = message.startsWith(event.unit) ? message : `${event.unit}: ${message}`
-  return `${isHeld ? 'held' : isLeft ? 'waiting' : 'failed'} ${about} [${event.code ?? ''}]`
+  const state = isHeld ? 'held' : isLeft ? 'waiting' : 'failed'
+  return `${paint(stateTone(state), state, process.stderr)} ${about} [${event.code ?? ''}]`
 }
 
 /** A scheduler's finished run in one line. */
@@ -90,6 +92,10 @@ const plainView = (): View => {
   }
 }
 
+const barsize = 20
+/** Columns of the bar, its percentage and what separates them; the last one of a terminal stays free. */
+const beside = barsize + ' 100% | '.length + 1
+
 const barView = (): View => {
   let timer: NodeJS.Timeout | null = null
   let line: ProgressLine | null = null
@@ -97,7 +103,7 @@ const barView = (): View => {
     format: '{bar} {percentage}% | {text}',
     barCompleteChar: '█',
     barIncompleteChar: '░',
-    barsize: 24,
+    barsize,
     hideCursor: true,
     clearOnComplete: true,
     stream: process.stderr,
@@ -107,7 +113,7 @@ const barView = (): View => {
     if (line === null) return
     const { done, planned } = line.share()
     bar.setTotal(Math.max(1, planned))
-    bar.update(done, { text: line.text() })
+    bar.update(done, { text: planned === 0 ? 'planning' : line.text((columnsOf(process.stderr) ?? 80) - beside) })
   }
   return {
     begin: (progress) => {
@@ -137,7 +143,8 @@ interface ProgressLine {
   planned(units: number): void
   /** Units done and planned since then. */
   share(): { readonly done: number; readonly planned: number }
-  text(): string
+  /** @param columns what does not fit is left out from the end: the units and the time left come first */
+  text(columns?: number): string
 }
 
 /** @param now milliseconds of a clock that never goes back */
@@ -154,15 +161,19 @@ export const createProgressLine = ({ counters }: Progress, now: () => number = (
       startedAt = now()
     },
     share,
-    text: () => {
+    text: (columns = Number.POSITIVE_INFINITY) => {
       const { done, planned } = share()
       const seconds = (now() - startedAt) / 1000
       const rows = since('rowsRead')
       const rate = seconds > 0 ? Math.round(rows / seconds) : 0
-      const parts = [`${done}/${planned} units`, `${formatNumber(rows)} rows (${formatNumber(rate)}/s)`]
-      if (since('pages') > 0) parts.push(`${formatNumber(since('pages'))} pages`)
-      // From the share of units done; unknown until the first is.
-      parts.push(`time left ${done === 0 || planned === 0 ? '?' : formatSeconds((seconds / done) * (planned - done))}`)
+      const parts = [
+        `${formatNumber(done)}/${formatNumber(planned)} units`,
+        // From the share of units done; unknown until the first is.
+        `time left ${done === 0 || planned === 0 ? '?' : formatSeconds((seconds / done) * (planned - done))}`,
+        `${formatNumber(rows)} rows (${formatNumber(rate)}/s)`,
+        ...(since('pages') > 0 ? [`${formatNumber(since('pages'))} pages`] : []),
+      ]
+      while (parts.length > 1 && textWidth(parts.join(', ')) > columns) parts.pop()
       return parts.join(', ')
     },
   }

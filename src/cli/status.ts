@@ -10,6 +10,7 @@ import type { Handler, Invocation } from './command-spec.ts'
 import { type Output, formatNumber, formatSeconds } from './output.ts'
 import { interruptedCode, settingsOf, untilInterrupted, withDatabase, withRuntime } from './runtime.ts'
 import { coverageLines } from './coverage.ts'
+import { columnsOf, paint, stateTone } from './terminal.ts'
 
 /** Reads only; with `--serve` until it is stopped. */
 export const handle: Handler = async (invocation) => {
@@ -64,7 +65,7 @@ const print = (output: Output, status: Status, display: string): void => {
   output.line()
   printPipelines(output, status)
   output.line()
-  for (const line of coverageLines(status.coverage)) output.line(line)
+  for (const line of coverageLines(status.coverage, columnsOf(process.stdout))) output.line(line)
   if (status.pipelines.some(({ units }) => (units.waiting ?? 0) > 0)) output.line(waitingWords)
   printWords(output, status)
   printTroubled(output, status)
@@ -74,8 +75,7 @@ const print = (output: Output, status: Status, display: string): void => {
   printRuns(output, status)
 }
 
-const waitingWords =
-  'waiting: not possible yet (report not finished, month not published, rate or budget used up); the next run resumes them.'
+const waitingWords = 'Waiting: not possible yet; each unit below names its reason. The next run resumes them.'
 
 const printPipelines = (output: Output, { pipelines }: Status): void =>
   output.table(
@@ -83,12 +83,16 @@ const printPipelines = (output: Output, { pipelines }: Status): void =>
     pipelines.map(({ pipeline, units, rows, newest_window, last_loaded_at, quarantined }) => {
       const count = (state: UnitState): number => units[state] ?? 0
       const other = count('planned') + count('running') + count('landed')
-      const cells = [count('loaded'), count('waiting'), count('held'), count('failed'), other, rows].map((value) =>
-        formatNumber(value),
-      )
+      const marked = (state: 'held' | 'failed'): string =>
+        count(state) === 0 ? '0' : paint(stateTone(state), formatNumber(count(state)))
       return [
         pipeline,
-        ...cells,
+        formatNumber(count('loaded')),
+        formatNumber(count('waiting')),
+        marked('held'),
+        marked('failed'),
+        formatNumber(other),
+        formatNumber(rows),
         newest_window?.slice(0, 7) ?? '-',
         last_loaded_at?.slice(0, 16) ?? '-',
         formatNumber(quarantined),
@@ -101,7 +105,7 @@ const printTroubled = (output: Output, { troubled }: Status): void => {
   output.line()
   output.line('Units that are not loaded:')
   for (const unit of troubled) {
-    output.line(`  ${unit.state} #${unit.unit_id} ${unit.unit} [${unit.code ?? '-'}]`)
+    output.line(`  ${paint(stateTone(unit.state), unit.state)} #${unit.unit_id} ${unit.unit} [${unit.code ?? '-'}]`)
     if (unit.message !== null) output.line(`    ${unit.message}`)
   }
 }
@@ -154,7 +158,7 @@ const printRuns = (output: Output, { runs }: Status): void => {
     runs.map((run) => [
       String(run.run_id),
       run.command,
-      run.state,
+      paint(stateTone(run.state), run.state),
       run.started_at.slice(0, 19),
       run.finished_at?.slice(0, 19) ?? '-',
     ]),

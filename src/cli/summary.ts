@@ -1,7 +1,8 @@
 // The closing words of a run: one table for people, one object for machines, and the exit code.
 import { emptySummary, type RunSummary } from '../ledger/runs.ts'
 import type { RunResult } from '../pipeline/run.ts'
-import { formatBytes, formatNumber, formatSeconds, type Output, some } from './output.ts'
+import { formatBytes, formatNumber, formatSeconds, type Output, showWindows, some } from './output.ts'
+import { paint, stateTone } from './terminal.ts'
 
 /** `{"event":"summary",…}` of contract.md. */
 export const summaryEvent = (
@@ -28,16 +29,17 @@ export const stoppedEvent = (command: string): Record<string, unknown> =>
 export const printSummary = (
   output: Output,
   command: string,
-  { runId, summary, seconds, requestsSpared, state }: RunResult,
+  { runId, summary, seconds, requestsSpared, notPublished, state }: RunResult,
   more: Readonly<Record<string, unknown>> = {},
 ): void => {
   if (requestsSpared > 0) output.event({ event: 'spared', run_id: runId, requests: requestsSpared })
+  if (notPublished.units > 0) output.event({ event: 'not_published', run_id: runId, ...notPublished })
   output.event({ ...summaryEvent(command, runId, summary, seconds), ...more })
   const { units, rows } = summary
   output.line()
   const isHeld = state === 'failed' && summary.units.failed === 0
   output.line(
-    `Run ${runId} ${isHeld ? 'ended with units held' : stateWords[state]} in ${formatSeconds(seconds)}: ${unitWords(units)}.`,
+    `Run ${runId} ${isHeld ? paint('yellow', 'ended with units held') : paint(stateTone(state), stateWords[state])} in ${formatSeconds(seconds)}: ${unitWords(units)}.`,
   )
   output.line(
     `Rows: ${formatNumber(rows.read)} read, ${formatNumber(rows.inserted)} inserted, ${formatNumber(rows.updated)} updated, ` +
@@ -50,7 +52,11 @@ export const printSummary = (
   )
   const skipped = skippedWords(command, summary, requestsSpared)
   if (skipped !== null) output.line(skipped)
-  const next = nextWords(summary)
+  if (notPublished.units > 0)
+    output.line(
+      `Not published yet by the service: ${showWindows(notPublished.windows)} (${some(notPublished.units, 'unit')}). Nothing was asked for these; run it again once they are there.`,
+    )
+  const next = nextWords(summary, notPublished.units)
   if (next !== null) output.line(next)
 }
 
@@ -68,17 +74,19 @@ const stateWords = {
   interrupted: 'was interrupted (state kept)',
 } as const
 
+const stateNames = (state: string): string => (state === 'failed' || state === 'held' ? paint(stateTone(state), state) : state)
+
 const unitWords = (units: RunSummary['units']): string => {
   if (units.planned === 0) return 'nothing is due'
   const parts = (['loaded', 'unchanged', 'waiting', 'held', 'failed'] as const)
     .filter((state) => units[state] > 0)
-    .map((state) => `${units[state]} ${state}`)
+    .map((state) => `${formatNumber(units[state])} ${stateNames(state)}`)
   return `${some(units.planned, 'unit')} planned, ${parts.join(', ') || 'none finished'}`
 }
 
-const nextWords = ({ units, rows }: RunSummary): string | null => {
+const nextWords = ({ units, rows }: RunSummary, notPublished: number): string | null => {
   if (units.failed + units.held > 0) return 'Next: `millrace status` names each failed and held unit, and how to fix it.'
-  if (units.waiting > 0)
+  if (units.waiting > notPublished)
     return 'Next: run it again later. Waiting units could not be loaded yet (report not finished, month not published, rate or budget used up); `millrace status` names the reason.'
   if (rows.quarantined > 0) return 'Next: `millrace quarantine list` shows the rejected rows.'
   return null

@@ -14,6 +14,12 @@ export interface Problem {
 /** `pipelines/keywords.yaml:8:40: …`, which editors and terminals make a link of. */
 export const showProblem = (problem: Problem): string => `${problem.file}:${problem.line}:${problem.column}: ${problem.message}`
 
+/** File, line and column a message begins with, as `showProblem` writes them; empty where it begins with none. */
+export const placeOf = (message: string): Partial<Pick<Problem, 'file' | 'line' | 'column'>> => {
+  const [, file, line, column] = /^([^\s:][^:\n]*):(\d+):(\d+): /.exec(message) ?? []
+  return file === undefined ? {} : { file, line: Number(line), column: Number(column) }
+}
+
 /** By file, then by place; the same problem at the same place once. */
 export const sortProblems = (problems: readonly Problem[]): readonly Problem[] => {
   const unique = new Map(problems.map((problem) => [showProblem(problem), problem]))

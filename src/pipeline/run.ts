@@ -32,6 +32,8 @@ export interface PlanCounts {
   /** Wait for a person. */
   readonly held: number
   readonly notPublished: number
+  /** The windows of those units as people read them, in order: `2026-11`, `2026-12`. */
+  readonly unpublishedWindows?: readonly string[]
 }
 
 export interface RunRequest {
@@ -54,6 +56,8 @@ export interface RunResult {
   readonly requestsSpared: number
   /** Units left waiting because the service did not answer, or refused too many requests. */
   readonly unanswered: number
+  /** Units that were asked for and were not there to be loaded: the service has not published their windows yet. Part of `waiting`. */
+  readonly notPublished: { readonly units: number; readonly windows: readonly string[] }
   readonly state: 'done' | 'failed' | 'cancelled' | 'interrupted'
 }
 
@@ -82,7 +86,7 @@ export const runJobs = async (runtime: Runtime, request: RunRequest): Promise<Ru
     const seconds = (runtime.clock.now() - started) / 1000
     await finishRun(kysely, runId, state, { ...summary, seconds })
     const spared = summary.units.unchanged > 0 ? await requestsSpared(kysely, runId) : 0
-    return { runId, summary, seconds, requestsSpared: spared, unanswered, state }
+    return { runId, summary, seconds, requestsSpared: spared, unanswered, notPublished: unpublishedOf(counts), state }
   } catch (error) {
     if (request.signal.aborted) return stoppedRun(runtime, runId, started).catch(() => Promise.reject(error))
     // Its jobs must not wait for a run that nobody works on.
@@ -119,8 +123,13 @@ const stoppedRun = async (
   await stopsWith(soon, () => finishRun(kysely, runId, 'interrupted', { ...summary, seconds })).catch((error: unknown) =>
     runtime.log.warn({ run_id: runId, error: messageOf(error) }, 'the stopped run could not be closed'),
   )
-  return { runId, summary, seconds, requestsSpared: 0, unanswered: 0, state: 'interrupted' }
+  return { runId, summary, seconds, requestsSpared: 0, unanswered: 0, notPublished: unpublishedOf(counts), state: 'interrupted' }
 }
+
+const unpublishedOf = ({ notPublished, unpublishedWindows = [] }: PlanCounts): RunResult['notPublished'] => ({
+  units: notPublished,
+  windows: unpublishedWindows,
+})
 
 const nothingPlanned: PlanCounts = { units: 0, jobs: 0, done: 0, held: 0, notPublished: 0 }
 
@@ -139,7 +148,7 @@ const endCancelled = async (runtime: Runtime, runId: number, counts: PlanCounts,
   await stopsWith(soon, () => finishRun(kysely, runId, 'cancelled', { ...summary, seconds })).catch((error: unknown) =>
     runtime.log.warn({ run_id: runId, error: messageOf(error) }, 'the cancelled run could not be closed'),
   )
-  return { runId, summary, seconds, requestsSpared: 0, unanswered: 0, state: 'cancelled' }
+  return { runId, summary, seconds, requestsSpared: 0, unanswered: 0, notPublished: unpublishedOf(counts), state: 'cancelled' }
 }
 
 /** null: it was cancelled while it waited for somebody's lock. */

@@ -1,5 +1,6 @@
 // From definitions and the ledger to the jobs a run waits for: set arithmetic in the database, one pipeline after the other.
 import type { Definition } from '../core/types.ts'
+import { showWindow } from '../core/window.ts'
 import type { Db } from '../db/tables.ts'
 import { takeUpOrphans } from '../ledger/run-jobs.ts'
 import { takeUpApproved, trimApproved } from '../ledger/approved-jobs.ts'
@@ -43,16 +44,19 @@ export const planRun = async (
   signal: AbortSignal,
 ): Promise<PlannedRun> => {
   const idle = { done: 0, held: 0, notPublished: 0, requests: 0 }
+  const unpublished = new Set<string>()
   for (const written of definitions) {
     const definition = await withLists(runtime, written, runId)
     const context = await openPlan(runtime, runId, definition, scope, signal)
     const { counted, samples } = await planPipeline(runtime, context)
+    for (const window of context.windows) if (!window.isPublished) unpublished.add(showWindow(window))
     idle.done += counted.tally.done
     idle.held += counted.tally.held
     idle.notPublished += counted.tally.notPublished
     idle.requests += samples.requests
   }
-  return { ...(await waitedFor(runtime.database.kysely, runId)), ...idle }
+  const unpublishedWindows = [...unpublished].sort()
+  return { ...(await waitedFor(runtime.database.kysely, runId)), ...idle, unpublishedWindows }
 }
 
 /** Has the run wait for what a person approved of the pipeline, and for nothing else. */

@@ -220,6 +220,7 @@ describe('what the keyword endpoint refuses', () => {
       folder,
     )
     expect(summaryOf(future).units.waiting).toBe(1)
+    expect(future.events).toContainEqual(expect.objectContaining({ event: 'not_published', units: 1, windows: ['2031-01'] }))
     expect(strict.requests).toHaveLength(before)
   })
 

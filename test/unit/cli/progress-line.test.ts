@@ -17,7 +17,7 @@ test('the time left is what the units still to do take at the pace of those done
   expect(line.text()).toContain('time left ?')
   now = 10_000
   Object.assign(progress.counters, { unitsDone: 10, rowsRead: 5_000, pages: 20 })
-  expect(line.text()).toBe('10/40 units, 5,000 rows (500/s), 20 pages, time left 30.0 s')
+  expect(line.text()).toBe('10/40 units, time left 30.0 s, 5,000 rows (500/s), 20 pages')
 })
 
 test('a scheduler’s second run is counted by itself, and one that overlaps the first together with it', () => {
@@ -32,7 +32,7 @@ test('a scheduler’s second run is counted by itself, and one that overlaps the
   expect(line.share()).toEqual({ done: 0, planned: 2 })
   now += 1_000
   Object.assign(progress.counters, { unitsDone: 5, rowsRead: 450 })
-  expect(line.text()).toBe('1/2 units, 50 rows (50/s), time left 1.0 s')
+  expect(line.text()).toBe('1/2 units, time left 1.0 s, 50 rows (50/s)')
   plan(progress, line, 3)
   expect(line.share()).toEqual({ done: 1, planned: 5 })
 })

@@ -1,0 +1,75 @@
+// `millrace completion SHELL`: the script that has bash, zsh or fish ask this program for what may come next, and the answers to that.
+import { readdir, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { EtlError } from '../core/errors.ts'
+import type { Handler, Invocation } from './command-spec.ts'
+import { type Candidate, completeWords } from './complete-words.ts'
+import { pipelinesFolder } from './runtime.ts'
+
+/** Without words it prints the script, with words what may stand where the last of them is. */
+export const handle: Handler = async (invocation) => {
+  const [name = '', ...words] = invocation.args
+  const shell = shells[name]
+  if (shell === undefined) throw new EtlError('USAGE', `'${name}' is not one of ${Object.keys(shells).join(', ')}.`)
+  if (words.length === 0) {
+    invocation.output.line(shell.script)
+    return 0
+  }
+  const found = await completeWords(invocation.commands, words, () => pipelineNames(invocation, words))
+  for (const candidate of found) invocation.output.line(shell.show(candidate))
+  return 0
+}
+
+/** By the line that names each; a definition that is wrong otherwise still has its name. */
+const pipelineNames = async (invocation: Invocation, words: readonly string[]): Promise<readonly string[]> => {
+  const named = words[words.indexOf('--pipelines') + 1]
+  const options = words.includes('--pipelines') ? { pipelines: named } : {}
+  const folder = pipelinesFolder({ ...invocation, options })
+  const files = (await readdir(folder).catch(() => [])).filter((file) => /\.ya?ml$/.test(file))
+  const texts = await Promise.all(files.map((file) => readFile(join(folder, file), 'utf8')))
+  return [...new Set(texts.flatMap((text) => /^pipeline:\s*["']?(\w+)/m.exec(text)?.[1] ?? []))].sort()
+}
+
+interface Shell {
+  readonly script: string
+  show(candidate: Candidate): string
+}
+
+/** The first sentence: a line of a menu has no room for more. */
+const short = (about: string): string => about.split(/[;:.]/)[0] ?? ''
+
+const bash: Shell = {
+  script: `# Completion of millrace for bash: eval "$(millrace completion bash)"
+_millrace() {
+  local IFS=$'\\n'
+  COMPREPLY=($(millrace completion bash -- "\${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
+}
+complete -o default -F _millrace millrace`,
+  show: ({ text }) => text,
+}
+
+const zsh: Shell = {
+  script: `#compdef millrace
+# Completion of millrace for zsh: eval "$(millrace completion zsh)", after compinit
+_millrace() {
+  local -a found
+  found=("\${(@f)$(millrace completion zsh -- "\${(@)words[2,CURRENT]}" 2>/dev/null)}")
+  if [[ -n "\${found[1]}" ]]; then _describe millrace found; else _files; fi
+}
+compdef _millrace millrace`,
+  show: ({ text, about }) => `${text.replaceAll(':', '\\:')}:${short(about)}`,
+}
+
+const fish: Shell = {
+  script: `# Completion of millrace for fish: millrace completion fish | source
+function __millrace
+  set -l words (commandline -opc) (commandline -ct)
+  set -e words[1]
+  millrace completion fish -- $words 2>/dev/null
+end
+complete -c millrace -f -a '(__millrace)'
+complete -c millrace -l pipelines -r -a '(__fish_complete_directories)'`,
+  show: ({ text, about }) => `${text}\t${short(about)}`,
+}
+
+const shells: Readonly<Record<string, Shell>> = { bash, zsh, fish }

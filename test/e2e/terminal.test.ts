@@ -1,0 +1,95 @@
+// What a terminal gets and a pipe does not: colours, lines of its width, completion in real shells; and errors for machines.
+import { execFileSync, spawnSync } from 'node:child_process'
+import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { cleanEnvironment, launcher, pipelinesOfRepository, runCommand } from '../support/command.ts'
+
+let folder: string
+
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'millrace-terminal-'))
+  cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
+  symlinkSync(launcher(), join(folder, 'millrace'))
+})
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+const has = (program: string): boolean => spawnSync(program, ['--version']).error === undefined
+const environment = (more: Readonly<Record<string, string>> = {}): NodeJS.ProcessEnv =>
+  cleanEnvironment({ PATH: `${folder}:${join(process.execPath, '..')}:${process.env['PATH'] ?? ''}`, HOME: folder, ...more })
+const shell = (program: string, script: string): string[] =>
+  execFileSync(program, ['-c', script], { cwd: folder, env: environment(), encoding: 'utf8' }).trim().split('\n')
+
+describe('colours', () => {
+  const wrong = ['run', '--pipelines', 'nowhere']
+  const red = '\u001b[31mmillrace:'
+  const inTerminal = (more: Readonly<Record<string, string>>): string =>
+    execFileSync('script', ['-qec', `millrace ${wrong.join(' ')} || true`, '/dev/null'], {
+      cwd: folder,
+      env: environment({ TERM: 'xterm', ...more }),
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'ignore'],
+    })
+
+  test('are not written into a pipe, unless they are forced', async () => {
+    expect((await runCommand(wrong, {}, folder)).stderr).toMatch(/^millrace: /)
+    expect((await runCommand(wrong, { FORCE_COLOR: '1' }, folder)).stderr).toContain(red)
+  })
+
+  test.runIf(has('script'))('are shown by a terminal, unless NO_COLOR is set', () => {
+    expect(inTerminal({})).toContain(red)
+    const plain = inTerminal({ NO_COLOR: '1' })
+    expect([plain.includes('millrace: The folder'), plain.includes('[31m')]).toEqual([true, false])
+  })
+})
+
+describe('completion', () => {
+  test.runIf(has('bash'))('works in bash', () => {
+    const words = (line: string): string[] =>
+      shell(
+        'bash',
+        `eval "$(millrace completion bash)"; COMP_WORDS=(${line}); COMP_CWORD=$((\${#COMP_WORDS[@]} - 1)); _millrace; printf '%s\\n' "\${COMPREPLY[@]}"`,
+      )
+    expect(words('millrace back')).toEqual(['backfill'])
+    expect(words("millrace backfill ''")).toEqual(['keywords', 'shopper_category_performance', 'traffic_and_engagement'])
+  })
+
+  test.runIf(has('zsh'))('works in zsh', () => {
+    const script = `autoload -Uz compinit; compinit -D -u; eval "$(millrace completion zsh)"; _describe() { print -l -- $found }
+      print -- $_comps[millrace]; words=(millrace backfill keywords --order ''); CURRENT=5; _millrace; words=(millrace sta); CURRENT=2; _millrace`
+    expect(shell('zsh', script)).toEqual([
+      '_millrace',
+      'newest:',
+      'oldest:',
+      'status:Units by state, coverage by month, last run, freshness, quota and quarantine',
+    ])
+  })
+
+  test.runIf(has('fish'))('works in fish', () => {
+    const words = (line: string): string[] => shell('fish', `millrace completion fish | source; complete -C '${line}'`)
+    expect(words('millrace back')).toEqual(['backfill\tLoad a range of months, both ends included'])
+    expect(words('millrace run k')).toEqual(['keywords\tpipeline'])
+  })
+})
+
+describe('errors for machines', () => {
+  const events = async (...args: string[]) => (await runCommand([...args, '--json'], {}, folder)).events
+
+  test('tell what commander refuses', async () => {
+    expect(await events('run', '--bogus')).toEqual([{ event: 'error', code: 'USAGE', message: "unknown option '--bogus'" }])
+    expect(await events('backfil')).toMatchObject([
+      { event: 'error', code: 'USAGE', message: expect.stringContaining("'backfil'") },
+    ])
+  })
+
+  test('name file, line and column of each finding of check', async () => {
+    const file = join(folder, 'pipelines', 'keywords.yaml')
+    const text = readFileSync(file, 'utf8')
+    writeFileSync(file, text.replace(/^window:/m, 'windw:'))
+    const line = text.split('\n').findIndex((one) => one.startsWith('window:')) + 1
+    const found = (await events('check', '--offline')).filter(({ event, area }) => event === 'finding' && area === 'definition')
+    writeFileSync(file, text)
+    expect(found).toContainEqual(expect.objectContaining({ level: 'error', file, line, column: 1 }))
+  })
+})

@@ -1,0 +1,38 @@
+// What the Tab key offers.
+import { expect, test } from 'vitest'
+import { commands } from '../../../src/cli/commands.ts'
+import { completeWords } from '../../../src/cli/complete-words.ts'
+
+const offered = async (line: string): Promise<string[]> =>
+  (await completeWords(commands, line.split(' '), async () => ['keywords', 'traffic_sources'])).map(({ text }) => text)
+
+test.each([
+  ['ba', ['backfill']],
+  ['re', ['replay', 'release', 'reports']],
+  ['quarantine ', ['list', 'show', 'retry']],
+  ['quarantine list --l', ['--limit']],
+  ['run k', ['keywords']],
+  ['backfill keywords ', ['keywords', 'traffic_sources']],
+  ['backfill --from 2026-01 t', ['traffic_sources']],
+  ['backfill keywords --order ', ['newest', 'oldest']],
+  ['migrate --as m', ['moved']],
+  ['status --pip', ['--pipelines']],
+  ['run --pipelines ', []],
+  ['cancel ', []],
+  ['nonsense ', []],
+])('after `millrace %s` come %j', async (line, expected) => {
+  expect(await offered(line)).toEqual(expected)
+})
+
+test('every command and every option is offered', async () => {
+  expect(await offered('')).toEqual(commands.map(({ usage }) => usage.split(' ')[0]))
+  expect(await offered('run --')).toEqual([
+    '--dry-run',
+    '--only',
+    '--yes',
+    '--resubmit-uncertain',
+    '--json',
+    '--pipelines',
+    '--help',
+  ])
+})

@@ -1,0 +1,47 @@
+// Tables of the terminal: aligned by what a reader sees, and never wider than the screen.
+import { expect, test } from 'vitest'
+import { layOut } from '../../../src/cli/table.ts'
+import { clipText, textWidth } from '../../../src/cli/terminal.ts'
+
+const head = ['keyword', 'page', 'clicks']
+const rows = [
+  ['東京 ホテル', 'a.com/1', '182'],
+  ['🍕 near me', 'b.com', '9'],
+  ['한국어 사전', 'c.com', '72'],
+  ['cafe\u0301', 'd.com', '1'],
+]
+
+/** Columns at which the cells of the second column begin. */
+const starts = (lines: readonly string[]): number[] =>
+  lines.map((line) => textWidth(line.slice(0, line.search(/page|─ {2}─|[a-d]\.com/))))
+
+test('what stands in two columns of the screen each, and what combines with the letter before it, is aligned', () => {
+  const [first, , ...cells] = layOut(head, rows)
+  expect(new Set(starts([first ?? '', ...cells]))).toEqual(new Set([textWidth('東京 ホテル') + 2]))
+  expect(new Set(cells.map(textWidth)).size).toBe(1)
+})
+
+test('colours take no room and leave a column of numbers to the right', () => {
+  const red = '\u001b[31m7\u001b[39m'
+  expect(layOut(['held'], [['12'], [red]]).at(-1)).toBe(`   ${red}`)
+})
+
+test('a table wider than the terminal comes in blocks that each begin with the first column', () => {
+  const lines = layOut(['pipeline', 'loaded', 'waiting', 'rows'], [['keywords', '18', '0', '7,200']], 24)
+  expect(lines).toEqual([
+    'pipeline  loaded',
+    '────────  ──────',
+    'keywords      18',
+    '',
+    'pipeline  waiting   rows',
+    '────────  ───────  ─────',
+    'keywords        0  7,200',
+  ])
+  expect(Math.max(...layOut(head, rows, 20).map(textWidth))).toBeLessThanOrEqual(20)
+})
+
+test('a cell wider than the terminal ends in an ellipsis at a whole character', () => {
+  expect(clipText('東京ホテル', 6)).toBe('東京…')
+  expect(clipText('東京', 4)).toBe('東京')
+  expect(Math.max(...layOut(['message'], [['x'.repeat(200)]], 80).map(textWidth))).toBe(80)
+})
