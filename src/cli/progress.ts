@@ -167,7 +167,7 @@ export const createProgressLine = ({ counters }: Progress, now: () => number = (
       const rows = since('rowsRead')
       const rate = seconds > 0 ? Math.round(rows / seconds) : 0
       const parts = [
-        `${formatNumber(done)}/${formatNumber(planned)} units`,
+        `${done}/${planned} units`,
         // From the share of units done; unknown until the first is.
         `time left ${done === 0 || planned === 0 ? '?' : formatSeconds((seconds / done) * (planned - done))}`,
         `${formatNumber(rows)} rows (${formatNumber(rate)}/s)`,
