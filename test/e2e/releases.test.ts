@@ -114,6 +114,27 @@ describe('a release', () => {
     await until('the month is loaded', async () => (await rowsOf(world, loaded)).length === 2)
   })
 
+  test('wakes a run that the guard holds like any night: the new month is bought, the history waits for a person', async () => {
+    const first = addWindows(`${lastMonth}-01`, 'month', -6)
+    world = await openReleaseWorld({ pipeline: 'traffic_and_engagement', from: first.slice(0, 7) })
+    world.schedule({ MILLRACE_RELEASE_POLL: '1', MILLRACE_GUARD: 'on' })
+    await until('the baseline is known', async () => (await releases()).length === 1)
+    world.sandbox.configure({ now: onRelease })
+    await until('the run is over', async () => (await ticks()).some(({ run_id }) => run_id !== null))
+    expect((await ticks()).map(({ kind }) => kind)).toEqual(['released'])
+    const months = `select to_char(u.window_from, 'YYYY-MM') as month, u.state, u.error_code as code from etl.unit_list u
+      group by 1, 2, 3 order by 1`
+    const lookBack = [-1, 0].map((back) => addWindows(`${lastMonth}-01`, 'month', back).slice(0, 7))
+    const older = [-6, -5, -4, -3, -2].map((back) => addWindows(`${lastMonth}-01`, 'month', back).slice(0, 7))
+    expect(await rowsOf(world, months)).toEqual([
+      ...older.map((month) => ({ month, state: 'held', code: 'NEEDS_APPROVAL' })),
+      ...lookBack.map((month) => ({ month, state: 'loaded', code: null })),
+    ])
+    for (const { body } of world.sandbox.books().submissions)
+      expect(lookBack).toContain(/"start_date":"(\d{4}-\d{2})/.exec(JSON.stringify(body))?.[1])
+    expect(await rowsOf(world, `select units::int, state from etl.approvals`)).toEqual([{ units: 15, state: 'waiting' }])
+  })
+
   test('forged in every way starts nothing and asks the service as little as can be', async () => {
     world = await openReleaseWorld({ pipeline: 'keywords', from: lastMonth })
     await begin({ MILLRACE_RELEASE_POLL: '86400' })

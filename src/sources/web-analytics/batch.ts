@@ -85,6 +85,8 @@ const reportApi = (
     request,
     estimate: () => (dataset.endpoint === 'report' ? price(context, request, { definition, box }) : Promise.resolve(null)),
     submit: async () => {
+      // The field is known for general reports alone. Nobody has seen the shopper endpoint take it, and what it does not know it may answer with an error
+      // after which nobody can tell whether it sold a report: that one is polled.
       const answer = await sendSubmission(http, dataset, request, dataset.endpoint === 'report' ? hook : null)
       if (answer.status >= 300) throw refusalError(readRefusal(answer), endpoint, box.key)
       const body = jsonOf(answer, endpoint)
