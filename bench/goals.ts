@@ -45,6 +45,8 @@ export const goals = [
   goal('plan-reports', 'planning 1,000,000 new units as reports', 'seconds', 60, 60),
   goal('plan-walks', 'planning 1,000,000 new units as walks', 'seconds', 60, 60),
   goal('plan-memory', 'peak memory while planning them', 'megabytes', 300, 300),
+  goal('price-time', '`millrace plan` over 100,000 units of reports that were never loaded', 'seconds', 30, 30),
+  goal('price-requests', 'free requests it asks for prices', 'count', 50, 50),
   goal('packed-reports', 'reports of 1,000 domains x 3 countries x 36 months', 'count', 10, 12),
   goal('packed-credits', 'their credits against the price of the cells', 'ratio', 1, 1),
   goal(

@@ -1,32 +1,40 @@
-// How long `millrace plan` takes over so many units of reports, and how many free requests: node bench/plan.ts [units]
+// How long `millrace plan` takes to price a large range of reports, and how many free requests: it must cost no more than a person is willing to wait.
 import { runMeasured } from './measured-command.ts'
 import { openNightWorld } from './night-world.ts'
+import { median, type Results } from './results.ts'
+import type { Sizes } from './sizes.ts'
 
 const countries = ['us', 'gb', 'world']
 const months = 36
-const units = Number(process.argv[2] ?? 100_000)
-const domains = Math.ceil(units / countries.length / months)
 const pipeline = 'traffic_and_engagement'
-/** Goals: seconds, free requests. */
-const [most, calls] = [30, 50]
+/** What the service allows an account: requests a second. */
+const rate = 10
 
-const world = await openNightWorld({ pipeline, domains, countries, months, sandbox: { requestsPerSecond: 10 } })
-try {
+/** Units none of which was ever loaded. Throws where a plan buys anything, or leaves units out. */
+export const measurePlan = async ({ planUnits, rounds }: Pick<Sizes, 'planUnits' | 'rounds'>, results: Results): Promise<void> => {
+  const domains = Math.ceil(planUnits / countries.length / months)
   const cells = domains * countries.length * months
-  const range = ['--from', world.months[0] ?? '', '--to', world.months.at(-1) ?? '']
-  const before = world.sandbox.books().requests.length
-  const run = await runMeasured(
-    world,
-    ['plan', pipeline, ...range],
-    { 'units.loaded': cells },
-    { WEB_ANALYTICS_REQUESTS_PER_SECOND: '10' },
-  )
-  const { requests, submissions } = world.sandbox.books()
-  const asked = requests.length - before
-  process.stdout.write(
-    `${cells} units planned in ${run.seconds.toFixed(1)} s (goal ${most}) with ${asked} free requests (goal ${calls}), ${submissions.length} reports bought (goal 0)\n`,
-  )
-  process.exitCode = run.seconds <= most && asked <= calls && submissions.length === 0 ? 0 : 1
-} finally {
-  await world.close()
+  const world = await openNightWorld({ pipeline, domains, countries, months, sandbox: { requestsPerSecond: rate } })
+  try {
+    const range = ['--from', world.months[0] ?? '', '--to', world.months.at(-1) ?? '']
+    const [seconds, asked]: [number[], number[]] = [[], []]
+    for (let round = 0; round < rounds; round += 1) {
+      const before = world.sandbox.books().requests.length
+      const run = await runMeasured(
+        world,
+        ['plan', pipeline, ...range],
+        { 'units.loaded': cells },
+        { WEB_ANALYTICS_REQUESTS_PER_SECOND: String(rate) },
+      )
+      const { requests, submissions } = world.sandbox.books()
+      if (submissions.length > 0) throw new Error(`planning bought ${submissions.length} reports`)
+      seconds.push(run.seconds)
+      asked.push(requests.length - before)
+    }
+    const of = `${cells} units of ${domains} domains, ${countries.length} countries, ${months} months; nothing bought`
+    results.set('price-time', { value: median(seconds), ours: median(seconds), note: of })
+    results.set('price-requests', { value: Math.max(...asked), note: 'free; the most of any round' })
+  } finally {
+    await world.close()
+  }
 }

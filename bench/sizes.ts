@@ -13,6 +13,8 @@ export interface Sizes {
   readonly nightUnits: number
   /** Units planned anew at its end. */
   readonly newUnits: number
+  /** Units that `millrace plan` prices. */
+  readonly planUnits: number
   /** Seconds a packed report takes at the service. */
   readonly reportSeconds: number
 }
@@ -26,6 +28,7 @@ export const fullSizes: Sizes = {
   warehouseRows: 0,
   nightUnits: 7_200_000,
   newUnits: 1_000_000,
+  planUnits: 100_000,
   reportSeconds: 30,
 }
 
@@ -38,5 +41,6 @@ export const quickSizes: Sizes = {
   warehouseRows: 0,
   nightUnits: 108_000,
   newUnits: 50_000,
+  planUnits: 10_000,
   reportSeconds: 1,
 }

@@ -4,6 +4,7 @@ import type { GoalId } from './goals.ts'
 import { measureFullWarehouse, measureGrowth } from './growth-rounds.ts'
 import { measureNight } from './night.ts'
 import { measurePacked, measureWide } from './packed.ts'
+import { measurePlan } from './plan.ts'
 import { measureRate, measureStatus, measureTiny, measureWalks } from './page-rounds.ts'
 import type { Project } from './project.ts'
 import { measureReports } from './report-rounds.ts'
@@ -28,6 +29,11 @@ export const steps: readonly Step[] = [
   { name: 'growth', goals: ['memory-growth', 'cost-rows'], measure: measureGrowth },
   { name: 'rate', goals: ['rate'], measure: measureRate },
   { name: 'warehouse', goals: ['full-warehouse'], measure: measureFullWarehouse },
+  {
+    name: 'plan',
+    goals: ['price-time', 'price-requests'],
+    measure: (_project, _client, sizes, results) => measurePlan(sizes, results),
+  },
   {
     name: 'packed',
     goals: ['packed-reports', 'packed-credits', 'packed-wall', 'packed-memory', 'wide-memory'],
