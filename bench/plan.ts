@@ -11,7 +11,10 @@ const pipeline = 'traffic_and_engagement'
 const rate = 10
 
 /** Units none of which was ever loaded. Throws where a plan buys anything, or leaves units out. */
-export const measurePlan = async ({ planUnits, rounds }: Pick<Sizes, 'planUnits' | 'rounds'>, results: Results): Promise<void> => {
+export const measurePlan = async (
+  { planUnits, rounds }: Pick<Sizes, 'planUnits' | 'rounds'>,
+  results: Results,
+): Promise<void> => {
   const domains = Math.ceil(planUnits / countries.length / months)
   const cells = domains * countries.length * months
   const world = await openNightWorld({ pipeline, domains, countries, months, sandbox: { requestsPerSecond: rate } })

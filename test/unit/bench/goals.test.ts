@@ -38,6 +38,8 @@ describe('the goals of speed', () => {
       'plan-reports': [60, 60],
       'plan-walks': [60, 60],
       'plan-memory': [300, 300],
+      'price-time': [30, 30],
+      'price-requests': [50, 50],
       'packed-reports': [10, 12],
       'packed-credits': [1, 1],
       'packed-wall': [0.1, 0.1],
