@@ -67,7 +67,8 @@ export interface Planning {
   readonly approvedBy?: string
 }
 
-const runtimeOf = (db: TestDatabase, { source, resubmitUncertain = false, approvedBy }: Planning) => ({
+/** As much of a runtime as planning reads. */
+export const runtimeFor = (db: TestDatabase, { source, resubmitUncertain = false, approvedBy }: Planning) => ({
   settings: { raw: {} },
   allowance: () => ({ requestsPerSecond: 10, budget: noBudget }),
   database: db.database,
@@ -88,13 +89,13 @@ export const plan = async (
 ): Promise<PlannedRun & { readonly runId: number }> => {
   const run = runId ?? (await newRun(db))
   // What planning does not use is not there.
-  const runtime = runtimeOf(db, planning) as unknown as Parameters<typeof planRun>[0]
+  const runtime = runtimeFor(db, planning) as unknown as Parameters<typeof planRun>[0]
   return { ...(await planRun(runtime, run, [planning.definition], scope, new AbortController().signal)), runId: run }
 }
 
 export const preview = (db: TestDatabase, planning: Planning, scope: Scope) =>
   previewRun(
-    runtimeOf(db, planning) as unknown as Parameters<typeof previewRun>[0],
+    runtimeFor(db, planning) as unknown as Parameters<typeof previewRun>[0],
     [planning.definition],
     scope,
     new AbortController().signal,

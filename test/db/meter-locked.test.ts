@@ -1,0 +1,48 @@
+// The questions about an account's credits under somebody's lock: they end with the command that is told to stop.
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { registerPipeline } from '../../src/ledger/pipelines.ts'
+import { readMetersAfter, readMetersBefore } from '../../src/pipeline/meter.ts'
+import { definitionFor, runtimeFor, sourceOf } from '../support/planning.ts'
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+
+let db: TestDatabase
+beforeAll(async () => {
+  db = await createTestDatabase()
+})
+afterAll(() => db.drop())
+
+test('questions about credits end with the command although the ledger is locked', async () => {
+  const source = { ...sourceOf({ kind: 'walk' as const }), meter: async () => ({ requests: 1, credits: null }) }
+  const definition = definitionFor(source, { domains: ['a.example'] })
+  await db.database.kysely.transaction().execute((trx) => registerPipeline(trx, definition, source))
+  const runtime = runtimeFor(db, { definition, source }) as unknown as Parameters<typeof readMetersBefore>[0]
+  const locker = await db.database.pool.connect()
+  try {
+    await locker.query('begin')
+    await locker.query('lock table etl.jobs, etl.meter_readings in access exclusive mode')
+    for (const ask of [readMetersBefore, readMetersAfter]) {
+      const stop = new AbortController()
+      let isOver = false
+      const asked = ask(runtime, [definition], stop.signal).then(() => {
+        isOver = true
+      })
+      await waitsForLock()
+      expect(isOver).toBe(false)
+      stop.abort(new Error('told to stop'))
+      await asked
+    }
+  } finally {
+    await locker.query('rollback')
+    locker.release()
+  }
+})
+
+const waitsForLock = () =>
+  expect
+    .poll(async () => {
+      const { rows } = await db.database.pool.query(
+        `select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+      )
+      return rows.length
+    })
+    .toBeGreaterThan(0)
