@@ -134,7 +134,7 @@ const makeDespiteTwins = async (db: Db, statement: RawBuilder<unknown>): Promise
       await statement.execute(db)
       return
     } catch (error) {
-      if (tries >= 5 || !['23505', '42P06', '42P07', 'XX000'].includes(sqlStateOf(error))) throw error
+      if (tries >= 5 || !['23505', '42710', '42P06', '42P07', 'XX000'].includes(sqlStateOf(error))) throw error
     }
   }
 }
