@@ -13,6 +13,7 @@ export const handle: Handler = async (invocation) => {
       for (const [param, values] of Object.entries(dataset.choices))
         output.line(`  ${`${param}:`.padEnd(14)} ${values.join(', ') || '-'}`)
       output.line(`  filters:       ${dataset.filters.join(', ') || '-'}`)
+      if (dataset.dimensions !== null) output.line(`  dimensions:    ${dataset.dimensions.join(', ') || '-'}`)
       output.line(`  metrics:       ${dataset.metrics.join(', ') || '-'}`)
     }
     output.line()

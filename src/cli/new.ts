@@ -39,7 +39,7 @@ const writeDataset = async (invocation: Invocation, name: string): Promise<numbe
   for (const one of files) output.line(`wrote ${one}`)
   output.line(
     isFilled
-      ? `Next: check both, then \`millrace migrate\`. After a change of the columns: delete the migration and run \`millrace new migration ${name}\`.`
+      ? `Next: check both, then \`millrace migrate\`. After a change of the columns \`millrace new migration ${name}\` writes the difference.`
       : `Next: fill in what is marked, then \`millrace new migration ${name}\` and \`millrace migrate\`.`,
   )
   return 0

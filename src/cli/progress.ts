@@ -171,7 +171,7 @@ export const createProgressLine = ({ counters }: Progress, now: () => number = (
         // From the share of units done; unknown until the first is.
         `time left ${done === 0 || planned === 0 ? '?' : formatSeconds((seconds / done) * (planned - done))}`,
         `${formatNumber(rows)} rows (${formatNumber(rate)}/s)`,
-        ...(since('pages') > 0 ? [`${formatNumber(since('pages'))} pages`] : []),
+        ...(since('pages') > 0 ? [some(since('pages'), 'page')] : []),
       ]
       while (parts.length > 1 && textWidth(parts.join(', ')) > columns) parts.pop()
       return parts.join(', ')

@@ -78,6 +78,8 @@ export interface SourceSpec extends AnswerForm {
   readonly description: string
   /** Checks `params` of a definition; unknown names are errors. */
   readonly params: ZodType<Readonly<Record<string, ParamValue>>>
+  /** Parameters that say how an answer is handed over, not what it says: no part of a key. Default: none. */
+  readonly deliveryParams?: readonly string[]
   readonly dimensions: Readonly<Record<string, DimensionSpec>>
   /** Fields of the response known beforehand: they supply type, description, aliases a definition leaves out. */
   readonly fields: Readonly<Record<string, FieldSpec>>

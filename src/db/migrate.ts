@@ -85,8 +85,15 @@ export const pendingSql = async (
   return statements
 }
 
-/** Applies what is pending, each migration in one transaction with its record. Throws SCHEMA_AHEAD before changing anything. */
-export const migrate = async (database: Database, options: MigrateOptions): Promise<{ applied: string[] }> => {
+/**
+ * Applies what is pending in one transaction with its record. Throws SCHEMA_AHEAD before changing anything.
+ * @param afterwards what has to succeed for any of it to stay, in the same transaction; not called where nothing is pending
+ */
+export const migrate = async (
+  database: Database,
+  options: MigrateOptions,
+  afterwards: (trx: Db) => Promise<void> = async () => undefined,
+): Promise<{ applied: string[] }> => {
   const state = await migrationState(database, options)
   refuseNewer(state, database.display)
   if (options.dryRun === true || state.pending.length === 0) return { applied: [...state.pending] }
@@ -103,6 +110,7 @@ export const migrate = async (database: Database, options: MigrateOptions): Prom
     })
     const { error, results } = await migrator.migrateToLatest()
     if (error !== undefined) throw stopped[0]?.error ?? error
+    await afterwards(trx)
     return (results ?? []).map(({ migrationName }) => migrationName)
   }
   try {

@@ -1,5 +1,6 @@
 // The YAML of a new dataset as text: filled from what the service describes, or with placeholders that no check lets pass.
 import type { DimensionSpec, FieldSpec, SourceSpec } from '../core/source-spec.ts'
+import type { ColumnType } from '../core/types.ts'
 import { checkValue } from './dimension-value.ts'
 import { type JsonNode, jsonSchemaOf } from './issues.ts'
 import { columnNameProblem } from './names.ts'
@@ -10,6 +11,13 @@ export interface DescribedDataset {
   readonly metrics: readonly string[]
   /** By parameter. */
   readonly choices: Readonly<Record<string, readonly string[]>>
+  /** Columns that tell rows apart beside the period and what is asked for; left out or null: it does not say. */
+  readonly dimensions?: readonly string[] | null
+  /** What it says of the dataset; of metrics and dimensions by name. */
+  readonly about?: string
+  readonly descriptions?: Readonly<Record<string, string>>
+  /** First month there is, YYYY-MM. */
+  readonly from?: string | null
 }
 
 /** A dataset to write the definition of. */
@@ -33,21 +41,23 @@ export const datasetYaml = ({ name, table, source, described, listFiles }: Datas
   const every = source.windowSizes?.[0] ?? 'month'
   const period = Object.hasOwn(source.fields, 'date') || every !== 'month' ? 'date' : 'month'
   const keyParams = params.filter(([, value]) => value !== table && !Array.isArray(value)).map(([param]) => param)
-  const named = [period, ...dimensions.map(([dimension]) => dimension), ...keyParams]
+  const split = (described?.dimensions ?? []).map(columnName)
+  const things = [...dimensions.map(([dimension]) => dimension), ...split]
+  const named = [period, ...things, ...keyParams]
   const key = [...named, ...identifyingFields(source).filter((field) => !named.includes(field))]
   return [
     '# yaml-language-server: $schema=./schema.json',
     `pipeline: ${name}`,
     'version: 1',
-    `description: ${JSON.stringify(descriptionOf(name, key, source, described))}`,
+    `description: ${JSON.stringify(descriptionOf(name, { every, things: key.filter((one) => one !== period && !keyParams.includes(one)) }, source, described))}`,
     `source: ${source.name}`,
     ...(params.length === 0 ? [] : [`params: { ${params.map(([param, value]) => `${param}: ${yamlValue(value)}`).join(', ')} }`]),
     ...(dimensions.length === 0 ? [] : ['for_each:']),
     ...dimensions.map(([dimension, spec]) => `  ${dimension}: ${valuesOf(source, dimension, spec, listFiles)}`),
-    `window: { every: ${every}, from: 2024-01, look_back: 2 }`,
+    `window: { every: ${every}, from: ${firstWindow(described)}, look_back: 2 }`,
     'schedule: { cron: "0 4 * * *", time_zone: Europe/Berlin }',
     'table:',
-    '  # Every column that tells two rows of one answer apart belongs to the key.',
+    ...keyWords(source, described),
     `  key: [${key.join(', ')}]`,
     '  # `millrace new migration` writes the table from these lines, and later each change of them.',
     '  columns:',
@@ -57,15 +67,43 @@ export const datasetYaml = ({ name, table, source, described, listFiles }: Datas
   ].join('\n')
 }
 
-const descriptionOf = (name: string, key: readonly string[], source: SourceSpec, described: DescribedDataset | null): string => {
-  if (source.openFields && described === null) return `${placeholder} say what one row is`
-  const words = name.replaceAll('_', ' ')
-  return `${words.charAt(0).toUpperCase()}${words.slice(1)}; one row a ${key.slice(1).join(', ')} and ${key[0]}.`
+interface Grain {
+  readonly every: string
+  readonly things: readonly string[]
 }
+
+const descriptionOf = (name: string, grain: Grain, source: SourceSpec, described: DescribedDataset | null): string => {
+  if (source.openFields && described === null) return `${placeholder} say what one row is`
+  const about = (described?.about || wordsOf(name)).replace(/\.$/, '')
+  return `${about}; one row a ${grain.things.join(', ').replaceAll('_', ' ')} and ${grain.every}.`
+}
+
+const wordsOf = (name: string): string => {
+  const words = name.replaceAll('_', ' ')
+  return `${words.charAt(0).toUpperCase()}${words.slice(1)}`
+}
+
+const defaultFrom = '2024-01'
+
+/** No month is asked for before the first there is. */
+const firstWindow = (described: DescribedDataset | null): string => {
+  const from = described?.from ?? defaultFrom
+  return from > defaultFrom ? from : defaultFrom
+}
+
+const keyWords = (source: SourceSpec, described: DescribedDataset | null): readonly string[] => [
+  '  # Every column that tells two rows of one answer apart belongs to the key.',
+  ...(source.openFields && described !== null && (described.dimensions ?? null) === null
+    ? [
+        '  # The service does not say which these are beside what is asked for, a channel for instance. Add what is missing here and below.',
+      ]
+    : []),
+]
 
 const paramsOf = (source: SourceSpec, table: string, described: DescribedDataset | null): Params => {
   const { properties = {}, required = [] } = jsonSchemaOf(source.params)
   return Object.entries(properties).flatMap(([param, node]): Params => {
+    if (source.deliveryParams?.includes(param)) return []
     // A dataset need not offer what others have, nor what is the default.
     const offered = node.enum?.filter((value) => described?.choices[param]?.includes(String(value))) ?? []
     if (offered[0] !== undefined && !offered.includes(node.default)) return [[param, offered[0]]]
@@ -108,7 +146,12 @@ const valuesOf = (source: SourceSpec, dimension: string, spec: DimensionSpec, li
 
 const columnsOf = (source: SourceSpec, key: readonly string[], described: DescribedDataset | null): readonly string[] => {
   if (source.openFields && described !== null)
-    return described.metrics.filter((metric) => !key.includes(metric)).map((metric) => metricLine(metric, source))
+    return [
+      ...(described.dimensions ?? []).map((dimension) => columnLine(dimension, 'text', source, described)),
+      ...described.metrics
+        .filter((metric) => !key.includes(metric))
+        .map((metric) => columnLine(metric, 'numeric', source, described)),
+    ]
   if (source.openFields)
     return [
       `    my_metric: { type: numeric, description: "${placeholder} one line for each metric, under its name at the service" }`,
@@ -124,13 +167,16 @@ const columnWords = (field: FieldSpec): string =>
     `description: ${JSON.stringify(field.description)}`,
   ].join(', ')
 
-/** A metric under its own name, or under one PostgreSQL takes. */
-const metricLine = (metric: string, source: SourceSpec): string => {
-  const known = source.fields[metric]
-  if (known !== undefined) return `    ${metric}: { ${columnWords(known)} }`
-  const plain = metric.toLowerCase().replace(/[^a-z0-9_]+/g, '_')
-  const name = /^[a-z]/.test(plain) && columnNameProblem(plain) === null ? plain : `metric_${plain}`.slice(0, 63)
-  const words = name.replaceAll('_', ' ')
-  const from = name === metric ? '' : `, from: ${JSON.stringify(metric)}`
-  return `    ${name}: { type: numeric${from}, description: ${JSON.stringify(`${words.charAt(0).toUpperCase()}${words.slice(1)}`)} }`
+/** A name of the service, or the nearest that PostgreSQL takes. */
+const columnName = (given: string): string => {
+  const plain = given.toLowerCase().replace(/[^a-z0-9_]+/g, '_')
+  return /^[a-z]/.test(plain) && columnNameProblem(plain) === null ? plain : `metric_${plain}`.slice(0, 63)
+}
+
+const columnLine = (given: string, type: ColumnType, source: SourceSpec, { descriptions = {} }: DescribedDataset): string => {
+  const known = source.fields[given]
+  if (known !== undefined) return `    ${given}: { ${columnWords(known)} }`
+  const name = columnName(given)
+  const from = name === given ? '' : `, from: ${JSON.stringify(given)}`
+  return `    ${name}: { type: ${type}${from}, description: ${JSON.stringify(descriptions[given] ?? wordsOf(name))} }`
 }

@@ -20,6 +20,13 @@ export interface Dataset {
   readonly filters: readonly string[]
   /** By the parameter of a definition: what the dataset can be asked with. */
   readonly choices: Readonly<Record<string, readonly string[]>>
+  /** Columns that tell rows apart beside the period and what is asked for; null where the service does not say. */
+  readonly dimensions: readonly string[] | null
+  /** What the service says of the dataset, and of its metrics and dimensions by name; empty where it says nothing. */
+  readonly about: string
+  readonly descriptions: Readonly<Record<string, string>>
+  /** First month there is, YYYY-MM; null where the service does not say. */
+  readonly from: string | null
 }
 
 /** What a key may ask for. */

@@ -1,5 +1,6 @@
 // Migrations and the bi views of every definition, in that order.
 import type { Settings } from '../config/env.ts'
+import { EtlError, isEtlError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import type { Mart } from '../core/mart.ts'
 import { type Database, openDatabase } from '../db/connect.ts'
@@ -9,7 +10,7 @@ import { loadMarts } from '../definition/marts.ts'
 import { openLandingStore } from '../extract/landing.ts'
 import { forgetMarts, martsWithoutFile, recordMarts } from '../ledger/marts.ts'
 import { analyzeChanged } from '../load/analyze.ts'
-import { publish } from '../publish/publish.ts'
+import { publish, publishWithin } from '../publish/publish.ts'
 import { dropMarts } from '../publish/publish-marts.ts'
 import { type Declaration, declareIdentity, type Settled } from './identity.ts'
 import { assertTablesMade } from './tables-made.ts'
@@ -48,11 +49,15 @@ export const migrateAndPublish = async (request: MigrateRequest): Promise<Migrat
     const patience = request.patience ?? {}
     // Publishing needs every table: found out afterwards, migrations would stand without their views.
     await assertTablesMade(database, definitions, folders)
-    const { applied } = await migrate(database, { folders, dryRun: request.dryRun, patience })
+    const files = await loadMarts(martFolders(request.pipelinesFolder))
+    // In one transaction: where a view or a mart cannot be made, the migrations are not applied either.
+    let made: readonly string[] | null = null
+    const { applied } = await migrate(database, { folders, dryRun: request.dryRun, patience }, async (trx) => {
+      made = await publishWithin(trx, definitions, files).catch(withNothingApplied)
+    })
     if (request.dryRun)
       return { applied, published: [], removed: [], kept: [], statements, display: database.display, declared: null }
-    const files = await loadMarts(martFolders(request.pipelinesFolder))
-    const marts = await publish(database, definitions, files, patience)
+    const marts = made ?? (await publish(database, definitions, files, patience))
     const { removed, kept } = await removeMarts(database, files, marts, patience)
     await analyzeChanged(database, definitions)
     const published = [...definitions.filter((definition) => definition.publish).map(({ pipeline }) => pipeline), ...marts]
@@ -61,6 +66,11 @@ export const migrateAndPublish = async (request: MigrateRequest): Promise<Migrat
   } finally {
     await database.close()
   }
+}
+
+const withNothingApplied = (error: unknown): never => {
+  if (!isEtlError(error)) throw error
+  throw new EtlError(error.code, `${error.message} No migration was applied.`, { cause: error, context: error.context })
 }
 
 /** A mart goes with its file, unless something else reads it. */

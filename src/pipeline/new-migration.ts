@@ -5,6 +5,7 @@ import type { Settings } from '../config/env.ts'
 import { EtlError, messageOf } from '../core/errors.ts'
 import type { Definition } from '../core/types.ts'
 import { openDatabase } from '../db/connect.ts'
+import { migrationState } from '../db/migrate.ts'
 import { shippedMigrations } from '../db/migration-files.ts'
 import { afterPending, migrationsCreating } from '../db/migrate-trial.ts'
 import { changeMigration, datasetMigration, dimensionsOf, type NewDimension } from '../definition/dataset-migration.ts'
@@ -34,8 +35,12 @@ export const newMigration = async (request: NewMigration): Promise<MadeMigration
   const dimensions = await newDimensions(definition, folders)
   if (creating.length === 0)
     return { kind: 'table', file: await writeMigration(folders, tableName(definition), datasetMigration(definition, dimensions)) }
-  const changes = await changesOf(request.settings(), folders, definition)
-  refuse(definition, changes)
+  const { changes, pending } = await changesOf(request.settings(), folders, definition)
+  refuse(
+    definition,
+    changes,
+    creating.filter((name) => pending.includes(name)),
+  )
   if (changes.columns.length + changes.indexes.length + dimensions.length === 0) return { kind: 'none', file: null }
   const name = `${tableName(definition)}_${suffixOf(changes)}`
   return { kind: 'change', file: await writeMigration(folders, name, changeMigration(definition, changes, dimensions)) }
@@ -53,18 +58,27 @@ const changesOf = async (
   { databaseUrl, home }: Settings,
   folders: readonly string[],
   definition: Definition,
-): Promise<TableChanges> => {
+): Promise<{ readonly changes: TableChanges; readonly pending: readonly string[] }> => {
   const database = await openDatabase({ databaseUrl, home, maxConnections: 2 })
   try {
-    return await afterPending(database, { folders }, (db) => tableChanges(db, definition))
+    const { pending } = await migrationState(database, { folders })
+    return { changes: await afterPending(database, { folders }, (db) => tableChanges(db, definition)), pending }
   } finally {
     await database.close()
   }
 }
 
-const refuse = ({ file }: Definition, { refused }: TableChanges): void => {
+/** @param pending the migrations that create the table, where they are not applied yet */
+const refuse = ({ file, pipeline }: Definition, { refused }: TableChanges, pending: readonly string[]): void => {
   if (refused.length === 0) return
-  throw new EtlError('USAGE', `${file}: no migration was written, its table cannot become what it says.\n${refused.join('\n')}`)
+  const remedy =
+    pending.length === 0
+      ? ''
+      : `\nMigration ${pending.join(', ')} is not applied here yet: delete its file and run \`millrace new migration ${pipeline}\` to write it anew.`
+  throw new EtlError(
+    'USAGE',
+    `${file}: no migration was written, its table cannot become what it says.\n${refused.join('\n')}${remedy}`,
+  )
 }
 
 /** Names of a migration are for people; the number decides. */

@@ -21,7 +21,7 @@ import { loadNotifyFile } from '../definition/notify-file.ts'
 import { openLandingStore } from '../extract/landing.ts'
 import type { Source } from '../extract/source.ts'
 import { compareTables } from '../load/drift.ts'
-import { publish } from '../publish/publish.ts'
+import { publishWithin } from '../publish/publish.ts'
 import { loadSourceFolders, type SourceFolders } from '../sources/registry.ts'
 import { accountsOf, createServices, readApiSettings } from './apis.ts'
 import { openIdentity } from './identity.ts'
@@ -173,8 +173,7 @@ const prepareSchema = async (
   const folders = migrationFolders(pipelinesFolder)
   if (database.embedded) {
     await assertTablesMade(database, definitions, folders)
-    const { applied } = await migrate(database, { folders })
-    if (applied.length > 0) await publish(database, definitions, marts)
+    await migrate(database, { folders }, async (trx) => void (await publishWithin(trx, definitions, marts)))
   } else {
     await assertMigrated(database, { folders })
   }

@@ -32,11 +32,23 @@ export const publish = async (
   marts: readonly Mart[] = [],
   patience: Patience = {},
 ): Promise<string[]> => {
-  const step = <T>(what: string, work: (trx: Db) => Promise<T>): Promise<T> =>
+  const step: Step = (what, work) =>
     inPatientTransaction(database, `publish ${what}`, patience, async (trx) => {
       await lockByName(trx, 'publish')
       return work(trx)
     })
+  return inSteps(step, definitions, marts)
+}
+
+/** The same as part of a transaction: what was changed before it in there stands or goes with it. Returns the marts. */
+export const publishWithin = async (trx: Db, definitions: readonly Definition[], marts: readonly Mart[]): Promise<string[]> => {
+  await lockByName(trx, 'publish')
+  return inSteps((_, work) => work(trx), definitions, marts)
+}
+
+type Step = <T>(what: string, work: (trx: Db) => Promise<T>) => Promise<T>
+
+const inSteps = async (step: Step, definitions: readonly Definition[], marts: readonly Mart[]): Promise<string[]> => {
   await step('what all pipelines share', async (trx) => {
     await publishShared(trx, definitions)
     await grantReader(trx)

@@ -34,13 +34,14 @@ export const describe = (service: Service): Reply => {
   const history = { start_date: start_date.slice(0, 7), end_date: end_date.slice(0, 7) }
   return json(
     200,
-    [...vtables.values()].map(({ name, metrics }) => ({
+    [...vtables.values()].map(({ name, metrics, dimension }) => ({
       table: name,
       table_granularity: Object.fromEntries(
         granularities.filter((granularity) => offers(metrics, granularity)).map((granularity) => [granularity, history]),
       ),
       table_metrics: metrics.map((metric) => metric.name),
       table_filters: ['domains', 'countries', 'include_subdomains'],
+      table_dimensions: dimension === null ? [] : [{ name: dimension.column, description: dimension.about }],
     })),
   )
 }

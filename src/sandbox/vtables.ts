@@ -13,7 +13,7 @@ export interface MetricSpec {
 export interface Vtable {
   readonly name: string
   /** Splits each domain, country and date further: the column and its values; null values: a free text, as many as wanted. */
-  readonly dimension: { readonly column: string; readonly values: readonly string[] | null } | null
+  readonly dimension: { readonly column: string; readonly about: string; readonly values: readonly string[] | null } | null
   readonly metrics: readonly MetricSpec[]
 }
 
@@ -45,13 +45,14 @@ const list: readonly Vtable[] = [
     name: 'traffic_sources',
     dimension: {
       column: 'channel',
+      about: 'Channel that brought the visits',
       values: ['Direct', 'Organic Search', 'Paid Search', 'Referrals', 'Social', 'Email', 'Display Ads'],
     },
     metrics: [metric('channel_visits', 'visits'), metric('channel_share', 'rate'), metric('channel_pages_per_visit', 'ratio')],
   },
   {
     name: 'referrals',
-    dimension: { column: 'referrer', values: null },
+    dimension: { column: 'referrer', about: 'Site that sent the visits', values: null },
     metrics: [metric('referral_visits', 'visits'), metric('referral_share', 'rate')],
   },
 ]

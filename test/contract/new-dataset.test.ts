@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, 
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import { z } from 'zod'
 import type { SourceSpec } from '../../src/core/source-spec.ts'
 import { loadDefinitions } from '../../src/definition/load.ts'
 import { newDataset } from '../../src/definition/new-dataset.ts'
@@ -83,6 +84,32 @@ test('metrics are those the service describes, under names that PostgreSQL takes
   expect(text).toContain('metric_xmin: { type: numeric, from: "xmin"')
   expect(text).toContain('granularity: weekly')
   expect(text).not.toContain('FILL IN')
+})
+
+test('dimensions, words and the first month are those the service describes; how an answer is handed over is no part of it', async () => {
+  const delivered: SourceSpec = {
+    ...reportSpec,
+    params: z.strictObject({
+      vtable: z.string(),
+      granularity: z.enum(['daily', 'monthly']).default('monthly'),
+      response_format: z.enum(['csv', 'json']).default('csv'),
+    }),
+    deliveryParams: ['response_format'],
+  }
+  const said = {
+    dimensions: ['Channel'],
+    about: 'Visits by channel.',
+    descriptions: { Channel: 'Who sent them', visits: 'Visits, all' },
+  }
+  const text = readFileSync(await create('sources', delivered, { described: { ...described, ...said, from: '2025-03' } }), 'utf8')
+  expect(text).toContain('key: [date, domain, country, channel, granularity]')
+  expect(text).toContain('description: "Visits by channel; one row a domain, country, channel and month."')
+  expect(text).toContain('channel: { type: text, from: "Channel", description: "Who sent them" }')
+  expect(text).toContain('visits: { type: numeric, description: "Visits, all" }')
+  expect(text).toContain('from: 2025-03')
+  expect(text).not.toMatch(/response_format|does not say/)
+  expect((await loadDefinitions({ folder: folder(), sources: new Map([[delivered.name, delivered]]) })).problems).toEqual([])
+  expect(readFileSync(await create('engagement'), 'utf8')).toContain('The service does not say which these are')
 })
 
 test('a dataset that is called otherwise at the service is asked for by that name', async () => {

@@ -1,5 +1,5 @@
 // A mart goes with its file: nothing that nobody keeps up stays in bi to be read as if it were true.
-import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -54,4 +54,24 @@ test('is removed from bi, with those that read it, and never what somebody else 
   expect(await migrate()).toMatchObject({ removed: ['own_third', 'own_first'], kept: [] })
   expect(await views()).toEqual(['own_somebody'])
   expect(await migrate()).toMatchObject({ removed: [], kept: [] })
+})
+
+test('that PostgreSQL refuses keeps the pending migrations from being applied, and leaves nothing behind', async () => {
+  mkdirSync(join(folder, 'migrations'), { recursive: true })
+  writeFileSync(
+    join(folder, 'migrations', '0900_own.ts'),
+    "import { sql } from 'kysely'\nexport const up = (db) => sql`create table data.own_table (one text)`.execute(db)\n",
+  )
+  mart('own_wrong', 'keywords\nselect nonsense from bi.keywords')
+  mart('own_also', 'keywords\nselect domain from bi.keywords')
+  await expect(migrate()).rejects.toMatchObject({
+    code: 'DEFINITION',
+    message: expect.stringMatching(/own_wrong\.sql: PostgreSQL refuses the query.*No migration was applied\.$/s),
+  })
+  const left = `select (select count(*)::int from etl.kysely_migration where name = '0900_own') as records,
+    to_regclass('data.own_table') as made, to_regclass('bi.own_also') as published`
+  expect((await db.database.pool.query(left)).rows).toEqual([{ records: 0, made: null, published: null }])
+  rmSync(join(folder, 'marts', 'own_wrong.sql'))
+  expect(await migrate()).toMatchObject({ applied: ['0900_own'] })
+  expect((await db.database.pool.query(left)).rows).toEqual([{ records: 1, made: 'data.own_table', published: 'bi.own_also' }])
 })

@@ -109,6 +109,7 @@ describe('a fourth dataset', () => {
       'data.traffic_sources_v1.my_metric is numeric, the definition says bigint; a changed type is a new version.',
     )
     expect(result.stderr).toContain('data.traffic_sources_v1.sure is new and not nullable')
+    expect(result.stderr).toMatch(/Migration \d{4}_traffic_sources_v1 is not applied here yet: delete its file/)
     expect(readdirSync(join(folder, 'migrations'))).toEqual(before)
   })
 

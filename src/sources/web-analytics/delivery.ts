@@ -16,6 +16,9 @@ export const delivery = {
     .default('download_link'),
 }
 
+/** Their names. */
+export const deliveryParams: readonly string[] = Object.keys(delivery)
+
 /** The span of one row (interface 4.3). */
 export const period: PeriodSpec = { param: 'granularity', every: { daily: 'day', weekly: 'week', monthly: 'month' } }
 

@@ -40,7 +40,9 @@ const get = (http: HttpClient, name: EndpointName): Promise<HttpAnswer | null> =
     }),
   )
 
-const nameList = z.array(z.union([z.string(), z.object({ name: z.string() }).transform(({ name }) => name)])).catch([])
+const named = z.object({ name: z.string(), description: z.string().nullish() })
+/** Names alone, or names with words. */
+const nameList = z.array(z.union([z.string().transform((name) => ({ name, description: null })), named])).catch([])
 const datasetSchema = z
   .looseObject({
     table: z.string().optional(),
@@ -49,20 +51,45 @@ const datasetSchema = z
     metrics: nameList.optional(),
     table_filters: nameList.optional(),
     filters: nameList.optional(),
+    table_dimensions: nameList.optional(),
+    dimensions: nameList.optional(),
     table_granularity: z.unknown().optional(),
+    description: z.string().nullish().catch(null),
   })
-  .transform(
-    (raw): Dataset => ({
+  .transform((raw): Dataset => {
+    const metrics = raw.table_metrics ?? raw.metrics ?? []
+    const dimensions = raw.table_dimensions ?? raw.dimensions ?? null
+    return {
       table: raw.table ?? raw.vtable ?? '(no name)',
-      metrics: raw.table_metrics ?? raw.metrics ?? [],
-      filters: raw.table_filters ?? raw.filters ?? [],
+      metrics: namesOf(metrics),
+      filters: namesOf(raw.table_filters ?? raw.filters ?? []),
       choices: { granularity: granularityNames(raw.table_granularity) },
-    }),
-  )
+      dimensions: dimensions === null ? null : namesOf(dimensions),
+      about: raw.description ?? '',
+      descriptions: Object.fromEntries(
+        [...metrics, ...(dimensions ?? [])].flatMap(({ name, description }) => (description ? [[name, description]] : [])),
+      ),
+      from: firstMonth(raw.table_granularity),
+    }
+  })
 const describeSchema = z.union([
   z.array(datasetSchema),
   z.object({ tables: z.array(datasetSchema) }).transform(({ tables }) => tables),
 ])
+
+const namesOf = (list: z.infer<typeof nameList>): string[] => list.map(({ name }) => name)
+
+const historySchema = z.record(z.string(), z.looseObject({ start_date: z.string().regex(/^\d{4}-\d{2}/) }))
+
+/** The earliest of the granularities. */
+const firstMonth = (value: unknown): string | null => {
+  const parsed = historySchema.safeParse(value)
+  return parsed.success
+    ? (Object.values(parsed.data)
+        .map(({ start_date }) => start_date.slice(0, 7))
+        .sort()[0] ?? null)
+    : null
+}
 
 const granularityNames = (value: unknown): string[] => {
   if (Array.isArray(value)) return value.map(String)

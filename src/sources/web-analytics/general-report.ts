@@ -5,7 +5,7 @@ import { type BatchDataset, estimateReport, extractReport, listReports, metricsO
 import { forBatch, spellings } from './spelling.ts'
 import { country, domain } from './dimensions.ts'
 import { dimensionTables } from './dimension-tables.ts'
-import { delivery, period, periodProblems, spanOfReport } from './delivery.ts'
+import { delivery, deliveryParams, period, periodProblems, spanOfReport } from './delivery.ts'
 import { reportFields } from './fields.ts'
 
 const dataset: BatchDataset = {
@@ -45,6 +45,7 @@ export const generalReport: Source = {
     include_subdomains: z.boolean().default(true),
     ...delivery,
   }),
+  deliveryParams,
   dimensions: { domain: { ...domain, mostPerRequest: 100 }, country: { ...country, mostPerRequest: 250 } },
   packing: { windows: 60 },
   period,

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import type { Source } from '../../extract/source.ts'
 import { type BatchDataset, estimateReport, extractReport, listReports, metricsOf, monthsOf, valuesOf } from './batch.ts'
 import { dimensionTables } from './dimension-tables.ts'
-import { delivery, period, periodProblems, spanOfReport } from './delivery.ts'
+import { delivery, deliveryParams, period, periodProblems, spanOfReport } from './delivery.ts'
 import { categoryId, domain } from './dimensions.ts'
 import { shopperFields } from './fields.ts'
 import { spellings } from './spelling.ts'
@@ -27,6 +27,7 @@ export const shopperReport: Source = {
   description: 'Consumer demand and sales by product category for shops.',
   windowSizes: ['month', 'week'],
   params: z.strictObject({ granularity: z.enum(['monthly', 'weekly', 'daily']).default('monthly'), ...delivery }),
+  deliveryParams,
   dimensions: { domain: { ...domain, mostPerRequest: 100 }, category_id: { ...categoryId, mostPerRequest: 100 } },
   packing: { windows: 60 },
   period,
