@@ -57,7 +57,7 @@ export const datasetYaml = ({ name, table, source, described, listFiles }: Datas
     `window: { every: ${every}, from: ${firstWindow(described)}, look_back: 2 }`,
     'schedule: { cron: "0 4 * * *", time_zone: Europe/Berlin }',
     'table:',
-    ...keyWords(source, described),
+    ...aboutKey(source, described),
     `  key: [${key.join(', ')}]`,
     '  # `millrace new migration` writes the table from these lines, and later each change of them.',
     '  columns:',
@@ -91,7 +91,7 @@ const firstWindow = (described: DescribedDataset | null): string => {
   return from > defaultFrom ? from : defaultFrom
 }
 
-const keyWords = (source: SourceSpec, described: DescribedDataset | null): readonly string[] => [
+const aboutKey = (source: SourceSpec, described: DescribedDataset | null): readonly string[] => [
   '  # Every column that tells two rows of one answer apart belongs to the key.',
   ...(source.openFields && described !== null && (described.dimensions ?? null) === null
     ? [
