@@ -48,9 +48,9 @@ const printAfter = (output: Output, { paced, waiting }: AfterRun): void => {
       `${pipeline}: ${some(reports, 'report')} (about ${some(credits, 'credit')}) wait for the budget. Every night continues with them, newest month first` +
         `${doneOn === null ? '' : `; the last about ${doneOn}`}.`,
     )
-  for (const { pipeline, units, reports, credits, allowed } of waiting)
+  for (const { pipeline, units, reports, credits, priced, allowed } of waiting)
     output.line(
-      `${pipeline}: ${some(units, 'unit')} (${some(reports, 'report')}, about ${some(credits, 'credit')}) need approval${allowed === null ? '' : `: a night may cost ${formatNumber(allowed)}`}. \`millrace approve ${pipeline}\` allows them.`,
+      `${pipeline}: ${some(units, 'unit')} (${some(reports, 'report')}, ${priced ? `about ${some(credits, 'credit')}` : 'price not known'}) need approval${allowed === null ? '' : `: a night may cost ${formatNumber(allowed)}`}. \`millrace approve ${pipeline}\` allows them.`,
     )
 }
 

@@ -79,13 +79,13 @@ const printHeldLists = (output: Output, held: readonly HeldList[]): void => {
 const printWaiting = (output: Output, waiting: readonly WaitingWord[]): void =>
   output.table(
     ['needs approval', 'why', 'months', 'units', 'reports', 'credits', 'a night may cost'],
-    waiting.map(({ pipeline, reasons, from, to, units, reports, credits, allowed }) => [
+    waiting.map(({ pipeline, reasons, from, to, units, reports, credits, priced, allowed }) => [
       pipeline,
       Object.keys(reasons).join(', '),
       from === to ? (from ?? '-') : `${from}..${to}`,
       formatNumber(units),
       formatNumber(reports),
-      formatNumber(credits),
+      priced ? formatNumber(credits) : 'not known',
       allowed === null ? '-' : formatNumber(allowed),
     ]),
   )

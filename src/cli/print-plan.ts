@@ -123,11 +123,18 @@ const totalWords = (jobs: readonly PreviewJob[]): string => {
     some(reports, 'report'),
     some(requests, 'request'),
     ...(jobs.some((job) => job.rows !== null) ? [`~${some(rows, 'row')}`] : []),
-    `${some(
-      sum(jobs, ({ quota }) => quota),
-      'credit',
-    )}`,
+    creditWords(jobs),
   ].join(', ')
+}
+
+/** What nobody knows the price of is not free. */
+const creditWords = (jobs: readonly PreviewJob[]): string => {
+  const credits = some(
+    sum(jobs, ({ quota }) => quota),
+    'credit',
+  )
+  if (jobs.every(({ quota }) => quota !== null)) return credits
+  return jobs.some(({ quota }) => (quota ?? 0) > 0) ? `${credits} and what has no price yet` : 'price not known'
 }
 
 const heldLines = (jobs: readonly PreviewJob[], pipelines: readonly PreviewPipeline[]): string[] => {
@@ -135,13 +142,15 @@ const heldLines = (jobs: readonly PreviewJob[], pipelines: readonly PreviewPipel
     const held = jobs.filter((job) => job.held && job.pipeline === pipeline)
     const units = sum(held, (job) => job.units) + waiting.units
     if (units === 0) return []
-    const isKnown = waiting.units > 0 || held.some(({ quota }) => quota !== null)
+    const isKnown = waiting.priced && held.every(({ quota }) => quota !== null)
     const credits = isKnown ? `about ${some(sum(held, ({ quota }) => quota) + waiting.credits, 'credit')}` : 'price not known'
     const allowed =
       verdict === null || !Number.isFinite(verdict.allowed)
         ? ''
         : `; a night may cost ${formatNumber(Math.round(verdict.allowed))}`
-    return [{ pipeline, text: clipped(`* ${pipeline}: ${some(units, 'unit')}, ${credits}${allowed}.`) }]
+    const text = `* ${pipeline}: ${some(units, 'unit')}, ${credits}`
+    // A figure that is cut off would be another figure.
+    return [{ pipeline, text: clipped(`${text}${text.length + allowed.length < width ? allowed : ''}.`) }]
   })
   if (lines.length === 0) return []
   const shown =
@@ -176,10 +185,21 @@ const monthLines = ({ jobs, pipelines }: Preview): string[] => {
       clipped(
         `Month (${account}): ${formatNumber(Math.round(spent))}${of} credits spent, ${formatNumber(after)} after this${left}.`,
       ),
+      ...(group.length > 1 ? budgetLines(group, mine) : []),
       ...(known.length === 0 ? [] : [`Forecast for ${group[0]?.month.last ?? ''}: about ${forecast} credits.`]),
     ]
   })
 }
+
+/** Budgets of single pipelines, three at most. */
+const budgetLines = (group: readonly PreviewPipeline[], jobs: readonly PreviewJob[]): string[] =>
+  group
+    .flatMap(({ pipeline, budget, spent }) => {
+      if (budget === null) return []
+      const after = Math.round(spent + sum(jobs.filter((job) => job.pipeline === pipeline), ({ quota }) => quota)) // biome-ignore format: one look
+      return [clipped(`  ${pipeline}: ${formatNumber(Math.max(0, budget - after))} of ${formatNumber(budget)} left after this.`)]
+    })
+    .slice(0, 3)
 
 const priceLine = ({ jobs, asked, priced }: Preview): string => {
   const bought = jobs.filter(({ reports }) => reports > 0)

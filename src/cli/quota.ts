@@ -4,6 +4,7 @@ import { EtlError } from '../core/errors.ts'
 import { openDatabase } from '../db/connect.ts'
 import type { Db } from '../db/tables.ts'
 import { assertMigrated } from '../db/migrate.ts'
+import { databaseMs } from '../ledger/database-now.ts'
 import { forecasts } from '../reads/forecast.ts'
 import { meterMonths } from '../reads/meter.ts'
 import { quotaDays, quotaMonths } from '../reads/quota.ts'
@@ -46,7 +47,7 @@ export const handle: Handler = async (invocation) => {
 }
 
 const quotaOf = async (db: Db, { options }: Invocation): Promise<QuotaOf> => {
-  const nowMs = Date.now()
+  const nowMs = await databaseMs(db)
   const present = new Date(nowMs).toISOString().slice(0, 7)
   const month = String(options['month'] ?? present)
   if (!/^\d{4}-(0[1-9]|1[0-2])$/.test(month))

@@ -1,7 +1,7 @@
 // What waits for a person's word before it is bought: recorded, counted, planned anew.
-import { sql } from 'kysely'
+import { type ExpressionBuilder, sql } from 'kysely'
 import type { IsoDate } from '../core/types.ts'
-import type { Db } from '../db/tables.ts'
+import type { Db, Tables } from '../db/tables.ts'
 import type { ApprovalsTable } from '../db/tables-beside.ts'
 import type { AskReason } from './candidates.ts'
 import { databaseNow } from './database-now.ts'
@@ -30,21 +30,33 @@ export interface WaitingApproval {
   readonly digest: string | null
   readonly units: number
   readonly reports: number
+  /** 1 a unit where nobody knows a price. */
   readonly credits: number
+  readonly priced: boolean
 }
+
+/** Reports of an approval that nobody knows the price of. */
+export const unpricedOf = (eb: ExpressionBuilder<Tables, 'etl.approvals'>) =>
+  eb
+    .selectFrom('etl.jobs')
+    .select('etl.jobs.job_id')
+    .whereRef('etl.jobs.approval_id', '=', 'etl.approvals.approval_id')
+    .where('etl.jobs.ask_number', 'is', null)
+    .where('etl.jobs.estimated_quota', 'is', null)
 
 /** null: nothing waits. */
 export const waitingApproval = async (db: Db, pipelineId: number, kind: ApprovalKind): Promise<WaitingApproval | null> => {
   const row = await db
     .selectFrom('etl.approvals')
     .select(['approval_id', 'digest', 'units', 'reports', 'credits'])
+    .select((eb) => eb.not(eb.exists(unpricedOf(eb))).as('priced'))
     .where('pipeline_id', '=', pipelineId)
     .where('kind', '=', kind)
     .where('state', '=', 'waiting')
     .executeTakeFirst()
   if (row === undefined) return null
   const { approval_id: approvalId, digest, reports } = row
-  return { approvalId, digest, units: Number(row.units), reports, credits: Number(row.credits) }
+  return { approvalId, digest, units: Number(row.units), reports, credits: Number(row.credits), priced: Boolean(row.priced) }
 }
 
 /** One row for all that waits: what waited before is part of it from here on, so that people hear of the change once. Under the pipeline's lock. */

@@ -3,6 +3,7 @@ import { type RawBuilder, sql } from 'kysely'
 import type { Cause } from '../core/alarms.ts'
 import type { Maybe, Numbers, Row, Texts } from '../db/row.ts'
 import type { Db } from '../db/tables.ts'
+import { unpricedOf } from './approvals.ts'
 import { listCauses } from './list-causes.ts'
 
 /** Units a notification remembers: a cause of more is over when these are loaded and no other is in trouble. */
@@ -50,19 +51,20 @@ const many = (n: string | number, noun: string): string => `${n} ${noun}${Number
 /** One cause for all that waits of a pipeline; another one whenever that changes. */
 const approvalCauses = async (db: Db): Promise<readonly Cause[]> => {
   const rows = await db
-    .selectFrom('etl.approvals as a')
-    .innerJoin('etl.pipelines as p', 'p.pipeline_id', 'a.pipeline_id')
-    .select(['a.approval_id', 'p.pipeline', 'a.units', 'a.reports', 'a.credits', 'a.allowed'])
-    .where('a.state', '=', 'waiting')
-    .where('a.units', '>', '0')
-    .orderBy('a.approval_id')
+    .selectFrom('etl.approvals')
+    .innerJoin('etl.pipelines as p', 'p.pipeline_id', 'etl.approvals.pipeline_id')
+    .select(['approval_id', 'p.pipeline', 'units', 'reports', 'credits', 'allowed'])
+    .select((eb) => eb.exists(unpricedOf(eb)).as('unpriced'))
+    .where('state', '=', 'waiting')
+    .where('units', '>', '0')
+    .orderBy('approval_id')
     .execute()
-  return rows.map(({ approval_id, pipeline, units, reports, credits, allowed }) => ({
+  return rows.map(({ approval_id, pipeline, units, reports, credits, allowed, unpriced }) => ({
     cause: `approval/${pipeline}/${approval_id}`,
     kind: 'approval',
     pipeline,
     message:
-      `${pipeline}: ${many(units, 'unit')} (${many(reports, 'report')}, about ${many(credits, 'credit')}) ${Number(units) === 1 ? 'needs' : 'need'} approval${allowed === null ? '' : `: a night may cost ${allowed}`}. ` +
+      `${pipeline}: ${many(units, 'unit')} (${many(reports, 'report')}, ${unpriced === true ? 'price not known' : `about ${many(credits, 'credit')}`}) ${Number(units) === 1 ? 'needs' : 'need'} approval${allowed === null ? '' : `: a night may cost ${allowed}`}. ` +
       `\`millrace plan ${pipeline}\` shows them, \`millrace approve ${pipeline}\` allows them.`,
     changed: 'They are beyond what nights cost of late. The usual part of the night runs.',
     nextStep: `\`millrace approve ${pipeline}\` buys them; until then nothing more is spent on them.`,

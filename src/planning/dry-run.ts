@@ -55,7 +55,7 @@ export interface PreviewPipeline extends IdleUnits {
   /** A range that costs more than a night may: at a terminal a person is asked. */
   readonly isDear: boolean
   /** Since an earlier night, or an earlier command. */
-  readonly waiting: Waiting
+  readonly waiting: Waiting & { readonly priced: boolean }
   /** What was approved and not bought yet. */
   readonly backlog: Waiting
   /** Credits spent or reserved this month (UTC). */
@@ -225,7 +225,7 @@ const aboutPipeline = (
     changes,
     verdict,
     isDear: isReport && found.guard.mode === 'range' && isDearRange(found.guard, credits, perUnit ?? 1),
-    waiting: sumOf(waiting),
+    waiting: { ...sumOf(waiting), priced: waiting.every(({ priced }) => priced) },
     backlog,
     spent: spent.pipeline.month,
     accountSpent: spent.account.month,

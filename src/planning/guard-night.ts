@@ -84,9 +84,11 @@ export const guardPlan = async (
   const { kysely } = runtime.database
   const { quota } = await pastUnits(kysely, definition.pipeline)
   if (rule === null || !isAsked) return quota === null ? noGuard : { ...noGuard, mark: pricedAt(quota) }
-  const perUnit = (await nightPrices(runtime, context, steps, packed)).perUnit ?? quota ?? 1
+  const price = (await nightPrices(runtime, context, steps, packed)).perUnit ?? quota
+  // Where nobody knows a price a unit counts as one credit, so that the guard still tells much from little.
+  const perUnit = price ?? 1
   const verdict = verdictOn(await guardFacts(kysely, context), units, perUnit)
-  const priced = pricedAt(perUnit)
+  const priced = pricedAt(price)
   if (verdict === null || verdict.holds === 'nothing') return { verdict, approvalId: null, mark: priced }
   const ask = toApprove(context, verdict, units, perUnit)
   const by = runtime.consent.approvedBy
@@ -103,10 +105,13 @@ export const guardPlan = async (
   return { verdict, approvalId, mark }
 }
 
-/** What is here already costs nothing. */
+/** What is here already costs nothing; without a price it is said to have none. */
 const pricedAt =
-  (perUnit: number) =>
-  (box: BoxToMake): BoxToMake => ({ ...box, credits: box.answerId === null ? Math.round(perUnit * box.cells) : 0 })
+  (perUnit: number | null) =>
+  (box: BoxToMake): BoxToMake => ({
+    ...box,
+    credits: box.answerId !== null ? 0 : perUnit === null ? null : Math.round(perUnit * box.cells),
+  })
 
 const toApprove = (
   context: PlanContext,

@@ -8,6 +8,7 @@ import { extraLeft } from '../ledger/budget.ts'
 import { type SpentNow, spentOf } from '../ledger/spent.ts'
 import { approvedReady, backlogOf, keepPaced, noteDoneOn } from '../ledger/approved-jobs.ts'
 import { doneOn, type Pace } from '../plan/pacing.ts'
+import { priceWaiting } from '../ledger/waiting-prices.ts'
 import type { Runtime } from '../pipeline/runtime.ts'
 
 export interface SpentBy {
@@ -67,7 +68,7 @@ export interface Paced {
   readonly doneOn: IsoDate | null
 }
 
-/** After a run: what was beyond a budget is bought by later nights from here on; when that will be done is recorded. Returns what is left of each pipeline. */
+/** After a run: what waits has a price where the run has shown one; what was beyond a budget is bought by later nights from here on; when that will be done is recorded. Returns what is left of each pipeline. */
 export const paceRun = async (
   runtime: Pick<Runtime, 'database' | 'allowance' | 'clock' | 'settings'>,
   definitions: readonly Definition[],
@@ -79,6 +80,7 @@ export const paceRun = async (
   const paced: Paced[] = []
   for (const definition of definitions) {
     const { pipeline } = definition
+    await priceWaiting(kysely, pipeline)
     const backlog = await backlogOf(kysely, pipeline)
     if (backlog.reports === 0) continue
     const spent = await spentBy(kysely, definition, runtime.settings)

@@ -10,8 +10,9 @@ export interface WaitingWord {
   readonly kind: string
   readonly units: number
   readonly reports: number
-  /** What they are thought to cost. */
+  /** What they are thought to cost; 1 a unit where nobody knows a price. */
   readonly credits: number
+  readonly priced: boolean
   /** What the night might have cost; null: nothing bounded it. */
   readonly allowed: number | null
   /** Units by reason. */
@@ -25,6 +26,7 @@ export interface WaitingWord {
 export const waitingWords = async (db: Db, pipelines: readonly string[] = []): Promise<WaitingWord[]> => {
   const { rows } = await sql<WaitingWord>`
     select a.approval_id::float8 as approval_id, p.pipeline, p.version, a.kind, a.units::float8 as units, a.reports, a.credits::float8 as credits,
+      not exists (select from etl.jobs j where j.approval_id = a.approval_id and j.ask_number is null and j.estimated_quota is null) as priced,
       a.allowed::float8 as allowed, a.reasons, etl.window_name(a.window_from, p.window_every) as from,
       etl.window_name((a.window_to - case p.window_every when 'day' then interval '1 day' when 'week' then interval '7 days' else interval '1 month' end)::date,
         p.window_every) as to, a.asked_at

@@ -5,6 +5,7 @@ import { windowsBetween } from '../../src/core/window.ts'
 import type { Source } from '../../src/extract/source.ts'
 import { approve, withdraw } from '../../src/ledger/approve.ts'
 import { causesInLedger } from '../../src/ledger/causes.ts'
+import { priceWaiting } from '../../src/ledger/waiting-prices.ts'
 import { waitingWords } from '../../src/reads/approvals.ts'
 import { allLoaded, pipelineIdOf } from '../support/plan-ledger.ts'
 import { definitionFor, type Planning, plan, preview, range, sourceOf, withLists } from '../support/planning.ts'
@@ -109,6 +110,17 @@ describe('a first run', () => {
     expect(again).toMatchObject({ units: 0, held: 44 })
     expect(await plans(planning)).toEqual(['44 older month: held, needs approval'])
     expect((await causes(planning)).map(({ cause }) => cause)).toEqual([before?.cause])
+  })
+
+  test('says that a price is not known, and names it as soon as a report has shown it', async () => {
+    const planning = planningOf(domains(4), {}, pricedAt(null))
+    const first = await plan(db, planning, due)
+    expect(await waiting(planning)).toMatchObject([{ units: 44, priced: false }])
+    expect((await causes(planning))[0]?.message).toContain('44 units (1 report, price not known)')
+    await bought(planning, first.runId)
+    await priceWaiting(db.database.kysely, planning.definition.pipeline)
+    expect(await waiting(planning)).toMatchObject([{ units: 44, credits: 132, priced: true }])
+    expect((await preview(db, planning, due)).pipelines[0]?.waiting).toMatchObject({ credits: 132, priced: true })
   })
 
   test('with somebody who says yes buys all of it, and it is on record who', async () => {

@@ -86,12 +86,12 @@ ${
     : table(
         'Needs approval',
         ['Pipeline', 'Why', 'Units', 'Reports', 'Credits', 'A night may cost', 'To allow it'],
-        waiting.map(({ pipeline, reasons, units, reports, credits, allowed }) => [
+        waiting.map(({ pipeline, reasons, units, reports, credits, priced, allowed }) => [
           pipeline,
           Object.keys(reasons).join(', '),
           count(units),
           count(reports),
-          `about ${count(credits)}`,
+          priced ? `about ${count(credits)}` : 'not known',
           allowed === null ? '-' : count(allowed),
           command(`npx millrace approve ${pipeline}`),
         ]),
