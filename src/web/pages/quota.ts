@@ -6,7 +6,7 @@ import type { WebContext } from '../context.ts'
 import { count, dayBefore } from '../format.ts'
 import { type Html, page, table } from '../layout.ts'
 import { type Forecast, forecasts } from '../../reads/forecast.ts'
-import { dataPointReadings, type QuotaDay, quotaDays } from '../../reads/quota.ts'
+import { dataPointReadings, type QuotaDay, quotaDays, type ReadingLine } from '../../reads/quota.ts'
 import { spendingByMonth, spendingByTag } from '../../reads/spending.ts'
 
 const daysShown = 92
@@ -61,22 +61,7 @@ ${
         ]),
       )
 }
-${table(
-  'What data_points_count counts: learnt from reports that agree, or said by a definition',
-  ['Dataset or pipeline', 'Account', 'Data points are', 'Known from'],
-  [
-    ...readings.map(({ dataset, account, readings: known, answer_id }) => [
-      dataset,
-      account,
-      known.map((reading) => ruleWords[reading]).join(', or '),
-      `answer ${answer_id}`,
-    ]),
-    ...context.definitions.flatMap(({ pipeline, account, report: { dataPoints = 'learn' } }) =>
-      dataPoints === 'learn' ? [] : [[pipeline, account, ruleWords[dataPoints], 'its definition']],
-    ),
-  ],
-  'No report that gives a count was loaded yet.',
-)}
+${readingsTable(context, readings)}
 ${pipelines.map((pipeline) =>
   dayBars({
     title: `${pipeline}: quota by day`,
@@ -93,6 +78,25 @@ ${pipelines.map((pipeline) =>
 )}`
   return page({ title: 'Quota', place: '/quota', warehouse: context.warehouse, body })
 }
+
+/** How the reports of each dataset are counted. */
+const readingsTable = (context: WebContext, readings: readonly ReadingLine[]): Html =>
+  table(
+    'What data_points_count counts: learnt from reports that agree, or said by a definition',
+    ['Dataset or pipeline', 'Account', 'Data points are', 'Known from'],
+    [
+      ...readings.map(({ dataset, account, readings: known, answer_id }) => [
+        dataset,
+        account,
+        known.map((reading) => ruleWords[reading]).join(', or '),
+        `answer ${answer_id}`,
+      ]),
+      ...context.definitions.flatMap(({ pipeline, account, report: { dataPoints = 'learn' } }) =>
+        dataPoints === 'learn' ? [] : [[pipeline, account, ruleWords[dataPoints], 'its definition']],
+      ),
+    ],
+    'No report that gives a count was loaded yet.',
+  )
 
 const monthEnd = (foretold: readonly Forecast[], { pipeline, account }: QuotaDay): string => {
   const forecast = foretold.find((one) => one.pipeline === pipeline && one.account === account)?.forecast ?? null
