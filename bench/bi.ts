@@ -1,8 +1,11 @@
-// A dashboard's questions against a large warehouse: median, 95th percentile and pages read. Run: node bench/bi.ts [ROWS] [ROUNDS] [HOME] [QUESTION]
-// 50000000 rows is the promise's size. A HOME that is filled already is measured as it is; QUESTION is a part of the questions' names.
+// A dashboard's questions against a large warehouse: median, 95th percentile and pages read. Run: npm run bench:bi -- --rows 50000000
+// Options: --rounds, --home (kept, and measured as it is where it is filled), --database URL (a server of one's own, emptied by nobody),
+// --question (a part of the questions' names), --beside load (the program loads other months into the same warehouse meanwhile).
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { passingSecret } from '../src/core/redact.ts'
 import { type Database, openDatabase } from '../src/db/connect.ts'
 import { migrate } from '../src/db/migrate.ts'
 import { loadMarts } from '../src/definition/marts.ts'
@@ -10,11 +13,20 @@ import { publish } from '../src/publish/publish.ts'
 import { openDefinitions } from '../src/pipeline/open-runtime.ts'
 import { fillKeywords, months } from './bi-data.ts'
 
-const wanted = Number(process.argv[2] ?? 10_000_000)
-const rounds = Number(process.argv[3] ?? 20)
+const { values: options } = parseArgs({
+  options: {
+    rows: { type: 'string', default: '10000000' },
+    rounds: { type: 'string', default: '20' },
+    home: { type: 'string' },
+    database: { type: 'string' },
+    question: { type: 'string', default: '' },
+  },
+})
+const wanted = Number(options.rows)
+const rounds = Number(options.rounds)
 /** Given: the warehouse stays there and is used again. */
-const keptHome = process.argv[4]
-const only = process.argv[5] ?? ''
+const keptHome = options.home
+const only = options.question
 const goalMs = { median: 100, p95: 500 } as const
 
 const log = (text: string): void => void process.stderr.write(`${text}\n`)
@@ -104,7 +116,8 @@ const measure = async (database: Database, name: string, question: (round: numbe
 }
 
 const home = keptHome ?? mkdtempSync(join(tmpdir(), 'millrace-bench-'))
-const database = await openDatabase({ databaseUrl: null, home })
+const databaseUrl = options.database === undefined ? null : passingSecret('DATABASE_URL', options.database)
+const database = await openDatabase({ databaseUrl, home })
 try {
   const rows = await prepare(database)
   const lines: string[] = []

@@ -1,22 +1,22 @@
--- purpose: What is loaded of each pipeline, month by month, and how fresh it is.
--- grain: One row a pipeline, version and month.
--- question: May I report on October yet?
--- reads: etl.window_states, etl.window_loads
+-- purpose: What is there and what is not: each expected cell (a domain, a country, a period), with rows or with the reason why it has none.
+-- grain: One row a pipeline, version, period and slice: what the lists want now, in every period between the oldest and the newest one.
+-- question: Which domain has no October, and is that our fault or the service's?
+-- reads: etl.expected_windows, etl.missing_cells, etl.slices, etl.pipelines
 -- column pipeline: The pipeline.
 -- column version: Its version.
--- column month: First day of the month.
--- column units: Units planned so far. Unit: units.
--- column units_loaded: Units loaded at least once. Unit: units.
--- column units_in_trouble: Units held or failed. Unit: units.
--- column is_complete: Whether every planned unit is loaded.
--- column last_loaded_at: The last load.
--- column last_checked_at: When the service was last asked whether anything changed.
-select u.pipeline, u.version, u.month, u.units, u.units_loaded, u.units_in_trouble, u.units = u.units_loaded as is_complete,
-  l.last_loaded_at, l.last_checked_at
-from (select pipeline, version, date_trunc('month', window_from)::date as month, sum(units)::bigint as units,
-    coalesce(sum(units) filter (where loaded), 0)::bigint as units_loaded,
-    coalesce(sum(units) filter (where state in ('held', 'failed')), 0)::bigint as units_in_trouble
-  from etl.window_states group by 1, 2, 3) u
-join (select pipeline, version, date_trunc('month', window_from)::date as month, max(last_loaded_at) as last_loaded_at,
-    max(last_checked_at) as last_checked_at
-  from etl.window_loads group by 1, 2, 3) l using (pipeline, version, month)
+-- column period: First day of the period.
+-- column month: First day of the period's month.
+-- column domain: The domain; NULL where the pipeline has none.
+-- column country: The country; NULL where the pipeline has none.
+-- column category_id: The product category, as text; NULL where the pipeline has none.
+-- column slice: All that the pipeline runs for, as JSON text.
+-- column has_rows: Whether there is a row at least.
+-- column reason: Why there is none: service had none (it answered without a row), held (a person must decide), failed, under way, not asked. NULL where there is one.
+-- column error_code: Why it is held or failed, as a code of docs/operations.md.
+select w.pipeline, w.version, w.window_from as period, date_trunc('month', w.window_from::timestamp)::date as month,
+  s."values"[array_position(p.dimensions, 'domain')] as domain, s."values"[array_position(p.dimensions, 'country')] as country,
+  s."values"[array_position(p.dimensions, 'category_id')] as category_id, etl.slice_of(p.dimensions, s."values")::text as slice,
+  m.reason is null as has_rows, m.reason, m.error_code
+from etl.expected_windows w join etl.pipelines p on p.pipeline_id = w.pipeline_id
+  join etl.slices s on s.pipeline_id = w.pipeline_id and s.wanted_until is null
+  left join etl.missing_cells m on m.pipeline_id = w.pipeline_id and m.window_from = w.window_from and m.slice_id = s.slice_id

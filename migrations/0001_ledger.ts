@@ -306,6 +306,7 @@ const words = [
   `create index loads_restated on etl.loads (loaded_at) where rows_updated + rows_ended > 0`,
   `create index loads_drift on etl.loads (pipeline_id, loaded_at) where drift is not null`,
   `create index loads_run on etl.loads (run_id)`,
+  `create index loads_without_rows on etl.loads (pipeline_id, window_from) where slices_without_rows <> '{}'`,
 
   // What a data point is, learnt from answers that agree with their own count.
   `create table etl.data_point_readings (
@@ -545,6 +546,20 @@ const views = [
     from etl.units u join etl.pipelines p using (pipeline_id) join etl.slices s on s.slice_id = u.slice_id
       left join etl.jobs j on j.job_id = u.job_id`,
 
+  // For bi.<pipeline>_as_of: true where the function has become a part of the question, else an error. PostgreSQL makes it one unless its argument is a
+  // query or volatile; run by itself it would read every revision of every month. The line behind the first says who called, in the server's language.
+  `create function etl.assert_part_of_question(called text) returns boolean language plpgsql stable as $$
+    declare stack text;
+    begin
+      get diagnostics stack = pg_context;
+      if split_part(stack, chr(10), 2) ~ (called || '["«»“”](?!\\()') then
+        raise exception using errcode = 'feature_not_supported',
+          message = format('bi.%s cannot take its moment from a query in its argument: it would read every revision of every month', called),
+          hint = format('Write the moment as a literal, a parameter or with now(); or take it from a query in FROM: select k.* from (select … as at) m cross join lateral bi.%s(m.at) k', called);
+      end if;
+      return true;
+    end $$`,
+
   // Units that are asked for or held, by the indexes that hold only those.
   `create view etl.open_units as
     select u.pipeline_id, u.window_from, u.slice_id, u.unit_id, u.answer_id, u.job_id, etl.unit_state(u, j) as state
@@ -601,6 +616,38 @@ const views = [
         where l.pipeline_id = w.pipeline_id and l.window_from = w.window_from and l.outcome = 'loaded') as loaded_at,
       (select max(l.loaded_at) from etl.loads l
         where l.pipeline_id = w.pipeline_id and l.window_from = w.window_from and l.outcome = 'unchanged') as unchanged_at) t`,
+
+  // Each window between a pipeline's oldest and newest one, planned or not. A closed window has all slices that were wanted at its generation.
+  `create view etl.expected_windows as
+    select p.pipeline_id, p.pipeline, p.version, e.at::date as window_from, case when w.closed_units is not null then w.closed_generation end as closed_generation
+    from (select l.pipeline_id, min(l.window_from) as oldest, max(l.window_from) as newest from etl.window_list l group by 1) s
+      join etl.pipelines p on p.pipeline_id = s.pipeline_id
+      cross join lateral generate_series(s.oldest::timestamp, s.newest::timestamp,
+        case p.window_every when 'day' then interval '1 day' when 'week' then interval '7 days' else interval '1 month' end) as e (at)
+      left join etl.windows w on w.pipeline_id = p.pipeline_id and w.window_from = e.at::date`,
+
+  // Cells (a wanted slice in an expected window) without a row, and why. What is there is never read: closed windows are asked about newer slices only.
+  `create view etl.missing_cells as
+    select u.pipeline_id, u.window_from, u.slice_id, u.unit_id, case o.state when 'held' then 'held' when 'failed' then 'failed'
+        when 'planned' then 'not asked' else 'under way' end as reason, coalesce(u.held_code, j.error_code) as error_code
+    from etl.open_units o join etl.units u on u.unit_id = o.unit_id join etl.slices s on s.slice_id = u.slice_id and s.wanted_until is null
+      left join etl.jobs j on j.job_id = u.job_id where o.answer_id is null
+    union all
+    select u.pipeline_id, u.window_from, u.slice_id, u.unit_id, 'not asked', null
+    from etl.window_list w join etl.units u on u.pipeline_id = w.pipeline_id and u.window_from = w.window_from
+      join etl.slices s on s.slice_id = u.slice_id and s.wanted_until is null
+    where not w.closed and u.answer_id is null and u.job_id is null and u.held_answer_id is null
+    union all
+    select e.pipeline_id, e.window_from, s.slice_id, null, 'not asked', null
+    from etl.expected_windows e join etl.slices s on s.pipeline_id = e.pipeline_id and s.wanted_until is null
+      and s.wanted_since > coalesce(e.closed_generation, -1)
+    where not exists (select from etl.units u where u.pipeline_id = e.pipeline_id and u.window_from = e.window_from and u.slice_id = s.slice_id)
+    union all
+    select distinct u.pipeline_id, u.window_from, u.slice_id, u.unit_id, case when u.held_answer_id is null then 'service had none' else 'held' end, u.held_code
+    from etl.loads l cross join lateral unnest(l.slices_without_rows) as x (slice_id)
+      join etl.units u on u.pipeline_id = l.pipeline_id and u.window_from = l.window_from and u.slice_id = x.slice_id and u.answer_id = l.answer_id
+      join etl.slices s on s.slice_id = u.slice_id and s.wanted_until is null
+    where l.slices_without_rows <> '{}'`,
 
   // The newest load of each pipeline and version.
   `create view etl.last_loads as
@@ -1240,6 +1287,27 @@ const relations: Readonly<Record<string, About>> = {
       loaded: 'Whether they were loaded at least once.',
       open: 'Whether they are asked for or held.',
       units: `How many. ${unitsCounted}`,
+    },
+  ],
+  expected_windows: [
+    "One row a window between a pipeline's oldest and newest one, planned or not.",
+    {
+      pipeline_id: pipelineOfRow,
+      pipeline: pipelineName,
+      version,
+      window_from: windowFrom,
+      closed_generation: 'Slices wanted since then or before are all loaded; NULL: the window is open.',
+    },
+  ],
+  missing_cells: [
+    'One row a wanted slice and expected window that has no row of data.',
+    {
+      pipeline_id: pipelineOfRow,
+      window_from: windowFrom,
+      slice_id: 'The slice: etl.slices.',
+      unit_id: `${unitOfRow.slice(0, -1)}; NULL where none was planned.`,
+      reason: 'service had none, held, failed, under way or not asked.',
+      error_code: 'Why it is held or failed, as a code of docs/operations.md.',
     },
   ],
   window_loads: [

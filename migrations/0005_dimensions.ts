@@ -7,22 +7,36 @@ const words = `case when keyword ~ '[^ -~]|  |^ | $' then array_length(regexp_sp
 
 const statements = [
   `create schema if not exists bi`,
+  // Fiscal columns follow the calendar until `millrace migrate` is told the first month of the fiscal year (src/publish/calendar.ts).
   `create table bi.dim_date (
     date date primary key,
     year integer not null,
     quarter integer not null,
+    quarter_start date not null,
+    quarter_name text not null,
     month integer not null,
     month_start date not null,
     month_name text not null,
+    month_label text not null,
     week_start date not null,
+    iso_year integer not null,
+    iso_week integer not null,
+    iso_week_name text not null,
     day_of_week integer not null,
-    days_in_month integer not null
+    days_in_month integer not null,
+    fiscal_year integer not null,
+    fiscal_quarter integer not null,
+    fiscal_month integer not null,
+    fiscal_year_name text not null,
+    fiscal_quarter_name text not null
   )`,
   `insert into bi.dim_date
-    select d::date, extract(year from d)::integer, extract(quarter from d)::integer, extract(month from d)::integer,
-      date_trunc('month', d)::date, to_char(d, 'FMMonth'), date_trunc('week', d)::date, extract(isodow from d)::integer,
-      extract(day from date_trunc('month', d) + interval '1 month' - interval '1 day')::integer
-    from generate_series('2015-01-01'::date, '2049-12-31', '1 day') d`,
+    select d::date, extract(year from d)::integer, extract(quarter from d)::integer, date_trunc('quarter', d)::date, to_char(d, 'YYYY "Q"Q'),
+      extract(month from d)::integer, date_trunc('month', d)::date, to_char(d, 'FMMonth'), to_char(d, 'Mon YYYY'), date_trunc('week', d)::date,
+      extract(isoyear from d)::integer, extract(week from d)::integer, to_char(d, 'IYYY-"W"IW'), extract(isodow from d)::integer,
+      extract(day from date_trunc('month', d) + interval '1 month' - interval '1 day')::integer,
+      extract(year from d)::integer, extract(quarter from d)::integer, extract(month from d)::integer, to_char(d, '"FY"YYYY'), to_char(d, '"FY"YYYY "Q"Q')
+    from generate_series('2015-01-01'::timestamp, '2049-12-31', '1 day') d`,
   `create table bi.dim_domain (
     domain text primary key,
     first_seen_at timestamptz not null default now()

@@ -76,6 +76,14 @@ export const readCredits = (environment: Environment, name: string): number | nu
   throw configuration(`${name} is '${text}', expected a whole number of credits, for example 50000.`)
 }
 
+/** A month of the year, 1 to 12; null: not set. */
+export const readMonth = (environment: Environment, name: string): number | null => {
+  const text = readText(environment, name)
+  if (text === null) return null
+  if (/^(?:[1-9]|1[0-2])$/.test(text)) return Number(text)
+  throw configuration(`${name} is '${text}', expected a month from 1 to 12, for example 10 for October.`)
+}
+
 /** Host names separated by commas; null: not set. */
 export const readHosts = (environment: Environment, name: string): readonly string[] | null => {
   const words = (readText(environment, name) ?? '').split(',').map((host) => host.trim().toLowerCase())

@@ -75,6 +75,27 @@ export interface WindowStatesView {
   units: string
 }
 
+/** Windows between a pipeline's oldest and newest one. */
+export interface ExpectedWindowsView {
+  pipeline_id: number
+  pipeline: string
+  version: number
+  window_from: string
+  /** null: the window is open. */
+  closed_generation: number | null
+}
+
+/** Wanted slices of expected windows that have no row of data. */
+export interface MissingCellsView {
+  pipeline_id: number
+  window_from: string
+  slice_id: number
+  /** null: none was planned. */
+  unit_id: string | null
+  reason: 'service had none' | 'held' | 'failed' | 'under way' | 'not asked'
+  error_code: string | null
+}
+
 /** Rows and last load by window. */
 export interface WindowLoadsView {
   pipeline_id: number

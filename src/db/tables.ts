@@ -26,7 +26,9 @@ import type {
   TagSetsTable,
 } from './tables-spent.ts'
 import type {
+  ExpectedWindowsView,
   LastLoadsView,
+  MissingCellsView,
   OpenUnitsView,
   QuotaView,
   ReportsView,
@@ -265,6 +267,8 @@ export interface Tables {
   'etl.window_list': WindowListView
   'etl.window_states': WindowStatesView
   'etl.window_loads': WindowLoadsView
+  'etl.expected_windows': ExpectedWindowsView
+  'etl.missing_cells': MissingCellsView
   'etl.last_loads': LastLoadsView
   'etl.run_list': RunListView
   'etl.reports': ReportsView

@@ -1,5 +1,6 @@
 // Migrations and the bi views of every definition, in that order.
 import type { Settings } from '../config/env.ts'
+import { readMonth } from '../config/read-setting.ts'
 import { EtlError, isEtlError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import type { Mart } from '../core/mart.ts'
@@ -10,6 +11,7 @@ import { loadMarts } from '../definition/marts.ts'
 import { openLandingStore } from '../extract/landing.ts'
 import { forgetMarts, martsWithoutFile, recordMarts } from '../ledger/marts.ts'
 import { analyzeChanged } from '../load/analyze.ts'
+import { setFiscalYear } from '../publish/calendar.ts'
 import { publish, publishWithin } from '../publish/publish.ts'
 import { dropMarts } from '../publish/publish-marts.ts'
 import { type Declaration, declareIdentity, type Settled } from './identity.ts'
@@ -42,6 +44,7 @@ export interface MigrateResult {
 /** Definitions are checked first, so that a wrong one changes nothing. Safe when two start at once. */
 export const migrateAndPublish = async (request: MigrateRequest): Promise<MigrateResult> => {
   const { definitions } = await openDefinitions(request.pipelinesFolder, [])
+  const fiscalYearFrom = readMonth(request.settings.raw, 'MILLRACE_FISCAL_YEAR_FROM')
   const database = await openDatabase({ databaseUrl: request.settings.databaseUrl, home: request.settings.home })
   try {
     const folders = migrationFolders(request.pipelinesFolder)
@@ -57,6 +60,7 @@ export const migrateAndPublish = async (request: MigrateRequest): Promise<Migrat
     })
     if (request.dryRun)
       return { applied, published: [], removed: [], kept: [], statements, display: database.display, declared: null }
+    if (fiscalYearFrom !== null) await setFiscalYear(database, fiscalYearFrom)
     const marts = made ?? (await publish(database, definitions, files, patience))
     const { removed, kept } = await removeMarts(database, files, marts, patience)
     await analyzeChanged(database, definitions)

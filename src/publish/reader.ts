@@ -10,6 +10,7 @@ import type { Db } from '../db/tables.ts'
 
 /** Makes the role where we may, and grants it what is published. Where roles are somebody else's to make, it is left out. */
 export const grantReader = async (trx: Db): Promise<void> => {
+  await turnOffJit(trx)
   if (!(await ensureRole(trx))) return
   const role = sql.id(readerRole)
   await sql`grant usage on schema bi to ${role}`.execute(trx)
@@ -20,16 +21,32 @@ export const grantReader = async (trx: Db): Promise<void> => {
   await limitLogins(trx)
 }
 
-/** Settings of a role are not inherited by the logins that are its members, so each login gets them, unless it has its own. */
+/**
+ * Settings of a role are not inherited by the logins that are its members, directly or through a role of their own; so each login gets them, unless it has
+ * its own: in this database alone, since it may load another one. Who works in etl or hands out the role (its maker, since PostgreSQL 16) is no reader.
+ */
 const limitLogins = async (trx: Db): Promise<void> => {
-  const { rows } = await sql<Texts<'login'> & Lists<Texts<'settings'>>>`
-    select r.rolname as login, coalesce(array_agg(split_part(s.setting, '=', 1)) filter (where s.setting is not null), '{}') as settings
-    from pg_auth_members m join pg_roles g on g.oid = m.roleid join pg_roles r on r.oid = m.member
-    left join lateral unnest(r.rolconfig) as s (setting) on true
-    where g.rolname = ${readerRole} and r.rolcanlogin and not r.rolsuper group by r.rolname`.execute(trx)
-  for (const { login, settings } of rows)
+  const { rows } = await sql<Texts<'login' | 'database'> & Lists<Texts<'settings'>>>`
+    select r.rolname as login, d.datname as database, array(select split_part(c.setting, '=', 1) from pg_db_role_setting s, unnest(s.setconfig) as c (setting)
+      where s.setrole = r.oid and s.setdatabase in (0, d.oid)) as settings
+    from pg_roles r join pg_database d on d.datname = current_database()
+    where r.rolcanlogin and not r.rolsuper and pg_has_role(r.oid, ${readerRole}, 'member') and not has_schema_privilege(r.oid, 'etl', 'usage')
+      and not exists (select from pg_auth_members m join pg_roles g on g.oid = m.roleid
+        where g.rolname = ${readerRole} and m.member = r.oid and m.admin_option)`.execute(trx)
+  for (const { login, database, settings } of rows)
     for (const [name, value] of Object.entries(sessionLimits.reader).filter(([name]) => !settings.includes(name)))
-      await attempt(trx, sql`alter role ${sql.id(login)} set ${sql.raw(name)} = ${sql.lit(value)}`)
+      await attempt(
+        trx,
+        sql`alter role ${sql.id(login)} in database ${sql.id(database)} set ${sql.raw(name)} = ${sql.lit(value)}`,
+      )
+}
+
+/** For logins that are made later, or that we may not change: the database's own setting, unless somebody chose one. */
+const turnOffJit = async (trx: Db): Promise<void> => {
+  const { rows } = await sql<Texts<'name'>>`select d.datname as name from pg_database d where d.datname = current_database()
+    and not exists (select from pg_db_role_setting s, unnest(s.setconfig) as c (setting)
+      where s.setdatabase = d.oid and s.setrole = 0 and c.setting like 'jit=%')`.execute(trx)
+  for (const { name } of rows) await attempt(trx, sql`alter database ${sql.id(name)} set jit = off`)
 }
 
 /** A right we may lack: what cannot be done is left to whoever can, and `docs/bi.md` says how. */
@@ -40,7 +57,8 @@ const attempt = async (trx: Db, statement: RawBuilder<unknown>): Promise<boolean
     await sql`release savepoint attempt_role`.execute(trx)
     return true
   } catch (error) {
-    if (sqlStateOf(error) !== '42501' && !isOvertaken(error)) throw error
+    // 42501: we may not. 42704: the login is gone meanwhile.
+    if (!['42501', '42704'].includes(sqlStateOf(error)) && !isOvertaken(error)) throw error
     await sql`rollback to savepoint attempt_role`.execute(trx)
     return false
   }

@@ -47,13 +47,13 @@ export const historyView = (definition: Definition): RawBuilder<unknown> => {
     union all select ${columns}, _valid_from, _valid_to, false from ${sql.table(`${dataName(definition)}_history`)}`
 }
 
-/** Plain SQL over the history view, so that the planner puts it into the question and uses the question's conditions. */
+/** Plain SQL over the history view, so that the planner puts it into the question and uses the question's conditions; refused where it cannot. */
 export const asOfFunction = (definition: Definition): RawBuilder<unknown> =>
   sql`create or replace function ${asOfName(definition)}(at timestamptz) returns setof ${sql.table(`bi.${definition.pipeline}`)}
     language sql stable
     begin atomic
       select ${list(tableColumns(definition))}, ${judged(definition)} from ${sql.table(`bi.${definition.pipeline}_history`)}
-      where valid_from <= at and (valid_to is null or at < valid_to);
+      where valid_from <= at and (valid_to is null or at < valid_to) and etl.assert_part_of_question(${sql.lit(`${definition.pipeline}_as_of`)});
     end`
 
 /** bi.<pipeline>_as_of: a name PostgreSQL has room for, since pipelines have 44 characters at most. */

@@ -129,8 +129,8 @@ describe('marts, on rows worked out by hand', () => {
   test('positions, brand, intent and zero-click shares add up to the month', async () => {
     expect(await query(`select bucket, keywords::int, clicks::int, share_of_clicks::float8 from bi.keyword_positions
       where domain = 'shop.com' and month = '2026-09-01' and keywords > 0 order by bucket`)).toEqual([
-      { bucket: '1-3', keywords: 2, clicks: 190, share_of_clicks: 0.95 },
-      { bucket: '4-10', keywords: 1, clicks: 10, share_of_clicks: 0.05 },
+      { bucket: '01-03', keywords: 2, clicks: 190, share_of_clicks: 0.95 },
+      { bucket: '04-10', keywords: 1, clicks: 10, share_of_clicks: 0.05 },
     ]) // biome-ignore format: a table
     expect(await query(`select clicks_brand::int, clicks_other::int, share_brand::float8 from bi.keyword_brand
       where domain = 'shop.com' and month = '2026-08-01'`)).toEqual([{ clicks_brand: 50, clicks_other: 150, share_brand: 0.25 }]) // biome-ignore format: a table
@@ -201,11 +201,11 @@ describe('marts, on rows worked out by hand', () => {
       { pipeline: 'keywords', window_from: '2026-10-01', slice: '{"domain": ["rival.com", "shop.com"]}', rows_changed: 4, rows_ended: 1, rows_new: 1, share_changed: 0.25 },
     ]) // biome-ignore format: a table
     expect(
-      await query(`select month::text, units::int, units_loaded::int, units_in_trouble::int, is_complete, last_loaded_at is not null as loaded
-        from bi.coverage order by month`),
+      await query(`select month::text, cells::int, cells_with_rows::int as with_rows, cells_failed::int as failed, is_complete, last_loaded_at is not null as loaded
+        from bi.coverage_months order by month`),
     ).toEqual([
-      { month: '2026-09-01', units: 2, units_loaded: 1, units_in_trouble: 1, is_complete: false, loaded: true },
-      { month: '2026-10-01', units: 2, units_loaded: 2, units_in_trouble: 0, is_complete: true, loaded: true },
+      { month: '2026-09-01', cells: 2, with_rows: 1, failed: 1, is_complete: false, loaded: true },
+      { month: '2026-10-01', cells: 2, with_rows: 2, failed: 0, is_complete: true, loaded: true },
     ])
     const history = `select command, round(seconds)::int as seconds, units::int, units_in_trouble::int, rows_written::int from bi.run_history`
     expect(await query(history)).toEqual([{ command: 'run', seconds: 90, units: 4, units_in_trouble: 1, rows_written: 12 }])
@@ -214,6 +214,19 @@ describe('marts, on rows worked out by hand', () => {
     // Summed up, it stands however long its list is kept.
     await query('delete from etl.run_jobs')
     expect(await query(history)).toEqual([{ command: 'run', seconds: 90, units: 4, units_in_trouble: 1, rows_written: 12 }])
+    // The packed report cost 12 credits and was loaded once; loaded again, it costs nothing more.
+    await query(`insert into etl.loads (answer_id, pipeline_id, window_from, job_id, run_id, outcome, units, rows_read, rows_unchanged)
+      select answer_id, pipeline_id, window_from, job_id, run_id, outcome, units, rows_read, rows_read from etl.loads`)
+    expect(
+      await query(
+        `select period::text, rows_read::int, rows_new::int, credits::int, credits_per_thousand_rows::int as per_thousand from bi.loads order by load_id`,
+      ),
+    ).toEqual([
+      { period: '2026-09-01', rows_read: 20, rows_new: 1, credits: null, per_thousand: null },
+      { period: '2026-10-01', rows_read: 20, rows_new: 1, credits: 12, per_thousand: 600 },
+      { period: '2026-09-01', rows_read: 20, rows_new: 0, credits: 0, per_thousand: 0 },
+      { period: '2026-10-01', rows_read: 20, rows_new: 0, credits: 0, per_thousand: 0 },
+    ])
     expect(await query(`select account, reports::int, used::int from bi.quota_history`)).toEqual([
       { account: 'default', reports: 1, used: 12 },
     ])
@@ -229,10 +242,12 @@ describe('marts, on rows worked out by hand', () => {
     expect(
       await query(`select c.relname as mart, string_agg(a.attname || ' ' || format_type(a.atttypid, null), ', ' order by a.attnum) as columns
         from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0
-        where c.relnamespace = 'bi'::regnamespace and c.relname in ('coverage', 'freshness', 'quota_history', 'restatements', 'run_history')
+        where c.relnamespace = 'bi'::regnamespace and c.relname in ('complete_months', 'coverage', 'coverage_months', 'freshness', 'quota_history', 'restatements', 'run_history')
         group by 1 order by 1`),
     ).toEqual([
-      { mart: 'coverage', columns: 'pipeline text, version integer, month date, units bigint, units_loaded bigint, units_in_trouble bigint, is_complete boolean, last_loaded_at timestamp with time zone, last_checked_at timestamp with time zone' },
+      { mart: 'complete_months', columns: 'pipeline text, version integer, month date, cells bigint, domains bigint, last_loaded_at timestamp with time zone' },
+      { mart: 'coverage', columns: 'pipeline text, version integer, period date, month date, domain text, country text, category_id text, slice text, has_rows boolean, reason text, error_code text' },
+      { mart: 'coverage_months', columns: 'pipeline text, version integer, month date, cells bigint, cells_with_rows bigint, cells_service_had_none bigint, cells_held bigint, cells_failed bigint, cells_under_way bigint, cells_not_asked bigint, domains bigint, domains_with_all_rows bigint, completeness text, is_answered boolean, is_complete boolean, last_loaded_at timestamp with time zone, last_checked_at timestamp with time zone' },
       { mart: 'freshness', columns: 'pipeline text, version integer, newest_window date, oldest_window date, last_loaded_at timestamp with time zone, last_checked_at timestamp with time zone, units_loaded bigint, units_waiting bigint, units_held bigint, units_failed bigint, rows_loaded bigint, slices_left bigint' },
       { mart: 'quota_history', columns: 'account text, pipeline text, day date, reports bigint, used numeric, reserved numeric, requests bigint' },
       { mart: 'restatements', columns: 'pipeline text, window_from date, slice text, seen_at timestamp with time zone, rows_changed bigint, rows_ended bigint, rows_new bigint, share_changed numeric, run_id bigint' },
@@ -335,6 +350,36 @@ describe('what stands in bi', () => {
     const text = plan.map((line) => line['QUERY PLAN']).join('\n')
     expect(text).not.toContain('Function Scan')
     expect(text).not.toContain('p202608')
+  })
+
+  test('a question as of a moment that another query finds is refused with the way out, and that way out uses the key', async () => {
+    for (const moment of ['(select max(_loaded_at) from bi.keywords)', 'clock_timestamp()'])
+      await expect(query(`select * from bi.keywords_as_of(${moment}) where month = '2026-09-01'`)).rejects.toMatchObject({
+        code: '0A000',
+        hint: expect.stringContaining('cross join lateral bi.keywords_as_of(m.at) k'),
+      })
+    await expect(query('select bi.keywords_as_of(now())')).rejects.toMatchObject({ code: '0A000' })
+    const wayOut = `from (select max(_loaded_at) as at from bi.traffic_and_engagement) m cross join lateral bi.keywords_as_of(m.at) k
+      where month = '2026-09-01' and domain = 'shop.com'`
+    const plan = await query<{ 'QUERY PLAN': string }>(`explain select k.* ${wayOut}`)
+    expect(plan.map((line) => line['QUERY PLAN']).join('\n')).not.toMatch(/Function Scan|p202608/)
+    expect(await query(`select count(*) > 0 as is ${wayOut}`)).toEqual([{ is: true }])
+    // In a function of an analyst's own, too, and with quotation marks.
+    await query(
+      `create function pg_temp.mine() returns bigint language plpgsql as $$ begin return (select count(*) from bi."keywords_as_of"(now())); end $$`,
+    )
+    expect(await query('select pg_temp.mine() > 0 as is')).toEqual([{ is: true }])
+  })
+
+  test('a quarter of the calendar reads its own months alone, between its first and its last day', async () => {
+    const days = (one: string): string => `(select ${one}(date) from bi.dim_date where fiscal_quarter_name = 'FY2025 Q3')`
+    const plan = await query<{ 'QUERY PLAN': string }>(
+      `explain (analyze, costs off) select sum(all_traffic_visits) from bi.traffic_and_engagement where date between ${days('min')} and ${days('max')}`,
+    )
+    const lines = plan.map((line) => line['QUERY PLAN'])
+    expect(lines.filter((line) => / on t_\d+/.test(line) && !line.includes('never executed'))).toEqual([
+      expect.stringContaining('t_202509'),
+    ])
   })
 
   test('month over month and share of voice read the months they are asked about, and no other', async () => {

@@ -126,14 +126,20 @@ describe('what is published', () => {
     ])
   })
 
+  /** What holds for the login in this database, in order. */
+  const settingsOf = async (login = ''): Promise<unknown[]> =>
+    (
+      await query(`select c from pg_db_role_setting s join pg_roles r on r.oid = s.setrole and r.rolname = '${login}', unnest(s.setconfig) c
+        where s.setdatabase in (0, (select oid from pg_database where datname = current_database())) order by 1`)
+    ).map(({ c }) => c)
+
   test('limits each login of bi_reader, because a role’s settings are not inherited by its members', async () => {
     const login = `reader_${process.pid}`
     await query(`create role ${login} login in role bi_reader`)
     try {
       await query(`alter role ${login} set statement_timeout = '5s'`)
       await publish(db.database, definitions)
-      const [found] = await query<{ config: string[] }>(`select rolconfig as config from pg_roles where rolname = '${login}'`)
-      expect([...(found?.config ?? [])].sort()).toEqual([
+      expect(await settingsOf(login)).toEqual([
         'default_transaction_read_only=on',
         'idle_in_transaction_session_timeout=5min',
         'jit=off',
@@ -143,6 +149,30 @@ describe('what is published', () => {
     } finally {
       await query(`drop role ${login}`)
     }
+  })
+
+  test('limits a login that reads through a group of its own, and nobody who works in etl or hands out the role', async () => {
+    const [group, reader, loader, maker] = ['group', 'member', 'loads', 'maker'].map((word) => `${word}_${process.pid}`)
+    await query(`create role ${group} in role bi_reader; create role ${reader} login in role ${group}; create role ${loader} login in role bi_reader;
+      create role ${maker} login; grant bi_reader to ${maker} with admin option; grant usage on schema etl to ${loader}`)
+    try {
+      await publish(db.database, definitions)
+      expect(await settingsOf(reader)).toContain('jit=off')
+      expect([await settingsOf(loader), await settingsOf(maker)]).toEqual([[], []])
+    } finally {
+      await query(`drop owned by ${loader}; drop role ${group}, ${reader}, ${loader}, ${maker}`)
+    }
+  })
+
+  test('turns jit off for the database, for logins made later, and leaves a choice of somebody else alone', async () => {
+    const setting = async () =>
+      (await query(`select c from pg_db_role_setting s join pg_database d on d.oid = s.setdatabase and d.datname = current_database(), unnest(s.setconfig) c
+        where s.setrole = 0`)).map(({ c }) => c) // biome-ignore format: one look
+    expect(await setting()).toEqual(['jit=off'])
+    const [{ name = '' } = {}] = await query<{ name: string }>('select current_database() as name')
+    await query(`alter database "${name}" set jit = on`)
+    await publish(db.database, definitions)
+    expect(await setting()).toEqual(['jit=on'])
   })
 
   test('can be read by bi_reader, who sees nothing else and writes nothing', async () => {

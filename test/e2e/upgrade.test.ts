@@ -121,7 +121,7 @@ describe.each(readdirSync(dumps))('a warehouse of %s', (name) => {
   /** What was known between the first load of August and its restatement. */
   const asOfFirstLoad = async (): Promise<unknown> =>
     rowsOf(`select domain, country, count(*) as rows, sum(clicks) as clicks, sum(traffic_share) as share
-      from bi.keywords_as_of((select finished_at from etl.runs where run_id = 1)) group by 1, 2 order by 1, 2`)
+      from etl.runs r cross join lateral bi.keywords_as_of(r.finished_at) where r.run_id = 1 group by 1, 2 order by 1, 2`)
 
   beforeAll(async () => {
     folder = mkdtempSync(join(tmpdir(), 'millrace-upgrade-'))

@@ -9,8 +9,8 @@ const changes = (
   from bi.keyword_month_over_month where ${us} order by month desc, ${order}, keyword, domain limit 25`
 const coverage = (
   pipeline: string,
-): string => `select month::timestamp, units, units_loaded, units_in_trouble, is_complete, last_loaded_at, last_checked_at
-  from bi.coverage where pipeline = '${pipeline}' order by month desc`
+): string => `select month::timestamp, completeness, cells, cells_with_rows, cells_service_had_none, cells_held, cells_failed, cells_under_way,
+  cells_not_asked, last_loaded_at, last_checked_at from bi.coverage_months where pipeline = '${pipeline}' order by month desc`
 /** Where one of the two is not known, neither counts. */
 const ofKnown = (part: string, whole: string): string =>
   `sum(${part}) filter (where ${whole} is not null) / sum(${whole}) filter (where ${part} is not null)`
@@ -29,7 +29,7 @@ export const answers: Readonly<Record<string, Readonly<Record<string, string>>>>
     'Clicks by domain': `select ${month}, domain, sum(clicks) from bi.keywords where ${us} group by month, domain`,
     'Clicks by position': `select month::timestamp, bucket, coalesce(sum(clicks) filter (where best between low and high), 0)
       from (select month, domain, keyword, sum(clicks) as clicks, min(position) as best from bi.keywords where ${us} group by 1, 2, 3) k
-      cross join (values ('1-3', 1, 3), ('4-10', 4, 10), ('11-20', 11, 20), ('21+', 21, 1000)) b (bucket, low, high) group by month, bucket`,
+      cross join (values ('01-03', 1, 3), ('04-10', 4, 10), ('11-20', 11, 20), ('21+', 21, 1000)) b (bucket, low, high) group by month, bucket`,
     'Clicks by intent': `select ${month}, coalesce(primary_intent, '(none)'), sum(clicks) from bi.keywords where ${us} group by month, 2`,
     'Average position by domain': `select ${month}, domain, sum(clicks * position) / sum(clicks) from bi.keywords where ${us} group by month, domain`,
     'Keywords that lost most clicks': changes('clicks_change'),

@@ -8,6 +8,7 @@ import {
   readCredits,
   readHosts,
   readKey,
+  readMonth,
   readOptionalKey,
   readRate,
   settingOf,
@@ -25,6 +26,11 @@ const complaint = (work: () => unknown): string => {
 describe('a setting', () => {
   test('of an account has the account’s name as a suffix', () => {
     expect([settingOf('KEY', 'default'), settingOf('KEY', 'acme')]).toEqual(['KEY', 'KEY_ACME'])
+  })
+
+  test('that is a month is a number from 1 to 12', () => {
+    expect([readMonth({ M: '1' }, 'M'), readMonth({ M: '12' }, 'M'), readMonth({}, 'M')]).toEqual([1, 12, null])
+    for (const text of ['0', '13', 'October', '1.5']) expect(complaint(() => readMonth({ M: text }, 'M'))).toContain('expected a month')
   })
 
   test('that is an address is one of scheme, host and path', () => {

@@ -1,0 +1,11 @@
+-- purpose: Months in which nothing that is expected is missing: for a report that must not change because a row came late.
+-- grain: One row a pipeline, version and month in which every expected cell has rows.
+-- question: Which is the newest month I may show to the board?
+-- reads: coverage_months
+-- column pipeline: The pipeline.
+-- column version: Its version.
+-- column month: First day of the month.
+-- column cells: Cells, all of them with rows. Unit: cells.
+-- column domains: Domains; NULL where the pipeline has none. Unit: domains.
+-- column last_loaded_at: The last load.
+select pipeline, version, month, cells, domains, last_loaded_at from bi.coverage_months where is_complete

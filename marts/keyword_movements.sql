@@ -1,0 +1,48 @@
+-- purpose: What became of each keyword against an earlier month or quarter: new, lost, up, down or same, and by how many clicks.
+-- grain: One row a period, starts_on, months_back, domain, country, traffic_source, web_source, branded_type and keyword. Always choose one period and one months_back.
+-- question: Which keywords brought us clicks in the second quarter of last year and none in this one's?
+-- reads: keywords, keyword_months
+-- column period: month or quarter.
+-- column starts_on: First day of the period.
+-- column months_back: How many months earlier the other period is: for a month 1 to 36, for a quarter 3, 6 and so on; 12 is the same period last year. Unit: months.
+-- column is_whole: Whether all months of both periods are loaded for the domain and country: else clicks are not to be compared.
+-- column clicks: Clicks in the period; 0 for a lost keyword, which is in the period it is missing from. Unit: clicks.
+-- column clicks_before: Clicks in the earlier period; NULL for a new keyword. Unit: clicks.
+-- column clicks_change: clicks minus clicks_before, a missing one counted as 0. Unit: clicks.
+-- column best_position: Best position in the period; NULL for a lost keyword. Unit: rank in the results.
+-- column best_position_before: Best position in the earlier period. Unit: rank in the results.
+-- column movement: new, lost, up, down or same, by clicks; first where nothing of the earlier period is loaded.
+
+-- Each period that is loaded looks up its own keywords and those of the earlier one by the key: nothing else is read, whatever is asked for.
+select m.period, m.starts_on, b.months_back, m.domain, m.country, m.traffic_source, m.web_source, m.branded_type, pair.keyword,
+  m.months = m.span and earlier.months = m.span as is_whole, coalesce(pair.clicks, 0) as clicks, pair.clicks_before,
+  coalesce(pair.clicks, 0) - coalesce(pair.clicks_before, 0) as clicks_change, pair.best_position, pair.best_position_before,
+  case when not pair.is_now then 'lost'
+    when pair.was_before and coalesce(pair.clicks, 0) > coalesce(pair.clicks_before, 0) then 'up'
+    when pair.was_before and coalesce(pair.clicks, 0) < coalesce(pair.clicks_before, 0) then 'down'
+    when pair.was_before then 'same'
+    when earlier.months > 0 then 'new' else 'first' end as movement
+from (select p.period, p.span, p.starts_on, s.domain, s.country, s.traffic_source, s.web_source, s.branded_type, count(*) as months
+  from bi.keyword_months s cross join lateral (values ('month', 1, s.month), ('quarter', 3, date_trunc('quarter', s.month::timestamp)::date)) as p (period, span, starts_on)
+  group by 1, 2, 3, 4, 5, 6, 7, 8) m
+cross join generate_series(1, 36) as b (months_back)
+cross join lateral (
+  select count(*) as months from bi.keyword_months e where e.month >= (m.starts_on - make_interval(months => b.months_back))::date
+    and e.month < (m.starts_on - make_interval(months => b.months_back - m.span))::date and e.domain = m.domain and e.country = m.country
+    and e.traffic_source = m.traffic_source and e.web_source = m.web_source and e.branded_type = m.branded_type
+) earlier
+cross join lateral (
+  select keyword, present.clicks, past.clicks as clicks_before, present.best_position, past.best_position as best_position_before,
+    coalesce(present.there, false) as is_now, coalesce(past.there, false) as was_before
+  from (
+    select k.keyword, sum(k.clicks) as clicks, min(k.position) as best_position, true as there from bi.keywords k
+    where k.month >= m.starts_on and k.month < (m.starts_on + make_interval(months => m.span))::date and k.domain = m.domain and k.country = m.country
+      and k.traffic_source = m.traffic_source and k.web_source = m.web_source and k.branded_type = m.branded_type group by k.keyword
+  ) present full join (
+    select k.keyword, sum(k.clicks) as clicks, min(k.position) as best_position, true as there from bi.keywords k
+    where k.month >= (m.starts_on - make_interval(months => b.months_back))::date
+      and k.month < (m.starts_on - make_interval(months => b.months_back - m.span))::date and k.domain = m.domain and k.country = m.country
+      and k.traffic_source = m.traffic_source and k.web_source = m.web_source and k.branded_type = m.branded_type group by k.keyword
+  ) past using (keyword)
+) pair
+where b.months_back % m.span = 0

@@ -1,0 +1,134 @@
+// Marts that compare: with earlier months and quarters, with what was first loaded; and landing pages and features as rows. On rows worked out by hand.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { loadMarts } from '../../src/definition/marts.ts'
+import { publish } from '../../src/publish/publish.ts'
+import { shippedDefinitions } from '../support/definitions.ts'
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+
+let db: TestDatabase
+
+const query = async <T extends Record<string, unknown>>(text: string): Promise<T[]> =>
+  (await db.database.pool.query<T>(text)).rows
+
+const month = (table: string, first: string): Promise<unknown> =>
+  query(
+    `create table data.${table}_p${first.replace('-', '')} partition of data.${table} for values from ('${first}-01') to ('${first}-01'::date + interval '1 month')`,
+  )
+
+const keywordRows = `insert into data.keywords_v1 (month, domain, country, traffic_source, web_source, branded_type, keyword, top_url, clicks, position, _unit_id, _run_id, _revision, _loaded_at)
+  select m::date, d, 'us', 'All', 'Total', 'All', k, u, c, p, 1, 1, 1, now() from (values`
+
+beforeAll(async () => {
+  db = await createTestDatabase()
+  for (const first of ['2020-01', '2020-02', '2026-08', '2026-09']) await month('keywords_v1', first)
+  for (const first of ['2025-09', '2026-08', '2026-09']) await month('traffic_and_engagement_v1', first)
+  for (const domain of ['shop.com', 'rival.com', 'page.com'])
+    await query(`insert into bi.dim_domain (domain) values ('${domain}')`)
+  await query(`insert into bi.dim_country (country) values ('us')`)
+  await query(`${keywordRows} ('2026-08-01', 'shop.com', 'shoes', 'u', 100, 2), ('2026-08-01', 'shop.com', 'shoes', 'v', 20, 12), ('2026-08-01', 'shop.com', 'the shop', 'u', 50, 1),
+    ('2026-08-01', 'shop.com', 'gone', 'u', 30, 25), ('2026-09-01', 'shop.com', 'shoes', 'u', 150, 1), ('2026-09-01', 'shop.com', 'the shop', 'u', 40, 1),
+    ('2026-09-01', 'shop.com', 'brand new', 'u', 10, 8), ('2026-09-01', 'shop.com', 'nothing', 'u', null, null), ('2026-09-01', 'rival.com', 'shoes', 'u', 450, 3),
+    ('2026-09-01', 'rival.com', 'sandals', 'u', 70, 4)) r (m, d, k, u, c, p)`)
+  await query(`insert into data.traffic_and_engagement_v1 (date, granularity, domain, country, include_subdomains, all_traffic_visits, _unit_id, _run_id, _revision, _loaded_at)
+    values ('2025-09-01', 'monthly', 'shop.com', 'us', true, 80, 1, 1, 1, now()), ('2026-08-01', 'monthly', 'shop.com', 'us', true, 100, 1, 1, 1, now()),
+    ('2026-09-01', 'monthly', 'shop.com', 'us', true, 120, 1, 1, 1, now()), ('2026-09-01', 'monthly', 'rival.com', 'us', true, 50, 1, 1, 1, now())`)
+  await publish(db.database, await shippedDefinitions(), await loadMarts([]))
+})
+afterAll(() => db.drop())
+
+describe('marts that compare, on rows worked out by hand', () => {
+  test('comparisons pair each month with any earlier one, and say which pairs may be compared', async () => {
+    const compared = `select domain, visits::int, visits_before::int, is_comparable from bi.traffic_comparison where month = '2026-09-01'`
+    expect(await query(`${compared} and comparison = 'previous' order by 1`)).toEqual([
+      { domain: 'rival.com', visits: 50, visits_before: null, is_comparable: false },
+      { domain: 'shop.com', visits: 120, visits_before: 100, is_comparable: true },
+    ])
+    expect(await query(`${compared} and comparison = 'same last year' and domain = 'shop.com'`)).toEqual([
+      { domain: 'shop.com', visits: 120, visits_before: 80, is_comparable: true },
+    ])
+    expect(await query(`select month::text, visits_before::int as before from bi.traffic_comparison where domain = 'shop.com' and months_back = 11 and is_comparable`)).toEqual([
+      { month: '2026-08-01', before: 80 },
+    ]) // biome-ignore format: one look
+    // A domain that this month lacks stands in it all the same.
+    await query(`delete from data.traffic_and_engagement_v1 where date = '2026-09-01' and domain = 'shop.com'`)
+    expect(await query(`${compared} and comparison = 'previous' and domain = 'shop.com'`)).toEqual([
+      { domain: 'shop.com', visits: null, visits_before: 100, is_comparable: false },
+    ])
+    await query(`insert into data.traffic_and_engagement_v1 (date, granularity, domain, country, include_subdomains, all_traffic_visits, mobile_visits,
+      desktop_visits, _unit_id, _run_id, _revision, _loaded_at) values ('2026-09-01', 'monthly', 'shop.com', 'us', true, 120, 90, 30, 1, 1, 1, now())`)
+    expect(
+      await query(`select domain, clicks::int, clicks_before::int, clicks_with_position::int as with_position, clicks_with_position_before::int as with_position_before,
+        is_comparable from bi.keyword_comparison where month = '2026-09-01' and months_back = 1 order by 1`),
+    ).toEqual([
+      { domain: 'rival.com', clicks: 520, clicks_before: null, with_position: 520, with_position_before: null, is_comparable: false },
+      { domain: 'shop.com', clicks: 200, clicks_before: 200, with_position: 200, with_position_before: 200, is_comparable: true },
+    ]) // biome-ignore format: a table
+  })
+
+  test('keyword_movements agrees with keyword_month_over_month one month back, and sums the months of quarters', async () => {
+    const own = `select month, keyword, clicks, clicks_before, clicks_change, best_position, best_position_before, movement`
+    const general = own.replace('month,', 'starts_on,')
+    const one = `${own} from bi.keyword_month_over_month where domain = 'shop.com'`
+    const two = `${general} from bi.keyword_movements where period = 'month' and months_back = 1 and domain = 'shop.com'`
+    expect(await query(`(${one} except ${two}) union all (${two} except ${one})`)).toEqual([])
+    expect(
+      await query(`select keyword, clicks::int, movement, is_whole from bi.keyword_movements
+        where period = 'quarter' and starts_on = '2026-07-01' and months_back = 3 and domain = 'shop.com' order by 1`),
+    ).toEqual([
+      { keyword: 'brand new', clicks: 10, movement: 'first', is_whole: false },
+      { keyword: 'gone', clicks: 30, movement: 'first', is_whole: false },
+      { keyword: 'nothing', clicks: 0, movement: 'first', is_whole: false },
+      { keyword: 'shoes', clicks: 270, movement: 'first', is_whole: false },
+      { keyword: 'the shop', clicks: 90, movement: 'first', is_whole: false },
+    ])
+  })
+
+  test('landing pages have a path and a section, and features of the results page are rows', async () => {
+    const urls = { 'shop.com': '/ /', 'shop.com/': '/ /', 'shop.com/a': '/a /a', 'www.shop.com/a/b?q=/c/d#e': '/a/b /a', 'shop.com?x=/y': '/ /', 'shop.com/a#/b': '/a /a', u: '/ /' } // biome-ignore format: a table
+    for (const url of Object.keys(urls))
+      await db.database.pool.query(
+        `insert into data.keywords_v1 (month, domain, country, traffic_source, web_source, branded_type, keyword, top_url, clicks, volume, serp_features,
+          _unit_id, _run_id, _revision, _loaded_at) values ('2020-01-01', 'page.com', 'us', 'All', 'Total', 'All', 'k', $1, 2, 9, '{news,video,news}', 1, 1, 1, now())`,
+        [url],
+      )
+    const pages = await query<{ top_url: string; said: string }>(
+      `select top_url, path || ' ' || section as said from bi.landing_pages where domain = 'page.com' and month = '2020-01-01'`,
+    )
+    expect(Object.fromEntries(pages.map(({ top_url: url, said }) => [url, said]))).toEqual(urls)
+    expect(
+      await query(
+        `select feature, clicks::int, volume::int from bi.keyword_serp_features where domain = 'page.com' and month = '2020-01-01' order by 1`,
+      ),
+    ).toEqual([
+      { feature: 'news', clicks: 14, volume: 9 },
+      { feature: 'video', clicks: 14, volume: 9 },
+    ])
+  })
+
+  test('restatements are told in clicks and visits, with rows that came, changed and went', async () => {
+    const at = { first: '2020-03-01', later: '2020-04-01' }
+    const columns = `month, domain, country, traffic_source, web_source, branded_type, keyword, top_url, clicks, _unit_id, _run_id, _revision, _loaded_at`
+    const row = (keyword: string, clicks: number, revision: number, loaded: string) =>
+      `'2020-02-01', 'page.com', 'us', 'All', 'Total', 'All', '${keyword}', 'u', ${clicks}, 1, 1, ${revision}, '${loaded}'`
+    await query(
+      `insert into data.keywords_v1 (${columns}) values (${row('same', 100, 1, at.first)}), (${row('up', 30, 2, at.later)}), (${row('came', 7, 1, at.later)})`,
+    )
+    await query(`insert into data.keywords_v1_history (${columns}, _valid_from, _valid_to, _ended_run_id) values
+      (${row('up', 20, 1, at.first)}, '${at.first}', '${at.later}', 1), (${row('went', 5, 1, at.first)}, '${at.first}', '${at.later}', 1)`)
+    expect(
+      await query(`select clicks_first::int, clicks_now::int, clicks_change::int, change_share::float8, rows_restated::int,
+        restated_at::date::text from bi.keyword_restatements where domain = 'page.com' and month = '2020-02-01'`),
+    ).toEqual([
+      { clicks_first: 125, clicks_now: 137, clicks_change: 12, change_share: 0.096, rows_restated: 3, restated_at: at.later },
+    ])
+    expect(
+      await query(`select restated_at, rows_restated::int as n from bi.keyword_restatements where domain = 'rival.com'`),
+    ).toEqual([{ restated_at: null, n: 0 }])
+    await query(`insert into data.traffic_and_engagement_v1_history (date, granularity, domain, country, include_subdomains, all_traffic_visits, _unit_id, _run_id,
+      _revision, _loaded_at, _valid_from, _valid_to, _ended_run_id) values ('2026-09-01', 'monthly', 'rival.com', 'us', true, 40, 1, 1, 1, '2020-03-01', '2020-03-01', now(), 1)`)
+    expect(
+      await query(`select visits_first::int, visits_now::int, visits_change::int, change_share::float8, times_restated::int from bi.traffic_restatements
+        where domain = 'rival.com'`),
+    ).toEqual([{ visits_first: 40, visits_now: 50, visits_change: 10, change_share: 0.25, times_restated: 1 }])
+  })
+})

@@ -1,0 +1,161 @@
+// What is there and what is not: bi.coverage, coverage_months and complete_months over ledgers worked out by hand and over random ones.
+import fc from 'fast-check'
+import { sql } from 'kysely'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { loadMarts } from '../../src/definition/marts.ts'
+import { publish } from '../../src/publish/publish.ts'
+import { shippedDefinitions } from '../support/definitions.ts'
+import { months, newJob, newPipeline, newSlices, type PipelineKit } from '../support/ledger.ts'
+import { loadedAs, newAnswer, setJob } from '../support/ledger-answers.ts'
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+
+let db: TestDatabase
+
+const query = async <T extends Record<string, unknown>>(text: string): Promise<T[]> =>
+  (await db.database.pool.query<T>(text)).rows
+
+beforeAll(async () => {
+  db = await createTestDatabase()
+  await publish(db.database, await shippedDefinitions(), await loadMarts([]))
+})
+afterAll(() => db.drop())
+
+/** As a load would leave it. */
+const load = async (
+  pipeline: PipelineKit,
+  month: string,
+  sliceIds: readonly number[],
+  without: readonly number[],
+): Promise<void> => {
+  const job = await newJob(db, pipeline, { sliceIds, window: months(month) })
+  const answer = await newAnswer(db, job)
+  await loadedAs(db, job, answer, answer)
+  await sql`insert into etl.loads (answer_id, pipeline_id, window_from, job_id, outcome, units, slices_without_rows)
+    values (${answer}, ${pipeline.pipelineId}, ${`${month}-01`}, ${job}, 'loaded', ${sliceIds.length}, ${[...without]}::integer[])`.execute(
+    db.database.kysely,
+  )
+}
+
+const close = (pipeline: PipelineKit, month: string, generation: number, units: number): Promise<unknown> =>
+  sql`insert into etl.windows (pipeline_id, window_from, closed_generation, closed_at, closed_units, closed_rows)
+    values (${pipeline.pipelineId}, ${`${month}-01`}, ${generation}, now(), ${units}, 0)`.execute(db.database.kysely)
+
+describe('coverage', () => {
+  test('names each expected cell with the reason why it has no row', async () => {
+    const pipeline = await newPipeline(db, { dimensions: ['domain', 'country'] })
+    const [aUs = 0, aWorld = 0, bUs = 0, bWorld = 0, gone = 0] = await newSlices(db, pipeline, [
+      ['a.com', 'us'],
+      ['a.com', 'world'],
+      ['b.com', 'us'],
+      ['b.com', 'world'],
+      ['gone.com', 'us'],
+    ])
+    await query(`update etl.slices set wanted_until = 2 where slice_id = ${gone}`)
+    // January is loaded and closed before c.com came; February was never planned; in March everything goes wrong.
+    await load(pipeline, '2026-01', [aUs, aWorld, bUs, bWorld, gone], [bUs])
+    await close(pipeline, '2026-01', 1, 5)
+    const [cUs = 0] = await newSlices(db, pipeline, [['c.com', 'us']])
+    await query(`update etl.slices set wanted_since = 3 where slice_id = ${cUs}`)
+    await load(pipeline, '2026-03', [aUs], [])
+    const held = await newJob(db, pipeline, { sliceIds: [aWorld], window: months('2026-03') })
+    await setJob(db, held, { state: 'held', error_code: 'INCOMPLETE' })
+    const failed = await newJob(db, pipeline, { sliceIds: [bUs], window: months('2026-03') })
+    await setJob(db, failed, { state: 'failed', error_code: 'TIMEOUT' })
+    const asked = await newJob(db, pipeline, { sliceIds: [bWorld], window: months('2026-03') })
+    await setJob(db, asked, { report_state: 'submitted' })
+    await newJob(db, pipeline, { sliceIds: [cUs], window: months('2026-03') })
+    const where = `where pipeline = '${pipeline.pipeline}'`
+    const cells = await query(
+      `select to_char(period, 'MM') || ' ' || domain || ' ' || country as cell, reason, error_code from bi.coverage ${where} and not has_rows order by 1`,
+    )
+    expect(cells.map(({ cell, reason, error_code: code }) => [cell, reason, code])).toEqual([
+      ['01 b.com us', 'service had none', null],
+      ['01 c.com us', 'not asked', null],
+      ...['a.com us', 'a.com world', 'b.com us', 'b.com world', 'c.com us'].map((cell) => [`02 ${cell}`, 'not asked', null]),
+      ['03 a.com world', 'held', 'INCOMPLETE'],
+      ['03 b.com us', 'failed', 'TIMEOUT'],
+      ['03 b.com world', 'under way', null],
+      ['03 c.com us', 'not asked', null],
+    ])
+    expect(await query(`select count(*)::int as n from bi.coverage ${where}`)).toEqual([{ n: 15 }])
+    expect(
+      await query(`select to_char(month, 'MM') as m, cells::int, cells_with_rows::int as with_rows, cells_service_had_none::int as had_none, cells_held::int as held,
+        cells_failed::int as failed, cells_under_way::int as under_way, cells_not_asked::int as not_asked, completeness, is_answered from bi.coverage_months ${where} order by 1`),
+    ).toEqual([
+      { m: '01', cells: 5, with_rows: 3, had_none: 1, held: 0, failed: 0, under_way: 0, not_asked: 1, completeness: '1 of 3 domains', is_answered: false },
+      { m: '02', cells: 5, with_rows: 0, had_none: 0, held: 0, failed: 0, under_way: 0, not_asked: 5, completeness: '0 of 3 domains', is_answered: false },
+      { m: '03', cells: 5, with_rows: 1, had_none: 0, held: 1, failed: 1, under_way: 1, not_asked: 1, completeness: '0 of 3 domains', is_answered: false },
+    ]) // biome-ignore format: a table
+    expect(await query(`select 1 from bi.complete_months ${where}`)).toEqual([])
+  })
+
+  test('a month is complete when every cell has rows, and no sooner; one that the service had nothing for is answered', async () => {
+    const pipeline = await newPipeline(db)
+    const slices = await newSlices(db, pipeline, ['a.com', 'b.com'])
+    await load(pipeline, '2026-01', slices, [])
+    await load(pipeline, '2026-02', slices, slices.slice(1))
+    const said = `select to_char(month, 'MM') as month, is_complete, is_answered, completeness from bi.coverage_months where pipeline = '${pipeline.pipeline}' order by 1`
+    expect(await query(said)).toEqual([
+      { month: '01', is_complete: true, is_answered: true, completeness: '2 of 2 domains' },
+      { month: '02', is_complete: false, is_answered: true, completeness: '1 of 2 domains' },
+    ])
+    expect(await query(`select month::text from bi.complete_months where pipeline = '${pipeline.pipeline}'`)).toEqual([
+      { month: '2026-01-01' },
+    ])
+    // The row came with a later answer.
+    await load(pipeline, '2026-02', slices, [])
+    expect((await query(said)).map(({ is_complete: is }) => is)).toEqual([true, true])
+  })
+
+  const what = fc.constantFrom('nothing', 'rows', 'no rows', 'held', 'failed', 'planned', 'rows, then none', 'none, then rows', 'rows, newer held') // biome-ignore format: one line
+  const reasons: Readonly<Record<string, string | null>> = {
+    nothing: 'not asked',
+    rows: null,
+    'no rows': 'service had none',
+    held: 'held',
+    failed: 'failed',
+    planned: 'not asked',
+    'rows, then none': 'service had none',
+    'none, then rows': null,
+    'rows, newer held': null,
+  }
+
+  test('agrees with what was done to each cell, whatever it was, and its months are the sums of its cells', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(fc.array(what, { minLength: 3, maxLength: 3 }), { minLength: 1, maxLength: 3 }), async (done) => {
+        const pipeline = await newPipeline(db)
+        const slices = await newSlices(db, pipeline, ['a.com', 'b.com', 'c.com'])
+        const act = async (month: string, slice: number, kind: string): Promise<void> => {
+          if (kind.startsWith('rows')) await load(pipeline, month, [slice], [])
+          if (kind.startsWith('no')) await load(pipeline, month, [slice], kind === 'nothing' ? [] : [slice])
+          if (kind.endsWith(', then none')) await load(pipeline, month, [slice], [slice])
+          if (kind.endsWith(', then rows')) await load(pipeline, month, [slice], [])
+          if (/held|failed|planned/.test(kind)) {
+            const job = await newJob(db, pipeline, { sliceIds: [slice], window: months(month) })
+            if (kind !== 'planned') await setJob(db, job, { state: kind.endsWith('held') ? 'held' : 'failed' })
+          }
+        }
+        const expected: Record<string, string | null> = {}
+        for (const [at, kinds] of done.entries())
+          for (const [index, kind] of kinds.entries()) {
+            const month = `2026-0${at + 1}`
+            if (kind !== 'nothing') await act(month, slices[index] ?? 0, kind)
+            expected[`${month}-01 ${['a', 'b', 'c'][index]}.com`] = reasons[kind] ?? null
+          }
+        const known = (await query<{ month: string }>(`select distinct window_from::text as month from etl.units where pipeline_id = ${pipeline.pipelineId}`)).map(({ month }) => month).sort() // biome-ignore format: one line
+        const cells = await query<{ cell: string; reason: string | null }>(
+          `select period || ' ' || domain as cell, reason from bi.coverage where pipeline = '${pipeline.pipeline}'`,
+        )
+        const inside = Object.entries(expected).filter(
+          ([cell]) => cell >= (known[0] ?? '~') && cell.slice(0, 10) <= (known.at(-1) ?? ''),
+        )
+        expect(Object.fromEntries(cells.map(({ cell, reason }) => [cell, reason]))).toEqual(Object.fromEntries(inside))
+        const sums = `select pipeline, month, count(*) as cells, count(*) filter (where has_rows) as with_rows, count(*) filter (where reason = 'not asked') as not_asked,
+          count(distinct domain) as domains from bi.coverage where pipeline = '${pipeline.pipeline}' group by 1, 2`
+        const kept = `select pipeline, month, cells, cells_with_rows, cells_not_asked, domains from bi.coverage_months where pipeline = '${pipeline.pipeline}'`
+        expect(await query(`(${sums} except ${kept}) union all (${kept} except ${sums})`)).toEqual([])
+      }),
+      { numRuns: 6 },
+    )
+  })
+})
