@@ -10,13 +10,13 @@
 -- column country: The country; NULL where the pipeline has none.
 -- column category_id: The product category, as text; NULL where the pipeline has none.
 -- column slice: All that the pipeline runs for, as JSON text.
--- column has_rows: Whether there is a row at least.
+-- column has_data: Whether there is a row at least.
 -- column reason: Why there is none: service had none (it answered without a row), held (a person must decide), failed, under way, not asked. NULL where there is one.
 -- column error_code: Why it is held or failed, as a code of docs/operations.md.
 select w.pipeline, w.version, w.window_from as period, date_trunc('month', w.window_from::timestamp)::date as month,
   s."values"[array_position(p.dimensions, 'domain')] as domain, s."values"[array_position(p.dimensions, 'country')] as country,
   s."values"[array_position(p.dimensions, 'category_id')] as category_id, etl.slice_of(p.dimensions, s."values")::text as slice,
-  m.reason is null as has_rows, m.reason, m.error_code
+  m.reason is null as has_data, m.reason, m.error_code
 from etl.expected_windows w join etl.pipelines p on p.pipeline_id = w.pipeline_id
   join etl.slices s on s.pipeline_id = w.pipeline_id and s.wanted_until is null
   left join etl.missing_cells m on m.pipeline_id = w.pipeline_id and m.window_from = w.window_from and m.slice_id = s.slice_id

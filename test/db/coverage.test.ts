@@ -66,7 +66,7 @@ describe('coverage', () => {
     await newJob(db, pipeline, { sliceIds: [cUs], window: months('2026-03') })
     const where = `where pipeline = '${pipeline.pipeline}'`
     const cells = await query(
-      `select to_char(period, 'MM') || ' ' || domain || ' ' || country as cell, reason, error_code from bi.coverage ${where} and not has_rows order by 1`,
+      `select to_char(period, 'MM') || ' ' || domain || ' ' || country as cell, reason, error_code from bi.coverage ${where} and not has_data order by 1`,
     )
     expect(cells.map(({ cell, reason, error_code: code }) => [cell, reason, code])).toEqual([
       ['01 b.com us', 'service had none', null],
@@ -150,7 +150,7 @@ describe('coverage', () => {
           ([cell]) => cell >= (known[0] ?? '~') && cell.slice(0, 10) <= (known.at(-1) ?? ''),
         )
         expect(Object.fromEntries(cells.map(({ cell, reason }) => [cell, reason]))).toEqual(Object.fromEntries(inside))
-        const sums = `select pipeline, month, count(*) as cells, count(*) filter (where has_rows) as with_rows, count(*) filter (where reason = 'not asked') as not_asked,
+        const sums = `select pipeline, month, count(*) as cells, count(*) filter (where has_data) as with_rows, count(*) filter (where reason = 'not asked') as not_asked,
           count(distinct domain) as domains from bi.coverage where pipeline = '${pipeline.pipeline}' group by 1, 2`
         const kept = `select pipeline, month, cells, cells_with_rows, cells_not_asked, domains from bi.coverage_months where pipeline = '${pipeline.pipeline}'`
         expect(await query(`(${sums} except ${kept}) union all (${kept} except ${sums})`)).toEqual([])
