@@ -79,7 +79,8 @@ export const runJobs = async (runtime: Runtime, request: RunRequest): Promise<Ru
     if (counts.jobs > 0) await keepStatistics(runtime, request)
     if (request.signal.aborted) return await stoppedRun(runtime, runId, started, counts)
     const summary = withAside(await runSummary(kysely, runId), counts)
-    if (summary.quota_used > 0 && asks(request))
+    // A night that only sampled leaves it to the next that has something to do.
+    if (counts.jobs > 0 && summary.quota_used > 0 && asks(request))
       await inSpan('meter', span, () => readMetersAfter(runtime, request.definitions, request.signal))
     const unanswered = summary.units.waiting > 0 ? await unitsUnanswered(kysely, runId) : 0
     const state = stateOf(summary, unanswered, request.signal)
