@@ -10,21 +10,31 @@ export const masked = (payload: Payload, maxBytes: number, found: () => void): P
   return { ...payload, body: maskedBody(inflated(payload.body, maxBytes), echoes, found) }
 }
 
-/** A key may stand across two chunks: as many bytes as could begin one wait for the next. */
+/** A key may stand across two chunks: an end that could begin one waits for the next. Everything else passes without a copy. */
 async function* maskedBody(
   body: AsyncIterable<Uint8Array>,
   echoes: readonly Buffer[],
   found: () => void,
 ): AsyncGenerator<Uint8Array, void, void> {
-  const waiting = Math.max(...echoes.map((echo) => echo.length)) - 1
   let held: Buffer = Buffer.alloc(0)
   for await (const chunk of body) {
-    const clean = mask(Buffer.concat([held, chunk]), echoes, found)
-    const ready = Math.max(0, clean.length - waiting)
+    const bytes = held.length === 0 ? Buffer.from(chunk.buffer, chunk.byteOffset, chunk.length) : Buffer.concat([held, chunk])
+    const clean = mask(bytes, echoes, found)
+    const ready = clean.length - Math.max(...echoes.map((echo) => begunAtEnd(clean, echo)))
     if (ready > 0) yield clean.subarray(0, ready)
     held = clean.subarray(ready)
   }
   if (held.length > 0) yield held
+}
+
+/** How many bytes at the end are the first ones of the echo. */
+const begunAtEnd = (bytes: Buffer, echo: Buffer): number => {
+  const end = bytes.subarray(Math.max(0, bytes.length - echo.length + 1))
+  for (let at = end.indexOf(echo[0] ?? 0); at >= 0; at = end.indexOf(echo[0] ?? 0, at + 1)) {
+    const begun = end.length - at
+    if (end.compare(echo, 0, begun, at) === 0) return begun
+  }
+  return 0
 }
 
 const mask = (bytes: Buffer, echoes: readonly Buffer[], found: () => void): Buffer => {

@@ -33,3 +33,10 @@ test('a body without the key passes as it is, and so does every body where no ke
   serviceKey('KEY', key)
   expect(await through(Buffer.from('a,b\n'), 1)).toEqual({ text: 'a,b\n', found: 0 })
 })
+
+test('bytes without the key are not copied: a large report would leave as much for the collector', async () => {
+  serviceKey('KEY', key)
+  const body = Buffer.from('a,b\n'.repeat(100))
+  const payload = masked({ format: 'csv', part: 1, body: chunked(body, 64) }, 1_000_000, () => undefined)
+  for await (const chunk of payload.body) expect(chunk.buffer).toBe(body.buffer)
+})
