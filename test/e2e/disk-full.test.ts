@@ -1,5 +1,5 @@
-// Disks that are full, of the database, of the landings and of both, before anything is bought and while reports are being made: nothing is bought twice
-// or lost, and with room again the same command ends what was begun.
+// Disks that are full, of the database, of the landings and of both, before anything is bought, while reports are being made, while they are downloaded and
+// while they are loaded: nothing is bought twice or lost, and with room again the same command ends what was begun.
 import { existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import pg from 'pg'
@@ -56,52 +56,65 @@ const millrace = (world: World, disks: Disks): RunningCommand =>
     world.folder,
   )
 
+/** From when on the disks are full in the second run. */
+const stages: Readonly<Record<string, (world: World, pool: pg.Pool) => Promise<boolean>>> = {
+  'are made': async ({ sandbox }) => sandbox.books().submissions.length >= 8,
+  'are downloaded': async ({ sandbox }) => (sandbox.books().counts['download'] ?? 0) > 0,
+  'are loaded': async (_, pool) => (await pool.query('select from etl.answers limit 1')).rows.length > 0,
+}
+
 const wait = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
 
 // A tablespace that is full fails the checkpoints of the whole server, and with them every test beside this one: alone, by `npm run test:disk-full`.
-test.runIf(mayMount() && process.env['MILLRACE_TEST_DISK_FULL'] === '1').each([
+const places = [
   { of: 'the landings', which: ['landing'] },
   { of: 'the database', which: ['database'] },
   { of: 'both', which: ['landing', 'database'] },
-] as const)('a full disk of $of costs no report', async ({ which }) => {
-  const small = await createSmallDatabase()
-  if (small === null) return
-  const disks: Disks = { database: small.disk, landing: mountSmallDisk(megabytes.landing) }
-  const pool = new pg.Pool({ connectionString: small.url, max: 1 })
-  pool.on('error', () => undefined)
-  const world = await createWorld({
-    database: { url: small.url, pool, drop: async () => pool.end().then(small.drop) },
-    lists: { shops: names('shop', 4) },
-    months: 2,
-    sandbox: { reportDurationMs: 4_000 },
-  })
-  for (const pipeline of pipelines) world.set(pipeline, ['for_each', 'domain', 'bucket'], 1)
-  const bought = (): number => world.sandbox.books().submissions.length
-  const said = ({ stdout, stderr }: CommandResult): string => stdout + stderr
-  try {
-    for (const name of which) disks[name].fill()
-    const early = await millrace(world, disks).result
-    expect([1, 2], said(early)).toContain(early.code)
-    expect(said(early)).toMatch(/No space left on device|ENOSPC/)
-    expect(bought()).toBe(0)
-    for (const name of which) disks[name].free()
+] as const
+const cases = places.flatMap((place) => Object.entries(stages).map(([stage, isThere]) => ({ ...place, stage, isThere })))
 
-    const running = millrace(world, disks)
-    for (let tries = 0; bought() < 8 && tries < 300; tries += 1) await wait(100)
-    for (const name of which) disks[name].fill()
-    // Until all reports are made and could be downloaded. A database that takes nothing is waited for, up to two minutes.
-    await wait(6_000)
-    for (const name of which) disks[name].free()
-    const cut = await running.result
-    expect([0, 1], said(cut)).toContain(cut.code)
+test.runIf(mayMount() && process.env['MILLRACE_TEST_DISK_FULL'] === '1').each(cases)(
+  'a full disk of $of while reports $stage costs none',
+  async ({ which, isThere }) => {
+    const small = await createSmallDatabase()
+    if (small === null) return
+    const disks: Disks = { database: small.disk, landing: mountSmallDisk(megabytes.landing) }
+    const pool = new pg.Pool({ connectionString: small.url, max: 1 })
+    pool.on('error', () => undefined)
+    const world = await createWorld({
+      database: { url: small.url, pool, drop: async () => pool.end().then(small.drop) },
+      lists: { shops: names('shop', 4) },
+      months: 2,
+      sandbox: { reportDurationMs: 4_000 },
+    })
+    for (const pipeline of pipelines) world.set(pipeline, ['for_each', 'domain', 'bucket'], 1)
+    const bought = (): number => world.sandbox.books().submissions.length
+    const said = ({ stdout, stderr }: CommandResult): string => stdout + stderr
+    try {
+      for (const name of which) disks[name].fill()
+      const early = await millrace(world, disks).result
+      expect([1, 2], said(early)).toContain(early.code)
+      expect(said(early)).toMatch(/No space left on device|ENOSPC/)
+      expect(bought()).toBe(0)
+      for (const name of which) disks[name].free()
 
-    const again = await millrace(world, disks).result
-    expect(again.code, said(again)).toBe(0)
-    expect(bought()).toBe(8)
-    const truth = [...wantedTruth(world)].filter(([unit]) => !unit.startsWith('keywords'))
-    expect(differences(new Map(truth), await currentRows(pool))).toEqual([])
-  } finally {
-    await world.remove()
-    disks.landing.remove()
-  }
-})
+      const running = millrace(world, disks)
+      for (let tries = 0; tries < 1_500 && !(await isThere(world, pool)); tries += 1) await wait(20)
+      for (const name of which) disks[name].fill()
+      // Until all reports are made and could be downloaded. A database that takes nothing is waited for, up to two minutes.
+      await wait(6_000)
+      for (const name of which) disks[name].free()
+      const cut = await running.result
+      expect([0, 1], said(cut)).toContain(cut.code)
+
+      const again = await millrace(world, disks).result
+      expect(again.code, said(again)).toBe(0)
+      expect(bought()).toBe(8)
+      const truth = [...wantedTruth(world)].filter(([unit]) => !unit.startsWith('keywords'))
+      expect(differences(new Map(truth), await currentRows(pool))).toEqual([])
+    } finally {
+      await world.remove()
+      disks.landing.remove()
+    }
+  },
+)
