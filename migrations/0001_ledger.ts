@@ -74,6 +74,7 @@ const words = [
     generation integer not null default 0,
     lists_sha256 text,
     definition jsonb not null,
+    tests jsonb not null default '[]',
     tag_set_id integer not null default 1 references etl.tag_sets,
     updated_at timestamptz not null default now(),
     unique (pipeline, version, parameters)
@@ -388,6 +389,28 @@ const words = [
   `create index quarantine_unit on etl.quarantine (unit_id)`,
   `create index quarantine_open on etl.quarantine (pipeline) where state = 'open'`,
 
+  // What the tests of a definition found in units. Only those of a unit's loaded and held answers mean anything: etl.failed_tests.
+  `create table etl.test_failures (
+    unit_id bigint not null,
+    answer_id bigint not null references etl.answers,
+    test text not null,
+    pipeline_id integer not null references etl.pipelines,
+    window_from date not null,
+    run_id bigint references etl.runs,
+    kind text not null,
+    on_failure text not null check (on_failure in ('warn', 'hold')),
+    released boolean not null default false,
+    rows_tested bigint not null,
+    rows_failing bigint not null,
+    found text,
+    expected text,
+    message text not null,
+    tested_at timestamptz not null default clock_timestamp(),
+    primary key (unit_id, answer_id, test)
+  )`,
+  `create index test_failures_pipeline on etl.test_failures (pipeline_id, test)`,
+  `create index test_failures_tested on etl.test_failures (tested_at)`,
+
   `create table etl.events (
     event_id bigint generated always as identity primary key,
     at timestamptz not null default now(),
@@ -516,6 +539,11 @@ const views = [
   `create function etl.held_sentence(message text, code text) returns text language sql immutable
     return coalesce(substring(message from code || ': ([^' || chr(10) || ']*)'), message)`,
 
+  // Why the tests of its definition hold a unit's answer.
+  `create function etl.test_sentence(unit_id bigint, answer_id bigint) returns text language sql stable
+    return (select string_agg(f.message, ' ' order by f.test) || ' If the new answer is right, \`millrace release ' || test_sentence.unit_id || '\` and run again.'
+      from etl.test_failures f where f.unit_id = test_sentence.unit_id and f.answer_id = test_sentence.answer_id and f.on_failure = 'hold')`,
+
   // What people see of a unit, by its pointers and its job (null: none asks for it).
   `create function etl.unit_state(u etl.units, j etl.jobs) returns text language sql stable
     return case when (u).held_answer_id is not null or (j).state = 'held' then 'held'
@@ -540,7 +568,8 @@ const views = [
       etl.slice_of(p.dimensions, s."values") as slice, u.slice_id, s.wanted_until is null as wanted,
       etl.unit_state(u, j) as state,
       coalesce(u.held_code, j.error_code) as error_code,
-      case when u.held_code is not null then coalesce((select etl.held_sentence(a.verdict_message, u.held_code) from etl.answers a where a.answer_id = u.held_answer_id), j.error_message)
+      case when u.held_code = 'TEST_FAILED' then etl.test_sentence(u.unit_id, u.held_answer_id)
+        when u.held_code is not null then coalesce((select etl.held_sentence(a.verdict_message, u.held_code) from etl.answers a where a.answer_id = u.held_answer_id), j.error_message)
         else j.error_message end as error_message,
       j.not_before, coalesce(j.attempts, 0) as attempts, u.ask_number, u.answer_id, u.job_id, u.held_answer_id, u.held_code
     from etl.units u join etl.pipelines p using (pipeline_id) join etl.slices s on s.slice_id = u.slice_id
@@ -559,6 +588,13 @@ const views = [
       end if;
       return true;
     end $$`,
+  // Tests that loaded rows fail, or that keep an answer from being loaded.
+  `create view etl.failed_tests as
+    select p.pipeline_id, p.pipeline, p.version, f.window_from, u.slice_id, f.unit_id, f.test, f.kind, f.on_failure,
+      case when u.held_answer_id = f.answer_id then 'held' when f.released then 'released' else 'warned' end as outcome,
+      f.rows_tested, f.rows_failing, f.found, f.expected, f.message, f.tested_at, f.run_id, f.answer_id
+    from etl.test_failures f join etl.units u on u.unit_id = f.unit_id and f.answer_id in (u.answer_id, u.held_answer_id)
+      join etl.pipelines p on p.pipeline_id = f.pipeline_id`,
 
   // Units that are asked for or held, by the indexes that hold only those.
   `create view etl.open_units as
@@ -737,6 +773,24 @@ const reportWords = {
   deadline_at: 'When waiting for it ends.',
 } as const
 
+const testFailureSeen = {
+  pipeline_id: pipelineOfRow,
+  window_from: windowFrom,
+  unit_id: unitOfRow,
+  answer_id: answerOfRow,
+  run_id: 'The run that tested it: etl.runs; NULL where none did.',
+  test: 'Name of the test in the definition.',
+  kind: 'range, accepted, not_null, sum_of, ratio or restated.',
+  on_failure: 'warn (the rows are loaded) or hold (the answer waits for a person).',
+  rows_tested: 'Rows that the test says something of. Unit: rows.',
+  rows_failing: 'Those that are not as they must be; 0 for ratio and restated, which are of sums. Unit: rows.',
+  found: 'An example of what is wrong, or the sum that was found; NULL where there is none.',
+  expected: 'The sum it was compared with; NULL where the test compares none.',
+  message: 'What was expected and what was found.',
+  tested_at: 'When it was tested.',
+} as const
+const testFailure = { ...testFailureSeen, released: 'Whether a person allowed the answer although it fails.' }
+
 const relations: Readonly<Record<string, About>> = {
   marts: [
     'Views and summaries of bi that `millrace migrate` made from files under marts/. One row a mart.',
@@ -807,6 +861,7 @@ const relations: Readonly<Record<string, About>> = {
       generation: 'Grows whenever its lists change.',
       lists_sha256: 'Digest of the lists as they were last read.',
       definition: 'What fetching needs of the definition, as it was last planned with.',
+      tests: 'The tests of the definition, as it was last planned with: name, column, expects, on_failure.',
       tag_set_id: `${tagSet} As it was last planned with.`,
       updated_at: 'When this row last changed.',
     },
@@ -1091,6 +1146,20 @@ const relations: Readonly<Record<string, About>> = {
       state: 'open; superseded: a later load answers for it; resolved: put right.',
       created_at: 'When it was refused.',
       resolved_at: 'When it was no longer open.',
+    },
+  ],
+  test_failures: [
+    'One row a unit, answer and test of the definition that its rows failed. What holds now: etl.failed_tests.',
+    testFailure,
+  ],
+  failed_tests: [
+    'Tests of definitions that loaded rows fail, or that keep an answer from being loaded. One row a unit, answer and test.',
+    {
+      pipeline: pipelineName,
+      version,
+      slice_id: 'The slice: etl.slices.',
+      outcome: 'held (the answer waits for a person), released (a person allowed it) or warned (loaded).',
+      ...testFailureSeen,
     },
   ],
   events: [
@@ -1407,6 +1476,7 @@ const functions: Readonly<Record<string, string>> = {
   unit_key: 'Pipeline, version, window and slice of a unit as one text.',
   slice_of: 'Values by the names of their dimensions.',
   assert_part_of_question: 'True inside of a question; an error where bi.<pipeline>_as_of is run by itself, because its moment comes from a query.',
+  test_sentence: "Why the tests of its definition hold a unit's answer.",
   held_sentence: 'The sentence of one code out of the message of a verdict.',
   unit_state: 'What people see of a unit, by its pointers and the job that asks for it.',
   box_slice: 'What slices stand for together: a value or a list of values for each dimension.',

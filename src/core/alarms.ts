@@ -9,9 +9,11 @@ interface KindSpec {
   readonly severity: Severity
   /** For docs and messages. */
   readonly about: string
+  /** False: it happened, and nobody is told that it is over. Default true. */
+  readonly hasEnd?: boolean
 }
 
-const kind = (severity: Severity, about: string): KindSpec => ({ severity, about })
+const kind = (severity: Severity, about: string, more: Pick<KindSpec, 'hasEnd'> = {}): KindSpec => ({ severity, about, ...more })
 
 /** Every kind of alarm by name. A kind more is a line here and whoever reads its causes in src/notify/causes.ts. */
 export const alarmKinds = {
@@ -22,11 +24,18 @@ export const alarmKinds = {
   list: kind('warning', 'a list came empty or much shorter and is not obeyed'),
   drift: kind('warning', 'answers have other fields than the definition says'),
   quarantine: kind('warning', 'rows were rejected'),
+  test: kind('warning', 'rows were loaded that fail a test of their definition', { hasEnd: false }),
+  restated: kind('warning', 'the service changed loaded values by more than a test allows', { hasEnd: false }),
   quota: kind('warning', 'a budget is spent to 80 % or 100 %'),
   approval: kind('warning', 'a run found more to buy than its guard allows'),
 } as const satisfies Record<string, KindSpec>
 
 export type AlarmKind = keyof typeof alarmKinds
+
+/** Kinds of which nobody is told that they are over. */
+export const kindsWithoutEnd: readonly string[] = Object.entries<KindSpec>(alarmKinds)
+  .filter(([, { hasEnd }]) => hasEnd === false)
+  .map(([name]) => name)
 
 export const isAlarmKind = (text: string): text is AlarmKind => Object.hasOwn(alarmKinds, text)
 

@@ -41,6 +41,7 @@ export const errorCodes = {
   UNSTABLE: code('never', 'held', 'The answer kept changing while it was read.'),
   INCOMPLETE: code('never', 'held', 'The answer does not have as many rows or data points as the service announces.'),
   SHRUNK: code('never', 'held', 'The new answer has far fewer rows than the loaded one.'),
+  TEST_FAILED: code('never', 'held', 'The new answer fails a test of the definition that holds it.'),
   TOO_MANY_REJECTS: code('never', 'failed', 'More rows were rejected than the definition allows.'),
   REPORT_PENDING: code('later', 'waiting', 'The service has not finished the report yet.'),
   REPORT_FAILED: code('never', 'failed', 'The service could not make the report.'),

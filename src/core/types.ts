@@ -1,5 +1,6 @@
 // The words every stage shares. A type here is one noun of the pipeline; it holds data, never behaviour.
 import type { DataPointRule } from './data-points.ts'
+import type { DataTest } from './data-test.ts'
 import type { DimensionTable } from './dimension-table.ts'
 
 /** A calendar date as ISO text, `YYYY-MM-DD`. Data never holds a JavaScript `Date`. */
@@ -190,6 +191,8 @@ export interface Definition {
   readonly tags: Readonly<Record<string, string>>
   /** null: late data are no cause. */
   readonly expect: Expectation | null
+  /** What the rows of a unit must be, tested before they are loaded. */
+  readonly tests: readonly DataTest[]
   readonly publish: boolean
   readonly period: RowPeriod
   /** Those that key columns join to, by name: every load adds to them in this order. */

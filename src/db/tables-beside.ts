@@ -1,5 +1,6 @@
 // What the ledger keeps beside units and jobs: the warehouse's name, HTTP requests, rejected rows, events, ticks, messages.
 import type { Generated } from 'kysely'
+import type { TestAction } from '../core/data-test.ts'
 import type { BigintText, GeneratedBigint, Json, NullableBigint, NullableTimestamp, Timestamp } from './column-kinds.ts'
 
 /** One row an HTTP request, without secrets. */
@@ -41,6 +42,27 @@ export interface QuarantineTable {
   state: Generated<'open' | 'resolved' | 'superseded'>
   created_at: Timestamp
   resolved_at: NullableTimestamp
+}
+
+/** A test of a definition that the rows of a unit failed. */
+export interface TestFailuresTable {
+  unit_id: BigintText
+  answer_id: BigintText
+  /** Its name in the definition. */
+  test: string
+  pipeline_id: number
+  window_from: string
+  run_id: NullableBigint
+  kind: string
+  on_failure: TestAction
+  /** A person has allowed the answer. */
+  released: Generated<boolean>
+  rows_tested: BigintText
+  rows_failing: BigintText
+  found: string | null
+  expected: string | null
+  message: string
+  tested_at: Timestamp
 }
 
 /** What happened that no other table tells, for people. */

@@ -1,4 +1,5 @@
 // The ledger's views: units and purchases as people see them, and quota.
+import type { TestAction } from '../core/data-test.ts'
 import type { JobState, ReportState, UnitState } from '../core/types.ts'
 
 /** Units as people see them: with their key and the state derived from pointers and job. */
@@ -46,6 +47,28 @@ export interface TroubledUnitsView {
   state: 'held' | 'failed'
   error_code: string | null
   error_message: string | null
+}
+
+/** Tests that loaded rows fail, or that keep an answer from being loaded. */
+export interface FailedTestsView {
+  pipeline_id: number
+  pipeline: string
+  version: number
+  window_from: string
+  slice_id: number
+  unit_id: string
+  test: string
+  kind: string
+  on_failure: TestAction
+  outcome: 'held' | 'released' | 'warned'
+  rows_tested: string
+  rows_failing: string
+  found: string | null
+  expected: string | null
+  message: string
+  tested_at: string
+  run_id: string | null
+  answer_id: string
 }
 
 /** Each window that has units. */

@@ -12,6 +12,7 @@ import type {
   PaceTable,
   QuarantineTable,
   RequestsTable,
+  TestFailuresTable,
   TicksTable,
   WarehouseTable,
 } from './tables-beside.ts'
@@ -27,6 +28,7 @@ import type {
 } from './tables-spent.ts'
 import type {
   ExpectedWindowsView,
+  FailedTestsView,
   LastLoadsView,
   MissingCellsView,
   OpenUnitsView,
@@ -60,6 +62,8 @@ export interface PipelinesTable {
   lists_sha256: string | null
   /** What fetching needs of the definition, as it was planned with last. */
   definition: Json
+  /** As it was planned with last: name, column, expects, on_failure. Default: none. */
+  tests: SqlColumn<unknown, string | undefined, string>
   tag_set_id: Generated<number>
   updated_at: Timestamp
 }
@@ -253,6 +257,7 @@ export interface Tables {
   'etl.request_credits': RequestCreditsTable
   'etl.meter_readings': MeterReadingsTable
   'etl.quarantine': QuarantineTable
+  'etl.test_failures': TestFailuresTable
   'etl.events': EventsTable
   'etl.ticks': TicksTable
   'etl.notifications': NotificationsTable
@@ -262,6 +267,7 @@ export interface Tables {
   'etl.subscriptions': SubscriptionsTable
   'etl.pace': PaceTable
   'etl.unit_list': UnitListView
+  'etl.failed_tests': FailedTestsView
   'etl.open_units': OpenUnitsView
   'etl.troubled_units': TroubledUnitsView
   'etl.window_list': WindowListView

@@ -77,7 +77,7 @@ const define = (
 /** The parts whose form is right although that of others is not. */
 const wellFormed = (value: unknown): Partial<RawDefinition> => {
   const written: Readonly<Record<string, unknown>> = typeof value === 'object' && value !== null ? { ...value } : {}
-  const { window, schedule, limits, for_each, params, table } = definitionSchema.shape
+  const { window, schedule, limits, for_each, params, table, tests } = definitionSchema.shape
   const part = <T>(schema: { safeParse(input: unknown): { data?: T } }, name: string): T | undefined =>
     schema.safeParse(written[name]).data
   return Object.fromEntries(
@@ -88,6 +88,7 @@ const wellFormed = (value: unknown): Partial<RawDefinition> => {
       for_each: part(for_each, 'for_each') ?? (written['for_each'] === undefined ? {} : undefined),
       params: part(params, 'params') ?? (written['params'] === undefined ? {} : undefined),
       table: part(table, 'table'),
+      tests: part(tests, 'tests'),
     }).filter(([, data]) => data !== undefined),
   )
 }

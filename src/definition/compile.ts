@@ -5,6 +5,7 @@ import { Temporal } from '../core/temporal.ts'
 import type { Definition, Schedule, WindowRule } from '../core/types.ts'
 import { alignDown } from '../core/window.ts'
 import { resolveColumns } from './columns.ts'
+import { readTests } from './data-tests.ts'
 import { readDimensions } from './dimensions.ts'
 import { dimensionTablesOf, rowPeriodOf } from './facts.ts'
 import { resolveIndexes } from './indexes.ts'
@@ -35,6 +36,7 @@ export const compile = (raw: RawDefinition, scope: Scope): Definition | null => 
     for (const { path, message } of scope.source.problems?.({ params, window }) ?? []) report(scope, path, message)
   const columns = params === null ? [] : resolveColumns({ table: raw.table, params, dimensions, every: window.every }, scope)
   const indexes = resolveIndexes(raw.table, columns, scope)
+  const tests = readTests(raw.tests ?? {}, columns, scope)
   if (params === null || scope.problems.length > before) return null
   const facts = { params, window, key: raw.table.key, dimensions }
   return {
@@ -61,6 +63,7 @@ export const compile = (raw: RawDefinition, scope: Scope): Definition | null => 
     guard: guardOf(raw.guard),
     tags: raw.tags ?? {},
     expect: expectationOf(raw.expect, window, scope),
+    tests,
     publish: raw.publish ?? true,
     period: rowPeriodOf(facts, scope.source),
     dimensionTables: dimensionTablesOf(facts, scope.source),
@@ -88,6 +91,7 @@ export const inspect = (parts: Partial<RawDefinition>, scope: Scope): void => {
   if (dimensions === null || parts.table === undefined) return
   const columns = resolveColumns({ table: parts.table, params, dimensions, every: window.every }, scope)
   resolveIndexes(parts.table, columns, scope)
+  if (parts.tests !== undefined) readTests(parts.tests, columns, scope)
 }
 
 const usualFactor = 2

@@ -3,6 +3,7 @@ import { z } from 'zod'
 import { allReadings } from '../core/data-points.ts'
 import { columnTypes, roundingModes } from '../core/types.ts'
 import { dimension, expectation, guard, tags } from './schema-parts.ts'
+import { dataTests } from './schema-tests.ts'
 import { dayOfMonth, duration, flag, line, name, pattern, percent, quota, size, timeZone, whole } from './schema-words.ts'
 
 const rejectsExpected = "a share such as 0.1%, a count such as 10, or both as '0.1%, 100'"
@@ -204,6 +205,7 @@ export const definitionSchema = z.strictObject(
     guard: guard.optional(),
     tags: tags.optional(),
     expect: expectation.optional().describe('By when the data must be there.'),
+    tests: dataTests.optional(),
     publish: flag.optional().describe('Whether bi.<pipeline> shows this version. Default true.'),
   },
   { error: 'a map that begins with pipeline:' },

@@ -5,6 +5,7 @@ import type { Maybe, Numbers, Row, Texts } from '../db/row.ts'
 import type { Db } from '../db/tables.ts'
 import { unpricedOf } from './approvals.ts'
 import { listCauses } from './list-causes.ts'
+import { testCauses } from './test-causes.ts'
 
 /** Units a notification remembers: a cause of more is over when these are loaded and no other is in trouble. */
 const mostRemembered = 1_000
@@ -43,6 +44,7 @@ export const causesInLedger = async (db: Db): Promise<readonly Cause[]> => [
   ...(await troubles(db)),
   ...(await approvalCauses(db)),
   ...(await listCauses(db)),
+  ...(await testCauses(db)),
 ]
 
 /** `1 unit`, `2 units`. */

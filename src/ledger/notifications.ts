@@ -1,6 +1,6 @@
 // The outbox of notifications: causes that hold now, sent once when they begin and once when they end, to each target that a route names.
 import { sql } from 'kysely'
-import { type AlarmKind, type Cause, severityOf } from '../core/alarms.ts'
+import { type AlarmKind, type Cause, kindsWithoutEnd, severityOf } from '../core/alarms.ts'
 import { lockByName } from '../db/named-lock.ts'
 import type { Db } from '../db/tables.ts'
 
@@ -38,7 +38,7 @@ export const syncNotifications = (
       order by 1, 2 on conflict do nothing`.execute(trx)
     await sql`insert into etl.deliveries (notification_id, target, event)
       select n.notification_id, d.target, 'resolved' from etl.notifications n join etl.deliveries d on d.notification_id = n.notification_id
-      where n.resolved_at is not null and d.event = 'raised' and d.target = any(${[...known]}::text[])
+      where n.resolved_at is not null and not (n.kind = any(${[...kindsWithoutEnd]}::text[])) and d.event = 'raised' and d.target = any(${[...known]}::text[])
         and (d.outcome in ('sent', 'uncertain') or d.outcome is null and (d.attempts > 0 or d.sending_at is not null))
       order by 1, 2 on conflict do nothing`.execute(trx)
     await dropOver(trx)

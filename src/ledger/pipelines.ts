@@ -1,6 +1,7 @@
 // Pipelines in the ledger: who they are, what they want, and what fetching needs of their definition. A pipeline's row is its planner's lock.
 import { type RawBuilder, sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
+import { expectationOf } from '../core/data-test.ts'
 import type { SourceSpec } from '../core/source-spec.ts'
 import type { Definition, ParamValue } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
@@ -46,6 +47,7 @@ export const registerPipeline = async (trx: Db, definition: Definition, source: 
   const needs = JSON.stringify(fetchingNeeds(definition))
   const names = definition.dimensions.map(({ name }) => name)
   const { account, window } = definition
+  const tests = JSON.stringify(testsOf(definition))
   await trx
     .insertInto('etl.pipelines')
     .values({
@@ -71,10 +73,17 @@ export const registerPipeline = async (trx: Db, definition: Definition, source: 
   const tagSet = await tagSetOf(trx, definition.tags)
   await trx
     .updateTable('etl.pipelines')
-    .set({ source: source.name, account, definition: needs, tag_set_id: tagSet, updated_at: sql<string>`clock_timestamp()` })
+    .set({
+      source: source.name,
+      account,
+      definition: needs,
+      tests,
+      tag_set_id: tagSet,
+      updated_at: sql<string>`clock_timestamp()`,
+    })
     .where('pipeline_id', '=', row.pipeline_id)
     .where(
-      sql<boolean>`(source, account, definition, tag_set_id) is distinct from (${source.name}, ${account}, ${needs}::jsonb, ${tagSet})`,
+      sql<boolean>`(source, account, definition, tests, tag_set_id) is distinct from (${source.name}, ${account}, ${needs}::jsonb, ${tests}::jsonb, ${tagSet})`,
     )
     .execute()
   const dimensions = isReshaped ? names : row.dimensions
@@ -150,6 +159,10 @@ export const fetchingNeeds = (definition: Definition) => {
   return { file, params, limits, report, window, metrics: metricsOf(definition) }
 }
 
+/** Tests as people read them. */
+const testsOf = ({ tests }: Definition) =>
+  tests.map((test) => ({ name: test.name, column: test.column, expects: expectationOf(test), on_failure: test.onFailure }))
+
 type FetchingNeeds = ReturnType<typeof fetchingNeeds>
 
 /**
@@ -179,6 +192,7 @@ export const storedDefinition = async (db: Db, pipelineId: number): Promise<Defi
     guard: null,
     tags: {},
     expect: null,
+    tests: [],
     publish: false,
     period: { every: window.every, isInKey: false },
     dimensionTables: [],

@@ -4,11 +4,12 @@ import { type RawBuilder, sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
 import type { Box, Definition } from '../core/types.ts'
 import type { Session } from '../db/session.ts'
+import type { HeldCode } from './merge-context.ts'
 import { type AcceptedTable, type ManyUnits, sameUnit, unitColumns } from './merge-scope.ts'
 import type { Numbers, Row } from '../db/row.ts'
 
 /** What became of a unit: `accepted`, `skipped` (it holds a newer answer), or the code it is held with. */
-export type UnitOutcome = 'accepted' | 'skipped' | 'SHRUNK' | 'TOO_MANY_REJECTS'
+export type UnitOutcome = 'accepted' | 'skipped' | HeldCode
 
 const known = new WeakMap<object, Map<string, AcceptedTable>>()
 

@@ -1,5 +1,6 @@
 // What a merge is asked, what it answers, and what its statements share.
 import type { RawBuilder } from 'kysely'
+import type { TestFinding } from '../core/data-test.ts'
 import type { Definition, Window } from '../core/types.ts'
 import type { Session } from '../db/session.ts'
 import type { Conflict, Repeated } from './duplicates.ts'
@@ -38,18 +39,32 @@ export interface MergeRequest {
    * answer.
    */
   readonly isUnsurveyed?: boolean
+  /** Of these units those whose answer a person released before, whatever its tests say. Default: none. */
+  readonly releasedBefore?: (unitIds: readonly number[]) => Promise<ReadonlySet<number>>
   /** The answer's bytes are those that were loaded last, so that its rows are probably there; they are compared all the same. */
   readonly repeatsLoaded?: boolean
 }
+
+/** Why a unit is left as it is. */
+export type HeldCode = 'SHRUNK' | 'TOO_MANY_REJECTS' | 'TEST_FAILED'
 
 /** A unit that the answer may not change before a person has seen it. */
 export interface HeldUnit {
   /** null: the one unit of the scope. */
   readonly unitId: number | null
-  readonly code: 'SHRUNK' | 'TOO_MANY_REJECTS'
+  readonly code: HeldCode
   /** Rows the answer has for it. */
   readonly rows: number
   readonly previousRows: number
+  /** What its tests found. Default: they have nothing to do with it. */
+  readonly because?: string
+}
+
+/** A test that a unit of the scope fails, and what becomes of the unit: `released` where a person has allowed the answer. */
+export interface TestFailure extends TestFinding {
+  readonly unitId: number
+  readonly words: string
+  readonly becomes: 'held' | 'released' | 'warned'
 }
 
 /** Counts of rows; rows read = inserted + updated + unchanged + quarantined + duplicates. */
@@ -66,6 +81,7 @@ export interface MergeResult {
   readonly previousRows: number
   /** Units of the scope that were left as they are. */
   readonly held: readonly HeldUnit[]
+  readonly failures: readonly TestFailure[]
   /** Units of the scope that take the answer and that it has no row for, rejected ones included; of one unit 'all' or none. */
   readonly withoutRows: 'all' | readonly number[]
   /** The moment the written rows bear; null where none was written. */

@@ -3,6 +3,7 @@ import { sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
 import type { Session } from '../db/session.ts'
 import { type Conflict, conflictsOf, dropRepeated, findRepeated, removeRepeated } from './duplicates.ts'
+import { holdFailing } from './hold-failing.ts'
 import { keyOrder } from './key-order.ts'
 import { type LookOptions, lookAtScope, lookAtUnits } from './look.ts'
 import type { MergeContext, MergeRequest, MergeResult } from './merge-context.ts'
@@ -21,6 +22,13 @@ export const mergeAnswer = async (session: Session, request: MergeRequest): Prom
   const isLarge = request.rows > largeRows
   if (isLarge) await settle(session)
   if (isLarge && request.repeated !== 'removed') await sql`analyze ${sql.raw(request.staging.table)}`.execute(session.kysely)
+  const { request: left, failures, held } = await holdFailing(session, request)
+  if (request.scope.kind === 'one' && held.length > 0) return { ...nothing, failures, held }
+  const merged = await mergeTested(session, left, isLarge)
+  return { ...merged, failures, held: [...held, ...merged.held] }
+}
+
+const mergeTested = async (session: Session, request: MergeRequest, isLarge: boolean): Promise<MergeResult> => {
   if (isLarge && request.repeatsLoaded === true && request.rejectedKeys.length === 0) {
     const same = await sameRows(session, request)
     if (same !== null) return { ...nothing, unchanged: same.rows, previousRows: same.rows, withoutRows: same.withoutRows }
@@ -40,7 +48,7 @@ export const mergeAnswer = async (session: Session, request: MergeRequest): Prom
     })
     if (result !== null) {
       await sql`release savepoint merge_at_once`.execute(session.kysely)
-      return { ...result, duplicates: 0, conflicts: [] }
+      return { ...nothing, ...result }
     }
   } catch (error) {
     if (!isUniqueViolation(error)) throw error
@@ -56,7 +64,7 @@ const mergeOrRefuse = async (session: Session, request: MergeRequest): Promise<M
     throw isUniqueViolation(error) ? anotherWay(request.scope, comesTwice) : error
   })
   if (result === null) throw anotherWay(request.scope, comesTwice)
-  return { ...result, duplicates: 0, conflicts: [] }
+  return { ...nothing, ...result }
 }
 
 const comesTwice = 'a key of the answer comes twice, which was not looked for'
@@ -100,6 +108,7 @@ const nothing: MergeResult = {
   duplicates: 0,
   conflicts: [],
   held: [],
+  failures: [],
   withoutRows: [],
   loadedAt: null,
 }
@@ -155,10 +164,10 @@ const mergeDeduped = async (
   })
   if (result === null)
     throw new EtlError('INTERNAL', `${request.scope.name}: a key of the answer comes twice after duplicates were taken out.`)
-  return { ...result, duplicates, conflicts }
+  return { ...nothing, ...result, duplicates, conflicts }
 }
 
-type Distinct = Omit<MergeResult, 'duplicates' | 'conflicts'>
+type Distinct = Omit<MergeResult, 'duplicates' | 'conflicts' | 'failures'>
 
 /** null: the staged rows turned out to hold a key twice, and what was done must be rolled back. */
 const mergeDistinct = async (session: Session, request: MergeRequest, options: LookOptions): Promise<Distinct | null> => {

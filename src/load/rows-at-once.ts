@@ -4,6 +4,7 @@ import type { DimensionTable } from '../core/dimension-table.ts'
 import type { Mart } from '../core/mart.ts'
 import type { Box, Definition } from '../core/types.ts'
 import { slot } from '../db/prepared.ts'
+import { failedTests, formerWindows, mostFormer } from './data-tests.ts'
 import { dimensionInserts, textOf, textColumns } from './dimensions.ts'
 import { type OneUnit, oneUnit, unitIdOf } from './merge-scope.ts'
 import { publishedAmong, summariesOf, summaryQuery } from './summaries.ts'
@@ -53,8 +54,10 @@ export const unitOfSlots = (box: Box, unitId: RawBuilder<unknown>): OneUnit | nu
 const textSlot = ({ name }: DimensionTable, column: string): string => `${name}.${column}`
 
 /** What fills the slots that rows, scope and dimensions have. */
-export const slotsOf = (box: Box, { dimensionTables }: Definition): Record<string, string | null> => {
+export const slotsOf = (box: Box, { dimensionTables, window }: Definition): Record<string, string | null> => {
   const values: Record<string, string | null> = { from: box.window.from, to: box.window.to }
+  for (const [place, former] of formerWindows(box.window, window.every).entries())
+    Object.assign(values, { [`former ${place} from`]: former.from, [`former ${place} to`]: former.to })
   for (const [name, value] of Object.entries(box.slice)) if (typeof value === 'string') values[`slice.${name}`] = value
   for (const table of dimensionTables) {
     const value = box.slice[table.column]
@@ -143,8 +146,18 @@ const conditions = ({ definition, unit, marts, published }: RowsAtOnce): RawBuil
       sql`not exists (select 1 from millrace_rows ${twice})`,
       sql`not exists (select 1 from millrace_rows t where (${scopeOf(definition, unit, 't')}) is not true)`,
       sql`(select count(*) from millrace_rows) = ${slot('row_count')}::bigint`,
+      ...(definition.tests.length === 0 ? [] : [passesTests(definition, unit)]),
       ...(own.length === 0 ? [] : [sql`${publishedAmong(own)} = ${[...published]}::text[]`]),
     ],
     sql` and `,
   )
+}
+
+/** Failures are noted by staging and merge. */
+const passesTests = (definition: Definition, unit: OneUnit): RawBuilder<unknown> => {
+  const former = Array.from({ length: mostFormer }, (_, place) => ({
+    from: slot(`former ${place} from`),
+    to: slot(`former ${place} to`),
+  }))
+  return sql`not exists (${failedTests({ definition, scope: unit, rows: sql`millrace_rows`, former })})`
 }

@@ -28,7 +28,7 @@ export const holdBack = async (work: JobWork, trx: Db, taken: Taken, held: reado
     held.map(({ unitId, code }) => ({ unitId: unitId ?? taken.unitId ?? 0, code })),
   )
   let because: HeldBecause | null = null
-  for (const code of ['SHRUNK', 'TOO_MANY_REJECTS'] as const) {
+  for (const code of ['TEST_FAILED', 'SHRUNK', 'TOO_MANY_REJECTS'] as const) {
     const [first, ...others] = held.filter((unit) => unit.code === code)
     if (first === undefined) continue
     const who =
@@ -42,12 +42,14 @@ export const holdBack = async (work: JobWork, trx: Db, taken: Taken, held: reado
   return because
 }
 
-const reasonOf = ({ definition }: JobWork, { code, rows, previousRows }: HeldUnit, unitId: number | null): string =>
-  code === 'SHRUNK'
-    ? `the new answer has ${rows} rows, ${previousRows} are loaded (limits.shrink ${definition.limits.shrink * 100}%). ` +
-      `The loaded rows stay; if the new answer is right, \`millrace release ${unitId}\` loads it.`
-    : `every record of the new answer was rejected. The loaded rows stay; see \`millrace quarantine list ${definition.pipeline}\`, ` +
-      'then correct the columns and run `millrace quarantine retry`.'
+const reasonOf = ({ definition }: JobWork, { code, rows, previousRows, because }: HeldUnit, unitId: number | null): string =>
+  code === 'TEST_FAILED'
+    ? `${because} If the new answer is right, \`millrace release ${unitId}\` loads it.`
+    : code === 'SHRUNK'
+      ? `the new answer has ${rows} rows, ${previousRows} are loaded (limits.shrink ${definition.limits.shrink * 100}%). ` +
+        `The loaded rows stay; if the new answer is right, \`millrace release ${unitId}\` loads it.`
+      : `every record of the new answer was rejected. The loaded rows stay; see \`millrace quarantine list ${definition.pipeline}\`, ` +
+        'then correct the columns and run `millrace quarantine retry`.'
 
 /** Records of the units at hand, and those of nobody where they count with this window. */
 export const refusedOf = async (

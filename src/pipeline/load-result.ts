@@ -1,9 +1,10 @@
 // What became of an answer's rows and of its job's units.
 import type { RowCounts } from '../core/types.ts'
+import type { HeldCode } from '../load/merge-context.ts'
 
 /** Why units wait for a person. */
 export interface HeldBecause {
-  readonly code: 'SHRUNK' | 'TOO_MANY_REJECTS'
+  readonly code: HeldCode
   readonly message: string
 }
 

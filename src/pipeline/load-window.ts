@@ -9,6 +9,7 @@ import { lastLoadOf, recordLoad } from '../ledger/loads.ts'
 import { supersedeReplaced } from '../ledger/quarantine.ts'
 import { recordRequests } from '../ledger/requests.ts'
 import { finishJob } from '../ledger/settle-job.ts'
+import { recordTests, releasedBefore } from '../ledger/test-failures.ts'
 import { acceptUnit, acceptUnits, passOver } from '../ledger/units.ts'
 import { acceptedUnits } from '../load/accepted-units.ts'
 import { addDimensions } from '../load/dimensions.ts'
@@ -90,7 +91,7 @@ const loadTaken = async (
   const { runtime, claim, definition } = work
   const { input } = order
   const started = runtime.clock.now()
-  const merged = await mergeAnswer(session, requestOf(work, order, taken, emptyMonth))
+  const merged = await mergeAnswer(session, requestOf(session.kysely, work, order, taken, emptyMonth))
   const scope = merged.held.length === 0 ? taken.scope : withoutHeld(taken.scope)
   const heldBecause = await holdBack(work, session.kysely, taken, merged.held)
   const unitsLoaded = taken.accepted - merged.held.length
@@ -113,12 +114,14 @@ const loadTaken = async (
       loadedAt: merged.loadedAt,
       milliseconds: runtime.clock.now() - started,
     })
+  if (definition.tests.length > 0) await recordTests(session.kysely, { ...taken.share, claim }, merged.failures)
   return { ...counts, unitsLoaded, unitsHeld: merged.held.length, heldBecause, unitsSkipped: taken.skipped }
 }
 
 const withoutHeld = (scope: MergeScope): MergeScope => (scope.kind === 'one' ? scope : { ...scope, isWhole: false })
 
 const requestOf = (
+  trx: Db,
   { claim, definition }: JobWork,
   order: WindowOrder,
   { scope, share, loadedSha256 }: Taken,
@@ -136,6 +139,7 @@ const requestOf = (
   repeated: order.repeated,
   ...(order.judge === undefined ? {} : { judge: order.judge }),
   lastLoad: lastLoadOf(share),
+  releasedBefore: (unitIds) => releasedBefore(trx, share, unitIds),
   emptyMonth,
   ...(order.isUnsurveyed === true ? { isUnsurveyed: true } : {}),
   repeatsLoaded: loadedSha256 === order.input.landing.sha256,

@@ -26,6 +26,7 @@ import { quotaPage } from './pages/quota.ts'
 import { reportsPage } from './pages/reports.ts'
 import { runPage, runsPage } from './pages/runs.ts'
 import { schedulePage } from './pages/schedule.ts'
+import { testsPage } from './pages/tests.ts'
 import { unitPage } from './pages/unit.ts'
 import { unitsPage } from './pages/units.ts'
 
@@ -177,6 +178,7 @@ const mountPages = (app: Hono, web: WebContext): void => {
   app.get('/reports', (context) => send(context, reportsPage(web)))
   app.get('/quota', (context) => send(context, quotaPage(web)))
   app.get('/quarantine', (context) => send(context, quarantinePage(web)))
+  app.get('/tests', (context) => send(context, testsPage(web)))
   app.get('/schedule', (context) => send(context, schedulePage(web)))
 }
 

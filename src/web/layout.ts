@@ -13,6 +13,7 @@ const places = [
   ['/reports', 'Reports'],
   ['/quota', 'Quota'],
   ['/quarantine', 'Quarantine'],
+  ['/tests', 'Tests'],
   ['/schedule', 'Schedule'],
 ] as const
 

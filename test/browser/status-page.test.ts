@@ -17,7 +17,7 @@ let db: TestDatabase
 let served: ServedPage | null = null
 let problems: string[] = []
 
-const places = ['/', '/coverage', '/coverage/keywords', '/runs', '/runs/1', '/units', '/units/1', '/units/1/release', '/reports', '/quota', '/quarantine', '/schedule'] // biome-ignore format: one look
+const places = ['/', '/coverage', '/coverage/keywords', '/runs', '/runs/1', '/units', '/units/1', '/units/1/release', '/reports', '/quota', '/quarantine', '/tests', '/schedule'] // biome-ignore format: one look
 
 describe.skipIf(!existsSync(executable))('the status page in a browser', () => {
   beforeAll(async () => {

@@ -265,4 +265,39 @@ describe('the long way is left to', () => {
     const part = await load(work, { rows: [row('a')] }, (one, session, input) => loadAtOnce(one, session, { ...input, box }))
     expect(part).toBeNull()
   })
+
+  test('passes its tests in the same statement; where one fails, staging and merge hold it and say why', async () => {
+    const plain = kit
+    const tests: Definition['tests'] = [
+      ...[
+        {
+          name: 'share',
+          onFailure: 'hold',
+          kind: 'range',
+          column: 'traffic_share',
+          bounds: { from: '0', to: '1' },
+          allow: 0,
+        } as const,
+      ],
+      { name: 'features', onFailure: 'hold', kind: 'accepted', column: 'serp_features', values: ['a b', 'c'], allow: 0 },
+      { name: 'jump', onFailure: 'hold', kind: 'ratio', column: 'clicks', bounds: { from: null, to: '5' }, atLeast: '0' },
+    ]
+    kit = { ...plain, definition: { ...definition, tests } }
+    const at = (month: string) =>
+      workOn(kit, boxOf(definition, month, { domain: 'a.com', country: 'us' }), { set: { kind: 'walk' } })
+    expect(await atOnce(await at('2026-01'), { rows: [row('k1'), row('k2')] })).toMatchObject({ inserted: 2 })
+    expect(await atOnce(await at('2026-02'), { rows: [row('k1')] })).toMatchObject({ inserted: 1 })
+    for (const [bad, test] of [
+      [{ traffic_share: '1.5' }, 'share'],
+      [{ serp_features: '{c,d}' }, 'features'],
+      [{ clicks: '36' }, 'jump'],
+    ] as const) {
+      const work = await at('2026-03')
+      expect(await atOnce(work, { rows: [row('k1', bad)] })).toBeNull()
+      expect(await load(work, { rows: [row('k1', bad)] }, loadAnswer)).toMatchObject({ inserted: 0, unitsHeld: 1 })
+      expect(await query('select test, outcome from etl.failed_tests')).toEqual([{ test, outcome: 'held' }])
+    }
+    expect(await atOnce(await at('2026-03'), { rows: [row('k1', { clicks: '35' })] })).toMatchObject({ inserted: 1 })
+    expect(await query('select test from etl.failed_tests')).toEqual([])
+  })
 })

@@ -12,7 +12,7 @@ let gb: Box
 
 beforeAll(async () => {
   db = await createTestDatabase()
-  definition = await shippedDefinition('traffic_and_engagement')
+  definition = { ...(await shippedDefinition('traffic_and_engagement')), tests: [] }
   us = boxOf(definition, '2026-01', { domain: ['a.com', 'b.com'], country: 'us' })
   gb = boxOf(definition, '2026-01', { domain: ['a.com', 'b.com'], country: 'gb' })
 })
@@ -121,6 +121,7 @@ describe('a load of exactly what is there', () => {
       duplicates: 0,
       conflicts: [],
       held: [],
+      failures: [],
       withoutRows: [],
       loadedAt: expect.any(String),
     })

@@ -16,7 +16,7 @@ let box: Box
 
 beforeAll(async () => {
   db = await createTestDatabase()
-  definition = await shippedDefinition('traffic_and_engagement')
+  definition = { ...(await shippedDefinition('traffic_and_engagement')), tests: [] }
   box = boxOf(definition, '2026-01', { domain: domains, country: 'us' })
 })
 afterAll(() => db.drop())
@@ -39,7 +39,7 @@ const again = async (rows: readonly string[]): Promise<{ result: MergeResult; is
   return { result, isJoined }
 }
 
-const none = { inserted: 0, updated: 0, ended: 0, duplicates: 0, conflicts: [], held: [], withoutRows: [] }
+const none = { inserted: 0, updated: 0, ended: 0, duplicates: 0, conflicts: [], held: [], failures: [], withoutRows: [] }
 const changed = (at: number, row: string): readonly string[] => loaded.with(at, row)
 
 describe('bytes that were loaded last', () => {

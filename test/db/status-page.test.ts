@@ -22,7 +22,7 @@ const serve = async (options: { token?: boolean } = {}): Promise<string> => {
 }
 const text = async (url: string): Promise<string> => (await fetch(url)).text()
 const one = async <T>(query: string): Promise<T> => (await db.database.pool.query(query)).rows[0] as T
-const places = ['/', '/coverage', '/coverage/keywords', '/coverage/keywords/2025-01', '/runs', '/runs/1', '/units', '/units/1', '/reports', '/quota', '/quarantine', '/schedule', '/metrics'] // biome-ignore format: one look
+const places = ['/', '/coverage', '/coverage/keywords', '/coverage/keywords/2025-01', '/runs', '/runs/1', '/units', '/units/1', '/reports', '/quota', '/quarantine', '/tests', '/schedule', '/metrics'] // biome-ignore format: one look
 
 describe('the pages', () => {
   test('every place answers for an empty, a loaded, a failing and a running warehouse', async () => {
@@ -55,7 +55,7 @@ describe('the pages', () => {
   test('what the service sent is shown as text, never as markup', async () => {
     await fillLedger(db, 'failing')
     const url = await serve()
-    for (const place of ['/', '/units/1', '/quarantine']) {
+    for (const place of ['/', '/units/1', '/quarantine', '/tests']) {
       const body = await text(url + place)
       expect(body).not.toContain('<script>alert')
       expect(body).not.toContain('<b>60 %')

@@ -226,6 +226,7 @@ const everyPage = async (db: TestDatabase): Promise<string> => {
       '/reports',
       '/quota',
       '/quarantine',
+      '/tests',
       '/schedule',
       '/metrics',
     ]

@@ -71,8 +71,9 @@ export const fillLedger = async (db: TestDatabase, scenery: Scenery): Promise<vo
     ('host:1', 'host', '', 1, '', now() + interval '1 hour')`)
   await pool.query(`insert into etl.runs (command, state, process_id, started_at, finished_at) values
     ('backfill', 'done', 1, now() - interval '2 hours', now() - interval '1 hour')`)
-  await pool.query(`insert into etl.pipelines (pipeline, version, parameters, source, account, window_every, dimensions, generation, definition)
-    values ('keywords', 1, '{}', 'web-analytics.keywords', 'default', 'month', '{domain,country}', 1, '{}')`)
+  await pool.query(`insert into etl.pipelines (pipeline, version, parameters, source, account, window_every, dimensions, generation, definition, tests)
+    values ('keywords', 1, '{}', 'web-analytics.keywords', 'default', 'month', '{domain,country}', 1, '{}',
+      '[{"name": "no_jump", "column": "clicks", "expects": "the sum of clicks is from 0.2 to 5 times that of the period before", "on_failure": "hold"}]')`)
   await pool.query(
     `insert into etl.slices (pipeline_id, "values", wanted_since) values (1, '{a.com,us}', 1), (1, '{b.com,us}', 1)`,
   )
@@ -109,6 +110,8 @@ const breakUnits = async ({ database: { pool } }: TestDatabase): Promise<void> =
   await pool.query(`insert into etl.quarantine (answer_id, job_id, unit_id, pipeline, part, line, column_name, reason, raw) values
     (7, 1, 1, 'keywords', 1, 7, 'clicks', 'not a number', '<script>alert(1)</script>,12x'),
     (7, 1, null, 'keywords', 1, 8, 'domain', 'not a domain', '?,12')`)
+  await pool.query(`insert into etl.test_failures (unit_id, answer_id, test, pipeline_id, window_from, kind, on_failure, rows_tested, rows_failing, found, message)
+    values (4, 4, 'words', 1, '2026-09-01', 'accepted', 'warn', 400, 2, 'x', 'words: 2 of 400 rows have another value, for example ''<script>alert(2)</script>''.')`)
 }
 
 /** All six units are asked for again, by the jobs 7 to 12: two are loaded, the third is at work. */

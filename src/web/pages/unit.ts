@@ -4,6 +4,7 @@ import type { WebContext } from '../context.ts'
 import { bytes, count, moment, sliceLabel } from '../format.ts'
 import { badge, command, type Html, page, table } from '../layout.ts'
 import { nextStepOf } from '../next-step.ts'
+import { failedTests } from '../../reads/data-tests.ts'
 import { quarantined } from '../../reads/quarantine.ts'
 import {
   type AnswerLine,
@@ -21,6 +22,7 @@ import {
 } from '../../reads/unit-detail.ts'
 import { quarantineTable } from './quarantine.ts'
 import { reportTable } from './reports.ts'
+import { failedTestTable } from './tests.ts'
 
 const rejectedShown = 50
 
@@ -32,11 +34,12 @@ export const unitPage = async (context: WebContext, unitId: number): Promise<Htm
   const answers = await unitAnswers(kysely, unit)
   const jobs = await unitJobs(kysely, unit.job_id, answers)
   const jobIds = [...new Set([...jobs, ...answers].map(({ job_id }) => job_id))]
-  const [reports, loads, requests, rejected, rows] = await Promise.all([
+  const [reports, loads, requests, rejected, failed, rows] = await Promise.all([
     jobReports(kysely, jobs),
     unitLoads(kysely, unit.window_from, answers),
     jobRequests(kysely, jobIds),
     quarantined(kysely, rejectedShown, unitId),
+    failedTests(kysely, rejectedShown, unitId),
     rowsOf(context, unit),
   ])
   const body = html`${facts({ ...unit, rows }, answers, jobs)}
@@ -45,6 +48,7 @@ ${jobTable(jobs)}
 ${reportTable('Reports', reports, 'No report was bought for this unit.')}
 ${loadTable(loads)}
 ${quarantineTable('Rows in quarantine', rejected)}
+${failedTestTable('Tests it fails', failed)}
 ${requestTable(requests)}`
   return page({ title: `Unit #${unit.unit_id}`, place: '/units', warehouse: context.warehouse, body })
 }

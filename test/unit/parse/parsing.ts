@@ -72,6 +72,7 @@ export const definitionOf = (columns: readonly Column[], options: PlanOptions = 
   guard: null,
   tags: {},
   expect: null,
+  tests: [],
   publish: true,
   period: { every: options.rows ?? options.every ?? 'month', isInKey: false },
   dimensionTables: [],

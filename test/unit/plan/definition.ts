@@ -51,6 +51,7 @@ export const definitionOf = (dimensions: readonly Dimension[], window: Partial<D
   guard: null,
   tags: {},
   expect: null,
+  tests: [],
   publish: true,
   period: { every: window.every ?? 'month', isInKey: false },
   dimensionTables: [],

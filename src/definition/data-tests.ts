@@ -1,0 +1,118 @@
+// tests of a definition: each names one thing the rows must be, columns that can be that, and what is done where they are not.
+import type { Bounds, DataTest, RowTest } from '../core/data-test.ts'
+import type { Column } from '../core/types.ts'
+import { share } from './limits.ts'
+import { suggest } from './nearest.ts'
+import type { RawDataTest } from './schema-tests.ts'
+import { report, type Scope } from './scope.ts'
+import type { Path } from './yaml-file.ts'
+
+const kinds = ['range', 'accepted', 'not_null', 'sum_of', 'ratio', 'restated'] as const
+type Kind = (typeof kinds)[number]
+
+/** What else each kind of test may say, besides column and on_failure. */
+const extras: Readonly<Record<Kind, readonly ('allow' | 'within' | 'at_least')[]>> = {
+  range: ['allow'],
+  accepted: ['allow'],
+  not_null: [],
+  sum_of: ['within', 'allow'],
+  ratio: ['at_least'],
+  restated: ['at_least'],
+}
+
+/** Tests in the order of the YAML. Problems go to the scope; a test with one is left out. @param columns none where they could not be made out */
+export const readTests = (
+  raw: Readonly<Record<string, RawDataTest>>,
+  columns: readonly Column[],
+  scope: Scope,
+): readonly DataTest[] => Object.entries(raw).flatMap(([name, test]) => readTest(name, test, columns, scope) ?? [])
+
+const readTest = (name: string, raw: RawDataTest, columns: readonly Column[], scope: Scope): DataTest | null => {
+  const path: Path = ['tests', name]
+  const before = scope.problems.length
+  const [kind, ...others] = kinds.filter((one) => raw[one] !== undefined)
+  if (kind === undefined) {
+    report(scope, path, `the test '${name}' says nothing that the rows must be; add one of ${kinds.join(', ')}.`, 'key')
+    return null
+  }
+  for (const other of others)
+    report(scope, [...path, other], `the test '${name}' says ${kind} already; make a second test of ${other}.`, 'key')
+  for (const word of ['allow', 'within', 'at_least'] as const)
+    if (raw[word] !== undefined && !extras[kind].includes(word))
+      report(scope, [...path, word], `'${word}' means nothing beside ${kind}; remove it.`, 'key')
+  checkColumns(raw, kind, columns, path, scope)
+  const test = testOf(name, raw, kind, path, scope)
+  return scope.problems.length > before ? null : test
+}
+
+const testOf = (name: string, raw: RawDataTest, kind: Kind, path: Path, scope: Scope): DataTest => {
+  const named = { name, onFailure: raw.on_failure ?? 'warn' } as const
+  const column = raw.column ?? null
+  const atLeast = String(raw.at_least ?? 0)
+  if (kind === 'ratio') return { ...named, kind, column, atLeast, bounds: boundsOf(raw.ratio, [...path, kind], scope) }
+  if (kind === 'restated') return { ...named, kind, column, atLeast, share: share(raw.restated ?? '0%') }
+  return { ...named, column: column ?? '', ...rowTest(raw, kind, path, scope) }
+}
+
+type OfRows = RowTest extends infer Test ? (Test extends RowTest ? Omit<Test, 'name' | 'onFailure' | 'column'> : never) : never
+
+const rowTest = (raw: RawDataTest, kind: Exclude<Kind, 'ratio' | 'restated'>, path: Path, scope: Scope): OfRows => {
+  const allow = share(raw.allow ?? '0%')
+  if (kind === 'range') return { kind, allow, bounds: boundsOf(raw.range, [...path, kind], scope) }
+  if (kind === 'accepted') return { kind, allow, values: (raw.accepted ?? []).map(String) }
+  // The share that must be there, as the share that may be missing.
+  if (kind === 'not_null') return { kind, allow: Number((1 - share(raw.not_null ?? '100%')).toPrecision(12)) }
+  const within = raw.within ?? 0
+  return {
+    kind,
+    allow,
+    of: raw.sum_of ?? [],
+    within: typeof within === 'string' ? { share: share(within) } : { amount: String(within) },
+  }
+}
+
+const boundsOf = (text: string | undefined, path: Path, scope: Scope): Bounds => {
+  const [from = '', to = ''] = (text ?? '').split('..')
+  if (from !== '' && to !== '' && Number(from) > Number(to))
+    report(scope, path, `${path.join('.')} is ${text}, and ${from} is more than ${to}; write the smaller one first.`)
+  return { from: from === '' ? null : from, to: to === '' ? null : to }
+}
+
+const numbers: readonly string[] = ['bigint', 'integer', 'numeric']
+const typesOf: Readonly<Record<Kind, readonly string[] | null>> = {
+  range: numbers,
+  accepted: ['text', 'text[]', 'bigint', 'integer'],
+  not_null: null,
+  sum_of: numbers,
+  ratio: numbers,
+  restated: numbers,
+}
+
+const checkColumns = (raw: RawDataTest, kind: Kind, columns: readonly Column[], path: Path, scope: Scope): void => {
+  if (raw.column === undefined && kind !== 'ratio' && kind !== 'restated')
+    report(scope, path, `${path.join('.')} lacks column: which column's ${kind} is tested?`, 'key')
+  if (columns.length === 0) return
+  const named: readonly { name: string; at: Path }[] = [
+    ...(raw.column === undefined ? [] : [{ name: raw.column, at: [...path, 'column'] }]),
+    ...(kind === 'sum_of' ? (raw.sum_of ?? []).map((name, place) => ({ name, at: [...path, 'sum_of', place] })) : []),
+  ]
+  for (const { name, at } of named) {
+    const wrong = columnProblem(name, kind, columns)
+    if (wrong !== null) report(scope, at, wrong)
+  }
+}
+
+const columnProblem = (name: string, kind: Kind, columns: readonly Column[]): string | null => {
+  const column = columns.find((one) => one.name === name)
+  if (column === undefined) {
+    const known = columns.map((one) => one.name)
+    return `the table has no column '${name}' to test.${suggest(name, known)} Correct the name.`
+  }
+  if (column.origin !== 'response')
+    return `'${name}' does not come with the answer, so there is nothing to test; name another column or remove the test.`
+  const types = typesOf[kind]
+  if (types !== null && !types.includes(column.type))
+    return `'${name}' is ${column.type}; ${kind} tests columns of type ${types.join(', ')}. Name another column.`
+  if (kind === 'not_null' && !column.nullable) return `'${name}' always has a value; remove the test.`
+  return null
+}
