@@ -541,7 +541,7 @@ const views = [
 
   // Why the tests of its definition hold a unit's answer.
   `create function etl.test_sentence(unit_id bigint, answer_id bigint) returns text language sql stable
-    return (select string_agg(f.message, ' ' order by f.test) || ' If the new answer is right, \`millrace release ' || test_sentence.unit_id || '\` and run again.'
+    return (select string_agg(f.message, ' ' order by f.test) || ' If the new answer is right, \`millrace release ' || test_sentence.unit_id || '\` loads it.'
       from etl.test_failures f where f.unit_id = test_sentence.unit_id and f.answer_id = test_sentence.answer_id and f.on_failure = 'hold')`,
 
   // What people see of a unit, by its pointers and its job (null: none asks for it).
