@@ -1475,7 +1475,8 @@ const functions: Readonly<Record<string, string>> = {
   window_name: 'What people see of a window: 2026-01, 2026-01-05, or 2026-01-05..2026-01-11.',
   unit_key: 'Pipeline, version, window and slice of a unit as one text.',
   slice_of: 'Values by the names of their dimensions.',
-  assert_part_of_question: 'True inside of a question; an error where bi.<pipeline>_as_of is run by itself, because its moment comes from a query.',
+  assert_part_of_question:
+    'True inside of a question; an error where bi.<pipeline>_as_of is run by itself, because its moment comes from a query.',
   test_sentence: "Why the tests of its definition hold a unit's answer.",
   held_sentence: 'The sentence of one code out of the message of a verdict.',
   unit_state: 'What people see of a unit, by its pointers and the job that asks for it.',
