@@ -1,7 +1,7 @@
 -- purpose: What the service changed after the fact, by how much, and when it was seen.
 -- grain: One row a window and answer that changed or ended rows of an earlier one.
 -- question: How much of September was restated after we reported on it?
--- reads: etl.loads, etl.answers, etl.pipelines
+-- reads: etl.loads, etl.answers, etl.pipelines, etl.slices
 -- column pipeline: The pipeline.
 -- column window_from: First day of the window that was restated.
 -- column slice: What the answer was for: a value or a list of values for each dimension, as JSON text.
@@ -11,8 +11,14 @@
 -- column rows_new: Rows that appeared. Unit: rows.
 -- column share_changed: Rows changed or ended, as a part of the rows before. Unit: fraction.
 -- column run_id: The run that saw it.
-select p.pipeline, l.window_from, etl.box_slice(p.dimensions, a.slice_ids)::text as slice, l.loaded_at as seen_at, l.rows_updated as rows_changed,
+select p.pipeline, l.window_from, box.slice, l.loaded_at as seen_at, l.rows_updated as rows_changed,
   l.rows_ended, l.rows_inserted as rows_new,
   round((l.rows_updated + l.rows_ended)::numeric / nullif(l.rows_updated + l.rows_unchanged + l.rows_ended, 0), 6) as share_changed, l.run_id
 from etl.loads l join etl.answers a on a.answer_id = l.answer_id join etl.pipelines p on p.pipeline_id = l.pipeline_id
+-- As etl.box_slice, which would read etl.slices with the reader's rights; a view reads it with its owner's.
+cross join lateral (
+  select coalesce(jsonb_object_agg(d.name, case when cardinality(d.listed) = 1 then to_jsonb(d.listed[1]) else to_jsonb(d.listed) end), '{}')::text as slice
+  from (select n.name, array_agg(distinct s."values"[n.place] order by s."values"[n.place]) as listed
+    from unnest(p.dimensions) with ordinality as n (name, place) join etl.slices s on s.slice_id = any(a.slice_ids) group by n.name) d
+) box
 where l.rows_updated + l.rows_ended > 0

@@ -56,7 +56,7 @@ const entries = (): Record<string, string> => {
 }
 
 /** Files that ship as they are. */
-const copied = ['src/web/assets', 'pipelines', 'marts', 'dashboards', 'templates']
+const copied = ['src/web/assets', 'pipelines', 'marts', 'dashboards', 'semantic', 'templates']
 
 /** Writes the program without its types into `folder`: the JavaScript, the files it reads, the licences of the libraries in it. */
 export const writeProgram = async (folder: string): Promise<void> => {

@@ -13,9 +13,10 @@ import { readNotifyFile } from '../definition/notify-file.ts'
 import { type Problem, showProblem } from '../definition/problem.ts'
 import { alarmingOf } from '../notify/receivers.ts'
 import { type AccountOf, type ApiSettings, accountsOf, readApiSettings } from '../pipeline/apis.ts'
-import { martFolders, sourceFolders } from '../pipeline/open-runtime.ts'
+import { martFolders, semanticFolders, sourceFolders } from '../pipeline/open-runtime.ts'
 import type { SourceFolders } from '../sources/registry.ts'
 import { checkDatabase, checkIdentity, checkLanding } from './check-warehouse.ts'
+import { checkSemanticColumns, checkSemanticFiles } from './check-semantics.ts'
 import { servicesFor } from './discover.ts'
 import { type Area, type CheckLine, counted, type Finding, type Notes, note } from './notes.ts'
 
@@ -56,6 +57,7 @@ export const check = async (request: CheckRequest): Promise<CheckResult> => {
   const definitions =
     folders === null ? [] : ((await attempt('definition', () => checkDefinitions(request, folders, notes))) ?? [])
   const marts = (await attempt('mart', () => checkMarts(request, notes))) ?? []
+  const model = await attempt('semantic', () => checkSemanticFiles(semanticFolders(request.pipelinesFolder), notes))
   const settings = await attempt('configuration', async () => request.settings())
   const result = (): CheckResult => ({ ...notes, checked: [...new Set(checked)] })
   if (settings === null) return result()
@@ -67,6 +69,7 @@ export const check = async (request: CheckRequest): Promise<CheckResult> => {
     const { pipelinesFolder } = request
     const checking = { pipelinesFolder, definitions, marts, folders, notes }
     if (database !== null) await attempt('database', () => checkDatabase(database, checking))
+    if (database !== null && model !== null) await attempt('semantic', () => checkSemanticColumns(database.kysely, model, notes))
     await attempt('landing', () => checkLanding(settings, request, notes))
     if (database !== null) await attempt('identity', () => checkIdentity(database, settings, request, notes))
     if (request.offline) note(notes, 'service', 'not asked', 'keys, paths and datasets: --offline was given.')

@@ -38,3 +38,11 @@ export interface CommandSpec {
   readonly examples: readonly string[]
   load(): Promise<{ handle: Handler }>
 }
+
+/** An option in the words of `--help`. */
+export const option = (flags: string, description: string, fallback?: string, values?: readonly string[]): OptionSpec => ({
+  flags,
+  description,
+  ...(fallback === undefined ? {} : { fallback }),
+  ...(values === undefined ? {} : { values }),
+})

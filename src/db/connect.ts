@@ -42,6 +42,8 @@ export interface DatabaseOptions {
   readonly applicationName?: string
   /** Default 10. */
   readonly maxConnections?: number
+  /** Only reads: a standby and a login that may not write will do. Default false. */
+  readonly readsOnly?: boolean
   /** How long a statement may bring nothing before its server is asked whether it still works on it. Default 30 s. */
   readonly silenceMs?: number
 }
@@ -140,7 +142,7 @@ const connect = async (options: DatabaseOptions, url: Secret, embedded: Embedded
   })
   const display = describeUrl(url)
   try {
-    await assertUsable(pool, session.config, display)
+    await assertUsable(pool, session.config, display, options.readsOnly === true)
   } catch (error) {
     await pool.end()
     await stopper.end()
@@ -168,7 +170,7 @@ interface ServerFacts {
   readonly pid: number
 }
 
-const assertUsable = async (pool: pg.Pool, config: pg.ClientConfig, display: string): Promise<void> => {
+const assertUsable = async (pool: pg.Pool, config: pg.ClientConfig, display: string, readsOnly: boolean): Promise<void> => {
   try {
     const client = await pool.connect()
     try {
@@ -177,7 +179,7 @@ const assertUsable = async (pool: pg.Pool, config: pg.ClientConfig, display: str
           current_setting('default_transaction_read_only') as read_only, pg_backend_pid() as pid`,
       )
       const [server] = rows
-      if (server !== undefined) assertWritable(server, display)
+      if (server !== undefined) assertFit(server, display, readsOnly)
       if (server !== undefined && isPooled(client, server.pid)) await assertOwnSession(client, config, display)
     } finally {
       client.release()
@@ -187,14 +189,14 @@ const assertUsable = async (pool: pg.Pool, config: pg.ClientConfig, display: str
   }
 }
 
-const assertWritable = ({ version, standby, read_only }: ServerFacts, display: string): void => {
+const assertFit = ({ version, standby, read_only }: ServerFacts, display: string, readsOnly: boolean): void => {
   if (Number(version) < oldestVersion) {
     throw new EtlError(
       'CONFIGURATION',
       `The warehouse ${display} is PostgreSQL ${version}; Millrace needs 15 or newer. Upgrade it, or set DATABASE_URL to another.`,
     )
   }
-  if (standby || read_only === 'on') {
+  if (!readsOnly && (standby || read_only === 'on')) {
     throw new EtlError(
       'DATABASE_READ_ONLY',
       `The warehouse ${display} accepts no writes (a standby, or default_transaction_read_only is on). Set DATABASE_URL to the primary.`,

@@ -19,7 +19,7 @@ export interface ListReading {
 /** Texts in the order of the rows, without NULLs. Throws LIST_QUERY, saying what to do. */
 export const readList = async (database: Pick<Database, 'pool'>, reading: ListReading): Promise<string[]> => {
   if (reading.readerUrl === null) return readWith(database, reading)
-  const reader = await openDatabase({ databaseUrl: reading.readerUrl, home: '', maxConnections: 1 })
+  const reader = await openDatabase({ databaseUrl: reading.readerUrl, home: '', maxConnections: 1, readsOnly: true })
   try {
     return await readWith(reader, reading)
   } finally {

@@ -1,0 +1,58 @@
+// The commands that bring `bi` to people and programs: documents, files, dashboards, assistants.
+import { type CommandSpec, option } from './command-spec.ts'
+
+const only = option('--only <list>', 'only these slices: domain=a.com,b.com (repeat with ; for another dimension)')
+
+/** In the order of `--help`. */
+export const biCommands: readonly CommandSpec[] = [
+  {
+    usage: 'docs',
+    description: 'Write the data dictionary, entity diagram, lineage and dbt sources from the definitions and marts.',
+    options: [
+      option('--check', 'write nothing; exit 1 where a document is stale'),
+      option('--out <folder>', 'where the documents go', 'docs'),
+    ],
+    examples: ['millrace docs', 'millrace docs --check'],
+    load: () => import('./docs.ts'),
+  },
+  {
+    usage: 'export <view>',
+    description:
+      'Write a view of bi as a file: CSV (formulas made harmless) or Parquet; or as one Parquet file a month, for lakes.',
+    options: [
+      option('--format <format>', 'csv or parquet (default: csv, with --by parquet)', undefined, ['csv', 'parquet']),
+      option('--out <place>', 'the file, folder or s3://bucket/prefix (default: the name of the view in this folder)'),
+      option('--by <period>', 'month: one Parquet file a month, under --out', undefined, ['month']),
+      option('--since <last>', 'last: write only the months that changed since the last export to this place'),
+      only,
+      option('--from <month>', 'first month, such as 2026-01'),
+      option('--to <month>', 'last month'),
+    ],
+    examples: [
+      'millrace export keyword_month_over_month --out changes.csv',
+      'millrace export keywords --format parquet --only domain=a.com --from 2026-01',
+      'millrace export keywords --by month --since last --out s3://lake/keywords',
+    ],
+    load: () => import('./export.ts'),
+  },
+  {
+    usage: 'superset [url]',
+    description: 'Create or update the connection, datasets and a dashboard for each pipeline in a running Superset.',
+    options: [
+      option('--connection <name>', 'name of the connection in Superset; another one has dashboards of its own', 'Millrace'),
+    ],
+    examples: ['millrace superset https://superset.example.com', 'millrace superset http://localhost:8088 --json'],
+    load: () => import('./superset.ts'),
+  },
+  {
+    usage: 'mcp',
+    description:
+      'Long-running: metrics for assistants (Model Context Protocol) over standard input and output; reads bi, writes nothing.',
+    options: [
+      option('--http', "serve over HTTP instead, at /mcp, behind the page's token"),
+      option('--port <port>', 'port of --http; 0: any free one (default 7434)'),
+    ],
+    examples: ['millrace mcp', 'millrace mcp --http --port 7434'],
+    load: () => import('./mcp.ts'),
+  },
+]

@@ -1,0 +1,64 @@
+// `millrace mcp`: figures for assistants, over standard input and output or HTTP. Reads bi alone.
+import type { Settings } from '../config/env.ts'
+import { createLog } from '../core/log.ts'
+import { messageOf } from '../core/errors.ts'
+import { secret, type Secret } from '../core/redact.ts'
+import { loadSemantics } from '../definition/semantic-files.ts'
+import type { McpContext } from '../mcp/server.ts'
+import { semanticFolders } from '../pipeline/open-runtime.ts'
+import { openReader, usualLimits } from '../semantic/reader.ts'
+import { createEndpoint } from '../web/endpoint.ts'
+import { listen, webSettings } from '../web/server.ts'
+import type { Handler, Invocation } from './command-spec.ts'
+import { interruptedCode, pipelinesFolder, settingsOf, untilInterrupted } from './runtime.ts'
+
+const readerName = 'MILLRACE_READER_URL'
+const defaultPort = 7434
+const path = '/mcp'
+
+/** Standard output belongs to the protocol: everything else goes to standard error. */
+export const handle: Handler = async (invocation) => {
+  const settings = settingsOf(invocation)
+  const model = await loadSemantics(semanticFolders(pipelinesFolder(invocation)))
+  const { databaseUrl, home } = settings
+  const reader = await openReader({ readerUrl: readerUrlOf(settings), databaseUrl, home, limits: usualLimits })
+  const log = createLog(settings.raw['MILLRACE_LOG_LEVEL'])
+  const context: McpContext = { reader, model, onError: (error) => log.warn({ error: messageOf(error) }, 'mcp') }
+  try {
+    if (invocation.options['http'] === true) return await overHttp(invocation, settings, context)
+    invocation.output.note(`millrace mcp: reads ${reader.display}; speaks on standard input and output.`)
+    const { serveOnStdio } = await import('../mcp/serve.ts')
+    await serveOnStdio(context, invocation.signal)
+    return 0
+  } finally {
+    await reader.close()
+  }
+}
+
+const overHttp = async (invocation: Invocation, { raw }: Settings, context: McpContext): Promise<number> => {
+  const { port } = invocation.options
+  const { address, token } = webSettings({ ...raw, MILLRACE_WEB_PORT: String(port ?? defaultPort) }, defaultPort)
+  const { createMcpEndpoint, mostRequestBytes } = await import('../mcp/serve.ts')
+  const endpoint = createMcpEndpoint(context)
+  const app = createEndpoint({ path, token, mostBytes: mostRequestBytes, nowMs: Date.now, handle: endpoint.handle })
+  const server = await listen(app, address)
+  try {
+    invocation.output.event({ event: 'mcp', url: `${server.url}${path}` })
+    invocation.output.line(
+      `mcp: ${server.url}${path} (${token === null ? 'this machine alone' : 'Authorization: Bearer MILLRACE_WEB_TOKEN'})`,
+    )
+    await untilInterrupted(invocation)
+    return interruptedCode
+  } finally {
+    await endpoint.close()
+    await server.close()
+  }
+}
+
+const readerUrlOf = ({ raw }: Settings): Secret | null => {
+  const text = raw[readerName]
+  if (!text) return null
+  const password = URL.canParse(text) ? new URL(text).password : ''
+  if (password) secret(`${readerName} password`, decodeURIComponent(password))
+  return secret(readerName, text)
+}

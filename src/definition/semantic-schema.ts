@@ -1,0 +1,83 @@
+// The YAML of a semantic file, as zod checks it; also the JSON Schema from which editors complete.
+import { z } from 'zod'
+import { type JsonNode, jsonSchemaOf } from './issues.ts'
+import { figureFormats, grains } from './semantic.ts'
+
+const name = z
+  .string()
+  .regex(/^[a-z](_?[a-z0-9])*$/, 'a name of lower-case letters, digits and single _')
+  .max(50, 'at most 50 characters')
+const column = z.string().regex(/^[a-z_][a-z0-9_]*$/, 'the name of a column')
+const words = z.string().min(1, 'some words').max(500, 'at most 500 characters')
+const synonyms = z.array(words).optional().describe('Other words people use for it.')
+const plain = z.union([z.string(), z.number(), z.boolean()], { error: 'a plain value' })
+
+/** An expression goes into statements as it stands, so it is one: no second statement, no comment, no query of its own. */
+const expression = z
+  .union([z.string(), z.number()], { error: 'an SQL expression over the columns of the view' })
+  .transform(String)
+  .refine((text) => text.length <= 500 && !/;|--|\/\*|\\|\$|\b(?:select|from|union|with|join)\b/i.test(text), {
+    error: 'an SQL expression over the columns of the view, without queries, comments and semicolons',
+  })
+
+const dimension = z
+  .strictObject({
+    about: words.optional().describe('A sentence for people.'),
+    column: column.optional().describe("The column; default: the dimension's name."),
+    synonyms,
+    whole: plain.optional().describe('The member that holds all others; it and the others never meet in one figure.'),
+    default: z.enum(['whole', 'parts']).optional().describe('Which side counts where a question does not say. Default whole.'),
+    one: plain.optional().describe('Every figure has one member; this one where a question does not say.'),
+    entity: column.optional().describe('Table in bi that the column leads to, such as dim_date.'),
+    key: column.optional().describe("The entity's key column; default: the column's name."),
+    of: name.optional().describe('The dimension whose entity has this column as an attribute.'),
+  })
+  .nullable()
+
+const metric = z.strictObject({
+  about: words.describe('A sentence for people.'),
+  sum: expression.optional().describe('The sum of an expression over the rows.'),
+  count_distinct: expression.optional().describe('How many distinct values there are.'),
+  min: expression.optional().describe('The smallest value.'),
+  max: expression.optional().describe('The largest value.'),
+  mean: z.strictObject({ of: expression, weight: expression }).optional().describe('An average, weighted.'),
+  ratio: z
+    .strictObject({ of: name, to: name })
+    .optional()
+    .describe('Two sums of this subject, divided: never an average of ratios.'),
+  where: expression.optional().describe('Only rows for which this holds.'),
+  unit: words.describe('Unit of measure in words.'),
+  format: z.enum(figureFormats).default('count').describe('How it is written.'),
+  synonyms,
+  never_over: z
+    .record(column, words)
+    .optional()
+    .describe('Dimensions or the time over which it does not add up, each with the reason.'),
+  grains: z.array(z.enum(grains)).min(1, 'at least one').optional().describe("Lengths of period; default: the subject's."),
+})
+
+/** What may stand in one file. A file of one's own that names a known subject adds to it; then only `subject` is needed. */
+export const semanticSchema = z.strictObject({
+  subject: name.describe('The subject. One that is known already is extended.'),
+  about: words.optional().describe('A sentence for people.'),
+  view: column.optional().describe('The table or view in bi.'),
+  pipeline: name.optional().describe('Whose loads decide what is there, final and restated.'),
+  shown_by: z.array(column).optional().describe('Other views in bi that show the same figures ready-made.'),
+  grain: z.array(column).min(1, 'at least one').optional().describe('Columns that make a row unique.'),
+  time: z
+    .strictObject({ column, grains: z.array(z.enum(grains)).min(1, 'at least one') })
+    .optional()
+    .describe('The column of the period and its lengths; the first is that of the rows.'),
+  dimensions: z.record(name, dimension).default({}),
+  metrics: z.record(name, metric).default({}),
+})
+
+export type SemanticFile = z.infer<typeof semanticSchema>
+export type MetricFile = z.infer<typeof metric>
+export type DimensionFile = z.infer<typeof dimension>
+
+/** Kept as semantic/schema.json, for completion and checks in editors. */
+export const semanticJsonSchema = (): JsonNode & { readonly $schema?: string } => ({
+  ...jsonSchemaOf(semanticSchema),
+  description: 'What figures mean: docs/metrics.md',
+})

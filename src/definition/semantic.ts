@@ -1,0 +1,89 @@
+// What figures mean: subjects over views of bi, their dimensions and metrics, and over which dimensions a metric adds up.
+import type { Place } from './yaml-file.ts'
+
+/** Lengths of a period, from short to long. */
+export const grains = ['day', 'week', 'month', 'quarter', 'year'] as const
+export type Grain = (typeof grains)[number]
+
+/** How a figure is written: `share` is a fraction shown as a percentage, `money` US dollars. */
+export const figureFormats = ['count', 'decimal', 'share', 'money'] as const
+export type FigureFormat = (typeof figureFormats)[number]
+
+/** Where an entry stands, for messages. */
+export interface EntryPlace extends Place {
+  readonly file: string
+}
+
+/** Members of a dimension that must not meet in one figure. */
+export type Overlap =
+  | { readonly kind: 'none' }
+  /** One member holds all others (worldwide and single countries). Unless a question chooses, `default` says which side counts. */
+  | { readonly kind: 'whole'; readonly whole: string; readonly default: 'whole' | 'parts' }
+  /** Every figure has exactly one member (granularity); unless a question chooses, this one. */
+  | { readonly kind: 'one'; readonly value: string }
+
+/** Something figures can be asked by or filtered by. */
+export interface SemanticDimension {
+  readonly at: EntryPlace
+  readonly name: string
+  readonly about: string
+  /** Of the subject's view, or of the entity's table where `of` is set. */
+  readonly column: string
+  readonly synonyms: readonly string[]
+  readonly overlap: Overlap
+  /** Table in bi that the column leads to, and its key there; null: it is a plain attribute. */
+  readonly entity: { readonly table: string; readonly key: string } | null
+  /** Dimension of the same subject whose entity has this as an attribute; null: it stands in the view itself. */
+  readonly of: string | null
+}
+
+/** How a metric is made from rows. Expressions are SQL over the columns of the view. */
+export type Formula =
+  | { readonly kind: 'sum' | 'count_distinct' | 'min' | 'max'; readonly of: string }
+  /** Average of `of` weighted by `weight`, over rows that have both. */
+  | { readonly kind: 'mean'; readonly of: string; readonly weight: string }
+  /** Two sums of the same subject divided, over rows that have both: `of` by `to`, names of metrics. */
+  | { readonly kind: 'ratio'; readonly of: string; readonly to: string }
+
+/** One figure. */
+export interface Metric {
+  readonly at: EntryPlace
+  readonly name: string
+  readonly about: string
+  readonly formula: Formula
+  /** Condition on rows, as SQL; null: every row counts. */
+  readonly where: string | null
+  readonly unit: string
+  readonly format: FigureFormat
+  readonly synonyms: readonly string[]
+  /** Dimensions, or the time, over which it does not add up, each with the reason. */
+  readonly neverOver: ReadonlyMap<string, string>
+  /** Lengths of period it may be asked for; a subset of the subject's. */
+  readonly grains: readonly Grain[]
+}
+
+/** One view of bi in words. */
+export interface Subject {
+  readonly at: EntryPlace
+  readonly name: string
+  readonly about: string
+  readonly view: string
+  /** Whose loads decide what is there, what is final and what was restated; null: nobody's. */
+  readonly pipeline: string | null
+  /** Other views that show the same figures ready-made. */
+  readonly shownBy: readonly string[]
+  /** Columns that make a row of the view unique. */
+  readonly grain: readonly string[]
+  /** The column periods are told by, and their lengths: the first is that of the rows. null: there is no time. */
+  readonly time: { readonly column: string; readonly grains: readonly Grain[] } | null
+  readonly dimensions: ReadonlyMap<string, SemanticDimension>
+  readonly metrics: ReadonlyMap<string, Metric>
+}
+
+/** Every subject, by name. Names of metrics are unique over all of them. */
+export interface SemanticModel {
+  readonly subjects: ReadonlyMap<string, Subject>
+}
+
+/** The view can be asked as it was believed at a moment: bi.<pipeline>_as_of. */
+export const knowsThePast = ({ view, pipeline }: Pick<Subject, 'view' | 'pipeline'>): boolean => view === pipeline

@@ -1,0 +1,80 @@
+// A checked question as one SELECT over bi. Names come from the model, values are parameters: nothing a caller sends becomes SQL.
+import type { Db } from '../db/tables.ts'
+import { type Grain, knowsThePast, type Metric, type SemanticModel, type Subject } from '../definition/semantic.ts'
+import { findDimension, findMetrics } from './find.ts'
+import { isWhole, shiftOf, type Span, spanOf } from './period.ts'
+import { assertAdditive, defaultFilters } from './pins.ts'
+import { refuse } from './refusal.ts'
+import type { SemanticQuery } from './query.ts'
+import { type Plan, statementOf } from './statement.ts'
+
+/** What is sent to the database, and what a reader of the answer must know. */
+export interface CompiledQuery {
+  readonly sql: string
+  readonly parameters: readonly unknown[]
+  readonly subject: Subject
+  readonly metrics: readonly Metric[]
+  /** Names of the answer's columns that say what a row is of, in their order; `period` first where there is one. */
+  readonly rowOf: readonly string[]
+  /** Of the question and of its comparison; none: it names no period. */
+  readonly spans: readonly Span[]
+  readonly limit: number
+  /** Sentences: defaults that were taken, periods that are cut. */
+  readonly notes: readonly string[]
+}
+
+/** Throws QueryRefusedError where there is no right answer. */
+export const compileQuery = (db: Db, model: SemanticModel, asked: SemanticQuery): CompiledQuery => {
+  const { subject, metrics } = findMetrics(model, asked.metrics)
+  const query = withTimeAsGrain(asked, subject)
+  const by = [...new Set(query.by)].map((name) => findDimension(model, subject, name))
+  for (const { dimension } of query.where) findDimension(model, subject, dimension)
+  if (query.as_of !== undefined && !knowsThePast(subject)) refusePast(model, subject)
+  const grain = grainOf(query, subject, metrics)
+  const span = spanOf(subject, query)
+  const { where } = query
+  const defaults = defaultFilters({ subject, metrics, by, where, grain, span })
+  assertAdditive({ subject, metrics, by, where, grain, span }, defaults)
+  const plan: Plan = { query, subject, metrics, by, grain, span, defaults }
+  const rowOf = [...(grain === null ? [] : ['period']), ...by.map(({ name }) => name)]
+  const { sql: text, parameters } = statementOf(plan, rowOf).compile(db)
+  return { sql: text, parameters, subject, metrics, rowOf, spans: spansOf(plan), limit: query.limit, notes: notesOf(plan) }
+}
+
+/** `by: [month]` is what many would write. */
+const withTimeAsGrain = (query: SemanticQuery, { time }: Subject): SemanticQuery => {
+  const [rows] = time?.grains ?? []
+  if (time === null || rows === undefined || !query.by.includes(time.column)) return query
+  return { ...query, grain: query.grain ?? rows, by: query.by.filter((name) => name !== time.column) }
+}
+
+const refusePast = ({ subjects }: SemanticModel, { name, pipeline }: Subject): never => {
+  const other = [...subjects.values()].find((one) => one.pipeline === pipeline && knowsThePast(one))
+  return refuse(
+    `${name} is only known as it is now.`,
+    other === undefined
+      ? ['leave as_of out']
+      : [`${other.name} knows the past: ${[...other.metrics.keys()].slice(0, 6).join(', ')}`],
+  )
+}
+
+const grainOf = ({ grain, compare, period }: SemanticQuery, subject: Subject, metrics: readonly Metric[]): Grain | null => {
+  if (compare !== undefined && period === undefined) refuse('A comparison needs a period.', ['add period: { from, to }'])
+  if (grain === undefined) return null
+  for (const { name, grains } of metrics)
+    if (!grains.includes(grain))
+      refuse(
+        `${name} is not known by ${grain}.`,
+        grains.length === 0 ? ['leave grain out'] : grains.map((one) => `ask with grain ${one}`),
+      )
+  return subject.time === null ? null : grain
+}
+
+const spansOf = ({ span, query: { compare }, grain }: Plan): Span[] =>
+  span === null ? [] : compare === undefined ? [span] : [span, shiftOf(span, compare, grain).before]
+
+const notesOf = ({ defaults, grain, span, subject }: Plan): string[] => [
+  ...defaults.map(({ why }) => `${why}.`),
+  ...(grain !== null && span !== null && !isWhole(span, grain) ? [`The first or the last ${grain} is not whole.`] : []),
+  ...(subject.pipeline === null ? [] : ['NULL means no data, never 0.']),
+]

@@ -1,0 +1,74 @@
+// The model in words, for people and assistants: which metrics there are and what each means.
+import type { Formula, Metric, SemanticModel, Subject } from '../definition/semantic.ts'
+import { knowsThePast } from '../definition/semantic.ts'
+import { allMetrics, findMetric } from './find.ts'
+import { additivity, formulaSql, guardedSql } from './formula.ts'
+
+/** One line of a list. */
+export interface MetricLine {
+  readonly metric: string
+  readonly subject: string
+  readonly about: string
+  readonly unit: string
+  readonly synonyms: readonly string[]
+  readonly by: readonly string[]
+  readonly grains: readonly string[]
+  /** What it does not add up over. */
+  readonly never_over: readonly string[]
+}
+
+/** @param search words of which the line must hold every one; empty: all */
+export const listMetrics = (
+  model: SemanticModel,
+  { subject, search }: { subject?: string | undefined; search?: string | undefined },
+): readonly MetricLine[] => {
+  const words = (search ?? '')
+    .toLowerCase()
+    .split(/\s+/)
+    .filter((word) => word !== '')
+  return allMetrics(model)
+    .filter((one) => subject === undefined || one.subject.name === subject)
+    .map(({ metric, subject: of }) => lineOf(metric, of))
+    .filter((line) =>
+      words.every((word) => [line.metric, line.subject, line.about, ...line.synonyms].join(' ').toLowerCase().includes(word)),
+    )
+}
+
+const lineOf = (metric: Metric, subject: Subject): MetricLine => ({
+  metric: metric.name,
+  subject: subject.name,
+  about: metric.about,
+  unit: metric.unit,
+  synonyms: metric.synonyms,
+  by: [...subject.dimensions.keys()],
+  grains: metric.grains,
+  never_over: [...metric.neverOver.keys()],
+})
+
+/** `sum of clicks`, `visits divided by visitors`. */
+export const formulaWords = (formula: Formula): string => {
+  if (formula.kind === 'ratio') return `${formula.of} divided by ${formula.to}, each summed first`
+  if (formula.kind === 'mean') return `average of ${formula.of} weighted by ${formula.weight}`
+  const words = { sum: 'sum', count_distinct: 'number of distinct values', min: 'smallest', max: 'largest' }
+  return `${words[formula.kind]} of ${formula.of}`
+}
+
+/** Everything that is known of one metric. Throws QueryRefusedError where there is none of that name. */
+export const explainMetric = (model: SemanticModel, name: string) => {
+  const { metric, subject } = findMetric(model, name)
+  return {
+    ...lineOf(metric, subject),
+    format: metric.format,
+    formula: formulaWords(metric.formula) + (metric.where === null ? '' : `, where ${metric.where}`),
+    formula_sql: formulaSql(metric, subject),
+    /** NULL instead of a wrong sum, whatever rows meet. */
+    guarded_sql: guardedSql(metric, subject),
+    view: `bi.${subject.view}`,
+    one_row: subject.grain,
+    adds_up_over: additivity(metric, subject),
+    dimensions: [...subject.dimensions.values()].map(({ name: dimension, about, synonyms }) => ({ dimension, about, synonyms })),
+    knows_the_past: knowsThePast(subject),
+    finality: subject.pipeline === null ? null : `bi.${subject.pipeline}.is_final: the month is behind the look-back`,
+    defined_at: `${metric.at.file.split(/[\\/]/).slice(-2).join('/')}:${metric.at.line}`,
+  }
+}

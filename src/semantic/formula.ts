@@ -1,0 +1,92 @@
+// Metrics as SQL over the columns of their view: plain for questions that were checked, guarded for tools that check nothing.
+import type { Metric, SemanticDimension, Subject } from '../definition/semantic.ts'
+
+/** Digits of shares and averages after the point. */
+export const digits = 6
+
+/** Text as an SQL literal. */
+export const quoted = (text: string): string => `'${text.replaceAll("'", "''")}'`
+
+/** A plain column as it stands, everything else in brackets. */
+const part = (expression: string): string => (/^\w+$/.test(expression) ? expression : `(${expression})`)
+
+const filtered = (conditions: readonly (string | null)[]): string => {
+  const held = conditions.filter((one) => one !== null)
+  return held.length === 0 ? '' : ` filter (where ${held.join(' and ')})`
+}
+
+/** An aggregate; NULL where there is no data. */
+export const formulaSql = (metric: Metric, { metrics }: Pick<Subject, 'metrics'>): string => {
+  const { formula } = metric
+  const where = metric.where === null ? null : part(metric.where)
+  if (formula.kind === 'mean') {
+    const [value, weight] = [part(formula.of), part(formula.weight)]
+    const above = `sum(${value}::numeric * ${weight})${filtered([where])}`
+    return `round(${above} / nullif(sum(${weight})${filtered([`${value} is not null`, where])}, 0), ${digits})`
+  }
+  if (formula.kind !== 'ratio') {
+    const [start, end] = formula.kind === 'count_distinct' ? ['count(distinct ', ')'] : [`${formula.kind}(`, ')']
+    return `${start}${formula.of}${end}${filtered([where])}`
+  }
+  const [above, below] = [summed(metrics.get(formula.of)), summed(metrics.get(formula.to))]
+  const top = `sum(${above.of})${filtered([`${part(below.of)} is not null`, above.where, where])}`
+  const bottom = `sum(${below.of})${filtered([`${part(above.of)} is not null`, below.where, where])}`
+  return `round(${top}::numeric / nullif(${bottom}, 0), ${digits})`
+}
+
+/** Rows that have both parts: what they are, for those who must write the two sums apart. */
+export const summed = (metric: Metric | undefined): { readonly of: string; readonly where: string | null } => ({
+  of: metric?.formula.kind === 'sum' ? metric.formula.of : '1',
+  where: metric?.where == null ? null : part(metric.where),
+})
+
+/** What must hold of the rows of one figure, so that it is no wrong sum: over the columns of the view alone. */
+export interface Guard {
+  readonly dimension: string
+  readonly column: string
+  /** The member that holds the others; null: exactly one value may be there. */
+  readonly whole: string | null
+}
+
+/** Conditions of a metric, one a dimension. */
+export const guardsOf = (metric: Metric, subject: Subject): readonly Guard[] => {
+  const own = [...subject.dimensions.values()].filter(({ of }) => of === null)
+  const guards = own.flatMap((dimension): Guard[] => {
+    const guard = { dimension: dimension.name, column: dimension.column }
+    if (metric.neverOver.has(dimension.name) || dimension.overlap.kind === 'one') return [{ ...guard, whole: null }]
+    return dimension.overlap.kind === 'whole' ? [{ ...guard, whole: dimension.overlap.whole }] : []
+  })
+  const { time } = subject
+  return time !== null && metric.neverOver.has(time.column)
+    ? [{ dimension: time.column, column: time.column, whole: null }, ...guards]
+    : guards
+}
+
+const guardSql = ({ column, whole }: Guard): string => {
+  const one = `count(distinct ${column}) <= 1`
+  return whole === null ? one : `(${one} or count(*) filter (where ${column} = ${quoted(whole)}) = 0)`
+}
+
+/** The formula, or NULL where rows meet that do not add up. */
+export const guardedSql = (metric: Metric, subject: Subject): string => {
+  const guards = guardsOf(metric, subject).map(guardSql)
+  const formula = formulaSql(metric, subject)
+  return guards.length === 0 ? formula : `case when ${guards.join(' and ')} then ${formula} end`
+}
+
+/** Over which dimensions a metric may be summed, in words. */
+export const additivity = (metric: Metric, subject: Subject): Readonly<Record<string, string>> => {
+  const names = [...(subject.time === null ? [] : [subject.time.column]), ...subject.dimensions.keys()]
+  return Object.fromEntries(names.map((name) => [name, overDimension(metric, name, subject.dimensions.get(name))]))
+}
+
+const overDimension = ({ neverOver, formula }: Metric, name: string, dimension: SemanticDimension | undefined): string => {
+  const reason = neverOver.get(name)
+  if (reason !== undefined) return `does not add up: ${reason}`
+  const overlap = dimension?.overlap
+  if (overlap?.kind === 'one') return `one value a figure; ${overlap.value} unless asked otherwise`
+  const how = formula.kind === 'sum' ? 'adds up' : 'made anew from the rows'
+  if (overlap?.kind !== 'whole') return how
+  const side = overlap.default === 'whole' ? `${overlap.whole} alone` : `all but ${overlap.whole}`
+  return `${how}, but ${overlap.whole} holds the others: never both; ${side} unless asked otherwise`
+}

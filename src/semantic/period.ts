@@ -1,0 +1,79 @@
+// The period of a question: half-open days, whole rows only, and the same span before.
+import type { Grain, Subject } from '../definition/semantic.ts'
+import { Temporal } from '../core/temporal.ts'
+import { refuse } from './refusal.ts'
+import type { SemanticQuery } from './query.ts'
+
+/** Half-open. */
+export interface Span {
+  readonly from: string
+  readonly to: string
+}
+
+const oneOf: Readonly<Record<Grain, { readonly days?: number; readonly months?: number }>> = {
+  day: { days: 1 },
+  week: { days: 7 },
+  month: { months: 1 },
+  quarter: { months: 3 },
+  year: { months: 12 },
+}
+
+/** First day of the period that holds `date`. */
+const startOf = (date: string, grain: Grain): string => {
+  const day = dayOf(date)
+  if (grain === 'day') return date
+  if (grain === 'week') return day.subtract({ days: day.dayOfWeek - 1 }).toString()
+  if (grain === 'month') return day.with({ day: 1 }).toString()
+  return day.with({ day: 1, month: grain === 'year' ? 1 : day.month - ((day.month - 1) % 3) }).toString()
+}
+
+const dayOf = (text: string) => {
+  try {
+    return Temporal.PlainDate.from(text.length === 7 ? `${text}-01` : text, { overflow: 'reject' })
+  } catch {
+    return refuse(`'${text}' is no day of the calendar.`, ['write months as 2026-01 and days as 2026-01-31'])
+  }
+}
+
+/** null: the question names none. Refused where it cuts through rows. */
+export const spanOf = ({ time, name }: Subject, { period }: Pick<SemanticQuery, 'period'>): Span | null => {
+  if (period === undefined) return null
+  if (time === null) return refuse(`${name} has no time, so it takes no period.`, ['leave the period out'])
+  const from = dayOf(period.from).toString()
+  const last = dayOf(period.to)
+  const to = last.add(period.to.length === 7 ? { months: 1 } : { days: 1 }).toString()
+  if (to <= from) return refuse(`The period ${period.from} to ${period.to} runs backwards.`, ['swap from and to'])
+  const [rows = 'day'] = time.grains
+  if (startOf(from, rows) !== from || startOf(to, rows) !== to)
+    return refuse(`A row of ${name} is a ${rows}; ${period.from} to ${period.to} cuts through one.`, [
+      `give the period in whole ${rows}s, such as ${from.slice(0, 7)} to ${last.toString().slice(0, 7)}`,
+    ])
+  return { from, to }
+}
+
+/** Whether the span is exactly one period of that length. */
+export const isOne = ({ from, to }: Span, grain: Grain): boolean =>
+  startOf(from, grain) === from && Temporal.PlainDate.from(from).add(oneOf[grain]).toString() === to
+
+/** Whether no period at either end is cut. */
+export const isWhole = ({ from, to }: Span, grain: Grain): boolean => startOf(from, grain) === from && startOf(to, grain) === to
+
+/** How far back a comparison goes. `interval` is SQL's. */
+export interface Shift {
+  readonly interval: string
+  readonly before: Span
+}
+
+/** A year; with a grain one period of it; else the length of the span. */
+export const shiftOf = (span: Span, compare: 'previous' | 'year', grain: Grain | null): Shift => {
+  const step = compare === 'year' ? { months: 12 } : grain === null ? lengthOf(span) : oneOf[grain]
+  const back = (date: string): string => Temporal.PlainDate.from(date).subtract(step).toString()
+  const interval = 'months' in step ? `${step.months} months` : `${step.days} days`
+  return { interval, before: { from: back(span.from), to: back(span.to) } }
+}
+
+const lengthOf = ({ from, to }: Span): { readonly days: number } | { readonly months: number } => {
+  const [start, end] = [Temporal.PlainDate.from(from), Temporal.PlainDate.from(to)]
+  const months = (end.year - start.year) * 12 + end.month - start.month
+  return start.day === 1 && end.day === 1 ? { months } : { days: start.until(end, { largestUnit: 'days' }).days }
+}

@@ -1,0 +1,109 @@
+// What keeps a figure right: members that overlap never meet in it, and what does not add up is asked one by one.
+import type { Grain, Metric, SemanticDimension, Subject } from '../definition/semantic.ts'
+import { isOne, type Span } from './period.ts'
+import { refuse } from './refusal.ts'
+import type { QueryFilter, SemanticQuery } from './query.ts'
+
+/** A condition the question did not name, and why it is there. */
+export interface DefaultFilter {
+  readonly dimension: SemanticDimension
+  readonly is: 'one' | 'not'
+  readonly value: string
+  readonly why: string
+}
+
+interface Asked {
+  readonly subject: Subject
+  readonly metrics: readonly Metric[]
+  readonly by: readonly SemanticDimension[]
+  readonly where: SemanticQuery['where']
+  readonly grain: Grain | null
+  readonly span: Span | null
+}
+
+const filtersOn = (where: SemanticQuery['where'], { name }: SemanticDimension): readonly QueryFilter[] =>
+  where.filter(({ dimension }) => dimension === name)
+
+/** Refuses where members overlap; returns what is added where the question does not choose. */
+export const defaultFilters = ({ subject, by, where }: Asked): readonly DefaultFilter[] =>
+  [...subject.dimensions.values()].flatMap((dimension) => {
+    const filters = filtersOn(where, dimension)
+    const isAskedBy = by.includes(dimension)
+    if (dimension.overlap.kind === 'one') return oneOnly(dimension, dimension.overlap.value, filters, isAskedBy)
+    return dimension.overlap.kind === 'whole' ? neverBoth(dimension, dimension.overlap, filters, isAskedBy) : []
+  })
+
+const oneOnly = (
+  dimension: SemanticDimension,
+  value: string,
+  filters: readonly QueryFilter[],
+  isAskedBy: boolean,
+): readonly DefaultFilter[] => {
+  const { name } = dimension
+  if (isAskedBy || chosen(filters)?.length === 1) return []
+  if (filters.length > 0)
+    return refuse(`Figures of several values of ${name} are not added up.`, [
+      `ask by ${name} too`,
+      `filter ${name} to one value, such as ${value}`,
+    ])
+  return [{ dimension, is: 'one', value, why: `${name} is ${value} unless asked otherwise` }]
+}
+
+const neverBoth = (
+  dimension: SemanticDimension,
+  overlap: { readonly whole: string; readonly default: 'whole' | 'parts' },
+  filters: readonly QueryFilter[],
+  isAskedBy: boolean,
+): readonly DefaultFilter[] => {
+  const { name } = dimension
+  const { whole } = overlap
+  const values = chosen(filters)
+  if (values?.includes(whole) === true && values.length > 1)
+    return refuse(`${whole} holds the other values of ${name}; one answer never has both.`, [
+      `filter ${name} to ${whole} alone`,
+      `filter ${name} to ${values.filter((value) => value !== whole).join(', ')}`,
+      'ask two questions',
+    ])
+  if (values !== null || filters.some(({ is_not }) => is_not?.includes(whole))) return []
+  if (filters.length > 0 || isAskedBy || overlap.default === 'parts')
+    return [{ dimension, is: 'not', value: whole, why: `${whole} holds the other values of ${name}, so it is left out` }]
+  return [{ dimension, is: 'one', value: whole, why: `${name} is ${whole}, which holds all others, unless asked otherwise` }]
+}
+
+/** Values that all filters allow; null: no filter names any. */
+const chosen = (filters: readonly QueryFilter[]): readonly string[] | null => {
+  const lists = filters.flatMap(({ is }) => (is === undefined ? [] : [is]))
+  const [first] = lists
+  if (first === undefined) return null
+  return [...new Set(first.filter((value) => lists.every((list) => list.includes(value))))]
+}
+
+/** Refuses the first metric that would be summed over what it does not add up over, and says what would do. */
+export const assertAdditive = (asked: Asked, defaults: readonly DefaultFilter[]): void => {
+  const { subject, metrics, by, where, grain, span } = asked
+  const [rows] = subject.time?.grains ?? []
+  for (const metric of metrics)
+    for (const [name, reason] of metric.neverOver) {
+      const dimension = subject.dimensions.get(name)
+      if (dimension === undefined) {
+        if ((grain !== null && grain === rows) || (span !== null && rows !== undefined && isOne(span, rows))) continue
+        refuseSum(asked, metric, name, reason, [`ask with grain ${rows}`, `ask for a period of one ${rows}`])
+      } else if (!by.includes(dimension) && !isPinned(dimension, where, defaults))
+        refuseSum(asked, metric, name, reason, [`ask by ${name} too`, ...pinWays(dimension)])
+    }
+}
+
+const isPinned = (dimension: SemanticDimension, where: SemanticQuery['where'], defaults: readonly DefaultFilter[]): boolean =>
+  chosen(filtersOn(where, dimension))?.length === 1 || defaults.some((one) => one.dimension === dimension && one.is === 'one')
+
+const pinWays = ({ name, overlap }: SemanticDimension): string[] =>
+  overlap.kind === 'whole' ? [`filter ${name} to one value, such as ${overlap.whole}`] : [`filter ${name} to one value`]
+
+const refuseSum = ({ subject }: Asked, metric: Metric, name: string, reason: string, instead: string[]): never => {
+  const others = [...subject.metrics.values()].filter(({ formula, neverOver }) => formula.kind === 'sum' && !neverOver.has(name))
+  const known = others.slice(0, 3).map((one) => one.name)
+  return refuse(`${metric.name} does not add up over ${name}: ${reason}.`, [
+    ...instead,
+    ...(known.length === 0 ? [] : [`ask for what adds up over ${name}: ${known.join(', ')}`]),
+  ])
+}

@@ -1,0 +1,170 @@
+// A login that reads bi and nothing else: one transaction an answer, read only, with limits on time, cost and rows.
+import { z } from 'zod'
+import { EtlError, messageOf } from '../core/errors.ts'
+import type { Secret } from '../core/redact.ts'
+import { type Database, type DatabaseClient, openDatabase } from '../db/connect.ts'
+import { sqlStateOf } from '../db/database-error.ts'
+import { readerRole } from '../db/read-list.ts'
+import { type Session, withSession } from '../db/session.ts'
+import type { Db } from '../db/tables.ts'
+import { refuse } from './refusal.ts'
+
+/** What one answer may take. */
+export interface ReadLimits {
+  /** Of one statement. */
+  readonly timeoutMs: number
+  /** The planner's own estimate; 1 is about one page read. */
+  readonly mostCost: number
+}
+
+/** Ten seconds is what a person waits; the cost is about a minute of work, refused before it begins. */
+export const usualLimits: ReadLimits = { timeoutMs: 10_000, mostCost: 2_500_000 }
+
+/** Whose eyes the warehouse is seen with. */
+export interface ReaderOptions {
+  /** Login of a reader; null: the warehouse's own login, which takes the reader's role in every transaction. */
+  readonly readerUrl: Secret | null
+  readonly databaseUrl: Secret | null
+  readonly home: string
+  readonly limits?: ReadLimits
+}
+
+/** Rows as PostgreSQL sends them, and the names of their columns. */
+export interface Rows {
+  readonly columns: readonly string[]
+  readonly rows: readonly (readonly unknown[])[]
+}
+
+/** One statement with its values. */
+export interface Statement {
+  readonly sql: string
+  readonly parameters: readonly unknown[]
+}
+
+/** What may be asked inside of one answer: everything sees the same moment. */
+export interface Reading {
+  readonly db: Db
+  /** Checked against the cost first. Throws QueryRefusedError where it costs or takes too much. */
+  read(statement: Statement): Promise<Rows>
+}
+
+/** The warehouse as a reader. */
+export interface Reader {
+  readonly db: Db
+  readonly display: string
+  answer<T>(work: (reading: Reading) => Promise<T>): Promise<T>
+  close(): Promise<void>
+}
+
+/** Throws CONFIGURATION where the login may more than read bi. */
+export const openReader = async ({ readerUrl, databaseUrl, home, limits = usualLimits }: ReaderOptions): Promise<Reader> => {
+  const database = await openDatabase({
+    databaseUrl: readerUrl ?? databaseUrl,
+    home,
+    applicationName: 'millrace reader',
+    maxConnections: 4,
+    readsOnly: true,
+  })
+  const role = readerUrl === null ? readerRole : null
+  try {
+    if (role === null) await assertReader(database)
+    await inReading(database, role, limits, async () => undefined)
+  } catch (error) {
+    await database.close()
+    throw error
+  }
+  return {
+    db: database.kysely,
+    display: database.display,
+    answer: (work) => inReading(database, role, limits, work),
+    close: () => database.close(),
+  }
+}
+
+const rightsRow = z.object({ is_super: z.boolean(), others: z.array(z.string()) })
+
+const assertReader = async ({ pool, display }: Database): Promise<void> => {
+  const { rows } = await pool.query(`select (select rolsuper from pg_roles where rolname = current_user) as is_super,
+    array(select nspname::text from pg_namespace where nspname in ('etl', 'data', 'staging') and has_schema_privilege(oid, 'usage')) as others`)
+  const { is_super, others } = rightsRow.parse(rows[0])
+  if (!is_super && others.length === 0) return
+  throw new EtlError(
+    'CONFIGURATION',
+    `MILLRACE_READER_URL (${display}) ${is_super ? 'is a superuser' : `may use the schema ${others[0]}`}; name a login that reads bi alone: ` +
+      `create role assistant login password '…' in role ${readerRole}.`,
+  )
+}
+
+const inReading = <T>(
+  database: Database,
+  role: string | null,
+  limits: ReadLimits,
+  work: (reading: Reading) => Promise<T>,
+): Promise<T> =>
+  withSession(database.pool, async (session) => {
+    const { client } = session
+    await client.query('begin transaction isolation level repeatable read read only')
+    try {
+      await client.query(
+        `set local statement_timeout = ${Math.ceil(limits.timeoutMs)}; set local lock_timeout = ${Math.ceil(limits.timeoutMs)}; set local search_path = ''`,
+      )
+      if (role !== null) await takeRole(client, role)
+      return await work(readingOf(session, limits))
+    } finally {
+      await client.query('rollback').catch(() => undefined)
+    }
+  })
+
+const takeRole = async (client: DatabaseClient, role: string): Promise<void> => {
+  try {
+    await client.query(`set local role ${role}`)
+  } catch (cause) {
+    throw new EtlError(
+      'CONFIGURATION',
+      `The login of the warehouse cannot read as ${role} (${messageOf(cause)}). Set MILLRACE_READER_URL to a login in that role, or run \`millrace migrate\`, which makes it.`,
+      { cause },
+    )
+  }
+}
+
+const readingOf = ({ client, kysely }: Session, limits: ReadLimits): Reading => ({
+  db: kysely,
+  read: async ({ sql, parameters }) => {
+    try {
+      await assertCheap(client, { sql, parameters }, limits)
+      const { rows, fields } = await client.query<unknown[]>({ text: sql, values: [...parameters], rowMode: 'array' })
+      return { columns: fields.map(({ name }) => name), rows }
+    } catch (error) {
+      return refuseRead(error, limits)
+    }
+  },
+})
+
+const planRow = z.tuple([z.tuple([z.object({ Plan: z.object({ 'Total Cost': z.number() }) })])])
+
+const assertCheap = async (client: DatabaseClient, { sql, parameters }: Statement, { mostCost }: ReadLimits): Promise<void> => {
+  const text = `explain (format json) ${sql}`
+  const { rows } = await client.query<unknown[]>({ text, values: [...parameters], rowMode: 'array' })
+  const [[{ Plan }]] = planRow.parse(rows[0])
+  if (Plan['Total Cost'] > mostCost)
+    refuse(
+      `The question is too large: PostgreSQL estimates it at ${Math.round(Plan['Total Cost']).toLocaleString('en-US')}, allowed are ${mostCost.toLocaleString('en-US')}.`,
+      narrower,
+    )
+}
+
+const narrower = ['name a shorter period', 'filter by the first columns of the grain', 'ask a subject with fewer rows']
+
+/** Only what the question caused is refused; everything else is a failure. */
+const refuseRead = (error: unknown, { timeoutMs }: ReadLimits): never => {
+  const state = sqlStateOf(error)
+  if (state === '57014') return refuse(`The question took longer than ${timeoutMs / 1000} s.`, narrower)
+  if (state.startsWith('22'))
+    return refuse(`A value does not fit its column: ${messageOf(error)}.`, ['write the value as the column holds it'])
+  if (['42P01', '42703', '42883', '42804'].includes(state))
+    return refuse(`The warehouse does not have what the semantic files name: ${messageOf(error)}.`, [
+      'run `millrace migrate`, which publishes what is missing',
+      'run `millrace check`, which names file and line',
+    ])
+  throw error
+}

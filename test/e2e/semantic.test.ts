@@ -1,0 +1,240 @@
+// Metrics as an assistant gets them: `millrace mcp` over a real session on a loaded warehouse, against SQL that was written apart.
+// HOSTILE_QUERIES=1000 asks as many hostile questions (npm run hostile-queries); the default is a sample.
+import { readFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { parse } from 'yaml'
+import { z } from 'zod'
+import { secret } from '../../src/core/redact.ts'
+import { loadSemantics } from '../../src/definition/semantic-files.ts'
+import { answerQuery, cellOf } from '../../src/semantic/answer.ts'
+import { allMetrics } from '../../src/semantic/find.ts'
+import { guardedSql } from '../../src/semantic/formula.ts'
+import { openReader } from '../../src/semantic/reader.ts'
+import { answerOfTool, canary, foreignRelations, hostileCalls } from '../semantic/hostile.ts'
+import { fillAnalystWarehouse } from '../support/analyst-warehouse.ts'
+import { runCommand, startCommand } from '../support/command.ts'
+import { type McpSession, openHttp, openStdio } from '../support/mcp-session.ts'
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+
+const repository = resolve(import.meta.dirname, '..', '..')
+const login = `assistant_test_${process.pid}`
+const password = 'reads-bi-and-no-more'
+const hostile = Number(process.env['HOSTILE_QUERIES'] ?? 150)
+
+let db: TestDatabase
+let reader: string
+let session: McpSession
+
+beforeAll(async () => {
+  db = await createTestDatabase()
+  expect((await runCommand(['migrate'], { DATABASE_URL: db.url }, repository)).code).toBe(0)
+  await fillAnalystWarehouse(db.url, db.database.pool)
+  const { pool } = db.database
+  await pool.query(`create role ${login} login password '${password}' in role bi_reader`)
+  await pool.query(`create table etl.canary as select '${canary}'::text as note`)
+  const url = new URL(db.url)
+  url.username = login
+  url.password = password
+  reader = url.href
+  session = await openStdio({ MILLRACE_READER_URL: reader }, repository)
+})
+afterAll(async () => {
+  await session.close()
+  await db.drop()
+  const other = await createTestDatabase({ empty: true })
+  await other.database.pool.query(`drop role if exists ${login}`)
+  await other.drop()
+})
+
+const rowsOf = z.object({ columns: z.array(z.string()), rows: z.array(z.record(z.string(), z.unknown())) })
+const question = z.object({ ask: z.string(), sql: z.string(), query: z.record(z.string(), z.unknown()) })
+const questions = z.array(question).parse(parse(readFileSync(join(repository, 'test', 'semantic', 'questions.yaml'), 'utf8')))
+
+/** Rows as text, in an order of their own. */
+const comparable = (rows: readonly (readonly unknown[])[]): string[] =>
+  rows.map((row) => row.map((value) => (value === null ? 'NULL' : String(cellOf(value, true)))).join(' | ')).sort()
+
+const expected = async (sql: string): Promise<string[]> => {
+  const { rows } = await db.database.pool.query<unknown[]>({ text: sql, rowMode: 'array' })
+  return comparable(rows)
+}
+
+const figures = async (query: Record<string, unknown>): Promise<string[]> => {
+  const answer = await session.call('query_metrics', query)
+  const { columns, rows } = rowsOf.parse(answer.value, { error: () => answer.text })
+  return comparable(rows.map((row) => columns.map((name) => row[name])))
+}
+
+describe('fifty questions', () => {
+  test('there are fifty', () => expect(questions).toHaveLength(50))
+
+  test.each(questions)('$ask', async ({ query, sql }) => {
+    const wanted = await expected(sql)
+    expect(wanted.length).toBeGreaterThan(0)
+    expect(await figures(query)).toEqual(wanted)
+  })
+})
+
+describe('an answer', () => {
+  test('says its SQL, the moment, whether it is final, and which months are missing', async () => {
+    const { value } = await session.call('query_metrics', { metrics: ['visits'], period: { from: '2024-12', to: '2025-01' } })
+    expect(value).toMatchObject({
+      is_final: true,
+      not_final: [],
+      months_missing: ['2024-12'],
+      months_incomplete: [],
+      parameters: expect.arrayContaining(['world']),
+    })
+    expect(value?.['sql']).toMatch(/^select .* from "bi"\."traffic_and_engagement"/s)
+    expect(value?.['believed_at']).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/)
+    expect(value?.['notes']).toContain('country is world, which holds all others, unless asked otherwise.')
+  })
+
+  test('tells what is loaded, how fresh it is and what was restated', async () => {
+    const [coverage, freshness, restated] = [
+      await session.call('coverage', { pipeline: 'keywords' }),
+      await session.call('freshness', {}),
+      await session.call('restatements', { pipeline: 'keywords', period: { from: '2025-04', to: '2025-04' } }),
+    ]
+    expect(rowsOf.parse(coverage.value).rows).toHaveLength(4)
+    expect(rowsOf.parse(freshness.value).rows).toHaveLength(3)
+    expect(rowsOf.parse(restated.value, { error: () => restated.text }).rows.length).toBeGreaterThan(0)
+  })
+
+  test('explains every metric that it lists', async () => {
+    const { value } = await session.call('list_metrics', {})
+    const names = z.array(z.object({ metric: z.string() })).parse(value?.['metrics'])
+    expect(names.length).toBe(allMetrics(await loadSemantics([])).length)
+    for (const { metric } of names) expect((await session.call('explain_metric', { metric })).isError, metric).toBe(false)
+  })
+})
+
+describe('what does not add up', () => {
+  const refused = [
+    [{ metrics: ['desktop_visitors'] }, /over date/, 'ask with grain month'],
+    [{ metrics: ['desktop_visitors'], grain: 'month' }, /over domain/, 'ask by domain too'],
+    [
+      { metrics: ['mobile_visitors'], by: ['domain'], grain: 'month', where: [{ dimension: 'country', is: ['us', 'gb'] }] },
+      /over country/,
+      'ask by country too',
+    ],
+    [{ metrics: ['desktop_visitors'], by: ['domain'], grain: 'quarter' }, /not known by quarter/, 'ask with grain month'],
+    [
+      { metrics: ['visits'], where: [{ dimension: 'country', is: ['world', 'us'] }] },
+      /world holds the other values/,
+      'filter country to world alone',
+    ],
+    [{ metrics: ['keywords'], by: ['domain'] }, /over month/, 'ask with grain month'],
+    [{ metrics: ['searches'], grain: 'month' }, /over domain/, 'ask by domain too'],
+    [{ metrics: ['zero_click_share'], grain: 'month' }, /over domain/, 'ask by domain too'],
+    [
+      { metrics: ['visits'], where: [{ dimension: 'granularity', is: ['monthly', 'daily'] }] },
+      /several values of granularity/,
+      'ask by granularity too',
+    ],
+    [{ metrics: ['clicks', 'visits'] }, /come from one subject/, 'ask for clicks alone'],
+    [{ metrics: ['clicks'], as_of: '2025-05-01T00:00:00Z' }, /only known as it is now/, /knows the past: keyword_clicks/],
+    [{ metrics: ['visits'], compare: 'year' }, /needs a period/, 'add period: { from, to }'],
+  ] as const
+
+  test.each(refused)('is refused with what would: %o', async (query, because, instead) => {
+    const { isError, value } = await session.call('query_metrics', query)
+    expect(isError).toBe(true)
+    expect(value?.['refused']).toMatch(because)
+    const ways = z.array(z.string()).parse(value?.['instead'])
+    expect(
+      ways.some((way) => (typeof instead === 'string' ? way === instead : instead.test(way))),
+      ways.join('; '),
+    ).toBe(true)
+  })
+
+  test('is NULL, never a sum, by the formulas that other tools get', async () => {
+    const model = await loadSemantics([])
+    for (const { metric, subject } of allMetrics(model)) {
+      if (metric.neverOver.size === 0) continue
+      const { rows } = await db.database.pool.query<unknown[]>({
+        text: `select ${guardedSql(metric, subject)} from bi.${subject.view}`,
+        rowMode: 'array',
+      })
+      expect(rows, metric.name).toEqual([[null]])
+    }
+  })
+
+  test('is right by the formulas that other tools get where it may be added', async () => {
+    const model = await loadSemantics([])
+    const guarded = (name: string): string => {
+      const found = allMetrics(model).find(({ metric }) => metric.name === name)
+      return found === undefined ? '' : guardedSql(found.metric, found.subject)
+    }
+    const rows = `select date, domain, ${guarded('desktop_visitors')} from bi.traffic_and_engagement where country = 'world' group by 1, 2`
+    expect(await expected(rows)).toEqual(
+      await expected(`select date, domain, desktop_unique_visitors from bi.traffic_and_engagement where country = 'world'`),
+    )
+    const world = `select country, ${guarded('visits')} from bi.traffic_and_engagement group by rollup (1)`
+    expect((await expected(world)).filter((line) => line.startsWith('NULL'))).toEqual(['NULL | NULL'])
+  })
+})
+
+describe('hostile questions', () => {
+  test(`${hostile} of them get no row from outside bi, and none takes longer than its limit`, async () => {
+    let answered = 0
+    for (const { tool, arguments: input } of hostileCalls(20_261_122, hostile)) {
+      const { isError, text, value, ms } = await session.call(tool, input)
+      expect(text, JSON.stringify(input)).not.toContain(canary)
+      expect(text, JSON.stringify(input)).not.toMatch(/A defect|could not be read/)
+      expect(ms, JSON.stringify(input)).toBeLessThan(20_000)
+      if (isError) continue
+      answered += 1
+      const { sql } = answerOfTool.parse(value)
+      if (sql !== undefined) expect(foreignRelations(sql), sql).toEqual([])
+    }
+    // Else nothing was tried.
+    expect(answered).toBeGreaterThan(hostile / 50)
+    expect(await expected('select note from etl.canary')).toEqual([canary])
+  })
+
+  test('a login that may more than read bi is not taken', async () => {
+    const { code, stderr } = await runCommand(['mcp'], { MILLRACE_READER_URL: db.url }, repository)
+    expect(code).toBe(2)
+    expect(stderr).toMatch(/name a login that reads bi alone/)
+  })
+
+  test('what costs or takes too much is refused', async () => {
+    const model = await loadSemantics([])
+    const ask = async (limits: { timeoutMs: number; mostCost: number }): Promise<unknown> => {
+      const small = await openReader({ readerUrl: secret('reader', reader), databaseUrl: null, home: '/nowhere', limits })
+      try {
+        return await answerQuery(small, model, { metrics: ['gap_keywords'], by: ['domain', 'other_domain'] })
+      } finally {
+        await small.close()
+      }
+    }
+    await expect(ask({ timeoutMs: 10_000, mostCost: 1 })).rejects.toThrow(/too large/)
+    await expect(ask({ timeoutMs: 1, mostCost: 1e12 })).rejects.toThrow(/took longer than 0.001 s/)
+  })
+})
+
+test('over HTTP it stands behind the token of the page', async () => {
+  const token = 'a-token-of-the-page-of-tests'
+  const environment = { DATABASE_URL: db.url, MILLRACE_WEB_TOKEN: token }
+  const running = startCommand(['mcp', '--http', '--port', '0', '--json'], environment, repository)
+  try {
+    await expect.poll(() => running.printed(), { timeout: 30_000 }).toMatch(/"event":"mcp"/)
+    const [, url = ''] = /"url":"([^"]+)"/.exec(running.printed()) ?? []
+    expect((await fetch(url, { method: 'POST' })).status).toBe(401)
+    expect(
+      (await fetch(url, { method: 'POST', headers: { authorization: `Bearer ${token}`, origin: 'https://elsewhere.example' } }))
+        .status,
+    ).toBe(403)
+    const over = await openHttp(url, token)
+    const { value } = await over.call('query_metrics', { metrics: ['revenue'] })
+    expect(comparable(rowsOf.parse(value).rows.map((row) => Object.values(row)))).toEqual(
+      await expected('select sum(revenue) from bi.shopper_category_performance'),
+    )
+    await over.close()
+  } finally {
+    running.child.kill('SIGTERM')
+    await running.result
+  }
+})
