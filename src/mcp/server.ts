@@ -67,9 +67,9 @@ export const createMcpServer = ({ reader, model, onError }: McpContext): McpServ
   )
   tool(
     'coverage',
-    'What is loaded of each pipeline, month by month, newest first.',
+    'What is there of each pipeline, month by month, newest first.',
     z.strictObject({ pipeline, period, limit }),
-    (input) => answerView(reader, model, { view: 'coverage', ...input }),
+    (input) => answerView(reader, model, { view: 'coverage_months', ...input }),
   )
   tool('freshness', 'How fresh each pipeline is.', z.strictObject({ pipeline }), (input) =>
     answerView(reader, model, { view: 'freshness', limit: 1_000, newestBy: 'last_loaded_at', ...input }),

@@ -43,7 +43,7 @@ const answerOf = async (
   const { sql, parameters, subject, metrics, limit, rowOf } = compiled
   const [{ columns, rows }, state, now] = [
     await reading.read({ sql, parameters }),
-    await stateOf(reading, model, subject, compiled.spans),
+    await stateOf(reading, model, subject, compiled),
     await momentOf(reading),
   ]
   const shown = rows.slice(0, limit)
@@ -61,6 +61,9 @@ const answerOf = async (
       ...compiled.notes,
       ...(rows.length > limit ? [`Only the first ${limit} rows are shown; ask for more (limit) or for less (where).`] : []),
       ...(rows.length === 0 ? ['Nothing fits: no row has these values, or nothing is loaded of the period.'] : []),
+      ...(state.cells_missing.length > 0
+        ? ['Rows are missing (cells_missing): sums are too small by them, and comparisons are not like with like.']
+        : []),
       ...(asOf !== null ? ['What is missing and what is final is as of now, not as of then.'] : []),
     ],
   }

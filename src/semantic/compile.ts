@@ -6,6 +6,7 @@ import { isWhole, shiftOf, type Span, spanOf } from './period.ts'
 import { assertAdditive, defaultFilters } from './pins.ts'
 import { refuse } from './refusal.ts'
 import type { SemanticQuery } from './query.ts'
+import type { CellFilter } from './state.ts'
 import { type Plan, statementOf } from './statement.ts'
 
 /** What is sent to the database, and what a reader of the answer must know. */
@@ -18,6 +19,8 @@ export interface CompiledQuery {
   readonly rowOf: readonly string[]
   /** Of the question and of its comparison; none: it names no period. */
   readonly spans: readonly Span[]
+  /** Which cells of the pipeline the figures are made of. */
+  readonly cells: readonly CellFilter[]
   readonly limit: number
   /** Sentences: defaults that were taken, periods that are cut. */
   readonly notes: readonly string[]
@@ -38,7 +41,17 @@ export const compileQuery = (db: Db, model: SemanticModel, asked: SemanticQuery)
   const plan: Plan = { query, subject, metrics, by, grain, span, defaults }
   const rowOf = [...(grain === null ? [] : ['period']), ...by.map(({ name }) => name)]
   const { sql: text, parameters } = statementOf(plan, rowOf).compile(db)
-  return { sql: text, parameters, subject, metrics, rowOf, spans: spansOf(plan), limit: query.limit, notes: notesOf(plan) }
+  return {
+    sql: text,
+    parameters,
+    subject,
+    metrics,
+    rowOf,
+    spans: spansOf(plan),
+    cells: cellsOf(plan),
+    limit: query.limit,
+    notes: notesOf(plan),
+  }
 }
 
 /** `by: [month]` is what many would write. */
@@ -72,6 +85,17 @@ const grainOf = ({ grain, compare, period }: SemanticQuery, subject: Subject, me
 
 const spansOf = ({ span, query: { compare }, grain }: Plan): Span[] =>
   span === null ? [] : compare === undefined ? [span] : [span, shiftOf(span, compare, grain).before]
+
+const cellsOf = ({ query, subject, defaults }: Plan): CellFilter[] => [
+  ...query.where.flatMap(({ dimension, is, is_not }): CellFilter[] => {
+    const column = subject.dimensions.get(dimension)?.column ?? dimension
+    return [
+      ...(is === undefined ? [] : [{ column, isNot: false, values: is }]),
+      ...(is_not === undefined ? [] : [{ column, isNot: true, values: is_not }]),
+    ]
+  }),
+  ...defaults.map(({ dimension, is, value }) => ({ column: dimension.column, isNot: is === 'not', values: [value] })),
+]
 
 const notesOf = ({ defaults, grain, span, subject }: Plan): string[] => [
   ...defaults.map(({ why }) => `${why}.`),

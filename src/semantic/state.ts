@@ -15,12 +15,24 @@ export interface AnswerState {
   readonly not_final: readonly string[]
   /** Months of the period of which nothing is loaded. */
   readonly months_missing: readonly string[]
-  /** Months that are loaded in part. */
-  readonly months_incomplete: readonly { readonly month: string; readonly units: number; readonly units_loaded: number }[]
+  /** Months of which cells (one of each thing the pipeline runs for) are without rows. */
+  readonly months_incomplete: readonly { readonly month: string; readonly cells: number; readonly cells_with_rows: number }[]
+  /** The first cells without rows of what was asked for, with the reason. */
+  readonly cells_missing: readonly { readonly period: string; readonly cell: string; readonly reason: string }[]
 }
 
-const unknown: AnswerState = { is_final: null, not_final: [], months_missing: [], months_incomplete: [] }
+/** What of the cells was asked for: by the name of a column of bi.coverage. */
+export interface CellFilter {
+  readonly column: string
+  readonly isNot: boolean
+  readonly values: readonly string[]
+}
+
+const unknown: AnswerState = { is_final: null, not_final: [], months_missing: [], months_incomplete: [], cells_missing: [] }
 const monthRow = z.tuple([z.string(), z.coerce.number(), z.coerce.number(), z.boolean().nullable()])
+const cellRow = z.tuple([z.string(), z.string(), z.string()])
+/** Cells that are named one by one. */
+const mostCells = 20
 /** Ten years. */
 const mostMonths = 120
 
@@ -29,38 +41,69 @@ export const stateOf = async (
   reading: Reading,
   model: SemanticModel,
   subject: Subject,
-  spans: readonly Span[],
+  { spans, cells }: { readonly spans: readonly Span[]; readonly cells: readonly CellFilter[] },
 ): Promise<AnswerState> => {
   const { pipeline } = subject
   if (pipeline === null) return unknown
-  const columns = await columnNames(reading.db, 'bi.coverage')
-  if (!['pipeline', 'month', 'units', 'units_loaded'].every((name) => columns.includes(name))) return unknown
+  const columns = await columnNames(reading.db, 'bi.coverage_months')
+  if (!['pipeline', 'month', 'cells', 'cells_with_rows'].every((name) => columns.includes(name))) return unknown
   const facts = [...model.subjects.values()].find((one) => one.pipeline === pipeline && knowsThePast(one))
   const statement = monthsOf(pipeline, facts, spans).compile(reading.db)
   const months = (await reading.read(statement)).rows.map((row) => monthRow.parse(row))
   const there = new Set(months.map(([month]) => month))
   const not_final = months.flatMap(([month, , , isFinal]) => (isFinal === false ? [month] : []))
+  const incomplete = months.filter(([, expected, found]) => found < expected)
   return {
     is_final: months.length === 0 || facts === undefined ? null : not_final.length === 0,
     not_final,
     months_missing: [...new Set(spans.flatMap(monthsIn))].filter((month) => !there.has(month)),
-    months_incomplete: months
-      .filter(([, units, loaded]) => loaded > 0 && loaded < units)
-      .map(([month, units, units_loaded]) => ({ month, units, units_loaded })),
+    months_incomplete: incomplete.map(([month, expected, found]) => ({ month, cells: expected, cells_with_rows: found })),
+    cells_missing: incomplete.length === 0 ? [] : await missingCells(reading, pipeline, spans, cells),
   }
+}
+
+const withinSpans = (column: string, spans: readonly Span[]) =>
+  spans.length === 0
+    ? sql``
+    : sql` and (${sql.join(
+        spans.map(
+          ({ from, to }) => sql`(${sql.ref(column)} >= date_trunc('month', ${from}::date) and ${sql.ref(column)} < ${to}::date)`,
+        ),
+        sql` or `,
+      )})`
+
+/** Newest first: of all that is missing, what was asked for. */
+const missingCells = async (
+  reading: Reading,
+  pipeline: string,
+  spans: readonly Span[],
+  cells: readonly CellFilter[],
+): Promise<AnswerState['cells_missing']> => {
+  const columns = await columnNames(reading.db, 'bi.coverage')
+  if (!['pipeline', 'period', 'slice', 'has_data', 'reason'].every((name) => columns.includes(name))) return []
+  const conditions = cells
+    .filter(({ column }) => columns.includes(column))
+    .map(({ column, isNot, values }) => {
+      const list = sql.join(values.map((value) => sql`${value}`))
+      return isNot ? sql` and ${sql.ref(column)}::text not in (${list})` : sql` and ${sql.ref(column)}::text in (${list})`
+    })
+  const asked = conditions.length === 0 ? sql`` : sql.join(conditions, sql``)
+  const statement = sql`select period::text, slice, reason from bi.coverage
+    where pipeline = ${pipeline} and not has_data${withinSpans('period', spans)}${asked} order by period desc, slice limit ${sql.lit(mostCells)}`
+  const { rows } = await reading.read(statement.compile(reading.db))
+  return rows.map((row) => cellRow.parse(row)).map(([period, cell, reason]) => ({ period, cell, reason }))
 }
 
 /** A month is as final as any row of it: finality goes by the window. */
 const monthsOf = (pipeline: string, facts: Subject | undefined, spans: readonly Span[]) => {
-  const within = spans.map(({ from, to }) => sql`(month >= date_trunc('month', ${from}::date) and month < ${to}::date)`)
-  const where = within.length === 0 ? sql`` : sql` and (${sql.join(within, sql` or `)})`
   const time = sql.ref(`f.${facts?.time?.column ?? 'month'}`)
   const isFinal =
     facts === undefined
       ? sql`null::boolean`
       : sql`(select f.is_final from ${sql.table(`bi.${facts.view}`)} f where ${time} >= c.month and ${time} < c.month + interval '1 month' limit 1)`
-  return sql`select to_char(c.month, 'YYYY-MM'), c.units, c.units_loaded, ${isFinal} from (select month, sum(units) as units, sum(units_loaded) as units_loaded
-    from bi.coverage where pipeline = ${pipeline}${where} group by month having sum(units_loaded) > 0 order by month desc limit ${sql.lit(mostMonths)}) as c order by c.month`
+  return sql`select to_char(c.month, 'YYYY-MM'), c.cells, c.there, ${isFinal} from (select month, sum(cells) as cells, sum(cells_with_rows) as there
+    from bi.coverage_months where pipeline = ${pipeline}${withinSpans('month', spans)} group by month having sum(cells_with_rows) > 0
+    order by month desc limit ${sql.lit(mostMonths)}) as c order by c.month`
 }
 
 const monthsIn = ({ from, to }: Span): string[] => {

@@ -91,6 +91,17 @@ describe('an answer', () => {
     expect(value?.['notes']).toContain('country is world, which holds all others, unless asked otherwise.')
   })
 
+  test('names the cells without rows that its figures lack, with the reason, and no others', async () => {
+    const query = { metrics: ['visits'], period: { from: '2024-03', to: '2024-03' } }
+    const { value } = await session.call('query_metrics', { ...query, by: ['country'] })
+    expect(value?.['months_incomplete']).toEqual([{ month: '2024-03', cells: 9, cells_with_rows: 8 }])
+    expect(value?.['cells_missing']).toEqual([
+      { period: '2024-03-01', cell: '{"domain": "example.com", "country": "us"}', reason: 'service had none' },
+    ])
+    expect(value?.['notes']).toContainEqual(expect.stringMatching(/sums are too small by them/))
+    expect((await session.call('query_metrics', query)).value?.['cells_missing']).toEqual([])
+  })
+
   test('tells what is loaded, how fresh it is and what was restated', async () => {
     const [coverage, freshness, restated] = [
       await session.call('coverage', { pipeline: 'keywords' }),
