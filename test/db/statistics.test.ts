@@ -25,6 +25,12 @@ beforeAll(async () => {
   await query(`insert into bi.dim_domain (domain) values ('a.com'), ('b.com')`)
   await insert('2026-01-01', 'a.com', 1, 6_000)
   await insert('2026-01-01', 'b.com', 3_001, 9_000)
+  await query(
+    `create table data.traffic_and_engagement_v1_p202601 partition of data.traffic_and_engagement_v1 for values from ('2025-12-01') to ('2026-02-01')`,
+  )
+  await query(`alter table data.traffic_and_engagement_v1_p202601 set (autovacuum_enabled = false)`)
+  await query(`insert into data.traffic_and_engagement_v1 (date, granularity, domain, country, include_subdomains, all_traffic_visits, _unit_id, _run_id, _revision, _loaded_at)
+    select d::date, 'monthly', 'd' || n || '.com', 'us', true, n, 1, 1, 1, now() from generate_series(1, 6000) n, unnest('{2025-12-01,2026-01-01}'::text[]) d`)
 })
 afterAll(() => db.drop())
 
@@ -55,6 +61,34 @@ describe('the gap between two domains', () => {
     const found = await query<{ keyword: string }>(gap)
     // b.com's keywords from 6,001 on, and those that bring a.com no click, as far as they bring b.com some.
     expect(found).toHaveLength(2_000)
+  })
+})
+
+describe('any other mart', () => {
+  const keywords = `month = '2026-01-01' and country = 'us'`
+  const traffic = `date = '2026-01-01' and country = 'us'`
+  const questions: Readonly<Record<string, string>> = {
+    keyword_month_over_month: `${keywords} and domain = 'a.com'`,
+    keyword_movements: `starts_on = '2026-01-01' and period = 'quarter' and months_back = 3 and domain = 'a.com'`,
+    keyword_share_of_voice: keywords,
+    landing_pages: keywords,
+    keyword_serp_features: keywords,
+    keyword_restatements: keywords,
+    keyword_comparison: `month = '2026-01-01' and months_back = 1`,
+    traffic_trend: traffic,
+    traffic_comparison: `month = '2026-01-01' and months_back = 1`,
+    traffic_restatements: traffic,
+    device_mix: traffic,
+  }
+
+  test.each(Object.entries(questions))('%s is linear too', async (mart, condition) => {
+    // As after the first load: rows nobody has counted.
+    await query(`update pg_class set reltuples = 1, relpages = 1 where relname ~ '^(keywords|traffic_and_engagement)_v1'`)
+    const [explained] = await query<{ 'QUERY PLAN': readonly { Plan: Plan }[] }>(
+      `explain (analyze, format json) select * from bi.${mart} where ${condition}`,
+    )
+    const [top] = explained?.['QUERY PLAN'] ?? []
+    expect(top === undefined ? Number.NaN : handled(top.Plan)).toBeLessThan(40 * 12_000)
   })
 })
 

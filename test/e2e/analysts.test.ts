@@ -1,4 +1,4 @@
-// What people who query see: docs/ten-questions.md is answered by short queries on bi as it says; `millrace superset` makes connection, datasets and
+// What people who query see: docs/ten-questions.md and docs/questions.md are answered by short queries on bi as they say; `millrace superset` makes connection, datasets and
 // dashboards whose charts answer with right numbers. Always on a strict fake of Superset's API; where MILLRACE_SUPERSET_URL and
 // MILLRACE_SUPERSET_PASSWORD name a real one (for tests alone: its connection Millrace is pointed elsewhere), on that too.
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -6,7 +6,9 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { compare, countedOf, programs, type Reading, read, readCatalog, rowQuery } from '../clients/run.ts'
-import { fillAnalystWarehouse } from '../support/analyst-warehouse.ts'
+import { type Facts, readFacts } from '../support/analyst-facts.ts'
+import { fillAnalystWarehouse, type Moment } from '../support/analyst-warehouse.ts'
+import { twentyAnswers } from '../support/twenty-answers.ts'
 import { type CommandResult, pipelinesOfRepository, runCommand } from '../support/command.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 import { everyChartIsRight, openApi } from '../support/superset-api.ts'
@@ -23,11 +25,26 @@ const realLogin = {
 
 let db: TestDatabase
 let reader: string
+/** What the service itself said of the months that matter at that moment. */
+const seen: Partial<Record<Moment, Facts>> = {}
+const monthsSeen = {
+  first: { keywords: ['2025-04'], reports: [['2025-04', '2025-04']] },
+  restated: {
+    keywords: ['2024-04', '2025-01', '2025-02', '2025-03', '2025-04'],
+    reports: [
+      ['2024-03', '2024-04'],
+      ['2025-01', '2025-04'],
+    ],
+  },
+  gone: { keywords: [], reports: [['2025-05', '2025-05']] },
+} as const
 
 beforeAll(async () => {
   db = await createTestDatabase()
   expect((await runCommand(['migrate'], { DATABASE_URL: db.url }, repository)).code).toBe(0)
-  await fillAnalystWarehouse(db.url, db.database.pool)
+  await fillAnalystWarehouse(db.url, db.database.pool, undefined, async (sandbox, moment) => {
+    seen[moment] = await readFacts(sandbox, monthsSeen[moment])
+  })
   await db.database.pool.query(`create role ${login} login password '${password}' in role bi_reader`)
   const url = new URL(db.url)
   url.username = login
@@ -49,20 +66,26 @@ const provision = (
 ): Promise<CommandResult> =>
   runCommand(['superset', url, '--json', ...more], { MILLRACE_SUPERSET_DATABASE_URL: reader, ...environment }, folder)
 
-const file = join(repository, 'docs', 'ten-questions.md')
-const text = readFileSync(file, 'utf8')
-
 interface Question {
   /** Heading and query as they stand in the page. */
   readonly head: string
   readonly sql: string
 }
 
-const intro = text.slice(0, text.indexOf('\n## '))
-const questions: readonly Question[] = [...text.matchAll(/^## .+?^```sql\n(.+?)^```$/gms)].map(([head, sql = '']) => ({
-  head,
-  sql,
-}))
+interface Page {
+  readonly file: string
+  readonly intro: string
+  readonly questions: readonly Question[]
+}
+
+const readPage = (name: string): Page => {
+  const file = join(repository, 'docs', name)
+  const text = readFileSync(file, 'utf8')
+  const found = text.matchAll(/^## .+?^```sql\n(.+?)^```$/gms)
+  return { file, intro: text.slice(0, text.indexOf('\n## ')), questions: [...found].map(([head, sql = '']) => ({ head, sql })) }
+}
+const ten = readPage('ten-questions.md')
+const twenty = readPage('questions.md')
 
 /** Asks with the rights of a reader and nothing else. */
 const ask = async (sql: string): Promise<{ columns: string[]; rows: unknown[][] }> => {
@@ -81,16 +104,19 @@ const ask = async (sql: string): Promise<{ columns: string[]; rows: unknown[][] 
 const line = (cells: readonly unknown[]): string =>
   `| ${cells.map((cell) => (cell === null ? 'NULL' : String(cell))).join(' | ')} |`
 
-describe('ten questions of an analyst', () => {
-  test('the page holds ten questions, each a query of at most ten lines on bi alone', () => {
-    expect(questions).toHaveLength(10)
+describe.each([
+  { page: ten, many: 10 },
+  { page: twenty, many: 20 },
+])('$many questions of an analyst', ({ page: { file, intro, questions }, many }) => {
+  test('are each a query of at most ten lines on bi alone', () => {
+    expect(questions).toHaveLength(many)
     for (const { head, sql } of questions) {
       expect(sql.trimEnd().split('\n').length, head).toBeLessThanOrEqual(10)
       expect(sql, head).not.toMatch(/\b(?:data|etl|staging)\./)
     }
   })
 
-  test('each is answered as the page says', async () => {
+  test('are answered as the page says', async () => {
     const answered: string[] = []
     for (const { head, sql } of questions) {
       const { columns, rows } = await ask(sql)
@@ -100,6 +126,32 @@ describe('ten questions of an analyst', () => {
     await expect(`${intro}\n${answered.join('\n')}`).toMatchFileSnapshot(file)
   })
 })
+
+test('the twenty answers are those of the service itself', async () => {
+  const { first, restated, gone } = seen
+  if (first === undefined || restated === undefined || gone === undefined) throw new Error('the service was not asked')
+  const now = {
+    keywords: restated.keywords,
+    traffic: [...restated.traffic, ...gone.traffic],
+    shop: [...restated.shop, ...gone.shop],
+  }
+  for (const [at, { head, sql }] of twenty.questions.entries()) {
+    const { rows } = await ask(sql)
+    const expected = twentyAnswers[at]?.(first, now) ?? []
+    const [title = ''] = head.split('\n')
+    expect(
+      rows.map((row, index) => row.map((cell, place) => rounded(cell, expected[index]?.[place]))),
+      title,
+    ).toEqual(expected)
+  }
+})
+
+/** The expected number where the cell is that number rounded, else the cell. */
+const rounded = (cell: unknown, expected: unknown): unknown => {
+  if (typeof expected !== 'number' || cell === null) return cell
+  const digits = /\.(\d+)$/.exec(String(cell))?.[1]?.length ?? 0
+  return Math.abs(Number(cell) - expected) <= 0.500001 * 10 ** -digits ? expected : Number(cell)
+}
 
 // `.ci/run` makes them ready by test/clients/prepare.sh where the registries answer.
 describe.each(programs)('$name on the loaded warehouse', (program) => {

@@ -1,9 +1,10 @@
-// A warehouse as an analyst finds it: up to fourteen months of three pipelines, loaded by the real command, with April 2025 restated after it was loaded.
+// A warehouse as an analyst finds it: months of three pipelines, loaded by the real command, with April 2025 restated after it was loaded, and a domain
+// of which the reports of May have nothing.
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Pool } from 'pg'
-import { startSandbox } from '../../src/sandbox/server.ts'
+import { type Sandbox, startSandbox } from '../../src/sandbox/server.ts'
 import { type CommandResult, pipelinesOfRepository, runCommand } from './command.ts'
 
 /** When the first load is said to have happened, and the one that found April changed. */
@@ -15,7 +16,10 @@ type Range = readonly [from: string, to: string]
 
 /** Months of the keywords and of the reports; the few that the questions need. */
 const fewMonths = {
-  keywords: [['2025-01', '2025-04']],
+  keywords: [
+    ['2024-04', '2024-04'],
+    ['2025-01', '2025-04'],
+  ],
   reports: [
     ['2024-03', '2024-04'],
     ['2025-01', '2025-04'],
@@ -27,8 +31,19 @@ interface Months {
   readonly reports: readonly Range[]
 }
 
-/** Fills the migrated, empty database at `url`; the same rows each time. */
-export const fillAnalystWarehouse = async (url: string, pool: Pick<Pool, 'query'>, months: Months = fewMonths): Promise<void> => {
+/** How the service stands: before April was restated, after it, and without any data of example.org, as in May. */
+export type Moment = 'first' | 'restated' | 'gone'
+
+/**
+ * Fills the migrated, empty database at `url`; the same rows each time.
+ * @param see asks the service itself, at each moment
+ */
+export const fillAnalystWarehouse = async (
+  url: string,
+  pool: Pick<Pool, 'query'>,
+  months: Months = fewMonths,
+  see: (sandbox: Sandbox, moment: Moment) => Promise<void> = async () => undefined,
+): Promise<void> => {
   const folder = mkdtempSync(join(tmpdir(), 'millrace-analyst-'))
   const sandbox = await startSandbox({
     keywordsPerDomain: 60,
@@ -51,8 +66,13 @@ export const fillAnalystWarehouse = async (url: string, pool: Pick<Pool, 'query'
     for (const [from, to] of months.keywords) await backfill('keywords', '--from', from, '--to', to)
     for (const [from, to] of months.reports) await backfill(...reports, '--from', from, '--to', to)
     await pretend(pool, loadedAt, '2025-05-09')
+    await see(sandbox, 'first')
     sandbox.restate('2025-04')
     await backfill('keywords', ...reports, '--from', '2025-04', '--to', '2025-04', '--force')
+    await see(sandbox, 'restated')
+    sandbox.configure({ keywordsByDomain: { 'example.org': 0 } })
+    await backfill(...reports, '--from', '2025-05', '--to', '2025-05')
+    await see(sandbox, 'gone')
     await pretend(pool, restatedAt, '2025-06-09')
   } finally {
     await sandbox.close()
