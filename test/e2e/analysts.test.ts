@@ -11,6 +11,7 @@ import { fillAnalystWarehouse, type Moment } from '../support/analyst-warehouse.
 import { twentyAnswers } from '../support/twenty-answers.ts'
 import { type CommandResult, pipelinesOfRepository, runCommand } from '../support/command.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { additivityTable, claims, notClaimed } from '../support/additivity.ts'
 import { everyChartIsRight, openApi } from '../support/superset-api.ts'
 import { type FakeSuperset, startFakeSuperset } from '../support/superset-fake.ts'
 
@@ -152,6 +153,40 @@ const rounded = (cell: unknown, expected: unknown): unknown => {
   const digits = /\.(\d+)$/.exec(String(cell))?.[1]?.length ?? 0
   return Math.abs(Number(cell) - expected) <= 0.500001 * 10 ** -digits ? expected : Number(cell)
 }
+
+describe('no sum counts a click twice', () => {
+  test.each(claims)(
+    'in bi.$view: $measures with one of $choose',
+    async ({ view, measures, choose, fact, of, where, period, only }) => {
+      const keys = choose.map((name) => `, ${name}`).join('')
+      const totals = measures.map((name) => `coalesce(sum(${name}), 0) as ${name}`).join(', ')
+      const counted = measures.map(
+        (name, at) => `(select coalesce(sum(${of[at]}), 0) from bi.${fact} f where ${where}) as of_${name}`,
+      )
+      const { columns, rows } = await ask(`select v.*, ${counted.join(', ')} from (select ${period} as month${keys}, ${totals}
+      from bi.${view} ${only === undefined ? '' : `where ${only}`} group by ${period}${keys}) v`)
+      expect(rows.length).toBeGreaterThan(1)
+      const value = (row: readonly unknown[], name: string): number => Number(row[columns.indexOf(name)])
+      const wrong = rows.flatMap((row) =>
+        measures.filter((name) => Math.abs(value(row, name) - value(row, `of_${name}`)) > 0.001).map((name) => [name, ...row]),
+      )
+      expect(wrong).toEqual([])
+    },
+  )
+
+  test('every measure of bi is proved, or says in its comment what it is instead', async () => {
+    const { rows } = await ask(`select c.relname || '.' || a.attname, coalesce(col_description(c.oid, a.attnum), '')
+      from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+      where c.relnamespace = 'bi'::regnamespace and c.relkind in ('r', 'v') and c.relname !~ '^dim_' and a.attname !~ '_(share|change)$|^share_|^change_|_unique_'
+        and a.attname ~ 'click|visit|_views$|^revenue|units_sold' and a.attname !~ 'zero_click|without_click'`)
+    const claimed = new Set(claims.flatMap(({ view, measures }) => measures.map((name) => `${view}.${name}`)))
+    const unproved = rows.filter(([name]) => !claimed.has(String(name)) && !/_history\.|^restatements/.test(String(name)))
+    expect(Object.fromEntries(unproved)).toEqual(
+      Object.fromEntries(Object.entries(notClaimed).map(([name, words]) => [name, expect.stringContaining(words)])),
+    )
+    expect(readFileSync(join(repository, 'docs', 'bi.md'), 'utf8')).toContain(additivityTable())
+  })
+})
 
 // `.ci/run` makes them ready by test/clients/prepare.sh where the registries answer.
 describe.each(programs)('$name on the loaded warehouse', (program) => {
