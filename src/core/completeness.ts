@@ -8,6 +8,8 @@ export interface Completeness {
   readonly expectedRows: number | null
   /** Data points the service counts in the report; null where it does not say. What it counts is learnt: see core/data-points.ts. */
   readonly dataPoints: number | null
+  /** Credits the service charged for the report, so that a ledger that has forgotten the purchase knows its price; null or undefined: it did not say. */
+  readonly usedQuota?: number | null | undefined
   /** How the service says the records are sorted, as it wrote it (interface 2.2: `meta.query.sort` and `asc`). */
   readonly order?: SourceOrder | null | undefined
 }

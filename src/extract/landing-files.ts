@@ -113,6 +113,7 @@ const manifestSchema = z.object({
     fingerprint: z.object({ lastUpdated: z.string().nullable(), count: z.number().nullable() }),
     expectedRows: z.number().nullable(),
     dataPoints: z.number().nullable(),
+    usedQuota: z.number().nullish(),
     order: z.object({ sort: z.unknown(), asc: z.unknown() }).nullish(),
   }),
   landed_at: z.string(),

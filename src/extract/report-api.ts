@@ -40,10 +40,11 @@ export interface ReportOptions {
   readonly resubmitUncertain: boolean
 }
 
-/** `dataPoints`: `data_points_count` (interface 4.4); null: the service gives none. */
+/** `dataPoints`: `data_points_count`, `usedQuota`: `used_quota` (interface 4.4); null: the service gives none. */
 export interface FinishedReport {
   readonly stream: HttpStream
   readonly dataPoints: number | null
+  readonly usedQuota: number | null
 }
 
 /** The service's words, sorted by what they mean for us. */

@@ -69,7 +69,8 @@ const follow = async (
     if (status.downloadUrl === null) return stillOpen(context, record, status, options)
     await context.report.ready({ statusWord: status.word, usedQuota: status.usedQuota, dataPoints: status.dataPoints })
     const found = { record, reportId, word: status.word, link: status.downloadUrl }
-    return { stream: await openDownload(api, context, found, options), dataPoints: status.dataPoints }
+    const { dataPoints, usedQuota } = status
+    return { stream: await openDownload(api, context, found, options), dataPoints, usedQuota }
   }
   return notMade(api, context, record, status, phase, options)
 }

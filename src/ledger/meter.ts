@@ -1,5 +1,6 @@
 // The service's own books beside ours: what it said is left, and what it charged between two readings beyond what is on record.
 import { sql } from 'kysely'
+import { lockByName } from '../db/named-lock.ts'
 import type { Db } from '../db/tables.ts'
 import { isSameApi } from './spent.ts'
 
@@ -54,7 +55,14 @@ export interface Left {
 }
 
 /** Keeps what was read and returns what the service charged beyond what is on record since the reading before; null: there is none to compare with. */
-export const keepReading = async (db: Db, { api, account }: MeterOf, left: Left, counted: Counted): Promise<number | null> => {
+export const keepReading = (db: Db, of: MeterOf, left: Left, counted: Counted): Promise<number | null> =>
+  db.transaction().execute(async (trx) => {
+    // Of two at once the second compares with the first: what was charged is counted once.
+    await lockByName(trx, `readings of ${of.api}/${of.account}`)
+    return insertReading(trx, of, left, counted)
+  })
+
+const insertReading = async (db: Db, { api, account }: MeterOf, left: Left, counted: Counted): Promise<number | null> => {
   const before = await newestReading(db, api, account)
   const difference =
     before === undefined

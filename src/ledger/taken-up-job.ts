@@ -26,6 +26,8 @@ export interface FoundAnswer {
   readonly bytes: number
   readonly fingerprint: Fingerprint
   readonly dataPoints: number | null
+  /** Of a report: what it cost; null: the landing does not say. */
+  readonly usedQuota: number | null
   /** As the service sorted it; undefined or null where it did not say. */
   readonly order?: unknown
   readonly asks: string
@@ -104,7 +106,7 @@ const uncertain =
   'reports: `millrace reports adopt` records the id; to send it again (it may be bought twice) run with --resubmit-uncertain.'
 
 const insertFound = async (trx: Db, jobId: string, answer: FoundAnswer): Promise<void> => {
-  const { locator, sha256, bytes, fingerprint, dataPoints, order = null, asks, metrics } = answer
+  const { locator, sha256, bytes, fingerprint, dataPoints, usedQuota, order = null, asks, metrics } = answer
   await sql`
     with answer as (
       insert into etl.answers (pipeline_id, job_id, ask_number, asked_at, landing, sha256, bytes, window_from, window_to, slice_ids, asks,
@@ -114,7 +116,8 @@ const insertFound = async (trx: Db, jobId: string, answer: FoundAnswer): Promise
         ${order === null ? null : JSON.stringify(order)}::jsonb
       from etl.jobs where job_id = ${jobId}::bigint returning answer_id
     )
-    update etl.jobs set answer_id = (select answer_id from answer), data_points_count = ${dataPoints}::bigint
+    update etl.jobs set answer_id = (select answer_id from answer), data_points_count = ${dataPoints}::bigint,
+      used_quota = ${usedQuota}::bigint
     where job_id = ${jobId}::bigint`.execute(trx)
 }
 

@@ -115,6 +115,7 @@ const foundAnswer = (
   ...{ locator, sha256, bytes, asks, metrics },
   fingerprint: completeness.fingerprint,
   dataPoints: completeness.dataPoints,
+  usedQuota: completeness.usedQuota ?? null,
   order: completeness.order ?? null,
 })
 

@@ -9,7 +9,7 @@ export interface Forecast {
   readonly pipeline: string
   /** Credits spent and reserved this month (UTC). */
   readonly spent: number
-  /** Credits at the end of the month; null: no price is known yet, or nights have no past. */
+  /** Credits at the end of the month; null: no price is known yet, or pages of keywords have no past. */
   readonly forecast: number | null
 }
 
@@ -61,7 +61,8 @@ const withinBudget = ({ budget }: Facts, spent: number, toCome: number): number 
 
 const toComeOf = (one: Facts, nowMs: number): number | null => {
   const { window, values, per_unit, asked_ms, planned, profile, profile_today, spent_today } = one
-  if (per_unit !== null && asked_ms !== null) return planned + per_unit * unitsStillToCome(window, values, asked_ms, nowMs)
+  // Where no night has bought anything yet, the first one is the next of the calendar, as `plan` has it.
+  if (per_unit !== null) return planned + per_unit * unitsStillToCome(window, values, asked_ms ?? nowMs, nowMs)
   return profile === null ? null : profile + Math.max(0, profile_today - spent_today)
 }
 

@@ -1,5 +1,6 @@
-// The questions about an account's credits under somebody's lock: they end with the command that is told to stop.
+// The questions about an account's credits beside others: under somebody's lock they end with the command that is told to stop; two at once count once.
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { keepReading } from '../../src/ledger/meter.ts'
 import { registerPipeline } from '../../src/ledger/pipelines.ts'
 import { readMetersAfter, readMetersBefore } from '../../src/pipeline/meter.ts'
 import { definitionFor, runtimeFor, sourceOf } from '../support/planning.ts'
@@ -35,6 +36,16 @@ test('questions about credits end with the command although the ledger is locked
     await locker.query('rollback')
     locker.release()
   }
+})
+
+test('two processes that read at once count once what the service charged', async () => {
+  const { kysely } = db.database
+  const of = { api: 'some-api', account: 'twice', pipeline: 'none' }
+  const counted = { requests: 0, reports: 0, isQuiet: true }
+  const read = (credits: number) => keepReading(kysely, of, { requests: null, credits }, counted)
+  expect(await read(100)).toBe(null)
+  const all = await Promise.all([90, 90, 90, 90].map(read))
+  expect(all.toSorted()).toEqual([0, 0, 0, 10])
 })
 
 const waitsForLock = () =>

@@ -52,6 +52,9 @@ const expectTakenUp = async (restored: Millrace): Promise<void> => {
   expect(again.stdout).toContain('8 purchases that this ledger did not know were taken up')
   expect(summaryOf(again)).toMatchObject({ reports_submitted: 0, units: { failed: 0, held: 0, waiting: 0 } })
   expect(bought()).toBe(8)
+  const quota: Readonly<Record<string, unknown>> = (await restored('quota')).events.at(-1) ?? {}
+  const { quotaUsed } = world.sandbox.books()
+  expect(quota).toMatchObject({ reserved: 0, used: quotaUsed - Number(quota['not_on_record']), not_on_record: 0 })
   expectDone(await restored('migrate', '--as', 'restored'))
   expectDone(await restored('check', '--offline'))
   expectDone(await restored('backfill', ...reports, ...range()))

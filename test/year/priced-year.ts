@@ -151,12 +151,14 @@ export const judgePricedYear = async (
   const used = sum((one) => one.used)
   const byTag = spendingByTag(spending).reduce((total, one) => total + one.used, 0)
   const apart = (await meterMonths(kysely, first.slice(0, 10))).reduce((total, { difference }) => total + (difference ?? 0), 0)
-  const offs = foretold
+  // What is foretold of a month that is not over when the world ends cannot be compared.
+  const whole = foretold.filter(({ month }) => Date.parse(`${addMonths(month, 1)}-01`) <= world.endMs)
+  const offs = whole
     .filter(({ month }) => month > first.slice(0, 7) && (spent.get(month) ?? 0) > 0)
     .map(({ month, forecast }) => Math.abs(forecast - (spent.get(month) ?? 0)) / (spent.get(month) ?? 1))
     .sort((left, right) => left - right)
   const offDays = new Map<string, number>()
-  for (const { month, forecast } of foretold)
+  for (const { month, forecast } of whole)
     if (Math.abs(forecast - (spent.get(month) ?? 0)) > 0.05 * (spent.get(month) ?? 0))
       offDays.set(month, (offDays.get(month) ?? 0) + 1)
   const at = (share: number): number => offs[Math.min(offs.length - 1, Math.floor(offs.length * share))] ?? 0

@@ -213,7 +213,8 @@ export async function* extractReport(
   })
   const format = definition.params['response_format'] === 'json' ? 'json' : 'csv'
   yield { format, part: 1, body: finished.stream.body, mayBeEmpty: finished.dataPoints === 0 }
-  return { fingerprint: { lastUpdated: null, count: null }, expectedRows: null, dataPoints: finished.dataPoints }
+  const { dataPoints, usedQuota } = finished
+  return { fingerprint: { lastUpdated: null, count: null }, expectedRows: null, dataPoints, usedQuota }
 }
 
 /** The service's own list, searched for submissions whose answer was lost. */
