@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// Finds a Node.js that can run Millrace (a package of this platform brings one) and starts the command line with it.
+// Starts the command line, on the Node.js that started this; a checkout brings one of its own, for machines with an older one.
 import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import * as nodeModule from 'node:module'
@@ -9,11 +9,18 @@ import { fileURLToPath } from 'node:url'
 const root = join(dirname(fileURLToPath(import.meta.url)), '..')
 const compiled = join(root, 'dist', 'src', 'cli', 'main.js')
 const main = existsSync(join(root, 'src')) ? join(root, 'src', 'cli', 'main.ts') : compiled
-const major = Number(process.versions.node.split('.')[0])
-const able = main.endsWith('.ts') ? Boolean(process.features.typescript) : major >= 24
+const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
+/** As `engines` in package.json says; from it on Node.js also runs TypeScript, which migrations and sources of one's own are. */
+const able = major > 22 || (major === 22 && minor >= 18)
 
 // The first process of a container ignores a signal until somebody listens; commands listen once they are loaded.
 for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => process.listenerCount(signal) > 1 || process.exit(130))
+
+// Node.js 22 and 24 warn of node:sqlite, of which the lock of the embedded server is all we use.
+const { emitWarning } = process
+process.emitWarning = (warning, ...rest) => {
+  if (!/^SQLite is an experimental feature/.test(String(warning))) emitWarning.call(process, warning, ...rest)
+}
 
 if (able) {
   nodeModule.enableCompileCache?.()
@@ -28,9 +35,8 @@ if (able) {
 function relaunch() {
   const node = bundledNode()
   if (node === null || process.env.MILLRACE_LAUNCHED === '1') {
-    process.stderr.write(
-      `millrace: Node.js ${process.versions.node} is too old and the bundled one is missing; run \`npm ci\` again.\n`,
-    )
+    const remedy = main.endsWith('.ts') ? 'run `npm ci`, which brings one' : 'install a newer one from https://nodejs.org'
+    process.stderr.write(`millrace: this is Node.js ${process.versions.node}, and Millrace needs 22.18 or newer; ${remedy}.\n`)
     process.exit(2)
   }
   const child = spawn(node, [fileURLToPath(import.meta.url), ...process.argv.slice(2)], {
@@ -41,7 +47,7 @@ function relaunch() {
   child.on('exit', (code, signal) => process.exit(code ?? (signal === 'SIGINT' ? 130 : 1)))
 }
 
-/** The package of this platform, pinned by the lock file with its checksum; the others are not installed. */
+/** The package of this platform, pinned by the lock file of a checkout (tools/node) with its checksum; the others are not installed. */
 function bundledNode() {
   const platform = process.platform === 'win32' ? 'win' : process.platform
   const prefix = platform === 'darwin' && process.arch === 'arm64' ? 'node-bin' : 'node'

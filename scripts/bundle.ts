@@ -91,7 +91,11 @@ const writeJavaScript = async (folder: string): Promise<readonly OutputChunk[]> 
 
 /** Throws where the program would import what nobody who installs it has. */
 const assertInstalled = (chunks: readonly OutputChunk[]): void => {
-  const { dependencies }: { dependencies: Record<string, string> } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+  const manifest: { dependencies: Record<string, string>; peerDependencies: Record<string, string> } = JSON.parse(
+    readFileSync(join(root, 'package.json'), 'utf8'),
+  )
+  // Those that only some need are peers: a chunk that imports one is read by a command that asks for it by name.
+  const dependencies = { ...manifest.dependencies, ...manifest.peerDependencies }
   const own = new Set(chunks.map(({ fileName }) => fileName))
   const strangers = chunks
     .flatMap(({ imports, dynamicImports }) => [...imports, ...dynamicImports])

@@ -1,6 +1,8 @@
 // `millrace demo`: the whole path on this machine, with synthetic data: sandbox, embedded PostgreSQL, three months, rows.
+import { existsSync } from 'node:fs'
 import { readSettings, type Settings } from '../config/env.ts'
 import { EtlError } from '../core/errors.ts'
+import { shipped } from '../core/shipped.ts'
 import type { Definition, Window } from '../core/types.ts'
 import { addWindows, alignDown, dateIn, inclusiveRange } from '../core/window.ts'
 import { foreignRuns } from '../ledger/runs.ts'
@@ -12,7 +14,7 @@ import { type Sandbox, startSandbox } from '../sandbox/server.ts'
 import { environmentFor } from '../sources/web-analytics/settings.ts'
 import type { Handler, Invocation } from './command-spec.ts'
 import { formatNumber, type Output } from './output.ts'
-import { untilInterrupted, withRuntime } from './runtime.ts'
+import { pipelinesFolder, untilInterrupted, withRuntime } from './runtime.ts'
 import { exitCodeOf, printSummary } from './summary.ts'
 
 /** Requests a second in the demo; the sandbox on loopback does not ask for the service's 10. */
@@ -20,7 +22,8 @@ const demoRequestsPerSecond = 200
 const months = 3
 
 /** Needs no setting: it starts a sandbox and the embedded PostgreSQL. */
-export const handle: Handler = async (invocation) => {
+export const handle: Handler = async (asked) => {
+  const invocation = withDefinitions(asked)
   const keep = invocation.options['keep'] === true
   const sandbox = await startSandbox({ requestsPerSecond: null })
   try {
@@ -41,6 +44,12 @@ export const handle: Handler = async (invocation) => {
     await sandbox.close()
   }
 }
+
+/** In an empty folder the demo shows the definitions that come with the program. */
+const withDefinitions = (invocation: Invocation): Invocation =>
+  existsSync(pipelinesFolder(invocation))
+    ? invocation
+    : { ...invocation, options: { ...invocation.options, pipelines: shipped('pipelines') } }
 
 /** Whatever the environment says, the demo talks to its own sandbox and its own embedded database. */
 const demoSettings = ({ environment, folder }: Invocation, sandbox: Sandbox): Settings =>

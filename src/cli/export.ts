@@ -3,10 +3,12 @@ import { resolve } from 'node:path'
 import { bucketSetting } from '../config/landing-setting.ts'
 import type { Settings } from '../config/env.ts'
 import { EtlError } from '../core/errors.ts'
+import { withPackages } from '../core/optional-package.ts'
 import { type Database, openDatabase } from '../db/connect.ts'
 import { assertMigrated } from '../db/migrate.ts'
 import { type ExportTarget, exportMonths } from '../export/export-months.ts'
 import { exportView } from '../export/export-view.ts'
+import { bucketClient } from '../extract/landing.ts'
 import { folderTarget } from '../export/folder-target.ts'
 import type { RowFilter } from '../export/view-rows.ts'
 import type { Handler, Invocation } from './command-spec.ts'
@@ -98,6 +100,10 @@ const writeMonths = async (invocation: Invocation, asked: Asked & { readonly set
 const targetOf = async ({ options, folder, signal }: Invocation, { raw }: Settings, view: string): Promise<ExportTarget> => {
   const out = String(options['out'] ?? view)
   if (!out.startsWith('s3://')) return folderTarget(resolve(folder, out))
-  const { openBucketFiles } = await import('../extract/bucket-files.ts')
+  const { openBucketFiles } = await withPackages(
+    'Exports to a bucket',
+    [bucketClient],
+    () => import('../extract/bucket-files.ts'),
+  )
   return openBucketFiles(bucketSetting(raw, out, '--out'), signal)
 }

@@ -4,9 +4,9 @@ import { copyFile, mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { basename, dirname, join, relative, resolve } from 'node:path'
 import { EtlError } from '../core/errors.ts'
 import { shipped } from '../core/shipped.ts'
-import { version } from '../core/version.ts'
 import type { Handler } from './command-spec.ts'
 import { some } from './output.ts'
+import { ownOrigin } from './own-origin.ts'
 
 /** npm packs no file of these names, so the templates have others. */
 const hidden: Readonly<Record<string, string>> = { gitignore: '.gitignore', 'env.example': '.env.example' }
@@ -26,14 +26,17 @@ export const handle: Handler = async ({ args, folder, output }) => {
   const taken = files.filter(({ to }) => existsSync(to)).map(({ to }) => relative(folder, to))
   if (taken.length > 0)
     throw new EtlError('USAGE', `${taken.join(', ')} exist already, nothing was written; choose an empty folder.`)
+  const origin = ownOrigin(target)
   for (const { from, to } of files) {
     await mkdir(dirname(to), { recursive: true })
     if (from.startsWith(shipped('pipelines'))) await copyFile(from, to)
-    else await writeFile(to, (await readFile(from, 'utf8')).replaceAll('{{name}}', name).replaceAll('{{version}}', version))
+    else await writeFile(to, (await readFile(from, 'utf8')).replaceAll('{{name}}', name).replaceAll('{{version}}', origin))
   }
   const written = files.map(({ to }) => relative(folder, to)).sort()
-  output.event({ event: 'summary', command: 'init', folder: target, files: written })
+  output.event({ event: 'summary', command: 'init', folder: target, files: written, millrace: origin })
   output.line(`wrote ${some(written.length, 'file')} below ${relative(folder, target) || '.'}`)
+  if (origin.startsWith('file:'))
+    output.line(`package.json takes Millrace from where this program came: ${origin}. Write a version there once a registry has it.`)
   output.line()
   output.line('Next:')
   if (target !== resolve(folder)) output.line(`  cd ${relative(folder, target)}`)

@@ -1,4 +1,6 @@
 // OpenTelemetry, switched on by its standard environment variables and not even read from disk without them.
+import { isEtlError } from '../core/errors.ts'
+import { withPackages } from '../core/optional-package.ts'
 import { redact, secret } from '../core/redact.ts'
 import { traceWith } from '../core/trace.ts'
 
@@ -16,13 +18,10 @@ export const tracesAsked = (environment: Environment): boolean => {
 export const startTracing = async (environment: Environment, version: string): Promise<() => Promise<void>> => {
   if (!tracesAsked(environment)) return async () => undefined
   registerHeaders(environment)
+  const loaded = await withPackages('Traces', tracePackages, loadTracing).catch(leftOut)
+  if (loaded === null) return async () => undefined
   const [{ context, SpanStatusCode, trace }, { BatchSpanProcessor, NodeTracerProvider }, { OTLPTraceExporter }, resources] =
-    await Promise.all([
-      import('@opentelemetry/api'),
-      import('@opentelemetry/sdk-trace-node'),
-      import('@opentelemetry/exporter-trace-otlp-http'),
-      import('@opentelemetry/resources'),
-    ])
+    loaded
   const fromEnvironment = resources.detectResources({ detectors: [resources.envDetector] })
   const ownName = resources.resourceFromAttributes({
     'service.name': environment['OTEL_SERVICE_NAME'] || 'millrace',
@@ -52,6 +51,28 @@ export const startTracing = async (environment: Environment, version: string): P
     traceWith(null)
     await provider.shutdown()
   }
+}
+
+const tracePackages = [
+  '@opentelemetry/api',
+  '@opentelemetry/sdk-trace-node',
+  '@opentelemetry/exporter-trace-otlp-http',
+  '@opentelemetry/resources',
+]
+
+const loadTracing = () =>
+  Promise.all([
+    import('@opentelemetry/api'),
+    import('@opentelemetry/sdk-trace-node'),
+    import('@opentelemetry/exporter-trace-otlp-http'),
+    import('@opentelemetry/resources'),
+  ])
+
+/** A cluster sets these variables for everything that runs in it: a command goes on without traces, and says so. */
+const leftOut = (error: unknown): null => {
+  if (!isEtlError(error)) throw error
+  process.stderr.write(`millrace: no traces are sent. ${error.message}\n`)
+  return null
 }
 
 /** Headers of the collector often hold a token: `OTEL_EXPORTER_OTLP_HEADERS=authorization=Bearer abc`. */

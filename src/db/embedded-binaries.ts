@@ -5,6 +5,7 @@ import {
   constants,
   cpSync,
   existsSync,
+  lstatSync,
   mkdtempSync,
   readFileSync,
   renameSync,
@@ -14,7 +15,7 @@ import {
 } from 'node:fs'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
-import { dirname, join, resolve } from 'node:path'
+import { dirname, join, relative, resolve } from 'node:path'
 import { z } from 'zod'
 import { EtlError, messageOf } from '../core/errors.ts'
 
@@ -46,22 +47,29 @@ const packageRoot = (): string => {
 
 const symlinkList = z.array(z.object({ source: z.string(), target: z.string() }))
 
-/** npm's archives drop symbolic links; the package lists them. Needed where install scripts did not run. */
-export const hydrateLinks = (root: string): void => {
-  const file = join(root, 'native', 'pg-symlinks.json')
-  if (!existsSync(file)) return
-  for (const { source, target } of symlinkList.parse(JSON.parse(readFileSync(file, 'utf8')))) {
-    const link = join(root, target)
+/** Links of the folder `native` of a platform package, or of a copy of it, and what each leads to: absolute paths. */
+const linksIn = (native: string): readonly { readonly link: string; readonly to: string }[] => {
+  const file = join(native, 'pg-symlinks.json')
+  if (!existsSync(file)) return []
+  const inside = (path: string): string => join(native, relative('native', path))
+  return symlinkList
+    .parse(JSON.parse(readFileSync(file, 'utf8')))
+    .map(({ source, target }) => ({ link: inside(target), to: inside(source) }))
+}
+
+/** npm's archives drop symbolic links; the package lists them. Needed where install scripts did not run, and in a copy. */
+export const hydrateLinks = (native: string): void => {
+  for (const { link, to } of linksIn(native)) {
     if (existsSync(link)) continue
     try {
-      symlinkSync(resolve(root, source), link)
+      // One that leads nowhere is in the way of the one that leads inside.
+      rmSync(link, { force: true })
+      symlinkSync(relative(dirname(link), to), link)
     } catch (cause) {
       if (existsSync(link)) continue
-      throw new EtlError(
-        'CONFIGURATION',
-        `The embedded PostgreSQL lacks ${target} and it cannot be made; run \`npm ci\` again.`,
-        { cause },
-      )
+      throw new EtlError('CONFIGURATION', `The embedded PostgreSQL lacks ${link} and it cannot be made; run \`npm ci\` again.`, {
+        cause,
+      })
     }
   }
 }
@@ -69,7 +77,7 @@ export const hydrateLinks = (root: string): void => {
 /** Programs that `reachable` says the server's user can execute: the installed ones, or a copy under the temporary folder. */
 export const findBinaries = (reachable: (path: string) => boolean): Binaries => {
   const root = packageRoot()
-  hydrateLinks(root)
+  hydrateLinks(join(root, 'native'))
   for (const name of ['initdb', 'postgres']) makeExecutable(join(root, 'native', 'bin', name))
   const native = reachable(join(root, 'native', 'bin', 'postgres')) ? join(root, 'native') : copyOut(root)
   return { initdb: join(native, 'bin', 'initdb'), postgres: join(native, 'bin', 'postgres') }
@@ -93,7 +101,9 @@ const copyOut = (root: string): string => {
   try {
     making = mkdtempSync(`${target}.`)
     chmodSync(making, 0o755)
-    cpSync(join(root, 'native'), making, { recursive: true, dereference: true })
+    // Links are made anew: copied ones would lead back to where they came from, which may be gone tomorrow.
+    cpSync(join(root, 'native'), making, { recursive: true, filter: (path) => !lstatSync(path).isSymbolicLink() })
+    hydrateLinks(making)
     if (isOurCopy(target)) return target
     rmSync(target, { recursive: true, force: true })
     renameSync(making, target)
@@ -112,5 +122,8 @@ const copyOut = (root: string): string => {
   return target
 }
 
-const isOurCopy = (folder: string): boolean =>
-  existsSync(join(folder, 'bin', 'postgres')) && statSync(folder).uid === (process.getuid?.() ?? 0)
+/** Whole, too: the server does not start without what its links lead to. */
+export const isOurCopy = (folder: string): boolean =>
+  existsSync(join(folder, 'bin', 'postgres')) &&
+  linksIn(folder).every(({ link }) => existsSync(link)) &&
+  statSync(folder).uid === (process.getuid?.() ?? 0)

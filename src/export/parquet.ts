@@ -1,7 +1,7 @@
 // Rows of a query as a Parquet file: each type as lakes expect it, numerics exact, lists as lists; streamed in row groups.
 import type { SchemaElement } from 'hyparquet'
-import { fileWriter, ParquetWriter } from 'hyparquet-writer'
 import { type RawBuilder, sql } from 'kysely'
+import { withPackages } from '../core/optional-package.ts'
 import type { Db } from '../db/tables.ts'
 
 /** A column as the catalog has it. */
@@ -116,6 +116,11 @@ export interface ParquetRequest {
 
 /** Rows written. To be called in a transaction; one file at a time. */
 export const writeParquet = async (trx: Db, { columns, rows, scales, file }: ParquetRequest): Promise<number> => {
+  const { fileWriter, ParquetWriter } = await withPackages(
+    'Parquet files',
+    ['hyparquet-writer'],
+    () => import('hyparquet-writer'),
+  )
   const shaped = columns.map((column) => ({ name: column.name, shape: shapeOf(column, scales) }))
   const writer = new ParquetWriter({
     writer: fileWriter(file),

@@ -1,10 +1,14 @@
 // The landing: what the service sent, kept so that anything can be parsed again without a call. Here its place is chosen.
 import type { BucketSetting, LandingSetting } from '../config/landing-setting.ts'
+import { withPackages } from '../core/optional-package.ts'
 import { openLandingFolder } from './landing-folder.ts'
 import type { LandingStore } from './landing-store.ts'
 
 export type { LandingName, Manifest } from './landing-files.ts'
 export type { LandingStore } from './landing-store.ts'
+
+/** Also what `export` to a bucket needs. */
+export const bucketClient = '@aws-sdk/client-s3'
 
 /** Neither a disk nor a network is touched before it is needed. */
 export const openLandingStore = (setting: LandingSetting): LandingStore =>
@@ -14,7 +18,9 @@ export const openLandingStore = (setting: LandingSetting): LandingStore =>
 const openLater = (setting: BucketSetting): LandingStore => {
   let opened: Promise<LandingStore> | null = null
   const store = (): Promise<LandingStore> => {
-    opened ??= import('./landing-bucket.ts').then(({ openLandingBucket }) => openLandingBucket(setting))
+    opened ??= withPackages('Landings in a bucket', [bucketClient], () => import('./landing-bucket.ts')).then(
+      ({ openLandingBucket }) => openLandingBucket(setting),
+    )
     return opened
   }
   return {

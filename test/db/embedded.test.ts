@@ -8,8 +8,10 @@ import {
   mkdtempSync,
   readdirSync,
   readFileSync,
+  readlinkSync,
   rmSync,
   statSync,
+  symlinkSync,
   writeFileSync,
 } from 'node:fs'
 import { createServer } from 'node:net'
@@ -18,7 +20,7 @@ import { join, resolve } from 'node:path'
 import pg from 'pg'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { startEmbedded } from '../../src/db/embedded.ts'
-import { findBinaries, hydrateLinks } from '../../src/db/embedded-binaries.ts'
+import { findBinaries, hydrateLinks, isOurCopy } from '../../src/db/embedded-binaries.ts'
 import { readPostmaster, serverFiles } from '../../src/db/embedded-data.ts'
 import { enteringPrivateFolders, serverUser } from '../../src/db/embedded-user.ts'
 import { processIsAlive } from '../../src/db/process-mark.ts'
@@ -335,8 +337,15 @@ describe('the embedded PostgreSQL', () => {
       join(root, 'native', 'pg-symlinks.json'),
       JSON.stringify([{ source: 'native/lib/libx.so.1.2', target: 'native/lib/libx.so' }]),
     )
-    hydrateLinks(root)
-    hydrateLinks(root)
-    expect(readFileSync(join(root, 'native', 'lib', 'libx.so'), 'utf8')).toBe('library')
+    const link = join(root, 'native', 'lib', 'libx.so')
+    // A copy made by another Node.js kept a link to the package it came from, which is gone.
+    symlinkSync(join(root, 'gone', 'libx.so.1.2'), link)
+    mkdirSync(join(root, 'native', 'bin'))
+    writeFileSync(join(root, 'native', 'bin', 'postgres'), 'program')
+    expect(isOurCopy(join(root, 'native'))).toBe(false)
+    hydrateLinks(join(root, 'native'))
+    hydrateLinks(join(root, 'native'))
+    expect([readFileSync(link, 'utf8'), readlinkSync(link)]).toEqual(['library', 'libx.so.1.2'])
+    expect(isOurCopy(join(root, 'native'))).toBe(true)
   })
 })

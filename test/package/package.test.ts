@@ -5,6 +5,7 @@ import { createServer, type Server } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { tarballName } from '../first-hour/packed.ts'
 import { cleanEnvironment } from '../support/command.ts'
 
 const repository = resolve(import.meta.dirname, '..', '..')
@@ -14,7 +15,6 @@ const shopToken = 'token-of-the-shop-0123456789'
 let root: string
 let home: string
 let warehouse: string
-let tarball: string
 let shop: Server
 
 interface Ended {
@@ -51,9 +51,7 @@ beforeAll(async () => {
   root = mkdtempSync(join(tmpdir(), 'millrace-package-'))
   home = join(root, 'home')
   mkdirSync(home)
-  const packed = await npm(['pack', '--json', '--pack-destination', root], repository)
-  expect(packed.code, packed.stderr).toBe(0)
-  tarball = join(root, readdirSync(root).find((name) => name.endsWith('.tgz')) ?? 'none')
+  const tarball = process.env[tarballName] ?? 'nothing was packed'
   const folder = join(root, 'empty')
   mkdirSync(folder)
   writeFileSync(join(folder, 'package.json'), '{"name":"empty","private":true}')
@@ -62,8 +60,6 @@ beforeAll(async () => {
   const made = await execute('npx', ['millrace', 'init', 'my-warehouse'], { cwd: folder, env: environment(nodeFolder) })
   expect(made.code, made.stderr).toBe(0)
   warehouse = join(folder, 'my-warehouse')
-  const file = join(warehouse, 'package.json')
-  writeFileSync(file, readFileSync(file, 'utf8').replace(/"millrace": "[^"]+"/, `"millrace": "file:${tarball}"`))
   const own = await npm(['install'], warehouse)
   expect(own.code, own.stderr).toBe(0)
   shop = createServer((request, response) => {

@@ -10,11 +10,16 @@ const read = (name: string): string => readFileSync(join(root, name), 'utf8')
 const manifest = z
   .object({
     dependencies: z.record(z.string(), z.string()),
-    optionalDependencies: z.record(z.string(), z.string()),
+    peerDependencies: z.record(z.string(), z.string()),
+    peerDependenciesMeta: z.record(z.string(), z.object({ optional: z.literal(true) })),
+    engines: z.object({ node: z.string() }),
     devDependencies: z.record(z.string(), z.string()),
     allowScripts: z.record(z.string(), z.boolean()),
   })
   .parse(JSON.parse(read('package.json')))
+const { optionalDependencies: nodes } = z
+  .object({ optionalDependencies: z.record(z.string(), z.string()) })
+  .parse(JSON.parse(read('tools/node/package.json')))
 const lock = z
   .object({
     packages: z.record(
@@ -26,11 +31,14 @@ const lock = z
         integrity: z.string().optional(),
         hasInstallScript: z.boolean().optional(),
         dev: z.boolean().optional(),
+        link: z.boolean().optional(),
+        engines: z.record(z.string(), z.string()).optional(),
       }),
     ),
   })
   .parse(JSON.parse(read('package-lock.json')))
-const installed = Object.entries(lock.packages).filter(([path]) => path !== '')
+/** Our own folders are none. */
+const installed = Object.entries(lock.packages).filter(([path, { link }]) => path.includes('node_modules/') && link !== true)
 const nameOf = (path: string): string => path.slice(path.lastIndexOf('node_modules/') + 'node_modules/'.length)
 
 const free =
@@ -45,7 +53,7 @@ describe('the supply chain', () => {
     const contributing = read('CONTRIBUTING.md')
     for (const [name, version] of Object.entries({
       ...manifest.dependencies,
-      ...manifest.optionalDependencies,
+      ...nodes,
       ...manifest.devDependencies,
     })) {
       expect(version, name).toMatch(/^\d+\.\d+\.\d+(-[\w.]+)?$/)
@@ -68,14 +76,36 @@ describe('the supply chain', () => {
   test('the Node that runs is one that was locked: a package for each platform with its checksum, and no script that fetches it', () => {
     expect(Object.keys({ ...manifest.dependencies, ...manifest.devDependencies })).not.toContain('node')
     expect(installed.map(([path]) => nameOf(path)).filter((name) => /^node(-bin-setup)?$/.test(name))).toEqual([])
-    const platforms = Object.keys(manifest.optionalDependencies).filter((name) => /^node-(bin-)?(darwin|linux|win)-/.test(name))
+    const platforms = Object.keys(nodes).filter((name) => /^node-(bin-)?(darwin|linux|win)-/.test(name))
     expect(platforms).toHaveLength(5)
     for (const name of platforms) {
       const found = lock.packages[`node_modules/${name}`]
-      expect([found?.version, found?.hasInstallScript], name).toEqual([manifest.optionalDependencies[name], undefined])
+      expect([found?.version, found?.hasInstallScript], name).toEqual([nodes[name], undefined])
       expect(found?.integrity, name).toMatch(/^sha512-/)
     }
-    expect(new Set(Object.values(manifest.optionalDependencies)).size).toBe(1)
+    expect(new Set(Object.values(nodes)).size).toBe(1)
+  })
+
+  test('who installs Millrace gets no Node.js, and what only some need is theirs to add, in the version that is tested', () => {
+    expect(Object.keys(manifest.dependencies).filter((name) => /^node-(bin-)?(darwin|linux|win)/.test(name))).toEqual([])
+    const names = Object.keys(manifest.peerDependencies)
+    expect(names).toEqual(Object.keys(manifest.peerDependenciesMeta))
+    expect(names.filter((name) => /aws|opentelemetry|parquet/.test(name))).toHaveLength(6)
+    for (const name of names) {
+      expect(manifest.dependencies[name], name).toBeUndefined()
+      expect(manifest.peerDependencies[name], name).toBe(`^${manifest.devDependencies[name]}`)
+    }
+  })
+
+  test('nothing that is installed with Millrace wants a newer Node.js than the oldest it runs on', () => {
+    const [, oldest] = /^>=(22\.18)\.0$/.exec(manifest.engines.node) ?? []
+    expect(oldest).toBe('22.18')
+    const newer = installed.flatMap(([path, { dev, engines }]) => {
+      const wanted = /^>=\s*(\d+)(?:\.(\d+))?/.exec(engines?.['node'] ?? '')
+      const [major, minor] = [Number(wanted?.[1] ?? 0), Number(wanted?.[2] ?? 0)]
+      return dev !== true && (major > 22 || (major === 22 && minor > 18)) ? [path] : []
+    })
+    expect(newer).toEqual([])
   })
 
   test('only packages allowed by name run a script when they are installed', () => {

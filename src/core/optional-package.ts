@@ -1,0 +1,37 @@
+// Packages that only some need: they are not installed with Millrace, and asked for by name by what needs them.
+import { readFileSync } from 'node:fs'
+import { z } from 'zod'
+import { EtlError, messageOf } from './errors.ts'
+import { packageFile } from './shipped.ts'
+
+const manifestSchema = z.looseObject({ peerDependencies: z.record(z.string(), z.string()) })
+
+/** `@aws-sdk/client-s3@^3.1169.0`, as npm takes it. */
+const asked = (name: string): string => {
+  const { peerDependencies } = manifestSchema.parse(JSON.parse(readFileSync(packageFile(), 'utf8')))
+  return `${name}@${peerDependencies[name] ?? 'latest'}`
+}
+
+const isMissing = (error: unknown, packages: readonly string[]): boolean =>
+  error instanceof Error &&
+  'code' in error &&
+  error.code === 'ERR_MODULE_NOT_FOUND' &&
+  packages.some((name) => messageOf(error).includes(`'${name}'`))
+
+/**
+ * What `load` imports. Throws CONFIGURATION with the command that installs the packages where one of them is not there.
+ * @param what needs them, as the subject of a sentence: `Landings in a bucket`
+ */
+export const withPackages = async <T>(what: string, packages: readonly string[], load: () => Promise<T>): Promise<T> => {
+  try {
+    return await load()
+  } catch (error) {
+    if (!isMissing(error, packages)) throw error
+    const [names, all] = [packages.join(', '), packages.map((name) => `'${asked(name)}'`).join(' ')]
+    throw new EtlError(
+      'CONFIGURATION',
+      `${what} need ${packages.length === 1 ? `the package ${names}, which is` : `the packages ${names}, which are`} not installed with Millrace. Next: npm install ${all}`,
+      { cause: error },
+    )
+  }
+}
