@@ -11,6 +11,8 @@ const root = join(import.meta.dirname, '..')
 const bundled = new Set([
   // The bundler's own: what it writes a template with </script> in it by. Nobody installs it.
   '@oxc-project/runtime',
+  // Not of every command, but its own chunk, and a tenth of what it takes as a package.
+  '@modelcontextprotocol/server',
   'cli-progress',
   'commander',
   'csv-parse',
