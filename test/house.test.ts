@@ -256,7 +256,9 @@ describe('the house', () => {
     }
     for (const file of files.filter((each) => ['cli', 'index.ts'].includes(folderOf(each)))) visit(file)
     expect(seen).toContain('undici')
-    expect([...seen].filter((name) => /^(@(aws-sdk|opentelemetry|modelcontextprotocol)\/|hyparquet-writer$)/.test(name))).toEqual([])
+    expect([...seen].filter((name) => /^(@(aws-sdk|opentelemetry|modelcontextprotocol)\/|hyparquet-writer$)/.test(name))).toEqual(
+      [],
+    )
   })
 
   test('no source file is longer than 300 lines', () => {

@@ -36,7 +36,9 @@ export const handle: Handler = async ({ args, folder, output }) => {
   output.event({ event: 'summary', command: 'init', folder: target, files: written, millrace: origin })
   output.line(`wrote ${some(written.length, 'file')} below ${relative(folder, target) || '.'}`)
   if (origin.startsWith('file:'))
-    output.line(`package.json takes Millrace from where this program came: ${origin}. Write a version there once a registry has it.`)
+    output.line(
+      `package.json takes Millrace from where this program came: ${origin}. Write a version there once a registry has it.`,
+    )
   output.line()
   output.line('Next:')
   if (target !== resolve(folder)) output.line(`  cd ${relative(folder, target)}`)

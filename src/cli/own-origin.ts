@@ -26,7 +26,15 @@ export const ownOrigin = (folder: string): string => {
 /** The folder that has the outermost node_modules, and the path from there as npm writes it; null: the program is not installed. */
 const splitAtModules = (own: string): readonly [string | null, string] => {
   const at = own.indexOf(`${sep}node_modules${sep}`)
-  return at < 0 ? [null, ''] : [own.slice(0, at), own.slice(at + 1).split(sep).join('/')]
+  return at < 0
+    ? [null, '']
+    : [
+        own.slice(0, at),
+        own
+          .slice(at + 1)
+          .split(sep)
+          .join('/'),
+      ]
 }
 
 const fileFrom = (folder: string, target: string): string => `file:${relative(folder, target).split(sep).join('/')}`

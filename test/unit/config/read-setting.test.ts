@@ -30,7 +30,8 @@ describe('a setting', () => {
 
   test('that is a month is a number from 1 to 12', () => {
     expect([readMonth({ M: '1' }, 'M'), readMonth({ M: '12' }, 'M'), readMonth({}, 'M')]).toEqual([1, 12, null])
-    for (const text of ['0', '13', 'October', '1.5']) expect(complaint(() => readMonth({ M: text }, 'M'))).toContain('expected a month')
+    for (const text of ['0', '13', 'October', '1.5'])
+      expect(complaint(() => readMonth({ M: text }, 'M'))).toContain('expected a month')
   })
 
   test('that is an address is one of scheme, host and path', () => {
