@@ -34,7 +34,7 @@ const dataTest = z.strictObject(
       .describe('The sum over the unit is so many times that of the period before, for example 0.2..5.'),
     restated: percent
       .optional()
-      .describe('The sum over the unit differs by at most this share from what is loaded of it: a restatement beyond is told.'),
+      .describe('The sum over the unit differs by at most this share from what is loaded of it: a restatement beyond is reported.'),
     at_least: z
       .number({ error: 'a number from 0 on' })
       .min(0, { error: 'a number from 0 on' })
@@ -44,7 +44,7 @@ const dataTest = z.strictObject(
     on_failure: z
       .enum(testActions, { error: 'warn or hold' })
       .optional()
-      .describe('warn: the rows are loaded, and people are told. hold: the answer waits for a person. Default warn.'),
+      .describe('warn: the rows are loaded, and a message is sent. hold: the answer waits for a person. Default warn.'),
   },
   { error: 'a map such as { column: clicks, range: 0.., on_failure: hold }' },
 )
