@@ -34,7 +34,9 @@ const dataTest = z.strictObject(
       .describe('The sum over the unit is so many times that of the period before, for example 0.2..5.'),
     restated: percent
       .optional()
-      .describe('The sum over the unit differs by at most this share from what is loaded of it: a restatement beyond is reported.'),
+      .describe(
+        'The sum over the unit differs by at most this share from what is loaded of it: a restatement beyond is reported.',
+      ),
     at_least: z
       .number({ error: 'a number from 0 on' })
       .min(0, { error: 'a number from 0 on' })
