@@ -83,6 +83,7 @@ export const sliceBlocks = async (db: Db, sliceIds: readonly number[], most: rea
 
 /** One value of each dimension, in the order of the pipeline's dimensions, by the slice's number. */
 export const sliceValues = async (db: Db, sliceIds: readonly number[]): Promise<ReadonlyMap<number, readonly string[]>> => {
+  if (sliceIds.length === 0) return new Map()
   const rows = await db
     .selectFrom('etl.slices')
     .select(['slice_id', 'values'])

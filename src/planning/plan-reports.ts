@@ -5,7 +5,7 @@ import { lockPipeline } from '../ledger/pipelines.ts'
 import { type BoxToMake, insertBoxes, lockJobs, retireJobs } from '../ledger/register-jobs.ts'
 import { sliceBlocks, sliceValues } from '../ledger/slices.ts'
 import type { PlanWindow } from '../plan/frames.ts'
-import { fittingLimits, type NeededSlice, pack } from '../plan/pack.ts'
+import { fittingLimits, type NeededSlice, pack, packWhole } from '../plan/pack.ts'
 import { collectNeeds, mostUnitsAStep, stepsOf, type Task, tasksOf } from '../plan/steps.ts'
 import type { CountedWindows } from './count-windows.ts'
 import type { NightGuard } from './guard-night.ts'
@@ -101,10 +101,12 @@ const stepNeeds = async (
 }
 
 const packed = async (db: Db, context: PlanContext, groups: readonly NeedsOfGroup[]): Promise<BoxToMake[]> => {
-  const values = await sliceValues(db, [...new Set(groups.flatMap(({ places }) => [...places.keys()]))])
-  const boxes = groups.flatMap(({ group, places }) => {
-    const slices = [...places].map(([sliceId, at]): NeededSlice => ({ sliceId, values: values.get(sliceId) ?? [], places: at }))
-    return pack(slices, context.limits).map(
+  const whole = groups.map(({ places }) => packWhole(places, listLengths(context), context.limits))
+  const others = groups.filter((_, at) => whole[at] === null)
+  const values = await sliceValues(db, [...new Set(others.flatMap(({ places }) => [...places.keys()]))])
+  const boxes = groups.flatMap(({ group, places }, at) => {
+    const one = whole[at] ?? null
+    return (one === null ? pack(neededOf(places, values), context.limits) : [one]).map(
       ({ sliceIds, first, count }): BoxToMake => ({
         ...group,
         sliceIds,
@@ -115,6 +117,9 @@ const packed = async (db: Db, context: PlanContext, groups: readonly NeedsOfGrou
   })
   return inOrder(boxes, context)
 }
+
+const neededOf = (places: NeedsOfGroup['places'], values: ReadonlyMap<number, readonly string[]>): NeededSlice[] =>
+  [...places].map(([sliceId, at]) => ({ sliceId, values: values.get(sliceId) ?? [], places: at }))
 
 const inOrder = (boxes: readonly BoxToMake[], { frame }: PlanContext): BoxToMake[] => {
   const compare = (left: string, right: string): number => (left < right ? -1 : left > right ? 1 : 0)
