@@ -41,9 +41,10 @@ const waitingOf = (db: Db, pipelines: readonly string[]): Promise<{ pipeline_id:
     .orderBy('a.pipeline_id')
     .execute()
 
-/** The same within a transaction that has, or takes, the pipeline's lock. */
+/** The same within a transaction that has, or takes, the pipeline's lock. Of a night that is still planned only what is held by now is approved. */
 export const approveIn = async (trx: Db, pipelineId: number, by: string): Promise<Approved[]> => {
   await lockPipeline(trx, pipelineId)
+  await countApproval(trx, pipelineId)
   const rows = await trx
     .selectFrom('etl.approvals as a')
     .innerJoin('etl.pipelines as p', 'p.pipeline_id', 'a.pipeline_id')

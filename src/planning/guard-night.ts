@@ -22,13 +22,17 @@ import type { Runtime } from '../pipeline/runtime.ts'
 /** What the guard makes of a plan's reports. */
 export interface NightGuard {
   readonly verdict: NightVerdict | null
-  /** The approval that is asked for; null: nothing is held. */
-  readonly approvalId: string | null
-  /** The box with its price, held where its reason is. */
-  readonly mark: (box: BoxToMake) => BoxToMake
+  /** Whether anything of it is held. */
+  readonly holds: boolean
+  /** The boxes of a step with their prices, held where their reasons are. In the step's transaction, under the pipeline's lock. */
+  readonly mark: (trx: Db, boxes: readonly BoxToMake[]) => Promise<readonly BoxToMake[]>
 }
 
-export const noGuard: NightGuard = { verdict: null, approvalId: null, mark: (box) => box }
+const buysAll = (verdict: NightVerdict | null, priced: (box: BoxToMake) => BoxToMake): NightGuard => ({
+  verdict,
+  holds: false,
+  mark: async (_, boxes) => boxes.map(priced),
+})
 
 /** Reports whose price a night asks for, where it asks at all. */
 const mostPricedANight = 5
@@ -68,7 +72,7 @@ export const approveWaiting = async (
   await step((trx) => approveIn(trx, frame.pipelineId, by))
 }
 
-/** Asks for prices only where something could be held. Opens the approval where something is. */
+/** Asks for prices only where something could be held. */
 export const guardPlan = async (
   runtime: Runtime,
   context: PlanContext,
@@ -76,33 +80,47 @@ export const guardPlan = async (
   units: ReadonlyMap<AskReason, number>,
   packed: (db: Db, tasks: readonly Task[]) => Promise<readonly BoxToMake[]>,
 ): Promise<NightGuard> => {
-  const { definition, scope, frame, step } = context
+  const { definition, scope, step } = context
   const rule = definition.guard
   const isAsked =
     rule?.creditsPerNight !== null || (scope.mode === 'due' && [...units.keys()].some((one) => unusualReasons.has(one)))
-  if (units.size === 0) return noGuard
+  if (units.size === 0) return buysAll(null, (box) => box)
   const { kysely } = runtime.database
   const { quota } = await pastUnits(kysely, definition.pipeline)
-  if (rule === null || !isAsked) return quota === null ? noGuard : { ...noGuard, mark: pricedAt(quota) }
+  if (rule === null || !isAsked) return buysAll(null, quota === null ? (box) => box : pricedAt(quota))
   const price = (await nightPrices(runtime, context, steps, packed)).perUnit ?? quota
   // Where nobody knows a price a unit counts as one credit, so that the guard still tells much from little.
   const perUnit = price ?? 1
   const verdict = verdictOn(await guardFacts(kysely, context), units, perUnit)
   const priced = pricedAt(price)
-  if (verdict === null || verdict.holds === 'nothing') return { verdict, approvalId: null, mark: priced }
+  if (verdict === null || verdict.holds === 'nothing') return buysAll(verdict, priced)
   const ask = toApprove(context, verdict, units, perUnit)
   const by = runtime.consent.approvedBy
   if (by !== null) {
     await step((trx) => noteApproval(trx, ask, by))
-    return { verdict: { ...verdict, holds: 'nothing' }, approvalId: null, mark: priced }
+    return buysAll({ ...verdict, holds: 'nothing' }, priced)
   }
-  const approvalId = await step(async (trx) => {
-    await lockPipeline(trx, frame.pipelineId)
-    return openApproval(trx, ask)
-  })
-  const mark = (box: BoxToMake): BoxToMake =>
-    box.answerId === null && isHeldReason(verdict.holds, box.reason) ? { ...priced(box), approvalId } : priced(box)
-  return { verdict, approvalId, mark }
+  const isHeld = ({ answerId, reason }: BoxToMake): boolean => answerId === null && isHeldReason(verdict.holds, reason)
+  return { verdict, holds: true, mark: holding(ask, priced, isHeld) }
+}
+
+/**
+ * The first step that holds something opens the approval. People decide between steps, and other runs plan: what is held after that belongs to whatever
+ * waits then, never to an approval that is over.
+ */
+const holding = (
+  ask: ToApprove,
+  priced: (box: BoxToMake) => BoxToMake,
+  isHeld: (box: BoxToMake) => boolean,
+): NightGuard['mark'] => {
+  let isOpened = false
+  return async (trx, boxes) => {
+    if (!boxes.some(isHeld)) return boxes.map(priced)
+    const waiting = isOpened ? await waitingApproval(trx, ask.pipelineId, ask.kind) : null
+    const approvalId = waiting?.approvalId ?? (await openApproval(trx, ask))
+    isOpened = true
+    return boxes.map((box) => (isHeld(box) ? { ...priced(box), approvalId } : priced(box)))
+  }
 }
 
 /** What is here already costs nothing; without a price it is said to have none. */
@@ -135,8 +153,8 @@ const toApprove = (
 }
 
 /** What was held is counted once all of it is there. */
-export const settleApproval = async ({ step, frame }: PlanContext, { approvalId }: NightGuard): Promise<void> => {
-  if (approvalId === null) return
+export const settleApproval = async ({ step, frame }: PlanContext, { holds }: NightGuard): Promise<void> => {
+  if (!holds) return
   await step(async (trx) => {
     await lockPipeline(trx, frame.pipelineId)
     await countApproval(trx, frame.pipelineId)

@@ -143,7 +143,7 @@ export const askForReports = (context: PlanContext, tasks: readonly Task[], guar
     await lockJobs(trx, seen.leftJobIds)
     // Whoever settles one of these jobs may have done so before the lock.
     const { groups, leftJobIds } = seen.leftJobIds.length === 0 ? seen : await stepNeeds(trx, context, tasks)
-    const count = await insertBoxes(trx, context.frame, (await packed(trx, context, groups)).map(guard.mark))
+    const count = await insertBoxes(trx, context.frame, await guard.mark(trx, await packed(trx, context, groups)))
     await retireJobs(trx, leftJobIds)
     return count
   })
