@@ -31,7 +31,7 @@ export const compile = (raw: RawDefinition, scope: Scope): Definition | null => 
     report(scope, ['report'], `${raw.source} buys no reports; remove report.`, 'key')
   }
   const dimensions = readDimensions(raw.for_each ?? {}, scope)
-  const params = readParams(raw.params ?? {}, scope)
+  const params = readParams(raw.params ?? {}, Object.keys(raw.for_each ?? {}), scope)
   if (params !== null)
     for (const { path, message } of scope.source.problems?.({ params, window }) ?? []) report(scope, path, message)
   const columns = params === null ? [] : resolveColumns({ table: raw.table, params, dimensions, every: window.every }, scope)
@@ -85,7 +85,7 @@ export const inspect = (parts: Partial<RawDefinition>, scope: Scope): void => {
   if (parts.schedule !== undefined) scheduleOf(parts.schedule, scope)
   if (parts.limits !== undefined) readLimits(parts.limits, scope)
   const dimensions = parts.for_each === undefined ? null : readDimensions(parts.for_each, scope)
-  const params = parts.params === undefined ? null : readParams(parts.params, scope)
+  const params = parts.params === undefined ? null : readParams(parts.params, Object.keys(parts.for_each ?? {}), scope)
   if (window === null || params === null) return
   for (const { path, message } of scope.source.problems?.({ params, window }) ?? []) report(scope, path, message)
   if (dimensions === null || parts.table === undefined) return

@@ -37,7 +37,9 @@ type Params = readonly (readonly [name: string, value: unknown])[]
 /** A definition of `name`. It passes every check where the source or the service knows the columns. */
 export const datasetYaml = ({ name, table, source, described, listFiles }: DatasetRequest): string => {
   const params = paramsOf(source, table, described)
-  const dimensions = Object.entries(source.dimensions)
+  // What is a parameter too is left to be one.
+  const { properties = {} } = jsonSchemaOf(source.params)
+  const dimensions = Object.entries(source.dimensions).filter(([dimension]) => !Object.hasOwn(properties, dimension))
   const every = source.windowSizes?.[0] ?? 'month'
   const period = Object.hasOwn(source.fields, 'date') || every !== 'month' ? 'date' : 'month'
   const keyParams = params.filter(([, value]) => value !== table && !Array.isArray(value)).map(([param]) => param)

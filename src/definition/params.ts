@@ -1,12 +1,18 @@
 // params of a definition, checked with the source's own schema.
 import type { ParamValue } from '../core/types.ts'
 import { jsonSchemaOf, problemsOf } from './issues.ts'
-import type { Scope } from './scope.ts'
+import { report, type Scope } from './scope.ts'
 
-/** Parameters with the source's defaults filled in; null when they are not valid (the problems went to the scope). */
-export const readParams = (raw: Readonly<Record<string, unknown>>, scope: Scope): Readonly<Record<string, ParamValue>> | null => {
+/** Parameters with the source's defaults filled in; null when they are not valid (the problems went to the scope). @param forEach names the pipeline runs for: each unit has its own value of them */
+export const readParams = (
+  raw: Readonly<Record<string, unknown>>,
+  forEach: readonly string[],
+  scope: Scope,
+): Readonly<Record<string, ParamValue>> | null => {
   const checked = scope.source.params.safeParse(raw)
-  if (checked.success) return checked.data
+  for (const name of forEach.filter((one) => Object.hasOwn(raw, one)))
+    report(scope, ['params', name], `'${name}' stands in params and in for_each; keep it in one of the two.`, 'key')
+  if (checked.success) return Object.fromEntries(Object.entries(checked.data).filter(([name]) => !forEach.includes(name)))
   scope.problems.push(...problemsOf(checked.error.issues, scope.source.params, scope.yaml, ['params']))
   return null
 }

@@ -7,7 +7,7 @@ import type { Definition } from '../core/types.ts'
 import { supersetChart } from './superset-chart.ts'
 import type { FixedColumn, SupersetDataset } from './superset-form.ts'
 import type { SupersetClient } from './superset-client.ts'
-import { dashboardMetadata, type PlacedChart, positionJson } from './superset-layout.ts'
+import { dashboardMetadata, type PlacedChart, positionJson, withoutFixed } from './superset-layout.ts'
 
 /** What is made where. */
 export interface Provisioning {
@@ -162,7 +162,9 @@ const provideDashboard = async (
   datasets: ReadonlyMap<string, SupersetDataset>,
   counts: Tally,
 ): Promise<{ title: string; slug: string; isNew: boolean }> => {
-  const dashboard = connection === defaultConnection ? asWritten : { ...asWritten, title: `${asWritten.title} (${connection})` }
+  const fixed = fixedColumns(definitions.find(({ pipeline }) => pipeline === asWritten.pipeline))
+  const open = withoutFixed(asWritten, fixed)
+  const dashboard = connection === defaultConnection ? open : { ...open, title: `${open.title} (${connection})` }
   const { title } = dashboard
   const slug = `${connection} ${dashboard.name}`.toLowerCase().replaceAll(/[^a-z0-9]+/g, '-')
   const path = '/api/v1/dashboard/'
@@ -170,7 +172,6 @@ const provideDashboard = async (
   const marks = { dashboard_title: title, slug, published: true, is_managed_externally: true }
   const id = found?.id ?? (await client.create(path, marks))
   const there = await client.list('/api/v1/chart/', chartEntry, [{ col: 'dashboards', opr: 'rel_m_m', value: id }])
-  const fixed = fixedColumns(definitions.find(({ pipeline }) => pipeline === dashboard.pipeline))
   const placed: PlacedChart[] = []
   for (const chart of dashboard.charts) {
     const dataset = datasets.get(chart.view)

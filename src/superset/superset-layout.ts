@@ -110,3 +110,13 @@ export const dashboardMetadata = (
     expanded_slices: {},
     timed_refresh_immune_slices: [],
   })
+
+/** What has one value in the pipeline needs no filter to choose it, and no measure is watched for a second one. */
+export const withoutFixed = (dashboard: Dashboard, fixed: readonly { readonly column: string }[]): Dashboard => {
+  const isOpen = (name: string): boolean => !fixed.some(({ column }) => column === name)
+  return {
+    ...dashboard,
+    filters: dashboard.filters.filter(({ column }) => isOpen(column)),
+    charts: dashboard.charts.map((chart) => ({ ...chart, neverAcross: chart.neverAcross.filter(isOpen) })),
+  }
+}

@@ -30,3 +30,12 @@ export const categoryId: Part = {
   pattern: /^\d{1,18}$/,
   expected: 'a whole number',
 }
+
+/** A parameter that a definition may also run for; each value is asked for on its own. */
+export const oneOf = (what: string, values: readonly string[]): DimensionSpec => ({
+  description: `${what}: ${values.join(', ')}`,
+  required: false,
+  mostPerRequest: 1,
+  pattern: new RegExp(`^(${values.join('|')})$`),
+  expected: `one of ${values.join(', ')}`,
+})

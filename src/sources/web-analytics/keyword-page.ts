@@ -61,13 +61,21 @@ const envelope = z.looseObject({
 
 const filters = ['traffic_source', 'web_source', 'branded_type'] as const
 
+/** Of the unit where the definition runs for it, else the definition's own. */
+const filterValues = ({ definition, box }: ExtractRequest): readonly [string, string][] =>
+  filters.flatMap((name) => {
+    const value = box.slice[name] ?? definition.params[name]
+    return value === undefined ? [] : [[name, String(value)]]
+  })
+
 const single = (box: Box, name: string): string => {
   const value = box.slice[name]
   if (typeof value !== 'string') throw new EtlError('INTERNAL', `${box.key}: ${name} is not one value.`)
   return value
 }
 
-const address = (http: HttpClient, { definition, box }: ExtractRequest, offset: number, limit: number): URL => {
+const address = (http: HttpClient, request: ExtractRequest, offset: number, limit: number): URL => {
+  const { box } = request
   const url = http.url('keywords', endpoint)
   const month = box.window.from.slice(0, 7)
   // Set apart from the address, which each change would take apart and put together again.
@@ -80,7 +88,7 @@ const address = (http: HttpClient, { definition, box }: ExtractRequest, offset: 
     limit: String(limit),
     offset: String(offset),
   }
-  for (const name of filters) if (definition.params[name] !== undefined) asked[name] = String(definition.params[name])
+  for (const [name, value] of filterValues(request)) asked[name] = value
   for (const [name, value] of Object.entries(asked)) query.set(name, value)
   url.search = query.toString()
   return url
@@ -221,8 +229,9 @@ const notAPage = (
 }
 
 /** An answer to another question must not be loaded as this one's. What is not echoed is not checked. */
-const checkEcho = ({ definition, box }: ExtractRequest, echo: Readonly<Record<string, unknown>> | null): void => {
+const checkEcho = (request: ExtractRequest, echo: Readonly<Record<string, unknown>> | null): void => {
   if (echo === null) return
+  const { box } = request
   const month = box.window.from.slice(0, 7)
   const expected: Record<string, string> = {
     domain: single(box, 'domain'),
@@ -230,7 +239,7 @@ const checkEcho = ({ definition, box }: ExtractRequest, echo: Readonly<Record<st
     start_date: month,
     end_date: month,
   }
-  for (const name of filters) if (definition.params[name] !== undefined) expected[name] = String(definition.params[name])
+  for (const [name, value] of filterValues(request)) expected[name] = value
   for (const [name, wanted] of Object.entries(expected)) {
     const found = echo[name]
     if (typeof found !== 'string' || sameEcho(name, found, wanted)) continue

@@ -5,10 +5,16 @@ import { walkPages } from '../../extract/paged.ts'
 import type { ExtractRequest, Source, SourceContext } from '../../extract/source.ts'
 import { spellings } from './spelling.ts'
 import { dimensionTables } from './dimension-tables.ts'
-import { country, domain } from './dimensions.ts'
+import { country, domain, oneOf } from './dimensions.ts'
 import { keywordFields } from './fields.ts'
 import { meter } from './discovery.ts'
 import { creditsAPage, fetchPage, list } from './keyword-page.ts'
+
+const filters = {
+  traffic_source: ['Organic', 'Paid', 'All'],
+  web_source: ['Desktop', 'MobileWeb', 'Total'],
+  branded_type: ['Branded', 'NonBranded', 'All'],
+} as const
 
 /** Proved complete by `keywords_count`, seen unchanged on every page. */
 export const keywords: Source = {
@@ -17,11 +23,18 @@ export const keywords: Source = {
   description: 'Keywords that bring search clicks to a domain, by country and month.',
   windowSizes: ['month'],
   params: z.strictObject({
-    traffic_source: z.enum(['Organic', 'Paid', 'All']).default('All'),
-    web_source: z.enum(['Desktop', 'MobileWeb', 'Total']).default('Total'),
-    branded_type: z.enum(['Branded', 'NonBranded', 'All']).default('All'),
+    traffic_source: z.enum(filters.traffic_source).default('All'),
+    web_source: z.enum(filters.web_source).default('Total'),
+    branded_type: z.enum(filters.branded_type).default('All'),
   }),
-  dimensions: { domain: { ...domain, mostPerRequest: 1 }, country: { ...country, mostPerRequest: 1 } },
+  dimensions: {
+    domain: { ...domain, mostPerRequest: 1 },
+    country: { ...country, mostPerRequest: 1 },
+    // A parameter for all units, or a value of its own for each: All and Total hold what the others do.
+    traffic_source: oneOf('Clicks counted', filters.traffic_source),
+    web_source: oneOf('Devices counted', filters.web_source),
+    branded_type: oneOf('Keywords counted', filters.branded_type),
+  },
   dimensionTables,
   fields: keywordFields,
   openFields: true,

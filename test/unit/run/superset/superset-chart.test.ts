@@ -5,7 +5,7 @@ import { expect, test } from 'vitest'
 import { loadDashboards, parseDashboard } from '../../../../src/definition/dashboards.ts'
 import { rison } from '../../../../src/superset/superset-client.ts'
 import { supersetChart } from '../../../../src/superset/superset-chart.ts'
-import { dashboardMetadata, positionJson } from '../../../../src/superset/superset-layout.ts'
+import { dashboardMetadata, positionJson, withoutFixed } from '../../../../src/superset/superset-layout.ts'
 import { readRison } from '../../../support/read-rison.ts'
 
 const head = 'dashboard: D\npipeline: keywords\nnever_across: [country]\ncharts:\n'
@@ -58,8 +58,13 @@ test('rows of the layout are never wider than twelve columns and keep the order 
 test('charts wait for a filter that always has a value, so that none asks before it is chosen', async () => {
   const [dashboard] = (await loadDashboards([])).filter(({ name }) => name === 'keywords')
   if (dashboard === undefined) throw new Error('no dashboard')
-  const { native_filter_configuration: filters } = JSON.parse(dashboardMetadata(dashboard, [], new Map([['keyword_months', 3]])))
-  expect(filters).toMatchObject([
+  const filtersOf = (shown: typeof dashboard) =>
+    JSON.parse(dashboardMetadata(shown, [], new Map([['keyword_months', 3]]))).native_filter_configuration
+  expect(filtersOf(dashboard).map(({ name }: { name: string }) => name)).toContain('Keywords counted')
+  const fixed = ['traffic_source', 'web_source', 'branded_type'].map((column) => ({ column }))
+  const open = withoutFixed(dashboard, fixed)
+  expect(open.charts.map(({ neverAcross }) => neverAcross)).not.toContainEqual(expect.arrayContaining(['branded_type']))
+  expect(filtersOf(open)).toMatchObject([
     { name: 'Country', requiredFirst: true, controlValues: { defaultToFirstItem: true, multiSelect: false } },
     { name: 'Domain', requiredFirst: false, controlValues: { defaultToFirstItem: false, multiSelect: true } },
   ])

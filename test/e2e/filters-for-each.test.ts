@@ -1,0 +1,77 @@
+// Filters of the keyword service as things a pipeline runs for: one definition asks for each, and no mart adds what overlaps.
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { loadMarts } from '../../src/definition/marts.ts'
+import { type Sandbox, startSandbox } from '../../src/sandbox/server.ts'
+import { pipelinesOfRepository, runCommand, summaryOf } from '../support/command.ts'
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+
+let folder: string
+let db: TestDatabase
+let sandbox: Sandbox
+
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'millrace-filters-'))
+  cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
+  writeFileSync(join(folder, 'pipelines', 'domains.txt'), 'a.example\nb.example\n')
+  const file = join(folder, 'pipelines', 'keywords.yaml')
+  const text = readFileSync(file, 'utf8')
+    .replace('params: { traffic_source: All, web_source: Total, branded_type: All }', 'params: { traffic_source: All }')
+    .replace('  country: [us, gb]', '  country: [us]\n  branded_type: [Branded, NonBranded, All]\n  web_source: [Desktop, Total]')
+  writeFileSync(file, text)
+  db = await createTestDatabase()
+  sandbox = await startSandbox({ requestsPerSecond: null, keywordsPerDomain: 60, now: '2026-03-20' })
+})
+afterEach(async () => {
+  await sandbox.close()
+  await db.drop()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+const command = (...words: string[]) =>
+  runCommand(
+    [...words, '--json'],
+    {
+      WEB_ANALYTICS_BASE_URL: sandbox.url,
+      WEB_ANALYTICS_API_KEY: sandbox.apiKey,
+      DATABASE_URL: db.url,
+      MILLRACE_HOME: join(folder, 'home'),
+    },
+    folder,
+  )
+const query = async <T extends Record<string, unknown>>(text: string): Promise<T[]> =>
+  (await db.database.pool.query<T>(text)).rows
+
+test('each value is a unit of its own, the split is the service’s own, and no mart has fewer lines than there are filters', async () => {
+  expect((await command('migrate')).code).toBe(0)
+  const result = await command('backfill', 'keywords', '--from', '2026-01', '--to', '2026-01')
+  expect(result.code, result.stderr.slice(0, 2_000)).toBe(0)
+  expect(summaryOf(result).units).toMatchObject({ loaded: 12, failed: 0 })
+  // The service counts whole clicks of each keyword, once by its class and once among all.
+  const split = await query<{ branded: string; others: string; whole: string; share: number }>(
+    `select clicks_branded as branded, clicks_non_branded as others, clicks_all as whole, share_branded::float8 as share
+    from bi.keyword_brand_split order by domain, web_source`,
+  )
+  expect(split).toHaveLength(4)
+  for (const { branded, others, whole, share } of split) {
+    expect(Number(branded) + Number(others)).toBe(Number(whole))
+    expect(share).toBeCloseTo(Number(branded) / Number(whole), 5)
+  }
+  const truth = await query(
+    `select domain, web_source, branded_type, sum(clicks)::text as clicks from bi.keywords group by 1, 2, 3 order by 1, 2, 3`,
+  )
+  expect(await query('select domain, web_source, branded_type, clicks::text from bi.keyword_months order by 1, 2, 3')).toEqual(
+    truth,
+  )
+  const reading = (await loadMarts([])).filter(({ reads }) =>
+    reads.some((name) => name === 'keywords' || name === 'keyword_months'),
+  )
+  for (const { name } of reading.filter((mart) => mart.name !== 'keyword_brand_split')) {
+    const columns = (
+      await query<{ name: string }>(`select attname as name from pg_attribute where attrelid = 'bi.${name}'::regclass`)
+    ).map((column) => column.name)
+    expect(columns, name).toEqual(expect.arrayContaining(['traffic_source', 'web_source', 'branded_type']))
+  }
+})
