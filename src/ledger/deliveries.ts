@@ -46,6 +46,31 @@ const mostAttempts = 12
 /** Causes named in one message. */
 const mostInOne = 50
 
+/** A receiver that has taken so long in one pass without accepting anything waits for the next pass; shorter than one timeout. */
+const patienceMs = 5_000
+
+/**
+ * One pass: sends what is due until nothing is, or `goesOn` says no. A receiver that does not answer keeps nobody waiting: neither the other receivers nor
+ * the run that sends. @param nowMs measures how long a receiver takes
+ */
+export const deliverDue = async (
+  db: Db,
+  receivers: readonly ReceiverTraits[],
+  sending: Sending,
+  goesOn: () => Promise<boolean>,
+  nowMs: () => number = () => performance.now(),
+): Promise<void> => {
+  const inVain = new Map<string, number>()
+  const send: Sending['send'] = async (telling) => {
+    const beganMs = nowMs()
+    const problem = await sending.send(telling)
+    if (problem !== null) inVain.set(telling.target, (inVain.get(telling.target) ?? 0) + nowMs() - beganMs)
+    return problem
+  }
+  const answering = () => receivers.filter(({ name }) => (inVain.get(name) ?? 0) < patienceMs)
+  while ((await deliverNext(db, answering(), { ...sending, send })) && (await goesOn()));
+}
+
 /**
  * Sends the next message that is due, or puts it off; false when none is due. Only for the one process that may send (see lease.ts): the mark of
  * another one is that of a sender that ended in the middle.

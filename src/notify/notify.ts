@@ -2,7 +2,7 @@
 import type { Settings } from '../config/env.ts'
 import { messageOf } from '../core/errors.ts'
 import type { AlarmRoutes } from '../core/routes.ts'
-import { deliverNext, settleLeftBehind, type Sending } from '../ledger/deliveries.ts'
+import { deliverDue, settleLeftBehind, type Sending } from '../ledger/deliveries.ts'
 import { endLease, takeLease } from '../ledger/lease.ts'
 import { syncNotifications, type TargetsOf } from '../ledger/notifications.ts'
 import type { Runtime } from '../pipeline/runtime.ts'
@@ -63,11 +63,8 @@ const sendDue = async (runtime: Runtime, alarming: Alarming): Promise<void> => {
   if (!(await leased(runtime))) return
   try {
     await settleLeftBehind(kysely, alarming.receivers)
-    const sending = sendingOf(runtime, alarming)
-    while (
-      (await deliverNext(kysely, alarming.receivers, sending)) &&
-      (await takeLease(kysely, leaseName, runtime.process, leaseSeconds))
-    );
+    const isStillOurs = () => takeLease(kysely, leaseName, runtime.process, leaseSeconds)
+    await deliverDue(kysely, alarming.receivers, sendingOf(runtime, alarming), isStillOurs)
   } finally {
     await endLease(kysely, leaseName, runtime.process)
   }

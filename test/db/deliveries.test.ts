@@ -2,7 +2,14 @@
 import { sql } from 'kysely'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import type { Cause } from '../../src/core/alarms.ts'
-import { deliverNext, type ReceiverTraits, type Sending, settleLeftBehind, type Telling } from '../../src/ledger/deliveries.ts'
+import {
+  deliverDue,
+  deliverNext,
+  type ReceiverTraits,
+  type Sending,
+  settleLeftBehind,
+  type Telling,
+} from '../../src/ledger/deliveries.ts'
 import { endLease, takeLease, takeTurn } from '../../src/ledger/lease.ts'
 import { syncNotifications } from '../../src/ledger/notifications.ts'
 import { newProcess } from '../support/ledger.ts'
@@ -163,4 +170,35 @@ test('a turn comes once in its time, whoever takes it', async () => {
   expect(await takeTurn(k(), 'y', other, 60)).toBe(false)
   await sql`update etl.locks set held_until = clock_timestamp() where name = 'y'`.execute(k())
   expect(await takeTurn(k(), 'y', other, 60)).toBe(true)
+})
+
+test('a receiver that does not answer costs one try a pass, and the others get theirs', async () => {
+  await sync(
+    Array.from({ length: 4 }, (_, index) => failure(`p${index}`, { grouping: null })),
+    ['person', 'machine'],
+  )
+  let ms = 0
+  const tried: string[] = []
+  const pass = () =>
+    deliverDue(
+      k(),
+      everybody,
+      {
+        waitMs: () => 0,
+        send: async ({ target }) => {
+          tried.push(target)
+          if (target === 'person') return null
+          ms += 10_000
+          return 'no answer'
+        },
+      },
+      async () => true,
+      () => ms,
+    )
+  await pass()
+  expect(tried.toSorted()).toEqual(['machine', 'person', 'person', 'person', 'person'])
+  // The next pass begins with those that were not tried yet.
+  await pass()
+  expect(tried).toHaveLength(6)
+  expect((await outcomes()).filter(([target, , , attempts]) => target === 'machine' && attempts === 1)).toHaveLength(2)
 })
