@@ -58,6 +58,7 @@ const allowed: Record<string, readonly string[]> = {
     'load',
     'publish',
     'pipeline',
+    'planning',
     'reads',
     'notify',
     'semantic',

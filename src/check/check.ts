@@ -15,6 +15,7 @@ import { alarmingOf } from '../notify/receivers.ts'
 import { type AccountOf, type ApiSettings, accountsOf, readApiSettings } from '../pipeline/apis.ts'
 import { martFolders, semanticFolders, sourceFolders } from '../pipeline/open-runtime.ts'
 import type { SourceFolders } from '../sources/registry.ts'
+import { checkLists } from './check-lists.ts'
 import { checkDatabase, checkIdentity, checkLanding } from './check-warehouse.ts'
 import { checkSemanticColumns, checkSemanticFiles } from './check-semantics.ts'
 import { servicesFor } from './discover.ts'
@@ -69,6 +70,7 @@ export const check = async (request: CheckRequest): Promise<CheckResult> => {
     const { pipelinesFolder } = request
     const checking = { pipelinesFolder, definitions, marts, folders, notes }
     if (database !== null) await attempt('database', () => checkDatabase(database, checking))
+    if (database !== null) await attempt('definition', () => checkLists(database, checking, settings, request.offline))
     if (database !== null && model !== null) await attempt('semantic', () => checkSemanticColumns(database.kysely, model, notes))
     await attempt('landing', () => checkLanding(settings, request, notes))
     if (database !== null) await attempt('identity', () => checkIdentity(database, settings, request, notes))
@@ -97,7 +99,7 @@ const checkDefinitions = async (
 ): Promise<readonly Definition[]> => {
   const { definitions, problems } = await loadDefinitions({ folder: request.pipelinesFolder, sources, only: request.pipelines })
   const files = definitions.map(({ file }) => file)
-  provedFiles(notes, 'definition', files, problems, 'every line is understood, lists are read.')
+  provedFiles(notes, 'definition', files, problems, 'every line is understood, lists in files are read.')
   return definitions
 }
 

@@ -36,13 +36,17 @@ export const reuseScope = async (
   return sisters.length === 0 ? null : { sisters, asks, metrics }
 }
 
-/** The newest answer that holds the cell of slice `s` in the window, as a subquery of one row: answer_id. */
+/**
+ * The newest answer that holds the cell of slice `s` in the window, as a subquery of one row: answer_id. `limit 1` keeps a planner that knows nothing yet
+ * of a table that has just grown from reading the sister's whole window for each slice.
+ */
 export const reusable = ({ sisters, asks, metrics }: ReuseScope, windowFrom: string): RawBuilder<unknown> => {
   const each = sisters.map(({ pipelineId, places }) => {
     // The sister's order of values, from ours.
     const values = places.map((_, place) => sql`s."values"[${sql.lit(places.indexOf(place) + 1)}]`)
     return sql`select a.answer_id, a.ask_number
-      from etl.slices o join etl.units v on v.pipeline_id = ${pipelineId} and v.window_from = ${windowFrom}::date and v.slice_id = o.slice_id
+      from etl.slices o cross join lateral (select u.answer_id from etl.units u
+          where u.pipeline_id = ${pipelineId} and u.window_from = ${windowFrom}::date and u.slice_id = o.slice_id limit 1) v
         join etl.answers a on a.answer_id = v.answer_id
       where o.pipeline_id = ${pipelineId} and o."values" = array[${sql.join(values)}]::text[]
         and a.asks = ${asks} and a.metrics @> ${[...metrics]}::text[] and coalesce(a.verdict, 'good') = 'good'`

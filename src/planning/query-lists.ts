@@ -12,7 +12,7 @@ import { sourceOf } from './plan-context.ts'
 import type { Runtime } from '../pipeline/runtime.ts'
 
 const mostValues = 1_000_000
-const readerSetting = 'MILLRACE_READER_URL'
+export const readerSetting = 'MILLRACE_READER_URL'
 
 export type ListRuntime = Pick<Runtime, 'database' | 'settings' | 'sources' | 'progress' | 'log'>
 
@@ -45,7 +45,10 @@ export const withLists = async (runtime: ListRuntime, definition: Definition, ru
   return { ...definition, dimensions }
 }
 
-const readValues = async (runtime: ListRuntime, { name }: Dimension, query: ListQuery, source: Source): Promise<Read> => {
+/** What it takes to read a list. */
+type ListReader = Pick<ListRuntime, 'database' | 'settings' | 'sources'>
+
+const readValues = async (runtime: ListReader, { name }: Dimension, query: ListQuery, source: Source): Promise<Read> => {
   const address = runtime.settings.raw[readerSetting] || null
   const readerUrl = address === null ? null : secret(readerSetting, address)
   const reading: ListReading = { sql: query.sql, timeoutMs: query.timeoutMs, most: mostValues, readerUrl }
@@ -66,6 +69,33 @@ const readValues = async (runtime: ListRuntime, { name }: Dimension, query: List
     if (!isEtlError(error) || error.code !== 'LIST_QUERY') throw error
     return { values: null, message: messageOf(error) }
   }
+}
+
+/** A list from SQL as the next run would find it. */
+export interface TriedList {
+  readonly dimension: string
+  readonly outcome: Verdict['outcome']
+  /** Values the query gives now. */
+  readonly count: number
+  /** Why it would not be obeyed, or what would be left out; null: nothing of that. */
+  readonly message: string | null
+}
+
+/** Reads every list of the definition and says what would become of it; writes nothing. */
+export const triedLists = async (runtime: ListReader, definition: Definition): Promise<TriedList[]> => {
+  const { kysely } = runtime.database
+  const pipelineId = await findPipeline(kysely, definition)
+  const tried: TriedList[] = []
+  for (const { query, ...dimension } of definition.dimensions) {
+    if (query === undefined) continue
+    const read = await readValues(runtime, dimension, query, sourceOf(runtime, definition))
+    const of = pipelineId === null ? null : { pipelineId, dimension: dimension.name }
+    const place = { definition, pipelineId, runId: null, dimension: dimension.name, query }
+    const known = of === null ? null : await takenList(kysely, of)
+    const { outcome, message } = judge(known, null, place, read)
+    tried.push({ dimension: dimension.name, outcome, count: read.values?.length ?? 0, message: message ?? read.message })
+  }
+  return tried
 }
 
 interface Place {

@@ -42,6 +42,8 @@ const said = ({ events }: CommandResult): string[] =>
     .map((event) => `${String(event['result'] ?? event['level'])} (${String(event['area'])}): ${String(event['message'])}`)
 
 test('proves key and paths without spending anything, and says what only a purchase would show', async () => {
+  const file = join(folder, 'pipelines', 'keywords.yaml')
+  writeFileSync(file, readFileSync(file, 'utf8').replace('{ file: domains.txt }', `{ query: "values ('a.com'), ('b.com')" }`))
   expect((await millrace(['migrate'])).code).toBe(0)
   const result = await check()
   expect(result.code, result.stdout).toBe(0)
@@ -50,6 +52,7 @@ test('proves key and paths without spending anything, and says what only a purch
     /proved \(service\).*keywords is there and accepts the key/,
     /proved \(service\).*request-status.* is there and accepts the batch key/,
     /proved \(table\): .*keywords\.yaml: its table has the columns, types and key/,
+    /proved \(definition\): .*keywords\.yaml: the list of domain: its query gives 2 values/,
     /proved \(mart\): \d+ queries of marts run/,
     /not asked \(service\).*its submission: only a purchase/,
     /not asked \(data points\): web-analytics\.report\/traffic_and_engagement.*no report that gives a count/,
@@ -94,6 +97,11 @@ test('finds every mistake of definitions and marts in one pass, with file and li
     join(folder, 'marts', 'refused.sql'),
     '-- purpose: p\n-- grain: g\n-- question: q\n-- reads: keywords\nselect month,\n  no_such_column\nfrom bi.keywords\n',
   )
+  const shops = join(folder, 'pipelines', 'shopper_category_performance.yaml')
+  writeFileSync(
+    shops,
+    readFileSync(shops, 'utf8').replace('{ file: shop_domains.txt }', '{ query: select domain from no_such_table }'),
+  )
   const result = await check()
   expect(result.code).toBe(2)
   const lines = said(result).join('\n')
@@ -104,6 +112,7 @@ test('finds every mistake of definitions and marts in one pass, with file and li
     /broken\.sql:1:1: the header lacks '-- grain/,
     /wrong\.sql:5:1: the header explains 'other', which the query does not give/,
     /warning \(mart\): .*wrong\.sql:1:1: the query gives 'klicks', which nothing explains/,
+    /error \(definition\): .*shopper_category_performance\.yaml: the list of domain: its query failed: .*no_such_table/,
     /refused\.sql:6:1: PostgreSQL refuses the query: .*no_such_column/,
   ])
     expect(lines).toMatch(line)
