@@ -3,8 +3,9 @@ import { sql } from 'kysely'
 import type { Fingerprint, JobKind, Slice, Window } from '../core/types.ts'
 import type { Counts, Lists, Maybe } from '../db/row.ts'
 import type { Db } from '../db/tables.ts'
+import { countApproval } from './approvals.ts'
 import { databaseNow } from './database-now.ts'
-import { retireJobs } from './register-jobs.ts'
+import { dissolving, retireJobs } from './register-jobs.ts'
 
 /** A pipeline as the receipt names it. */
 export interface PipelineWords {
@@ -154,5 +155,16 @@ export const pointUnits = async (
         where windows.closed_generation is not null
     )
     select array_agg(distinct job_id) as left from had where not stays and job_id is not null`.execute(trx)
-  await retireJobs(trx, rows[0]?.left ?? [])
+  const left = rows[0]?.left ?? []
+  await dissolvePlans(trx, pipelineId, left)
+  await retireJobs(trx, left)
+}
+
+/** Reports that were only planned, approved or not, would buy the units they lost once more: the rest is planned anew, and held anew where it was. */
+const dissolvePlans = async (trx: Db, pipelineId: number, jobIds: readonly string[]): Promise<void> => {
+  const { rows } = await sql`
+    with ${dissolving(sql`
+      select j.job_id from etl.jobs j where j.job_id = any(${[...jobIds]}::bigint[]) and j.state in ('open', 'held') and j.holder is null
+        and j.ask_number is null and j.answer_id is null order by j.job_id for update`)}`.execute(trx)
+  if (rows.length > 0) await countApproval(trx, pipelineId)
 }

@@ -4,6 +4,8 @@ import type { Definition, GuardRule } from '../../src/core/types.ts'
 import { windowsBetween } from '../../src/core/window.ts'
 import type { Source } from '../../src/extract/source.ts'
 import { approve, withdraw } from '../../src/ledger/approve.ts'
+import { knownPipeline, takeUpWork } from '../../src/ledger/take-up.ts'
+import { keyParameters } from '../../src/ledger/pipelines.ts'
 import { causesInLedger } from '../../src/ledger/causes.ts'
 import { priceWaiting } from '../../src/ledger/waiting-prices.ts'
 import { waitingWords } from '../../src/reads/approvals.ts'
@@ -122,6 +124,44 @@ describe('a first run', () => {
     expect(await waiting(planning)).toMatchObject([{ units: 44, credits: 132, priced: true }])
     expect((await preview(db, planning, due)).pipelines[0]?.waiting).toMatchObject({ credits: 132, priced: true })
   })
+
+  test.each([false, true])(
+    'what a restored ledger finds to be bought is not approved, nor bought, once more (approved before: %s)',
+    async (isApproved) => {
+      const planning = planningOf(domains(4))
+      const first = await plan(db, planning, due)
+      await bought(planning, first.runId)
+      const { pipeline, version } = planning.definition
+      if (isApproved) await approve(db.database.kysely, [pipeline], 'ada, approve')
+      const lost = windowsBetween(`${months.older}-01`, `${months.before}-01`, 'month').slice(0, 3)
+      const window = { from: lost[0]?.from ?? '', to: lost.at(-1)?.to ?? '' }
+      await db.database.kysely.transaction().execute(async (trx) => {
+        const known = await knownPipeline(trx, { pipeline, version, parameters: keyParameters(planning.definition) })
+        if (known === null) expect.fail('no such pipeline')
+        const slice = Object.fromEntries(known.dimensions.map((name) => [name, ['d0.com']]))
+        const work = {
+          window,
+          slice,
+          askNumber: '900001',
+          askedAt: new Date().toISOString(),
+          account: 'default',
+          reportId: `lost-${isApproved}`,
+        }
+        const nothing = { endpoint: null, request: {}, requestHash: 'x', estimatedQuota: null, answer: null }
+        expect(await takeUpWork(trx, known, 'month', { kind: 'report', ...work, ...nothing })).toBe('taken up')
+      })
+      expect(await plans(planning)).toEqual([])
+      expect(await waiting(planning)).toEqual([])
+      await plan(db, planning, due)
+      expect(await plans(planning)).toEqual(['41 older month: held, needs approval'])
+      const { rows } = await db.database.pool.query(
+        `select j.job_id from etl.jobs j where j.ask_number is null and j.pipeline_id = $1
+         and j.cells <> (select count(*) from etl.units u where u.job_id = j.job_id)`,
+        [await pipelineIdOf(db, planning.definition)],
+      )
+      expect(rows).toEqual([])
+    },
+  )
 
   test('with somebody who says yes buys all of it, and it is on record who', async () => {
     const planning = planningOf(domains(2))
