@@ -29,7 +29,7 @@ export const stoppedEvent = (command: string): Record<string, unknown> =>
 export const printSummary = (
   output: Output,
   command: string,
-  { runId, summary, seconds, requestsSpared, notPublished, state }: RunResult,
+  { runId, summary, seconds, requestsSpared, notPublished, listsNotObeyed, state }: RunResult,
   more: Readonly<Record<string, unknown>> = {},
 ): void => {
   if (requestsSpared > 0) output.event({ event: 'spared', run_id: runId, requests: requestsSpared })
@@ -38,8 +38,10 @@ export const printSummary = (
   const { units, rows } = summary
   output.line()
   const isHeld = state === 'failed' && summary.units.failed === 0
+  const what =
+    units.held === 0 && listsNotObeyed > 0 ? `ended with ${some(listsNotObeyed, 'list')} not obeyed` : 'ended with units held'
   output.line(
-    `Run ${runId} ${isHeld ? paint('yellow', 'ended with units held') : paint(stateTone(state), stateWords[state])} in ${formatSeconds(seconds)}: ${unitWords(units)}.`,
+    `Run ${runId} ${isHeld ? paint('yellow', what) : paint(stateTone(state), stateWords[state])} in ${formatSeconds(seconds)}: ${unitWords(units)}.`,
   )
   output.line(
     `Rows: ${formatNumber(rows.read)} read, ${formatNumber(rows.inserted)} inserted, ${formatNumber(rows.updated)} updated, ` +
@@ -92,10 +94,10 @@ const nextWords = ({ units, rows }: RunSummary, notPublished: number): string | 
   return null
 }
 
-/** 0 all done, 1 some units failed, were held, or did not finish. Units not yet published are no failure of a nightly run. */
-export const exitCodeOf = ({ summary, state, unanswered }: RunResult, waitingIsDone: boolean): number => {
+/** 0 all done, 1 some units failed, were held, or did not finish, or a list was not obeyed. Units not yet published are no failure of a nightly run. */
+export const exitCodeOf = ({ summary, state, unanswered, listsNotObeyed }: RunResult, waitingIsDone: boolean): number => {
   if (state === 'interrupted') return 130
   if (state === 'cancelled') return 1
-  if (summary.units.failed + summary.units.held + unanswered > 0) return 1
+  if (summary.units.failed + summary.units.held + unanswered + listsNotObeyed > 0) return 1
   return summary.units.waiting > 0 && !waitingIsDone ? 1 : 0
 }

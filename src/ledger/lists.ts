@@ -75,6 +75,17 @@ export const noteReading = async (trx: Db, reading: Insertable<ListReadsTable>):
     .execute()
 }
 
+/** Lists that the run read and did not obey: held for a person, or their query failed. */
+export const listsNotObeyed = async (db: Db, runId: number): Promise<number> => {
+  const { lists } = await db
+    .selectFrom('etl.list_reads')
+    .select((eb) => eb.fn.countAll<string>().as('lists'))
+    .where('run_id', '=', String(runId))
+    .where('outcome', 'in', ['held', 'failed'])
+    .executeTakeFirstOrThrow()
+  return Number(lists)
+}
+
 export interface HeldList {
   readonly pipeline: string
   readonly dimension: string

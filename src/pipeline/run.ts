@@ -34,6 +34,8 @@ export interface PlanCounts {
   readonly notPublished: number
   /** The windows of those units as people read them, in order: `2026-11`, `2026-12`. */
   readonly unpublishedWindows?: readonly string[]
+  /** Lists from SQL that are held for a person, or whose query failed. */
+  readonly listsNotObeyed?: number
 }
 
 export interface RunRequest {
@@ -58,6 +60,8 @@ export interface RunResult {
   readonly unanswered: number
   /** Units that were asked for and were not there to be loaded: the service has not published their windows yet. Part of `waiting`. */
   readonly notPublished: { readonly units: number; readonly windows: readonly string[] }
+  /** Lists from SQL that are held for a person, or whose query failed: the run went by the former ones. */
+  readonly listsNotObeyed: number
   readonly state: 'done' | 'failed' | 'cancelled' | 'interrupted'
 }
 
@@ -83,11 +87,21 @@ export const runJobs = async (runtime: Runtime, request: RunRequest): Promise<Ru
     if (counts.jobs > 0 && summary.quota_used > 0 && asks(request))
       await inSpan('meter', span, () => readMetersAfter(runtime, request.definitions, request.signal))
     const unanswered = summary.units.waiting > 0 ? await unitsUnanswered(kysely, runId) : 0
-    const state = stateOf(summary, unanswered, request.signal)
+    const { listsNotObeyed = 0 } = counts
+    const state = stateOf(summary, unanswered + listsNotObeyed, request.signal)
     const seconds = (runtime.clock.now() - started) / 1000
     await finishRun(kysely, runId, state, { ...summary, seconds })
     const spared = summary.units.unchanged > 0 ? await requestsSpared(kysely, runId) : 0
-    return { runId, summary, seconds, requestsSpared: spared, unanswered, notPublished: unpublishedOf(counts), state }
+    return {
+      runId,
+      summary,
+      seconds,
+      requestsSpared: spared,
+      unanswered,
+      notPublished: unpublishedOf(counts),
+      listsNotObeyed,
+      state,
+    }
   } catch (error) {
     if (request.signal.aborted) return stoppedRun(runtime, runId, started).catch(() => Promise.reject(error))
     // Its jobs must not wait for a run that nobody works on.
@@ -124,12 +138,20 @@ const stoppedRun = async (
   await stopsWith(soon, () => finishRun(kysely, runId, 'interrupted', { ...summary, seconds })).catch((error: unknown) =>
     runtime.log.warn({ run_id: runId, error: messageOf(error) }, 'the stopped run could not be closed'),
   )
-  return { runId, summary, seconds, requestsSpared: 0, unanswered: 0, notPublished: unpublishedOf(counts), state: 'interrupted' }
+  return { runId, summary, seconds, ...nothingElse(counts), state: 'interrupted' }
 }
 
 const unpublishedOf = ({ notPublished, unpublishedWindows = [] }: PlanCounts): RunResult['notPublished'] => ({
   units: notPublished,
   windows: unpublishedWindows,
+})
+
+/** What a run that was stopped says of the rest. */
+const nothingElse = (counts: PlanCounts) => ({
+  requestsSpared: 0,
+  unanswered: 0,
+  notPublished: unpublishedOf(counts),
+  listsNotObeyed: counts.listsNotObeyed ?? 0,
 })
 
 const nothingPlanned: PlanCounts = { units: 0, jobs: 0, done: 0, held: 0, notPublished: 0 }
@@ -149,7 +171,7 @@ const endCancelled = async (runtime: Runtime, runId: number, counts: PlanCounts,
   await stopsWith(soon, () => finishRun(kysely, runId, 'cancelled', { ...summary, seconds })).catch((error: unknown) =>
     runtime.log.warn({ run_id: runId, error: messageOf(error) }, 'the cancelled run could not be closed'),
   )
-  return { runId, summary, seconds, requestsSpared: 0, unanswered: 0, notPublished: unpublishedOf(counts), state: 'cancelled' }
+  return { runId, summary, seconds, ...nothingElse(counts), state: 'cancelled' }
 }
 
 /** null: it was cancelled while it waited for somebody's lock. */
@@ -185,8 +207,8 @@ const watchCancel = ({ ownLine }: Runtime, runId: number): { readonly signal: Ab
   return { signal: cancel.signal, end: () => clearInterval(timer) }
 }
 
-const stateOf = ({ units }: RunSummary, unanswered: number, signal: AbortSignal): RunResult['state'] =>
-  signal.aborted ? 'interrupted' : units.failed + units.held + unanswered > 0 ? 'failed' : 'done'
+const stateOf = ({ units }: RunSummary, others: number, signal: AbortSignal): RunResult['state'] =>
+  signal.aborted ? 'interrupted' : units.failed + units.held + others > 0 ? 'failed' : 'done'
 
 /** The ledger's summary plus the units that were in scope and needed nothing. */
 export const withAside = (summary: RunSummary, { done, held, notPublished }: PlanCounts): RunSummary => {

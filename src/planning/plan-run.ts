@@ -6,6 +6,7 @@ import { takeUpOrphans } from '../ledger/run-jobs.ts'
 import { takeUpApproved, trimApproved } from '../ledger/approved-jobs.ts'
 import { judgeHeldAgain } from '../ledger/data-points.ts'
 import { databaseMs } from '../ledger/database-now.ts'
+import { listsNotObeyed } from '../ledger/lists.ts'
 import { lockPipeline, registerPipeline } from '../ledger/pipelines.ts'
 import { dissolveUnsent, firstPriority, waitedFor } from '../ledger/register-jobs.ts'
 import { type JoinScope, joinJobs, nextStep } from '../ledger/join-jobs.ts'
@@ -56,7 +57,13 @@ export const planRun = async (
     idle.requests += samples.requests
   }
   const unpublishedWindows = [...unpublished].sort()
-  return { ...(await waitedFor(runtime.database.kysely, runId)), ...idle, unpublishedWindows }
+  const { kysely } = runtime.database
+  return {
+    ...(await waitedFor(kysely, runId)),
+    ...idle,
+    unpublishedWindows,
+    listsNotObeyed: await listsNotObeyed(kysely, runId),
+  }
 }
 
 /** Has the run wait for what a person approved of the pipeline, and for nothing else. */

@@ -107,7 +107,7 @@ test('an empty or much shorter answer is held, said, and obeyed once a person ap
 
 test('a list that is whole again is obeyed without a word, and one that was empty from the start loads nothing', async () => {
   await clients()
-  expect(await plan(db, planning, due)).toMatchObject({ units: 0 })
+  expect(await plan(db, planning, due)).toMatchObject({ units: 0, listsNotObeyed: 1 })
   expect(await alarms()).toEqual([expect.stringContaining('No list is known')])
   await clients(...domains(20))
   await plan(db, planning, due)
@@ -115,7 +115,7 @@ test('a list that is whole again is obeyed without a word, and one that was empt
   await plan(db, planning, due)
   expect(await alarms()).toHaveLength(1)
   await clients(...domains(20))
-  await plan(db, planning, due)
+  expect(await plan(db, planning, due)).toMatchObject({ listsNotObeyed: 0 })
   expect([await alarms(), (await wanted()).length]).toEqual([[], 20])
 })
 
