@@ -1,20 +1,30 @@
-// Prints the closing line a continuous-integration log is read for: `N passed, N failed`.
-import type { Reporter, TestModule } from 'vitest/node'
+// Prints what kept tests from running and how to get it, and the closing line a continuous-integration log is read for: `N passed, N failed`.
+import { relative } from 'node:path'
+import type { Reporter, TestModule, Vitest } from 'vitest/node'
+import { type Skipped, wantedLines } from './wants.ts'
 
 export default class CountReporter implements Reporter {
+  private chosen = false
+
+  onInit({ config }: Vitest): void {
+    // Who names tests leaves out all others.
+    this.chosen = config.testNamePattern !== undefined
+  }
+
   onTestRunEnd(modules: readonly TestModule[]): void {
     let passed = 0
     let failed = 0
-    let skipped = 0
+    const skipped: Skipped[] = []
     for (const module of modules) {
       if (module.state() === 'failed' && [...module.children.allTests()].length === 0) failed += 1
       for (const test of module.children.allTests()) {
         const state = test.result().state
         if (state === 'passed') passed += 1
         else if (state === 'failed') failed += 1
-        else skipped += 1
+        else skipped.push({ file: relative(process.cwd(), module.moduleId), name: test.fullName })
       }
     }
-    process.stdout.write(`\n${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ''}\n`)
+    if (skipped.length > 0 && !this.chosen) process.stdout.write(`\nNot run here:\n${wantedLines(skipped).join('\n')}\n`)
+    process.stdout.write(`\n${passed} passed, ${failed} failed${skipped.length > 0 ? `, ${skipped.length} skipped` : ''}\n`)
   }
 }
