@@ -11,7 +11,7 @@ export const readParams = (
 ): Readonly<Record<string, ParamValue>> | null => {
   const checked = scope.source.params.safeParse(raw)
   for (const name of forEach.filter((one) => Object.hasOwn(raw, one)))
-    report(scope, ['params', name], `'${name}' stands in params and in for_each; keep it in one of the two.`, 'key')
+    report(scope, ['params', name], `'${name}' is in params and in for_each; keep it in one of the two.`, 'key')
   if (checked.success) return Object.fromEntries(Object.entries(checked.data).filter(([name]) => !forEach.includes(name)))
   scope.problems.push(...problemsOf(checked.error.issues, scope.source.params, scope.yaml, ['params']))
   return null

@@ -30,7 +30,7 @@ describe('a parameter', () => {
 
   test('stands in one of the two places, and takes the values of the service', () => {
     expect(forEach('[All]', 'params: { branded_type: All }').problems.map(showProblem)).toEqual([
-      "pipelines/p.yaml:6:11: 'branded_type' stands in params and in for_each; keep it in one of the two.",
+      "pipelines/p.yaml:6:11: 'branded_type' is in params and in for_each; keep it in one of the two.",
     ])
     expect(forEach('[branded]').problems.map(showProblem).join()).toMatch(
       /'branded' does not fit; expected one of Branded, NonBranded, All/,
