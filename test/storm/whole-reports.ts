@@ -153,7 +153,10 @@ export const writeDefinition = async (
   mkdirSync(join(folder, 'pipelines'))
   const text = readFileSync(join(pipelinesOfRepository, 'traffic_and_engagement.yaml'), 'utf8')
   const left = metrics.slice(wanted)
-  const lines = text.split('\n').filter((line) => !left.includes(/^ {4}(\w+):/.exec(line)?.[1] ?? ''))
+  const isOfOneLeft = (line: string): boolean =>
+    left.includes(/^ {4}(\w+):/.exec(line)?.[1] ?? '') ||
+    (/^ {2}\w+: \{ column:/.test(line) && left.some((name) => line.includes(name)))
+  const lines = text.split('\n').filter((line) => !isOfOneLeft(line))
   for (const table of ['traffic_and_engagement_v1', 'traffic_and_engagement_v1_history'])
     for (const column of left) await warehouse.change(`alter table data.${table} drop column ${column} cascade`)
   writeFileSync(
