@@ -16,8 +16,11 @@ beforeAll(() => {
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
 const has = (program: string): boolean => spawnSync(program, ['--version']).error === undefined
-const environment = (more: Readonly<Record<string, string>> = {}): NodeJS.ProcessEnv =>
-  cleanEnvironment({ PATH: `${folder}:${join(process.execPath, '..')}:${process.env['PATH'] ?? ''}`, HOME: folder, ...more })
+/** Where tests run for nobody's eyes, `CI` says so, and colours are left out. */
+const environment = (more: Readonly<Record<string, string>> = {}): NodeJS.ProcessEnv => ({
+  ...cleanEnvironment({ PATH: `${folder}:${join(process.execPath, '..')}:${process.env['PATH'] ?? ''}`, HOME: folder, ...more }),
+  CI: undefined,
+})
 const shell = (program: string, script: string): string[] =>
   execFileSync(program, ['-c', script], { cwd: folder, env: environment(), encoding: 'utf8' }).trim().split('\n')
 
