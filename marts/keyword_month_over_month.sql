@@ -8,6 +8,7 @@
 -- column best_position: Best position over the landing pages; NULL for a lost keyword. Unit: rank in the results.
 -- column best_position_before: Best position in the month before. Unit: rank in the results.
 -- column movement: new, lost, up, down or same, by clicks; first where the month before was not loaded.
+-- column is_newest: Whether it is the newest month that is loaded.
 
 -- Each month that is loaded looks up its own keywords and those of the month before by the key: nothing else is read, whatever is asked for.
 select m.month, m.domain, m.country, m.traffic_source, m.web_source, m.branded_type, pair.keyword, coalesce(pair.clicks, 0) as clicks,
@@ -17,7 +18,8 @@ select m.month, m.domain, m.country, m.traffic_source, m.web_source, m.branded_t
     when pair.was_before and coalesce(pair.clicks, 0) > coalesce(pair.clicks_before, 0) then 'up'
     when pair.was_before and coalesce(pair.clicks, 0) < coalesce(pair.clicks_before, 0) then 'down'
     when pair.was_before then 'same'
-    when before_loaded.is_so then 'new' else 'first' end as movement
+    when before_loaded.is_so then 'new' else 'first' end as movement,
+  m.month = (select max(newest.month) from bi.keyword_months newest) as is_newest
 from bi.keyword_months m
 cross join lateral (
   select exists (select 1 from bi.keyword_months b where b.month = (m.month - interval '1 month')::date and b.domain = m.domain

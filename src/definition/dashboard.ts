@@ -1,8 +1,9 @@
 // A dashboard of a BI tool, as a file describes it: charts over views of bi, and the filters above them.
 
-export type ChartKind = 'trend' | 'line' | 'bar' | 'table'
-/** How figures of a chart are written: `share` is a fraction shown as a percentage, `money` US dollars. */
-export type NumberFormat = 'count' | 'decimal' | 'share' | 'money'
+/** A `tile` shows the newest period's texts, the first of them large. */
+export type ChartKind = 'trend' | 'tile' | 'line' | 'bar' | 'table'
+/** How figures of a chart are written: `share` is a fraction shown as a percentage, `change` the same with its sign, `points` percentage points, `money` US dollars. */
+export type NumberFormat = 'count' | 'decimal' | 'share' | 'change' | 'points' | 'money'
 
 /** One chart or table. Its SQL is PostgreSQL over a view of `bi`. */
 export interface Chart {
@@ -27,6 +28,8 @@ export interface Chart {
   /** Columns over whose values nothing adds up: where several meet, a measure is NULL. */
   readonly neverAcross: readonly string[]
   readonly format: NumberFormat
+  /** Ranks: the axis begins at 1, at the top. */
+  readonly isRank: boolean
   /** Of single columns and measures of a table. */
   readonly formats: ReadonlyMap<string, NumberFormat>
   /** Of the twelve columns of a dashboard. */
@@ -36,13 +39,24 @@ export interface Chart {
 }
 
 /** A choice above the charts that narrows those with the column. */
-export interface DashboardFilter {
+export interface ValueFilter {
+  readonly kind: 'value'
   readonly name: string
   readonly view: string
   readonly column: string
   /** One value is always chosen, to begin with the first or the last in order; null: none or any number. */
   readonly one: 'first' | 'last' | null
+  /** Charts it narrows; null: all. */
+  readonly charts: readonly string[] | null
 }
+
+/** A span of time, for every chart with a period. */
+export interface TimeFilter {
+  readonly kind: 'time'
+  readonly name: string
+}
+
+export type DashboardFilter = ValueFilter | TimeFilter
 
 /** One checked file of `dashboards/`, frozen. */
 export interface Dashboard {

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs'
 import { readdir, readFile } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { z } from 'zod'
-import type { Chart, Dashboard } from './dashboard.ts'
+import type { Chart, Dashboard, DashboardFilter } from './dashboard.ts'
 import { shipped } from '../core/shipped.ts'
 import { problemsOf } from './issues.ts'
 import { assertNoProblems, type Problem } from './problem.ts'
@@ -16,15 +16,15 @@ const name = z.string().regex(/^[a-z][a-z0-9_]{0,62}$/, 'a name of lower-case le
 const words = z.string().min(1, 'some words').max(250, 'at most 250 characters')
 const names = z.array(name).default([])
 
-const format = z.enum(['count', 'decimal', 'share', 'money'])
+const format = z.enum(['count', 'decimal', 'share', 'change', 'points', 'money'])
 
 const chart = z.strictObject({
   chart: words,
   about: z.string().default(''),
   view: name,
-  kind: z.enum(['trend', 'line', 'bar', 'table']),
+  kind: z.enum(['trend', 'tile', 'line', 'bar', 'table']),
   period: name.optional(),
-  measures: z.record(words, words.max(1_000)).default({}),
+  measures: z.record(words, z.string().min(1, 'some SQL').max(1_000, 'at most 1,000 characters')).default({}),
   by: names,
   columns: names,
   order: z.array(z.string().regex(/^.+?( desc)?$/, "a column or measure, with 'desc' for the largest first")).default([]),
@@ -32,26 +32,27 @@ const chart = z.strictObject({
   where: words.optional(),
   never_across: names,
   format: format.default('count'),
+  axis: z.literal('rank').optional(),
   formats: z.record(words, format).default({}),
   width: z.int().min(2, 'from 2 to 12 columns').max(12, 'from 2 to 12 columns').default(6),
   height: z.int().min(10, 'from 10 to 200').max(200, 'from 10 to 200').default(50),
 })
+
+const valueFilter = z.strictObject({
+  filter: words,
+  view: name,
+  column: name,
+  one: z.enum(['first', 'last']).optional(),
+  charts: z.array(words).min(1, 'at least one chart').optional(),
+})
+const timeFilter = z.strictObject({ filter: words, time: z.literal(true) })
 
 const schema = z.strictObject({
   dashboard: words,
   pipeline: name,
   about: z.string().default(''),
   never_across: names,
-  filters: z
-    .array(
-      z.strictObject({
-        filter: words,
-        view: name,
-        column: name,
-        one: z.enum(['first', 'last']).optional(),
-      }),
-    )
-    .default([]),
+  filters: z.array(z.union([timeFilter, valueFilter])).default([]),
   charts: z.array(chart).min(1, 'at least one chart'),
 })
 
@@ -82,7 +83,10 @@ export const parseDashboard = (file: string, text: string): { dashboard: Dashboa
   const checked = schema.safeParse(yaml.value)
   if (!checked.success) return { dashboard: null, problems: [...problems, ...problemsOf(checked.error.issues, schema, yaml)] }
   const { data } = checked
-  const wrong = data.charts.flatMap((one, at) => chartProblems(one, at, data.charts, yaml))
+  const wrong = [
+    ...data.charts.flatMap((one, at) => chartProblems(one, at, data.charts, yaml)),
+    ...data.filters.flatMap((one, at) => filterProblems(one, at, data.charts, yaml)),
+  ]
   return {
     problems: [...problems, ...wrong],
     dashboard: Object.freeze({
@@ -91,11 +95,27 @@ export const parseDashboard = (file: string, text: string): { dashboard: Dashboa
       title: data.dashboard,
       pipeline: data.pipeline,
       about: data.about,
-      filters: data.filters.map(({ filter, view, column, one }) => ({ name: filter, view, column, one: one ?? null })),
+      filters: data.filters.map(filterOf),
       charts: data.charts.map((one) => chartOf(one, data.never_across)),
     }),
   }
 }
+
+type FilterFile = z.infer<typeof valueFilter> | z.infer<typeof timeFilter>
+
+const filterOf = (one: FilterFile): DashboardFilter =>
+  'time' in one
+    ? { kind: 'time', name: one.filter }
+    : { kind: 'value', name: one.filter, view: one.view, column: one.column, one: one.one ?? null, charts: one.charts ?? null }
+
+const filterProblems = (one: FilterFile, at: number, charts: readonly ChartFile[], yaml: YamlFile): Problem[] =>
+  ('charts' in one ? (one.charts ?? []) : [])
+    .filter((name) => !charts.some(({ chart: other }) => other === name))
+    .map((name) => ({
+      file: yaml.file,
+      ...yaml.place(['filters', at, 'charts']),
+      message: `'${name}' is no chart of this dashboard; write the name as it stands behind 'chart:'.`,
+    }))
 
 const chartOf = (one: ChartFile, neverAcross: readonly string[]): Chart => ({
   name: one.chart,
@@ -111,6 +131,7 @@ const chartOf = (one: ChartFile, neverAcross: readonly string[]): Chart => ({
   where: one.where ?? null,
   neverAcross: [...new Set([...neverAcross, ...one.never_across])],
   format: one.format,
+  isRank: one.axis === 'rank',
   formats: new Map(Object.entries(one.formats)),
   width: one.width,
   height: one.height,
@@ -128,6 +149,8 @@ const chartProblems = (one: ChartFile, at: number, all: readonly ChartFile[], ya
   if (one.kind !== 'table' && one.period === undefined) wrong('kind', `a ${one.kind} needs 'period', the column on its axis.`)
   if (one.kind === 'trend' && (measured.length !== 1 || one.by.length > 0))
     wrong('kind', "a trend shows one measure and takes no 'by'.")
+  if (one.kind === 'tile' && one.by.length > 0) wrong('by', "a tile shows the newest period as a whole and takes no 'by'.")
+  if (one.axis !== undefined && one.kind !== 'line') wrong('axis', "only a line has 'axis: rank'.")
   if (one.kind !== 'table' && one.columns.length > 0) wrong('columns', "only a table has 'columns'.")
   if (measured.length === 0 && one.columns.length === 0)
     wrong('kind', "it shows nothing; add 'measures' (or 'columns' to a table).")

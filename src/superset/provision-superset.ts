@@ -132,7 +132,9 @@ const whyNot = (
   datasets: ReadonlyMap<string, SupersetDataset>,
 ): string | null => {
   if (!definitions.some((one) => one.pipeline === pipeline && one.publish)) return `the pipeline ${pipeline} is not defined here`
-  const missing = [...charts, ...filters].map(({ view }) => view).filter((view) => !datasets.has(view))
+  const missing = [...charts, ...filters]
+    .flatMap((one) => ('view' in one ? [one.view] : []))
+    .filter((view) => !datasets.has(view))
   if (missing.length > 0) return `bi.${missing[0]} is not there; run \`millrace migrate\``
   for (const chart of charts) {
     const columns = datasets.get(chart.view)?.columns ?? []

@@ -6,6 +6,7 @@ import {
   formOf,
   grain,
   metricsOf,
+  newestOf,
   seriesRows,
   type SupersetDataset,
   vizTypes,
@@ -63,6 +64,8 @@ const queryOf = (chart: Chart, dataset: SupersetDataset, held: readonly FixedCol
     custom_params: {},
     custom_form_data: {},
   }
+  if (chart.kind === 'tile')
+    return { ...common, columns: [period], metrics, orderby: [[newestOf(chart), false]], row_limit: 1, order_desc: true }
   if (period !== null)
     return {
       ...common,

@@ -16,11 +16,19 @@ export interface FixedColumn {
 /** Superset's names for the kinds of charts. */
 export const vizTypes = {
   trend: 'big_number',
+  tile: 'handlebars',
   line: 'echarts_timeseries_line',
   bar: 'echarts_timeseries_bar',
   table: 'table',
 } as const
-const formats: Readonly<Record<NumberFormat, string>> = { count: ',d', decimal: ',.2f', share: '.1%', money: '$,.0f' }
+const formats: Readonly<Record<NumberFormat, string>> = {
+  count: ',d',
+  decimal: ',.2f',
+  share: '.1%',
+  change: '+.1%',
+  points: '+.1f',
+  money: '$,.0f',
+}
 /** Charts show months, in ISO 8601 as Superset wants it. */
 export const grain = 'P1M'
 /** Points of a chart at most. */
@@ -78,6 +86,7 @@ const simple = (key: string, subject: string, operator: string, comparator: unkn
 export const formOf = (chart: Chart, dataset: SupersetDataset): Record<string, unknown> => {
   const metrics = metricsOf(chart, dataset)
   if (chart.kind === 'table') return tableForm(chart, metrics)
+  if (chart.kind === 'tile') return tileForm(chart, metrics)
   const axis = {
     x_axis: chart.period,
     time_grain_sqla: grain,
@@ -113,10 +122,57 @@ export const formOf = (chart: Chart, dataset: SupersetDataset): Record<string, u
     show_empty_columns: true,
     comparison_type: 'values',
     tooltipTimeFormat: '%B %Y',
+    // In the order of their names: buckets are named so that this is their own order.
+    sort_series_type: 'name',
+    sort_series_ascending: true,
+    ...(chart.isRank ? { truncateYAxis: true, y_axis_bounds: [1, null], echart_options: rankAxis } : {}),
     ...(chart.kind === 'bar'
       ? { stack: 'Stack', orientation: 'vertical' }
       : { seriesType: 'line', markerEnabled: true, markerSize: 5 }),
   }
+}
+
+/** Superset has no control for it and hands this on to the library that draws. */
+const rankAxis = '{ yAxis: { inverse: true, min: 1 } }'
+
+/** Newest first, one row; its texts one below the other, the first one large. */
+const tileForm = (chart: Chart, metrics: readonly Metric[]): Record<string, unknown> => {
+  const [first, ...others] = metrics.map(({ label }) => `{{this.[${label}]}}`)
+  return {
+    query_mode: 'aggregate',
+    groupby: [chart.period],
+    metrics,
+    timeseries_limit_metric: newestOf(chart),
+    order_desc: true,
+    row_limit: 1,
+    handlebarsTemplate: ['{{#each data}}', `<h2>${first}</h2>`, ...others.map((one) => `<p>${one}</p>`), '{{/each}}'].join('\n'),
+  }
+}
+
+/** Sorts a tile's periods, newest first where it is descending. */
+export const newestOf = ({ period }: Chart): Metric => ({
+  expressionType: 'SQL',
+  sqlExpression: `max(${period})`,
+  label: 'Newest',
+  optionName: 'metric_newest',
+})
+
+/** `clicks_before` as a heading: Clicks before. */
+const heading = (column: string): string => column.charAt(0).toUpperCase() + column.slice(1).replaceAll('_', ' ')
+
+const columnConfig = (chart: Chart): Record<string, unknown> => {
+  const months = chart.columns.filter((name) => ['month', 'date', 'period', 'window_from', 'starts_on'].includes(name))
+  const all = [...chart.columns, ...chart.by, ...chart.formats.keys()]
+  return Object.fromEntries(
+    [...new Set(all)].map((name) => [
+      name,
+      {
+        ...(chart.measures.has(name) ? {} : { customColumnName: heading(name) }),
+        ...(chart.formats.has(name) ? { d3NumberFormat: formats[chart.formats.get(name) ?? 'count'] } : {}),
+        ...(months.includes(name) ? { d3TimeFormat: '%b %Y' } : {}),
+      },
+    ]),
+  )
 }
 
 const tableForm = (chart: Chart, metrics: readonly Metric[]): Record<string, unknown> => {
@@ -126,7 +182,7 @@ const tableForm = (chart: Chart, metrics: readonly Metric[]): Record<string, unk
     page_length: 0,
     table_timestamp_format: '%Y-%m-%d',
     show_cell_bars: false,
-    column_config: Object.fromEntries([...chart.formats].map(([name, format]) => [name, { d3NumberFormat: formats[format] }])),
+    column_config: columnConfig(chart),
   }
   if (chart.columns.length > 0)
     return {

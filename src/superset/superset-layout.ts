@@ -1,5 +1,5 @@
 // Where the charts of a dashboard stand, and the filters above them, in Superset's words.
-import type { Chart, Dashboard } from '../definition/dashboard.ts'
+import type { Chart, Dashboard, DashboardFilter, ValueFilter } from '../definition/dashboard.ts'
 
 /** A chart under the id Superset gave it. */
 export interface PlacedChart {
@@ -79,32 +79,10 @@ export const dashboardMetadata = (
   datasets: ReadonlyMap<string, number>,
 ): string =>
   JSON.stringify({
-    native_filter_configuration: dashboard.filters.map(({ name, view, column, one }, at) => ({
-      id: `NATIVE_FILTER-millrace-${at + 1}`,
-      type: 'NATIVE_FILTER',
-      filterType: 'filter_select',
-      name,
-      description: '',
-      // Charts wait for the first choice, else they would all be asked for before it.
-      requiredFirst: one !== null,
-      targets: [{ datasetId: datasets.get(view), column: { name: column } }],
-      controlValues: {
-        enableEmptyFilter: one !== null,
-        defaultToFirstItem: one !== null,
-        multiSelect: one === null,
-        searchAllOptions: false,
-        inverseSelection: false,
-        sortAscending: one !== 'last',
-      },
-      defaultDataMask: { extraFormData: {}, filterState: {}, ownState: {} },
-      cascadeParentIds: [],
-      scope: { rootPath: ['ROOT_ID'], excluded: [] },
-      chartsInScope: charts.map(({ id }) => id),
-      tabsInScope: [],
-    })),
+    native_filter_configuration: dashboard.filters.map((filter, at) => nativeFilter(filter, at, charts, datasets)),
     chart_configuration: {},
     global_chart_configuration: { scope: { rootPath: ['ROOT_ID'], excluded: [] }, chartsInScope: charts.map(({ id }) => id) },
-    color_scheme: 'supersetColors',
+    color_scheme: 'echarts5Colors',
     cross_filters_enabled: true,
     refresh_frequency: 0,
     expanded_slices: {},
@@ -116,7 +94,47 @@ export const withoutFixed = (dashboard: Dashboard, fixed: readonly { readonly co
   const isOpen = (name: string): boolean => !fixed.some(({ column }) => column === name)
   return {
     ...dashboard,
-    filters: dashboard.filters.filter(({ column }) => isOpen(column)),
+    filters: dashboard.filters.filter((one) => one.kind === 'time' || isOpen(one.column)),
     charts: dashboard.charts.map((chart) => ({ ...chart, neverAcross: chart.neverAcross.filter(isOpen) })),
   }
 }
+
+const nativeFilter = (
+  filter: DashboardFilter,
+  at: number,
+  charts: readonly PlacedChart[],
+  datasets: ReadonlyMap<string, number>,
+): Record<string, unknown> => {
+  const isMeant = ({ chart }: PlacedChart): boolean =>
+    filter.kind === 'time' ? chart.period !== null : filter.charts === null || filter.charts.includes(chart.name)
+  const [inScope, excluded] = [charts.filter(isMeant), charts.filter((one) => !isMeant(one))]
+  return {
+    id: `NATIVE_FILTER-millrace-${at + 1}`,
+    type: 'NATIVE_FILTER',
+    name: filter.name,
+    description: '',
+    defaultDataMask: { extraFormData: {}, filterState: {}, ownState: {} },
+    cascadeParentIds: [],
+    scope: { rootPath: ['ROOT_ID'], excluded: excluded.map(({ id }) => id) },
+    chartsInScope: inScope.map(({ id }) => id),
+    tabsInScope: [],
+    ...(filter.kind === 'time' ? timeFilter : valueFilter(filter, datasets)),
+  }
+}
+
+const timeFilter = { filterType: 'filter_time', targets: [{}], controlValues: { enableEmptyFilter: false } }
+
+const valueFilter = ({ view, column, one }: ValueFilter, datasets: ReadonlyMap<string, number>): Record<string, unknown> => ({
+  filterType: 'filter_select',
+  // Charts wait for the first choice, else they would all be asked for before it.
+  requiredFirst: one !== null,
+  targets: [{ datasetId: datasets.get(view), column: { name: column } }],
+  controlValues: {
+    enableEmptyFilter: one !== null,
+    defaultToFirstItem: one !== null,
+    multiSelect: one === null,
+    searchAllOptions: false,
+    inverseSelection: false,
+    sortAscending: one !== 'last',
+  },
+})

@@ -66,6 +66,12 @@ export const claims: readonly Claim[] = [
     choose: ['country'],
     of: [`case when ${named} then f.clicks end`, `case when not ${named} then f.clicks end`],
   }),
+  keywordClaim({
+    view: 'keyword_brand_split',
+    measures: ['clicks_branded', 'clicks_non_branded', 'clicks_all'],
+    choose: ['country'],
+    of: ['Branded', 'NonBranded', 'All'].map((name) => `case when f.branded_type = '${name}' then f.clicks end`),
+  }),
   keywordClaim({ view: 'keyword_share_of_voice', measures: ['clicks'], choose: ['country'], of: ['f.clicks'] }),
   keywordClaim({
     view: 'keyword_share_of_voice',
@@ -111,6 +117,8 @@ export const claims: readonly Claim[] = [
     where: before('v.months_back'),
     only: 'months_back in (1, 12)',
   }),
+  keywordClaim({ view: 'domain_share_of_voice', measures: ['clicks'], choose: ['country'], of: ['f.clicks'] }),
+  keywordClaim({ view: 'domain_share_of_voice', measures: ['clicks_followed'], choose: ['country', 'domain'], of: ['f.clicks'] }),
   keywordClaim({ view: 'landing_pages', measures: ['clicks'], choose: ['country'], of: ['f.clicks'] }),
   keywordClaim({
     view: 'keyword_serp_features',
@@ -168,6 +176,18 @@ export const claims: readonly Claim[] = [
       of: ['f.product_views', 'f.units_sold', 'f.revenue'],
       where: 'f.date = v.month',
       period: 'date',
+    }),
+  ),
+  ...(['', '_before'] as const).map(
+    (ending): Claim => ({
+      view: 'shopper_comparison',
+      measures: ['revenue', 'product_views', 'units_sold'].map((name) => `${name}${ending}`),
+      fact: 'shopper_category_performance',
+      choose: ['months_back'],
+      of: ['f.revenue', 'f.product_views', 'f.units_sold'],
+      where: `f.date = ${ending === '' ? 'v.month' : '(v.month - make_interval(months => v.months_back))::date'}`,
+      period: 'month',
+      only: 'months_back in (1, 12)',
     }),
   ),
 ]

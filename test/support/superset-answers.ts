@@ -6,7 +6,54 @@ const us = `country = 'us'`
 const changes = (
   order: string,
 ): string => `select month::timestamp, domain, country, keyword, movement, clicks_before, clicks, clicks_change, best_position
-  from bi.keyword_month_over_month where ${us} order by month desc, ${order}, keyword, domain limit 25`
+  from bi.keyword_month_over_month where ${us} and month = (select max(month) from bi.keywords) order by ${order}, keyword, domain limit 25`
+const missing = (pipeline: string): string => `select period::timestamp, domain, country, category_id, reason, error_code
+  from bi.coverage where pipeline = '${pipeline}' and reason is not null and (country is null or ${us}) order by 1 desc, 2, 3, 4 limit 200`
+/**
+ * A tile's texts from rows of month, domain, n and d: of sums of n, or of n divided by d, over domains that both months have.
+ * @param all rows that say which domains there are at all and which are compared; default the same
+ */
+const tile = (rows: string, { how, value, all = rows, what = 'domains' }: Tile): string => {
+  const text = {
+    growth: `to_char(100 * (sum(a.n) / sum(b.n) - 1), 'FMSG99990.0') || ' % on '`,
+    'growth of a ratio': `to_char(100 * (sum(a.n) / sum(a.d) / (sum(b.n) / sum(b.d)) - 1), 'FMSG99990.0') || ' % on '`,
+    points: `to_char(100 * (sum(a.n) / sum(a.d) - sum(b.n) / sum(b.d)), 'FMSG990.0') || ' percentage points on '`,
+    'fine points': `to_char(100 * (sum(a.n) / sum(a.d) - sum(b.n) / sum(b.d)), 'FMSG990.00') || ' percentage points on '`,
+  }[how]
+  const pairs = (months: number, from = 'f'): string =>
+    `${from} a join ${from} b using (domain) join newest on a.month = newest.month and b.month = newest.month - interval '${months} months'`
+  const change = (months: number, words: string): string =>
+    `(select coalesce(${text} || '${words}', 'nothing to compare with ${words}') from ${pairs(months)})`
+  return `with f as (select * from (${rows}) r where n is not null and coalesce(d, 1) is not null), seen as (${all}),
+    newest as (select max(month) as month from seen)
+    select month::timestamp, (select ${value} from f where f.month = newest.month), to_char(month, 'FMMonth YYYY'), ${change(1, 'the month before')},
+      ${change(12, 'the same month last year')}, (select count(distinct split_part(domain, '/', 1)) from ${pairs(1, 'seen')} where a.n is not null and b.n is not null) || ' of ' ||
+      (select count(distinct split_part(domain, '/', 1)) from seen where seen.month in (newest.month, newest.month - interval '1 month', newest.month - interval '1 year'))
+      || ' ${what} compared' from newest`
+}
+interface Tile {
+  readonly how: 'growth' | 'growth of a ratio' | 'points' | 'fine points'
+  readonly value: string
+  readonly all?: string
+  readonly what?: string
+}
+const whole = `to_char(sum(n), 'FM999,999,999,999')`
+const percent = `to_char(100 * sum(n) / sum(d), 'FM990.0') || ' %'`
+const perKeyword = `(select month, domain, keyword, sum(clicks) as clicks, min(position) as best, max(volume) as volume, max(zero_clicks_share) as share
+  from bi.keywords where country = 'us' group by 1, 2, 3) k`
+const ofKeywords = (n: string, d = 'null::numeric'): string =>
+  `select month, domain, ${n} as n, ${d} as d from ${perKeyword} group by 1, 2`
+const ofTraffic = (n: string, d = 'null::numeric'): string =>
+  `select date as month, domain, ${n} as n, ${d} as d from bi.traffic_and_engagement where country = 'us' and ${d === 'null::numeric' ? 'true' : `${d} is not null`}`
+/** Of the shopper report, where a domain and its category are what both months must have. */
+const ofShops = (n: string, d = 'null::numeric'): string =>
+  `select date as month, domain || '/' || category_id as domain, ${n} as n, ${d} as d from bi.shopper_category_performance where ${d === 'null::numeric' ? 'true' : `${d} is not null`}`
+const year = (
+  facts: string,
+  date: string,
+  value: string,
+): string => `with f as (select ${date} as month, domain, sum(${value}) as n from ${facts} where ${us} group by 1, 2)
+  select a.month::timestamp, domain, b.n - 1 from f a join lateral (select a.n / o.n as n from f o where o.domain = a.domain and o.month = a.month - interval '1 year') b on true`
 const coverage = (
   pipeline: string,
 ): string => `select month::timestamp, completeness, cells, cells_with_rows, cells_service_had_none, cells_held, cells_failed, cells_under_way,
@@ -16,30 +63,61 @@ const ofKnown = (part: string, whole: string): string =>
   `sum(${part}) filter (where ${whole} is not null) / sum(${whole}) filter (where ${part} is not null)`
 const conversion = ofKnown('units_sold', 'product_views')
 
+/** Months and domains without a pair have a line without a value. */
+const growthLines = (
+  pairs: string,
+  view: string,
+): string => `select v.month, v.domain, p.g from (select distinct month::timestamp as month, domain
+  from ${view} where ${us} and months_back = 12) v left join (${pairs}) p (month, domain, g) using (month, domain)`
+
 /** By dashboard and chart; the columns in the chart's order. */
 export const answers: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   'millrace-keywords': {
-    'Clicks from search': `select ${month}, sum(clicks) from bi.keywords where ${us} group by month`,
-    "Clicks without the domain's name": `select ${month}, sum(clicks) from bi.keywords
-      where ${us} and position('example' in replace(keyword, ' ', '')) = 0 group by month`,
-    'Part of clicks from positions 1 to 3': `select month::timestamp, sum(clicks) filter (where best <= 3) / sum(clicks) filter (where best is not null)
-      from (select month, domain, keyword, sum(clicks) as clicks, min(position) as best from bi.keywords where ${us} group by 1, 2, 3) k group by month`,
-    'Searches without a click': `select month::timestamp, round(sum(volume * share), 2) / sum(volume) from (select month, domain, keyword,
-      max(volume) as volume, max(zero_clicks_share) as share from bi.keywords where ${us} group by 1, 2, 3) k group by month`,
+    'Clicks from search': tile(ofKeywords('sum(clicks)'), { how: 'growth', value: whole }),
+    "Clicks without the domain's name": tile(
+      ofKeywords(`sum(clicks) filter (where position('example' in replace(keyword, ' ', '')) = 0)`),
+      { how: 'growth', value: whole },
+    ),
+    'Part of clicks from positions 1 to 3': tile(
+      ofKeywords('sum(clicks) filter (where best <= 3)', 'sum(clicks) filter (where best is not null)'),
+      { how: 'points', value: percent },
+    ),
+    'Searches without a click': tile(ofKeywords('round(sum(volume * share), 2)', 'sum(volume)'), {
+      how: 'points',
+      value: percent,
+    }),
     'Clicks by domain': `select ${month}, domain, sum(clicks) from bi.keywords where ${us} group by month, domain`,
     'Clicks by position': `select month::timestamp, bucket, coalesce(sum(clicks) filter (where best between low and high), 0)
       from (select month, domain, keyword, sum(clicks) as clicks, min(position) as best from bi.keywords where ${us} group by 1, 2, 3) k
       cross join (values ('01-03', 1, 3), ('04-10', 4, 10), ('11-20', 11, 20), ('21+', 21, 1000)) b (bucket, low, high) group by month, bucket`,
     'Clicks by intent': `select ${month}, coalesce(primary_intent, '(none)'), sum(clicks) from bi.keywords where ${us} group by month, 2`,
     'Average position by domain': `select ${month}, domain, sum(clicks * position) / sum(clicks) from bi.keywords where ${us} group by month, domain`,
+    'Share of voice': `select ${month}, domain, sum(clicks) / (select sum(o.clicks) from bi.keywords o where o.month = k.month and o.country = 'us')
+      from bi.keywords k where ${us} group by month, domain`,
+    'Clicks against the same month last year': growthLines(year('bi.keywords', 'month', 'clicks'), 'bi.keyword_comparison'),
     'Keywords that lost most clicks': changes('clicks_change'),
     'Keywords that won most clicks': changes('clicks_change desc'),
+    'Keywords that another domain has': `select m.month::timestamp, d.domain, k.domain, k.keyword, sum(k.clicks), min(k.position), max(k.volume)
+      from (select max(month) as month from bi.keywords) m join bi.keywords k on k.month = m.month and k.${us} and k.clicks > 0 join bi.dim_domain d on d.domain <> k.domain
+      where not exists (select from bi.keywords o where o.month = m.month and o.${us} and o.domain = d.domain and o.keyword = k.keyword and o.clicks > 0)
+      group by 1, 2, 3, 4 order by 5 desc, 4 limit 25`,
+    'Restatements of keywords': `select seen_at, window_from::timestamp, slice, rows_changed, rows_ended, rows_new, share_changed
+      from bi.restatements where pipeline = 'keywords' order by seen_at desc, 2 desc, slice`,
     'What is loaded of keywords': coverage('keywords'),
+    'What is missing of keywords': missing('keywords'),
   },
   'millrace-traffic-and-engagement': {
-    Visits: `select ${date}, sum(all_traffic_visits) from bi.traffic_and_engagement where ${us} group by date`,
-    'Pages a visit': `select ${date}, ${ofKnown('all_page_views', 'all_traffic_visits')} from bi.traffic_and_engagement where ${us} group by date`,
-    'Part of visits from mobile': `select ${date}, ${ofKnown('mobile_visits', 'mobile_visits + desktop_visits')} from bi.traffic_and_engagement where ${us} group by date`,
+    Visits: tile(ofTraffic('all_traffic_visits'), { how: 'growth', value: whole }),
+    'Pages a visit': tile(ofTraffic('all_page_views', 'all_traffic_visits'), {
+      how: 'growth of a ratio',
+      value: `to_char(sum(n) / sum(d), 'FM990.00')`,
+      all: ofTraffic('all_traffic_visits'),
+    }),
+    'Part of visits from mobile': tile(ofTraffic('mobile_visits', 'mobile_visits + desktop_visits'), {
+      how: 'points',
+      value: percent,
+      all: ofTraffic('all_traffic_visits'),
+    }),
     'Visits by domain': `select ${date}, domain, all_traffic_visits from bi.traffic_and_engagement where ${us}`,
     'Part of visits from mobile by domain': `select ${date}, domain, mobile_visits / (mobile_visits + desktop_visits) from bi.traffic_and_engagement where ${us}`,
     'Visitors on desktop by domain': `select ${date}, domain, desktop_unique_visitors from bi.traffic_and_engagement where ${us}`,
@@ -50,16 +128,29 @@ export const answers: Readonly<Record<string, Readonly<Record<string, string>>>>
       left join lateral (select * from bi.traffic_and_engagement b where b.domain = now.domain and b.country = now.country and b.date = now.date - interval '1 month') before using (domain, country)
       left join lateral (select * from bi.traffic_and_engagement y where y.domain = now.domain and y.country = now.country and y.date = now.date - interval '1 year') year using (domain, country)
       where ${us} order by now.date desc, 4 desc`,
+    'Visits against the same month last year': growthLines(
+      year('bi.traffic_and_engagement', 'date', 'all_traffic_visits'),
+      'bi.traffic_comparison',
+    ),
+    'Visits as restated': `select k.date::timestamp, domain, sum(k.all_traffic_visits - h.all_traffic_visits) from bi.traffic_and_engagement k
+      left join lateral (select all_traffic_visits from bi.traffic_and_engagement_history h where (h.date, h.domain, h.country) = (k.date, k.domain, k.country)
+        order by valid_from limit 1) h on true where k.${us} group by 1, 2`,
     'What is loaded of traffic': coverage('traffic_and_engagement'),
+    'What is missing of traffic': missing('traffic_and_engagement'),
   },
   'millrace-shopper-category-performance': {
-    Revenue: `select ${date}, sum(revenue) from bi.shopper_category_performance group by date`,
-    'Units sold': `select ${date}, sum(units_sold) from bi.shopper_category_performance group by date`,
-    Conversion: `select ${date}, ${conversion} from bi.shopper_category_performance group by date`,
+    Revenue: tile(ofShops('revenue'), { how: 'growth', value: `'$' || ${whole}`, what: 'domains' }),
+    'Units sold': tile(ofShops('units_sold'), { how: 'growth', value: whole, all: ofShops('revenue') }),
+    Conversion: tile(ofShops('units_sold', 'product_views'), {
+      how: 'fine points',
+      value: `to_char(100 * sum(n) / sum(d), 'FM990.00') || ' %'`,
+      all: ofShops('revenue'),
+    }),
     'Revenue by category': `select ${date}, category_id, sum(revenue) from bi.shopper_category_performance group by date, category_id`,
     'Conversion by domain': `select ${date}, domain, ${conversion} from bi.shopper_category_performance group by date, domain`,
     'Much looked at, little bought': `select domain, category_id, sum(product_views), sum(units_sold), sum(revenue), ${conversion} as conversion
       from bi.shopper_category_performance group by domain, category_id order by conversion`,
     'What is loaded of shopper categories': coverage('shopper_category_performance'),
+    'What is missing of shopper categories': missing('shopper_category_performance'),
   },
 }

@@ -25,7 +25,7 @@ export const datasetPut = z.strictObject({ main_dttm_col: z.string().nullish(), 
 export const chartBody = z.strictObject({
   slice_name: z.string().min(1).max(250),
   description: z.string(),
-  viz_type: z.enum(['big_number', 'echarts_timeseries_line', 'echarts_timeseries_bar', 'table']),
+  viz_type: z.enum(['big_number', 'handlebars', 'echarts_timeseries_line', 'echarts_timeseries_bar', 'table']),
   datasource_id: z.int(),
   datasource_type: z.literal('table'),
   params: z.string(),
@@ -187,13 +187,22 @@ export const assertDashboard = (
   const linked = charts.filter(({ dashboards }) => Array.isArray(dashboards) && dashboards.includes(id)).map((one) => one['id'])
   if (!placed.every((one) => linked.includes(one)) || new Set(placed).size !== placed.length)
     throw new Error('the layout holds charts of others')
-  const filter = z.object({
-    targets: z.array(z.object({ datasetId: z.int(), column: z.object({ name: z.string() }) })).length(1),
-  })
+  const scope = { scope: z.object({ excluded: z.array(z.int()) }), chartsInScope: z.array(z.int()) }
+  const filter = z.union([
+    z.object({
+      filterType: z.literal('filter_select'),
+      targets: z.array(z.object({ datasetId: z.int(), column: z.object({ name: z.string() }) })).length(1),
+      ...scope,
+    }),
+    z.object({ filterType: z.literal('filter_time'), targets: z.array(z.strictObject({})).length(1), ...scope }),
+  ])
   const { native_filter_configuration: filters } = z
     .object({ native_filter_configuration: z.array(filter), color_scheme: z.string() })
     .parse(JSON.parse(body.json_metadata ?? '{}'))
-  for (const { targets } of filters)
+  for (const { chartsInScope, scope: left } of filters)
+    if ([...chartsInScope, ...left.excluded].sort().join() !== [...placed].sort().join())
+      throw new Error('a filter forgets charts')
+  for (const { targets } of filters.filter((one) => one.filterType === 'filter_select'))
     for (const { datasetId, column } of targets) {
       const dataset = datasets.find((one) => one['id'] === datasetId)
       if (dataset === undefined || !columnsOf(dataset).includes(column.name))
