@@ -114,7 +114,7 @@ const filterProblems = (one: FilterFile, at: number, charts: readonly ChartFile[
     .map((name) => ({
       file: yaml.file,
       ...yaml.place(['filters', at, 'charts']),
-      message: `'${name}' is no chart of this dashboard; write the name as it stands behind 'chart:'.`,
+      message: `'${name}' is no chart of this dashboard; write the name that its line 'chart:' has.`,
     }))
 
 const chartOf = (one: ChartFile, neverAcross: readonly string[]): Chart => ({

@@ -65,8 +65,11 @@ test('charts wait for a filter that always has a value, so that none asks before
   const open = withoutFixed(dashboard, fixed)
   expect(open.charts.map(({ neverAcross }) => neverAcross)).not.toContainEqual(expect.arrayContaining(['branded_type']))
   expect(filtersOf(open)).toMatchObject([
+    { name: 'Time', filterType: 'filter_time' },
     { name: 'Country', requiredFirst: true, controlValues: { defaultToFirstItem: true, multiSelect: false } },
     { name: 'Domain', requiredFirst: false, controlValues: { defaultToFirstItem: false, multiSelect: true } },
+    { name: 'Domain of the lists', requiredFirst: true },
+    { name: 'Another domain', requiredFirst: true },
   ])
 })
 
@@ -91,7 +94,7 @@ test('every mistake of a dashboard file is told at once with its place', () => {
     parseDashboard('d.yaml', `${head}  - chart: A\n    veiw: v\n    kind: pie\n`).problems.map(({ message }) => message),
   ).toEqual([
     expect.stringContaining('charts.0.view is missing'),
-    expect.stringContaining('expected one of trend, line, bar, table'),
+    expect.stringContaining('expected one of trend, tile, line, bar, table'),
     expect.stringContaining("Did you mean 'view'"),
   ])
 })
@@ -99,5 +102,45 @@ test('every mistake of a dashboard file is told at once with its place', () => {
 test('the example in docs/superset.md is one', () => {
   const page = readFileSync(join(import.meta.dirname, '..', '..', '..', '..', 'docs', 'superset.md'), 'utf8')
   const { dashboard, problems } = parseDashboard('docs/superset.md', /```yaml\n([\s\S]+?)```/.exec(page)?.[1] ?? '')
-  expect([dashboard?.charts.length, problems]).toEqual([2, []])
+  expect([dashboard?.charts.length, problems]).toEqual([3, []])
+})
+
+test('a tile asks for the newest period alone and shows its texts, and a line of ranks begins with 1 at the top', () => {
+  const tile = chartOf('    kind: tile\n    period: month\n    measures: { Clicks: max(a), Before: max(b) }\n')
+  const { viz_type, params, query_context } = supersetChart(tile, { id: 7, columns: ['month'] }, [])
+  const [query] = JSON.parse(query_context).queries
+  expect([viz_type, query.columns, query.row_limit]).toEqual(['handlebars', ['month'], 1])
+  expect(query.orderby).toEqual([[expect.objectContaining({ sqlExpression: 'max(month)' }), false]])
+  expect(JSON.parse(params)).toMatchObject({
+    groupby: ['month'],
+    row_limit: 1,
+    handlebarsTemplate: '{{#each data}}\n<h2>{{this.[Clicks]}}</h2>\n<p>{{this.[Before]}}</p>\n{{/each}}',
+  })
+  const line = chartOf('    kind: line\n    period: month\n    axis: rank\n    measures: { Position: max(p) }\n')
+  expect(JSON.parse(supersetChart(line, { id: 7, columns: ['month'] }, []).params)).toMatchObject({
+    y_axis_bounds: [1, null],
+    echart_options: expect.stringContaining('inverse: true'),
+  })
+})
+
+test('a filter narrows the charts it names, one of time those with a period, and one that names no chart is refused with its line', () => {
+  const text = (filters: string): string =>
+    `dashboard: D\npipeline: keywords\nfilters:\n${filters}charts:\n  - { chart: A, view: v, kind: table, columns: [x] }\n  - { chart: B, view: v, kind: line, period: month, measures: { M: max(x) } }\n`
+  const { dashboard } = parseDashboard(
+    'd.yaml',
+    text(
+      '  - { filter: When, time: true }\n  - { filter: One, view: v, column: x, charts: [A] }\n  - { filter: All, view: v, column: x }\n',
+    ),
+  )
+  if (dashboard === null) throw new Error('the file is right')
+  const placed = dashboard.charts.map((chart, at) => ({ id: at + 1, chart }))
+  const { native_filter_configuration: filters } = JSON.parse(dashboardMetadata(dashboard, placed, new Map([['v', 9]])))
+  const scopes = filters.map((one: { filterType: string; chartsInScope: number[]; scope: { excluded: number[] } }) => [one.filterType, one.chartsInScope, one.scope.excluded]) // biome-ignore format: one look
+  expect(scopes).toEqual([
+    ['filter_time', [2], [1]],
+    ['filter_select', [1], [2]],
+    ['filter_select', [1, 2], []],
+  ])
+  const { problems } = parseDashboard('d.yaml', text('  - { filter: One, view: v, column: x, charts: [C] }\n'))
+  expect(problems).toMatchObject([{ line: 4, message: expect.stringContaining("'C' is no chart of this dashboard") }])
 })
