@@ -1,6 +1,6 @@
 // A dashboard's questions against a large warehouse: median, 95th percentile and pages read. Run: npm run bench:bi -- --rows 50000000
 // Options: --rounds, --home (kept, and measured as it is where it is filled), --database URL (a server of one's own, emptied by nobody),
-// --question (a part of the questions' names), --beside load (the program loads other months into the same warehouse meanwhile).
+// --question (a part of the questions' names).
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -63,6 +63,29 @@ const questions: Readonly<Record<string, (round: number) => string>> = {
   'the same as believed yesterday': (round) =>
     `select keyword, clicks, position from bi.keywords_as_of(now() - interval '1 day') where month = '${month(round)}'
       and domain = '${domain(round)}' and country = 'us' order by clicks desc nulls last limit 100`,
+  'growth over the month before, all domains': (round) =>
+    `select sum(clicks) filter (where is_comparable) / sum(clicks_before) filter (where is_comparable) - 1, count(*) from bi.keyword_comparison
+      where month = '${month(round)}' and comparison = 'previous' and country = 'us'`,
+  'growth over the year, month by month, by domain': () =>
+    `select month, domain, clicks / nullif(clicks_before, 0) - 1 from bi.keyword_comparison where months_back = 12 and country = 'us'`,
+  'what is loaded, month by month': () => `select month, completeness, is_complete from bi.coverage_months where pipeline = 'keywords'`,
+  'lost keywords of the newest month, one domain, 25 largest': (round) =>
+    `select keyword, clicks_before, clicks_change from bi.keyword_month_over_month where is_newest and domain = '${domain(round)}' and country = 'us'
+      order by clicks_change limit 25`,
+  'gap in the newest month, 25 largest': (round) =>
+    `select keyword, clicks_of_other from bi.keyword_gap where is_newest and country = 'us' and domain = '${domain(round)}'
+      and other_domain = '${domain(round + 1)}' order by 2 desc limit 25`,
+  'quarter against the one before, a domain, 25 largest losses': (round) =>
+    `select keyword, clicks_change from bi.keyword_movements where period = 'quarter' and starts_on = '2025-04-01' and months_back = 3
+      and domain = '${domain(round)}' and country = 'us' order by 2 limit 25`,
+  'a fiscal quarter by the calendar, a domain': (round) =>
+    `select month, sum(clicks) from bi.keywords where month between (select min(date) from bi.dim_date where fiscal_quarter_name = 'FY2025 Q2')
+      and (select max(date) from bi.dim_date where fiscal_quarter_name = 'FY2025 Q2') and domain = '${domain(round)}' and country = 'us' group by 1`,
+  'sections of a site in a month': (round) =>
+    `select section, sum(clicks) from bi.landing_pages where month = '${month(round)}' and domain = '${domain(round)}' and country = 'us' group by 1
+      order by 2 desc limit 20`,
+  'restatements of a domain in a month': (round) =>
+    `select clicks_first, clicks_now from bi.keyword_restatements where month = '${month(round)}' and domain = '${domain(round)}' and country = 'us'`,
   'one keyword of a domain over two years': (round) =>
     `select month, sum(clicks), min(position) from bi.keywords where domain = '${domain(round)}' and country = 'us' and traffic_source = 'All'
       and web_source = 'Total' and branded_type = 'All' and keyword = 'shared keyword ${3 * (1 + pick(round, 500))}' group by 1`,
