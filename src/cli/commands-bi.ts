@@ -7,7 +7,7 @@ const only = option('--only <list>', 'only these slices: domain=a.com,b.com (rep
 export const biCommands: readonly CommandSpec[] = [
   {
     usage: 'docs',
-    description: 'Write the data dictionary, entity diagram, lineage and dbt sources from the definitions and marts.',
+    description: 'Write data dictionary, lineage, and metrics for dbt, Lightdash, Superset and assistants, from your files.',
     options: [
       option('--check', 'write nothing; exit 1 where a document is stale'),
       option('--out <folder>', 'where the documents go', 'docs'),

@@ -1,24 +1,51 @@
-// `millrace docs`: the data dictionary and the dbt sources, made from the definitions and the marts.
-import { relative, resolve } from 'node:path'
+// `millrace docs`: every page and file that is made from the definitions, the marts and the semantic files.
+import { basename, join, relative, resolve } from 'node:path'
+import type { Definition } from '../core/types.ts'
+import { loadSemantics } from '../definition/semantic-files.ts'
+import { semanticFolders } from '../pipeline/open-runtime.ts'
 import { writeDocs } from '../pipeline/write-docs.ts'
+import { assistantsMark } from '../semantic/assistants.ts'
+import { assistantDocuments, semanticDocuments } from '../semantic/documents.ts'
 import type { Handler } from './command-spec.ts'
+import { commands } from './commands.ts'
 import { pipelinesFolder } from './runtime.ts'
 
 /** With `--check` exit code 1 where a file is not as the definitions say. */
 export const handle: Handler = async (invocation) => {
   const { folder, options, output } = invocation
   const check = options['check'] === true
-  const { files, stale } = await writeDocs({
+  const { files, stale, kept } = await writeDocs({
     pipelinesFolder: pipelinesFolder(invocation),
     out: resolve(folder, String(options['out'])),
     check,
+    more: (definitions) => moreDocuments(pipelinesFolder(invocation), definitions),
+    mark: assistantsMark,
   })
   const shown = (list: readonly string[]): string[] => list.map((file) => relative(folder, file))
-  output.event({ event: 'summary', command: 'docs', check, files: shown(files), stale: shown(stale) })
-  for (const file of files) {
-    const differs = stale.includes(file)
-    output.line(`${differs ? (check ? 'stale    ' : 'wrote    ') : 'unchanged'} ${relative(folder, file)}`)
-  }
+  output.event({ event: 'summary', command: 'docs', check, files: shown(files), stale: shown(stale), kept: shown(kept) })
+  const state = (file: string): string =>
+    kept.includes(file) ? 'yours    ' : stale.includes(file) ? (check ? 'stale    ' : 'wrote    ') : 'unchanged'
+  for (const file of files) output.line(`${state(file)} ${relative(folder, file)}`)
   if (check && stale.length > 0) output.line('Run `millrace docs` and commit what it writes.')
   return check && stale.length > 0 ? 1 : 0
+}
+
+/** By path from the folder of documents. */
+export const moreDocuments = async (
+  pipelines: string,
+  definitions: readonly Definition[],
+): Promise<ReadonlyMap<string, string>> => {
+  const model = await loadSemantics(semanticFolders(pipelines))
+  const words = definitions.map(({ pipeline, description, file }) => ({
+    pipeline,
+    description,
+    file: `${basename(pipelines)}/${basename(file)}`,
+  }))
+  return new Map([
+    ...semanticDocuments(model),
+    ...[...assistantDocuments({ model, commands, pipelines: words })].map(([path, text]): [string, string] => [
+      join('..', path),
+      text,
+    ]),
+  ])
 }

@@ -33,7 +33,7 @@ export const dbtSources = (definitions: readonly Definition[], marts: readonly M
         ...(at === 0 ? ['            data_tests: [unique, not_null]'] : []),
       ]),
     ]),
-    ...summaries.flatMap((mart) => [
+    ...marts.flatMap((mart) => [
       `      - name: ${mart.name}`,
       `        description: ${quoted(`${mart.purpose} ${mart.grain}`)}`,
       '        columns:',

@@ -45,9 +45,9 @@ const lineOf = (metric: Metric, subject: Subject): MetricLine => ({
   never_over: [...metric.neverOver.keys()],
 })
 
-/** `sum of clicks`, `visits divided by visitors`. */
+/** `sum of clicks`, `visits / visitors` (of the sums). */
 export const formulaWords = (formula: Formula): string => {
-  if (formula.kind === 'ratio') return `${formula.of} divided by ${formula.to}, each summed first`
+  if (formula.kind === 'ratio') return `${formula.of} / ${formula.to}`
   if (formula.kind === 'mean') return `average of ${formula.of} weighted by ${formula.weight}`
   const words = { sum: 'sum', count_distinct: 'number of distinct values', min: 'smallest', max: 'largest' }
   return `${words[formula.kind]} of ${formula.of}`

@@ -85,7 +85,7 @@ const overDimension = ({ neverOver, formula }: Metric, name: string, dimension: 
   if (reason !== undefined) return `does not add up: ${reason}`
   const overlap = dimension?.overlap
   if (overlap?.kind === 'one') return `one value a figure; ${overlap.value} unless asked otherwise`
-  const how = formula.kind === 'sum' ? 'adds up' : 'made anew from the rows'
+  const how = formula.kind === 'sum' ? 'adds up' : 'computed from the rows'
   if (overlap?.kind !== 'whole') return how
   const side = overlap.default === 'whole' ? `${overlap.whole} alone` : `all but ${overlap.whole}`
   return `${how}, but ${overlap.whole} holds the others: never both; ${side} unless asked otherwise`

@@ -14,6 +14,7 @@ import { openReader } from '../../src/semantic/reader.ts'
 import { answerOfTool, canary, foreignRelations, hostileCalls } from '../semantic/hostile.ts'
 import { fillAnalystWarehouse } from '../support/analyst-warehouse.ts'
 import { runCommand, startCommand } from '../support/command.ts'
+import { type DbtProject, dbtQuestionOf, openDbtProject } from '../support/dbt-project.ts'
 import { type McpSession, openHttp, openStdio } from '../support/mcp-session.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 
@@ -144,6 +145,11 @@ describe('what does not add up', () => {
       /several values of granularity/,
       'ask by granularity too',
     ],
+    [
+      { metrics: ['share_of_voice'], by: ['domain', 'country'], grain: 'month' },
+      /over keyword: a keyword from which/,
+      'ask by keyword too',
+    ],
     [{ metrics: ['clicks', 'visits'] }, /come from one subject/, 'ask for clicks alone'],
     [{ metrics: ['clicks'], as_of: '2025-05-01T00:00:00Z' }, /only known as it is now/, /knows the past: keyword_clicks/],
     [{ metrics: ['visits'], compare: 'year' }, /needs a period/, 'add period: { from, to }'],
@@ -224,6 +230,65 @@ describe('hostile questions', () => {
     await expect(ask({ timeoutMs: 10_000, mostCost: 1 })).rejects.toThrow(/too large/)
     await expect(ask({ timeoutMs: 1, mostCost: 1e12 })).rejects.toThrow(/took longer than 0.001 s/)
   })
+})
+
+// `npm run test:dbt` installs dbt and names its folder.
+const dbtBin = process.env['MILLRACE_DBT_BIN'] ?? ''
+/** It starts slowly, and the first time reads everything. */
+const dbtMs = 900_000
+describe.skipIf(dbtBin === '')('dbt', () => {
+  let dbt: DbtProject
+  beforeAll(() => {
+    dbt = openDbtProject(dbtBin, db.url)
+  })
+  afterAll(() => dbt.remove())
+
+  test(
+    'parses the generated project and builds it: every source, test and model is right',
+    () => {
+      dbt.run('parse')
+      expect(dbt.run('build')).toMatch(/PASS=\d+ WARN=0 ERROR=0 SKIP=0/)
+    },
+    dbtMs,
+  )
+
+  test(
+    'answers the fifty questions that it can be asked as the reference does',
+    async () => {
+      const model = await loadSemantics([])
+      const asked = questions.flatMap(({ ask, sql, query }) => {
+        const question = dbtQuestionOf(db.database.kysely, model, query)
+        return question === null ? [] : [{ ask, sql, question }]
+      })
+      expect(asked.length).toBeGreaterThanOrEqual(42)
+      const compiled = dbt.compile(asked.map(({ question }) => question))
+      const wrong: string[] = []
+      for (const [at, { ask, sql }] of asked.entries()) {
+        const one = compiled[at] ?? { error: 'no answer' }
+        const found = 'error' in one ? [one.error] : (await expected(one.sql)).map((line) => line.replaceAll('T00:00:00Z', ''))
+        const wanted = await expected(sql)
+        if (JSON.stringify(found) !== JSON.stringify(wanted))
+          wrong.push(`${ask}: ${found.slice(0, 3).join('; ')} instead of ${wanted.slice(0, 3).join('; ')}`)
+      }
+      expect(wrong).toEqual([])
+    },
+    dbtMs,
+  )
+
+  test(
+    'has NULL, never a sum, for what does not add up',
+    async () => {
+      const names = allMetrics(await loadSemantics([])).filter(({ metric }) => metric.neverOver.size > 0)
+      const compiled = dbt.compile(
+        names.map(({ metric }) => ({ metrics: [metric.name], by: [], where: [], order: [], limit: null })),
+      )
+      for (const [at, { metric }] of names.entries()) {
+        const one = compiled[at] ?? { error: 'no answer' }
+        expect('error' in one ? [one.error] : await expected(one.sql), metric.name).toEqual(['NULL'])
+      }
+    },
+    dbtMs,
+  )
 })
 
 test('over HTTP it stands behind the token of the page', async () => {
