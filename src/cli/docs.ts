@@ -6,8 +6,7 @@ import { semanticFolders } from '../pipeline/open-runtime.ts'
 import { writeDocs } from '../pipeline/write-docs.ts'
 import { assistantsMark } from '../semantic/assistants.ts'
 import { assistantDocuments, semanticDocuments } from '../semantic/documents.ts'
-import type { Handler } from './command-spec.ts'
-import { commands } from './commands.ts'
+import type { CommandSpec, Handler } from './command-spec.ts'
 import { pipelinesFolder } from './runtime.ts'
 
 /** With `--check` exit code 1 where a file is not as the definitions say. */
@@ -18,7 +17,7 @@ export const handle: Handler = async (invocation) => {
     pipelinesFolder: pipelinesFolder(invocation),
     out: resolve(folder, String(options['out'])),
     check,
-    more: (definitions) => moreDocuments(pipelinesFolder(invocation), definitions),
+    more: (definitions) => moreDocuments(pipelinesFolder(invocation), definitions, invocation.commands),
     mark: assistantsMark,
   })
   const shown = (list: readonly string[]): string[] => list.map((file) => relative(folder, file))
@@ -34,6 +33,7 @@ export const handle: Handler = async (invocation) => {
 export const moreDocuments = async (
   pipelines: string,
   definitions: readonly Definition[],
+  commands: readonly CommandSpec[],
 ): Promise<ReadonlyMap<string, string>> => {
   const model = await loadSemantics(semanticFolders(pipelines))
   const words = definitions.map(({ pipeline, description, file }) => ({

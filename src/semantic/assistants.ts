@@ -35,7 +35,7 @@ export const llmsText = ({ model, pipelines }: AssistantWords): string =>
     '',
     assistantsMark,
     '',
-    `> A warehouse in PostgreSQL of web-analytics data. Readers see the schema bi alone. ${figureRule}`,
+    `> A warehouse in PostgreSQL that Millrace loads. Readers see the schema bi alone. ${figureRule}`,
     '',
     'Ask figures by metric with `millrace mcp` (tools list_metrics, explain_metric, query_metrics, coverage, freshness, restatements).',
     'It refuses what does not add up and says what to ask instead.',

@@ -1,12 +1,12 @@
 // The generated documents in the repository say what the definitions say now.
-import { readFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { join, relative, resolve } from 'node:path'
 import { expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { loadMarts } from '../../src/definition/marts.ts'
 import { dbtSources } from '../../src/publish/dbt.ts'
 import { dataDictionary } from '../../src/publish/dictionary.ts'
-import { listFiles } from '../../scripts/structure.ts'
+import { commands } from '../../src/cli/commands.ts'
 import { moreDocuments } from '../../src/cli/docs.ts'
 import { shippedDefinitions } from '../support/definitions.ts'
 
@@ -16,10 +16,14 @@ test('every generated page and file is fresh; `millrace docs` writes them', asyn
   const [definitions, marts] = [await shippedDefinitions(), await loadMarts([])]
   expect(readFileSync(join(docs, 'data-dictionary.md'), 'utf8')).toBe(dataDictionary(definitions, marts))
   expect(readFileSync(join(docs, 'dbt', 'models', 'sources.yml'), 'utf8')).toBe(dbtSources(definitions, marts))
-  const more = await moreDocuments(resolve(docs, '..', 'pipelines'), definitions)
+  const more = await moreDocuments(resolve(docs, '..', 'pipelines'), definitions, commands)
   for (const [path, text] of more) expect(readFileSync(join(docs, path), 'utf8'), path).toBe(text)
   // What is left of a subject that went would be read as if it were true.
-  const generated = ['dbt', 'lightdash', 'superset-bundle'].flatMap((folder) => listFiles(join(docs, folder)))
+  const generated = ['dbt', 'lightdash', 'superset-bundle'].flatMap((folder) =>
+    readdirSync(join(docs, folder), { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      .map((entry) => join(entry.parentPath, entry.name)),
+  )
   const known = new Set([...more.keys(), join('dbt', 'models', 'sources.yml')])
   expect(generated.map((file) => relative(docs, file)).filter((path) => !known.has(path))).toEqual([])
 })
