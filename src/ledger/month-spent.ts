@@ -21,3 +21,19 @@ export const quotaThisMonth = async (db: Db): Promise<readonly QuotaSpent[]> => 
   )
   return rows
 }
+
+/** Credits of this month (UTC) that were charged to a tag, by API. */
+export const tagThisMonth = async (
+  db: Db,
+  name: string,
+  value: string,
+): Promise<readonly { readonly api: string; readonly spent: number }[]> => {
+  const { rows } = await sql<{ api: string; spent: number }>`
+    select split_part(p.source, '.', 1) as api, (coalesce(sum(s.used_quota), 0) + coalesce(sum(s.reserved_quota), 0))::float8 as spent
+    from etl.spending s join etl.pipelines p using (pipeline_id)
+    where s.day >= date_trunc('month', clock_timestamp() at time zone 'UTC')::date
+      and s.tag_set_id in (select t.tag_set_id from etl.tag_sets t where t.tags @> ${JSON.stringify({ [name]: value })}::jsonb) group by 1`.execute(
+    db,
+  )
+  return rows
+}
