@@ -1,5 +1,6 @@
 // Credits of this month by account and pipeline, for the alarms of budgets.
 import { sql } from 'kysely'
+import type { Numbers, Texts } from '../db/row.ts'
 import type { Db } from '../db/tables.ts'
 
 /** Credits of this month (UTC). */
@@ -22,13 +23,11 @@ export const quotaThisMonth = async (db: Db): Promise<readonly QuotaSpent[]> => 
   return rows
 }
 
+type TagSpent = Texts<'api'> & Numbers<'spent'>
+
 /** Credits of this month (UTC) that were charged to a tag, by API. */
-export const tagThisMonth = async (
-  db: Db,
-  name: string,
-  value: string,
-): Promise<readonly { readonly api: string; readonly spent: number }[]> => {
-  const { rows } = await sql<{ api: string; spent: number }>`
+export const tagThisMonth = async (db: Db, name: string, value: string): Promise<readonly TagSpent[]> => {
+  const { rows } = await sql<TagSpent>`
     select split_part(p.source, '.', 1) as api, (coalesce(sum(s.used_quota), 0) + coalesce(sum(s.reserved_quota), 0))::float8 as spent
     from etl.spending s join etl.pipelines p using (pipeline_id)
     where s.day >= date_trunc('month', clock_timestamp() at time zone 'UTC')::date
