@@ -1,6 +1,7 @@
 // What each account's refusals have taught about its rate, and since when its service is in trouble: one row an account, for all machines.
 import { sql } from 'kysely'
 import { type LearntPace, type RateRefusal, slowerBy } from '../core/pace.ts'
+import { databaseError } from '../db/database-error.ts'
 import type { Db } from '../db/tables.ts'
 import { databaseNow } from './database-now.ts'
 
@@ -10,9 +11,12 @@ export interface AccountPace {
   refused(refusal: RateRefusal): Promise<LearntPace>
 }
 
-/** @param account its name, unlike that of any other API's. Both throw what the database throws. */
+/** @param account its name, unlike that of any other API's. `refused` throws what the database throws, `read` an EtlError: whoever asks has sent nothing. */
 export const createAccountPace = (db: Db, account: string): AccountPace => ({
-  read: () => learntOf(db, account, false),
+  read: () =>
+    learntOf(db, account, false).catch((error: unknown) => {
+      throw databaseError(error, 'cannot tell the rate')
+    }),
   refused: (refusal) =>
     db.transaction().execute(async (trx) => {
       await trx

@@ -33,8 +33,8 @@ export const createRateWindows = (pool: DatabasePool, account: string): RateWind
   }
   return {
     take: async (points, pointsOfWindow, windowMs) => {
-      const limiter = await limiterOf(pointsOfWindow)
       try {
+        const limiter = await limiterOf(pointsOfWindow)
         const { remainingPoints, msBeforeNext } = await limiter.consume(account, points, { customDuration: windowMs / 1000 })
         return { granted: true, nextMs: remainingPoints >= points ? 0 : msBeforeNext }
       } catch (refused) {

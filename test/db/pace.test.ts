@@ -1,10 +1,13 @@
 // What refusals teach is kept in the warehouse: one process is refused, all slow down; and who is in trouble is on record.
+import { Kysely, PostgresDialect } from 'kysely'
+import pg from 'pg'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
 import { createRateBudget } from '../../src/extract/rate.ts'
 import { createAccountPace, endTrouble, noteTrouble } from '../../src/ledger/pace.ts'
 import { createRateWindows } from '../../src/ledger/rate-windows.ts'
 import { accountStates } from '../../src/reads/pace.ts'
+import type { Tables } from '../../src/db/tables.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 
 let db: TestDatabase
@@ -53,6 +56,22 @@ describe('the pace of an account', () => {
     for (let request = 0; request < 20; request += 1) (await two.take(never, 'run')).judged(false)
     expect(performance.now() - began).toBeGreaterThan(700)
   })
+})
+
+test('a database that is away says so before anything leaves: whoever promised a submission has to know that nothing was sent', async () => {
+  const away = new pg.Pool({ connectionString: 'postgres://nobody@127.0.0.1:1/none' })
+  const kysely = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: away }) })
+  try {
+    const options = { requestsPerSecond: 40, clock: systemClock }
+    const never = new AbortController().signal
+    const unreachable = { code: 'DATABASE_UNREACHABLE' }
+    const taught = createRateBudget({ ...options, memory: createAccountPace(kysely, 'api/default') })
+    await expect(taught.take(never, 'run')).rejects.toMatchObject(unreachable)
+    const counted = createRateBudget({ ...options, shared: createRateWindows(away, 'api/default') })
+    await expect(counted.take(never, 'run')).rejects.toMatchObject(unreachable)
+  } finally {
+    await kysely.destroy()
+  }
 })
 
 describe('a trouble', () => {
