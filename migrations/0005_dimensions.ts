@@ -56,6 +56,24 @@ const statements = [
     words integer not null generated always as (${words}) stored,
     first_seen_at timestamptz not null default now()
   )`,
+  // What people know of values and the service does not (attributes/*.csv, *.sql): one row a value and the time it held.
+  `create table bi.attribute_versions (
+    subject text not null,
+    value text not null,
+    attributes jsonb not null,
+    valid_from timestamptz not null default clock_timestamp(),
+    valid_to timestamptz,
+    file text not null,
+    primary key (subject, value, valid_from)
+  )`,
+  `create unique index attribute_versions_current on bi.attribute_versions (subject, value) where valid_to is null`,
+  `comment on table bi.attribute_versions is 'What people wrote of values the service says nothing of: groups, names, terms, page types. One row a value and the time it held.'`,
+  `comment on column bi.attribute_versions.subject is 'What the value is of, for example domain or category_id; pattern for page types.'`,
+  `comment on column bi.attribute_versions.value is 'The value.'`,
+  `comment on column bi.attribute_versions.attributes is 'Its attributes by name.'`,
+  `comment on column bi.attribute_versions.valid_from is 'When it was first applied.'`,
+  `comment on column bi.attribute_versions.valid_to is 'When it was changed or left its file; NULL while it is current.'`,
+  `comment on column bi.attribute_versions.file is 'The file it came from.'`,
 ]
 
 export const up = async (database: Kysely<unknown>): Promise<void> => {

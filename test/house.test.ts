@@ -103,7 +103,8 @@ const owners: Record<string, readonly string[]> = {
   'pg-copy-streams': ['db'],
   undici: ['extract'],
   '@aws-sdk/client-s3': ['extract'],
-  'csv-parse': ['parse'],
+  // Attribute files are small, and read as they are checked.
+  'csv-parse': ['parse', 'definition'],
   'node-cron': ['plan', 'schedule', 'definition'],
   dotenv: ['config'],
   nodemailer: ['notify'],

@@ -9,6 +9,7 @@ import type { Definition } from '../core/types.ts'
 import { type Database, openDatabase } from '../db/connect.ts'
 import { loadDefinitions } from '../definition/load.ts'
 import { readMarts } from '../definition/marts.ts'
+import { attributesOf } from '../pipeline/attributes.ts'
 import { readNotifyFile } from '../definition/notify-file.ts'
 import { type Problem, showProblem } from '../definition/problem.ts'
 import { alarmingOf } from '../notify/receivers.ts'
@@ -58,6 +59,7 @@ export const check = async (request: CheckRequest): Promise<CheckResult> => {
   const definitions =
     folders === null ? [] : ((await attempt('definition', () => checkDefinitions(request, folders, notes))) ?? [])
   const marts = (await attempt('mart', () => checkMarts(request, notes))) ?? []
+  if (folders !== null) await attempt('attributes', () => checkAttributes(request, folders, definitions, notes))
   const model = await attempt('semantic', () => checkSemanticFiles(semanticFolders(request.pipelinesFolder), notes))
   const settings = await attempt('configuration', async () => request.settings())
   const result = (): CheckResult => ({ ...notes, checked: [...new Set(checked)] })
@@ -101,6 +103,24 @@ const checkDefinitions = async (
   const files = definitions.map(({ file }) => file)
   provedFiles(notes, 'definition', files, problems, 'every line is understood, lists in files are read.')
   return definitions
+}
+
+const checkAttributes = async (
+  { pipelinesFolder, pipelines }: CheckRequest,
+  { sources }: SourceFolders,
+  definitions: readonly Definition[],
+  notes: Notes,
+): Promise<void> => {
+  // What a file is of is known from all definitions.
+  if (pipelines.length > 0) return note(notes, 'attributes', 'not asked', 'attributes: they are checked with all pipelines.')
+  const { sets, problems } = await attributesOf(pipelinesFolder, definitions, sources)
+  provedFiles(
+    notes,
+    'attributes',
+    sets.map(({ file }) => file),
+    problems,
+    'every line is understood.',
+  )
 }
 
 const checkMarts = async (request: CheckRequest, notes: Notes): Promise<readonly Mart[]> => {

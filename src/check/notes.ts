@@ -2,6 +2,7 @@
 export type Area =
   | 'definition'
   | 'mart'
+  | 'attributes'
   | 'semantic'
   | 'alarms'
   | 'configuration'

@@ -4,6 +4,7 @@ import { createLog } from '../core/log.ts'
 import { type Declaration, type Settled, takenUpWords } from '../pipeline/identity.ts'
 import { migrateAndPublish } from '../pipeline/migrate-and-publish.ts'
 import type { Handler } from './command-spec.ts'
+import { formatNumber, some } from './output.ts'
 import { wholeNumber } from './options.ts'
 import { pipelinesFolder, settingsOf } from './runtime.ts'
 
@@ -12,7 +13,7 @@ export const handle: Handler = async (invocation) => {
   const { output, options } = invocation
   const settings = settingsOf(invocation)
   const dryRun = options['dryRun'] === true
-  const { applied, published, removed, kept, statements, display, declared } = await migrateAndPublish({
+  const { applied, published, removed, kept, statements, display, declared, attributes } = await migrateAndPublish({
     settings,
     pipelinesFolder: pipelinesFolder(invocation),
     dryRun,
@@ -27,7 +28,16 @@ export const handle: Handler = async (invocation) => {
     },
   })
   for (const [migration, sql] of statements) output.event({ event: 'sql', migration, statements: sql })
-  output.event({ event: 'summary', command: 'migrate', dry_run: dryRun, applied, published, removed, ...identityWords(declared) })
+  output.event({
+    event: 'summary',
+    command: 'migrate',
+    dry_run: dryRun,
+    applied,
+    published,
+    removed,
+    attributes,
+    ...identityWords(declared),
+  })
   output.line(`Warehouse ${display}`)
   for (const name of applied) {
     output.line(`${dryRun ? '-- would apply' : 'applied'} ${name}`)
@@ -35,6 +45,8 @@ export const handle: Handler = async (invocation) => {
   }
   if (applied.length === 0) output.line('Every migration is applied already.')
   if (!dryRun) output.line(`Published: ${published.map((pipeline) => `bi.${pipeline}`).join(', ') || 'nothing'}.`)
+  if (attributes.changed + attributes.ended > 0)
+    output.line(`Attributes: ${some(attributes.changed, 'value')} changed, ${formatNumber(attributes.ended)} ended.`)
   for (const name of removed) output.line(`Removed bi.${name}: its file is gone.`)
   for (const name of kept)
     output.note(`bi.${name} stays although its file is gone: something else reads it. Drop that first, then migrate again.`)

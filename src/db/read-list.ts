@@ -27,7 +27,23 @@ export const readList = async (database: Pick<Database, 'pool'>, reading: ListRe
   }
 }
 
-const readWith = ({ pool }: Pick<Database, 'pool'>, reading: ListReading): Promise<string[]> =>
+/** A query of several columns: their names and its rows. Throws as `readList`. */
+export const readTable = (
+  database: Pick<Database, 'pool'>,
+  reading: ListReading,
+): Promise<{ readonly names: string[]; readonly rows: (string | null)[][] }> => read(database, reading)
+
+const readWith = async (database: Pick<Database, 'pool'>, reading: ListReading): Promise<string[]> => {
+  const { rows } = await read(database, reading, 1)
+  return rows.flatMap(([value]) => value ?? [])
+}
+
+/** @param columns how many it must have; default any number */
+const read = (
+  { pool }: Pick<Database, 'pool'>,
+  reading: ListReading,
+  columns?: number,
+): Promise<{ names: string[]; rows: (string | null)[][] }> =>
   withSession(pool, async ({ client }) => {
     const { timeoutMs, most, readerUrl } = reading
     await client.query('begin transaction read only')
@@ -37,10 +53,11 @@ const readWith = ({ pool }: Pick<Database, 'pool'>, reading: ListReading): Promi
       // Inside of a select nothing can be written, whoever asks; and a statement with a parameter is one statement.
       const text = `select * from (\n${reading.sql.trim().replace(/;+$/, '')}\n) as list limit $1`
       const { rows, fields } = await client.query<unknown[]>({ text, values: [most + 1], rowMode: 'array' })
-      if (fields.length !== 1)
+      if (columns !== undefined && fields.length !== columns)
         throw new EtlError('LIST_QUERY', `it gives ${fields.length} columns; a list is one column, one value a row.`)
       if (rows.length > most) throw new EtlError('LIST_QUERY', `it gives more than ${most} rows.`)
-      return rows.flatMap(([value]) => (value === null || value === undefined ? [] : [String(value)]))
+      const names = fields.map(({ name }) => name)
+      return { names, rows: rows.map((row) => row.map((cell) => (cell === null || cell === undefined ? null : String(cell)))) }
     } catch (error) {
       throw asListError(error, reading)
     } finally {

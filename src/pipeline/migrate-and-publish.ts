@@ -8,6 +8,7 @@ import { type Database, openDatabase } from '../db/connect.ts'
 import { migrate, pendingSql } from '../db/migrate.ts'
 import type { Patience } from '../db/patience.ts'
 import { loadMarts } from '../definition/marts.ts'
+import { assertNoProblems } from '../definition/problem.ts'
 import { openLandingStore } from '../extract/landing.ts'
 import { forgetMarts, martsWithoutFile, recordMarts } from '../ledger/marts.ts'
 import { analyzeChanged } from '../load/analyze.ts'
@@ -15,6 +16,7 @@ import { setFiscalYear } from '../publish/calendar.ts'
 import { publish, publishWithin } from '../publish/publish.ts'
 import { dropMarts } from '../publish/publish-marts.ts'
 import { type Declaration, declareIdentity, type Settled } from './identity.ts'
+import { attributesOf, publishAttributes } from './attributes.ts'
 import { assertTablesMade } from './tables-made.ts'
 import { martFolders, migrationFolders, openDefinitions } from './open-runtime.ts'
 
@@ -39,11 +41,15 @@ export interface MigrateResult {
   readonly display: string
   /** What the database is from here on; null: nothing was said. */
   readonly declared: Settled | null
+  /** Values whose attributes changed, and values that have none any more. */
+  readonly attributes: { readonly changed: number; readonly ended: number }
 }
 
 /** Definitions are checked first, so that a wrong one changes nothing. Safe when two start at once. */
 export const migrateAndPublish = async (request: MigrateRequest): Promise<MigrateResult> => {
-  const { definitions } = await openDefinitions(request.pipelinesFolder, [])
+  const { definitions, sources } = await openDefinitions(request.pipelinesFolder, [])
+  const attributes = await attributesOf(request.pipelinesFolder, definitions, sources)
+  assertNoProblems(attributes.problems)
   const fiscalYearFrom = readMonth(request.settings.raw, 'MILLRACE_FISCAL_YEAR_FROM')
   const database = await openDatabase({ databaseUrl: request.settings.databaseUrl, home: request.settings.home })
   try {
@@ -59,14 +65,24 @@ export const migrateAndPublish = async (request: MigrateRequest): Promise<Migrat
       made = await publishWithin(trx, definitions, files).catch(withNothingApplied)
     })
     if (request.dryRun)
-      return { applied, published: [], removed: [], kept: [], statements, display: database.display, declared: null }
+      return {
+        applied,
+        published: [],
+        removed: [],
+        kept: [],
+        statements,
+        display: database.display,
+        declared: null,
+        attributes: { changed: 0, ended: 0 },
+      }
     if (fiscalYearFrom !== null) await setFiscalYear(database, fiscalYearFrom)
     const marts = made ?? (await publish(database, definitions, files, patience))
     const { removed, kept } = await removeMarts(database, files, marts, patience)
+    const ofValues = await publishAttributes(database, attributes, definitions)
     await analyzeChanged(database, definitions)
     const published = [...definitions.filter((definition) => definition.publish).map(({ pipeline }) => pipeline), ...marts]
     const declared = await declare(request, database)
-    return { applied, published, removed, kept, statements, display: database.display, declared }
+    return { applied, published, removed, kept, statements, display: database.display, declared, attributes: ofValues }
   } finally {
     await database.close()
   }

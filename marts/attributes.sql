@@ -1,0 +1,11 @@
+-- purpose: What people wrote of values the service says nothing of, one attribute a row.
+-- grain: One row a subject, value and attribute.
+-- question: Which attributes has example.com?
+-- reads: attribute_versions
+-- column subject: What the value is of, for example domain or category_id; pattern for page types.
+-- column value: The value.
+-- column attribute: Name of the attribute: a column of the file.
+-- column text: The attribute; a list as JSON text.
+-- column since: When it got the attributes it has now.
+select v.subject, v.value, a.key as attribute, a.value as text, v.valid_from as since
+from bi.attribute_versions v cross join lateral jsonb_each_text(v.attributes) as a where v.valid_to is null

@@ -1,0 +1,34 @@
+// What people know of the things that pipelines run for, and the service does not: attributes by value.
+
+/** One value's attributes. */
+export interface AttributeRow {
+  readonly value: string
+  readonly attributes: Readonly<Record<string, string | number | readonly string[]>>
+}
+
+/** Attributes that were read and checked. */
+export interface AttributeRows {
+  readonly file: string
+  /** What the values are of: a name under `for_each`, or the key of a dimension table. */
+  readonly subject: string
+  readonly rows: readonly AttributeRow[]
+}
+
+/** A line of cells with its number from 1. */
+export interface AttributeLine {
+  readonly line: number
+  readonly cells: readonly string[]
+}
+
+/** Attributes from a file, or from a query that is asked when they are applied. */
+export type AttributeSet =
+  | AttributeRows
+  | {
+      readonly file: string
+      readonly sql: string
+      /** What the query gave, checked like a file; `set` is null where there are problems. */
+      readonly rowsOf: (table: readonly AttributeLine[]) => {
+        readonly set: AttributeRows | null
+        readonly problems: readonly { readonly line: number; readonly message: string }[]
+      }
+    }

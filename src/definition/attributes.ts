@@ -1,0 +1,153 @@
+// Attributes of what pipelines run for, in files of their own: groups, names, terms, page types by pattern. Checked with file and line.
+import { existsSync } from 'node:fs'
+import { readdir, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { z } from 'zod'
+import type { AttributeRow, AttributeSet } from '../core/attributes.ts'
+import type { SourceSpec } from '../core/source-spec.ts'
+import type { Definition } from '../core/types.ts'
+import { checkValue } from './dimension-value.ts'
+import { suggest } from './nearest.ts'
+import { type Problem, sortProblems } from './problem.ts'
+
+/** Sets without a problem, and every problem of the others. */
+export interface Attributes {
+  readonly sets: readonly AttributeSet[]
+  readonly problems: readonly Problem[]
+}
+
+/** What the values of an attribute file may be: checks one and gives its one spelling. */
+type Check = (written: string) => { readonly value: string } | { readonly message: string }
+/** By the name of the first column. */
+export type Subjects = ReadonlyMap<string, Check>
+
+/** Not a thing to run for: what pages are, by the pattern of their address. The first pattern that fits counts. */
+const patternSubject = 'pattern'
+
+/** What the definitions run for, and what their dimension tables explain; and patterns. */
+export const subjectsOf = (definitions: readonly Definition[], sources: ReadonlyMap<string, SourceSpec>): Subjects => {
+  const subjects = new Map<string, Check>([[patternSubject, (written) => plain(written)]])
+  for (const { source: name, dimensions, dimensionTables } of definitions) {
+    const source = sources.get(name)
+    for (const subject of [...dimensions.map((one) => one.name), ...dimensionTables.map(({ column }) => column)]) {
+      const spec = source?.dimensions[subject]
+      subjects.set(subject, (written) =>
+        source === undefined || spec === undefined ? plain(written) : checkValue(written, spec, source),
+      )
+    }
+  }
+  return subjects
+}
+
+const plain = (written: string): ReturnType<Check> =>
+  written.trim() === '' ? { message: 'an empty value; write one or remove the line.' } : { value: written.trim() }
+
+/** Every `*.csv` and `*.sql` of the folder; none where there is no such folder. */
+export const readAttributes = async (folder: string, subjects: Subjects): Promise<Attributes> => {
+  const names = existsSync(folder) ? (await readdir(folder)).filter((name) => /\.(csv|sql)$/.test(name)).sort() : []
+  const problems: Problem[] = []
+  const sets: AttributeSet[] = []
+  for (const name of names) {
+    const file = join(folder, name)
+    const text = await readFile(file, 'utf8')
+    if (name.endsWith('.sql')) sets.push({ file, sql: text, rowsOf: (table) => setOf(file, table, subjects) })
+    else sets.push(...(await csvSets(file, text, subjects, problems)))
+  }
+  const bySubject = Map.groupBy(sets, (set) => ('subject' in set ? set.subject : set.file))
+  for (const [subject, [first, second]] of bySubject)
+    if (first !== undefined && second !== undefined)
+      problems.push({
+        ...top(second.file),
+        message: `${first.file} has attributes of '${subject}' already; write them into one file.`,
+      })
+  return { sets: problems.length > 0 ? [] : sets, problems: sortProblems(problems) }
+}
+
+const top = (file: string) => ({ file, line: 1, column: 1 })
+
+/** As csv-parse gives records with `info`: `lines` counts to the record's last line. */
+const csvRecords = z.array(z.object({ info: z.object({ lines: z.int() }), record: z.array(z.string()) }))
+
+/** One, or none where there are problems. */
+const csvSets = async (
+  file: string,
+  text: string,
+  subjects: Subjects,
+  problems: Problem[],
+): Promise<readonly AttributeSet[]> => {
+  const { parse } = await import('csv-parse/sync')
+  try {
+    const records = csvRecords.parse(
+      parse(text, {
+        bom: true,
+        info: true,
+        relax_column_count: true,
+        skip_empty_lines: true,
+        comment: '#',
+        trim: true,
+      }),
+    )
+    const table = records.map(({ info, record }) => ({ line: info.lines, cells: [...record] }))
+    const found = setOf(file, table, subjects)
+    problems.push(...found.problems)
+    return found.set === null ? [] : [found.set]
+  } catch (error) {
+    const line = error instanceof Error && 'lines' in error ? Number(error.lines) : 1
+    problems.push({
+      file,
+      line,
+      column: 1,
+      message: `not CSV that can be read: ${error instanceof Error ? error.message : error}. Correct the line.`,
+    })
+    return []
+  }
+}
+
+/** Lines of a table, the header first. Of a query the line is the row's number. */
+export type AttributeTable = Parameters<Extract<AttributeSet, { sql: string }>['rowsOf']>[0]
+
+const setOf = (file: string, [header, ...lines]: AttributeTable, subjects: Subjects) => {
+  const problems: Problem[] = []
+  const report = (line: number, message: string): void => void problems.push({ file, line, column: 1, message })
+  const [subject = '', ...names] = header?.cells ?? []
+  const check = subjects.get(subject)
+  if (check === undefined) {
+    const known = [...subjects.keys()]
+    report(header?.line ?? 1, `the first column is '${subject}'; expected what the attributes are of.${suggest(subject, known)}`)
+    return { set: null, problems }
+  }
+  for (const [at, name] of names.entries())
+    if (!/^[a-z][a-z0-9_]*$/.test(name) || names.indexOf(name) < at)
+      report(header?.line ?? 1, `'${name}' cannot name an attribute; use lower-case letters, digits and _, each name once.`)
+  const seen = new Map<string, number>()
+  const rows = lines.flatMap(({ line, cells }, place): AttributeRow[] => {
+    if (cells.length !== names.length + 1)
+      report(
+        line,
+        `${cells.length} cells, the header has ${names.length + 1}; add or remove commas, or put quotes around a cell with one.`,
+      )
+    const checked = check(cells[0] ?? '')
+    if ('message' in checked) report(line, `${subject}: ${checked.message}`)
+    const value = 'value' in checked ? checked.value : ''
+    const before = seen.get(value)
+    if (value !== '' && before !== undefined) report(line, `'${value}' stands in line ${before} already; keep one of the two.`)
+    seen.set(value, line)
+    const attributes = names.flatMap((name, at) => attributeOf(name, cells[at + 1] ?? '', (message) => report(line, message)))
+    return [
+      { value, attributes: Object.fromEntries(subject === patternSubject ? [...attributes, ['place', place + 1]] : attributes) },
+    ]
+  })
+  return problems.length > 0 ? { set: null, problems } : { set: { file, subject, rows }, problems }
+}
+
+const owners = ['own', 'competitor']
+
+/** An empty cell is no attribute. Names that the shipped marts read have values of their own. */
+const attributeOf = (name: string, cell: string, wrong: (message: string) => void): [string, string | string[]][] => {
+  const text = cell.trim()
+  if (text === '') return []
+  if (name === 'ownership' && !owners.includes(text)) wrong(`ownership is '${text}'; expected one of ${owners.join(', ')}.`)
+  if (!name.endsWith('_terms')) return [[name, text]]
+  // Of several words each may be written with its neighbours: they are compared in lower case.
+  return [[name, text.split(/[|;]/).flatMap((term) => term.trim().toLowerCase() || [])]]
+}

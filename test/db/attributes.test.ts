@@ -1,0 +1,146 @@
+// Attributes from files and queries: checked with file and line, kept by time, in dimensions, share of voice by group, page types.
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import type { Definition } from '../../src/core/types.ts'
+import { loadMarts } from '../../src/definition/marts.ts'
+import { showProblem } from '../../src/definition/problem.ts'
+import { attributesOf, publishAttributes } from '../../src/pipeline/attributes.ts'
+import { publish } from '../../src/publish/publish.ts'
+import { loadSources } from '../../src/sources/registry.ts'
+import { shippedDefinitions } from '../support/definitions.ts'
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+
+let db: TestDatabase
+let definitions: readonly Definition[]
+let folder: string
+
+const query = async <T extends Record<string, unknown>>(text: string): Promise<T[]> =>
+  (await db.database.pool.query<T>(text)).rows
+
+beforeAll(async () => {
+  db = await createTestDatabase()
+  definitions = await shippedDefinitions()
+  await query(
+    `create table data.keywords_v1_p202608 partition of data.keywords_v1 for values from ('2026-08-01') to ('2026-09-01')`,
+  )
+  await query(`insert into bi.dim_domain (domain) values ('shop.com'), ('rival.com'), ('other.com')`)
+  await query('insert into bi.dim_category (category_id) values (12)')
+  await query(`insert into bi.dim_country (country) values ('us')`)
+  await query(`insert into data.keywords_v1 (month, domain, country, traffic_source, web_source, branded_type, keyword, top_url, clicks,
+      _unit_id, _run_id, _revision, _loaded_at)
+    select '2026-08-01', d, 'us', 'All', 'Total', 'All', k, u, c, 1, 1, 1, now() from (values
+      ('shop.com', 'shoes', 'shop.com/p/1', 100), ('shop.com', 'Acme shoes', 'shop.com/p/2', 50), ('shop.com', 'how to run', 'shop.com/guide_a', 30),
+      ('shop.com', 'x', 'shop.com/guideXa', 20), ('rival.com', 'shoes', 'rival.com/p/9', 300), ('other.com', 'shoes', 'other.com/', 100)) as v (d, k, u, c)`)
+  await publish(db.database, definitions, await loadMarts([]))
+})
+afterAll(() => db.drop())
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'millrace-attributes-'))
+  mkdirSync(join(folder, 'attributes'))
+})
+afterEach(() => rmSync(folder, { recursive: true, force: true }))
+
+const write = (name: string, text: string): void => writeFileSync(join(folder, 'attributes', name), text)
+const found = async () => attributesOf(join(folder, 'pipelines'), definitions, await loadSources())
+const apply = async () => publishAttributes(db.database, await found(), definitions)
+
+describe('attributes', () => {
+  test('stand beside their values, change by time, and end with their file', async () => {
+    write('domains.csv', 'domain,group,ownership,brand_terms\nSHOP.com,Shoes,own,acme|Shop\nrival.com,"Shoes, big",competitor,\n')
+    write('categories.csv', '# ours\ncategory_id,name\n12,Running shoes\n')
+    expect(await apply()).toEqual({ changed: 3, ended: 0 })
+    expect(await query('select domain, domain_group, ownership, brand_terms from bi.domains order by 1')).toEqual([
+      { domain: 'other.com', domain_group: '(none)', ownership: '(none)', brand_terms: null },
+      { domain: 'rival.com', domain_group: 'Shoes, big', ownership: 'competitor', brand_terms: null },
+      { domain: 'shop.com', domain_group: 'Shoes', ownership: 'own', brand_terms: ['acme', 'shop'] },
+    ])
+    expect(await query('select name from bi.dim_category')).toEqual([{ name: 'Running shoes' }])
+    expect(await apply()).toEqual({ changed: 0, ended: 0 })
+    write('domains.csv', 'domain,group,ownership,brand_terms\nshop.com,Boots,own,acme|shop\n')
+    expect(await apply()).toEqual({ changed: 1, ended: 1 })
+    expect(
+      await query(
+        `select value, attributes ->> 'group' as g, valid_to is null as now from bi.attribute_versions where subject = 'domain' order by 1, valid_from`,
+      ),
+    ).toEqual([
+      { value: 'rival.com', g: 'Shoes, big', now: false },
+      { value: 'shop.com', g: 'Shoes', now: false },
+      { value: 'shop.com', g: 'Boots', now: true },
+    ])
+    rmSync(join(folder, 'attributes', 'domains.csv'))
+    expect(await apply()).toEqual({ changed: 0, ended: 1 })
+  })
+
+  test('give share of voice by group, clicks by brand terms and by type of page', async () => {
+    write('domains.csv', 'domain,group,ownership,brand_terms\nshop.com,Us,own,acme\nrival.com,Them,competitor,\n')
+    write('page_types.csv', 'pattern,page_type\n*/p/*,product\n*/guide_*,guide\n*/guide*,draft\n')
+    await apply()
+    expect(
+      await query(
+        'select ownership, domains::int, clicks::int, clicks_all::int, share_of_voice::float8 as share from bi.keyword_groups order by 1',
+      ),
+    ).toEqual([
+      { ownership: '(none)', domains: 1, clicks: 100, clicks_all: 600, share: 0.166667 },
+      { ownership: 'competitor', domains: 1, clicks: 300, clicks_all: 600, share: 0.5 },
+      { ownership: 'own', domains: 1, clicks: 200, clicks_all: 600, share: 0.333333 },
+    ])
+    expect(
+      await query(
+        `select domain_group, clicks::int, clicks_all::int from bi.keyword_group_share_of_voice where keyword = 'shoes' order by 1`,
+      ),
+    ).toEqual([
+      { domain_group: '(none)', clicks: 100, clicks_all: 500 },
+      { domain_group: 'Them', clicks: 300, clicks_all: 500 },
+      { domain_group: 'Us', clicks: 100, clicks_all: 500 },
+    ])
+    expect(await query('select domain, clicks_brand::int, clicks_other::int from bi.keyword_brand_terms')).toEqual([
+      { domain: 'shop.com', clicks_brand: 50, clicks_other: 150 },
+    ])
+    expect(
+      await query(`select page_type, pages::int, clicks::int from bi.keyword_page_types where domain = 'shop.com' order by 1`),
+    ).toEqual([
+      { page_type: 'draft', pages: 1, clicks: 20 },
+      { page_type: 'guide', pages: 1, clicks: 30 },
+      { page_type: 'product', pages: 2, clicks: 150 },
+    ])
+  })
+
+  test('come from a query, too, which may only read what readers read; one that gives no row changes nothing', async () => {
+    write(
+      'domains.sql',
+      `select domain, 'All of them' as "group", case domain when 'shop.com' then 'own' end as ownership from bi.dim_domain`,
+    )
+    await apply()
+    expect(await query(`select domain_group, ownership from bi.domains where domain = 'shop.com'`)).toEqual([
+      { domain_group: 'All of them', ownership: 'own' },
+    ])
+    write('domains.sql', 'select domain from bi.dim_domain where false')
+    await expect(apply()).rejects.toThrow(/domains\.sql: it gives no row; the attributes stay as they were/)
+    write('domains.sql', `select domain, 'mine' as ownership from bi.dim_domain order by 1`)
+    await expect(apply()).rejects.toThrow(/domains\.sql, row 1: ownership is 'mine'; expected one of own, competitor/)
+    write('domains.sql', 'select unit_id from etl.units')
+    await expect(apply()).rejects.toThrow(/domains\.sql: permission denied/)
+    expect(await query(`select domain_group from bi.domains where domain = 'shop.com'`)).toEqual([
+      { domain_group: 'All of them' },
+    ])
+  })
+
+  test('with mistakes are refused with file and line, all of them at once', async () => {
+    write('domains.csv', 'domain,group,Group\nshop.com,A\nnot a domain,B,C\nshop.com,A,B\n')
+    write('more.csv', 'domian,group\na.com,A\n')
+    write('open.csv', 'country,x\nus,"a\n')
+    const { sets, problems } = await found()
+    expect(sets).toEqual([])
+    const shown = problems.map(showProblem).map((line) => line.replace(/^.*attributes\//, ''))
+    expect(shown).toEqual([
+      expect.stringMatching(/^domains\.csv:1:1: 'Group' cannot name an attribute/),
+      expect.stringMatching(/^domains\.csv:2:1: 2 cells, the header has 3/),
+      expect.stringMatching(/^domains\.csv:3:1: domain: 'not a domain' is not a bare domain/),
+      expect.stringMatching(/^domains\.csv:4:1: 'shop\.com' stands in line 2 already/),
+      expect.stringMatching(/^more\.csv:1:1: the first column is 'domian'; .*Did you mean 'domain'/),
+      expect.stringMatching(/^open\.csv:\d+:1: not CSV that can be read/),
+    ])
+  })
+})
