@@ -69,12 +69,7 @@ const top = (file: string) => ({ file, line: 1, column: 1 })
 const csvRecords = z.array(z.object({ info: z.object({ lines: z.int() }), record: z.array(z.string()) }))
 
 /** One, or none where there are problems. */
-const csvSets = async (
-  file: string,
-  text: string,
-  subjects: Subjects,
-  problems: Problem[],
-): Promise<readonly AttributeSet[]> => {
+const csvSets = async (file: string, text: string, subjects: Subjects, problems: Problem[]): Promise<readonly AttributeSet[]> => {
   const { parse } = await import('csv-parse/sync')
   try {
     const records = csvRecords.parse(
