@@ -3,7 +3,7 @@ import { sql } from 'kysely'
 import { unansweredCodes } from '../core/errors.ts'
 import type { RowCounts } from '../core/types.ts'
 import { executePrepared } from '../db/prepared.ts'
-import type { Numbers } from '../db/row.ts'
+import type { Numbers, Row } from '../db/row.ts'
 import type { Db } from '../db/tables.ts'
 import { databaseNow } from './database-now.ts'
 import { type OwnProcess, reapDead } from './processes.ts'
@@ -107,6 +107,24 @@ export const runSummary = async (db: Db, runId: number): Promise<RunSummary> => 
         from etl.run_jobs w join etl.jobs j on j.job_id = w.job_id
         where w.run_id = ${runId}::bigint and j.run_id = w.run_id and j.report_state is not null) j`.execute(db)
   return rows[0]?.summary ?? emptySummary
+}
+
+/** What a run did to the rows of one pipeline. */
+export interface PipelineRows extends Pick<RowCounts, 'inserted' | 'updated' | 'ended' | 'quarantined'> {
+  /** Months, `2026-01`, in which rows of an earlier load changed or ended. */
+  readonly restated: readonly string[]
+}
+
+/** By pipeline; kept with the summary, so that nobody adds up the loads of many nights. */
+export const rowsByPipeline = async (db: Db, runId: number): Promise<Readonly<Record<string, PipelineRows>>> => {
+  const { rows } = await sql<PipelineRows & Row<'etl.pipelines', 'pipeline'>>`
+    select p.pipeline, sum(w.inserted)::float8 as inserted, sum(w.updated)::float8 as updated, sum(w.ended)::float8 as ended,
+      sum(w.quarantined)::float8 as quarantined,
+      coalesce(array_agg(distinct to_char(w.window_from, 'YYYY-MM')) filter (where w.updated + w.ended > 0), '{}') as restated
+    from (select pipeline_id, window_from, sum(rows_inserted) as inserted, sum(rows_updated) as updated, sum(rows_ended) as ended,
+        sum(rows_quarantined) as quarantined from etl.loads where run_id = ${runId}::bigint group by 1, 2) w
+      join etl.pipelines p using (pipeline_id) group by 1 order by 1`.execute(db)
+  return Object.fromEntries(rows.map(({ pipeline, ...counts }) => [pipeline, counts]))
 }
 
 /** Requests that were not made because one free look showed the loaded answer still stands: what that answer once took, less the look. */

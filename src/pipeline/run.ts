@@ -10,6 +10,7 @@ import {
   openJobs,
   type RunSummary,
   requestsSpared,
+  rowsByPipeline,
   runSummary,
   startRun,
   unitsUnanswered,
@@ -90,7 +91,7 @@ export const runJobs = async (runtime: Runtime, request: RunRequest): Promise<Ru
     const { listsNotObeyed = 0 } = counts
     const state = stateOf(summary, unanswered + listsNotObeyed, request.signal)
     const seconds = (runtime.clock.now() - started) / 1000
-    await finishRun(kysely, runId, state, { ...summary, seconds })
+    await finishRun(kysely, runId, state, { ...summary, seconds, pipelines: await rowsByPipeline(kysely, runId) })
     const spared = summary.units.unchanged > 0 ? await requestsSpared(kysely, runId) : 0
     return {
       runId,
@@ -135,8 +136,9 @@ const stoppedRun = async (
   const soon = AbortSignal.timeout(stoppedForMs)
   const summary = withAside(await stopsWith(soon, () => runSummary(kysely, runId)).catch(() => emptySummary), counts)
   const seconds = (runtime.clock.now() - started) / 1000
-  await stopsWith(soon, () => finishRun(kysely, runId, 'interrupted', { ...summary, seconds })).catch((error: unknown) =>
-    runtime.log.warn({ run_id: runId, error: messageOf(error) }, 'the stopped run could not be closed'),
+  const pipelines = await stopsWith(soon, () => rowsByPipeline(kysely, runId)).catch(() => ({}))
+  await stopsWith(soon, () => finishRun(kysely, runId, 'interrupted', { ...summary, seconds, pipelines })).catch(
+    (error: unknown) => runtime.log.warn({ run_id: runId, error: messageOf(error) }, 'the stopped run could not be closed'),
   )
   return { runId, summary, seconds, ...nothingElse(counts), state: 'interrupted' }
 }
@@ -168,7 +170,8 @@ const endCancelled = async (runtime: Runtime, runId: number, counts: PlanCounts,
   const summary = withAside(await stopsWith(soon, () => runSummary(kysely, runId)).catch(() => emptySummary), counts)
   const seconds = (runtime.clock.now() - started) / 1000
   // Where somebody's lock is in the way, whoever cancelled it or finds this process ended closes it.
-  await stopsWith(soon, () => finishRun(kysely, runId, 'cancelled', { ...summary, seconds })).catch((error: unknown) =>
+  const pipelines = await stopsWith(soon, () => rowsByPipeline(kysely, runId)).catch(() => ({}))
+  await stopsWith(soon, () => finishRun(kysely, runId, 'cancelled', { ...summary, seconds, pipelines })).catch((error: unknown) =>
     runtime.log.warn({ run_id: runId, error: messageOf(error) }, 'the cancelled run could not be closed'),
   )
   return { runId, summary, seconds, ...nothingElse(counts), state: 'cancelled' }

@@ -66,6 +66,10 @@ const toComeOf = (one: Facts, nowMs: number): number | null => {
   return profile === null ? null : profile + Math.max(0, profile_today - spent_today)
 }
 
+// True of every open job; in these words the indexes of ready, waiting and held ones answer, and done jobs are not read.
+const byPartialIndexes = sql<boolean>`(j.state = 'open' and j.holder is null and j.not_before is null
+  or j.state = 'open' and j.holder is null and j.not_before is not null or j.holder is not null)`
+
 const facts = sql<Facts>`
   with today as materialized (
     select t.day, date_trunc('month', t.day)::date as month, (date_trunc('month', t.day) - interval '1 month')::date as last_month,
@@ -83,11 +87,11 @@ const facts = sql<Facts>`
   select p.account, p.pipeline, p.definition -> 'window' as window,
     (select count(*)::float8 from etl.slices s where s.pipeline_id = p.pipeline_id and s.wanted_until is null) as values,
     (select avg(x.price)::float8 from (select j.used_quota::float8 / j.cells as price from etl.jobs j
-      where j.pipeline_id = p.pipeline_id and j.used_quota > 0 and j.asked_at is not null order by j.asked_at desc limit 200) x) as per_unit,
+      where j.pipeline_id = p.pipeline_id and j.report_state is not null and j.used_quota > 0 and j.asked_at is not null order by j.asked_at desc limit 200) x) as per_unit,
     (select floor(extract(epoch from max(j.asked_at)) * 1000)::float8 from etl.jobs j join etl.runs r on r.run_id = j.run_id
       where j.pipeline_id = p.pipeline_id and j.report_state is not null and j.approval_id is null and r.command in ('run', 'schedule')) as asked_ms,
     coalesce((select sum(coalesce(j.estimated_quota, j.cells)) from etl.jobs j cross join today t where j.pipeline_id = p.pipeline_id and j.kind = 'report'
-      and j.state = 'open' and j.ask_number is null and j.answer_id is null and coalesce(j.not_before, t.day) < t.next_month), 0)::float8 as planned,
+      and j.state = 'open' and ${byPartialIndexes} and j.ask_number is null and j.answer_id is null and coalesce(j.not_before, t.day) < t.next_month), 0)::float8 as planned,
     coalesce(s.month, 0)::float8 as spent, (p.definition -> 'limits' ->> 'quotaPerMonth')::float8 as budget, coalesce(s.today, 0)::float8 as spent_today,
     case when s.has_past then coalesce(s.later, 0)::float8 end as profile, coalesce(s.same_day, 0)::float8 as profile_today
   from etl.pipelines p left join spent s using (pipeline_id) order by 1, 2, p.pipeline_id`

@@ -1,4 +1,4 @@
-// Runs with what became of their units, the jobs they waited for, and what they did to the rows night by night.
+// Runs with what became of their units and the jobs they waited for.
 import { sql } from 'kysely'
 import type { JobState, ReportState } from '../core/types.ts'
 import type { Numbers } from '../db/row.ts'
@@ -116,25 +116,6 @@ export const runUnits = async (db: Db, runId: number, jobs: readonly RunJobLine[
     db,
     rows.map((row) => row.unit_id),
   )
-}
-
-export interface Night {
-  /** The day (UTC) on which the runs ended. */
-  readonly day: string
-  readonly inserted: number
-  readonly updated: number
-  readonly ended: number
-  readonly quarantined: number
-}
-
-/** Rows by the day their run ended, from what each run was summed up to: a night may have millions of loads. A run at work is not in it. */
-export const nights = async (db: Db, fromDay: string): Promise<Night[]> => {
-  const { rows } = await sql<Night>`
-    select to_char(r.finished_at at time zone 'UTC', 'YYYY-MM-DD') as day, sum((s.totals ->> 'inserted')::float8) as inserted,
-      sum((s.totals ->> 'updated')::float8) as updated, sum((s.totals ->> 'ended')::float8) as ended, sum((s.totals ->> 'quarantined')::float8) as quarantined
-    from etl.runs r cross join lateral (select r.summary -> 'rows' as totals) s
-    where r.finished_at >= ${fromDay}::date and s.totals is not null group by 1 order by 1`.execute(db)
-  return rows
 }
 
 export interface Event {

@@ -22,6 +22,8 @@ export interface WindowLoads {
   readonly window_from: string
   readonly rows: number
   readonly last_loaded_at: string | null
+  /** When the service was last asked whether anything changed. */
+  readonly last_checked_at: string | null
 }
 
 export interface Windows {
@@ -47,7 +49,7 @@ export const windowStates = (db: Db, pipelines: readonly string[] = []): Promise
 const windowLoads = (db: Db, pipelines: readonly string[]): Promise<WindowLoads[]> =>
   db
     .selectFrom('etl.window_loads as l')
-    .select(['l.pipeline', 'l.window_from', wholeAs('l', 'rows'), 'l.last_loaded_at'])
+    .select(['l.pipeline', 'l.window_from', wholeAs('l', 'rows'), 'l.last_loaded_at', 'l.last_checked_at'])
     .$if(pipelines.length > 0, (query) => query.where('l.pipeline', 'in', pipelines))
     .execute()
 
@@ -164,11 +166,25 @@ export const pipelineCoverage = async (db: Db, pipeline: string, limit: number):
     .orderBy('values')
     .limit(most + 1)
     .execute()
+  const units = await coverageOf(
+    db,
+    windows,
+    slices.slice(0, most).map((row) => row.slice_id),
+  )
+  return { units, whole: slices.length <= most }
+}
+
+/** The units of these slices in these windows, each found by its key. By slice and window. */
+export const coverageOf = async (
+  db: Db,
+  windows: readonly { readonly pipeline_id: number; readonly window_from: string }[],
+  sliceIds: readonly number[],
+): Promise<readonly CoverageUnit[]> => {
   const { rows } = await sql<CoverageUnit>`
     select u.unit_id::float8 as unit_id, u.slice::text as slice, to_char(u.window_from, 'YYYY-MM') as month, ${cellState} as state
     from unnest(${windows.map((row) => row.pipeline_id)}::integer[], ${windows.map((row) => row.window_from)}::date[]) as w (pipeline_id, window_from)
-      cross join unnest(${slices.slice(0, most).map((row) => row.slice_id)}::integer[]) as s (slice_id)
+      cross join unnest(${[...sliceIds]}::integer[]) as s (slice_id)
       join etl.unit_list u on u.pipeline_id = w.pipeline_id and u.window_from = w.window_from and u.slice_id = s.slice_id
     order by u.slice::text, u.window_from`.execute(db)
-  return { units: rows, whole: slices.length <= most }
+  return rows
 }

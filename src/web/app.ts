@@ -26,6 +26,7 @@ import { quotaPage } from './pages/quota.ts'
 import { reportsPage } from './pages/reports.ts'
 import { runPage, runsPage } from './pages/runs.ts'
 import { schedulePage } from './pages/schedule.ts'
+import { searchPage } from './pages/search.ts'
 import { testsPage } from './pages/tests.ts'
 import { unitPage } from './pages/unit.ts'
 import { unitsPage } from './pages/units.ts'
@@ -33,6 +34,8 @@ import { unitsPage } from './pages/units.ts'
 const mostBodyBytes = 16 * 1024
 const mostUnits = 10_000
 const unitsADefaultPage = 500
+/** Characters of a search. */
+const mostSearched = 200
 
 /** The page without a server. */
 export interface StatusApp {
@@ -175,6 +178,7 @@ const mountPages = (app: Hono, web: WebContext): void => {
     )
   })
   app.get('/units/:id{[0-9]+}', (context) => send(context, unitPage(web, numberIn(context))))
+  app.get('/search', (context) => send(context, searchPage(web, (context.req.query('q') ?? '').slice(0, mostSearched))))
   app.get('/reports', (context) => send(context, reportsPage(web)))
   app.get('/quota', (context) => send(context, quotaPage(web)))
   app.get('/quarantine', (context) => send(context, quarantinePage(web)))

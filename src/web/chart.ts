@@ -103,6 +103,8 @@ export interface Span {
   readonly from: string
   readonly to: string
   readonly series: string
+  /** `#12` */
+  readonly name: string
   readonly title: string
   readonly href: string
 }
@@ -110,10 +112,15 @@ export interface Span {
 /** Spans of time in lanes, each a link. */
 export const timeline = (title: string, spans: readonly Span[]): Html => {
   if (spans.length === 0) return html`<figure><figcaption>${title}</figcaption><p class="empty">Nothing yet.</p></figure>`
+  // A run of seconds is seen beside one of hours.
+  const least = Math.max(
+    1000,
+    (Math.max(...spans.map(({ to }) => Date.parse(to))) - Math.min(...spans.map(({ from }) => Date.parse(from)))) / 200,
+  )
   const data = spans.map((span) => ({
     ...span,
     x1: new Date(span.from),
-    x2: new Date(Math.max(Date.parse(span.to), Date.parse(span.from) + 1000)),
+    x2: new Date(Math.max(Date.parse(span.to), Date.parse(span.from) + least)),
   }))
   const lanes = new Set(spans.map(({ lane }) => lane)).size
   const svg = render(
@@ -121,7 +128,7 @@ export const timeline = (title: string, spans: readonly Span[]): Html => {
       height: 40 + lanes * 26,
       marginLeft: 180,
       ariaLabel: title,
-      x: { type: 'utc', label: null, grid: true },
+      x: { type: 'utc', label: null, grid: true, ticks: 6, tickFormat: (at: Date) => clockText(at, least * 200) },
       y: { label: null },
       color: { type: 'identity' },
       marks: [
@@ -138,6 +145,61 @@ export const timeline = (title: string, spans: readonly Span[]): Html => {
       ],
     },
     'group',
+  )
+  return figure(title, [...new Set(spans.map(({ series }) => series))], svg)
+}
+
+/** As much of a moment as tells the ticks of an axis apart that spans so much. */
+const clockText = (at: Date, spanMs: number): string => {
+  const iso = at.toISOString()
+  if (spanMs < 600_000) return iso.slice(11, 19)
+  return spanMs < 86_400_000 ? iso.slice(11, 16) : `${iso.slice(5, 10)} ${iso.slice(11, 16)}`
+}
+
+/** Names of the axis of spans, in seconds. */
+const spanNames: readonly (readonly [seconds: number, name: string])[] = [
+  [1, '1 s'],
+  [10, '10 s'],
+  [60, '1 min'],
+  [600, '10 min'],
+  [3_600, '1 h'],
+  [21_600, '6 h'],
+  [86_400, '1 d'],
+]
+
+/** How long each took, on an axis that suits seconds and hours alike. In the order given. */
+export const durations = (title: string, spans: readonly Span[]): Html => {
+  if (spans.length === 0) return html``
+  const data = spans.map((span) => ({ ...span, seconds: Math.max(1, (Date.parse(span.to) - Date.parse(span.from)) / 1000) }))
+  const most = Math.max(...data.map(({ seconds }) => seconds))
+  const end = spanNames.findIndex(([seconds]) => seconds >= most)
+  const names = spanNames.slice(0, end === -1 ? spanNames.length : Math.max(2, end + 1))
+  const svg = render(
+    {
+      height: 40 + spans.length * 16,
+      marginLeft: 60,
+      ariaLabel: title,
+      x: {
+        label: null,
+        grid: true,
+        domain: [0, Math.log10(Math.max(most, names.at(-1)?.[0] ?? most))],
+        ticks: names.map(([seconds]) => Math.log10(seconds)),
+        tickFormat: (_: number, place: number) => names[place]?.[1] ?? '',
+      },
+      y: { label: null, domain: data.map(({ name }) => name) },
+      color: { type: 'identity' },
+      marks: [
+        Plot.barX(data, {
+          x1: () => 0,
+          x2: ({ seconds }: { seconds: number }) => Math.max(0.02, Math.log10(seconds)),
+          y: 'name',
+          fill: ({ series }: Span) => fill(series),
+          title: 'title',
+          inset: 1,
+        }),
+      ],
+    },
+    'img',
   )
   return figure(title, [...new Set(spans.map(({ series }) => series))], svg)
 }

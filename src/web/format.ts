@@ -1,12 +1,15 @@
 // Numbers, times and units of the ledger as people read them.
+import { html } from 'hono/html'
+import type { Html } from './layout.ts'
 
 const groups = new Intl.NumberFormat('en-US')
 
 /** `1,234,567`; a dash where nobody knows. */
 export const count = (value: number | null): string => (value === null ? '–' : groups.format(value))
 
-/** ISO time as `2026-11-20 02:31 UTC`. */
-export const moment = (iso: string | null): string => (iso === null ? '–' : `${iso.slice(0, 10)} ${iso.slice(11, 16)} UTC`)
+/** ISO time as `2026-11-20 02:31 UTC`; where scripts run, assets/live.js shows it in the reader's zone. */
+export const moment = (iso: string | null): Html | string =>
+  iso === null ? '–' : html`<time datetime="${iso}">${iso.slice(0, 10)} ${iso.slice(11, 16)} UTC</time>`
 
 const steps = [
   ['d', 86_400],

@@ -26,10 +26,12 @@ export interface Page {
   readonly body: Html
   /** Whether the page follows the ledger by itself where scripts run. Default true. */
   readonly live?: boolean
+  /** What is searched for. Default nothing. */
+  readonly find?: string
 }
 
 /** The whole document. */
-export const page = ({ title, place, warehouse, body, live = true }: Page): Html => html`<!doctype html>
+export const page = ({ title, place, warehouse, body, live = true, find = '' }: Page): Html => html`<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
@@ -47,6 +49,7 @@ export const page = ({ title, place, warehouse, body, live = true }: Page): Html
 <nav aria-label="Places"><ul>
 ${places.map(([path, name]) => html`<li><a href="${path}"${path === place ? html` aria-current="page"` : ''}>${name}</a></li>`)}
 </ul></nav>
+${warehouse === '' ? '' : searchForm(find)}
 </header>
 <main id="main" tabindex="-1"${live ? html` data-live="/live"` : ''}>
 <h1>${title}</h1>
@@ -55,6 +58,9 @@ ${body}
 <footer><p>Warehouse <code>${warehouse}</code><span id="live-state" role="status"></span></p></footer>
 </body>
 </html>`
+
+const searchForm = (find: string): Html =>
+  html`<form role="search" action="/search" class="search"><label for="find">Find</label> <input id="find" name="q" type="search" size="18" placeholder="a value of the lists" value="${find}" required> <button type="submit">Search</button></form>`
 
 /** A table with a caption; `rows` are cells, already escaped where they hold markup. */
 export const table = (
@@ -65,14 +71,18 @@ export const table = (
 ): Html =>
   rows.length === 0
     ? html`<section><h2>${caption}</h2><p class="empty">${empty}</p></section>`
-    : html`<section><h2>${caption}</h2><div class="scroll" role="region" aria-label="${caption}" tabindex="0"><table>
+    : html`<section><h2>${caption}</h2><div class="scroll" role="region" aria-label="${caption}" tabindex="0"><table${rows.length > mostLabelled ? '' : html` class="stack"`}>
 <thead><tr>${head.map((name) => html`<th scope="col">${name}</th>`)}</tr></thead>
-<tbody>${rows.map((cells) => html`<tr>${cells.map(cell)}</tr>`)}</tbody>
+<tbody>${rows.map((cells) => html`<tr>${cells.map((value, place) => cell(value, rows.length > mostLabelled ? undefined : head[place]))}</tr>`)}</tbody>
 </table></div></section>`
 
-const cell = (value: Html | string | number): Html => {
+/** On a phone each cell stands under the name of its column; a table of more rows than this scrolls instead. */
+const mostLabelled = 500
+
+const cell = (value: Html | string | number, name: string | undefined): Html => {
   const numeric = typeof value === 'number' || (typeof value === 'string' && /^[\d,.]+( [kMG]?B)?$/.test(value))
-  return numeric ? html`<td class="number">${value}</td>` : html`<td>${value}</td>`
+  const label = name === undefined ? '' : html` data-label="${name}"`
+  return numeric ? html`<td class="number"${label}>${value}</td>` : html`<td${label}>${value}</td>`
 }
 
 /** A state as a word with its colour; never the colour alone. */

@@ -3,7 +3,8 @@ import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { boxKey } from '../../src/reads/boxes.ts'
 import { rowLineage } from '../../src/reads/lineage.ts'
-import { lastRuns, nights, oneRun, runJobs, runUnits } from '../../src/reads/runs.ts'
+import { pipelineNights } from '../../src/reads/pipeline-nights.ts'
+import { lastRuns, oneRun, runJobs, runUnits } from '../../src/reads/runs.ts'
 import { readStatus } from '../../src/reads/status.ts'
 import { unitAnswers, unitDetail, unitJobs, unitLoads, unitRows } from '../../src/reads/unit-detail.ts'
 import { countUnits, type UnitFilter, unitLines } from '../../src/reads/unit-lines.ts'
@@ -294,9 +295,9 @@ describe('a run', () => {
     const jobId = await newJob(db, pipeline, { sliceIds: slices, runs: [runId] })
     await sql`update etl.run_jobs set outcome = 'loaded', held_units = 1 where job_id = ${jobId}`.execute(k())
     expect((await lastRuns(k(), 1))[0]).toMatchObject({ run_id: runId, planned: 3, loaded: 2, held: 1 })
-    const inserted = async () => (await nights(k(), '2026-01-01')).reduce((all, night) => all + night.inserted, 0)
+    const inserted = async () => (await pipelineNights(k(), '2026-01-01')).reduce((all, night) => all + night.inserted, 0)
     const before = await inserted()
-    const summary = { units: { planned: 9, loaded: 8, unchanged: 0, waiting: 0, held: 1, failed: 0 }, rows: { inserted: 70, updated: 0, ended: 0, quarantined: 0 } } // biome-ignore format: one look
+    const summary = { units: { planned: 9, loaded: 8, unchanged: 0, waiting: 0, held: 1, failed: 0 }, pipelines: { p: { inserted: 70, updated: 0, ended: 0, quarantined: 0, restated: [] } } } // biome-ignore format: one look
     await sql`update etl.runs set state = 'done', finished_at = now(), summary = ${JSON.stringify(summary)} where run_id = ${runId}`.execute(
       k(),
     )

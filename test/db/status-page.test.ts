@@ -22,7 +22,7 @@ const serve = async (options: { token?: boolean } = {}): Promise<string> => {
 }
 const text = async (url: string): Promise<string> => (await fetch(url)).text()
 const one = async <T>(query: string): Promise<T> => (await db.database.pool.query(query)).rows[0] as T
-const places = ['/', '/coverage', '/coverage/keywords', '/coverage/keywords/2025-01', '/runs', '/runs/1', '/units', '/units/1', '/reports', '/quota', '/quarantine', '/tests', '/schedule', '/metrics'] // biome-ignore format: one look
+const places = ['/', '/coverage', '/coverage/keywords', '/coverage/keywords/2025-01', '/runs', '/runs/1', '/units', '/units/1', '/reports', '/quota', '/quarantine', '/tests', '/schedule', '/search?q=a', '/metrics'] // biome-ignore format: one look
 
 describe('the pages', () => {
   test('every place answers for an empty, a loaded, a failing and a running warehouse', async () => {
@@ -50,6 +50,43 @@ describe('the pages', () => {
     expect(overview).toContain('millrace release 1')
     expect(overview).toContain('millrace run keywords --resubmit-uncertain')
     expect(overview).toContain('1 failed, 2 held')
+  })
+
+  test('the overview says up to which month a pipeline is complete, what was restated and what the nights brought', async () => {
+    await fillLedger(db, 'loaded')
+    const url = await serve()
+    const complete = '<strong class="upto">2026-10</strong> <span class="soft">since 2026-08 without a gap</span>'
+    const overview = await text(url)
+    expect(overview).toContain(complete)
+    for (const words of ['2026-08: loaded, restated since, 2 of 2 units', '2026-10: loaded, 2 of 2 units', '2026-07: missing'])
+      expect(overview).toContain(words)
+    expect(overview).toMatch(/rows by night: 2,400 in 30 nights, most 2,400 on \d{4}-\d\d-\d\d/)
+    expect(overview).toContain('<time datetime="2027-01-01T01:30:00.000Z">2027-01-01 01:30 UTC</time>')
+    // A slice that came to the lists since leaves no month complete, whether its windows are closed or not.
+    await db.database.pool.query(`insert into etl.slices (pipeline_id, "values", wanted_since) values (1, '{c.com,us}', 2)`)
+    await db.database.pool.query('update etl.pipelines set generation = 2')
+    expect(await text(url)).toContain('2026-10: loaded in part, 2 of 3 units')
+    const close = (generation: number, units: number) =>
+      db.database.pool.query(
+        `insert into etl.windows (pipeline_id, window_from, closed_generation, closed_units, closed_rows)
+         select distinct 1, window_from, ${generation}, ${units}, 0 from etl.units
+         on conflict (pipeline_id, window_from) do update set closed_generation = excluded.closed_generation, closed_units = excluded.closed_units`,
+      )
+    await close(1, 3)
+    expect(await text(url)).toContain('no month yet')
+    await close(2, 3)
+    expect(await text(url)).toContain(complete)
+  })
+
+  test('a run shows its arguments as words; a search finds slices by the beginning of their first value', async () => {
+    await fillLedger(db, 'loaded')
+    const url = await serve()
+    expect(await text(`${url}/runs/1`)).toContain('<dd>keywords, 2026-08 to 2026-10</dd>')
+    const found = await text(`${url}/search?q=A.c`)
+    expect(found).toContain('a.com · us')
+    expect(found).not.toContain('b.com')
+    expect(found).toMatch(/title="2026-08: loaded, restated since"><a class="to" href="\/units\/1">/)
+    expect(await text(`${url}/search?q=nobody`)).toContain('No slice begins with it')
   })
 
   test('what the service sent is shown as text, never as markup', async () => {
@@ -111,6 +148,9 @@ describe('the pages', () => {
     const started = performance.now()
     expect(await text(url)).toContain('<strong>100,006</strong>')
     process.stderr.write(`overview over 100,006 units: ${Math.round(performance.now() - started)} ms\n`)
+    const searched = performance.now()
+    expect(await text(`${url}/search?q=b.com`)).toContain('b.com · us')
+    process.stderr.write(`search among 100,002 slices: ${Math.round(performance.now() - searched)} ms\n`)
   })
 })
 

@@ -69,8 +69,10 @@ export const fillLedger = async (db: TestDatabase, scenery: Scenery): Promise<vo
   const { pool } = db.database
   await pool.query(`insert into etl.processes (name, host, boot, system_process_id, begun, lease_until) values
     ('host:1', 'host', '', 1, '', now() + interval '1 hour')`)
-  await pool.query(`insert into etl.runs (command, state, process_id, started_at, finished_at) values
-    ('backfill', 'done', 1, now() - interval '2 hours', now() - interval '1 hour')`)
+  await pool.query(`insert into etl.runs (command, arguments, state, process_id, started_at, finished_at, summary) values
+    ('backfill', '{"pipelines": ["keywords"], "from": "2026-08", "to": "2026-10", "only": null, "force": false}', 'done', 1, now() - interval '2 hours',
+      now() - interval '1 hour', '{"units": {"planned": 6, "loaded": 6, "unchanged": 0, "waiting": 0, "held": 0, "failed": 0},
+        "pipelines": {"keywords": {"inserted": 2390, "updated": 10, "ended": 0, "quarantined": 0, "restated": ["2026-08"]}}}')`)
   await pool.query(`insert into etl.pipelines (pipeline, version, parameters, source, account, window_every, dimensions, generation, definition, tests)
     values ('keywords', 1, '{}', 'web-analytics.keywords', 'default', 'month', '{domain,country}', 1, '{}',
       '[{"name": "no_jump", "column": "clicks", "expects": "the sum of clicks is from 0.2 to 5 times that of the period before", "on_failure": "hold"}]')`)

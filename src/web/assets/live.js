@@ -1,4 +1,21 @@
 // Follows the ledger: when the server says something changed, the page is asked for again and its main part replaced.
+// Times of the ledger are UTC; the reader sees them in the zone of this machine, with its name.
+const zoned = new Intl.DateTimeFormat('en-GB', {
+  year: 'numeric',
+  month: '2-digit',
+  day: '2-digit',
+  hour: '2-digit',
+  minute: '2-digit',
+  timeZoneName: 'short',
+})
+const localise = () => {
+  for (const time of document.querySelectorAll('time[datetime]:not([title])')) {
+    const part = Object.fromEntries(zoned.formatToParts(new Date(time.dateTime)).map(({ type, value }) => [type, value]))
+    time.title = time.textContent
+    time.textContent = `${part.year}-${part.month}-${part.day} ${part.hour}:${part.minute} ${part.timeZoneName}`
+  }
+}
+localise()
 const main = document.querySelector('main[data-live]')
 const state = document.getElementById('live-state')
 if (main && state && 'EventSource' in window) {
@@ -17,7 +34,8 @@ if (main && state && 'EventSource' in window) {
       const fresh = new DOMParser().parseFromString(await answer.text(), 'text/html').querySelector('main')
       const open = main.contains(document.activeElement) && /^(INPUT|SELECT|BUTTON)$/.test(document.activeElement.tagName)
       if (fresh && !open) main.replaceChildren(...fresh.childNodes)
-      state.textContent = `followed live, last change ${new Date().toLocaleTimeString()}`
+      localise()
+      state.textContent = `followed live, last change ${new Date().toLocaleTimeString([], { timeZoneName: 'short' })}`
     } finally {
       busy = false
       if (again) {

@@ -5,6 +5,7 @@ import { dateIn, isPublished, windowAt, windowsBetween } from '../../core/window
 import type { WebContext } from '../context.ts'
 import { count, sliceLabel } from '../format.ts'
 import { command, type Html, page } from '../layout.ts'
+import { legend, marks } from '../months.ts'
 import {
   type CoverageMonth,
   type CoverageState,
@@ -17,19 +18,6 @@ import {
 
 const unitsShown = 20_000
 
-const marks: Readonly<Record<CoverageState | 'later', readonly [mark: string, words: string]>> = {
-  loaded: ['✓', 'loaded'],
-  restated: ['≠', 'loaded, restated since'],
-  running: ['▸', 'running'],
-  waiting: ['…', 'waiting (report, publication, rate or budget)'],
-  missing: ['–', 'missing'],
-  failed: ['✗', 'failed'],
-  held: ['!', 'held'],
-  later: ['', 'not yet published'],
-}
-
-const legend = html`<ul class="legend heat" aria-label="Legend">${Object.entries(marks).map(([state, [mark, words]]) => html`<li><span class="${state}">${mark || ' '}</span>${words}</li>`)}</ul>`
-
 /** Months by pipeline. */
 export const coveragePage = async (context: WebContext): Promise<Html> => {
   const months = coverageMonths(await windowStates(context.kysely))
@@ -41,7 +29,7 @@ export const coveragePage = async (context: WebContext): Promise<Html> => {
     months.map(({ month }) => month),
   )
   const body = html`${legend}
-<div class="scroll" role="region" aria-label="Coverage by pipeline and month" tabindex="0"><table class="heat">
+<div class="scroll newest" role="region" aria-label="Coverage by pipeline and month" tabindex="0"><table class="heat">
 ${head('Pipeline', all)}
 <tbody>${names.map((pipeline) => {
     const definition = context.definitions.find((one) => one.pipeline === pipeline)
@@ -69,7 +57,7 @@ export const pipelineCoveragePage = async (context: WebContext, pipeline: string
   const slices = Map.groupBy(units, ({ slice }) => slice)
   const body = html`<p>${definition?.description ?? ''}</p>${legend}
 ${whole ? '' : html`<p class="soft">Only the first ${count(units.length)} units are shown.</p>`}
-<div class="scroll" role="region" aria-label="Coverage by slice and month" tabindex="0"><table class="heat">
+<div class="scroll newest" role="region" aria-label="Coverage by slice and month" tabindex="0"><table class="heat">
 ${head('Slice', all)}
 <tbody>${[...slices].map(([slice, own]) => {
     const cells = new Map<string, CoverageUnit>()

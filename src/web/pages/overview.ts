@@ -1,81 +1,124 @@
-// The ten-second page: was last night good, what is missing, what did it cost, what to do.
+// The ten-second page: what needs a person, how complete and fresh each pipeline is, what it cost, what works now.
 import { html } from 'hono/html'
-import { dayBars } from '../chart.ts'
 import type { UnitState } from '../../core/types.ts'
+import { type Standing, standingWords, type WaitingWord, waitingWords } from '../../reads/approvals.ts'
+import { forecasts } from '../../reads/forecast.ts'
+import { wantedLines } from '../../reads/months.ts'
+import { type AccountState, type AccountTrouble, accountStates } from '../../reads/pace.ts'
+import { pipelineNights } from '../../reads/pipeline-nights.ts'
+import { countQuarantined } from '../../reads/quarantine.ts'
+import { quotaDays } from '../../reads/quota.ts'
+import { countOpenReports } from '../../reads/reports.ts'
+import { lastEvents, lastRuns, type RunLine } from '../../reads/runs.ts'
+import { troubledLines, type UnitLine } from '../../reads/unit-lines.ts'
+import { type PipelineCounts, pipelineCounts, readWindows } from '../../reads/windows.ts'
 import type { WebContext } from '../context.ts'
-import { age, count, dayBefore, moment } from '../format.ts'
+import { count, moment } from '../format.ts'
 import { badge, command, type Html, page, table, unitLink } from '../layout.ts'
 import { nextStepOf } from '../next-step.ts'
-import { type Standing, standingWords, type WaitingWord, waitingWords } from '../../reads/approvals.ts'
-import { type AccountTrouble, accountStates } from '../../reads/pace.ts'
-import { countQuarantined } from '../../reads/quarantine.ts'
-import { countOpenReports } from '../../reads/reports.ts'
-import { lastEvents, lastRuns, nights, type RunLine } from '../../reads/runs.ts'
-import { troubledLines } from '../../reads/unit-lines.ts'
-import { type PipelineCounts, pipelineCounts, readWindows } from '../../reads/windows.ts'
+import { lastDays, pipelineRows } from './pipeline-rows.ts'
 import { runningRun } from './runs.ts'
 
 const shownTroubles = 20
 const nightsShown = 30
+/** The newest, among which those at work are. */
+const runsRead = 20
 
 /** What a person sees first: is everything loaded, and if not, what to do. */
 export const overviewPage = async (context: WebContext): Promise<Html> => {
   const { kysely, clock } = context
-  const since = dayBefore(clock.now(), nightsShown)
-  const [windows, runs, reports, quarantine, held, failed, days, events, waiting, approved, accounts] = await Promise.all([
-    readWindows(kysely),
-    lastRuns(kysely, 5),
-    countOpenReports(kysely),
-    countQuarantined(kysely),
-    troubledLines(kysely, { state: 'held' }, shownTroubles),
-    troubledLines(kysely, { state: 'failed' }, shownTroubles),
-    nights(kysely, since),
-    lastEvents(kysely, 10),
-    waitingWords(kysely),
-    standingWords(kysely),
-    accountStates(kysely),
-  ])
-  const pipelines = pipelineCounts(windows)
-  const sum = (state: UnitState): number => pipelines.reduce((all, { units }) => all + (units[state] ?? 0), 0)
-  const troubled = [...held, ...failed]
-  const series = days.flatMap(({ day, inserted, updated, ended }) => [
-    { day, series: 'inserted', value: inserted },
-    { day, series: 'updated', value: updated },
-    { day, series: 'ended', value: ended },
-  ])
-  const body = html`
-${verdict(runs, sum('held'), sum('failed'), pipelines.length > 0)}
+  const nowMs = clock.now()
+  const days = lastDays(nowMs, nightsShown)
+  const [since = ''] = days
+  const [windows, wanted, held, failed, waiting, approved, accounts, runs, reports, quarantine, events, nights, quota, foretold] =
+    await Promise.all([
+      readWindows(kysely),
+      wantedLines(kysely),
+      troubledLines(kysely, { state: 'held' }, shownTroubles),
+      troubledLines(kysely, { state: 'failed' }, shownTroubles),
+      waitingWords(kysely),
+      standingWords(kysely),
+      accountStates(kysely),
+      lastRuns(kysely, runsRead),
+      countOpenReports(kysely),
+      countQuarantined(kysely),
+      lastEvents(kysely, 10),
+      pipelineNights(kysely, since),
+      quotaDays(kysely, since),
+      forecasts(kysely, nowMs),
+    ])
+  const counts = pipelineCounts(windows)
+  const body = html`<div class="overview"><div>
+${needsPerson({ held, failed, waiting, approved, accounts }, runs, counts)}
+${pipelineRows(context, { windows, counts, wanted, nights, quota, forecasts: foretold, days })}
+</div><div>
+${now(
+  runs,
+  counts,
+  reports.open,
+  quarantine.reduce((all, row) => all + row.rows, 0),
+  nowMs,
+)}
+${table(
+  'Last events',
+  ['When', 'Kind', 'What'],
+  events.map((event) => [moment(event.at), event.kind, event.message]),
+  'No event yet.',
+)}</div></div>`
+  return page({ title: 'Overview', place: '/', warehouse: context.warehouse, body })
+}
+
+const unitsOf = (counts: readonly PipelineCounts[], state: UnitState): number =>
+  counts.reduce((all, { units }) => all + (units[state] ?? 0), 0)
+
+interface Needs {
+  readonly held: readonly UnitLine[]
+  readonly failed: readonly UnitLine[]
+  readonly waiting: readonly WaitingWord[]
+  readonly approved: readonly Standing[]
+  readonly accounts: readonly AccountState[]
+}
+
+/** Is all well; and if not, what a person can do about it. */
+const needsPerson = (
+  { held, failed, waiting, approved, accounts }: Needs,
+  runs: readonly RunLine[],
+  counts: readonly PipelineCounts[],
+): Html => html`
+${verdict(runs, unitsOf(counts, 'held'), unitsOf(counts, 'failed'), counts.length > 0)}
 ${accounts.flatMap(({ trouble }) => (trouble === null ? [] : [troubleNote(trouble)]))}
-${runs.filter((run) => run.state === 'running').map((run) => runningRun(run, clock.now()))}
-<ul class="cards">
-<li><strong>${count(sum('loaded'))}</strong> <a href="/units?state=loaded">units loaded</a></li>
-<li><strong>${count(sum('held'))}</strong> <a href="/units?state=held">held</a></li>
-<li><strong>${count(sum('failed'))}</strong> <a href="/units?state=failed">failed</a></li>
-<li><strong>${count(sum('waiting'))}</strong> <a href="/units?state=waiting">waiting</a></li>
-<li><strong>${count(reports.open)}</strong> <a href="/reports">reports open</a></li>
-<li><strong>${count(quarantine.reduce((all, row) => all + row.rows, 0))}</strong> <a href="/quarantine">rows in quarantine</a></li>
-</ul>
 ${words(waiting, approved)}
 ${table(
   'What to do',
   ['State', 'Unit', 'Why', 'How to fix'],
-  troubled.map((unit) => [
+  [...held, ...failed].map((unit) => [
     badge(unit.state),
     unitLink(unit.unit_id, unit.unit_key),
     unit.error_message ?? unit.error_code ?? '',
     nextStepOf(unit),
   ]),
   'Nothing needs a person.',
-)}
-${freshness(context, pipelines)}
-${dayBars({ title: 'Rows by the day on which the run that wrote them ended', unit: 'rows', values: series, days: [since, dayBefore(clock.now(), 0)] })}
-${table(
-  'Last events',
-  ['When', 'Kind', 'What'],
-  events.map((event) => [moment(event.at), event.kind, event.message]),
-  'No event yet.',
 )}`
-  return page({ title: 'Overview', place: '/', warehouse: context.warehouse, body })
+
+/** Runs at work, and how many units are in which state. */
+const now = (
+  runs: readonly RunLine[],
+  counts: readonly PipelineCounts[],
+  reportsOpen: number,
+  quarantined: number,
+  nowMs: number,
+): Html => {
+  const working = runs.filter((run) => run.state === 'running')
+  return html`<section><h2>Now</h2>
+${working.length === 0 ? html`<p class="empty">No run is at work.</p>` : working.map((run) => runningRun(run, nowMs))}
+<ul class="cards">
+<li><strong>${count(unitsOf(counts, 'loaded'))}</strong> <a href="/units?state=loaded">units loaded</a></li>
+<li><strong>${count(unitsOf(counts, 'held'))}</strong> <a href="/units?state=held">held</a></li>
+<li><strong>${count(unitsOf(counts, 'failed'))}</strong> <a href="/units?state=failed">failed</a></li>
+<li><strong>${count(unitsOf(counts, 'waiting'))}</strong> <a href="/units?state=waiting">waiting</a></li>
+<li><strong>${count(reportsOpen)}</strong> <a href="/reports">reports open</a></li>
+<li><strong>${count(quarantined)}</strong> <a href="/quarantine">rows in quarantine</a></li>
+</ul></section>`
 }
 
 /** What costs more than usual and waits for a word; and what has it and is not bought yet. */
@@ -132,25 +175,4 @@ const verdict = (runs: readonly RunLine[], held: number, failed: number, anyPlan
   if (last !== undefined && last.state !== 'done')
     return html`<p class="verdict warn">The last run did not end by itself.${when}</p>`
   return html`<p class="verdict good">All is well.${when}</p>`
-}
-
-const freshness = ({ clock, definitions }: WebContext, counts: readonly PipelineCounts[]): Html => {
-  const pipelines = [
-    ...new Set([...definitions.map(({ pipeline }) => pipeline), ...counts.map(({ pipeline }) => pipeline)]),
-  ].sort()
-  return table(
-    'Pipelines',
-    ['Pipeline', 'Units loaded', 'Rows', 'Last load', 'Age'],
-    pipelines.map((pipeline) => {
-      const own = counts.find((one) => one.pipeline === pipeline)
-      const loadedAt = own?.last_loaded_at ?? null
-      return [
-        html`<a href="/coverage/${pipeline}">${pipeline}</a>`,
-        count(own?.units.loaded ?? 0),
-        count(own?.rows ?? 0),
-        moment(loadedAt),
-        loadedAt === null ? 'never' : age(loadedAt, clock.now()),
-      ]
-    }),
-  )
 }

@@ -1,6 +1,7 @@
 // Runs as a timeline and a table, and one run with its jobs and their units.
 import { html } from 'hono/html'
-import { timeline } from '../chart.ts'
+import { argumentWords } from '../argument-words.ts'
+import { durations, timeline } from '../chart.ts'
 import type { WebContext } from '../context.ts'
 import { count, moment, span } from '../format.ts'
 import { badge, type Html, page, table, unitLink } from '../layout.ts'
@@ -21,17 +22,20 @@ export const runsPage = async (context: WebContext, beforeRunId: number | null):
     from: run.started_at,
     to: run.finished_at ?? now,
     series: run.state,
+    name: `#${run.run_id}`,
     title: `#${run.run_id} ${run.command}: ${run.state}, ${run.loaded} loaded, ${run.held} held, ${run.failed} failed`,
     href: `/runs/${run.run_id}`,
   }))
   const oldest = runs.at(-1)?.run_id
-  const body = html`${timeline('The last runs', spans)}
+  const body = html`${timeline('The last runs, times in UTC', spans)}
+${durations('How long they took', spans)}
 ${table(
   'Runs',
-  ['Run', 'Command', 'State', 'Started', 'Took', 'Planned', 'Loaded', 'Unchanged', 'Waiting', 'Held', 'Failed'],
+  ['Run', 'Command', 'For', 'State', 'Started', 'Took', 'Planned', 'Loaded', 'Unchanged', 'Waiting', 'Held', 'Failed'],
   runs.map((run) => [
     html`<a href="/runs/${run.run_id}">#${run.run_id}</a>`,
     run.command,
+    argumentWords(run.arguments),
     badge(run.state),
     moment(run.started_at),
     took(run, context.clock.now()),
@@ -68,7 +72,7 @@ export const runPage = async (context: WebContext, runId: number): Promise<Html 
   const body = html`${run.state === 'running' ? runningRun(run, context.clock.now()) : ''}
 <dl>
 <dt>Command</dt><dd>${run.command}</dd>
-<dt>Arguments</dt><dd><code>${JSON.stringify(run.arguments)}</code></dd>
+<dt>Arguments</dt><dd>${argumentWords(run.arguments)}</dd>
 <dt>State</dt><dd>${badge(run.state)}</dd>
 <dt>Process</dt><dd>${run.process ?? '–'}</dd>
 <dt>Started</dt><dd>${moment(run.started_at)}</dd>

@@ -26,7 +26,7 @@ export const schedulePage = async (context: WebContext): Promise<Html> => {
       .map(({ pipeline, timeZone, at }) => [
         html`<a href="/coverage/${pipeline}">${pipeline}</a>`,
         timeZone,
-        at.map((ms) => moment(new Date(ms).toISOString())).join(', '),
+        html`${at.map((ms, place) => html`${place === 0 ? '' : ', '}${moment(new Date(ms).toISOString())}`)}`,
       ]),
     'No pipeline has a schedule.',
   )}
