@@ -48,10 +48,11 @@ export const overviewPage = async (context: WebContext): Promise<Html> => {
       forecasts(kysely, nowMs),
     ])
   const counts = pipelineCounts(windows)
-  const body = html`<div class="overview"><div>
+  const body = html`<div class="overview"><div class="needs">
 ${needsPerson({ held, failed, waiting, approved, accounts }, runs, counts)}
+</div><div class="rows">
 ${pipelineRows(context, { windows, counts, wanted, nights, quota, forecasts: foretold, days })}
-</div><div>
+</div><div class="now">
 ${now(
   runs,
   counts,
