@@ -36,12 +36,13 @@ cross join lateral (
     coalesce(present.there, false) as is_now, coalesce(past.there, false) as was_before
   from (
     select k.keyword, sum(k.clicks) as clicks, min(k.position) as best_position, true as there from bi.keywords k
-    where k.month >= m.starts_on and k.month < (m.starts_on + make_interval(months => m.span))::date and k.domain = m.domain and k.country = m.country
+    where k.month in (m.starts_on, (m.starts_on + make_interval(months => (m.span - 1) / 2))::date, (m.starts_on + make_interval(months => m.span - 1))::date)
+      and k.domain = m.domain and k.country = m.country
       and k.traffic_source = m.traffic_source and k.web_source = m.web_source and k.branded_type = m.branded_type group by k.keyword
   ) present full join (
     select k.keyword, sum(k.clicks) as clicks, min(k.position) as best_position, true as there from bi.keywords k
-    where k.month >= (m.starts_on - make_interval(months => b.months_back))::date
-      and k.month < (m.starts_on - make_interval(months => b.months_back - m.span))::date and k.domain = m.domain and k.country = m.country
+    where k.month in ((m.starts_on - make_interval(months => b.months_back))::date, (m.starts_on - make_interval(months => b.months_back - (m.span - 1) / 2))::date,
+      (m.starts_on - make_interval(months => b.months_back - m.span + 1))::date) and k.domain = m.domain and k.country = m.country
       and k.traffic_source = m.traffic_source and k.web_source = m.web_source and k.branded_type = m.branded_type group by k.keyword
   ) past using (keyword)
 ) pair
