@@ -117,8 +117,25 @@ export const claims: readonly Claim[] = [
     where: before('v.months_back'),
     only: 'months_back in (1, 12)',
   }),
+  keywordClaim({ view: 'keyword_groups', measures: ['clicks'], choose: ['country'], of: ['f.clicks'] }),
+  keywordClaim({
+    view: 'keyword_groups',
+    measures: ['clicks_all'],
+    choose: ['country', 'domain_group', 'ownership'],
+    of: ['f.clicks'],
+  }),
+  keywordClaim({ view: 'keyword_group_share_of_voice', measures: ['clicks'], choose: ['country'], of: ['f.clicks'] }),
+  keywordClaim({
+    view: 'keyword_group_share_of_voice',
+    measures: ['clicks_all'],
+    choose: ['country', 'domain_group', 'ownership'],
+    of: ['f.clicks'],
+    where: `${sameMonth} and f.keyword in (select k.keyword from bi.keywords k join bi.domains d on d.domain = k.domain
+      where k.month = v.month and k.country = v.country and d.domain_group = v.domain_group and d.ownership = v.ownership)`,
+  }),
   keywordClaim({ view: 'domain_share_of_voice', measures: ['clicks'], choose: ['country'], of: ['f.clicks'] }),
   keywordClaim({ view: 'domain_share_of_voice', measures: ['clicks_followed'], choose: ['country', 'domain'], of: ['f.clicks'] }),
+  keywordClaim({ view: 'keyword_page_types', measures: ['clicks'], choose: ['country'], of: ['f.clicks'] }),
   keywordClaim({ view: 'landing_pages', measures: ['clicks'], choose: ['country'], of: ['f.clicks'] }),
   keywordClaim({
     view: 'keyword_serp_features',
@@ -194,6 +211,8 @@ export const claims: readonly Claim[] = [
 
 /** Measures of clicks, visits, views and sales that are not claimed, each with the words of its comment that say why. */
 export const notClaimed: Readonly<Record<string, string>> = {
+  'keyword_brand_terms.clicks_brand': 'that hold a brand term',
+  'keyword_brand_terms.clicks_other': 'All other clicks',
   'keyword_month_over_month.clicks_before': 'the month before',
   'traffic_trend.visits_before': 'the month before',
   'traffic_trend.visits_year_before': 'a year before',
