@@ -85,7 +85,8 @@ const facts = sql<Facts>`
     from etl.spending s cross join today t where s.day >= t.last_month group by 1
   )
   select p.account, p.pipeline, p.definition -> 'window' as window,
-    (select count(*)::float8 from etl.slices s where s.pipeline_id = p.pipeline_id and s.wanted_until is null) as values,
+    case when exists (select from etl.jobs j where j.pipeline_id = p.pipeline_id and j.report_state is not null and j.used_quota > 0)
+      then (select count(*)::float8 from etl.slices s where s.pipeline_id = p.pipeline_id and s.wanted_until is null) else 0 end as values,
     (select avg(x.price)::float8 from (select j.used_quota::float8 / j.cells as price from etl.jobs j
       where j.pipeline_id = p.pipeline_id and j.report_state is not null and j.used_quota > 0 and j.asked_at is not null order by j.asked_at desc limit 200) x) as per_unit,
     (select floor(extract(epoch from max(j.asked_at)) * 1000)::float8 from etl.jobs j join etl.runs r on r.run_id = j.run_id

@@ -37,16 +37,37 @@ export interface WantedLine extends Row<'etl.pipelines', 'pipeline_id' | 'pipeli
   readonly unfinished: readonly string[]
 }
 
-/** One row a pipeline. Reads the index of wanted slices and the windows, no unit. */
+// Slices are added up once a generation of the lists, which every change of them ends: there may be a million.
+const counted = new WeakMap<Db, Map<string, number>>()
+
+const slicesWanted = async (db: Db, pipelineId: number, generation: number): Promise<number> => {
+  const known = counted.get(db) ?? new Map<string, number>()
+  counted.set(db, known)
+  const key = `${pipelineId}/${generation}`
+  const before = known.get(key)
+  if (before !== undefined) return before
+  const { wanted } = await db
+    .selectFrom('etl.slices as s')
+    .select(sql<number>`count(*)::float8`.as('wanted'))
+    .where('s.pipeline_id', '=', pipelineId)
+    .where('s.wanted_until', 'is', null)
+    .executeTakeFirstOrThrow()
+  known.set(key, wanted)
+  return wanted
+}
+
+/** One row a pipeline. Reads the windows and, once a generation, the wanted slices; no unit. */
 export const wantedLines = async (db: Db): Promise<WantedLine[]> => {
-  const { rows } = await sql<WantedLine>`
-    select p.pipeline_id, p.pipeline, (select count(*)::float8 from etl.slices s where s.pipeline_id = p.pipeline_id and s.wanted_until is null) as wanted,
+  const { rows } = await sql<Omit<WantedLine, 'wanted'> & Row<'etl.pipelines', 'generation'>>`
+    select p.pipeline_id, p.pipeline, p.generation,
       array(select w.window_from::text from etl.windows w where w.pipeline_id = p.pipeline_id and w.closed_generation < p.generation and exists
         (select from etl.slices s where s.pipeline_id = p.pipeline_id and s.wanted_until is null and s.wanted_since > w.closed_generation)) as unfinished
     from (select distinct on (pipeline) * from etl.pipelines order by pipeline, version desc, updated_at desc) p order by p.pipeline`.execute(
     db,
   )
-  return rows
+  return Promise.all(
+    rows.map(async ({ generation, ...line }) => ({ ...line, wanted: await slicesWanted(db, line.pipeline_id, generation) })),
+  )
 }
 
 interface MonthInput {
