@@ -68,7 +68,8 @@ const questions: Readonly<Record<string, (round: number) => string>> = {
       where month = '${month(round)}' and comparison = 'previous' and country = 'us'`,
   'growth over the year, month by month, by domain': () =>
     `select month, domain, clicks / nullif(clicks_before, 0) - 1 from bi.keyword_comparison where months_back = 12 and country = 'us'`,
-  'what is loaded, month by month': () => `select month, completeness, is_complete from bi.coverage_months where pipeline = 'keywords'`,
+  'what is loaded, month by month': () =>
+    `select month, completeness, is_complete from bi.coverage_months where pipeline = 'keywords'`,
   'lost keywords of the newest month, one domain, 25 largest': (round) =>
     `select keyword, clicks_before, clicks_change from bi.keyword_month_over_month where is_newest and domain = '${domain(round)}' and country = 'us'
       order by clicks_change limit 25`,

@@ -1,5 +1,5 @@
 // dbt's view of the model: a project with a thin model a view, semantic models, and metrics that are NULL where rows do not add up.
-import { type Metric, type SemanticModel, type Subject } from '../definition/semantic.ts'
+import type { Metric, SemanticModel, Subject } from '../definition/semantic.ts'
 import { type Guard, guardsOf, quoted, summed } from './formula.ts'
 import { madeBy, type YamlValue, yamlFile } from './yaml-text.ts'
 

@@ -58,7 +58,10 @@ export const targets: readonly Target[] = [
   },
   { files: ['src/plan/pack.ts', 'src/plan/steps.ts'], tests: ['test/unit/plan/pack.test.ts', 'test/db/plan-jobs.test.ts'] },
   { files: ['src/ledger/quarantine.ts'], tests: ['test/db/ledger-quarantine.test.ts', 'test/db/load-windows.test.ts'] },
-  { files: ['src/ledger/actions.ts', 'src/ledger/release.ts', 'src/ledger/replay.ts'], tests: ['test/db/actions.test.ts', 'test/db/replay.test.ts'] },
+  {
+    files: ['src/ledger/actions.ts', 'src/ledger/release.ts', 'src/ledger/replay.ts'],
+    tests: ['test/db/actions.test.ts', 'test/db/replay.test.ts'],
+  },
   {
     files: [
       'src/ledger/units.ts',
