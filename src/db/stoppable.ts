@@ -88,16 +88,22 @@ const openLine = async (config: pg.ClientConfig): Promise<pg.Client> => {
   return client
 }
 
-/** Whose signal stops a statement is known when it is sent; the server says when it is ready for the next. */
+/**
+ * Whose signal stops a statement is known when it is sent; the server says when it is ready for the next. One that fails lets its caller send the next
+ * before that word of the server has come.
+ */
 const noteStatements = (client: pg.Client, one: Followed): void => {
   const send = client.query
+  let unanswered = 0
   const noted = (...sent: readonly unknown[]): unknown => {
     one.signal = stops.getStore() ?? null
     one.sentAt = performance.now()
+    unanswered += 1
     return Reflect.apply(send, client, sent)
   }
   Object.assign(client, { query: noted })
   client.connection.on('readyForQuery', () => {
-    one.signal = null
+    unanswered = Math.max(0, unanswered - 1)
+    if (unanswered === 0) one.signal = null
   })
 }

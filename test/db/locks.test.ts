@@ -98,6 +98,23 @@ describe('work that is told to stop', () => {
     await operator.end()
   })
 
+  test('is freed also where the statement before it has just failed on the same connection', async () => {
+    const operator = await connected('operator')
+    await operator.query('begin; lock table etl.events in access exclusive mode')
+    const client = await database.pool.connect()
+    const stop = new AbortController()
+    // Told of the failure before the server says that it is ready for the next.
+    const waiting = new Promise((resolve, reject) => {
+      client.query('select 1 / 0', () => {
+        stopsWith(stop.signal, () => client.query('select count(*) from etl.events')).then(resolve, reject)
+        stop.abort()
+      })
+    })
+    await expect(waiting).rejects.toMatchObject({ code: '57014' })
+    client.release()
+    await operator.end()
+  })
+
   test('finishes a statement that is at work, and what others sent is left alone', async () => {
     const operator = await connected('operator')
     const stop = new AbortController()
