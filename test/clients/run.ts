@@ -41,7 +41,7 @@ const here = import.meta.dirname
 const python = process.env['MILLRACE_CLIENTS_PYTHON']
 const odbc = process.env['MILLRACE_CLIENTS_ODBC']
 const jar = process.env['MILLRACE_CLIENTS_PGJDBC']
-const typeNames = ['date', 'bigint', 'numeric', 'text', 'boolean', 'timestamp with time zone', 'text[]', 'integer']
+const typeNames = ['date', 'bigint', 'numeric', 'text', 'boolean', 'timestamp with time zone', 'text[]', 'integer', 'jsonb']
 /** @param spellings in the order of `typeNames` */
 const types = (...spellings: readonly string[]): Program['types'] =>
   new Map(typeNames.map((name, at) => [name, spellings[at] ?? name]))
@@ -49,7 +49,7 @@ const types = (...spellings: readonly string[]): Program['types'] =>
 export const programs: readonly Program[] = [
   {
     name: 'SQLAlchemy',
-    types: types('DATE', 'BIGINT', 'NUMERIC', 'TEXT', 'BOOLEAN', 'TIMESTAMP', 'ARRAY', 'INTEGER'),
+    types: types('DATE', 'BIGINT', 'NUMERIC', 'TEXT', 'BOOLEAN', 'TIMESTAMP', 'ARRAY', 'INTEGER', 'JSONB'),
     passesComments: true,
     missing: 'MILLRACE_CLIENTS_PYTHON is not set',
     command: python ? [python, join(here, 'sqlalchemy_client.py')] : null,
