@@ -66,11 +66,15 @@ export const parkJob = (db: Db, hold: Hold, options: ParkOptions): Promise<void>
 export const returnJob = (db: Db, hold: Hold): Promise<void> =>
   settle(db, hold, sql`${letGo}, ${attemptBack}, not_before = null, error_code = null, error_message = null`, null)
 
-/** Whether the id of a submission whose answer was thought lost is on record by now: whoever sent it came back. Locks the job. */
+/**
+ * Whether the id of a submission whose answer was thought lost is on record by now: whoever sent it came back. The job is locked from here on: an id that
+ * comes later waits, and finds the job as it was settled.
+ */
 export const isIdKnown = async (db: Db, hold: Hold): Promise<boolean> => {
+  await lockJob(db, hold)
   const rows = await executePrepared(
     db,
-    sql`select job_id from etl.jobs where ${isHeldBy(hold)} and report_id is not null and report_state = 'submitted' for update`,
+    sql`select job_id from etl.jobs where ${isHeldBy(hold)} and report_id is not null and report_state = 'submitted'`,
   )
   return rows.length > 0
 }

@@ -15,7 +15,7 @@ import { takeUpOrphans } from '../../src/ledger/run-jobs.ts'
 import { replaceJob } from '../../src/ledger/replace-job.ts'
 import { reportTransitions, type Transition } from '../../src/ledger/transitions.ts'
 import { type ReportMemoOptions, reportMemo } from '../../src/ledger/report-memo.ts'
-import { holdJob } from '../../src/ledger/settle-job.ts'
+import { holdJob, isIdKnown } from '../../src/ledger/settle-job.ts'
 import { createProgress } from '../../src/pipeline/progress.ts'
 import { settleJob } from '../../src/pipeline/settle-job.ts'
 import {
@@ -402,6 +402,23 @@ describe('a process that lost its claim', () => {
       expect(await outcomeOf(db, runId, claim.jobId)).toBeNull()
     },
   )
+
+  test('and of a job that its successor is about to hold: it is open again, whoever is first', async () => {
+    await memo.intend(intent)
+    const successor = await takenOver(claim)
+    let recorded: Promise<unknown> = Promise.resolve()
+    await k()
+      .transaction()
+      .execute(async (trx) => {
+        expect(await isIdKnown(trx, successor)).toBe(false)
+        recorded = memo.submitted(`late-${count}`, null)
+        // Time enough to be written, unless it has to wait.
+        await sql`select pg_sleep(0.3)`.execute(trx)
+        await holdJob(trx, successor, { code: 'REPORT_UNCERTAIN', message: 'lost' })
+      })
+    await recorded
+    expect(await jobRow(db, claim.jobId)).toMatchObject({ state: 'open', report_state: 'submitted', report_id: `late-${count}` })
+  })
 
   test('and of a job that a person gave up meanwhile: what was paid for is not dropped', async () => {
     await memo.intend(intent)

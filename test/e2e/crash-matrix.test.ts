@@ -14,7 +14,7 @@ test('killed at any boundary of its effects, and once more while it recovers, th
   const { calm, singles, pairs } = await runMatrix({
     world,
     seed: 20_261_121,
-    sample: 6,
+    sample: 4,
     // Between two windows of one load: the first is in, the second is not.
     always: /^packed commit answered: window #1$/,
     pairs: 1,

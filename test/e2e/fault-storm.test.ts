@@ -9,10 +9,10 @@ test('the storm knows every fault of the sandbox', () => {
   expect(Object.keys(faultClasses).sort()).toEqual(Object.keys(faultKinds).sort())
 })
 
-test('thirty walks and reports under every fault end equal to a run without one, and are right after every command on the way', async () => {
+test('twenty walks and reports under every fault end equal to a run without one, and are right after every command on the way', async () => {
   const [calm, stormy] = [await createTestDatabase(), await createTestDatabase()]
   const figures = await runStorm({
-    jobs: 30,
+    jobs: 20,
     seed: 20_261_121,
     rounds: 1,
     phases: [['passing', 'bought']],
