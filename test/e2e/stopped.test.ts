@@ -133,7 +133,7 @@ const stopAt = async (name: string): Promise<readonly string[]> => {
     'select report_id as id from etl.jobs where report_id is not null',
   )
   const held = await db.database.pool.query<{ why: string }>(
-    `select concat_ws(' ', job_id, state, report_state, error_code, error_message) as why from etl.jobs where state <> 'done'`,
+    `select concat_ws(' ', job_id, state, report_state, error_code, error_message) as why from etl.jobs where state not in ('done', 'replaced')`,
   )
   wrong.push(...held.rows.map(({ why }) => `${name}: not done: ${why}`))
   for (const id of submissions) if (!rows.some((row) => row.id === id)) wrong.push(`${name}: the ledger lost the id ${id}`)
