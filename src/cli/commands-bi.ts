@@ -1,5 +1,6 @@
 // The commands that bring `bi` to people and programs: documents, files, dashboards, assistants.
 import { type CommandSpec, option } from './command-spec.ts'
+import { mcpPort } from './ports.ts'
 
 const only = option('--only <list>', 'only these slices: domain=a.com,b.com (repeat with ; for another dimension)')
 
@@ -50,7 +51,7 @@ export const biCommands: readonly CommandSpec[] = [
       'Long-running: metrics for assistants (Model Context Protocol) over standard input and output; reads bi, writes nothing.',
     options: [
       option('--http', "serve over HTTP instead, at /mcp, behind the page's token"),
-      option('--port <port>', 'port of --http; 0: any free one (default 7434)'),
+      option('--port <port>', `port of --http; 0: any free one (default ${mcpPort})`),
     ],
     examples: ['millrace mcp', 'millrace mcp --http --port 7434'],
     load: () => import('./mcp.ts'),

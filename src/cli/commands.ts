@@ -1,6 +1,7 @@
 // The table of commands: what `--help` says, which options exist, and which file does the work.
 import { type CommandSpec, option } from './command-spec.ts'
 import { biCommands } from './commands-bi.ts'
+import { pagePort } from './ports.ts'
 
 const from = option('--from <month>', 'first month, YYYY-MM (or a day, YYYY-MM-DD)')
 const to = option('--to <month>', 'last month, inclusive, YYYY-MM (or a day)')
@@ -99,7 +100,7 @@ export const commands: readonly CommandSpec[] = [
     description: 'Units by state, coverage by month, last run, freshness, quota and quarantine.',
     options: [
       option('--serve', 'serve the status page in a browser until Ctrl-C'),
-      option('--port <port>', 'port of the page; 0: any free one (default 7433)'),
+      option('--port <port>', `port of the page; 0: any free one (default ${pagePort})`),
     ],
     examples: ['millrace status', 'millrace status keywords --json', 'millrace status --serve'],
     load: () => import('./status.ts'),

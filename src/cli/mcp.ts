@@ -10,10 +10,10 @@ import { openReader, usualLimits } from '../semantic/reader.ts'
 import { createEndpoint } from '../web/endpoint.ts'
 import { listen, webSettings } from '../web/server.ts'
 import type { Handler, Invocation } from './command-spec.ts'
+import { mcpPort } from './ports.ts'
 import { interruptedCode, pipelinesFolder, settingsOf, untilInterrupted } from './runtime.ts'
 
 const readerName = 'MILLRACE_READER_URL'
-const defaultPort = 7434
 const path = '/mcp'
 
 /** Standard output belongs to the protocol: everything else goes to standard error. */
@@ -37,7 +37,7 @@ export const handle: Handler = async (invocation) => {
 
 const overHttp = async (invocation: Invocation, { raw }: Settings, context: McpContext): Promise<number> => {
   const { port } = invocation.options
-  const { address, token } = webSettings({ ...raw, MILLRACE_WEB_PORT: String(port ?? defaultPort) }, defaultPort)
+  const { address, token } = webSettings({ ...raw, MILLRACE_WEB_PORT: String(port ?? mcpPort) }, mcpPort)
   const { createMcpEndpoint, mostRequestBytes } = await import('../mcp/serve.ts')
   const endpoint = createMcpEndpoint(context)
   const app = createEndpoint({ path, token, mostBytes: mostRequestBytes, nowMs: Date.now, handle: endpoint.handle })

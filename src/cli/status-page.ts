@@ -9,9 +9,9 @@ import { nextTicks } from '../plan/ticks.ts'
 import { createStatusApp } from '../web/app.ts'
 import type { WebContext } from '../web/context.ts'
 import { listen, type WebServer, webSettings } from '../web/server.ts'
+import { pagePort } from './ports.ts'
 
 /** Of `status --serve`, `schedule` and `worker`. */
-export const defaultPort = 7433
 const actor = 'status page'
 
 interface PageOptions {
@@ -30,7 +30,7 @@ export const serveStatusPage = async (
   { port, overdue = async () => [], hooks = null }: PageOptions = {},
 ): Promise<WebServer> => {
   const raw = port === undefined ? runtime.settings.raw : { ...runtime.settings.raw, MILLRACE_WEB_PORT: port }
-  const { address, token } = webSettings(raw, defaultPort)
+  const { address, token } = webSettings(raw, pagePort)
   const { app, close } = createStatusApp({
     context: { ...webContext(runtime), overdue, hooks },
     token,

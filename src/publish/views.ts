@@ -23,8 +23,14 @@ const finalAfter = (definition: Definition): RawBuilder<unknown> => {
   return sql.lit(`${lookBack + 1} ${size} ${publication.publishedOn} days`)
 }
 
+/** Rows of several days may share a window, which is asked for as a whole: they are final together. */
+const windowOf = (definition: Definition): RawBuilder<unknown> => {
+  const period = sql.ref(periodOf(definition))
+  return definition.window.every === 'day' ? period : sql`date_trunc(${sql.lit(definition.window.every)}, ${period}::timestamp)`
+}
+
 const judged = (definition: Definition): RawBuilder<unknown> =>
-  sql`(${sql.ref(periodOf(definition))} + ${finalAfter(definition)}::interval <= current_date) as is_final,
+  sql`(${windowOf(definition)} + ${finalAfter(definition)}::interval <= current_date) as is_final,
     case when _revision > 1 then _loaded_at end as restated_at`
 
 /** The query of bi.<pipeline>: current rows, with `is_final` and `restated_at` judged as they are read. */

@@ -94,7 +94,7 @@ const missingCells = async (
   return rows.map((row) => cellRow.parse(row)).map(([period, cell, reason]) => ({ period, cell, reason }))
 }
 
-/** A month is as final as any row of it: finality goes by the window. */
+/** Rows of one window are final together, so one of them tells. */
 const monthsOf = (pipeline: string, facts: Subject | undefined, spans: readonly Span[]) => {
   const time = sql.ref(`f.${facts?.time?.column ?? 'month'}`)
   const isFinal =

@@ -409,6 +409,26 @@ describe('what stands in bi', () => {
     await publish(db.database, definitions, marts)
   })
 
+  test('days of one month are final together: the month is asked for as a whole', async () => {
+    const client = await db.database.pool.connect()
+    try {
+      await client.query('begin')
+      // The last month that is final: look-back two months, published ten days after.
+      const [first, next] = [3, 2].map((back) => `(date_trunc('month', current_date - 10) - interval '${back} months')::date`)
+      await client.query(
+        `do $$ begin execute format('create table final_days partition of data.traffic_and_engagement_v1 for values from (%L) to (%L)', ${first}, ${next});
+          exception when invalid_object_definition then null; end $$`,
+      )
+      await client.query(`insert into data.traffic_and_engagement_v1 (date, granularity, domain, country, include_subdomains, all_traffic_visits, _unit_id, _run_id, _revision, _loaded_at)
+        select d, 'daily', 'days.com', 'us', true, 1, 1, 1, 1, now() from generate_series(${first}, ${next} - 1, interval '1 day') as d`)
+      const { rows } = await client.query(`select distinct is_final from bi.traffic_and_engagement where domain = 'days.com'`)
+      expect(rows).toEqual([{ is_final: true }])
+    } finally {
+      await client.query('rollback')
+      client.release()
+    }
+  })
+
   test('is_final and restated_at say what may still change', async () => {
     const rows = await query(
       `select distinct month::text, is_final, restated_at from bi.keywords where domain = 'shop.com' order by 1`,
