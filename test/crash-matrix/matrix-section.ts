@@ -9,13 +9,19 @@ const count = (cells: readonly Judged[], holds: (cell: Judged) => boolean): numb
 
 const tableOf = (singles: readonly Judged[]): string =>
   [...Map.groupBy(singles, ({ first }) => kindOf(first))]
+    .sort(([left], [right]) => (left < right ? -1 : 1))
     .map(
       ([kind, cells]) =>
         `| ${kind} | ${cells.length} | ${count(cells, ({ outcome }) => outcome.held)} | ${count(cells, ({ outcome }) => outcome.wrong.length > 0)} |`,
     )
     .join('\n')
 
-export const matrixSection = ({ calm, singles, pairs, seconds }: MatrixFigures): string => `
+const pairsInWords = (pairs: readonly Judged[], wanted: number): string =>
+  pairs.length === 0
+    ? 'not measured'
+    : `${number(pairs.length)} of ${number(wanted)}, ${number(count(pairs, ({ outcome }) => outcome.reachedAgain))} of which were reached`
+
+export const matrixSection = ({ calm, wanted, singles, pairs, seed, seconds }: MatrixFigures): string => `
 Method: each outside effect of the command is numbered: a request sent, its answer begun, its answer complete; a file written, synced,
 renamed, removed; a statement done; a commit sent and answered. The command is killed (SIGKILL) at each of them, for each pipeline and for a report of 24
 units that is loaded month by month (packed), first load and restated load, then given again. Tables, history, dimensions and summaries must then equal those of an
@@ -28,9 +34,10 @@ ${tableOf(singles)}
 
 | figure | value |
 | --- | --- |
-| boundaries | ${number(singles.length)} in ${calm.length} runs (${calm.map(({ subject, load, boundaries }) => `${subject.name} ${load} ${boundaries.length}`).join(', ')}) |
+| boundaries there are | ${number(calm.reduce((sum, { boundaries }) => sum + boundaries.length, 0))} in ${calm.length} runs (${calm.map(({ subject, load, boundaries }) => `${subject.name} ${load} ${boundaries.length}`).join(', ')}) |
+| killed at | ${number(singles.length)} of them, drawn with seed ${seed} |
 | of these not reached when it was their turn (how often the program polls for work depends on time) | ${number(count(singles, ({ outcome }) => !outcome.reached))} |
-| a second kill while recovering, seeded pairs | ${number(pairs.length)}, ${number(count(pairs, ({ outcome }) => outcome.reachedAgain))} of which were reached |
+| a second kill while recovering, seeded pairs | ${pairsInWords(pairs, wanted.pairs)} |
 | warehouses that differ, reports bought twice without consent, units loaded twice | ${number(count([...singles, ...pairs], ({ outcome }) => outcome.wrong.length > 0))} |
 | time | ${number(seconds)} s |
 

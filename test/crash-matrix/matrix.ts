@@ -17,6 +17,8 @@ export interface MatrixOptions {
   readonly pairs: number
   /** Cells at once. */
   readonly lanes: number
+  /** After so many no further kill is tried; those before are a seeded sample. Default: all are tried. */
+  readonly minutes?: number | null
   readonly progress: (done: number, of: number, wrong: number) => void
 }
 
@@ -32,8 +34,11 @@ export interface Judged extends Cell {
 
 export interface MatrixFigures {
   readonly calm: readonly Calm[]
+  /** Single kills and pairs that were to be tried; fewer were where the time was up. */
+  readonly wanted: { readonly singles: number; readonly pairs: number }
   readonly singles: readonly Judged[]
   readonly pairs: readonly Judged[]
+  readonly seed: number
   readonly seconds: number
 }
 
@@ -57,19 +62,23 @@ export const runMatrix = async (options: MatrixOptions): Promise<MatrixFigures> 
   const isAlways = ({ calm: { subject }, first }: Cell): boolean => options.always?.test(`${subject.name} ${first}`) ?? false
   const sampled = options.sample === null ? wanted : take(wanted, options.sample, random)
   const chosen = wanted.filter((cell) => sampled.includes(cell) || isAlways(cell))
-  const singles = await judgeAll(chosen, options)
-  const pairs = await judgeAll(pairsOf(singles, options.pairs, random), options)
-  return { calm, singles, pairs, seconds: Math.round((Date.now() - started) / 1000) }
+  const isTimeUp = (): boolean => typeof options.minutes === 'number' && Date.now() > started + options.minutes * 60_000
+  const singles = await judgeAll(shuffled(chosen, random), options, isTimeUp)
+  const doubles = pairsOf(singles, options.pairs, random)
+  const pairs = await judgeAll(doubles, options, isTimeUp)
+  const counts = { singles: chosen.length, pairs: doubles.length }
+  return { calm, wanted: counts, singles, pairs, seed: options.seed, seconds: Math.round((Date.now() - started) / 1000) }
 }
 
-/** Without repetition, in the order of the list. */
-const take = <T>(list: readonly T[], count: number, random: () => number): T[] =>
+/** In an order that depends on the seed alone. */
+const shuffled = <T>(list: readonly T[], random: () => number): T[] =>
   list
-    .map((item, index) => ({ item, index, rank: random() }))
+    .map((item) => ({ item, rank: random() }))
     .sort((left, right) => left.rank - right.rank)
-    .slice(0, count)
-    .sort((left, right) => left.index - right.index)
     .map(({ item }) => item)
+
+/** Without repetition. */
+const take = <T>(list: readonly T[], count: number, random: () => number): T[] => shuffled(list, random).slice(0, count)
 
 /** Second kills are drawn from what the recovery after the first one really passed. */
 const pairsOf = (singles: readonly Judged[], count: number, random: () => number): Cell[] => {
@@ -79,16 +88,23 @@ const pairsOf = (singles: readonly Judged[], count: number, random: () => number
   return take(all, count, random)
 }
 
-const judgeAll = (cells: readonly Cell[], { world, lanes, progress }: MatrixOptions): Promise<Judged[]> => {
+/** As many of the cells as the time allows. */
+const judgeAll = async (
+  cells: readonly Cell[],
+  { world, lanes, progress }: MatrixOptions,
+  isTimeUp: () => boolean,
+): Promise<Judged[]> => {
   let done = 0
   let wrong = 0
-  return inLanes(cells, lanes, async (cell) => {
+  const judged = await inLanes(cells, lanes, async (cell): Promise<Judged | null> => {
+    if (isTimeUp()) return null
     const outcome = await runCell(world, cell.calm, cell.first, cell.second)
     done += 1
     wrong += outcome.wrong.length > 0 ? 1 : 0
     progress(done, cells.length, wrong)
     return { ...cell, outcome }
   })
+  return judged.filter((cell) => cell !== null)
 }
 
 /** Results in the order of the items, so many at once. */

@@ -21,6 +21,8 @@ const { values } = parseArgs({
     only: { type: 'string' },
     pairs: { type: 'string', default: '1000' },
     lanes: { type: 'string', default: '2' },
+    /** After so many no further kill is tried; those before are a seeded sample. */
+    minutes: { type: 'string' },
     write: { type: 'boolean', default: false },
   },
 })
@@ -44,6 +46,7 @@ try {
     only: values.only?.split(',') ?? null,
     pairs: Number(values.pairs),
     lanes: Number(values.lanes),
+    minutes: values.minutes === undefined ? null : Number(values.minutes),
     progress: (done, of, wrong) => {
       bar.setTotal(of)
       bar.update(done, { wrong })

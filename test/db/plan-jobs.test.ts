@@ -38,6 +38,55 @@ describe('jobs there are', () => {
     await submitted(db, await onlyJob(planning))
     expect(await plan(db, planning, january)).toMatchObject({ units: 2, jobs: 1 })
     expect((await jobsOf(db, planning.definition))[0]?.waiting).toHaveLength(2)
+    // The whole of it: the run narrows nothing.
+    const { rows } = await db.database.pool.query(
+      'select slice_ids, window_from, window_to from etl.run_jobs where job_id = $1',
+      [await onlyJob(planning)],
+    )
+    expect(rows).toEqual(Array(2).fill({ slice_ids: null, window_from: null, window_to: null }))
+  })
+
+  test('that failed are opened as new where a run wants them, and no others', async () => {
+    const planning = walk('a.com')
+    const { runId } = await plan(db, planning, range('2025-01', '2025-02'))
+    await died(db, runId)
+    const failed = { error_code: 'SERVICE_ERROR', error_message: 'down', attempts: 5, not_before: '2099-01-01T00:00:00Z' }
+    await setJobs(planning, { state: 'failed', ...failed })
+    await plan(db, planning, january)
+    const { rows } = await db.database.pool.query(
+      `select state, error_code, error_message, attempts, not_before is null as at_once from etl.jobs
+        where job_id = any($1) order by window_from`,
+      [(await jobsOf(db, planning.definition)).map(({ jobId }) => jobId)],
+    )
+    const { not_before: _, ...kept } = failed
+    expect(rows).toEqual([
+      { state: 'open', error_code: null, error_message: null, attempts: 0, at_once: true },
+      { state: 'failed', ...kept, at_once: false },
+    ])
+  })
+
+  test('that are open are forced where they are asked for by force, and no others', async () => {
+    const planning = walk('a.com')
+    await plan(db, planning, range('2025-01', '2025-02'))
+    await plan(db, planning, range('2025-01', '2025-01', { force: true }))
+    expect((await jobsOf(db, planning.definition)).map(({ cells, forced }) => [cells[0], forced]).sort()).toEqual([
+      ['2025-01 a.com', true],
+      ['2025-02 a.com', false],
+    ])
+  })
+
+  test.each([
+    ['was bought is finished', { report_state: 'submitted' }, 'open', { units: 1, notPublished: 0 }],
+    ['never was is not begun', { report_state: null }, 'failed', { units: 0, notPublished: 1 }],
+  ] as const)('of a month that is not published: what failed and %s', async (_, set, state, counts) => {
+    const planning = report('a.com')
+    const { runId } = await plan(db, planning, january)
+    const job = await onlyJob(planning)
+    await died(db, runId)
+    await setJob(db, job, { state: 'failed', window_from: '2099-01-01', window_to: '2099-02-01', ask_number: 1, ...set })
+    await sql`update etl.units set window_from = '2099-01-01' where job_id = ${job}`.execute(db.database.kysely)
+    expect(await plan(db, planning, range('2099-01', '2099-01'))).toMatchObject(counts)
+    expect(await jobsOf(db, planning.definition)).toMatchObject([{ jobId: job, state }])
   })
 
   test('are joined for the part that is wanted', async () => {

@@ -115,7 +115,10 @@ describe('a preview', () => {
     expect((await plan(db, planning, range('2025-01', '2025-01'))).jobs).toBe(seen.jobs.length)
     await submitted(db, await onlyJob(planning))
     const [first] = (await preview(db, planning, january)).jobs
-    expect(first).toMatchObject({ reason: 'unfinished', reports: 0, quota: 0, units: 2 })
+    expect(first).toMatchObject({ reason: 'unfinished', reports: 0, quota: 0, units: 2, requests: 2, approved: false })
+    // What has been downloaded needs no more requests.
+    await submitted(db, await onlyJob(planning), { report_state: 'downloaded' })
+    expect((await preview(db, planning, january)).jobs[0]).toMatchObject({ reports: 0, requests: 0 })
   })
 
   test('of walks shows the units of a window together', async () => {

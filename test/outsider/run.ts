@@ -49,6 +49,8 @@ const { values } = parseArgs({
     at: { type: 'string', default: '1' },
     /** Sequences tried beside each other, each on a warehouse of its own. */
     lanes: { type: 'string', default: '2' },
+    /** After so many no further pair or sequence is begun; default: all are tried. */
+    minutes: { type: 'string' },
     /** Into docs/reliability.md. */
     write: { type: 'boolean', default: false },
     compiled: { type: 'boolean', default: true },
@@ -59,6 +61,7 @@ const { values } = parseArgs({
 const chosen = values.only.split(',')
 const seed = Number(values.seed)
 const begin = Number(values.at) - 1
+const isTimeUp = (): boolean => values.minutes !== undefined && performance.now() > Number(values.minutes) * 60_000
 const removeProgram = values.compiled ? await useCompiledProgram() : () => undefined
 const databases = await startDatabases()
 const note = (text: string): void => void process.stderr.write(`${text}\n`)
@@ -87,7 +90,7 @@ const attempt = async (name: string, work: () => Promise<Outcome>): Promise<void
 const parts: Readonly<Record<string, () => Promise<void>>> = {
   pairs: async () => {
     for (const [index, pair] of drawPairs(begin + Number(values.pairs), seed).entries())
-      if (index >= begin)
+      if (index >= begin && !isTimeUp())
         await attempt(`pair ${index + 1}: ${describePair(pair)}`, async () => ({ wrong: await tryPair(databases, pair) }))
   },
   twins: () =>
@@ -107,7 +110,7 @@ const parts: Readonly<Record<string, () => Promise<void>>> = {
   lists: async () => {
     let next = begin
     const lane = async (): Promise<void> => {
-      for (let index = next++; index < begin + Number(values.sequences); index = next++)
+      for (let index = next++; index < begin + Number(values.sequences) && !isTimeUp(); index = next++)
         await attempt(`sequence ${index + 1}`, async () => {
           const { story, reports, wrong } = await trySequence(databases, seed * 100_000 + index)
           return { wrong, told: wrong.length === 0 ? `${reports} reports` : story.join('\n        ') }
@@ -158,8 +161,8 @@ const parts: Readonly<Record<string, () => Promise<void>>> = {
 }
 
 const flagsOf: Readonly<Record<string, readonly (keyof typeof values)[]>> = {
-  pairs: ['pairs', 'seed'],
-  lists: ['sequences', 'seed'],
+  pairs: ['pairs', 'seed', 'at'],
+  lists: ['sequences', 'seed', 'at'],
   twins: ['refreshes', 'times', 'seed'],
   beside: ['jobs'],
   packed: ['domains'],
@@ -172,8 +175,19 @@ const part = async (name: string): Promise<PartFigures> => {
   const began = performance.now()
   ;[tried, failed, figures] = [0, 0, []]
   await work()
-  const flags = (flagsOf[name] ?? []).map((flag) => `--${flag} ${values[flag]}`).join(' ')
-  return { part: name, tried, wrong: failed, told: figures, seconds: (performance.now() - began) / 1000, flags }
+  const flags = (flagsOf[name] ?? [])
+    .filter((flag) => flag !== 'at' || begin > 0)
+    .map((flag) => `--${flag} ${values[flag]}`)
+    .join(' ')
+  return {
+    part: name,
+    tried,
+    of: Math.max(tried, Number(name === 'pairs' ? values.pairs : name === 'lists' ? values.sequences : 0)),
+    wrong: failed,
+    told: figures,
+    seconds: (performance.now() - began) / 1000,
+    flags,
+  }
 }
 
 try {

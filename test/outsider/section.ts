@@ -6,6 +6,8 @@ import { writeSection } from '../storm/reliability-page.ts'
 export interface PartFigures {
   readonly part: string
   readonly tried: number
+  /** As many as there were to try; fewer were tried where the time was up before. */
+  readonly of: number
   readonly wrong: number
   /** Figures beside the outcome, one text a trial. */
   readonly told: readonly string[]
@@ -24,8 +26,8 @@ of \`npm test\`. Again: \`npm run outsider -- --only PART\`, with the flags show
 | part | tried | wrong | figures | time | flags |
 | --- | --- | --- | --- | --- | --- |`
 
-const rowOf = ({ part, tried, wrong, told, seconds, flags }: PartFigures): string =>
-  `| ${part} | ${tried} | ${wrong} | ${told.length <= 3 ? told.join('; ') : ''} | ${Math.round(seconds)} s | ${flags} |`
+const rowOf = ({ part, tried, of, wrong, told, seconds, flags }: PartFigures): string =>
+  `| ${part} | ${tried === of ? tried : `${tried} of ${of}`} | ${wrong} | ${told.length <= 3 ? told.join('; ') : ''} | ${Math.round(seconds)} s | ${flags} |`
 
 /** Puts the rows of these parts in place of their former ones. */
 export const writeFigures = (figures: readonly PartFigures[]): void => {
