@@ -38,8 +38,19 @@ export const targets: readonly Target[] = [
     tests: ['test/db/ledger-reports.test.ts'],
   },
   {
+    files: ['src/ledger/candidates.ts'],
+    tests: [
+      'test/db/plan-decisions.test.ts',
+      'test/db/plan-run.test.ts',
+      'test/db/plan-jobs.test.ts',
+      'test/db/plan-lists.test.ts',
+      'test/db/plan-nights.test.ts',
+      'test/db/plan-guard.test.ts',
+      'test/db/plan-sequences.test.ts',
+    ],
+  },
+  {
     files: [
-      'src/ledger/candidates.ts',
       'src/ledger/register-jobs.ts',
       'src/ledger/join-jobs.ts',
       'src/ledger/slices.ts',

@@ -180,7 +180,7 @@ const part = async (name: string): Promise<PartFigures> => {
     .map((flag) => `--${flag} ${values[flag]}`)
     .join(' ')
   return {
-    part: name,
+    part: begin > 0 ? `${name} from ${begin + 1}` : name,
     tried,
     of: Math.max(tried, Number(name === 'pairs' ? values.pairs : name === 'lists' ? values.sequences : 0)),
     wrong: failed,
