@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
 import { type Selectable, sql } from 'kysely'
 import { executePrepared } from '../db/prepared.ts'
+import type { Row } from '../db/row.ts'
 import { beginMark, bootMark, processIsAlive } from '../db/process-mark.ts'
 import type { Db } from '../db/tables.ts'
 import type { ProcessesTable } from '../db/tables-runs.ts'
@@ -40,22 +41,32 @@ export const registerProcess = async (db: Db): Promise<OwnProcess> => {
   return { processId: row.process_id, name }
 }
 
-/**
- * One statement. A process that was thought dead and is back lives again, and with it those of its runs that were closed for it; its jobs are
- * still its own where nobody took them (see `lostJobs`).
- */
-export const renewLease = async (db: Db, { processId }: OwnProcess): Promise<void> => {
-  await executePrepared(
+/** With a whole lease again. A process that was thought dead and is back lives again; see `revive`. */
+export const renewLease = async (db: Db, own: OwnProcess): Promise<void> => {
+  const renewed = await executePrepared(
     db,
-    sql`
-    with before as (
-      select process_id, ended_at from etl.processes where process_id = ${processId} for no key update
-    ), revived as (
-      update etl.runs r set state = 'running', finished_at = null from before b
-      where r.process_id = b.process_id and r.state = 'interrupted' and r.finished_at = b.ended_at returning r.run_id
-    )
-    update etl.processes p set lease_until = ${leaseEnd}, ended_at = null from before b where p.process_id = b.process_id`,
+    sql<Row<'etl.processes', 'process_id'>>`
+    update etl.processes set lease_until = ${leaseEnd} where process_id = ${own.processId} and ended_at is null returning process_id`,
   )
+  if (renewed.length === 0) await db.transaction().execute((trx) => revive(trx, own))
+}
+
+/**
+ * With the process those of its runs live again that were closed for it; its jobs are still its own where nobody took them (see `lostJobs`). The row
+ * is locked by a statement of its own: whoever buries the process has closed its runs before that ends, and only a later statement sees them closed.
+ */
+const revive = async (trx: Db, { processId }: OwnProcess): Promise<void> => {
+  await trx.selectFrom('etl.processes').select('process_id').where('process_id', '=', processId).forNoKeyUpdate().execute()
+  await sql`
+    update etl.runs r set state = 'running', finished_at = null from etl.processes p
+    where p.process_id = ${processId} and r.process_id = p.process_id and r.state = 'interrupted' and r.finished_at = p.ended_at`.execute(
+    trx,
+  )
+  await trx
+    .updateTable('etl.processes')
+    .set({ lease_until: leaseEnd, ended_at: null })
+    .where('process_id', '=', processId)
+    .execute()
 }
 
 /** The process has done: what it still holds is free for others at once, and its runs are over. */

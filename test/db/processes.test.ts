@@ -185,6 +185,31 @@ describe('a process that was thought dead and is back', () => {
     expect(await isAlive(process)).toBe(true)
   })
 
+  test('has its run again also where it comes back while that is being closed', async () => {
+    const { process, runId } = await atWork(await newProcess(db, { leaseMs: -60_000 }))
+    await sql`update etl.processes set ended_at = clock_timestamp() where process_id = ${process.processId}`.execute(k())
+    const waiting = async (count: number): Promise<void> => {
+      for (;;) {
+        const { rows } =
+          await sql`select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`.execute(k())
+        if (rows.length >= count) return
+        await sleep(20)
+      }
+    }
+    // Somebody's lock keeps the run from being closed until the process is about to renew its lease.
+    const { reaped, renewed } = await db.database.kysely.transaction().execute(async (trx) => {
+      await sql`select from etl.runs where run_id = ${runId} for update`.execute(trx)
+      const reaping = { reaped: reapDead(k(), own) }
+      await waiting(1)
+      const both = { ...reaping, renewed: renewLease(k(), process) }
+      await waiting(2)
+      return both
+    })
+    await Promise.all([reaped, renewed])
+    expect(await isAlive(process)).toBe(true)
+    expect(await runState(k(), runId)).toBe('running')
+  })
+
   test('does not get runs again that had ended by themselves', async () => {
     const process = await newProcess(db, { leaseMs: -60_000 })
     const runId = await newRun(db, process.processId)

@@ -1,7 +1,7 @@
 // Owner, loader and reader apart: every role against every object, and each doing its own work and nobody else's.
 import { sql } from 'kysely'
 import pg from 'pg'
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { secret } from '../../src/core/redact.ts'
 import type { Definition } from '../../src/core/types.ts'
 import { openDatabase } from '../../src/db/connect.ts'
@@ -17,7 +17,7 @@ import { endProcess, registerProcess } from '../../src/ledger/processes.ts'
 import { shippedDefinition, shippedDefinitions, unitOf } from '../support/definitions.ts'
 import { newJob, newPipeline, newRun } from '../support/ledger.ts'
 import { mergeRows, trafficRow } from '../support/merging.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { createTestDatabase, dropRole, type TestDatabase } from '../support/postgres.ts'
 
 const names = { owner: `owner_${process.pid}`, loader: `loader_${process.pid}`, reader: `reader_${process.pid}` }
 let db: TestDatabase
@@ -43,10 +43,7 @@ beforeAll(async () => {
 })
 afterAll(async () => {
   await db.drop()
-  const client = new pg.Client({ connectionString: inject('postgresUrl') })
-  await client.connect()
-  for (const role of Object.values(names)) await client.query(`drop role ${role}`)
-  await client.end()
+  for (const role of Object.values(names)) await dropRole(role)
 })
 
 type Kind = 'summary' | 'dimension' | 'calendar' | 'view' | 'table' | 'migrations'

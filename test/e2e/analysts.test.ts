@@ -10,7 +10,7 @@ import { type Facts, readFacts } from '../support/analyst-facts.ts'
 import { fillAnalystWarehouse, type Moment } from '../support/analyst-warehouse.ts'
 import { twentyAnswers } from '../support/twenty-answers.ts'
 import { type CommandResult, pipelinesOfRepository, runCommand } from '../support/command.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { createTestDatabase, dropRole, type TestDatabase } from '../support/postgres.ts'
 import { additivityTable, claims, notClaimed } from '../support/additivity.ts'
 import { everyChartIsRight, openApi } from '../support/superset-api.ts'
 import { type FakeSuperset, startFakeSuperset } from '../support/superset-fake.ts'
@@ -54,9 +54,7 @@ beforeAll(async () => {
 })
 afterAll(async () => {
   await db.drop()
-  const other = await createTestDatabase({ empty: true })
-  await other.database.pool.query(`drop role if exists ${login}`)
-  await other.drop()
+  await dropRole(login)
 })
 
 const provision = (

@@ -16,7 +16,7 @@ import { fillAnalystWarehouse } from '../support/analyst-warehouse.ts'
 import { runCommand, startCommand } from '../support/command.ts'
 import { type DbtProject, dbtQuestionOf, openDbtProject } from '../support/dbt-project.ts'
 import { type McpSession, openHttp, openStdio } from '../support/mcp-session.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { createTestDatabase, dropRole, type TestDatabase } from '../support/postgres.ts'
 
 const repository = resolve(import.meta.dirname, '..', '..')
 const login = `assistant_test_${process.pid}`
@@ -43,9 +43,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await session.close()
   await db.drop()
-  const other = await createTestDatabase({ empty: true })
-  await other.database.pool.query(`drop role if exists ${login}`)
-  await other.drop()
+  await dropRole(login)
 })
 
 const rowsOf = z.object({ columns: z.array(z.string()), rows: z.array(z.record(z.string(), z.unknown())) })

@@ -23,6 +23,19 @@ const asAdmin = async (statement: string): Promise<void> => {
   }
 }
 
+const patience = 20
+
+/** Roles are of the whole server: another test that drops its database at the same moment deletes rows of the same catalogs. */
+export const dropRole = async (name: string): Promise<void> => {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await asAdmin(`drop role if exists ${name}`)
+    } catch (error) {
+      if (attempt >= patience || !/tuple concurrently/.test(String(error))) throw error
+    }
+  }
+}
+
 /** @param empty without any migration applied. */
 export const createTestDatabase = async (options: { empty?: boolean } = {}): Promise<TestDatabase> => {
   count += 1
