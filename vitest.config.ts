@@ -1,19 +1,25 @@
 import { defineConfig } from 'vitest/config'
+import { long, SlowestFirst } from './test/support/long.ts'
 
-// Seven projects: unit (no disk, network or database), db (a real PostgreSQL), e2e (the real command as a child process, and the page in a browser),
-// outsider (commands against each other on one warehouse, judged by the sandbox and the tables alone),
+// Seven projects: unit (no disk, network or database), db (a real PostgreSQL), e2e (the real command),
+// long (what takes long of db and e2e, the page in a browser, and commands against each other on one warehouse, judged by the sandbox and the tables alone),
 // package (the packed program installed from npm; needs the registry, hence not part of `npm test`), image (the image built and run; needs Docker too), citus (needs a cluster).
-// db and e2e share two cores with PostgreSQL itself, hence the low worker counts; e2e also waits a lot.
+// They share two cores with PostgreSQL itself, hence the low worker counts; commands also wait a lot. Projects of one count run side by side.
+const maxWorkers = 3
 export default defineConfig({
   test: {
     reporters: ['default', './test/support/count-reporter.ts'],
+    sequence: { sequencer: SlowestFirst },
     projects: [
       {
         extends: true,
         test: {
           name: 'unit',
+          // They share no state, and most of their time went into reading the same modules again for each file.
+          isolate: false,
           include: ['test/unit/**/*.test.ts', 'test/house.test.ts', 'test/contract/**/*.test.ts'],
           testTimeout: 120_000,
+          maxWorkers,
         },
       },
       {
@@ -21,32 +27,34 @@ export default defineConfig({
         test: {
           name: 'db',
           include: ['test/db/**/*.test.ts'],
+          exclude: [...long],
           globalSetup: ['test/support/postgres.global.ts'],
           testTimeout: 60_000,
           hookTimeout: 120_000,
-          maxWorkers: 3,
+          maxWorkers,
         },
       },
       {
         extends: true,
         test: {
           name: 'e2e',
-          include: ['test/e2e/**/*.test.ts', 'test/browser/**/*.test.ts'],
+          include: ['test/e2e/**/*.test.ts'],
+          exclude: [...long],
           globalSetup: ['test/support/postgres.global.ts', 'test/support/program.global.ts'],
           testTimeout: 180_000,
           hookTimeout: 180_000,
-          maxWorkers: 3,
+          maxWorkers,
         },
       },
       {
         extends: true,
         test: {
-          name: 'outsider',
-          include: ['test/outsider/**/*.test.ts'],
+          name: 'long',
+          include: [...long],
           globalSetup: ['test/support/postgres.global.ts', 'test/support/program.global.ts'],
           testTimeout: 180_000,
           hookTimeout: 180_000,
-          maxWorkers: 3,
+          maxWorkers,
         },
       },
       {

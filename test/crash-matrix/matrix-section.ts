@@ -44,5 +44,5 @@ ${tableOf(singles)}
 Held for consent: the kill fell between the moment the purchase was noted and the moment its answer was; nobody can know whether the service took it. The same command
 ends with exit code 1 and names the unit; with \`--resubmit-uncertain\` it loads.
 
-Again: \`npm run crash-matrix -- --write\`; a seeded sample is part of \`npm test\`.
+Again: \`npm run crash-matrix -- --write\`; a seeded sample is part of \`npm run test:long\`.
 `

@@ -6,9 +6,10 @@ import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { type CommandResult, pipelinesOfRepository, runCommand, summaryOf } from '../support/command.ts'
+import { type CommandResult, pipelinesOfRepository, summaryOf } from '../support/command.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 import { type KeywordRecord, type StrictOptions, type StrictService, startStrictService } from '../support/strict-service.ts'
+import { runWarm } from '../support/warm-command.ts'
 
 const key = 'bad-input-key-0123456789'
 const password = 'pass-word-0123456789'
@@ -63,7 +64,7 @@ const environment = (changes: Readonly<Record<string, string | undefined>> = {})
 }
 
 const millrace = (args: readonly string[], changes: Readonly<Record<string, string | undefined>> = {}) =>
-  runCommand([...args, '--json'], environment(changes), folder)
+  runWarm([...args, '--json'], environment(changes), folder)
 
 const month = '2026-08'
 const oneKeywords = ['backfill', 'keywords', '--from', month, '--to', month, '--only', 'domain=a.com;country=us']

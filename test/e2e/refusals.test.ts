@@ -4,9 +4,10 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { type CommandResult, pipelinesOfRepository, runCommand, summaryOf } from '../support/command.ts'
+import { type CommandResult, pipelinesOfRepository, summaryOf } from '../support/command.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 import { type KeywordRecord, type StrictOptions, type StrictService, startStrictService } from '../support/strict-service.ts'
+import { runWarm } from '../support/warm-command.ts'
 
 const key = 'refusal-key-0123456789'
 let folder: string
@@ -45,13 +46,13 @@ const environment = (extra: Readonly<Record<string, string>> = {}): Record<strin
 
 const one = ['--only', 'domain=a.com;country=us']
 const keywords = (extra: Readonly<Record<string, string>> = {}, ...args: string[]): Promise<CommandResult> =>
-  runCommand(
+  runWarm(
     ['backfill', 'keywords', '--from', '2026-09', '--to', '2026-09', ...(args.length > 0 ? args : one), '--json'],
     environment(extra),
     folder,
   )
 const traffic = (...args: string[]): Promise<CommandResult> =>
-  runCommand(
+  runWarm(
     ['backfill', 'traffic_and_engagement', '--from', '2026-09', '--to', '2026-09', '--only', 'country=us', ...args, '--json'],
     environment(),
     folder,
@@ -130,7 +131,7 @@ describe('what is wrong before anything is called', () => {
 
   test('a definition, a pipeline, a range or a slice that does not exist', async () => {
     const strict = await start()
-    const run = (...args: string[]) => runCommand(args, environment(), folder)
+    const run = (...args: string[]) => runWarm(args, environment(), folder)
     expectRefusal(await run('backfill', 'keyword', '--from', '2026-09', '--to', '2026-09'), 2, 'DEFINITION', /keywords/)
     expectRefusal(await run('backfill', 'keywords', '--from', '2026-09', '--to', '2026-08'), 2, 'USAGE', /swap/)
     expectRefusal(await run('backfill', 'keywords', '--from', '2026-9', '--to', '2026-10'), 2, 'USAGE', /YYYY-MM/)
@@ -211,10 +212,10 @@ describe('what the keyword endpoint refuses', () => {
     const strict = await start({
       intercept: answering('start_date=2026-10', 400, 'application/json', meta(101, 'Dates out of range')),
     })
-    const newest = await runCommand(['run', 'keywords', ...one, '--json'], environment(), folder)
+    const newest = await runWarm(['run', 'keywords', ...one, '--json'], environment(), folder)
     expect(summaryOf(newest).units.waiting + summaryOf(newest).units.failed).toBeGreaterThan(0)
     const before = strict.requests.length
-    const future = await runCommand(
+    const future = await runWarm(
       ['backfill', 'keywords', '--from', '2031-01', '--to', '2031-01', ...one, '--json'],
       environment(),
       folder,
@@ -306,7 +307,7 @@ describe('what becomes of reports', () => {
       (await db.database.pool.query(`select all_traffic_visits as v from data.traffic_and_engagement_v1 where domain = 'b.com'`))
         .rows,
     ).toEqual([{ v: '2' }])
-    const list = await runCommand(['quarantine', 'list', '--json'], environment(), folder)
+    const list = await runWarm(['quarantine', 'list', '--json'], environment(), folder)
     expect(list.events.find((event) => event['event'] === 'quarantined')).toMatchObject({
       line: 2,
       column_name: 'all_traffic_visits',
@@ -317,7 +318,7 @@ describe('what becomes of reports', () => {
   test('a rejected row is tried again from the landing once the definition allows it, without a call', async () => {
     const strict = await start({ report: () => csv(['a.com,US,2026-09-01,many', 'b.com,US,2026-09-01,9']) })
     for (const time of [1, 2]) expect((await traffic()).code, `try ${time}`).toBe(1)
-    const command = (...args: string[]) => runCommand(['quarantine', ...args, '--json'], environment(), folder)
+    const command = (...args: string[]) => runWarm(['quarantine', ...args, '--json'], environment(), folder)
     const listed = (await command('list')).events.filter((event) => event['event'] === 'quarantined')
     expect(listed, 'a unit that fails again is in quarantine once').toHaveLength(1)
     const shown = await command('show', String(listed[0]?.['quarantine_id']))

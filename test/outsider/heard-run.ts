@@ -105,7 +105,7 @@ try {
       `Each endpoint answers each of ${badAnswers.join(', ')} for good.
 The command ends by itself, or is still waiting for a paid report after four seconds; then all is well again.
 The same command must end with exit code 0, with the rows and the submissions of a calm run. A submission whose answer was lost is repeated with consent.
-\`limits.attempts: 2\`, \`limits.timeout: 1s\`. Samples are part of \`npm test\`; again: \`npm run heard -- --write\`.
+\`limits.attempts: 2\`, \`limits.timeout: 1s\`. Samples are part of \`npm run test:long\`; again: \`npm run heard -- --write\`.
 
 | endpoint | answers tried | wrong | the longest a command waited |
 | --- | --- | --- | --- |

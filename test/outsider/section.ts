@@ -21,7 +21,7 @@ const page = resolve(import.meta.dirname, '..', '..', 'docs', 'reliability.md')
 
 const opening = `Method: commands run at the same time on one warehouse, judged from outside: rows against the service's own, purchases against its
 books, every process against the clock. Each file in \`test/outsider\` begins with what it tests; samples are part
-of \`npm test\`. Again: \`npm run outsider -- --only PART\`, with the flags shown; \`--write\` renews the row.
+of \`npm run test:long\`. Again: \`npm run outsider -- --only PART\`, with the flags shown; \`--write\` renews the row.
 
 | part | tried | wrong | figures | time | flags |
 | --- | --- | --- | --- | --- | --- |`

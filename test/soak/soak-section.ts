@@ -9,7 +9,7 @@ export const soakSection = (
   figures: SoakFigures,
 ): string => `A scheduler whose pipelines are due every minute, ${figures.workers} workers, two readers with open transactions, and a person who asks for
 each restated month again with \`--force\`, while the service misbehaves and PostgreSQL is killed (SIGKILL) every 20 seconds.
-\`npm run soak -- --minutes 60 --write\` repeats it and writes this section; half a minute of it is part of \`npm test\`.
+\`npm run soak -- --minutes 60 --write\` repeats it and writes this section; half a minute of it is part of \`npm run test:long\`.
 
 | figure | ${figures.minutes} minutes |
 | --- | --- |

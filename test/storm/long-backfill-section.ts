@@ -48,5 +48,5 @@ ${requests.map((name) => line(`requests: ${name}`, ({ counts }) => counts[name] 
 ${line('seconds, all starts together', ({ seconds }) => Math.round(seconds))}
 
 The undisturbed run's progress lines after the first quarter predicted the whole time with errors of ${of.timeLeftErrors.map((error) => `${(error * 100).toFixed(0)} %`).join(', ')}.
-The moments of the kills differ from run to run; in most runs no answer is lost. \`npm test\` does the same with 6 months of 6 domains.`
+The moments of the kills differ from run to run; in most runs no answer is lost. \`npm run test:long\` does the same with 6 months of 6 domains.`
 }

@@ -73,7 +73,8 @@ export const runCommand = (
   folder: string,
 ): Promise<CommandResult> => startCommand(args, environment, folder).result
 
-const eventsOf = (stdout: string): Record<string, unknown>[] =>
+/** The lines of `stdout` that are JSON objects. */
+export const eventsOf = (stdout: string): Record<string, unknown>[] =>
   stdout
     .split('\n')
     .filter((line) => line.startsWith('{'))

@@ -38,9 +38,20 @@ const fromContainer = async (): Promise<Server | null> => {
   return { url: container.getConnectionUri(), stop: async () => void (await container.stop()) }
 }
 
+/** No test cuts the power of this server, so it need not wait for the disk: those that do (power-cut, backup, embedded) start their own. */
+const forgetful = async (url: string): Promise<void> => {
+  const admin = new pg.Client({ connectionString: url })
+  await admin.connect()
+  for (const setting of ['fsync', 'full_page_writes', 'synchronous_commit'])
+    await admin.query(`alter system set ${setting} = off`)
+  await admin.query('select pg_reload_conf()')
+  await admin.end()
+}
+
 const embedded = async (): Promise<Server> => {
   const home = mkdtempSync(join(tmpdir(), 'millrace-test-'))
   const server = await startEmbedded(home)
+  await forgetful(server.url.reveal())
   return {
     url: server.url.reveal(),
     stop: async () => {

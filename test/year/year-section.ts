@@ -23,5 +23,5 @@ tables equal those of a warehouse that is filled in one go.
 | ticks, loads, reports, messages or tables that are not as they must be | ${figures.wrong.length} |
 | real time | ${seconds.toFixed(0)} s |
 
-Again: \`npm run simulated-year -- --write\`; seven weeks of it is part of \`npm test\`.
+Again: \`npm run simulated-year -- --write\`; seven weeks of it is part of \`npm run test:long\`.
 `

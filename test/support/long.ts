@@ -1,0 +1,61 @@
+// The files that take long, and in which order files are run: the slowest first, so that no worker is left alone with one at the end.
+import type { TestSpecification } from 'vitest/node'
+import { BaseSequencer } from 'vitest/node'
+
+/** What `npm test` leaves to `npm run test:long`, which continuous integration runs too: slowest first. */
+export const long = [
+  'test/e2e/identity.test.ts',
+  'test/outsider/heard.test.ts',
+  'test/e2e/commands.test.ts',
+  'test/e2e/bad-input.test.ts',
+  'test/browser/status-page.test.ts',
+  'test/e2e/releases.test.ts',
+  'test/e2e/locks.test.ts',
+  'test/e2e/strict.test.ts',
+  'test/e2e/database-faults.test.ts',
+  'test/e2e/landing-bucket.test.ts',
+  'test/e2e/formats.test.ts',
+  'test/outsider/pairs.test.ts',
+  'test/outsider/takeover.test.ts',
+  'test/e2e/crash-matrix.test.ts',
+  'test/e2e/year.test.ts',
+  'test/e2e/alarms.test.ts',
+  'test/e2e/refusals.test.ts',
+  'test/e2e/soak.test.ts',
+  'test/e2e/guard-word.test.ts',
+  'test/db/embedded.test.ts',
+  'test/e2e/stopped.test.ts',
+  'test/e2e/notifications.test.ts',
+  'test/e2e/command-ends.test.ts',
+  'test/e2e/counted-reports.test.ts',
+  'test/e2e/analysts.test.ts',
+  'test/e2e/canary.test.ts',
+  'test/outsider/reports.test.ts',
+  'test/e2e/chargeback.test.ts',
+  'test/e2e/check.test.ts',
+  'test/e2e/backup.test.ts',
+  'test/e2e/long-backfill.test.ts',
+  'test/outsider/runs.test.ts',
+  'test/outsider/nights.test.ts',
+  'test/e2e/guard.test.ts',
+  'test/db/load-oracle.test.ts',
+  'test/e2e/semantic.test.ts',
+  'test/e2e/fault-storm.test.ts',
+  'test/e2e/new-dataset.test.ts',
+  'test/outsider/clocks.test.ts',
+  'test/e2e/concurrency.test.ts',
+  'test/db/plan-sequences.test.ts',
+  'test/e2e/servers.test.ts',
+  'test/e2e/priced-year.test.ts',
+] as const
+
+/** In the order of `long`; what is not in it comes after it, as Vitest sorts it. */
+export class SlowestFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const place = ({ moduleId }: TestSpecification): number => {
+      const at = long.findIndex((file) => moduleId.endsWith(`/${file}`))
+      return at === -1 ? long.length : at
+    }
+    return (await super.sort(files)).sort((a, b) => place(a) - place(b))
+  }
+}
