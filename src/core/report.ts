@@ -82,8 +82,9 @@ export interface ReportMemo {
   /**
    * The moment the id is known. Not under the fence: an id that was paid for is recorded by whoever knows it; never over another one. What it
    * returns says that the service had given the id before, and how the job goes on; null: it is this job's.
+   * @param letGo where the service had given it before: called before the number of this job's own intent is forgotten; what it throws leaves all as it was
    */
-  submitted(reportId: string, statusWord: string | null): Promise<GivenBefore | null>
+  submitted(reportId: string, statusWord: string | null, letGo?: () => Promise<void>): Promise<GivenBefore | null>
   polled(update: { statusWord: string; nextPollInMs: number }): Promise<void>
   /** The least wait until the next poll, milliseconds, so that polls of all open reports of the account leave room for other requests. */
   fairPauseMs(): Promise<number>

@@ -77,6 +77,9 @@ export const receiptsFrom = (id: string, askNumber: string): string => {
   return `${blockPath(id, block > 0n ? block - 1n : 0n)}/`
 }
 
+/** Folder of everything noted of that ask number, and of those of the same block. */
+export const receiptsOf = (id: string, askNumber: string): string => blockPath(id, BigInt(askNumber) / blockSize)
+
 /** What tells a purchase from every other one of the same number: two clones count on from the same. */
 export const purchaseDigest = (account: string, reportId: string): string =>
   createHash('sha256').update(`${account}\n${reportId}`).digest('hex').slice(0, 12)

@@ -109,6 +109,18 @@ export const purchasesOf = async (db: Db, askNumbers: readonly string[]): Promis
   return rows.map((row) => ({ askNumber: row.ask_number ?? '', account: row.account, reportId: row.report_id }))
 }
 
+/** Of purchases whose id is not on record, and which no other has replaced. */
+export const asksWithoutId = async (db: Db): Promise<string[]> => {
+  const rows = await db
+    .selectFrom('etl.jobs')
+    .select('ask_number')
+    .where('state', 'in', ['open', 'held', 'failed'])
+    .where('report_state', 'in', ['intent', 'uncertain'])
+    .where('report_id', 'is', null)
+    .execute()
+  return rows.flatMap((row) => row.ask_number ?? [])
+}
+
 /** New answers are newer than all of these. */
 export const drawAbove = async (db: Db, askNumber: string): Promise<void> => {
   await sql`

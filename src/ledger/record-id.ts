@@ -14,6 +14,8 @@ import { mayBegin, reportTransitions } from './transitions.ts'
 export interface GivenId {
   readonly reportId: string
   readonly statusWord: string | null
+  /** See `ReportMemo.submitted`. */
+  readonly letGo?: () => Promise<void>
 }
 
 const uniqueViolation = '23505'
@@ -28,7 +30,7 @@ export const recordId = async (db: Db, claim: ClaimedJob, given: GivenId): Promi
     return null
   } catch (error) {
     if (sqlStateOf(error) !== uniqueViolation) throw error
-    const before = await takeUpKnown(db, claim, given.reportId)
+    const before = await takeUpKnown(db, claim, given)
     if (before === null) await keepId(db, claim, given)
     return before
   }
@@ -84,10 +86,11 @@ type Other = Pick<Selectable<JobsTable>, 'job_id' | 'state' | 'answer_id' | 'ask
  * for it this one waits too. The number stays the former one, since the answer is a former one. What it returns says how the job goes on; null: no other
  * job has the report, or had it, so that it is this one's to record.
  */
-const takeUpKnown = (db: Db, claim: ClaimedJob, reportId: string): Promise<GivenBefore | null> =>
+const takeUpKnown = (db: Db, claim: ClaimedJob, { reportId, letGo }: GivenId): Promise<GivenBefore | null> =>
   db.transaction().execute(async (trx) => {
     const other = await lockBoth(trx, claim, reportId)
     if (other === null) return null
+    await letGo?.()
     if (other.answer_id !== null) {
       await takeAnswer(trx, claim, other.answer_id)
       return goesOn(`the service gave report ${reportId} of job ${other.job_id} again; its answer is loaded`, 0)

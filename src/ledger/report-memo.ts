@@ -52,7 +52,8 @@ export const reportMemo = (db: Db, claim: ClaimedJob, options: ReportMemoOptions
         .execute((trx) => intend(trx, claim, options, intent))
         .catch((error: unknown) => keepPrice(db, claim, intent.estimatedQuota, error))
     },
-    submitted: (reportId, statusWord) => unstopped(() => recordId(db, claim, { reportId, statusWord })),
+    submitted: (reportId, statusWord, letGo = async () => undefined) =>
+      unstopped(() => recordId(db, claim, { reportId, statusWord, letGo })),
     polled: ({ statusWord, nextPollInMs }) =>
       set(stillOpen, {
         status_word: statusWord,

@@ -8,12 +8,13 @@ import {
   receiptName,
   receiptsFolder,
   receiptsFrom,
+  receiptsOf,
   runName,
   runsAfter,
   runsFolder,
 } from '../extract/receipts.ts'
 import type { Db } from '../db/tables.ts'
-import { knownRuns, type Newest, newestKnown, purchasesOf } from '../ledger/receipts.ts'
+import { asksWithoutId, knownRuns, type Newest, newestKnown, purchasesOf } from '../ledger/receipts.ts'
 import type { Identity } from '../ledger/warehouse.ts'
 
 export interface UnknownPurchase extends ReceiptName {
@@ -109,8 +110,28 @@ const unknownPurchases = async (
     if (found !== null) listed.push(found)
     if (listed.length >= atOnce) await sift()
   }
+  for await (const receipt of olderWithoutId(db, notes, id, boughtAsk, signal)) listed.push(receipt)
   await sift()
   return withoutIntentsKept(unknown, await stillThere(notes, unknown))
+}
+
+/** Receipts of purchases that still wait for their id, and that so much was asked for behind that the list above begins after them. */
+async function* olderWithoutId(
+  db: Db,
+  notes: LandingNotes,
+  id: string,
+  boughtAsk: string,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<ReceiptName> {
+  const asks = new Set(await asksWithoutId(db))
+  const folders = new Set([...asks].map((askNumber) => receiptsOf(id, askNumber)))
+  for (const folder of folders) {
+    if (`${folder}/` >= receiptsFrom(id, boughtAsk)) continue
+    for await (const { path } of notes.list(folder, undefined, signal)) {
+      const found = receiptName(path)
+      if (found !== null && asks.has(found.askNumber)) yield found
+    }
+  }
 }
 
 const notOnRecord = async (db: Db, listed: readonly ReceiptName[]): Promise<UnknownPurchase[]> => {

@@ -46,7 +46,7 @@ export const withReceipts = (memo: ReportMemo, work: ReceiptWork): ReportMemo =>
     },
     submitted: async (reportId, statusWord) => {
       let given: GivenBefore | null = null
-      const recorded = memo.submitted(reportId, statusWord)
+      const recorded = memo.submitted(reportId, statusWord, () => forgetIntent(work, intended, reportId))
       const early = intended !== null && (await isLate(recorded, work)) ? await leaveEarly(work, reportId, intended) : null
       try {
         given = await recorded
@@ -55,9 +55,6 @@ export const withReceipts = (memo: ReportMemo, work: ReceiptWork): ReportMemo =>
         // Also of an id that the database does not take: the next start finds it here.
         if (given === null) await leave(reportId)
       }
-      await forgetIntent(work, intended?.askNumber ?? null).catch((error: unknown) =>
-        log.warn({ job_id: work.claim.jobId, error: messageOf(error) }, 'the receipt of an intent is left over'),
-      )
       return given
     },
     withdrawn: (message) => takeBack(memo, work, intended, message),
@@ -134,12 +131,15 @@ const leaveIntent = async (work: ReceiptWork, words: Words | null): Promise<void
   if (words !== null) await landing.notes.write(intentPath(warehouse, words.askNumber), JSON.stringify(receiptOf(work, words)))
 }
 
-/** The service gave an id it had given before: the job bears that one's number from here on, or none, and nothing was bought under its own. */
-const forgetIntent = async (work: ReceiptWork, intended: string | null): Promise<void> => {
-  const { landing, database, warehouse } = work.runtime
+/** Nothing was bought under the job's own number. What was noted of it goes first, as in `withdraw`. */
+const forgetIntent = async (
+  { runtime: { landing, warehouse } }: ReceiptWork,
+  intended: Words | null,
+  reportId: string,
+): Promise<void> => {
   if (intended === null) return
-  const words = await purchaseWords(database.kysely, work.claim.jobId)
-  if (words?.askNumber !== intended) await landing.notes.remove(intentPath(warehouse, intended))
+  await landing.notes.remove(boughtPath(warehouse, intended.askNumber, intended.account, reportId))
+  await landing.notes.remove(intentPath(warehouse, intended.askNumber))
 }
 
 const leaveReceipt = async (work: ReceiptWork, reportId: string, intended: Words | null): Promise<void> => {

@@ -7,6 +7,8 @@ import { secret } from '../../src/core/redact.ts'
 import { type Database, openDatabase } from '../../src/db/connect.ts'
 import type { ClaimedJob } from '../../src/ledger/claim.ts'
 import { reportMemo } from '../../src/ledger/report-memo.ts'
+import { readIdentity } from '../../src/ledger/warehouse.ts'
+import { settleIdentity } from '../../src/pipeline/identity.ts'
 import { withReceipts } from '../../src/pipeline/receipts.ts'
 import { shippedDefinition } from '../support/definitions.ts'
 import { newJob, newPipeline, newProcess, newRun, takeOne } from '../support/ledger.ts'
@@ -22,6 +24,7 @@ let db: TestDatabase
 let proxy: TcpProxy
 let database: Database
 let claim: ClaimedJob
+let another: () => Promise<ClaimedJob>
 let landing: MemoryLanding
 let stop: AbortController
 
@@ -35,7 +38,8 @@ beforeEach(async () => {
   const own = await newProcess(db)
   const runId = await newRun(db, own.processId)
   const pipeline = await newPipeline(db)
-  claim = await takeOne(db, own, runId, pipeline, await newJob(db, pipeline, { runs: [runId], set: { kind: 'report' } }))
+  another = async () => takeOne(db, own, runId, pipeline, await newJob(db, pipeline, { runs: [runId], set: { kind: 'report' } }))
+  claim = await another()
   landing = memoryLanding()
   stop = new AbortController()
 })
@@ -44,20 +48,20 @@ afterEach(async () => {
   await proxy.close()
 })
 
-const memoHere = async () =>
+const memoHere = async (of = claim, warehouse = { id: 'w', epoch: 1 }) =>
   withReceipts(
-    reportMemo(database.kysely, claim, {
-      ...{ account: claim.account, pipeline: claim.pipeline, runId: claim.runId, deadlineMs: 60_000, requestsPerSecond: 10 },
+    reportMemo(database.kysely, of, {
+      ...{ account: of.account, pipeline: of.pipeline, runId: of.runId, deadlineMs: 60_000, requestsPerSecond: 10 },
       ...{ budget: noBudget, accountBudget: noBudget, tagBudgets: [] },
     }),
     {
-      ...{ claim, definition: await shippedDefinition('traffic_and_engagement'), signal: stop.signal },
-      runtime: { database, landing, warehouse: { id: 'w', epoch: 1 }, log: silentLog, clock: systemClock },
+      ...{ claim: of, definition: await shippedDefinition('traffic_and_engagement'), signal: stop.signal },
+      runtime: { database, landing, warehouse, log: silentLog, clock: systemClock },
     },
   )
 
-const receipts = async (): Promise<string[]> =>
-  (await Array.fromAsync(landing.notes.list('_warehouses/w'))).map(({ path }) => path)
+const receipts = async (id = 'w'): Promise<string[]> =>
+  (await Array.fromAsync(landing.notes.list(`_warehouses/${id}`))).map(({ path }) => path)
 
 /** Nothing of the database is to be had until the promise it returns is called. */
 const takeAway = async (): Promise<() => Promise<void>> => {
@@ -79,7 +83,7 @@ describe('an id that was paid for', () => {
     const operator = await db.database.pool.connect()
     await operator.query('begin; lock table etl.jobs in access exclusive mode')
     const recorded = memo.submitted('r-1', null)
-    await expect.poll(receipts, { timeout: 20_000 }).toHaveLength(2)
+    await expect.poll(() => receipts(), { timeout: 20_000 }).toHaveLength(2)
     const path = (await receipts()).find((name) => !name.endsWith('.intent.json')) ?? ''
     expect(JSON.parse((await landing.notes.read(path)) ?? '')).toMatchObject({ report_id: 'r-1', request: intent.request })
     await operator.query('rollback')
@@ -87,6 +91,42 @@ describe('an id that was paid for', () => {
     expect(await recorded).toBeNull()
     expect(await jobRow(db, claim.jobId)).toMatchObject({ report_state: 'submitted', report_id: 'r-1' })
     expect(await receipts()).toHaveLength(2)
+  })
+
+  test('and noted beside the landings alone is put on record by the next start, however much was asked for since', async () => {
+    const warehouse = await readIdentity(db.database.kysely)
+    const memo = await memoHere(claim, warehouse)
+    await memo.intend(intent)
+    const giveBack = await takeAway()
+    await expect(memo.submitted('r-noted', null)).rejects.toThrow()
+    await giveBack()
+    // Pages of other pipelines draw numbers, too, and another report is bought behind them.
+    await db.database.pool.query(`select setval('etl.ask_numbers', (select last_value + 5000 from etl.ask_numbers))`)
+    const later = await memoHere(await another(), warehouse)
+    await later.intend(intent)
+    await later.submitted('r-later', null)
+    expect(await settleIdentity({ database: db.database, landing })).toMatchObject({ warning: null, takenUp: { purchases: 1 } })
+    expect(await jobRow(db, claim.jobId)).toMatchObject({ state: 'open', report_state: 'submitted', report_id: 'r-noted' })
+  })
+
+  test('and was another purchase’s before is let go with its receipt, of which nothing is left that the ledger does not know', async () => {
+    const warehouse = await readIdentity(db.database.kysely)
+    const first = await memoHere(claim, warehouse)
+    await first.intend(intent)
+    await first.submitted('r-again', null)
+    const again = await another()
+    const second = await memoHere(again, warehouse)
+    await second.intend(intent)
+    const { remove } = landing.notes
+    Object.assign(landing.notes, { remove: async () => Promise.reject(new Error('the bucket is away')) })
+    await expect(second.submitted('r-again', null)).rejects.toThrow('the bucket is away')
+    // Else the next start would take its receipt for that of a newer ledger.
+    expect(await settleIdentity({ database: db.database, landing })).toMatchObject({ warning: null })
+    expect(await jobRow(db, again.jobId)).toMatchObject({ report_state: 'intent', report_id: null })
+    Object.assign(landing.notes, { remove })
+    expect(await second.submitted('r-again', null)).toMatchObject({ message: expect.stringContaining('waits for') })
+    expect(await receipts(warehouse.id)).toHaveLength(2)
+    expect(await settleIdentity({ database: db.database, landing })).toMatchObject({ warning: null })
   })
 })
 
