@@ -111,8 +111,10 @@ const made = ({ runId, pipelineId, kind, account, every, force, order }: JobFram
     insert into etl.units (pipeline_id, window_from, slice_id, job_id)
     select ${pipelineId}, window_from, slice_id, job_id from cell order by window_from, slice_id
     on conflict (pipeline_id, window_from, slice_id) do update set job_id = excluded.job_id
+    returning window_from
   ), opened as (
-    insert into etl.windows (pipeline_id, window_from) select distinct ${pipelineId}::integer, window_from from cell
+    -- Read from what was asked for: the server begins with the last of the statements that nothing reads, and a load locks its units first.
+    insert into etl.windows (pipeline_id, window_from) select distinct ${pipelineId}::integer, window_from from asked
     on conflict (pipeline_id, window_from) do update set closed_generation = null, closed_at = null, closed_units = null, closed_rows = null
       where windows.closed_generation is not null
   )`

@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { setJob } from '../support/ledger-answers.ts'
-import { died, jobsOf, submitted } from '../support/plan-ledger.ts'
+import { allLoaded, died, jobsOf, submitted } from '../support/plan-ledger.ts'
 import { definitionFor, type Planning, plan, range, sourceOf, withLists } from '../support/planning.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 
@@ -211,4 +211,30 @@ describe('jobs there are', () => {
       ])
     },
   )
+})
+
+describe.each([
+  ['reports', report],
+  ['walks', walk],
+])('a planner of %s beside a load', (_, planningOf) => {
+  test('takes units before their windows, as loads do: neither waits for the other', async () => {
+    const planning = planningOf('a.com', 'b.com')
+    await plan(db, planning, january)
+    await allLoaded(db, planning.definition)
+    await db.database.pool.query('update etl.windows set closed_generation = 1, closed_units = 2, closed_rows = 2')
+    const load = await db.database.pool.connect()
+    try {
+      await load.query('begin; select from etl.units for update')
+      const planned = plan(db, planning, range('2025-01', '2025-01', { force: true }))
+      const waiting = `select count(*)::int as n from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+      await expect.poll(async () => (await db.database.pool.query(waiting)).rows[0].n, { timeout: 30_000 }).toBe(1)
+      // As a load does that ends with other rows than the closed window had.
+      await load.query('update etl.windows set closed_rows = closed_rows + 1 where closed_generation is not null')
+      await load.query('commit')
+      expect(await planned).toMatchObject({ units: 2 })
+    } finally {
+      await load.query('rollback')
+      load.release()
+    }
+  })
 })
