@@ -1,5 +1,6 @@
 // A warehouse as analysts meet it: keywords of 50 domains in 2 countries over 24 months, made by the server itself.
 import type { Database } from '../src/db/connect.ts'
+import { withSession } from '../src/db/session.ts'
 
 export const months = Array.from({ length: 24 }, (_, at) => new Date(Date.UTC(2024, at, 1)).toISOString().slice(0, 10))
 const domainCount = 50
@@ -10,43 +11,54 @@ const params = `'All', 'Total', 'All'`
 
 /**
  * Each unit draws its keywords from a pool of its domain, a third of which every domain shares; one in eleven is missing in a month, so that keywords come and go.
+ * Months that are there stay: a filling that was stopped goes on.
  * @param rows of all months together; rounded to whole units
  */
-export const fillKeywords = async (database: Database, rows: number, log: (text: string) => void): Promise<number> => {
+export const fillKeywords = async (database: Database, rows: number, log: (text: string) => void): Promise<void> => {
   const each = Math.round((rows * 1.1) / (months.length * domainCount * countryCount))
-  let filled = 0
-  for (const month of months) {
-    const partition = `data.keywords_v1_p${month.slice(0, 7).replace('-', '')}`
-    const { pool } = database
-    await pool.query(`create table ${partition} (like data.keywords_v1 including defaults)`)
-    const { rowCount } = await pool.query(
-      `insert into ${partition} (month, domain, country, traffic_source, web_source, branded_type, keyword, top_url, clicks, traffic_share,
-        difficulty, primary_intent, volume, zero_clicks_share, position, _unit_id, _run_id, _revision, _loaded_at)
-      select '${month}', domain, country, ${params},
-        case when n % 3 = 0 then 'shared keyword ' else domain || ' keyword ' end || n, 'https://' || domain || '/page/' || n % 500,
-        (h % 100000) * (h % 7) / 100, (h % 1000) / 1000000.0, h % 100, (array['Informational', 'Commercial', 'Navigational', 'Transactional'])[1 + n % 4],
-        100 + n % 50000, (n % 100) / 100.0, 1 + h % 90, 1, 1, 1, now()
-      from (select 'domain-' || d || '.example' as domain, country, n, abs(hashint4(n * 131 + d * 7 + extract(month from '${month}'::date)::int)::bigint) as h
-        from generate_series(1, ${domainCount}) d, unnest(array['us', 'gb']) country, generate_series(1, ${each}) n) made
-      where h % 11 <> 0 order by domain, country, 7`,
+  await withSession(database.pool, async ({ client }) => {
+    // Made and sorted once: it is the same in every month.
+    await client.query(
+      `create temporary table pool as select d, n, 'domain-' || d || '.example' as domain, country,
+        case when n % 3 = 0 then 'shared keyword ' else 'domain-' || d || '.example keyword ' end || n as keyword, 'https://domain-' || d || '.example/page/' || n % 500 as url
+      from generate_series(1, ${domainCount}) d, unnest(array['us', 'gb']) country, generate_series(1, ${each}) n order by domain, country, keyword`,
     )
-    await pool.query(
-      `alter table ${partition} add primary key (month, domain, country, traffic_source, web_source, branded_type, keyword, top_url)`,
-    )
-    await pool.query(
-      `alter table data.keywords_v1 attach partition ${partition} for values from ('${month}') to ('${month}'::date + interval '1 month')`,
-    )
-    filled += rowCount ?? 0
-    log(`${month}: ${filled} rows`)
-  }
+    for (const month of months) {
+      const partition = `data.keywords_v1_p${month.slice(0, 7).replace('-', '')}`
+      const { rows: there } = await client.query('select where to_regclass($1) is not null', [partition])
+      if (there.length > 0) continue
+      // One transaction: a server with wal_level minimal writes no log of a table made in it.
+      await client.query('begin')
+      await client.query(`create table ${partition} (like data.keywords_v1 including defaults)`)
+      const { rowCount } = await client.query(fillMonth(partition, month))
+      await client.query(`alter table ${partition} add primary key (${keyColumns})`)
+      await client.query('commit')
+      await client.query(
+        `alter table data.keywords_v1 attach partition ${partition} for values from ('${month}') to ('${month}'::date + interval '1 month')`,
+      )
+      log(`${month}: ${rowCount} rows`)
+    }
+  })
   await fillDimensions(database)
-  return filled
 }
+
+const keyColumns = 'month, domain, country, traffic_source, web_source, branded_type, keyword, top_url'
+
+const fillMonth = (
+  partition: string,
+  month: string,
+): string => `insert into ${partition} (month, domain, country, traffic_source, web_source, branded_type, keyword, top_url, clicks, traffic_share,
+    difficulty, primary_intent, volume, zero_clicks_share, position, _unit_id, _run_id, _revision, _loaded_at)
+  select '${month}', domain, country, ${params}, keyword, url, (h % 100000) * (h % 7) / 100, (h % 1000) / 1000000.0, h % 100,
+    (array['Informational', 'Commercial', 'Navigational', 'Transactional'])[1 + n % 4], 100 + n % 50000, (n % 100) / 100.0, 1 + h % 90, 1, 1, 1, now()
+  from (select *, abs(hashint4(n * 131 + d * 7 + extract(month from '${month}'::date)::int)::bigint) as h from pool) made where h % 11 <> 0`
 
 const fillDimensions = async ({ pool }: Database): Promise<void> => {
   await pool.query(
-    `insert into bi.dim_domain (domain) select 'domain-' || d || '.example' from generate_series(1, ${domainCount}) d`,
+    `insert into bi.dim_domain (domain) select 'domain-' || d || '.example' from generate_series(1, ${domainCount}) d on conflict do nothing`,
   )
-  await pool.query(`insert into bi.dim_country (country, name) values ('us', 'United States'), ('gb', 'United Kingdom')`)
+  await pool.query(
+    `insert into bi.dim_country (country, name) values ('us', 'United States'), ('gb', 'United Kingdom') on conflict do nothing`,
+  )
   await pool.query('vacuum (analyze) data.keywords_v1')
 }

@@ -95,18 +95,17 @@ const questions: Readonly<Record<string, (round: number) => string>> = {
 const prepare = async (database: Database): Promise<number> => {
   await migrate(database, { folders: [] })
   const { definitions } = await openDefinitions(join(dirname(import.meta.dirname), 'pipelines'), [])
-  const there = await database.pool.query<{ rows: string }>(
-    `select coalesce(sum(c.reltuples), 0)::bigint as rows from pg_class c join pg_inherits i on i.inhrelid = c.oid
-      where i.inhparent = 'data.keywords_v1'::regclass and c.reltuples > 0`,
-  )
-  const before = Number(there.rows[0]?.rows ?? 0)
-  log(before > 0 ? `about ${before} rows are there and stay` : `filling ${wanted} rows`)
-  const rows = before > 0 ? before : await fillKeywords(database, wanted, log)
+  log(`filling up to ${wanted} rows`)
+  await fillKeywords(database, wanted, log)
   const started = performance.now()
   await publish(database, definitions, await loadMarts([]))
   await database.pool.query('analyze bi.keyword_months, bi.keyword_intents')
   log(`published in ${((performance.now() - started) / 1000).toFixed(1)} s`)
-  return rows
+  const { rows } = await database.pool.query<{ rows: string }>(
+    `select coalesce(sum(c.reltuples), 0)::bigint as rows from pg_class c join pg_inherits i on i.inhrelid = c.oid
+      where i.inhparent = 'data.keywords_v1'::regclass and c.reltuples > 0`,
+  )
+  return Number(rows[0]?.rows ?? 0)
 }
 
 interface Explained {

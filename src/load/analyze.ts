@@ -19,13 +19,12 @@ const parentTarget = 10
 /** A statistic is not worth making a load or a reader wait. */
 const lockTimeout = '1s'
 
-type Grown = Texts<'name'> & Flags<'parent'>
+type Grown = Texts<'name'> & Flags<'parent' | 'published'>
 
 /** Analyzes the parents of these definitions and every table of `bi` that changed enough since it was last analyzed. Returns their names; one that others hold is left for the next time. */
 export const analyzeChanged = async (database: Database, definitions: readonly Definition[]): Promise<string[]> => {
   const done: string[] = []
-  for (const { name, parent } of await changedTables(database.kysely, definitions))
-    if (await analyze(database, name, parent)) done.push(name)
+  for (const table of await changedTables(database.kysely, definitions)) if (await analyze(database, table)) done.push(table.name)
   return done
 }
 
@@ -33,23 +32,24 @@ const changedTables = async (db: Db, definitions: readonly Definition[]): Promis
   const parents = definitions.map((definition) => `data.${tableName(definition)}`)
   const { rows } = await sql<Grown>`
     with counted as (
-      select c.oid, c.relkind = 'p' as parent, c.reltuples, case when c.relkind = 'p'
+      select c.oid, c.relkind = 'p' as parent, n.nspname = 'bi' as published, c.reltuples, case when c.relkind = 'p'
         then (select coalesce(sum(s.n_live_tup), 0) from pg_inherits i join pg_stat_all_tables s on s.relid = i.inhrelid where i.inhparent = c.oid)
         else (select s.n_live_tup from pg_stat_all_tables s where s.relid = c.oid) end as rows
       from pg_class c join pg_namespace n on n.oid = c.relnamespace
       where c.oid = any(array(select to_regclass(name) from unnest(${parents}::text[]) as name)) or (n.nspname = 'bi' and c.relkind = 'r')
     )
-    select oid::regclass::text as name, parent from counted
+    select oid::regclass::text as name, parent, published from counted
     where rows > ${fewRows} and abs(rows - greatest(reltuples, 0)) * 100 > ${changedPercent} * rows order by 1`.execute(db)
   return rows
 }
 
-const analyze = async ({ kysely }: Database, name: string, parent: boolean): Promise<boolean> => {
+const analyze = async ({ kysely }: Database, { name, parent, published }: Grown): Promise<boolean> => {
   try {
     await kysely.transaction().execute(async (trx) => {
       await sql`set local lock_timeout = ${sql.lit(lockTimeout)}`.execute(trx)
       if (parent) await sql`set local default_statistics_target = ${sql.lit(parentTarget)}`.execute(trx)
-      await sql`analyze ${sql.raw(name)}`.execute(trx)
+      // Tables of bi are their owner's, which a loader need not be.
+      await (published ? sql`select etl.analyze_published(${name}::regclass)` : sql`analyze ${sql.raw(name)}`).execute(trx)
     })
     return true
   } catch (error) {

@@ -1,4 +1,5 @@
 // The folder attributes/ beside the pipelines: read, checked, its queries asked, and applied to bi.
+import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { AttributeRows } from '../core/attributes.ts'
 import { EtlError, isEtlError } from '../core/errors.ts'
@@ -14,12 +15,32 @@ import { type AppliedAttributes, applyAttributes } from '../publish/attributes.t
 const timeoutMs = 30_000
 const mostRows = 100_000
 
+/** Attribute files that were read, and the definitions they were checked against. */
+export interface AttributeFolder {
+  readonly found: Attributes
+  readonly definitions: readonly Definition[]
+}
+
+const folderOf = (pipelinesFolder: string): string => join(pipelinesFolder, '..', 'attributes')
+
+/** Reads the folder each time it is asked. @param open gives every definition there is */
+export const attributeFolder =
+  (
+    pipelinesFolder: string,
+    open: () => Promise<{ readonly definitions: readonly Definition[]; readonly sources: ReadonlyMap<string, SourceSpec> }>,
+  ): (() => Promise<AttributeFolder | null>) =>
+  async () => {
+    if (!existsSync(folderOf(pipelinesFolder))) return null
+    const { definitions, sources } = await open()
+    return { found: await attributesOf(pipelinesFolder, definitions, sources), definitions }
+  }
+
 /** Every attribute file of a user's folder, checked against what the definitions run for. */
 export const attributesOf = (
   pipelinesFolder: string,
   definitions: readonly Definition[],
   sources: ReadonlyMap<string, SourceSpec>,
-): Promise<Attributes> => readAttributes(join(pipelinesFolder, '..', 'attributes'), subjectsOf(definitions, sources))
+): Promise<Attributes> => readAttributes(folderOf(pipelinesFolder), subjectsOf(definitions, sources))
 
 /** Throws DEFINITION with every mistake of files, and LIST_QUERY where a query cannot be read: then nothing is changed. */
 export const publishAttributes = async (

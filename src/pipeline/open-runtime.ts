@@ -24,6 +24,7 @@ import { compareTables } from '../load/drift.ts'
 import { publishWithin } from '../publish/publish.ts'
 import { loadSourceFolders, type SourceFolders } from '../sources/registry.ts'
 import { accountsOf, createServices, readApiSettings } from './apis.ts'
+import { attributeFolder } from './attributes.ts'
 import { openIdentity } from './identity.ts'
 import { troubleTeller } from './tell-trouble.ts'
 import { assertTablesMade } from './tables-made.ts'
@@ -130,6 +131,9 @@ export const openRuntime = async (options: RuntimeOptions): Promise<OpenRuntime>
       definitions,
       hasAllPipelines: options.pipelines.length === 0,
       marts,
+      attributes: attributeFolder(options.pipelinesFolder, async () =>
+        options.pipelines.length === 0 ? opened : openDefinitions(options.pipelinesFolder, []),
+      ),
       routes,
       service: createServices(apiSettings, {
         database,

@@ -16,8 +16,8 @@ import {
   unitsUnanswered,
 } from '../ledger/runs.ts'
 import { bringForward, endForgotten, leaveUntakeable } from '../ledger/run-list.ts'
-import { analyzeChanged } from '../load/analyze.ts'
 import { closeLoaded } from './close-loaded.ts'
+import { keepStatistics, refreshAttributes } from './keep-bi.ts'
 import { readMetersAfter, readMetersBefore } from './meter.ts'
 import type { Runtime } from './runtime.ts'
 import { workLoop } from './work-loop.ts'
@@ -81,6 +81,7 @@ export const runJobs = async (runtime: Runtime, request: RunRequest): Promise<Ru
     const cancelled = planning === null || worked
     if (cancelled) return await endCancelled(runtime, runId, counts, started)
     if (!request.signal.aborted) await closeLoaded(runtime, runId, request.definitions)
+    await refreshAttributes(runtime, request.signal)
     if (counts.jobs > 0) await keepStatistics(runtime, request)
     if (request.signal.aborted) return await stoppedRun(runtime, runId, started, counts)
     const summary = withAside(await runSummary(kysely, runId), counts)
@@ -114,16 +115,6 @@ export const runJobs = async (runtime: Runtime, request: RunRequest): Promise<Ru
 /** What is loaded again from the landing asks the service nothing. */
 const asks = ({ command, signal }: RunRequest): boolean =>
   !signal.aborted && ['run', 'backfill', 'schedule', 'demo'].includes(command)
-
-/** Questions of analysts are planned by them; a run does not fail over them. */
-const keepStatistics = async ({ database, log }: Runtime, { definitions, signal }: RunRequest): Promise<void> => {
-  if (signal.aborted) return
-  const analyzed = await analyzeChanged(database, definitions).catch((error: unknown) => {
-    log.warn({ error: messageOf(error) }, 'statistics were not renewed; questions may take longer until the next run')
-    return []
-  })
-  if (analyzed.length > 0) log.debug({ tables: analyzed }, 'statistics renewed')
-}
 
 /** Stopped before it was planned to the end: what it has done by then. */
 const stoppedRun = async (

@@ -16,6 +16,7 @@ import type { Claimable } from '../ledger/run-list.ts'
 import type { OwnProcess } from '../ledger/processes.ts'
 import type { Warehouse } from '../ledger/warehouse.ts'
 import type { AccountOf } from './apis.ts'
+import type { AttributeFolder } from './attributes.ts'
 import type { Progress } from './progress.ts'
 
 /** Choices of the person who started the command. */
@@ -43,6 +44,8 @@ export interface Runtime {
   /** Whether these are all there are; a command may be given some. */
   readonly hasAllPipelines: boolean
   readonly marts: readonly Mart[]
+  /** The folder attributes/ as it is now, with every definition there is; null: there is none. Throws DEFINITION where definitions have mistakes. */
+  attributes(): Promise<AttributeFolder | null>
   /** Who gets which alarms; null: there is no notify.yaml, and those that the environment names get all. */
   readonly routes: AlarmRoutes | null
   /** The definition's API as its account sees it, one for each; throws CONFIGURATION where the key is missing. */

@@ -1,6 +1,6 @@
 // Marts in bi: views over what is published, and summaries as tables that each load keeps up to date.
 import { createHash } from 'node:crypto'
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
 import type { Mart } from '../core/mart.ts'
 import type { Definition } from '../core/types.ts'
@@ -65,6 +65,16 @@ const publishSummary = async (trx: Db, mart: Mart, definitions: readonly Definit
     await sql`alter table ${table} add foreign key (${sql.ref(column)})
       references ${sql.table(`bi.${dimension}`)} (${sql.ref(to)})`.execute(trx)
   await commentOn('table', table, `${aboutOf(mart)} [${signature}]`).execute(trx)
+  await grantLoaders(trx, table)
+}
+
+/** Who adds to dimensions refreshes summaries: the loader of `millrace roles`, under whatever name. A table made anew has lost what that granted. */
+const grantLoaders = async (trx: Db, table: RawBuilder<unknown>): Promise<void> => {
+  const { rows } = await sql<Texts<'role'>>`select distinct r.rolname as role
+    from pg_class c cross join lateral aclexplode(c.relacl) g join pg_roles r on r.oid = g.grantee
+    where c.relnamespace = 'bi'::regnamespace and c.relkind = 'r' and c.relname like 'dim\\_%'
+      and g.privilege_type = 'INSERT' and g.grantee <> c.relowner order by 1`.execute(trx)
+  for (const { role } of rows) await sql`grant select, insert, delete on ${table} to ${sql.id(role)}`.execute(trx)
 }
 
 /** A load replaces its unit's part of a summary, so the summary must know what a unit is made of. */

@@ -1,4 +1,7 @@
 // Owner, loader and reader apart: every role against every object, and each doing its own work and nobody else's.
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { sql } from 'kysely'
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -8,10 +11,13 @@ import { openDatabase } from '../../src/db/connect.ts'
 import { migrate } from '../../src/db/migrate.ts'
 import { rolesSql } from '../../src/db/roles.ts'
 import { loadMarts } from '../../src/definition/marts.ts'
+import { analyzeChanged } from '../../src/load/analyze.ts'
 import { addDimensions } from '../../src/load/dimensions.ts'
 import { oneUnit } from '../../src/load/merge-scope.ts'
 import { refreshSummaries } from '../../src/load/summaries.ts'
+import { attributesOf, publishAttributes } from '../../src/pipeline/attributes.ts'
 import { publish } from '../../src/publish/publish.ts'
+import { loadSources } from '../../src/sources/registry.ts'
 import { claimJobs } from '../../src/ledger/claim.ts'
 import { endProcess, registerProcess } from '../../src/ledger/processes.ts'
 import { shippedDefinition, shippedDefinitions, unitOf } from '../support/definitions.ts'
@@ -46,14 +52,17 @@ afterAll(async () => {
   for (const role of Object.values(names)) await dropRole(role)
 })
 
-type Kind = 'summary' | 'dimension' | 'calendar' | 'view' | 'table' | 'migrations'
+type Kind = 'summary' | 'dimension' | 'attributes' | 'calendar' | 'view' | 'table' | 'migrations'
 
 const expected = (role: keyof typeof names, schema: string, kind: Kind): string => {
   if (role === 'owner') return 'all'
   if (role === 'reader') return schema === 'bi' ? 'select' : ''
   if (schema === 'data') return 'all'
   if (schema === 'etl') return kind === 'migrations' ? 'select' : 'select insert update delete'
-  return { summary: 'select insert delete', dimension: 'select insert' }[kind as string] ?? 'select'
+  return (
+    { summary: 'select insert delete', dimension: 'select insert update', attributes: 'select insert update' }[kind as string] ??
+    'select'
+  )
 }
 
 test('every role has on every object what it needs and nothing more', async () => {
@@ -61,7 +70,8 @@ test('every role has on every object what it needs and nothing more', async () =
   const { rows } = await db.database.pool.query<{ schema: string; name: string; kind: Kind; role: string; has: string[] }>(
     `select n.nspname as schema, c.relname as name, r.role,
       case when c.relname like 'kysely%' then 'migrations' when n.nspname <> 'bi' then 'table' when c.relkind = 'v' then 'view'
-        when c.relname = 'dim_date' then 'calendar' when c.relname like 'dim\\_%' then 'dimension' else 'summary' end as kind,
+        when c.relname = 'dim_date' then 'calendar' when c.relname like 'dim\\_%' then 'dimension'
+        when c.relname = 'attribute_versions' then 'attributes' else 'summary' end as kind,
       array(select p from unnest($2::text[]) with ordinality as p (p, at) where has_table_privilege(r.role, c.oid, p) order by at) as has
     from pg_class c join pg_namespace n on n.oid = c.relnamespace, unnest($1::text[]) as r (role)
     where n.nspname in ('etl', 'data', 'bi', 'staging') and c.relkind in ('r', 'p', 'v')`,
@@ -141,6 +151,100 @@ describe('the loader', () => {
       if (!statement?.startsWith('grant')) expect(tried).toMatch(/permission denied|must be owner/)
     }),
   )
+})
+
+test('the loader refreshes a summary that the owner has made anew', async () => {
+  const keywords = await shippedDefinition('keywords')
+  const marts = await loadMarts([])
+  const changed = marts.map((mart) => (mart.name === 'keyword_months' ? { ...mart, sql: `${mart.sql} having true` } : mart))
+  for (const own of [changed, marts]) {
+    await as(names.owner, async ({ database }) => void (await publish(database, definitions, own)))
+    await as(names.loader, async ({ database: { kysely } }) => {
+      const unit = unitOf(keywords, '2026-01', { domain: 'a.com', country: 'us' })
+      await kysely.transaction().execute((trx) => refreshSummaries(trx, keywords, oneUnit(unit, 2), own))
+    })
+  }
+})
+
+describe('statistics', () => {
+  const many = `select 'd' || n || '.com', now() from generate_series($1::int, $1::int + 1999) n`
+  const analyzed = async (): Promise<string[]> =>
+    (
+      await db.database.pool.query<{ name: string }>(`select schemaname || '.' || tablename as name from pg_stats
+        where schemaname in ('bi', 'data') group by 1 having count(*) > 1 order by 1`)
+    ).rows.map(({ name }) => name)
+  const tables = ['bi.dim_domain', 'bi.keyword_months', 'data.keywords_v1']
+
+  test.for(['loader', 'owner'] as const)(
+    'of parents, dimensions and summaries are renewed by the %s when they changed enough, and only then',
+    async (word) => {
+      const keywords = await shippedDefinition('keywords')
+      await mergeRows(db, keywords, unitOf(keywords, '2026-01', { domain: 'a.com', country: 'us' }), [])
+      const client = await db.database.pool.connect()
+      const from = word === 'loader' ? 1 : 10_001
+      await client.query(`insert into bi.dim_country (country) values ('us') on conflict do nothing`)
+      await client.query(`insert into bi.dim_domain (domain, first_seen_at) ${many}`, [from])
+      await client.query(`insert into bi.keyword_months (month, domain, country, traffic_source, web_source, branded_type, keywords, clicks)
+        select '2026-01-01', domain, 'us', 'All', 'Total', 'All', 1, 1 from bi.dim_domain
+        join bi.dim_country on country = 'us' where domain ~ '^d[0-9]+[.]com$' on conflict do nothing`)
+      // Not by the server in between.
+      for (const table of ['data.keywords_v1_p202601', 'bi.dim_domain', 'bi.keyword_months'])
+        await client.query(`alter table ${table} set (autovacuum_enabled = false)`)
+      await client.query(
+        `insert into data.keywords_v1 (month, domain, country, traffic_source, web_source, branded_type, keyword, top_url, _unit_id, _run_id, _revision, _loaded_at)
+          select '2026-01-01', 'many.com', 'us', 'All', 'Total', 'All', 'k' || n, '', 1, 1, 1, now() from generate_series($1::int, $1::int + 1999) n`,
+        [from],
+      )
+      // Counted at the end of a session's transaction, not of any other's.
+      await client.query('select pg_stat_force_next_flush()')
+      client.release()
+      const notice: string[] = []
+      await as(names[word], async ({ database }) => {
+        database.pool.on('connect', (client) => client.on('notice', ({ message }) => notice.push(message ?? '')))
+        expect(await analyzeChanged(database, [keywords])).toEqual(expect.arrayContaining(tables))
+        expect(await analyzeChanged(database, [keywords])).toEqual([])
+      })
+      // PostgreSQL skips what it may not analyze, with a warning and no error.
+      expect(notice).toEqual([])
+      expect(await analyzed()).toEqual(expect.arrayContaining(tables))
+    },
+  )
+
+  test('are nobody else’s to renew, and of bi alone', async () => {
+    await as(names.reader, async ({ database }) => {
+      await expect(database.pool.query(`select etl.analyze_published('bi.dim_domain')`)).rejects.toThrow(/permission denied/)
+    })
+    await as(names.loader, async ({ database }) => {
+      await expect(database.pool.query(`select etl.analyze_published('etl.units')`)).rejects.toThrow(
+        /etl\.units is no table of bi/,
+      )
+    })
+  })
+})
+
+test('the loader applies attributes', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'millrace-roles-'))
+  try {
+    mkdirSync(join(folder, 'attributes'))
+    writeFileSync(join(folder, 'attributes', 'categories.csv'), 'category_id,name\n12,Shoes\n')
+    writeFileSync(
+      join(folder, 'attributes', 'domains.sql'),
+      `select domain, 'Ours' as "group" from bi.dim_domain where domain = 'a.com'`,
+    )
+    await db.database.pool.query(`insert into bi.dim_category (category_id) values (12)`)
+    await as(names.loader, async ({ database }) => {
+      const apply = async () =>
+        publishAttributes(database, await attributesOf(join(folder, 'pipelines'), definitions, await loadSources()), definitions)
+      expect(await apply()).toEqual({ changed: 2, ended: 0 })
+      expect(await apply()).toEqual({ changed: 0, ended: 0 })
+    })
+    const { rows } = await db.database.pool.query(
+      `select name, (select domain_group from bi.domains where domain = 'a.com') from bi.dim_category`,
+    )
+    expect(rows).toEqual([{ name: 'Shoes', domain_group: 'Ours' }])
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
 })
 
 test('the owner migrates and publishes, also what changes its shape', async () => {

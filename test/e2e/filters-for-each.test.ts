@@ -1,8 +1,8 @@
-// Filters of the keyword service as things a pipeline runs for: one definition asks for each, and no mart adds what overlaps.
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+// Filters of the keyword service as things a pipeline runs for: one definition asks for each, and no mart adds what overlaps. And attributes, which each run applies.
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, test } from 'vitest'
 import { loadMarts } from '../../src/definition/marts.ts'
 import { type Sandbox, startSandbox } from '../../src/sandbox/server.ts'
 import { pipelinesOfRepository, runCommand, summaryOf } from '../support/command.ts'
@@ -12,7 +12,7 @@ let folder: string
 let db: TestDatabase
 let sandbox: Sandbox
 
-beforeEach(async () => {
+beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'millrace-filters-'))
   cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
   writeFileSync(join(folder, 'pipelines', 'domains.txt'), 'a.example\nb.example\n')
@@ -23,8 +23,12 @@ beforeEach(async () => {
   writeFileSync(file, text)
   db = await createTestDatabase()
   sandbox = await startSandbox({ requestsPerSecond: null, keywordsPerDomain: 60, now: '2026-03-20' })
-})
-afterEach(async () => {
+  expect((await command('migrate')).code).toBe(0)
+  const result = await backfill()
+  expect(result.code, result.stderr.slice(0, 2_000)).toBe(0)
+  expect(summaryOf(result).units).toMatchObject({ loaded: 12, failed: 0 })
+}, 120_000)
+afterAll(async () => {
   await sandbox.close()
   await db.drop()
   rmSync(folder, { recursive: true, force: true })
@@ -41,14 +45,11 @@ const command = (...words: string[]) =>
     },
     folder,
   )
+const backfill = () => command('backfill', 'keywords', '--from', '2026-01', '--to', '2026-01')
 const query = async <T extends Record<string, unknown>>(text: string): Promise<T[]> =>
   (await db.database.pool.query<T>(text)).rows
 
 test('each value is a unit of its own, the split is the service’s own, and no mart has fewer lines than there are filters', async () => {
-  expect((await command('migrate')).code).toBe(0)
-  const result = await command('backfill', 'keywords', '--from', '2026-01', '--to', '2026-01')
-  expect(result.code, result.stderr.slice(0, 2_000)).toBe(0)
-  expect(summaryOf(result).units).toMatchObject({ loaded: 12, failed: 0 })
   // The service counts whole clicks of each keyword, once by its class and once among all.
   const split = await query<{ branded: string; others: string; whole: string; share: number }>(
     `select clicks_branded as branded, clicks_non_branded as others, clicks_all as whole, share_branded::float8 as share
@@ -74,4 +75,34 @@ test('each value is a unit of its own, the split is the service’s own, and no 
     ).map((column) => column.name)
     expect(columns, name).toEqual(expect.arrayContaining(['traffic_source', 'web_source', 'branded_type']))
   }
+})
+
+test('a run applies attributes that changed, also one that loads nothing, and stays with those it had where a file has a mistake', async () => {
+  const groups = () => query<{ domain: string; group: string }>(`select domain, domain_group as group from bi.domains order by 1`)
+  const write = (text: string): void => writeFileSync(join(folder, 'attributes', 'domains.csv'), text)
+  mkdirSync(join(folder, 'attributes'))
+  write('domain,group\na.example,Ours\n')
+  expect((await backfill()).code).toBe(0)
+  const ours = [
+    { domain: 'a.example', group: 'Ours' },
+    { domain: 'b.example', group: '(none)' },
+  ]
+  expect(await groups()).toEqual(ours)
+  write('domain,group\na.example,Ours\nb.example,Theirs,too many\n')
+  const mistaken = await backfill()
+  expect(mistaken.code).toBe(0)
+  expect(mistaken.events).toContainEqual(
+    expect.objectContaining({
+      event: 'notice',
+      code: 'DEFINITION',
+      message: expect.stringMatching(/Attributes stay as they were: .*domains\.csv:3/s),
+    }),
+  )
+  expect(await groups()).toEqual(ours)
+  // A machine without the folder takes nothing away; `migrate` does.
+  rmSync(join(folder, 'attributes'), { recursive: true })
+  expect((await backfill()).code).toBe(0)
+  expect(await groups()).toEqual(ours)
+  expect((await command('migrate')).code).toBe(0)
+  expect(await groups()).toMatchObject([{ group: '(none)' }, { group: '(none)' }])
 })

@@ -58,6 +58,7 @@ export const openLoading = async (db: TestDatabase, definition: Definition, mart
     sources: new Map(),
     definitions: [definition],
     marts,
+    attributes: async () => null,
     routes: null,
     releaseApi: () => null,
     hooks: null,
