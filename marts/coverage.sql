@@ -1,7 +1,7 @@
 -- purpose: What is there and what is not: each expected cell (a domain, a country, a period), with rows or with the reason why it has none.
 -- grain: One row a pipeline, version, period and slice: what the lists want now, in every period between the oldest and the newest one.
 -- question: Which domain has no October, and is that our fault or the service's?
--- reads: etl.expected_windows, etl.missing_cells, etl.slices, etl.pipelines
+-- reads: etl.expected_windows, etl.missing_cells, etl.slices, etl.pipelines, domains
 -- column pipeline: The pipeline.
 -- column version: Its version.
 -- column period: First day of the period.
@@ -13,10 +13,14 @@
 -- column has_data: Whether there is a row at least.
 -- column reason: Why there is none: service had none (it answered without a row), held (a person must decide), failed, under way, not asked. NULL where there is one.
 -- column error_code: Why it is held or failed, as a code of docs/operations.md.
+-- column domain_group: The domain's group as attributes/domains.csv has it now; (none) where nobody wrote one.
+-- column ownership: own, competitor, or (none) where nobody said.
 select w.pipeline, w.version, w.window_from as period, date_trunc('month', w.window_from::timestamp)::date as month,
   s."values"[array_position(p.dimensions, 'domain')] as domain, s."values"[array_position(p.dimensions, 'country')] as country,
   s."values"[array_position(p.dimensions, 'category_id')] as category_id, etl.slice_of(p.dimensions, s."values")::text as slice,
-  m.reason is null as has_data, m.reason, m.error_code
+  m.reason is null as has_data, m.reason, m.error_code,
+  coalesce(g.domain_group, '(none)') as domain_group, coalesce(g.ownership, '(none)') as ownership
 from etl.expected_windows w join etl.pipelines p on p.pipeline_id = w.pipeline_id
   join etl.slices s on s.pipeline_id = w.pipeline_id and s.wanted_until is null
   left join etl.missing_cells m on m.pipeline_id = w.pipeline_id and m.window_from = w.window_from and m.slice_id = s.slice_id
+  left join bi.domains g on g.domain = s."values"[array_position(p.dimensions, 'domain')]

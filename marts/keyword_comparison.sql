@@ -1,7 +1,7 @@
 -- purpose: What a domain gets from search against an earlier month: the month or quarter before, the same month last year, or any other up to three years back.
 -- grain: One row a month, months_back, domain, country, traffic_source, web_source, branded_type: wherever one of the two months has a row. months_back runs from 1 to 36; always choose one.
 -- question: Did our clicks from search grow over last year, counting only domains that both months have?
--- reads: keyword_months, dim_date
+-- reads: keyword_months, dim_date, domains
 -- column month: First day of the month.
 -- column months_back: How many months earlier the other month is: 1 the month before, 3 the quarter before, 12 the same month last year. Unit: months.
 -- column comparison: previous (1), previous quarter (3), same last year (12); NULL for the others.
@@ -21,6 +21,8 @@
 -- column searches_before: Volume of the distinct keywords in the earlier month; NULL where it is not loaded. Unit: searches a month. Does not add up over domains.
 -- column searches_without_click: Searches that end without a click in the month; NULL where it is not loaded. Unit: searches a month. Does not add up over domains.
 -- column searches_without_click_before: Searches that end without a click in the earlier month; NULL where it is not loaded. Unit: searches a month. Does not add up over domains.
+-- column domain_group: The domain's group as attributes/domains.csv has it now; (none) where nobody wrote one.
+-- column ownership: own, competitor, or (none) where nobody said.
 
 -- Each month that is loaded is joined with one earlier month: nothing else is read, whatever is asked for.
 select m.month, b.months_back, case b.months_back when 1 then 'previous' when 3 then 'previous quarter' when 12 then 'same last year' end as comparison,
@@ -28,7 +30,8 @@ select m.month, b.months_back, case b.months_back when 1 then 'previous' when 3 
   pair.clicks is not null and pair.clicks_before is not null as is_comparable,
   pair.clicks, pair.clicks_before, pair.clicks_brand, pair.clicks_brand_before, pair.clicks_top_3, pair.clicks_top_3_before,
   pair.clicks_with_position, pair.clicks_with_position_before, pair.keywords, pair.keywords_before, pair.searches, pair.searches_before,
-  pair.searches_without_click, pair.searches_without_click_before
+  pair.searches_without_click, pair.searches_without_click_before,
+  coalesce(g.domain_group, '(none)') as domain_group, coalesce(g.ownership, '(none)') as ownership
 from (select d.date as month from bi.dim_date d where d.date = d.month_start and exists (select from bi.keyword_months f where f.month = d.date)) m
 cross join generate_series(1, 36) as b (months_back)
 cross join lateral (
@@ -37,3 +40,4 @@ cross join lateral (
   full join (select domain, country, traffic_source, web_source, branded_type, clicks, clicks_brand, clicks_top_3, clicks_top_3 + clicks_4_to_10 + clicks_11_to_20 + clicks_21_and_on as clicks_with_position, keywords, searches, searches_without_click from bi.keyword_months where month = (m.month - make_interval(months => b.months_back))::date) past
     using (domain, country, traffic_source, web_source, branded_type)
 ) pair
+left join bi.domains g on g.domain = pair.domain

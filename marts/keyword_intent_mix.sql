@@ -1,11 +1,14 @@
 -- purpose: Which part of a domain's clicks comes from which intent.
 -- grain: One row a month, domain, country, traffic_source, web_source, branded_type and intent.
 -- question: Do we live from people who want to know or from people who want to buy?
--- reads: keyword_intents
+-- reads: keyword_intents, domains
 -- column intent: What most searchers want; (none) where the service names none.
 -- column keywords: Distinct keywords of this intent. Unit: keywords. Does not add up over domains or months.
 -- column clicks: Clicks from keywords of this intent. Unit: clicks a month.
 -- column share_of_clicks: Part of the domain's clicks. Unit: fraction.
-select month, domain, country, traffic_source, web_source, branded_type, intent, keywords, clicks,
-  round(clicks / nullif(sum(clicks) over (partition by month, domain, country, traffic_source, web_source, branded_type), 0), 6) as share_of_clicks
-from bi.keyword_intents
+-- column domain_group: The domain's group as attributes/domains.csv has it now; (none) where nobody wrote one.
+-- column ownership: own, competitor, or (none) where nobody said.
+select month, i.domain, country, traffic_source, web_source, branded_type, intent, keywords, clicks,
+  round(clicks / nullif(sum(clicks) over (partition by month, i.domain, country, traffic_source, web_source, branded_type), 0), 6) as share_of_clicks,
+  coalesce(g.domain_group, '(none)') as domain_group, coalesce(g.ownership, '(none)') as ownership
+from bi.keyword_intents i left join bi.domains g on g.domain = i.domain

@@ -1,13 +1,17 @@
 -- purpose: How many keywords and clicks a domain has on which part of the results page.
 -- grain: One row a month, domain, country, traffic_source, web_source, branded_type and bucket.
 -- question: Does example.com gain keywords on the first page?
--- reads: keyword_months
+-- reads: keyword_months, domains
 -- column bucket: Positions by the keyword's best: 01-03, 04-10, 11-20 or 21+, in order as text.
 -- column keywords: Keywords in the bucket. Unit: keywords. Does not add up over domains or months.
 -- column clicks: Clicks from them. Unit: clicks a month.
 -- column share_of_clicks: Part of the clicks of the domain's keywords with a position. Unit: fraction.
-select month, domain, country, traffic_source, web_source, branded_type, bucket, bucket_keywords as keywords, bucket_clicks as clicks,
-  round(bucket_clicks::numeric / nullif(clicks_top_3 + clicks_4_to_10 + clicks_11_to_20 + clicks_21_and_on, 0), 6) as share_of_clicks
-from bi.keyword_months
+-- column domain_group: The domain's group as attributes/domains.csv has it now; (none) where nobody wrote one.
+-- column ownership: own, competitor, or (none) where nobody said.
+select month, m.domain, country, traffic_source, web_source, branded_type, bucket, bucket_keywords as keywords, bucket_clicks as clicks,
+  round(bucket_clicks::numeric / nullif(clicks_top_3 + clicks_4_to_10 + clicks_11_to_20 + clicks_21_and_on, 0), 6) as share_of_clicks,
+  coalesce(g.domain_group, '(none)') as domain_group, coalesce(g.ownership, '(none)') as ownership
+from bi.keyword_months m
 cross join lateral (values ('01-03', keywords_top_3, clicks_top_3), ('04-10', keywords_4_to_10, clicks_4_to_10),
   ('11-20', keywords_11_to_20, clicks_11_to_20), ('21+', keywords_21_and_on, clicks_21_and_on)) as part (bucket, bucket_keywords, bucket_clicks)
+left join bi.domains g on g.domain = m.domain

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { Definition } from '../../src/core/types.ts'
+import { loadDashboards } from '../../src/definition/dashboards.ts'
 import { loadMarts } from '../../src/definition/marts.ts'
 import { showProblem } from '../../src/definition/problem.ts'
 import { attributesOf, publishAttributes } from '../../src/pipeline/attributes.ts'
@@ -33,6 +34,16 @@ beforeAll(async () => {
     select '2026-08-01', d, 'us', 'All', 'Total', 'All', k, u, c, 1, 1, 1, now() from (values
       ('shop.com', 'shoes', 'shop.com/p/1', 100), ('shop.com', 'Acme shoes', 'shop.com/p/2', 50), ('shop.com', 'how to run', 'shop.com/guide_a', 30),
       ('shop.com', 'x', 'shop.com/guideXa', 20), ('rival.com', 'shoes', 'rival.com/p/9', 300), ('other.com', 'shoes', 'other.com/', 100)) as v (d, k, u, c)`)
+  await query(
+    `create table data.s_1 partition of data.shopper_category_performance_v1 for values from ('2026-08-01') to ('2026-09-01')`,
+  )
+  await query(`insert into data.shopper_category_performance_v1 (date, granularity, domain, category_id, revenue, _unit_id, _run_id, _revision, _loaded_at)
+    select '2026-08-01', 'monthly', 'shop.com', c, 1, 1, 1, 1, now() from unnest(array[12, 13]) c`)
+  await query(
+    `create table data.t_1 partition of data.traffic_and_engagement_v1 for values from ('2026-08-01') to ('2026-09-01')`,
+  )
+  await query(`insert into data.traffic_and_engagement_v1 (date, granularity, domain, country, include_subdomains, all_traffic_visits, _unit_id, _run_id,
+    _revision, _loaded_at) values ('2026-08-01', 'monthly', 'shop.com', 'us', true, 1, 1, 1, 1, now())`)
   await publish(db.database, definitions, await loadMarts([]))
 })
 afterAll(() => db.drop())
@@ -104,6 +115,32 @@ describe('attributes', () => {
       { page_type: 'draft', pages: 1, clicks: 20 },
       { page_type: 'guide', pages: 1, clicks: 30 },
       { page_type: 'product', pages: 2, clicks: 150 },
+    ])
+  })
+
+  test('narrow every chart by domain of the dashboards to a group, and name categories', async () => {
+    write('domains.csv', 'domain,group,ownership\nshop.com,Us,own\n')
+    write('categories.csv', 'category_id,name\n12,Running shoes\n')
+    await apply()
+    const dashboards = await loadDashboards([])
+    const filters = dashboards.flatMap(({ filters }) => filters.flatMap((one) => (one.kind === 'value' ? one.column : [])))
+    expect(filters.filter((column) => column === 'domain_group' || column === 'ownership')).toHaveLength(2 * dashboards.length)
+    const charts = dashboards.flatMap(({ charts }) => charts)
+    const byDomain = charts.filter(({ by, kind }) => by.includes('domain') || kind === 'tile')
+    expect(byDomain.length).toBeGreaterThan(15)
+    for (const view of new Set(byDomain.map((chart) => chart.view)))
+      expect(await query(`select distinct domain_group, ownership from bi.${view} where domain = 'shop.com'`), view).toEqual([
+        { domain_group: 'Us', ownership: 'own' },
+      ])
+    expect(
+      await query(`select domain, domain_group, clicks::int from bi.keyword_domains where ownership = '(none)' order by 1`),
+    ).toEqual([
+      { domain: 'other.com', domain_group: '(none)', clicks: 100 },
+      { domain: 'rival.com', domain_group: '(none)', clicks: 300 },
+    ])
+    expect(await query('select category_id::int, category from bi.shopper_funnel order by 1')).toEqual([
+      { category_id: 12, category: 'Running shoes' },
+      { category_id: 13, category: '13' },
     ])
   })
 

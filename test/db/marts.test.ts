@@ -246,7 +246,7 @@ describe('marts, on rows worked out by hand', () => {
         group by 1 order by 1`),
     ).toEqual([
       { mart: 'complete_months', columns: 'pipeline text, version integer, month date, cells bigint, domains bigint, last_loaded_at timestamp with time zone' },
-      { mart: 'coverage', columns: 'pipeline text, version integer, period date, month date, domain text, country text, category_id text, slice text, has_data boolean, reason text, error_code text' },
+      { mart: 'coverage', columns: 'pipeline text, version integer, period date, month date, domain text, country text, category_id text, slice text, has_data boolean, reason text, error_code text, domain_group text, ownership text' },
       { mart: 'coverage_months', columns: 'pipeline text, version integer, month date, cells bigint, cells_with_rows bigint, cells_service_had_none bigint, cells_held bigint, cells_failed bigint, cells_under_way bigint, cells_not_asked bigint, domains bigint, domains_with_all_rows bigint, completeness text, is_answered boolean, is_complete boolean, last_loaded_at timestamp with time zone, last_checked_at timestamp with time zone' },
       { mart: 'freshness', columns: 'pipeline text, version integer, newest_window date, oldest_window date, last_loaded_at timestamp with time zone, last_checked_at timestamp with time zone, units_loaded bigint, units_waiting bigint, units_held bigint, units_failed bigint, rows_loaded bigint, slices_left bigint' },
       { mart: 'quota_history', columns: 'account text, pipeline text, day date, reports bigint, used numeric, reserved numeric, requests bigint' },

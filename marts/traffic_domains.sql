@@ -1,0 +1,9 @@
+-- purpose: Visits, visitors and pages of each domain with what attributes/domains.csv says of it: for charts that are narrowed to a group, or to our own domains.
+-- grain: One row a date, granularity, domain, country and include_subdomains.
+-- question: How did the visits of our own domains develop?
+-- reads: traffic_and_engagement, domains
+-- column domain_group: The domain's group as attributes/domains.csv has it now; (none) where nobody wrote one.
+-- column ownership: own, competitor, or (none) where nobody said.
+select t.date, t.granularity, t.domain, t.country, t.include_subdomains, t.all_traffic_visits, t.desktop_unique_visitors, t.all_page_views,
+  coalesce(g.domain_group, '(none)') as domain_group, coalesce(g.ownership, '(none)') as ownership
+from bi.traffic_and_engagement t left join bi.domains g on g.domain = t.domain
