@@ -57,11 +57,13 @@ export interface OpenRuntime extends Runtime {
 export const sourceFolders = (pipelinesFolder: string): Promise<SourceFolders> =>
   loadSourceFolders([join(pipelinesFolder, '..', 'sources')])
 
+type OpenDefinitions = SourceFolders & { readonly definitions: readonly Definition[] }
+
 /** Definitions and sources, without touching the network or the database. Throws DEFINITION with every problem. */
 export const openDefinitions = async (
   folder: string,
   pipelines: readonly string[],
-): Promise<SourceFolders & { readonly definitions: readonly Definition[] }> => {
+): Promise<OpenDefinitions> => {
   const { sources, apis } = await sourceFolders(folder)
   const result = await loadDefinitions({ folder, sources, only: pipelines })
   assertDefinitions(result)
@@ -131,9 +133,7 @@ export const openRuntime = async (options: RuntimeOptions): Promise<OpenRuntime>
       definitions,
       hasAllPipelines: options.pipelines.length === 0,
       marts,
-      attributes: attributeFolder(options.pipelinesFolder, async () =>
-        options.pipelines.length === 0 ? opened : openDefinitions(options.pipelinesFolder, []),
-      ),
+      attributes: attributeFolder(options.pipelinesFolder, () => allDefinitions(options, opened)),
       routes,
       service: createServices(apiSettings, {
         database,
@@ -159,6 +159,10 @@ export const openRuntime = async (options: RuntimeOptions): Promise<OpenRuntime>
     throw error
   }
 }
+
+/** Also those that the command was not given. */
+const allDefinitions = async ({ pipelinesFolder, pipelines }: RuntimeOptions, opened: OpenDefinitions): Promise<OpenDefinitions> =>
+  pipelines.length === 0 ? opened : openDefinitions(pipelinesFolder, [])
 
 const guardSetting = 'MILLRACE_GUARD'
 

@@ -68,6 +68,8 @@ test('charts wait for a filter that always has a value, so that none asks before
     { name: 'Time', filterType: 'filter_time' },
     { name: 'Country', requiredFirst: true, controlValues: { defaultToFirstItem: true, multiSelect: false } },
     { name: 'Domain', requiredFirst: false, controlValues: { defaultToFirstItem: false, multiSelect: true } },
+    { name: 'Group', requiredFirst: false },
+    { name: 'Own or competitor', requiredFirst: false },
     { name: 'Domain of the lists', requiredFirst: true },
     { name: 'Another domain', requiredFirst: true },
   ])
