@@ -1,39 +1,20 @@
 // Draws docs/pictures/plan.png, quota.png and quota-page.png, and writes the printed lines into the pages that show them: what real commands say of a
 // warehouse of its own, filled from the sandbox. Run: node scripts/draw-price.ts (needs Chromium; CHROMIUM names another than /usr/bin/chromium)
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { type Browser, chromium } from 'playwright-core'
-import { openDatabase } from '../src/db/connect.ts'
-import { startSandbox } from '../src/sandbox/server.ts'
-import { pipelinesOfRepository, runCommand, startCommand } from '../test/support/command.ts'
+import { startCommand } from '../test/support/command.ts'
+import { openPictureWorld } from './picture-world.ts'
 
 const docs = resolve(import.meta.dirname, '..', 'docs')
-const firstMonth = '2026-01'
-const lists = {
-  before: ['example.com', 'example.org', 'shop.example'],
-  after: ['example.com', 'example.org', 'shop.example', 'example.net'],
-}
-const tags = { keywords: 'acme', traffic_and_engagement: 'acme', shopper_category_performance: 'beta' }
 
-const folder = mkdtempSync(join(tmpdir(), 'millrace-price-'))
-const sandbox = await startSandbox({ requestsPerSecond: null, keywordsPerDomain: 2_500, quota: 100_000 })
-const home = join(folder, 'home')
-const database = await openDatabase({ databaseUrl: null, home })
 const browser = await chromium.launch({ executablePath: process.env['CHROMIUM'] ?? '/usr/bin/chromium', args: ['--no-sandbox'] })
-const environment = {
-  WEB_ANALYTICS_BASE_URL: sandbox.url,
-  WEB_ANALYTICS_API_KEY: sandbox.apiKey,
-  WEB_ANALYTICS_REQUESTS_PER_SECOND: '1000',
-  DATABASE_URL: database.url.reveal(),
-  MILLRACE_HOME: home,
-}
+const world = await openPictureWorld()
+const { environment, folder, said } = world
 try {
-  writePipelines()
-  await said('migrate')
-  // Two nights: the look-back is bought, the months before it wait; then a domain comes to the list.
+  // The look-back is bought, the months before it wait.
   await said('run')
-  writeFileSync(join(folder, 'pipelines', 'domains.txt'), linesOf(lists.after))
+  world.addDomain()
   const plan = await said('plan')
   const quota = await said('quota')
   writeLines('every-night.md', 'millrace plan', plan)
@@ -43,34 +24,7 @@ try {
   await drawPage(browser)
 } finally {
   await browser.close()
-  await sandbox.close()
-  await database.close()
-  rmSync(folder, { recursive: true, force: true })
-}
-
-function linesOf(values: readonly string[]): string {
-  return values.map((one) => `${one}\n`).join('')
-}
-
-function writePipelines(): void {
-  const pipelines = join(folder, 'pipelines')
-  cpSync(pipelinesOfRepository, pipelines, { recursive: true })
-  writeFileSync(join(pipelines, 'domains.txt'), linesOf(lists.before))
-  for (const [name, client] of Object.entries(tags)) {
-    const file = join(pipelines, `${name}.yaml`)
-    const text = readFileSync(file, 'utf8')
-      .replace(/from: \d{4}-\d{2}/, `from: ${firstMonth}`)
-      .replace(/country: \[.*\]/, 'country: [us, gb]')
-      .replace(/(limits: \{.*) \}/, name === 'keywords' ? '$1 }' : '$1, quota_per_month: 4000 }')
-    writeFileSync(file, `${text}\ntags: { client: ${client} }\n`)
-  }
-}
-
-/** What the command prints. A run that holds something back ends with 1. */
-async function said(...args: string[]): Promise<string> {
-  const { code, stdout, stderr } = await runCommand(args, environment, folder)
-  if (code !== 0 && !(code === 1 && args[0] === 'run')) throw new Error(`millrace ${args.join(' ')}: ${code}\n${stdout}${stderr}`)
-  return stdout.trimEnd()
+  await world.close()
 }
 
 /** Into the first code block that begins with the command. */

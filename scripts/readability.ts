@@ -1,6 +1,9 @@
-// How readable the pages are: words that are avoided (house style), lengths of lines and sentences. `node scripts/readability.ts` prints the figures.
-import { readdirSync, readFileSync } from 'node:fs'
+// How readable the pages are: words that are avoided (house style), lengths of lines and sentences. `npm run readability` prints the figures;
+// `-- --write` puts them into decision 11, with those of a revision beside them where one is named (`--before REVISION`).
+import { execFileSync } from 'node:child_process'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
+import { parseArgs } from 'node:util'
 
 const root = resolve(import.meta.dirname, '..')
 
@@ -81,13 +84,41 @@ export const figuresOf = (texts: readonly string[]) => {
   }
 }
 
+type Figures = ReturnType<typeof figuresOf>
+
+/** The table of decision 11. @param before figures of an earlier state; null: those the page has stay */
+export const withFigures = (page: string, after: Figures, before: Figures | null): string =>
+  page.replace(/(<!-- figures: [^\n]*\n)([\s\S]*?)(<!-- end)/, (_, opening: string, table: string, end: string) => {
+    const former = table.split('\n').map((line) => line.split(' | ')[1] ?? '')
+    const rows = linesOf(after).map(([name, now], index) => {
+      const then = before === null ? (former[index + 2] ?? '') : (linesOf(before)[index]?.[1] ?? '')
+      return `| ${name} | ${then} | ${now} |`
+    })
+    return `${opening}${['| README and docs | before | after |', '| --- | --- | --- |', ...rows].join('\n')}\n${end}`
+  })
+
+const linesOf = (figures: Figures): readonly (readonly [string, string])[] => [
+  ['words', figures.words.toLocaleString('en-US')],
+  ['words to avoid', `${figures.oddWords} (${figures.oddPerThousand} in 1,000 words)`],
+  ['lines over 200 characters', String(figures.longLines)],
+  ['words a sentence, mean', String(figures.wordsPerSentence)],
+  ['sentences of more than 25 words', figures.longSentences],
+]
+
+const namesIn = (list: readonly string[]): string[] => list.filter((name) => /^(?:README|docs\/[^/]+)\.md$/.test(name))
+
+/** @param revision as git knows it */
+const figuresAt = (revision: string): Figures => {
+  const git = (...args: string[]): string => execFileSync('git', args, { cwd: root, encoding: 'utf8', maxBuffer: 1 << 26 })
+  const names = namesIn(git('ls-tree', '-r', '--name-only', revision).split('\n'))
+  return figuresOf(names.map((name) => git('show', `${revision}:${name}`)))
+}
+
 if (process.argv[1] === import.meta.filename) {
-  const from = resolve(process.argv[2] ?? root)
-  const names = [
-    'README.md',
-    ...readdirSync(join(from, 'docs'))
-      .filter((name) => name.endsWith('.md'))
-      .map((name) => join('docs', name)),
-  ]
-  process.stdout.write(`${JSON.stringify(figuresOf(names.map((name) => readFileSync(join(from, name), 'utf8'))), null, 2)}\n`)
+  const { values } = parseArgs({ options: { write: { type: 'boolean', default: false }, before: { type: 'string' } } })
+  const now = figuresOf(pages.map((name) => readFileSync(join(root, name), 'utf8')))
+  process.stdout.write(`${JSON.stringify(now, null, 2)}\n`)
+  const page = join(root, 'docs', 'decisions', '0011-plain-words.md')
+  const before = values.before === undefined ? null : figuresAt(values.before)
+  if (values.write) writeFileSync(page, withFigures(readFileSync(page, 'utf8'), now, before))
 }

@@ -39,6 +39,8 @@ export const compareAfter = async (
 export interface MartFinding {
   readonly result: 'error' | 'warning' | 'proved' | 'not asked'
   readonly message: string
+  /** The column that no definition and no header explains, where the finding is about that. */
+  readonly unexplained?: string
 }
 
 /** Runs the mart's query for no row. */
@@ -48,6 +50,13 @@ export const checkMart = async (
   definitions: readonly Definition[],
   text: string,
 ): Promise<MartFinding[]> => {
+  if (mart.summaryOf !== null && sourceOf(mart, definitions) === undefined)
+    return [
+      {
+        result: 'not asked',
+        message: `${mart.file}: its query: there is no definition of ${mart.summaryOf} that is right and published.`,
+      },
+    ]
   const missing = await notThere(kysely, mart, definitions)
   if (missing !== null)
     return [
@@ -78,8 +87,12 @@ export const checkMart = async (
 
 const opening = 'create temporary view checked_mart as select * from ('
 
+/** The definition whose table a summary is made from. */
+const sourceOf = (mart: Mart, definitions: readonly Definition[]): Definition | undefined =>
+  definitions.find(({ pipeline, publish }) => publish && pipeline === mart.summaryOf)
+
 const factsOf = (mart: Mart, definitions: readonly Definition[]): string => {
-  const source = definitions.find(({ pipeline, publish }) => publish && pipeline === mart.summaryOf)
+  const source = sourceOf(mart, definitions)
   return source === undefined ? mart.sql : mart.sql.replaceAll('{{facts}}', `data.${source.pipeline}_v${source.version} as facts`)
 }
 
@@ -92,8 +105,7 @@ const columnsOf = (db: Db, query: string): Promise<string[]> =>
   })
 
 const notThere = async (db: Db, mart: Mart, definitions: readonly Definition[]): Promise<string | null> => {
-  const source = definitions.find(({ pipeline, publish }) => publish && pipeline === mart.summaryOf)
-  if (mart.summaryOf !== null && source === undefined) return mart.summaryOf
+  const source = sourceOf(mart, definitions)
   const wanted =
     source === undefined
       ? mart.reads.map((name) => (name.includes('.') ? name : `bi.${name}`))
@@ -135,6 +147,7 @@ const compareColumns = (
       .map(
         (name): MartFinding => ({
           result: 'warning',
+          unexplained: name,
           message: `${mart.file}:1:1: the query gives '${name}', which nothing explains; add '-- column ${name}: …' to the header.`,
         }),
       ),

@@ -22,7 +22,8 @@ export const handle: Handler = async (invocation) => {
     output.line(`${paint(stateTone(result), result)} (${area}): ${message}`)
   }
   const errors = findings.filter((finding) => finding.level === 'error').length
-  for (const finding of findings) {
+  // Errors last: that is where a terminal stops.
+  for (const finding of findings.toSorted((left, right) => right.level.localeCompare(left.level))) {
     output.event({ event: 'finding', ...finding, ...placeOf(finding.message) })
     output.line(`${paint(stateTone(finding.level), finding.level)} (${finding.area}): ${finding.message}`)
   }

@@ -11,7 +11,7 @@ import type { CommandSpec } from './command-spec.ts'
 import { commands } from './commands.ts'
 import { sharedOptions } from './complete-words.ts'
 import { createOutput, type Output } from './output.ts'
-import { paint } from './terminal.ts'
+import { columnsOf, nearPaths, paint, wrapText } from './terminal.ts'
 import { startTracing } from './tracing.ts'
 
 /** Codes that mean nothing was called and the caller must change something first. */
@@ -151,7 +151,8 @@ const report = (error: unknown, json: boolean): void => {
   const text = isEtlError(error)
     ? error.message
     : `A defect in Millrace: ${error instanceof Error ? (error.stack ?? error.message) : messageOf(error)}`
-  process.stderr.write(`${redact(`${paint('red', 'millrace:', process.stderr)} ${text} [${code}]`)}\n`)
+  const said = wrapText(`${paint('red', 'millrace:', process.stderr)} ${nearPaths(text)} [${code}]`, columnsOf(process.stderr))
+  process.stderr.write(`${redact(said)}\n`)
   // Each with its file, line and column, for editors and CI.
   const problems = isEtlError(error) && Array.isArray(error.context['problems']) ? { problems: error.context['problems'] } : {}
   const event = { event: 'error', code, message: text, ...placeOf(text), ...problems }

@@ -1,14 +1,14 @@
 // What a command prints: lines for people or one JSON object a line for machines, everything through the redactor.
 import { redact } from '../core/redact.ts'
 import { layOut } from './table.ts'
-import { columnsOf, paint } from './terminal.ts'
+import { columnsOf, nearPaths, paint, wrapText } from './terminal.ts'
 
 /** Where a command says things: results on standard output, progress on standard error. */
 export interface Output {
   readonly json: boolean
   /** Whether the closing object was printed. */
   readonly isSummedUp: () => boolean
-  /** A line for people on standard output; nothing with `--json`. */
+  /** A line for people on standard output, broken at words where the terminal is narrower; nothing with `--json`. */
   line(text?: string): void
   /** One JSON object on standard output; only with `--json`. */
   event(value: Readonly<Record<string, unknown>>): void
@@ -21,7 +21,9 @@ export interface Output {
 /** @param json one JSON object a line instead of text */
 export const createOutput = (json: boolean): Output => {
   const line = (text = ''): void => {
-    if (!json) process.stdout.write(`${redact(text)}\n`)
+    // What has lines of its own is a script or SQL, in which every break means something.
+    const columns = text.includes('\n') ? null : columnsOf(process.stdout)
+    if (!json) process.stdout.write(`${redact(wrapText(nearPaths(text), columns))}\n`)
   }
   let summedUp = false
   return {
@@ -32,7 +34,7 @@ export const createOutput = (json: boolean): Output => {
       summedUp ||= value['event'] === 'summary'
       if (json) process.stdout.write(`${redact(JSON.stringify(value))}\n`)
     },
-    note: (text) => void process.stderr.write(`${redact(text)}\n`),
+    note: (text) => void process.stderr.write(`${redact(wrapText(nearPaths(text), columnsOf(process.stderr)))}\n`),
     table: (head, rows) => {
       for (const text of layOut(head, rows, columnsOf(process.stdout))) line(/^─[─ ]*$/.test(text) ? paint('dim', text) : text)
     },

@@ -3,7 +3,7 @@ import cliProgress from 'cli-progress'
 import { redact } from '../core/redact.ts'
 import { type Counters, type Progress, type RunEvent, createProgress } from '../pipeline/progress.ts'
 import { type Output, formatNumber, formatSeconds, some } from './output.ts'
-import { columnsOf, paint, stateTone, textWidth } from './terminal.ts'
+import { columnsOf, paint, stateTone, textWidth, wrapText } from './terminal.ts'
 
 /** Between plain lines where nothing but the counters changed. */
 const plainEveryMs = 10_000
@@ -127,7 +127,7 @@ const barView = (): View => {
       const note = event.event === 'tick' ? endedLine(event) : noteOf(event)
       if (note === null) return
       // The bar's own line is overwritten, the note stays above it.
-      process.stderr.write(`\r\u001b[2K${redact(note)}\n`)
+      process.stderr.write(`\r\u001b[2K${redact(wrapText(note, columnsOf(process.stderr)))}\n`)
       draw()
     },
     stop: () => {

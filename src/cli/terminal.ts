@@ -1,4 +1,5 @@
 // What the terminal can show: colours only where it takes them, texts by the columns they fill, lines no wider than it is.
+import { sep } from 'node:path'
 import { styleText } from 'node:util'
 import stringWidth from 'string-width'
 
@@ -35,5 +36,38 @@ export const clipText = (text: string, columns: number): string => {
   return `${clipped}…`
 }
 
+/** `text` with files below `folder` named from there, as a person in it would. */
+export const nearPaths = (text: string, folder: string = process.cwd()): string => {
+  if (folder === sep) return text
+  const above = `${folder}${sep}`
+  return text
+    .split(above)
+    .reduce((before, after) => (/(?:^|[\s'"`(])$/.test(before) ? `${before}${after}` : `${before}${above}${after}`))
+}
+
 /** Columns of a terminal; null: it is none, and lines may have any length. */
 export const columnsOf = (stream: NodeJS.WriteStream): number | null => (stream.isTTY ? stream.columns || 80 : null)
+
+/** What the lines after the first begin with: the first one's indentation, or the column of the value in `name:   value`. */
+const hangingOf = (text: string): string => ' '.repeat(textWidth(/^ *(?:[\w ]+: {2,})?/.exec(text)?.[0] ?? ''))
+
+/** `text` broken at words, line by line. A word that is wider than a line is left whole, so that it can be copied. @param columns null: as it is */
+export const wrapText = (text: string, columns: number | null): string =>
+  columns === null
+    ? text
+    : text
+        .split('\n')
+        .map((line) => wrapLine(line, columns))
+        .join('\n')
+
+const wrapLine = (line: string, columns: number): string => {
+  if (textWidth(line) <= columns) return line
+  const hanging = hangingOf(line)
+  let [wrapped, width] = ['', 0]
+  for (const word of line.match(/\s*\S+/g) ?? []) {
+    const isBroken = wrapped !== '' && width + textWidth(word) > columns
+    wrapped += isBroken ? `\n${hanging}${word.trimStart()}` : word
+    width = isBroken ? hanging.length + textWidth(word.trimStart()) : width + textWidth(word)
+  }
+  return wrapped
+}

@@ -52,7 +52,7 @@ const unknownKeys = (keys: readonly string[], inside: Path, { schema, yaml, base
   return keys.map((key) => ({
     file: yaml.file,
     ...yaml.place([...path, key], 'key'),
-    message: `'${key}' is not known under ${show(path)}.${suggest(key, known)} Correct the spelling or remove the line.`,
+    message: `'${key}' is not known ${path.length === 0 ? 'at the top level' : `under ${show(path)}`}.${suggest(key, known)} Correct the spelling or remove the line.`,
   }))
 }
 

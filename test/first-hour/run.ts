@@ -1,7 +1,8 @@
-// `npm run first-hour -- --nodes 22.18.0,22,24,26`: the first hour with each Node.js, from npm, and how long each step takes.
+// `npm run first-hour -- --nodes 22.18.0,22,24,26 --write`: the first hour with each Node.js, from npm, and how long each step takes; `--write` puts the
+// table into docs/first-hour.md.
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { availableParallelism, loadavg, tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { textWidth } from '../../src/cli/terminal.ts'
@@ -10,7 +11,9 @@ import { installNode, pack } from './packed.ts'
 
 const { values } = parseArgs({
   options: {
-    nodes: { type: 'string', default: '22,24,26' },
+    nodes: { type: 'string', default: '22.18.0,24,26' },
+    /** Puts the table into docs/first-hour.md. */
+    write: { type: 'boolean', default: false },
     /** Leaves the folders there. */
     keep: { type: 'boolean', default: false },
   },
@@ -19,19 +22,31 @@ const { values } = parseArgs({
 const root = mkdtempSync(join(tmpdir(), 'millrace-first-hour-'))
 const versions = values.nodes.split(',')
 const columns: (readonly Step[])[] = []
+const names: string[] = []
+const loads: number[] = [0]
 try {
   const began = performance.now()
   const tarball = pack(root)
-  process.stdout.write(`npm pack: ${((performance.now() - began) / 1000).toFixed(1)} s\n`)
+  const packing = ((performance.now() - began) / 1000).toFixed(1)
+  process.stdout.write(`npm pack: ${packing} s\n`)
   for (const version of versions) {
     const node = installNode(join(root, `node-${version}`), version)
-    process.stdout.write(`\n${execFileSync(join(node, 'node'), ['--version'], { encoding: 'utf8' }).trim()}\n`)
+    names.push(execFileSync(join(node, 'node'), ['--version'], { encoding: 'utf8' }).trim().replace('v', ''))
+    process.stdout.write(`\nNode.js ${names.at(-1)}\n`)
     const folder = join(root, `with-${version}`)
     mkdirSync(folder)
-    const tell = ({ name, seconds, saw }: Step): void => void process.stdout.write(`  ${name}: ${seconds} s (${saw})\n`)
+    const tell = ({ name, seconds, saw }: Step): void => {
+      loads.push(loadavg()[0] ?? 0)
+      process.stdout.write(`  ${name}: ${seconds} s (${saw})\n`)
+    }
     columns.push(await firstHour({ node, tarball, folder, tell }))
+    const [first] = columns[0] ?? []
+    const load = Math.max(...loads).toFixed(0)
+    const about = `Seconds on ${availableParallelism()} cores with other work (load up to ${load}); \`npm pack\` took ${packing} s, once. After step 1: ${first?.saw}.`
+    const table = `${tableOf(columns)}\n\n${about}`
+    process.stdout.write(`\n${table}\n`)
+    if (values.write) writePage(table)
   }
-  process.stdout.write(`\n${tableOf(columns)}\n`)
 } finally {
   if (values.keep) process.stdout.write(`kept: ${resolve(root)}\n`)
   else rmSync(root, { recursive: true, force: true })
@@ -42,11 +57,24 @@ function tableOf(all: readonly (readonly Step[])[]): string {
   const lines = (all[0] ?? []).map(({ name }, index) => [name, ...all.map((steps) => `${steps[index]?.seconds} s`)])
   const sum = all.map((steps) => `${steps.reduce((total, { seconds }) => total + seconds, 0).toFixed(1)} s`)
   const rows = [
-    ['step', ...versions.map((version) => `Node ${version}`)],
-    ['---', ...versions.map(() => '---')],
+    ['step', ...names.map((name) => `Node.js ${name}`)],
+    ['---', ...names.map(() => '---')],
     ...lines,
     ['all', ...sum],
   ]
   const width = Math.max(...rows.map(([first = '']) => textWidth(first)))
   return rows.map(([first = '', ...rest]) => `| ${first.padEnd(width)} | ${rest.join(' | ')} |`).join('\n')
+}
+
+/** Between the two marks of the page. */
+function writePage(table: string): void {
+  const page = resolve(import.meta.dirname, '..', '..', 'docs', 'first-hour.md')
+  const text = readFileSync(page, 'utf8')
+  writeFileSync(
+    page,
+    text.replace(
+      /(<!-- figures: [^\n]*\n)[\s\S]*?(<!-- end)/,
+      (_, before: string, after: string) => `${before}${table}\n${after}`,
+    ),
+  )
 }

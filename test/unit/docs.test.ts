@@ -24,6 +24,16 @@ describe('the documentation', () => {
     expect(names.filter((name) => !text.includes(name))).toEqual([])
   })
 
+  test('names each command of the first hour that is tried', () => {
+    const steps = read('test', 'first-hour', 'first-hour.ts')
+    const page = read('docs', 'first-hour.md')
+    const tried = [...steps.matchAll(/millrace\(((?:'[^']*'(?:, )?)+)/g), ...steps.matchAll(/\[('(?:sandbox|schedule)')/g)].map(
+      ([, words = '']) => [...words.matchAll(/'([^']*)'/g)].map(([, word]) => word).join(' '),
+    )
+    expect(tried.length).toBeGreaterThan(8)
+    expect(tried.filter((command) => !page.includes(`npx millrace ${command}`))).toEqual([])
+  })
+
   test('has an example of every command that begins with it', () => {
     expect(
       commands

@@ -1,7 +1,7 @@
 // Tables of the terminal: aligned by what a reader sees, and never wider than the screen.
 import { expect, test } from 'vitest'
 import { layOut } from '../../../src/cli/table.ts'
-import { clipText, textWidth } from '../../../src/cli/terminal.ts'
+import { clipText, nearPaths, textWidth, wrapText } from '../../../src/cli/terminal.ts'
 
 const head = ['keyword', 'page', 'clicks']
 const rows = [
@@ -44,4 +44,20 @@ test('a cell wider than the terminal ends in an ellipsis at a whole character', 
   expect(clipText('東京ホテル', 6)).toBe('東京…')
   expect(clipText('東京', 4)).toBe('東京')
   expect(Math.max(...layOut(['message'], [['x'.repeat(200)]], 80).map(textWidth))).toBe(80)
+})
+
+test('a line wider than the terminal is broken at words, below where its text begins', () => {
+  expect(wrapText('Nothing planned: no pipeline asks', 20)).toBe('Nothing planned: no\npipeline asks')
+  expect(wrapText('  metrics:   visits, bounces', 20)).toBe('  metrics:   visits,\n             bounces')
+  expect(wrapText('see \u001b[31mhttps://example.com/a/long/one\u001b[39m now', 20)).toBe(
+    'see\n\u001b[31mhttps://example.com/a/long/one\u001b[39m\nnow',
+  )
+  expect(wrapText('東京 東京 東京', 10)).toBe('東京 東京\n東京')
+  expect(wrapText('as it is in a pipe, however long', null)).toBe('as it is in a pipe, however long')
+})
+
+test('files below the folder a person is in are named from there, and nothing else is changed', () => {
+  expect(nearPaths('/srv/w/pipelines/a.yaml:1:1: see /srv/w/x', '/srv/w')).toBe('pipelines/a.yaml:1:1: see x')
+  expect(nearPaths('The folder "/srv/w/landing", not /mnt/srv/w/x', '/srv/w')).toBe('The folder "landing", not /mnt/srv/w/x')
+  expect(nearPaths('https://example.com/a /etc/b', '/')).toBe('https://example.com/a /etc/b')
 })

@@ -4,7 +4,7 @@ import { change, contractExample, problemsIn, reportExample } from './checking.t
 type Case = readonly [what: string, from: string, to: string, problem: string]
 
 const keywordCases: readonly Case[] = [
-  ['an unknown key', 'window: {', 'windows: {', "10:1: 'windows' is not known under the file. Did you mean 'window'?"],
+  ['an unknown key', 'window: {', 'windows: {', "10:1: 'windows' is not known at the top level. Did you mean 'window'?"],
   ['a missing part', 'version: 1\n', '', '2:1: version is missing; expected a whole number from 1.'],
   [
     'an unknown key deep inside',
