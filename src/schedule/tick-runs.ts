@@ -6,6 +6,7 @@ import { notify } from '../notify/notify.ts'
 import type { Ping } from '../notify/ping.ts'
 import { paceRun, readyToBuy } from '../planning/pace.ts'
 import { planApproved, planRun, type Scope } from '../planning/plan-run.ts'
+import { withCurrentLists } from '../pipeline/current-lists.ts'
 import { sweep } from '../pipeline/retention.ts'
 import { type RunResult, runJobs } from '../pipeline/run.ts'
 import type { Runtime } from '../pipeline/runtime.ts'
@@ -101,10 +102,11 @@ const runTick = async (runtime: Runtime, tick: Tick): Promise<RunResult['state']
 /** One run of what a person approved, and nothing else. */
 const runApproved = async (
   runtime: Runtime,
-  definition: Definition,
+  known: Definition,
   concurrency: number | undefined,
   signal: AbortSignal,
 ): Promise<void> => {
+  const definition = await withCurrentLists(runtime, known)
   const { runId } = await runJobs(runtime, {
     command: 'schedule',
     arguments: { pipeline: definition.pipeline, approved: true },
@@ -117,7 +119,9 @@ const runApproved = async (
   await notify(runtime)
 }
 
-const runDue = async (runtime: Runtime, { definition, dueMs, concurrency, signal }: Tick): Promise<RunResult> => {
+const runDue = async (runtime: Runtime, tick: Tick): Promise<RunResult> => {
+  const { dueMs, concurrency, signal } = tick
+  const definition = await withCurrentLists(runtime, tick.definition)
   const { pipeline } = definition
   const due = new Date(dueMs).toISOString()
   const scope: Scope = { mode: 'due' }

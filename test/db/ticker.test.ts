@@ -1,7 +1,7 @@
 // The ticker over a real ledger and a clock that is moved by hand.
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
@@ -163,4 +163,33 @@ test('a timer that is early, since it runs by a machine’s clock that is ahead,
   ticker.sweep()
   await ticker.settled()
   expect(await taken()).toHaveLength(1)
+})
+
+describe('lists that change while a schedule runs', () => {
+  const file = (name: string): string => join(folder, 'pipelines', name)
+  const nextTick = async (ticker: ReturnType<typeof createTicker>): Promise<string[]> => {
+    nowMs += 60 * minute
+    ticker.sweep()
+    await ticker.settled()
+    const { rows } = await db.database.pool.query(
+      `select distinct s."values"[1] as domain from etl.slices s where s.wanted_until is null order by 1`,
+    )
+    return rows.map(({ domain }) => domain)
+  }
+  const ticks = async (): Promise<number> =>
+    (await db.database.pool.query('select 1 from etl.ticks where run_id is not null')).rows.length
+
+  test('count from its next run on; one that cannot be read leaves the former, and a definition that is gone runs no more', async () => {
+    const ticker = createTicker(runtime, new AbortController().signal)
+    writeFileSync(file('domains.txt'), 'a.com\nb.com\n')
+    expect(await nextTick(ticker)).toEqual(['a.com', 'b.com'])
+    writeFileSync(file('domains.txt'), 'b.com\nc.com\n')
+    expect(await nextTick(ticker)).toEqual(['b.com', 'c.com'])
+    rmSync(file('domains.txt'))
+    expect(await nextTick(ticker)).toEqual(['b.com', 'c.com'])
+    expect(await ticks()).toBe(3)
+    renameSync(file('keywords.yaml'), file('keywords.yaml.away'))
+    await nextTick(ticker)
+    expect(await ticks()).toBe(3)
+  })
 })
