@@ -4,8 +4,9 @@ import { long, SlowestFirst } from './test/support/long.ts'
 // Seven projects: unit (no disk, network or database), db (a real PostgreSQL), e2e (the real command),
 // long (what takes long of db and e2e, the page in a browser, and commands against each other on one warehouse, judged by the sandbox and the tables alone),
 // package (the packed program installed from npm; needs the registry, hence not part of `npm test`), image (the image built and run; needs Docker too), citus (needs a cluster).
-// They share two cores with PostgreSQL itself, hence the low worker counts; commands also wait a lot. Projects of one count run side by side.
+// They share two cores with PostgreSQL itself, hence the low worker counts. Projects of one count run side by side.
 const maxWorkers = 3
+const withProgram = ['postgres', 'program', 'published'].map((name) => `test/support/${name}.global.ts`)
 export default defineConfig({
   test: {
     reporters: ['default', './test/support/count-reporter.ts'],
@@ -40,7 +41,7 @@ export default defineConfig({
           name: 'e2e',
           include: ['test/e2e/**/*.test.ts'],
           exclude: [...long],
-          globalSetup: ['test/support/postgres.global.ts', 'test/support/program.global.ts'],
+          globalSetup: withProgram,
           testTimeout: 180_000,
           hookTimeout: 180_000,
           maxWorkers,
@@ -51,10 +52,12 @@ export default defineConfig({
         test: {
           name: 'long',
           include: [...long],
-          globalSetup: ['test/support/postgres.global.ts', 'test/support/program.global.ts'],
+          globalSetup: withProgram,
           testTimeout: 180_000,
           hookTimeout: 180_000,
-          maxWorkers,
+          // One more than the others: commands that wait for each other, for a deadline or for a lease leave the cores to the next file.
+          maxWorkers: maxWorkers + 1,
+          sequence: { groupOrder: 1 },
         },
       },
       {

@@ -18,7 +18,7 @@ import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import pg from 'pg'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { startEmbedded } from '../../src/db/embedded.ts'
 import { findBinaries, hydrateLinks, isOurCopy } from '../../src/db/embedded-binaries.ts'
 import { readPostmaster, serverFiles } from '../../src/db/embedded-data.ts'
@@ -26,7 +26,14 @@ import { enteringPrivateFolders, serverUser } from '../../src/db/embedded-user.t
 import { processIsAlive } from '../../src/db/process-mark.ts'
 
 let home: string
+/** A home that was set up once. */
+let made: string
 
+beforeAll(async () => {
+  made = mkdtempSync(join(tmpdir(), 'millrace-embedded-made-'))
+  await (await startEmbedded(made)).release()
+})
+afterAll(() => rmSync(made, { recursive: true, force: true }))
 beforeEach(() => {
   home = mkdtempSync(join(tmpdir(), 'millrace-embedded-'))
 })
@@ -35,6 +42,11 @@ afterEach(() => {
   if (left !== null && processIsAlive(left.pid)) process.kill(left.pid, 'SIGKILL')
   rmSync(home, { recursive: true, force: true })
 })
+
+/** As a first start and its end leave the home, where neither is the subject. Files keep their owner, which Node.js does not copy. */
+const setUp = (): void => {
+  expect(spawnSync('cp', ['-a', join(made, 'postgres'), home]).status).toBe(0)
+}
 
 const ask = async <T extends pg.QueryResultRow>(url: string, text: string): Promise<T[]> => {
   const client = new pg.Client({ connectionString: url })
@@ -90,6 +102,7 @@ describe('the embedded PostgreSQL', () => {
   })
 
   test('is shared: the first to leave does not stop it under the second', async () => {
+    setUp()
     const first = await startEmbedded(home)
     const second = await startEmbedded(home)
     expect([first.adopted, second.adopted]).toEqual([false, true])
@@ -134,6 +147,7 @@ describe('the embedded PostgreSQL', () => {
   })
 
   test('stays up when asked to, for whoever comes next', async () => {
+    setUp()
     const first = await startEmbedded(home)
     await first.release({ keepRunning: true })
     const second = await startEmbedded(home)
@@ -151,10 +165,11 @@ describe('the embedded PostgreSQL', () => {
     await new Promise((done) => child.stdout.once('data', done))
     child.kill('SIGKILL')
     await new Promise((done) => child.once('exit', done))
-    await (await startEmbedded(home)).release()
+    setUp()
   })
 
   test('recovers what was acknowledged when its postmaster is killed in the middle of a load', async () => {
+    setUp()
     const server = await startEmbedded(home)
     await ask(server.url.reveal(), 'create table loaded (batch int, n int)')
     let acknowledged = 0
@@ -185,6 +200,7 @@ describe('the embedded PostgreSQL', () => {
   })
 
   test('recovers every committed row after its postmaster is killed', async () => {
+    setUp()
     const server = await startEmbedded(home)
     await ask(server.url.reveal(), 'create table kept as select generate_series(1, 1000) as n')
     const pid = pidOf()
@@ -196,6 +212,7 @@ describe('the embedded PostgreSQL', () => {
   })
 
   test('adopts a server whose starter was killed', async () => {
+    setUp()
     const script = `import { startEmbedded } from '${source('embedded')}'
       await startEmbedded('${home}'); console.log('up'); setInterval(() => undefined, 1000)`
     const child = spawn(process.execPath, ['--input-type=module', '-e', script], { stdio: ['ignore', 'pipe', 'inherit'] })
@@ -212,7 +229,7 @@ describe('the embedded PostgreSQL', () => {
     ['names a living process that is no PostgreSQL', () => `${process.pid}\n${serverFiles(home).data}\n1\n5432\n\n127.0.0.1\n`],
     ['is empty', () => ''],
   ])('starts although a left-over pid file %s', async (_what, text) => {
-    await (await startEmbedded(home)).release()
+    setUp()
     writeFileSync(pidFile(), text())
     const server = await startEmbedded(home)
     expect(await ask(server.url.reveal(), 'select 1 as one')).toEqual([{ one: 1 }])
@@ -222,7 +239,7 @@ describe('the embedded PostgreSQL', () => {
   test('starts although a left-over pid file names the living server of another home', async () => {
     const otherHome = mkdtempSync(join(tmpdir(), 'millrace-other-'))
     const other = await startEmbedded(otherHome)
-    await (await startEmbedded(home)).release()
+    setUp()
     const otherPid = readPostmaster(serverFiles(otherHome))?.pid
     writeFileSync(pidFile(), `${otherPid}\n${serverFiles(home).data}\n1\n${other.port}\n\n127.0.0.1\n`)
     const server = await startEmbedded(home)
@@ -243,13 +260,14 @@ describe('the embedded PostgreSQL', () => {
   })
 
   test('deletes nothing where data lies without its PG_VERSION', async () => {
-    await (await startEmbedded(home)).release()
+    setUp()
     rmSync(join(serverFiles(home).data, 'PG_VERSION'))
     await expect(startEmbedded(home)).rejects.toMatchObject({ code: 'DATABASE_UNREACHABLE', message: /PG_VERSION.*backup/ })
     expect(existsSync(join(serverFiles(home).data, 'global', 'pg_control'))).toBe(true)
   })
 
   test('says whose password it is that does not fit', async () => {
+    setUp()
     const server = await startEmbedded(home)
     const file = join(home, 'postgres', 'password')
     const right = readFileSync(file)
@@ -261,7 +279,7 @@ describe('the embedded PostgreSQL', () => {
   })
 
   test('says what the server said when it cannot start', async () => {
-    await (await startEmbedded(home)).release()
+    setUp()
     writeFileSync(join(serverFiles(home).data, 'PG_VERSION'), '3\n')
     await expect(startEmbedded(home)).rejects.toMatchObject({
       code: 'DATABASE_UNREACHABLE',
@@ -270,6 +288,7 @@ describe('the embedded PostgreSQL', () => {
   })
 
   test('takes another port when the one it had is busy', async () => {
+    setUp()
     const first = await startEmbedded(home)
     await first.release()
     const listener = createServer().listen(first.port, '127.0.0.1')

@@ -5,8 +5,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { type Sandbox, startSandbox } from '../../src/sandbox/server.ts'
-import { pipelinesOfRepository, runCommand, summaryOf } from '../support/command.ts'
+import { pipelinesOfRepository, summaryOf } from '../support/command.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { runWarm } from '../support/warm-command.ts'
 
 const ours = 'our-key-0123456789'
 const acme = 'acme-key-9876543210'
@@ -65,7 +66,7 @@ const address = (): string => {
 }
 
 const run = (extra: Readonly<Record<string, string>> = {}) =>
-  runCommand(
+  runWarm(
     ['run', '--json'],
     {
       WEB_ANALYTICS_BASE_URL: address(),

@@ -6,9 +6,10 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { type Sandbox, startSandbox } from '../../src/sandbox/server.ts'
 import { type HttpReceiver, type MailReceiver, startHttpReceiver, startMailReceiver } from '../support/alarm-receivers.ts'
-import { pipelinesOfRepository, runCommand, startCommand } from '../support/command.ts'
+import { pipelinesOfRepository, startCommand } from '../support/command.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 import { until } from '../support/release-world.ts'
+import { runWarm } from '../support/warm-command.ts'
 
 const secrets = {
   slackPath: '/services/T000/B000/slack-s3cret-path',
@@ -82,7 +83,7 @@ const environment = (): Record<string, string> => ({
   MILLRACE_SMTP_URL: `smtp://millrace:${secrets.mail}@127.0.0.1:${mail.port}`,
   MILLRACE_NOTIFY_FROM: 'millrace@example.com',
 })
-const command = (...args: string[]) => runCommand(args, environment(), folder)
+const command = (...args: string[]) => runWarm(args, environment(), folder)
 const run = () => command('run', 'keywords', '--json')
 const refuse = (): void => sandbox.configure({ faults: [{ kind: 'any-status', on: 'keywords', status: 400 }] })
 const dueAgain = () => db.database.pool.query('update etl.deliveries set next_at = now()')
@@ -250,7 +251,7 @@ describe('setting it up', () => {
     expect(checked.stdout + checked.stderr).toMatch(/notify\.yaml:9:11: there is no receiver 'hubb'. Did you mean 'hub'\?/)
     const { TEAM_SLACK: _, ...without } = environment()
     writeFileSync(join(folder, 'notify.yaml'), notifyYaml)
-    const missing = await runCommand(['run', 'keywords'], without, folder)
+    const missing = await runWarm(['run', 'keywords'], without, folder)
     expect([missing.code, missing.stderr.includes('notify.yaml:2:9: TEAM_SLACK is not set')]).toEqual([2, true])
   })
 })

@@ -4,8 +4,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type Sandbox, startSandbox } from '../../src/sandbox/server.ts'
-import { pipelinesOfRepository, runCommand, summaryOf } from '../support/command.ts'
+import { pipelinesOfRepository, summaryOf } from '../support/command.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { runWarm } from '../support/warm-command.ts'
 
 const pipelines = ['keywords', 'traffic_and_engagement', 'shopper_category_performance']
 
@@ -26,7 +27,7 @@ afterAll(async () => {
 })
 
 const millrace = (...args: string[]) =>
-  runCommand(
+  runWarm(
     args,
     {
       WEB_ANALYTICS_BASE_URL: sandbox.url,

@@ -26,7 +26,7 @@ beforeEach(async () => {
     edit(pipeline, 'attempts: 5', 'attempts: 2')
     edit(pipeline, 'poll_every: 5s', 'poll_every: 200ms')
   }
-  db = await createTestDatabase()
+  db = await createTestDatabase({ published: true })
 })
 
 afterEach(async () => {
@@ -309,11 +309,6 @@ describe('a warehouse or disk that does not take anything: no request', () => {
 })
 
 describe('what the keyword endpoint may answer', () => {
-  beforeEach(async () => {
-    const published = await millrace(['migrate'])
-    expect(published.code, published.stderr).toBe(0)
-  })
-
   test.each([
     ['a refused key', 401, 'invalid API key', 'text/plain', 'KEY_REFUSED', [/"invalid API key"/, /Check WEB_ANALYTICS_API_KEY/]],
     [
@@ -533,11 +528,6 @@ describe('what the keyword endpoint may answer', () => {
 })
 
 describe('what becomes of reports', () => {
-  beforeEach(async () => {
-    const published = await millrace(['migrate'])
-    expect(published.code, published.stderr).toBe(0)
-  })
-
   /** The first `times` looks at a report's state are answered with this word. */
   const stateWord = (word: string, times = Number.POSITIVE_INFINITY) => {
     let left = times

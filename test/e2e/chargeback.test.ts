@@ -5,8 +5,9 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { z } from 'zod'
 import { type Sandbox, startSandbox } from '../../src/sandbox/server.ts'
-import { type CommandResult, pipelinesOfRepository, runCommand } from '../support/command.ts'
+import { type CommandResult, pipelinesOfRepository } from '../support/command.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { runWarm } from '../support/warm-command.ts'
 
 let folder: string
 let db: TestDatabase
@@ -48,7 +49,7 @@ afterEach(async () => {
 })
 
 const millrace = (...args: string[]): Promise<CommandResult> =>
-  runCommand(
+  runWarm(
     [...args, '--json'],
     {
       WEB_ANALYTICS_BASE_URL: sandbox.url,

@@ -4,8 +4,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { type Sandbox, startSandbox } from '../../src/sandbox/server.ts'
-import { type CommandResult, pipelinesOfRepository, runCommand } from '../support/command.ts'
+import { type CommandResult, pipelinesOfRepository } from '../support/command.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { runWarm } from '../support/warm-command.ts'
 
 let folder: string
 let db: TestDatabase
@@ -24,7 +25,7 @@ afterEach(async () => {
 })
 
 const millrace = (args: readonly string[], others: Record<string, string> = {}): Promise<CommandResult> =>
-  runCommand(
+  runWarm(
     args,
     {
       WEB_ANALYTICS_BASE_URL: sandbox.url,

@@ -4,8 +4,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { type Sandbox, startSandbox } from '../../src/sandbox/server.ts'
-import { pipelinesOfRepository, runCommand, startCommand, summaryOf } from '../support/command.ts'
+import { pipelinesOfRepository, startCommand, summaryOf } from '../support/command.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { runWarm } from '../support/warm-command.ts'
 
 let folder: string
 let db: TestDatabase
@@ -15,7 +16,7 @@ beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'millrace-ends-'))
   cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
   writeFileSync(join(folder, 'pipelines', 'domains.txt'), 'example.com\nexample.org\n')
-  db = await createTestDatabase()
+  db = await createTestDatabase({ published: true })
   sandbox = await startSandbox({ requestsPerSecond: null, keywordsPerDomain: 20 })
   await millrace('migrate')
 })
@@ -34,10 +35,10 @@ const environment = (): Record<string, string> => ({
   DATABASE_URL: db.url,
   MILLRACE_HOME: join(folder, 'home'),
 })
-const millrace = (...args: string[]) => runCommand(args, environment(), folder)
+const millrace = (...args: string[]) => runWarm(args, environment(), folder)
 
 const until = async (ready: () => boolean | Promise<boolean>): Promise<void> => {
-  for (const end = Date.now() + 20_000; !(await ready()); await new Promise((done) => setTimeout(done, 20)))
+  for (const end = Date.now() + 120_000; !(await ready()); await new Promise((done) => setTimeout(done, 20)))
     if (Date.now() > end) throw new Error('it never came to that')
 }
 

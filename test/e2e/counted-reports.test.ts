@@ -7,8 +7,9 @@ import type { Fault } from '../../src/sandbox/fault-kinds.ts'
 import type { SandboxOptions } from '../../src/sandbox/options.ts'
 import { type Sandbox, startSandbox } from '../../src/sandbox/server.ts'
 import { writeDefinition } from '../storm/whole-reports.ts'
-import { type CommandResult, runCommand } from '../support/command.ts'
+import type { CommandResult } from '../support/command.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { runWarm } from '../support/warm-command.ts'
 
 let db: TestDatabase
 let folder: string
@@ -38,7 +39,7 @@ const rows = async (text: string): Promise<Record<string, unknown>[]> => (await 
 const definition = (): string => join(folder, 'pipelines', 'traffic_and_engagement.yaml')
 
 const command = (...args: string[]): Promise<CommandResult> =>
-  runCommand(
+  runWarm(
     args,
     {
       WEB_ANALYTICS_BASE_URL: sandbox.url,

@@ -6,8 +6,9 @@ import { gunzipSync } from 'node:zlib'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { Fault, Sandbox } from '../../src/sandbox/server.ts'
 import { startSandbox } from '../../src/sandbox/server.ts'
-import { type CommandResult, pipelinesOfRepository, runCommand, summaryOf } from '../support/command.ts'
+import { type CommandResult, pipelinesOfRepository, summaryOf } from '../support/command.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { runWarm } from '../support/warm-command.ts'
 
 let folder: string
 let db: TestDatabase
@@ -34,7 +35,7 @@ const edit = (pipeline: string, from: string, to: string): void => {
   writeFileSync(file, text.replace(from, to))
 }
 const backfill = (pipeline: string, from = '2026-01', to = from): Promise<CommandResult> =>
-  runCommand(
+  runWarm(
     ['backfill', pipeline, '--from', from, '--to', to, '--json'],
     {
       WEB_ANALYTICS_BASE_URL: sandbox.url,

@@ -6,15 +6,15 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { type Sandbox, startSandbox } from '../../src/sandbox/server.ts'
 import {
-  cleanEnvironment,
   type CommandResult,
+  cleanEnvironment,
   launcher,
   pipelinesOfRepository,
-  runCommand,
   startCommand,
   summaryOf,
 } from '../support/command.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { runWarm } from '../support/warm-command.ts'
 
 const traffic = 'traffic_and_engagement'
 const shopper = 'shopper_category_performance'
@@ -54,7 +54,7 @@ const environment = (more: Readonly<Record<string, string>> = {}): Record<string
   ...more,
 })
 
-const millrace = (...args: string[]): Promise<CommandResult> => runCommand([...args, '--json'], environment(), folder)
+const millrace = (...args: string[]): Promise<CommandResult> => runWarm([...args, '--json'], environment(), folder)
 
 const spent = (): number => sandbox.books().quotaUsed
 
@@ -149,7 +149,7 @@ test('pipelines that wait for one budget get the same share of it', async () => 
   expect((await millrace('backfill', shopper, '--from', '2025-11', '--to', '2025-11')).code).toBe(0)
   await nextDay()
   const before = spent()
-  const paced = (...args: string[]): Promise<CommandResult> => runCommand([...args, '--json'], environment(perDay), folder)
+  const paced = (...args: string[]): Promise<CommandResult> => runWarm([...args, '--json'], environment(perDay), folder)
   for (const name of [traffic, shopper]) {
     const { units } = summaryOf(await paced('backfill', name, ...range))
     expect([name, units.held, units.failed]).toEqual([name, 0, 0])

@@ -4,8 +4,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { type Sandbox, startSandbox } from '../../src/sandbox/server.ts'
-import { type CommandResult, pipelinesOfRepository, runCommand, summaryOf } from '../support/command.ts'
+import { type CommandResult, pipelinesOfRepository, summaryOf } from '../support/command.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { runWarm } from '../support/warm-command.ts'
 
 const pipeline = 'traffic_and_engagement'
 let folder: string
@@ -42,7 +43,7 @@ afterEach(async () => {
 })
 
 const millrace = (...args: string[]): Promise<CommandResult> =>
-  runCommand(
+  runWarm(
     [...args, '--json'],
     {
       WEB_ANALYTICS_BASE_URL: sandbox.url,

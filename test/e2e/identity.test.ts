@@ -6,9 +6,10 @@ import { differences } from '../outsider/pairs.ts'
 import { type Rows, wantedTruth } from '../outsider/truth.ts'
 import { currentRows } from '../outsider/warehouse.ts'
 import { createWorld, names, type World } from '../outsider/world.ts'
-import { type CommandResult, runCommand, summaryOf } from '../support/command.ts'
+import { type CommandResult, summaryOf } from '../support/command.ts'
 import { type CopiedDatabase, copyDatabase } from '../support/copied-database.ts'
 import { type S3Server, startS3Server } from '../support/s3-server.ts'
+import { runWarm } from '../support/warm-command.ts'
 
 const reports = ['traffic_and_engagement', 'shopper_category_performance'] as const
 const all = ['keywords', ...reports]
@@ -19,7 +20,7 @@ let others: CopiedDatabase[]
 let server: S3Server | null
 
 beforeEach(async () => {
-  original = await copyDatabase(inject('postgresUrl'), inject('templateName'))
+  original = await copyDatabase(inject('postgresUrl'), inject('publishedName'))
   others = []
   server = null
   world = await createWorld({ database: original, lists: { shops: names('shop', 4) }, months: 2 })
@@ -46,7 +47,7 @@ const millrace = (
   args: readonly string[],
   more: Readonly<Record<string, string>> = {},
 ): Promise<CommandResult> =>
-  runCommand(
+  runWarm(
     [...args, '--json'],
     {
       ...world.environment('somebody'),

@@ -4,9 +4,10 @@ import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { Sandbox } from '../../src/sandbox/server.ts'
 import { createStormWorld, type StormWorld, startStormSandbox, stormPipelines } from '../storm/storm-world.ts'
-import { type CommandResult, type RunningCommand, runCommand, startCommand, summaryOf } from '../support/command.ts'
+import { type CommandResult, type RunningCommand, startCommand, summaryOf } from '../support/command.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 import { type S3Server, startS3Server } from '../support/s3-server.ts'
+import { runWarm } from '../support/warm-command.ts'
 
 let world: StormWorld
 let sandbox: Sandbox
@@ -49,7 +50,7 @@ const withoutService = (home: string): Record<string, string> => {
   }
 }
 const run = (args: readonly string[], environment: Record<string, string>): Promise<CommandResult> =>
-  runCommand(args, environment, world.folder)
+  runWarm(args, environment, world.folder)
 const start = (args: readonly string[], environment: Record<string, string>): RunningCommand =>
   startCommand(args, environment, world.folder)
 

@@ -8,8 +8,9 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { deliverNext } from '../../src/ledger/deliveries.ts'
 import { syncNotifications } from '../../src/ledger/notifications.ts'
 import { type Sandbox, startSandbox } from '../../src/sandbox/server.ts'
-import { pipelinesOfRepository, runCommand } from '../support/command.ts'
+import { pipelinesOfRepository } from '../support/command.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { runWarm } from '../support/warm-command.ts'
 
 const key = 'notify-key-0123456789'
 const signingKey = 'webhook-signing-key-0123'
@@ -64,7 +65,7 @@ const url = (): string => {
 }
 
 const run = (extra: Readonly<Record<string, string>> = {}) =>
-  runCommand(
+  runWarm(
     ['run', 'keywords', '--only', 'country=us', '--json'],
     {
       WEB_ANALYTICS_BASE_URL: sandbox.url,

@@ -4,8 +4,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { type Sandbox, startSandbox } from '../../src/sandbox/server.ts'
-import { pipelinesOfRepository, runCommand, summaryOf } from '../support/command.ts'
+import { pipelinesOfRepository, summaryOf } from '../support/command.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { runWarm } from '../support/warm-command.ts'
 
 let folder: string
 let db: TestDatabase
@@ -35,7 +36,7 @@ test('a month that is unchanged at the source costs one request instead of its p
     DATABASE_URL: db.url,
     MILLRACE_HOME: join(folder, 'home'),
   }
-  const run = (...more: string[]) => runCommand(['run', 'keywords', '--only', 'country=us', ...more], environment, folder)
+  const run = (...more: string[]) => runWarm(['run', 'keywords', '--only', 'country=us', ...more], environment, folder)
   const pages = 5
   const first = await run('--json')
   expect(summaryOf(first)).toMatchObject({ units: { loaded: 3 }, requests: 3 * pages })

@@ -3,7 +3,7 @@ import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:f
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { pipelinesOfRepository, runCommand, startCommand, summaryOf } from '../support/command.ts'
+import { pipelinesOfRepository, startCommand, summaryOf } from '../support/command.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 import {
   type KeywordRecord,
@@ -12,6 +12,7 @@ import {
   type StrictService,
   startStrictService,
 } from '../support/strict-service.ts'
+import { runWarm } from '../support/warm-command.ts'
 
 const key = 'strict-key-0123456789'
 
@@ -44,7 +45,7 @@ const environment = (): Record<string, string> => ({
   WEB_ANALYTICS_REQUESTS_PER_SECOND: '500',
 })
 
-const millrace = (...args: string[]) => runCommand([...args, '--json'], environment(), folder)
+const millrace = (...args: string[]) => runWarm([...args, '--json'], environment(), folder)
 
 const records = (domain: string, count = 25): KeywordRecord[] =>
   Array.from({ length: count }, (_, index) => ({

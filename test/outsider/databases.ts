@@ -1,11 +1,11 @@
 // Where a world gets its warehouse: an empty, migrated database of its own, beside others on one server.
-import { cpSync, mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
 import { startEmbedded } from '../../src/db/embedded.ts'
 import { createOwnDatabase } from '../storm/own-database.ts'
-import { pipelinesOfRepository, runCommand } from '../support/command.ts'
+import { publishViews } from '../support/publish-views.ts'
 
 export interface WorldDatabase {
   readonly url: string
@@ -47,18 +47,6 @@ export const startDatabases = async (): Promise<Databases> => {
       await server.release()
       rmSync(home, { recursive: true, force: true })
     },
-  }
-}
-
-/** As `migrate` does it before anything is loaded: readers have the views of `bi`. */
-const publishViews = async (url: string): Promise<void> => {
-  const folder = mkdtempSync(join(tmpdir(), 'millrace-outsider-views-'))
-  try {
-    cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
-    const { code, stderr } = await runCommand(['migrate'], { DATABASE_URL: url, MILLRACE_HOME: join(folder, 'home') }, folder)
-    if (code !== 0) throw new Error(`the views were not published: ${stderr}`)
-  } finally {
-    rmSync(folder, { recursive: true, force: true })
   }
 }
 

@@ -4,7 +4,7 @@ import { becomeOwn, type Databases } from './databases.ts'
 
 export const sampleDatabases: Databases = {
   create: async () => {
-    const { url, database, drop } = await createTestDatabase()
+    const { url, database, drop } = await createTestDatabase({ published: true })
     await becomeOwn(database.pool)
     return { url, pool: database.pool, drop }
   },

@@ -20,7 +20,6 @@ export const long = [
   'test/e2e/crash-matrix.test.ts',
   'test/e2e/year.test.ts',
   'test/e2e/alarms.test.ts',
-  'test/e2e/refusals.test.ts',
   'test/e2e/soak.test.ts',
   'test/e2e/guard-word.test.ts',
   'test/db/embedded.test.ts',
@@ -47,6 +46,7 @@ export const long = [
   'test/db/plan-sequences.test.ts',
   'test/e2e/servers.test.ts',
   'test/e2e/priced-year.test.ts',
+  'test/e2e/refusals.test.ts',
 ] as const
 
 /** In the order of `long`; what is not in it comes after it, as Vitest sorts it. */

@@ -13,6 +13,8 @@ declare module 'vitest' {
   export interface ProvidedContext {
     postgresUrl: string
     templateName: string
+    /** How the server copies a database with least work: files where it need not wait until they are on disk. */
+    copyStrategy: 'file_copy' | 'wal_log'
   }
 }
 
@@ -70,6 +72,7 @@ export const setup = async (project: TestProject): Promise<void> => {
   await admin.connect()
   await admin.query(`drop database if exists ${templateName}`)
   await admin.query(`create database ${templateName}`)
+  const { rows } = await admin.query<{ fsync: string }>('show fsync')
   await admin.end()
   const url = new URL(server.url)
   url.pathname = `/${templateName}`
@@ -78,6 +81,7 @@ export const setup = async (project: TestProject): Promise<void> => {
   await database.close()
   project.provide('postgresUrl', server.url)
   project.provide('templateName', templateName)
+  project.provide('copyStrategy', rows[0]?.fsync === 'off' ? 'file_copy' : 'wal_log')
 }
 
 export const teardown = async (): Promise<void> => {

@@ -36,11 +36,22 @@ export const dropRole = async (name: string): Promise<void> => {
   }
 }
 
-/** @param empty without any migration applied. */
-export const createTestDatabase = async (options: { empty?: boolean } = {}): Promise<TestDatabase> => {
+export interface TestDatabaseOptions {
+  /** Without any migration applied. */
+  readonly empty?: boolean
+  /** As `millrace migrate` leaves it: with the views of the repository's pipelines. Only where the program is compiled (e2e, long). */
+  readonly published?: boolean
+}
+
+const templateFor = ({ empty, published }: TestDatabaseOptions): string => {
+  if (empty === true) return ''
+  return ` template ${inject(published === true ? 'publishedName' : 'templateName')} strategy ${inject('copyStrategy')}`
+}
+
+export const createTestDatabase = async (options: TestDatabaseOptions = {}): Promise<TestDatabase> => {
   count += 1
   const name = `millrace_test_${process.pid}_${count}_${Math.random().toString(36).slice(2, 8)}`
-  await asAdmin(`create database ${name}${options.empty === true ? '' : ` template ${inject('templateName')}`}`)
+  await asAdmin(`create database ${name}${templateFor(options)}`)
   const url = new URL(inject('postgresUrl'))
   url.pathname = `/${name}`
   const database = await openDatabase({ databaseUrl: secret('test database', url.href), home: '/nowhere' })

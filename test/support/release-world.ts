@@ -6,8 +6,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { addWindows, alignDown } from '../../src/core/window.ts'
 import { type Sandbox, type SandboxOptions, startSandbox } from '../../src/sandbox/server.ts'
-import { pipelinesOfRepository, runCommand, type RunningCommand, startCommand } from './command.ts'
+import { type CommandResult, pipelinesOfRepository, type RunningCommand, startCommand } from './command.ts'
 import { createTestDatabase, type TestDatabase } from './postgres.ts'
+import { runWarm } from './warm-command.ts'
 
 export const serviceKey = 'release-key-0123456789'
 export const hookSecret = 'hook-secret-0123456789abcdef'
@@ -35,7 +36,7 @@ export interface ReleaseWorld {
   /** Where the schedule listens. */
   readonly address: string
   readonly environment: Readonly<Record<string, string>>
-  run(...args: string[]): ReturnType<typeof runCommand>
+  run(...args: string[]): Promise<CommandResult>
   schedule(extra?: Readonly<Record<string, string>>): RunningCommand
   close(): Promise<void>
 }
@@ -101,7 +102,7 @@ export const openReleaseWorld = async ({
   return {
     ...{ db, sandbox, passed, environment },
     address: `http://127.0.0.1:${port}`,
-    run: (...args) => runCommand(args, environment, folder),
+    run: (...args) => runWarm(args, environment, folder),
     schedule: (extra = {}) => {
       const running = startCommand(['schedule', '--json'], { ...environment, ...extra }, folder)
       begun.push(running)

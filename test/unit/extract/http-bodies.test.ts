@@ -143,7 +143,8 @@ test('a body announced as larger than the limit is not read at all', async () =>
 })
 
 test('a bomb is refused long before it is unpacked, in flat memory', async () => {
-  const bomb = gzipSync(Buffer.alloc(400_000_000), { level: 9 })
+  // 400 MB, packed as ten members of one file: packing them takes a tenth of the time.
+  const bomb = Buffer.concat(Array<Buffer>(10).fill(gzipSync(Buffer.alloc(40_000_000), { level: 9 })))
   await serve((_, response) => {
     response.writeHead(200, { 'content-encoding': 'gzip', 'content-length': bomb.length })
     response.end(bomb)
