@@ -60,10 +60,7 @@ export const sourceFolders = (pipelinesFolder: string): Promise<SourceFolders> =
 type OpenDefinitions = SourceFolders & { readonly definitions: readonly Definition[] }
 
 /** Definitions and sources, without touching the network or the database. Throws DEFINITION with every problem. */
-export const openDefinitions = async (
-  folder: string,
-  pipelines: readonly string[],
-): Promise<OpenDefinitions> => {
+export const openDefinitions = async (folder: string, pipelines: readonly string[]): Promise<OpenDefinitions> => {
   const { sources, apis } = await sourceFolders(folder)
   const result = await loadDefinitions({ folder, sources, only: pipelines })
   assertDefinitions(result)
@@ -161,8 +158,10 @@ export const openRuntime = async (options: RuntimeOptions): Promise<OpenRuntime>
 }
 
 /** Also those that the command was not given. */
-const allDefinitions = async ({ pipelinesFolder, pipelines }: RuntimeOptions, opened: OpenDefinitions): Promise<OpenDefinitions> =>
-  pipelines.length === 0 ? opened : openDefinitions(pipelinesFolder, [])
+const allDefinitions = async (
+  { pipelinesFolder, pipelines }: RuntimeOptions,
+  opened: OpenDefinitions,
+): Promise<OpenDefinitions> => (pipelines.length === 0 ? opened : openDefinitions(pipelinesFolder, []))
 
 const guardSetting = 'MILLRACE_GUARD'
 
