@@ -1,46 +1,45 @@
-// The figures of a mutation check as a section of docs/reliability.md.
-
+// The figures of a mutation check as a section of docs/reliability.md: a row a run, named after the files it was over.
 export interface MutationFigures {
+  /** How many were tried, at most. */
   readonly sample: number
   readonly seed: number
-  readonly targets: readonly TargetFigures[]
-  /** `file:line kind: source`, each. */
-  readonly survivors: readonly string[]
-}
-
-export interface TargetFigures {
+  /** `--only`; empty: all files. */
+  readonly only: string
+  /** `--first` */
+  readonly isFirst: boolean
   readonly files: readonly string[]
+  /** Mutants there are of these files. */
   readonly mutants: number
   readonly tried: number
   readonly noticed: number
 }
 
-const sum = (targets: readonly TargetFigures[], of: (target: TargetFigures) => number): number =>
-  targets.reduce((total, target) => total + of(target), 0)
+const opening = `\`npm run mutation\` plants one small mistake (a mutant) after the other in the ledger (\`src/ledger\`: claims, holders, runs, planning, purchases, pointers), the packing
+(\`src/plan\`), the merge and the loads of windows (\`src/load\`, \`src/pipeline/load*\`), the report steps (\`src/extract/report*\`) and the settling and splitting of jobs
+(\`src/pipeline/settle*\`), runs the tests concerned (\`test/mutation/targets.ts\`), and fails under 90 % noticed. Mistakes in
+TypeScript: comparisons, connectives, conditions set to true and false, statements, throws, query clauses and written columns left out. In SQL: comparisons, \`and\` and
+\`or\`, each conjunct and each assignment left out, \`exists\`, \`is null\`, joins, orders, locks. The syntax tree is \`@babel/parser\`'s. Not planted: changes of messages,
+of \`updated_at\`, \`finished_at\` and \`created_at\`, and of defaults that only the types ask for (\`?? 0\`).
 
-const share = (noticed: number, tried: number): string => (tried === 0 ? '' : ` (${((100 * noticed) / tried).toFixed(1)} %)`)
+Why the tool is our own, and which mutants need no test: [how the figures came about](decisions/0012-what-fault-injection-found.md). Again: with the flags shown (\`--first\`: noticed
+by the direct tests alone);
+\`--write\` renews the row.
 
-const row = (name: string, { mutants, tried, noticed }: Omit<TargetFigures, 'files'>): string =>
-  `| ${name} | ${mutants} | ${tried} | ${noticed}${share(noticed, tried)} |`
+| code | mutants there are | tried | noticed | flags |
+| --- | --- | --- | --- | --- |`
 
-export const mutationSection = ({ sample, seed, targets, survivors }: MutationFigures): string => {
-  const all = {
-    mutants: sum(targets, ({ mutants }) => mutants),
-    tried: sum(targets, ({ tried }) => tried),
-    noticed: sum(targets, ({ noticed }) => noticed),
-  }
-  return `\`npm run mutation -- --sample ${sample} --seed ${seed}\` plants one small mistake after the other in the code below, runs the tests concerned
-(\`test/mutation/targets.ts\`), and fails under 90 % noticed. Mistakes in TypeScript: comparisons, connectives, conditions set to true and false, statements, throws,
-query clauses and written columns left out. In SQL: comparisons, \`and\` and \`or\`, each conjunct and each assignment left out, \`exists\`, \`is null\`, joins, orders,
-locks. The syntax tree is \`@babel/parser\`'s. Not planted: changes of messages, of \`updated_at\`, \`finished_at\` and \`created_at\`, and of defaults that only the
-types ask for (\`?? 0\`). The tool is our own: Stryker 10.1.1 stops under TypeScript 7, and has no mistakes for SQL, where most of this code's decisions are.
+/** `settle-job`, `windows` ...; of many only how many. */
+const nameOf = ({ files }: MutationFigures): string =>
+  files.length > 12 ? `${files.length} files` : files.map((file) => file.replace(/^.*\//, '').replace('.ts', '')).join(', ')
 
-| code | mutants there are | tried | noticed |
-| --- | --- | --- | --- |
-${targets.map((target) => row(target.files.map((file) => `\`${file.replace('src/', '').replace('.ts', '')}\``).join(', '), target)).join('\n')}
-${row('all', all)}
+const rowOf = (figures: MutationFigures): string => {
+  const { sample, seed, only, isFirst, mutants, tried, noticed } = figures
+  const flags = `${only === '' ? '' : `--only ${only} `}--sample ${sample} --seed ${seed}${isFirst ? ' --first' : ''}`
+  return `| ${nameOf(figures)} | ${mutants} | ${tried} | ${noticed} (${((100 * noticed) / tried).toFixed(1)} %) | ${flags} |`
+}
 
-Not noticed:
-
-${survivors.map((line) => `- \`${line.replaceAll('`', "'")}\``).join('\n')}`
+/** @param former the section as it stands: its rows of other files stay. */
+export const mutationSection = (figures: MutationFigures, former: string): string => {
+  const kept = former.split('\n').filter((line) => /^\| (?!code|---)/.test(line) && !line.startsWith(`| ${nameOf(figures)} |`))
+  return [opening, ...[...kept, rowOf(figures)].sort()].join('\n')
 }

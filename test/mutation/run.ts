@@ -1,13 +1,13 @@
 // The mutation check: plants one small mistake after the other and looks whether the tests concerned notice. Seeded; --write puts the figures into docs/reliability.md.
-import { spawn } from 'node:child_process'
 import { cpSync, existsSync, mkdtempSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { startEmbedded } from '../../src/db/embedded.ts'
-import { writeSection } from '../storm/reliability-page.ts'
+import { sectionNow, writeSection } from '../storm/reliability-page.ts'
 import { type Mutant, mutantsOf } from './mutants.ts'
 import { type MutationFigures, mutationSection } from './mutation-section.ts'
+import { openSession, type Session } from './open-session.ts'
 import { targets } from './targets.ts'
 
 const root = resolve(import.meta.dirname, '..', '..')
@@ -35,11 +35,17 @@ const { values: options } = parseArgs({
     parallel: { type: 'string', default: '2' },
     /** Seconds: a mutant that runs longer loops or waits for ever, and is noticed. */
     limit: { type: 'string', default: '120' },
+    /** After so many no further mutant is tried; those before are a seeded sample. */
+    minutes: { type: 'string' },
+    /** Only the first file of tests, which is the quickest: what survives that may be noticed by the others. */
+    first: { type: 'boolean', default: false },
     list: { type: 'boolean', default: false },
     write: { type: 'boolean', default: false },
   },
 })
 
+const title = 'Mutation check'
+const isTimeUp = (): boolean => options.minutes !== undefined && performance.now() > Number(options.minutes) * 60_000
 const limitMs = Number(options.limit) * 1000
 
 interface Task {
@@ -48,11 +54,12 @@ interface Task {
 }
 
 const allTasks = (): Task[] =>
-  targets.flatMap(({ files, tests }) =>
-    files
+  targets.flatMap(({ files, tests: all }) => {
+    const tests = options.first ? all.slice(0, 1) : all
+    return files
       .filter((file) => options.only.split(',').some((part) => file.includes(part)))
-      .flatMap((file) => mutantsOf(file, readFileSync(join(root, file), 'utf8')).map((mutant) => ({ mutant, tests }))),
-  )
+      .flatMap((file) => mutantsOf(file, readFileSync(join(root, file), 'utf8')).map((mutant) => ({ mutant, tests })))
+  })
 
 /** The first `count` of an order that depends on the seed alone. */
 const sampleOf = (tasks: readonly Task[], count: number, seed: number): Task[] => {
@@ -75,38 +82,19 @@ const makeCopy = (folder: string, index: number): string => {
   return copy
 }
 
-/** True where every test passes. */
-const testsPass = (copy: string, tests: readonly string[], databaseUrl: string): Promise<boolean> =>
-  new Promise((done) => {
-    const vitest = join(root, 'node_modules', 'vitest', 'vitest.mjs')
-    const child = spawn('nice', ['-n', '10', process.execPath, vitest, 'run', ...tests, '--bail', '1', '--reporter', 'dot'], {
-      cwd: copy,
-      env: { ...process.env, TEST_DATABASE_URL: databaseUrl },
-      stdio: 'ignore',
-      detached: true,
-    })
-    const timer = setTimeout(() => {
-      if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL')
-    }, limitMs)
-    child.on('close', (code) => {
-      clearTimeout(timer)
-      done(code === 0)
-    })
-  })
-
 const write = (path: string, text: string): void => {
   writeFileSync(`${path}.new`, text)
   renameSync(`${path}.new`, path)
 }
 
-const survives = async (copy: string, { mutant, tests }: Task, databaseUrl: string): Promise<boolean> => {
+const survives = async (copy: string, session: Session, { mutant, tests }: Task): Promise<boolean> => {
   const path = join(copy, mutant.file)
   const before = readFileSync(path, 'utf8')
   write(path, mutant.source)
   try {
     // Most are noticed by the first file, which is the quickest.
     const [first, others] = [tests.slice(0, 1), tests.slice(1)]
-    return (await testsPass(copy, first, databaseUrl)) && (others.length === 0 || (await testsPass(copy, others, databaseUrl)))
+    return (await session.passes(first, [path])) && (others.length === 0 || (await session.passes(others, [])))
   } finally {
     write(path, before)
   }
@@ -114,38 +102,49 @@ const survives = async (copy: string, { mutant, tests }: Task, databaseUrl: stri
 
 const show = ({ file, line, kind, before }: Mutant): string => `${file}:${line} ${kind}: ${before}`
 
-const check = async (tasks: readonly Task[], folder: string, databaseUrl: string): Promise<Mutant[]> => {
+interface Checked {
+  readonly tried: number
+  readonly survivors: readonly Mutant[]
+}
+
+const check = async (tasks: readonly Task[], folder: string, databaseUrl: string): Promise<Checked> => {
   const survivors: Mutant[] = []
   const waiting = [...tasks]
   let done = 0
   const work = async (_: unknown, index: number): Promise<void> => {
     const copy = makeCopy(folder, index)
+    const session = openSession(copy, databaseUrl, limitMs)
     if (index === 0) {
       const tests = [...new Set(tasks.flatMap((task) => task.tests))]
-      if (!(await testsPass(copy, tests, databaseUrl))) throw new Error(`the tests fail without any mutant: ${tests.join(' ')}`)
+      if (!(await session.passes(tests, []))) throw new Error(`the tests fail without any mutant: ${tests.join(' ')}`)
     }
-    for (let task = waiting.shift(); task !== undefined; task = waiting.shift()) {
-      if (await survives(copy, task, databaseUrl)) {
+    for (
+      let task = isTimeUp() ? undefined : waiting.shift();
+      task !== undefined;
+      task = isTimeUp() ? undefined : waiting.shift()
+    ) {
+      if (await survives(copy, session, task)) {
         survivors.push(task.mutant)
         console.log(`survived ${show(task.mutant)}`)
       }
       done += 1
       if (done % 10 === 0) console.error(`${done}/${tasks.length}, ${survivors.length} survived`)
     }
+    await session.end()
   }
   await Promise.all(Array.from({ length: Number(options.parallel) }, work))
-  return survivors
+  return { tried: done, survivors }
 }
 
-const figuresOf = (all: readonly Task[], tasks: readonly Task[], survivors: readonly Mutant[]): MutationFigures => ({
-  sample: tasks.length,
+const figuresOf = (all: readonly Task[], { tried, survivors }: Checked): MutationFigures => ({
+  sample: Number(options.sample),
   seed: Number(options.seed),
-  survivors: survivors.map(show).sort(),
-  targets: targets.map(({ files }) => {
-    const count = (mutants: readonly Mutant[]): number => mutants.filter(({ file }) => files.includes(file)).length
-    const tried = count(tasks.map(({ mutant }) => mutant))
-    return { files, mutants: count(all.map(({ mutant }) => mutant)), tried, noticed: tried - count(survivors) }
-  }),
+  only: options.only,
+  isFirst: options.first,
+  files: [...new Set(all.map(({ mutant }) => mutant.file))],
+  mutants: all.length,
+  tried,
+  noticed: tried - survivors.length,
 })
 
 const main = async (): Promise<void> => {
@@ -160,13 +159,14 @@ const main = async (): Promise<void> => {
   const folder = mkdtempSync(join(tmpdir(), 'millrace-mutation-'))
   const server = await startEmbedded(join(folder, 'home'))
   try {
-    const survivors = await check(tasks, folder, server.url.reveal())
-    const killed = tasks.length - survivors.length
+    const checked = await check(tasks, folder, server.url.reveal())
+    const { tried, survivors } = checked
+    const noticed = tried - survivors.length
     console.log(
-      `${killed} of ${tasks.length} mutants noticed (${((100 * killed) / tasks.length).toFixed(1)} %), of ${all.length} there are; seed ${options.seed}`,
+      `${noticed} of ${tried} mutants noticed (${((100 * noticed) / tried).toFixed(1)} %), of ${all.length} there are; seed ${options.seed}`,
     )
-    if (options.write) writeSection('Mutation check', mutationSection(figuresOf(all, tasks, survivors)))
-    process.exitCode = killed / tasks.length >= 0.9 ? 0 : 1
+    if (options.write) writeSection(title, mutationSection(figuresOf(all, checked), sectionNow(title)))
+    process.exitCode = noticed / tried >= 0.9 ? 0 : 1
   } finally {
     await server.release()
     rmSync(folder, { recursive: true, force: true })

@@ -1,7 +1,5 @@
 // The figures of the whole runs, for docs/reliability.md: a row a part, of which a run replaces its own.
-import { existsSync, readFileSync } from 'node:fs'
-import { resolve } from 'node:path'
-import { writeSection } from '../storm/reliability-page.ts'
+import { sectionNow, writeSection } from '../storm/reliability-page.ts'
 
 export interface PartFigures {
   readonly part: string
@@ -17,7 +15,6 @@ export interface PartFigures {
 }
 
 const title = 'Commands beside each other'
-const page = resolve(import.meta.dirname, '..', '..', 'docs', 'reliability.md')
 
 const opening = `Method: commands run at the same time on one warehouse, judged from outside: rows against the service's own, purchases against its
 books, every process against the clock. Each file in \`test/outsider\` begins with what it tests; samples are part
@@ -31,9 +28,9 @@ const rowOf = ({ part, tried, of, wrong, told, seconds, flags }: PartFigures): s
 
 /** Puts the rows of these parts in place of their former ones. */
 export const writeFigures = (figures: readonly PartFigures[]): void => {
-  const text = existsSync(page) ? readFileSync(page, 'utf8') : ''
-  const section = text.split(/^(?=## )/m).find((part) => part.startsWith(`## ${title}\n`)) ?? ''
-  const former = section.split('\n').filter((line) => /^\| (?!part|---)/.test(line))
+  const former = sectionNow(title)
+    .split('\n')
+    .filter((line) => /^\| (?!part|---)/.test(line))
   const mine = new Set(figures.map(({ part }) => part))
   const kept = former.filter((line) => !mine.has(line.split(' | ')[0]?.slice(2) ?? ''))
   writeSection(title, [opening, ...[...kept, ...figures.map(rowOf)].sort()].join('\n'))

@@ -6,6 +6,10 @@ const page = resolve(import.meta.dirname, '..', '..', 'docs', 'reliability.md')
 const opening =
   '# Reliability\n\nEach promise is tested by fault injection. Every figure here was written by the program that measured it.\n'
 
+/** The section as it stands; empty: there is none. */
+export const sectionNow = (title: string): string =>
+  (existsSync(page) ? readFileSync(page, 'utf8') : '').split(/^(?=## )/m).find((part) => part.startsWith(`## ${title}\n`)) ?? ''
+
 /** Puts `body` under `## title`, in place of what stood there. */
 export const writeSection = (title: string, body: string): void => {
   const text = existsSync(page) ? readFileSync(page, 'utf8') : opening
