@@ -6,6 +6,7 @@ import type { GoalId } from './goals.ts'
 import { peakOf, runMeasured } from './measured-command.ts'
 import { fillLedger, type TableSize, tableSizes } from './night-ledger.ts'
 import { type NightWorld, openNightWorld } from './night-world.ts'
+import { lookAtPages, type PageLooks, pageText, printed } from './page-looks.ts'
 import { median, type Results } from './results.ts'
 import type { Sizes } from './sizes.ts'
 import { addWindows } from '../src/core/window.ts'
@@ -24,7 +25,7 @@ interface Night {
   readonly peak: number
   readonly requests: number
   readonly status: readonly number[]
-  readonly overview: readonly number[]
+  readonly pages: PageLooks
   readonly sizes: readonly TableSize[]
   readonly planned: Planned
 }
@@ -60,8 +61,8 @@ export const measureNight = async (sizes: Pick<Sizes, 'nightUnits' | 'newUnits'>
     note: each(({ status }) => `${median(status).toFixed(2)} s`),
   })
   results.set('night-overview', {
-    value: most(({ overview }) => median(overview)),
-    note: `${each(({ overview }) => `${median(overview).toFixed(2)} s`)}; the slowest of ${looks} took ${most(({ overview }) => Math.max(...overview)).toFixed(2)} s`,
+    value: most(({ pages }) => pages.p95),
+    note: each(({ pages }) => pageText(pages)),
   })
   results.set('plan-memory', {
     value: most(({ planned }) => planned.peak),
@@ -96,43 +97,14 @@ const measureKind = async (world: NightWorld, pipeline: string, newUnits: number
   const status: number[] = []
   for (let number = 0; number < looks; number += 1) status.push((await runMeasured(world, ['status'], {})).seconds)
   process.stderr.write(`  status: ${status.map((one) => one.toFixed(2)).join(', ')} s\n`)
-  const overview = await lookAtPage(world)
-  process.stderr.write(`  overview: ${overview.map((one) => one.toFixed(2)).join(', ')} s\n`)
+  const pages = await lookAtPages(world)
+  process.stderr.write(`  page: ${pageText(pages)}\n`)
   const planned = await planNew(world, pipeline, newUnits)
   process.stderr.write(`  planning ${planned.units}: ${planned.seconds.toFixed(2)} s, ${Math.round(planned.peak)} MB\n`)
-  return { seconds, peak, requests, status, overview, sizes, planned }
+  return { seconds, peak, requests, status, pages, sizes, planned }
 }
 
 const since = (started: number): string => ((performance.now() - started) / 1000).toFixed(0)
-
-/** Seconds of each request for the overview, the first one after the start included. */
-const lookAtPage = async ({ folder, environment }: NightWorld): Promise<number[]> => {
-  const serving = startCommand(['status', '--serve', '--json'], environment, folder)
-  try {
-    const url = await printed(serving, /"event":"status_page","url":"([^"]+)"/)
-    const seconds: number[] = []
-    for (let number = 0; number < looks; number += 1) {
-      const started = performance.now()
-      const answer = await fetch(url)
-      const text = await answer.text()
-      if (!answer.ok || !text.includes('units loaded')) throw new Error(`the overview answers ${answer.status}: ${text}`)
-      seconds.push((performance.now() - started) / 1000)
-    }
-    return seconds
-  } finally {
-    serving.child.kill('SIGINT')
-    await serving.result
-  }
-}
-
-const printed = async (running: ReturnType<typeof startCommand>, pattern: RegExp): Promise<string> => {
-  for (;;) {
-    const found = pattern.exec(running.printed())
-    if (found !== null) return found[1] ?? found[0]
-    if (running.child.exitCode !== null) throw new Error(running.printed())
-    await new Promise((resolve) => setTimeout(resolve, 20))
-  }
-}
 
 interface Planned {
   readonly seconds: number

@@ -21,6 +21,10 @@ export const median = (values: readonly number[]): number => {
   return sorted.length % 2 === 1 ? high : (high + (sorted[middle - 1] ?? Number.NaN)) / 2
 }
 
+/** The smallest value that the share of all does not exceed. @param share above 0, at most 1 */
+export const percentile = (values: readonly number[], share: number): number =>
+  [...values].sort((a, b) => a - b)[Math.ceil(share * values.length) - 1] ?? Number.NaN
+
 /** Steepest slope of log(cost) over log(work) between two neighbouring points: 1 is linear. What a start costs must not flatten it. */
 export const exponentOf = (points: readonly (readonly [work: number, cost: number])[]): number =>
   Math.max(

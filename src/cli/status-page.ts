@@ -6,9 +6,11 @@ import { cancelRun } from '../pipeline/cancel.ts'
 import type { OpenRuntime } from '../pipeline/open-runtime.ts'
 import { scheduledOf } from '../pipeline/scheduled.ts'
 import { nextTicks } from '../plan/ticks.ts'
+import { previewRun } from '../planning/dry-run.ts'
 import { createStatusApp } from '../web/app.ts'
 import type { WebContext } from '../web/context.ts'
 import { listen, type WebServer, webSettings } from '../web/server.ts'
+import { reasonsOf } from './plan-events.ts'
 import { pagePort } from './ports.ts'
 
 /** Of `status --serve`, `schedule` and `worker`. */
@@ -63,6 +65,10 @@ const webContext = (runtime: OpenRuntime): Omit<WebContext, 'overdue' | 'hooks'>
       if (state === 'cancelled') await noteCancel(runtime.database.kysely, runId, actor)
       return state
     },
+  },
+  plan: async (signal) => {
+    const { jobs, pipelines, asked } = await previewRun(runtime, runtime.definitions, { mode: 'due', only: null }, signal)
+    return { reasons: reasonsOf(jobs), pipelines, asked }
   },
   nextTicks: (count) =>
     scheduledOf(runtime.definitions).map(({ definition, schedule }) => ({

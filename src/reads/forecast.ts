@@ -3,6 +3,7 @@ import { sql } from 'kysely'
 import { unitsStillToCome } from '../core/forecast.ts'
 import type { WindowRule } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
+import { slicesWanted } from './slices-wanted.ts'
 
 export interface Forecast {
   readonly account: string
@@ -16,8 +17,9 @@ export interface Forecast {
 interface Facts {
   readonly account: string
   readonly pipeline: string
+  readonly pipeline_id: number
+  readonly generation: number
   readonly window: WindowRule
-  readonly values: number
   /** Credits of a unit of a report; null: none was bought. */
   readonly per_unit: number | null
   /** When reports were last bought by a night; null: never. */
@@ -37,30 +39,25 @@ interface Facts {
 export const forecasts = async (db: Db, nowMs: number): Promise<Forecast[]> => {
   const { rows } = await facts.execute(db)
   const byPipeline = Map.groupBy(rows, ({ account, pipeline }) => JSON.stringify([account, pipeline]))
-  return [...byPipeline.values()].flatMap((versions) => {
-    const [first] = versions
-    if (first === undefined) return []
-    const spent = versions.reduce((sum, one) => sum + one.spent, 0)
+  const found = [...byPipeline.values()].map(async (versions): Promise<Forecast[]> => {
     // Nights buy for the newest version.
-    const newest = versions.at(-1) ?? first
-    const toCome = toComeOf(newest, nowMs)
-    return [
-      {
-        account: first.account,
-        pipeline: first.pipeline,
-        spent,
-        forecast: toCome === null ? null : Math.round(withinBudget(newest, spent, toCome)),
-      },
-    ]
+    const newest = versions.at(-1)
+    if (newest === undefined) return []
+    const { account, pipeline, per_unit } = newest
+    const spent = versions.reduce((sum, one) => sum + one.spent, 0)
+    const values = per_unit === null ? 0 : await slicesWanted(db, newest)
+    const toCome = toComeOf(newest, values, nowMs)
+    return [{ account, pipeline, spent, forecast: toCome === null ? null : Math.round(withinBudget(newest, spent, toCome)) }]
   })
+  return (await Promise.all(found)).flat()
 }
 
 /** Beyond its budget nothing is bought, whatever is due. */
 const withinBudget = ({ budget }: Facts, spent: number, toCome: number): number =>
   budget === null ? spent + toCome : Math.max(spent, Math.min(budget, spent + toCome))
 
-const toComeOf = (one: Facts, nowMs: number): number | null => {
-  const { window, values, per_unit, asked_ms, planned, profile, profile_today, spent_today } = one
+const toComeOf = (one: Facts, values: number, nowMs: number): number | null => {
+  const { window, per_unit, asked_ms, planned, profile, profile_today, spent_today } = one
   // Where no night has bought anything yet, the first one is the next of the calendar, as `plan` has it.
   if (per_unit !== null) return planned + per_unit * unitsStillToCome(window, values, asked_ms ?? nowMs, nowMs)
   return profile === null ? null : profile + Math.max(0, profile_today - spent_today)
@@ -84,9 +81,7 @@ const facts = sql<Facts>`
       bool_or(s.requests > 0 and s.day < t.month) as has_past
     from etl.spending s cross join today t where s.day >= t.last_month group by 1
   )
-  select p.account, p.pipeline, p.definition -> 'window' as window,
-    case when exists (select from etl.jobs j where j.pipeline_id = p.pipeline_id and j.report_state is not null and j.used_quota > 0)
-      then (select count(*)::float8 from etl.slices s where s.pipeline_id = p.pipeline_id and s.wanted_until is null) else 0 end as values,
+  select p.account, p.pipeline, p.pipeline_id, p.generation, p.definition -> 'window' as window,
     (select avg(x.price)::float8 from (select j.used_quota::float8 / j.cells as price from etl.jobs j
       where j.pipeline_id = p.pipeline_id and j.report_state is not null and j.used_quota > 0 and j.asked_at is not null order by j.asked_at desc limit 200) x) as per_unit,
     (select floor(extract(epoch from max(j.asked_at)) * 1000)::float8 from etl.jobs j join etl.runs r on r.run_id = j.run_id

@@ -13,6 +13,7 @@ import {
 } from '../core/window.ts'
 import type { Row } from '../db/row.ts'
 import type { Db } from '../db/tables.ts'
+import { slicesWanted } from './slices-wanted.ts'
 import { unitsIn, type WindowState } from './windows.ts'
 
 /** `partly`: some units are loaded. `later`: the service has not published it, or the definition begins after it. */
@@ -37,25 +38,6 @@ export interface WantedLine extends Row<'etl.pipelines', 'pipeline_id' | 'pipeli
   readonly unfinished: readonly string[]
 }
 
-// Slices are added up once a generation of the lists, which every change of them ends: there may be a million.
-const counted = new WeakMap<Db, Map<string, number>>()
-
-const slicesWanted = async (db: Db, pipelineId: number, generation: number): Promise<number> => {
-  const known = counted.get(db) ?? new Map<string, number>()
-  counted.set(db, known)
-  const key = `${pipelineId}/${generation}`
-  const before = known.get(key)
-  if (before !== undefined) return before
-  const { wanted } = await db
-    .selectFrom('etl.slices as s')
-    .select(sql<number>`count(*)::float8`.as('wanted'))
-    .where('s.pipeline_id', '=', pipelineId)
-    .where('s.wanted_until', 'is', null)
-    .executeTakeFirstOrThrow()
-  known.set(key, wanted)
-  return wanted
-}
-
 /** One row a pipeline. Reads the windows and, once a generation, the wanted slices; no unit. */
 export const wantedLines = async (db: Db): Promise<WantedLine[]> => {
   const { rows } = await sql<Omit<WantedLine, 'wanted'> & Row<'etl.pipelines', 'generation'>>`
@@ -66,7 +48,10 @@ export const wantedLines = async (db: Db): Promise<WantedLine[]> => {
     db,
   )
   return Promise.all(
-    rows.map(async ({ generation, ...line }) => ({ ...line, wanted: await slicesWanted(db, line.pipeline_id, generation) })),
+    rows.map(async ({ generation, ...line }) => ({
+      ...line,
+      wanted: await slicesWanted(db, { pipeline_id: line.pipeline_id, generation }),
+    })),
   )
 }
 

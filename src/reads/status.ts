@@ -67,7 +67,7 @@ const mostRuns = 5
 
 /** @param pipelines only these; empty: all. At most 200 troubled units, 20 replays, 50 open reports and 5 runs are listed; quota of the last year. */
 export const readStatus = async (db: Db, pipelines: readonly string[]): Promise<Status> => {
-  const windows = await readWindows(db, pipelines)
+  const windows = await readWindows(db, { pipelines })
   const among = ({ pipeline }: { readonly pipeline: string }): boolean => pipelines.length === 0 || pipelines.includes(pipeline)
   return {
     pipelines: await pipelineStatus(db, windows),

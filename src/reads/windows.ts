@@ -2,7 +2,8 @@
 import { sql } from 'kysely'
 import type { UnitState } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
-import { wholeAs } from './row.ts'
+import { wholeOrNullAs } from './row.ts'
+import { noTotals, windowKey, type WindowTotals, windowTotals } from './window-totals.ts'
 
 /** Units of one window in one state. */
 export interface WindowState {
@@ -29,29 +30,94 @@ export interface WindowLoads {
 export interface Windows {
   readonly states: readonly WindowState[]
   readonly loads: readonly WindowLoads[]
+  /** How old the figures of windows are that changed since and are being counted; 0: all are as they are. */
+  readonly behindMs: number
 }
 
-/** @param pipelines only these; empty: all. Reads units and loads of windows that are open, of closed ones what was counted. */
-export const readWindows = async (db: Db, pipelines: readonly string[] = []): Promise<Windows> => {
-  const [states, loads] = await Promise.all([windowStates(db, pipelines), windowLoads(db, pipelines)])
-  return { states, loads }
+/** Whose windows, and whether figures may be as old as their last count. */
+export interface Looking {
+  /** Only these; empty: all. */
+  readonly pipelines?: readonly string[]
+  /** For pages that are asked for again and again. Default false: everything is counted. */
+  readonly remembered?: boolean
 }
 
-export const windowStates = (db: Db, pipelines: readonly string[] = []): Promise<WindowState[]> =>
+/** Of closed windows what was counted when they were closed, of others what their units and loads are. */
+export const readWindows = async (db: Db, { pipelines = [], remembered = false }: Looking = {}): Promise<Windows> => {
+  const [listed, open] = await Promise.all([listedWindows(db, pipelines), openStates(db, pipelines)])
+  const openOf = Map.groupBy(open, windowKey)
+  const windows = listed.map((window) => ({ ...window, ...openUnits(openOf.get(windowKey(window)) ?? []) }))
+  const { totals, behindMs } = await windowTotals(db, windows, remembered)
+  return {
+    states: [...windows.flatMap((window) => settledStates(window, totals.get(windowKey(window)))), ...open].sort(byWindow),
+    loads: windows.map((window) => loadsOf(window, totals.get(windowKey(window)))),
+    behindMs,
+  }
+}
+
+/** Of all windows, by pipeline and window. */
+export const windowStates = async (db: Db, looking: Looking = {}): Promise<readonly WindowState[]> =>
+  (await readWindows(db, looking)).states
+
+const newestLoad = (outcome: 'loaded' | 'unchanged') =>
+  sql<string | null>`(select max(l.loaded_at) from etl.loads l
+    where l.pipeline_id = w.pipeline_id and l.window_from = w.window_from and l.outcome = ${sql.lit(outcome)})`
+
+const listedWindows = (db: Db, pipelines: readonly string[]) =>
   db
-    .selectFrom('etl.window_states as s')
-    .select(['s.pipeline_id', 's.pipeline', 's.window_from', 's.state', 's.loaded', 's.open', wholeAs('s', 'units')])
-    .$if(pipelines.length > 0, (query) => query.where('s.pipeline', 'in', pipelines))
-    .orderBy('s.pipeline')
-    .orderBy('s.window_from')
+    .selectFrom('etl.window_list as w')
+    .select(['w.pipeline_id', 'w.pipeline', 'w.window_from', 'w.closed', 'w.looked_at'])
+    .select([wholeOrNullAs('w', 'closed_units'), wholeOrNullAs('w', 'closed_rows')])
+    .select([newestLoad('loaded').as('loaded_at'), newestLoad('unchanged').as('unchanged_at')])
+    .$if(pipelines.length > 0, (query) => query.where('w.pipeline', 'in', pipelines))
     .execute()
 
-const windowLoads = (db: Db, pipelines: readonly string[]): Promise<WindowLoads[]> =>
+type ListedWindow = Awaited<ReturnType<typeof listedWindows>>[number]
+
+/** Units that are asked for or held. */
+const openStates = (db: Db, pipelines: readonly string[]): Promise<WindowState[]> =>
   db
-    .selectFrom('etl.window_loads as l')
-    .select(['l.pipeline', 'l.window_from', wholeAs('l', 'rows'), 'l.last_loaded_at', 'l.last_checked_at'])
-    .$if(pipelines.length > 0, (query) => query.where('l.pipeline', 'in', pipelines))
+    .selectFrom('etl.open_units as u')
+    .innerJoin('etl.pipelines as p', 'p.pipeline_id', 'u.pipeline_id')
+    .select(['u.pipeline_id', 'p.pipeline', 'u.window_from', 'u.state', sql<boolean>`true`.as('open')])
+    .select([sql<boolean>`u.answer_id is not null`.as('loaded'), sql<number>`count(*)::float8`.as('units')])
+    .$if(pipelines.length > 0, (query) => query.where('p.pipeline', 'in', pipelines))
+    .groupBy(['u.pipeline_id', 'p.pipeline', 'u.window_from', 'u.state', sql`u.answer_id is not null`])
     .execute()
+
+const openUnits = (open: readonly WindowState[]) => ({
+  openWithRows: unitsIn(open.filter(({ loaded }) => loaded)),
+  openWithoutRows: unitsIn(open.filter(({ loaded }) => !loaded)),
+})
+
+/** Units that nobody asks for: with rows, and planned once. */
+const settledStates = (
+  { pipeline_id, pipeline, window_from, openWithRows }: ListedWindow & ReturnType<typeof openUnits>,
+  { loaded, idle }: WindowTotals = noTotals,
+): WindowState[] => {
+  const of = { pipeline_id, pipeline, window_from, open: false }
+  const states: WindowState[] = [
+    { ...of, state: 'loaded', loaded: true, units: Math.max(0, loaded - openWithRows) },
+    { ...of, state: 'planned', loaded: false, units: idle },
+  ]
+  return states.filter(({ units }) => units > 0)
+}
+
+const loadsOf = (
+  { pipeline, window_from, loaded_at, unchanged_at, looked_at }: ListedWindow,
+  { rows }: WindowTotals = noTotals,
+): WindowLoads => ({
+  ...{ pipeline, window_from, rows, last_loaded_at: loaded_at },
+  last_checked_at:
+    [loaded_at, unchanged_at, looked_at]
+      .filter((at) => at !== null)
+      .sort()
+      .at(-1) ?? null,
+})
+
+const byWindow = (a: WindowState, b: WindowState): number =>
+  compare(a.pipeline, b.pipeline) || compare(a.window_from, b.window_from)
+const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0)
 
 /** One pipeline, all its versions together. */
 export interface PipelineCounts {
@@ -116,7 +182,7 @@ export const coverageMonths = (states: readonly WindowState[]): CoverageMonth[] 
       }
     })
 
-const byName = ([a]: readonly [string, unknown], [b]: readonly [string, unknown]): number => (a < b ? -1 : a > b ? 1 : 0)
+const byName = ([a]: readonly [string, unknown], [b]: readonly [string, unknown]): number => compare(a, b)
 
 const latest = (loads: readonly WindowLoads[]): string | null =>
   loads
@@ -124,67 +190,3 @@ const latest = (loads: readonly WindowLoads[]): string | null =>
     .filter((at) => at !== null)
     .sort()
     .at(-1) ?? null
-
-/** From best to worst, as a cell of several units shows its worst. */
-export const coverageStates = ['loaded', 'restated', 'running', 'waiting', 'missing', 'failed', 'held'] as const
-export type CoverageState = (typeof coverageStates)[number]
-
-export interface CoverageUnit {
-  readonly unit_id: number
-  /** A value by dimension, as JSON text. */
-  readonly slice: string
-  readonly month: string
-  readonly state: CoverageState
-}
-
-// Restated: the answer that the unit holds changed or ended rows that an earlier one had brought.
-const cellState = sql<CoverageState>`case when u.state in ('held', 'failed', 'waiting') then u.state
-  when u.state in ('running', 'landed') then 'running' when u.answer_id is null then 'missing'
-  when exists (select 1 from etl.loads l where l.answer_id = u.answer_id and l.window_from = u.window_from and l.rows_updated + l.rows_ended > 0)
-    then 'restated' else 'loaded' end`
-
-interface PipelineCoverage {
-  /** By slice and window. */
-  readonly units: readonly CoverageUnit[]
-  /** Every slice is there; else as many as come to about the limit. */
-  readonly whole: boolean
-}
-
-/** @param limit units at most, about: slices come whole */
-export const pipelineCoverage = async (db: Db, pipeline: string, limit: number): Promise<PipelineCoverage> => {
-  const windows = await db
-    .selectFrom('etl.window_list as w')
-    .select(['w.pipeline_id', 'w.window_from'])
-    .where('w.pipeline', '=', pipeline)
-    .execute()
-  if (windows.length === 0) return { units: [], whole: true }
-  const most = Math.ceil(limit / windows.length)
-  const slices = await db
-    .selectFrom('etl.slices')
-    .select('slice_id')
-    .where('pipeline_id', 'in', [...new Set(windows.map((row) => row.pipeline_id))])
-    .orderBy('values')
-    .limit(most + 1)
-    .execute()
-  const units = await coverageOf(
-    db,
-    windows,
-    slices.slice(0, most).map((row) => row.slice_id),
-  )
-  return { units, whole: slices.length <= most }
-}
-
-/** The units of these slices in these windows, each found by its key. By slice and window. */
-export const coverageOf = async (
-  db: Db,
-  windows: readonly { readonly pipeline_id: number; readonly window_from: string }[],
-  sliceIds: readonly number[],
-): Promise<readonly CoverageUnit[]> => {
-  const { rows } = await sql<CoverageUnit>`
-    select u.unit_id::float8 as unit_id, u.slice::text as slice, to_char(u.window_from, 'YYYY-MM') as month, ${cellState} as state
-    from unnest(${windows.map((row) => row.pipeline_id)}::integer[], ${windows.map((row) => row.window_from)}::date[]) as w (pipeline_id, window_from)
-      cross join unnest(${[...sliceIds]}::integer[]) as s (slice_id)
-      join etl.unit_list u on u.pipeline_id = w.pipeline_id and u.window_from = w.window_from and u.slice_id = s.slice_id
-    order by u.slice::text, u.window_from`.execute(db)
-  return rows
-}

@@ -14,6 +14,7 @@ import { unitStates } from '../core/types.ts'
 import { createAccess } from './access.ts'
 import { mountActions } from './actions.ts'
 import type { WebContext } from './context.ts'
+import { createForesight, type Foresight } from './foresight.ts'
 import { mountHooks } from './hooks.ts'
 import { type Html, page } from './layout.ts'
 import { numberIn } from './number-in.ts'
@@ -21,6 +22,7 @@ import { createLive } from './live.ts'
 import { metricsText } from './metrics.ts'
 import { coveragePage, missingMonthPage, pipelineCoveragePage } from './pages/coverage.ts'
 import { overviewPage } from './pages/overview.ts'
+import { planPage } from './pages/plan.ts'
 import { quarantinePage } from './pages/quarantine.ts'
 import { quotaPage } from './pages/quota.ts'
 import { reportsPage } from './pages/reports.ts'
@@ -58,6 +60,7 @@ export const createStatusApp = ({ context, token, onError }: StatusAppOptions): 
   const app = new Hono()
   const access = createAccess({ token, nowMs: () => context.clock.now() })
   const live = createLive(context, onError)
+  const foresight = createForesight(context.plan, context.clock, onError)
 
   app.use(
     secureHeaders({
@@ -107,6 +110,7 @@ export const createStatusApp = ({ context, token, onError }: StatusAppOptions): 
     return request.body(text, 200, { 'content-type': type })
   })
   mountPages(app, context)
+  mountPlan(app, context, foresight)
   mountActions(app, context)
   app.notFound((request) => request.html(notice(context, 'Not found', 'There is nothing at this address.'), 404))
   app.onError((error, request) => {
@@ -117,7 +121,13 @@ export const createStatusApp = ({ context, token, onError }: StatusAppOptions): 
     onError(error)
     return request.html(notice(context, 'Not available', 'The ledger could not be read just now; the log says why.'), 503)
   })
-  return { app, close: live.close }
+  return {
+    app,
+    close: () => {
+      live.close()
+      foresight.close()
+    },
+  }
 }
 
 /**
@@ -153,7 +163,9 @@ const mountPages = (app: Hono, web: WebContext): void => {
   }
   app.get('/', (context) => send(context, overviewPage(web)))
   app.get('/coverage', (context) => send(context, coveragePage(web)))
-  app.get('/coverage/:pipeline', (context) => send(context, pipelineCoveragePage(web, context.req.param('pipeline'))))
+  app.get('/coverage/:pipeline', (context) =>
+    send(context, pipelineCoveragePage(web, context.req.param('pipeline'), wholeNumber(context.req.query('offset')) ?? 0)),
+  )
   app.get('/coverage/:pipeline/:month{[0-9]{4}-[0-9]{2}}', (context) =>
     send(context, Promise.resolve(missingMonthPage(web, context.req.param('pipeline'), context.req.param('month')))),
   )
@@ -184,6 +196,14 @@ const mountPages = (app: Hono, web: WebContext): void => {
   app.get('/quarantine', (context) => send(context, quarantinePage(web)))
   app.get('/tests', (context) => send(context, testsPage(web)))
   app.get('/schedule', (context) => send(context, schedulePage(web)))
+}
+
+const mountPlan = (app: Hono, web: WebContext, foresight: Foresight): void => {
+  app.get('/plan', async (context) => context.html(await planPage(web, await foresight.look())))
+  app.post('/plan', (context) => {
+    foresight.renew()
+    return context.redirect('/plan', 303)
+  })
 }
 
 const wholeNumber = (text: string | undefined): number | null => {

@@ -139,8 +139,9 @@ export const timeline = (title: string, spans: readonly Span[]): Html => {
           fill: ({ series }: Span) => fill(series),
           title: 'title',
           href: 'href',
-          inset: 2,
-          stroke: ({ series }: Span) => fill(series),
+          // Above and below alone: the bar of a short run is a few pixels wide.
+          insetTop: 2,
+          insetBottom: 2,
         }),
       ],
     },

@@ -3,6 +3,7 @@ import type { Clock } from '../core/clock.ts'
 import type { HookReceiver } from '../core/hook-receiver.ts'
 import type { Definition } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
+import type { NightPlan } from './foresight.ts'
 
 /** What a person may do from the page. Each writes an event to the ledger in the transaction that does it. */
 export interface Actions {
@@ -26,6 +27,8 @@ export interface WebContext {
   readonly hooks: HookReceiver | null
   /** Pipelines whose tick this process should have taken and did not; where nobody keeps time there are none. */
   overdue(): Promise<readonly string[]>
+  /** What the next run of all pipelines would do. Spends nothing, writes nothing; takes seconds. Throws EtlError. */
+  plan(signal: AbortSignal): Promise<NightPlan>
   /** The next `count` ticks of each scheduled pipeline, milliseconds since the epoch. */
   nextTicks(count: number): readonly { readonly pipeline: string; readonly timeZone: string; readonly at: readonly number[] }[]
 }

@@ -52,3 +52,14 @@ export const sliceLabel = (slice: unknown): string => {
 
 /** `YYYY-MM-DD`, `days` before now in UTC. */
 export const dayBefore = (nowMs: number, days: number): string => new Date(nowMs - days * 86_400_000).toISOString().slice(0, 10)
+
+/** The last `nights` days up to now in UTC, oldest first. */
+export const lastDays = (nowMs: number, nights: number): string[] =>
+  Array.from({ length: nights }, (_, place) => dayBefore(nowMs, nights - 1 - place))
+
+/** Where the coverage of a pipeline stands, or what to do about one of its months. */
+export const coverageAddress = (pipeline: string, month?: string): string =>
+  `/coverage/${encodeURIComponent(pipeline)}${month === undefined ? '' : `/${month}`}`
+
+/** Where the units of a month stand. */
+export const unitsAddress = (pipeline: string, month: string): string => `/units?${new URLSearchParams({ pipeline, month })}`

@@ -8,6 +8,7 @@ export type Html = HtmlEscapedString | Promise<HtmlEscapedString>
 const places = [
   ['/', 'Overview'],
   ['/coverage', 'Coverage'],
+  ['/plan', 'Plan'],
   ['/runs', 'Runs'],
   ['/units', 'Units'],
   ['/reports', 'Reports'],
@@ -26,12 +27,14 @@ export interface Page {
   readonly body: Html
   /** Whether the page follows the ledger by itself where scripts run. Default true. */
   readonly live?: boolean
+  /** Whether what it waits for is still being worked out: where scripts run it is asked for again soon. Default false. */
+  readonly again?: boolean
   /** What is searched for. Default nothing. */
   readonly find?: string
 }
 
 /** The whole document. */
-export const page = ({ title, place, warehouse, body, live = true, find = '' }: Page): Html => html`<!doctype html>
+export const page = ({ title, place, warehouse, body, live = true, again = false, find = '' }: Page): Html => html`<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
@@ -51,7 +54,7 @@ ${places.map(([path, name]) => html`<li><a href="${path}"${path === place ? html
 </ul></nav>
 ${warehouse === '' ? '' : searchForm(find)}
 </header>
-<main id="main" tabindex="-1"${live ? html` data-live="/live"` : ''}>
+<main id="main" tabindex="-1"${live ? html` data-live="/live"` : ''}${again ? html` data-again` : ''}>
 <h1>${title}</h1>
 ${body}
 </main>

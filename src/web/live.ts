@@ -5,6 +5,7 @@ import { streamSSE } from 'hono/streaming'
 import { sql } from 'kysely'
 import type { WebContext } from './context.ts'
 import type { Texts } from '../db/row.ts'
+import { recounts } from '../reads/window-totals.ts'
 
 const lookEveryMs = 1_000
 const keepAliveMs = 15_000
@@ -23,7 +24,7 @@ export const ledgerMark = async ({ kysely }: WebContext): Promise<string> => {
       (select count(*) from (select from etl.jobs j where j.state in ('held', 'failed') limit ${mostCounted}) trouble)) as mark`.execute(
     kysely,
   )
-  return rows[0]?.mark ?? ''
+  return `${rows[0]?.mark ?? ''}/${recounts(kysely)}`
 }
 
 /** Server-sent events: browsers hear when the ledger has changed and fetch the page again. */

@@ -19,7 +19,7 @@ export const metricsText = async (context: WebContext): Promise<{ readonly type:
   const { kysely, clock } = context
   const month = `${new Date(clock.now()).toISOString().slice(0, 7)}-01`
   const [windows, runs, reports, quarantine, quota, accounts] = await Promise.all([
-    readWindows(kysely),
+    readWindows(kysely, { remembered: true }),
     lastRuns(kysely, 1),
     countOpenReports(kysely),
     countQuarantined(kysely),

@@ -1,8 +1,8 @@
 // Months as cells: a letter, a colour and words for each state, as a strip of one pipeline or slice and as squares of a heat map.
 import { html } from 'hono/html'
-import type { CoverageState } from '../reads/windows.ts'
+import type { CoverageState } from '../reads/coverage.ts'
 import type { MonthLine, MonthState } from '../reads/months.ts'
-import { count } from './format.ts'
+import { count, coverageAddress, unitsAddress } from './format.ts'
 import type { Html } from './layout.ts'
 
 /** What a cell shows, so that nobody needs its colour. */
@@ -58,6 +58,6 @@ export const monthStrip = (pipeline: string, months: readonly MonthLine[]): Html
 
 const hrefOf = (pipeline: string, month: string, state: MonthState, loaded: number): string | null => {
   if (state === 'loaded' || state === 'later') return null
-  if (state === 'missing' && loaded === 0) return `/coverage/${pipeline}/${month}`
-  return `/units?pipeline=${pipeline}&month=${month}`
+  if (state === 'missing' && loaded === 0) return coverageAddress(pipeline, month)
+  return unitsAddress(pipeline, month)
 }

@@ -31,3 +31,10 @@ const compact = new Intl.NumberFormat('en-US', { notation: 'compact', maximumFra
 
 /** `1.2M` */
 const short = (value: number): string => compact.format(value)
+
+/** One bar a night, also for nights without a value. */
+export const barsOf = (days: readonly string[], values: readonly NightBar[]): NightBar[] => {
+  const sums = new Map<string, number>()
+  for (const { day, value } of values) sums.set(day, (sums.get(day) ?? 0) + value)
+  return days.map((day) => ({ day, value: sums.get(day) ?? 0 }))
+}

@@ -5,7 +5,8 @@ import { createRequire } from 'node:module'
 import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
-import { addUnits, fillLedger, pageToken, type ServedPage, servePage } from '../support/status-page.ts'
+import type { NightPlan } from '../../src/web/foresight.ts'
+import { addUnits, fillLedger, nightPlan, pageToken, type ServedPage, servePage } from '../support/status-page.ts'
 
 const executable = process.env['CHROMIUM'] ?? '/usr/bin/chromium'
 const axeSource = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
@@ -17,7 +18,7 @@ let db: TestDatabase
 let served: ServedPage | null = null
 let problems: string[] = []
 
-const places = ['/', '/coverage', '/coverage/keywords', '/runs', '/runs/1', '/units', '/units/1', '/units/1/release', '/reports', '/quota', '/quarantine', '/tests', '/schedule', '/search?q=a'] // biome-ignore format: one look
+const places = ['/', '/coverage', '/coverage/keywords', '/runs', '/runs/1', '/units', '/units/1', '/units/1/release', '/plan', '/reports', '/quota', '/quarantine', '/tests', '/schedule', '/search?q=a'] // biome-ignore format: one look
 
 describe.skipIf(!existsSync(executable))('the status page in a browser', () => {
   beforeAll(async () => {
@@ -91,9 +92,21 @@ describe.skipIf(!existsSync(executable))('the status page in a browser', () => {
       if (width > 360) wide.push(`${place} ${width}`)
     }
     expect(wide).toEqual([])
-    await page.goto(served.url)
-    await page.getByText(/^2027-01-01 02:30 (CET|GMT\+1)$/).waitFor()
+    for (const place of ['/', '/plan', '/runs', '/schedule']) {
+      await page.goto(served.url + place)
+      if (place !== '/runs')
+        await page
+          .getByText(/^2027-01-01 02:30 (CET|GMT\+1)$/)
+          .first()
+          .waitFor()
+      const times = await page.locator('time').allTextContents()
+      expect(
+        times.filter((text) => !/ (CEST|CET|GMT\+[12])$/.test(text)),
+        place,
+      ).toEqual([])
+    }
     expect(problems).toEqual([])
+    await page.goto(served.url)
     if (pictures === undefined) return
     for (const [name, width] of [
       ['phone', 360],
@@ -149,6 +162,82 @@ describe.skipIf(!existsSync(executable))('the status page in a browser', () => {
     await page.getByRole('link', { name: 'Release…' }).click()
     await page.getByRole('button', { name: 'Release it' }).click()
     expect(await page.getByRole('status').first().textContent()).toContain('Released')
+  })
+
+  test('without scripts a search finds, a plan is made again and credits are read', async () => {
+    await fillLedger(db, 'failing')
+    served = await servePage(db)
+    const page = await open({ javaScriptEnabled: false })
+    await page.goto(served.url)
+    await page.getByLabel('Find').fill('B.com')
+    await page.getByRole('button', { name: 'Search' }).click()
+    await page.getByText('b.com · us').waitFor()
+    await page.getByRole('link', { name: 'Plan', exact: true }).click()
+    await page.getByRole('button', { name: 'Plan again' }).click()
+    await page.getByText('The next run loads 2 units').waitFor()
+    expect(new URL(page.url()).pathname).toBe('/plan')
+    await page.getByRole('link', { name: 'Quota', exact: true }).click()
+    await page.getByText('reserved for reports under way').waitFor()
+    expect(await page.locator('time').allTextContents()).toEqual([])
+    expect(served.errors).toEqual([])
+  })
+
+  test('a plan that is still being worked out appears when it is ready', async () => {
+    await fillLedger(db, 'loaded')
+    const ready: ((plan: NightPlan) => void)[] = []
+    served = await servePage(db, { plan: () => new Promise((resolve) => ready.push(resolve)) })
+    const page = await open()
+    await page.goto(`${served.url}/plan`)
+    await page.getByText('The dry run is at work').waitFor()
+    for (const one of ready) one(nightPlan)
+    await page.getByText('The next run loads 2 units').waitFor()
+    expect(ready).toHaveLength(1)
+    expect(problems).toEqual([])
+  })
+
+  test('runs of two seconds and of two hours are both seen on the axes, and each leads on by keyboard', async () => {
+    await fillLedger(db, 'loaded')
+    await db.database.pool.query(`insert into etl.runs (command, arguments, state, process_id, started_at, finished_at, summary) values
+      ('run', '{"pipelines": []}', 'done', 1, now() - interval '3 hours', now() - interval '1 hour', '{}'),
+      ('run', '{"pipelines": ["keywords"], "only": null}', 'done', 1, now() - interval '10 minutes', now() - interval '10 minutes' + interval '2 seconds', '{}')`)
+    served = await servePage(db)
+    const page = await open({ viewport: { width: 1100, height: 750 } })
+    await page.goto(`${served.url}/runs`)
+    const [timeline, durations] = [page.locator('figure').nth(0), page.locator('figure').nth(1)]
+    for (const figure of [timeline, durations]) {
+      const bars = await figure.locator('a rect').evaluateAll((all) => all.map((bar) => bar.getBoundingClientRect().width))
+      expect(bars).toHaveLength(3)
+      expect(Math.min(...bars)).toBeGreaterThan(2)
+      expect(Math.max(...bars)).toBeGreaterThan(4 * Math.min(...bars))
+    }
+    expect(await durations.locator('text').allTextContents()).toEqual(expect.arrayContaining(['1 s', '1 min', '1 h']))
+    expect(await timeline.locator('text').allTextContents()).toEqual(
+      expect.arrayContaining([expect.stringMatching(/^\d\d:\d\d$/)]),
+    )
+    expect(await page.locator('main').textContent()).not.toMatch(/[{}[\]]/)
+    await page.getByText('all pipelines').waitFor()
+    await durations.locator('a').first().focus()
+    await page.keyboard.press('Enter')
+    await page.getByRole('heading', { level: 1, name: /^Run #/ }).waitFor()
+    expect(problems).toEqual([])
+  })
+
+  test('every place and the search are reached by the tab key, in view and with a visible focus', async () => {
+    await fillLedger(db, 'loaded')
+    served = await servePage(db)
+    const page = await open({ viewport: { width: 1100, height: 750 } })
+    await page.goto(`${served.url}/quota`)
+    const reached: string[] = []
+    for (let steps = 0; steps < 14; steps += 1) {
+      await page.keyboard.press('Tab')
+      const [name, outline] = await page.evaluate<[string, string]>(`(() => {
+        const one = document.activeElement
+        return [one.textContent || one.id, getComputedStyle(one).outlineStyle]
+      })()`)
+      reached.push(name)
+      expect(outline, name).toBe('solid')
+    }
+    expect(reached).toEqual(expect.arrayContaining(['Overview', 'Plan', 'Quota', 'Schedule', 'find', 'Search']))
   })
 
   test('the token is asked for once and opens every place', async () => {

@@ -58,7 +58,7 @@ describe('totals', () => {
     await newJob(db, pipeline, { sliceIds: [a], window: months('2026-02'), set: { state: 'failed' } })
     await newJob(db, pipeline, { sliceIds: [b], window: months('2026-02') })
     const read = async () => {
-      const windows = await readWindows(k(), [pipeline.pipeline])
+      const windows = await readWindows(k(), { pipelines: [pipeline.pipeline] })
       return { counts: pipelineCounts(windows), months: coverageMonths(windows.states) }
     }
     const live = await read()
@@ -82,6 +82,38 @@ describe('totals', () => {
     // Nothing of a closed window is read: not its units, not its loads.
     await sql`update etl.windows set closed_units = 30, closed_rows = 300 where pipeline_id = ${pipeline.pipelineId}`.execute(k())
     expect((await read()).counts).toMatchObject([{ units: { loaded: 31, failed: 1, planned: 1 }, rows: 303 }])
+  })
+
+  test('that a page remembers are told with their age once rows came, and counted beside it', async () => {
+    const pipeline = await newPipeline(db)
+    const slices = await newSlices(db, pipeline, ['a', 'b', 'c'])
+    const look = (remembered: boolean) => readWindows(k(), { pipelines: [pipeline.pipeline], remembered })
+    const jobId = await newJob(db, pipeline, { sliceIds: slices, window: months('2026-01') })
+    const answerId = await newAnswer(db, jobId)
+    await load(answerId, '2026-03-01T00:00:00Z', 3)
+    await loadedAs(db, jobId, answerId, jobId)
+    const before = pipelineCounts(await look(true))
+    expect(before).toEqual(pipelineCounts(await look(false)))
+    await load(answerId, '2026-03-02T00:00:00Z', 2)
+    const exact = pipelineCounts(await look(false))
+    expect(exact[0]?.rows).toBe(5)
+    const told = await look(true)
+    expect(pipelineCounts(told)[0]?.rows).toBe(told.behindMs > 0 ? 3 : 5)
+    await expect.poll(async () => pipelineCounts(await look(true)), { timeout: 30_000 }).toEqual(exact)
+    expect((await look(true)).behindMs).toBe(0)
+  })
+
+  test('of a window that is opened again are those of its closing until rows come: its units are not read', async () => {
+    const pipeline = await newPipeline(db)
+    const slices = await newSlices(db, pipeline, ['a', 'b', 'c'])
+    await loadedJob(pipeline, slices, '2026-01')
+    const look = async () => pipelineCounts(await readWindows(k(), { pipelines: [pipeline.pipeline], remembered: true }))
+    await sql`insert into etl.windows (pipeline_id, window_from, closed_generation, closed_units, closed_rows)
+      values (${pipeline.pipelineId}, '2026-01-01', 1, 30, 300)`.execute(k())
+    expect(await look()).toMatchObject([{ units: { loaded: 30 }, rows: 300 }])
+    await sql`delete from etl.windows where pipeline_id = ${pipeline.pipelineId}`.execute(k())
+    await newJob(db, pipeline, { sliceIds: slices.slice(0, 1), window: months('2026-01') })
+    expect(await look()).toMatchObject([{ units: { loaded: 29, planned: 1 }, rows: 300 }])
   })
 
   test('name what is open of a pipeline to the command line', async () => {

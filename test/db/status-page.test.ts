@@ -1,8 +1,10 @@
 // The status page's answers: figures equal the ledger's, who may look, what an action writes, what stands in the metrics.
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { shippedDefinitions } from '../support/definitions.ts'
+import { EtlError } from '../../src/core/errors.ts'
+import type { NightPlan } from '../../src/web/foresight.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
-import { addUnits, emptyLedger, fillLedger, pageToken, type ServedPage, servePage } from '../support/status-page.ts'
+import { addUnits, emptyLedger, fillLedger, nightPlan, pageToken, type ServedPage, servePage } from '../support/status-page.ts'
 
 let db: TestDatabase
 let page: ServedPage | null = null
@@ -22,7 +24,8 @@ const serve = async (options: { token?: boolean } = {}): Promise<string> => {
 }
 const text = async (url: string): Promise<string> => (await fetch(url)).text()
 const one = async <T>(query: string): Promise<T> => (await db.database.pool.query(query)).rows[0] as T
-const places = ['/', '/coverage', '/coverage/keywords', '/coverage/keywords/2025-01', '/runs', '/runs/1', '/units', '/units/1', '/reports', '/quota', '/quarantine', '/tests', '/schedule', '/search?q=a', '/metrics'] // biome-ignore format: one look
+const definedNames = new Set((await shippedDefinitions()).map(({ pipeline }) => pipeline))
+const places = ['/', '/coverage', '/coverage/keywords', '/coverage/keywords/2025-01', '/runs', '/runs/1', '/units', '/units/1', '/plan', '/reports', '/quota', '/quarantine', '/tests', '/schedule', '/search?q=a', '/metrics'] // biome-ignore format: one look
 
 describe('the pages', () => {
   test('every place answers for an empty, a loaded, a failing and a running warehouse', async () => {
@@ -100,6 +103,43 @@ describe('the pages', () => {
     expect(await text(`${url}/quarantine`)).toContain('&lt;script&gt;alert(1)&lt;/script&gt;,12x')
   })
 
+  test('whatever a pipeline, a slice or a tag is called, it is text and leads where it should', async () => {
+    await fillLedger(db, 'failing')
+    const odd = `a/b?c#d&"e'<img src=x onerror=alert(3)>`
+    await db.database.pool.query('update etl.pipelines set pipeline = $1', [odd])
+    await db.database.pool.query(`update etl.slices set "values" = array[$1::text, 'us'] where slice_id = 1`, [odd])
+    const url = await serve()
+    for (const place of [...places, `/search?q=${encodeURIComponent(odd)}`]) {
+      if (place.startsWith('/coverage/')) continue
+      const body = await text(url + place)
+      expect(body, place).not.toContain('<img')
+      for (const [, href = ''] of body.matchAll(/ href="([^"]*)"/g)) {
+        const to = new URL(href.replaceAll('&amp;', '&').replaceAll('&#39;', "'"), url)
+        if (to.pathname.startsWith('/coverage/') && !definedNames.has(decodeURIComponent(to.pathname.split('/')[2] ?? '')))
+          expect(decodeURIComponent(to.pathname.slice('/coverage/'.length)).startsWith(odd), href).toBe(true)
+        const pipeline = to.searchParams.get('pipeline')
+        if (to.pathname === '/units' && pipeline !== null && !definedNames.has(pipeline)) expect(pipeline, href).toBe(odd)
+      }
+    }
+    expect((await fetch(`${url}/coverage/${encodeURIComponent(odd)}`)).status).toBe(200)
+    expect(page?.errors).toEqual([])
+  })
+
+  test.each([0, 30])('%i pipelines: every place answers', async (pipelines) => {
+    await fillLedger(db, 'failing')
+    await db.database.pool.query(
+      `insert into etl.pipelines (pipeline, version, parameters, source, account, window_every, dimensions, generation, definition)
+       select 'p' || n, 1, '{}', 'web-analytics.keywords', 'default', 'month', '{domain,country}', 1, '{}' from generate_series(1, $1::int) n`,
+      [pipelines],
+    )
+    page = await servePage(db, { definitions: [] })
+    for (const place of places) {
+      const missing = place === '/coverage/keywords/2025-01'
+      expect((await fetch(page.url + place)).status, place).toBe(missing ? 404 : 200)
+    }
+    expect(page.errors).toEqual([])
+  })
+
   test('coverage tells loaded, restated, held, failed, missing and not yet published apart', async () => {
     await fillLedger(db, 'failing')
     const body = await text(`${await serve()}/coverage/keywords`)
@@ -128,6 +168,68 @@ describe('the pages', () => {
       /traffic_and_engagement<\/td>[\s\S]*cells \(rows times metrics\), or cells with a value[\s\S]*answer \d+/,
     )
     expect(body).toMatch(/shopper_category_performance<\/td>[\s\S]*rows, each of identical ones[\s\S]*its definition/)
+  })
+
+  test('the plan shows what the next run would ask for, what waits, and why a dry run ended without one', async () => {
+    await fillLedger(db, 'loaded')
+    const tries: (() => Promise<NightPlan>)[] = [
+      () => Promise.reject(new EtlError('KEY_REFUSED', 'The service refuses the key <b>.')),
+      async () => nightPlan,
+    ]
+    let dryRuns = 0
+    page = await servePage(db, { plan: () => tries[dryRuns++]?.() ?? Promise.reject(new Error('one more than was asked for')) })
+    const { url } = page
+    expect(await text(`${url}/plan`)).toContain('ended without a plan: The service refuses the key &lt;b&gt;.')
+    const again = await fetch(`${url}/plan`, {
+      method: 'POST',
+      headers: { origin: url, 'content-type': 'application/x-www-form-urlencoded' },
+    })
+    const shown = await again.text()
+    expect(again.url).toBe(`${url}/plan`)
+    for (const words of [
+      'The next run loads 2 units: 0 reports, 6 requests, about 6 credits.',
+      'with 7 free requests; nothing was bought or written',
+      'waits for approval',
+      'new value',
+      '2026-01 to 2026-10',
+      '1 came, 0 left',
+      '<code>5</code> to <code>3</code>',
+    ])
+      expect(shown).toContain(words)
+    await text(`${url}/plan`)
+    expect(dryRuns).toBe(2)
+  })
+
+  test('a dry run that is at work is asked for once, and whoever leaves before it ends stops it', async () => {
+    let [dryRuns, stopped] = [0, false]
+    page = await servePage(db, {
+      plan: (signal) => {
+        dryRuns += 1
+        return new Promise((_, reject) =>
+          signal.addEventListener('abort', () => {
+            stopped = true
+            reject(new Error('stopped'))
+          }),
+        )
+      },
+    })
+    const shown = await Promise.all([text(`${page.url}/plan`), text(`${page.url}/plan`)])
+    for (const one of shown) expect(one).toContain('The dry run is at work')
+    expect(dryRuns).toBe(1)
+    await page.close()
+    expect([stopped, page.errors]).toEqual([true, []])
+    page = null
+  })
+
+  test('credits stand by account, pipeline, tag and night', async () => {
+    await fillLedger(db, 'failing')
+    await db.database.pool.query(`update etl.jobs set used_quota = 40, asked_at = now() where report_state is not null`)
+    await db.database.pool.query(`insert into etl.tag_sets (tags) values ('{"client": "acme"}')`)
+    await db.database.pool.query(`update etl.pipelines set tag_set_id = (select max(tag_set_id) from etl.tag_sets)`)
+    const shown = await text(`${await serve()}/quota`)
+    expect(shown).toMatch(/<strong>40<\/strong> credits spent/)
+    for (const words of ['By account, 20', 'By pipeline, 20', 'By tag', 'acme', 'credits by night: 40 in 30 nights'])
+      expect(shown).toContain(words)
   })
 
   test('metrics equal the ledger', async () => {

@@ -4,6 +4,7 @@ import type { Definition } from '../../src/core/types.ts'
 import { secret } from '../../src/core/redact.ts'
 import { noteCancel, retryByPerson } from '../../src/ledger/actions.ts'
 import { releaseByPerson } from '../../src/ledger/release.ts'
+import type { NightPlan } from '../../src/web/foresight.ts'
 import { createStatusApp } from '../../src/web/app.ts'
 import { listen } from '../../src/web/server.ts'
 import { shippedDefinitions } from './definitions.ts'
@@ -19,7 +20,12 @@ export interface ServedPage {
 
 export const servePage = async (
   db: TestDatabase,
-  options: { token?: boolean; overdue?: () => Promise<readonly string[]>; definitions?: readonly Definition[] } = {},
+  options: {
+    token?: boolean
+    overdue?: () => Promise<readonly string[]>
+    definitions?: readonly Definition[]
+    plan?: (signal: AbortSignal) => Promise<NightPlan>
+  } = {},
 ): Promise<ServedPage> => {
   const errors: unknown[] = []
   const { kysely } = db.database
@@ -39,6 +45,7 @@ export const servePage = async (
       },
       hooks: null,
       overdue: options.overdue ?? (async () => []),
+      plan: options.plan ?? (async () => nightPlan),
       nextTicks: (count) => [
         {
           pipeline: 'keywords',
@@ -59,6 +66,44 @@ export const servePage = async (
       await server.close()
     },
   }
+}
+
+/** One pipeline, two reasons: one goes with the next run, the other waits for a word. */
+export const nightPlan: NightPlan = {
+  reasons: [
+    {
+      pipeline: 'keywords',
+      reason: 'new month',
+      from: '2026-10',
+      to: '2026-10',
+      units: 2,
+      reports: 0,
+      requests: 6,
+      credits: 6,
+      held: false,
+    },
+    {
+      pipeline: 'shopper_category_performance',
+      reason: 'new value',
+      from: '2026-01',
+      to: '2026-10',
+      units: 300,
+      reports: 3,
+      requests: 12,
+      credits: null,
+      held: true,
+    },
+  ],
+  pipelines: [
+    {
+      ...{ pipeline: 'keywords', done: 4, held: 0, notPublished: 2, seconds: 3 },
+      changes: {
+        lists: [{ dimension: 'domain', came: 1, left: 0 }],
+        definition: [{ what: 'limits.attempts', from: '5', to: '3' }],
+      },
+    },
+  ],
+  asked: 7,
 }
 
 export type Scenery = 'empty' | 'loaded' | 'failing' | 'running'

@@ -16,6 +16,20 @@ const localise = () => {
   }
 }
 localise()
+const waiting = document.querySelector('main[data-again]')
+// What is being worked out is asked for until it is there.
+const askAgain = async () => {
+  const answer = await fetch(location.href, { headers: { accept: 'text/html' } }).catch(() => null)
+  if (!answer?.ok) return
+  const fresh = new DOMParser().parseFromString(await answer.text(), 'text/html').querySelector('main')
+  if (fresh?.dataset.again !== undefined) {
+    setTimeout(askAgain, 1_000)
+    return
+  }
+  if (fresh) waiting.replaceChildren(...fresh.childNodes)
+  localise()
+}
+if (waiting) setTimeout(askAgain, 1_000)
 const main = document.querySelector('main[data-live]')
 const state = document.getElementById('live-state')
 if (main && state && 'EventSource' in window) {

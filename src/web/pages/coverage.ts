@@ -3,24 +3,17 @@ import { html } from 'hono/html'
 import type { Definition } from '../../core/types.ts'
 import { dateIn, isPublished, windowAt, windowsBetween } from '../../core/window.ts'
 import type { WebContext } from '../context.ts'
-import { count, sliceLabel } from '../format.ts'
+import { count, coverageAddress, unitsAddress } from '../format.ts'
 import { command, type Html, page } from '../layout.ts'
 import { legend, marks } from '../months.ts'
-import {
-  type CoverageMonth,
-  type CoverageState,
-  type CoverageUnit,
-  coverageMonths,
-  coverageStates,
-  pipelineCoverage,
-  windowStates,
-} from '../../reads/windows.ts'
+import { coverageStates, type CoverageState, type CoverageUnit, pipelineCoverage } from '../../reads/coverage.ts'
+import { type CoverageMonth, coverageMonths, windowStates } from '../../reads/windows.ts'
 
-const unitsShown = 20_000
+const slicesShown = 50
 
 /** Months by pipeline. */
 export const coveragePage = async (context: WebContext): Promise<Html> => {
-  const months = coverageMonths(await windowStates(context.kysely))
+  const months = coverageMonths(await windowStates(context.kysely, { remembered: true }))
   const names = [
     ...new Set([...context.definitions.map(({ pipeline }) => pipeline), ...months.map(({ pipeline }) => pipeline)]),
   ].sort()
@@ -34,35 +27,35 @@ ${head('Pipeline', all)}
 <tbody>${names.map((pipeline) => {
     const definition = context.definitions.find((one) => one.pipeline === pipeline)
     const own = new Map(months.filter((row) => row.pipeline === pipeline).map((row) => [row.month, row]))
-    return html`<tr><th scope="row"><a href="/coverage/${pipeline}">${pipeline}</a></th>${all.map((month) => {
+    return html`<tr><th scope="row"><a href="${coverageAddress(pipeline)}">${pipeline}</a></th>${all.map((month) => {
       const row = own.get(month)
       if (row === undefined) return empty(context, definition, pipeline, month)
       const figures = `: ${row.loaded} loaded, ${row.open} open, ${row.held} held, ${row.failed} failed`
-      return square(monthState(row), month, `/units?pipeline=${pipeline}&month=${month}`, figures)
+      return square(monthState(row), month, unitsAddress(pipeline, month), figures)
     })}</tr>`
   })}</tbody></table></div>`
   return page({ title: 'Coverage', place: '/coverage', warehouse: context.warehouse, body })
 }
 
-/** Units by month of one pipeline; null: there is no such pipeline. */
-export const pipelineCoveragePage = async (context: WebContext, pipeline: string): Promise<Html | null> => {
-  const { units, whole } = await pipelineCoverage(context.kysely, pipeline, unitsShown)
+/** Units by month of one pipeline; null: there is no such pipeline. @param offset slices before the first one shown */
+export const pipelineCoveragePage = async (context: WebContext, pipeline: string, offset = 0): Promise<Html | null> => {
+  const { slices, more } = await pipelineCoverage(context.kysely, pipeline, { most: slicesShown, offset })
   const definition = context.definitions.find((one) => one.pipeline === pipeline)
-  if (units.length === 0 && definition === undefined) return null
+  if (slices.length === 0 && offset === 0 && definition === undefined) return null
   const all = monthsOf(
     context,
-    units.map(({ month }) => month),
+    slices.flatMap(({ units }) => units.map(({ month }) => month)),
     definition,
   )
-  const slices = Map.groupBy(units, ({ slice }) => slice)
+  const address = (from: number): string => `${coverageAddress(pipeline)}?offset=${Math.max(0, from)}`
   const body = html`<p>${definition?.description ?? ''}</p>${legend}
-${whole ? '' : html`<p class="soft">Only the first ${count(units.length)} units are shown.</p>`}
+${offset === 0 && !more ? '' : html`<p>Slices ${count(offset + 1)} to ${count(offset + slices.length)}. ${offset > 0 ? html`<a href="${address(offset - slicesShown)}">Earlier</a> ` : ''}${more ? html`<a href="${address(offset + slicesShown)}">More</a>` : ''} <span class="soft">The search above finds one by its name.</span></p>`}
 <div class="scroll newest" role="region" aria-label="Coverage by slice and month" tabindex="0"><table class="heat">
 ${head('Slice', all)}
-<tbody>${[...slices].map(([slice, own]) => {
+<tbody>${slices.map(({ values, units }) => {
     const cells = new Map<string, CoverageUnit>()
-    for (const unit of own) cells.set(unit.month, worse(unit, cells.get(unit.month)))
-    return html`<tr><th scope="row">${sliceLabel(JSON.parse(slice))}</th>${all.map((month) => {
+    for (const unit of units) cells.set(unit.month, worse(unit, cells.get(unit.month)))
+    return html`<tr><th scope="row">${values.length === 0 ? 'all' : values.join(' · ')}</th>${all.map((month) => {
       const unit = cells.get(month)
       return unit === undefined
         ? empty(context, definition, pipeline, month)
@@ -75,7 +68,7 @@ ${head('Slice', all)}
 /** A month nothing was planned for; where it is missing, a link to the command that loads it. */
 const empty = (context: WebContext, definition: Definition | undefined, pipeline: string, month: string): Html => {
   const state = emptyState(context, definition, month)
-  return square(state, month, state === 'missing' ? `/coverage/${pipeline}/${month}` : null, '')
+  return square(state, month, state === 'missing' ? coverageAddress(pipeline, month) : null, '')
 }
 
 /** What to do about one month of one pipeline. */
@@ -84,7 +77,7 @@ export const missingMonthPage = ({ warehouse, definitions }: WebContext, pipelin
   const range = `millrace backfill ${pipeline} --from ${month} --to ${month}`
   const body = html`<p>Load what is missing of this month:</p><p>${command(range)}</p>
 <p>See first what that costs, without spending anything:</p><p>${command(`${range} --dry-run`)}</p>
-<p><a href="/units?pipeline=${pipeline}&month=${month}">Units of this month</a> · <a href="/coverage/${pipeline}">Coverage of ${pipeline}</a></p>`
+<p><a href="${unitsAddress(pipeline, month)}">Units of this month</a> · <a href="${coverageAddress(pipeline)}">Coverage of ${pipeline}</a></p>`
   return page({ title: `${pipeline}, ${month}`, place: '/coverage', warehouse, body })
 }
 

@@ -13,16 +13,22 @@ import { lastEvents, lastRuns, type RunLine } from '../../reads/runs.ts'
 import { troubledLines, type UnitLine } from '../../reads/unit-lines.ts'
 import { type PipelineCounts, pipelineCounts, readWindows } from '../../reads/windows.ts'
 import type { WebContext } from '../context.ts'
-import { count, moment } from '../format.ts'
+import { count, lastDays, moment, span } from '../format.ts'
+import { lanesFor } from '../lanes.ts'
 import { badge, command, type Html, page, table, unitLink } from '../layout.ts'
 import { nextStepOf } from '../next-step.ts'
-import { lastDays, pipelineRows } from './pipeline-rows.ts'
+import { approvalTables } from './approval-tables.ts'
+import { pipelineRows } from './pipeline-rows.ts'
 import { runningRun } from './runs.ts'
 
 const shownTroubles = 20
 const nightsShown = 30
 /** The newest, among which those at work are. */
 const runsRead = 20
+/** Figures that are younger are as good as new. */
+const leastBehindMs = 1_000
+/** Questions at once. */
+const lanes = 3
 
 /** What a person sees first: is everything loaded, and if not, what to do. */
 export const overviewPage = async (context: WebContext): Promise<Html> => {
@@ -30,22 +36,23 @@ export const overviewPage = async (context: WebContext): Promise<Html> => {
   const nowMs = clock.now()
   const days = lastDays(nowMs, nightsShown)
   const [since = ''] = days
-  const [windows, wanted, held, failed, waiting, approved, accounts, runs, reports, quarantine, events, nights, quota, foretold] =
+  const ask = lanesFor(lanes)
+  const [windows, wanted, foretold, held, failed, waiting, approved, accounts, runs, reports, quarantine, events, nights, quota] =
     await Promise.all([
-      readWindows(kysely),
-      wantedLines(kysely),
-      troubledLines(kysely, { state: 'held' }, shownTroubles),
-      troubledLines(kysely, { state: 'failed' }, shownTroubles),
-      waitingWords(kysely),
-      standingWords(kysely),
-      accountStates(kysely),
-      lastRuns(kysely, runsRead),
-      countOpenReports(kysely),
-      countQuarantined(kysely),
-      lastEvents(kysely, 10),
-      pipelineNights(kysely, since),
-      quotaDays(kysely, since),
-      forecasts(kysely, nowMs),
+      ask(() => readWindows(kysely, { remembered: true })),
+      ask(() => wantedLines(kysely)),
+      ask(() => forecasts(kysely, nowMs)),
+      ask(() => troubledLines(kysely, { state: 'held' }, shownTroubles)),
+      ask(() => troubledLines(kysely, { state: 'failed' }, shownTroubles)),
+      ask(() => waitingWords(kysely)),
+      ask(() => standingWords(kysely)),
+      ask(() => accountStates(kysely)),
+      ask(() => lastRuns(kysely, runsRead)),
+      ask(() => countOpenReports(kysely)),
+      ask(() => countQuarantined(kysely)),
+      ask(() => lastEvents(kysely, 10)),
+      ask(() => pipelineNights(kysely, since)),
+      ask(() => quotaDays(kysely, since)),
     ])
   const counts = pipelineCounts(windows)
   const body = html`<div class="overview"><div class="needs">
@@ -59,6 +66,7 @@ ${now(
   reports.open,
   quarantine.reduce((all, row) => all + row.rows, 0),
   nowMs,
+  windows.behindMs,
 )}
 ${table(
   'Last events',
@@ -88,7 +96,7 @@ const needsPerson = (
 ): Html => html`
 ${verdict(runs, unitsOf(counts, 'held'), unitsOf(counts, 'failed'), counts.length > 0)}
 ${accounts.flatMap(({ trouble }) => (trouble === null ? [] : [troubleNote(trouble)]))}
-${words(waiting, approved)}
+${approvalTables(waiting, approved)}
 ${table(
   'What to do',
   ['State', 'Unit', 'Why', 'How to fix'],
@@ -108,6 +116,7 @@ const now = (
   reportsOpen: number,
   quarantined: number,
   nowMs: number,
+  behindMs: number,
 ): Html => {
   const working = runs.filter((run) => run.state === 'running')
   return html`<section><h2>Now</h2>
@@ -119,46 +128,8 @@ ${working.length === 0 ? html`<p class="empty">No run is at work.</p>` : working
 <li><strong>${count(unitsOf(counts, 'waiting'))}</strong> <a href="/units?state=waiting">waiting</a></li>
 <li><strong>${count(reportsOpen)}</strong> <a href="/reports">reports open</a></li>
 <li><strong>${count(quarantined)}</strong> <a href="/quarantine">rows in quarantine</a></li>
-</ul></section>`
+</ul>${behindMs < leastBehindMs ? '' : html`<p class="soft">Loaded units and rows are those of ${span(behindMs / 1000)} ago; they are being counted.</p>`}</section>`
 }
-
-/** What costs more than usual and waits for a word; and what has it and is not bought yet. */
-const words = (waiting: readonly WaitingWord[], approved: readonly Standing[]): Html => html`
-${
-  waiting.length === 0
-    ? ''
-    : table(
-        'Needs approval',
-        ['Pipeline', 'Why', 'Units', 'Reports', 'Credits', 'A night may cost', 'To allow it'],
-        waiting.map(({ pipeline, reasons, units, reports, credits, priced, allowed }) => [
-          pipeline,
-          Object.keys(reasons).join(', '),
-          count(units),
-          count(reports),
-          priced ? `about ${count(credits)}` : 'not known',
-          allowed === null ? '-' : count(allowed),
-          command(`npx millrace approve ${pipeline}`),
-        ]),
-        '',
-      )
-}
-${
-  approved.length === 0
-    ? ''
-    : table(
-        'Approved, not bought yet',
-        ['Pipeline', 'Units', 'Reports', 'Credits', 'By', 'Done about'],
-        approved.map(({ pipeline, units, reports, credits, approved_by, done_on }) => [
-          pipeline,
-          count(units),
-          count(reports),
-          `about ${count(credits)}`,
-          approved_by ?? '-',
-          done_on ?? 'next run',
-        ]),
-        '',
-      )
-}`
 
 const troubleNote = ({ account, code, message, since }: AccountTrouble): Html =>
   html`<p class="verdict warn">${account}: ${message} [${code}] since ${moment(since)}. Requests wait, and one at a time tries again.</p>`

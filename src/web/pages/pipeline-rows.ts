@@ -7,10 +7,10 @@ import { type PipelineNight, restatedOf } from '../../reads/pipeline-nights.ts'
 import type { QuotaDay } from '../../reads/quota.ts'
 import type { PipelineCounts, Windows } from '../../reads/windows.ts'
 import type { WebContext } from '../context.ts'
-import { age, count, dayBefore, moment } from '../format.ts'
+import { age, count, coverageAddress, moment } from '../format.ts'
 import { type Html, table } from '../layout.ts'
 import { legend, monthStrip } from '../months.ts'
-import { type NightBar, nightBars } from '../sparks.ts'
+import { barsOf, nightBars } from '../sparks.ts'
 
 const monthsShown = 24
 
@@ -57,7 +57,7 @@ const pipelineRow = (
   const span = completeSpan(months)
   const ownQuota = quota.filter((day) => day.pipeline === pipeline)
   return [
-    html`<a href="/coverage/${pipeline}"><strong>${pipeline}</strong></a><br><span class="soft">${count(counts.find((one) => one.pipeline === pipeline)?.rows ?? 0)} rows</span>`,
+    html`<a href="${coverageAddress(pipeline)}"><strong>${pipeline}</strong></a><br><span class="soft">${count(counts.find((one) => one.pipeline === pipeline)?.rows ?? 0)} rows</span>`,
     html`${completeWords(span, months)} ${monthStrip(pipeline, months)}`,
     freshness(windows, pipeline, nowMs),
     dueWords(nextDue(definition, span?.to ?? null, nowMs)),
@@ -111,14 +111,3 @@ const listed = (months: readonly string[]): string =>
   months.length <= mostListed
     ? months.join(', ')
     : `${months.slice(-mostListed).join(', ')} and ${months.length - mostListed} more`
-
-/** One bar a night, also for nights without a value. */
-const barsOf = (days: readonly string[], values: readonly NightBar[]): NightBar[] => {
-  const sums = new Map<string, number>()
-  for (const { day, value } of values) sums.set(day, (sums.get(day) ?? 0) + value)
-  return days.map((day) => ({ day, value: sums.get(day) ?? 0 }))
-}
-
-/** The last `nights` days up to now in UTC, oldest first. */
-export const lastDays = (nowMs: number, nights: number): string[] =>
-  Array.from({ length: nights }, (_, place) => dayBefore(nowMs, nights - 1 - place))

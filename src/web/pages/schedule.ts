@@ -1,7 +1,7 @@
 // When each pipeline runs next, and what the last nights restated.
 import { html } from 'hono/html'
 import type { WebContext } from '../context.ts'
-import { count, dayBefore, moment } from '../format.ts'
+import { count, coverageAddress, dayBefore, moment, unitsAddress } from '../format.ts'
 import { type Html, page, table, unitLink } from '../layout.ts'
 import { boxKey } from '../../reads/boxes.ts'
 import { lastDrifts, type Restatement, restatements } from '../../reads/changes.ts'
@@ -11,7 +11,7 @@ const daysShown = 60
 /** The unit, or the month's units where the answer was for several. */
 const restated = (load: Restatement): Html =>
   load.unit_id === null
-    ? html`<a href="/units?pipeline=${load.pipeline}&month=${load.window_from.slice(0, 7)}">${boxKey(load)}</a>`
+    ? html`<a href="${unitsAddress(load.pipeline, load.window_from.slice(0, 7))}">${boxKey(load)}</a>`
     : unitLink(load.unit_id, boxKey(load))
 
 /** Next and last ticks by pipeline. */
@@ -24,7 +24,7 @@ export const schedulePage = async (context: WebContext): Promise<Html> => {
     context
       .nextTicks(5)
       .map(({ pipeline, timeZone, at }) => [
-        html`<a href="/coverage/${pipeline}">${pipeline}</a>`,
+        html`<a href="${coverageAddress(pipeline)}">${pipeline}</a>`,
         timeZone,
         html`${at.map((ms, place) => html`${place === 0 ? '' : ', '}${moment(new Date(ms).toISOString())}`)}`,
       ]),

@@ -1,7 +1,7 @@
 // One unit: its state and how to fix it, and everything that led to its rows: answers, jobs, reports, loads, rejected rows, requests.
 import { html } from 'hono/html'
 import type { WebContext } from '../context.ts'
-import { bytes, count, moment, sliceLabel } from '../format.ts'
+import { bytes, count, coverageAddress, moment, sliceLabel } from '../format.ts'
 import { badge, command, type Html, page, table } from '../layout.ts'
 import { nextStepOf } from '../next-step.ts'
 import { failedTests } from '../../reads/data-tests.ts'
@@ -70,7 +70,7 @@ ${unit.error_message === null || unit.state === 'loaded' ? '' : html`<p class="p
 <dt>Unit</dt><dd><code>${unit.unit_key}</code></dd>
 <dt>State</dt><dd>${badge(unit.state)}</dd>
 <dt>How to fix</dt><dd>${nextStepOf(unit)}</dd>
-<dt>Pipeline</dt><dd><a href="/coverage/${unit.pipeline}">${unit.pipeline}</a></dd>
+<dt>Pipeline</dt><dd><a href="${coverageAddress(unit.pipeline)}">${unit.pipeline}</a></dd>
 <dt>Window</dt><dd>${unit.window_from} up to ${unit.window_to}</dd>
 <dt>Slice</dt><dd>${sliceLabel(unit.slice)}${unit.wanted ? '' : ' (no longer in the lists: its rows stay, nothing more is asked for)'}</dd>
 <dt>Rows</dt><dd>${count(unit.rows)}</dd>

@@ -9,7 +9,10 @@ import { windowStates } from '../../reads/windows.ts'
 
 /** @param limit rows of one page @param offset those before it */
 export const unitsPage = async (context: WebContext, filter: UnitFilter, limit: number, offset: number): Promise<Html> => {
-  const states = await windowStates(context.kysely, filter.pipeline === undefined ? [] : [filter.pipeline])
+  const states = await windowStates(context.kysely, {
+    pipelines: filter.pipeline === undefined ? [] : [filter.pipeline],
+    remembered: true,
+  })
   const all = countUnits(states, filter)
   const units = await unitLines(context.kysely, states, filter, { limit, offset })
   const address = (from: number): string => {

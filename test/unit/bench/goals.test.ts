@@ -34,7 +34,7 @@ describe('the goals of speed', () => {
       'night-memory': [250, 250],
       'night-requests': [5, 5],
       'night-status': [1, 1],
-      'night-overview': [1, 1],
+      'night-overview': [100, 100],
       'plan-reports': [60, 60],
       'plan-walks': [60, 60],
       'plan-memory': [300, 300],

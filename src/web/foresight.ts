@@ -1,0 +1,106 @@
+// What the next run would do, found out once for all who ask and remembered for a while: it takes seconds, and questions to the service.
+import type { Clock } from '../core/clock.ts'
+import { isEtlError } from '../core/errors.ts'
+
+/** Jobs of one pipeline for one reason; null: not known before they are asked for. */
+export interface PlannedReason {
+  readonly pipeline: string
+  readonly reason: string
+  /** The first and the last window, as people read them. */
+  readonly from: string
+  readonly to: string
+  readonly units: number
+  readonly reports: number
+  readonly requests: number
+  readonly credits: number | null
+  /** It would wait for a person's word. */
+  readonly held: boolean
+}
+
+/** A pipeline as a whole. */
+export interface PlannedPipeline {
+  readonly pipeline: string
+  readonly done: number
+  readonly held: number
+  readonly notPublished: number
+  /** Least time that it takes. */
+  readonly seconds: number
+  readonly changes: {
+    readonly lists: readonly { readonly dimension: string; readonly came: number; readonly left: number }[]
+    readonly definition: readonly { readonly what: string; readonly from: string; readonly to: string }[]
+  }
+}
+
+/** The plan of a run of all pipelines. */
+export interface NightPlan {
+  readonly reasons: readonly PlannedReason[]
+  readonly pipelines: readonly PlannedPipeline[]
+  /** Free requests that were made to find it out. */
+  readonly asked: number
+}
+
+/** The newest plan; while there is none yet, what is known about it. */
+export interface Foreseen {
+  readonly plan: NightPlan | null
+  /** When it was found out. */
+  readonly atMs: number
+  /** Another one is being worked out. */
+  readonly busy: boolean
+  /** Why the last try found nothing out. */
+  readonly problem: string | null
+}
+
+export interface Foresight {
+  /** Begins where nothing is known or what is known is old, and waits a moment for it. */
+  look(): Promise<Foreseen>
+  /** Begins anew unless it is at work. */
+  renew(): void
+  /** Stops what is at work. */
+  close(): void
+}
+
+/** A plan of that age is found out again when somebody asks. */
+const goodForMs = 10 * 60_000
+/** What went wrong is not tried again by itself before. */
+const retryMs = 30_000
+const patienceMs = 1_500
+
+/** @param plan spends nothing and writes nothing @param onError what is no word for a visitor */
+export const createForesight = (
+  plan: (signal: AbortSignal) => Promise<NightPlan>,
+  clock: Clock,
+  onError: (error: unknown) => void,
+): Foresight => {
+  const stop = new AbortController()
+  let known: Foreseen = { plan: null, atMs: 0, busy: false, problem: null }
+  let triedMs = Number.NEGATIVE_INFINITY
+  let work: Promise<void> = Promise.resolve()
+  const begin = async (): Promise<void> => {
+    triedMs = clock.now()
+    known = { ...known, busy: true }
+    try {
+      known = { plan: await plan(stop.signal), atMs: clock.now(), busy: false, problem: null }
+    } catch (error) {
+      known = { ...known, busy: false, problem: wordsOf(error) }
+      if (!isEtlError(error) && !stop.signal.aborted) onError(error)
+    }
+  }
+  const renew = (): void => {
+    if (!known.busy && !stop.signal.aborted) work = begin()
+  }
+  return {
+    look: async () => {
+      const [nowMs, isOld] = [clock.now(), known.plan === null || clock.now() - known.atMs > goodForMs]
+      if (isOld && nowMs - triedMs > retryMs) renew()
+      if (known.busy) await Promise.race([work, pause(patienceMs)])
+      return known
+    },
+    renew,
+    close: () => stop.abort(),
+  }
+}
+
+const wordsOf = (error: unknown): string =>
+  isEtlError(error) ? error.message : 'The ledger could not be read just now; the log says why.'
+
+const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms).unref())
