@@ -87,14 +87,7 @@ export const createStatusApp = ({ context, token, onError }: StatusAppOptions): 
   app.use(async (request, next) =>
     isReadable(request.req.url) ? next() : request.text('The address holds bytes that no text has.\n', 400),
   )
-  for (const [name, type] of [
-    ['style.css', 'text/css; charset=utf-8'],
-    ['live.js', 'text/javascript; charset=utf-8'],
-    ['icon.svg', 'image/svg+xml'],
-  ] as const) {
-    const body = asset(name)
-    app.get(`/assets/${name}`, (request) => request.body(body, 200, { 'content-type': type }))
-  }
+  mountAssets(app)
   app.get('/healthz', (request) => health(request, context, 503))
   app.get('/livez', (request) => health(request, context, 200))
   if (context.hooks !== null) mountHooks(app, context.hooks)
@@ -153,6 +146,17 @@ const isReadable = (url: string): boolean => {
     return !decodeURIComponent(url.replaceAll('+', ' ')).includes('\0')
   } catch {
     return false
+  }
+}
+
+const mountAssets = (app: Hono): void => {
+  for (const [name, type] of [
+    ['style.css', 'text/css; charset=utf-8'],
+    ['live.js', 'text/javascript; charset=utf-8'],
+    ['icon.svg', 'image/svg+xml'],
+  ] as const) {
+    const body = asset(name)
+    app.get(`/assets/${name}`, (request) => request.body(body, 200, { 'content-type': type }))
   }
 }
 

@@ -32,6 +32,9 @@ const render = (options: Plot.PlotOptions, role: 'img' | 'group'): string => {
   return `<svg role="${role}" ${root.slice(5)}${svg.slice(root.length).replaceAll(/(<g[^>]*) aria-label="[^"]*"/g, '$1')}`
 }
 
+/** Inside an attribute Plot's document writes these as they are. */
+const labelOf = (text: string): string => text.replaceAll('<', '‹').replaceAll('>', '›')
+
 const figure = (title: string, names: readonly string[], svg: string): Html => html`<figure>
 <figcaption>${title}${names.map((name) => html` <span class="key"><svg aria-hidden="true" width="10" height="10"><rect width="10" height="10" fill="${fill(name)}"></rect></svg> ${name}</span>`)}</figcaption>
 ${raw(svg)}
@@ -71,7 +74,7 @@ export const dayBars = ({ title, unit, values, days, rule = null }: DayBars): Ht
     {
       height: 200,
       marginLeft: 60,
-      ariaLabel: `${title}, ${unit} a day`,
+      ariaLabel: labelOf(`${title}, ${unit} a day`),
       x: {
         type: 'utc',
         label: null,
@@ -127,7 +130,7 @@ export const timeline = (title: string, spans: readonly Span[]): Html => {
     {
       height: 40 + lanes * 26,
       marginLeft: 180,
-      ariaLabel: title,
+      ariaLabel: labelOf(title),
       x: { type: 'utc', label: null, grid: true, ticks: 6, tickFormat: (at: Date) => clockText(at, least * 200) },
       y: { label: null },
       color: { type: 'identity' },
@@ -179,7 +182,7 @@ export const durations = (title: string, spans: readonly Span[]): Html => {
     {
       height: 40 + spans.length * 16,
       marginLeft: 60,
-      ariaLabel: title,
+      ariaLabel: labelOf(title),
       x: {
         label: null,
         grid: true,

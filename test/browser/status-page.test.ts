@@ -205,7 +205,9 @@ describe.skipIf(!existsSync(executable))('the status page in a browser', () => {
     await page.goto(`${served.url}/runs`)
     const [timeline, durations] = [page.locator('figure').nth(0), page.locator('figure').nth(1)]
     for (const figure of [timeline, durations]) {
-      const bars = await figure.locator('a rect').evaluateAll((all) => all.map((bar) => bar.getBoundingClientRect().width))
+      const bars = await figure
+        .locator('svg[role] rect')
+        .evaluateAll((all) => all.map((bar) => bar.getBoundingClientRect().width))
       expect(bars).toHaveLength(3)
       expect(Math.min(...bars)).toBeGreaterThan(2)
       expect(Math.max(...bars)).toBeGreaterThan(4 * Math.min(...bars))
@@ -216,7 +218,7 @@ describe.skipIf(!existsSync(executable))('the status page in a browser', () => {
     )
     expect(await page.locator('main').textContent()).not.toMatch(/[{}[\]]/)
     await page.getByText('all pipelines').waitFor()
-    await durations.locator('a').first().focus()
+    await timeline.locator('a').first().focus()
     await page.keyboard.press('Enter')
     await page.getByRole('heading', { level: 1, name: /^Run #/ }).waitFor()
     expect(problems).toEqual([])

@@ -110,7 +110,7 @@ describe('the pages', () => {
     await db.database.pool.query(`update etl.slices set "values" = array[$1::text, 'us'] where slice_id = 1`, [odd])
     const url = await serve()
     for (const place of [...places, `/search?q=${encodeURIComponent(odd)}`]) {
-      if (place.startsWith('/coverage/')) continue
+      if (place.startsWith('/coverage/') || place === '/metrics') continue
       const body = await text(url + place)
       expect(body, place).not.toContain('<img')
       for (const [, href = ''] of body.matchAll(/ href="([^"]*)"/g)) {
@@ -225,7 +225,11 @@ describe('the pages', () => {
     await fillLedger(db, 'failing')
     await db.database.pool.query(`update etl.jobs set used_quota = 40, asked_at = now() where report_state is not null`)
     await db.database.pool.query(`insert into etl.tag_sets (tags) values ('{"client": "acme"}')`)
-    await db.database.pool.query(`update etl.pipelines set tag_set_id = (select max(tag_set_id) from etl.tag_sets)`)
+    const window = (await shippedDefinitions()).find(({ pipeline }) => pipeline === 'keywords')?.window
+    await db.database.pool.query(
+      `update etl.pipelines set tag_set_id = (select max(tag_set_id) from etl.tag_sets), definition = jsonb_build_object('window', $1::jsonb)`,
+      [JSON.stringify(window)],
+    )
     const shown = await text(`${await serve()}/quota`)
     expect(shown).toMatch(/<strong>40<\/strong> credits spent/)
     for (const words of ['By account, 20', 'By pipeline, 20', 'By tag', 'acme', 'credits by night: 40 in 30 nights'])
