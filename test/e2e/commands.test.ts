@@ -20,7 +20,7 @@ beforeEach(async () => {
   writeFileSync(file, readFileSync(file, 'utf8').replace('{ file: domains.txt }', '{ file: domains.txt, bucket: 1 }'))
   const domains = ['example.com', ...Array.from({ length: 7 }, (_, index) => `d${index}.com`)]
   writeFileSync(join(folder, 'pipelines', 'domains.txt'), `${domains.join('\n')}\n`)
-  db = await createTestDatabase({ published: true })
+  db = await createTestDatabase()
   sandbox = await startSandbox({ requestsPerSecond: null, keywordsPerDomain: 50, quota: 100_000 })
 })
 afterEach(async () => {

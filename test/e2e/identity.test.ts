@@ -20,7 +20,7 @@ let others: CopiedDatabase[]
 let server: S3Server | null
 
 beforeEach(async () => {
-  original = await copyDatabase(inject('postgresUrl'), inject('publishedName'))
+  original = await copyDatabase(inject('postgresUrl'), inject('templateName'))
   others = []
   server = null
   world = await createWorld({ database: original, lists: { shops: names('shop', 4) }, months: 2 })
