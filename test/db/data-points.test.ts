@@ -6,7 +6,7 @@ import { dataPointReadings } from '../../src/reads/quota.ts'
 import { settleJob } from '../../src/pipeline/settle-job.ts'
 import { boxOf, shippedDefinition } from '../support/definitions.ts'
 import { jobRow } from '../support/ledger-answers.ts'
-import { claimed, type LoadKit, loadBody, openLoading, trafficCsv as csv, workOn } from '../support/loading.ts'
+import { claimed, emptyTraffic, loadBody, type LoadKit, openLoading, trafficCsv as csv, workOn } from '../support/loading.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 
 let db: TestDatabase
@@ -19,7 +19,6 @@ beforeAll(async () => {
 })
 afterAll(() => db.drop())
 beforeEach(async () => {
-  await query('truncate data.traffic_and_engagement_v1, data.traffic_and_engagement_v1_history')
   await open()
 })
 
@@ -27,9 +26,7 @@ const query = async <T extends Record<string, unknown>>(text: string, values: un
   (await db.database.pool.query<T>(text, values)).rows
 
 const open = async (report: Partial<Definition['report']> = {}): Promise<void> => {
-  await query(
-    'truncate etl.pipelines, etl.slices, etl.jobs, etl.units, etl.windows, etl.quarantine, etl.data_point_readings cascade',
-  )
+  await emptyTraffic(db)
   const definition = { ...shipped, report: { ...shipped.report, ...report }, limits: { ...shipped.limits, rejectShare: 0.5 } }
   kit = await openLoading(db, definition)
 }

@@ -8,7 +8,7 @@ import { causesInLedger } from '../../src/ledger/causes.ts'
 import { publish } from '../../src/publish/publish.ts'
 import { boxOf, shippedDefinition } from '../support/definitions.ts'
 import { jobRow, unitRows } from '../support/ledger-answers.ts'
-import { type LoadKit, loadBody, openLoading, trafficCsv as csv, workOn } from '../support/loading.ts'
+import { emptyTraffic, loadBody, type LoadKit, openLoading, trafficCsv as csv, workOn } from '../support/loading.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 
 let db: TestDatabase
@@ -20,8 +20,7 @@ beforeAll(async () => {
 })
 afterAll(() => db.drop())
 beforeEach(async () => {
-  await query('truncate data.traffic_and_engagement_v1, data.traffic_and_engagement_v1_history')
-  await query('truncate etl.pipelines, etl.slices, etl.jobs, etl.units, etl.windows, etl.quarantine cascade')
+  await emptyTraffic(db)
 })
 
 const query = async <T extends Record<string, unknown>>(text: string, values: unknown[] = []): Promise<T[]> =>

@@ -2,8 +2,16 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Definition } from '../../src/core/types.ts'
 import { addWindows } from '../../src/core/window.ts'
-import { boxOf, shippedDefinition } from '../support/definitions.ts'
-import { type LoadKit, loadBody, openLoading, trafficCsv as csv, trafficLine as line, workOn } from '../support/loading.ts'
+import { boxOf } from '../support/definitions.ts'
+import {
+  lenientTraffic,
+  loadBody,
+  type LoadKit,
+  openLoading,
+  trafficCsv as csv,
+  trafficLine as line,
+  workOn,
+} from '../support/loading.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 
 let db: TestDatabase
@@ -12,8 +20,7 @@ let kit: LoadKit
 
 beforeAll(async () => {
   db = await createTestDatabase()
-  const shipped = await shippedDefinition('traffic_and_engagement')
-  definition = { ...shipped, limits: { ...shipped.limits, rejectShare: 0.5 } }
+  definition = await lenientTraffic()
   kit = await openLoading(db, definition)
 })
 afterAll(() => db.drop())

@@ -4,11 +4,13 @@ import type { Box, Definition } from '../../src/core/types.ts'
 import { markUnchanged } from '../../src/ledger/loads.ts'
 import { answerOfAll } from '../../src/ledger/units.ts'
 import { loadAnswer } from '../../src/pipeline/load-answer.ts'
-import { boxOf, shippedDefinition } from '../support/definitions.ts'
+import { boxOf } from '../support/definitions.ts'
 import { jobRow, outcomeOf, unitRows } from '../support/ledger-answers.ts'
 import {
-  type LoadKit,
+  emptyTraffic,
+  lenientTraffic,
   loadBody,
+  type LoadKit,
   openLoading,
   trafficCsv as csv,
   trafficLine as line,
@@ -23,13 +25,11 @@ let kit: LoadKit
 
 beforeAll(async () => {
   db = await createTestDatabase()
-  const shipped = await shippedDefinition('traffic_and_engagement')
-  definition = { ...shipped, limits: { ...shipped.limits, rejectShare: 0.5 } }
+  definition = await lenientTraffic()
 })
 afterAll(() => db.drop())
 beforeEach(async () => {
-  await query('truncate data.traffic_and_engagement_v1, data.traffic_and_engagement_v1_history')
-  await query('truncate etl.pipelines, etl.slices, etl.jobs, etl.units, etl.windows, etl.quarantine cascade')
+  await emptyTraffic(db)
   kit = await openLoading(db, definition)
 })
 

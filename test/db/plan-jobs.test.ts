@@ -2,8 +2,20 @@
 import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { setJob } from '../support/ledger-answers.ts'
-import { allLoaded, died, jobsOf, submitted } from '../support/plan-ledger.ts'
-import { definitionFor, type Planning, plan, range, sourceOf, withLists } from '../support/planning.ts'
+import { allLoaded, asked, died, jobsOf, onlyJob, submitted } from '../support/plan-ledger.ts'
+import {
+  definitionFor,
+  january,
+  only,
+  type Planning,
+  plan,
+  range,
+  report,
+  reports,
+  walk,
+  walks,
+  withLists,
+} from '../support/planning.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 
 let db: TestDatabase
@@ -11,21 +23,6 @@ beforeAll(async () => {
   db = await createTestDatabase()
 })
 afterAll(() => db.drop())
-
-const reports = sourceOf({ kind: 'report' })
-const walks = sourceOf({ kind: 'walk' })
-const january = range('2025-01', '2025-01')
-const report = (...domains: string[]): Planning => ({ source: reports, definition: definitionFor(reports, { domains }) })
-const walk = (...domains: string[]): Planning => ({ source: walks, definition: definitionFor(walks, { domains }) })
-const only = (domain: string) => new Map([['domain', [domain]]])
-
-/** `reason: cells` of the jobs that somebody waits for. */
-const asked = async (planning: Planning): Promise<string[]> =>
-  (await jobsOf(db, planning.definition))
-    .filter(({ waiting }) => waiting.length > 0)
-    .map(({ reason, cells }) => `${reason}: ${cells}`)
-
-const onlyJob = async ({ definition }: Planning): Promise<number> => (await jobsOf(db, definition))[0]?.jobId ?? 0
 
 const setJobs = async ({ definition }: Planning, set: Parameters<typeof setJob>[2]): Promise<void> => {
   for (const { jobId } of await jobsOf(db, definition)) await setJob(db, jobId, set)
@@ -35,13 +32,13 @@ describe('jobs there are', () => {
   test('are joined, whoever planned them', async () => {
     const planning = report('a.com', 'b.com')
     await plan(db, planning, january)
-    await submitted(db, await onlyJob(planning))
+    await submitted(db, await onlyJob(db, planning))
     expect(await plan(db, planning, january)).toMatchObject({ units: 2, jobs: 1 })
     expect((await jobsOf(db, planning.definition))[0]?.waiting).toHaveLength(2)
     // The whole of it: the run narrows nothing.
     const { rows } = await db.database.pool.query(
       'select slice_ids, window_from, window_to from etl.run_jobs where job_id = $1',
-      [await onlyJob(planning)],
+      [await onlyJob(db, planning)],
     )
     expect(rows).toEqual(Array(2).fill({ slice_ids: null, window_from: null, window_to: null }))
   })
@@ -81,7 +78,7 @@ describe('jobs there are', () => {
   ] as const)('of a month that is not published: what failed and %s', async (_, set, state, counts) => {
     const planning = report('a.com')
     const { runId } = await plan(db, planning, january)
-    const job = await onlyJob(planning)
+    const job = await onlyJob(db, planning)
     await died(db, runId)
     await setJob(db, job, { state: 'failed', window_from: '2099-01-01', window_to: '2099-02-01', ask_number: 1, ...set })
     await sql`update etl.units set window_from = '2099-01-01' where job_id = ${job}`.execute(db.database.kysely)
@@ -106,7 +103,7 @@ describe('jobs there are', () => {
     await died(db, runId)
     const changed = { ...planning, definition: withLists(planning.definition, { domains: ['b.com', 'c.com'] }) }
     await plan(db, changed, january)
-    expect(await asked(changed)).toEqual(['new: 2025-01 b.com,2025-01 c.com'])
+    expect(await asked(db, changed)).toEqual(['new: 2025-01 b.com,2025-01 c.com'])
     expect(await jobsOf(db, planning.definition)).toHaveLength(1)
   })
 
@@ -115,7 +112,7 @@ describe('jobs there are', () => {
     await plan(db, planning, january)
     const changed = { ...planning, definition: withLists(planning.definition, { domains: ['a.com', 'c.com'] }) }
     await plan(db, changed, january)
-    expect(await asked(changed)).toEqual(['new: 2025-01 a.com,2025-01 b.com', 'new: 2025-01 c.com'])
+    expect(await asked(db, changed)).toEqual(['new: 2025-01 a.com,2025-01 b.com', 'new: 2025-01 c.com'])
   })
 
   test('of walks are joined; those of values that left are dissolved', async () => {
@@ -130,7 +127,7 @@ describe('jobs there are', () => {
   test('that were asked for and nobody waits for are taken up by every run of the pipeline, also outside its scope', async () => {
     const planning = report('a.com', 'b.com')
     const { runId } = await plan(db, planning, january)
-    await submitted(db, await onlyJob(planning))
+    await submitted(db, await onlyJob(db, planning))
     await died(db, runId)
     const gone = { ...planning, definition: withLists(planning.definition, { domains: ['c.com'] }) }
     const next = await plan(db, gone, range('2025-02', '2025-02'))
@@ -181,7 +178,7 @@ describe('jobs there are', () => {
   ] as const)('%s', async (_, source, set, expected) => {
     const planning = { source, definition: definitionFor(source, { domains: ['a.com'] }) }
     const { runId } = await plan(db, planning, january)
-    const job = await onlyJob(planning)
+    const job = await onlyJob(db, planning)
     await sql`update etl.run_jobs set outcome = 'failed' where run_id = ${runId}`.execute(db.database.kysely)
     await setJobs(planning, 'report_state' in set ? { ask_number: 1, ...set } : set)
     const counts = await plan(db, planning, january)
@@ -201,7 +198,7 @@ describe('jobs there are', () => {
     async (reportState, state, consent, scope) => {
       const planning = { ...report('a.com', 'b.com'), ...consent }
       await plan(db, planning, january)
-      const former = await onlyJob(planning)
+      const former = await onlyJob(db, planning)
       await submitted(db, former, { state, report_state: reportState, error_code: 'REPORT_UNCERTAIN' })
       expect(await plan(db, planning, range('2025-01', '2025-01', scope))).toMatchObject({ units: 2, held: 0 })
       const jobs = await jobsOf(db, planning.definition)

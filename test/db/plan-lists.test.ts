@@ -2,8 +2,8 @@
 import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { asksOf } from '../../src/core/asks.ts'
-import { allLoaded, jobsOf, loaded, submitted } from '../support/plan-ledger.ts'
-import { definitionFor, type Planning, plan, preview, range, sourceOf, withLists } from '../support/planning.ts'
+import { allLoaded, jobsOf, loaded, onlyJob, submitted } from '../support/plan-ledger.ts'
+import { definitionFor, january, plan, preview, range, report, reports, sourceOf, walk, withLists } from '../support/planning.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 
 let db: TestDatabase
@@ -11,14 +11,6 @@ beforeAll(async () => {
   db = await createTestDatabase()
 })
 afterAll(() => db.drop())
-
-const reports = sourceOf({ kind: 'report' })
-const walks = sourceOf({ kind: 'walk' })
-const january = range('2025-01', '2025-01')
-const report = (...domains: string[]): Planning => ({ source: reports, definition: definitionFor(reports, { domains }) })
-const walk = (...domains: string[]): Planning => ({ source: walks, definition: definitionFor(walks, { domains }) })
-
-const onlyJob = async ({ definition }: Planning): Promise<number> => (await jobsOf(db, definition))[0]?.jobId ?? 0
 
 describe('definitions and lists', () => {
   test('reordering a list or naming the dimensions in another order changes nothing', async () => {
@@ -88,7 +80,7 @@ describe('definitions and lists', () => {
   test('an answer another version has loaded for the same question is used, and nothing is bought', async () => {
     const planning = report('a.com', 'b.com')
     await plan(db, planning, range('2025-01', '2025-02'))
-    const answer = await loaded(db, await onlyJob(planning))
+    const answer = await loaded(db, await onlyJob(db, planning))
     await sql`update etl.answers set asks = ${asksOf(planning.definition)} where answer_id = ${answer}`.execute(
       db.database.kysely,
     )
@@ -113,11 +105,11 @@ describe('a preview', () => {
       ['new', 1, 1, 5, 'service'],
     ])
     expect((await plan(db, planning, range('2025-01', '2025-01'))).jobs).toBe(seen.jobs.length)
-    await submitted(db, await onlyJob(planning))
+    await submitted(db, await onlyJob(db, planning))
     const [first] = (await preview(db, planning, january)).jobs
     expect(first).toMatchObject({ reason: 'unfinished', reports: 0, quota: 0, units: 2, requests: 2, approved: false })
     // What has been downloaded needs no more requests.
-    await submitted(db, await onlyJob(planning), { report_state: 'downloaded' })
+    await submitted(db, await onlyJob(db, planning), { report_state: 'downloaded' })
     expect((await preview(db, planning, january)).jobs[0]).toMatchObject({ reports: 0, requests: 0 })
   })
 

@@ -1,8 +1,8 @@
 // Planning in a real ledger: what is asked for, with force and without, and in which order.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { newRun } from '../support/ledger.ts'
-import { allLoaded, cellsOf, died, jobsOf, submitted } from '../support/plan-ledger.ts'
-import { definitionFor, type Planning, plan, range, sourceOf, withLists } from '../support/planning.ts'
+import { allLoaded, asked, cellsOf, died, jobsOf, onlyJob, submitted } from '../support/plan-ledger.ts'
+import { definitionFor, january, only, plan, range, report, reports, walk, withLists } from '../support/planning.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 
 let db: TestDatabase
@@ -10,21 +10,6 @@ beforeAll(async () => {
   db = await createTestDatabase()
 })
 afterAll(() => db.drop())
-
-const reports = sourceOf({ kind: 'report' })
-const walks = sourceOf({ kind: 'walk' })
-const january = range('2025-01', '2025-01')
-const report = (...domains: string[]): Planning => ({ source: reports, definition: definitionFor(reports, { domains }) })
-const walk = (...domains: string[]): Planning => ({ source: walks, definition: definitionFor(walks, { domains }) })
-const only = (domain: string) => new Map([['domain', [domain]]])
-
-/** `reason: cells` of the jobs that somebody waits for. */
-const asked = async (planning: Planning): Promise<string[]> =>
-  (await jobsOf(db, planning.definition))
-    .filter(({ waiting }) => waiting.length > 0)
-    .map(({ reason, cells }) => `${reason}: ${cells}`)
-
-const onlyJob = async ({ definition }: Planning): Promise<number> => (await jobsOf(db, definition))[0]?.jobId ?? 0
 
 describe('what is asked for', () => {
   test('1,000 domains, 3 countries and 36 months are 10 reports', async () => {
@@ -41,7 +26,7 @@ describe('what is asked for', () => {
     if (domain === undefined) throw new Error('no dimension')
     const planning = { source: reports, definition: { ...definition, dimensions: [{ ...domain, bucket: 2 }] } }
     await plan(db, planning, january)
-    expect(await asked(planning)).toEqual(['new: 2025-01 a.com,2025-01 b.com', 'new: 2025-01 c.com'])
+    expect(await asked(db, planning)).toEqual(['new: 2025-01 a.com,2025-01 b.com', 'new: 2025-01 c.com'])
   })
 
   test('of walks one job a unit; the newest window goes first, or the oldest', async () => {
@@ -83,7 +68,7 @@ describe('what is asked for', () => {
     await allLoaded(db, planning.definition)
     const more = { ...planning, definition: withLists(planning.definition, { domains: ['c.com', 'b.com', 'a.com'] }) }
     expect(await plan(db, more, range('2025-01', '2025-03'))).toMatchObject({ units: 3, jobs: 1, done: 6 })
-    expect(await asked(more)).toEqual(['new: 2025-01 c.com,2025-02 c.com,2025-03 c.com'])
+    expect(await asked(db, more)).toEqual(['new: 2025-01 c.com,2025-02 c.com,2025-03 c.com'])
   })
 
   test('a value that left is not asked for; one that comes back is covered by the rows that stayed', async () => {
@@ -98,8 +83,8 @@ describe('what is asked for', () => {
   test('only narrows to its values, and leaves the others alone whatever their state', async () => {
     const planning = report('a.com', 'b.com', 'c.com')
     await plan(db, planning, range('2025-01', '2025-01', { only: only('a.com') }))
-    expect(await asked(planning)).toEqual(['new: 2025-01 a.com'])
-    await submitted(db, await onlyJob(planning))
+    expect(await asked(db, planning)).toEqual(['new: 2025-01 a.com'])
+    await submitted(db, await onlyJob(db, planning))
     expect(await plan(db, planning, range('2025-01', '2025-01', { only: only('b.com') }))).toMatchObject({ done: 0 })
     expect((await jobsOf(db, planning.definition)).map(({ cells }) => cells[0])).toEqual(['2025-01 a.com', '2025-01 b.com'])
   })
@@ -127,7 +112,7 @@ describe('force', () => {
     await plan(db, planning, january)
     await plan(db, planning, forced)
     expect(await jobsOf(db, planning.definition)).toMatchObject([{ forced: true, state: 'open' }])
-    await submitted(db, await onlyJob(planning), { forced: false })
+    await submitted(db, await onlyJob(db, planning), { forced: false })
     await plan(db, planning, forced)
     const jobs = await jobsOf(db, planning.definition)
     expect(jobs).toMatchObject([{ state: 'open' }, { state: 'open', former: jobs[0]?.jobId, forced: true }])
@@ -137,7 +122,7 @@ describe('force', () => {
   test('that was interrupted goes on with what it sent', async () => {
     const planning = report('a.com')
     const { runId } = await plan(db, planning, forced)
-    await submitted(db, await onlyJob(planning))
+    await submitted(db, await onlyJob(db, planning))
     await died(db, runId)
     await plan(db, planning, forced)
     expect(await jobsOf(db, planning.definition)).toHaveLength(1)
@@ -148,6 +133,6 @@ describe('force', () => {
     await plan(db, planning, january)
     await allLoaded(db, planning.definition)
     await plan(db, planning, { ...forced, only: only('b.com') })
-    expect(await asked(planning)).toEqual(['forced: 2025-01 b.com'])
+    expect(await asked(db, planning)).toEqual(['forced: 2025-01 b.com'])
   })
 })

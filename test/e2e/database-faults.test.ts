@@ -2,9 +2,10 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Sandbox } from '../../src/sandbox/server.ts'
 import { createOwnDatabase } from '../storm/own-database.ts'
+import { calmTruth } from '../storm/calm-truth.ts'
 import { createStormWorld, type StormWorld, startStormSandbox } from '../storm/storm-world.ts'
 import { digestWarehouse, loadsTwice, type UnitDigest } from '../storm/warehouse-digest.ts'
-import { type CommandResult, runCommand, startCommand } from '../support/command.ts'
+import { type CommandResult, startCommand } from '../support/command.ts'
 import { startOwnServer } from '../support/own-server.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 import { startTcpProxy } from '../support/tcp-proxy.ts'
@@ -24,14 +25,7 @@ const begun = async (sandbox: Sandbox, running: () => boolean): Promise<void> =>
 
 beforeAll(async () => {
   world = createStormWorld(20)
-  const db = await createTestDatabase()
-  const sandbox = await startStormSandbox()
-  const result = await runCommand(world.command, world.environment(sandbox, db.url, 'calm'), world.folder)
-  expect(result.code, result.stderr).toBe(0)
-  truth = await digestWarehouse(db.database.pool)
-  bought = sandbox.books().submissions.length
-  await sandbox.close()
-  await db.drop()
+  ;({ truth, bought } = await calmTruth(world))
 })
 afterAll(() => world.remove())
 

@@ -2,9 +2,10 @@
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Sandbox } from '../../src/sandbox/server.ts'
+import { calmTruth } from '../storm/calm-truth.ts'
 import { createStormWorld, type StormWorld, startStormSandbox } from '../storm/storm-world.ts'
 import { digestWarehouse, loadsTwice, type UnitDigest } from '../storm/warehouse-digest.ts'
-import { type RunningCommand, runCommand, startCommand } from '../support/command.ts'
+import { type RunningCommand, startCommand } from '../support/command.ts'
 import { pgbouncer, startPooler } from '../support/pgbouncer.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 
@@ -16,14 +17,7 @@ const wait = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(
 
 beforeAll(async () => {
   world = createStormWorld(20)
-  const db = await createTestDatabase()
-  const sandbox = await startStormSandbox()
-  const result = await runCommand(world.command, world.environment(sandbox, db.url, 'calm'), world.folder)
-  expect(result.code, result.stderr).toBe(0)
-  truth = await digestWarehouse(db.database.pool)
-  bought = sandbox.books().submissions.length
-  await sandbox.close()
-  await db.drop()
+  ;({ truth, bought } = await calmTruth(world))
 })
 afterAll(() => world.remove())
 

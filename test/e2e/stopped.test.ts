@@ -3,6 +3,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type Sandbox, startSandbox } from '../../src/sandbox/server.ts'
+import { calmTruth } from '../storm/calm-truth.ts'
 import { createStormWorld, type StormWorld, stormPipelines } from '../storm/storm-world.ts'
 import { digestWarehouse, loadsTwice, type UnitDigest } from '../storm/warehouse-digest.ts'
 import { type RunningCommand, runCommand, startCommand } from '../support/command.ts'
@@ -38,14 +39,7 @@ beforeAll(async () => {
         .replace('deadline: 8s', 'deadline: 10m'),
     )
   }
-  const db = await createTestDatabase()
-  const sandbox = await startLarge()
-  const result = await runCommand(world.command, world.environment(sandbox, db.url, 'calm'), world.folder)
-  expect(result.code, result.stderr).toBe(0)
-  truth = await digestWarehouse(db.database.pool)
-  bought = sandbox.books().submissions.length
-  await sandbox.close()
-  await db.drop()
+  ;({ truth, bought } = await calmTruth(world, startLarge))
 })
 afterAll(() => world.remove())
 

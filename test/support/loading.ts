@@ -23,7 +23,7 @@ import type { LoadResult } from '../../src/pipeline/load-result.ts'
 import { createProgress } from '../../src/pipeline/progress.ts'
 import type { Runtime } from '../../src/pipeline/runtime.ts'
 import { loadSources } from '../../src/sources/registry.ts'
-import { combinations } from './definitions.ts'
+import { combinations, shippedDefinition } from './definitions.ts'
 import { newPipeline, newProcess, newRun, nextAskNumber, type PipelineKit, type ProcessKit, waitFor } from './ledger.ts'
 import type { TestDatabase } from './postgres.ts'
 
@@ -267,3 +267,17 @@ export const trafficLine = (date: string, domain: string, visits: string, countr
   `${date.length === 7 ? `${date}-01` : date},${domain},${country},${visits},1,2,3,4,5`
 
 export const trafficCsv = (...lines: readonly string[]): string => `${[trafficHeader, ...lines].join('\n')}\n`
+
+/** Nothing loaded, nothing planned. */
+export const emptyTraffic = async (db: TestDatabase): Promise<void> => {
+  await db.database.pool.query('truncate data.traffic_and_engagement_v1, data.traffic_and_engagement_v1_history')
+  await db.database.pool.query(
+    'truncate etl.pipelines, etl.slices, etl.jobs, etl.units, etl.windows, etl.quarantine, etl.data_point_readings cascade',
+  )
+}
+
+/** The shipped definition, which lets half of the rows be rejected. */
+export const lenientTraffic = async (): Promise<Definition> => {
+  const shipped = await shippedDefinition('traffic_and_engagement')
+  return { ...shipped, limits: { ...shipped.limits, rejectShare: 0.5 } }
+}

@@ -5,6 +5,7 @@ import type { JobsTable } from '../../src/db/tables.ts'
 import type { Insertable } from 'kysely'
 import { nextAskNumber } from './ledger.ts'
 import { loadedAs, newAnswer, setJob } from './ledger-answers.ts'
+import type { Planning } from './planning.ts'
 import type { TestDatabase } from './postgres.ts'
 
 export interface CellRow {
@@ -118,3 +119,11 @@ export const closedWindows = async (db: TestDatabase, definition: Definition): P
     .execute()
   return Object.fromEntries(rows.map((row) => [row.window_from.slice(0, 7), row.closed_generation ?? 0]))
 }
+
+/** `reason: cells` of the jobs that somebody waits for. */
+export const asked = async (db: TestDatabase, { definition }: Planning): Promise<string[]> =>
+  (await jobsOf(db, definition)).filter(({ waiting }) => waiting.length > 0).map(({ reason, cells }) => `${reason}: ${cells}`)
+
+/** Id of the one job there is. */
+export const onlyJob = async (db: TestDatabase, { definition }: Planning): Promise<number> =>
+  (await jobsOf(db, definition))[0]?.jobId ?? 0

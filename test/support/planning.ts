@@ -144,3 +144,14 @@ const nextMonth = (month: string): string => {
   const [year = 0, number = 0] = month.split('-').map(Number)
   return number === 12 ? `${year + 1}-01-01` : `${year}-${String(number + 1).padStart(2, '0')}-01`
 }
+
+export const reports = sourceOf({ kind: 'report' })
+export const walks = sourceOf({ kind: 'walk' })
+export const january = range('2025-01', '2025-01')
+
+/** What is planned for these domains, by reports or page by page. */
+export const report = (...domains: string[]): Planning => ({ source: reports, definition: definitionFor(reports, { domains }) })
+export const walk = (...domains: string[]): Planning => ({ source: walks, definition: definitionFor(walks, { domains }) })
+
+/** As `--only domain=…` narrows a scope. */
+export const only = (domain: string) => new Map([['domain', [domain]]])
