@@ -61,6 +61,7 @@ export const oddWords = (text: string): string[] =>
 /** Words a sentence, by sentences of running text. */
 const sentencesOf = (prose: string): number[] =>
   prose
+    .replaceAll(/^(?:<!--.*-->|\|.*)$/gm, '')
     .split('\n\n')
     .filter((part) => !/^\s*(?:\||#)/.test(part))
     .flatMap((part) => part.split(/[.!?](?:\s|$)|\n(?=\s*[-*] )/))

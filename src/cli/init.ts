@@ -24,8 +24,7 @@ export const handle: Handler = async ({ args, folder, output }) => {
     )
   const files = await planFiles(target)
   const taken = files.filter(({ to }) => existsSync(to)).map(({ to }) => relative(folder, to))
-  if (taken.length > 0)
-    throw new EtlError('USAGE', `${taken.join(', ')} exist already, nothing was written; choose an empty folder.`)
+  if (taken.length > 0) throw new EtlError('USAGE', `${takenWords(taken)} already, nothing was written; choose an empty folder.`)
   const origin = ownOrigin(target)
   for (const { from, to } of files) {
     await mkdir(dirname(to), { recursive: true })
@@ -41,12 +40,18 @@ export const handle: Handler = async ({ args, folder, output }) => {
     )
   output.line()
   output.line('Next:')
-  if (target !== resolve(folder)) output.line(`  cd ${relative(folder, target)}`)
+  if (target !== resolve(folder)) output.line(`  cd ${quoted(relative(folder, target))}`)
   output.line('  npm install')
   output.line('  npx millrace demo            synthetic data, nothing to set up')
   output.line('  cp .env.example .env         the address, your key, your database; then npx millrace check')
   return 0
 }
+
+/** As a shell takes it. */
+const quoted = (path: string): string => (/^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", `'\\''`)}'`)
+
+const takenWords = ([first = '', ...rest]: readonly string[]): string =>
+  rest.length === 0 ? `${first} exists` : `${first} and ${some(rest.length, 'other file')} exist`
 
 interface FileToWrite {
   readonly from: string
