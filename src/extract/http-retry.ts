@@ -1,6 +1,6 @@
 // Which requests are sent again, after how long, and what a service that asks for a pause gets.
 import type { Clock } from '../core/clock.ts'
-import { EtlError, isEtlError } from '../core/errors.ts'
+import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
 import type { Finding, Pass, Waiter } from './gate-types.ts'
 import { wholeAccount } from './gate-types.ts'
 import { excerpt } from './http-answer.ts'
@@ -86,11 +86,11 @@ const stoppedOr = (error: unknown, asked: Asked): never => {
   throw asked.signal.aborted ? classify(error, asked, { connected: false, answered: false }) : error
 }
 
-/** The rate is counted in the database, which may be away: whoever promised a submission has to know that nothing left. */
-const unsent = (error: unknown): unknown =>
-  isEtlError(error)
-    ? new EtlError(error.code, error.message, { cause: error, context: { ...error.context, sent: false } })
-    : error
+/** The rate is counted in the database, which may be away: whoever promised a submission has to know that nothing left, whatever was thrown. */
+const unsent = (error: unknown): EtlError => {
+  const { code, context } = isEtlError(error) ? error : { code: 'INTERNAL' as const, context: {} }
+  return new EtlError(code, messageOf(error), { cause: error, context: { ...context, sent: false } })
+}
 
 /** Others of the account were answered since the endpoint refused this run: then it is the endpoint that refuses, whoever asks. */
 const isRefusedAlone = ({ refusals, gate }: OpenService, { run }: Waiter, { endpoint }: HttpRequest): boolean =>
@@ -119,7 +119,7 @@ const sendOnce = async <A extends Answered>(
   const progress: Progress = { connected: false, answered: false }
   const departure = await rate.take(signal, lane ?? 'others').catch((error: unknown) => {
     pass.drop()
-    return stoppedOr(unsent(error), asked)
+    return stoppedOr(asked.signal.aborted ? error : unsent(error), asked)
   })
   progress.heard = departure.answered
   try {

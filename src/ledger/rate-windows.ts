@@ -22,7 +22,7 @@ export const hasRateWindows = async (pool: DatabasePool): Promise<boolean> => {
   return rows[0]?.found === true
 }
 
-/** Windows of one account of one API. Throw what the database throws, `take` as an EtlError. @param account its name, unlike that of any other API's */
+/** Windows of one account of one API. Throw what the database throws as an EtlError: whoever asks has sent nothing. @param account its name, unlike that of any other API's */
 export const createRateWindows = (pool: DatabasePool, account: string): RateWindows => {
   const storeClient = onServerTime(pool)
   const limiters = new Map<number, Promise<RateLimiterPostgres>>()
@@ -39,23 +39,35 @@ export const createRateWindows = (pool: DatabasePool, account: string): RateWind
         return { granted: true, nextMs: remainingPoints >= points ? 0 : msBeforeNext }
       } catch (refused) {
         if (isRefusal(refused)) return { granted: false, nextMs: Math.max(1, refused.msBeforeNext) }
-        throw databaseError(refused, 'cannot count requests')
+        throw databaseError(refused, cannotCount)
       }
     },
-    pause: async (ms) => {
-      const limiter = await limiterOf(1)
-      const { msBeforeNext } = (await limiter.get(account)) ?? { msBeforeNext: 0 }
-      if (ms > msBeforeNext) await limiter.block(account, ms / 1000)
-    },
-    // In one statement: between reading and blocking somebody else may begin a window, which must not become shorter.
-    extend: async (ms) => {
-      const now = '(extract(epoch from clock_timestamp()) * 1000)::bigint'
-      await pool.query(`update etl.rate_windows set expire = greatest(expire, ${now}) + $2::int where key = $1`, [
-        `${keyPrefix}:${account}`,
-        Math.ceil(ms),
-      ])
-    },
+    // What the other machines could not be told is thrown to whoever asks next.
+    pause: (ms) => inOurWords(pauseFor(limiterOf(1), account, ms)),
+    extend: (ms) => inOurWords(extendBy(pool, account, ms)),
   }
+}
+
+const cannotCount = 'cannot count requests'
+
+const inOurWords = (told: Promise<void>): Promise<void> =>
+  told.catch((error: unknown) => {
+    throw databaseError(error, cannotCount)
+  })
+
+const pauseFor = async (limiter: Promise<RateLimiterPostgres>, account: string, ms: number): Promise<void> => {
+  const known = await limiter
+  const { msBeforeNext } = (await known.get(account)) ?? { msBeforeNext: 0 }
+  if (ms > msBeforeNext) await known.block(account, ms / 1000)
+}
+
+/** In one statement: between reading and blocking somebody else may begin a window, which must not become shorter. */
+const extendBy = async (pool: DatabasePool, account: string, ms: number): Promise<void> => {
+  const now = '(extract(epoch from clock_timestamp()) * 1000)::bigint'
+  await pool.query(`update etl.rate_windows set expire = greatest(expire, ${now}) + $2::int where key = $1`, [
+    `${keyPrefix}:${account}`,
+    Math.ceil(ms),
+  ])
 }
 
 /** Commands that ask the service nothing do not wait for it to be read. */

@@ -69,6 +69,10 @@ test('a database that is away says so before anything leaves: whoever promised a
     await expect(taught.take(never, 'run')).rejects.toMatchObject(unreachable)
     const counted = createRateBudget({ ...options, shared: createRateWindows(away, 'api/default') })
     await expect(counted.take(never, 'run')).rejects.toMatchObject(unreachable)
+    // Nobody waits for what the other machines are told; that it failed is thrown to whoever asks next.
+    const windows = createRateWindows(away, 'api/default')
+    await expect(windows.pause(100)).rejects.toMatchObject(unreachable)
+    await expect(windows.extend(100)).rejects.toMatchObject(unreachable)
   } finally {
     await kysely.destroy()
   }

@@ -333,6 +333,10 @@ describe('a submission', () => {
     const { http } = testClient(server.url, { rate: { take: () => Promise.reject(away), penalize: () => undefined } })
     const error = await failure(http.read(post(http)))
     expect([error.code, error.context]).toEqual(['DATABASE_UNREACHABLE', { tried: 1, sent: false }])
+    // Whatever was thrown: an error of the driver, which nobody has put into words, is no submission either.
+    const raw = { take: () => Promise.reject(new Error('connect ECONNREFUSED')), penalize: () => undefined }
+    const unknown = testClient(server.url, { rate: raw })
+    expect(sent(await failure(unknown.http.read(post(unknown.http))))).toBe(false)
     expect(server.hits).toHaveLength(0)
   })
 
