@@ -27,13 +27,15 @@ export interface Identity extends Warehouse {
   readonly home: string | null
   /** Server and database it is in now. */
   readonly here: string
+  /** Nothing has run or landed here. */
+  readonly isUnused: boolean
 }
 
 /** Throws where the ledger was never set up. */
 export const readIdentity = async (db: Db): Promise<Identity> => {
   const row = await db
     .selectFrom('etl.warehouse')
-    .select(['warehouse_id', 'epoch', 'home', 'standing', 'standing_reason'])
+    .select(['warehouse_id', 'epoch', 'home', 'standing', 'standing_reason', isUnused.as('is_unused')])
     .executeTakeFirstOrThrow()
   return {
     id: row.warehouse_id,
@@ -42,8 +44,11 @@ export const readIdentity = async (db: Db): Promise<Identity> => {
     reason: row.standing_reason,
     home: row.home,
     here: await whereItIs(db),
+    isUnused: row.is_unused,
   }
 }
+
+const isUnused = sql<boolean>`not exists (select from etl.runs) and not exists (select from etl.answers)`
 
 /**
  * What a dump restored elsewhere and a database made from a template do not share: the server's system identifier and the database's number there. Copies
@@ -74,12 +79,14 @@ const names = async (db: Db, onlyOurs: boolean): Promise<readonly Warehouse[]> =
   return rows
 }
 
-/** The first use of a ledger. One that has run nothing draws a name of its own: it may be a copy of a template. */
+/**
+ * `migrate`, or the first use of a ledger. One that nothing has run in draws a name of its own, also where it was last known to be elsewhere: it may be
+ * a copy of a template.
+ */
 export const settleHere = async (db: Db, here: string): Promise<void> => {
   await sql`
-    update etl.warehouse set home = ${here},
-      warehouse_id = case when exists (select from etl.runs) or exists (select from etl.answers) then warehouse_id else gen_random_uuid() end
-    where home is null`.execute(db)
+    update etl.warehouse set home = ${here}, warehouse_id = case when ${isUnused} then gen_random_uuid() else warehouse_id end
+    where home is null or home <> ${here} and ${isUnused}`.execute(db)
 }
 
 /** A copy, and the epoch of its own that it takes. */

@@ -37,7 +37,7 @@ export interface Judged {
 export const judge = (identity: Identity, evidence: Evidence | null): Judged => {
   const name = `warehouse ${identity.id}, epoch ${identity.epoch}`
   if (identity.standing !== 'own') return { standing: identity.standing, reason: identity.reason }
-  if (identity.home !== null && identity.home !== identity.here)
+  if (isAway(identity) && !(identity.isUnused && (evidence === null || !isNewerElsewhere(evidence, identity))))
     return {
       standing: 'copy',
       reason: `This database is a copy of ${name}: it was made in another database or on another server.`,
@@ -51,6 +51,9 @@ export const judge = (identity: Identity, evidence: Evidence | null): Judged => 
   if (!isNewerElsewhere(evidence, identity)) return { standing: 'own', reason: null }
   return { standing: 'copy', reason: `This database is older than what was done as ${name}: ${foundWords(evidence, identity)}.` }
 }
+
+/** A copy; of a ledger that was only migrated it is none as long as nobody has worked under its name. */
+const isAway = ({ home, here }: Identity): boolean => home !== null && home !== here
 
 const foundWords = ({ unknownRuns, unknown }: Evidence, { epoch }: Identity): string => {
   const purchases = unknown.filter((receipt) => receipt.onRecord === 'nothing' && receipt.epoch === epoch).length
@@ -95,6 +98,10 @@ export const settleIdentity = async (place: Place): Promise<Settled> => {
   const before = await settledHere(place)
   const evidence = await readEvidence(kysely, place.landing, before)
   const judged = judge(before, evidence)
+  if (judged.standing === 'own' && isAway(before)) {
+    await settleHere(kysely, before.here)
+    return { identity: await readIdentity(kysely), warning: null, takenUp: nothing }
+  }
   if (judged.standing === 'own') return { identity: before, warning: null, takenUp: await takeUpLostIds(place, before, evidence) }
   if (before.standing === 'own' && judged.standing === 'copy')
     await branch(place, before, judged.reason ?? '', evidence.highestEpoch)
@@ -118,7 +125,8 @@ const takeUpLostIds = async (
     : takeUpPurchases({ db: database.kysely, landing, id, evidence: { ...evidence, unknown: lost } })
 }
 
-const settledHere = async ({ database }: Place): Promise<Identity> => {
+/** From here on a backup of the database bears its name. */
+export const settledHere = async ({ database }: Pick<Place, 'database'>): Promise<Identity> => {
   const found = await readIdentity(database.kysely)
   if (found.home !== null) return found
   await settleHere(database.kysely, found.here)

@@ -15,7 +15,7 @@ import { analyzeChanged } from '../load/analyze.ts'
 import { setFiscalYear } from '../publish/calendar.ts'
 import { publish, publishWithin } from '../publish/publish.ts'
 import { dropMarts } from '../publish/publish-marts.ts'
-import { type Declaration, declareIdentity, type Settled } from './identity.ts'
+import { type Declaration, declareIdentity, type Settled, settledHere } from './identity.ts'
 import { attributesOf, publishAttributes } from './attributes.ts'
 import { assertTablesMade } from './tables-made.ts'
 import { martFolders, migrationFolders, openDefinitions } from './open-runtime.ts'
@@ -112,7 +112,11 @@ const removeMarts = async (
 }
 
 const declare = async ({ settings, as = null, dryRun }: MigrateRequest, database: Database): Promise<Settled | null> => {
-  if (as === null || dryRun) return null
+  if (dryRun) return null
+  if (as === null) {
+    await settledHere({ database })
+    return null
+  }
   const store = openLandingStore(settings.landing)
   await store.ready()
   return declareIdentity({ database, landing: store }, as)

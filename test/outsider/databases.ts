@@ -52,7 +52,7 @@ export const startDatabases = async (): Promise<Databases> => {
 
 /** A copy of the template is no clone of a warehouse: it gets a name of its own, as one that was migrated by itself has. */
 export const becomeOwn = async (pool: WorldDatabase['pool']): Promise<void> => {
-  await pool.query('update etl.warehouse set warehouse_id = gen_random_uuid()')
+  await pool.query('update etl.warehouse set warehouse_id = gen_random_uuid(), home = null')
 }
 
 const asAdmin = async (url: string, statement: string): Promise<void> => {
