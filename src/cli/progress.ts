@@ -152,7 +152,8 @@ export const createProgressLine = ({ counters }: Progress, now: () => number = (
   let from: Counters = { ...counters }
   let startedAt = now()
   const since = (name: keyof Counters): number => counters[name] - from[name]
-  const share = () => ({ done: since('unitsDone'), planned: since('unitsPlanned') })
+  // A job may cover more units than the run asked of it.
+  const share = () => ({ done: Math.min(since('unitsDone'), since('unitsPlanned')), planned: since('unitsPlanned') })
   return {
     planned: (units) => {
       const before = counters.unitsPlanned - units

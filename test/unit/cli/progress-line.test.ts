@@ -36,3 +36,15 @@ test('a scheduler’s second run is counted by itself, and one that overlaps the
   plan(progress, line, 3)
   expect(line.share()).toEqual({ done: 1, planned: 5 })
 })
+
+test('jobs that cover more units than the run asked for, as replays of packed answers do, never make it more than done', () => {
+  const progress = createProgress()
+  let at = 0
+  const line = createProgressLine(progress, () => at)
+  Object.assign(progress.counters, { unitsPlanned: 72 })
+  line.planned(72)
+  Object.assign(progress.counters, { unitsDone: 88 })
+  at = 60_000
+  expect(line.text()).toContain('72/72 units, time left 0.0 s')
+  expect(line.share()).toEqual({ done: 72, planned: 72 })
+})
