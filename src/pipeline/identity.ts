@@ -219,13 +219,14 @@ export type Declaration = 'restored' | 'moved' | 'clone'
 /** A person's word on what this database is. Takes up what was bought meanwhile. */
 export const declareIdentity = async (place: Place, as: Declaration): Promise<Settled> => {
   const { kysely } = place.database
-  const { identity } = await settleIdentity(place)
+  const { identity, takenUp: before } = await settleIdentity(place)
   if (as === 'clone') {
     await becomeClone(kysely, identity.here)
     return { identity: await readIdentity(kysely), warning: null, takenUp: nothing }
   }
   const evidence = await readEvidence(kysely, place.landing, identity)
-  const takenUp = await takeUp({ db: kysely, landing: place.landing, id: identity.id, evidence })
+  const { purchases, answers, left } = await takeUp({ db: kysely, landing: place.landing, id: identity.id, evidence })
+  const takenUp = { purchases: before.purchases + purchases, answers: before.answers + answers, left }
   const epoch = await takeEpoch(place, identity, evidence.highestEpoch, 'copy')
   const claim = JSON.stringify(await claimOf(place, { id: identity.id, epoch }, identity.here))
   await place.landing.notes.write(epochPath({ id: identity.id, epoch }, 'goes-on'), claim)
