@@ -15,6 +15,8 @@ export interface RegisteredPipeline {
   readonly pipelineId: number
   /** Grows whenever the lists change. */
   readonly generation: number
+  /** Digest of the lists it was registered with; null: a list could not be read. */
+  readonly listsDigest: string | null
   /** Names, in the order of a slice's values. */
   readonly dimensions: readonly string[]
 }
@@ -89,29 +91,29 @@ export const registerPipeline = async (trx: Db, definition: Definition, source: 
   const dimensions = isReshaped ? names : row.dimensions
   // A list that was not read is not known: what is wanted stays as it is.
   const isKnown = definition.dimensions.every(({ query }) => query === undefined || query.isRead === true)
-  if (!isKnown) return { pipelineId: row.pipeline_id, dimensions, generation: row.generation }
+  if (!isKnown) return { pipelineId: row.pipeline_id, dimensions, generation: row.generation, listsDigest: null }
   const lists = dimensions.map((name) => ({
     name,
     values: definition.dimensions.find((one) => one.name === name)?.values ?? [],
   }))
   const known = { pipelineId: row.pipeline_id, generation: row.generation, sha256: isReshaped ? null : row.lists_sha256 }
-  return { pipelineId: row.pipeline_id, dimensions, generation: await followLists(trx, known, lists) }
+  return { pipelineId: row.pipeline_id, dimensions, ...(await followLists(trx, known, lists)) }
 }
 
 const followLists = async (
   trx: Db,
   { pipelineId, generation, sha256 }: { pipelineId: number; generation: number; sha256: string | null },
   lists: readonly ValueList[],
-): Promise<number> => {
+): Promise<Pick<RegisteredPipeline, 'generation' | 'listsDigest'>> => {
   const digest = listsDigest(lists)
-  if (digest === sha256) return generation
+  if (digest === sha256) return { generation, listsDigest: digest }
   await syncSlices(trx, pipelineId, lists, generation + 1)
   await trx
     .updateTable('etl.pipelines')
     .set({ generation: generation + 1, lists_sha256: digest })
     .where('pipeline_id', '=', pipelineId)
     .execute()
-  return generation + 1
+  return { generation: generation + 1, listsDigest: digest }
 }
 
 interface Shape {

@@ -39,6 +39,12 @@ export const syncSlices = async (db: Db, pipelineId: number, lists: readonly Val
     order by w."values" collate "C"`.execute(db)
 }
 
+/** Whether what is wanted now is every combination of the lists of that digest. Under the pipeline's lock, else other lists may come at any moment. */
+export const areWanted = async (db: Db, pipelineId: number, digest: string): Promise<boolean> => {
+  const row = await db.selectFrom('etl.pipelines').select('lists_sha256').where('pipeline_id', '=', pipelineId).executeTakeFirst()
+  return row?.lists_sha256 === digest
+}
+
 const joined = (lists: readonly ValueList[], join: 'join' | 'left join'): RawBuilder<unknown> =>
   sql.join(
     lists.map(({ values }, place) => {

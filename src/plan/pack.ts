@@ -49,7 +49,8 @@ export const pack = (needed: readonly NeededSlice[], limits: PackLimits): Packed
 
 /**
  * Every combination of the lists as one box, where one request may ask for all of them; null otherwise, and where the slices are fewer or need other windows than
- * each other. Nothing need be known of their values then. @param lengths of the list of each dimension
+ * each other. Nothing need be known of their values then. Only of slices that are combinations of the lists of these lengths.
+ * @param lengths of the list of each dimension
  */
 export const packWhole = (
   places: ReadonlyMap<number, readonly number[]>,

@@ -3,9 +3,9 @@ import type { Db } from '../db/tables.ts'
 import { type AskReason, neededCells, noRefresh, type Refresh } from '../ledger/candidates.ts'
 import { lockPipeline } from '../ledger/pipelines.ts'
 import { type BoxToMake, insertBoxes, lockJobs, retireJobs } from '../ledger/register-jobs.ts'
-import { sliceBlocks, sliceValues } from '../ledger/slices.ts'
+import { areWanted, sliceBlocks, sliceValues } from '../ledger/slices.ts'
 import type { PlanWindow } from '../plan/frames.ts'
-import { fittingLimits, type NeededSlice, pack, packWhole } from '../plan/pack.ts'
+import { fittingLimits, type NeededSlice, type PackedBox, pack, packWhole } from '../plan/pack.ts'
 import { collectNeeds, mostUnitsAStep, stepsOf, type Task, tasksOf } from '../plan/steps.ts'
 import type { CountedWindows } from './count-windows.ts'
 import type { NightGuard } from './guard-night.ts'
@@ -101,7 +101,7 @@ const stepNeeds = async (
 }
 
 const packed = async (db: Db, context: PlanContext, groups: readonly NeedsOfGroup[]): Promise<BoxToMake[]> => {
-  const whole = groups.map(({ places }) => packWhole(places, listLengths(context), context.limits))
+  const whole = await packedWhole(db, context, groups)
   const others = groups.filter((_, at) => whole[at] === null)
   const values = await sliceValues(db, [...new Set(others.flatMap(({ places }) => [...places.keys()]))])
   const boxes = groups.flatMap(({ group, places }, at) => {
@@ -116,6 +116,15 @@ const packed = async (db: Db, context: PlanContext, groups: readonly NeedsOfGrou
     )
   })
   return inOrder(boxes, context)
+}
+
+/** For each group, where it is every combination of this plan's lists, the one box of it; null: its values have to be read. */
+const packedWhole = async (db: Db, context: PlanContext, groups: readonly NeedsOfGroup[]): Promise<(PackedBox | null)[]> => {
+  const { pipelineId, listsDigest } = context.pipeline
+  const whole = groups.map(({ places }) => packWhole(places, listLengths(context), context.limits))
+  // As many slices of lists that another planner has registered since need not be every combination of any lists.
+  const isOurs = whole.every((box) => box === null) || (listsDigest !== null && (await areWanted(db, pipelineId, listsDigest)))
+  return isOurs ? whole : whole.map(() => null)
 }
 
 const neededOf = (places: NeedsOfGroup['places'], values: ReadonlyMap<number, readonly string[]>): NeededSlice[] =>

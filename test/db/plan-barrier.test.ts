@@ -3,6 +3,11 @@ import fc from 'fast-check'
 import { sql } from 'kysely'
 import type pg from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { registerPipeline } from '../../src/ledger/pipelines.ts'
+import type { BoxToMake } from '../../src/ledger/register-jobs.ts'
+import { countWindows } from '../../src/planning/count-windows.ts'
+import { planContext } from '../../src/planning/plan-context.ts'
+import { askForReports, reportSteps } from '../../src/planning/plan-reports.ts'
 import { cellsOf, died, type JobBox, jobsOf, loaded, submitted } from '../support/plan-ledger.ts'
 import { newRun } from '../support/ledger.ts'
 import { setJob } from '../support/ledger-answers.ts'
@@ -163,6 +168,40 @@ const take = async (sequence: Sequence, step: Step): Promise<void> => {
   if (step.does === 'load stale') await loaded(db, job.jobId, { askedAt: '2026-01-01T00:00:00Z' })
   if (step.does === 'fail') await settled(job)
 }
+
+test('lists that another planner has changed since: what is asked for is packed by the values as they are wanted now', async () => {
+  const source = sourceOf({ kind: 'report' })
+  const wide = definitionFor(source, { domains: ['a.com', 'b.com'], countries: ['gb', 'us'] })
+  const january = range('2025-01', '2025-01')
+  for (const [domain, country] of [
+    ['a.com', 'us'],
+    ['b.com', 'gb'],
+  ] as const) {
+    const only = new Map([
+      ['domain', [domain]],
+      ['country', [country]],
+    ])
+    await plan(db, { source, definition: wide }, { ...january, only })
+  }
+  for (const { jobId } of await jobsOf(db, wide)) await loaded(db, jobId)
+  // One planner has read its lists, of two combinations, when another registers those of four, of which two are loaded.
+  const { kysely } = db.database
+  const definition = withLists(wide, { domains: ['a.com'], countries: ['gb', 'us'] })
+  const pipeline = await kysely.transaction().execute((trx) => registerPipeline(trx, definition, source))
+  const context = await planContext(kysely, new Map(), {
+    ...{ definition, source, pipeline, scope: january, nowMs: Date.now(), signal: new AbortController().signal },
+    runtime: { consent: { resubmitUncertain: false, approvedBy: null } },
+    runId: await newRun(db),
+    step: (work) => kysely.transaction().execute(work),
+  })
+  await kysely.transaction().execute((trx) => registerPipeline(trx, wide, source))
+  const { steps } = await reportSteps(kysely, context, countWindows(context))
+  const all = { verdict: null, holds: false, mark: async (_: unknown, boxes: readonly BoxToMake[]) => boxes }
+  for (const tasks of steps) await askForReports(context, tasks, all)
+  // One job of both would ask the service for every combination of their values, also for those that are loaded.
+  const open = (await jobsOf(db, wide)).filter(({ state }) => state === 'open')
+  expect(open.map(({ cells }) => cells).sort()).toEqual([['2025-01 a.com gb'], ['2025-01 b.com us']])
+})
 
 /** `npm run plan-barrier`: many more. */
 const numRuns = Number(process.env['PLAN_BARRIER_RUNS'] ?? 6)
