@@ -146,6 +146,7 @@ describe('the pages', () => {
     for (const words of ['2026-08: held', '2026-08: failed', '2026-09: loaded', '2024-01: missing']) expect(body).toContain(words)
     expect(body).toContain('href="/units/4"')
     expect(body).toContain('href="/coverage/keywords/2024-01"')
+    expect(body).toContain('<a href="/units?pipeline=keywords&amp;state=held">2 held</a>')
     await db.database.pool.query('update etl.units set job_id = null, held_answer_id = null')
     expect(await text(`${page?.url}/coverage/keywords`)).toContain('2026-08: loaded, restated since')
   })

@@ -1,13 +1,13 @@
 // Coverage as a calendar heat map: slices down, months across, a letter and a colour a cell, each a link to its unit.
 import { html } from 'hono/html'
-import type { Definition } from '../../core/types.ts'
+import { type Definition, unitStates } from '../../core/types.ts'
 import { dateIn, isPublished, windowAt, windowsBetween } from '../../core/window.ts'
 import type { WebContext } from '../context.ts'
 import { count, coverageAddress, unitsAddress } from '../format.ts'
 import { command, type Html, page } from '../layout.ts'
 import { legend, marks } from '../months.ts'
 import { coverageStates, type CoverageState, type CoverageUnit, pipelineCoverage } from '../../reads/coverage.ts'
-import { type CoverageMonth, coverageMonths, windowStates } from '../../reads/windows.ts'
+import { type CoverageMonth, coverageMonths, unitsIn, type WindowState, windowStates } from '../../reads/windows.ts'
 
 const slicesShown = 50
 
@@ -39,7 +39,10 @@ ${head('Pipeline', all)}
 
 /** Units by month of one pipeline; null: there is no such pipeline. @param offset slices before the first one shown */
 export const pipelineCoveragePage = async (context: WebContext, pipeline: string, offset = 0): Promise<Html | null> => {
-  const { slices, more } = await pipelineCoverage(context.kysely, pipeline, { most: slicesShown, offset })
+  const [{ slices, more }, states] = await Promise.all([
+    pipelineCoverage(context.kysely, pipeline, { most: slicesShown, offset }),
+    windowStates(context.kysely, { pipelines: [pipeline], remembered: true }),
+  ])
   const definition = context.definitions.find((one) => one.pipeline === pipeline)
   if (slices.length === 0 && offset === 0 && definition === undefined) return null
   const all = monthsOf(
@@ -48,7 +51,7 @@ export const pipelineCoveragePage = async (context: WebContext, pipeline: string
     definition,
   )
   const address = (from: number): string => `${coverageAddress(pipeline)}?offset=${Math.max(0, from)}`
-  const body = html`<p>${definition?.description ?? ''}</p>${legend}
+  const body = html`<p>${definition?.description ?? ''}</p>${stateCounts(pipeline, states)}${legend}
 ${offset === 0 && !more ? '' : html`<p>Slices ${count(offset + 1)} to ${count(offset + slices.length)}. ${offset > 0 ? html`<a href="${address(offset - slicesShown)}">Earlier</a> ` : ''}${more ? html`<a href="${address(offset + slicesShown)}">More</a>` : ''} <span class="soft">The search above finds one by its name.</span></p>`}
 <div class="scroll newest" role="region" aria-label="Coverage by slice and month" tabindex="0"><table class="heat">
 ${head('Slice', all)}
@@ -63,6 +66,15 @@ ${head('Slice', all)}
     })}</tr>`
   })}</tbody></table></div>`
   return page({ title: `Coverage of ${pipeline}`, place: '/coverage', warehouse: context.warehouse, body })
+}
+
+/** How many units are in which state, each a way to them: those of all slices, also of those that are not on this page. */
+const stateCounts = (pipeline: string, states: readonly WindowState[]): Html => {
+  const counted = unitStates.flatMap((state) => {
+    const units = unitsIn(states.filter((row) => row.state === state))
+    return units === 0 ? [] : [{ state, units }]
+  })
+  return html`<p>${counted.map(({ state, units }, place) => html`${place === 0 ? '' : ', '}<a href="/units?${new URLSearchParams({ pipeline, state }).toString()}">${count(units)} ${state}</a>`)}</p>`
 }
 
 /** A month nothing was planned for; where it is missing, a link to the command that loads it. */
