@@ -24,6 +24,7 @@ import { shippedDefinition, shippedDefinitions, unitOf } from '../support/defini
 import { newJob, newPipeline, newRun } from '../support/ledger.ts'
 import { mergeRows, trafficRow } from '../support/merging.ts'
 import { createTestDatabase, dropRole, type TestDatabase } from '../support/postgres.ts'
+import { servePage } from '../support/status-page.ts'
 
 const names = { owner: `owner_${process.pid}`, loader: `loader_${process.pid}`, reader: `reader_${process.pid}` }
 let db: TestDatabase
@@ -87,6 +88,24 @@ test('every role has on every object what it needs and nothing more', async () =
       : [`${word} on ${schema}.${name} (${kind}): ${found || 'nothing'} instead of ${wanted || 'nothing'}`]
   })
   expect(wrong).toEqual([])
+})
+
+test('the status page over the login of a reader shows nothing of the ledger and names no table of it', async () => {
+  await as(names.reader, async (other) => {
+    const page = await servePage(other)
+    try {
+      for (const place of ['/', '/coverage', '/plan', '/quota', '/runs', '/units', '/search?q=a', '/metrics']) {
+        const answer = await fetch(page.url + place)
+        expect(answer.status, place).toBe(503)
+        const text = await answer.text()
+        expect(text).toContain('The ledger could not be read just now; the log says why.')
+        expect(text).not.toMatch(/etl\.|permission|reader_/)
+      }
+      expect(page.errors.map(String).join()).toMatch(/permission denied/)
+    } finally {
+      await page.close()
+    }
+  })
 })
 
 test('making the roles again changes nothing', async () => {

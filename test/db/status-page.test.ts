@@ -55,6 +55,20 @@ describe('the pages', () => {
     expect(overview).toContain('1 failed, 2 held')
   })
 
+  test('what waits for approval alone is no trouble: the overview says so, and that nothing else needs a person', async () => {
+    await fillLedger(db, 'loaded')
+    const { pool } = db.database
+    await pool.query(`insert into etl.approvals (pipeline_id, kind, reasons, window_from, window_to, units, reports, credits, allowed)
+      values (1, 'night', '{"new value": 2}', '2026-08-01', '2026-09-01', 2, 1, 12, 6)`)
+    await pool.query(`insert into etl.jobs (pipeline_id, kind, reason, window_from, window_to, slice_ids, cells, state, account, guard, error_code, approval_id)
+      values (1, 'report', 'new', '2026-08-01', '2026-09-01', '{1,2}', 2, 'held', 'default', 'needs approval', 'NEEDS_APPROVAL', 1)`)
+    await pool.query(`update etl.units set job_id = (select max(job_id) from etl.jobs) where window_from = '2026-08-01'`)
+    const overview = await text(await serve())
+    expect(overview).toContain('<p class="verdict warn">2 waiting for approval. Last run:')
+    expect(overview).toContain('npx millrace approve keywords')
+    expect(overview).toContain('Nothing else needs a person.')
+  })
+
   test('the overview says up to which month a pipeline is complete, what was restated and what the nights brought', async () => {
     await fillLedger(db, 'loaded')
     const url = await serve()

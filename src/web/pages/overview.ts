@@ -94,7 +94,7 @@ const needsPerson = (
   runs: readonly RunLine[],
   counts: readonly PipelineCounts[],
 ): Html => html`
-${verdict(runs, unitsOf(counts, 'held'), unitsOf(counts, 'failed'), counts.length > 0)}
+${verdict(runs, counts, waiting)}
 ${accounts.flatMap(({ trouble }) => (trouble === null ? [] : [troubleNote(trouble)]))}
 ${approvalTables(waiting, approved)}
 ${table(
@@ -106,7 +106,7 @@ ${table(
     unit.error_message ?? unit.error_code ?? '',
     nextStepOf(unit),
   ]),
-  'Nothing needs a person.',
+  waiting.length === 0 ? 'Nothing needs a person.' : 'Nothing else needs a person.',
 )}`
 
 /** Runs at work, and how many units are in which state. */
@@ -134,16 +134,25 @@ ${working.length === 0 ? html`<p class="empty">No run is at work.</p>` : working
 const troubleNote = ({ account, code, message, since }: AccountTrouble): Html =>
   html`<p class="verdict warn">${account}: ${message} [${code}] since ${moment(since)}. Requests wait, and one at a time tries again.</p>`
 
-const verdict = (runs: readonly RunLine[], held: number, failed: number, anyPlanned: boolean): Html => {
-  if (!anyPlanned)
+const verdict = (runs: readonly RunLine[], counts: readonly PipelineCounts[], waiting: readonly WaitingWord[]): Html => {
+  if (counts.length === 0)
     return html`<p class="verdict">Nothing was planned yet. Begin with ${command('npx millrace run')} or ${command('npx millrace demo')}.</p>`
+  const unapproved = waiting.reduce((all, { units }) => all + units, 0)
+  const failed = unitsOf(counts, 'failed')
+  // What waits for approval is held, too.
+  const held = Math.max(0, unitsOf(counts, 'held') - unapproved)
+  const said = [
+    ...(failed > 0 ? [`${count(failed)} failed`] : []),
+    ...(held > 0 ? [`${count(held)} held`] : []),
+    ...(unapproved > 0 ? [`${count(unapproved)} waiting for approval`] : []),
+  ].join(', ')
   const last = runs.find((run) => run.state !== 'running')
   const when =
     last === undefined
       ? ''
       : html` Last run: <a href="/runs/${last.run_id}">${last.command} #${last.run_id}</a>, ${last.state}, ${moment(last.finished_at ?? last.started_at)}.`
-  if (failed > 0 || held > 0)
-    return html`<p class="verdict bad">${count(failed)} failed, ${count(held)} held: see what to do below.${when}</p>`
+  if (failed > 0 || held > 0) return html`<p class="verdict bad">${said}: see what to do below.${when}</p>`
+  if (unapproved > 0) return html`<p class="verdict warn">${said}.${when}</p>`
   if (last !== undefined && last.state !== 'done')
     return html`<p class="verdict warn">The last run did not end by itself.${when}</p>`
   return html`<p class="verdict good">All is well.${when}</p>`

@@ -37,6 +37,10 @@ export const pipelineRows = (context: WebContext, facts: PipelineFacts): Html =>
 <details><summary>What the letters mean</summary>${legend}</details></div>`
 }
 
+/** Long names break behind an underscore. */
+const breakable = (name: string): Html =>
+  html`${name.split('_').map((part, place) => html`${place === 0 ? '' : html`_<wbr>`}${part}`)}`
+
 const pipelineRow = (
   { definitions, clock }: WebContext,
   { windows, counts, wanted, nights, quota, forecasts, days }: PipelineFacts,
@@ -57,7 +61,7 @@ const pipelineRow = (
   const span = completeSpan(months)
   const ownQuota = quota.filter((day) => day.pipeline === pipeline)
   return [
-    html`<a href="${coverageAddress(pipeline)}"><strong>${pipeline}</strong></a><br><span class="soft">${count(counts.find((one) => one.pipeline === pipeline)?.rows ?? 0)} rows</span>`,
+    html`<a href="${coverageAddress(pipeline)}"><strong>${breakable(pipeline)}</strong></a><br><span class="soft">${count(counts.find((one) => one.pipeline === pipeline)?.rows ?? 0)} rows</span>`,
     html`${completeWords(span, months)} ${monthStrip(pipeline, months)}`,
     freshness(windows, pipeline, nowMs),
     dueWords(nextDue(definition, span?.to ?? null, nowMs)),

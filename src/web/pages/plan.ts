@@ -53,7 +53,12 @@ const totalWords = ({ reasons, pipelines }: NightPlan): string => {
     sum(now, (one) => one.reports),
     sum(now, (one) => one.requests),
   ]
-  const least = span(sum(pipelines, ({ seconds }) => seconds))
+  const least = span(
+    Math.max(
+      1,
+      sum(pipelines, ({ seconds }) => seconds),
+    ),
+  )
   return `The next run loads ${some(units, 'unit')}: ${some(reports, 'report')}, ${some(requests, 'request')}, ${creditWords(now)}. It takes ${least} or longer.`
 }
 
@@ -82,7 +87,7 @@ const pipelineTable = ({ definitions, nextTicks }: WebContext, plan: NightPlan |
   const ticks = new Map(nextTicks(1).map(({ pipeline, at }) => [pipeline, at[0]]))
   return table(
     'By pipeline',
-    ['Pipeline', 'Next run', 'Loaded already', 'Held', 'Not published yet', 'Credits this month', 'At its end', 'Budget'],
+    ['Pipeline', 'Next run', 'Loaded already', 'Held', 'Not published yet', 'Credits this month'],
     definitions.map(({ pipeline, limits }) => {
       const tick = ticks.get(pipeline)
       const own = foretold.filter((one) => one.pipeline === pipeline)
@@ -90,13 +95,19 @@ const pipelineTable = ({ definitions, nextTicks }: WebContext, plan: NightPlan |
         pipeline,
         tick === undefined ? 'no schedule' : moment(new Date(tick).toISOString()),
         ...idleCells(plan?.pipelines.find((one) => one.pipeline === pipeline)),
-        count(sum(own, ({ spent }) => spent)),
-        own.every(({ forecast }) => forecast === null) ? '–' : count(sum(own, ({ forecast }) => forecast)),
-        limits.quotaPerMonth === null ? 'none' : count(limits.quotaPerMonth),
+        monthWords(own, limits.quotaPerMonth),
       ]
     }),
     'No pipeline is defined here.',
   )
+}
+
+/** `246 so far, about 720 at its end, of 4,000` */
+const monthWords = (own: readonly Forecast[], budget: number | null): string => {
+  const end = own.every(({ forecast }) => forecast === null)
+    ? ''
+    : `, about ${count(sum(own, ({ forecast }) => forecast))} at its end`
+  return `${count(sum(own, ({ spent }) => spent))} so far${end}${budget === null ? '' : `, of ${count(budget)}`}`
 }
 
 const idleCells = (one: PlannedPipeline | undefined): string[] =>
