@@ -23,33 +23,49 @@ export type Subjects = ReadonlyMap<string, Check>
 
 /** Not a thing to run for: what pages are, by the pattern of their address. The first pattern that fits counts. */
 const patternSubject = 'pattern'
+/** Attribute of a pattern: its line's place among them. */
+const orderName = 'place'
 
 /** What the definitions run for, and what their dimension tables explain; and patterns. */
 export const subjectsOf = (definitions: readonly Definition[], sources: ReadonlyMap<string, SourceSpec>): Subjects => {
   const subjects = new Map<string, Check>([[patternSubject, (written) => plain(written)]])
-  for (const { source: name, dimensions, dimensionTables } of definitions) {
+  for (const { source: name, dimensions, dimensionTables, columns } of definitions) {
     const source = sources.get(name)
     for (const subject of [...dimensions.map((one) => one.name), ...dimensionTables.map(({ column }) => column)]) {
       const spec = source?.dimensions[subject]
-      subjects.set(subject, (written) =>
-        source === undefined || spec === undefined ? plain(written) : checkValue(written, spec, source),
-      )
+      const check: Check = (written) =>
+        source === undefined || spec === undefined ? plain(written) : checkValue(written, spec, source)
+      const isWhole = columns.some((one) => one.name === subject && (one.type === 'bigint' || one.type === 'integer'))
+      subjects.set(subject, isWhole ? wholeNumber(check) : check)
     }
   }
   return subjects
 }
+
+/** Numbers have one spelling, whatever zeros a spreadsheet puts before them. */
+const wholeNumber =
+  (check: Check): Check =>
+  (written) =>
+    check(/^\d+$/.test(written.trim()) ? written.trim().replace(/^0+(?=\d)/, '') : written)
 
 const plain = (written: string): ReturnType<Check> =>
   written.trim() === '' ? { message: 'an empty value; write one or remove the line.' } : { value: written.trim() }
 
 /** Every `*.csv` and `*.sql` of the folder; none where there is no such folder. */
 export const readAttributes = async (folder: string, subjects: Subjects): Promise<Attributes> => {
-  const names = existsSync(folder) ? (await readdir(folder)).filter((name) => /\.(csv|sql)$/.test(name)).sort() : []
-  const problems: Problem[] = []
+  const all = existsSync(folder) ? (await readdir(folder)).sort() : []
+  const problems: Problem[] = all.filter(isMisnamed).map((name) => ({
+    ...top(join(folder, name)),
+    message: `attributes are read from *.csv and *.sql; save it as one of these, or move it out of ${folder}.`,
+  }))
   const sets: AttributeSet[] = []
-  for (const name of names) {
+  for (const name of all.filter((one) => /\.(csv|sql)$/.test(one))) {
     const file = join(folder, name)
-    const text = await readFile(file, 'utf8')
+    const text = textOf(await readFile(file))
+    if (text === null) {
+      problems.push({ ...top(file), message: 'not UTF-8; save it as "CSV UTF-8", since other letters would be lost.' })
+      continue
+    }
     if (name.endsWith('.sql')) sets.push({ file, sql: text, rowsOf: (table) => setOf(file, table, subjects) })
     else sets.push(...(await csvSets(file, text, subjects, problems)))
   }
@@ -61,6 +77,20 @@ export const readAttributes = async (folder: string, subjects: Subjects): Promis
         message: `${first.file} has attributes of '${subject}' already; write them into one file.`,
       })
   return { sets: problems.length > 0 ? [] : sets, problems: sortProblems(problems) }
+}
+
+/** A table that somebody surely meant to be read. */
+const isMisnamed = (name: string): boolean =>
+  /\.(csv|sql|tsv|xlsx?|ods)$/i.test(name) && !/\.(csv|sql)$/.test(name) && !/^[.~]/.test(name)
+
+/** null: bytes that are no UTF-8, or characters that PostgreSQL keeps in no text. */
+const textOf = (bytes: Buffer): string | null => {
+  try {
+    const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+    return text.includes('\0') ? null : text
+  } catch {
+    return null
+  }
 }
 
 const top = (file: string) => ({ file, line: 1, column: 1 })
@@ -78,7 +108,9 @@ const csvSets = async (file: string, text: string, subjects: Subjects, problems:
         info: true,
         relax_column_count: true,
         skip_empty_lines: true,
+        // Only at the beginning of a line: a group may be called C#.
         comment: '#',
+        comment_no_infix: true,
         trim: true,
       }),
     )
@@ -108,12 +140,21 @@ const setOf = (file: string, [header, ...lines]: AttributeTable, subjects: Subje
   const check = subjects.get(subject)
   if (check === undefined) {
     const known = [...subjects.keys()]
-    report(header?.line ?? 1, `the first column is '${subject}'; expected what the attributes are of.${suggest(subject, known)}`)
+    const separator = names.length === 0 ? /[;\t]/.exec(subject)?.[0] : undefined
+    const next =
+      separator === undefined
+        ? suggest(subject, known)
+        : ` Its cells are separated by ${separator === ';' ? 'semicolons' : 'tabs'}: save it with commas.`
+    report(header?.line ?? 1, `the first column is '${subject}'; expected what the attributes are of.${next}`)
     return { set: null, problems }
   }
+  if (lines.length === 0) report(header?.line ?? 1, 'there is no line below the header. Delete the file to end its attributes.')
   for (const [at, name] of names.entries())
-    if (!/^[a-z][a-z0-9_]*$/.test(name) || names.indexOf(name) < at)
-      report(header?.line ?? 1, `'${name}' cannot name an attribute; use lower-case letters, digits and _, each name once.`)
+    if (!/^[a-z][a-z0-9_]*$/.test(name) || names.indexOf(name) < at || (subject === patternSubject && name === orderName))
+      report(
+        header?.line ?? 1,
+        `'${name}' cannot name an attribute; use lower-case letters, digits and _, each name once${subject === patternSubject ? `, and not ${orderName}` : ''}.`,
+      )
   const seen = new Map<string, number>()
   const rows = lines.flatMap(({ line, cells }, place): AttributeRow[] => {
     if (cells.length !== names.length + 1)
@@ -129,7 +170,10 @@ const setOf = (file: string, [header, ...lines]: AttributeTable, subjects: Subje
     seen.set(value, line)
     const attributes = names.flatMap((name, at) => attributeOf(name, cells[at + 1] ?? '', (message) => report(line, message)))
     return [
-      { value, attributes: Object.fromEntries(subject === patternSubject ? [...attributes, ['place', place + 1]] : attributes) },
+      {
+        value,
+        attributes: Object.fromEntries(subject === patternSubject ? [...attributes, [orderName, place + 1]] : attributes),
+      },
     ]
   })
   return problems.length > 0 ? { set: null, problems } : { set: { file, subject, rows }, problems }

@@ -180,4 +180,40 @@ describe('attributes', () => {
       expect.stringMatching(/^open\.csv:\d+:1: not CSV that can be read/),
     ])
   })
+
+  test('are read as people’s spreadsheets write them, or refused with the way out, and never half', async () => {
+    write('domains.csv', '\ufeffdomain,group\r\nshop.com,C# shops\r\n#rival.com,not now\r\nother.com,#1\r\n')
+    write('categories.csv', 'category_id,name\n012,=cmd()\n')
+    await apply()
+    expect(await query(`select domain, domain_group from bi.domains order by 1`)).toEqual([
+      { domain: 'other.com', domain_group: '#1' },
+      { domain: 'rival.com', domain_group: '(none)' },
+      { domain: 'shop.com', domain_group: 'C# shops' },
+    ])
+    expect(await query('select name from bi.dim_category')).toEqual([{ name: '=cmd()' }])
+    const mistakes: readonly (readonly [file: string, text: string | Buffer, says: RegExp])[] = [
+      ['domains.csv', Buffer.from('domain,group\nshop.com,Möbel\n', 'latin1'), /:1:1: not UTF-8/],
+      ['domains.csv', Buffer.from('\ufeffdomain,group\nshop.com,X\n', 'utf16le'), /:1:1: not UTF-8/],
+      ['domains.csv', 'domain,group\nshop.com,a\0b\n', /:1:1: not UTF-8/],
+      ['domains.csv', 'domain;group\nshop.com;X\n', /separated by semicolons: save it with commas/],
+      ['domains.csv', 'domain\tgroup\nshop.com\tX\n', /separated by tabs: save it with commas/],
+      ['domains.csv', 'domain,group\n', /no line below the header\. Delete the file to end its attributes/],
+      ['domains.csv', '', /the first column is ''/],
+      ['domains.csv', 'domain,group\nshop.com,X\nSHOP.com,Y\n', /:3:1: 'shop\.com' stands in line 2 already/],
+      ['categories.csv', 'category_id,name\n12,A\n012,B\n', /:3:1: '12' stands in line 2 already/],
+      ['page_types.csv', 'pattern,page_type,place\n*,a,1\n', /'place' cannot name an attribute/],
+      ['domains.xlsx', 'PK', /attributes are read from \*\.csv and \*\.sql/],
+      ['domains.CSV', 'domain\n', /attributes are read from \*\.csv and \*\.sql/],
+    ]
+    rmSync(join(folder, 'attributes'), { recursive: true })
+    for (const [file, text, says] of mistakes) {
+      mkdirSync(join(folder, 'attributes'))
+      writeFileSync(join(folder, 'attributes', file), text)
+      expect((await found()).problems.map(showProblem).join(), String(text)).toMatch(says)
+      await expect(apply()).rejects.toMatchObject({ code: 'DEFINITION' })
+      rmSync(join(folder, 'attributes'), { recursive: true })
+    }
+    expect(await query(`select domain_group from bi.domains where domain = 'shop.com'`)).toEqual([{ domain_group: 'C# shops' }])
+    expect(await apply()).toMatchObject({ ended: 3 })
+  })
 })

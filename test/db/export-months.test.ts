@@ -109,13 +109,13 @@ describe('an export by month', () => {
 
 const python = process.env['MILLRACE_CLIENTS_LAKE']
 const reader = `
-import sys, json, duckdb, pyarrow.compute as pc, pyarrow.dataset as ds
+import sys, json, duckdb, pyarrow as pa, pyarrow.compute as pc, pyarrow.dataset as ds
 path = sys.argv[1]
 con = duckdb.connect()
-row = con.execute(f"select count(*), sum(clicks), sum(cpc), sum(share), max(cpc), avg(cpc), sum(len(tags)), max(month) from read_parquet('{path}/*/*.parquet')").fetchone()
+row = con.execute(f"select count(*), sum(clicks), sum(cpc), sum(share), max(cpc), avg(cpc), sum(len(tags)), max(month), sum(hits) from read_parquet('{path}/*/*.parquet')").fetchone()
 table = ds.dataset(path, format='parquet', exclude_invalid_files=True).to_table()
-arrow = [table.num_rows, pc.sum(table['clicks']).as_py(), pc.sum(table['cpc']).as_py(), pc.sum(table['share']).as_py(), pc.max(table['cpc']).as_py()]
-print(json.dumps([[str(v) for v in row], [str(v) for v in arrow], [str(table.schema.field(n).type) for n in ('month', 'cpc', 'tags')]]))
+arrow = [table.num_rows, pc.sum(table['clicks']).as_py(), pc.sum(table['cpc']).as_py(), pc.sum(table['share']).as_py(), pc.max(table['cpc']).as_py(), pc.sum(table['hits'].cast(pa.decimal128(38, 0))).as_py()]
+print(json.dumps([[str(v) for v in row], [str(v) for v in arrow], [str(table.schema.field(n).type) for n in ('month', 'cpc', 'tags', 'hits')]]))
 `
 
 describe.skipIf(python === undefined)('DuckDB and pyarrow', () => {
@@ -123,13 +123,16 @@ describe.skipIf(python === undefined)('DuckDB and pyarrow', () => {
     await query(
       `insert into bi.facts values ('2026-03-01', 'big.com', 9007199254740993, 12345678901234567890.123, null, null, null)`,
     )
+    // Each is a bigint, their sum is none.
+    await query(`alter table bi.facts add column hits bigint`)
+    await query(`update bi.facts set hits = 9223372036854775807 - clicks where clicks <= 3`)
     await write()
     const script = join(folder, '..', 'read-months.py')
     writeFileSync(script, reader)
     const [duck, arrow, types] = JSON.parse(execFileSync(python ?? '', [script, folder], { encoding: 'utf8' })) as string[][]
     const { rows } =
       await query(`select count(*)::text as n, sum(clicks)::text as clicks, sum(cpc)::text as cpc, trim_scale(sum(share))::text as share,
-      max(cpc)::text as most, sum(cardinality(tags))::text as tags from bi.facts`)
+      max(cpc)::text as most, sum(cardinality(tags))::text as tags, sum(hits)::text as hits from bi.facts`)
     const truth = rows[0] as Record<string, string>
     const plain = (text: string | undefined): string =>
       String(text)
@@ -139,8 +142,10 @@ describe.skipIf(python === undefined)('DuckDB and pyarrow', () => {
       expect(found?.slice(0, 2)).toEqual([truth['n'], truth['clicks']])
       expect(found?.slice(2, 5).map(plain)).toEqual([truth['cpc'], truth['share'], truth['most']].map(plain))
     }
-    expect(duck?.slice(6)).toEqual([truth['tags'], '2026-03-01'])
-    expect(types).toEqual(['date32[day]', 'decimal128(38, 3)', 'list<element: string>'])
+    expect(duck?.slice(6)).toEqual([truth['tags'], '2026-03-01', truth['hits']])
+    expect(arrow?.[5]).toBe(truth['hits'])
+    expect(truth['hits']).toBe('27670116110564327415')
+    expect(types).toEqual(['date32[day]', 'decimal128(38, 3)', 'list<element: string>', 'int64'])
   })
 })
 

@@ -300,6 +300,46 @@ describe('summaries', () => {
     ])
   })
 
+  test('keep every digit of a sum, also beyond 2^53 and beyond what a bigint holds', async () => {
+    const definition = await shippedDefinition('keywords')
+    const huge = ['9007199254740993', '9223372036854775807', '9223372036854775807', '0.1']
+    const rows = huge.map(
+      (clicks, at) => `('2026-08-01', 'big.com', 'us', 'All', 'Total', 'All', 'k${at}', 'u', ${clicks}, 1, 1, 1, now())`,
+    )
+    await query(`insert into data.keywords_v1 (month, domain, country, traffic_source, web_source, branded_type, keyword, top_url, clicks,
+      _unit_id, _run_id, _revision, _loaded_at) values ${rows.join(', ')}`)
+    await db.database.kysely.transaction().execute(async (trx) => {
+      const unit = oneUnit(unitOf(definition, '2026-08', { domain: 'big.com', country: 'us' }), 1)
+      await addDimensions(trx, definition, unit, 1)
+      await refreshSummaries(trx, definition, unit, marts)
+    })
+    const sum = '18455751272964292607.1'
+    for (const view of ['keywords', 'keyword_months', 'keyword_intents', 'keyword_domains', 'domain_share_of_voice'])
+      expect(await query(`select sum(clicks)::text as clicks from bi.${view} where domain = 'big.com'`), view).toEqual([
+        { clicks: sum },
+      ])
+    // A measure that is bigint in the rows of a pipeline is summed without overflowing, too.
+    const own = marts.flatMap((mart) =>
+      mart.name === 'keyword_intents'
+        ? [{ ...mart, name: 'own_sums', sql: mart.sql.replace('sum(clicks)', 'sum(trunc(clicks)::bigint)') }]
+        : [],
+    )
+    await publish(db.database, definitions, own)
+    expect(await query(`select clicks::text from bi.own_sums where domain = 'big.com'`)).toEqual([
+      { clicks: '18455751272964292607' },
+    ])
+    await query(`drop table bi.own_sums`)
+    await query(`delete from data.keywords_v1 where domain = 'big.com'`)
+    await db.database.kysely.transaction().execute(async (trx) => {
+      await refreshSummaries(
+        trx,
+        definition,
+        oneUnit(unitOf(definition, '2026-08', { domain: 'big.com', country: 'us' }), 1),
+        marts,
+      )
+    })
+  })
+
   test('have primary keys and validated foreign keys that a tool reads from the catalog', async () => {
     const keys =
       await query(`select conrelid::regclass::text as table, confrelid::regclass::text as refers, convalidated from pg_constraint
