@@ -1,6 +1,6 @@
 // A folder that takes the files of an export.
 import { copyFile, mkdir, readFile, rename, rm, rmdir, writeFile } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import type { ExportTarget } from './export-months.ts'
 
 /** Made when it is not there. */
@@ -8,8 +8,10 @@ export const folderTarget = (folder: string): ExportTarget => {
   const put = async (name: string, write: (path: string) => Promise<void>): Promise<void> => {
     const path = join(folder, name)
     await mkdir(dirname(path), { recursive: true })
-    await write(`${path}.partial`)
-    await rename(`${path}.partial`, path)
+    // What a killed export leaves is hidden, so that readers of the folder pass over it; two exports at once do not write into one file.
+    const partial = join(dirname(path), `.${basename(path)}.${process.pid}.partial`)
+    await write(partial)
+    await rename(partial, path)
   }
   return {
     place: folder,
