@@ -21,5 +21,10 @@ export const setup = async (project: TestProject): Promise<void> => {
   const url = new URL(postgresUrl)
   url.pathname = `/${publishedName}`
   await publishViews(url.href)
+  // What a test puts into a copy before its first command is no sign that another warehouse worked under the template's name.
+  const views = new pg.Client({ connectionString: url.href })
+  await views.connect()
+  await views.query('update etl.warehouse set home = null')
+  await views.end()
   project.provide('publishedName', publishedName)
 }
