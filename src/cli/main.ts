@@ -1,6 +1,7 @@
 // Arguments in, exit code out: 0 done, 1 some units failed or held, 2 wrong usage, definition or configuration, 130 interrupted.
 import { setFlagsFromString } from 'node:v8'
 import { Command, CommanderError } from 'commander'
+import { asDiskError } from '../core/disk-error.ts'
 import { type ErrorCode, isEtlError, messageOf } from '../core/errors.ts'
 import { redact } from '../core/redact.ts'
 import { version } from '../core/version.ts'
@@ -127,7 +128,7 @@ const perform = async (
       await sumUpStopped(spec, args, output)
       return 130
     }
-    const error = isDatabaseError(thrown) ? databaseError(thrown, 'ended the command') : thrown
+    const error = isDatabaseError(thrown) ? databaseError(thrown, 'ended the command') : asDiskError(thrown)
     report(error, output.json)
     return isEtlError(error) && usageCodes.has(error.code) ? 2 : 1
   } finally {
