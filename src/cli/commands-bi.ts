@@ -21,7 +21,12 @@ export const biCommands: readonly CommandSpec[] = [
     description:
       'Write a view of bi as a file: CSV (formulas made harmless) or Parquet; or as one Parquet file a month, for lakes.',
     options: [
-      option('--format <format>', 'csv or parquet (default: csv, with --by parquet)', undefined, ['csv', 'parquet']),
+      option(
+        '--format <format>',
+        'csv or parquet (default: as the name of the file says, else csv; with --by parquet)',
+        undefined,
+        ['csv', 'parquet'],
+      ),
       option('--out <place>', 'the file, folder or s3://bucket/prefix (default: the name of the view in this folder)'),
       option('--by <period>', 'month: one Parquet file a month, under --out', undefined, ['month']),
       option('--since <last>', 'last: write only the months that changed since the last export to this place'),

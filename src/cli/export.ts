@@ -65,9 +65,15 @@ interface Asked {
   readonly filter: RowFilter
 }
 
+/** What `--format` says, else what the name of the file ends with, else CSV. */
+export const formatOf = (asked: unknown, out: unknown): 'csv' | 'parquet' => {
+  const format = asked ?? (/\.parquet$/i.test(String(out)) ? 'parquet' : 'csv')
+  if (format === 'csv' || format === 'parquet') return format
+  throw new EtlError('USAGE', `--format is '${String(format)}', expected csv or parquet.`)
+}
+
 const writeFile = async ({ options, folder, output }: Invocation, { database, view, filter }: Asked): Promise<void> => {
-  const format = String(options['format'] ?? 'csv')
-  if (format !== 'csv' && format !== 'parquet') throw new EtlError('USAGE', `--format is '${format}', expected csv or parquet.`)
+  const format = formatOf(options['format'], options['out'])
   const file = resolve(folder, String(options['out'] ?? `${view}.${format}`))
   const rows = await exportView(database, { view, format, file, filter })
   output.event({ event: 'summary', command: 'export', view, format, file, rows })

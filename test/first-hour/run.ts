@@ -1,13 +1,13 @@
 // `npm run first-hour -- --nodes 22.18.0,22,24,26 --write`: the first hour with each Node.js, from npm, and how long each step takes; `--write` puts the
 // table into docs/first-hour.md.
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { availableParallelism, loadavg, tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
-import { textWidth } from '../../src/cli/terminal.ts'
 import { firstHour, type Step } from './first-hour.ts'
 import { installNode, pack } from './packed.ts'
+import { tableOf, writePage } from './page.ts'
 
 const { values } = parseArgs({
   options: {
@@ -43,38 +43,11 @@ try {
     const [first] = columns[0] ?? []
     const load = Math.max(...loads).toFixed(0)
     const about = `Seconds on ${availableParallelism()} cores with other work (load up to ${load}); \`npm pack\` took ${packing} s, once. After step 1: ${first?.saw}.`
-    const table = `${tableOf(columns)}\n\n${about}`
+    const table = `${tableOf(names, columns)}\n\n${about}`
     process.stdout.write(`\n${table}\n`)
     if (values.write) writePage(table)
   }
 } finally {
   if (values.keep) process.stdout.write(`kept: ${resolve(root)}\n`)
   else rmSync(root, { recursive: true, force: true })
-}
-
-/** A step a line, a Node.js a column, as Markdown. */
-function tableOf(all: readonly (readonly Step[])[]): string {
-  const lines = (all[0] ?? []).map(({ name }, index) => [name, ...all.map((steps) => `${steps[index]?.seconds} s`)])
-  const sum = all.map((steps) => `${steps.reduce((total, { seconds }) => total + seconds, 0).toFixed(1)} s`)
-  const rows = [
-    ['step', ...names.map((name) => `Node.js ${name}`)],
-    ['---', ...names.map(() => '---')],
-    ...lines,
-    ['all', ...sum],
-  ]
-  const width = Math.max(...rows.map(([first = '']) => textWidth(first)))
-  return rows.map(([first = '', ...rest]) => `| ${first.padEnd(width)} | ${rest.join(' | ')} |`).join('\n')
-}
-
-/** Between the two marks of the page. */
-function writePage(table: string): void {
-  const page = resolve(import.meta.dirname, '..', '..', 'docs', 'first-hour.md')
-  const text = readFileSync(page, 'utf8')
-  writeFileSync(
-    page,
-    text.replace(
-      /(<!-- figures: [^\n]*\n)[\s\S]*?(<!-- end)/,
-      (_, before: string, after: string) => `${before}${table}\n${after}`,
-    ),
-  )
 }
