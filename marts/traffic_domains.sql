@@ -2,6 +2,9 @@
 -- grain: One row a date, granularity, domain, country and include_subdomains.
 -- question: How did the visits of our own domains develop?
 -- reads: traffic_and_engagement, domains
+-- column all_traffic_visits: Visits from desktop and mobile web together. Unit: visits.
+-- column desktop_unique_visitors: Distinct visitors on desktop. Unit: visitors. Does not add up over domains, countries or months.
+-- column all_page_views: Pages viewed on desktop and mobile web together. Unit: pages.
 -- column domain_group: The domain's group as attributes/domains.csv has it now; (none) where nobody wrote one.
 -- column ownership: own, competitor, or (none) where nobody said.
 select t.date, t.granularity, t.domain, t.country, t.include_subdomains, t.all_traffic_visits, t.desktop_unique_visitors, t.all_page_views,

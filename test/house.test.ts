@@ -67,7 +67,7 @@ const allowed: Record<string, readonly string[]> = {
   // What figures mean: questions as SQL, answers, and what other tools read of the same files.
   semantic: ['core', 'db', 'definition'],
   mcp: ['core', 'definition', 'semantic'],
-  superset: ['core', 'config', 'definition'],
+  superset: ['core', 'definition', 'semantic'],
   cli: [
     'core',
     'config',

@@ -1,11 +1,16 @@
 // `millrace docs`: every page and file that is made from the definitions, the marts and the semantic files.
 import { basename, join, relative, resolve } from 'node:path'
 import type { Definition } from '../core/types.ts'
+import type { SemanticModel } from '../definition/semantic.ts'
+import { loadDashboards } from '../definition/dashboards.ts'
+import { loadMarts } from '../definition/marts.ts'
 import { loadSemantics } from '../definition/semantic-files.ts'
-import { semanticFolders } from '../pipeline/open-runtime.ts'
+import { dashboardFolders, martFolders, semanticFolders } from '../pipeline/open-runtime.ts'
 import { writeDocs } from '../pipeline/write-docs.ts'
 import { assistantsMark } from '../semantic/assistants.ts'
 import { assistantDocuments, semanticDocuments } from '../semantic/documents.ts'
+import { connectionFile, defaultConnection, supersetBundle } from '../superset/superset-bundle.ts'
+import { describedViews } from '../publish/view-columns.ts'
 import type { CommandSpec, Handler } from './command-spec.ts'
 import { pipelinesFolder } from './runtime.ts'
 
@@ -13,27 +18,29 @@ import { pipelinesFolder } from './runtime.ts'
 export const handle: Handler = async (invocation) => {
   const { folder, options, output } = invocation
   const check = options['check'] === true
-  const { files, stale, kept } = await writeDocs({
+  const { files, stale, removed, kept } = await writeDocs({
     pipelinesFolder: pipelinesFolder(invocation),
     out: resolve(folder, String(options['out'])),
     check,
-    more: (definitions) => moreDocuments(pipelinesFolder(invocation), definitions, invocation.commands),
+    more: (definitions) => moreDocuments(pipelinesFolder(invocation), definitions, invocation.commands, output.note),
     mark: assistantsMark,
   })
   const shown = (list: readonly string[]): string[] => list.map((file) => relative(folder, file))
   output.event({ event: 'summary', command: 'docs', check, files: shown(files), stale: shown(stale), kept: shown(kept) })
+  const written = (file: string): string => (removed.includes(file) ? 'removed  ' : 'wrote    ')
   const state = (file: string): string =>
-    kept.includes(file) ? 'yours    ' : stale.includes(file) ? (check ? 'stale    ' : 'wrote    ') : 'unchanged'
+    kept.includes(file) ? 'yours    ' : stale.includes(file) ? (check ? 'stale    ' : written(file)) : 'unchanged'
   for (const file of files) output.line(`${state(file)} ${relative(folder, file)}`)
   if (check && stale.length > 0) output.line('Run `millrace docs` and commit what it writes.')
   return check && stale.length > 0 ? 1 : 0
 }
 
-/** By path from the folder of documents. */
+/** By path from the folder of documents. @param tell called with what was left out, and why */
 export const moreDocuments = async (
   pipelines: string,
   definitions: readonly Definition[],
   commands: readonly CommandSpec[],
+  tell: (text: string) => void,
 ): Promise<ReadonlyMap<string, string>> => {
   const model = await loadSemantics(semanticFolders(pipelines))
   const words = definitions.map(({ pipeline, description, file }) => ({
@@ -43,9 +50,23 @@ export const moreDocuments = async (
   }))
   return new Map([
     ...semanticDocuments(model),
+    ...(await bundleDocuments(pipelines, definitions, model, tell)),
     ...[...assistantDocuments({ model, commands, pipelines: words })].map(([path, text]): [string, string] => [
       join('..', path),
       text,
     ]),
   ])
+}
+
+const bundleDocuments = async (
+  pipelines: string,
+  definitions: readonly Definition[],
+  model: SemanticModel,
+  tell: (text: string) => void,
+): Promise<[path: string, text: string][]> => {
+  const views = describedViews(definitions, await loadMarts(martFolders(pipelines)))
+  const dashboards = await loadDashboards(dashboardFolders(pipelines))
+  const { files, skipped } = supersetBundle({ connection: defaultConnection, views, model, definitions, dashboards })
+  for (const text of skipped) tell(`superset-bundle without the dashboard ${text}`)
+  return [...files, connectionFile(defaultConnection)].map(([path, text]) => [`superset-bundle/${path}`, text])
 }

@@ -1,11 +1,12 @@
 // `millrace superset URL`: the warehouse's connection, datasets and dashboards in a Superset that runs already.
-import { join } from 'node:path'
 import type { Settings } from '../config/env.ts'
 import { EtlError } from '../core/errors.ts'
 import { type Secret, secret } from '../core/redact.ts'
 import { loadDashboards } from '../definition/dashboards.ts'
-import { openDefinitions } from '../pipeline/open-runtime.ts'
-import { defaultConnection, provisionSuperset } from '../superset/provision-superset.ts'
+import { loadSemantics } from '../definition/semantic-files.ts'
+import { dashboardFolders, openDefinitions, semanticFolders } from '../pipeline/open-runtime.ts'
+import { provisionSuperset } from '../superset/provision-superset.ts'
+import { defaultConnection } from '../superset/superset-bundle.ts'
 import { openSuperset } from '../superset/superset-client.ts'
 import type { Handler } from './command-spec.ts'
 import { pipelinesFolder, settingsOf } from './runtime.ts'
@@ -20,12 +21,13 @@ export const handle: Handler = async (invocation) => {
   const url = addressOf(invocation.args[0] ?? settings.raw['MILLRACE_SUPERSET_URL'])
   const folder = pipelinesFolder(invocation)
   const { definitions } = await openDefinitions(folder, [])
-  const dashboards = await loadDashboards([join(folder, '..', 'dashboards')])
+  const dashboards = await loadDashboards(dashboardFolders(folder))
+  const model = await loadSemantics(semanticFolders(folder))
   const warehouse = warehouseOf(settings)
   const password = passwordOf(settings)
   const client = await openSuperset({ url, user: settings.raw['MILLRACE_SUPERSET_USER'] || 'admin', password, signal })
   const connection = String(options['connection'] ?? defaultConnection)
-  const result = await provisionSuperset({ client, connection, warehouse, definitions, dashboards, tell: output.note })
+  const result = await provisionSuperset({ client, connection, warehouse, model, definitions, dashboards, tell: output.note })
   const shown = result.dashboards.map(({ title, slug, isNew }) => ({
     title,
     url: `${url}/superset/dashboard/${slug}/`,

@@ -13,10 +13,25 @@ import { readYaml, type YamlFile } from './yaml-file.ts'
 export const shippedDashboards = shipped('dashboards')
 
 const name = z.string().regex(/^[a-z][a-z0-9_]{0,62}$/, 'a name of lower-case letters, digits and _')
-const words = z.string().min(1, 'some words').max(250, 'at most 250 characters')
+/** Superset would read it as a template, in SQL and in the texts of a tile. */
+const notTemplate = [
+  (text: string): boolean => !/\{[{%#]/.test(text),
+  "no '{{', '{%' or '{#', which Superset takes for a template",
+] as const
+const words = z
+  .string()
+  .min(1, 'some words')
+  .max(250, 'at most 250 characters')
+  .refine(...notTemplate)
 const names = z.array(name).default([])
 
 const format = z.enum(['count', 'decimal', 'share', 'change', 'points', 'money'])
+
+const measure = z
+  .string()
+  .min(1, 'some SQL')
+  .max(1_000, 'at most 1,000 characters')
+  .refine(...notTemplate)
 
 const chart = z.strictObject({
   chart: words,
@@ -24,7 +39,7 @@ const chart = z.strictObject({
   view: name,
   kind: z.enum(['trend', 'tile', 'line', 'bar', 'table']),
   period: name.optional(),
-  measures: z.record(words, z.string().min(1, 'some SQL').max(1_000, 'at most 1,000 characters')).default({}),
+  measures: z.record(words, measure).default({}),
   by: names,
   columns: names,
   order: z.array(z.string().regex(/^.+?( desc)?$/, "a column or measure, with 'desc' for the largest first")).default([]),
@@ -150,6 +165,8 @@ const chartProblems = (one: ChartFile, at: number, all: readonly ChartFile[], ya
   if (one.kind === 'trend' && (measured.length !== 1 || one.by.length > 0))
     wrong('kind', "a trend shows one measure and takes no 'by'.")
   if (one.kind === 'tile' && one.by.length > 0) wrong('by', "a tile shows the newest period as a whole and takes no 'by'.")
+  const broken = one.kind === 'tile' ? measured.find((label) => /[[\]]/.test(label)) : undefined
+  if (broken !== undefined) wrong('measures', `'${broken}' cannot be shown on a tile; name it without [ and ].`)
   if (one.axis !== undefined && one.kind !== 'line') wrong('axis', "only a line has 'axis: rank'.")
   if (one.kind !== 'table' && one.columns.length > 0) wrong('columns', "only a table has 'columns'.")
   if (measured.length === 0 && one.columns.length === 0)

@@ -8,9 +8,19 @@ const name = z
   .regex(/^[a-z](_?[a-z0-9])*$/, 'a name of lower-case letters, digits and single _')
   .max(50, 'at most 50 characters')
 const column = z.string().regex(/^[a-z_][a-z0-9_]*$/, 'the name of a column')
-const words = z.string().min(1, 'some words').max(500, 'at most 500 characters')
+/** dbt and Superset would read them as a template, whatever quotes are around. */
+const isTemplate = (value: unknown): boolean => typeof value === 'string' && /\{[{%#]/.test(value)
+const noTemplate = "no '{{', '{%' or '{#', which dbt and Superset take for a template"
+
+const words = z
+  .string()
+  .min(1, 'some words')
+  .max(500, 'at most 500 characters')
+  .refine((text) => !isTemplate(text), noTemplate)
 const synonyms = z.array(words).optional().describe('Other words people use for it.')
-const plain = z.union([z.string(), z.number(), z.boolean()], { error: 'a plain value' })
+const plain = z
+  .union([z.string(), z.number(), z.boolean()], { error: 'a plain value' })
+  .refine((value) => !isTemplate(value), noTemplate)
 
 /** An expression goes into statements as it stands, so it is one: no second statement, no comment, no query of its own. */
 const expression = z
@@ -19,6 +29,7 @@ const expression = z
   .refine((text) => text.length <= 500 && !/;|--|\/\*|\\|\$|\b(?:select|from|union|with|join)\b/i.test(text), {
     error: 'an SQL expression over the columns of the view, without queries, comments and semicolons',
   })
+  .refine((text) => !isTemplate(text), noTemplate)
 
 const dimension = z
   .strictObject({

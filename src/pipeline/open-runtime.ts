@@ -84,6 +84,9 @@ export const migrationFolders = (pipelinesFolder: string): string[] => [join(pip
 /** Folder of the user's own marts; those shipped always count. */
 export const martFolders = (pipelinesFolder: string): string[] => [join(pipelinesFolder, '..', 'marts')]
 
+/** Folder of the user's own dashboards; those shipped always count. */
+export const dashboardFolders = (pipelinesFolder: string): string[] => [join(pipelinesFolder, '..', 'dashboards')]
+
 /** Folder of the user's own semantic files; those shipped always count. */
 export const semanticFolders = (pipelinesFolder: string): string[] => [join(pipelinesFolder, '..', 'semantic')]
 

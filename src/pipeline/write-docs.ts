@@ -1,6 +1,6 @@
 // The generated documents of a repository: data dictionary, dbt sources and what others make of the same files, written or compared.
 import { existsSync } from 'node:fs'
-import { mkdir, readFile, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { Definition } from '../core/types.ts'
 import { loadMarts } from '../definition/marts.ts'
@@ -24,6 +24,8 @@ export interface DocsResult {
   readonly files: readonly string[]
   /** Files that differed from what the definitions say. */
   readonly stale: readonly string[]
+  /** Generated files of what is gone: removed, or stale where nothing is written. */
+  readonly removed: readonly string[]
   /** Files that are somebody's own, hence left alone. */
   readonly kept: readonly string[]
 }
@@ -37,7 +39,9 @@ export const writeDocs = async ({ pipelinesFolder, out, check, more, mark }: Doc
     [join(out, 'dbt', 'models', 'sources.yml'), dbtSources(definitions, marts)],
     ...[...(await more(definitions))].map(([path, text]): [string, string] => [join(out, path), text]),
   ])
-  const stale: string[] = []
+  const left = await leftOver(out, documents)
+  if (!check) for (const file of left) await rm(file)
+  const stale: string[] = [...left]
   const kept: string[] = []
   for (const [file, text] of documents) {
     const old = existsSync(file) ? await readFile(file, 'utf8') : null
@@ -51,5 +55,20 @@ export const writeDocs = async ({ pipelinesFolder, out, check, more, mark }: Doc
     await mkdir(dirname(file), { recursive: true })
     await writeFile(file, text)
   }
-  return { files: [...documents.keys()], stale, kept }
+  return { files: [...documents.keys(), ...left], stale, removed: left, kept }
+}
+
+/** Generated files of what is gone: in the folders that are made as a whole, and marked as made. */
+const leftOver = async (out: string, documents: ReadonlyMap<string, string>): Promise<string[]> => {
+  const left: string[] = []
+  for (const folder of ['dbt', 'lightdash', 'superset-bundle']) {
+    if (!existsSync(join(out, folder))) continue
+    for (const entry of await readdir(join(out, folder), { recursive: true, withFileTypes: true })) {
+      const file = join(entry.parentPath, entry.name)
+      if (!entry.isFile() || documents.has(file)) continue
+      const [first = ''] = (await readFile(file, 'utf8')).split('\n', 1)
+      if (/^(?:#|--|\{#) Made by `?millrace docs`? from semantic/.test(first)) left.push(file)
+    }
+  }
+  return left.sort()
 }

@@ -3,8 +3,8 @@ import type { Mart } from '../core/mart.ts'
 import type { Definition } from '../core/types.ts'
 import { columnComment, dimensionWords, grainOf } from './comments.ts'
 
-/** Text quoted for YAML: JSON is YAML. */
-const quoted = (text: string): string => JSON.stringify(text)
+/** Text quoted for YAML: JSON is YAML. dbt would read `{{` in it as a template. */
+const quoted = (text: string): string => JSON.stringify(text.replaceAll(/\{(?=[{%#])/g, '{ '))
 
 /** A month after its publication, with some days for a late night. */
 const warnAfterDays = 40

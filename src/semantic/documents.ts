@@ -3,7 +3,6 @@ import type { SemanticModel } from '../definition/semantic.ts'
 import { agentsText, type AssistantWords, llmsText, metricsChapter } from './assistants.ts'
 import { dbtFiles } from './dbt.ts'
 import { lightdashFiles } from './lightdash.ts'
-import { supersetFiles } from './superset.ts'
 
 /** Below the folder of documents. */
 export const semanticDocuments = (model: SemanticModel): ReadonlyMap<string, string> => {
@@ -13,7 +12,6 @@ export const semanticDocuments = (model: SemanticModel): ReadonlyMap<string, str
     ['metrics-dictionary.md', metricsChapter(model)],
     ...below('dbt', dbtFiles(model)),
     ...below('lightdash', lightdashFiles(model)),
-    ...below('superset-bundle', supersetFiles(model)),
   ])
 }
 

@@ -6,7 +6,7 @@ import { yamlFile } from './yaml-text.ts'
 /** Files by their path in a Lightdash project. */
 export const lightdashFiles = ({ subjects }: SemanticModel): ReadonlyMap<string, string> =>
   new Map([
-    ['lightdash.config.yml', yamlFile({ warehouse: { type: 'postgres' } })],
+    ['lightdash.config.yml', yamlFile({ warehouse: { type: 'postgres' }, spotlight: { default_visibility: 'show' } })],
     ...[...subjects.values()].map((subject): [string, string] => [
       `lightdash/models/${subject.name}.yml`,
       yamlFile(modelOf(subject)),

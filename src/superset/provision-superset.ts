@@ -1,13 +1,15 @@
-// Makes Superset show the warehouse: connection, a dataset for each view of bi, a dashboard for each pipeline. Again and again the same.
+// Makes Superset show the warehouse: the connection, then the bundle made for what it sees there, then what left the bundle is removed.
 import { z } from 'zod'
 import type { Dashboard } from '../definition/dashboard.ts'
 import { EtlError } from '../core/errors.ts'
 import type { Secret } from '../core/redact.ts'
 import type { Definition } from '../core/types.ts'
-import { supersetChart } from './superset-chart.ts'
-import type { FixedColumn, SupersetDataset } from './superset-form.ts'
+import type { SemanticModel } from '../definition/semantic.ts'
+import { type Bundle, supersetBundle } from './superset-bundle.ts'
 import type { SupersetClient } from './superset-client.ts'
-import { dashboardMetadata, type PlacedChart, positionJson, withoutFixed } from './superset-layout.ts'
+import { idOf, type ViewOfBi } from './superset-dataset.ts'
+import { type DatasetDetails, datasetDetails, withOwn } from './superset-own.ts'
+import { zipOf } from './superset-zip.ts'
 
 /** What is made where. */
 export interface Provisioning {
@@ -16,6 +18,7 @@ export interface Provisioning {
   readonly connection: string
   /** SQLAlchemy's address of the warehouse, as Superset reaches it. */
   readonly warehouse: Secret
+  readonly model: SemanticModel
   readonly definitions: readonly Definition[]
   readonly dashboards: readonly Dashboard[]
   /** Called with each step as it is done. */
@@ -24,9 +27,9 @@ export interface Provisioning {
 
 /** Objects of one kind. */
 export interface Tally {
-  created: number
-  updated: number
-  removed: number
+  readonly created: number
+  readonly updated: number
+  readonly removed: number
 }
 
 /** What was done; running it again makes nothing twice. */
@@ -38,32 +41,54 @@ export interface Provisioned {
   readonly skipped: readonly string[]
 }
 
-/** Other connections have dashboards of their own, which say so in title and address. */
-export const defaultConnection = 'Millrace'
-const schema = 'bi'
-const tally = (): Tally => ({ created: 0, updated: 0, removed: 0 })
+const dashboardsPath = '/api/v1/dashboard/'
+const chartsPath = '/api/v1/chart/'
+const mostColumns = 10_000
 
 /**
  * What bears our names is made or brought up to date, charts that left a file are removed, everything else is left alone.
- * A call that was interrupted goes on with the next. Throws SUPERSET.
+ * The bundle is taken as a whole or not at all. Throws SUPERSET.
  */
 export const provisionSuperset = async (work: Provisioning): Promise<Provisioned> => {
+  const { client, tell } = work
   const database = await provideConnection(work)
-  const { datasets, counts } = await provideDatasets(work, database)
-  const charts = tally()
-  const skipped: string[] = []
-  const done: { title: string; slug: string; isNew: boolean }[] = []
-  for (const dashboard of work.dashboards) {
-    const reason = whyNot(work, dashboard, datasets)
-    if (reason !== null) skipped.push(`${dashboard.title}: ${reason}`)
-    else done.push(await provideDashboard(work, dashboard, datasets, charts))
+  const views = await viewsOf(work, database.id)
+  const known = await knownDatasets(client, database.id)
+  const bundle = supersetBundle({
+    ...work,
+    views,
+    databaseId: database.uuid,
+    datasetId: (view) => known.get(view)?.uuid ?? idOf(work.connection, view),
+    adapt: (dataset) => withOwn(dataset, known.get(dataset.table_name)),
+  })
+  const before = await chartsOn(client, bundle)
+  // Sparse: the connection is not in it.
+  await client.upload('/api/v1/assets/import/', zipOf(bundle.files, 'millrace'), { sparse: 'true' })
+  const after = await chartsOn(client, bundle)
+  const removed = await removeCharts(client, before, after)
+  const updated = after.charts.filter(({ id }) => before.charts.some((one) => one.id === id)).length
+  const old = views.filter(({ name }) => known.has(name)).length
+  tell(`datasets: ${views.length - old} made, ${old} brought up to date`)
+  const dashboards = bundle.dashboards.map(({ title, slug }) => ({ title, slug, isNew: !before.slugs.includes(slug) }))
+  for (const [at, { title, isNew }] of dashboards.entries())
+    tell(`dashboard ${title}: ${isNew ? 'made' : 'brought up to date'}, ${bundle.dashboards[at]?.charts} charts`)
+  return {
+    datasets: { created: views.length - old, updated: old, removed: 0 },
+    charts: { created: after.charts.length - updated, updated, removed },
+    dashboards,
+    skipped: bundle.skipped,
   }
-  return { datasets: counts, charts, dashboards: done, skipped }
 }
 
 const idEntry = z.object({ id: z.int() })
 
-const provideConnection = async ({ client, connection, warehouse, tell }: Provisioning): Promise<number> => {
+/** A bundle carries no password, and would overwrite what people set on the connection. */
+const provideConnection = async ({
+  client,
+  connection,
+  warehouse,
+  tell,
+}: Provisioning): Promise<{ id: number; uuid: string }> => {
   const path = '/api/v1/database/'
   const [found] = await client.list(path, idEntry, [{ col: 'database_name', opr: 'eq', value: connection }])
   const body = {
@@ -76,125 +101,90 @@ const provideConnection = async ({ client, connection, warehouse, tell }: Provis
     allow_file_upload: false,
   }
   if (found !== undefined) await client.update(`${path}${found.id}`, body)
-  const id = found?.id ?? (await client.create(path, body))
+  const id = found?.id ?? (await client.create(path, { ...body, uuid: idOf(connection, 'connection') }))
+  const { result } = await client.get(`${path}${id}`, z.object({ result: z.object({ uuid: z.string() }) }))
   tell(`connection ${connection}: ${found === undefined ? 'made' : 'brought up to date'}`)
-  return id
+  return { id, uuid: result.uuid }
 }
 
-const datasetEntry = z.object({ id: z.int(), table_name: z.string() })
-const datasetDetails = z.object({
-  result: z.object({ main_dttm_col: z.string().nullish(), columns: z.array(z.object({ column_name: z.string() })) }),
+/** Superset's own request for a table's columns takes a second a table. */
+const columnsSql = `select c.relname as view, coalesce(obj_description(c.oid, 'pg_class'), '') as about_view,
+  a.attname as name, format_type(a.atttypid, a.atttypmod) as type, coalesce(col_description(c.oid, a.attnum), '') as about
+from pg_class c join pg_namespace n on n.oid = c.relnamespace join pg_attribute a on a.attrelid = c.oid
+where n.nspname = 'bi' and c.relkind in ('r', 'v', 'p', 'm') and not c.relispartition and a.attnum > 0 and not a.attisdropped
+  and has_table_privilege(c.oid, 'select')
+order by c.relname, a.attnum`
+
+const text = z.string()
+const columnsAnswer = z.object({
+  data: z.array(z.object({ view: text, about_view: text, name: text, type: text, about: text })),
 })
 
-/** Every table and view of `bi` that the connection's login sees. */
-const provideDatasets = async (
-  { client, tell }: Provisioning,
-  database: number,
-): Promise<{ datasets: ReadonlyMap<string, SupersetDataset>; counts: Tally }> => {
-  const path = '/api/v1/dataset/'
-  const tables = z.object({ result: z.array(z.object({ value: z.string() })) })
-  const { result } = await client.get(`/api/v1/database/${database}/tables/`, tables, { schema_name: schema, force: true })
-  if (result.length === 0)
+/** Every table and view of `bi` that the connection's login may read, as SQL Lab answers it. */
+const viewsOf = async ({ client }: Provisioning, database: number): Promise<ViewOfBi[]> => {
+  const asked = { database_id: database, sql: columnsSql, runAsync: false, queryLimit: mostColumns }
+  const { data } = await client.ask('/api/v1/sqllab/execute/', asked, columnsAnswer)
+  if (data.length === 0)
     throw new EtlError(
       'SUPERSET',
       'Superset sees no table or view in the schema bi. Is it the address of the warehouse, was `millrace migrate` run, and is the login a member of bi_reader?',
     )
-  const known = await client.list(path, datasetEntry, [
+  return [...Map.groupBy(data, ({ view }) => view)].map(([name, columns]) => ({
+    name,
+    about: columns[0]?.about_view ?? '',
+    columns: columns.map((one) => ({ name: one.name, type: one.type, about: one.about })),
+  }))
+}
+
+const datasetEntry = z.object({ id: z.int(), table_name: z.string() })
+
+const knownDatasets = async (client: SupersetClient, database: number): Promise<ReadonlyMap<string, DatasetDetails>> => {
+  const path = '/api/v1/dataset/'
+  const found = await client.list(path, datasetEntry, [
     { col: 'database', opr: 'rel_o_m', value: database },
-    { col: 'schema', opr: 'eq', value: schema },
+    { col: 'schema', opr: 'eq', value: 'bi' },
   ])
-  const counts = tally()
-  const datasets = new Map<string, SupersetDataset>()
-  for (const { value: name } of result.sort((a, b) => a.value.localeCompare(b.value))) {
-    const old = known.find(({ table_name }) => table_name === name)
-    // Reads the columns anew; what people wrote about them stays.
-    if (old !== undefined) await client.update(`${path}${old.id}/refresh`)
-    const id = old?.id ?? (await client.create(path, { database, schema, table_name: name }))
-    datasets.set(name, { id, columns: await describeDataset(client, `${path}${id}`) })
-    counts[old === undefined ? 'created' : 'updated'] += 1
-  }
-  tell(`datasets: ${counts.created} made, ${counts.updated} brought up to date`)
-  return { datasets, counts }
+  const details = new Map<string, DatasetDetails>()
+  for (const { id, table_name } of found) details.set(table_name, (await client.get(`${path}${id}`, datasetDetails)).result)
+  return details
 }
 
-/** Returns the columns. The period is a dataset's time, not the first timestamp in the alphabet. */
-const describeDataset = async (client: SupersetClient, path: string): Promise<string[]> => {
-  const { result } = await client.get(path, datasetDetails)
-  const columns = result.columns.map(({ column_name }) => column_name)
-  const period = ['month', 'date'].find((name) => columns.includes(name))
-  if (period !== undefined && result.main_dttm_col !== period) await client.update(path, { main_dttm_col: period })
-  return columns
+const chartEntry = z.object({
+  id: z.int(),
+  is_managed_externally: z.boolean().nullish(),
+  dashboards: z.array(z.object({ id: z.int() })),
+})
+
+interface Charts {
+  readonly slugs: readonly string[]
+  readonly ids: readonly number[]
+  readonly charts: readonly z.infer<typeof chartEntry>[]
 }
 
-const whyNot = (
-  { definitions }: Provisioning,
-  { pipeline, charts, filters }: Dashboard,
-  datasets: ReadonlyMap<string, SupersetDataset>,
-): string | null => {
-  if (!definitions.some((one) => one.pipeline === pipeline && one.publish)) return `the pipeline ${pipeline} is not defined here`
-  const missing = [...charts, ...filters]
-    .flatMap((one) => ('view' in one ? [one.view] : []))
-    .filter((view) => !datasets.has(view))
-  if (missing.length > 0) return `bi.${missing[0]} is not there; run \`millrace migrate\``
-  for (const chart of charts) {
-    const columns = datasets.get(chart.view)?.columns ?? []
-    const unknown = [...(chart.period === null ? [] : [chart.period]), ...chart.by, ...chart.columns].find(
-      (name) => !columns.includes(name),
-    )
-    if (unknown !== undefined) return `'${chart.name}' asks for bi.${chart.view}.${unknown}, which is not there; correct the file`
+/** Charts on the bundle's dashboards, as Superset has them now. */
+const chartsOn = async (client: SupersetClient, { dashboards }: Bundle): Promise<Charts> => {
+  const found: { slug: string; id: number; charts: z.infer<typeof chartEntry>[] }[] = []
+  for (const { slug } of dashboards) {
+    const [entry] = await client.list(dashboardsPath, idEntry, [{ col: 'slug', opr: 'eq', value: slug }])
+    if (entry === undefined) continue
+    const charts = await client.list(chartsPath, chartEntry, [{ col: 'dashboards', opr: 'rel_m_m', value: entry.id }])
+    found.push({ slug, id: entry.id, charts })
   }
-  return null
+  return {
+    slugs: found.map(({ slug }) => slug),
+    ids: found.map(({ id }) => id),
+    charts: found.flatMap(({ charts }) => charts),
+  }
 }
 
-/** The pipeline's parameters that are part of its key: rows asked for with others are not its own. */
-const fixedColumns = (definition: Definition | undefined): FixedColumn[] =>
-  (definition?.columns ?? [])
-    .filter(({ origin, isKey }) => origin === 'param' && isKey)
-    .flatMap(({ name }) => {
-      const value = definition?.params[name]
-      return typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean' ? [{ column: name, value }] : []
-    })
-
-const chartEntry = z.object({ id: z.int(), slice_name: z.string(), is_managed_externally: z.boolean().nullish() })
-
-/** The dashboard is made first and each chart is made on it, so that none is lost between the two. */
-const provideDashboard = async (
-  { client, connection, definitions, tell }: Provisioning,
-  asWritten: Dashboard,
-  datasets: ReadonlyMap<string, SupersetDataset>,
-  counts: Tally,
-): Promise<{ title: string; slug: string; isNew: boolean }> => {
-  const fixed = fixedColumns(definitions.find(({ pipeline }) => pipeline === asWritten.pipeline))
-  const open = withoutFixed(asWritten, fixed)
-  const dashboard = connection === defaultConnection ? open : { ...open, title: `${open.title} (${connection})` }
-  const { title } = dashboard
-  const slug = `${connection} ${dashboard.name}`.toLowerCase().replaceAll(/[^a-z0-9]+/g, '-')
-  const path = '/api/v1/dashboard/'
-  const [found] = await client.list(path, idEntry, [{ col: 'slug', opr: 'eq', value: slug }])
-  const marks = { dashboard_title: title, slug, published: true, is_managed_externally: true }
-  const id = found?.id ?? (await client.create(path, marks))
-  const there = await client.list('/api/v1/chart/', chartEntry, [{ col: 'dashboards', opr: 'rel_m_m', value: id }])
-  const placed: PlacedChart[] = []
-  for (const chart of dashboard.charts) {
-    const dataset = datasets.get(chart.view)
-    if (dataset === undefined) continue
-    const body = supersetChart(chart, dataset, fixed)
-    const old = there.find(({ slice_name }) => slice_name === chart.name)
-    if (old !== undefined) await client.update(`/api/v1/chart/${old.id}`, body)
-    placed.push({ chart, id: old?.id ?? (await client.create('/api/v1/chart/', { ...body, dashboards: [id] })) })
-    counts[old === undefined ? 'created' : 'updated'] += 1
-  }
-  const kept = new Set(placed.map((one) => one.id))
-  for (const gone of there.filter((one) => one.is_managed_externally === true && !kept.has(one.id))) {
-    await client.remove(`/api/v1/chart/${gone.id}`)
-    counts.removed += 1
-  }
-  const ids = new Map([...datasets].map(([name, one]) => [name, one.id]))
-  await client.update(`${path}${id}`, {
-    ...marks,
-    position_json: positionJson(dashboard, placed),
-    json_metadata: dashboardMetadata(dashboard, placed, ids),
-  })
-  tell(`dashboard ${title}: ${found === undefined ? 'made' : 'brought up to date'}, ${placed.length} charts`)
-  return { title, slug, isNew: found === undefined }
+/** Ours that left the dashboards; those that somebody put on a dashboard of theirs stay there. */
+const removeCharts = async (client: SupersetClient, before: Charts, after: Charts): Promise<number> => {
+  const gone = before.charts.filter(
+    (one) =>
+      one.is_managed_externally === true &&
+      !after.charts.some(({ id }) => id === one.id) &&
+      one.dashboards.every(({ id }) => before.ids.includes(id)),
+  )
+  for (const { id } of gone) await client.remove(`${chartsPath}${id}`)
+  return gone.length
 }

@@ -1,46 +1,32 @@
 // One chart in Superset's words: what its own pages read (form data) and what its data request asks for (query context).
 import type { Chart } from '../definition/dashboard.ts'
-import {
-  commonForm,
-  type FixedColumn,
-  formOf,
-  grain,
-  metricsOf,
-  newestOf,
-  seriesRows,
-  type SupersetDataset,
-  vizTypes,
-} from './superset-form.ts'
+import type { YamlMap } from '../semantic/yaml-text.ts'
+import { commonForm, type FixedColumn, formOf, grain, metricsOf, newestOf, seriesRows, vizTypes } from './superset-form.ts'
 
-/** Body of a request to `/api/v1/chart/`. */
-export interface SupersetChart {
+/** A chart as its file in a bundle has it; Superset adds the dataset's id to both texts. */
+export interface SupersetChart extends YamlMap {
   readonly slice_name: string
   readonly description: string
   readonly viz_type: string
-  readonly datasource_id: number
-  readonly datasource_type: 'table'
-  /** JSON text, both. */
-  readonly params: string
+  readonly params: YamlMap
+  /** JSON text. */
   readonly query_context: string
   readonly is_managed_externally: true
 }
 
-/** Pure: the same chart and dataset give the same texts. */
-export const supersetChart = (chart: Chart, dataset: SupersetDataset, fixed: readonly FixedColumn[]): SupersetChart => {
-  const held = fixed.filter(({ column }) => dataset.columns.includes(column))
-  const form = { ...commonForm(chart, dataset, held), ...formOf(chart, dataset) }
+/** Pure: the same chart gives the same texts. @param columns of the view */
+export const supersetChart = (chart: Chart, columns: readonly string[], fixed: readonly FixedColumn[]): SupersetChart => {
+  const held = fixed.filter(({ column }) => columns.includes(column))
+  const params = { ...commonForm(chart, held), ...formOf(chart, columns) }
   return {
     slice_name: chart.name,
     description: chart.about,
     viz_type: vizTypes[chart.kind],
-    datasource_id: dataset.id,
-    datasource_type: 'table',
-    params: JSON.stringify(form),
+    params,
     query_context: JSON.stringify({
-      datasource: { id: dataset.id, type: 'table' },
       force: false,
-      queries: [queryOf(chart, dataset, held)],
-      form_data: form,
+      queries: [queryOf(chart, columns, held)],
+      form_data: params,
       result_format: 'json',
       result_type: 'full',
     }),
@@ -48,8 +34,8 @@ export const supersetChart = (chart: Chart, dataset: SupersetDataset, fixed: rea
   }
 }
 
-const queryOf = (chart: Chart, dataset: SupersetDataset, held: readonly FixedColumn[]): Record<string, unknown> => {
-  const metrics = metricsOf(chart, dataset)
+const queryOf = (chart: Chart, viewColumns: readonly string[], held: readonly FixedColumn[]): Record<string, unknown> => {
+  const metrics = metricsOf(chart, viewColumns)
   const { period } = chart
   const axis = { timeGrain: grain, columnType: 'BASE_AXIS', sqlExpression: period, label: period, expressionType: 'SQL' }
   const common = {

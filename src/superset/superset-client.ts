@@ -12,6 +12,10 @@ export interface SupersetClient {
   create(path: string, body: unknown): Promise<number>
   update(path: string, body?: unknown): Promise<void>
   remove(path: string): Promise<void>
+  /** Sends something that is answered with more than an id. */
+  ask<T>(path: string, body: unknown, schema: z.ZodType<T>): Promise<T>
+  /** Sends an archive as the form's `bundle`, with other fields of it. */
+  upload(path: string, archive: Uint8Array<ArrayBuffer>, fields: Readonly<Record<string, string>>): Promise<void>
 }
 
 /** One condition of a list, in Superset's own words: `{ col, opr: 'eq', value }`. */
@@ -35,6 +39,8 @@ interface Session {
 }
 
 const answerMs = 60_000
+/** An import makes every dataset and chart in one go. */
+const importMs = 600_000
 const pageSize = 100
 
 /** Throws SUPERSET where it does not answer, CONFIGURATION where it does not know the user. */
@@ -61,6 +67,13 @@ export const openSuperset = async (login: SupersetLogin): Promise<SupersetClient
     create: async (path, body) => understood(path, z.object({ id: z.int() }), await call('POST', path, body)).id,
     update: async (path, body) => void (await call('PUT', path, body)),
     remove: async (path) => void (await call('DELETE', path)),
+    ask: async (path, body, schema) => understood(path, schema, await call('POST', path, body)),
+    upload: async (path, archive, fields) => {
+      const form = new FormData()
+      for (const [name, value] of Object.entries(fields)) form.set(name, value)
+      form.set('bundle', new Blob([archive], { type: 'application/zip' }), 'bundle.zip')
+      await call('POST', path, form)
+    },
   }
 }
 
@@ -90,12 +103,13 @@ const exchange = async (
   body?: unknown,
 ): Promise<{ body: unknown; cookies: string }> => {
   const where = `${method} ${path.split('?')[0]}`
+  const isJson = body !== undefined && !(body instanceof FormData)
   const answer = await send(where, `${url}${path}`, {
     method,
-    headers: { accept: 'application/json', ...(body === undefined ? {} : { 'content-type': 'application/json' }), ...headers },
-    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    headers: { accept: 'application/json', ...(isJson ? { 'content-type': 'application/json' } : {}), ...headers },
+    ...(body === undefined ? {} : { body: body instanceof FormData ? body : JSON.stringify(body) }),
     redirect: 'manual',
-    signal: AbortSignal.any([signal, AbortSignal.timeout(answerMs)]),
+    signal: AbortSignal.any([signal, AbortSignal.timeout(body instanceof FormData ? importMs : answerMs)]),
   })
   if (answer.status >= 200 && answer.status < 300) return { body: parsed(answer.text), cookies: answer.cookies }
   if (path === '/api/v1/security/login' && answer.status === 401)
@@ -151,7 +165,8 @@ const said = (text: string): string => {
 }
 
 const remedy = (status: number): string => {
-  if (status === 401 || status === 403) return 'Give the user the role Admin, or Alpha with the right to write databases.'
+  if (status === 401 || status === 403)
+    return 'Give the user the role Admin, or Alpha and sql_lab with the rights to write databases and to import assets.'
   if (status === 422)
     return 'What it says tells which part it refuses; a connection is refused where Superset cannot reach the database.'
   if (status >= 300 && status < 400) return 'Give the address Superset itself has, without a path that redirects.'

@@ -1,11 +1,6 @@
 // The form data of a chart: what Superset's own pages read of it.
 import type { Chart, NumberFormat } from '../definition/dashboard.ts'
-
-/** A view of `bi` as Superset knows it. */
-export interface SupersetDataset {
-  readonly id: number
-  readonly columns: readonly string[]
-}
+import type { YamlMap, YamlValue } from '../semantic/yaml-text.ts'
 
 /** A column that has the one value in every chart of a pipeline: the pipeline's own parameters. */
 export interface FixedColumn {
@@ -34,7 +29,7 @@ export const grain = 'P1M'
 /** Points of a chart at most. */
 export const seriesRows = 10_000
 
-interface Metric {
+interface Metric extends YamlMap {
   readonly expressionType: 'SQL'
   readonly sqlExpression: string
   readonly label: string
@@ -42,24 +37,23 @@ interface Metric {
 }
 
 /** Where rows of several values meet that do not add up, the measure is NULL instead of a wrong sum. */
-const guarded = (chart: Chart, { columns }: SupersetDataset, expression: string): string => {
+const guarded = (chart: Chart, columns: readonly string[], expression: string): string => {
   const alone = chart.neverAcross.filter((column) => columns.includes(column) && !chart.by.includes(column))
   if (alone.length === 0) return expression
   return `case when ${alone.map((column) => `count(distinct ${column}) = 1`).join(' and ')} then ${expression} end`
 }
 
-/** Measures as SQL over the view. */
-export const metricsOf = (chart: Chart, dataset: SupersetDataset): Metric[] =>
+/** Measures as SQL over the view. @param columns of the view */
+export const metricsOf = (chart: Chart, columns: readonly string[]): Metric[] =>
   [...chart.measures].map(([label, expression], at) => ({
     expressionType: 'SQL',
-    sqlExpression: guarded(chart, dataset, expression),
+    sqlExpression: guarded(chart, columns, expression),
     label,
     optionName: `metric_${at + 1}`,
   }))
 
 /** What every kind has. @param held columns with the one value they have in this pipeline */
-export const commonForm = (chart: Chart, dataset: SupersetDataset, held: readonly FixedColumn[]): Record<string, unknown> => ({
-  datasource: `${dataset.id}__table`,
+export const commonForm = (chart: Chart, held: readonly FixedColumn[]): YamlMap => ({
   viz_type: vizTypes[chart.kind],
   adhoc_filters: [
     ...(chart.period === null ? [] : [{ ...simple('period', chart.period, 'TEMPORAL_RANGE', 'No filter') }]),
@@ -72,7 +66,7 @@ export const commonForm = (chart: Chart, dataset: SupersetDataset, held: readonl
   extra_form_data: {},
 })
 
-const simple = (key: string, subject: string, operator: string, comparator: unknown): Record<string, unknown> => ({
+const simple = (key: string, subject: string, operator: string, comparator: YamlValue): YamlMap => ({
   expressionType: 'SIMPLE',
   clause: 'WHERE',
   subject,
@@ -83,8 +77,8 @@ const simple = (key: string, subject: string, operator: string, comparator: unkn
 })
 
 /** What one kind of chart adds. */
-export const formOf = (chart: Chart, dataset: SupersetDataset): Record<string, unknown> => {
-  const metrics = metricsOf(chart, dataset)
+export const formOf = (chart: Chart, columns: readonly string[]): YamlMap => {
+  const metrics = metricsOf(chart, columns)
   if (chart.kind === 'table') return tableForm(chart, metrics)
   if (chart.kind === 'tile') return tileForm(chart, metrics)
   const axis = {
@@ -136,7 +130,7 @@ export const formOf = (chart: Chart, dataset: SupersetDataset): Record<string, u
 const rankAxis = '{ yAxis: { inverse: true, min: 1 } }'
 
 /** Newest first, one row; its texts one below the other, the first one large. */
-const tileForm = (chart: Chart, metrics: readonly Metric[]): Record<string, unknown> => {
+const tileForm = (chart: Chart, metrics: readonly Metric[]): YamlMap => {
   const [first, ...others] = metrics.map(({ label }) => `{{this.[${label}]}}`)
   return {
     query_mode: 'aggregate',
@@ -160,7 +154,7 @@ export const newestOf = ({ period }: Chart): Metric => ({
 /** `clicks_before` as a heading: Clicks before. */
 const heading = (column: string): string => column.charAt(0).toUpperCase() + column.slice(1).replaceAll('_', ' ')
 
-const columnConfig = (chart: Chart): Record<string, unknown> => {
+const columnConfig = (chart: Chart): YamlMap => {
   const months = chart.columns.filter((name) => ['month', 'date', 'period', 'window_from', 'starts_on'].includes(name))
   const all = [...chart.columns, ...chart.by, ...chart.formats.keys()]
   return Object.fromEntries(
@@ -175,7 +169,7 @@ const columnConfig = (chart: Chart): Record<string, unknown> => {
   )
 }
 
-const tableForm = (chart: Chart, metrics: readonly Metric[]): Record<string, unknown> => {
+const tableForm = (chart: Chart, metrics: readonly Metric[]): YamlMap => {
   const common = {
     row_limit: chart.rows,
     server_page_length: chart.rows,

@@ -1,19 +1,21 @@
 // Where the charts of a dashboard stand, and the filters above them, in Superset's words.
 import type { Chart, Dashboard, DashboardFilter, ValueFilter } from '../definition/dashboard.ts'
+import type { YamlMap, YamlValue } from '../semantic/yaml-text.ts'
 
-/** A chart under the id Superset gave it. */
+/** A chart under its id in the bundle, for which Superset puts its own. */
 export interface PlacedChart {
   readonly id: number
+  readonly uuid: string
   readonly chart: Chart
 }
 
 const columnsOfGrid = 12
 const aboutHeight = 8
 
-/** Charts in their order, side by side as far as they fit. JSON text. */
-export const positionJson = (dashboard: Dashboard, charts: readonly PlacedChart[]): string => {
+/** Charts in their order, side by side as far as they fit. */
+export const positionOf = (dashboard: Dashboard, charts: readonly PlacedChart[]): YamlMap => {
   const rows = rowsOf(charts)
-  const nodes: Record<string, unknown> = {
+  const nodes: Record<string, YamlValue> = {
     DASHBOARD_VERSION_KEY: 'v2',
     ROOT_ID: { type: 'ROOT', id: 'ROOT_ID', children: ['GRID_ID'] },
     HEADER_ID: { type: 'HEADER', id: 'HEADER_ID', meta: { text: dashboard.title } },
@@ -38,19 +40,19 @@ export const positionJson = (dashboard: Dashboard, charts: readonly PlacedChart[
       rowId,
       row.map(({ id }) => `CHART-${id}`),
     )
-    for (const { id, chart } of row)
+    for (const { id, uuid, chart } of row)
       nodes[`CHART-${id}`] = {
         type: 'CHART',
         id: `CHART-${id}`,
         children: [],
         parents: ['ROOT_ID', 'GRID_ID', rowId],
-        meta: { chartId: id, sliceName: chart.name, width: chart.width, height: chart.height },
+        meta: { chartId: id, uuid, sliceName: chart.name, width: chart.width, height: chart.height },
       }
   })
-  return JSON.stringify(nodes)
+  return nodes
 }
 
-const rowNode = (id: string, children: readonly string[]): unknown => ({
+const rowNode = (id: string, children: readonly string[]): YamlMap => ({
   type: 'ROW',
   id,
   children,
@@ -72,22 +74,21 @@ const rowsOf = (charts: readonly PlacedChart[]): PlacedChart[][] => {
   return rows
 }
 
-/** Filters and colours. JSON text. @param datasets id by view */
+/** Filters and colours. @param datasetId uuid by view */
 export const dashboardMetadata = (
   dashboard: Dashboard,
   charts: readonly PlacedChart[],
-  datasets: ReadonlyMap<string, number>,
-): string =>
-  JSON.stringify({
-    native_filter_configuration: dashboard.filters.map((filter, at) => nativeFilter(filter, at, charts, datasets)),
-    chart_configuration: {},
-    global_chart_configuration: { scope: { rootPath: ['ROOT_ID'], excluded: [] }, chartsInScope: charts.map(({ id }) => id) },
-    color_scheme: 'echarts5Colors',
-    cross_filters_enabled: true,
-    refresh_frequency: 0,
-    expanded_slices: {},
-    timed_refresh_immune_slices: [],
-  })
+  datasetId: (view: string) => string,
+): YamlMap => ({
+  native_filter_configuration: dashboard.filters.map((filter, at) => nativeFilter(filter, at, charts, datasetId)),
+  chart_configuration: {},
+  global_chart_configuration: { scope: { rootPath: ['ROOT_ID'], excluded: [] } },
+  color_scheme: 'echarts5Colors',
+  cross_filters_enabled: true,
+  refresh_frequency: 0,
+  expanded_slices: {},
+  timed_refresh_immune_slices: [],
+})
 
 /** What has one value in the pipeline needs no filter to choose it, and no measure is watched for a second one. */
 export const withoutFixed = (dashboard: Dashboard, fixed: readonly { readonly column: string }[]): Dashboard => {
@@ -103,11 +104,11 @@ const nativeFilter = (
   filter: DashboardFilter,
   at: number,
   charts: readonly PlacedChart[],
-  datasets: ReadonlyMap<string, number>,
-): Record<string, unknown> => {
+  datasetId: (view: string) => string,
+): YamlMap => {
   const isMeant = ({ chart }: PlacedChart): boolean =>
     filter.kind === 'time' ? chart.period !== null : filter.charts === null || filter.charts.includes(chart.name)
-  const [inScope, excluded] = [charts.filter(isMeant), charts.filter((one) => !isMeant(one))]
+  const excluded = charts.filter((one) => !isMeant(one))
   return {
     id: `NATIVE_FILTER-millrace-${at + 1}`,
     type: 'NATIVE_FILTER',
@@ -116,19 +117,18 @@ const nativeFilter = (
     defaultDataMask: { extraFormData: {}, filterState: {}, ownState: {} },
     cascadeParentIds: [],
     scope: { rootPath: ['ROOT_ID'], excluded: excluded.map(({ id }) => id) },
-    chartsInScope: inScope.map(({ id }) => id),
     tabsInScope: [],
-    ...(filter.kind === 'time' ? timeFilter : valueFilter(filter, datasets)),
+    ...(filter.kind === 'time' ? timeFilter : valueFilter(filter, datasetId)),
   }
 }
 
 const timeFilter = { filterType: 'filter_time', targets: [{}], controlValues: { enableEmptyFilter: false } }
 
-const valueFilter = ({ view, column, one }: ValueFilter, datasets: ReadonlyMap<string, number>): Record<string, unknown> => ({
+const valueFilter = ({ view, column, one }: ValueFilter, datasetId: (view: string) => string): YamlMap => ({
   filterType: 'filter_select',
   // Charts wait for the first choice, else they would all be asked for before it.
   requiredFirst: one !== null,
-  targets: [{ datasetId: datasets.get(view), column: { name: column } }],
+  targets: [{ datasetUuid: datasetId(view), column: { name: column } }],
   controlValues: {
     enableEmptyFilter: one !== null,
     defaultToFirstItem: one !== null,

@@ -10,4 +10,4 @@ if [ ! -x "$home/venv/bin/mf" ]; then
   # dbt-core 1.11 and later fetch a part from elsewhere than PyPI while they are installed.
   "$home/venv/bin/pip" install --quiet --no-input dbt-core==1.10.23 dbt-postgres==1.10.2 dbt-metricflow==0.13.0
 fi
-MILLRACE_DBT_BIN="$home/venv/bin" npx vitest run --project e2e test/e2e/semantic.test.ts
+MILLRACE_DBT_BIN="$home/venv/bin" npx vitest run --project long test/e2e/semantic.test.ts

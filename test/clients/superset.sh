@@ -14,6 +14,8 @@ fi
 rm -rf "$home/data"
 mkdir "$home/data"
 export PATH="$home/venv/bin:$PATH" FLASK_APP=superset SUPERSET_HOME="$home/data"
+# On a busy machine its log and a change meet: one waits for the other instead of failing.
+export SUPERSET__SQLALCHEMY_DATABASE_URI="sqlite:///$home/data/superset.db?timeout=120"
 SUPERSET_SECRET_KEY=$(python3 -c 'import secrets; print(secrets.token_hex(32))')
 password=$(python3 -c 'import secrets; print(secrets.token_hex(12))')
 export SUPERSET_SECRET_KEY
@@ -29,4 +31,4 @@ for _ in $(seq 120); do
   if curl -fsS -m 2 "http://127.0.0.1:$port/health" > /dev/null 2>&1; then break; fi
   sleep 1
 done
-MILLRACE_SUPERSET_URL="http://127.0.0.1:$port" MILLRACE_SUPERSET_PASSWORD="$password" npx vitest run --project e2e test/e2e/analysts.test.ts
+MILLRACE_SUPERSET_BIN="$home/venv/bin" MILLRACE_SUPERSET_URL="http://127.0.0.1:$port" MILLRACE_SUPERSET_PASSWORD="$password" npx vitest run --project long test/e2e/analysts.test.ts

@@ -38,12 +38,17 @@ const contextSchema = z.looseObject({
   datasource: z.looseObject({ id: z.int() }),
 })
 
-const chartsOf = async (api: Api, slug: string) => {
+/** The one dashboard at that address. */
+export const dashboardOf = async (api: Api, slug: string): Promise<number | undefined> => {
   const found = z
     .object({ result: z.array(z.object({ id: z.int() })) })
     .parse(await api('GET', `/api/v1/dashboard/?q=(filters:!((col:slug,opr:eq,value:'${slug}')),page:0,page_size:10)`))
   expect(found.result, slug).toHaveLength(1)
-  const id = found.result[0]?.id
+  return found.result[0]?.id
+}
+
+export const chartsOf = async (api: Api, slug: string) => {
+  const id = await dashboardOf(api, slug)
   return chartsSchema.parse(
     await api('GET', `/api/v1/chart/?q=(filters:!((col:dashboards,opr:rel_m_m,value:${id})),page:0,page_size:100)`),
   ).result
@@ -70,7 +75,7 @@ const rowsOf = async (api: Api, slug: string, chart: number): Promise<unknown[][
 }
 
 /** Moments and numbers come in several spellings. */
-const plain = (cell: unknown): unknown => {
+export const plain = (cell: unknown): unknown => {
   if (typeof cell === 'boolean' || cell === null) return cell
   const text = cell instanceof Date ? cell.toISOString() : String(cell)
   if (/^\d{12,13}$/.test(text)) return new Date(Number(text)).toISOString()

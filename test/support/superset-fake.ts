@@ -1,21 +1,13 @@
-// Superset's REST API as far as provisioning needs it, strict where Superset is: login, CSRF, session, rison, unknown fields, duplicates, links.
+// Superset's REST API as far as provisioning needs it, strict where Superset is: login, CSRF, session, rison, unknown fields, duplicates, bundles.
 // It reads the warehouse through the connection it is given, and answers data requests of charts from it.
-import { randomBytes } from 'node:crypto'
+import { randomBytes, randomUUID } from 'node:crypto'
 import { createServer, type IncomingMessage, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import pg from 'pg'
 import { z } from 'zod'
 import { readRison } from './read-rison.ts'
-import {
-  assertDashboard,
-  chartBody,
-  dashboardBody,
-  databaseBody,
-  datasetPost,
-  datasetPut,
-  type Queries,
-  queriesOf,
-} from './superset-schemas.ts'
+import { importBundle } from './superset-import.ts'
+import { chartBody, dashboardBody, databaseBody, type Queries, queriesOf } from './superset-schemas.ts'
 
 type Row = Record<string, unknown> & { readonly id: number }
 type Kind = 'database' | 'dataset' | 'chart' | 'dashboard'
@@ -93,10 +85,10 @@ const answer = async (state: State, request: IncomingMessage): Promise<Answer> =
   const url = new URL(request.url ?? '/', 'http://fake')
   const chunks: Buffer[] = []
   for await (const chunk of request) chunks.push(chunk as Buffer)
-  const text = Buffer.concat(chunks).toString()
+  const content = Buffer.concat(chunks)
   const method = request.method ?? 'GET'
   try {
-    const body: unknown = text === '' ? undefined : JSON.parse(text)
+    const body = await bodyOf(content, request.headers['content-type'] ?? '')
     const refused = entrance(state, request, url, method, body)
     if (refused !== null) return refused
     if (method !== 'GET' && url.pathname !== '/api/v1/chart/data' && state.failIn > 0 && --state.failIn === 0)
@@ -106,6 +98,13 @@ const answer = async (state: State, request: IncomingMessage): Promise<Answer> =
     if (error instanceof z.ZodError) return refuse(400, error.issues)
     return refuse(422, error instanceof Error ? error.message : String(error))
   }
+}
+
+const bodyOf = async (content: Buffer<ArrayBuffer>, type: string): Promise<unknown> => {
+  if (content.length === 0) return undefined
+  return type.startsWith('multipart/')
+    ? await new Response(content, { headers: { 'content-type': type } }).formData()
+    : JSON.parse(content.toString())
 }
 
 /** Login, and what every other request must carry; null: come in. */
@@ -133,6 +132,11 @@ const entrance = (
 }
 
 const route = async (state: State, url: URL, method: string, body: unknown): Promise<Answer> => {
+  if (url.pathname === '/api/v1/assets/import/' && method === 'POST' && body instanceof FormData) {
+    await importBundle(state.rows, body, () => state.nextId++)
+    return ok({ message: 'OK' })
+  }
+  if (url.pathname === '/api/v1/sqllab/execute/' && method === 'POST') return ok(await sqlLab(state, body))
   const [, kind = '', id, rest] =
     /^\/api\/v1\/(database|dataset|chart|dashboard)\/(\d+|data)?\/?(\w+)?\/?$/.exec(url.pathname) ?? []
   if (kind === 'chart' && id === 'data' && method === 'POST') return ok({ result: await chartData(state, body) })
@@ -144,15 +148,13 @@ const route = async (state: State, url: URL, method: string, body: unknown): Pro
   }
   const row = rows.find((one) => one.id === Number(id))
   if (row === undefined) return refuse(404, 'Not found')
-  if (kind === 'database' && rest === 'tables' && method === 'GET') return ok(await tablesOf(state, row, url))
-  if (kind === 'dataset' && rest === 'refresh' && method === 'PUT') return ok({ message: 'OK', ...(await refresh(state, row)) })
   if (rest !== undefined) return refuse(404, 'Not found')
   if (method === 'GET') return ok({ id: row.id, result: row })
   if (method === 'DELETE') {
     rows.splice(rows.indexOf(row), 1)
     return ok({ message: 'OK' })
   }
-  return method === 'PUT' ? ok({ id: row.id, result: change(state, kind as Kind, row, body) }) : refuse(405, 'Method not allowed')
+  return method === 'PUT' ? ok({ id: row.id, result: change(kind as Kind, row, body) }) : refuse(405, 'Method not allowed')
 }
 
 const filterSchema = z.strictObject({
@@ -167,7 +169,7 @@ const page = (rows: readonly Row[], url: URL): unknown => {
   const found = rows.filter((row) =>
     filters.every(({ col, opr, value }) => {
       const held = row[col]
-      if (opr === 'rel_m_m') return Array.isArray(held) && held.includes(value)
+      if (opr === 'rel_m_m') return Array.isArray(held) && held.some((one: { id: unknown }) => one.id === value)
       return held === value
     }),
   )
@@ -183,32 +185,33 @@ const create = async (state: State, kind: Kind, body: unknown): Promise<unknown>
     const row = databaseBody.parse(body)
     alone('database_name', row.database_name)
     await tables(state, { id, ...row })
-    state.rows.database.push({ id, ...row })
-  } else if (kind === 'dataset') {
-    const row = datasetPost.parse(body)
-    if (state.rows.dataset.some((one) => one['table_name'] === row.table_name && one['database'] === row.database))
-      throw new Error(`Dataset ${row.table_name} already exists`)
-    const made: Row = { id, ...row, columns: [], main_dttm_col: null }
-    state.rows.dataset.push({ ...made, ...(await refresh(state, made)) })
+    state.rows.database.push({ id, uuid: randomUUID(), ...row })
   } else if (kind === 'chart') {
-    const row = chartBody.parse(body)
-    if (!(row.dashboards ?? []).every((one) => state.rows.dashboard.some((dashboard) => dashboard.id === one)))
+    const { dashboards = [], ...row } = chartBody.parse(body)
+    if (!dashboards.every((one) => state.rows.dashboard.some((dashboard) => dashboard.id === one)))
       throw new Error('Dashboards do not exist')
-    queriesOf(row, state.rows.dataset)
-    state.rows.chart.push({ id, ...row })
-  } else {
+    queriesOf(JSON.parse(row.query_context), state.rows.dataset)
+    state.rows.chart.push({ id, uuid: randomUUID(), ...row, dashboards: dashboards.map((one) => ({ id: one })) })
+  } else if (kind === 'dashboard') {
     const row = dashboardBody.parse(body)
     alone('slug', row.slug)
     state.rows.dashboard.push({ id, ...row })
-  }
+  } else throw new Error('datasets come by import')
   return { id, result: body }
 }
 
-const change = (state: State, kind: Kind, row: Row, body: unknown): unknown => {
-  const schemas = { database: databaseBody, dataset: datasetPut, chart: chartBody, dashboard: dashboardBody } as const
-  const changes = schemas[kind].parse(body)
-  if (kind === 'chart') queriesOf(chartBody.parse(body), state.rows.dataset)
-  if (kind === 'dashboard') assertDashboard(dashboardBody.parse(body), row.id, state.rows.chart, state.rows.dataset)
+const change = (kind: Kind, row: Row, body: unknown): unknown => {
+  // A person's own changes of a dataset; everything else of ours comes by import.
+  if (kind === 'chart') {
+    const { dashboards } = z.strictObject({ dashboards: z.array(z.int()) }).parse(body)
+    Object.assign(row, { dashboards: dashboards.map((id) => ({ id })) })
+    return body
+  }
+  const parts = {
+    metrics: z.array(z.looseObject({ metric_name: z.string() })),
+    columns: z.array(z.looseObject({ column_name: z.string() })),
+  }
+  const changes = kind === 'database' ? databaseBody.parse(body) : z.strictObject(parts).partial().parse(body)
   Object.assign(row, changes)
   return changes
 }
@@ -230,10 +233,13 @@ const tables = async (state: State, database: Row): Promise<string[]> => {
   return rows.map(({ name }) => name)
 }
 
-const tablesOf = async (state: State, database: Row, url: URL): Promise<unknown> => {
-  z.strictObject({ schema_name: z.literal('bi'), force: z.boolean() }).parse(readRison(url.searchParams.get('q') ?? '()'))
-  const names = await tables(state, database)
-  return { count: names.length, result: names.map((value) => ({ value, type: 'view', extra: null })) }
+/** A statement of SQL Lab, as one that only reads. */
+const sqlLab = async (state: State, body: unknown): Promise<unknown> => {
+  const { database_id, sql, queryLimit } = z
+    .strictObject({ database_id: z.int(), sql: z.string(), runAsync: z.literal(false), queryLimit: z.int() })
+    .parse(body)
+  const { rows } = await warehouseOf(state, databaseOf(state, database_id)).query(sql)
+  return { status: 'success', data: rows.slice(0, queryLimit) }
 }
 
 const databaseOf = (state: State, id: unknown): Row => {
@@ -242,40 +248,48 @@ const databaseOf = (state: State, id: unknown): Row => {
   return found
 }
 
-const refresh = async (state: State, dataset: Row): Promise<{ columns: unknown }> => {
-  const { rows: columns } = await warehouseOf(state, databaseOf(state, dataset['database'])).query<{ column_name: string }>(
-    `select column_name from information_schema.columns where table_schema = 'bi' and table_name = $1 order by ordinal_position`,
-    [dataset['table_name']],
-  )
-  if (columns.length === 0) throw new Error(`Table ${String(dataset['table_name'])} could not be found`)
-  Object.assign(dataset, { columns })
-  return { columns }
-}
-
 /** What Superset's SQL for a chart comes to. */
 const chartData = async (state: State, body: unknown): Promise<unknown[]> => {
   const { dataset, queries } = queriesOf(body, state.rows.dataset)
   const pool = warehouseOf(state, databaseOf(state, dataset['database']))
   const results: unknown[] = []
-  for (const query of queries) results.push({ data: (await pool.query(statementOf(query, String(dataset['table_name'])))).rows })
+  for (const query of queries) results.push({ data: (await pool.query(statementOf(query, dataset))).rows })
   return results
 }
 
-const statementOf = (query: Queries[number], table: string): string => {
+const units = { P1M: 'month', P3M: 'quarter', P1Y: 'year' } as const
+const literal = (value: unknown): string => `'${String(value).replaceAll("'", "''")}'`
+
+/** A condition in SQL; none for a span that is not limited. */
+const conditionOf = ({ col, op, val }: Queries[number]['filters'][number]): string[] => {
+  if (Array.isArray(val)) return [`"${col}" ${op} (${val.map(literal).join(', ')})`]
+  if (op !== 'TEMPORAL_RANGE') return [`"${col}" ${op === '==' ? '=' : op} ${literal(val)}`]
+  const [from, to] = String(val).split(' : ')
+  return to === undefined ? [] : [`"${col}" >= ${literal(from)} and "${col}" < ${literal(to)}`]
+}
+
+const savedMetrics = z.array(z.object({ metric_name: z.string(), expression: z.string() }))
+
+const statementOf = (query: Queries[number], dataset: Row): string => {
+  const saved = savedMetrics.parse(dataset['metrics'])
   const column = (one: Queries[number]['columns'][number]): string =>
-    typeof one === 'string' ? `"${one}"` : `date_trunc('month', "${one.sqlExpression}") as "${one.label}"`
-  const metrics = (query.metrics ?? []).map(({ sqlExpression, label }) => `${sqlExpression} as "${label}"`)
-  const conditions = query.filters
-    .filter(({ op }) => op !== 'TEMPORAL_RANGE')
-    .map(({ col, val }) => `"${col}" = '${String(val).replaceAll("'", "''")}'`)
+    typeof one === 'string' ? `"${one}"` : `date_trunc('${units[one.timeGrain]}', "${one.sqlExpression}") as "${one.label}"`
+  const metrics = (query.metrics ?? []).map((metric) => {
+    const { sqlExpression, label } =
+      typeof metric === 'string'
+        ? { sqlExpression: saved.find(({ metric_name }) => metric_name === metric)?.expression, label: metric }
+        : metric
+    return `${sqlExpression} as "${label}"`
+  })
+  const conditions = query.filters.flatMap(conditionOf)
   if (query.extras.where !== '') conditions.push(query.extras.where)
   const order = query.orderby.map(
     ([by, ascending]) => `${typeof by === 'string' ? `"${by}"` : by.sqlExpression} ${ascending ? 'asc' : 'desc'}`,
   )
   return [
-    `select ${[...query.columns.map(column), ...metrics].join(', ')} from bi."${table}"`,
+    `select ${[...query.columns.map(column), ...metrics].join(', ')} from bi."${String(dataset['table_name'])}"`,
     conditions.length > 0 ? `where ${conditions.join(' and ')}` : '',
-    metrics.length > 0 ? `group by ${query.columns.map((_, at) => at + 1).join(', ')}` : '',
+    metrics.length > 0 && query.columns.length > 0 ? `group by ${query.columns.map((_, at) => at + 1).join(', ')}` : '',
     order.length > 0 ? `order by ${order.join(', ')}` : '',
     `limit ${query.row_limit}`,
   ].join(' ')

@@ -16,7 +16,7 @@ test('every generated page and file is fresh; `millrace docs` writes them', asyn
   const [definitions, marts] = [await shippedDefinitions(), await loadMarts([])]
   expect(readFileSync(join(docs, 'data-dictionary.md'), 'utf8')).toBe(dataDictionary(definitions, marts))
   expect(readFileSync(join(docs, 'dbt', 'models', 'sources.yml'), 'utf8')).toBe(dbtSources(definitions, marts))
-  const more = await moreDocuments(resolve(docs, '..', 'pipelines'), definitions, commands)
+  const more = await moreDocuments(resolve(docs, '..', 'pipelines'), definitions, commands, () => undefined)
   for (const [path, text] of more) expect(readFileSync(join(docs, path), 'utf8'), path).toBe(text)
   // What is left of a subject that went would be read as if it were true.
   const generated = ['dbt', 'lightdash', 'superset-bundle'].flatMap((folder) =>

@@ -5,7 +5,7 @@ import { expect, test } from 'vitest'
 import { loadDashboards, parseDashboard } from '../../../../src/definition/dashboards.ts'
 import { rison } from '../../../../src/superset/superset-client.ts'
 import { supersetChart } from '../../../../src/superset/superset-chart.ts'
-import { dashboardMetadata, positionJson, withoutFixed } from '../../../../src/superset/superset-layout.ts'
+import { dashboardMetadata, positionOf, withoutFixed } from '../../../../src/superset/superset-layout.ts'
 import { readRison } from '../../../support/read-rison.ts'
 
 const head = 'dashboard: D\npipeline: keywords\nnever_across: [country]\ncharts:\n'
@@ -16,7 +16,7 @@ const chartOf = (lines: string) => {
   return chart
 }
 const sqlOf = (lines: string, columns: readonly string[]): string => {
-  const context = JSON.parse(supersetChart(chartOf(lines), { id: 7, columns }, []).query_context)
+  const context = JSON.parse(supersetChart(chartOf(lines), columns, []).query_context)
   return context.queries[0].metrics[0].sqlExpression
 }
 
@@ -36,18 +36,16 @@ test("the pipeline's parameters are conditions of the page and of the data reque
     { column: 'web_source', value: 'Total' },
     { column: 'elsewhere', value: 'x' },
   ]
-  const { params, query_context } = supersetChart(chart, { id: 7, columns: ['month', 'web_source'] }, fixed)
+  const { params, query_context } = supersetChart(chart, ['month', 'web_source'], fixed)
   const { filters, extras } = JSON.parse(query_context).queries[0]
   expect([filters, extras.where]).toEqual([[{ col: 'web_source', op: '==', val: 'Total' }], '(clicks > 1)'])
-  expect(JSON.parse(params).adhoc_filters).toMatchObject([
-    { subject: 'web_source', comparator: 'Total' },
-    { sqlExpression: 'clicks > 1' },
-  ])
+  expect(params.adhoc_filters).toMatchObject([{ subject: 'web_source', comparator: 'Total' }, { sqlExpression: 'clicks > 1' }])
 })
 
 test('rows of the layout are never wider than twelve columns and keep the order of the file', async () => {
   for (const dashboard of await loadDashboards([])) {
-    const nodes = JSON.parse(positionJson(dashboard, dashboard.charts.map((chart, id) => ({ id, chart })))) // biome-ignore format: one thing
+    const placed = dashboard.charts.map((chart, id) => ({ id, uuid: `of ${id}`, chart }))
+    const nodes = JSON.parse(JSON.stringify(positionOf(dashboard, placed)))
     const rows = nodes.GRID_ID.children.slice(1).map((row: string) => nodes[row].children.map((id: string) => nodes[id].meta))
     for (const row of rows)
       expect(row.reduce((sum: number, { width }: { width: number }) => sum + width, 0)).toBeLessThanOrEqual(12)
@@ -59,7 +57,7 @@ test('charts wait for a filter that always has a value, so that none asks before
   const [dashboard] = (await loadDashboards([])).filter(({ name }) => name === 'keywords')
   if (dashboard === undefined) throw new Error('no dashboard')
   const filtersOf = (shown: typeof dashboard) =>
-    JSON.parse(dashboardMetadata(shown, [], new Map([['keyword_months', 3]]))).native_filter_configuration
+    JSON.parse(JSON.stringify(dashboardMetadata(shown, [], (view) => view))).native_filter_configuration
   expect(filtersOf(dashboard).map(({ name }: { name: string }) => name)).toContain('Keywords counted')
   const fixed = ['traffic_source', 'web_source', 'branded_type'].map((column) => ({ column }))
   const open = withoutFixed(dashboard, fixed)
@@ -109,17 +107,17 @@ test('the example in docs/superset.md is one', () => {
 
 test('a tile asks for the newest period alone and shows its texts, and a line of ranks begins with 1 at the top', () => {
   const tile = chartOf('    kind: tile\n    period: month\n    measures: { Clicks: max(a), Before: max(b) }\n')
-  const { viz_type, params, query_context } = supersetChart(tile, { id: 7, columns: ['month'] }, [])
+  const { viz_type, params, query_context } = supersetChart(tile, ['month'], [])
   const [query] = JSON.parse(query_context).queries
   expect([viz_type, query.columns, query.row_limit]).toEqual(['handlebars', ['month'], 1])
   expect(query.orderby).toEqual([[expect.objectContaining({ sqlExpression: 'max(month)' }), false]])
-  expect(JSON.parse(params)).toMatchObject({
+  expect(params).toMatchObject({
     groupby: ['month'],
     row_limit: 1,
     handlebarsTemplate: '{{#each data}}\n<h2>{{this.[Clicks]}}</h2>\n<p>{{this.[Before]}}</p>\n{{/each}}',
   })
   const line = chartOf('    kind: line\n    period: month\n    axis: rank\n    measures: { Position: max(p) }\n')
-  expect(JSON.parse(supersetChart(line, { id: 7, columns: ['month'] }, []).params)).toMatchObject({
+  expect(supersetChart(line, ['month'], []).params).toMatchObject({
     y_axis_bounds: [1, null],
     echart_options: expect.stringContaining('inverse: true'),
   })
@@ -135,13 +133,15 @@ test('a filter narrows the charts it names, one of time those with a period, and
     ),
   )
   if (dashboard === null) throw new Error('the file is right')
-  const placed = dashboard.charts.map((chart, at) => ({ id: at + 1, chart }))
-  const { native_filter_configuration: filters } = JSON.parse(dashboardMetadata(dashboard, placed, new Map([['v', 9]])))
-  const scopes = filters.map((one: { filterType: string; chartsInScope: number[]; scope: { excluded: number[] } }) => [one.filterType, one.chartsInScope, one.scope.excluded]) // biome-ignore format: one look
+  const placed = dashboard.charts.map((chart, at) => ({ id: at + 1, uuid: '', chart }))
+  const { native_filter_configuration: filters } = JSON.parse(
+    JSON.stringify(dashboardMetadata(dashboard, placed, (view) => view)),
+  )
+  const scopes = filters.map((one: { filterType: string; scope: { excluded: number[] } }) => [one.filterType, one.scope.excluded]) // biome-ignore format: one look
   expect(scopes).toEqual([
-    ['filter_time', [2], [1]],
-    ['filter_select', [1], [2]],
-    ['filter_select', [1, 2], []],
+    ['filter_time', [1]],
+    ['filter_select', [2]],
+    ['filter_select', []],
   ])
   const { problems } = parseDashboard('d.yaml', text('  - { filter: One, view: v, column: x, charts: [C] }\n'))
   expect(problems).toMatchObject([{ line: 4, message: expect.stringContaining("'C' is no chart of this dashboard") }])

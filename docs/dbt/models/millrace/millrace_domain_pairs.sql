@@ -1,0 +1,2 @@
+-- Made by `millrace docs` from semantic/*.yaml; do not edit.
+select * from {{ source('millrace', 'domain_pairs') }}

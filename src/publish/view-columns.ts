@@ -1,0 +1,70 @@
+// Views of bi and their columns as the definitions and the marts' headers tell them, for documents that are made without a database.
+import type { Mart } from '../core/mart.ts'
+import type { Definition } from '../core/types.ts'
+import { columnComment, dimensionWords, freshnessComments, grainOf, lineageComments } from './comments.ts'
+
+/** A table or view of bi in words. */
+export interface DescribedView {
+  readonly name: string
+  readonly about: string
+  readonly columns: readonly DescribedColumn[]
+}
+
+/** A type of PostgreSQL; null: nobody said. */
+interface DescribedColumn {
+  readonly name: string
+  readonly type: string | null
+  readonly about: string
+}
+
+/** Columns of its own that every fact has. */
+const ofFacts: readonly DescribedColumn[] = Object.entries({
+  is_final: 'boolean',
+  restated_at: 'timestamptz',
+  _unit_id: 'bigint',
+  _run_id: 'bigint',
+  _revision: 'integer',
+  _loaded_at: 'timestamptz',
+}).map(([name, type]) => ({ name, type, about: lineageComments[name] ?? '' }))
+
+/** Facts, marts, dimensions and freshness; a mart's columns are those its header explains, its key, and those its grain names. */
+export const describedViews = (definitions: readonly Definition[], marts: readonly Mart[]): readonly DescribedView[] => {
+  const published = definitions.filter(({ publish }) => publish)
+  const facts = published.map((definition) => ({
+    name: definition.pipeline,
+    about: `${definition.description} ${grainOf(definition)}`,
+    columns: [
+      ...definition.columns.map((column) => ({ name: column.name, type: column.type, about: columnComment(column) })),
+      ...ofFacts,
+    ],
+  }))
+  const others = dimensionWords(published).map(({ name, about, columns }) => ({ name, about, columns: said(columns) }))
+  const freshness = {
+    name: 'freshness',
+    about: 'How fresh each pipeline is. One row a pipeline and version.',
+    columns: said(freshnessComments),
+  }
+  const known = new Map([...facts.flatMap(({ columns }) => columns)].map((column) => [column.name, column]))
+  const views = marts.map((mart) => martView(mart, known, new Set(marts.flatMap(({ columns }) => [...columns.keys()]))))
+  return [...facts, ...views, ...others, freshness].sort((a, b) => (a.name < b.name ? -1 : 1))
+}
+
+const said = (columns: Readonly<Record<string, string>>): DescribedColumn[] =>
+  Object.entries(columns).map(([name, about]) => ({ name, type: typeOf(name, about), about }))
+
+const martView = (mart: Mart, known: ReadonlyMap<string, DescribedColumn>, explained: ReadonlySet<string>): DescribedView => {
+  const inGrain = (mart.grain.split(/[.:;]| in which/)[0] ?? '').match(/\b[a-z_][a-z0-9_]*\b/g) ?? []
+  const names = [...mart.key, ...inGrain.filter((name) => known.has(name) || explained.has(name)), ...mart.columns.keys()]
+  const columns = [...new Set(names)].map((name): DescribedColumn => {
+    const about = mart.columns.get(name)
+    return about === undefined ? (known.get(name) ?? { name, type: null, about: '' }) : { name, type: typeOf(name, about), about }
+  })
+  return { name: mart.name, about: `${mart.purpose} ${mart.grain}`, columns }
+}
+
+/** Only times must be known as such: comments say them in the same words. */
+const typeOf = (name: string, about: string): string | null => {
+  if (/_at$|^since$/.test(name)) return 'timestamptz'
+  if (name === 'day') return 'date'
+  return /^First day|first day\.$|^The (?:day|Monday)\b/.test(about) ? 'date' : null
+}
