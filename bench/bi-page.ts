@@ -45,9 +45,10 @@ export const sectionOf = (at: Occasion, answered: readonly Answered[]): string =
       ? `All ${answered.length} questions stay within ${at.goalMs} ms`
       : `${answered.length - over.length} of ${answered.length} questions stay within ${at.goalMs} ms; not ${over.map(({ name }) => `"${name}"`).join(', ')}`
   return [
-    `${count.format(at.rows)} keyword rows of ${at.months} months, 50 domains, 2 countries; ${at.rounds} rounds each; load average of the machine ${at.busy[0].toFixed(1)} to ${at.busy[1].toFixed(1)}`,
-    `on 2 cores. ${verdict} at the 95th percentile, slowest ${slowest(answered).toFixed(0)} ms. Milliseconds at the median and the 95th percentile: with no load`,
-    `into the warehouse; right after one; and beside one (${at.loads} units of about ${count.format(at.rowsLoaded)} rows were loaded meanwhile, one row in twenty changed).`,
+    `${count.format(at.rows)} keyword rows of ${at.months} months, 50 domains, 2 countries; ${at.rounds} rounds each; 2 cores, load average of the machine ${at.busy[0].toFixed(1)} to ${at.busy[1].toFixed(1)}.`,
+    `${verdict}`,
+    `at the 95th percentile; the slowest takes ${slowest(answered).toFixed(0)} ms. Milliseconds at the median and the 95th percentile: with no load into the warehouse; right after one;`,
+    `and beside one (${at.loads} units of about ${count.format(at.rowsLoaded)} rows were loaded meanwhile, one row in twenty changed).`,
     '',
     '| question | rows | pages | alone | 95th | after | 95th | beside | 95th |',
     '| --- | --- | --- | --- | --- | --- | --- | --- | --- |',

@@ -65,8 +65,8 @@ export const questionsOver = (loaded: readonly string[]): Readonly<Record<string
       `select keyword, clicks_change from bi.keyword_movements where period = 'quarter' and starts_on = '${quarter}' and months_back = 3
         and domain = '${domain(round)}' and country = 'us' order by 2 limit 25`,
     'a fiscal quarter by the calendar, a domain': (round) =>
-      `select month, sum(clicks) from bi.keywords where month between (select min(date) from bi.dim_date where fiscal_quarter_name = '${fiscal}')
-        and (select max(date) from bi.dim_date where fiscal_quarter_name = '${fiscal}') and domain = '${domain(round)}' and country = 'us' group by 1`,
+      `select month, sum(clicks) from bi.keywords where month = any(array(select month_start from bi.dim_date where fiscal_quarter_name = '${fiscal}'))
+        and domain = '${domain(round)}' and country = 'us' group by 1`,
     'sections of a site in a month': (round) =>
       `select section, sum(clicks) from bi.landing_pages where month = '${month(round)}' and domain = '${domain(round)}' and country = 'us' group by 1
         order by 2 desc limit 20`,
