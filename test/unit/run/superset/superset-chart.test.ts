@@ -109,12 +109,12 @@ test('a tile asks for the newest period alone and shows its texts, and a line of
   const tile = chartOf('    kind: tile\n    period: month\n    measures: { Clicks: max(a), Before: max(b) }\n')
   const { viz_type, params, query_context } = supersetChart(tile, ['month'], [])
   const [query] = JSON.parse(query_context).queries
-  expect([viz_type, query.columns, query.row_limit]).toEqual(['handlebars', ['month'], 1])
+  expect([viz_type, query.columns, query.row_limit]).toEqual(['table', ['month'], 1])
   expect(query.orderby).toEqual([[expect.objectContaining({ sqlExpression: 'max(month)' }), false]])
   expect(params).toMatchObject({
     groupby: ['month'],
     row_limit: 1,
-    handlebarsTemplate: '{{#each data}}\n<h2>{{this.[Clicks]}}</h2>\n<p>{{this.[Before]}}</p>\n{{/each}}',
+    metrics: [{ label: 'Clicks' }, { label: 'Before' }],
   })
   const line = chartOf('    kind: line\n    period: month\n    axis: rank\n    measures: { Position: max(p) }\n')
   expect(supersetChart(line, ['month'], []).params).toMatchObject({
