@@ -44,6 +44,15 @@ export default defineConfig({
     /\.(?:json|ya?ml|sql|ts|js|sh)$/,
     /^\.\.?\/(?:\.\.\/)*(?:src|test|examples|marts|pipelines|templates|migrations|dashboards)(?:\/|$)/,
   ],
+  // Braces of the text are no template.
+  markdown: {
+    config: ({ renderer }) => {
+      for (const kind of ['text', 'code_inline'] as const) {
+        const rendered = renderer.rules[kind]
+        renderer.rules[kind] = (...given) => (rendered?.(...given) ?? '').replaceAll('{{', '&#123;&#123;')
+      }
+    },
+  },
   themeConfig: {
     search: { provider: 'local' },
     sidebar: [
