@@ -1,7 +1,7 @@
 import { defineConfig } from 'vitest/config'
-import { long, SlowestFirst } from './test/support/long.ts'
+import { long, SlowestFirst, volume } from './test/support/long.ts'
 
-// Seven projects: unit (no disk, network or database), db (a real PostgreSQL), e2e (the real command),
+// Eight projects: unit (no disk, network or database), volume (those of them that take seconds), db (a real PostgreSQL), e2e (the real command),
 // long (what takes long of db and e2e, the page in a browser, and commands against each other on one warehouse, judged by the sandbox and the tables alone),
 // package (the packed program installed from npm; needs the registry, hence not part of `npm test`), image (the image built and run; needs Docker too), citus (needs a cluster).
 // They share two cores with PostgreSQL itself, hence the low worker counts. Projects of one count run side by side.
@@ -19,10 +19,12 @@ export default defineConfig({
           // They share no state, and most of their time went into reading the same modules again for each file.
           isolate: false,
           include: ['test/unit/**/*.test.ts', 'test/house.test.ts', 'test/contract/**/*.test.ts'],
+          exclude: [...volume],
           testTimeout: 120_000,
           maxWorkers,
         },
       },
+      { extends: true, test: { name: 'volume', include: [...volume], testTimeout: 120_000, maxWorkers } },
       {
         extends: true,
         test: {

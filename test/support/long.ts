@@ -49,6 +49,15 @@ export const long = [
   'test/e2e/refusals.test.ts',
 ] as const
 
+/** Unit tests that read megabytes or try thousands of cases: `npm test` runs them, `npm run check` before each commit does not. */
+export const volume = [
+  'test/unit/extract/http-bodies.test.ts',
+  'test/unit/security/fuzz.test.ts',
+  'test/unit/pipeline/stage-answer.test.ts',
+  'test/unit/parse/csv.test.ts',
+  'test/contract/sources.test.ts',
+] as const
+
 /** In the order of `long`; what is not in it comes after it, as Vitest sorts it. */
 export class SlowestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {

@@ -3,12 +3,12 @@ import { existsSync } from 'node:fs'
 import { join, relative, resolve } from 'node:path'
 import { expect, test } from 'vitest'
 import { listFiles } from '../../scripts/structure.ts'
-import { long } from '../support/long.ts'
+import { long, volume } from '../support/long.ts'
 
 const root = resolve(import.meta.dirname, '..', '..')
 
 test('what takes long is there, once; the page in a browser and commands against each other are part of it', () => {
-  expect(long.filter((file) => !existsSync(join(root, file)))).toEqual([])
+  expect([...long, ...volume].filter((file) => !existsSync(join(root, file)))).toEqual([])
   expect(new Set(long).size).toBe(long.length)
   const files = ['browser', 'outsider'].flatMap((folder) => listFiles(join(root, 'test', folder)))
   const named: ReadonlySet<string> = new Set(long)
