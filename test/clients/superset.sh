@@ -24,7 +24,7 @@ export SUPERSET_SECRET_KEY
   superset fab create-admin --username admin --firstname Test --lastname Test --email test@localhost.localdomain --password "$password"
   superset init
 } > "$home/setup.log" 2>&1 || { tail -20 "$home/setup.log" >&2; exit 1; }
-gunicorn --bind "127.0.0.1:$port" --workers 1 --worker-class gthread --threads 4 --timeout 120 "superset.app:create_app()" > "$home/server.log" 2>&1 &
+gunicorn --bind "127.0.0.1:$port" --workers 1 --worker-class gthread --threads 4 --timeout 120 --keep-alive 600 "superset.app:create_app()" > "$home/server.log" 2>&1 &
 server=$!
 trap 'kill "$server"' EXIT
 for _ in $(seq 120); do
