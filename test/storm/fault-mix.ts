@@ -93,6 +93,9 @@ const formsOf = (kind: FaultKind): readonly Fault[] => {
 /** Those that stop the whole process for a second each, or a slot for one, are rarer. */
 const costly = new Set<FaultKind>(['status-429', 'stall', 'slow', 'quota-exhausted'])
 
+/** Of a kind and form in each command. */
+const fewest = 2
+
 export interface MixOptions {
   readonly random: () => number
   /** Faults of these classes. */
@@ -107,7 +110,9 @@ export const faultMix = ({ random, classes, jobs }: MixOptions): Fault[] => {
     if (faultClasses[fault.kind] === 'stuck' || faultClasses[fault.kind] === 'lie')
       return { ...fault, nth: 1 + Math.floor(random() * Math.max(1, jobs / 20)), times: 1 }
     const share = costly.has(fault.kind) ? 0.003 : 0.004 + random() * 0.012
-    return { ...fault, probability: share, times: Math.max(2, Math.ceil(jobs / 20)) }
+    // Each answer 429 is taken for the limit of the service, which is kept to for an hour: one that refuses at random is asked ever more slowly.
+    const times = fault.kind === 'status-429' ? fewest : Math.max(fewest, Math.ceil(jobs / 20))
+    return { ...fault, probability: share, times }
   }
   const faults = kinds.filter((kind) => classes.includes(faultClasses[kind])).flatMap(formsOf)
   return faults
