@@ -8,6 +8,7 @@ import { addWindows } from '../src/core/window.ts'
 import { openDatabase } from '../src/db/connect.ts'
 import { startSandbox } from '../src/sandbox/server.ts'
 import { pipelinesOfRepository, runCommand, startCommand } from '../test/support/command.ts'
+import { environmentOf } from './picture-world.ts'
 
 const pictures = resolve(import.meta.dirname, '..', 'docs', 'pictures')
 const domains = ['example.com', 'example.net', 'example.org', 'shop.example']
@@ -31,13 +32,7 @@ const sandbox = await startSandbox({ requestsPerSecond: null, keywordsPerDomain:
 const home = join(folder, 'home')
 const database = await openDatabase({ databaseUrl: null, home })
 const browser = await chromium.launch({ executablePath: process.env['CHROMIUM'] ?? '/usr/bin/chromium', args: ['--no-sandbox'] })
-const environment = {
-  WEB_ANALYTICS_BASE_URL: sandbox.url,
-  WEB_ANALYTICS_API_KEY: sandbox.apiKey,
-  WEB_ANALYTICS_REQUESTS_PER_SECOND: '1000',
-  DATABASE_URL: database.url.reveal(),
-  MILLRACE_HOME: home,
-}
+const environment = environmentOf(sandbox, database, home)
 try {
   writePipelines()
   await said('migrate')

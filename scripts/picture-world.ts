@@ -2,8 +2,8 @@
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { openDatabase } from '../src/db/connect.ts'
-import { startSandbox } from '../src/sandbox/server.ts'
+import { type Database, openDatabase } from '../src/db/connect.ts'
+import { type Sandbox, startSandbox } from '../src/sandbox/server.ts'
 import { pipelinesOfRepository, runCommand } from '../test/support/command.ts'
 
 const firstMonth = '2026-01'
@@ -24,19 +24,22 @@ export interface PictureWorld {
   close(): Promise<void>
 }
 
+/** Settings of a command that loads from the sandbox as fast as it answers. */
+export const environmentOf = (sandbox: Sandbox, { url }: Database, home: string) => ({
+  WEB_ANALYTICS_BASE_URL: sandbox.url,
+  WEB_ANALYTICS_API_KEY: sandbox.apiKey,
+  WEB_ANALYTICS_REQUESTS_PER_SECOND: '1000',
+  DATABASE_URL: url.reveal(),
+  MILLRACE_HOME: home,
+})
+
 /** Migrated, nothing loaded. */
 export const openPictureWorld = async (): Promise<PictureWorld> => {
   const folder = mkdtempSync(join(tmpdir(), 'millrace-pictures-'))
   const sandbox = await startSandbox({ requestsPerSecond: null, keywordsPerDomain: 2_500, quota: 100_000 })
   const home = join(folder, 'home')
   const database = await openDatabase({ databaseUrl: null, home })
-  const environment = {
-    WEB_ANALYTICS_BASE_URL: sandbox.url,
-    WEB_ANALYTICS_API_KEY: sandbox.apiKey,
-    WEB_ANALYTICS_REQUESTS_PER_SECOND: '1000',
-    DATABASE_URL: database.url.reveal(),
-    MILLRACE_HOME: home,
-  }
+  const environment = environmentOf(sandbox, database, home)
   const said = async (...args: string[]): Promise<string> => {
     const { code, stdout, stderr } = await runCommand(args, environment, folder)
     if (code !== 0 && !(code === 1 && args[0] === 'run'))

@@ -1,5 +1,6 @@
 // The plan as events: a line for each job, reason, change and pipeline, and a summary with the keys of a real run's.
 import type { Preview, PreviewJob } from '../planning/dry-run.ts'
+import type { PlannedReason } from '../web/foresight.ts'
 import type { Output } from './output.ts'
 
 /** null counts as 0. */
@@ -20,18 +21,9 @@ export const planEvents = (output: Output, command: string, preview: Preview): v
   output.event(summaryOf(command, preview))
 }
 
-/** Jobs of one pipeline for one reason; null: not known before they are asked for. */
-export interface ReasonRow {
-  readonly pipeline: string
-  readonly reason: string
-  readonly from: string
-  readonly to: string
-  readonly units: number
-  readonly reports: number
-  readonly requests: number
+/** The same with the rows that are expected; null: not known before they are asked for. */
+export interface ReasonRow extends PlannedReason {
   readonly rows: number | null
-  readonly credits: number | null
-  readonly held: boolean
 }
 
 /** Jobs of one pipeline that are asked for the same reason. */

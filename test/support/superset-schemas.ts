@@ -62,7 +62,7 @@ export const bundleSchemas = {
   charts: z.strictObject({
     slice_name: z.string().min(1).max(250),
     description: words,
-    viz_type: z.enum(['big_number', 'handlebars', 'echarts_timeseries_line', 'echarts_timeseries_bar', 'table']),
+    viz_type: z.enum(['big_number', 'echarts_timeseries_line', 'echarts_timeseries_bar', 'table']),
     params: z.record(z.string(), z.unknown()),
     query_context: z.string(),
     dataset_uuid: z.uuid(),
@@ -87,7 +87,7 @@ export const bundleSchemas = {
 export const chartBody = z.strictObject({
   slice_name: z.string().min(1).max(250),
   description: z.string(),
-  viz_type: z.enum(['big_number', 'handlebars', 'echarts_timeseries_line', 'echarts_timeseries_bar', 'table']),
+  viz_type: z.enum(['big_number', 'echarts_timeseries_line', 'echarts_timeseries_bar', 'table']),
   datasource_id: z.int(),
   datasource_type: z.literal('table'),
   params: z.string(),
