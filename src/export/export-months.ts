@@ -7,7 +7,7 @@ import { z } from 'zod'
 import { EtlError } from '../core/errors.ts'
 import type { Database } from '../db/connect.ts'
 import { withSession } from '../db/session.ts'
-import type { Texts } from '../db/row.ts'
+import type { Flags, Texts } from '../db/row.ts'
 import type { Db } from '../db/tables.ts'
 import { type Scales, scalesOf, writeParquet } from './parquet.ts'
 import { type RowFilter, selectRows, type ViewRows, viewRows } from './view-rows.ts'
@@ -51,18 +51,18 @@ const listSchema = z.strictObject({
   filter: z.string(),
   columns: z.array(z.strictObject({ name: z.string(), type: z.string() })),
   scales: z.record(z.string(), z.number().int().nullable()),
-  months: z.record(z.string(), z.strictObject({ file: z.string(), rows: z.number().int(), digest: z.string() })),
+  /** A digest of null: an export began to write or remove the file, so nobody knows which rows it has. */
+  months: z.record(z.string(), z.strictObject({ file: z.string(), rows: z.number().int(), digest: z.string().nullable() })),
 })
 type FileList = z.infer<typeof listSchema>
 
 const fileOf = (month: string): string => `export_month=${month}/data.parquet`
 
-/** Throws USAGE when the view has no month, or the place holds something else. All files show the same moment. */
+/** Throws USAGE when the view has no month, the place holds something else, or another export writes to it. All files show the same moment. */
 export const exportMonths = async (database: Database, request: MonthsRequest): Promise<MonthsResult> => {
   const found = await viewRows(database.kysely, request.view, request.filter)
   if (found.period === null)
     throw new EtlError('USAGE', `bi.${request.view} has no month or date to make files by; leave --by out.`)
-  const known = await readList(request)
   const folder = await mkdtemp(join(tmpdir(), 'millrace-export-'))
   try {
     return await withSession(database.pool, ({ kysely }) =>
@@ -72,12 +72,21 @@ export const exportMonths = async (database: Database, request: MonthsRequest): 
         .execute(async (trx) => {
           // Digests are made of text, which must not depend on the session.
           await sql`set local timezone = 'UTC'`.execute(trx)
-          return writeMonths(trx, found, request, known, join(folder, 'month.parquet'))
+          await holdPlace(trx, request.target)
+          return writeMonths(trx, found, request, await readList(request), join(folder, 'month.parquet'))
         }),
     )
   } finally {
     await rm(folder, { recursive: true, force: true })
   }
+}
+
+/** Until the transaction ends. Exports write nothing into the database, so readers make them, too: hence not a lock of the ledger. */
+const holdPlace = async (trx: Db, { place }: ExportTarget): Promise<void> => {
+  const key = sql`hashtextextended(${`millrace export ${place}`}, 0)`
+  const { rows } = await sql<Flags<'free'>>`select pg_try_advisory_xact_lock(${key}) as free`.execute(trx)
+  if (rows[0]?.free === true) return
+  throw new EtlError('USAGE', `Another export writes to ${place} now; run this one again when it is done, or name another place.`)
 }
 
 const filterText = ({ only, from, to }: RowFilter): string =>
@@ -119,24 +128,34 @@ const writeMonths = async (
   // Files of one export are read as one table, so they have the same columns and types.
   const isSame = known !== null && JSON.stringify([known.columns, known.scales]) === JSON.stringify([columns, scales])
   const months = await monthsOf(trx, found)
-  const list: FileList = { view, filter: filterText(filter), columns, scales, months: {} }
-  const written: string[] = []
-  for (const { month, digest } of months) {
-    const before = known?.months[month]
-    if (sinceLast && isSame && before?.digest === digest) {
-      list.months[month] = before
-      continue
-    }
+  const changed = months.filter(({ month, digest }) => !sinceLast || !isSame || known.months[month]?.digest !== digest)
+  const removed = Object.keys(known?.months ?? {}).filter((name) => months.every(({ month }) => month !== name))
+  const files = new Map(Object.entries(known?.months ?? {}))
+  for (const month of [...changed.map((one) => one.month), ...removed])
+    files.set(month, { file: fileOf(month), rows: 0, digest: null })
+  const putList = (): Promise<void> =>
+    target.putText(listName, listText({ view, filter: filterText(filter), columns, scales, months: Object.fromEntries(files) }))
+  // Noted before the first file changes: of a killed export nobody knows how far it came, and the rows may be as the list has them by the next one.
+  if (changed.length + removed.length > 0) await putList()
+  let total = 0
+  for (const { month, digest } of changed) {
     const count = await writeParquet(trx, { columns, rows: selectRows(found, `${month}-01`), scales, file })
     await target.putFile(fileOf(month), file)
-    list.months[month] = { file: fileOf(month), rows: count, digest }
-    written.push(month)
+    files.set(month, { file: fileOf(month), rows: count, digest })
+    total += count
   }
-  const removed = Object.keys(known?.months ?? {}).filter((month) => list.months[month] === undefined)
-  for (const month of removed) await target.remove(fileOf(month))
-  await target.putText(listName, `${JSON.stringify(list, null, 2)}\n`)
-  const total = written.reduce((sum, month) => sum + (list.months[month]?.rows ?? 0), 0)
-  return { written, unchanged: months.length - written.length, removed, rows: total }
+  for (const month of removed) {
+    await target.remove(fileOf(month))
+    files.delete(month)
+  }
+  await putList()
+  return { written: changed.map(({ month }) => month), unchanged: months.length - changed.length, removed, rows: total }
+}
+
+/** Months in order. */
+const listText = ({ months, ...others }: FileList): string => {
+  const sorted = Object.fromEntries(Object.entries(months).sort(([a], [b]) => (a < b ? -1 : 1)))
+  return `${JSON.stringify({ ...others, months: sorted }, null, 2)}\n`
 }
 
 /** Digits are only ever added: a month with fewer does not make the others be written again. */

@@ -1,5 +1,5 @@
 // A folder that takes the files of an export.
-import { copyFile, mkdir, readFile, rename, rm, rmdir, writeFile } from 'node:fs/promises'
+import { copyFile, mkdir, readdir, readFile, rename, rm, rmdir, writeFile } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import type { ExportTarget } from './export-months.ts'
 
@@ -8,8 +8,9 @@ export const folderTarget = (folder: string): ExportTarget => {
   const put = async (name: string, write: (path: string) => Promise<void>): Promise<void> => {
     const path = join(folder, name)
     await mkdir(dirname(path), { recursive: true })
-    // What a killed export leaves is hidden, so that readers of the folder pass over it; two exports at once do not write into one file.
+    // What a killed export leaves is hidden, so that readers of the folder pass over it until the next one removes it.
     const partial = join(dirname(path), `.${basename(path)}.${process.pid}.partial`)
+    await removePartials(path)
     await write(partial)
     await rename(partial, path)
   }
@@ -24,6 +25,13 @@ export const folderTarget = (folder: string): ExportTarget => {
       if (dirname(name) !== '.') await rmdir(join(folder, dirname(name))).catch(() => undefined)
     },
   }
+}
+
+/** Only one export writes to a place at a time, so nobody is writing to them. */
+const removePartials = async (path: string): Promise<void> => {
+  const names = await readdir(dirname(path))
+  const left = names.filter((name) => name.startsWith(`.${basename(path)}.`) && name.endsWith('.partial'))
+  for (const name of left) await rm(join(dirname(path), name), { force: true })
 }
 
 const unlessMissing = (error: NodeJS.ErrnoException): null => {

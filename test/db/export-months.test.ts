@@ -105,7 +105,10 @@ describe('an export by month', () => {
     ).rejects.toThrow('killed')
     expect(readFileSync(fileOf(january)).equals(before)).toBe(false)
     for (const month of [january, '2026-02', '2026-03']) expect(await rowsOf(month)).toHaveLength(1000)
+    // As one leaves it that was killed while it copied.
+    writeFileSync(join(folder, 'export_month=2026-01', '.data.parquet.1.partial'), 'PAR1 and then nothing')
     expect(await write(true)).toMatchObject({ written: [january, '2026-02', '2026-03'], unchanged: 0 })
+    expect(readdirSync(join(folder, 'export_month=2026-01'))).toEqual(['data.parquet'])
     await expect(target.putFile('export_month=2026-01/data.parquet', join(folder, 'gone'))).rejects.toThrow(/ENOENT/)
     expect(await rowsOf(january)).toHaveLength(1000)
     expect(readdirSync(join(folder, 'export_month=2026-01')).filter((name) => !name.startsWith('.'))).toEqual(['data.parquet'])
