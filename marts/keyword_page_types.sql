@@ -5,13 +5,14 @@
 -- column page_type: Type of the first pattern that the page's address fits; (other) where it fits none.
 -- column pages: Landing pages of the type. Unit: pages.
 -- column clicks: Clicks to them. Unit: clicks a month.
+
+with patterns as materialized (
+  -- Once, not again for each page. * stands for anything; what LIKE would take for more than a character is one.
+  select attributes ->> 'page_type' as page_type, (attributes ->> 'place')::integer as place,
+    replace(replace(replace(replace(value, '\', '\\'), '%', '\%'), '_', '\_'), '*', '%') as pattern
+  from bi.attribute_versions where subject = 'pattern' and valid_to is null
+)
 select p.month, p.domain, p.country, p.traffic_source, p.web_source, p.branded_type, coalesce(t.page_type, '(other)') as page_type,
   count(*) as pages, sum(p.clicks) as clicks
-from bi.landing_pages p left join lateral (
-  select v.attributes ->> 'page_type' as page_type from bi.attribute_versions v
-  where v.subject = 'pattern' and v.valid_to is null
-    -- * stands for anything; what LIKE would take for more than a character is one.
-    and p.top_url like replace(replace(replace(replace(v.value, '\', '\\'), '%', '\%'), '_', '\_'), '*', '%')
-  order by (v.attributes ->> 'place')::integer limit 1
-) t on true
+from bi.landing_pages p left join lateral (select page_type from patterns where p.top_url like pattern order by place limit 1) t on true
 group by p.month, p.domain, p.country, p.traffic_source, p.web_source, p.branded_type, coalesce(t.page_type, '(other)')

@@ -2,7 +2,6 @@
 import { existsSync } from 'node:fs'
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { z } from 'zod'
 import type { AttributeRow, AttributeSet } from '../core/attributes.ts'
 import type { SourceSpec } from '../core/source-spec.ts'
 import type { Definition } from '../core/types.ts'
@@ -23,6 +22,9 @@ export type Subjects = ReadonlyMap<string, Check>
 
 /** Not a thing to run for: what pages are, by the pattern of their address. The first pattern that fits counts. */
 const patternSubject = 'pattern'
+const count = new Intl.NumberFormat('en')
+/** A page is compared with one after another. */
+const mostPatterns = 1_000
 /** Attribute of a pattern: its line's place among them. */
 const orderName = 'place'
 
@@ -95,26 +97,25 @@ const textOf = (bytes: Buffer): string | null => {
 
 const top = (file: string) => ({ file, line: 1, column: 1 })
 
-/** As csv-parse gives records with `info`: `lines` counts to the record's last line. */
-const csvRecords = z.array(z.object({ info: z.object({ lines: z.int() }), record: z.array(z.string()) }))
-
 /** One, or none where there are problems. */
 const csvSets = async (file: string, text: string, subjects: Subjects, problems: Problem[]): Promise<readonly AttributeSet[]> => {
   const { parse } = await import('csv-parse/sync')
   try {
-    const records = csvRecords.parse(
-      parse(text, {
-        bom: true,
-        info: true,
-        relax_column_count: true,
-        skip_empty_lines: true,
-        // Only at the beginning of a line: a group may be called C#.
-        comment: '#',
-        comment_no_infix: true,
-        trim: true,
-      }),
-    )
-    const table = records.map(({ info, record }) => ({ line: info.lines, cells: [...record] }))
+    const table: { line: number; cells: string[] }[] = []
+    parse(text, {
+      bom: true,
+      relax_column_count: true,
+      skip_empty_lines: true,
+      // Only at the beginning of a line: a group may be called C#.
+      comment: '#',
+      comment_no_infix: true,
+      trim: true,
+      // `lines` counts to the record's last line. With all that csv-parse says of a record, 100,000 of them would take twice the memory.
+      on_record: (cells: string[], { lines }) => {
+        table.push({ line: lines, cells })
+        return null
+      },
+    })
     const found = setOf(file, table, subjects)
     problems.push(...found.problems)
     return found.set === null ? [] : [found.set]
@@ -148,6 +149,11 @@ const setOf = (file: string, [header, ...lines]: AttributeTable, subjects: Subje
     report(header?.line ?? 1, `the first column is '${subject}'; expected what the attributes are of.${next}`)
     return { set: null, problems }
   }
+  if (subject === patternSubject && lines.length > mostPatterns)
+    report(
+      lines[mostPatterns]?.line ?? 1,
+      `${count.format(lines.length)} patterns; each page is compared with one after another, so there are at most ${count.format(mostPatterns)}. Write fewer and wider ones.`,
+    )
   if (lines.length === 0) report(header?.line ?? 1, 'there is no line below the header. Delete the file to end its attributes.')
   for (const [at, name] of names.entries())
     if (!/^[a-z][a-z0-9_]*$/.test(name) || names.indexOf(name) < at || (subject === patternSubject && name === orderName))

@@ -45,11 +45,19 @@ const fillDimensions = async (trx: Db, definitions: readonly Definition[]): Prom
     const open = Object.keys(columns).filter((one) => columns[one]?.textOf === undefined)
     const { rows } = await sql<Texts<'name'>>`select attname as name from pg_attribute
       where attrelid = to_regclass(${`bi.${name}`}) and attname = any(${open}::text[]) and attgenerated = ''`.execute(trx)
-    for (const { name: attribute } of rows)
-      await sql`update ${sql.table(`bi.${name}`)} d set ${sql.ref(attribute)} = v.attributes ->> ${attribute}
-        from bi.attribute_versions v where v.subject = ${column} and v.valid_to is null and v.value = ${sql.ref(`d.${column}`)}::text
-          and v.attributes ? ${attribute} and ${sql.ref(`d.${attribute}`)} is distinct from v.attributes ->> ${attribute}`.execute(
-        trx,
-      )
+    for (const { name: attribute } of rows) await fillColumn(trx, name, column, attribute)
   }
+}
+
+/** What the file says now; nothing where it said something and does no more. Texts that no file ever gave are somebody else's. */
+const fillColumn = async (trx: Db, table: string, key: string, attribute: string): Promise<void> => {
+  const dimension = sql.table(`bi.${table}`)
+  const [value, text] = [sql`${sql.ref(`d.${key}`)}::text`, sql.ref(`d.${attribute}`)]
+  await sql`update ${dimension} d set ${sql.ref(attribute)} = v.attributes ->> ${attribute}
+    from bi.attribute_versions v where v.subject = ${key} and v.valid_to is null and v.value = ${value}
+      and v.attributes ? ${attribute} and ${text} is distinct from v.attributes ->> ${attribute}`.execute(trx)
+  await sql`update ${dimension} d set ${sql.ref(attribute)} = null where ${text} is not null
+    and not exists (select from bi.attribute_versions v where v.subject = ${key} and v.valid_to is null and v.value = ${value} and v.attributes ? ${attribute})
+    and ${text} = (select v.attributes ->> ${attribute} from bi.attribute_versions v where v.subject = ${key} and v.value = ${value}
+      and v.attributes ? ${attribute} order by v.valid_from desc limit 1)`.execute(trx)
 }

@@ -57,6 +57,8 @@ const write = (name: string, text: string): void => writeFileSync(join(folder, '
 const found = async () => attributesOf(join(folder, 'pipelines'), definitions, await loadSources())
 const apply = async () => publishAttributes(db.database, await found(), definitions)
 
+const patterns = (many: number): string => Array.from({ length: many }, (_, at) => `*/${at}/*,a\n`).join('')
+
 describe('attributes', () => {
   test('stand beside their values, change by time, and end with their file', async () => {
     write('domains.csv', 'domain,group,ownership,brand_terms\nSHOP.com,Shoes,own,acme|Shop\nrival.com,"Shoes, big",competitor,\n')
@@ -81,7 +83,19 @@ describe('attributes', () => {
       { value: 'shop.com', g: 'Boots', now: true },
     ])
     rmSync(join(folder, 'attributes', 'domains.csv'))
+    await query(`insert into bi.dim_category (category_id, name) values (14, 'written by hand')`)
     expect(await apply()).toEqual({ changed: 0, ended: 1 })
+    // A name stands as long as its line does; what nobody's file ever said is left alone.
+    expect(await query('select name from bi.dim_category order by category_id')).toEqual([
+      { name: 'Running shoes' },
+      { name: 'written by hand' },
+    ])
+    rmSync(join(folder, 'attributes', 'categories.csv'))
+    expect(await apply()).toEqual({ changed: 0, ended: 1 })
+    expect(await query('delete from bi.dim_category where category_id = 14 returning name')).toEqual([
+      { name: 'written by hand' },
+    ])
+    expect(await query('select name from bi.dim_category')).toEqual([{ name: null }])
   })
 
   test('give share of voice by group, clicks by brand terms and by type of page', async () => {
@@ -202,6 +216,7 @@ describe('attributes', () => {
       ['domains.csv', 'domain,group\nshop.com,X\nSHOP.com,Y\n', /:3:1: 'shop\.com' stands in line 2 already/],
       ['categories.csv', 'category_id,name\n12,A\n012,B\n', /:3:1: '12' stands in line 2 already/],
       ['page_types.csv', 'pattern,page_type,place\n*,a,1\n', /'place' cannot name an attribute/],
+      ['page_types.csv', `pattern,page_type\n${patterns(1_001)}`, /:1002:1: 1,001 patterns.*at most 1,000/],
       ['domains.xlsx', 'PK', /attributes are read from \*\.csv and \*\.sql/],
       ['domains.CSV', 'domain\n', /attributes are read from \*\.csv and \*\.sql/],
     ]
