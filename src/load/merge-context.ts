@@ -4,6 +4,7 @@ import type { TestFinding } from '../core/data-test.ts'
 import type { Definition, Window } from '../core/types.ts'
 import type { Session } from '../db/session.ts'
 import type { Conflict, Repeated } from './duplicates.ts'
+import type { Filling } from './filling.ts'
 import type { MergeScope } from './merge-scope.ts'
 import type { Staging } from './staging.ts'
 
@@ -39,6 +40,8 @@ export interface MergeRequest {
    * answer.
    */
   readonly isUnsurveyed?: boolean
+  /** The staging, where it is to become the empty month itself: nothing is loaded there, and the scope has all units of the window. */
+  readonly filling?: Filling
   /** Of these units those whose answer a person released before, whatever its tests say. Default: none. */
   readonly releasedBefore?: (unitIds: readonly number[]) => Promise<ReadonlySet<number>>
   /** The answer's bytes are those that were loaded last, so that its rows are probably there; they are compared all the same. */
@@ -103,4 +106,19 @@ export interface MergeContext extends MergeRequest {
   readonly withoutRows: MergeResult['withoutRows'] | 'unknown'
   /** False where it is not known yet whether a unit would lose too much; none does that loses no row. */
   readonly isJudged: boolean
+}
+
+/** Of an answer that changes nothing. */
+export const nothing: MergeResult = {
+  inserted: 0,
+  updated: 0,
+  ended: 0,
+  unchanged: 0,
+  previousRows: 0,
+  duplicates: 0,
+  conflicts: [],
+  held: [],
+  failures: [],
+  withoutRows: [],
+  loadedAt: null,
 }

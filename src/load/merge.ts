@@ -2,14 +2,15 @@
 import { sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
 import type { Session } from '../db/session.ts'
+import { anotherWay, comesTwice } from './another-way.ts'
 import { type Conflict, conflictsOf, dropRepeated, findRepeated, removeRepeated } from './duplicates.ts'
+import { adoptFilled, fillEmptyMonth } from './fill-month.ts'
 import { holdFailing } from './hold-failing.ts'
 import { keyOrder } from './key-order.ts'
 import { type LookOptions, lookAtScope, lookAtUnits } from './look.ts'
-import type { MergeContext, MergeRequest, MergeResult } from './merge-context.ts'
-import type { MergeScope } from './merge-scope.ts'
+import { type MergeContext, type MergeRequest, type MergeResult, nothing } from './merge-context.ts'
 import { applyDifference, dropDifference, findDifference, insertAll, type Kinds } from './merge-statements.ts'
-import { fillPartition, isUniqueViolation } from './partition.ts'
+import { isUniqueViolation } from './partition.ts'
 import { protectKeys } from './protected-keys.ts'
 import { sameRows } from './same-rows.ts'
 import { unitsWithoutRows } from './without-rows.ts'
@@ -21,14 +22,19 @@ import { unitsWithoutRows } from './without-rows.ts'
 export const mergeAnswer = async (session: Session, request: MergeRequest): Promise<MergeResult> => {
   const isLarge = request.rows > largeRows
   if (isLarge) await settle(session)
-  if (isLarge && request.repeated !== 'removed') await sql`analyze ${sql.raw(request.staging.table)}`.execute(session.kysely)
+  if (isLarge && isAnalyzed(request)) await sql`analyze ${sql.raw(request.staging.table)}`.execute(session.kysely)
   const { request: left, failures, held } = await holdFailing(session, request)
   if (request.scope.kind === 'one' && held.length > 0) return { ...nothing, failures, held }
   const merged = await mergeTested(session, left, isLarge)
   return { ...merged, failures, held: [...held, ...merged.held] }
 }
 
+/** Rows that are only counted and keyed need no plan. */
+const isAnalyzed = ({ repeated, filling, definition }: MergeRequest): boolean =>
+  repeated !== 'removed' && (filling === undefined || definition.tests.length > 0)
+
 const mergeTested = async (session: Session, request: MergeRequest, isLarge: boolean): Promise<MergeResult> => {
+  if (request.filling !== undefined) return adoptFilled(session, request, request.filling)
   if (isLarge && request.repeatsLoaded === true && request.rejectedKeys.length === 0) {
     const same = await sameRows(session, request)
     if (same !== null) return { ...nothing, unchanged: same.rows, previousRows: same.rows, withoutRows: same.withoutRows }
@@ -67,18 +73,6 @@ const mergeOrRefuse = async (session: Session, request: MergeRequest): Promise<M
   return { ...nothing, ...result }
 }
 
-const comesTwice = 'a key of the answer comes twice, which was not looked for'
-
-/** @param why what stands in the way of loading the answer at once */
-export const anotherWay = ({ name }: Pick<MergeScope, 'name'>, why: string): EtlError =>
-  new EtlError('INTERNAL', `${name}: ${why}.`, { context: { anotherWay: true } })
-
-/**
- * Thrown for the rows of many units where nobody has looked for repeated keys, or for rows that were not asked for: the caller rolls back, looks
- * for them, and merges again.
- */
-export const needsAnotherWay = (error: unknown): boolean => error instanceof EtlError && error.context['anotherWay'] === true
-
 /** Fewer rows are merged in less time than it takes to say how. */
 export const largeRows = 5_000
 
@@ -97,36 +91,6 @@ const mergeSettings = {
 const settle = async (session: Session): Promise<void> => {
   const settings = Object.entries(mergeSettings).map(([name, value]) => sql`set_config(${name}, ${value}, true)`)
   await sql`select ${sql.join(settings)}`.execute(session.kysely)
-}
-
-const nothing: MergeResult = {
-  inserted: 0,
-  updated: 0,
-  ended: 0,
-  unchanged: 0,
-  previousRows: 0,
-  duplicates: 0,
-  conflicts: [],
-  held: [],
-  failures: [],
-  withoutRows: [],
-  loadedAt: null,
-}
-
-/** null: the month is there by now, or a key comes twice; then the rows are merged from staging. */
-const fillEmptyMonth = async (session: Session, request: MergeRequest): Promise<MergeResult | null> => {
-  const { definition, emptyMonth } = request
-  if (emptyMonth === undefined || emptyMonth === null) return null
-  let loadedAt: string | null = null
-  let withoutRows: MergeResult['withoutRows'] = []
-  const inserted = await fillPartition(session, definition, emptyMonth, async (table) => {
-    const context = await lookAtScope(session, request, { hasProtected: false, staged: request.rows, refused: 0 })
-    loadedAt = context.loadedAt
-    const rows = await insertAll(context, { target: table })
-    withoutRows = await unitsWithoutRows(context)
-    return rows
-  })
-  return inserted === null ? null : { ...nothing, inserted, withoutRows, loadedAt }
 }
 
 interface Deduped {

@@ -15,7 +15,10 @@ export const partitionName = (definition: Definition, month: IsoDate): string =>
  * A question is answered from an index alone only where autovacuum has been since the last load. Its defaults wait for a fifth of the month;
  * here it follows each load that is worth it. Pages it has seen and nobody changed cost it nothing.
  */
-const cleaned = sql`with (autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_scale_factor = 0.002, autovacuum_vacuum_threshold = 1000)`
+export const cleaned =
+  '(autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_scale_factor = 0.002, autovacuum_vacuum_threshold = 1000)'
+
+const withCleaning = sql.raw(`with ${cleaned}`)
 
 const known = new WeakMap<object, Set<string>>()
 
@@ -94,7 +97,7 @@ const makePartition = async (session: Session, definition: Definition, month: Wi
 const lockName = (session: Session, name: string): Promise<void> => lockByName(session.kysely, `partition/${name}`)
 
 const makeEmpty = async (session: Session, definition: Definition, month: Window, name: string): Promise<void> => {
-  await sql`create table ${sql.table(`data.${name}`)} (like ${dataTable(definition)} including all) ${cleaned}`.execute(
+  await sql`create table ${sql.table(`data.${name}`)} (like ${dataTable(definition)} including all) ${withCleaning}`.execute(
     session.kysely,
   )
   await attach(session, definition, month, name)
@@ -117,6 +120,14 @@ const addIndex = async (
   await sql`create index on ${table} (${list(columns)}) ${carried}`.execute(session.kysely)
 }
 
+/** How a month comes to its rows. */
+export interface MonthFill {
+  /** Makes the month's table, under its name, from one that is filled. Default: it is made empty. */
+  readonly make?: () => Promise<void>
+  /** Puts rows into it, or counts those that are there; how many. */
+  readonly fill: (table: RawBuilder<unknown>) => Promise<number>
+}
+
 /**
  * Makes the month's table, lets `fill` put rows into it while it has no key, then keys and attaches it: all in the caller's transaction,
  * so that readers see the whole month or none of it. null when nothing was filled: the partition was there, or a key came twice (then
@@ -126,7 +137,7 @@ export const fillPartition = async (
   session: Session,
   definition: Definition,
   month: Window,
-  fill: (table: RawBuilder<unknown>) => Promise<number>,
+  { make, fill }: MonthFill,
 ): Promise<number | null> => {
   const name = partitionName(definition, month.from)
   const table = sql.table(`data.${name}`)
@@ -134,9 +145,11 @@ export const fillPartition = async (
   if (await exists(session, name)) return null
   await sql`savepoint filling`.execute(session.kysely)
   try {
-    await sql`create table ${table} (like ${dataTable(definition)} including all excluding indexes) ${cleaned}`.execute(
-      session.kysely,
-    )
+    if (make === undefined)
+      await sql`create table ${table} (like ${dataTable(definition)} including all excluding indexes) ${withCleaning}`.execute(
+        session.kysely,
+      )
+    else await make()
     const rows = await fill(table)
     await sql`set local maintenance_work_mem = '256MB'`.execute(session.kysely)
     await sql`alter table ${table} add primary key (${names(keyColumns(definition))})`.execute(session.kysely)

@@ -73,7 +73,7 @@ const createTable = async (trx: Db, name: string, columns: readonly Column[]): P
 }
 
 /** Tables of sessions that are gone: a killed process drops nothing. */
-const dropLeftOver = async (db: Db): Promise<void> => {
+export const dropLeftOver = async (db: Db): Promise<void> => {
   const { rows } = await sql<Texts<'name'>>`
     select c.relname as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
     where n.nspname = 'staging' and c.relkind = 'r' and c.relname ~ '_[0-9a-f]{6}_[0-9]+(_[0-9]+)?$' and not exists (
@@ -84,7 +84,7 @@ const dropLeftOver = async (db: Db): Promise<void> => {
 }
 
 /** False where somebody's lock, or somebody's ownership, was in the way: then nothing was changed. */
-const unlessLocked = async (db: Db, work: (trx: Db) => Promise<void>): Promise<boolean> => {
+export const unlessLocked = async (db: Db, work: (trx: Db) => Promise<void>): Promise<boolean> => {
   try {
     await db.transaction().execute(async (trx) => {
       await sql`set local lock_timeout = ${sql.lit(lockTimeout)}`.execute(trx)

@@ -47,10 +47,22 @@ const heldBytes = 64 * 1024
 export const openStaging = (session: Session, definition: Definition): Staging => {
   const columns = stagedColumns(definition)
   const list = columns.map((column) => `"${column.name}"`).join(', ')
-  return staging(session, () => stagingTableOf(session, definition), list)
+  const empty = (table: StagingTable): Promise<void> => emptyStagingTable(session, table)
+  return createStaging(session, { hold: () => stagingTableOf(session, definition), empty, columns: list })
 }
 
-const staging = (session: Session, hold: () => Promise<StagingTable>, columns: string): Staging => {
+/** The table behind a staging. */
+export interface StagedInto {
+  /** Called when rows are first sent. */
+  readonly hold: () => Promise<StagingTable>
+  /** Called at the end where rows were sent. */
+  readonly empty: (table: StagingTable) => Promise<void>
+  /** Quoted names in the order of the COPY, joined by commas. */
+  readonly columns: string
+}
+
+/** See `openStaging`. */
+export const createStaging = (session: Session, { hold, empty: emptied, columns }: StagedInto): Staging => {
   let state: StagingTable | null = null
   let copy: Copy | null = null
   let rows = 0
@@ -78,7 +90,7 @@ const staging = (session: Session, hold: () => Promise<StagingTable>, columns: s
     await endCopy()
     if (state === null || sentRows === 0) return
     sentRows = 0
-    await emptyStagingTable(session, state)
+    await emptied(state)
     state = null
   }
   return {

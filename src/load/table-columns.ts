@@ -43,14 +43,26 @@ export const stagedKey = (definition: Definition): readonly Column[] =>
 /** Type names are ours (checked by the definition), so they may stand in SQL as they are. */
 export const typed = (value: unknown, type: ColumnType): RawBuilder<unknown> => sql`${value}::${sql.raw(type)}`
 
+type Constant = string | boolean | number | readonly string[]
+type ConstantScope = Pick<MergeScope, 'name' | 'window' | 'slice'>
+
 /** The scope's value of a column that does not come with the answer. */
-const constantOf = (definition: Definition, scope: MergeScope, column: Column): string | boolean | number | readonly string[] => {
+const constantOf = (definition: Definition, scope: ConstantScope, column: Column): Constant => {
   if (column.origin === 'window') return scope.window.from
   const value = column.origin === 'slice' ? scope.slice[column.name] : definition.params[column.name]
   if (value === undefined || (column.origin === 'slice' && typeof value !== 'string'))
     throw new EtlError('INTERNAL', `${scope.name}: column ${column.name} has no ${column.origin} value of its own.`)
   return value
 }
+
+/** Columns that do not come with the answer, with the scope's values. */
+export const constantColumns = (
+  definition: Definition,
+  scope: ConstantScope,
+): readonly { readonly column: Column; readonly value: Constant }[] =>
+  definition.columns
+    .filter(({ origin }) => origin !== 'response')
+    .map((column) => ({ column, value: constantOf(definition, scope, column) }))
 
 /** `alias.column` of each staged column and the scope's constants for the others, in definition order. */
 export const rowExpressions = (definition: Definition, scope: MergeScope, alias: string): RawBuilder<unknown>[] =>

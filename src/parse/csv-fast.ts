@@ -38,6 +38,7 @@ export const createFastLane = (sink: RowSink, header: Header): FastLane | null =
   const row = createRow(columns, sink.plan.columns.length)
   const room = (columns.length + sink.plan.columns.length) * roomForCell
   const { writer } = sink
+  const { mark } = sink.plan
   return {
     take: (bytes, from, to) => {
       let at = from
@@ -48,8 +49,10 @@ export const createFastLane = (sink: RowSink, header: Header): FastLane | null =
         let next = afterBreak(bytes, at)
         if (next === at) {
           ensureRoom(writer, room)
+          const begin = writer.at
           next = row(bytes, at, writer)
           if (next === notSure) break
+          mark?.end(writer, begin)
           rows += 1
         }
         at = next

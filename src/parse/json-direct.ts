@@ -64,7 +64,9 @@ export const createDirectRow = (sink: RowSink): DirectRow => {
     }
     if (keyBytes > longestKey) return false
     out[to - 1] = lf
+    const begin = writer.at
     writer.at = to
+    plan.mark?.end(writer, begin)
     countRows(sink, 1)
     return true
   }

@@ -4,6 +4,7 @@ import type { Box, Column, Definition } from '../core/types.ts'
 import { type Cast, compileCast, isPlain } from './cast.ts'
 import { CellError } from './cast-text.ts'
 import { maxKeyBytes } from './limits.ts'
+import type { UnitMark } from './unit-mark.ts'
 
 /** How a column's cells become values. */
 export interface PlannedColumn {
@@ -27,6 +28,8 @@ export interface ParsePlan {
   readonly recordsIn: string | null
   /** Bytes of a part once inflated. */
   readonly maxBytes: number
+  /** Writes the unit's number behind each row. Default: none is written. */
+  readonly mark?: UnitMark
 }
 
 /** A field's name without what spelling varies: case, spaces for underscores, blanks around it. */

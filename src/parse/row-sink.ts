@@ -54,7 +54,9 @@ export const takeRow = (sink: RowSink, cellOf: CellOf, record: RecordPlace): boo
     reject(sink, problem, record, keyOf(sink.plan, cellOf))
     return true
   }
+  const from = sink.writer.at
   writeRow(sink.writer, sink.values)
+  sink.plan.mark?.end(sink.writer, from)
   sink.report.read += 1
   sink.report.rows += 1
   sink.onAccepted?.(record)

@@ -1,6 +1,7 @@
 // The first load of a walk's small answer in one statement: answer, rows, dimensions, summaries, unit and job, or nothing at all.
 import { type RawBuilder, sql } from 'kysely'
 import type { Definition, RowCounts } from '../core/types.ts'
+import { isCluster } from '../db/cluster.ts'
 import type { Database } from '../db/connect.ts'
 import { sqlStateOf } from '../db/database-error.ts'
 import { slot, type Template, template } from '../db/prepared.ts'
@@ -59,18 +60,6 @@ const smallAnswer = ({ definition, claim }: JobWork, input: LoadInput): RowsText
   if (completeness.expectedRows !== null && completeness.expectedRows !== parsed.read) return null
   return textOfRows(definition, held)
 }
-
-/** Tables that are spread over several servers are not written in one statement with those that are not. */
-const isCluster = (database: Database): Promise<boolean> => {
-  const known = clusters.get(database) ?? askCluster(database)
-  clusters.set(database, known)
-  return known
-}
-
-const clusters = new WeakMap<Database, Promise<boolean>>()
-
-const askCluster = async ({ kysely }: Database): Promise<boolean> =>
-  (await sql`select 1 from pg_extension where extname = 'citus'`.execute(kysely)).rows.length > 0
 
 type Statement = Template<Row<'etl.units', 'unit_id'>>
 

@@ -14,7 +14,8 @@ import { acceptUnit, acceptUnits, passOver } from '../ledger/units.ts'
 import { acceptedUnits } from '../load/accepted-units.ts'
 import { addDimensions } from '../load/dimensions.ts'
 import { countRemoved } from '../load/duplicates.ts'
-import { anotherWay, largeRows, mergeAnswer } from '../load/merge.ts'
+import { anotherWay } from '../load/another-way.ts'
+import { largeRows, mergeAnswer } from '../load/merge.ts'
 import type { MergeRequest, MergeResult } from '../load/merge-context.ts'
 import { type MergeScope, manyUnits, oneUnit } from '../load/merge-scope.ts'
 import { emptyMonthOf, ensurePartitions, ensureStatistics } from '../load/partition.ts'
@@ -29,7 +30,7 @@ import type { Taken, WindowOrder } from './window-order.ts'
 export const loadWindow = async (work: JobWork, session: Session, order: WindowOrder): Promise<LoadResult> => {
   const { definition, requests } = work
   const mayFill = order.refused.length === 0 && order.repeated !== 'likely'
-  const emptyMonth = mayFill ? await emptyMonthOf(session, definition, order.window, order.rows) : null
+  const emptyMonth = mayFill ? await emptyMonthOf(session, definition, order.window, rowsToFill(order)) : null
   if (emptyMonth === null) {
     await ensurePartitions(session, definition, order.window)
     if (order.accepted !== null || order.rows > largeRows) await ensureStatistics(session, definition, order.window)
@@ -49,6 +50,9 @@ export const loadWindow = async (work: JobWork, session: Session, order: WindowO
   if (order.isLast) requests.splice(0, known.length)
   return result
 }
+
+/** A month that is filled already is worth it however few its rows are. */
+const rowsToFill = ({ filling, rows }: WindowOrder): number => (filling === undefined ? rows : Number.POSITIVE_INFINITY)
 
 /** So many units are worth a moment in which the server counts them. */
 const statisticsFrom = 1_000
@@ -142,6 +146,7 @@ const requestOf = (
   releasedBefore: (unitIds) => releasedBefore(trx, share, unitIds),
   emptyMonth,
   ...(order.isUnsurveyed === true ? { isUnsurveyed: true } : {}),
+  ...(order.filling === undefined ? {} : { filling: order.filling }),
   repeatsLoaded: loadedSha256 === order.input.landing.sha256,
 })
 

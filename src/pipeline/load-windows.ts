@@ -9,7 +9,8 @@ import { windowsLoaded } from '../ledger/loads.ts'
 import { finishJob } from '../ledger/settle-job.ts'
 import { openAccepted } from '../load/accepted-units.ts'
 import { type Conflict, conflictsOf, dropRepeated, findRepeated, hasRepeated, removeRepeated } from '../load/duplicates.ts'
-import { largeRows, needsAnotherWay } from '../load/merge.ts'
+import { needsAnotherWay } from '../load/another-way.ts'
+import { largeRows } from '../load/merge.ts'
 import type { AcceptedTable } from '../load/merge-scope.ts'
 import { stagedPeriod, surveyRows } from '../load/survey.ts'
 import { stagedKey } from '../load/table-columns.ts'
@@ -98,11 +99,12 @@ const loadOnlyWindow = async (
   return loadClean(work, session, judging, { window, accepted, rows: input.staging.rows(), ...only })
 }
 
-const loadClean = async (
+/** A clean answer for the one window that is left; null: a key comes twice after all, or rows were not asked for. */
+export const loadClean = async (
   work: JobWork,
   session: Session,
   { input, answerId }: Judging,
-  order: Pick<WindowOrder, 'window' | 'accepted' | 'rows' | 'isUnsurveyed' | 'isOnly'>,
+  order: Pick<WindowOrder, 'window' | 'accepted' | 'rows' | 'isUnsurveyed' | 'isOnly' | 'filling'>,
 ): Promise<LoadResult | null> => {
   const clean = { refused: [], strays: null, repeated: 'refused', hasRemoved: false, mayEnd: true, isLast: true } as const
   try {

@@ -3,6 +3,7 @@ import type { RawBuilder } from 'kysely'
 import type { Window } from '../core/types.ts'
 import type { QuarantineEntry } from '../ledger/quarantine.ts'
 import type { WindowShare } from '../ledger/units.ts'
+import type { Filling } from '../load/filling.ts'
 import type { MergeRequest } from '../load/merge-context.ts'
 import type { AcceptedTable, MergeScope } from '../load/merge-scope.ts'
 import type { LoadInput } from './load-input.ts'
@@ -36,6 +37,8 @@ export interface WindowOrder {
   /** No other window was loaded for the job, and this transaction has passed over no unit: none of them is counted. */
   readonly isOnly?: boolean
   readonly isLast: boolean
+  /** The staging, where it is to become the empty month of the window. */
+  readonly filling?: Filling
 }
 
 /** Units of the window locked by this transaction. */

@@ -11,7 +11,7 @@ import { type Session, withSession } from '../../src/db/session.ts'
 import { answerBox, insertAnswer } from '../../src/ledger/answers.ts'
 import { type ClaimedJob, claimJobs } from '../../src/ledger/claim.ts'
 import type { RequestRecord } from '../../src/ledger/requests.ts'
-import { openStaging } from '../../src/load/staging.ts'
+import { openStaging, type Staging } from '../../src/load/staging.ts'
 import { createAnswerParser, readRecords } from '../../src/parse/parse.ts'
 import { compileParsePlan, type ParsePlan } from '../../src/parse/plan.ts'
 import { keywords } from '../../src/sources/web-analytics/keywords.ts'
@@ -208,12 +208,21 @@ const rawRecords = async (body: string, plan: ParsePlan, ordinals: ReadonlySet<n
 export const loadBody = (kit: LoadKit, work: JobWork, choice: AnswerChoice): Promise<LoadResult> =>
   withAnswer(kit, work, choice, loadAnswer)
 
-/** The same up to the load. */
+interface Into {
+  readonly staging: Staging
+  readonly plan: ParsePlan
+}
+
+/** The same up to the load. @param open where rows go; default: into staging */
 export const withAnswer = <Result>(
   kit: LoadKit,
   work: JobWork,
   choice: AnswerChoice,
   how: (work: JobWork, session: Session, input: LoadInput) => Promise<Result>,
+  open: (session: Session, plan: ParsePlan) => Into = (session, plan) => ({
+    staging: openStaging(session, kit.definition),
+    plan,
+  }),
 ): Promise<Result> =>
   withSession(kit.db.database.pool, async (session) => {
     const { claim } = work
@@ -222,10 +231,9 @@ export const withAnswer = <Result>(
     const body = choice.body ?? kit.bodies.get(locator) ?? unused()
     kit.bodies.set(locator, body)
     const box = known === null ? claim.box : await answerBox(kit.db.database.kysely, known.answerId, claim)
-    const plan = compileParsePlan(kit.definition, box, keywords)
+    const { plan, staging } = open(session, compileParsePlan(kit.definition, box, keywords))
     const parsed = createParseReport()
     const parser = createAnswerParser(plan, parsed)
-    const staging = openStaging(session, kit.definition)
     for await (const chunk of parser.parse(payload(body))) await staging.write(chunk)
     const rest = parser.rest()
     if (rest !== null) await staging.write(rest)
