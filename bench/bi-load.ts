@@ -55,7 +55,7 @@ export const restateUnit = (
         shrink: definition.limits.shrink,
       })
       await addDimensions(trx, definition, scope, inserted)
-      await refreshSummaries(trx, definition, scope, marts)
+      await refreshSummaries(trx, definition, scope, { current: () => marts, reread: async () => marts })
     })
     await staging.close()
     return lines.length

@@ -1,4 +1,5 @@
 // A mart: a view or a summary over what is published, written as one SQL file.
+import { createHash } from 'node:crypto'
 
 export interface Mart {
   readonly file: string
@@ -18,3 +19,7 @@ export interface Mart {
   /** The query; `{{facts}}` stands for the pipeline's rows in a summary. */
   readonly sql: string
 }
+
+/** What a summary's table is made from, as 16 hex digits at the end of its comment: with another query, key or version of the pipeline it is made anew. */
+export const summarySignature = ({ sql, key }: Pick<Mart, 'sql' | 'key'>, version: number): string =>
+  createHash('sha256').update(`${sql}/${key.join()}/${version}`).digest('hex').slice(0, 16)

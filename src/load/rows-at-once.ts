@@ -1,13 +1,12 @@
 // The first load of few rows without a staging table: the rows are a value of the statement that inserts them.
 import { type RawBuilder, sql } from 'kysely'
 import type { DimensionTable } from '../core/dimension-table.ts'
-import type { Mart } from '../core/mart.ts'
 import type { Box, Definition } from '../core/types.ts'
 import { slot } from '../db/prepared.ts'
 import { failedTests, formerWindows, mostFormer } from './data-tests.ts'
 import { dimensionInserts, textOf, textColumns } from './dimensions.ts'
 import { type OneUnit, oneUnit, unitIdOf } from './merge-scope.ts'
-import { publishedAmong, summariesOf, summaryQuery } from './summaries.ts'
+import { type PublishedSummaries, summaryQuery } from './summaries.ts'
 import { dataTable, historyTable, names, rowExpressions, scopeOf, stagedColumns, stagedKey } from './table-columns.ts'
 
 /** A backslash other than that of NULL begins an escape. */
@@ -72,9 +71,7 @@ export interface RowsAtOnce {
   readonly definition: Definition
   /** Of slots; see `unitOfSlots`. */
   readonly unit: OneUnit
-  readonly marts: readonly Mart[]
-  /** Those of the definition's summaries that are published. */
-  readonly published: readonly string[]
+  readonly published: PublishedSummaries
   /**
    * Entries of the WITH that lock what says the unit is ours, the last of them `millrace_taken`: one row where it is and `conditions` hold,
    * else none, and then nothing is done.
@@ -94,10 +91,9 @@ export const insertedRows = sql`(select count(*) from millrace_inserted)`
  * `slotsOf`.
  */
 export const insertAtOnce = (request: RowsAtOnce): RawBuilder<unknown> => {
-  const { definition, unit, marts, published } = request
+  const { definition, unit, published } = request
   const columns = names(definition.columns)
   const lineage = sql.raw('_unit_id, _run_id, _revision, _loaded_at')
-  const summaries = summariesOf(definition, marts).filter(({ name }) => published.includes(name))
   const facts = sql`(select * from millrace_rows)`
   return sql.join([
     ...rowTables(definition, unit),
@@ -110,7 +106,7 @@ export const insertAtOnce = (request: RowsAtOnce): RawBuilder<unknown> => {
       when: sql`${isTaken} and ${hasRows}`,
       areFew: true,
     }),
-    ...summaries.map(
+    ...published.summaries.map(
       (mart, index) => sql`${sql.raw(`summary${index}`)} as (insert into ${sql.table(`bi.${mart.name}`)}
         select * from (${summaryQuery(mart, facts)}) summed where ${isTaken})`,
     ),
@@ -135,9 +131,8 @@ const rowTables = (definition: Definition, unit: OneUnit): RawBuilder<unknown>[]
   ]
 }
 
-const conditions = ({ definition, unit, marts, published }: RowsAtOnce): RawBuilder<unknown> => {
+const conditions = ({ definition, unit, published }: RowsAtOnce): RawBuilder<unknown> => {
   const staged = stagedKey(definition)
-  const own = summariesOf(definition, marts)
   const twice = staged.length === 0 ? sql`having count(*) > 1` : sql`group by ${names(staged)} having count(*) > 1`
   return sql.join(
     [
@@ -147,7 +142,7 @@ const conditions = ({ definition, unit, marts, published }: RowsAtOnce): RawBuil
       sql`not exists (select 1 from millrace_rows t where (${scopeOf(definition, unit, 't')}) is not true)`,
       sql`(select count(*) from millrace_rows) = ${slot('row_count')}::bigint`,
       ...(definition.tests.length === 0 ? [] : [passesTests(definition, unit)]),
-      ...(own.length === 0 ? [] : [sql`${publishedAmong(own)} = ${[...published]}::text[]`]),
+      published.isStill,
     ],
     sql` and `,
   )

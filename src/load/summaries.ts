@@ -1,6 +1,7 @@
 // Summaries: tables in bi that hold what would otherwise be read from every row, refreshed for the units at hand in their own transaction.
 import { type RawBuilder, sql } from 'kysely'
-import type { Mart } from '../core/mart.ts'
+import { EtlError } from '../core/errors.ts'
+import { type Mart, summarySignature } from '../core/mart.ts'
 import type { Definition } from '../core/types.ts'
 import type { Lists, Texts } from '../db/row.ts'
 import type { Db } from '../db/tables.ts'
@@ -14,30 +15,89 @@ export const summaryQuery = (mart: Mart, facts: RawBuilder<unknown>): RawBuilder
 }
 
 /** Those that are filled from the definition's rows. */
-export const summariesOf = (definition: Definition, marts: readonly Mart[]): readonly Mart[] =>
-  marts.filter(({ summaryOf }) => definition.publish && summaryOf === definition.pipeline)
+const summariesOf = (definition: Definition, marts: readonly Mart[]): readonly Mart[] =>
+  marts.filter(({ summaryOf }) => summaryOf === definition.pipeline)
 
-/** Names of those that are published already, as text[]. */
-export const publishedAmong = (marts: readonly Mart[]): RawBuilder<readonly string[]> =>
-  sql`(select coalesce(array_agg(c.relname::text order by c.relname), '{}') from pg_class c join pg_namespace n on n.oid = c.relnamespace
-    where n.nspname = 'bi' and c.relkind = 'r' and c.relname = any(${marts.map(({ name }) => name)}::text[]))`
+/** Marts as a process knows them: from the files as they were when it began, or when it read them again. */
+export interface KnownMarts {
+  current(): readonly Mart[]
+  /** From the files as they are now. */
+  reread(): Promise<readonly Mart[]>
+}
+
+/** What a load has to fill. */
+export interface PublishedSummaries {
+  readonly summaries: readonly Mart[]
+  /** Whether nothing was published since that says otherwise. */
+  readonly isStill: RawBuilder<boolean>
+}
+
+/**
+ * Those of the definition's summaries that stand in bi, each as its table was made: a mart that came or changed since the process began is read from its
+ * file. Throws SCHEMA_BEHIND where the file has another query than the table, since rows would land in wrong columns.
+ */
+export const publishedSummaries = async (db: Db, definition: Definition, marts: KnownMarts): Promise<PublishedSummaries> => {
+  if (!definition.publish) return { summaries: [], isStill: sql`true` }
+  let known = marts.current()
+  let found = await foundAmong(db, definition, known)
+  const unknown = found.filter((one) => !one.includes(' ')).join()
+  if (differing(definition, known, found).length > 0 || unknown !== (unknownTo.get(marts) ?? '')) {
+    known = await marts.reread()
+    found = await foundAmong(db, definition, known)
+    unknownTo.set(marts, found.filter((one) => !one.includes(' ')).join())
+  }
+  const [other] = differing(definition, known, found)
+  if (other !== undefined) throw summaryDiffers(other)
+  return {
+    summaries: summariesOf(definition, known).filter((mart) => found.includes(madeFrom(mart, definition))),
+    isStill: sql`${publishedAmong(definition, known)} = ${[...found]}::text[]`,
+  }
+}
+
+/** Marts in bi that no file of this machine is of: read for once, not again with each load. */
+const unknownTo = new WeakMap<KnownMarts, string>()
+
+/** The first summary of each definition whose table was made from something else than its file says; none where all are alike. */
+export const differingSummaries = async (db: Db, definition: Definition, marts: readonly Mart[]): Promise<readonly Mart[]> =>
+  definition.publish ? differing(definition, marts, await foundAmong(db, definition, marts)) : []
+
+export const summaryDiffers = ({ name, file }: Mart): EtlError =>
+  new EtlError(
+    'SCHEMA_BEHIND',
+    `bi.${name} was made from another query than ${file} has. Run \`millrace migrate\` where the right file is, then this command again.`,
+  )
+
+/** A summary's name and what its table is made from. */
+const madeFrom = (mart: Mart, { version }: Definition): string => `${mart.name} ${summarySignature(mart, version)}`
+
+/** As text[]: of the definition's summaries in bi, what each was made from; then names of marts in bi that are not among `marts`. */
+const publishedAmong = (definition: Definition, marts: readonly Mart[]): RawBuilder<readonly string[]> => {
+  const names = (some: readonly Mart[]) => sql`${some.map(({ name }) => name)}::text[]`
+  const signature = sql.raw(`substring(obj_description(c.oid, 'pg_class') from '\\[([0-9a-f]{16})\\]$')`)
+  return sql`(select coalesce(array_agg(c.relname || ' ' || coalesce(${signature}, '') order by c.relname), '{}')
+      from pg_class c join pg_namespace n on n.oid = c.relnamespace
+      where n.nspname = 'bi' and c.relkind = 'r' and c.relname = any(${names(summariesOf(definition, marts))}))
+    || (select coalesce(array_agg(m.name order by m.name), '{}') from etl.marts m where not m.name = any(${names(marts)}))`
+}
+
+const foundAmong = async (db: Db, definition: Definition, marts: readonly Mart[]): Promise<readonly string[]> => {
+  const { rows } = await sql<Lists<Texts<'found'>>>`select ${publishedAmong(definition, marts)} as found`.execute(db)
+  return rows[0]?.found ?? []
+}
+
+const differing = (definition: Definition, marts: readonly Mart[], found: readonly string[]): readonly Mart[] =>
+  summariesOf(definition, marts).filter(
+    (mart) => found.some((one) => one.startsWith(`${mart.name} `)) && !found.includes(madeFrom(mart, definition)),
+  )
 
 /**
  * Makes the scope's part of each summary anew. Call in the load's transaction, after the merge: a reader sees rows and sums change at once.
- * A summary that is not published yet is filled when it is.
+ * A summary that is not published yet is filled when it is. Throws as `publishedSummaries`.
  */
-export const refreshSummaries = async (
-  trx: Db,
-  definition: Definition,
-  scope: MergeScope,
-  marts: readonly Mart[],
-): Promise<void> => {
-  const own = summariesOf(definition, marts)
-  if (own.length === 0) return
-  const { rows } = await sql<Lists<Texts<'names'>>>`select ${publishedAmong(own)} as names`.execute(trx)
-  const there = new Set(rows[0]?.names)
+export const refreshSummaries = async (trx: Db, definition: Definition, scope: MergeScope, marts: KnownMarts): Promise<void> => {
+  const { summaries } = await publishedSummaries(trx, definition, marts)
   const facts = sql`(select * from ${dataTable(definition)} t where ${scopeOf(definition, scope, 't')})`
-  for (const mart of own.filter(({ name }) => there.has(name))) {
+  for (const mart of summaries) {
     const table = sql.table(`bi.${mart.name}`)
     await sql`delete from ${table} t where ${scopeOf(definition, scope, 't')}`.execute(trx)
     await sql`insert into ${table} ${summaryQuery(mart, facts)}`.execute(trx)

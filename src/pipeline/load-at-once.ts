@@ -16,11 +16,11 @@ import { finished } from '../ledger/settle-job.ts'
 import { pointed } from '../ledger/units.ts'
 import { ensurePartitions } from '../load/partition.ts'
 import { insertAtOnce, insertedRows, isTaken, type RowsText, slotsOf, textOfRows, unitOfSlots } from '../load/rows-at-once.ts'
-import { publishedAmong, summariesOf } from '../load/summaries.ts'
+import { publishedSummaries } from '../load/summaries.ts'
 import { asksOf, metricsOf } from '../core/asks.ts'
 import type { JobWork } from './job-work.ts'
 import { driftOf, type LoadInput } from './load-input.ts'
-import type { Lists, Row, Texts } from '../db/row.ts'
+import type { Row } from '../db/row.ts'
 
 /**
  * Loads what `staging` still holds; null, with nothing written, where the unit needs staging and merge: it is or was loaded, the answer is
@@ -125,10 +125,8 @@ const newLoad = insertLoad(
 const makeStatement = async ({ runtime, definition, claim }: JobWork): Promise<Statement | null> => {
   const unit = unitOfSlots(claim.box, sql`(select unit_id from etl.units where ${isUnit})`)
   if (unit === null) return null
-  const { marts, database } = runtime
-  const summaries = summariesOf(definition, marts)
-  const { rows } = await sql<Lists<Texts<'names'>>>`select ${publishedAmong(summaries)} as names`.execute(database.kysely)
-  const inserted = insertAtOnce({ definition, unit, marts, published: rows[0]?.names ?? [], taken })
+  const published = await publishedSummaries(runtime.database.kysely, definition, runtime.marts)
+  const inserted = insertAtOnce({ definition, unit, published, taken })
   const answerId = sql`(select answer_id from answer)`
   return template(sql<Row<'etl.units', 'unit_id'>>`
     with ${inserted},

@@ -18,7 +18,8 @@ import { dropMarts } from '../publish/publish-marts.ts'
 import { type Declaration, declareIdentity, type Settled, settledHere } from './identity.ts'
 import { attributesOf, publishAttributes } from './attributes.ts'
 import { assertTablesMade } from './tables-made.ts'
-import { martFolders, migrationFolders, openDefinitions } from './open-runtime.ts'
+import { martFolders } from './known-marts.ts'
+import { migrationFolders, openDefinitions } from './open-runtime.ts'
 
 export interface MigrateRequest {
   readonly settings: Settings
@@ -63,6 +64,7 @@ export const migrateAndPublish = async (request: MigrateRequest): Promise<Migrat
     let made: readonly string[] | null = null
     const { applied } = await migrate(database, { folders, dryRun: request.dryRun, patience }, async (trx) => {
       made = await publishWithin(trx, definitions, files).catch(withNothingApplied)
+      await recordMarts(trx, made)
     })
     if (request.dryRun)
       return {
@@ -76,8 +78,9 @@ export const migrateAndPublish = async (request: MigrateRequest): Promise<Migrat
         attributes: { changed: 0, ended: 0 },
       }
     if (fiscalYearFrom !== null) await setFiscalYear(database, fiscalYearFrom)
-    const marts = made ?? (await publish(database, definitions, files, patience))
-    const { removed, kept } = await removeMarts(database, files, marts, patience)
+    // Recorded where they are published: a load that sees the one must see the other, or rows of it would lack in a new summary.
+    const marts = made ?? (await publish(database, definitions, files, { ...patience, onMarts: recordMarts }))
+    const { removed, kept } = await removeMarts(database, files, patience)
     const ofValues = await publishAttributes(database, attributes, definitions)
     await analyzeChanged(database, definitions)
     const published = [...definitions.filter((definition) => definition.publish).map(({ pipeline }) => pipeline), ...marts]
@@ -97,11 +100,9 @@ const withNothingApplied = (error: unknown): never => {
 const removeMarts = async (
   database: Database,
   files: readonly Mart[],
-  published: readonly string[],
   patience: Patience,
 ): Promise<{ removed: string[]; kept: string[] }> => {
   const { kysely } = database
-  await recordMarts(kysely, published)
   const gone = await martsWithoutFile(
     kysely,
     files.map(({ name }) => name),

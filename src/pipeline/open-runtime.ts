@@ -16,7 +16,6 @@ import { assertMigrated, migrate } from '../db/migrate.ts'
 import { claimableOf } from '../ledger/pipelines.ts'
 import { registerProcess } from '../ledger/processes.ts'
 import { assertDefinitions, loadDefinitions } from '../definition/load.ts'
-import { loadMarts } from '../definition/marts.ts'
 import { loadNotifyFile } from '../definition/notify-file.ts'
 import { openLandingStore } from '../extract/landing.ts'
 import type { Source } from '../extract/source.ts'
@@ -26,6 +25,7 @@ import { loadSourceFolders, type SourceFolders } from '../sources/registry.ts'
 import { accountsOf, createServices, readApiSettings } from './apis.ts'
 import { attributeFolder } from './attributes.ts'
 import { openIdentity } from './identity.ts'
+import { assertSummariesMade, openMarts } from './known-marts.ts'
 import { troubleTeller } from './tell-trouble.ts'
 import { assertTablesMade } from './tables-made.ts'
 import type { Progress } from './progress.ts'
@@ -81,9 +81,6 @@ export const findSource = async (pipelinesFolder: string, name: string | null): 
 /** Migration folders: those shipped, and the one beside the pipelines. */
 export const migrationFolders = (pipelinesFolder: string): string[] => [join(pipelinesFolder, '..', 'migrations')]
 
-/** Folder of the user's own marts; those shipped always count. */
-export const martFolders = (pipelinesFolder: string): string[] => [join(pipelinesFolder, '..', 'marts')]
-
 /** Folder of the user's own dashboards; those shipped always count. */
 export const dashboardFolders = (pipelinesFolder: string): string[] => [join(pipelinesFolder, '..', 'dashboards')]
 
@@ -95,7 +92,7 @@ export const openRuntime = async (options: RuntimeOptions): Promise<OpenRuntime>
   const opened = await openDefinitions(options.pipelinesFolder, options.pipelines)
   const { sources, apis } = opened
   const definitions = guarded(opened.definitions, settings)
-  const marts = await loadMarts(martFolders(options.pipelinesFolder))
+  const marts = await openMarts(options.pipelinesFolder)
   const known = options.pipelines.length > 0 ? null : definitions.map(({ pipeline }) => pipeline)
   const routes = await loadNotifyFile(options.pipelinesFolder, known)
   const hooks = hooksSetting(settings.raw)
@@ -109,7 +106,7 @@ export const openRuntime = async (options: RuntimeOptions): Promise<OpenRuntime>
     silenceMs: databaseSilenceMs(settings),
   })
   try {
-    await prepareSchema(database, definitions, marts, options.pipelinesFolder)
+    await prepareSchema(database, definitions, marts.current(), options.pipelinesFolder)
     const databaseClock = await openDatabaseClock(database.kysely)
     const clock = options.clock ?? databaseClock
     const skew = skewWarning(databaseClock)
@@ -195,6 +192,7 @@ const prepareSchema = async (
     const list = differences.map((difference) => `  ${difference.message}`).join('\n')
     throw new EtlError('TABLE_DRIFT', `The live tables differ from the definitions:\n${list}\nSee \`millrace check\`.`)
   }
+  await assertSummariesMade(database, definitions, marts)
 }
 
 const silenceName = 'MILLRACE_DATABASE_SILENCE'

@@ -3,7 +3,6 @@ import type { Settings } from '../config/env.ts'
 import type { Hooks } from '../config/hooks-setting.ts'
 import type { Clock } from '../core/clock.ts'
 import type { Log } from '../core/log.ts'
-import type { Mart } from '../core/mart.ts'
 import type { AlarmRoutes } from '../core/routes.ts'
 import type { Definition } from '../core/types.ts'
 import type { Database } from '../db/connect.ts'
@@ -12,6 +11,7 @@ import type { Allowance, ReleaseApi } from '../extract/api.ts'
 import type { Service } from '../extract/http-types.ts'
 import type { LandingStore } from '../extract/landing.ts'
 import type { Source } from '../extract/source.ts'
+import type { KnownMarts } from '../load/summaries.ts'
 import type { Claimable } from '../ledger/run-list.ts'
 import type { OwnProcess } from '../ledger/processes.ts'
 import type { Warehouse } from '../ledger/warehouse.ts'
@@ -43,7 +43,7 @@ export interface Runtime {
   readonly definitions: readonly Definition[]
   /** Whether these are all there are; a command may be given some. */
   readonly hasAllPipelines: boolean
-  readonly marts: readonly Mart[]
+  readonly marts: KnownMarts
   /** The folder attributes/ as it is now, with every definition there is; null: there is none. Throws DEFINITION where definitions have mistakes. */
   attributes(): Promise<AttributeFolder | null>
   /** Who gets which alarms; null: there is no notify.yaml, and those that the environment names get all. */

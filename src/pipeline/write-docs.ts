@@ -6,7 +6,8 @@ import type { Definition } from '../core/types.ts'
 import { loadMarts } from '../definition/marts.ts'
 import { dbtSources } from '../publish/dbt.ts'
 import { dataDictionary } from '../publish/dictionary.ts'
-import { martFolders, openDefinitions } from './open-runtime.ts'
+import { martFolders } from './known-marts.ts'
+import { openDefinitions } from './open-runtime.ts'
 
 export interface DocsRequest {
   readonly pipelinesFolder: string

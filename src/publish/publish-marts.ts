@@ -1,8 +1,7 @@
 // Marts in bi: views over what is published, and summaries as tables that each load keeps up to date.
-import { createHash } from 'node:crypto'
 import { type RawBuilder, sql } from 'kysely'
 import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
-import type { Mart } from '../core/mart.ts'
+import { type Mart, summarySignature } from '../core/mart.ts'
 import type { Definition } from '../core/types.ts'
 import { columnNames, missingRelations } from '../db/catalog.ts'
 import type { Database } from '../db/connect.ts'
@@ -46,7 +45,7 @@ const publishSummary = async (trx: Db, mart: Mart, definitions: readonly Definit
   if (source === undefined) return
   assertScoped(mart, source)
   const data = sql.table(`data.${source.pipeline}_v${source.version}`)
-  const signature = createHash('sha256').update(`${mart.sql}/${mart.key.join()}/${source.version}`).digest('hex').slice(0, 16)
+  const signature = summarySignature(mart, source.version)
   const table = sql.table(`bi.${mart.name}`)
   const there = await sql<Maybe<Texts<'about'>>>`select obj_description(to_regclass(${`bi.${mart.name}`}), 'pg_class') as about
     where to_regclass(${`bi.${mart.name}`}) is not null`.execute(trx)

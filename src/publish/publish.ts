@@ -30,14 +30,14 @@ export const publish = async (
   database: Database,
   definitions: readonly Definition[],
   marts: readonly Mart[] = [],
-  patience: Patience = {},
+  { onMarts, ...patience }: PublishOptions = {},
 ): Promise<string[]> => {
   const step: Step = (what, work) =>
     inPatientTransaction(database, `publish ${what}`, patience, async (trx) => {
       await lockByName(trx, 'publish')
       return work(trx)
     })
-  return inSteps(step, definitions, marts)
+  return inSteps(step, definitions, marts, onMarts)
 }
 
 /** The same as part of a transaction: what was changed before it in there stands or goes with it. Returns the marts. */
@@ -46,9 +46,20 @@ export const publishWithin = async (trx: Db, definitions: readonly Definition[],
   return inSteps((_, work) => work(trx), definitions, marts)
 }
 
+/** How long is waited for readers of what changes, and what happens where the marts are published. */
+export interface PublishOptions extends Patience {
+  /** In the same transaction, with the names of those that were. */
+  readonly onMarts?: (trx: Db, published: readonly string[]) => Promise<void>
+}
+
 type Step = <T>(what: string, work: (trx: Db) => Promise<T>) => Promise<T>
 
-const inSteps = async (step: Step, definitions: readonly Definition[], marts: readonly Mart[]): Promise<string[]> => {
+const inSteps = async (
+  step: Step,
+  definitions: readonly Definition[],
+  marts: readonly Mart[],
+  onMarts?: PublishOptions['onMarts'],
+): Promise<string[]> => {
   await step('what all pipelines share', async (trx) => {
     await publishShared(trx, definitions)
     await grantReader(trx)
@@ -62,6 +73,7 @@ const inSteps = async (step: Step, definitions: readonly Definition[], marts: re
     const published: string[] = []
     for (const mart of marts) if (await publishMart(trx, mart, definitions)) published.push(mart.name)
     await grantReader(trx)
+    await onMarts?.(trx, published)
     return published
   })
 }

@@ -13,7 +13,7 @@ import { loadAtOnce } from '../../src/pipeline/load-at-once.ts'
 import type { LoadInput } from '../../src/pipeline/load-input.ts'
 import { asksOf, metricsOf } from '../../src/core/asks.ts'
 import { publish } from '../../src/publish/publish.ts'
-import { boxOf, shippedDefinitions } from '../support/definitions.ts'
+import { boxOf, knownMarts, shippedDefinitions } from '../support/definitions.ts'
 import { jobRow, unitRows } from '../support/ledger-answers.ts'
 import { claimed, type LoadKit, openLoading, workOn } from '../support/loading.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
@@ -225,6 +225,32 @@ describe('a small first answer', () => {
     ])
   })
 })
+
+test('a summary that was made anew from another query is filled as it is now', async () => {
+  const own = marts.flatMap((mart): Mart[] =>
+    mart.name === 'keyword_months'
+      ? [{ ...mart, name: 'own_sums', columns: new Map(), sql: ownSums('count(*)', 'sum(clicks)::bigint') }]
+      : [],
+  )
+  const turned = own.map((mart) => ({ ...mart, sql: ownSums('sum(clicks)::bigint', 'count(*)') }))
+  const mine = { ...definition }
+  const begun = { ...kit.runtime, marts: knownMarts([...marts, ...own], [...marts, ...turned]) }
+  const workHere = async (domain: string): Promise<JobWork> => ({ ...(await walk(domain)), definition: mine, runtime: begun })
+  await publish(db.database, [definition], own)
+  expect(await atOnce(await workHere('a.com'), { rows: [row('a')] })).toMatchObject({ inserted: 1 })
+  await publish(db.database, [definition], turned)
+  const second = await workHere('b.com')
+  await expectDeclined(second, { rows: [row('b')] })
+  expect(await atOnce(second, { rows: [row('b')] })).toMatchObject({ inserted: 1 })
+  expect(await query('select domain, one::int, other::int from bi.own_sums order by 1')).toEqual([
+    { domain: 'a.com', one: 7, other: 1 },
+    { domain: 'b.com', one: 7, other: 1 },
+  ])
+  await query('drop table bi.own_sums')
+})
+
+const ownSums = (one: string, other: string): string =>
+  `select month, domain, country, traffic_source, web_source, branded_type, ${one} as one, ${other} as other from {{facts}} group by 1, 2, 3, 4, 5, 6`
 
 describe('the long way is left to', () => {
   test.each<[string, () => Answer]>([

@@ -1,11 +1,17 @@
-// A mart goes with its file: nothing that nobody keeps up stays in bi to be read as if it were true.
+// Marts of one's own: one goes with its file, since nothing that nobody keeps up stays in bi to be read as if it were true; a summary that comes or changes
+// beside a load is filled by that load as it is now.
 import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { sql } from 'kysely'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { silentLog } from '../../src/core/log.ts'
 import { readSettings } from '../../src/config/env.ts'
+import { oneUnit } from '../../src/load/merge-scope.ts'
+import { type KnownMarts, refreshSummaries } from '../../src/load/summaries.ts'
+import { assertSummariesMade, openMarts } from '../../src/pipeline/known-marts.ts'
 import { migrateAndPublish } from '../../src/pipeline/migrate-and-publish.ts'
+import { shippedDefinition, unitOf } from '../support/definitions.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 
 let db: TestDatabase
@@ -74,4 +80,61 @@ test('that PostgreSQL refuses keeps the pending migrations from being applied, a
   rmSync(join(folder, 'marts', 'own_wrong.sql'))
   expect(await migrate()).toMatchObject({ applied: ['0900_own'] })
   expect((await db.database.pool.query(left)).rows).toEqual([{ records: 1, made: 'data.own_table', published: 'bi.own_also' }])
+})
+
+describe('a summary of one’s own', () => {
+  const summary = (name: string, columns: string): void =>
+    writeFileSync(
+      join(folder, 'marts', `${name}.sql`),
+      `-- kind: summary of keywords\n-- key: month, domain, country, traffic_source, web_source, branded_type\n-- purpose: p\n-- grain: g\n-- question: q?
+select month, domain, country, traffic_source, web_source, branded_type, ${columns} from {{facts}} group by 1, 2, 3, 4, 5, 6`,
+    )
+  const asFirst = 'count(*) as keywords, sum(clicks)::bigint as clicks'
+  const turned = 'sum(clicks)::bigint as clicks, count(*) as keywords'
+  const read = async (name: string) =>
+    (await db.database.pool.query(`select domain, keywords::int, clicks::int from bi.${name} order by 1`)).rows
+
+  test('that comes or changes while a process loads is filled by that process as it is now; a file that is not migrated stops the next one before it asks', async () => {
+    const keywords = await shippedDefinition('keywords')
+    const load = (domain: string, known: KnownMarts): Promise<void> =>
+      db.database.kysely.transaction().execute(async (trx) => {
+        const unit = oneUnit(unitOf(keywords, '2026-08', { domain, country: 'us' }), 1)
+        await sql`insert into bi.dim_domain (domain) values (${domain})`.execute(trx)
+        await sql`insert into data.keywords_v1 (month, domain, country, traffic_source, web_source, branded_type, keyword, top_url, clicks,
+          _unit_id, _run_id, _revision, _loaded_at) values ('2026-08-01', ${domain}, 'us', 'All', 'Total', 'All', 'k', 'u', 70, 1, 1, 1, now())`.execute(
+          trx,
+        )
+        await refreshSummaries(trx, keywords, unit, known)
+      })
+    summary('own_sums', asFirst)
+    await migrate()
+    await db.database.pool.query(
+      `create table data.own_month partition of data.keywords_v1 for values from ('2026-08-01') to ('2026-09-01');
+       insert into bi.dim_country (country) values ('us')`,
+    )
+    const known = await openMarts(join(folder, 'pipelines'))
+    await load('first.com', known)
+    summary('own_sums', turned)
+    summary('own_later', turned)
+    await migrate()
+    await load('second.com', known)
+    const both = ['first.com', 'second.com'].map((domain) => ({ domain, keywords: 1, clicks: 70 }))
+    expect(await read('own_sums')).toEqual(both)
+    expect(await read('own_later')).toEqual(both)
+
+    // Not migrated yet: what runs goes on with the table as it is; what starts says so.
+    summary('own_sums', asFirst)
+    await load('third.com', known)
+    expect(await read('own_sums')).toHaveLength(3)
+    const next = await openMarts(join(folder, 'pipelines'))
+    const behind = {
+      code: 'SCHEMA_BEHIND',
+      message: expect.stringMatching(/bi\.own_sums was made from another query than .*own_sums\.sql has\. Run/),
+    }
+    await expect(load('fourth.com', next)).rejects.toMatchObject(behind)
+    await expect(assertSummariesMade(db.database, [keywords], next.current())).rejects.toMatchObject(behind)
+    await migrate()
+    await load('fourth.com', next)
+    expect(await read('own_sums')).toEqual(await read('own_later'))
+  })
 })

@@ -9,7 +9,7 @@ import { addDimensions } from '../../src/load/dimensions.ts'
 import { oneUnit } from '../../src/load/merge-scope.ts'
 import { refreshSummaries, summaryQuery } from '../../src/load/summaries.ts'
 import { publish } from '../../src/publish/publish.ts'
-import { shippedDefinition, shippedDefinitions, unitOf } from '../support/definitions.ts'
+import { knownMarts, shippedDefinition, shippedDefinitions, unitOf } from '../support/definitions.ts'
 import { bought, months, newJob, newPipeline, newRun, newSlices } from '../support/ledger.ts'
 import { loadedAs, newAnswer, setJob } from '../support/ledger-answers.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
@@ -285,7 +285,7 @@ describe('summaries', () => {
                 _unit_id, _run_id, _revision, _loaded_at) values (${`${month}-01`}, ${domain}, 'us', 'All', 'Total', 'All', ${keyword}, ${String(clicks)},
                 ${clicks}, ${position}, 1, 1, 1, now()) on conflict do nothing`.execute(trx)
             await addDimensions(trx, definition, unit, 1)
-            await refreshSummaries(trx, definition, unit, own)
+            await refreshSummaries(trx, definition, unit, knownMarts(own))
           })
         for (const mart of own) {
           const whole = sql`select q::text as line from (${summaryQuery(mart, sql.table('data.keywords_v1'))}) q order by 1`
@@ -311,7 +311,7 @@ describe('summaries', () => {
     await db.database.kysely.transaction().execute(async (trx) => {
       const unit = oneUnit(unitOf(definition, '2026-08', { domain: 'big.com', country: 'us' }), 1)
       await addDimensions(trx, definition, unit, 1)
-      await refreshSummaries(trx, definition, unit, marts)
+      await refreshSummaries(trx, definition, unit, knownMarts(marts))
     })
     const sum = '18455751272964292607.1'
     for (const view of ['keywords', 'keyword_months', 'keyword_intents', 'keyword_domains', 'domain_share_of_voice'])
@@ -335,7 +335,7 @@ describe('summaries', () => {
         trx,
         definition,
         oneUnit(unitOf(definition, '2026-08', { domain: 'big.com', country: 'us' }), 1),
-        marts,
+        knownMarts(marts),
       )
     })
   })

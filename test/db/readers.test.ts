@@ -6,7 +6,7 @@ import { parseMart } from '../../src/definition/marts.ts'
 import { addDimensions } from '../../src/load/dimensions.ts'
 import { refreshSummaries } from '../../src/load/summaries.ts'
 import { publish } from '../../src/publish/publish.ts'
-import { boxOf, shippedDefinition } from '../support/definitions.ts'
+import { boxOf, knownMarts, shippedDefinition } from '../support/definitions.ts'
 import { mergeRows, trafficRow } from '../support/merging.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 
@@ -44,7 +44,7 @@ const load = (month: string, rows: readonly string[], meanwhile?: () => Promise<
     {
       during: async ({ kysely }, scope) => {
         await addDimensions(kysely, definition, scope, rows.length)
-        await refreshSummaries(kysely, definition, scope, [mart])
+        await refreshSummaries(kysely, definition, scope, knownMarts([mart]))
         await meanwhile?.()
       },
     },

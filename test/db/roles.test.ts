@@ -20,7 +20,7 @@ import { publish } from '../../src/publish/publish.ts'
 import { loadSources } from '../../src/sources/registry.ts'
 import { claimJobs } from '../../src/ledger/claim.ts'
 import { endProcess, registerProcess } from '../../src/ledger/processes.ts'
-import { shippedDefinition, shippedDefinitions, unitOf } from '../support/definitions.ts'
+import { knownMarts, shippedDefinition, shippedDefinitions, unitOf } from '../support/definitions.ts'
 import { newJob, newPipeline, newRun } from '../support/ledger.ts'
 import { mergeRows, trafficRow } from '../support/merging.ts'
 import { createTestDatabase, dropRole, type TestDatabase } from '../support/postgres.ts'
@@ -128,7 +128,7 @@ describe('the loader', () => {
         during: async ({ kysely }) => {
           await addDimensions(kysely, traffic, oneUnit(unit, 1), 1)
           const unitOfKeywords = unitOf(keywords, '2026-01', { domain: 'a.com', country: 'us' })
-          await refreshSummaries(kysely, keywords, oneUnit(unitOfKeywords, 2), marts)
+          await refreshSummaries(kysely, keywords, oneUnit(unitOfKeywords, 2), knownMarts(marts))
         },
       })
       expect(result.inserted).toBe(1)
@@ -180,7 +180,7 @@ test('the loader refreshes a summary that the owner has made anew', async () => 
     await as(names.owner, async ({ database }) => void (await publish(database, definitions, own)))
     await as(names.loader, async ({ database: { kysely } }) => {
       const unit = unitOf(keywords, '2026-01', { domain: 'a.com', country: 'us' })
-      await kysely.transaction().execute((trx) => refreshSummaries(trx, keywords, oneUnit(unit, 2), own))
+      await kysely.transaction().execute((trx) => refreshSummaries(trx, keywords, oneUnit(unit, 2), knownMarts(own)))
     })
   }
 })

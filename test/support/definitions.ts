@@ -1,4 +1,6 @@
 // The shipped definitions with the real sources, for tests.
+import type { Mart } from '../../src/core/mart.ts'
+import type { KnownMarts } from '../../src/load/summaries.ts'
 import { join, resolve } from 'node:path'
 import type { Box, Definition, Slice, Unit } from '../../src/core/types.ts'
 import { boxOf as boxOfSlices, unitOf as unitOfValues } from '../../src/core/unit-key.ts'
@@ -36,3 +38,15 @@ export const boxOf = (definition: Definition, month: string, slice: Slice, lastM
 /** One of each list, in every way. */
 export const combinations = (lists: readonly (string | readonly string[])[]): string[][] =>
   lists.reduce<string[][]>((found, list) => found.flatMap((one) => [list].flat().map((value) => [...one, value])), [[]])
+
+/** As a process knows them that read files once. @param now what it finds when it reads them again */
+export const knownMarts = (marts: readonly Mart[], now: readonly Mart[] = marts): KnownMarts => {
+  let current = marts
+  return {
+    current: () => current,
+    reread: async () => {
+      current = now
+      return now
+    },
+  }
+}

@@ -23,7 +23,7 @@ import type { LoadResult } from '../../src/pipeline/load-result.ts'
 import { createProgress } from '../../src/pipeline/progress.ts'
 import type { Runtime } from '../../src/pipeline/runtime.ts'
 import { loadSources } from '../../src/sources/registry.ts'
-import { combinations, shippedDefinition } from './definitions.ts'
+import { combinations, knownMarts, shippedDefinition } from './definitions.ts'
 import { newPipeline, newProcess, newRun, nextAskNumber, type PipelineKit, type ProcessKit, waitFor } from './ledger.ts'
 import type { TestDatabase } from './postgres.ts'
 
@@ -57,7 +57,7 @@ export const openLoading = async (db: TestDatabase, definition: Definition, mart
     landing: {} as unknown as Runtime['landing'],
     sources: new Map(),
     definitions: [definition],
-    marts,
+    marts: knownMarts(marts),
     attributes: async () => null,
     routes: null,
     releaseApi: () => null,
