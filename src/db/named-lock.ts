@@ -6,8 +6,17 @@ import type { Db } from './tables.ts'
 export const lockByName = async (trx: Db, name: string): Promise<void> => {
   if (await lockRow(trx, name)) return
   // Whoever makes the row holds it already; a twin that makes it at the same moment is waited for.
-  await sql`insert into etl.locks (name) values (${name}) on conflict do nothing`.execute(trx)
+  await makeLock(trx, name)
   await lockRow(trx, name)
+}
+
+/** Whether nobody else holds the lock, which the caller's transaction then does. The row must be there: see makeLock. */
+export const tryLockByName = async (trx: Db, name: string): Promise<boolean> =>
+  (await sql`select name from etl.locks where name = ${name} for update skip locked`.execute(trx)).rows.length > 0
+
+/** Idempotent. Ahead of a transaction that sees one moment: such a one does not see rows that others make. */
+export const makeLock = async (db: Db, name: string): Promise<void> => {
+  await sql`insert into etl.locks (name) values (${name}) on conflict do nothing`.execute(db)
 }
 
 const lockRow = async (trx: Db, name: string): Promise<boolean> => {

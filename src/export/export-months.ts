@@ -6,6 +6,7 @@ import { sql } from 'kysely'
 import { z } from 'zod'
 import { EtlError } from '../core/errors.ts'
 import type { Database } from '../db/connect.ts'
+import { makeLock, tryLockByName } from '../db/named-lock.ts'
 import { withSession } from '../db/session.ts'
 import type { Flags, Texts } from '../db/row.ts'
 import type { Db } from '../db/tables.ts'
@@ -63,6 +64,8 @@ export const exportMonths = async (database: Database, request: MonthsRequest): 
   const found = await viewRows(database.kysely, request.view, request.filter)
   if (found.period === null)
     throw new EtlError('USAGE', `bi.${request.view} has no month or date to make files by; leave --by out.`)
+  const lock = `export to ${request.target.place}`
+  if (!(await isReadOnly(database.kysely))) await makeLock(database.kysely, lock)
   const folder = await mkdtemp(join(tmpdir(), 'millrace-export-'))
   try {
     return await withSession(database.pool, ({ kysely }) =>
@@ -72,7 +75,7 @@ export const exportMonths = async (database: Database, request: MonthsRequest): 
         .execute(async (trx) => {
           // Digests are made of text, which must not depend on the session.
           await sql`set local timezone = 'UTC'`.execute(trx)
-          await holdPlace(trx, request.target)
+          await holdPlace(trx, lock, request.target.place)
           return writeMonths(trx, found, request, await readList(request), join(folder, 'month.parquet'))
         }),
     )
@@ -81,12 +84,17 @@ export const exportMonths = async (database: Database, request: MonthsRequest): 
   }
 }
 
-/** Until the transaction ends. Exports write nothing into the database, so readers make them, too: hence not a lock of the ledger. */
-const holdPlace = async (trx: Db, { place }: ExportTarget): Promise<void> => {
-  const key = sql`hashtextextended(${`millrace export ${place}`}, 0)`
-  const { rows } = await sql<Flags<'free'>>`select pg_try_advisory_xact_lock(${key}) as free`.execute(trx)
-  if (rows[0]?.free === true) return
+/** One export at a time, until its transaction ends. A standby takes no locks: from there two exports at once to one place are nobody's to see. */
+const holdPlace = async (trx: Db, lock: string, place: string): Promise<void> => {
+  if ((await isReadOnly(trx)) || (await tryLockByName(trx, lock))) return
   throw new EtlError('USAGE', `Another export writes to ${place} now; run this one again when it is done, or name another place.`)
+}
+
+const isReadOnly = async (db: Db): Promise<boolean> => {
+  const { rows } = await sql<Flags<'reads_only'>>`select current_setting('transaction_read_only')::boolean as reads_only`.execute(
+    db,
+  )
+  return rows[0]?.reads_only === true
 }
 
 const filterText = ({ only, from, to }: RowFilter): string =>

@@ -11,14 +11,21 @@ import type { Maybe, Texts } from '../db/row.ts'
 import type { Db } from '../db/tables.ts'
 import { columnComment, commentOn, lineageComments } from './comments.ts'
 import { joinsOf } from './joins.ts'
+import type { MartReaders } from './mart-readers.ts'
 import { replaceView } from './replace-view.ts'
 
 /** Publishes one mart when all it reads is there; returns whether it did. */
-export const publishMart = async (trx: Db, mart: Mart, definitions: readonly Definition[]): Promise<boolean> => {
+export const publishMart = async (
+  trx: Db,
+  mart: Mart,
+  definitions: readonly Definition[],
+  readers: MartReaders,
+): Promise<boolean> => {
   if (!(await readable(trx, mart.reads))) return false
   try {
-    if (mart.summaryOf === null) await replaceView(trx, mart.name, sql.raw(mart.sql))
-    else await publishSummary(trx, mart, definitions)
+    if (mart.summaryOf === null) await replaceView(trx, mart.name, sql.raw(mart.sql), () => readers.dropOf(trx, mart.name))
+    else await publishSummary(trx, mart, definitions, readers)
+    await readers.restoreRights(trx, mart.name)
   } catch (error) {
     // 55P03: a lock in the way, not the query.
     if (isEtlError(error) || sqlStateOf(error) === '55P03') throw error
@@ -40,7 +47,7 @@ const readable = async (trx: Db, names: readonly string[]): Promise<boolean> => 
 }
 
 /** Made and filled when it is new, when its query changed, and when the pipeline's version did; else left to the loads. */
-const publishSummary = async (trx: Db, mart: Mart, definitions: readonly Definition[]): Promise<void> => {
+const publishSummary = async (trx: Db, mart: Mart, definitions: readonly Definition[], readers: MartReaders): Promise<void> => {
   const source = definitions.find(({ pipeline, publish }) => publish && pipeline === mart.summaryOf)
   if (source === undefined) return
   assertScoped(mart, source)
@@ -57,7 +64,8 @@ const publishSummary = async (trx: Db, mart: Mart, definitions: readonly Definit
   await sql`lock table ${data} in share mode`.execute(trx)
   const [first = '', ...rest] = mart.sql.split('{{facts}}')
   const query = sql.join([sql.raw(first), ...rest.flatMap((part) => [sql`${data} as facts`, sql.raw(part)])], sql` `)
-  await dropSummary(trx, mart)
+  await readers.dropOf(trx, mart.name)
+  await sql`drop table if exists ${table}`.execute(trx)
   await sql`create table ${table} as ${query}`.execute(trx)
   await sql`alter table ${table} add primary key (${sql.join(mart.key.map((name) => sql.ref(name)))})`.execute(trx)
   for (const { column, table: dimension, to } of joinsOf(source).filter((one) => one.isOfUnits && mart.key.includes(one.column)))
@@ -84,15 +92,6 @@ const assertScoped = (mart: Mart, source: Definition): void => {
     'DEFINITION',
     `${mart.file}: the key lacks ${lacking.map(({ name }) => name).join(', ')}, which distinguish the loads of ${source.pipeline}. Add it to '-- key:' and to the query.`,
   )
-}
-
-/** Views over it are marts of ours that are made again right after; anybody else's keep it from going, which the error says. */
-const dropSummary = async (trx: Db, mart: Mart): Promise<void> => {
-  const { rows } = await sql<Texts<'view'>>`select distinct v.relname as view
-    from pg_depend d join pg_rewrite r on r.oid = d.objid join pg_class v on v.oid = r.ev_class join pg_namespace n on n.oid = v.relnamespace
-    where d.refobjid = to_regclass(${`bi.${mart.name}`}) and n.nspname = 'bi'`.execute(trx)
-  for (const { view } of rows) await sql`drop view ${sql.table(`bi.${view}`)}`.execute(trx)
-  await sql`drop table if exists ${sql.table(`bi.${mart.name}`)}`.execute(trx)
 }
 
 /** Drops marts whose files are gone. One that something else reads stays; the names of those that went are returned. */

@@ -8,6 +8,7 @@ import { lockByName } from '../db/named-lock.ts'
 import { inPatientTransaction, type Patience } from '../db/patience.ts'
 import type { Db } from '../db/tables.ts'
 import { columnComment, commentOn, dimensionWords, freshnessComments, grainOf, lineageComments } from './comments.ts'
+import { type MartReaders, needsOneTransaction, noReaders, openMartReaders } from './mart-readers.ts'
 import { publishMart } from './publish-marts.ts'
 import { grantReader } from './reader.ts'
 import { replaceView } from './replace-view.ts'
@@ -37,19 +38,33 @@ export const publish = async (
       await lockByName(trx, 'publish')
       return work(trx)
     })
-  return inSteps(step, definitions, marts, onMarts)
+  try {
+    return await inSteps(step, definitions, marts, { onMarts, readers: null })
+  } catch (error) {
+    if (error !== needsOneTransaction) throw error
+    return step('views that change their shape, with the marts that read them', (trx) => within(trx, definitions, marts, onMarts))
+  }
 }
 
 /** The same as part of a transaction: what was changed before it in there stands or goes with it. Returns the marts. */
 export const publishWithin = async (trx: Db, definitions: readonly Definition[], marts: readonly Mart[]): Promise<string[]> => {
   await lockByName(trx, 'publish')
-  return inSteps((_, work) => work(trx), definitions, marts)
+  return within(trx, definitions, marts)
 }
+
+const within = (trx: Db, definitions: readonly Definition[], marts: readonly Mart[], onMarts?: PublishOptions['onMarts']) =>
+  inSteps((_, work) => work(trx), definitions, marts, { onMarts, readers: openMartReaders(marts) })
 
 /** How long is waited for readers of what changes, and what happens where the marts are published. */
 export interface PublishOptions extends Patience {
   /** In the same transaction, with the names of those that were. */
   readonly onMarts?: (trx: Db, published: readonly string[]) => Promise<void>
+}
+
+interface Around {
+  readonly onMarts: PublishOptions['onMarts'] | undefined
+  /** null: each step is a transaction of its own. */
+  readonly readers: MartReaders | null
 }
 
 type Step = <T>(what: string, work: (trx: Db) => Promise<T>) => Promise<T>
@@ -58,20 +73,23 @@ const inSteps = async (
   step: Step,
   definitions: readonly Definition[],
   marts: readonly Mart[],
-  onMarts?: PublishOptions['onMarts'],
+  { onMarts, readers }: Around,
 ): Promise<string[]> => {
   await step('what all pipelines share', async (trx) => {
-    await publishShared(trx, definitions)
+    await publishShared(trx, definitions, readers ?? noReaders)
     await grantReader(trx)
   })
   for (const definition of definitions.filter((one) => one.publish)) {
-    await step(`bi.${definition.pipeline}`, (trx) => publishOne(trx, definition)).catch((error: unknown) => {
-      throw publishError(error, definition)
-    })
+    await step(`bi.${definition.pipeline}`, (trx) => publishOne(trx, definition, readers ?? noReaders)).catch(
+      (error: unknown) => {
+        throw publishError(error, definition)
+      },
+    )
   }
   return step('the marts', async (trx) => {
     const published: string[] = []
-    for (const mart of marts) if (await publishMart(trx, mart, definitions)) published.push(mart.name)
+    const ofMarts = readers ?? openMartReaders(marts)
+    for (const mart of marts) if (await publishMart(trx, mart, definitions, ofMarts)) published.push(mart.name)
     await grantReader(trx)
     await onMarts?.(trx, published)
     return published
@@ -87,7 +105,9 @@ const publishError = (error: unknown, { pipeline }: Definition): unknown => {
   )
 }
 
-const publishShared = async (trx: Db, definitions: readonly Definition[]): Promise<void> => {
+type Readers = Pick<MartReaders, 'dropOf'>
+
+const publishShared = async (trx: Db, definitions: readonly Definition[], readers: Readers): Promise<void> => {
   await sql`create schema if not exists bi`.execute(trx)
   const comments: readonly [string, string][] = [
     ['bi', 'What people and BI tools read: current rows, every revision, freshness. NULL means no data, never 0.'],
@@ -95,7 +115,7 @@ const publishShared = async (trx: Db, definitions: readonly Definition[]): Promi
     ['etl', 'The ledger: runs, units, reports, requests, loads, quota, quarantine.'],
   ]
   for (const [schema, text] of comments) await commentOn('schema', sql.id(schema), text).execute(trx)
-  await replaceView(trx, 'freshness', freshnessView)
+  await replaceView(trx, 'freshness', freshnessView, () => readers.dropOf(trx, 'freshness'))
   await commentOn(
     'view',
     sql.table('bi.freshness'),
@@ -110,14 +130,16 @@ const publishShared = async (trx: Db, definitions: readonly Definition[]): Promi
   }
 }
 
-const publishOne = async (trx: Db, definition: Definition): Promise<void> => {
+const publishOne = async (trx: Db, definition: Definition, readers: Readers): Promise<void> => {
   const { pipeline } = definition
   // The function returns the view's rows, so it goes with the view and is made again after it.
-  const dropAsOf = async (): Promise<void> => {
+  const clear = async (view: string): Promise<void> => {
+    await readers.dropOf(trx, `${pipeline}_as_of(timestamptz)`)
     await sql`drop function if exists ${asOfName(definition)}(timestamptz)`.execute(trx)
+    await readers.dropOf(trx, view)
   }
-  await replaceView(trx, pipeline, currentView(definition), dropAsOf)
-  await replaceView(trx, `${pipeline}_history`, historyView(definition), dropAsOf)
+  await replaceView(trx, pipeline, currentView(definition), () => clear(pipeline))
+  await replaceView(trx, `${pipeline}_history`, historyView(definition), () => clear(`${pipeline}_history`))
   await asOfFunction(definition).execute(trx)
   await commentTables(trx, definition)
   const about = `${definition.description} ${grainOf(definition)}`

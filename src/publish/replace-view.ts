@@ -29,9 +29,14 @@ export const replaceView = async (
     await before?.()
     await sql`drop view ${view}`.execute(trx)
     await sql`create view ${view} as ${query}`.execute(trx)
-    for (const { grantee, privilege } of grants)
-      await sql`grant ${sql.raw(privilege)} on ${view} to ${sql.id(grantee)}`.execute(trx)
+    await giveRights(trx, name, grants)
   }
+}
+
+/** On a table or view in bi. */
+export const giveRights = async (trx: Db, name: string, grants: readonly Grant[]): Promise<void> => {
+  for (const { grantee, privilege } of grants)
+    await sql`grant ${sql.raw(privilege)} on ${sql.table(`bi.${name}`)} to ${sql.id(grantee)}`.execute(trx)
 }
 
 /** PostgreSQL writes both queries down in its own words; equal words are the same view. */
@@ -49,9 +54,11 @@ const isSame = async (trx: Db, name: string, query: RawBuilder<unknown>): Promis
   return probe.rows[0]?.definition === old.definition
 }
 
-type Grant = Texts<'grantee' | 'privilege'>
+/** One right of one role. */
+export type Grant = Texts<'grantee' | 'privilege'>
 
-const grantsOn = async (trx: Db, name: string): Promise<readonly Grant[]> => {
+/** What others than the owner may do with it. */
+export const grantsOn = async (trx: Db, name: string): Promise<readonly Grant[]> => {
   const { rows } = await sql<Grant>`select r.rolname as grantee, g.privilege_type as privilege
     from pg_class c join pg_namespace n on n.oid = c.relnamespace, lateral aclexplode(c.relacl) g join pg_roles r on r.oid = g.grantee
     where n.nspname = 'bi' and c.relname = ${name} and g.grantee <> c.relowner`.execute(trx)

@@ -1,6 +1,6 @@
 // Marts of one's own: one goes with its file, since nothing that nobody keeps up stays in bi to be read as if it were true; a summary that comes or changes
 // beside a load is filled by that load as it is now.
-import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { sql } from 'kysely'
@@ -80,6 +80,49 @@ test('that PostgreSQL refuses keeps the pending migrations from being applied, a
   rmSync(join(folder, 'marts', 'own_wrong.sql'))
   expect(await migrate()).toMatchObject({ applied: ['0900_own'] })
   expect((await db.database.pool.query(left)).rows).toEqual([{ records: 1, made: 'data.own_table', published: 'bi.own_also' }])
+})
+
+test('changes its shape with all that read it, keeps the rights on them, and never drops what somebody else made', async () => {
+  const { pool } = db.database
+  mart('own_base', 'keywords\nselect domain, sum(clicks) as clicks from bi.keywords group by domain')
+  mart('own_reader', 'own_base, keyword_months\nselect b.domain from bi.own_base b join bi.keyword_months m using (domain)')
+  mart('own_last', 'own_reader\nselect domain from bi.own_reader')
+  await migrate()
+  await pool.query(
+    `do $$ begin create role analyst_test nologin; exception when duplicate_object then null; end $$; grant select on bi.own_last to analyst_test`,
+  )
+  const seen = () =>
+    pool.query(`select has_table_privilege('analyst_test', 'bi.own_last', 'select') as may, to_regclass('bi.own_reader') is not null as there,
+      (select string_agg(attname, ' ' order by attnum) from pg_attribute where attrelid = 'bi.own_base'::regclass and attnum > 0) as columns`)
+  mart('own_base', 'keywords\nselect count(*) as keywords, domain, sum(clicks) as clicks from bi.keywords group by domain')
+  await migrate()
+  expect((await seen()).rows).toEqual([{ may: true, there: true, columns: 'keywords domain clicks' }])
+
+  // A pipeline's own view: its columns in another order, with every mart that reads it, and a summary made anew with those that read it.
+  const file = join(folder, 'pipelines', 'keywords.yaml')
+  const text = readFileSync(file, 'utf8')
+  writeFileSync(file, text.replace(/( {4}clicks: .*\n)( {4}traffic_share: .*\n)/, '$2$1'))
+  await pool.query(`comment on table bi.keyword_months is 'made from another query'`)
+  expect((await migrate()).removed).toEqual([])
+  expect((await seen()).rows).toEqual([{ may: true, there: true, columns: 'keywords domain clicks' }])
+  const { rows } = await pool.query<{ name: string }>(
+    `select attname as name from pg_attribute where attrelid = 'bi.keywords'::regclass and attname in ('clicks', 'traffic_share') order by attnum`,
+  )
+  expect(rows.map(({ name }) => name)).toEqual(['traffic_share', 'clicks'])
+
+  await pool.query('create view bi.own_somebodys as select domain from bi.keyword_domains')
+  await pool.query(`comment on table bi.keyword_months is 'made from another query'`)
+  await expect(migrate()).rejects.toMatchObject({
+    code: 'CONFIGURATION',
+    message: expect.stringContaining(
+      'bi.keyword_domains changes its shape, but bi.own_somebodys reads it, which is no mart of these files',
+    ),
+  })
+  expect(await views()).toContain('own_somebodys')
+  await pool.query('drop view bi.own_somebodys')
+  writeFileSync(file, text)
+  for (const name of ['own_base', 'own_reader', 'own_last']) rmSync(join(folder, 'marts', `${name}.sql`))
+  await migrate()
 })
 
 describe('a summary of one’s own', () => {

@@ -1,0 +1,73 @@
+// Marts read the pipelines' views and each other: what must be dropped to be made anew takes the marts that read it along, which are made again after it.
+import { sql } from 'kysely'
+import { EtlError } from '../core/errors.ts'
+import type { Mart } from '../core/mart.ts'
+import type { Texts } from '../db/row.ts'
+import type { Db } from '../db/tables.ts'
+import { type Grant, giveRights, grantsOn } from './replace-view.ts'
+
+/** A view or table in bi by its name, or a function by name and arguments: `keywords_as_of(timestamptz)`. */
+type ObjectName = string
+
+export interface MartReaders {
+  /** Drops the marts that read it, and those that read them. Throws CONFIGURATION naming what no file is of, which nobody could make again. */
+  dropOf(trx: Db, object: ObjectName): Promise<void>
+  /** Rights that somebody gave on a mart before it was dropped. */
+  restoreRights(trx: Db, name: string): Promise<void>
+}
+
+/** A pipeline's view and the marts that read it have to change together. Thrown before anything is dropped. */
+export const needsOneTransaction = new EtlError('INTERNAL', 'Marts read what changes its shape, and are published apart from it.')
+
+/** @param marts all that are published in the transaction, after what is dropped */
+export const openMartReaders = (marts: readonly Mart[]): MartReaders => {
+  const names = new Set(marts.map(({ name }) => name))
+  const rights = new Map<string, readonly Grant[]>()
+  const dropOf = async (trx: Db, object: ObjectName): Promise<void> => {
+    for (const { schema, view } of await readersOf(trx, object)) {
+      if (schema !== 'bi' || !(names.has(view) || (await wasMart(trx, view)))) throw somebodyElses(object, `${schema}.${view}`)
+      // Two may read each other's source: the first takes the second along.
+      if (!(await isThere(trx, view))) continue
+      await dropOf(trx, view)
+      rights.set(view, await grantsOn(trx, view))
+      await sql`drop view ${sql.table(`bi.${view}`)}`.execute(trx)
+    }
+  }
+  return {
+    dropOf,
+    restoreRights: async (trx, name) => {
+      await giveRights(trx, name, rights.get(name) ?? [])
+      rights.delete(name)
+    },
+  }
+}
+
+/** For where marts are published in a transaction of their own. */
+export const noReaders: Pick<MartReaders, 'dropOf'> = {
+  dropOf: async (trx, object) => {
+    if ((await readersOf(trx, object)).length > 0) throw needsOneTransaction
+  },
+}
+
+const somebodyElses = (object: ObjectName, reader: string): EtlError =>
+  new EtlError(
+    'CONFIGURATION',
+    `bi.${object} changes its shape, but ${reader} reads it, which is no mart of these files. Drop that first, migrate, and make it again.`,
+  )
+
+/** A mart whose file is gone goes, too. */
+const wasMart = async (trx: Db, view: string): Promise<boolean> =>
+  (await sql`select 1 from etl.marts where name = ${view}`.execute(trx)).rows.length > 0
+
+const isThere = async (trx: Db, view: string): Promise<boolean> =>
+  (await sql`select 1 where to_regclass(${`bi.${view}`}) is not null`.execute(trx)).rows.length > 0
+
+const readersOf = async (trx: Db, object: ObjectName): Promise<readonly Texts<'schema' | 'view'>[]> => {
+  const name = `bi.${object}`
+  const oid = object.endsWith(')') ? sql`to_regprocedure(${name})` : sql`to_regclass(${name})`
+  const { rows } = await sql<Texts<'schema' | 'view'>>`select distinct n.nspname as schema, v.relname as view
+    from pg_depend d join pg_rewrite r on r.oid = d.objid and d.classid = 'pg_rewrite'::regclass
+      join pg_class v on v.oid = r.ev_class join pg_namespace n on n.oid = v.relnamespace
+    where d.refobjid = ${oid}::oid and v.oid <> ${oid}::oid order by 1, 2`.execute(trx)
+  return rows
+}
