@@ -1,13 +1,19 @@
 // A month's first answer, copied into the table that becomes the month: the same as by staging, or nothing at all.
+import { mkdtempSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import fc from 'fast-check'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { Box, Definition } from '../../src/core/types.ts'
 import { addWindows } from '../../src/core/window.ts'
 import { withSession } from '../../src/db/session.ts'
 import { loadFilled, openMonthFilling } from '../../src/pipeline/fill-month.ts'
+import { openLandingFolder } from '../../src/extract/landing-folder.ts'
+import { workJob } from '../../src/pipeline/job.ts'
 import type { JobWork } from '../../src/pipeline/job-work.ts'
+import { loadSources } from '../../src/sources/registry.ts'
 import { boxOf } from '../support/definitions.ts'
-import { jobRow } from '../support/ledger-answers.ts'
+import { jobRow, newAnswer } from '../support/ledger-answers.ts'
 import {
   emptyTraffic,
   lenientTraffic,
@@ -45,6 +51,7 @@ const nextMonth = async (): Promise<void> => {
 
 const query = async <T extends Record<string, unknown>>(text: string): Promise<T[]> =>
   (await db.database.pool.query<T>(text)).rows
+const nextAfter = (): string => addWindows(`${month}-01`, 'month', 1).slice(0, 7)
 const partition = (): string => `${table}_p${month.replace('-', '')}`
 const box = (...some: readonly string[]): Box =>
   boxOf(definition, month, { domain: some.length === 0 ? domains : [...some], country: 'us' })
@@ -58,27 +65,44 @@ const isThere = async (): Promise<boolean> =>
   (await query<{ found: boolean }>(`select to_regclass('${partition()}') is not null as found`))[0]?.found === true
 
 interface Choice {
-  readonly asParsed?: Box
+  /** What the rows are parsed as; default: what was asked for. */
+  readonly parsedAs?: Box
   readonly meanwhile?: () => Promise<unknown>
 }
 
 /** As the work on a job does it; null where the answer is left to staging. */
-const fill = async (work: JobWork, body: string, { asParsed, meanwhile }: Choice = {}) =>
+const fill = async (work: JobWork, body: string, { parsedAs, meanwhile }: Choice = {}) =>
   withSession(db.database.pool, async (session) => {
-    const filled = await openMonthFilling(work, session, asParsed ?? work.claim.box)
+    const filled = await openMonthFilling(work, session, work.claim.box)
     if (filled === null) return 'not opened'
-    const into = { staging: filled.filling }
+    const asParsed = { ...work, claim: { ...work.claim, box: parsedAs ?? work.claim.box } }
     return withAnswer(
       kit,
-      work,
+      asParsed,
       { body },
       async (_, __, input) => {
         await meanwhile?.()
         return loadFilled(work, session, filled, input)
       },
-      (_, plan) => ({ ...into, plan: { ...plan, mark: filled.mark } }),
+      (_, plan) => ({ staging: filled.filling, plan: { ...plan, mark: filled.mark } }),
     )
   })
+
+/** The answer as bytes on disk. */
+const landed = async (of: Box, body: string) => {
+  const landing = openLandingFolder(mkdtempSync(join(tmpdir(), 'millrace-filling-')))
+  const [warehouse] = await query<{ id: string; epoch: number }>('select warehouse_id::text as id, epoch from etl.warehouse')
+  if (warehouse === undefined) throw new Error('the warehouse has no name')
+  const writer = await landing.create({ box: of, warehouse, askNumber: '1', fence: '1', nonce: 'abcdef', now: Date.now })
+  const bytes = async function* () {
+    yield Buffer.from(body)
+  }
+  for await (const _ of writer.part({ format: 'csv', part: 1, body: bytes() }).body);
+  const { sha256 } = await writer.finish({
+    completeness: { fingerprint: { lastUpdated: null, count: null }, expectedRows: null, dataPoints: null },
+  })
+  return { landing, locator: writer.locator, sha256 }
+}
 
 /** Everything a reader or a later load can tell apart, but for times and numbers. */
 const stateNow = async () => {
@@ -164,14 +188,14 @@ describe('a month that is filled by COPY', () => {
       'a row of a unit that was not asked for',
       async () => [...['a.com', 'b.com'].map((domain) => row(domain, '1')), row('z.com', '1')],
     ],
+    ['a row of a month that was not asked for', async () => [row('a.com', '1'), line(nextAfter(), 'b.com', '1')]],
     ['a record that cannot be read', async () => [row('a.com', '1'), row('b.com', 'many')]],
     ['no row', async () => []],
   ])('is not made of an answer with %s', async (_, lines) => {
-    const wider = box(...domains, 'z.com')
     const work = await workOn(kit, box())
-    // Parsing refuses values that were not asked for; where spellings differ they come through.
-    const parsed = { ...work, claim: { ...work.claim, box: { ...wider, key: work.claim.box.key } } }
-    expect(await fill(parsed, csv(...(await lines())))).toBeNull()
+    // Parsing refuses what was not asked for; where spellings differ it comes through.
+    const parsedAs = boxOf(definition, month, { domain: [...domains, 'z.com'], country: 'us' }, nextAfter())
+    expect(await fill(work, csv(...(await lines())), { parsedAs })).toBeNull()
     expect([await isThere(), await leftOver(), await query('select 1 from etl.loads')]).toEqual([false, [], []])
   })
 
@@ -223,6 +247,23 @@ describe('a month that is filled by COPY', () => {
       [],
     ])
     expect(await jobRow(db, work.claim.jobId)).toMatchObject({ state: 'open', answer_id: expect.anything() })
+  })
+
+  test.each([
+    ['fits the month', ['1', '2'], { rows_inserted: '2', rows_duplicates: '0', rows_quarantined: '0' }],
+    ['has a row twice', ['1', '2', '2'], { rows_inserted: '2', rows_duplicates: '1', rows_quarantined: '0' }],
+    ['has a record that cannot be read', ['1', 'many'], { rows_inserted: '1', rows_duplicates: '0', rows_quarantined: '0' }],
+  ])('an answer that %s is loaded from its landing, read once more where that is needed', async (_, visits, counts) => {
+    const { claim } = await workOn(kit, box())
+    const body = csv(...visits.map((value) => row(value === '1' ? 'a.com' : 'b.com', value)))
+    const { locator, sha256, landing } = await landed(claim.box, body)
+    const answerId = await newAnswer(db, claim.jobId, { landing: locator, sha256 })
+    const runtime = { ...kit.runtime, landing, sources: await loadSources() }
+    await workJob(runtime, { ...claim, answer: { answerId, landing: locator } }, new AbortController().signal)
+    expect(await jobRow(db, claim.jobId)).toMatchObject({ state: 'done', error_code: null })
+    expect(await query('select rows_inserted, rows_duplicates, rows_quarantined from etl.loads')).toEqual([counts])
+    expect(runtime.progress.counters.rowsRead).toBe(visits.filter((value) => value !== 'many').length)
+    expect([await isThere(), await leftOver()]).toEqual([true, []])
   })
 
   test('left behind by a process that was killed is cleared away by the next', async () => {
