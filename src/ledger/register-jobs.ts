@@ -43,7 +43,8 @@ export const dissolving = (picked: RawBuilder<unknown>): RawBuilder<unknown> => 
 
 /**
  * Takes back jobs nobody asked for yet and no living run waits for, a step's worth at a time; how many. Reports are packed anew; of walks only
- * those whose values have left the lists are of no use. Reports that were too dear for a budget are planned anew; what has a person's word stays.
+ * those whose values have left the lists are of no use. Reports that were too dear for a budget are planned anew; what has a person's word stays,
+ * what was asked for by force as failed.
  */
 export const dissolveUnsent = async (trx: Db, { pipelineId, kind }: Pick<JobFrame, 'pipelineId' | 'kind'>): Promise<number> => {
   const most = kind === 'walk' ? 50_000 : 1_000
@@ -56,14 +57,27 @@ export const dissolveUnsent = async (trx: Db, { pipelineId, kind }: Pick<JobFram
       and j.ask_number is null and j.answer_id is null and j.approval_id is null and ${useless}`
   const tooDear =
     kind === 'report' ? sql`j.state = 'held' and j.error_code = 'QUOTA_EXHAUSTED' and j.report_state is null` : sql`false`
-  const { rows } = await sql`
-    with ${dissolving(sql`
+  const picked = sql`
       select j.job_id from etl.jobs j
       where j.job_id in (${unsent(sql`j.state = 'open' and j.holder is null and j.not_before is null`)}
           union all ${unsent(sql`j.state = 'open' and j.holder is null and j.not_before is not null`)} union all ${unsent(tooDear)})
         and j.state in ('open', 'held') and j.holder is null and j.ask_number is null and j.answer_id is null and j.approval_id is null
-        and not ${isWaitedFor(sql`j.job_id`)}
-      order by j.job_id limit ${most} for update skip locked`)}`.execute(trx)
+        and not ${isWaitedFor(sql`j.job_id`)}`
+  const locked = sql`order by j.job_id limit ${most} for update skip locked`
+  const failed = kind === 'report' ? await failForced(trx, sql`${picked} and ${isOwedByForce} ${locked}`) : 0
+  const { rows } = await sql`with ${dissolving(sql`${picked} and not ${isOwedByForce} ${locked}`)}`.execute(trx)
+  return failed + rows.length
+}
+
+/** Its run has said that it failed or waits, and that a later one tries again; what nobody has tried goes with the command that was stopped. */
+const isOwedByForce = sql<boolean>`(j.forced and j.error_code is not null)`
+
+/** Loaded units would look finished without it: as failed, the job is packed anew by the next run that wants them. */
+const failForced = async (trx: Db, picked: RawBuilder<unknown>): Promise<number> => {
+  const { rows } = await sql`with picked as materialized (${picked})
+    update etl.jobs set state = 'failed', not_before = null, updated_at = clock_timestamp() where job_id in (select job_id from picked) returning job_id`.execute(
+    trx,
+  )
   return rows.length
 }
 
