@@ -1,7 +1,9 @@
-// What the index by keyword costs a load of keywords: the same loads with and without it, interleaved. Run: node bench/index-cost.ts [ROWS] [ROUNDS]
+// What the index by keyword costs a load of keywords: the same loads with and without it, interleaved. Run:
+// node bench/index-cost.ts [--rows 200000] [--rounds 5] [--page docs/performance-bi.md]
 import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { loadavg, tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
+import { parseArgs } from 'node:util'
 import type { Definition } from '../src/core/types.ts'
 import { windowAt } from '../src/core/window.ts'
 import { type Database, openDatabase } from '../src/db/connect.ts'
@@ -13,9 +15,13 @@ import { emptyMonthOf, ensurePartitions } from '../src/load/partition.ts'
 import { openStaging, type StagedChunk } from '../src/load/staging.ts'
 import { stagedColumns } from '../src/load/table-columns.ts'
 import { openDefinitions } from '../src/pipeline/open-runtime.ts'
+import { writeSection } from './bi-page.ts'
 
-const rows = Number(process.argv[2] ?? 200_000)
-const rounds = Number(process.argv[3] ?? 5)
+const { values: options } = parseArgs({
+  options: { rows: { type: 'string', default: '200000' }, rounds: { type: 'string', default: '5' }, page: { type: 'string' } },
+})
+const rows = Number(options.rows)
+const rounds = Number(options.rounds)
 const rowsPerChunk = 10_000
 
 const intents = ['Informational', 'Commercial', 'Navigational', 'Transactional']
@@ -108,6 +114,9 @@ const indexStatements: Readonly<Record<Way, string>> = {
   without: 'drop index if exists data.bench_by_keyword',
 }
 
+/** What else the machine did when it began; a round keeps about one core busy. */
+const busy = (loadavg()[0] ?? 0).toFixed(1)
+
 const median = (values: readonly number[]): number => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0
 
 const home = mkdtempSync(join(tmpdir(), 'millrace-bench-'))
@@ -132,9 +141,15 @@ try {
     const wal = `${(median(without.wal) / 1e6).toFixed(0)} MB | ${(median(carrying.wal) / 1e6).toFixed(0)} MB`
     return `| ${name} | ${(plain / 1000).toFixed(2)} s | ${(indexed / 1000).toFixed(2)} s | ${(indexed / plain).toFixed(2)} | ${wal} |`
   })
-  process.stdout.write(
-    `${[`| ${rows} keywords | without | with the index | ratio | WAL without | WAL with |`, '| --- | --- | --- | --- | --- | --- |', ...lines].join('\n')}\n`,
-  )
+  const section = [
+    `Medians of ${rounds} interleaved rounds on the embedded server, load average of the machine ${busy}.`,
+    '',
+    `| ${new Intl.NumberFormat('en-US').format(rows)} keywords | without | with the index | ratio | WAL without | WAL with |`,
+    '| --- | --- | --- | --- | --- | --- |',
+    ...lines,
+  ].join('\n')
+  process.stdout.write(`${section}\n`)
+  if (options.page !== undefined) writeSection(options.page, 'index', section)
 } finally {
   await database.close()
   rmSync(home, { recursive: true, force: true })

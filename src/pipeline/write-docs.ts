@@ -4,7 +4,7 @@ import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { Definition } from '../core/types.ts'
 import { loadMarts } from '../definition/marts.ts'
-import { dbtSources } from '../publish/dbt.ts'
+import { dbtDataTests, dbtSources } from '../publish/dbt.ts'
 import { dataDictionary } from '../publish/dictionary.ts'
 import { martFolders } from './known-marts.ts'
 import { openDefinitions } from './open-runtime.ts'
@@ -38,6 +38,7 @@ export const writeDocs = async ({ pipelinesFolder, out, check, more, mark }: Doc
   const documents = new Map([
     [join(out, 'data-dictionary.md'), dataDictionary(definitions, marts)],
     [join(out, 'dbt', 'models', 'sources.yml'), dbtSources(definitions, marts)],
+    ...[...dbtDataTests(definitions)].map(([path, text]): [string, string] => [join(out, 'dbt', path), text]),
     ...[...(await more(definitions))].map(([path, text]): [string, string] => [join(out, path), text]),
   ])
   const left = await leftOver(out, documents)
@@ -68,7 +69,7 @@ const leftOver = async (out: string, documents: ReadonlyMap<string, string>): Pr
       const file = join(entry.parentPath, entry.name)
       if (!entry.isFile() || documents.has(file)) continue
       const [first = ''] = (await readFile(file, 'utf8')).split('\n', 1)
-      if (/^(?:#|--|\{#) Made by `?millrace docs`? from semantic/.test(first)) left.push(file)
+      if (/^(?:#|--|\{#) Made by `?millrace docs`? from (?:semantic|pipelines)/.test(first)) left.push(file)
     }
   }
   return left.sort()

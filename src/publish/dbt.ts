@@ -1,4 +1,4 @@
-// dbt's view of bi: sources with freshness and tests, and the marts as exposures.
+// dbt's view of bi: sources with freshness and tests, the marts as exposures, and the tests of the definitions.
 import type { Mart } from '../core/mart.ts'
 import type { Definition } from '../core/types.ts'
 import { columnComment, dimensionWords, grainOf } from './comments.ts'
@@ -74,3 +74,20 @@ const factTable = (definition: Definition): string[] => [
     ...(column.nullable ? [] : ['            data_tests: [not_null]']),
   ]),
 ]
+
+/** A test of dbt for each test of a definition, by its path in the project: it fails, or warns, with the units that fail the definition's own now. */
+export const dbtDataTests = (definitions: readonly Definition[]): ReadonlyMap<string, string> =>
+  new Map(
+    definitions
+      .filter(({ publish }) => publish)
+      .flatMap(({ pipeline, version, tests }) =>
+        tests.map(({ name, onFailure }): [string, string] => [
+          `tests/${pipeline}_v${version}_${name}.sql`,
+          `-- Made by millrace docs from pipelines/${pipeline}.yaml; do not edit.
+{{ config(severity='${onFailure === 'hold' ? 'error' : 'warn'}') }}
+select window_from, slice, outcome, message from {{ source('millrace', 'test_failures') }}
+where pipeline = '${pipeline}' and version = ${version} and test = '${name}' and outcome <> 'released'
+`,
+        ]),
+      ),
+  )

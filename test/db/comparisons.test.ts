@@ -65,6 +65,32 @@ describe('marts that compare, on rows worked out by hand', () => {
     ]) // biome-ignore format: a table
   })
 
+  test('quarters are compared month by month with those of the quarter before, of traffic and of keywords, like with like', async () => {
+    for (const [first, visits] of [
+      ['2021-01', 10],
+      ['2021-02', 20],
+      ['2021-03', 40],
+      ['2021-04', 100],
+      ['2021-05', 200],
+    ] as const) {
+      await month('traffic_and_engagement_v1', first)
+      await query(`insert into data.traffic_and_engagement_v1 (date, granularity, domain, country, include_subdomains, all_traffic_visits, _unit_id, _run_id, _revision, _loaded_at)
+        values ('${first}-01', 'monthly', 'page.com', 'us', true, ${visits}, 1, 1, 1, now())`)
+      await query(`insert into bi.keyword_months (month, domain, country, traffic_source, web_source, branded_type, keywords, clicks)
+        values ('${first}-01', 'page.com', 'us', 'All', 'Total', 'All', 1, ${visits})`)
+    }
+    // June is not there yet: April and May stand against January and February alone.
+    for (const [view, measure] of [
+      ['traffic_comparison', 'visits'],
+      ['keyword_comparison', 'clicks'],
+    ] as const)
+      expect(
+        await query(`select quarter::text, sum(${measure})::int as now, sum(${measure}_before)::int as before, count(*)::int as months
+          from bi.${view} where comparison = 'previous quarter' and is_comparable and domain = 'page.com' and month between '2021-01-01' and '2021-06-01' group by 1`),
+        view,
+      ).toEqual([{ quarter: '2021-04-01', now: 300, before: 30, months: 2 }])
+  })
+
   test('keyword_movements agrees with keyword_month_over_month one month back, and sums the months of quarters', async () => {
     const own = `select month, keyword, clicks, clicks_before, clicks_change, best_position, best_position_before, movement`
     const general = own.replace('month,', 'starts_on,')

@@ -82,6 +82,18 @@ test('that PostgreSQL refuses keeps the pending migrations from being applied, a
   expect((await db.database.pool.query(left)).rows).toEqual([{ records: 1, made: 'data.own_table', published: 'bi.own_also' }])
 })
 
+test('migrating renews statistics of what changed enough', async () => {
+  const client = await db.database.pool.connect()
+  await client.query(`insert into bi.dim_keyword (keyword) select 'keyword ' || n from generate_series(1, 5000) n`)
+  await client.query('select pg_stat_force_next_flush()')
+  client.release()
+  await migrate()
+  const { rows } = await db.database.pool.query(
+    `select count(*)::int as columns from pg_stats where schemaname = 'bi' and tablename = 'dim_keyword'`,
+  )
+  expect(rows).toEqual([{ columns: 3 }])
+})
+
 test('changes its shape with all that read it, keeps the rights on them, and never drops what somebody else made', async () => {
   const { pool } = db.database
   mart('own_base', 'keywords\nselect domain, sum(clicks) as clicks from bi.keywords group by domain')

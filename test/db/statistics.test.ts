@@ -23,6 +23,11 @@ beforeAll(async () => {
   )
   await query(`alter table data.keywords_v1_p202601 set (autovacuum_enabled = false)`)
   await query(`insert into bi.dim_domain (domain) values ('a.com'), ('b.com')`)
+  // Each domain with a group of its own, as people's files would have them.
+  await query(`insert into bi.dim_domain (domain) select 'd' || n || '.com' from generate_series(1, 6000) n`)
+  await query(`insert into bi.dim_category (category_id, name) select n, 'Category ' || n from generate_series(1, 6000) n`)
+  await query(`insert into bi.attribute_versions (subject, value, attributes, file)
+    select 'domain', domain, jsonb_build_object('group', 'Group of ' || domain, 'ownership', 'own'), 'domains.csv' from bi.dim_domain`)
   await insert('2026-01-01', 'a.com', 1, 6_000)
   await insert('2026-01-01', 'b.com', 3_001, 9_000)
   await query(
@@ -31,6 +36,12 @@ beforeAll(async () => {
   await query(`alter table data.traffic_and_engagement_v1_p202601 set (autovacuum_enabled = false)`)
   await query(`insert into data.traffic_and_engagement_v1 (date, granularity, domain, country, include_subdomains, all_traffic_visits, _unit_id, _run_id, _revision, _loaded_at)
     select d::date, 'monthly', 'd' || n || '.com', 'us', true, n, 1, 1, 1, now() from generate_series(1, 6000) n, unnest('{2025-12-01,2026-01-01}'::text[]) d`)
+  await query(
+    `create table data.shopper_p202601 partition of data.shopper_category_performance_v1 for values from ('2025-12-01') to ('2026-02-01')`,
+  )
+  await query(`alter table data.shopper_p202601 set (autovacuum_enabled = false)`)
+  await query(`insert into data.shopper_category_performance_v1 (date, granularity, domain, category_id, revenue, _unit_id, _run_id, _revision, _loaded_at)
+    select d::date, 'monthly', 'd' || n || '.com', n, n, 1, 1, 1, now() from generate_series(1, 6000) n, unnest('{2025-12-01,2026-01-01}'::text[]) d`)
 })
 afterAll(() => db.drop())
 
@@ -74,16 +85,26 @@ describe('any other mart', () => {
     landing_pages: keywords,
     keyword_serp_features: keywords,
     keyword_restatements: keywords,
+    keyword_groups: keywords,
+    keyword_group_share_of_voice: keywords,
+    keyword_brand_terms: keywords,
+    keyword_page_types: keywords,
+    domain_share_of_voice: keywords,
     keyword_comparison: `month = '2026-01-01' and months_back = 1`,
     traffic_trend: traffic,
     traffic_comparison: `month = '2026-01-01' and months_back = 1`,
     traffic_restatements: traffic,
     device_mix: traffic,
+    traffic_domains: traffic,
+    shopper_funnel: `date = '2026-01-01'`,
+    shopper_comparison: `month = '2026-01-01' and months_back = 1`,
   }
 
   test.each(Object.entries(questions))('%s is linear too', async (mart, condition) => {
     // As after the first load: rows nobody has counted.
-    await query(`update pg_class set reltuples = 1, relpages = 1 where relname ~ '^(keywords|traffic_and_engagement)_v1'`)
+    await query(
+      `update pg_class set reltuples = 1, relpages = 1 where relname ~ '^(keywords_v1|traffic_and_engagement_v1|shopper_|dim_|attribute_versions)'`,
+    )
     const [explained] = await query<{ 'QUERY PLAN': readonly { Plan: Plan }[] }>(
       `explain (analyze, format json) select * from bi.${mart} where ${condition}`,
     )
@@ -98,7 +119,6 @@ describe('statistics', () => {
 
   test('of a partitioned parent and of dimensions are there after the first load, and renewed when enough changed', async () => {
     const keywords = await shippedDefinition('keywords')
-    await query(`insert into bi.dim_domain (domain) select 'd' || n || '.com' from generate_series(1, 2000) n`)
     await query('select pg_stat_force_next_flush()')
     expect((await statistics('data.keywords_v1'))[0]?.n).toBe(0)
     expect(await analyzeChanged(db.database, [keywords])).toEqual(expect.arrayContaining(['bi.dim_domain', 'data.keywords_v1']))

@@ -22,7 +22,7 @@ beforeAll(async () => {
     .replace('  country: [us, gb]', '  country: [us]\n  branded_type: [Branded, NonBranded, All]\n  web_source: [Desktop, Total]')
   writeFileSync(file, text)
   db = await createTestDatabase()
-  sandbox = await startSandbox({ requestsPerSecond: null, keywordsPerDomain: 60, now: '2026-03-20' })
+  sandbox = await startSandbox({ requestsPerSecond: null, keywordsPerDomain: 200, now: '2026-03-20' })
   expect((await command('migrate')).code).toBe(0)
   const result = await backfill()
   expect(result.code, result.stderr.slice(0, 2_000)).toBe(0)
@@ -45,7 +45,7 @@ const command = (...words: string[]) =>
     },
     folder,
   )
-const backfill = () => command('backfill', 'keywords', '--from', '2026-01', '--to', '2026-01')
+const backfill = (...more: string[]) => command('backfill', 'keywords', '--from', '2026-01', '--to', '2026-01', ...more)
 const query = async <T extends Record<string, unknown>>(text: string): Promise<T[]> =>
   (await db.database.pool.query<T>(text)).rows
 
@@ -75,6 +75,16 @@ test('each value is a unit of its own, the split is the service’s own, and no 
     ).map((column) => column.name)
     expect(columns, name).toEqual(expect.arrayContaining(['traffic_source', 'web_source', 'branded_type']))
   }
+})
+
+test('a run renews statistics of what changed enough', async () => {
+  // Sessions say what they wrote by the time they end.
+  const live = `select coalesce(sum(n_live_tup), 0)::int as rows from pg_stat_all_tables where schemaname = 'data' and relname like 'keywords_v1_p%'`
+  await expect.poll(async () => (await query<{ rows: number }>(live))[0]?.rows, { timeout: 60_000 }).toBeGreaterThan(1_000)
+  expect((await backfill('--force')).code).toBe(0)
+  expect(
+    await query(`select count(*) > 5 as known from pg_stats where schemaname = 'data' and tablename = 'keywords_v1'`),
+  ).toEqual([{ known: true }])
 })
 
 test('a run applies attributes that changed, also one that loads nothing, and stays with those it had where a file has a mistake', async () => {

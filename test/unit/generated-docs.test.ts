@@ -4,7 +4,7 @@ import { join, relative, resolve } from 'node:path'
 import { expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { loadMarts } from '../../src/definition/marts.ts'
-import { dbtSources } from '../../src/publish/dbt.ts'
+import { dbtDataTests, dbtSources } from '../../src/publish/dbt.ts'
 import { dataDictionary } from '../../src/publish/dictionary.ts'
 import { commands } from '../../src/cli/commands.ts'
 import { moreDocuments } from '../../src/cli/docs.ts'
@@ -24,7 +24,9 @@ test('every generated page and file is fresh; `millrace docs` writes them', asyn
       .filter((entry) => entry.isFile())
       .map((entry) => join(entry.parentPath, entry.name)),
   )
-  const known = new Set([...more.keys(), join('dbt', 'models', 'sources.yml')])
+  const ofTests = [...dbtDataTests(definitions)].map(([path, text]) => [join('dbt', path), text] as const)
+  for (const [path, text] of ofTests) expect(readFileSync(join(docs, path), 'utf8'), path).toBe(text)
+  const known = new Set([...more.keys(), ...ofTests.map(([path]) => path), join('dbt', 'models', 'sources.yml')])
   expect(generated.map((file) => relative(docs, file)).filter((path) => !known.has(path))).toEqual([])
 })
 
@@ -37,6 +39,24 @@ test('the dbt sources are YAML that names every fact with its tests', async () =
   expect(keywords?.freshness).toBeDefined()
   expect(keywords?.columns.find(({ name }) => name === 'domain')?.data_tests).toEqual(['not_null'])
   expect(parsed.exposures.map(({ name }) => name)).toContain('keyword_month_over_month')
+})
+
+test('each test of a definition is one of dbt, an error where it holds and a warning where it warns', async () => {
+  const definitions = await shippedDefinitions()
+  const named = definitions.flatMap(({ pipeline, tests }) => tests.map(({ name }) => `tests/${pipeline}_v1_${name}.sql`))
+  expect(named.length).toBeGreaterThan(2)
+  const found = dbtDataTests(definitions)
+  expect([...found.keys()]).toEqual(named)
+  const jump = found.get('tests/traffic_and_engagement_v1_no_jump.sql')
+  expect(jump).toContain("config(severity='warn')")
+  expect(jump).toContain(
+    "where pipeline = 'traffic_and_engagement' and version = 1 and test = 'no_jump' and outcome <> 'released'",
+  )
+  const [first] = definitions.filter(({ tests }) => tests.length > 0)
+  const held =
+    first === undefined ? [] : [{ ...first, tests: first.tests.map((one) => ({ ...one, onFailure: 'hold' as const })) }]
+  for (const text of dbtDataTests(held).values()) expect(text).toContain("severity='error'")
+  expect(dbtDataTests(held.map((one) => ({ ...one, publish: false })))).toEqual(new Map())
 })
 
 test('every mart explains each column it makes', async () => {

@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
+import { z } from 'zod'
 import { loadDashboards, parseDashboard } from '../../../../src/definition/dashboards.ts'
 import { rison } from '../../../../src/superset/superset-client.ts'
 import { supersetChart } from '../../../../src/superset/superset-chart.ts'
@@ -121,6 +122,54 @@ test('a tile asks for the newest period alone and shows its texts, and a line of
     y_axis_bounds: [1, null],
     echart_options: expect.stringContaining('inverse: true'),
   })
+})
+
+test('months can be read, columns have labels, buckets are in order, parts change by points with a sign, and series have colours that differ', async () => {
+  const dashboards = await loadDashboards([])
+  const charts = dashboards.flatMap((dashboard) => dashboard.charts)
+  const formOf = (kind: string) =>
+    charts.filter((chart) => chart.kind === kind).map((chart) => supersetChart(chart, [...chart.columns, ...chart.by], []).params)
+  for (const form of [...formOf('line'), ...formOf('bar')])
+    expect(form).toMatchObject({
+      x_axis_time_format: '%b %Y',
+      sort_series_type: 'name',
+      sort_series_ascending: true,
+      show_legend: true,
+    })
+  const tables = charts.filter(({ kind }) => kind === 'table')
+  for (const chart of tables)
+    for (const name of chart.columns) {
+      const { column_config: config } = z
+        .object({
+          column_config: z.record(z.string(), z.object({ customColumnName: z.string(), d3TimeFormat: z.string().optional() })),
+        })
+        .parse(supersetChart(chart, chart.columns, []).params)
+      expect(config[name]?.customColumnName, `${chart.name}: ${name}`).toMatch(/^[A-Z][^_]*$/)
+      if (['month', 'date', 'period', 'window_from'].includes(name)) expect(config[name]?.d3TimeFormat).toBe('%b %Y')
+    }
+  // Positions as text are in the order of the positions.
+  const buckets = ['01-03', '04-10', '11-20', '21+']
+  expect([...buckets].sort()).toEqual(buckets)
+  for (const chart of charts.filter(({ kind }) => kind === 'tile'))
+    for (const [label, sql] of chart.measures)
+      if (/Before|Year/.test(label) && /^Part of|^Searches without|^Conversion/.test(chart.name))
+        expect(sql, `${chart.name}: ${label}`).toMatch(/FMSG.* percentage points on/)
+  for (const dashboard of dashboards) {
+    expect(dashboard.filters[0]).toMatchObject({ kind: 'time' })
+    expect(
+      dashboard.charts.some(({ name, about }) => /missing/.test(name) && /Empty where nothing is missing/.test(about ?? '')),
+    ).toBe(true)
+    expect(dashboard.charts.some(({ where }) => /months_back (?:= 12|in \(1, 12\))/.test(where ?? ''))).toBe(true)
+    expect(dashboardMetadata(dashboard, [], (view) => view)).toMatchObject({ color_scheme: 'echarts5Colors' })
+  }
+  expect(charts.map(({ name }) => name)).toEqual(
+    expect.arrayContaining([
+      'Share of voice',
+      'Keywords that another domain has',
+      'Restatements of keywords',
+      'Visits as restated',
+    ]),
+  )
 })
 
 test('a filter narrows the charts it names, one of time those with a period, and one that names no chart is refused with its line', () => {

@@ -1,0 +1,4 @@
+-- Made by millrace docs from pipelines/traffic_and_engagement.yaml; do not edit.
+{{ config(severity='warn') }}
+select window_from, slice, outcome, message from {{ source('millrace', 'test_failures') }}
+where pipeline = 'traffic_and_engagement' and version = 1 and test = 'no_jump' and outcome <> 'released'
