@@ -44,7 +44,7 @@ export const dissolving = (picked: RawBuilder<unknown>): RawBuilder<unknown> => 
 /**
  * Takes back jobs nobody asked for yet and no living run waits for, a step's worth at a time; how many. Reports are packed anew; of walks only
  * those whose values have left the lists are of no use. Reports that were too dear for a budget are planned anew; what has a person's word stays,
- * what was asked for by force as failed.
+ * what was asked for with --force as failed.
  */
 export const dissolveUnsent = async (trx: Db, { pipelineId, kind }: Pick<JobFrame, 'pipelineId' | 'kind'>): Promise<number> => {
   const most = kind === 'walk' ? 50_000 : 1_000
