@@ -297,6 +297,7 @@ const words = [
     rows_duplicates bigint not null default 0,
     slices_without_rows integer[] not null default '{}',
     drift jsonb,
+    proof jsonb,
     loaded_at timestamptz not null default now(),
     milliseconds double precision,
     check (outcome = 'unchanged' or
@@ -1072,6 +1073,8 @@ const relations: Readonly<Record<string, About>> = {
       rows_duplicates: 'Rows that came more than once, without the one that was kept. Unit: rows.',
       slices_without_rows: 'Slices of the units that took the answer and for which it has no row. Unit: numbers of etl.slices.',
       drift: 'How the answer differed in shape from the definition; NULL where it did not.',
+      proof:
+        'By what the rows this load wrote are known again, as long as nobody has touched them: server, transactions, number, and what made them; NULL where that is not noted.',
       loaded_at: 'When it was loaded: exactly the _loaded_at of its rows.',
       milliseconds: 'How long it took. Unit: milliseconds.',
     },

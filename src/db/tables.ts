@@ -228,6 +228,8 @@ export interface LoadsTable {
   /** Slices that took the answer and have no row in it. */
   slices_without_rows: Generated<number[]>
   drift: SqlColumn<unknown, string | null | undefined, string | null>
+  /** See load/rows-proof.ts. */
+  proof: SqlColumn<unknown, string | null | undefined, string | null>
   /** The moment its rows bear. */
   loaded_at: Timestamp
   milliseconds: number | null

@@ -1,8 +1,9 @@
 // Load records: one for each answer and window, written in the transaction that changes the rows; or alone where nothing had changed.
 import { type RawBuilder, sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
-import type { Fingerprint, RowCounts } from '../core/types.ts'
+import type { Fingerprint, RowCounts, Window } from '../core/types.ts'
 import { executePrepared } from '../db/prepared.ts'
+import type { Row } from '../db/row.ts'
 import type { Db } from '../db/tables.ts'
 import type { ClaimedJob } from './claim.ts'
 import { fenced, lockJob } from './hold.ts'
@@ -23,6 +24,7 @@ export type LoadValues = Readonly<
     | 'units'
     | 'withoutRows'
     | 'drift'
+    | 'rowsProof'
     | 'loadedAt'
     | 'milliseconds',
     Value
@@ -32,11 +34,12 @@ export type LoadValues = Readonly<
 /** Part of a larger statement. @param when nothing is written where it does not hold */
 export const insertLoad = (values: LoadValues, when: RawBuilder<unknown>): RawBuilder<unknown> => sql`
   insert into etl.loads (answer_id, pipeline_id, window_from, job_id, run_id, outcome, units, rows_read, rows_inserted, rows_updated,
-    rows_ended, rows_unchanged, rows_quarantined, rows_duplicates, slices_without_rows, drift, loaded_at, milliseconds)
+    rows_ended, rows_unchanged, rows_quarantined, rows_duplicates, slices_without_rows, drift, proof, loaded_at, milliseconds)
   select ${values.answerId}::bigint, ${values.pipelineId}::integer, ${values.windowFrom}::date, ${values.jobId}::bigint,
     ${values.runId}::bigint, 'loaded', ${values.units}::integer, ${values.read}::bigint, ${values.inserted}::bigint,
     ${values.updated}::bigint, ${values.ended}::bigint, ${values.unchanged}::bigint, ${values.quarantined}::bigint,
-    ${values.duplicates}::bigint, ${values.withoutRows}, ${values.drift}::jsonb, coalesce(${values.loadedAt}::timestamptz, transaction_timestamp()),
+    ${values.duplicates}::bigint, ${values.withoutRows}, ${values.drift}::jsonb,
+    ${values.rowsProof}::jsonb, coalesce(${values.loadedAt}::timestamptz, transaction_timestamp()),
     ${values.milliseconds}::float8
   where ${when}`
 
@@ -46,10 +49,12 @@ export interface WindowLoad extends WindowShare {
   /** Numbers of the units that took the answer, as an array, and how many they are. */
   readonly accepted: RawBuilder<unknown>
   readonly units: number
-  /** Those of them that the answer has no row for. */
-  readonly withoutRows: readonly number[]
+  /** Slices of those of them that the answer has no row for, as an array. */
+  readonly withoutRows: RawBuilder<unknown>
   readonly counts: RowCounts
   readonly drift: unknown
+  /** By what the rows are known again (see load/rows-proof.ts); null: it is not noted. */
+  readonly rowsProof: unknown
   /** The moment the rows written bear; null: none was written. */
   readonly loadedAt: string | null
   readonly milliseconds: number
@@ -67,8 +72,9 @@ export const recordLoad = async (db: Db, load: WindowLoad): Promise<void> => {
       jobId: claim.jobId,
       runId: claim.runId,
       units: load.units,
-      withoutRows: slicesOf(load.withoutRows),
+      withoutRows: load.withoutRows,
       drift: drift === null ? null : JSON.stringify(drift),
+      rowsProof: load.rowsProof === null ? null : JSON.stringify(load.rowsProof),
       loadedAt: load.loadedAt,
       milliseconds: load.milliseconds,
     },
@@ -89,7 +95,8 @@ export const recordLoad = async (db: Db, load: WindowLoad): Promise<void> => {
   )
 }
 
-const slicesOf = (units: readonly number[]): RawBuilder<unknown> =>
+/** @param units their numbers */
+export const slicesOf = (units: readonly number[]): RawBuilder<unknown> =>
   units.length === 0
     ? sql`'{}'::integer[]`
     : sql`array(select w.slice_id from etl.units w where w.unit_id = any(${units.map(String)}::bigint[]) order by w.slice_id)`
@@ -109,6 +116,34 @@ export const windowsLoaded = async (db: Db, claim: Pick<ClaimedJob, 'jobId'>, an
     .execute()
   return new Set(rows.map((row) => row.window_from))
 }
+
+/** A load of a whole answer that left the means to know its rows again. */
+export interface ProvenLoad extends Row<'etl.loads', 'units' | 'slices_without_rows' | 'proof'> {
+  readonly landing: string
+  readonly dataPoints: number | null
+  readonly count: number | null
+}
+
+/** The newest load of the answer where it was loaded as a whole, for these windows and so many slices; null: there is none, or it left no proof. */
+export const provenLoad = async (db: Db, answerId: number, window: Window, slices: number): Promise<ProvenLoad | null> => {
+  const row = await db
+    .selectFrom('etl.loads as l')
+    .innerJoin('etl.answers as a', 'a.answer_id', 'l.answer_id')
+    .select(['l.units', 'l.slices_without_rows', 'l.proof', 'a.landing', 'a.data_points_count', 'a.source_count'])
+    .where('l.answer_id', '=', String(answerId))
+    .where('l.outcome', '=', 'loaded')
+    .where('a.window_from', '=', window.from)
+    .where('a.window_to', '=', window.to)
+    .where((eb) => eb(eb.fn<number>('cardinality', ['a.slice_ids']), '=', slices))
+    .orderBy('l.load_id', 'desc')
+    .limit(1)
+    .executeTakeFirst()
+  if (row === undefined || row.proof === null) return null
+  const { data_points_count, source_count, ...load } = row
+  return { ...load, dataPoints: numberOrNull(data_points_count), count: numberOrNull(source_count) }
+}
+
+const numberOrNull = (text: string | null): number | null => (text === null ? null : Number(text))
 
 /**
  * The service's answer is what is loaded already: no row is touched, and the job is done. Call inside a transaction; throws FENCED.

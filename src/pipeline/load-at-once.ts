@@ -29,6 +29,7 @@ import type { Row } from '../db/row.ts'
 export const loadAtOnce = async (work: JobWork, session: Session, input: LoadInput): Promise<RowCounts | null> => {
   const { runtime, definition, claim, requests } = work
   const rows = smallAnswer(work, input)
+  // Tables that are spread over several servers are not written in one statement with those that are not.
   if (rows === null || (await isCluster(runtime.database))) return null
   const load = await statementFor(work)
   if (load === null) return null
@@ -115,6 +116,7 @@ const newLoad = insertLoad(
     quarantined: sql`0`,
     duplicates: sql`0`,
     drift: slot('drift'),
+    rowsProof: sql`null`,
     loadedAt: sql`null`,
     milliseconds: sql`(extract(epoch from clock_timestamp() - statement_timestamp()) * 1000)`,
   },

@@ -1,29 +1,29 @@
 // The one transaction of a window: merge, quarantine, load record, unit pointers and, with the last window, the job commit together or not at all.
-import { sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
 import { type RowCounts, type Window, zeroCounts } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
 import type { Session } from '../db/session.ts'
 import { lockJob } from '../ledger/hold.ts'
-import { lastLoadOf, recordLoad } from '../ledger/loads.ts'
+import { lastLoadOf, recordLoad, slicesOf } from '../ledger/loads.ts'
 import { supersedeReplaced } from '../ledger/quarantine.ts'
 import { recordRequests } from '../ledger/requests.ts'
 import { finishJob } from '../ledger/settle-job.ts'
 import { recordTests, releasedBefore } from '../ledger/test-failures.ts'
-import { acceptUnit, acceptUnits, passOver } from '../ledger/units.ts'
-import { acceptedUnits } from '../load/accepted-units.ts'
+import { passOver } from '../ledger/units.ts'
 import { addDimensions } from '../load/dimensions.ts'
 import { countRemoved } from '../load/duplicates.ts'
 import { anotherWay } from '../load/another-way.ts'
 import { largeRows, mergeAnswer } from '../load/merge.ts'
 import type { MergeRequest, MergeResult } from '../load/merge-context.ts'
-import { type MergeScope, manyUnits, oneUnit } from '../load/merge-scope.ts'
+import type { MergeScope } from '../load/merge-scope.ts'
 import { emptyMonthOf, ensurePartitions, ensureStatistics } from '../load/partition.ts'
 import { refreshSummaries } from '../load/summaries.ts'
 import { holdBack, quarantine, refusedOf, type UnitRefused } from './hold-back.ts'
 import type { JobWork } from './job-work.ts'
 import { driftOf } from './load-input.ts'
 import type { LoadResult } from './load-result.ts'
+import { proofOfLoad } from './proof-of-load.ts'
+import { takeUnits } from './take-units.ts'
 import type { Taken, WindowOrder } from './window-order.ts'
 
 /** Throws FENCED where the job is somebody else's by now. */
@@ -54,9 +54,6 @@ export const loadWindow = async (work: JobWork, session: Session, order: WindowO
 /** A month that is filled already is worth it however few its rows are. */
 const rowsToFill = ({ filling, rows }: WindowOrder): number => (filling === undefined ? rows : Number.POSITIVE_INFINITY)
 
-/** So many units are worth a moment in which the server counts them. */
-const statisticsFrom = 1_000
-
 const nothingOf = ({ skipped }: Taken): LoadResult => ({
   ...zeroCounts(),
   unitsLoaded: 0,
@@ -64,26 +61,6 @@ const nothingOf = ({ skipped }: Taken): LoadResult => ({
   heldBecause: null,
   unitsSkipped: skipped,
 })
-
-const takeUnits = async (session: Session, { claim }: JobWork, order: WindowOrder): Promise<Taken> => {
-  const { accepted: table, window, answerId } = order
-  const share = { claim, answerId, window }
-  if (table === null) {
-    const { unitId, accepts } = await acceptUnit(session.kysely, share)
-    const scope = oneUnit(claim.box, unitId)
-    const units = sql`array[${unitId}::bigint]`
-    const loadedSha256 = claim.loaded?.sha256 ?? null
-    return { share, scope, accepted: accepts ? 1 : 0, skipped: accepts ? 0 : 1, loadedSha256, units, unitId }
-  }
-  const taken = await acceptUnits(session.kysely, share, table)
-  if (claim.sliceIds.length > statisticsFrom) await sql`analyze ${table.name}`.execute(session.kysely)
-  const isWhole = taken.skipped === 0 && isClean(order) && order.input.box.key === claim.box.key
-  return { ...taken, share, scope: manyUnits(claim.box, window, table, isWhole), units: acceptedUnits(table), unitId: null }
-}
-
-/** Every row that came is staged. */
-const isClean = ({ refused, strays, hasRemoved }: WindowOrder): boolean =>
-  refused.length === 0 && (strays ?? []).length === 0 && !hasRemoved
 
 const loadTaken = async (
   work: JobWork,
@@ -112,9 +89,10 @@ const loadTaken = async (
       claim,
       accepted: taken.units,
       units: unitsLoaded,
-      withoutRows: merged.withoutRows === 'all' ? [taken.unitId].flatMap((id) => id ?? []) : merged.withoutRows,
+      withoutRows: slicesOf(merged.withoutRows === 'all' ? [taken.unitId].flatMap((id) => id ?? []) : merged.withoutRows),
       counts,
       drift: driftOf(input.parsed),
+      rowsProof: await proofOfLoad(work, session, order, counts, emptyMonth),
       loadedAt: merged.loadedAt,
       milliseconds: runtime.clock.now() - started,
     })
