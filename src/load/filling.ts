@@ -4,11 +4,13 @@ import { sql } from 'kysely'
 import type { Definition, Window } from '../core/types.ts'
 import type { Texts } from '../db/row.ts'
 import type { Session } from '../db/session.ts'
+import type { Db } from '../db/tables.ts'
+import { anotherWay } from './another-way.ts'
 import { liveColumns } from './live-tables.ts'
 import type { MergeScope } from './merge-scope.ts'
 import { cleaned, partitionName } from './partition.ts'
 import { createStaging, type Staging } from './staging.ts'
-import { dropLeftOver, type StagingTable, unlessLocked } from './staging-table.ts'
+import { dropLeftOver, isLocked, lockTimeout, type StagingTable, unlessLocked } from './staging-table.ts'
 import { constantColumns, stagedColumns, tableName, typed } from './table-columns.ts'
 
 /** Staging that can become the month itself. Rows bear the number of their unit as last cell. */
@@ -52,7 +54,7 @@ export const openFilling = async (session: Session, of: FillingOf): Promise<Fill
   return Object.assign(staging, {
     close: async () => {
       await close()
-      if (!isAdopted) await sql`drop table if exists ${sql.table(`staging.${own}`)}`.execute(session.kysely)
+      if (!isAdopted) await drop(session, own)
     },
     adopt: async (inside: Session, loadedAt: string) => {
       await adopt(inside, of, own, { runId, loadedAt })
@@ -64,10 +66,25 @@ export const openFilling = async (session: Session, of: FillingOf): Promise<Fill
   })
 }
 
+/** Tables of a session that were locked when they were to go. */
+const leftBehind = new WeakMap<object, Set<string>>()
+
+/** Left to the session's next filling where a lock is in the way; after its end whoever makes such tables takes it away. */
+const drop = async ({ kysely }: Session, own: string): Promise<void> => {
+  const names = leftBehind.get(kysely) ?? new Set<string>()
+  leftBehind.set(kysely, names)
+  const isDropped = await unlessLocked(kysely, async (trx) => {
+    await sql`drop table if exists ${sql.table(`staging.${own}`)}`.execute(trx)
+  })
+  if (isDropped) names.delete(own)
+  else names.add(own)
+}
+
 /** Null where the table of the data has columns or rules that the definition does not know, or where a lock is in the way. */
 const makeTable = async (session: Session, { definition, scope, month }: FillingOf): Promise<string | null> => {
   const { kysely } = session
   await dropLeftOver(kysely)
+  for (const left of leftBehind.get(kysely) ?? []) await drop(session, left)
   const name = tableName(definition)
   const columns = await liveColumns(kysely, [name])
   const known = new Set([...definition.columns.map((column) => column.name), ...lineage])
@@ -118,6 +135,7 @@ const adopt = async (
 ): Promise<void> => {
   const name = partitionName(definition, month.from)
   const table = sql.table(`data.${name}`)
+  await lockTable(kysely, own, scope)
   await sql`alter table ${sql.table(`staging.${own}`)} set schema data`.execute(kysely)
   await sql`alter table ${sql.table(`data.${own}`)} rename to ${sql.id(name)}`.execute(kysely)
   await sql`alter table ${table} add column _run_id bigint not null default ${sql.lit(String(runId))}::bigint,
@@ -129,4 +147,16 @@ const adopt = async (
   await sql`alter table ${table} ${sql.join(dropped)}`.execute(kysely)
   await sql`alter table ${table} reset (autovacuum_enabled)`.execute(kysely)
   await sql`alter table ${table} set ${sql.raw(cleaned)}`.execute(kysely)
+}
+
+/** Only a dump, or a person, holds a lock on such a table; nobody waits for those. Other locks of the transaction are waited for as before. */
+const lockTable = async (trx: Db, own: string, scope: FillingOf['scope']): Promise<void> => {
+  try {
+    const { rows } = await sql<Texts<'before'>>`select current_setting('lock_timeout') as before`.execute(trx)
+    await sql`set local lock_timeout = ${sql.lit(lockTimeout)}`.execute(trx)
+    await sql`lock table ${sql.table(`staging.${own}`)} in access exclusive mode`.execute(trx)
+    await sql`select set_config('lock_timeout', ${rows[0]?.before ?? '0'}, true)`.execute(trx)
+  } catch (error) {
+    throw isLocked(error) ? anotherWay(scope, 'somebody holds a lock on its table') : error
+  }
 }

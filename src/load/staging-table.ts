@@ -24,7 +24,7 @@ const numbersAtOnce = 10_000
 /** Dead rows left in the table before it is truncated rather than deleted from; truncating costs catalog writes. */
 const truncateAfterRows = 5_000
 /** Only a dump, or a person, holds a lock on a staging table; nobody waits for those. */
-const lockTimeout = '500ms'
+export const lockTimeout = '500ms'
 /** Names tried where such a lock keeps the first from being made anew. */
 const mostNames = 9
 const sweptAtOnce = 20
@@ -97,7 +97,7 @@ export const unlessLocked = async (db: Db, work: (trx: Db) => Promise<void>): Pr
   }
 }
 
-const isLocked = (error: unknown): boolean => (error as { code?: string }).code === '55P03'
+export const isLocked = (error: unknown): boolean => (error as { code?: string }).code === '55P03'
 
 /** Leaves it empty and without index for the session's next answer; where a lock is in the way that answer gets another table. */
 export const emptyStagingTable = async (session: Session, table: StagingTable): Promise<void> => {
