@@ -8,7 +8,7 @@ import { homeless, restless, snapshot } from './ledger-state.ts'
 import { type Bought, told, untruths } from './purchase-history.ts'
 import { boughtTooOften, timesBought } from './purchases.ts'
 import { wantedUnits } from './truth.ts'
-import { age, unfinishedUnits } from './warehouse.ts'
+import { age, shrunkUnits, unfinishedUnits } from './warehouse.ts'
 import { createWorld, type Lists, names, type World } from './world.ts'
 
 const pipeline = 'traffic_and_engagement'
@@ -187,8 +187,8 @@ const comeToRest = async ({ world, wrong, story }: Sequence): Promise<void> => {
     if (calm.hung || ![0, 1].includes(calm.code ?? -1)) wrong.push(`the calm run ended with ${calm.code}\n${complaint(calm)}`)
     const held = (await unfinishedUnits(database.pool)).filter(({ state }) => state === 'held')
     if (round === 0) story.push(`then calm: exit ${calm.code}, ${held.length} held`)
-    if (calm.code === 0 && held.length === 0 && round > 0) return
-    const shrunk = held.filter(({ code }) => code === 'SHRUNK').map(({ unitId }) => String(unitId))
+    const shrunk = await shrunkUnits(database.pool)
+    if (calm.code === 0 && held.length + shrunk.length === 0 && round > 0) return
     if (shrunk.length > 0) await run(world, ['release', ...shrunk])
   }
 }

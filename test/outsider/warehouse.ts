@@ -70,6 +70,14 @@ export interface HeldUnit {
   readonly code: string | null
 }
 
+/** Numbers of the units that wait for a person because they would lose rows, also those whose value has left the lists. */
+export const shrunkUnits = async (pool: Pool): Promise<string[]> => {
+  const { rows } = await pool.query<{ unit_id: string }>(
+    `select unit_id from etl.unit_list where state = 'held' and error_code = 'SHRUNK' order by unit_id`,
+  )
+  return rows.map(({ unit_id }) => unit_id)
+}
+
 /** Units that are wanted and not loaded, by what the ledger says of them. */
 export const unfinishedUnits = async (pool: Pool): Promise<HeldUnit[]> => {
   const { rows } = await pool.query<{
