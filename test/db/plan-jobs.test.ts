@@ -191,20 +191,23 @@ describe('jobs there are', () => {
   test.each([
     ['could not be sent', { error_code: 'SERVICE_AWAY', error_message: 'away', not_before: '2099-01-01T00:00:00Z' }],
     ['had no budget', { state: 'held', error_code: 'QUOTA_EXHAUSTED' }],
-  ] as const)('asked for by force that %s are asked for by the next run that wants them, with the lists as they are', async (_, set) => {
-    const planning = report('a.com', 'b.com')
-    await plan(db, planning, january)
-    await allLoaded(db, planning.definition)
-    const { runId } = await plan(db, planning, range('2025-01', '2025-01', { force: true }))
-    await died(db, runId)
-    const forced = (await jobsOf(db, planning.definition)).find((job) => job.forced)
-    await setJob(db, forced?.jobId ?? 0, set)
-    expect(await plan(db, planning, range('2025-02', '2025-02'))).toMatchObject({ units: 2 })
-    const changed = { ...planning, definition: withLists(planning.definition, { domains: ['b.com'] }) }
-    expect(await plan(db, changed, january)).toMatchObject({ units: 1, jobs: 1, done: 0 })
-    expect(await asked(db, changed)).toContain('unfinished: 2025-01 b.com')
-    expect((await jobsOf(db, planning.definition)).find(({ jobId }) => jobId === forced?.jobId)?.state).not.toBe('open')
-  })
+  ] as const)(
+    'asked for by force that %s are asked for by the next run that wants them, with the lists as they are',
+    async (_, set) => {
+      const planning = report('a.com', 'b.com')
+      await plan(db, planning, january)
+      await allLoaded(db, planning.definition)
+      const { runId } = await plan(db, planning, range('2025-01', '2025-01', { force: true }))
+      await died(db, runId)
+      const forced = (await jobsOf(db, planning.definition)).find((job) => job.forced)
+      await setJob(db, forced?.jobId ?? 0, set)
+      expect(await plan(db, planning, range('2025-02', '2025-02'))).toMatchObject({ units: 2 })
+      const changed = { ...planning, definition: withLists(planning.definition, { domains: ['b.com'] }) }
+      expect(await plan(db, changed, january)).toMatchObject({ units: 1, jobs: 1, done: 0 })
+      expect(await asked(db, changed)).toContain('unfinished: 2025-01 b.com')
+      expect((await jobsOf(db, planning.definition)).find(({ jobId }) => jobId === forced?.jobId)?.state).not.toBe('open')
+    },
+  )
 
   test('asked for by force that were not tried before their command was stopped are dissolved', async () => {
     const planning = report('a.com')
