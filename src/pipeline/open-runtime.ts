@@ -13,6 +13,7 @@ import { defaultSilenceMs } from '../db/answer-watch.ts'
 import { type Database, openDatabase } from '../db/connect.ts'
 import { openDatabaseClock, skewWarning } from '../db/database-clock.ts'
 import { assertMigrated, migrate } from '../db/migrate.ts'
+import { recordMarts } from '../ledger/marts.ts'
 import { claimableOf } from '../ledger/pipelines.ts'
 import { registerProcess } from '../ledger/processes.ts'
 import { assertDefinitions, loadDefinitions } from '../definition/load.ts'
@@ -183,7 +184,7 @@ const prepareSchema = async (
   const folders = migrationFolders(pipelinesFolder)
   if (database.embedded) {
     await assertTablesMade(database, definitions, folders)
-    await migrate(database, { folders }, async (trx) => void (await publishWithin(trx, definitions, marts)))
+    await migrate(database, { folders }, async (trx) => recordMarts(trx, await publishWithin(trx, definitions, marts)))
   } else {
     await assertMigrated(database, { folders })
   }

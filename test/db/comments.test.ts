@@ -56,3 +56,20 @@ test('what is counted or weighed names its unit', async () => {
         and coalesce(col_description(r.oid, a.attnum), '') !~ 'Unit: ' order by 1`),
   ).toEqual([])
 })
+
+test('a figure that is 0 where the service leaves it out says so beside what NULL means', async () => {
+  const absent = (await shippedDefinitions()).flatMap(({ pipeline, columns }) =>
+    columns.filter(({ ifAbsent }) => ifAbsent !== null).map(({ name }) => `bi.${pipeline}.${name}`),
+  )
+  expect(absent).toContain('bi.keywords.cpc_low_bid')
+  expect(
+    (
+      await query(`select r.name || '.' || a.attname as column from (${relations}) r
+        join pg_attribute a on a.attrelid = r.oid and a.attnum > 0 and not a.attisdropped
+        where r.name like 'bi.%' and r.name !~ '_history$' and col_description(r.oid, a.attnum) like '%. 0 where the record lacks the field. NULL means no data, never 0.%'`)
+    )
+      .map((row) => row['column'])
+      .filter((name) => absent.includes(String(name)))
+      .sort(),
+  ).toEqual([...absent].sort())
+})

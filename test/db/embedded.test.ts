@@ -3,6 +3,7 @@ import { spawn, spawnSync } from 'node:child_process'
 import {
   chmodSync,
   chownSync,
+  cpSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
@@ -24,6 +25,7 @@ import { findBinaries, hydrateLinks, isOurCopy } from '../../src/db/embedded-bin
 import { readPostmaster, serverFiles } from '../../src/db/embedded-data.ts'
 import { enteringPrivateFolders, serverUser } from '../../src/db/embedded-user.ts'
 import { processIsAlive } from '../../src/db/process-mark.ts'
+import { pipelinesOfRepository, runCommand } from '../support/command.ts'
 
 let home: string
 /** A home that was set up once. */
@@ -367,4 +369,18 @@ describe('the embedded PostgreSQL', () => {
     expect([readFileSync(link, 'utf8'), readlinkSync(link)]).toEqual(['library', 'libx.so.1.2'])
     expect(isOurCopy(join(root, 'native'))).toBe(true)
   })
+})
+
+test('a mart that a run published, and not migrate, is removed with its file', async () => {
+  setUp()
+  cpSync(pipelinesOfRepository, join(home, 'pipelines'), { recursive: true })
+  mkdirSync(join(home, 'marts'))
+  const own = join(home, 'marts', 'own_mart.sql')
+  writeFileSync(own, '-- purpose: p\n-- grain: g\n-- question: q?\n-- reads: keywords\nselect domain from bi.keywords')
+  const environment = { MILLRACE_HOME: home }
+  const command = (...args: string[]) => runCommand([...args, '--json'], environment, home)
+  const replayed = await command('replay', 'keywords', '--from', '2026-01', '--to', '2026-01')
+  expect(replayed.stderr).toContain('has been landed')
+  rmSync(own)
+  expect((await command('migrate')).events.at(-1)).toMatchObject({ removed: ['own_mart'] })
 })
