@@ -10,6 +10,7 @@ import { migrationState } from '../db/migrate.ts'
 import { placeOf } from '../definition/problem.ts'
 import { openLandingStore } from '../extract/landing.ts'
 import { compareTables, type Difference } from '../load/drift.ts'
+import { differingSummaries, summaryDiffers } from '../load/summaries.ts'
 import { tableName } from '../load/table-columns.ts'
 import { identityWarning } from '../pipeline/identity.ts'
 import { datasetOf } from '../pipeline/judge-points.ts'
@@ -96,6 +97,9 @@ const checkQueries = async (database: Database, { marts, definitions, notes }: C
     ))
       if (result === 'proved') good += 1
       else if (unexplained === undefined || !wrong.has(unexplained)) note(notes, 'mart', result, message)
+  for (const definition of definitions)
+    for (const mart of await differingSummaries(database.kysely, definition, marts))
+      note(notes, 'mart', 'error', summaryDiffers(mart).message)
   if (good > 0)
     note(
       notes,

@@ -98,6 +98,8 @@ test('finds every mistake of definitions and marts in one pass, with file and li
     join(folder, 'marts', 'refused.sql'),
     '-- purpose: p\n-- grain: g\n-- question: q\n-- reads: keywords\nselect month,\n  no_such_column\nfrom bi.keywords\n',
   )
+  const summary = readFileSync(join(import.meta.dirname, '..', '..', 'marts', 'keyword_months.sql'), 'utf8')
+  writeFileSync(join(folder, 'marts', 'keyword_months.sql'), `${summary.trimEnd()}\nhaving true\n`)
   const shops = join(folder, 'pipelines', 'shopper_category_performance.yaml')
   writeFileSync(
     shops,
@@ -114,6 +116,7 @@ test('finds every mistake of definitions and marts in one pass, with file and li
     /wrong\.sql:5:1: the header explains 'other', which the query does not give/,
     /warning \(mart\): .*wrong\.sql:1:1: the query gives 'klicks', which nothing explains/,
     /error \(definition\): .*shopper_category_performance\.yaml: the list of domain: its query failed: .*no_such_table/,
+    /error \(mart\): bi\.keyword_months was made from another query than .*keyword_months\.sql has\. Run `millrace migrate`/,
     /refused\.sql:6:1: PostgreSQL refuses the query: .*no_such_column/,
   ])
     expect(lines).toMatch(line)
