@@ -195,7 +195,7 @@ const main = async (url: string | undefined): Promise<number> => {
     'tables with foreign keys',
     'comments of relations',
     'of columns',
-    'a date, bigint, numeric, text, boolean, timestamptz, text[], NULL come as',
+    'date, bigint, numeric, text, boolean, timestamptz, text[], NULL come as',
   )
   print(...Array.from({ length: 9 }, () => '---'))
   for (const program of programs) {
