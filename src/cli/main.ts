@@ -119,6 +119,8 @@ const perform = async (
     // What a stream leaves behind dies young: a nursery that grows to 32 MB only costs memory, and time in caches. Set once the
     // modules are there, which live on and make it as large as it needs to be.
     setFlagsFromString('--semi-space-growth-factor=1')
+    // Buffers of answers that have grown old are let go before they are a multiple of what is in use: it was 25 MB more for four reports at once.
+    setFlagsFromString('--heap-growing-percent=10')
     const invocation = { args, options, output, environment: process.env, folder: process.cwd(), signal, commands }
     const code = await stopsWith(signal, () => handle(invocation))
     if (signal.aborted) await sumUpStopped(spec, args, output)

@@ -16,12 +16,26 @@ const roomForNumber = 24
 /** Longer values are looked up for each row. */
 const rememberedBytes = 4_096
 
-/** Values of a unit as they stand in a row, in the order of their places. */
-export const unitName = (cells: readonly string[]): string => Buffer.from(cells.join('\t')).toString('latin1')
+/**
+ * Numbers by the bytes of the values, read as latin1.
+ * @param lines of units: values in COPY's text format, in the order of their places, then the number, all divided by tabs
+ */
+export const unitNumbers = (lines: string): ReadonlyMap<string, number> => {
+  const text = Buffer.from(lines).toString('latin1')
+  const numbers = new Map<string, number>()
+  for (let at = 0; at < text.length; ) {
+    const end = text.indexOf('\n', at)
+    const to = end < 0 ? text.length : end
+    const before = text.lastIndexOf('\t', to - 1)
+    numbers.set(text.slice(at, before), Number(text.slice(before + 1, to)))
+    at = to + 1
+  }
+  return numbers
+}
 
 /**
  * Rows of one unit usually follow each other, so that most are compared with the one before and not looked up.
- * @param places of the cells that tell units apart, ascending @param units numbers by `unitName` of their COPY text
+ * @param places of the cells that tell units apart, ascending @param units see `unitNumbers`
  */
 export const createUnitMark = (places: readonly number[], units: ReadonlyMap<string, number>): UnitMark => {
   const starts = new Int32Array(places.length)

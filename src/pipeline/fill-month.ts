@@ -9,8 +9,7 @@ import { type Filling, openFilling } from '../load/filling.ts'
 import { unitColumns } from '../load/merge-scope.ts'
 import { emptyMonthOf } from '../load/partition.ts'
 import { stagedColumns } from '../load/table-columns.ts'
-import { escapeCell } from '../parse/copy-text.ts'
-import { createUnitMark, type UnitMark, unitName } from '../parse/unit-mark.ts'
+import { createUnitMark, type UnitMark, unitNumbers } from '../parse/unit-mark.ts'
 import type { JobWork } from './job-work.ts'
 import { isVerdict } from './judge.ts'
 import { pointsJudge } from './judge-points.ts'
@@ -45,9 +44,8 @@ export const openMonthFilling = async (work: JobWork, session: Session, box: Box
   const scope = { name: claim.box.key, window, slice: claim.box.slice }
   const filling = await openFilling(session, { definition, scope, month, runId: claim.runId })
   if (filling === null) return null
-  const numbers = new Map(units.map(({ unitId, values }) => [unitName(values.map(escapeCell)), unitId]))
   const places = ordered.map((name) => staged.indexOf(name))
-  return { filling, window, mark: createUnitMark(places, numbers) }
+  return { filling, window, mark: createUnitMark(places, unitNumbers(units)) }
 }
 
 /** null: nothing is loaded, and the answer is to be staged; what speaks against it is recorded there. */

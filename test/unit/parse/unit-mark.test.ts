@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { createCopyWriter, escapeCell, writeRow } from '../../../src/parse/copy-text.ts'
-import { createUnitMark, unitName } from '../../../src/parse/unit-mark.ts'
+import { createUnitMark, unitNumbers } from '../../../src/parse/unit-mark.ts'
 
 const cell = fc.oneof(fc.constantFrom('a.com', 'b.com', 'é\tx', 'back\\slash', 'x'.repeat(5_000), ''), fc.string())
 
@@ -25,11 +25,12 @@ describe('the number of a row’s unit', () => {
         fc.subarray([0, 1, 2, 3], { minLength: 1 }),
         fc.integer({ min: 1, max: 3 }),
         (rows, places, everyNth) => {
-          const valuesOf = (row: readonly string[]): string => unitName(places.map((place) => escapeCell(row[place] ?? '')))
+          const valuesOf = (row: readonly string[]): string => places.map((place) => escapeCell(row[place] ?? '')).join('\t')
           const units = new Map<string, number>()
           for (const [at, row] of rows.entries()) if (at % everyNth === 0) units.set(valuesOf(row), 7_000_000_000 + at)
           const expected = rows.map((row) => `${row.map(escapeCell).join('\t')}\t${units.get(valuesOf(row)) ?? 0}\n`)
-          const found = marked(rows, places, units)
+          const lines = [...units].map(([values, number]) => `${values}\t${number}`)
+          const found = marked(rows, places, unitNumbers(lines.join('\n')))
           // Lone surrogates are no text; the parser lets none through.
           expect(found.text.toWellFormed()).toBe(Buffer.from(expected.join('')).toString('utf8'))
           expect(found.strays).toBe(rows.filter((row) => !units.has(valuesOf(row))).length)
