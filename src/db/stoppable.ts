@@ -17,6 +17,9 @@ const never = new AbortController().signal
 
 /** So long a statement may wait although its work is to stop: most locks are held for milliseconds. */
 const graceMs = 500
+/** So long right after one was cancelled: a command that ends sends a dozen, one after the other, and the lock is probably the same. */
+const nextGraceMs = 100
+const soonMs = 2_000
 const lookEveryMs = 200
 const connectMs = 2_000
 
@@ -39,20 +42,25 @@ export const createStopper = (config: pg.ClientConfig): Stopper => {
   const followed = new Set<Followed>()
   let line: pg.Client | null = null
   let looking = false
-  const late = (): number[] =>
-    [...followed]
-      .filter(({ signal, sentAt }) => signal?.aborted === true && performance.now() - sentAt >= graceMs)
+  let cancelledAt = Number.NEGATIVE_INFINITY
+  const late = (): number[] => {
+    const now = performance.now()
+    const mayWaitMs = now - cancelledAt < soonMs ? nextGraceMs : graceMs
+    return [...followed]
+      .filter(({ signal, sentAt }) => signal?.aborted === true && now - sentAt >= mayWaitMs)
       .map(({ pid }) => pid)
+  }
   const look = async (): Promise<void> => {
     const pids = late()
     if (pids.length === 0 || looking) return
     looking = true
     try {
       line ??= await openLine(config)
-      await line.query(
+      const { rowCount } = await line.query(
         `select pg_cancel_backend(pid) from pg_stat_activity where pid = any($1::integer[]) and state = 'active' and wait_event_type = 'Lock'`,
         [pids],
       )
+      if ((rowCount ?? 0) > 0) cancelledAt = performance.now()
     } catch {
       // The next look tries a new one.
       line?.end().catch(() => undefined)

@@ -150,7 +150,7 @@ const nothingElse = (counts: PlanCounts) => ({
 const nothingPlanned: PlanCounts = { units: 0, jobs: 0, done: 0, held: 0, notPublished: 0 }
 
 /** So does one that is told to stop, which has more time. */
-const stoppedForMs = 3_000
+const stoppedForMs = 1_500
 
 /** A cancelled run ends at once, whoever locks what its summary reads. */
 const cancelledForMs = 500
