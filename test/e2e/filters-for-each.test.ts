@@ -18,15 +18,18 @@ beforeAll(async () => {
   writeFileSync(join(folder, 'pipelines', 'domains.txt'), 'a.example\nb.example\n')
   const file = join(folder, 'pipelines', 'keywords.yaml')
   const text = readFileSync(file, 'utf8')
-    .replace('params: { traffic_source: All, web_source: Total, branded_type: All }', 'params: { traffic_source: All }')
-    .replace('  country: [us, gb]', '  country: [us]\n  branded_type: [Branded, NonBranded, All]\n  web_source: [Desktop, Total]')
+    .replace('params: { traffic_source: All, web_source: Total, branded_type: All }\n', '')
+    .replace(
+      '  country: [us, gb]',
+      '  country: [us]\n  branded_type: [Branded, NonBranded, All]\n  web_source: [Desktop, Total]\n  traffic_source: [Organic, All]',
+    )
   writeFileSync(file, text)
   db = await createTestDatabase()
   sandbox = await startSandbox({ requestsPerSecond: null, keywordsPerDomain: 200, now: '2026-03-20' })
   expect((await command('migrate')).code).toBe(0)
   const result = await backfill()
   expect(result.code, result.stderr.slice(0, 2_000)).toBe(0)
-  expect(summaryOf(result).units).toMatchObject({ loaded: 12, failed: 0 })
+  expect(summaryOf(result).units).toMatchObject({ loaded: 24, failed: 0 })
 }, 120_000)
 afterAll(async () => {
   await sandbox.close()
@@ -53,19 +56,19 @@ test('each value is a unit of its own, the split is the service’s own, and no 
   // The service counts whole clicks of each keyword, once by its class and once among all.
   const split = await query<{ branded: string; others: string; whole: string; share: number }>(
     `select clicks_branded as branded, clicks_non_branded as others, clicks_all as whole, share_branded::float8 as share
-    from bi.keyword_brand_split order by domain, web_source`,
+    from bi.keyword_brand_split order by domain, web_source, traffic_source`,
   )
-  expect(split).toHaveLength(4)
+  expect(split).toHaveLength(8)
   for (const { branded, others, whole, share } of split) {
     expect(Number(branded) + Number(others)).toBe(Number(whole))
     expect(share).toBeCloseTo(Number(branded) / Number(whole), 5)
   }
   const truth = await query(
-    `select domain, web_source, branded_type, sum(clicks)::text as clicks from bi.keywords group by 1, 2, 3 order by 1, 2, 3`,
+    `select domain, web_source, traffic_source, branded_type, sum(clicks)::text as clicks from bi.keywords group by 1, 2, 3, 4 order by 1, 2, 3, 4`,
   )
-  expect(await query('select domain, web_source, branded_type, clicks::text from bi.keyword_months order by 1, 2, 3')).toEqual(
-    truth,
-  )
+  const summed =
+    'select domain, web_source, traffic_source, branded_type, clicks::text from bi.keyword_months order by 1, 2, 3, 4'
+  expect(await query(summed)).toEqual(truth)
   const reading = (await loadMarts([])).filter(({ reads }) =>
     reads.some((name) => name === 'keywords' || name === 'keyword_months'),
   )
