@@ -65,7 +65,9 @@ const inTurns = async (bench: Bench, id: string, floor: () => Promise<void>, our
   timing.wal.push((await walPosition(client)) - before)
   timing.ours.push(run.seconds)
   if (run.peakMegabytes !== null) peaks.push(run.peakMegabytes)
-  process.stderr.write(`  ${id}: floor ${timing.floor.at(-1)?.toFixed(2)} s, Millrace ${run.seconds.toFixed(2)} s, ${run.peakMegabytes?.toFixed(0)} MB\n`)
+  process.stderr.write(
+    `  ${id}: floor ${timing.floor.at(-1)?.toFixed(2)} s, Millrace ${run.seconds.toFixed(2)} s, ${run.peakMegabytes?.toFixed(0)} MB\n`,
+  )
 }
 
 const round = async (bench: Bench, rows: number): Promise<void> => {

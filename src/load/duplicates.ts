@@ -2,6 +2,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Definition } from '../core/types.ts'
 import type { Session } from '../db/session.ts'
+import { anotherWay } from './another-way.ts'
 import { type ManyUnits, sameUnit } from './merge-scope.ts'
 import type { Staging } from './staging.ts'
 import { inWindow, measureColumns, names, periodColumn, stagedKey } from './table-columns.ts'
@@ -36,8 +37,9 @@ export const hasRepeated = async (session: Session, definition: Definition, stag
   return rows.length > 0
 }
 
-/** Fills the session's table of repeated rows, which stays until `dropRepeated`. */
+/** Fills the session's table of repeated rows, which stays until `dropRepeated`. Asks for another way where rows are not numbered. */
 export const findRepeated = async (session: Session, definition: Definition, staging: Staging): Promise<Repeated> => {
+  if (!staging.isNumbered) throw anotherWay({ name: staging.table }, 'rows that repeat a key are told apart in staging only')
   const staged = stagedKey(definition)
   const measures = measureColumns(definition).filter((column) => column.origin === 'response')
   const table = sql.raw(staging.table)

@@ -49,7 +49,12 @@ export const openFilling = async (session: Session, of: FillingOf): Promise<Fill
     ...{ sequence: '', index: null, rowsSinceTruncate: 0 },
   }
   const list = [...stagedColumns(definition).map(({ name }) => name), '_unit_id'].map((name) => `"${name}"`).join(', ')
-  const staging = createStaging(session, { hold: async () => table, empty: async () => undefined, columns: list })
+  const staging = createStaging(session, {
+    hold: async () => table,
+    empty: async () => undefined,
+    columns: list,
+    isNumbered: false,
+  })
   const { close } = staging
   return Object.assign(staging, {
     close: async () => {

@@ -21,6 +21,8 @@ export interface StagedChunk {
 export interface Staging {
   /** Quoted name of the table; there is none before `flush`. */
   readonly table: string
+  /** Whether rows bear their place as `_n`; those of a table that is to become a month do not. */
+  readonly isNumbered: boolean
   rows(): number
   /** All rows written, where they are so few that none has been sent yet; null where the table has some. */
   held(): Buffer | null
@@ -48,7 +50,7 @@ export const openStaging = (session: Session, definition: Definition): Staging =
   const columns = stagedColumns(definition)
   const list = columns.map((column) => `"${column.name}"`).join(', ')
   const empty = (table: StagingTable): Promise<void> => emptyStagingTable(session, table)
-  return createStaging(session, { hold: () => stagingTableOf(session, definition), empty, columns: list })
+  return createStaging(session, { hold: () => stagingTableOf(session, definition), empty, columns: list, isNumbered: true })
 }
 
 /** The table behind a staging. */
@@ -59,10 +61,11 @@ export interface StagedInto {
   readonly empty: (table: StagingTable) => Promise<void>
   /** Quoted names in the order of the COPY, joined by commas. */
   readonly columns: string
+  readonly isNumbered: boolean
 }
 
 /** See `openStaging`. */
-export const createStaging = (session: Session, { hold, empty: emptied, columns }: StagedInto): Staging => {
+export const createStaging = (session: Session, { hold, empty: emptied, columns, isNumbered }: StagedInto): Staging => {
   let state: StagingTable | null = null
   let copy: Copy | null = null
   let rows = 0
@@ -98,6 +101,7 @@ export const createStaging = (session: Session, { hold, empty: emptied, columns 
       if (state === null) throw new EtlError('INTERNAL', 'A staging table was asked for before its rows were sent to it.')
       return state.name
     },
+    isNumbered,
     rows: () => rows,
     held: () => (waiting === null ? null : Buffer.concat(waiting.map((chunk) => chunk.copy))),
     write: async (chunk) => {

@@ -4,6 +4,7 @@ import { windowsBetween } from '../core/window.ts'
 import { isCluster } from '../db/cluster.ts'
 import type { Session } from '../db/session.ts'
 import { unitsNeverLoaded } from '../ledger/unit-values.ts'
+import { needsAnotherWay } from '../load/another-way.ts'
 import { openAccepted } from '../load/accepted-units.ts'
 import { type Filling, openFilling } from '../load/filling.ts'
 import { unitColumns } from '../load/merge-scope.ts'
@@ -69,7 +70,7 @@ export const loadFilled = async (
     return result
   } catch (error) {
     filling.giveBack()
-    if (isVerdict(error)) return null
+    if (isVerdict(error) || needsAnotherWay(error)) return null
     throw error
   }
 }

@@ -65,13 +65,15 @@ const isThere = async (): Promise<boolean> =>
   (await query<{ found: boolean }>(`select to_regclass('${partition()}') is not null as found`))[0]?.found === true
 
 interface Choice {
+  /** What the service counts in the report. */
+  readonly dataPoints?: number
   /** What the rows are parsed as; default: what was asked for. */
   readonly parsedAs?: Box
   readonly meanwhile?: () => Promise<unknown>
 }
 
 /** As the work on a job does it; null where the answer is left to staging. */
-const fill = async (work: JobWork, body: string, { parsedAs, meanwhile }: Choice = {}) =>
+const fill = async (work: JobWork, body: string, { parsedAs, meanwhile, dataPoints }: Choice = {}) =>
   withSession(db.database.pool, async (session) => {
     const filled = await openMonthFilling(work, session, work.claim.box)
     if (filled === null) return 'not opened'
@@ -79,7 +81,7 @@ const fill = async (work: JobWork, body: string, { parsedAs, meanwhile }: Choice
     return withAnswer(
       kit,
       asParsed,
-      { body },
+      dataPoints === undefined ? { body } : { body, dataPoints },
       async (_, __, input) => {
         await meanwhile?.()
         return loadFilled(work, session, filled, input)
@@ -264,6 +266,20 @@ describe('a month that is filled by COPY', () => {
     expect(await query('select rows_inserted, rows_duplicates, rows_quarantined from etl.loads')).toEqual([counts])
     expect(runtime.progress.counters.rowsRead).toBe(visits.filter((value) => value !== 'many').length)
     expect([await isThere(), await leftOver()]).toEqual([true, []])
+  })
+
+  test.each([
+    ['agrees with its rows', 2, ['1', '2'], 1],
+    ['does not, and a row comes twice', 2, ['1', '2', '2'], 0],
+    ['does not', 5, ['1', '2'], 0],
+  ] as const)('is made of a report whose count %s only where it is whole', async (_, dataPoints, visits, loads) => {
+    const lines = visits.map((value) => row(value === '1' ? 'a.com' : 'b.com', value))
+    const filled = await fill(await workOn(kit, box()), csv(...lines), { dataPoints })
+    expect([filled !== null, await isThere(), (await query('select 1 from etl.loads')).length]).toEqual([
+      loads > 0,
+      loads > 0,
+      loads,
+    ])
   })
 
   test('is given up where a dump reads its table; nothing waits for that', async () => {

@@ -66,6 +66,7 @@ const stagingOf = (keeps: boolean, failure: unknown = null): MemoryStaging => {
   let copy = ''
   return {
     steps,
+    isNumbered: true,
     table: 'staging.test',
     rows: () => rows,
     held: () => (keeps ? Buffer.from(copy) : null),
