@@ -165,7 +165,7 @@ export const commands: readonly CommandSpec[] = [
     description: 'Print the SQL that creates separate roles for owner, loader and reader; for a superuser to run.',
     options: [],
     examples: ['millrace roles | psql "$DATABASE_URL"'],
-    load: () => import('./migrate.ts'),
+    load: () => import('./roles.ts'),
   },
   ...biCommands,
   {
