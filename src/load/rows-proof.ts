@@ -7,7 +7,7 @@ import type { Counts, Flags, Lists, Maybe, Texts } from '../db/row.ts'
 import type { Session } from '../db/session.ts'
 import type { MergeScope } from './merge-scope.ts'
 import { partitionName } from './partition.ts'
-import { scopeOf } from './table-columns.ts'
+import { scopeOf, tableName } from './table-columns.ts'
 
 const proofSchema = z.object({
   /** The server and its database: elsewhere the numbers of transactions mean nothing. */
@@ -49,7 +49,7 @@ export const proveRows = async (
   month: Window,
   { rows, maker }: Pick<RowsProof, 'rows' | 'maker'>,
 ): Promise<RowsProof | null> => {
-  const place = await placeOf(session, partitionName(definition, month.from))
+  const place = await placeOf(session, definition, month)
   if (place === null) return null
   const wrote = await sql<Counts<'n' | 'kinds'> & Lists<Texts<'transactions'>>>`
     with wrote as materialized (select t.xmin::text as transaction, count(*) as n from ${partition(definition, month)} t group by t.xmin)
@@ -63,8 +63,8 @@ export const proveRows = async (
 const partition = (definition: Definition, { from }: Window): RawBuilder<unknown> =>
   sql.table(`data.${partitionName(definition, from)}`)
 
-/** Where numbers of transactions mean what they meant. null: no such table, one of another kind, or a server that does not say which it is. */
-const placeOf = async ({ kysely }: Session, name: string): Promise<Place | null> => {
+/** Where numbers of transactions mean what they meant. null: no such table in its place, one of another kind, or a server that does not say which it is. */
+const placeOf = async ({ kysely }: Session, definition: Definition, { from }: Window): Promise<Place | null> => {
   const allowed = await sql<Flags<'allowed'>>`
     select has_function_privilege('pg_catalog.pg_control_system()', 'execute') as allowed`.execute(kysely)
   if (allowed.rows[0]?.allowed !== true) return null
@@ -74,7 +74,9 @@ const placeOf = async ({ kysely }: Session, name: string): Promise<Place | null>
         select encode(sha256(convert_to(string_agg(concat_ws(' ', a.attnum, a.attname, a.atttypid, a.atttypmod, a.attisdropped), ',' order by a.attnum),
           'UTF8')), 'hex') from pg_attribute a where a.attrelid = c.oid and a.attnum > 0) as shape
     from pg_control_system() s, pg_database d, pg_class c join pg_namespace n on n.oid = c.relnamespace join pg_am m on m.oid = c.relam
-    where d.datname = current_database() and n.nspname = 'data' and c.relname = ${name} and c.relkind = 'r' and m.amname = 'heap'`.execute(
+      join pg_inherits i on i.inhrelid = c.oid and not i.inhdetachpending join pg_class whole on whole.oid = i.inhparent
+    where d.datname = current_database() and n.nspname = 'data' and c.relname = ${partitionName(definition, from)}
+      and c.relkind = 'r' and m.amname = 'heap' and whole.relnamespace = n.oid and whole.relname = ${tableName(definition)}`.execute(
     kysely,
   )
   const [row] = rows
@@ -104,7 +106,7 @@ export const areUntouched = async (
   scope: MergeScope,
   proof: RowsProof,
 ): Promise<boolean> => {
-  const place = await placeOf(session, partitionName(definition, scope.window.from))
+  const place = await placeOf(session, definition, scope.window)
   if (place === null || !isSamePlace(proof, place)) return false
   const isTheirs = sql`t.xmin = any(${[...proof.transactions]}::xid[])`
   const { rows } = await sql<Counts<'same' | 'others'>>`

@@ -224,11 +224,12 @@ describe('a forced report with the bytes that are loaded', () => {
     await holdsAfter('another type', `alter table ${table} alter column all_page_views type text`)
     await holdsAfter('a row more, of a unit that had none', copied(`'${domains[0]}'`))
     await holdsAfter('rows of another unit', copied(`'elsewhere.example'`))
+    await holdsAfter('a month that was taken out of the table', `alter table ${table} detach partition ${partition}`)
     expect(seen).toEqual({
       ...{ nothing: true, 'another value': false, 'the same value': false, 'a row less': false },
       ...{ 'a row less, another one more': false, 'away and back': false, 'another table, the same rows': false },
       ...{ 'a column that lost its values': false, 'another type': false, 'a row more, of a unit that had none': false },
-      'rows of another unit': true,
+      ...{ 'rows of another unit': true, 'a month that was taken out of the table': false },
     })
     await query(`vacuum (full, freeze, analyze) ${partition}`)
     expect(await force({ body })).toMatchObject({ rowsParsed: 0, load: { rows_unchanged: count - 1, has_proof: true } })
