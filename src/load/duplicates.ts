@@ -39,7 +39,7 @@ export const hasRepeated = async (session: Session, definition: Definition, stag
 
 /** Fills the session's table of repeated rows, which stays until `dropRepeated`. Asks for another way where rows are not numbered. */
 export const findRepeated = async (session: Session, definition: Definition, staging: Staging): Promise<Repeated> => {
-  if (!staging.isNumbered) throw anotherWay({ name: staging.table }, 'rows that repeat a key are told apart in staging only')
+  if (!staging.isNumbered) throw anotherWay({ name: staging.table }, 'rows that repeat a key are looked for in staging only')
   const staged = stagedKey(definition)
   const measures = measureColumns(definition).filter((column) => column.origin === 'response')
   const table = sql.raw(staging.table)
