@@ -120,7 +120,7 @@ const perform = async (
     // modules are there, which live on and make it as large as it needs to be.
     setFlagsFromString('--semi-space-growth-factor=1')
     // Buffers of answers that have grown old are let go before they are a multiple of what is in use: it was 25 MB more for four reports at once.
-    setFlagsFromString('--heap-growing-percent=10')
+    setFlagsFromString('--heap-growing-percent=40')
     const invocation = { args, options, output, environment: process.env, folder: process.cwd(), signal, commands }
     const code = await stopsWith(signal, () => handle(invocation))
     if (signal.aborted) await sumUpStopped(spec, args, output)
