@@ -155,7 +155,9 @@ const reasonOf = (
   decision: RawBuilder<unknown>,
 ): RawBuilder<AskReason> => {
   const loaded = force ? 'forced' : onlyChecked(refresh) === null ? 'look-back' : 'full check'
-  return sql<AskReason>`case when j.state in ('open', 'held', 'failed') then ${sql.lit(force ? 'forced' : 'unfinished')}
+  // A job of --force without an answer is forced again: then rows are compared also where the bytes are the loaded ones.
+  const begun = sql`case when ${sql.lit(force)} or j.forced and j.answer_id is null and ${decision} = 'ask' then 'forced' else 'unfinished' end`
+  return sql<AskReason>`case when j.state in ('open', 'held', 'failed') then ${begun}
     when u.answer_id is null then case when ${decision} = 'ask' then ${newReason(pipelineId, usual, from)} else 'new' end else ${sql.lit(loaded)} end`
 }
 

@@ -107,7 +107,7 @@ const made = ({ runId, pipelineId, kind, account, every, force, order }: JobFram
   made as (
     insert into etl.jobs (pipeline_id, kind, reason, window_from, window_to, slice_ids, cells, forced, run_id, former_job_id, account,
       answer_id, ask_number, asked_at, estimated_quota, approval_id, guard, state, error_code, error_message)
-    select ${pipelineId}, ${kind}, b.reason, b.window_from, b.window_to, b.slice_ids, b.cells, ${force}, ${runId}, b.former_job_id, ${account},
+    select ${pipelineId}, ${kind}, b.reason, b.window_from, b.window_to, b.slice_ids, b.cells, ${force} or b.reason = 'forced', ${runId}, b.former_job_id, ${account},
       b.answer_id, a.ask_number, a.asked_at, b.credits, b.approval_id, case when b.approval_id is null then 'usual' else 'needs approval' end,
       case when b.approval_id is null then 'open' else 'held' end, case when b.approval_id is not null then 'NEEDS_APPROVAL' end,
       case when b.approval_id is not null then (select ${needsApproval(pipelineId)}) end
