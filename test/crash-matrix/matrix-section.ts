@@ -21,6 +21,11 @@ const pairsInWords = (pairs: readonly Judged[], wanted: number): string =>
     ? 'not measured'
     : `${number(pairs.length)} of ${number(wanted)}, ${number(count(pairs, ({ outcome }) => outcome.reachedAgain))} of which were reached`
 
+const runsInWords = (calm: MatrixFigures['calm']): string =>
+  calm
+    .map(({ subject, load, boundaries }) => `| of these in ${subject.name}, ${load} load | ${number(boundaries.length)} |`)
+    .join('\n')
+
 export const matrixSection = ({ calm, wanted, singles, pairs, seed, seconds }: MatrixFigures): string => `
 Method: each outside effect of the command is numbered: a request sent, its answer begun, its answer complete; a file written, synced,
 renamed, removed; a statement done; a commit sent and answered. The command is killed (SIGKILL) at each of them, for each pipeline and for a report of 24
@@ -34,7 +39,8 @@ ${tableOf(singles)}
 
 | figure | value |
 | --- | --- |
-| boundaries there are | ${number(calm.reduce((sum, { boundaries }) => sum + boundaries.length, 0))} in ${calm.length} runs (${calm.map(({ subject, load, boundaries }) => `${subject.name} ${load} ${boundaries.length}`).join(', ')}) |
+| boundaries there are | ${number(calm.reduce((sum, { boundaries }) => sum + boundaries.length, 0))} |
+${runsInWords(calm)}
 | killed at | ${number(singles.length)} of them, drawn with seed ${seed} |
 | of these not reached when it was their turn (how often the program polls for work depends on time) | ${number(count(singles, ({ outcome }) => !outcome.reached))} |
 | a second kill while recovering, seeded pairs | ${pairsInWords(pairs, wanted.pairs)} |

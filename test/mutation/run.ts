@@ -22,6 +22,7 @@ const copied = [
   'docs',
   'bin',
   'marts',
+  'semantic',
   'package.json',
   'tsconfig.json',
   'vitest.config.ts',
