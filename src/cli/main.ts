@@ -119,7 +119,7 @@ const perform = async (
     // What a stream leaves behind dies young: a nursery that grows to 32 MB only costs memory, and time in caches. Set once the
     // modules are there, which live on and make it as large as it needs to be.
     setFlagsFromString('--semi-space-growth-factor=1')
-    // Buffers of answers that have grown old are let go before they are a multiple of what is in use: it was 25 MB more for four reports at once.
+    // Buffers of several reports at once outlive the nursery; without this V8 lets them lie until they are a multiple of what is in use.
     setFlagsFromString('--heap-growing-percent=40')
     const invocation = { args, options, output, environment: process.env, folder: process.cwd(), signal, commands }
     const code = await stopsWith(signal, () => handle(invocation))

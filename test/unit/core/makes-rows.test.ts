@@ -1,4 +1,4 @@
-// What makes rows out of bytes: any change of it makes another digest; what has nothing to do with rows does not.
+// The digest of what makes rows out of bytes: it changes with the code and with each setting that decides about rows, and with nothing else.
 import { mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
