@@ -10,10 +10,8 @@ COPY package.json package-lock.json .npmrc ./
 COPY tools ./tools
 RUN npm ci --no-audit --no-fund
 COPY . .
-# The image has what only some need, too (buckets, Parquet, traces), in the versions that are tested. Its own Node.js stands in for a checkout's.
+# tools/optional stays, so the image has what only some need, too (buckets, Parquet, traces, assistants). Its own Node.js stands in for a checkout's.
 RUN npm run build && npm prune --omit=dev --no-audit --no-fund \
-  && npm install --no-save --no-audit --no-fund \
-    $(node -p "const m = require('./package.json'); Object.keys(m.peerDependencies).map((n) => n + '@' + m.devDependencies[n]).join(' ')") \
   && rm -rf node_modules/node-linux-* node_modules/.bin/node node_modules/@millrace && find node_modules -type d -empty -delete
 
 FROM ${NODE_IMAGE}

@@ -1,8 +1,9 @@
 import { defineConfig } from 'vitest/config'
-import { long, SlowestFirst, volume } from './test/support/long.ts'
+import { long, nightly, SlowestFirst, volume } from './test/support/long.ts'
 
-// Eight projects: unit (no disk, network or database), volume (those of them that take seconds), db (a real PostgreSQL), e2e (the real command),
-// long (what takes long of db and e2e, the page in a browser, and commands against each other on one warehouse, judged by the sandbox and the tables alone),
+// Nine projects: unit (no disk, network or database), volume (those of them that take seconds), db (a real PostgreSQL), e2e (the real command),
+// long (what takes long of db and e2e, and commands against each other on one warehouse, judged by the sandbox and the tables alone),
+// nightly (more of that, and the page in a browser, which the time limit of continuous integration has no room for),
 // package (the packed program installed from npm; needs the registry, hence not part of `npm test`), image (the image built and run; needs Docker too), citus (needs a cluster).
 // They share two cores with PostgreSQL itself, hence the low worker counts. Projects of one count run side by side.
 const maxWorkers = 3
@@ -30,7 +31,7 @@ export default defineConfig({
         test: {
           name: 'db',
           include: ['test/db/**/*.test.ts'],
-          exclude: [...long],
+          exclude: [...long, ...nightly],
           globalSetup: ['test/support/postgres.global.ts'],
           testTimeout: 60_000,
           hookTimeout: 120_000,
@@ -42,18 +43,18 @@ export default defineConfig({
         test: {
           name: 'e2e',
           include: ['test/e2e/**/*.test.ts'],
-          exclude: [...long],
+          exclude: [...long, ...nightly],
           globalSetup: withProgram,
           testTimeout: 180_000,
           hookTimeout: 180_000,
           maxWorkers,
         },
       },
-      {
-        extends: true,
+      ...Object.entries({ long, nightly }).map(([name, include]) => ({
+        extends: true as const,
         test: {
-          name: 'long',
-          include: [...long],
+          name,
+          include: [...include],
           globalSetup: withProgram,
           testTimeout: 180_000,
           hookTimeout: 180_000,
@@ -61,7 +62,7 @@ export default defineConfig({
           maxWorkers: maxWorkers + 1,
           sequence: { groupOrder: 1 },
         },
-      },
+      })),
       {
         extends: true,
         test: {

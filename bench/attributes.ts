@@ -1,5 +1,5 @@
 // What attributes/domains.csv with many lines costs `millrace migrate`: new, the same again, one in a hundred changed, and the file gone; beside a migration
-// without attributes. Run: node bench/attributes.ts [--rows 100000] [--page docs/performance-bi.md]
+// without attributes. Run: node bench/attributes.ts [--rows 100000] [--page docs/internals/performance-bi.md]
 import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'

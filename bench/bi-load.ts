@@ -1,15 +1,14 @@
 // Loads into the large warehouse while dashboards ask, or before they do: a unit's rows come again, one in twenty with other clicks.
+import { sql } from 'kysely'
 import type { Mart } from '../src/core/mart.ts'
 import type { Definition } from '../src/core/types.ts'
 import { windowAt } from '../src/core/window.ts'
 import type { Database } from '../src/db/connect.ts'
 import { withSession } from '../src/db/session.ts'
-import { addDimensions } from '../src/load/dimensions.ts'
-import { mergeAnswer } from '../src/load/merge.ts'
-import { oneUnit } from '../src/load/merge-scope.ts'
-import { openStaging } from '../src/load/staging.ts'
+import { addDimensions } from '../src/load/load-dimensions.ts'
 import { refreshSummaries } from '../src/load/summaries.ts'
-import { stagedColumns } from '../src/load/table-columns.ts'
+import { copiedColumns, dataTable, inScope } from '../src/load/table-columns.ts'
+import { loadOnce } from './load-once.ts'
 
 /** Which unit is loaded, and the run's number, by which other rows differ each time. */
 export interface Restated {
@@ -20,7 +19,7 @@ export interface Restated {
 
 /** The unit's rows as the service would send them now, as COPY text. */
 const answerOf = async (database: Database, definition: Definition, { month, domain, round }: Restated): Promise<string[]> => {
-  const cells = stagedColumns(definition).map(({ name }) => {
+  const cells = [...copiedColumns(definition).map(({ name }) => name), '_unit_id'].map((name) => {
     const text = name === 'clicks' ? `(clicks + (abs(hashtext(keyword)) % 20 = ${round % 20})::int)` : `"${name}"`
     return `coalesce(${text}::text, '\\N')`
   })
@@ -31,7 +30,7 @@ const answerOf = async (database: Database, definition: Definition, { month, dom
   return rows.map(({ line }) => `${line}\n`)
 }
 
-/** As a load does it: staging, then rows, dimensions and summaries in one transaction. Returns how many rows it had. */
+/** Rows, dimensions and summaries in one transaction. Returns how many rows it had. */
 export const restateUnit = (
   database: Database,
   { definition, marts }: { readonly definition: Definition; readonly marts: readonly Mart[] },
@@ -40,23 +39,16 @@ export const restateUnit = (
   withSession(database.pool, async (session) => {
     const lines = await answerOf(database, definition, restated)
     const { month, domain, round } = restated
-    const window = windowAt(month, 'month')
-    const scope = oneUnit({ key: `${month}/${domain}`, window, slice: { domain, country: 'us' } }, round)
-    const staging = await openStaging(session, definition)
-    await staging.write({ copy: Buffer.from(lines.join('')), rows: lines.length })
-    await staging.flush()
-    await session.kysely.transaction().execute(async (trx) => {
-      const inside = { ...session, kysely: trx }
-      const request = { definition, scope, runId: round, staging, rows: lines.length, rejectedKeys: [], rejects: 0 }
-      const { inserted } = await mergeAnswer(inside, {
-        ...request,
-        mayEnd: true,
-        emptyMonth: null,
-        shrink: definition.limits.shrink,
-      })
-      await addDimensions(trx, definition, scope, inserted)
-      await refreshSummaries(trx, definition, scope, { current: () => marts, reread: async () => marts })
+    const scope = { window: windowAt(month, 'month'), slice: { domain, country: 'us' }, leftOut: [] }
+    const slice = new Map(Object.entries(scope.slice).map(([name, value]) => [name, [value]]))
+    const rows = sql`(select * from ${dataTable(definition)} t where ${inScope(definition, scope, 't')})`
+    await loadOnce(session, {
+      ...{ definition, scope, runId: round },
+      chunks: [{ copy: Buffer.from(lines.join('')), rows: lines.length, release: () => undefined }],
+      beside: async ({ kysely }, inserted) => {
+        if (inserted > 0) await addDimensions(kysely, definition, { slice, rows })
+        await refreshSummaries(kysely, definition, scope, { current: () => marts, reread: async () => marts })
+      },
     })
-    await staging.close()
     return lines.length
   })

@@ -49,7 +49,7 @@ export const questionsOver = (loaded: readonly string[]): Readonly<Record<string
       `select keyword, clicks, position from bi.keywords_as_of(now() - interval '1 day') where month = '${month(round)}'
         and domain = '${domain(round)}' and country = 'us' order by clicks desc nulls last limit 100`,
     'growth over the month before, all domains': (round) =>
-      `select sum(clicks) filter (where is_comparable) / sum(clicks_before) filter (where is_comparable) - 1, count(*) from bi.keyword_comparison
+      `select sum(clicks) filter (where clicks_before is not null) / sum(clicks_before) filter (where clicks is not null) - 1, count(*) from bi.keyword_comparison
         where month = '${month(round)}' and comparison = 'previous' and country = 'us'`,
     'growth over the year, month by month, by domain': () =>
       `select month, domain, clicks / nullif(clicks_before, 0) - 1 from bi.keyword_comparison where months_back = 12 and country = 'us'`,

@@ -1,5 +1,5 @@
 // A dashboard's questions against a large warehouse: median, 95th percentile and pages read, with no load, right after one and beside one.
-// Run: npm run bench:bi -- --rows 50000000
+// Run: node bench/bi.ts --rows 50000000
 // Options: --rounds, --home (kept, and measured as it is where it is filled), --database URL (a server of one's own, emptied by nobody),
 // --question (a part of the questions' names), --as-it-is (nothing is filled), --page FILE (takes the figures in).
 import { spawn } from 'node:child_process'
@@ -14,7 +14,7 @@ import { type Database, openDatabase } from '../src/db/connect.ts'
 import { migrate } from '../src/db/migrate.ts'
 import { loadMarts } from '../src/definition/marts.ts'
 import { analyzeChanged } from '../src/load/analyze.ts'
-import { openDefinitions } from '../src/pipeline/open-runtime.ts'
+import { openDefinitions } from '../src/run/open-runtime.ts'
 import { publish } from '../src/publish/publish.ts'
 import { fillKeywords, months } from './bi-data.ts'
 import { restateUnit } from './bi-load.ts'

@@ -32,38 +32,38 @@ export const createFloor = (client: DatabaseClient): Floor => {
   const copy = async (table: string, url: string): Promise<void> =>
     pipeline(await bodyOf(url), copyInto(client, `copy ${table} from stdin with (format csv, header)`))
   const stage = async (url: string): Promise<void> => {
-    await client.query('truncate floor_staging')
-    await copy('floor_staging', url)
+    await client.query('truncate public.floor_staging')
+    await copy('public.floor_staging', url)
   }
   return {
     reset: async () => {
-      await client.query('drop table if exists floor_staging, floor_target, floor_history')
-      await client.query(`create unlogged table floor_staging (${columns})`)
-      await client.query(`create table floor_target (${columns})`)
-      await client.query(`create table floor_history (${columns}, valid_to timestamptz)`)
+      await client.query('drop table if exists public.floor_staging, public.floor_target, public.floor_history')
+      await client.query(`create unlogged table public.floor_staging (${columns})`)
+      await client.query(`create table public.floor_target (${columns})`)
+      await client.query(`create table public.floor_history (${columns}, valid_to timestamptz)`)
     },
     intoEmpty: async (url) => {
-      await copy('floor_target', url)
-      await client.query(`alter table floor_target add primary key (${key})`)
+      await copy('public.floor_target', url)
+      await client.query(`alter table public.floor_target add primary key (${key})`)
     },
     upsert: async (url) => {
       await stage(url)
-      await client.query(`insert into floor_target as t select ${list} from floor_staging on conflict (${key}) do update
+      await client.query(`insert into public.floor_target as t select ${list} from public.floor_staging on conflict (${key}) do update
         set ${metrics.map((name) => `${name} = excluded.${name}`).join()}`)
     },
     difference: async (url) => {
       await stage(url)
       await client.query('set work_mem = 262144')
-      await client.query(`select count(*) from floor_staging s full join
-        (select * from floor_target where domain not like 'other-%') t on ${joined} where ${differs}`)
+      await client.query(`select count(*) from public.floor_staging s full join
+        (select * from public.floor_target where domain not like 'other-%') t on ${joined} where ${differs}`)
       await client.query('reset work_mem')
     },
     restate: async (url) => {
       await stage(url)
       await client.query('set work_mem = 262144')
-      await client.query(`with changed as materialized (select s.* from floor_staging s join floor_target t on ${joined} where ${differs}),
-        kept as (insert into floor_history select t.*, now() from floor_target t join changed s on ${joined})
-        update floor_target t set ${assigned} from changed s where ${joined}`)
+      await client.query(`with changed as materialized (select s.* from public.floor_staging s join public.floor_target t on ${joined} where ${differs}),
+        kept as (insert into public.floor_history select t.*, now() from public.floor_target t join changed s on ${joined})
+        update public.floor_target t set ${assigned} from changed s where ${joined}`)
       await client.query('reset work_mem')
     },
   }
@@ -94,13 +94,15 @@ export const keywordFloor = async (client: DatabaseClient, address: (page: numbe
   const typed = Object.entries(staged)
     .map(([name, type]) => `${name} ${type}`)
     .join(', ')
-  await client.query('drop table if exists floor_words_staging, floor_words')
-  await client.query(`create unlogged table floor_words_staging (${typed})`)
-  await client.query(`create table floor_words (month date, domain text, country text, ${typed}, primary key (${keywordKey}))`)
+  await client.query('drop table if exists public.floor_words_staging, public.floor_words')
+  await client.query(`create unlogged table public.floor_words_staging (${typed})`)
+  await client.query(
+    `create table public.floor_words (month date, domain text, country text, ${typed}, primary key (${keywordKey}))`,
+  )
   const started = performance.now()
   const bodies = await fetchAll(address, pages)
-  await pipeline(Readable.from(copyTexts(bodies, fields)), copyInto(client, 'copy floor_words_staging from stdin'))
-  await client.query(`insert into floor_words as t select date '2026-01-01', 'domain-00000.example.com', 'us', s.* from floor_words_staging s
+  await pipeline(Readable.from(copyTexts(bodies, fields)), copyInto(client, 'copy public.floor_words_staging from stdin'))
+  await client.query(`insert into public.floor_words as t select date '2026-01-01', 'domain-00000.example.com', 'us', s.* from public.floor_words_staging s
     on conflict (${keywordKey}) do update set ${Object.keys(keywordColumns)
       .map((name) => `${name} = excluded.${name}`)
       .join()}`)

@@ -1,7 +1,7 @@
 // What the load benchmark loads: a report of 9 staged columns as COPY text, made beforehand so that making it is not measured.
 import type { Box, Column, Definition } from '../src/core/types.ts'
 import { windowAt } from '../src/core/window.ts'
-import type { StagedChunk } from '../src/load/staging.ts'
+import type { RowsChunk } from '../src/load/copy-rows.ts'
 import { definitionOf } from '../test/unit/parse/parsing.ts'
 
 const rowsPerChunk = 10_000
@@ -49,9 +49,15 @@ export const benchBox = (month: string, country: string, domainCount: number): B
   slice: { domain: domains.slice(0, domainCount), country },
 })
 
-/** @param restated every n-th row has another value; 0: none. */
-export const benchRows = (month: string, rows: number, restated: number, domainCount = mostDomains): StagedChunk[] => {
-  const chunks: StagedChunk[] = []
+/** @param restated every n-th row has another value; 0: none. @param country of rows that end as a load's do, with it and the number of their unit */
+export const benchRows = (
+  month: string,
+  rows: number,
+  restated: number,
+  domainCount = mostDomains,
+  country: string | null = null,
+): RowsChunk[] => {
+  const chunks: RowsChunk[] = []
   for (let start = 0; start < rows; start += rowsPerChunk) {
     const end = Math.min(start + rowsPerChunk, rows)
     let text = ''
@@ -60,9 +66,9 @@ export const benchRows = (month: string, rows: number, restated: number, domainC
       const first = restated > 0 && row % restated === 0 ? seed * 97 + 1 : seed * 97
       const third = seed % 7 === 0 ? '\\N' : String(seed * 3)
       const domain = domains[row % domainCount] ?? ''
-      text += `${month}-01\t${domain}\tsite-${Math.floor(row / domainCount)}.example\t${first}\t${seed / 8}\t${third}\t${row}\t${seed % 100}\t0.${seed}\n`
+      text += `${month}-01\t${domain}\tsite-${Math.floor(row / domainCount)}.example\t${first}\t${seed / 8}\t${third}\t${row}\t${seed % 100}\t0.${seed}${country === null ? '' : `\t${country}\t${(row % domainCount) + 1}`}\n`
     }
-    chunks.push({ copy: Buffer.from(text), rows: end - start })
+    chunks.push({ copy: Buffer.from(text), rows: end - start, release: () => undefined })
   }
   return chunks
 }

@@ -1,10 +1,10 @@
 // The floor of loading: the same bytes by COPY, then the best single statement, without partitions, lineage, checks or a ledger.
 import { once } from 'node:events'
 import { copyInto, type DatabaseClient } from '../src/db/connect.ts'
-import type { StagedChunk } from '../src/load/staging.ts'
+import type { RowsChunk } from '../src/load/copy-rows.ts'
 import { metrics } from './load-data.ts'
 
-type Chunks = readonly StagedChunk[]
+type Chunks = readonly RowsChunk[]
 
 export interface Floor {
   reset(): Promise<void>
@@ -32,42 +32,42 @@ export const createFloor = (client: DatabaseClient): Floor => {
     await once(stream, 'finish')
   }
   const stage = async (chunks: Chunks): Promise<void> => {
-    await client.query('truncate floor_staging')
-    await copy('floor_staging', chunks)
+    await client.query('truncate public.floor_staging')
+    await copy('public.floor_staging', chunks)
   }
   return {
     reset: async () => {
-      await client.query('drop table if exists floor_staging, floor_target, floor_history')
-      await client.query(`create unlogged table floor_staging (${columns})`)
-      await client.query(`create table floor_target (${columns})`)
-      await client.query(`create table floor_history (${columns}, valid_to timestamptz)`)
+      await client.query('drop table if exists public.floor_staging, public.floor_target, public.floor_history')
+      await client.query(`create unlogged table public.floor_staging (${columns})`)
+      await client.query(`create table public.floor_target (${columns})`)
+      await client.query(`create table public.floor_history (${columns}, valid_to timestamptz)`)
     },
     intoEmpty: async (chunks) => {
-      await copy('floor_target', chunks)
-      await client.query(`alter table floor_target add primary key (${key})`)
+      await copy('public.floor_target', chunks)
+      await client.query(`alter table public.floor_target add primary key (${key})`)
     },
     moveAside: async () => {
-      await client.query(`update floor_target set domain = 'other-' || domain`)
-      await client.query('vacuum full analyze floor_target')
+      await client.query(`update public.floor_target set domain = 'other-' || domain`)
+      await client.query('vacuum full analyze public.floor_target')
     },
     upsert: async (chunks) => {
       await stage(chunks)
-      await client.query(`insert into floor_target as t select ${list} from floor_staging on conflict (${key}) do update
+      await client.query(`insert into public.floor_target as t select ${list} from public.floor_staging on conflict (${key}) do update
         set ${metrics.map((name) => `${name} = excluded.${name}`).join()}`)
     },
     difference: async (chunks) => {
       await stage(chunks)
       await client.query('set work_mem = 262144')
-      await client.query(`select count(*) from floor_staging s full join
-        (select * from floor_target where domain not like 'other-%') t on ${joined} where ${differs}`)
+      await client.query(`select count(*) from public.floor_staging s full join
+        (select * from public.floor_target where domain not like 'other-%') t on ${joined} where ${differs}`)
       await client.query('reset work_mem')
     },
     restate: async (chunks) => {
       await stage(chunks)
       await client.query('set work_mem = 262144')
-      await client.query(`with changed as materialized (select s.* from floor_staging s join floor_target t on ${joined} where ${differs}),
-        kept as (insert into floor_history select t.*, now() from floor_target t join changed s on ${joined})
-        update floor_target t set ${assigned} from changed s where ${joined}`)
+      await client.query(`with changed as materialized (select s.* from public.floor_staging s join public.floor_target t on ${joined} where ${differs}),
+        kept as (insert into public.floor_history select t.*, now() from public.floor_target t join changed s on ${joined})
+        update public.floor_target t set ${assigned} from changed s where ${joined}`)
       await client.query('reset work_mem')
     },
   }

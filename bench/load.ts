@@ -2,19 +2,12 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { sql } from 'kysely'
 import { type Database, openDatabase } from '../src/db/connect.ts'
 import { type Session, withSession } from '../src/db/session.ts'
-import { openAccepted } from '../src/load/accepted-units.ts'
-import { hasRepeated } from '../src/load/duplicates.ts'
-import { largeRows, mergeAnswer } from '../src/load/merge.ts'
-import type { MergeResult } from '../src/load/merge-context.ts'
-import { manyUnits } from '../src/load/merge-scope.ts'
-import { ensurePartitions, ensureStatistics } from '../src/load/partition.ts'
-import { openStaging, type StagedChunk } from '../src/load/staging.ts'
-import { surveyRows } from '../src/load/survey.ts'
-import { benchBox, benchDefinition, benchRows, domains, mostDomains } from './load-data.ts'
+import type { RowsChunk } from '../src/load/copy-rows.ts'
+import { benchBox, benchDefinition, benchRows, mostDomains } from './load-data.ts'
 import { createFloor } from './load-floor.ts'
+import { type Counts, loadOnce } from './load-once.ts'
 
 const rows = Number(process.argv[2] ?? 1_000_000)
 const rounds = Number(process.argv[3] ?? 5)
@@ -22,47 +15,32 @@ const rounds = Number(process.argv[3] ?? 5)
 const createTables = async ({ pool }: Database): Promise<void> => {
   const columns = `"date" date not null, country text not null, domain text not null, site text not null,
     a numeric, b numeric, c numeric, d numeric, e numeric, f numeric,
-    _unit_id bigint not null, _run_id bigint not null, _revision integer not null, _loaded_at timestamptz not null`
+    _unit_id bigint not null`
+  const defaults = `_run_id bigint not null default current_setting('millrace.run_id')::bigint, _revision integer not null default 1,
+    _loaded_at timestamptz not null default transaction_timestamp()`
+  const lineage = '_run_id bigint not null, _revision integer not null, _loaded_at timestamptz not null'
   await pool.query('create schema data')
-  await pool.query('create schema if not exists staging')
+  await pool.query('create schema if not exists etl')
+  await pool.query('create table if not exists etl.locks (name text primary key)')
   await pool.query(
-    `create table data.bench_v1 (${columns}, primary key ("date", country, domain, site)) partition by range ("date")`,
+    `create table data.bench_v1 (${columns}, ${defaults}, primary key ("date", country, domain, site)) partition by range ("date")`,
   )
-  await pool.query(`create table data.bench_v1_history (${columns}, _valid_from timestamptz not null,
+  await pool.query('create index on data.bench_v1 using brin (_unit_id)')
+  await pool.query(`create table data.bench_v1_history (${columns}, ${lineage}, _valid_from timestamptz not null,
     _valid_to timestamptz not null, _ended_run_id bigint not null, primary key ("date", country, domain, site, _revision))`)
+  await pool.query('create index on data.bench_v1_history using brin (_unit_id)')
 }
 
 /** An answer for units of a domain each, as one window of a report is loaded. */
-const load = async (
+const load = (
   session: Session,
   month: string,
   country: string,
-  chunks: readonly StagedChunk[],
+  chunks: readonly RowsChunk[],
   domainCount = mostDomains,
-): Promise<MergeResult> => {
-  const box = benchBox(month, country, domainCount)
-  const staging = openStaging(session, benchDefinition)
-  for (const chunk of chunks) await staging.write(chunk)
-  await staging.flush()
-  const accepted = await openAccepted(session, benchDefinition, box)
-  await surveyRows(session, benchDefinition, staging, box)
-  if (await hasRepeated(session, benchDefinition, staging)) throw new Error('the rows hold a key twice')
-  if (staging.rows() > largeRows) await sql`analyze ${sql.raw(staging.table)}`.execute(session.kysely)
-  await ensurePartitions(session, benchDefinition, box.window)
-  await ensureStatistics(session, benchDefinition, box.window)
-  const result = await session.kysely.transaction().execute(async (trx) => {
-    await sql`insert into ${accepted.name} (_unit_id, _outcome, domain) select n, 'accepted', d
-      from unnest(${domains.slice(0, domainCount)}::text[]) with ordinality as x (d, n)`.execute(trx)
-    return mergeAnswer(
-      { ...session, kysely: trx },
-      {
-        ...{ definition: benchDefinition, scope: manyUnits(box, box.window, accepted), runId: 1, staging, rows: staging.rows() },
-        ...{ rejectedKeys: [], rejects: 0, mayEnd: true, shrink: benchDefinition.limits.shrink, repeated: 'removed' },
-      },
-    )
-  })
-  await staging.close()
-  return result
+): Promise<Counts> => {
+  const { window, slice } = benchBox(month, country, domainCount)
+  return loadOnce(session, { definition: benchDefinition, scope: { window, slice, leftOut: [] }, runId: 1, chunks })
 }
 
 const timings = new Map<string, { ours: number[]; floor: number[]; wal: number[] }>()
@@ -85,9 +63,9 @@ const measure = async (session: Session, name: string, ours: () => Promise<unkno
   entry.wal.push((await walPosition(session)) - before)
 }
 
-const expectCounts = (result: MergeResult, wanted: Partial<MergeResult>): void => {
+const expectCounts = (result: Counts, wanted: Partial<Counts>): void => {
   for (const [name, value] of Object.entries(wanted)) {
-    if (JSON.stringify(result[name as keyof MergeResult]) !== JSON.stringify(value))
+    if (JSON.stringify(result[name as keyof Counts]) !== JSON.stringify(value))
       throw new Error(`${name} is ${JSON.stringify(result)}, expected ${value}`)
   }
 }
@@ -99,38 +77,40 @@ const round = async (session: Session, database: Database, number: number): Prom
   const month = `2026-${String(number).padStart(2, '0')}`
   const answer = benchRows(month, rows, 0)
   const restated = benchRows(month, rows, 100)
+  const marked = (country: string, every = 0) => benchRows(month, rows, every, mostDomains, country)
+  const [us, gb, gbRestated] = [marked('us'), marked('gb'), marked('gb', 100)]
   const vacuum = () => database.pool.query('vacuum analyze data.bench_v1')
   await floor.reset()
   await measure(
     session,
     'first load, empty month',
-    async () => expectCounts(await load(session, month, 'us', answer), { inserted: rows }),
+    async () => expectCounts(await load(session, month, 'us', us), { inserted: rows }),
     () => floor.intoEmpty(answer),
   )
   await floor.moveAside()
   await measure(
     session,
     'first load, filled month',
-    async () => expectCounts(await load(session, month, 'gb', answer), { inserted: rows }),
+    async () => expectCounts(await load(session, month, 'gb', gb), { inserted: rows }),
     () => floor.upsert(answer),
   )
   await measure(
     session,
     'unchanged, first look',
-    async () => expectCounts(await load(session, month, 'gb', answer), { unchanged: rows }),
+    async () => expectCounts(await load(session, month, 'gb', gb), { unchanged: rows }),
     () => floor.difference(answer),
   )
   await vacuum()
   await measure(
     session,
     'unchanged, after vacuum',
-    async () => expectCounts(await load(session, month, 'gb', answer), { unchanged: rows }),
+    async () => expectCounts(await load(session, month, 'gb', gb), { unchanged: rows }),
     () => floor.difference(answer),
   )
   await measure(
     session,
     '1 % restated',
-    async () => expectCounts(await load(session, month, 'gb', restated), { updated: rows / 100 }),
+    async () => expectCounts(await load(session, month, 'gb', gbRestated), { updated: rows / 100 }),
     () => floor.restate(restated),
   )
   await database.pool.query('drop table data.bench_v1')
@@ -138,9 +118,9 @@ const round = async (session: Session, database: Database, number: number): Prom
 }
 
 const tinyUnits = async (session: Session, units: number): Promise<number> => {
-  const chunk = benchRows('2026-12', 10, 0, 1)
+  const chunks = Array.from({ length: units }, (_, unit) => benchRows('2026-12', 10, 0, 1, `c${unit}`))
   const started = performance.now()
-  for (let unit = 0; unit < units; unit += 1) await load(session, '2026-12', `c${unit}`, chunk, 1)
+  for (const [unit, chunk] of chunks.entries()) await load(session, '2026-12', `c${unit}`, chunk, 1)
   return (performance.now() - started) / units
 }
 

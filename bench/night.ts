@@ -1,6 +1,6 @@
 // A night in which nothing is new, over a ledger of millions of loaded units; what is said of it; and the planning of a million new ones.
 import { startCommand } from '../test/support/command.ts'
-import { openDefinitions } from '../src/pipeline/open-runtime.ts'
+import { openDefinitions } from '../src/run/open-runtime.ts'
 import { join } from 'node:path'
 import type { GoalId } from './goals.ts'
 import { peakOf, runMeasured } from './measured-command.ts'

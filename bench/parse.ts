@@ -3,8 +3,8 @@
 import type { Payload } from '../src/core/types.ts'
 import type { Lanes } from '../src/parse/csv-reader.ts'
 import { parsePayload } from '../src/parse/parse.ts'
-import { compileParsePlan, type ParsePlan } from '../src/parse/plan.ts'
-import { createParseReport } from '../src/parse/report.ts'
+import { compileParsePlan, type ParsePlan } from '../src/parse/parse-plan.ts'
+import { createParseReport } from '../src/parse/parse-report.ts'
 import { keywords } from '../src/sources/web-analytics/keywords.ts'
 import { column, definitionOf } from '../test/unit/parse/parsing.ts'
 

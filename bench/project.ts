@@ -70,10 +70,12 @@ limits: { page_size: 100, concurrency: ${concurrency} }
 `
 
 const lineage = '_unit_id bigint not null, _run_id bigint not null, _revision integer not null, _loaded_at timestamptz not null'
+const lineageOfLoads =
+  "_unit_id bigint not null, _run_id bigint not null default current_setting('millrace.run_id')::bigint, _revision integer not null default 1, _loaded_at timestamptz not null default transaction_timestamp()"
 const ended = '_valid_from timestamptz not null, _valid_to timestamptz not null, _ended_run_id bigint not null'
 
 const tables = (name: string, columns: string, key: string, period: string): string[] => [
-  `create table data.${name}_v1 (${columns}, ${lineage}, primary key (${key})) partition by range (${period})`,
+  `create table data.${name}_v1 (${columns}, ${lineageOfLoads}, primary key (${key})) partition by range (${period})`,
   `create table data.${name}_v1_history (${columns}, ${lineage}, ${ended}, primary key (${key}, _revision))`,
 ]
 

@@ -84,7 +84,7 @@ const round = async (bench: Bench, rows: number): Promise<void> => {
     () => backfill(project, 'report', { 'rows.inserted': rows }),
   )
   await client.query('vacuum analyze data.report_v1')
-  await client.query('vacuum analyze floor_target')
+  await client.query('vacuum analyze public.floor_target')
   await inTurns(
     bench,
     'unchanged',
@@ -114,8 +114,8 @@ const filled = async (bench: Bench, url: string, rows: number): Promise<void> =>
   await client.query(otherRows)
   await client.query(`delete from data.report_v1 where domain not like 'other-%'`)
   await client.query('truncate data.report_v1_history')
-  await client.query(`update floor_target set domain = 'other-' || domain`)
-  await client.query('vacuum full analyze floor_target')
+  await client.query(`update public.floor_target set domain = 'other-' || domain`)
+  await client.query('vacuum full analyze public.floor_target')
   await client.query('vacuum full analyze data.report_v1')
   await forgetLedger(project)
   await inTurns(
@@ -139,7 +139,7 @@ const twelveMonths = async (bench: Bench, rows: number): Promise<void> => {
     'backfill',
     async () => {
       await floor.reset()
-      await project.database.pool.query('alter table floor_target add primary key (domain, country, "date")')
+      await project.database.pool.query('alter table public.floor_target add primary key (domain, country, "date")')
       for (const name of backfillMonths) await floor.upsert(`${project.service.url}/body/report_fifth-${name}`)
     },
     () =>

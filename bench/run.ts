@@ -50,7 +50,7 @@ ${cpus().length} x ${cpu?.model.trim() ?? 'unknown processor'}, ${Math.round(tot
 Medians of interleaved rounds, as many as the last column says; the report has ${sizes.rows} rows x 9 columns. The last column also has the load average of
 the machine before and after the step: other work than the benchmark's counts in it. Millrace's times hold the start of the process, the download, the landing
 on disk, the keys, lineage, history and the ledger; the floor's are a warm process that copies the same bytes from the same service and runs the best single
-statement. What stands behind each figure: docs/performance.md.
+statement. How each is measured: docs/performance.md.
 
 ${resultTableWith(earlier(), results)}`
 }

@@ -1,10 +1,10 @@
-// `npm run worker-scaling`: the same walks with 1, 2, 4 and 8 processes on one queue, up to the rate the service allows. --write puts the table into docs/reliability.md.
+// `node bench/worker-scaling.ts`: the same walks with 1, 2, 4 and 8 processes on one queue, up to the rate the service allows. --write puts the table into docs/internals/reliability.md.
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { startEmbedded } from '../src/db/embedded.ts'
-import { type Sandbox, startSandbox } from '../src/sandbox/server.ts'
+import { type Sandbox, startSandbox } from '../src/sandbox/sandbox-server.ts'
 import { createOwnDatabase, type OwnDatabase } from '../test/storm/own-database.ts'
 import { writeSection } from '../test/storm/reliability-page.ts'
 import { pipelinesOfRepository, type RunningCommand, startCommand, summaryOf } from '../test/support/command.ts'
@@ -110,7 +110,7 @@ const tableOf = (rounds: readonly Round[]): string => {
     return `| ${[round.rate, round.processes, ratio, share, round.refused, round.shares.join(', '), round.loadedTwice].join(' | ')} |`
   })
   const pages = ((rounds[0]?.requests ?? 0) / units).toFixed(0)
-  return `\`npm run worker-scaling\`: ${units} keyword jobs of ${pages} pages, ${latencyMs} ms a request, one unit at a time in each process, all of them sharing the requests a second
+  return `\`node bench/worker-scaling.ts\`: ${units} keyword jobs of ${pages} pages, ${latencyMs} ms a request, one unit at a time in each process, all of them sharing the requests a second
 that the service allows. A backfill and further \`worker\` processes on one machine with two cores that other work kept busy; each figure one round.
 
 | allowed a second | processes | requests a second, against one process | of what is allowed | answers 429 | units by process | loaded twice |

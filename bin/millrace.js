@@ -1,17 +1,20 @@
 #!/usr/bin/env node
 // Starts the command line, on the Node.js that started this; a checkout brings one of its own, for machines with an older one.
 import { spawn } from 'node:child_process'
-import { existsSync } from 'node:fs'
+import { existsSync, lstatSync, mkdirSync, readFileSync } from 'node:fs'
 import * as nodeModule from 'node:module'
+import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..')
 const compiled = join(root, 'dist', 'src', 'cli', 'main.js')
 const main = existsSync(join(root, 'src')) ? join(root, 'src', 'cli', 'main.ts') : compiled
-const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
-/** As `engines` in package.json says; from it on Node.js also runs TypeScript, which migrations and sources of one's own are. */
-const able = major > 22 || (major === 22 && minor >= 18)
+/** What the libraries ask for. It also runs TypeScript, which migrations and sources of one's own are. */
+const oldest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')).engines.node.replace('>=', '')
+const [major, minor] = process.versions.node.split('.').map(Number)
+const [oldestMajor, oldestMinor] = oldest.split('.').map(Number)
+const able = major > oldestMajor || (major === oldestMajor && minor >= oldestMinor)
 
 // The first process of a container ignores a signal until somebody listens; commands listen once they are loaded.
 for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => process.listenerCount(signal) > 1 || process.exit(130))
@@ -23,7 +26,7 @@ process.emitWarning = (warning, ...rest) => {
 }
 
 if (able) {
-  nodeModule.enableCompileCache?.()
+  enableCompileCache()
   // A launcher that is killed closes the channel; the command must not outlive it unseen.
   if (process.env.MILLRACE_LAUNCHED === '1') process.once('disconnect', () => process.exit(130))
   const { main: start } = await import(main)
@@ -32,11 +35,27 @@ if (able) {
   relaunch()
 }
 
+/** Node.js would keep compiled code where every login of the machine may write, and run what it finds there. */
+function enableCompileCache() {
+  const uid = process.getuid?.()
+  if (process.env.NODE_COMPILE_CACHE || uid === undefined) return nodeModule.enableCompileCache?.()
+  const folder = join(tmpdir(), `millrace-${uid}`)
+  try {
+    mkdirSync(folder, { recursive: true, mode: 0o700 })
+    const found = lstatSync(folder)
+    if (found.isDirectory() && found.uid === uid && (found.mode & 0o077) === 0) nodeModule.enableCompileCache?.(folder)
+  } catch {
+    // Without a place of one's own every start compiles.
+  }
+}
+
 function relaunch() {
   const node = bundledNode()
   if (node === null || process.env.MILLRACE_LAUNCHED === '1') {
     const remedy = main.endsWith('.ts') ? 'run `npm ci`, which brings one' : 'install a newer one from https://nodejs.org'
-    process.stderr.write(`millrace: this is Node.js ${process.versions.node}, and Millrace needs 22.18 or newer; ${remedy}.\n`)
+    process.stderr.write(
+      `millrace: this is Node.js ${process.versions.node}, and Millrace needs ${oldest} or newer; ${remedy}.\n`,
+    )
     process.exit(2)
   }
   const child = spawn(node, [fileURLToPath(import.meta.url), ...process.argv.slice(2)], {

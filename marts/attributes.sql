@@ -1,6 +1,7 @@
 -- purpose: What people wrote of values the service says nothing of, one attribute a row.
 -- grain: One row a subject, value and attribute.
 -- question: Which attributes has example.com?
+-- topic: Domains and their attributes
 -- reads: attribute_versions
 -- column subject: What the value is of, for example domain or category_id; pattern for page types.
 -- column value: The value.

@@ -1,6 +1,7 @@
 -- purpose: Months in which nothing that is expected is missing: for a report that must not change because a row came late.
 -- grain: One row a pipeline, version and month in which every expected cell has rows.
 -- question: Which is the newest month I may show to the board?
+-- topic: Can I trust the figures
 -- reads: coverage_months
 -- column pipeline: The pipeline.
 -- column version: Its version.

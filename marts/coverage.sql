@@ -1,9 +1,10 @@
 -- purpose: What is there and what is not: each expected cell (a domain, a country, a period), with rows or with the reason why it has none.
 -- grain: One row a pipeline, version, period and slice: what the lists want now, in every period between the oldest and the newest one.
 -- question: Which domain has no October, and is that our fault or the service's?
--- reads: etl.expected_windows, etl.missing_cells, etl.slices, etl.pipelines, domains
+-- topic: Can I trust the figures
+-- reads: etl.expected_windows, etl.missing_cells, etl.slices, etl.pipelines, etl.published_now, domains, cut_units
 -- column pipeline: The pipeline.
--- column version: Its version.
+-- column version: Its published version.
 -- column period: First day of the period.
 -- column month: First day of the period's month.
 -- column domain: The domain; NULL where the pipeline has none.
@@ -13,14 +14,19 @@
 -- column has_data: Whether there is a row at least.
 -- column reason: Why there is none: service had none (it answered without a row), held (a person must decide), failed, under way, not asked. NULL where there is one.
 -- column error_code: Why it is held or failed, as a code of docs/operations.md.
+-- column rows_loaded: all, or how many of how many where only the first so many were asked for: top 500 of 41,230. NULL where there are none. Unit: rows.
 -- column domain_group: The domain's group as attributes/domains.csv has it now; (none) where nobody wrote one.
 -- column ownership: own, competitor, or (none) where nobody said.
 select w.pipeline, w.version, w.window_from as period, date_trunc('month', w.window_from::timestamp)::date as month,
   s."values"[array_position(p.dimensions, 'domain')] as domain, s."values"[array_position(p.dimensions, 'country')] as country,
   s."values"[array_position(p.dimensions, 'category_id')] as category_id, etl.slice_of(p.dimensions, s."values")::text as slice,
   m.reason is null as has_data, m.reason, m.error_code,
-  coalesce(g.domain_group, '(none)') as domain_group, coalesce(g.ownership, '(none)') as ownership
+  coalesce(g.domain_group, '(none)') as domain_group, coalesce(g.ownership, '(none)') as ownership,
+  case when m.reason is null then coalesce('top ' || to_char(c.top, 'FM999,999,999') || coalesce(' of ' || to_char(c.rows_of_all, 'FM999,999,999,999'), ''), 'all') end as rows_loaded
 from etl.expected_windows w join etl.pipelines p on p.pipeline_id = w.pipeline_id
   join etl.slices s on s.pipeline_id = w.pipeline_id and s.wanted_until is null
   left join etl.missing_cells m on m.pipeline_id = w.pipeline_id and m.window_from = w.window_from and m.slice_id = s.slice_id
   left join bi.domains g on g.domain = s."values"[array_position(p.dimensions, 'domain')]
+  left join bi.cut_units c on c.pipeline = w.pipeline and c.version = w.version and c.period = w.window_from
+    and c.slice = etl.slice_of(p.dimensions, s."values")::text
+where not exists (select from etl.published_now n where n.pipeline = w.pipeline and n.version <> w.version)

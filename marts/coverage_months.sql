@@ -1,9 +1,10 @@
 -- purpose: What is there of each pipeline, month by month: expected cells (a domain, a country, a period) with rows, and those without by reason.
 -- grain: One row a pipeline, version and month, from the oldest to the newest one.
 -- question: May I report on October yet?
--- reads: etl.expected_windows, etl.missing_cells, etl.slices, etl.pipelines, etl.window_loads
+-- topic: Can I trust the figures
+-- reads: etl.expected_windows, etl.missing_cells, etl.slices, etl.pipelines, etl.published_now, etl.window_loads
 -- column pipeline: The pipeline.
--- column version: Its version.
+-- column version: Its published version.
 -- column month: First day of the month.
 -- column cells: Expected cells: what the lists want now. Unit: cells.
 -- column cells_with_rows: Cells with a row at least. Unit: cells.
@@ -17,6 +18,7 @@
 -- column completeness: For people, for example 5 of 6 domains.
 -- column is_answered: Whether the service was asked for every cell, and answered.
 -- column is_complete: Whether every cell has rows.
+-- column ends: Last month of a table that ends; NULL: it has no end.
 -- column last_loaded_at: The last load.
 -- column last_checked_at: When the service was last asked whether anything changed.
 select c.pipeline, c.version, c.month, c.cells, c.cells - coalesce(m.cells, 0) as cells_with_rows, coalesce(m.had_none, 0) as cells_service_had_none,
@@ -24,10 +26,12 @@ select c.pipeline, c.version, c.month, c.cells, c.cells - coalesce(m.cells, 0) a
   coalesce(m.not_asked, 0) as cells_not_asked, c.domains, c.domains - coalesce(m.domains, 0) as domains_with_all_rows,
   case when c.domains is null then c.cells - coalesce(m.cells, 0) || ' of ' || c.cells || ' cells'
     else c.domains - coalesce(m.domains, 0) || ' of ' || c.domains || ' domains' end as completeness,
-  coalesce(m.cells, 0) = coalesce(m.had_none, 0) as is_answered, coalesce(m.cells, 0) = 0 as is_complete, l.last_loaded_at, l.last_checked_at
+  coalesce(m.cells, 0) = coalesce(m.had_none, 0) as is_answered, coalesce(m.cells, 0) = 0 as is_complete,
+  ends.at as ends, l.last_loaded_at, l.last_checked_at
 from (select w.pipeline, w.version, date_trunc('month', w.window_from::timestamp)::date as month, sum(s.slices)::bigint as cells, max(s.domains) as domains
     from etl.expected_windows w join (select o.pipeline_id, count(*) as slices, nullif(count(distinct o."values"[array_position(p.dimensions, 'domain')]), 0) as domains
       from etl.slices o join etl.pipelines p on p.pipeline_id = o.pipeline_id where o.wanted_until is null group by 1) s on s.pipeline_id = w.pipeline_id
+    where not exists (select from etl.published_now n where n.pipeline = w.pipeline and n.version <> w.version)
     group by 1, 2, 3) c
 left join (select p.pipeline, p.version, date_trunc('month', x.window_from::timestamp)::date as month, count(*) as cells,
     count(*) filter (where x.reason = 'service had none') as had_none, count(*) filter (where x.reason = 'held') as held,
@@ -37,3 +41,6 @@ left join (select p.pipeline, p.version, date_trunc('month', x.window_from::time
 left join (select o.pipeline, o.version, date_trunc('month', o.window_from::timestamp)::date as month, max(o.last_loaded_at) as last_loaded_at,
     max(o.last_checked_at) as last_checked_at
   from etl.window_loads o group by 1, 2, 3) l using (pipeline, version, month)
+left join (select p.pipeline, p.version,
+    date_trunc('month', (max((p.definition #>> '{window,publication,until}')::date - 1))::timestamp)::date as at
+  from etl.pipelines p group by 1, 2) ends using (pipeline, version)

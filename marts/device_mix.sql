@@ -1,6 +1,7 @@
 -- purpose: Which part of the visits comes from mobile devices.
 -- grain: One row a date, granularity, domain, country and include_subdomains.
 -- question: Is our audience moving to the phone faster than the market?
+-- topic: Visits
 -- reads: traffic_and_engagement, domains
 -- column mobile_visits: Visits from mobile web. Unit: visits.
 -- column desktop_visits: Visits from desktop. Unit: visits.

@@ -1,6 +1,7 @@
 -- purpose: Every two followed domains: what a choice of a domain and of another one is made from, without reading facts.
 -- grain: One row a domain and other_domain.
 -- question: Which domains can I compare us with?
+-- topic: Us and the others in search
 -- reads: dim_domain
 -- column domain: A followed domain.
 -- column other_domain: Another one.

@@ -1,14 +1,16 @@
 -- purpose: Which part of the clicks of all followed domains goes to each of them, over all their keywords.
 -- grain: One row a month, domain, country, traffic_source, web_source and branded_type.
 -- question: Do we gain clicks on the others, month by month?
+-- topic: Us and the others in search
 -- reads: keyword_months, domains
 -- column clicks: Clicks from all keywords. Unit: clicks a month.
 -- column clicks_followed: Clicks of all followed domains together. Unit: clicks a month. Does not add up over domains.
--- column share_of_voice: clicks divided by clicks_followed. Unit: fraction.
+-- column share_of_voice: clicks divided by clicks_followed. Unit: fraction. Of two months only where the same domains are loaded: bi.keyword_comparison has shares of those that both have.
+-- column domains_loaded: Followed domains that are loaded in the month: what the share is of. Unit: domains.
 -- column domain_group: The domain's group as attributes/domains.csv has it now; (none) where nobody wrote one.
 -- column ownership: own, competitor, or (none) where nobody said.
 select month, m.domain, country, traffic_source, web_source, branded_type, clicks, sum(clicks) over followed as clicks_followed,
-  round(clicks / nullif(sum(clicks) over followed, 0), 6) as share_of_voice,
+  round(clicks / nullif(sum(clicks) over followed, 0), 6) as share_of_voice, count(*) over followed as domains_loaded,
   coalesce(g.domain_group, '(none)') as domain_group, coalesce(g.ownership, '(none)') as ownership
 from bi.keyword_months m left join bi.domains g on g.domain = m.domain
 window followed as (partition by month, country, traffic_source, web_source, branded_type)

@@ -1,6 +1,7 @@
 -- purpose: Every followed domain with what attributes/domains.csv says of it: its group, whose it is, and its brand terms.
 -- grain: One row a domain.
 -- question: Which of the followed domains are ours, and which competitors belong together?
+-- topic: Domains and their attributes
 -- reads: dim_domain, attribute_versions
 -- column domain: Domain, without www.
 -- column domain_group: Its group (column group of the file); (none) where nobody wrote one.

@@ -1,6 +1,7 @@
 -- purpose: The service's own split of a domain's clicks into people who search for it by name and all others. Needs branded_type under for_each.
 -- grain: One row a month, domain, country, traffic_source and web_source for which Branded, NonBranded or All is loaded.
 -- question: Which part of our clicks does the service itself call branded, month by month?
+-- topic: What search brings
 -- reads: keyword_months
 -- column clicks_branded: Clicks from keywords the service calls branded; NULL where Branded is not loaded. Unit: clicks a month.
 -- column clicks_non_branded: Clicks from the others; NULL where NonBranded is not loaded. Unit: clicks a month.

@@ -1,12 +1,13 @@
 -- purpose: What a domain gets from search against an earlier month: the month or quarter before, the same month last year, or any other up to three years back.
 -- grain: One row a month, months_back, domain, country, traffic_source, web_source, branded_type: wherever one of the two months has a row. months_back runs from 1 to 36; always choose one.
 -- question: Did our clicks from search grow over last year, counting only domains that both months have?
+-- topic: What changed in search
 -- reads: keyword_months, dim_date, domains
 -- column month: First day of the month.
 -- column months_back: How many months earlier the other month is: 1 the month before, 3 the quarter before, 12 the same month last year. Unit: months.
 -- column comparison: previous (1), previous quarter (3), same last year (12); NULL for the others.
 -- column quarter: First day of the month's quarter.
--- column is_comparable: Whether both months have it. Sums that are compared take these rows only: like with like.
+-- column loaded_in: Which of the two months has the row: both, now or before. Compare sum(X) filter (where X_before is not null) with sum(X_before) filter (where X is not null).
 -- column clicks: Clicks from all keywords in the month; NULL where it is not loaded. Unit: clicks a month.
 -- column clicks_before: Clicks from all keywords in the earlier month; NULL where it is not loaded. Unit: clicks a month.
 -- column clicks_brand: Clicks from keywords that hold the domain's name in the month; NULL where it is not loaded. Unit: clicks a month.
@@ -21,23 +22,34 @@
 -- column searches_before: Volume of the distinct keywords in the earlier month; NULL where it is not loaded. Unit: searches a month. Does not add up over domains.
 -- column searches_without_click: Searches that end without a click in the month; NULL where it is not loaded. Unit: searches a month. Does not add up over domains.
 -- column searches_without_click_before: Searches that end without a click in the earlier month; NULL where it is not loaded. Unit: searches a month. Does not add up over domains.
+-- column clicks_followed: Clicks in the month of all followed domains that both months have. Unit: clicks a month. Does not add up over domains.
+-- column clicks_followed_before: Clicks of the same domains in the earlier month. Unit: clicks a month. Does not add up over domains.
+-- column share_of_voice: clicks divided by clicks_followed; NULL where one of the two months lacks the domain. Unit: fraction.
+-- column share_of_voice_before: The same in the earlier month, among the same domains. Unit: fraction.
+-- column domains_compared: Domains that both months have: what the shares are of. Unit: domains.
 -- column domain_group: The domain's group as attributes/domains.csv has it now; (none) where nobody wrote one.
 -- column ownership: own, competitor, or (none) where nobody said.
 
 -- Each month that is loaded is joined with one earlier month: nothing else is read, whatever is asked for.
 select m.month, b.months_back, case b.months_back when 1 then 'previous' when 3 then 'previous quarter' when 12 then 'same last year' end as comparison,
   date_trunc('quarter', m.month::timestamp)::date as quarter, pair.domain, pair.country, pair.traffic_source, pair.web_source, pair.branded_type,
-  pair.clicks is not null and pair.clicks_before is not null as is_comparable,
+  pair.loaded_in,
   pair.clicks, pair.clicks_before, pair.clicks_brand, pair.clicks_brand_before, pair.clicks_top_3, pair.clicks_top_3_before,
   pair.clicks_with_position, pair.clicks_with_position_before, pair.keywords, pair.keywords_before, pair.searches, pair.searches_before,
   pair.searches_without_click, pair.searches_without_click_before,
+  sum(pair.clicks) filter (where pair.clicks_before is not null) over followed as clicks_followed,
+  sum(pair.clicks_before) filter (where pair.clicks is not null) over followed as clicks_followed_before,
+  case when pair.clicks_before is not null then round(pair.clicks / nullif(sum(pair.clicks) filter (where pair.clicks_before is not null) over followed, 0), 6) end as share_of_voice,
+  case when pair.clicks is not null then round(pair.clicks_before / nullif(sum(pair.clicks_before) filter (where pair.clicks is not null) over followed, 0), 6) end as share_of_voice_before,
+  count(*) filter (where pair.clicks is not null and pair.clicks_before is not null) over followed as domains_compared,
   coalesce(g.domain_group, '(none)') as domain_group, coalesce(g.ownership, '(none)') as ownership
 from (select d.date as month from bi.dim_date d where d.date = d.month_start and exists (select from bi.keyword_months f where f.month = d.date)) m
 cross join generate_series(1, 36) as b (months_back)
 cross join lateral (
-  select domain, country, traffic_source, web_source, branded_type, present.clicks, past.clicks as clicks_before, present.clicks_brand, past.clicks_brand as clicks_brand_before, present.clicks_top_3, past.clicks_top_3 as clicks_top_3_before, present.clicks_with_position, past.clicks_with_position as clicks_with_position_before, present.keywords, past.keywords as keywords_before, present.searches, past.searches as searches_before, present.searches_without_click, past.searches_without_click as searches_without_click_before
+  select domain, country, traffic_source, web_source, branded_type, case when present.domain is null then 'before' when past.domain is null then 'now' else 'both' end as loaded_in, present.clicks, past.clicks as clicks_before, present.clicks_brand, past.clicks_brand as clicks_brand_before, present.clicks_top_3, past.clicks_top_3 as clicks_top_3_before, present.clicks_with_position, past.clicks_with_position as clicks_with_position_before, present.keywords, past.keywords as keywords_before, present.searches, past.searches as searches_before, present.searches_without_click, past.searches_without_click as searches_without_click_before
   from (select domain, country, traffic_source, web_source, branded_type, clicks, clicks_brand, clicks_top_3, clicks_top_3 + clicks_4_to_10 + clicks_11_to_20 + clicks_21_and_on as clicks_with_position, keywords, searches, searches_without_click from bi.keyword_months where month = m.month) present
   full join (select domain, country, traffic_source, web_source, branded_type, clicks, clicks_brand, clicks_top_3, clicks_top_3 + clicks_4_to_10 + clicks_11_to_20 + clicks_21_and_on as clicks_with_position, keywords, searches, searches_without_click from bi.keyword_months where month = (m.month - make_interval(months => b.months_back))::date) past
     using (domain, country, traffic_source, web_source, branded_type)
 ) pair
 left join bi.domains g on g.domain = pair.domain
+window followed as (partition by m.month, b.months_back, pair.country, pair.traffic_source, pair.web_source, pair.branded_type)

@@ -1,6 +1,7 @@
 -- purpose: Which part of a domain's clicks comes from which intent.
 -- grain: One row a month, domain, country, traffic_source, web_source, branded_type and intent.
 -- question: Do we live from people who want to know or from people who want to buy?
+-- topic: What search brings
 -- reads: keyword_intents, domains
 -- column intent: What most searchers want; (none) where the service names none.
 -- column keywords: Distinct keywords of this intent. Unit: keywords. Does not add up over domains or months.

@@ -2,10 +2,11 @@
 -- purpose: What the searchers of a domain want, refreshed with each load.
 -- grain: One row a month, domain, country, traffic_source, web_source, branded_type and intent.
 -- question: Which share of a domain's clicks comes from people who want to buy?
+-- topic: What search brings
 -- key: month, domain, country, traffic_source, web_source, branded_type, intent
 -- column intent: What most searchers want, for example Navigational or Informational; (none) where the service names none.
 -- column keywords: Distinct keywords of this intent. Unit: keywords. Does not add up over domains or months.
 -- column clicks: Clicks from them. Unit: clicks a month.
 select month, domain, country, traffic_source, web_source, branded_type, coalesce(primary_intent, '(none)') as intent,
-  count(distinct keyword) as keywords, coalesce(sum(clicks), 0) as clicks
+  count(distinct keyword) as keywords, sum(clicks) as clicks
 from {{facts}} group by month, domain, country, traffic_source, web_source, branded_type, coalesce(primary_intent, '(none)')

@@ -2,10 +2,13 @@
 -- purpose: What a domain gets from search in a month, in one row: refreshed with each load, so that a question over all domains never reads every keyword.
 -- grain: One row a month, domain, country, traffic_source, web_source and branded_type.
 -- question: How did the clicks of each of our fifty domains develop over two years?
+-- topic: What search brings
 -- key: month, domain, country, traffic_source, web_source, branded_type
 -- column keywords: Distinct keywords that brought clicks. Unit: keywords. Does not add up over domains or months.
 -- column clicks: Clicks from all keywords. Unit: clicks a month.
--- column position_weighted: Average position weighted by clicks; NULL where nothing was clicked. Unit: rank in the results.
+-- column position_weighted: Average position weighted by clicks, over landing pages whose position is known; NULL where none of them was clicked. Unit: rank in the results.
+-- column clicks_ranked: Clicks to landing pages whose position is known: the weight of the average position. Unit: clicks a month.
+-- column clicks_times_position: Sum of clicks times position: divided by clicks_ranked it is the average position of any set of rows. Unit: clicks times rank.
 -- column keywords_top_3: Keywords whose best position is 3 or better. Unit: keywords.
 -- column keywords_4_to_10: Keywords whose best position is 4 to 10. Unit: keywords.
 -- column keywords_11_to_20: Keywords whose best position is 11 to 20. Unit: keywords.
@@ -19,15 +22,16 @@
 -- column searches_without_click: Searches of these keywords that end without a click: volume times zero-click share. Unit: searches a month.
 with keyword as (
   select month, domain, country, traffic_source, web_source, branded_type, keyword,
-    sum(clicks) as clicks, min(position) as best_position, sum(clicks * position) as clicks_by_position,
-    sum(clicks) filter (where position is not null) as clicks_with_position,
+    sum(clicks) as clicks, min(rank) as best_position, sum(clicks * rank) as clicks_times_position, sum(clicks) filter (where rank is not null) as clicks_ranked,
     max(volume) as volume, max(zero_clicks_share) as zero_clicks_share
-  from {{facts}} group by month, domain, country, traffic_source, web_source, branded_type, keyword
+  -- 0 stands for a record without a position: it is no rank.
+  from {{facts}} cross join lateral (select nullif(position, 0) as rank) r group by month, domain, country, traffic_source, web_source, branded_type, keyword
 )
 select month, domain, country, traffic_source, web_source, branded_type,
   count(*) as keywords,
-  coalesce(sum(clicks), 0) as clicks,
-  round(sum(clicks_by_position) / nullif(sum(clicks_with_position), 0), 4) as position_weighted,
+  sum(clicks) as clicks,
+  round(sum(clicks_times_position) / nullif(sum(clicks_ranked), 0), 4) as position_weighted,
+  sum(clicks_ranked) as clicks_ranked, sum(clicks_times_position) as clicks_times_position,
   count(*) filter (where best_position <= 3) as keywords_top_3,
   count(*) filter (where best_position > 3 and best_position <= 10) as keywords_4_to_10,
   count(*) filter (where best_position > 10 and best_position <= 20) as keywords_11_to_20,

@@ -1,27 +1,27 @@
 -- purpose: What became of each keyword against an earlier month or quarter: new, lost, up, down or same, and by how many clicks.
 -- grain: One row a period, starts_on, months_back, domain, country, traffic_source, web_source, branded_type and keyword. Always choose one period and one months_back.
 -- question: Which keywords brought us clicks in the second quarter of last year and none in this one's?
--- reads: keywords, keyword_months
+-- topic: What changed in search
+-- reads: keywords, keyword_months, cut_units
 -- column period: month or quarter.
 -- column starts_on: First day of the period.
 -- column months_back: How many months earlier the other period is: for a month 1 to 36, for a quarter 3, 6 and so on; 12 is the same period last year. Unit: months.
--- column is_whole: Whether all months of both periods are loaded for the domain and country: else clicks are not to be compared.
--- column clicks: Clicks in the period; 0 for a lost keyword, which is in the period it is missing from. Unit: clicks.
+-- column is_loaded: Whether all months of both periods are loaded for the domain and country. Where they are not, nothing is known to be won, lost or new.
+-- column clicks: Clicks in the period; 0 for a lost keyword, which is in the period it is missing from; NULL where the service gave none. Unit: clicks.
 -- column clicks_before: Clicks in the earlier period; NULL for a new keyword. Unit: clicks.
--- column clicks_change: clicks minus clicks_before, a missing one counted as 0. Unit: clicks.
+-- column clicks_change: clicks minus clicks_before, a keyword that one of the two periods lacks counted as 0; NULL where is_loaded is false. Unit: clicks.
 -- column best_position: Best position in the period; NULL for a lost keyword. Unit: rank in the results.
 -- column best_position_before: Best position in the earlier period. Unit: rank in the results.
--- column movement: new, lost, up, down or same, by clicks; first where nothing of the earlier period is loaded.
+-- column movement: new, lost, up, down or same, by clicks; first: no earlier period; in part: not all months of both; not in the top 500 (before): only so many were asked for; not known.
 
 -- Each period that is loaded looks up its own keywords and those of the earlier one by the key: nothing else is read, whatever is asked for.
 select m.period, m.starts_on, b.months_back, m.domain, m.country, m.traffic_source, m.web_source, m.branded_type, pair.keyword,
-  m.months = m.span and earlier.months = m.span as is_whole, coalesce(pair.clicks, 0) as clicks, pair.clicks_before,
-  coalesce(pair.clicks, 0) - coalesce(pair.clicks_before, 0) as clicks_change, pair.best_position, pair.best_position_before,
-  case when not pair.is_now then 'lost'
-    when pair.was_before and coalesce(pair.clicks, 0) > coalesce(pair.clicks_before, 0) then 'up'
-    when pair.was_before and coalesce(pair.clicks, 0) < coalesce(pair.clicks_before, 0) then 'down'
-    when pair.was_before then 'same'
-    when earlier.months > 0 then 'new' else 'first' end as movement
+  loaded.is_so as is_loaded, case when pair.is_now then pair.clicks when loaded.is_so and cut.top_now is null then 0 end as clicks, pair.clicks_before,
+  case when loaded.is_so and (pair.is_now or cut.top_now is null) and (pair.was_before or cut.top_before is null) then case when pair.is_now then pair.clicks else 0 end - case when pair.was_before then pair.clicks_before else 0 end end as clicks_change,
+  pair.best_position, pair.best_position_before,
+  case when earlier.months = 0 then 'first' when not loaded.is_so then 'in part' when not pair.is_now then coalesce('not in the top ' || cut.top_now, 'lost')
+    when not pair.was_before then coalesce('not in the top ' || cut.top_before || ' before', 'new') when pair.clicks > pair.clicks_before then 'up' when pair.clicks < pair.clicks_before then 'down'
+    when pair.clicks = pair.clicks_before then 'same' else 'not known' end as movement
 from (select p.period, p.span, p.starts_on, s.domain, s.country, s.traffic_source, s.web_source, s.branded_type, count(*) as months
   from bi.keyword_months s cross join lateral (values ('month', 1, s.month), ('quarter', 3, date_trunc('quarter', s.month::timestamp)::date)) as p (period, span, starts_on)
   group by 1, 2, 3, 4, 5, 6, 7, 8) m
@@ -31,16 +31,24 @@ cross join lateral (
     and e.month < (m.starts_on - make_interval(months => b.months_back - m.span))::date and e.domain = m.domain and e.country = m.country
     and e.traffic_source = m.traffic_source and e.web_source = m.web_source and e.branded_type = m.branded_type
 ) earlier
+cross join lateral (select m.months = m.span and earlier.months = m.span as is_so) loaded
+-- What is not among the first so many rows is not known to be gone.
+cross join lateral (
+  select max(c.top) filter (where c.period >= m.starts_on) as top_now, max(c.top) filter (where c.period < m.starts_on) as top_before
+  from bi.cut_units c where c.pipeline = 'keywords' and c.domain = m.domain and c.country = m.country
+    and c.period >= (m.starts_on - make_interval(months => b.months_back))::date and c.period < (m.starts_on + make_interval(months => m.span))::date
+    and (c.period >= m.starts_on or c.period < (m.starts_on - make_interval(months => b.months_back - m.span))::date)
+) cut
 cross join lateral (
   select keyword, present.clicks, past.clicks as clicks_before, present.best_position, past.best_position as best_position_before,
     coalesce(present.there, false) as is_now, coalesce(past.there, false) as was_before
   from (
-    select k.keyword, sum(k.clicks) as clicks, min(k.position) as best_position, true as there from bi.keywords k
+    select k.keyword, sum(k.clicks) as clicks, min(nullif(k.position, 0)) as best_position, true as there from bi.keywords k
     where k.month in (m.starts_on, (m.starts_on + make_interval(months => (m.span - 1) / 2))::date, (m.starts_on + make_interval(months => m.span - 1))::date)
       and k.domain = m.domain and k.country = m.country
       and k.traffic_source = m.traffic_source and k.web_source = m.web_source and k.branded_type = m.branded_type group by k.keyword
   ) present full join (
-    select k.keyword, sum(k.clicks) as clicks, min(k.position) as best_position, true as there from bi.keywords k
+    select k.keyword, sum(k.clicks) as clicks, min(nullif(k.position, 0)) as best_position, true as there from bi.keywords k
     where k.month in ((m.starts_on - make_interval(months => b.months_back))::date, (m.starts_on - make_interval(months => b.months_back - (m.span - 1) / 2))::date,
       (m.starts_on - make_interval(months => b.months_back - m.span + 1))::date) and k.domain = m.domain and k.country = m.country
       and k.traffic_source = m.traffic_source and k.web_source = m.web_source and k.branded_type = m.branded_type group by k.keyword

@@ -1,7 +1,8 @@
 -- purpose: Which types of pages search sends people to, by the patterns of attributes/page_types.csv. Always ask for one domain and month.
 -- grain: One row a month, domain, country, traffic_source, web_source, branded_type and page_type.
 -- question: Do product pages or guides bring our clicks?
--- reads: landing_pages, attribute_versions
+-- topic: What search brings
+-- reads: keywords, keyword_months, attribute_versions
 -- column page_type: Type of the first pattern that the page's address fits; (other) where it fits none.
 -- column pages: Landing pages of the type. Unit: pages.
 -- column clicks: Clicks to them. Unit: clicks a month.
@@ -12,7 +13,12 @@ with patterns as materialized (
     replace(replace(replace(replace(value, '\', '\\'), '%', '\%'), '_', '\_'), '*', '%') as pattern
   from bi.attribute_versions where subject = 'pattern' and valid_to is null
 )
-select p.month, p.domain, p.country, p.traffic_source, p.web_source, p.branded_type, coalesce(t.page_type, '(other)') as page_type,
-  count(*) as pages, sum(p.clicks) as clicks
-from bi.landing_pages p left join lateral (select page_type from patterns where p.top_url like pattern order by place limit 1) t on true
-group by p.month, p.domain, p.country, p.traffic_source, p.web_source, p.branded_type, coalesce(t.page_type, '(other)')
+select m.month, m.domain, m.country, m.traffic_source, m.web_source, m.branded_type, t.page_type, t.pages, t.clicks
+from bi.keyword_months m cross join lateral (
+  select coalesce(f.page_type, '(other)') as page_type, count(*) as pages, sum(p.clicks) as clicks
+  from (
+    select k.top_url, sum(k.clicks) as clicks from bi.keywords k
+    where k.month = m.month and k.domain = m.domain and k.country = m.country and k.traffic_source = m.traffic_source and k.web_source = m.web_source and k.branded_type = m.branded_type group by k.top_url
+  ) p left join lateral (select page_type from patterns where p.top_url like pattern order by place limit 1) f on true
+  group by 1
+) t

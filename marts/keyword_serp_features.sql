@@ -1,12 +1,18 @@
 -- purpose: What else the results page of each keyword shows: features as rows, instead of a list.
 -- grain: One row a month, domain, country, traffic_source, web_source, branded_type, keyword and feature.
 -- question: How many of our clicks come from pages that also show a video?
--- reads: keywords
+-- topic: What search brings
+-- reads: keywords, keyword_months
 -- column feature: One feature of the results page, for example news or video.
 -- column clicks: Clicks from the keyword, the same beside each of its features. Unit: clicks a month. Does not add up over features.
 -- column best_position: Best position over the landing pages. Unit: rank in the results.
 -- column volume: Searches for the keyword. Unit: searches a month. Does not add up over features or domains.
-select month, domain, country, traffic_source, web_source, branded_type, keyword, feature,
-  sum(clicks) as clicks, min(position) as best_position, max(volume) as volume
-from (select k.*, f.feature from bi.keywords k cross join lateral (select distinct n.feature from unnest(k.serp_features) as n (feature)) f) named
-group by month, domain, country, traffic_source, web_source, branded_type, keyword, feature
+
+-- Slice by slice, so that the first rows come without reading all months.
+select m.month, m.domain, m.country, m.traffic_source, m.web_source, m.branded_type, f.keyword, f.feature, f.clicks, f.best_position, f.volume
+from bi.keyword_months m cross join lateral (
+  select k.keyword, n.feature, sum(k.clicks) as clicks, min(nullif(k.position, 0)) as best_position, max(k.volume) as volume
+  from bi.keywords k cross join lateral (select distinct u.feature from unnest(k.serp_features) as u (feature)) n
+  where k.month = m.month and k.domain = m.domain and k.country = m.country and k.traffic_source = m.traffic_source and k.web_source = m.web_source and k.branded_type = m.branded_type
+  group by k.keyword, n.feature
+) f

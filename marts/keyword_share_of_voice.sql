@@ -1,14 +1,21 @@
 -- purpose: Who gets the clicks of a keyword, among the domains that are followed. Choose a fixed set of keywords with a condition on keyword, then sum clicks and clicks_all.
 -- grain: One row a month, country, traffic_source, web_source, branded_type, keyword and domain.
 -- question: Over these 500 keywords, which part of the clicks went to us, month by month?
--- reads: keywords
+-- topic: Us and the others in search
+-- reads: keywords, keyword_months
 -- column clicks: Clicks the domain got from the keyword. Unit: clicks a month.
 -- column clicks_all: Clicks all followed domains got from the keyword. Unit: clicks a month.
 -- column share_of_voice: clicks divided by clicks_all. Unit: fraction. Not to be averaged: over several keywords divide the sums.
-select month, country, traffic_source, web_source, branded_type, keyword, domain, sum(clicks) as clicks,
-  sum(sum(clicks)) over followed as clicks_all,
-  round(sum(clicks) / nullif(sum(sum(clicks)) over followed, 0), 6) as share_of_voice
-from bi.keywords
--- In the order of the index on keyword, so that nothing is sorted.
-group by keyword, country, month, traffic_source, web_source, branded_type, domain
-window followed as (partition by keyword, country, month, traffic_source, web_source, branded_type)
+-- column domains_loaded: Followed domains that are loaded in the month, whether they have the keyword or not: what the share is of. Unit: domains.
+select month, country, traffic_source, web_source, branded_type, keyword, domain, clicks, clicks_all, share_of_voice,
+  (select count(*) from bi.keyword_months l where l.month = s.month and l.country = s.country and l.traffic_source = s.traffic_source
+    and l.web_source = s.web_source and l.branded_type = s.branded_type) as domains_loaded
+from (
+  select month, country, traffic_source, web_source, branded_type, keyword, domain, sum(clicks) as clicks,
+    sum(sum(clicks)) over followed as clicks_all,
+    round(sum(clicks) / nullif(sum(sum(clicks)) over followed, 0), 6) as share_of_voice
+  from bi.keywords
+  -- In the order of the index on keyword, so that nothing is sorted.
+  group by keyword, country, month, traffic_source, web_source, branded_type, domain
+  window followed as (partition by keyword, country, month, traffic_source, web_source, branded_type)
+) s

@@ -1,6 +1,7 @@
 -- purpose: What was spent at the service, day by day.
 -- grain: One row an account, pipeline and day (UTC).
 -- question: What did this pipeline cost us in the last quarter?
+-- topic: What was loaded, and what it cost
 -- reads: etl.quota
 -- column account: The account whose key was used.
 -- column pipeline: The pipeline.

@@ -1,6 +1,7 @@
 -- purpose: What the service changed after the fact, by how much, and when it was seen.
 -- grain: One row a window and answer that changed or ended rows of an earlier one.
 -- question: How much of September was restated after we reported on it?
+-- topic: Can I trust the figures
 -- reads: etl.loads, etl.answers, etl.pipelines, etl.slices
 -- column pipeline: The pipeline.
 -- column window_from: First day of the window that was restated.
@@ -10,10 +11,11 @@
 -- column rows_ended: Rows that vanished. Unit: rows.
 -- column rows_new: Rows that appeared. Unit: rows.
 -- column share_changed: Rows changed or ended, as a part of the rows before. Unit: fraction.
+-- column cause: dialect where the answer was asked for in another dialect of the service than the one before, which may be all that differs; else service.
 -- column run_id: The run that saw it.
 select p.pipeline, l.window_from, box.slice, l.loaded_at as seen_at, l.rows_updated as rows_changed,
   l.rows_ended, l.rows_inserted as rows_new,
-  round((l.rows_updated + l.rows_ended)::numeric / nullif(l.rows_updated + l.rows_unchanged + l.rows_ended, 0), 6) as share_changed, l.run_id
+  round((l.rows_updated + l.rows_ended)::numeric / nullif(l.rows_updated + l.rows_unchanged + l.rows_ended, 0), 6) as share_changed, case when former.dialect <> a.dialect then 'dialect' else 'service' end as cause, l.run_id
 from etl.loads l join etl.answers a on a.answer_id = l.answer_id join etl.pipelines p on p.pipeline_id = l.pipeline_id
 -- As etl.box_slice, which would read etl.slices with the reader's rights; a view reads it with its owner's.
 cross join lateral (
@@ -21,4 +23,9 @@ cross join lateral (
   from (select n.name, array_agg(distinct s."values"[n.place] order by s."values"[n.place]) as listed
     from unnest(p.dimensions) with ordinality as n (name, place) join etl.slices s on s.slice_id = any(a.slice_ids) group by n.name) d
 ) box
+left join lateral (
+  select b.dialect from etl.loads e join etl.answers b on b.answer_id = e.answer_id
+  where e.pipeline_id = l.pipeline_id and e.window_from = l.window_from and e.load_id < l.load_id and e.outcome = 'loaded' and b.slice_ids && a.slice_ids
+  order by e.load_id desc limit 1
+) former on true
 where l.rows_updated + l.rows_ended > 0

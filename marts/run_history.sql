@@ -1,6 +1,7 @@
 -- purpose: Every run and what it did.
 -- grain: One row a run.
 -- question: Was last night good, and how long did it take?
+-- topic: What was loaded, and what it cost
 -- reads: etl.run_list, etl.runs, etl.loads
 -- column run_id: The run.
 -- column command: What was started.

@@ -1,6 +1,7 @@
 -- purpose: From viewing a product to buying it, by category.
 -- grain: One row a date, granularity, domain and category_id.
 -- question: Where do visitors look much and buy little?
+-- topic: Shops
 -- reads: shopper_category_performance, dim_category, domains
 -- column category: The category's name, from attributes/categories.csv or the service; its number where nobody named it.
 -- column product_views: Views of product pages. Unit: views.

@@ -1,6 +1,7 @@
 -- purpose: Which units fail a test of their definition, and what was found.
 -- grain: One row a unit, answer and test.
 -- question: Which domains jumped last month, and is their new answer loaded?
+-- topic: Can I trust the figures
 -- reads: etl.failed_tests, etl.slices, etl.pipelines
 -- column pipeline: The pipeline.
 -- column version: Its version.

@@ -1,6 +1,7 @@
 -- purpose: What the rows of each pipeline are tested for before they are loaded, and how many units fail now.
 -- grain: One row a pipeline, version and test.
 -- question: May I trust the figures that were loaded last night?
+-- topic: Can I trust the figures
 -- reads: etl.pipelines, etl.failed_tests
 -- column pipeline: The pipeline.
 -- column version: Its version.

@@ -1,12 +1,13 @@
 -- purpose: Visits of a domain against those of an earlier month: the month or quarter before, the same month last year, or any other up to three years back.
 -- grain: One row a month, months_back, domain, country, include_subdomains: wherever one of the two months has a row. months_back runs from 1 to 36; always choose one.
 -- question: Did our visits grow, counting only domains that both months have?
+-- topic: Visits
 -- reads: traffic_and_engagement, dim_date, domains
 -- column month: First day of the month.
 -- column months_back: How many months earlier the other month is: 1 the month before, 3 the quarter before, 12 the same month last year. Unit: months.
 -- column comparison: previous (1), previous quarter (3), same last year (12); NULL for the others.
 -- column quarter: First day of the month's quarter.
--- column is_comparable: Whether both months have it. Sums that are compared take these rows only: like with like.
+-- column loaded_in: Which of the two months has the row: both, now or before. Compare sum(X) filter (where X_before is not null) with sum(X_before) filter (where X is not null).
 -- column visits: Visits from desktop and mobile web in the month; NULL where it is not loaded. Unit: visits.
 -- column visits_before: Visits from desktop and mobile web in the earlier month; NULL where it is not loaded. Unit: visits.
 -- column desktop_visits: Visits from desktop in the month; NULL where it is not loaded. Unit: visits.
@@ -21,14 +22,14 @@
 -- Each month that is loaded is joined with one earlier month: nothing else is read, whatever is asked for.
 select m.month, b.months_back, case b.months_back when 1 then 'previous' when 3 then 'previous quarter' when 12 then 'same last year' end as comparison,
   date_trunc('quarter', m.month::timestamp)::date as quarter, pair.domain, pair.country, pair.include_subdomains,
-  pair.visits is not null and pair.visits_before is not null as is_comparable,
+  pair.loaded_in,
   pair.visits, pair.visits_before, pair.desktop_visits, pair.desktop_visits_before, pair.mobile_visits, pair.mobile_visits_before,
   pair.page_views, pair.page_views_before,
   coalesce(g.domain_group, '(none)') as domain_group, coalesce(g.ownership, '(none)') as ownership
 from (select d.date as month from bi.dim_date d where d.date = d.month_start and exists (select from bi.traffic_and_engagement f where f.date = d.date)) m
 cross join generate_series(1, 36) as b (months_back)
 cross join lateral (
-  select domain, country, include_subdomains, present.visits, past.visits as visits_before, present.desktop_visits, past.desktop_visits as desktop_visits_before, present.mobile_visits, past.mobile_visits as mobile_visits_before, present.page_views, past.page_views as page_views_before
+  select domain, country, include_subdomains, case when present.domain is null then 'before' when past.domain is null then 'now' else 'both' end as loaded_in, present.visits, past.visits as visits_before, present.desktop_visits, past.desktop_visits as desktop_visits_before, present.mobile_visits, past.mobile_visits as mobile_visits_before, present.page_views, past.page_views as page_views_before
   from (select domain, country, include_subdomains, all_traffic_visits as visits, desktop_visits, mobile_visits, all_page_views as page_views from bi.traffic_and_engagement where date = m.month and granularity = 'monthly') present
   full join (select domain, country, include_subdomains, all_traffic_visits as visits, desktop_visits, mobile_visits, all_page_views as page_views from bi.traffic_and_engagement where date = (m.month - make_interval(months => b.months_back))::date and granularity = 'monthly') past
     using (domain, country, include_subdomains)

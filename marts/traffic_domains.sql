@@ -1,6 +1,7 @@
 -- purpose: Visits, visitors and pages of each domain with what attributes/domains.csv says of it: for charts that are narrowed to a group, or to our own domains.
 -- grain: One row a date, granularity, domain, country and include_subdomains.
 -- question: How did the visits of our own domains develop?
+-- topic: Visits
 -- reads: traffic_and_engagement, domains
 -- column all_traffic_visits: Visits from desktop and mobile web together. Unit: visits.
 -- column desktop_unique_visitors: Distinct visitors on desktop. Unit: visitors. Does not add up over domains, countries or months.

@@ -1,24 +1,35 @@
 -- purpose: What restatements did to a domain's visits: as first loaded, as believed now, and the difference.
 -- grain: One row a date, granularity, domain, country and include_subdomains.
 -- question: By how much did the service change last quarter's visits afterwards?
--- reads: traffic_and_engagement_history, domains
--- column visits_first: Visits as they were first loaded. Unit: visits.
+-- topic: Visits
+-- reads: traffic_and_engagement_history, etl.loads, etl.units, domains
+-- column visits_first: Visits as they were first loaded; NULL where the first answer had none. Unit: visits.
 -- column visits_now: Visits as believed now; NULL where the row ended. Unit: visits.
--- column visits_change: visits_now minus visits_first. Unit: visits.
+-- column visits_change: visits_now minus visits_first, what one of the two lacks counted as 0: visits_first and visits_change add up to visits_now over any rows. Unit: visits.
 -- column change_share: visits_change as a part of visits_first. Unit: fraction.
--- column first_loaded_at: When the first value was loaded.
--- column restated_at: When the value now believed was loaded, or the row ended; NULL where it never changed.
--- column times_restated: How often the row got another value or ended. Unit: times.
+-- column first_loaded_at: When the service first answered for the domain, country and date, with a row or without one.
+-- column restated_at: When a row was last changed, added or ended after that; NULL where it never was.
+-- column times_restated: How often the row got another value, came or ended after the first answer. Unit: times.
 -- column domain_group: The domain's group as attributes/domains.csv has it now; (none) where nobody wrote one.
 -- column ownership: own, competitor, or (none) where nobody said.
-select date, granularity, revisions.domain, country, include_subdomains, visits_first, visits_now, visits_now - visits_first as visits_change,
-  round(visits_now / nullif(visits_first, 0) - 1, 6) as change_share, first_loaded_at, restated_at, times_restated,
+select date, granularity, restated.domain, country, include_subdomains, visits_first, visits_now,
+  case when coalesce(visits_first, visits_now) is not null then coalesce(visits_now, 0) - coalesce(visits_first, 0) end as visits_change,
+  round(coalesce(visits_now, 0) / nullif(visits_first, 0) - 1, 6) as change_share, first_loaded_at, restated_at, times_restated,
   coalesce(g.domain_group, '(none)') as domain_group, coalesce(g.ownership, '(none)') as ownership
 from (
-  select date, granularity, domain, country, include_subdomains,
-    (array_agg(all_traffic_visits order by valid_from))[1] as visits_first,
-    (array_agg(all_traffic_visits order by valid_from) filter (where is_current))[1] as visits_now,
-    min(valid_from) as first_loaded_at, nullif(greatest(max(valid_from), max(valid_to)), min(valid_from)) as restated_at,
-    count(*) - 1 + (not bool_or(is_current))::integer as times_restated
-  from bi.traffic_and_engagement_history group by date, granularity, domain, country, include_subdomains
-) revisions left join bi.domains g on g.domain = revisions.domain
+  select date, granularity, domain, country, include_subdomains, first_loaded_at,
+    sum(all_traffic_visits) filter (where valid_from = first_loaded_at) as visits_first, sum(all_traffic_visits) filter (where is_current) as visits_now,
+    nullif(greatest(max(valid_from), max(valid_to)), first_loaded_at) as restated_at,
+    count(*) filter (where valid_from > first_loaded_at) + count(*) filter (where ended) as times_restated
+  from (
+    select h.*, least(min(h.valid_from) over unit, min(e.loaded_at) over unit) as first_loaded_at,
+      h.valid_to is not null and h.valid_to is distinct from lead(h.valid_from) over (unit order by h.valid_from) as ended
+    from bi.traffic_and_engagement_history h
+    -- A unit whose first answer had no row of it is known from its loads alone.
+    left join (select u.unit_id, min(l.loaded_at) as loaded_at from etl.loads l cross join lateral unnest(l.slices_without_rows) as x (slice_id)
+      join etl.units u on u.pipeline_id = l.pipeline_id and u.window_from = l.window_from and u.slice_id = x.slice_id
+      where l.slices_without_rows <> '{}' group by 1) e on e.unit_id = h._unit_id
+    window unit as (partition by h.date, h.granularity, h.domain, h.country, h.include_subdomains)
+  ) revisions
+  group by date, granularity, domain, country, include_subdomains, first_loaded_at
+) restated left join bi.domains g on g.domain = restated.domain

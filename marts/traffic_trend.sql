@@ -1,6 +1,7 @@
 -- purpose: Visits of a domain against the period before and the same period a year before.
 -- grain: One row a date, granularity, domain, country and include_subdomains.
 -- question: Did our visits grow over last year?
+-- topic: Visits
 -- reads: traffic_and_engagement, domains
 -- column visits: Visits from desktop and mobile web. Unit: visits.
 -- column visits_before: Visits in the month before; NULL where it is not loaded. Unit: visits.

@@ -4,7 +4,6 @@ import { type Kysely, sql } from 'kysely'
 const words = [
   `create schema if not exists data`,
   `create schema if not exists bi`,
-  `create schema if not exists staging`,
 
   // Identity: landings and receipts carry it, so that a warehouse knows its own.
   `create table etl.warehouse (
@@ -18,6 +17,15 @@ const words = [
     standing_since timestamptz
   )`,
   `insert into etl.warehouse default values`,
+  // Whose rows these are: the service that each account bought from.
+  `create table etl.origins (
+    api text not null,
+    account text not null,
+    address text not null,
+    key_sha256 text not null,
+    noted_at timestamptz not null default now(),
+    primary key (api, account)
+  )`,
   // Names it bore before: answers landed under them are its own, and to be deleted by it only where nobody else goes on with them.
   `create table etl.former_names (
     warehouse_id uuid not null,
@@ -86,6 +94,7 @@ const words = [
     "values" text[] not null,
     wanted_since integer not null,
     wanted_until integer,
+    night_from date,
     unique (pipeline_id, "values")
   )`,
   `create index slices_wanted on etl.slices (pipeline_id, wanted_since, slice_id) where wanted_until is null`,
@@ -135,6 +144,8 @@ const words = [
     kind text not null check (kind in ('walk', 'report')),
     reason text not null,
     guard text not null default 'usual' check (guard in ('usual', 'needs approval')),
+    wanted_by text not null default 'beyond'
+      check (wanted_by in ('night', 'beyond', 'range', 'force', 'approval')),
     window_from date not null,
     window_to date not null,
     slice_ids integer[] not null,
@@ -144,6 +155,7 @@ const words = [
     released boolean not null default false,
     run_id bigint,
     former_job_id bigint,
+    served_by bigint,
     approval_id bigint,
     holder integer references etl.processes,
     fence bigint not null default 0,
@@ -165,8 +177,10 @@ const words = [
     polls integer not null default 0,
     next_poll_at timestamptz,
     retries integer not null default 0,
-    estimated_quota bigint,
-    used_quota bigint,
+    estimated_quota numeric,
+    used_quota numeric,
+    reserved_credits numeric,
+    begun_landing text,
     tag_set_id integer,
     data_points_count bigint,
     submitted_at timestamptz,
@@ -248,10 +262,15 @@ const words = [
     source_count bigint,
     data_points_count bigint,
     source_order jsonb,
+    top_rows integer,
+    dialect text,
+    missing_columns text[],
+    partly_missing text[],
     times_incomplete integer not null default 0,
     verdict text,
     verdict_message text
   )`,
+  `create index answers_top on etl.answers (answer_id) where top_rows is not null`,
   `create index answers_job on etl.answers (job_id)`,
   `create index answers_windows on etl.answers (pipeline_id, window_from)`,
   `create index answers_landing on etl.answers (landing)`,
@@ -297,7 +316,6 @@ const words = [
     rows_duplicates bigint not null default 0,
     slices_without_rows integer[] not null default '{}',
     drift jsonb,
-    proof jsonb,
     loaded_at timestamptz not null default now(),
     milliseconds double precision,
     check (outcome = 'unchanged' or
@@ -335,7 +353,8 @@ const words = [
     error_code text,
     bytes bigint not null default 0,
     sha256 text,
-    credits smallint,
+    credits numeric,
+    unpriced boolean not null default false,
     started_at timestamptz not null,
     milliseconds double precision not null
   )`,
@@ -351,8 +370,9 @@ const words = [
     is_night boolean not null,
     slot integer not null,
     requests bigint not null,
-    credits bigint not null,
-    uncertain bigint not null,
+    credits numeric not null,
+    uncertain numeric not null,
+    unpriced bigint not null,
     primary key (day, account, pipeline_id, tag_set_id, is_night, slot)
   ) with (fillfactor = 50)`,
 
@@ -362,12 +382,28 @@ const words = [
     api text not null,
     account text not null,
     read_at timestamptz not null default now(),
-    remaining_requests bigint,
-    remaining_credits bigint,
-    counted_requests bigint not null,
-    counted_reports bigint not null,
-    difference bigint
+    remaining_requests numeric,
+    remaining_credits numeric,
+    counted_requests numeric not null,
+    counted_reports numeric not null,
+    difference numeric
   )`,
+  // What the service was seen to charge: bills that tell the price of a dataset, none of which contradicts another until it is dropped.
+  `create table etl.prices (
+    price_id bigint generated always as identity primary key,
+    account text not null,
+    dataset text not null,
+    said_in text not null check (said_in in ('answer', 'balance')),
+    job_id bigint,
+    rows_asked bigint,
+    rows bigint,
+    metrics integer not null,
+    "values" bigint not null,
+    credits numeric not null,
+    learned_at timestamptz not null default now(),
+    dropped_at timestamptz
+  )`,
+  `create index prices_known on etl.prices (account, dataset) where dropped_at is null`,
   `create index meter_readings_account on etl.meter_readings (account, api, read_at)`,
 
   `create table etl.quarantine (
@@ -460,6 +496,24 @@ const words = [
     name text primary key,
     published_at timestamptz not null default now()
   )`,
+
+  // Which version of a pipeline readers of bi see, and since when. Former ones: their units that the published version had no answer for when it was
+  // published go on counting until it has one.
+  `create table etl.published_versions (
+    pipeline text not null,
+    version integer not null,
+    published_at timestamptz not null,
+    primary key (pipeline, published_at)
+  )`,
+  `create table etl.kept_units (
+    unit_id bigint primary key,
+    pipeline text not null,
+    version integer not null,
+    window_from date not null,
+    cell jsonb not null,
+    until timestamptz
+  )`,
+  `create index kept_units_pipeline on etl.kept_units (pipeline, version)`,
 
   `create table etl.notifications (
     notification_id bigint generated always as identity primary key,
@@ -695,6 +749,20 @@ const views = [
       join etl.slices s on s.slice_id = u.slice_id and s.wanted_until is null
     where l.slices_without_rows <> '{}'`,
 
+  `create view etl.published_now as
+    select distinct on (pipeline) pipeline, version, published_at from etl.published_versions order by pipeline, published_at desc`,
+  // When the published version had an answer for what a former one has: by the values and parameters of the unit, in whatever order the version has them.
+  `create view etl.kept_cells as
+    select k.unit_id, k.pipeline, k.version, coalesce(k.until, n.handed_over_at) as until
+    from etl.kept_units k left join lateral (
+      select greatest(v.published_at, (select min(l.loaded_at) from etl.loads l join etl.answers a on a.answer_id = l.answer_id
+          where l.pipeline_id = u.pipeline_id and l.window_from = u.window_from and u.slice_id = any(a.slice_ids))) as handed_over_at
+      from etl.published_now v join etl.pipelines p on p.pipeline = v.pipeline and p.version = v.version and k.cell - p.dimensions = p.parameters
+        join etl.slices s on s.pipeline_id = p.pipeline_id
+          and s."values" = array(select k.cell ->> d from unnest(p.dimensions) with ordinality as x (d, place) order by place)
+        join etl.units u on u.pipeline_id = p.pipeline_id and u.window_from = k.window_from and u.slice_id = s.slice_id and u.answer_id is not null
+      where v.pipeline = k.pipeline limit 1) n on k.until is null`,
+
   // The newest load of each pipeline and version.
   `create view etl.last_loads as
     select distinct on (w.pipeline_id) w.pipeline_id, w.pipeline, w.version, l.load_id, l.loaded_at, l.drift
@@ -731,17 +799,19 @@ const views = [
   `create view etl.spending as
     select j.account, p.pipeline, j.pipeline_id, coalesce(j.tag_set_id, p.tag_set_id) as tag_set_id,
       (coalesce(j.asked_at, j.created_at) at time zone 'UTC')::date as day, count(*) filter (where j.report_state <> 'intent') as reports,
-      0::bigint as requests, sum(j.used_quota)::bigint as used_quota,
+      0::bigint as requests, sum(j.used_quota) as used_quota,
       sum(case when j.used_quota is null and j.report_state in ('intent', 'submitted', 'ready', 'downloaded', 'uncertain')
-        then coalesce(j.estimated_quota, 1) else 0 end)::bigint as reserved_quota
+        then coalesce(j.estimated_quota, 0) else 0 end) as reserved_quota,
+      count(*) filter (where j.used_quota is null and j.estimated_quota is null
+        and j.report_state in ('intent', 'submitted', 'ready', 'downloaded', 'uncertain')) as unpriced
     from etl.jobs j join etl.pipelines p using (pipeline_id) where j.report_state is not null group by 1, 2, 3, 4, 5
     union all
-    select c.account, p.pipeline, c.pipeline_id, c.tag_set_id, c.day, 0, sum(c.requests)::bigint, sum(c.credits)::bigint, 0
+    select c.account, p.pipeline, c.pipeline_id, c.tag_set_id, c.day, 0, sum(c.requests)::bigint, sum(c.credits), 0, sum(c.unpriced)::bigint
     from etl.request_credits c join etl.pipelines p using (pipeline_id) group by 1, 2, 3, 4, 5`,
 
   `create view etl.quota as
     select s.account, s.pipeline, s.day, sum(s.reports)::bigint as reports, sum(s.requests)::bigint as requests, sum(s.used_quota) as used_quota,
-      sum(s.reserved_quota) as reserved_quota
+      sum(s.reserved_quota) as reserved_quota, sum(s.unpriced)::bigint as unpriced
     from etl.spending s group by 1, 2, 3`,
 ]
 
@@ -806,6 +876,34 @@ const relations: Readonly<Record<string, About>> = {
     'Views and summaries of bi that `millrace migrate` made from files under marts/. One row a mart.',
     { name: 'Its name in bi: the name of the file without .sql.', published_at: 'When it was first published.' },
   ],
+  published_versions: [
+    'Which version of a pipeline bi shows, and since when. One row each time another one was published.',
+    { pipeline: pipelineName, version, published_at: 'When; -infinity: the first.' },
+  ],
+  published_now: [
+    'The version of each pipeline that bi shows.',
+    { pipeline: pipelineName, version, published_at: 'Since when; -infinity: it was the first.' },
+  ],
+  kept_units: [
+    'Units of former versions that the published one had no answer for when it was published: their rows go on counting until it has one.',
+    {
+      unit_id: 'The unit: etl.unit_list.',
+      pipeline: pipelineName,
+      version: 'The former version.',
+      window_from: windowFrom,
+      cell: 'Values of its dimensions and parameters, by name.',
+      until: 'When another version took over; NULL: see etl.kept_cells.',
+    },
+  ],
+  kept_cells: [
+    'etl.kept_units with the moment the published version had an answer for the unit.',
+    {
+      unit_id: 'The unit.',
+      pipeline: pipelineName,
+      version: 'The former version.',
+      until: 'That moment; NULL: it has none, the rows count.',
+    },
+  ],
   warehouse: [
     'The identity of this warehouse, one row. Landings and receipts carry it, so that a clone is not taken for the original.',
     {
@@ -818,6 +916,16 @@ const relations: Readonly<Record<string, About>> = {
         'own; copy (restored, cloned or moved, and nobody has said which: it buys and deletes nothing); replaced (another database goes on in its place).',
       standing_reason: 'How it was found to be a copy or replaced; NULL where it is neither.',
       standing_since: 'When that was found; NULL where it is neither.',
+    },
+  ],
+  origins: [
+    'One row an account of an API: the service that its rows came from. Another one stops every command that buys.',
+    {
+      api: 'The API: a folder of sources.',
+      account,
+      address: 'Host and port of the service.',
+      key_sha256: 'Beginning of the SHA-256 of the key, in hexadecimal: tells keys apart, and gives none away.',
+      noted_at: 'When it was last written down.',
     },
   ],
   former_names: [
@@ -888,6 +996,7 @@ const relations: Readonly<Record<string, About>> = {
       values: 'One value of each dimension, in the order of etl.pipelines.dimensions.',
       wanted_since: 'The generation of the lists since which it is wanted.',
       wanted_until: 'The generation in which it left the lists; NULL while it is wanted. Its rows stay.',
+      night_from: 'First day of the oldest window that a night asked for as usual; older ones need approval. NULL: none did.',
     },
   ],
   lists: [
@@ -956,6 +1065,8 @@ const relations: Readonly<Record<string, About>> = {
       kind: 'walk (page by page) or report (bought, then downloaded).',
       reason: 'Why it was planned.',
       guard: 'usual, or needs approval: it waits for a person (millrace approve) because the night would cost more than usual.',
+      wanted_by:
+        'Who first wanted it, kept over failures and retries: night (as usual), beyond (a night, beyond its usual), range, force, or approval.',
       window_from: spanFrom,
       window_to: spanTo,
       slice_ids: 'Its slices: etl.slices.',
@@ -966,6 +1077,7 @@ const relations: Readonly<Record<string, About>> = {
       released: 'Whether a person allowed the held answer to load as it is.',
       run_id: 'The run that planned it: etl.runs.',
       former_job_id: 'The job it asks again for: etl.jobs; NULL where it is the first.',
+      served_by: 'A job of another version that asks for the same: its answer serves this one; NULL where there is none.',
       approval_id: "The person's word it waits for or has: etl.approvals; NULL where none is needed.",
       holder: 'The process that works on it: etl.processes; NULL while none does.',
       fence: 'Grows with each claim; a write that names an older one changes nothing.',
@@ -981,6 +1093,8 @@ const relations: Readonly<Record<string, About>> = {
       report_state:
         'intent (about to be sent), submitted, ready, downloaded, failed, rejected, uncertain (reply lost) or expired; NULL where nothing was bought.',
       tag_set_id: `${tagSet} NULL before it was asked for.`,
+      reserved_credits: 'Set aside for pages that are under way; NULL: nothing is. Unit: credits.',
+      begun_landing: 'Where the first pages of a walk lie that a budget stopped: it goes on from there. NULL: there are none.',
       receipt_at: 'When the receipt of the purchase was written beside the landings; NULL: not yet.',
       created_at: 'When it was planned.',
       updated_at: 'When this row last changed.',
@@ -1046,8 +1160,13 @@ const relations: Readonly<Record<string, About>> = {
       source_last_updated: 'The last_updated the service gave with it, as it wrote it.',
       source_count: 'How many rows the service said there are; NULL where it does not say. Unit: rows.',
       data_points_count: dataPoints,
+      top_rows:
+        'Only the first so many rows of each unit and period were asked for: complete by declaration. NULL: all were. Unit: rows.',
       source_order:
         'How the service says the rows were sorted: sort and asc of meta.query, as it wrote them; NULL where it does not say.',
+      dialect: 'The dialect of the service it was asked in: v4 or v5; NULL: the source has one alone.',
+      missing_columns: 'Columns of the definition that none of its records has; NULL: not read yet.',
+      partly_missing: 'Columns of the definition that some of its records lack; NULL: not read yet.',
       times_incomplete: 'How often the bytes that came for it disagreed with the count the service gave.',
       verdict: 'good, or the error code it was refused with; NULL: not judged yet.',
       verdict_message: 'Why it was refused.',
@@ -1073,8 +1192,6 @@ const relations: Readonly<Record<string, About>> = {
       rows_duplicates: 'Rows that came more than once, without the one that was kept. Unit: rows.',
       slices_without_rows: 'Slices of the units that took the answer and for which it has no row. Unit: numbers of etl.slices.',
       drift: 'How the answer differed in shape from the definition; NULL where it did not.',
-      proof:
-        'By what the rows this load wrote are known again, as long as nobody has touched them: server, transactions, number, and what made them; NULL where that is not noted.',
       loaded_at: 'When it was loaded: exactly the _loaded_at of its rows.',
       milliseconds: 'How long it took. Unit: milliseconds.',
     },
@@ -1106,7 +1223,9 @@ const relations: Readonly<Record<string, About>> = {
       error_code: 'Code of the error, as in docs/operations.md; NULL where it went well.',
       bytes: 'Size of the answer. Unit: bytes.',
       sha256: 'SHA-256 of the answer in hexadecimal; NULL where it was not kept.',
-      credits: 'What it cost, where requests are paid for one by one; NULL where it is free. Unit: credits.',
+      credits:
+        'What it cost, where requests are paid for one by one; NULL where it is free, or nobody knows its price. Unit: credits.',
+      unpriced: 'Whether it is paid for and nobody knows its price.',
       started_at: 'When it was sent.',
       milliseconds: 'From sending to the end of the answer. Unit: milliseconds.',
     },
@@ -1124,6 +1243,24 @@ const relations: Readonly<Record<string, About>> = {
       credits: 'What they cost. Unit: credits.',
       uncertain:
         'Of the credits, those of requests whose answer did not come whole: the service may not have charged them. Unit: credits.',
+      unpriced: 'Of the requests, those whose price nobody knows: their credits are not counted. Unit: requests.',
+    },
+  ],
+  prices: [
+    'What the service was seen to charge for pages: one row a bill that says something new of the price of a dataset. Those that are not dropped agree with each other.',
+    {
+      price_id: 'Number of the bill.',
+      account,
+      dataset: 'The source, or the table of a source that has several.',
+      said_in: 'Where it stood: answer (with the answer itself), or balance (two readings around it).',
+      job_id: jobOfRow,
+      rows_asked: 'The most rows that were asked for; NULL where no number was named. Unit: rows.',
+      rows: 'Rows that came; NULL where nobody said. Unit: rows.',
+      metrics: 'Metrics that were asked for. Unit: metrics.',
+      values: 'Combinations of values and periods that were asked for. Unit: units.',
+      credits: 'What it cost. Unit: credits.',
+      learned_at: 'When it was seen.',
+      dropped_at: 'When another bill contradicted it; NULL: it counts.',
     },
   ],
   meter_readings: [
@@ -1279,11 +1416,11 @@ const relations: Readonly<Record<string, About>> = {
     },
   ],
   rate_windows: [
-    "The window of time in which each account's requests are counted now; one row an account.",
+    "The window of time in which each account's requests are counted now; one row an account, and one for its last pause.",
     {
-      key: 'requests: and the name of the account; never its key.',
-      points: 'Requests counted in the window.',
-      expire: 'When the window ends. Unit: milliseconds since 1970.',
+      key: 'requests: or pause: and the name of the account; never its key.',
+      points: 'Requests counted in the window. Of a pause its length in milliseconds.',
+      expire: 'When the window or the pause ends. Unit: milliseconds since 1970.',
     },
   ],
   kysely_migration: [
@@ -1465,7 +1602,8 @@ const relations: Readonly<Record<string, About>> = {
       requests: 'Requests that cost something; 0 where the row is of reports. Unit: requests.',
       used_quota:
         'Of reports what the service said they cost, NULL while it said nothing; of requests what their price is. Unit: credits.',
-      reserved_quota: 'What reports of unknown price are expected to cost, 1 where even that is unknown. Unit: credits.',
+      reserved_quota: 'What reports that the service named no bill for yet are expected to cost. Unit: credits.',
+      unpriced: 'Reports and requests that were paid for and whose price nobody knows yet: their credits are not counted.',
     },
   ],
   quota: [
@@ -1477,7 +1615,8 @@ const relations: Readonly<Record<string, About>> = {
       reports: 'Reports sent. Unit: reports.',
       requests: 'Requests that cost something. Unit: requests.',
       used_quota: 'What they cost; NULL while the service said nothing. Unit: credits.',
-      reserved_quota: 'What reports of unknown price are expected to cost, 1 where even that is unknown. Unit: credits.',
+      reserved_quota: 'What reports that the service named no bill for yet are expected to cost. Unit: credits.',
+      unpriced: 'Reports and requests that were paid for and whose price nobody knows yet: their credits are not counted.',
     },
   ],
 }
@@ -1506,9 +1645,6 @@ const comments = async (database: Kysely<unknown>): Promise<void> => {
     for (const [column, text] of Object.entries(columns))
       await sql`comment on column ${sql.ref(`etl.${name}.${column}`)} is ${sql.lit(text)}`.execute(database)
   }
-  await sql`comment on schema staging is 'Rows on their way; unlogged, emptied after each answer. Nobody reads it.'`.execute(
-    database,
-  )
   for (const [name, about] of Object.entries(functions))
     await sql`comment on function ${sql.table(`etl.${name}`)} is ${sql.lit(about)}`.execute(database)
 }

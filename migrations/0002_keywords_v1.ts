@@ -25,9 +25,9 @@ const statements = [
     "position" numeric,
     "serp_features" text[],
     _unit_id bigint not null,
-    _run_id bigint not null,
-    _revision integer not null,
-    _loaded_at timestamptz not null,
+    _run_id bigint not null default current_setting('millrace.run_id')::bigint,
+    _revision integer not null default 1,
+    _loaded_at timestamptz not null default transaction_timestamp(),
     primary key ("month", "domain", "country", "traffic_source", "web_source", "branded_type", "keyword", "top_url")
   ) partition by range ("month")`,
   // Who gets the clicks of some keywords, over all domains: read from the index alone.
@@ -64,6 +64,9 @@ const statements = [
     _ended_run_id bigint not null,
     primary key ("month", "domain", "country", "traffic_source", "web_source", "branded_type", "keyword", "top_url", "_revision")
   )`,
+  // Whose rows are whose, wherever they lie.
+  `create index on data.keywords_v1 using brin (_unit_id)`,
+  `create index on data.keywords_v1_history using brin (_unit_id)`,
 ]
 
 export const up = async (database: Kysely<unknown>): Promise<void> => {

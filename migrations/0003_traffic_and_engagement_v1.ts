@@ -15,9 +15,9 @@ const statements = [
     "mobile_unique_visitors" numeric,
     "all_page_views" numeric,
     _unit_id bigint not null,
-    _run_id bigint not null,
-    _revision integer not null,
-    _loaded_at timestamptz not null,
+    _run_id bigint not null default current_setting('millrace.run_id')::bigint,
+    _revision integer not null default 1,
+    _loaded_at timestamptz not null default transaction_timestamp(),
     primary key ("date", "granularity", "domain", "country", "include_subdomains")
   ) partition by range ("date")`,
 
@@ -42,6 +42,9 @@ const statements = [
     _ended_run_id bigint not null,
     primary key ("date", "granularity", "domain", "country", "include_subdomains", "_revision")
   )`,
+  // Whose rows are whose, wherever they lie.
+  `create index on data.traffic_and_engagement_v1 using brin (_unit_id)`,
+  `create index on data.traffic_and_engagement_v1_history using brin (_unit_id)`,
 ]
 
 export const up = async (database: Kysely<unknown>): Promise<void> => {

@@ -12,9 +12,9 @@ const statements = [
     "revenue" numeric,
     "cvr" numeric,
     _unit_id bigint not null,
-    _run_id bigint not null,
-    _revision integer not null,
-    _loaded_at timestamptz not null,
+    _run_id bigint not null default current_setting('millrace.run_id')::bigint,
+    _revision integer not null default 1,
+    _loaded_at timestamptz not null default transaction_timestamp(),
     primary key ("date", "granularity", "domain", "category_id")
   ) partition by range ("date")`,
 
@@ -36,6 +36,9 @@ const statements = [
     _ended_run_id bigint not null,
     primary key ("date", "granularity", "domain", "category_id", "_revision")
   )`,
+  // Whose rows are whose, wherever they lie.
+  `create index on data.shopper_category_performance_v1 using brin (_unit_id)`,
+  `create index on data.shopper_category_performance_v1_history using brin (_unit_id)`,
 ]
 
 export const up = async (database: Kysely<unknown>): Promise<void> => {

@@ -7,41 +7,21 @@ import { type OutputChunk, rolldown } from 'rolldown'
 
 const root = join(import.meta.dirname, '..')
 
-/** Loaded by every command that works, so they go into the bundle; all others are installed, and loaded where they are used. */
-const bundled = new Set([
-  // The bundler's own: what it writes a template with </script> in it by. Nobody installs it.
-  '@oxc-project/runtime',
-  // Not of every command, but its own chunk, and a tenth of what it takes as a package.
-  '@modelcontextprotocol/server',
-  'cli-progress',
-  'commander',
-  'csv-parse',
-  'dotenv',
-  'fastest-levenshtein',
-  'kysely',
-  'node-cron',
-  'pino',
-  'rate-limiter-flexible',
-  'string-width',
-  'temporal-polyfill',
-  'undici',
-  'yaml',
-  'zod',
-])
+/** Of the declared libraries, those that every command reads and that are slow as packages (`npm run bench -- --only status`). All others stay files. */
+const compiledIn = new Set(['kysely', 'pino', 'zod'])
+/** The bundler's own: it writes a template with </script> in it by this. Nobody installs it. */
+const bundlersOwn = '@oxc-project/runtime'
 
 const packageOf = (specifier: string): string => specifier.split('/', specifier.startsWith('@') ? 2 : 1).join('/')
 
-/** One driver for us, the queue, users' own code, and whoever watches what is sent to the database. */
-const driver = /^pg(?:-native|-copy-streams)?$/
-
-/** Bare specifiers of our own code that stay installed. What a bundled library itself imports comes with it. */
+/** What our own code imports by name stays installed, so that a user can override it. What a compiled library imports comes with it. */
 const isExternal = (specifier: string, importer: string | undefined): boolean =>
-  driver.test(packageOf(specifier)) ||
-  (/^[@a-z]/i.test(specifier) &&
-    !specifier.startsWith('node:') &&
-    importer !== undefined &&
-    !importer.includes(`${sep}node_modules${sep}`) &&
-    !bundled.has(packageOf(specifier)))
+  /^[@a-z]/i.test(specifier) &&
+  !specifier.startsWith('node:') &&
+  importer !== undefined &&
+  !importer.includes(`${sep}node_modules${sep}`) &&
+  packageOf(specifier) !== bundlersOwn &&
+  !compiledIn.has(packageOf(specifier))
 
 /** Files that are opened by name at run time, and those Node.js and users' repositories start from; by path without ending. */
 const entries = (): Record<string, string> => {
@@ -58,7 +38,15 @@ const entries = (): Record<string, string> => {
 }
 
 /** Files that ship as they are. */
-const copied = ['src/web/assets', 'pipelines', 'marts', 'dashboards', 'semantic', 'templates']
+const copied = [
+  'src/web/assets',
+  'src/sources/web-analytics/known-tables.yaml',
+  'pipelines',
+  'marts',
+  'dashboards',
+  'semantic',
+  'templates',
+]
 
 /** Writes the program without its types into `folder`: the JavaScript, the files it reads, the licences of the libraries in it. */
 export const writeProgram = async (folder: string): Promise<void> => {

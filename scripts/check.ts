@@ -2,15 +2,15 @@
 import { spawn } from 'node:child_process'
 
 const steps = [
-  ['run', '--silent', 'lint'],
-  ['run', '--silent', 'types'],
-  ['run', '--silent', 'test:unit', '--', '--reporter=dot', '--reporter=./test/support/count-reporter.ts'],
+  ['npm', 'run', '--silent', 'lint'],
+  ['npm', 'run', '--silent', 'types'],
+  ['vitest', 'run', '--project', 'unit', '--reporter=dot', '--reporter=./test/support/count-reporter.ts'],
 ]
 
-const run = (args: readonly string[]): Promise<boolean> =>
+const run = ([command = '', ...args]: readonly string[]): Promise<boolean> =>
   new Promise((resolve) => {
     const began = performance.now()
-    const child = spawn('npm', args, { stdio: ['ignore', 'pipe', 'pipe'] })
+    const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'] })
     const said: Buffer[] = []
     for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => said.push(chunk))
     child.once('error', (error) => said.push(Buffer.from(`${error.message}\n`)))

@@ -6,7 +6,7 @@ import { join, resolve } from 'node:path'
 import { type Browser, chromium } from 'playwright-core'
 import { addWindows } from '../src/core/window.ts'
 import { openDatabase } from '../src/db/connect.ts'
-import { startSandbox } from '../src/sandbox/server.ts'
+import { startSandbox } from '../src/sandbox/sandbox-server.ts'
 import { pipelinesOfRepository, runCommand, startCommand } from '../test/support/command.ts'
 import { environmentOf } from './picture-world.ts'
 
@@ -20,7 +20,6 @@ const first = addWindows(newest, 'month', 1 - nights * monthsANight)
 
 const views = [
   { name: 'overview', path: '/', width: 1900, scheme: 'light' },
-  { name: 'overview-800', path: '/', width: 820, scheme: 'light' },
   { name: 'overview-phone', path: '/', width: 390, scheme: 'light' },
   { name: 'plan-page', path: '/plan', width: 1100, scheme: 'light' },
   { name: 'plan-phone', path: '/plan', width: 390, scheme: 'light' },

@@ -1,5 +1,5 @@
-// Draws docs/pictures/plan.png, quota.png and quota-page.png, and writes the printed lines into the pages that show them: what real commands say of a
-// warehouse of its own, filled from the sandbox. Run: node scripts/draw-price.ts (needs Chromium; CHROMIUM names another than /usr/bin/chromium)
+// Writes what `millrace plan` and `millrace quota` print into the pages that show it, and draws docs/pictures/quota-page.png, from a warehouse of its own,
+// filled from the sandbox. Run: node scripts/draw-price.ts (needs Chromium; CHROMIUM names another than /usr/bin/chromium)
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { type Browser, chromium } from 'playwright-core'
@@ -19,8 +19,6 @@ try {
   const quota = await said('quota')
   writeLines('every-night.md', 'millrace plan', plan)
   writeLines('credits.md', 'millrace quota', quota)
-  await draw(browser, 'plan', 'millrace plan', plan)
-  await draw(browser, 'quota', 'millrace quota', quota)
   await drawPage(browser)
 } finally {
   await browser.close()
@@ -37,15 +35,6 @@ function writeLines(page: string, command: string, lines: string): void {
     file,
     text.replace(block, (_, before: string, after: string) => `${before}${lines}${after}`),
   )
-}
-
-async function draw(on: Browser, name: string, command: string, lines: string): Promise<void> {
-  const page = await on.newPage({ viewport: { width: 1_000, height: 600 }, deviceScaleFactor: 1.5 })
-  const escaped = lines.replaceAll('&', '&amp;').replaceAll('<', '&lt;')
-  await page.setContent(`<body style="margin:0;background:#0f1720"><pre style="display:inline-block;margin:0;padding:20px 24px;color:#e6edf3;
-    font:14px/1.4 'DejaVu Sans Mono',monospace"><span style="color:#7ee787">$ ${command}</span>\n${escaped}</pre></body>`)
-  await page.locator('pre').screenshot({ path: pictureOf(name) })
-  await page.close()
 }
 
 async function drawPage(on: Browser): Promise<void> {

@@ -1,4 +1,4 @@
-// Draws docs/pictures/terminal-*.svg: what real commands show in a terminal of 80 and of 120 columns. Run: npm run pictures:terminal (needs `script` of
+// Draws docs/pictures/terminal-*.svg: what real commands show in a terminal of 80 columns; 120 are tried too. Run: node scripts/draw-terminal.ts (needs `script` of
 // util-linux for the terminal; `-- --error` draws the error alone). Fails where a line is wider than the terminal.
 import { spawn } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
@@ -34,7 +34,7 @@ async function draw(name: string, args: readonly string[], isEnough: (shown: str
     const screen = await shownBy(args, columns, isEnough)
     if (screen.wrapped() > 0)
       throw new Error(`millrace ${args.join(' ')} is wider than ${columns} columns:\n${screen.text().join('\n')}`)
-    writeFileSync(join(pictures, `terminal-${name}-${columns}.svg`), screen.svg(`$ millrace ${args.join(' ')}`))
+    if (columns === 80) writeFileSync(join(pictures, `terminal-${name}-80.svg`), screen.svg(`$ millrace ${args.join(' ')}`))
     process.stdout.write(`${name}, ${columns} columns: ${screen.text().length} lines\n`)
   }
 }

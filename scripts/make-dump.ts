@@ -8,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { gzipSync } from 'node:zlib'
 import pg from 'pg'
-import { startSandbox } from '../src/sandbox/server.ts'
+import { startSandbox } from '../src/sandbox/sandbox-server.ts'
 
 const usage = `usage: node scripts/make-dump.ts --database URL --out test/dumps/VERSION-NNNN.sql.gz [--program FOLDER]
 

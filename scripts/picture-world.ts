@@ -3,7 +3,7 @@ import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:f
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Database, openDatabase } from '../src/db/connect.ts'
-import { type Sandbox, startSandbox } from '../src/sandbox/server.ts'
+import { type Sandbox, startSandbox } from '../src/sandbox/sandbox-server.ts'
 import { pipelinesOfRepository, runCommand } from '../test/support/command.ts'
 
 const firstMonth = '2026-01'

@@ -1,4 +1,4 @@
-// How readable the pages are: words that are avoided (house style), lengths of lines and sentences. `npm run readability` prints the figures;
+// How readable the pages are: words that are avoided (house style), lengths of lines and sentences. `node scripts/readability.ts` prints the figures;
 // `-- --write` puts them into decision 11, with those of a revision beside them where one is named (`--before REVISION`).
 import { execFileSync } from 'node:child_process'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -32,7 +32,7 @@ export const avoided: readonly (readonly [RegExp, string])[] = [
   [/\b(?:purse|homeless)\b/i, 'budget, unassigned'],
 ]
 
-/** README and the pages below docs; decisions tell how things were found and are left out. */
+/** README and the pages for users; docs/internals tells how things were found and is left out. */
 export const pages: readonly string[] = [
   'README.md',
   ...readdirSync(join(root, 'docs'))
@@ -119,7 +119,7 @@ if (process.argv[1] === import.meta.filename) {
   const { values } = parseArgs({ options: { write: { type: 'boolean', default: false }, before: { type: 'string' } } })
   const now = figuresOf(pages.map((name) => readFileSync(join(root, name), 'utf8')))
   process.stdout.write(`${JSON.stringify(now, null, 2)}\n`)
-  const page = join(root, 'docs', 'decisions', '0011-plain-words.md')
+  const page = join(root, 'docs', 'internals', 'decisions', '0011-plain-words.md')
   const before = values.before === undefined ? null : figuresAt(values.before)
   if (values.write) writeFileSync(page, withFigures(readFileSync(page, 'utf8'), now, before))
 }

@@ -1,11 +1,10 @@
-// The structure of src as its own imports and comments show it: measured for test/house.test.ts, drawn into docs/architecture.md by `npm run structure`.
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { basename, dirname, join, relative, resolve, sep } from 'node:path'
+// The structure of src as its own imports and comments show it: measured for test/house.test.ts, printed by `npm run structure`.
+import { readdirSync, readFileSync } from 'node:fs'
+import { dirname, join, relative, resolve, sep } from 'node:path'
 import { parse } from '@babel/parser'
 
 const root = resolve(import.meta.dirname, '..')
 const src = join(root, 'src')
-export const page = join(root, 'docs', 'architecture.md')
 
 export interface Import {
   readonly specifier: string
@@ -25,7 +24,7 @@ export interface SourceFile {
   readonly targets: readonly { readonly path: string; readonly kind: Import['kind'] }[]
   /** Lines of each function that has more than one. */
   readonly functions: readonly number[]
-  /** Raw statements whose row type is written out beside them instead of taken from `Tables` (src/db/row.ts). */
+  /** Raw statements whose row type is written out beside them instead of taken from `Tables` (src/db/typed-row.ts). */
   readonly handTypedRows: number
   /** Names that are exported without a comment and are more than a plain constant. */
   readonly undocumented: readonly string[]
@@ -227,67 +226,15 @@ const figureRows = (figures: Figures): string[] => [
   `| lines for one line of comment | ${figures.linesPerComment.toFixed(1)} |`,
 ]
 
-/** How many rooms stand below, at most: a room only imports rooms of lower floors. */
-const floorsOf = (graph: ReadonlyMap<string, readonly string[]>): Map<string, number> => {
-  const floors = new Map<string, number>()
-  const floorOf = (room: string): number => {
-    const found = floors.get(room)
-    if (found !== undefined) return found
-    floors.set(room, 0)
-    const floor = 1 + Math.max(0, ...(graph.get(room) ?? []).map(floorOf))
-    floors.set(room, floor)
-    return floor
-  }
-  for (const room of graph.keys()) floorOf(room)
-  return floors
-}
-
-const wrapped = (words: readonly string[], indent: string): string[] => {
-  const lines: string[] = []
-  for (const word of words) {
-    const last = lines.at(-1)
-    if (last === undefined || last.length + word.length > 140) lines.push(`${indent}${word}`)
-    else lines[lines.length - 1] = `${last} ${word}`
-  }
-  return lines
-}
-
-/** A room's files: its doors, which other rooms import, and what only the room itself uses. */
-const roomLines = (room: string, files: readonly SourceFile[], imports: readonly string[]): string[] => {
-  const own = files.filter((file) => file.room === room)
-  const fromOutside = new Set(
-    files.filter((file) => file.room !== room).flatMap(({ targets }) => targets.map(({ path }) => path)),
-  )
-  const nameOf = ({ path }: SourceFile): string => {
-    const name = relative(join(src, room), path).split(sep).join('/')
-    return (name === '' ? basename(path) : name).replace(/\.ts$/, '')
-  }
-  const [doors, inside] = [own.filter(({ path }) => fromOutside.has(path)), own.filter(({ path }) => !fromOutside.has(path))]
-  return [
-    `${room.endsWith('.ts') ? room : `${room}/`}${imports.length === 0 ? '' : `  -> ${imports.join(' ')}`}`,
-    ...(doors.length === 0 ? [] : ['  doors', ...wrapped(doors.map(nameOf), '    ')]),
-    ...(inside.length === 0 ? [] : ['  inside', ...wrapped(inside.map(nameOf), '    ')]),
-  ]
-}
-
-/** The house from its top floor down, each file named: every arrow leads down. */
-export const drawing = (files: readonly SourceFile[]): string => {
-  const graph = roomGraph(files)
-  const floors = floorsOf(graph)
-  const rooms = [...graph.keys()].sort((a, b) => (floors.get(b) ?? 0) - (floors.get(a) ?? 0) || (a < b ? -1 : 1))
-  return ['```text', ...rooms.flatMap((room) => roomLines(room, files, graph.get(room) ?? [])), '```'].join('\n')
-}
-
-const between = (name: string): RegExp => new RegExp(`(<!-- ${name}: npm run structure -->\n)[\\s\\S]*?(<!-- end of ${name} -->)`)
-
-/** What stands in the page under that name. */
-export const written = (text: string, name: 'figures' | 'house'): string =>
-  between(name).exec(text)?.[0].split('\n').slice(1, -1).join('\n') ?? ''
-
 if (import.meta.main) {
   const files = sourceFiles()
-  const fill = (text: string, name: string, content: string): string =>
-    text.replace(between(name), (_, begin: string, end: string) => `${begin}${content}\n${end}`)
-  const text = readFileSync(page, 'utf8')
-  writeFileSync(page, fill(fill(text, 'figures', figureRows(figuresOf(files)).join('\n')), 'house', drawing(files)))
+  const graph = roomGraph(files)
+  const lines = (own: readonly SourceFile[]): number =>
+    own.reduce((total, { path }) => total + readFileSync(path, 'utf8').split('\n').length - 1, 0)
+  for (const [room, own] of Map.groupBy(files, (file) => file.room))
+    console.log(
+      `${room.padEnd(12)} ${String(own.length).padStart(4)} files ${String(lines(own)).padStart(6)} lines  -> ${(graph.get(room) ?? []).join(' ')}`,
+    )
+  console.log(`${'src'.padEnd(12)} ${String(files.length).padStart(4)} files ${String(lines(files)).padStart(6)} lines`)
+  console.log(figureRows(figuresOf(files)).join('\n'))
 }

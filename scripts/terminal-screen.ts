@@ -16,10 +16,12 @@ export interface Screen {
   wrapped(): number
   /** @param above the picture's first line, the command as a rule */
   svg(above: string): string
+  /** Each line as SVG, placed as if it were the picture's `at`-th. */
+  drawn(at?: number): readonly string[]
 }
 
 const graphemes = new Intl.Segmenter('en')
-const pieces = /\u001b\[([?\d;]*)([A-Za-z])|\r|\n|[^\u001b\r\n]+/g
+const pieces = /\u001b\[([?\d;]*)([A-Za-z])|\u001b[78]|\r|\n|[^\u001b\r\n]+/g
 
 export const createScreen = (columns: number): Screen => {
   const lines: (Cell | null)[][] = [[]]
@@ -55,13 +57,18 @@ export const createScreen = (columns: number): Screen => {
       for (const [piece, numbers = '', letter] of text.matchAll(pieces)) {
         if (letter !== undefined) control(numbers, letter)
         else if (piece === '\r') column = 0
+        else if (piece.startsWith('\u001b')) continue
         else if (piece === '\n') [row, column] = [row + 1, 0]
         else for (const { segment } of graphemes.segment(piece)) put(segment)
       }
     },
     text: () => shown(lines).map((cells) => cells.map((cell) => cell?.text ?? '').join('')),
     wrapped: () => wrapped,
-    svg: (above) => svgOf([[...above].map((text) => ({ text, style: 'prompt' })), ...shown(lines)], columns),
+    svg: (above) => {
+      const all = [[...above].map((text) => ({ text, style: 'prompt' })), ...shown(lines)]
+      return pictureOf({ columns, rows: all.length, body: all.map(lineOf).join('\n') })
+    },
+    drawn: (at = 0) => shown(lines).map((cells, row) => lineOf(cells, at + row)),
   }
 }
 
@@ -73,20 +80,35 @@ const tones: Readonly<Record<string, string>> = { 1: 'bold', 2: 'dim', 31: 'red'
 const styleAfter = (style: string, numbers: string): string =>
   numbers.split(';').reduce((before, number) => tones[number] ?? (/^(?:0?|22|39)$/.test(number) ? '' : before), style)
 
-const [cellWidth, lineHeight, margin] = [8.4, 19, 14]
+interface Picture {
+  readonly columns: number
+  readonly rows: number
+  readonly body: string
+  /** More rules of style. */
+  readonly rules?: string
+}
 
-/** Runs of one style, each stretched to the columns it fills, so that columns are aligned in any font. */
-const svgOf = (lines: readonly (readonly (Cell | null)[])[], columns: number): string => {
+/** How far down a line is from the one before it. */
+export const lineHeight = 19
+const [cellWidth, margin] = [8.4, 14]
+
+/** A terminal's window with what it shows. */
+export const pictureOf = ({ columns, rows, body, rules = '' }: Picture): string => {
   const width = Math.round(columns * cellWidth + 2 * margin)
-  const height = lines.length * lineHeight + 2 * margin
-  const texts = lines.flatMap((cells, row) => runsOf(cells).map((run) => textOf(run, margin + (row + 0.75) * lineHeight)))
+  const height = rows * lineHeight + 2 * margin
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" width="${width}" height="${height}" role="img">
-<style>text{font:14px 'DejaVu Sans Mono',Menlo,Consolas,monospace;fill:#e6edf3;white-space:pre}.prompt,.green{fill:#7ee787}.red{fill:#ff7b72}.yellow{fill:#e3b341}.dim{fill:#8b949e}.bold{font-weight:bold}</style>
+<style>text{font:14px 'DejaVu Sans Mono',Menlo,Consolas,monospace;fill:#e6edf3;white-space:pre}.prompt,.green{fill:#7ee787}.red{fill:#ff7b72}.yellow{fill:#e3b341}.dim{fill:#8b949e}.bold{font-weight:bold}${rules}</style>
 <rect width="100%" height="100%" rx="8" fill="#0f1720"/>
-${texts.join('\n')}
+${body}
 </svg>
 `
 }
+
+/** Runs of one style, each stretched to the columns it fills, so that columns are aligned in any font. */
+const lineOf = (cells: readonly (Cell | null)[], row: number): string =>
+  runsOf(cells)
+    .map((run) => textOf(run, margin + (row + 0.75) * lineHeight))
+    .join('\n')
 
 interface Run {
   readonly from: number

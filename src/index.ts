@@ -1,5 +1,10 @@
 // What a folder of sources in a user's own repository needs: `import { type Api, EtlError, type Source } from 'millrace'`. Nothing else is public.
 
+export { type Budget, noBudget } from './core/budget-scope.ts'
+export type { Clock } from './core/clock.ts'
+export type { Completeness } from './core/completeness.ts'
+export type { DimensionColumn, DimensionTableSpec } from './core/dimension-table.ts'
+export { type ErrorCode, EtlError } from './core/errors.ts'
 export {
   checkSettings,
   type Environment,
@@ -12,18 +17,13 @@ export {
   readRate,
   readText,
   settingOf,
-} from './config/read-setting.ts'
-export { type Budget, noBudget } from './core/budget.ts'
-export type { Clock } from './core/clock.ts'
-export type { Completeness } from './core/completeness.ts'
-export type { DimensionColumn, DimensionTableSpec } from './core/dimension-table.ts'
-export { type ErrorCode, EtlError } from './core/errors.ts'
+} from './core/read-setting.ts'
+export type { ColumnType } from './core/column-types.ts'
 export { type Secret, secret } from './core/redact.ts'
-export type { ReportIntent, ReportMemo, ReportRecord } from './core/report.ts'
+export type { ReportIntent, ReportMemo, ReportRecord } from './core/report-shape.ts'
 export type { AnswerForm, DimensionSpec, FieldSpec, PeriodSpec, SourceSpec, Spelling } from './core/source-spec.ts'
 export type {
   Box,
-  ColumnType,
   Definition,
   Fingerprint,
   IsoDate,
@@ -36,7 +36,7 @@ export type {
 export type { Allowance, Api, Capabilities, Credits, Dataset, ServiceFinding } from './extract/api.ts'
 export { parseJson, parsePage, type RecordPage } from './extract/http-answer.ts'
 export type { Authentication, Connection, HttpAnswer, HttpClient, HttpRequest, HttpStream } from './extract/http-types.ts'
-export type { Page, WalkOptions } from './extract/page.ts'
+export type { Page, WalkOptions } from './extract/page-reader.ts'
 export { walkPages } from './extract/paged.ts'
 export { runReport } from './extract/report.ts'
 export type { FinishedReport, ReportApi, ReportOptions, ReportStatus } from './extract/report-api.ts'

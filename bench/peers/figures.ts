@@ -1,7 +1,7 @@
 // What is measured of one tool: the first load, the same again, a kill between submission and download, a restated month.
 import { spawn } from 'node:child_process'
 import { Client } from 'pg'
-import type { Sandbox } from '../../src/sandbox/server.ts'
+import type { Sandbox } from '../../src/sandbox/sandbox-server.ts'
 import type { Peer, Task } from './peers.ts'
 
 export interface Figures {

@@ -1,11 +1,11 @@
-// `npm run bench:peers -- --dir DIR --write`: one paid report of a month into PostgreSQL with Millrace, dlt and Sling, each as its manual says, against
-// the sandbox. dlt and Sling are installed from PyPI into DIR. The figures of docs/comparison.md.
+// `node bench/peers/run.ts --dir DIR --write`: one paid report of a month into PostgreSQL with Millrace, dlt and Sling, each as its manual says, against
+// the sandbox. dlt and Sling are installed from PyPI into DIR. The figures of docs/internals/peers.md.
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { openDatabase } from '../../src/db/connect.ts'
-import { startSandbox } from '../../src/sandbox/server.ts'
+import { startSandbox } from '../../src/sandbox/sandbox-server.ts'
 import { useCompiledProgram } from '../../test/support/program.ts'
 import { type Figures, tryPeer } from './figures.ts'
 import { dlt, millrace, type Peer, preparePeers, sling } from './peers.ts'
@@ -88,8 +88,8 @@ function tableOf(all: readonly Figures[]): string {
 }
 
 function writeSection(text: string): void {
-  const page = resolve(import.meta.dirname, '..', '..', 'docs', 'comparison.md')
-  const between = /(<!-- measured: npm run bench:peers -->\n)[\s\S]*?(<!-- end of measured -->)/
+  const page = resolve(import.meta.dirname, '..', '..', 'docs', 'internals', 'peers.md')
+  const between = /(<!-- measured: node bench\/peers\/run\.ts -->\n)[\s\S]*?(<!-- end of measured -->)/
   writeFileSync(
     page,
     readFileSync(page, 'utf8').replace(between, (_, begin: string, end: string) => `${begin}${text}\n${end}`),

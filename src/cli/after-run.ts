@@ -1,10 +1,10 @@
 // What a run leaves to a person, or to the nights to come: what waits for approval, what is beyond a budget.
 import { stopsWith } from '../db/stoppable.ts'
-import { notify } from '../notify/notify.ts'
-import { type Paced, paceRun } from '../planning/pace.ts'
-import type { RunResult } from '../pipeline/run.ts'
-import type { Runtime } from '../pipeline/runtime.ts'
-import { type WaitingWord, waitingWords } from '../reads/approvals.ts'
+import { notify } from '../schedule/notify/send-alarms.ts'
+import { type Paced, paceRun } from '../plan/pace-backfill.ts'
+import type { RunResult } from '../run/run-jobs.ts'
+import type { Runtime } from '../run/runtime.ts'
+import { type WaitingWord, waitingWords } from '../web/reads/read-approvals.ts'
 import { formatNumber, type Output, some } from './output.ts'
 import { exitCodeOf, printSummary } from './summary.ts'
 
@@ -50,7 +50,7 @@ const printAfter = (output: Output, { paced, waiting }: AfterRun): void => {
     )
   for (const { pipeline, units, reports, credits, priced, allowed } of waiting)
     output.line(
-      `${pipeline}: ${some(units, 'unit')} (${some(reports, 'report')}, ${priced ? `about ${some(credits, 'credit')}` : 'price not known'}) need approval${allowed === null ? '' : `: a night may cost ${formatNumber(allowed)}`}. \`millrace approve ${pipeline}\` allows them.`,
+      `${pipeline}: ${some(units, 'unit')} (${reports === 0 ? '' : `${some(reports, 'report')}, `}${priced ? `about ${some(credits, 'credit')}` : 'price not known'}) need approval${allowed === null ? '' : `: a night may cost ${formatNumber(allowed)}`}. \`millrace approve ${pipeline}\` allows them.`,
     )
 }
 

@@ -1,15 +1,15 @@
 // `millrace backfill`: a range of months, or with --dry-run what it would take.
 import { EtlError } from '../core/errors.ts'
-import { checkAlarming } from '../notify/notify.ts'
-import { planRun } from '../planning/plan-run.ts'
-import { runJobs } from '../pipeline/run.ts'
+import { checkAlarming } from '../schedule/notify/send-alarms.ts'
+import { planRun } from '../plan/plan-run.ts'
+import { runJobs } from '../run/run-jobs.ts'
 import { checkScope } from '../plan/frames.ts'
 import type { Handler, Invocation } from './command-spec.ts'
 import { afterRun, sayEnded, tellAfter } from './after-run.ts'
 import { agreed, personWith } from './consent.ts'
-import { rangeOf, rangeScope } from './options.ts'
-import { showPlan } from './plan.ts'
-import { withRuntime } from './runtime.ts'
+import { rangeOf, rangeScope } from './command-options.ts'
+import { showPlan } from './plan-command.ts'
+import { withRuntime } from './command-runtime.ts'
 
 /** Exit code 1 where units failed or are held, or nothing was bought. */
 export const handle: Handler = async (invocation) => {
@@ -20,7 +20,7 @@ export const handle: Handler = async (invocation) => {
     const { definitions } = opened
     checkScope(definitions, scope)
     if (options['dryRun'] === true) return showPlan(invocation, opened, progress, 'backfill', scope)
-    const runtime = await agreed(invocation, opened, 'backfill', scope)
+    const runtime = await progress.aside(() => agreed(invocation, opened, 'backfill', scope))
     if (runtime === null) {
       output.note('Nothing was bought.')
       return 1

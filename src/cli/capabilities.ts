@@ -1,7 +1,7 @@
 // `millrace capabilities`: the values and dates each service offers this key.
-import { discoverCapabilities } from '../check/discover.ts'
+import { discoverCapabilities } from './check/discover.ts'
 import type { Handler } from './command-spec.ts'
-import { discoverRequest, showAnswers } from './discovery.ts'
+import { discoverRequest, showAnswers } from './offered.ts'
 import { some } from './output.ts'
 
 /** Asks each API that has its settings. */

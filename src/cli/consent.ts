@@ -1,9 +1,10 @@
 // A person's word before money is spent: asked for at a terminal, given by --yes, and held back everywhere else.
 import { userInfo } from 'node:os'
 import { createInterface } from 'node:readline/promises'
-import { previewRun } from '../planning/dry-run.ts'
-import type { OpenRuntime } from '../pipeline/open-runtime.ts'
+import { previewRun } from '../plan/dry-run.ts'
+import type { OpenRuntime } from '../run/open-runtime.ts'
 import type { Scope } from '../plan/frames.ts'
+import { costsCredits, sourceOf } from '../plan/plan-context.ts'
 import type { Invocation } from './command-spec.ts'
 import { closingLines } from './print-plan.ts'
 
@@ -30,9 +31,7 @@ export const agreed = async (
     consent: { ...runtime.consent, approvedBy: personWith(what) },
   })
   if (options['yes'] === true) return approvedBy(`${command} --yes`)
-  const guarded = runtime.definitions.filter(
-    ({ guard, source }) => guard !== null && runtime.sources.get(source)?.kind === 'report',
-  )
+  const guarded = runtime.definitions.filter((one) => one.guard !== null && costsCredits(sourceOf(runtime, one)))
   if (guarded.length === 0 || output.json || !process.stdin.isTTY || !process.stderr.isTTY) return runtime
   const preview = await previewRun(runtime, guarded, scope, signal)
   const asks =

@@ -1,20 +1,20 @@
 // `millrace demo`: the whole path on this machine, with synthetic data: sandbox, embedded PostgreSQL, three months, rows.
 import { existsSync } from 'node:fs'
-import { readSettings, type Settings } from '../config/env.ts'
+import { readSettings, type Settings } from '../core/env.ts'
 import { EtlError } from '../core/errors.ts'
 import { shipped } from '../core/shipped.ts'
 import type { Definition, Window } from '../core/types.ts'
 import { addWindows, alignDown, dateIn, inclusiveRange } from '../core/window.ts'
 import { foreignRuns } from '../ledger/runs.ts'
-import { type Sample, demoReader, sampleRows } from '../reads/demo-reader.ts'
-import type { OpenRuntime } from '../pipeline/open-runtime.ts'
-import { planRun, type Scope } from '../planning/plan-run.ts'
-import { type RunResult, runJobs } from '../pipeline/run.ts'
-import { type Sandbox, startSandbox } from '../sandbox/server.ts'
-import { environmentFor } from '../sources/web-analytics/settings.ts'
+import { type Sample, demoReader, sampleRows } from '../web/reads/demo-reader.ts'
+import type { OpenRuntime } from '../run/open-runtime.ts'
+import { planRun, type Scope } from '../plan/plan-run.ts'
+import { type RunResult, runJobs } from '../run/run-jobs.ts'
+import { type Sandbox, startSandbox } from '../sandbox/sandbox-server.ts'
+import { environmentFor, type OwnService } from '../sources/web-analytics/settings.ts'
 import type { Handler, Invocation } from './command-spec.ts'
 import { formatNumber, type Output } from './output.ts'
-import { pipelinesFolder, untilInterrupted, withRuntime } from './runtime.ts'
+import { pipelinesFolder, untilInterrupted, withRuntime } from './command-runtime.ts'
 import { exitCodeOf, printSummary } from './summary.ts'
 
 /** Requests a second in the demo; the sandbox on loopback does not ask for the service's 10. */
@@ -27,7 +27,8 @@ export const handle: Handler = async (asked) => {
   const keep = invocation.options['keep'] === true
   const sandbox = await startSandbox({ requestsPerSecond: null })
   try {
-    const settings = demoSettings(invocation, sandbox)
+    const { environment, folder } = invocation
+    const settings = demoSettings(environment, folder, { ...sandbox, requestsPerSecond: demoRequestsPerSecond })
     return await withRuntime(
       invocation,
       { callsService: true, usesLanding: true, settings, pipelines: [] },
@@ -51,17 +52,15 @@ const withDefinitions = (invocation: Invocation): Invocation =>
     ? invocation
     : { ...invocation, options: { ...invocation.options, pipelines: shipped('pipelines') } }
 
-/** Whatever the environment says, the demo talks to its own sandbox and its own embedded database. */
-const demoSettings = ({ environment, folder }: Invocation, sandbox: Sandbox): Settings =>
-  readSettings(
-    {
-      ...environment,
-      ...environmentFor({ ...sandbox, requestsPerSecond: demoRequestsPerSecond }),
-      DATABASE_URL: '',
-      MILLRACE_LANDING: '',
-    },
-    folder,
-  )
+/** Beside the embedded warehouse of the same folder, never in it. */
+const demoHome = '.millrace/demo'
+
+/** Whatever the environment says, the demo talks to its own sandbox and its own embedded database; in another home only where that is named. */
+export const demoSettings = (environment: Invocation['environment'], folder: string, sandbox: OwnService): Settings => {
+  const own = { ...environment, ...environmentFor(sandbox), DATABASE_URL: '', MILLRACE_LANDING: '' }
+  const settings = readSettings(own, folder)
+  return settings.raw['MILLRACE_HOME'] ? settings : readSettings({ ...own, MILLRACE_HOME: demoHome }, folder)
+}
 
 /** Synthetic rows must never stand beside real ones. */
 const refuseRealWarehouse = async (runtime: OpenRuntime): Promise<void> => {
@@ -108,11 +107,14 @@ const show = async (output: Output, runtime: OpenRuntime, result: RunResult, kee
   output.line(`For a BI tool, read only${keep ? '' : ' (stopped now; `demo --keep` leaves it running)'}: ${address}`)
   output.line()
   output.line('Next:')
-  output.line('  npx millrace status                      what is loaded, month by month')
   output.line('  npx millrace demo --keep                 keeps the status page and the database running')
-  output.line('  npx millrace replay keywords --from … --to …   parse again from disk, without a call')
+  output.line(`  ${inHome(runtime.settings)}npx millrace status   what is loaded, month by month`)
+  output.line(`  ${inHome(runtime.settings)}npx millrace replay keywords --from … --to …   parse again from disk, without a call`)
   output.line('  cp .env.example .env                     point it at the real service and your own database')
 }
+
+/** What other commands need to find the demo's warehouse; nothing where the home is set already. */
+const inHome = ({ home }: Settings): string => (home.endsWith(demoHome) ? `MILLRACE_HOME=${demoHome} ` : '')
 
 const printSample = (output: Output, pipeline: string, { columns, rows, total }: Sample): void => {
   output.line()

@@ -1,7 +1,7 @@
 // `millrace describe`: the datasets each service offers this key.
-import { discoverDatasets } from '../check/discover.ts'
+import { discoverDatasets } from './check/discover.ts'
 import type { Handler } from './command-spec.ts'
-import { discoverRequest, showAnswers } from './discovery.ts'
+import { discoverRequest, showAnswers } from './offered.ts'
 
 /** Asks each API that has its settings. */
 export const handle: Handler = async (invocation) => {
@@ -12,7 +12,7 @@ export const handle: Handler = async (invocation) => {
       output.line(dataset.table)
       for (const [param, values] of Object.entries(dataset.choices))
         output.line(`  ${`${param}:`.padEnd(14)} ${values.join(', ') || '-'}`)
-      output.line(`  filters:       ${dataset.filters.join(', ') || '-'}`)
+      output.line(`  filters:       ${dataset.filters?.join(', ') || '-'}`)
       if (dataset.dimensions !== null) output.line(`  dimensions:    ${dataset.dimensions.join(', ') || '-'}`)
       output.line(`  metrics:       ${dataset.metrics.join(', ') || '-'}`)
     }

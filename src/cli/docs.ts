@@ -1,19 +1,18 @@
 // `millrace docs`: every page and file that is made from the definitions, the marts and the semantic files.
 import { basename, join, relative, resolve } from 'node:path'
+import type { Mart } from '../core/mart.ts'
 import type { Definition } from '../core/types.ts'
 import type { SemanticModel } from '../definition/semantic.ts'
 import { loadDashboards } from '../definition/dashboards.ts'
-import { loadMarts } from '../definition/marts.ts'
-import { loadSemantics } from '../definition/semantic-files.ts'
-import { martFolders } from '../pipeline/known-marts.ts'
-import { dashboardFolders, semanticFolders } from '../pipeline/open-runtime.ts'
-import { writeDocs } from '../pipeline/write-docs.ts'
-import { assistantsMark } from '../semantic/assistants.ts'
-import { assistantDocuments, semanticDocuments } from '../semantic/documents.ts'
-import { connectionFile, defaultConnection, supersetBundle } from '../superset/superset-bundle.ts'
+import { loadSemantics } from '../definition/semantic-model.ts'
+import { dashboardFolders, semanticFolders } from '../run/open-runtime.ts'
+import { writeDocs } from '../run/write-docs.ts'
+import { assistantsMark, llmsText } from '../semantic/assistants.ts'
+import { semanticDocuments } from '../semantic/documents.ts'
+import { connectionFile, defaultConnection, supersetBundle } from '../semantic/superset/superset-bundle.ts'
 import { describedViews } from '../publish/view-columns.ts'
 import type { CommandSpec, Handler } from './command-spec.ts'
-import { pipelinesFolder } from './runtime.ts'
+import { pipelinesFolder } from './command-runtime.ts'
 
 /** With `--check` exit code 1 where a file is not as the definitions say. */
 export const handle: Handler = async (invocation) => {
@@ -23,7 +22,8 @@ export const handle: Handler = async (invocation) => {
     pipelinesFolder: pipelinesFolder(invocation),
     out: resolve(folder, String(options['out'])),
     check,
-    more: (definitions) => moreDocuments(pipelinesFolder(invocation), definitions, invocation.commands, output.note),
+    more: (definitions, marts) =>
+      moreDocuments(pipelinesFolder(invocation), { definitions, marts }, invocation.commands, output.note),
     mark: assistantsMark,
   })
   const shown = (list: readonly string[]): string[] => list.map((file) => relative(folder, file))
@@ -36,10 +36,15 @@ export const handle: Handler = async (invocation) => {
   return check && stale.length > 0 ? 1 : 0
 }
 
+interface Defined {
+  readonly definitions: readonly Definition[]
+  readonly marts: readonly Mart[]
+}
+
 /** By path from the folder of documents. @param tell called with what was left out, and why */
 export const moreDocuments = async (
   pipelines: string,
-  definitions: readonly Definition[],
+  { definitions, marts }: Defined,
   commands: readonly CommandSpec[],
   tell: (text: string) => void,
 ): Promise<ReadonlyMap<string, string>> => {
@@ -50,22 +55,19 @@ export const moreDocuments = async (
     file: `${basename(pipelines)}/${basename(file)}`,
   }))
   return new Map([
-    ...semanticDocuments(model),
-    ...(await bundleDocuments(pipelines, definitions, model, tell)),
-    ...[...assistantDocuments({ model, commands, pipelines: words })].map(([path, text]): [string, string] => [
-      join('..', path),
-      text,
-    ]),
+    ...semanticDocuments(model, definitions, marts),
+    ...(await bundleDocuments(pipelines, { definitions, marts }, model, tell)),
+    [join('..', 'llms.txt'), llmsText({ model, commands, pipelines: words })],
   ])
 }
 
 const bundleDocuments = async (
   pipelines: string,
-  definitions: readonly Definition[],
+  { definitions, marts }: Defined,
   model: SemanticModel,
   tell: (text: string) => void,
 ): Promise<[path: string, text: string][]> => {
-  const views = describedViews(definitions, await loadMarts(martFolders(pipelines)))
+  const views = describedViews(definitions, marts)
   const dashboards = await loadDashboards(dashboardFolders(pipelines))
   const { files, skipped } = supersetBundle({ connection: defaultConnection, views, model, definitions, dashboards })
   for (const text of skipped) tell(`superset-bundle without the dashboard ${text}`)

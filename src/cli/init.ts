@@ -1,18 +1,19 @@
 // `millrace init FOLDER`: a repository of one's own with pipelines, settings, and what runs it every night.
 import { existsSync } from 'node:fs'
-import { copyFile, mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { basename, dirname, join, relative, resolve } from 'node:path'
 import { EtlError } from '../core/errors.ts'
 import { shipped } from '../core/shipped.ts'
 import type { Handler } from './command-spec.ts'
 import { some } from './output.ts'
+import { ownLists } from './own-lists.ts'
 import { ownOrigin } from './own-origin.ts'
 
 /** npm packs no file of these names, so the templates have others. */
 const hidden: Readonly<Record<string, string>> = { gitignore: '.gitignore', 'env.example': '.env.example' }
 
 /** Writes over nothing. */
-export const handle: Handler = async ({ args, folder, output }) => {
+export const handle: Handler = async ({ args, options, folder, output }) => {
   const target = resolve(folder, args[0] ?? '.')
   const name = basename(target)
     .toLowerCase()
@@ -22,14 +23,16 @@ export const handle: Handler = async ({ args, folder, output }) => {
       'USAGE',
       `'${args[0]}' gives no name for the repository; write for example \`millrace init my-warehouse\`.`,
     )
+  const withLists = ownLists(options)
   const files = await planFiles(target)
   const taken = files.filter(({ to }) => existsSync(to)).map(({ to }) => relative(folder, to))
   if (taken.length > 0) throw new EtlError('USAGE', `${takenWords(taken)} already, nothing was written; choose an empty folder.`)
   const origin = ownOrigin(target)
   for (const { from, to } of files) {
     await mkdir(dirname(to), { recursive: true })
-    if (from.startsWith(shipped('pipelines'))) await copyFile(from, to)
-    else await writeFile(to, (await readFile(from, 'utf8')).replaceAll('{{name}}', name).replaceAll('{{version}}', origin))
+    const text = await readFile(from, 'utf8')
+    if (from.startsWith(shipped('pipelines'))) await writeFile(to, withLists(from, text))
+    else await writeFile(to, text.replaceAll('{{name}}', name).replaceAll('{{version}}', origin))
   }
   const written = files.map(({ to }) => relative(folder, to)).sort()
   output.event({ event: 'summary', command: 'init', folder: target, files: written, millrace: origin })
@@ -42,8 +45,12 @@ export const handle: Handler = async ({ args, folder, output }) => {
   output.line('Next:')
   if (target !== resolve(folder)) output.line(`  cd ${quoted(relative(folder, target))}`)
   output.line('  npm install')
-  output.line('  npx millrace demo            synthetic data, nothing to set up')
-  output.line('  cp .env.example .env         the address, your key, your database; then npx millrace check')
+  output.line('  npx millrace demo            free: synthetic data, nothing to set up')
+  output.line('  cp .env.example .env         the address, your key, your database')
+  output.line('  npx millrace check           free: finds every problem in one go')
+  output.line('  npx millrace migrate         free: makes tables and views')
+  output.line('  npx millrace plan            free: what the first run loads and costs')
+  output.line('  npx millrace run             spends credits')
   return 0
 }
 

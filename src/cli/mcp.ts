@@ -1,33 +1,36 @@
 // `millrace mcp`: figures for assistants, over standard input and output or HTTP. Reads bi alone.
-import type { Settings } from '../config/env.ts'
+import type { Settings } from '../core/env.ts'
 import { createLog } from '../core/log.ts'
 import { messageOf } from '../core/errors.ts'
+import { withPackages } from '../core/optional-package.ts'
 import { secret, type Secret } from '../core/redact.ts'
-import { loadSemantics } from '../definition/semantic-files.ts'
-import type { McpContext } from '../mcp/server.ts'
-import { semanticFolders } from '../pipeline/open-runtime.ts'
-import { openReader, usualLimits } from '../semantic/reader.ts'
+import { loadSemantics } from '../definition/semantic-model.ts'
+import type { McpContext } from '../semantic/mcp/mcp-server.ts'
+import { semanticFolders } from '../run/open-runtime.ts'
+import { openReader } from '../semantic/reader.ts'
 import { createEndpoint } from '../web/endpoint.ts'
-import { listen, webSettings } from '../web/server.ts'
+import { listen, webSettings } from '../web/web-server.ts'
 import type { Handler, Invocation } from './command-spec.ts'
 import { mcpPort } from './ports.ts'
-import { interruptedCode, pipelinesFolder, settingsOf, untilInterrupted } from './runtime.ts'
+import { interruptedCode, pipelinesFolder, settingsOf, untilInterrupted } from './command-runtime.ts'
 
 const readerName = 'MILLRACE_READER_URL'
 const path = '/mcp'
+
+const loadProtocol = () => withPackages('Assistants', ['@modelcontextprotocol/server'], () => import('../semantic/mcp/serve.ts'))
 
 /** Standard output belongs to the protocol: everything else goes to standard error. */
 export const handle: Handler = async (invocation) => {
   const settings = settingsOf(invocation)
   const model = await loadSemantics(semanticFolders(pipelinesFolder(invocation)))
   const { databaseUrl, home } = settings
-  const reader = await openReader({ readerUrl: readerUrlOf(settings), databaseUrl, home, limits: usualLimits })
+  const reader = await openReader({ readerUrl: readerUrlOf(settings), databaseUrl, home })
   const log = createLog(settings.raw['MILLRACE_LOG_LEVEL'])
   const context: McpContext = { reader, model, onError: (error) => log.warn({ error: messageOf(error) }, 'mcp') }
   try {
     if (invocation.options['http'] === true) return await overHttp(invocation, settings, context)
     invocation.output.note(`millrace mcp: reads ${reader.display}; speaks on standard input and output.`)
-    const { serveOnStdio } = await import('../mcp/serve.ts')
+    const { serveOnStdio } = await loadProtocol()
     await serveOnStdio(context, invocation.signal)
     return 0
   } finally {
@@ -38,7 +41,7 @@ export const handle: Handler = async (invocation) => {
 const overHttp = async (invocation: Invocation, { raw }: Settings, context: McpContext): Promise<number> => {
   const { port } = invocation.options
   const { address, token } = webSettings({ ...raw, MILLRACE_WEB_PORT: String(port ?? mcpPort) }, mcpPort)
-  const { createMcpEndpoint, mostRequestBytes } = await import('../mcp/serve.ts')
+  const { createMcpEndpoint, mostRequestBytes } = await loadProtocol()
   const endpoint = createMcpEndpoint(context)
   const app = createEndpoint({ path, token, mostBytes: mostRequestBytes, nowMs: Date.now, handle: endpoint.handle })
   const server = await listen(app, address)

@@ -42,7 +42,8 @@ export const createOutput = (json: boolean): Output => {
 }
 
 /** `1,234,567` */
-export const formatNumber = (value: number | string | bigint): string => BigInt(value).toLocaleString('en-US')
+export const formatNumber = (value: number | string | bigint): string =>
+  Number.isInteger(Number(value)) ? BigInt(value).toLocaleString('en-US') : Number(value).toLocaleString('en-US')
 
 /** `1 unit`, `2,000 units`. */
 export const some = (value: number, noun: string): string =>

@@ -1,5 +1,5 @@
 // The plan as events: a line for each job, reason, change and pipeline, and a summary with the keys of a real run's.
-import type { Preview, PreviewJob } from '../planning/dry-run.ts'
+import type { Preview, PreviewJob } from '../plan/dry-run.ts'
 import type { PlannedReason } from '../web/foresight.ts'
 import type { Output } from './output.ts'
 

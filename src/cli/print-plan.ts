@@ -1,5 +1,5 @@
 // The plan on one screen: what would be asked for and why, what it costs, what waits for a word; or whole, as events.
-import type { Preview, PreviewJob, PreviewPipeline } from '../planning/dry-run.ts'
+import type { Preview, PreviewJob, PreviewPipeline } from '../plan/dry-run.ts'
 import { formatNumber, formatSeconds, type Output, showWindows, some } from './output.ts'
 import { clipText } from './terminal.ts'
 import { planEvents, type ReasonRow, reasonsOf, sum } from './plan-events.ts'
@@ -107,6 +107,7 @@ export const closingLines = (preview: Preview): string[] => {
     ...heldLines(jobs, pipelines),
     ...paceLines(pipelines),
     ...monthLines(preview),
+    ...pageLines(preview),
     priceLine(preview),
   ]
 }
@@ -200,6 +201,20 @@ const budgetLines = (group: readonly PreviewPipeline[], jobs: readonly PreviewJo
       return [clipped(`  ${pipeline}: ${formatNumber(Math.max(0, budget - after))} of ${formatNumber(budget)} left after this.`)]
     })
     .slice(0, 3)
+
+/** What pages cost, or may: two lines at most. */
+const pageLines = ({ jobs, pipelines }: Preview): string[] =>
+  pipelines
+    .flatMap(({ pipeline, price }) => {
+      const ranges = jobs.flatMap((job) => (job.pipeline === pipeline && job.range !== null ? [job.range] : []))
+      if (ranges.length === 0) return []
+      const [low, high] = [sum(ranges, (one) => one.low), sum(ranges, (one) => one.high)].map((one) =>
+        formatNumber(Math.round(one)),
+      )
+      const known = price === null ? 'price not known before the first page' : 'the bills so far leave it open'
+      return [clipped(`${pipeline}: ${known}; ${low} to ${high} credits${price === null ? ' by what others paid' : ''}.`)]
+    })
+    .slice(0, 2)
 
 const priceLine = ({ jobs, asked, priced }: Preview): string => {
   const bought = jobs.filter(({ reports }) => reports > 0)

@@ -1,9 +1,9 @@
 // What `millrace quota` shows to people: the month by pipeline, by tag, for nobody, and the service's own books beside it.
-import type { Answer } from '../check/discover.ts'
+import type { Answer } from './check/discover.ts'
 import type { Credits } from '../extract/api.ts'
-import type { Forecast } from '../reads/forecast.ts'
-import type { MeterMonth } from '../reads/meter.ts'
-import type { Spending, TagSpending, UnwantedSpending, ValueSpending } from '../reads/spending.ts'
+import type { Forecast } from '../web/reads/read-forecast.ts'
+import type { MeterMonth } from '../web/reads/read-meter.ts'
+import type { Spending, TagSpending, UnwantedSpending, ValueSpending } from '../web/reads/spending.ts'
 import { formatNumber, type Output, some } from './output.ts'
 
 /** All that `quota` knows of one month. */
@@ -115,7 +115,9 @@ const printUnwanted = (output: Output, { unwanted }: QuotaOf): void => {
 const printBooks = (output: Output, { meters, spending }: QuotaOf): void => {
   const requests = spending.reduce((sum, one) => sum + one.request_credits, 0)
   output.line()
-  if (requests > 0) output.line(`Of these ${some(requests, 'credit')} are of requests, by the price of a request.`)
+  if (requests > 0) output.line(`Of these ${some(requests, 'credit')} are of requests, as their bills said.`)
+  const unpriced = spending.reduce((sum, one) => sum + one.unpriced, 0)
+  if (unpriced > 0) output.line(`The price of ${some(unpriced, 'purchase')} is not known: they are not among them.`)
   for (const { account, difference, last_read_at, readings } of meters) {
     const at = last_read_at.slice(0, 16).replace('T', ' ')
     if (difference === null)

@@ -1,13 +1,25 @@
 // `millrace sandbox`: the service itself on this machine, until Ctrl-C.
-import { runSandbox, sandboxOptionsFrom } from '../sandbox/cli.ts'
+import { runSandbox, sandboxOptionsFrom } from '../sandbox/sandbox-command-options.ts'
+import { startVendorSandbox } from '../sandbox/vendor/vendor-server.ts'
 import type { Handler } from './command-spec.ts'
 
 /** Ends with the process. */
 export const handle: Handler = async ({ options, output, signal }) => {
-  const sandbox = await runSandbox(sandboxOptionsFrom(options), (text) => output.line(text))
+  const own = sandboxOptionsFrom(options)
+  const sandbox =
+    options['like'] === 'vendor'
+      ? await startVendor(own.port, options['vendor'], output)
+      : await runSandbox(own, (text) => output.line(text))
   output.event({ event: 'listening', url: sandbox.url, api_key: sandbox.apiKey })
   if (!signal.aborted) await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }))
   await sandbox.close()
   output.event({ event: 'summary', command: 'sandbox' })
   return 0
+}
+
+const startVendor = async (port: number | undefined, text: unknown, output: Pick<Parameters<Handler>[0]['output'], 'line'>) => {
+  const sandbox = await startVendorSandbox({ port: port ?? 8080, ...JSON.parse(typeof text === 'string' ? text : '{}') })
+  output.line(`The service as its documentation has it, at ${sandbox.url} (this machine only). Key: ${sandbox.apiKey}`)
+  output.line(`Charges and reports: ${sandbox.url}/_vendor/books. Options: docs/sandbox-reference.md. Ctrl-C ends it.`)
+  return sandbox
 }

@@ -1,6 +1,6 @@
 // The closing words of a run: one table for people, one object for machines, and the exit code.
 import { emptySummary, type RunSummary } from '../ledger/runs.ts'
-import type { RunResult } from '../pipeline/run.ts'
+import type { RunResult } from '../run/run-jobs.ts'
 import { formatBytes, formatNumber, formatSeconds, type Output, showWindows, some } from './output.ts'
 import { paint, stateTone } from './terminal.ts'
 

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import type { Definition } from './types.ts'
 
 /** Digest of all that decides what a cell holds but for its values, its window and the metrics asked for. The account is no part of it: the service gives each the same. */
-export const asksOf = ({ source, params, window }: Definition): string => {
+export const asksOf = ({ source, params, window }: Pick<Definition, 'source' | 'params' | 'window'>): string => {
   const sorted = Object.fromEntries(Object.entries(params).sort(([left], [right]) => (left < right ? -1 : 1)))
   return createHash('sha256')
     .update(JSON.stringify({ source, params: sorted, every: window.every }))

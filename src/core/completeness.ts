@@ -10,6 +10,8 @@ export interface Completeness {
   readonly dataPoints: number | null
   /** Credits the service charged for the report, so that a ledger that has forgotten the purchase knows its price; null or undefined: it did not say. */
   readonly usedQuota?: number | null | undefined
+  /** The dialect it was asked in; null or undefined: its service has one. */
+  readonly dialect?: string | null | undefined
   /** How the service says the records are sorted, as it wrote it (interface 2.2: `meta.query.sort` and `asc`). */
   readonly order?: SourceOrder | null | undefined
 }
@@ -19,3 +21,7 @@ export interface SourceOrder {
   readonly sort: unknown
   readonly asc: unknown
 }
+
+/** Whether nothing changed between both. A way to ask that names no count says it by its date alone. */
+export const isSameFingerprint = (left: Fingerprint, right: Fingerprint): boolean =>
+  left.lastUpdated === right.lastUpdated && (left.count === null || right.count === null || left.count === right.count)

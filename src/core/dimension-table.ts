@@ -12,7 +12,7 @@ export interface DimensionColumn {
 }
 
 export interface DimensionTableSpec {
-  /** In schema `bi`. Sources that name the same table share it. Grants go by the prefix (src/db/roles.ts). */
+  /** In schema `bi`. Sources that name the same table share it. Grants go by the prefix (src/db/role-statements.ts). */
   readonly name: `dim_${string}`
   /** One sentence, for the table's comment. */
   readonly description: string

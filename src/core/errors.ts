@@ -19,7 +19,11 @@ export const errorCodes = {
   NO_DEFINITION: code('later', 'waiting', 'The definition of a landed answer is not here; loading waits for it.'),
   SCHEMA_BEHIND: code('never', 'failed', 'The warehouse lacks migrations this program needs.'),
   SCHEMA_AHEAD: code('never', 'failed', 'The warehouse was migrated by a newer program.'),
-  TABLE_DRIFT: code('never', 'failed', 'A live table differs from its definition.'),
+  TABLE_DRIFT: code(
+    'never',
+    'failed',
+    'A live table differs from its definition, or its rows bear numbers that the ledger never gave.',
+  ),
   DATABASE_UNREACHABLE: code('now', 'failed', 'The database does not answer.'),
   DATABASE_READ_ONLY: code('never', 'failed', 'The database does not accept writes.'),
   DATABASE: code('now', 'failed', 'The database refused a statement.'),
@@ -40,7 +44,10 @@ export const errorCodes = {
   WRONG_ECHO: code('never', 'failed', 'The answer is for another request than the one sent.'),
   UNSTABLE: code('never', 'held', 'The answer kept changing while it was read.'),
   INCOMPLETE: code('never', 'held', 'The answer does not have as many rows or data points as the service announces.'),
+  UNUSABLE: code('never', 'held', 'A paid answer cannot be used, and came so again; it is not bought again by itself.'),
   SHRUNK: code('never', 'held', 'The new answer has far fewer rows than the loaded one.'),
+  CAPPED: code('never', 'held', 'As many rows came as were asked for: there may be more.'),
+  SCHEMA: code('never', 'held', 'No record of the answer has a field that the loads before had.'),
   TEST_FAILED: code('never', 'held', 'The new answer fails a test of the definition that holds it.'),
   TOO_MANY_REJECTS: code('never', 'failed', 'More rows were rejected than the definition allows.'),
   REPORT_PENDING: code('later', 'waiting', 'The service has not finished the report yet.'),
@@ -68,10 +75,42 @@ export const errorCodes = {
 
 export type ErrorCode = keyof typeof errorCodes
 
+/** Why a part may be taken where the whole was not: there is less of it, or it lacks the dates or the values that were refused. */
+export type RefusedPart = 'size' | 'dates' | 'values'
+
+/** What becomes of a job after an error, where the error's code alone does not say it; `src/run/settle.ts` decides by it. */
+export type Follows =
+  /** A new job asks for the same once more, with a person's consent. */
+  | { readonly next: 'ask again' }
+  /** The bytes are downloaded once more, for free. */
+  | { readonly next: 'fetch again' }
+  /** The answer is kept as it is until a person has judged it. */
+  | { readonly next: 'keep the answer' }
+  /** Certainly not taken as a whole: smaller jobs find out what of it is. What cannot be cut waits so long, or is as its code says. */
+  | { readonly next: 'split'; readonly about: RefusedPart; readonly elseInMs?: number }
+  /** The same of every part of it. */
+  | { readonly next: 'as its code says' }
+  /** Again after so long. `isFinal`: by another run. */
+  | { readonly next: 'retry'; readonly inMs: number; readonly isFinal: boolean }
+  /** Not yet, and no try of the job. */
+  | { readonly next: 'wait'; readonly isFinal: boolean }
+  /** Nobody is answered at that place: no try of this job. */
+  | { readonly next: 'wait for the service'; readonly place: string; readonly isFinal: boolean }
+  /** Refused while others are answered: a try of this job, whose patience ends so soon. */
+  | { readonly next: 'count the try'; readonly leftMs: number }
+
 export interface ErrorDetails {
   readonly cause?: unknown
-  /** Facts for logs and the ledger; never secrets. */
+  /** Facts for logs and people; never secrets, and nothing is decided by them. */
   readonly context?: Readonly<Record<string, unknown>>
+  /** Default: what the code says. */
+  readonly follows?: Follows
+  /** False: what was to be sent was certainly not taken. Default: nobody knows. */
+  readonly sent?: boolean
+  /** HTTP status of the answer behind it. */
+  readonly status?: number
+  /** What the network said, such as ECONNREFUSED. */
+  readonly network?: string
   /** Milliseconds since the epoch before which another try is useless. */
   readonly notBefore?: number
 }
@@ -82,12 +121,28 @@ export class EtlError extends Error {
   readonly code: ErrorCode
   readonly context: Readonly<Record<string, unknown>>
   readonly notBefore: number | null
+  readonly follows: Follows | null
+  readonly sent: boolean | null
+  readonly status: number | null
+  readonly network: string | null
 
   constructor(errorCode: ErrorCode, message: string, details: ErrorDetails = {}) {
     super(message, details.cause === undefined ? undefined : { cause: details.cause })
     this.code = errorCode
     this.context = details.context ?? {}
     this.notBefore = details.notBefore ?? null
+    this.follows = details.follows ?? null
+    this.sent = details.sent ?? null
+    this.status = details.status ?? null
+    this.network = details.network ?? null
+  }
+
+  /** The same in other words, or with more said of it. */
+  with(message: string, more: ErrorDetails = {}): EtlError {
+    const { context, notBefore, follows, sent, status, network } = this
+    const known = { context, notBefore, follows, sent, status, network }
+    const said = Object.fromEntries(Object.entries(known).filter(([, value]) => value !== null))
+    return new EtlError(this.code, message, { cause: this, ...said, ...more })
   }
 
   get retry(): Retry {

@@ -10,6 +10,8 @@ export interface Mart {
   readonly purpose: string
   readonly grain: string
   readonly question: string
+  /** What its question is about: the dictionary lists questions by it. */
+  readonly topic: string
   /** Names in `bi` (or `etl.name`) it reads; it is published when all of them are there. */
   readonly reads: readonly string[]
   /** Primary key of a summary; empty for a view. */

@@ -1,5 +1,6 @@
 // Secrets that cannot be printed by accident, and the last net under every sink: text with known secrets taken out.
 import { inspect } from 'node:util'
+import { findEcho, forgetKeys, hasKeys, watchKey } from './key-echo.ts'
 
 const marker = '[secret]'
 
@@ -7,6 +8,8 @@ const marker = '[secret]'
 export interface Secret {
   readonly name: string
   reveal(): string
+  /** Reads the file it came from again: it may have been rotated. One that came otherwise, or whose file cannot be read now, stays as it is. */
+  renew(): void
   toString(): string
   toJSON(): string
 }
@@ -14,39 +17,44 @@ export interface Secret {
 const known = new Set<string>()
 let patterns: readonly string[] = []
 
-/** Makes a secret and registers its spellings with `redact`. @param name what it is, for messages. */
-export const secret = (name: string, text: string): Secret => {
+/** The present text of a file that holds a secret; null: it cannot be had. */
+export type ReadAgain = () => string | null
+
+/** Makes a secret and registers its spellings with `redact`. @param name what it is, for messages. @param again null: it came from no file */
+export const secret = (name: string, text: string, again: ReadAgain | null = null): Secret => {
   register(text)
-  return passingSecret(name, text)
+  return held(name, text, again, register)
 }
 
 /** One that `redact` does not know: what comes in any number, and would make it slow. */
-export const passingSecret = (name: string, text: string): Secret =>
-  Object.freeze({
+export const passingSecret = (name: string, text: string): Secret => held(name, text, null, () => undefined)
+
+const held = (name: string, first: string, again: ReadAgain | null, known: (text: string) => void): Secret => {
+  let text = first
+  return Object.freeze({
     name,
     reveal: () => text,
+    renew: () => {
+      const found = again?.() ?? text
+      if (found !== text) known(found)
+      text = found
+    },
     toString: () => marker,
     toJSON: () => marker,
     [inspect.custom]: () => marker,
     [Symbol.toPrimitive]: () => marker,
   })
-
-/** A key of a service: what it sends back is searched for it before a byte of it is kept. */
-export const serviceKey = (name: string, text: string): Secret => {
-  if (text.length >= shortestEcho) {
-    const url = encodeURIComponent(text)
-    const echoes = [text, url, url.toLowerCase(), JSON.stringify(text).slice(1, -1)]
-    keyEchoes = [...new Set([...keyEchoes.map(String), ...echoes])].map((echo) => Buffer.from(echo))
-  }
-  return secret(name, text)
 }
 
-/** A shorter key would be found in words that are none. */
-const shortestEcho = 6
-let keyEchoes: readonly Buffer[] = []
-
-/** Spellings in which an answer may name a service's key. */
-export const echoesOfKeys = (): readonly Buffer[] => keyEchoes
+/** A key of a service: what it sends back is searched for it before a byte of it is kept. */
+export const serviceKey = (name: string, text: string, again: ReadAgain | null = null): Secret => {
+  const watched = (key: string): void => {
+    watchKey(key)
+    register(key)
+  }
+  watched(text)
+  return held(name, text, again, watched)
+}
 
 export const secretMarker = Buffer.from(marker)
 
@@ -78,12 +86,29 @@ const spellings = (text: string): string[] => {
 export const redact = (text: string): string => {
   let out = text
   for (const pattern of patterns) if (out.includes(pattern)) out = out.replaceAll(pattern, marker)
-  return out
+  return hasKeys() ? Buffer.from(withoutKeys(Buffer.from(out))).toString() : out
+}
+
+/** The same bytes where no service's key is in them. */
+export const withoutKeys = (bytes: Uint8Array): Uint8Array => {
+  const parts: Uint8Array[] = []
+  let from = 0
+  for (let echo = findEcho(bytes, 0); echo !== null; ) {
+    const { at, length } = echo
+    if (length === null) {
+      echo = findEcho(bytes, at + 1)
+      continue
+    }
+    parts.push(bytes.subarray(from, at), secretMarker)
+    from = at + length
+    echo = findEcho(bytes, from)
+  }
+  return parts.length === 0 ? bytes : Buffer.concat([...parts, bytes.subarray(from)])
 }
 
 /** Forgets every secret; for tests. */
 export const forgetSecrets = (): void => {
   known.clear()
   patterns = []
-  keyEchoes = []
+  forgetKeys()
 }

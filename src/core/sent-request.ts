@@ -1,4 +1,5 @@
 // One HTTP request and what came of it, as the client tells it and the ledger keeps it.
+import type { PurchaseSize } from './learned-price.ts'
 
 /** One request as the ledger keeps it, without secrets. */
 export interface SentRequest {
@@ -16,8 +17,12 @@ export interface SentRequest {
   readonly errorCode: string | null
   readonly bytes: number
   readonly sha256: string | null
-  /** What it cost; null: it is free. */
-  readonly credits: number | null
+  /** What it cost; null: it is free, or nobody knows yet. */
+  credits: number | null
+  /** What was paid for, with the rows that came; null: it is free, or certainly was not charged. */
+  paidFor: PurchaseSize | null
+  /** Where the service said what it cost; null: it did not, or it is free. */
+  saidIn: 'answer' | 'balance' | null
   /** It may have cost nothing: no whole answer came, and nobody can tell whether the service charged it. */
   readonly isUncertain: boolean
   /** ISO time at which it was sent. */

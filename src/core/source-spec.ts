@@ -1,7 +1,9 @@
 // What a source declares about itself, so that definitions are checked against it without loading its code paths.
 import type { ZodType } from 'zod'
+import type { ColumnType } from './column-types.ts'
 import type { DimensionTableSpec } from './dimension-table.ts'
-import type { ColumnType, Definition, Normalize, ParamValue, Window, WindowSize } from './types.ts'
+import type { NamedPrice } from './learned-price.ts'
+import type { Definition, Normalize, ParamValue, Window, WindowSize } from './types.ts'
 
 export interface FieldSpec {
   readonly type: ColumnType
@@ -36,6 +38,18 @@ export interface PackingSpec {
   readonly cells?: number
 }
 
+/** How much one request for a dataset may name, where that differs from the rest of its source. */
+export interface DatasetLimits {
+  /** By dimension: its values. */
+  readonly values?: Readonly<Record<string, number>>
+  /** Months, the first and the last included. */
+  readonly months?: number
+  /** Only the first so many rows of each combination are wanted: they are complete by declaration. Default: all. */
+  readonly top?: number
+  /** Rows of each combination of values and period that an answer holds at most: as many may be cut. Default: as many as there are. */
+  readonly rows?: number
+}
+
 /** A spelling that the service varies and the warehouse does not: of a country, of a domain. */
 export interface Spelling {
   /** A cell of an answer as the warehouse writes it. */
@@ -44,10 +58,21 @@ export interface Spelling {
   problem(value: string): string | null
 }
 
+/** How the answers of a dialect differ. */
+export interface AnswerDialect {
+  readonly recordsIn?: string
+  /** What a field is called. */
+  readonly fields: Readonly<Record<string, string>>
+  /** Fields that no record has: NULL, whatever `if_absent` says. */
+  readonly lacks: readonly string[]
+}
+
 /** How the answers of a source look, as far as parsing needs to know. */
 export interface AnswerForm {
   /** The list of a JSON page that holds the records. Default: the only list of objects. */
   readonly recordsIn?: string
+  /** Answers that were asked for in another dialect than the source's own names are in, by its name. Default: there is one. */
+  readonly dialects?: Readonly<Record<string, AnswerDialect>>
   /** By the name that columns, fields and dimensions put into `normalize`, beside `period_start`, which every source has. Default: none. */
   readonly spellings?: Readonly<Record<string, Spelling>>
   /** The span a request for the window asks for, where that can be wider: its other rows are passed over. Default: the window. */
@@ -81,6 +106,18 @@ export interface SourceSpec extends AnswerForm {
   /** Parameters that say how an answer is handed over, not what it says: no part of a key. Default: none. */
   readonly deliveryParams?: readonly string[]
   readonly dimensions: Readonly<Record<string, DimensionSpec>>
+  /**
+   * Where they depend on the dataset: those of the one that the parameters name, as they were written. `dimensions` is then what a dataset has that nobody knows.
+   * @param forEach names that the definition runs for
+   */
+  readonly dimensionsOf?: (
+    params: Readonly<Record<string, unknown>>,
+    forEach: readonly string[],
+  ) => Readonly<Record<string, DimensionSpec>>
+  /** The parameters with defaults that depend on the dataset. Default: as they are. */
+  readonly withDefaults?: <Given extends Readonly<Record<string, unknown>>>(params: Given) => Given
+  /** What tells rows of the dataset apart beside its dimensions, where the source knows; null: it does not. */
+  readonly splitOf?: (table: string) => readonly string[] | null
   /** Fields of the response known beforehand: they supply type, description, aliases a definition leaves out. */
   readonly fields: Readonly<Record<string, FieldSpec>>
   /** Whether a column may name a response field that is not in `fields` (batch metrics are an open set). */
@@ -89,12 +126,26 @@ export interface SourceSpec extends AnswerForm {
   readonly windowSizes?: readonly WindowSize[]
   /** Default: one window a request. */
   readonly packing?: PackingSpec
+  /** Of the dataset that the parameters name. Default: those of the dimensions, and of `packing`. */
+  readonly limitsOf?: (params: Readonly<Record<string, unknown>>) => DatasetLimits
   /** Default: a row is for the whole window. */
   readonly period?: PeriodSpec
   /** Tables of `bi` by the key column that joins to each. Default: none; the calendar, `dim_date`, is there for every source. */
   readonly dimensionTables?: Readonly<Record<string, DimensionTableSpec>>
+  /** Of a walk: its pages are paid for. Prices are learned from bills; this is what others were seen to pay. Default: pages are free, and of reports nothing is known. */
+  readonly billing?: { readonly seen: readonly NamedPrice[] }
   /** Which dataset a definition asks for, where the source offers several; its answers are counted alike. Default: the source is the dataset. */
-  readonly datasetOf?: (definition: Definition) => string
+  readonly datasetOf?: (definition: { readonly params: Readonly<Record<string, unknown>> }) => string
   /** What is wrong with a definition though each of its parts is right. */
   readonly problems?: (definition: Pick<Definition, 'params' | 'window'>) => readonly SpecProblem[]
 }
+
+/** Whose key, of which API: a definition is one. `source` may also be the API's name alone. */
+export type AccountOf = Pick<Definition, 'source' | 'account'>
+
+/** The source with the dimensions of the dataset that a definition names. */
+export const ofDataset = <Spec extends SourceSpec>(
+  source: Spec,
+  params: Readonly<Record<string, unknown>>,
+  forEach: readonly string[],
+): Spec => (source.dimensionsOf === undefined ? source : { ...source, dimensions: source.dimensionsOf(params, forEach) })

@@ -1,5 +1,6 @@
 // The words every stage shares. A type here is one noun of the pipeline; it holds data, never behaviour.
-import type { DataPointRule } from './data-points.ts'
+import type { ColumnType } from './column-types.ts'
+import type { DataPointRule } from './data-point-counts.ts'
 import type { DataTest } from './data-test.ts'
 import type { DimensionTable } from './dimension-table.ts'
 
@@ -18,8 +19,7 @@ export type Slice = Readonly<Record<string, string | readonly string[]>>
 
 export type ParamValue = string | number | boolean | readonly string[]
 
-export const columnTypes = ['text', 'bigint', 'integer', 'numeric', 'boolean', 'date', 'timestamptz', 'text[]'] as const
-export type ColumnType = (typeof columnTypes)[number]
+export type { ColumnType } from './column-types.ts'
 
 /** How a cell's spelling is brought to the one the warehouse uses: `period_start`, or the name of one of the source's spellings. */
 export type Normalize = string
@@ -44,6 +44,8 @@ export interface Column {
   readonly from: readonly string[]
   /** Value used where the record lacks the field altogether; null: absent means NULL. A present null stays NULL. */
   readonly ifAbsent: string | null
+  /** No record of an answer need have the field, whatever the loads before had. Default: such an answer is held. */
+  readonly mayVanish?: boolean
   readonly normalize: Normalize | null
   /** null: a fraction does not fit a column of whole numbers, and its row is rejected. */
   readonly rounding: RoundingMode | null
@@ -85,6 +87,8 @@ export interface PublicationCalendar {
   readonly publishedOn: number
   readonly restatedOn: readonly number[]
   readonly timeZone: string
+  /** First day of which there are no data any more, of a table that ends. Default: it goes on. */
+  readonly until?: IsoDate
   /** What the service itself said: up to which day there are data, and when it said so. Default: nothing, the calendar alone counts. */
   readonly released?: { readonly availableTo: IsoDate; readonly heardMs: number }
 }
@@ -178,6 +182,8 @@ export interface Definition {
   readonly account: string
   readonly dimensions: readonly Dimension[]
   readonly window: WindowRule
+  /** The pipeline that goes on where this one ends. Default: none. */
+  readonly successor?: string
   readonly schedule: Schedule | null
   readonly columns: readonly Column[]
   /** Key column names in the order of the primary key. */
@@ -257,8 +263,6 @@ export interface Payload {
   readonly body: AsyncIterable<Uint8Array>
   /** The service said that there is nothing in it, so that no bytes are no damage. Default false. */
   readonly mayBeEmpty?: boolean
-  /** The body's records, where the source has read them: their bytes are the body. */
-  readonly records?: JsonRecords
 }
 
 /** A record that could not become a row. */

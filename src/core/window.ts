@@ -72,12 +72,27 @@ export const lastDay = (window: Window): IsoDate => addWindows(window.to, 'day',
 export const dateIn = (nowMs: number, timeZone: string): IsoDate =>
   Temporal.Instant.fromEpochMilliseconds(nowMs).toZonedDateTimeISO(timeZone).toPlainDate().toString()
 
+/** `2026-11-23 16:16`, as clocks in `timeZone` show it at `nowMs`. */
+export const timeIn = (nowMs: number, timeZone: string): string =>
+  Temporal.Instant.fromEpochMilliseconds(nowMs)
+    .toZonedDateTimeISO(timeZone)
+    .toPlainDateTime()
+    .toString({ smallestUnit: 'minute' })
+    .replace('T', ' ')
+
 /** The day on which the month holding `window`'s last day is published: `publishedOn` of the month after it. */
 export const publicationDate = (window: Window, calendar: PublicationCalendar): IsoDate =>
   dayOfMonth(addWindows(alignDown(lastDay(window), 'month'), 'month', 1), calendar.publishedOn)
 
-/** By the service's own word, or by the calendar where it said nothing yet. */
+/** Whether the table has ended before it. */
+export const isPastEnd = (window: Window, { until }: PublicationCalendar): boolean => until !== undefined && window.from >= until
+
+/** By the service's own word, or by the calendar where it said nothing yet. What comes after the end of a table never is. */
 export const isPublished = (window: Window, calendar: PublicationCalendar, nowMs: number): boolean =>
+  !isPastEnd(window, calendar) && isPublishedByDay(window, calendar, nowMs)
+
+/** The same, wherever the table ends. */
+export const isPublishedByDay = (window: Window, calendar: PublicationCalendar, nowMs: number): boolean =>
   lastDay(window) <= (calendar.released?.availableTo ?? '') ||
   publicationDate(window, calendar) <= dateIn(nowMs, calendar.timeZone)
 

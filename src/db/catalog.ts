@@ -1,6 +1,6 @@
 // What PostgreSQL's own catalog says: which tables, views and roles there are.
 import { sql } from 'kysely'
-import type { Texts } from './row.ts'
+import type { Texts } from './typed-row.ts'
 import type { Db } from './tables.ts'
 
 /** Those of the tables and views that are not there, in the order given. @param names with their schema */

@@ -2,11 +2,14 @@
 import { sql } from 'kysely'
 import type { Database } from './connect.ts'
 
-const clusters = new WeakMap<Database, Promise<boolean>>()
+const clusters = new WeakMap<Database, boolean>()
 
-/** Tables that are spread over several servers are not written in one statement with those that are not. Asked once a connection pool. */
-export const isCluster = (database: Database): Promise<boolean> => {
-  const known = clusters.get(database) ?? askCluster(database)
+/**
+ * Tables that are spread over several servers are not written in one statement with those that are not. An answer is kept for the pool's life;
+ * a question that failed is asked again.
+ */
+export const isCluster = async (database: Database): Promise<boolean> => {
+  const known = clusters.get(database) ?? (await askCluster(database))
   clusters.set(database, known)
   return known
 }

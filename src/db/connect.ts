@@ -1,20 +1,17 @@
 // The connection pool, with values as text where JavaScript would lose digits, and errors in our own words.
-import type { Writable } from 'node:stream'
 import { setTimeout } from 'node:timers/promises'
 import { Kysely } from 'kysely'
 import pg from 'pg'
-import { type CopyToStreamQuery, from as copyFrom, to as copyTo } from 'pg-copy-streams'
+import { type CopyStreamQuery, type CopyToStreamQuery, from as copyFrom, to as copyTo } from 'pg-copy-streams'
 import { EtlError, isEtlError } from '../core/errors.ts'
 import type { Secret } from '../core/redact.ts'
-import { answeredInTime, defaultSilenceMs, watchAnswers } from './answer-watch.ts'
 import { databaseError, describeUrl } from './database-error.ts'
 import { postgresDialect } from './dialect.ts'
 import { type EmbeddedServer, startEmbedded } from './embedded.ts'
 import { integersOf, textsOf } from './arrays.ts'
 import { assertOwnSession, isPooled } from './pooler.ts'
-import { sendByName } from './prepared.ts'
 import { readStartOptions, type Setting, setUpSession } from './session-settings.ts'
-import { createStopper } from './stoppable.ts'
+import { defaultSilenceMs, WatchedClient, watchStatements } from './stoppable.ts'
 import type { Db, Tables } from './tables.ts'
 
 /** One connection. The other folders know pg by these names alone. */
@@ -114,16 +111,20 @@ const withOwnSession = (url: Secret): OwnSession => {
 
 const connect = async (options: DatabaseOptions, url: Secret, embedded: EmbeddedServer | null): Promise<Database> => {
   const session = withOwnSession(url)
-  const watch = { config: session.config, silenceMs: options.silenceMs ?? defaultSilenceMs }
-  const stopper = createStopper(session.config)
+  const silenceMs = options.silenceMs ?? defaultSilenceMs
+  const watch = watchStatements(() => withOwnSession(url).config, silenceMs)
+  // A password may be rotated while the process lives.
+  const now = (): pg.ClientConfig => {
+    url.renew()
+    return withOwnSession(url).config
+  }
   const begin = async (client: pg.ClientBase): Promise<void> => {
-    if (!(client instanceof pg.Client)) return
-    const pid = await answeredInTime(client, watch, () => setUpSession(client, session.settings))
-    watchAnswers(client, watch, pid)
-    stopper.follow(client, pid)
+    const pid = await setUpSession(client, session.settings, silenceMs)
+    if (client instanceof WatchedClient) watch.add(Object.assign(client, { pid }))
   }
   const pool = new pg.Pool({
     ...session.config,
+    ...{ Client: WatchedClient, now },
     onConnect: begin,
     max: options.maxConnections ?? 10,
     application_name: options.applicationName ?? 'millrace',
@@ -136,16 +137,13 @@ const connect = async (options: DatabaseOptions, url: Secret, embedded: Embedded
   // A connection that is cut, idle or between two statements of a transaction, is replaced at the next use; without a listener it would
   // end the process.
   pool.on('error', () => undefined)
-  pool.on('connect', (client) => {
-    client.on('error', () => undefined)
-    sendByName(client)
-  })
+  pool.on('connect', (client) => client.on('error', () => undefined))
   const display = describeUrl(url)
   try {
     await assertUsable(pool, session.config, display, options.readsOnly === true)
   } catch (error) {
     await pool.end()
-    await stopper.end()
+    await watch.end()
     throw error
   }
   const kysely = new Kysely<Tables>({ dialect: postgresDialect(pool) })
@@ -157,7 +155,7 @@ const connect = async (options: DatabaseOptions, url: Secret, embedded: Embedded
     url,
     close: async (choice) => {
       await Promise.race([pool.end(), setTimeout(farewellMs, undefined, { ref: false })])
-      await stopper.end()
+      await watch.end()
       await embedded?.release(choice)
     },
   }
@@ -208,4 +206,4 @@ const assertFit = ({ version, standby, read_only }: ServerFacts, display: string
 export const copyOutOf = (client: DatabaseClient, statement: string): CopyToStreamQuery => client.query(copyTo(statement))
 
 /** A stream into `copy … from stdin`; ends when PostgreSQL has taken everything. */
-export const copyInto = (client: DatabaseClient, statement: string): Writable => client.query(copyFrom(statement))
+export const copyInto = (client: DatabaseClient, statement: string): CopyStreamQuery => client.query(copyFrom(statement))

@@ -1,7 +1,7 @@
 // The database's clock in the program: asked now and then, carried on by a clock that only measures spans. What the machine's own clock says does not matter.
 import { sql } from 'kysely'
 import { type Clock, systemClock } from '../core/clock.ts'
-import type { Numbers } from './row.ts'
+import type { Numbers } from './typed-row.ts'
 import type { Db } from './tables.ts'
 
 /** The one clock for times that are compared: several machines write to one warehouse. */

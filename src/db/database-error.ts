@@ -27,7 +27,9 @@ const networkCodes = new Set([
 const describe = (sqlState: string, message: string): Described => {
   if (
     networkCodes.has(sqlState) ||
-    /timeout exceeded when trying to connect|Connection terminated|connection error|connection has been discarded/i.test(message)
+    /timeout exceeded when trying to connect|Query read timeout|Connection terminated|connection error|connection has been discarded/i.test(
+      message,
+    )
   ) {
     return { code: 'DATABASE_UNREACHABLE', advice: 'Check that it runs and that DATABASE_URL names the right host and port.' }
   }
@@ -61,7 +63,9 @@ export const isDatabaseError = (error: unknown): boolean => {
   return (
     /^[0-9A-Z]{5}$/.test(state) ||
     networkCodes.has(state) ||
-    /Connection terminated|connection error|Client has encountered|connection has been discarded/i.test(messageOf(error))
+    /Query read timeout|Connection terminated|connection error|Client has encountered|connection has been discarded/i.test(
+      messageOf(error),
+    )
   )
 }
 

@@ -1,22 +1,27 @@
-// The embedded server's files: data folder, password, and what postmaster.pid says of a running server.
-import { type SpawnSyncReturns, spawnSync } from 'node:child_process'
+// The embedded server's files: private folder, data, password, log, and what postmaster.pid says of a running server.
+import { spawnSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import {
-  chmodSync,
   chownSync,
+  closeSync,
+  constants,
   existsSync,
+  fchmodSync,
+  fstatSync,
   mkdirSync,
+  openSync,
   readdirSync,
   readFileSync,
+  realpathSync,
   renameSync,
   rmSync,
   writeFileSync,
 } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
 import { type Secret, secret } from '../core/redact.ts'
-import type { Binaries } from './embedded-binaries.ts'
-import { canReach, enteringPrivateFolders, type ServerUser } from './embedded-user.ts'
+import { runProgram, type ServerUser } from './embedded-program.ts'
+import { processIsAlive } from './process-mark.ts'
 
 /** Absolute paths below MILLRACE_HOME. */
 export interface ServerFiles {
@@ -36,16 +41,23 @@ export const serverFiles = (home: string): ServerFiles => {
   return { folder, data, log: join(folder, 'server.log'), pidFile: join(data, 'postmaster.pid') }
 }
 
-/** Makes the folders. Throws DISK with the remedy where it may not. */
-export const makeFolders = (files: ServerFiles): void => {
+/** Makes the folder of the server, ours alone; another user's server may pass through it. Throws where it belongs to somebody else or is a link. */
+export const makeFolder = (files: ServerFiles, user: ServerUser | null): void => {
+  let folder: number | null = null
   try {
-    mkdirSync(files.folder, { recursive: true, mode: 0o755 })
+    mkdirSync(dirname(files.folder), { recursive: true })
+    if (!existsSync(files.folder)) mkdirSync(files.folder, { mode: 0o700 })
+    folder = openSync(files.folder, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW)
+    if (fstatSync(folder).uid !== (process.getuid?.() ?? 0)) throw new Error('it belongs to another user')
+    fchmodSync(folder, user === null ? 0o700 : 0o711)
   } catch (cause) {
     throw new EtlError(
       'DISK',
-      `${files.folder} cannot be made: ${messageOf(cause)}. Set MILLRACE_HOME to a folder you may write to.`,
+      `${files.folder} cannot be a private folder: ${messageOf(cause)}. Set MILLRACE_HOME to a folder of yours, which you may write to.`,
       { cause },
     )
+  } finally {
+    if (folder !== null) closeSync(folder)
   }
 }
 
@@ -53,33 +65,11 @@ export const makeFolders = (files: ServerFiles): void => {
 export const serverPassword = (files: ServerFiles): Secret => {
   const file = join(files.folder, 'password')
   try {
-    writeFileSync(file, randomBytes(24).toString('base64url'), { mode: 0o600, flag: 'wx' })
-  } catch (error) {
-    if (!existsSync(file)) throw new EtlError('DISK', `${file} cannot be written: ${messageOf(error)}.`, { cause: error })
-  }
-  try {
+    if (!existsSync(file)) writeFileSync(file, randomBytes(24).toString('base64url'), { mode: 0o600, flag: 'wx' })
     return secret('embedded database password', readFileSync(file, 'utf8').trim())
   } catch (cause) {
-    throw new EtlError(
-      'CONFIGURATION',
-      `${file} cannot be read: ${messageOf(cause)}. The embedded database belongs to the user who made it; ` +
-        'run as that user, or set MILLRACE_HOME to a folder of your own.',
-      { cause },
-    )
+    throw new EtlError('DISK', `${file} cannot be written or read: ${messageOf(cause)}. Run as the user who made it.`, { cause })
   }
-}
-
-/** Command line and spawn options that run `program` as the server's user. */
-export const asUser = (
-  user: ServerUser | null,
-  files: ServerFiles,
-  program: string,
-  args: readonly string[],
-): [string, string[], object] => {
-  if (user === null) return [program, [...args], {}]
-  const closed = [files.data, program].find((path) => !canReach(user, path))
-  if (closed === undefined) return [program, [...args], { uid: user.uid, gid: user.gid }]
-  return [...enteringPrivateFolders(user, closed, program, args), {}]
 }
 
 /** Whether the data folder is whole. Throws where it holds data that PostgreSQL cannot open as it is: nothing is deleted then. */
@@ -94,8 +84,10 @@ const hasData = (files: ServerFiles): boolean => {
 }
 
 /** initdb into a folder of its own, renamed when whole, so that a kill leaves nothing half-made. Call under the server's lock. */
-export const ensureData = (files: ServerFiles, binaries: Binaries, user: ServerUser | null, password: Secret): void => {
-  removeHalfMade(files)
+export const ensureData = async (files: ServerFiles, user: ServerUser | null, password: Secret): Promise<void> => {
+  // What a killed set-up left behind.
+  for (const name of readdirSync(files.folder))
+    if (/^data\.\d+\.[0-9a-f]{8}(\.password)?$/.test(name)) rmSync(join(files.folder, name), { recursive: true, force: true })
   if (hasData(files)) return
   const making = `${files.data}.${process.pid}.${randomBytes(4).toString('hex')}`
   const passwordFile = `${making}.password`
@@ -103,50 +95,23 @@ export const ensureData = (files: ServerFiles, binaries: Binaries, user: ServerU
     mkdirSync(making, { mode: 0o700 })
     writeFileSync(passwordFile, password.reveal(), { mode: 0o600 })
     if (user !== null) for (const path of [making, passwordFile]) chownSync(path, user.uid, user.gid)
-    const result = runInitdb(files, binaries, user, making, passwordFile)
-    if (result.status !== 0) {
-      const said = `${result.stderr ?? ''}${result.stdout ?? ''}`.trim() || messageOf(result.error ?? `signal ${result.signal}`)
+    const access = ['-U', superuser, `--pwfile=${passwordFile}`, '--auth=scram-sha-256', '--encoding=UTF8']
+    const locale = ['--locale-provider=builtin', '--locale=C.UTF-8', '--no-instructions']
+    const failure = await runProgram('initdb', making, [...access, ...locale], user)
+    if (failure !== null) {
       throw new EtlError(
         'DATABASE_UNREACHABLE',
-        `The embedded PostgreSQL could not be set up in ${files.folder}: ${said}. Fix what it says, or set DATABASE_URL to a PostgreSQL of your own.`,
+        `The embedded PostgreSQL could not be set up in ${files.folder}: ${failure}. Fix what it says, or set DATABASE_URL to a PostgreSQL of your own.`,
       )
     }
     rmSync(files.data, { recursive: true, force: true })
     renameSync(making, files.data)
-  } catch (error) {
-    if (isEtlError(error)) throw error
-    throw new EtlError('DISK', `The embedded PostgreSQL could not be set up in ${files.folder}: ${messageOf(error)}.`, {
-      cause: error,
-    })
+  } catch (cause) {
+    if (isEtlError(cause)) throw cause
+    throw new EtlError('DISK', `The embedded PostgreSQL could not be set up in ${files.folder}: ${messageOf(cause)}.`, { cause })
   } finally {
-    rmSync(passwordFile, { force: true })
-    rmSync(making, { recursive: true, force: true })
+    for (const path of [passwordFile, making]) rmSync(path, { recursive: true, force: true })
   }
-}
-
-/** What a killed set-up left behind. */
-const removeHalfMade = (files: ServerFiles): void => {
-  for (const name of readdirSync(files.folder)) {
-    if (/^data\.\d+\.[0-9a-f]{8}(\.password)?$/.test(name)) rmSync(join(files.folder, name), { recursive: true, force: true })
-  }
-}
-
-const runInitdb = (
-  files: ServerFiles,
-  binaries: Binaries,
-  user: ServerUser | null,
-  data: string,
-  passwordFile: string,
-): SpawnSyncReturns<string> => {
-  const args = ['-D', data, '-U', superuser, `--pwfile=${passwordFile}`, '--auth=scram-sha-256', '--encoding=UTF8']
-  const locale = ['--locale-provider=builtin', '--locale=C.UTF-8', '--no-instructions']
-  const [command, all, options] = asUser(user, files, binaries.initdb, [...args, ...locale])
-  return spawnSync(command, all, {
-    ...options,
-    encoding: 'utf8',
-    cwd: '/',
-    env: { PATH: process.env['PATH'] ?? '', LC_ALL: 'C' },
-  })
 }
 
 /** What PostgreSQL itself notes of the server that runs on the data. */
@@ -175,9 +140,20 @@ const readIfThere = (file: string): string => {
   }
 }
 
-/** The server's log belongs to its user when we are root, so that it can be appended to. */
-export const prepareLog = (files: ServerFiles, user: ServerUser | null): void => {
-  if (!existsSync(files.log)) writeFileSync(files.log, '', { mode: 0o600 })
-  if (user !== null) chownSync(files.log, user.uid, user.gid)
-  chmodSync(files.log, 0o600)
+/** The server that runs on this data; null: none. A pid file may outlive its server, and pids are given out again. */
+export const runningServer = (files: ServerFiles): PostmasterFile | null => {
+  const written = readPostmaster(files)
+  if (written === null || !processIsAlive(written.pid)) return null
+  try {
+    // A postmaster's working folder is its data folder, however its command line spelled that.
+    return realpathSync(`/proc/${written.pid}/cwd`) === realpathSync(files.data) ? written : null
+  } catch {
+    return commandLine(written.pid).includes(files.data) ? written : null
+  }
 }
+
+/** Where the system does not tell the folder of another's process. */
+const commandLine = (pid: number): string =>
+  process.platform === 'linux'
+    ? readIfThere(`/proc/${pid}/cmdline`)
+    : (spawnSync('ps', ['-p', String(pid), '-o', 'command='], { encoding: 'utf8' }).stdout ?? '')

@@ -1,23 +1,23 @@
 // The default warehouse: a PostgreSQL of our own under MILLRACE_HOME, shared by the commands that run at the same time.
-import { rmSync } from 'node:fs'
+import { chmodSync, chownSync, existsSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { totalmem } from 'node:os'
 import pg from 'pg'
 import { systemClock } from '../core/clock.ts'
-import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
+import { EtlError, messageOf } from '../core/errors.ts'
 import { type Secret, secret } from '../core/redact.ts'
 import { databaseError } from './database-error.ts'
-import { findBinaries } from './embedded-binaries.ts'
 import {
   ensureData,
-  makeFolders,
-  readPostmaster,
+  makeFolder,
+  runningServer,
   type ServerFiles,
   serverFiles,
   serverPassword,
   superuser,
 } from './embedded-data.ts'
 import { withServerLock } from './embedded-lock.ts'
-import { freePort, servesData, startServer, stopServer } from './embedded-process.ts'
-import { canReach, serverUser } from './embedded-user.ts'
+import { runProgram, serverUser, type ServerUser } from './embedded-program.ts'
 
 /** The PostgreSQL of a warehouse that has no DATABASE_URL. */
 export interface EmbeddedServer {
@@ -35,22 +35,22 @@ const adoptMs = 300_000
 /** How long backends of a killed server may still hold its shared memory. */
 const leftoverMs = 30_000
 const pollMs = 50
+/** Long enough for a recovery after a crash in the middle of a large load. */
+const readySeconds = '300'
+const stoppedSeconds = '60'
 
 /** Whether a command has the server of `home` running. */
-export const isEmbeddedRunning = (home: string): boolean => {
-  const files = serverFiles(home)
-  const written = readPostmaster(files)
-  return written !== null && servesData(written.pid, files)
-}
+export const isEmbeddedRunning = (home: string): boolean => runningServer(serverFiles(home)) !== null
 
 /** Adopts the server of `home`, or starts it; sets it up at the first call. Throws EtlError with the server's own words. */
 export const startEmbedded = async (home: string): Promise<EmbeddedServer> => {
   const files = serverFiles(home)
-  makeFolders(files)
+  const user = serverUser()
+  makeFolder(files, user)
   return withServerLock(files.folder, async () => {
     const password = serverPassword(files)
     const running = await adopt(files, password)
-    const port = running ?? (await startAnew(files, password))
+    const port = running ?? (await startAnew(files, user, password))
     // Connected before the lock is let go: from here on no other command stops the server under this one.
     const presence = await connectPresence(password, port)
     return serverOf(files, password, port, running !== null, presence)
@@ -109,25 +109,24 @@ const ref = (client: pg.Client): void => {
 const adopt = async (files: ServerFiles, password: Secret): Promise<number | null> => {
   const until = performance.now() + adoptMs
   while (performance.now() < until) {
-    const written = readPostmaster(files)
-    if (written === null || !servesData(written.pid, files)) return null
-    const state = written.port === null ? 'busy' : await probe(password, written.port)
-    if (state === 'ready') return written.port
-    if (state === 'foreign') throw foreign(files, written.pid)
+    const running = runningServer(files)
+    if (running === null) return null
+    const state = running.port === null ? 'busy' : await probe(password, running.port)
+    if (state === 'ready') return running.port
+    if (state === 'foreign') {
+      throw new EtlError(
+        'CONFIGURATION',
+        `The PostgreSQL of ${files.data} (process ${running.pid}) does not accept the password in ${files.folder}/password. ` +
+          'Put the right one back, or stop that server, or set MILLRACE_HOME to another folder.',
+      )
+    }
     await systemClock.sleep(pollMs)
   }
   throw new EtlError(
     'DATABASE_UNREACHABLE',
-    `The embedded PostgreSQL of ${files.folder} runs (process ${readPostmaster(files)?.pid}) but does not answer; see ${files.log}.`,
+    `The embedded PostgreSQL of ${files.folder} runs (process ${runningServer(files)?.pid}) but does not answer; see ${files.log}.`,
   )
 }
-
-const foreign = (files: ServerFiles, pid: number): EtlError =>
-  new EtlError(
-    'CONFIGURATION',
-    `The PostgreSQL of ${files.data} (process ${pid}) does not accept the password in ${files.folder}/password. ` +
-      'Put the right one back, or stop that server, or set MILLRACE_HOME to another folder.',
-  )
 
 /** `busy`: not listening yet, starting up, shutting down or recovering. `foreign`: it does not accept our password. */
 const probe = async (password: Secret, port: number): Promise<'ready' | 'busy' | 'foreign'> => {
@@ -145,58 +144,96 @@ const probe = async (password: Secret, port: number): Promise<'ready' | 'busy' |
 }
 
 /** Sets the data up where there is none and starts a server on a free port; returns the port. */
-const startAnew = async (files: ServerFiles, password: Secret): Promise<number> => {
-  const user = serverUser()
-  const binaries = findBinaries((path) => canReach(user, path))
-  ensureData(files, binaries, user, password)
+const startAnew = async (files: ServerFiles, user: ServerUser | null, password: Secret): Promise<number> => {
+  await ensureData(files, user, password)
   const leftoversUntil = performance.now() + leftoverMs
   for (let attempt = 1; ; attempt += 1) {
-    const port = await pickPort()
-    const answers = async (): Promise<boolean> => (await probe(password, port)) === 'ready'
-    const failure = await startServer({ files, program: binaries.postgres, user, port, answers })
+    const port = await freePort()
+    const failure = await startServer(files, user, port)
     if (failure === null) return port
     const next = remedy(files, failure)
     if (next === 'wait' && performance.now() < leftoversUntil) await systemClock.sleep(pollMs * 4)
-    else if (next !== 'again' || attempt >= portTries) throw notStarted(files, failure)
+    else if (next !== 'again' || attempt >= portTries) {
+      throw new EtlError(
+        'DATABASE_UNREACHABLE',
+        `The embedded PostgreSQL under ${files.folder} did not start: ${failure}\n` +
+          `Fix what it says (its log is ${files.log}), or set DATABASE_URL to a PostgreSQL of your own.`,
+      )
+    }
   }
 }
 
-const pickPort = async (): Promise<number> => {
-  try {
-    return await freePort()
-  } catch (cause) {
-    throw new EtlError(
-      'DATABASE_UNREACHABLE',
-      `No port on 127.0.0.1 is free for the embedded PostgreSQL: ${messageOf(cause)}. Set DATABASE_URL to a PostgreSQL of your own.`,
-      { cause },
-    )
+/** Settings for bulk loads on one machine; durability is not touched. */
+const serverSettings = (): string => {
+  const megabytes = Math.floor(totalmem() / 8 / 1024 / 1024)
+  const settings: Record<string, string> = {
+    listen_addresses: '127.0.0.1',
+    unix_socket_directories: '',
+    shared_buffers: `${Math.max(64, Math.min(512, megabytes))}MB`,
+    max_wal_size: '4GB',
+    checkpoint_timeout: '15min',
+    // No replica hangs on this server, so a table filled in the transaction that made it needs no WAL.
+    wal_level: 'minimal',
+    max_wal_senders: '0',
+    maintenance_work_mem: '128MB',
+    jit: 'off',
+    log_timezone: 'UTC',
+    timezone: 'UTC',
   }
+  return Object.entries(settings)
+    .map(([name, value]) => `-c ${name}=${value}`)
+    .join(' ')
 }
 
-const notStarted = (files: ServerFiles, failure: string): EtlError =>
-  new EtlError(
-    'DATABASE_UNREACHABLE',
-    `The embedded PostgreSQL under ${files.folder} did not start: ${failure}\n` +
-      `Fix what it says (its log is ${files.log}), or set DATABASE_URL to a PostgreSQL of your own.`,
+/** Starts the server; null when it answers, else what it wrote before it gave up. Exported for tests. */
+export const startServer = async (files: ServerFiles, user: ServerUser | null, port: number): Promise<string | null> => {
+  if (!existsSync(files.log)) writeFileSync(files.log, '')
+  chmodSync(files.log, 0o600)
+  if (user !== null) chownSync(files.log, user.uid, user.gid)
+  const logStart = statSync(files.log).size
+  const options = `-p ${port} ${serverSettings()}`
+  const failure = await runProgram(
+    'pg_ctl',
+    files.data,
+    ['-w', '-t', readySeconds, '-l', files.log, '-o', options, 'start'],
+    user,
   )
+  return failure && (readFileSync(files.log).subarray(logStart).toString().trim() || failure)
+}
+
+/** A port that was free a moment ago; whoever takes it must be ready to find it taken. */
+export const freePort = (): Promise<number> =>
+  new Promise((resolve, reject) => {
+    const listener = createServer()
+    listener.once('error', (cause) =>
+      reject(
+        new EtlError(
+          'DATABASE_UNREACHABLE',
+          `No port on 127.0.0.1 is free: ${messageOf(cause)}. Set DATABASE_URL to a PostgreSQL of your own.`,
+          { cause },
+        ),
+      ),
+    )
+    listener.listen(0, '127.0.0.1', () => {
+      const address = listener.address()
+      listener.close(() => resolve(typeof address === 'object' && address !== null ? address.port : 0))
+    })
+  })
 
 /** What helps against the failure: another try at once (the port was taken, a dead server left its pid file), or after a wait. */
 const remedy = (files: ServerFiles, failure: string): 'again' | 'wait' | 'nothing' => {
   if (/could not bind|Address already in use|could not create any TCP/.test(failure)) return 'again'
   // Backends of a killed postmaster notice a moment later that it is gone.
   if (/shared memory block.*still in use/.test(failure)) return 'wait'
-  if (!/lock file ".*postmaster\.pid"/.test(failure)) return 'nothing'
-  const written = readPostmaster(files)
+  if (!/(?:lock|PID) file ".*postmaster\.pid"/.test(failure) || runningServer(files) !== null) return 'nothing'
   // The pid was given to another program since, or the file was cut short.
-  if (written !== null && servesData(written.pid, files)) return 'nothing'
   rmSync(files.pidFile, { force: true })
   return 'again'
 }
 
 /** Call under the server's lock. Somebody who is connected, also with another program, keeps the server running. */
 const stopWhenAlone = async (files: ServerFiles, password: Secret, port: number): Promise<void> => {
-  const written = readPostmaster(files)
-  if (written === null || written.port !== port || !servesData(written.pid, files)) return
+  if (runningServer(files)?.port !== port) return
   const client = newClient(password, port)
   try {
     await client.connect()
@@ -205,14 +242,14 @@ const stopWhenAlone = async (files: ServerFiles, password: Secret, port: number)
       if (look >= 5) return
       await systemClock.sleep(pollMs)
     }
-  } catch (error) {
-    if (isEtlError(error)) throw error
+  } catch {
     // It does not answer: it is stopping already, or recovering for the command that comes next.
     return
   } finally {
     await client.end().catch(() => undefined)
   }
-  await stopServer(written.pid)
+  // Fast: transactions are rolled back, everything committed is written. One that is slow to end goes on ending.
+  await runProgram('pg_ctl', files.data, ['-w', '-t', stoppedSeconds, '-m', 'fast', 'stop'], serverUser())
 }
 
 const otherClients = async (client: pg.Client): Promise<number> => {

@@ -1,9 +1,10 @@
 // Changes of the warehouse's shape need locks that readers may hold: asked for in short tries, so that nobody queues behind us for long, and given up in order.
+import { setTimeout } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
 import type { Database } from './connect.ts'
 import { sqlStateOf } from './database-error.ts'
-import type { Maybe, Numbers, Texts } from './row.ts'
+import type { Maybe, Numbers, Texts } from './typed-row.ts'
 import type { Db } from './tables.ts'
 
 /** How a change of shape waits for those who use what it changes, without making others queue behind it. */
@@ -21,8 +22,6 @@ const tryMs = 1_000
 const pauseMs = 500
 const lookEveryMs = 250
 
-const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
-
 /**
  * Runs `work` in a transaction. Where it meets a lock of somebody else it is rolled back and tried anew until it has waited long enough; then DATABASE is
  * thrown, naming those it waited for. @param what as in "Waiting to …"
@@ -30,19 +29,23 @@ const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout
 export const inPatientTransaction = async <T>(
   database: Database,
   what: string,
-  patience: Patience,
+  { waitMs = defaultWaitMs, onWait }: Patience,
   work: (trx: Db) => Promise<T>,
 ): Promise<T> => {
-  const waitMs = patience.waitMs ?? defaultWaitMs
   const until = performance.now() + waitMs
-  const seen: Seen = { blockers: '', onWait: (blockers) => patience.onWait?.(`Waiting to ${what}: ${blockers} is in the way.`) }
+  let blockers = ''
+  const noteBlockers = (found: string): void => {
+    if (found === '' || found === blockers) return
+    blockers = found
+    onWait?.(`Waiting to ${what}: ${found} is in the way.`)
+  }
   for (;;) {
     try {
-      return await tryOnce(database, seen, Math.min(tryMs, Math.max(waitMs, 1)), work)
+      return await tryOnce(database, Math.min(tryMs, Math.max(waitMs, 1)), noteBlockers, work)
     } catch (error) {
       if (sqlStateOf(error) !== '55P03') throw error
-      if (performance.now() + pauseMs >= until) throw gaveUp(what, waitMs, seen.blockers, error)
-      await pause(pauseMs)
+      if (performance.now() + pauseMs >= until) throw gaveUp(what, waitMs, blockers, error)
+      await setTimeout(pauseMs)
     }
   }
 }
@@ -55,38 +58,24 @@ const gaveUp = (what: string, waitMs: number, blockers: string, cause: unknown):
     { cause },
   )
 
-interface Seen {
-  blockers: string
-  readonly onWait: (blockers: string) => void
-}
-
-const tryOnce = async <T>(database: Database, seen: Seen, lockMs: number, work: (trx: Db) => Promise<T>): Promise<T> => {
-  let stopLooking = (): void => undefined
+const tryOnce = async <T>(
+  { kysely }: Database,
+  lockMs: number,
+  noteBlockers: (found: string) => void,
+  work: (trx: Db) => Promise<T>,
+): Promise<T> => {
+  let timer: NodeJS.Timeout | undefined
   try {
-    return await database.kysely.transaction().execute(async (trx) => {
+    return await kysely.transaction().execute(async (trx) => {
       const { rows } = await sql<Numbers<'pid'>>`
         select pg_backend_pid() as pid, set_config('lock_timeout', ${`${Math.round(lockMs)}ms`}, true)`.execute(trx)
-      stopLooking = lookForBlockers(database, rows[0]?.pid ?? 0, seen)
+      const look = (): Promise<void> => blockersOf(kysely, rows[0]?.pid ?? 0).then(noteBlockers, () => undefined)
+      timer = setInterval(() => void look(), lookEveryMs)
       return work(trx)
     })
   } finally {
-    stopLooking()
+    clearInterval(timer)
   }
-}
-
-const lookForBlockers = ({ kysely }: Database, pid: number, seen: Seen): (() => void) => {
-  let looking = false
-  const look = async (): Promise<void> => {
-    if (looking) return
-    looking = true
-    const found = await blockersOf(kysely, pid).catch(() => '')
-    looking = false
-    if (found === '' || found === seen.blockers) return
-    seen.blockers = found
-    seen.onWait(found)
-  }
-  const timer = setInterval(() => void look(), lookEveryMs)
-  return () => clearInterval(timer)
 }
 
 /** Logins, applications and since when they hold what the session waits for; empty where it waits for nobody. */

@@ -1,8 +1,6 @@
 // Statements that are sent for every unit: the server parses and plans each once a connection instead of once a unit.
 import { createHash } from 'node:crypto'
-import type { CompiledQuery, RawBuilder } from 'kysely'
-import type { PoolClient } from 'pg'
-import { EtlError } from '../core/errors.ts'
+import type { RawBuilder } from 'kysely'
 import { arrayText } from './arrays.ts'
 import type { Db } from './tables.ts'
 
@@ -35,16 +33,12 @@ const nameOf = (text: string): string | undefined => {
   return name
 }
 
-/** From here on the client sends known texts under their names, and arrays as texts. */
-export const sendByName = (client: PoolClient): void => {
-  const send = client.query
-  const byName = (text: unknown, ...rest: readonly unknown[]): unknown => {
-    const [values, ...others] = rest
-    if (typeof text !== 'string' || !Array.isArray(values)) return Reflect.apply(send, client, [text, ...rest])
-    const [name, sent] = [nameOf(text), values.map(arrayText)]
-    return Reflect.apply(send, client, [name === undefined ? { text, values: sent } : { name, text, values: sent }, ...others])
-  }
-  Object.assign(client, { query: byName })
+/** What a connection is asked to send, with a known text under its name and arrays as texts. @param sent arguments of the driver's `query` */
+export const byName = (sent: readonly unknown[]): readonly unknown[] => {
+  const [text, values, ...others] = sent
+  if (typeof text !== 'string' || !Array.isArray(values)) return sent
+  const [name, texts] = [nameOf(text), values.map(arrayText)]
+  return [name === undefined ? { text, values: texts } : { name, text, values: texts }, ...others]
 }
 
 /**
@@ -55,36 +49,4 @@ export const executePrepared = async <Row>(db: Db, statement: RawBuilder<Row>): 
   const compiled = statement.compile(db)
   remember(compiled.sql)
   return (await db.executeQuery<Row>(compiled)).rows
-}
-
-const slotMark = '\u0000slot:'
-
-/** Stands for a value that a template gets later, wherever a value may stand. */
-export const slot = (name: string): string => `${slotMark}${name}`
-
-/** By name of the slot; every slot of the statement needs one. */
-export type SlotValues = Readonly<Record<string, string | number | null>>
-
-/** Sends the statement with these values in its slots. */
-export type Template<Row> = (db: Db, values: SlotValues) => Promise<Row[]>
-
-/** A statement put together once and sent often: putting a long one together takes longer than sending it. */
-export const template = <Row>(statement: RawBuilder<Row>): Template<Row> => {
-  let compiled: CompiledQuery<Row> | null = null
-  return async (db, values) => {
-    if (compiled === null) {
-      compiled = statement.compile(db)
-      remember(compiled.sql)
-    }
-    const filled = compiled.parameters.map((parameter) => fill(parameter, values))
-    return (await db.executeQuery<Row>({ ...compiled, parameters: filled })).rows
-  }
-}
-
-const fill = (parameter: unknown, values: SlotValues): unknown => {
-  if (Array.isArray(parameter)) return parameter.map((one) => fill(one, values))
-  if (typeof parameter !== 'string' || !parameter.startsWith(slotMark)) return parameter
-  const value = values[parameter.slice(slotMark.length)]
-  if (value === undefined) throw new EtlError('INTERNAL', `A statement has no value for ${parameter.slice(slotMark.length)}.`)
-  return value
 }

@@ -3,17 +3,26 @@ import type pg from 'pg'
 import { z } from 'zod'
 
 /**
- * What values look like as text does not depend on the server's or the address's own settings. A process that sleeps inside a transaction, as on a
- * suspended machine, loses it and its locks: else every other command that needs them would wait as long as it sleeps.
+ * Nothing of ours depends on settings of the server, the database, the login or the address. Texts look alike everywhere; a name without a schema is PostgreSQL's own, never what
+ * somebody put into `public`; a commit that was told is on disk. A process that sleeps inside a transaction, as on a suspended machine, loses it and its locks: else every other
+ * command that needs them would wait as long as it sleeps.
  */
 const ownSettings: readonly Setting[] = [
   ['TimeZone', 'UTC'],
   ['DateStyle', 'ISO'],
   ['IntervalStyle', 'iso_8601'],
+  ['extra_float_digits', '1'],
+  ['default_transaction_isolation', 'read committed'],
   ['client_min_messages', 'warning'],
   ['jit', 'off'],
   ['idle_in_transaction_session_timeout', '60s'],
 ]
+
+/** What an address may set otherwise: its migrations may name tables without their schema. */
+const unlessTheirs: readonly Setting[] = [['search_path', '']]
+
+/** Other values say what a standby has seen, which is its owner's to decide. */
+const neverOff = `case when current_setting('synchronous_commit') = 'off' then set_config('synchronous_commit', 'on', false) end`
 
 /** Name and value as SET takes them. */
 export type Setting = readonly [name: string, value: string]
@@ -43,12 +52,14 @@ export const readStartOptions = (options: string | null): StartOptions => {
 
 const pidRow = z.object({ pid: z.number() })
 
-/** One statement: the settings of the address, then ours, which win. @returns the server's own number of the session; a pooler in between tells another. */
-export const setUpSession = async (client: pg.ClientBase, theirs: readonly Setting[]): Promise<number> => {
-  const all = [...theirs, ...ownSettings]
-  const { rows } = await client.query(
-    `select pg_backend_pid() as pid, ${all.map((_, index) => `set_config($${index * 2 + 1}, $${index * 2 + 2}, false)`).join(', ')}`,
-    all.flat(),
-  )
+/**
+ * One statement: the settings of the address, then ours, which win. Throws where it is not answered in time. @returns the server's own number of the session; a pooler in between tells another.
+ */
+export const setUpSession = async (client: pg.ClientBase, theirs: readonly Setting[], limitMs: number): Promise<number> => {
+  const all = [...unlessTheirs, ...theirs, ...ownSettings]
+  const set = all.map((_, index) => `set_config($${index * 2 + 1}, $${index * 2 + 2}, false)`)
+  const text = `select pg_backend_pid() as pid, ${set.join(', ')}, ${neverOff}`
+  const asked: pg.QueryConfig & { query_timeout: number } = { text, values: all.flat(), query_timeout: limitMs }
+  const { rows } = await client.query(asked)
   return pidRow.parse(rows[0]).pid
 }

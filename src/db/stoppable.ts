@@ -1,6 +1,10 @@
-// Statements that wait for somebody's lock when their work is asked to stop are cancelled, over a connection of its own.
+// The pool's connections, each with the statement under way: one that waits for a lock is cancelled where its work is asked to stop, and one that nobody
+// answers any more fails. TCP keeps a dead connection open for many minutes.
 import { AsyncLocalStorage } from 'node:async_hooks'
 import pg from 'pg'
+import { z } from 'zod'
+import { sqlStateOf } from './database-error.ts'
+import { byName } from './prepared.ts'
 
 const stops = new AsyncLocalStorage<AbortSignal>()
 
@@ -15,103 +19,160 @@ export const unstopped = <T>(work: () => Promise<T>): Promise<T> => stops.run(ne
 
 const never = new AbortController().signal
 
+/** Default time a statement may go unanswered before the server is asked, over another connection, whether it still works on it. */
+export const defaultSilenceMs = 30_000
 /** So long a statement may wait although its work is to stop: most locks are held for milliseconds. */
 const graceMs = 500
 /** So long right after one was cancelled: a command that ends sends a dozen, one after the other, and the lock is probably the same. */
 const nextGraceMs = 100
 const soonMs = 2_000
 const lookEveryMs = 200
-const connectMs = 2_000
+const lineMs = 10_000
 
-interface Followed {
-  readonly pid: number
-  /** Of the statement under way; null: none, or one that nobody stops. */
-  signal: AbortSignal | null
-  sentAt: number
+/** A connection that knows whether a statement is under way. */
+export class WatchedClient extends pg.Client {
+  /** The server's own number of the session; a pooler in between tells another. */
+  pid = 0
+  /** Since when a statement is under way; null: none is. */
+  busySince: number | null = null
+  /** Of the statement under way. */
+  signal: AbortSignal = never
+  askedAt = 0
+  losses = 0
+
+  // What goes in and comes out is the driver's own, in all its forms.
+  override query = ((...sent: readonly unknown[]): unknown => {
+    this.signal = stops.getStore() ?? never
+    this.busySince = this.askedAt = performance.now()
+    this.losses = 0
+    return Reflect.apply(super.query, this, byName(sent))
+  }) as pg.Client['query']
+
+  /** @param config `now`: where and as whom this session is opened, asked anew for each */
+  constructor(config?: string | (pg.ClientConfig & { readonly now?: () => pg.ClientConfig })) {
+    super(typeof config === 'object' ? { ...config, ...config.now?.() } : config)
+    // The server has answered everything. A statement that failed lets its caller send the next before that.
+    this.on('drain', () => {
+      this.busySince = null
+    })
+  }
 }
 
-/** Ends statements whose caller has stopped waiting; the server would finish them all the same. */
-export interface Stopper {
-  /** Watches the statements of this connection until it ends. @param pid the server's own number of it */
-  follow(client: pg.Client, pid: number): void
+/** Watches connections until they close. */
+export interface StatementWatch {
+  add(client: WatchedClient): void
   end(): Promise<void>
 }
 
-/** One for a pool. @param config of the connection over which statements are cancelled; made when first needed. */
-export const createStopper = (config: pg.ClientConfig): Stopper => {
-  const followed = new Set<Followed>()
-  let line: pg.Client | null = null
+interface Look {
+  readonly all: readonly WatchedClient[]
+  readonly stopping: readonly WatchedClient[]
+  readonly silent: readonly WatchedClient[]
+}
+
+/** One for a pool. @param config of the connection over which the server is asked; made when first needed. */
+export const watchStatements = (config: () => pg.ClientConfig, silenceMs: number): StatementWatch => {
+  const clients = new Set<WatchedClient>()
+  const line = openLine(config, Math.min(lineMs, silenceMs))
   let looking = false
   let cancelledAt = Number.NEGATIVE_INFINITY
-  const late = (): number[] => {
-    const now = performance.now()
-    const mayWaitMs = now - cancelledAt < soonMs ? nextGraceMs : graceMs
-    return [...followed]
-      .filter(({ signal, sentAt }) => signal?.aborted === true && now - sentAt >= mayWaitMs)
-      .map(({ pid }) => pid)
-  }
   const look = async (): Promise<void> => {
-    const pids = late()
-    if (pids.length === 0 || looking) return
+    const found = whoWaits(clients, silenceMs)
+    if (looking || found.all.length === 0) return
     looking = true
     try {
-      line ??= await openLine(config)
-      const { rowCount } = await line.query(
-        `select pg_cancel_backend(pid) from pg_stat_activity where pid = any($1::integer[]) and state = 'active' and wait_event_type = 'Lock'`,
-        [pids],
-      )
-      if ((rowCount ?? 0) > 0) cancelledAt = performance.now()
-    } catch {
-      // The next look tries a new one.
-      line?.end().catch(() => undefined)
-      line = null
+      const mayWaitMs = performance.now() - cancelledAt < soonMs ? nextGraceMs : graceMs
+      const sessions = await line.ask(found, mayWaitMs)
+      if ([...sessions.values()].some(({ cancelled }) => cancelled)) cancelledAt = performance.now()
+      for (const client of found.silent) judge(client, silenceMs, lossOf(sessions.get(client.pid)))
+    } catch (error) {
+      // Too many connections, or no right to connect any more: the server is there.
+      const isThere = /^(53|28)/.test(sqlStateOf(error))
+      for (const client of found.silent) judge(client, silenceMs, isThere ? null : 'a new connection is not answered either')
     } finally {
       looking = false
     }
   }
-  const timer = setInterval(() => void look(), lookEveryMs).unref()
+  const timer = setInterval(() => void look(), Math.min(lookEveryMs, silenceMs / 4)).unref()
   return {
-    follow: (client, pid) => {
-      const one: Followed = { pid, signal: null, sentAt: 0 }
-      followed.add(one)
-      noteStatements(client, one)
-      client.once('end', () => followed.delete(one))
+    add: (client) => {
+      clients.add(client)
+      client.once('end', () => clients.delete(client))
     },
     end: async () => {
       clearInterval(timer)
-      await line?.end().catch(() => undefined)
+      await line.close()
     },
   }
 }
 
-const openLine = async (config: pg.ClientConfig): Promise<pg.Client> => {
-  const client = new pg.Client({
-    ...config,
-    application_name: 'millrace stop',
-    connectionTimeoutMillis: connectMs,
-    query_timeout: connectMs,
-  })
-  client.on('error', () => undefined)
-  await client.connect()
-  return client
+const whoWaits = (clients: ReadonlySet<WatchedClient>, silenceMs: number): Look => {
+  const now = performance.now()
+  const busy = [...clients].filter(({ busySince }) => busySince !== null)
+  const stopping = busy.filter(({ signal, busySince }) => signal.aborted && now - (busySince ?? now) >= nextGraceMs)
+  const silent = busy.filter(({ askedAt, losses }) => now - askedAt >= (losses === 0 ? silenceMs : silenceMs / 4))
+  return { all: [...new Set([...stopping, ...silent])], stopping, silent }
 }
 
-/**
- * Whose signal stops a statement is known when it is sent; the server says when it is ready for the next. One that fails lets its caller send the next
- * before that word of the server has come.
- */
-const noteStatements = (client: pg.Client, one: Followed): void => {
-  const send = client.query
-  let unanswered = 0
-  const noted = (...sent: readonly unknown[]): unknown => {
-    one.signal = stops.getStore() ?? null
-    one.sentAt = performance.now()
-    unanswered += 1
-    return Reflect.apply(send, client, sent)
+const sessionRow = z.object({ pid: z.number(), works: z.boolean(), cancelled: z.boolean() })
+type SessionRow = z.infer<typeof sessionRow>
+
+/** Why nobody will answer; null where somebody may. */
+const lossOf = (session: SessionRow | undefined): string | null => {
+  if (session === undefined) return 'its session is gone'
+  return session.works ? null : 'the server waits for us: what was sent has been lost'
+}
+
+/** Ends the connection, seen twice: an answer may have been on its way while we asked. */
+const judge = (client: WatchedClient, silenceMs: number, loss: string | null): void => {
+  client.askedAt = performance.now()
+  client.losses = loss === null ? 0 : client.losses + 1
+  if (client.losses < 2 || client.busySince === null) return
+  const seconds = Math.round(Math.max(silenceMs, performance.now() - client.busySince) / 1000)
+  const message = `no answer for ${seconds} seconds (MILLRACE_DATABASE_SILENCE), and ${loss}`
+  client.connection.stream.destroy(Object.assign(new Error(message), { code: 'ETIMEDOUT' }))
+}
+
+/** A COPY may wait for us: for rows that are still being parsed. */
+const askSessions = `select pid, state = 'active' and wait_event is distinct from 'ClientRead' or query ilike 'copy %' as works,
+    case when pid = any($2::integer[]) and state = 'active' and wait_event_type = 'Lock' and clock_timestamp() - query_start > $3 * interval '1 ms'
+      then pg_cancel_backend(pid) else false end as cancelled
+  from pg_stat_activity where pid = any($1::integer[])`
+
+interface Line {
+  ask(look: Look, mayWaitMs: number): Promise<ReadonlyMap<number, SessionRow>>
+  close(): Promise<void>
+}
+
+const openLine = (config: () => pg.ClientConfig, limitMs: number): Line => {
+  let open: pg.Client | null = null
+  const connect = async (): Promise<pg.Client> => {
+    const times = { connectionTimeoutMillis: limitMs, query_timeout: limitMs }
+    const client = new pg.Client({ ...config(), ...times, application_name: 'millrace stop' })
+    client.on('error', () => undefined)
+    await client.connect()
+    return client
   }
-  Object.assign(client, { query: noted })
-  client.connection.on('readyForQuery', () => {
-    unanswered = Math.max(0, unanswered - 1)
-    if (unanswered === 0) one.signal = null
-  })
+  return {
+    ask: async ({ all, stopping }, mayWaitMs) => {
+      try {
+        open ??= await connect()
+        const { rows } = await open.query(askSessions, [all.map(({ pid }) => pid), stopping.map(({ pid }) => pid), mayWaitMs])
+        return new Map(
+          z
+            .array(sessionRow)
+            .parse(rows)
+            .map((row) => [row.pid, row]),
+        )
+      } catch (error) {
+        // The next look opens a new one. Not waited for: over a dead line the farewell takes as long as the question.
+        open?.end().catch(() => undefined)
+        open = null
+        throw error
+      }
+    },
+    close: async () => {
+      await open?.end().catch(() => undefined)
+    },
+  }
 }

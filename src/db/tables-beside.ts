@@ -19,8 +19,9 @@ export interface RequestsTable {
   error_code: string | null
   bytes: BigintText
   sha256: string | null
-  /** null: it is free. */
-  credits: number | null
+  /** null: it is free, or nobody knows its price. */
+  credits: NullableBigint
+  unpriced: Generated<boolean>
   started_at: string
   milliseconds: number
 }
@@ -111,10 +112,46 @@ export interface FormerNamesTable {
   until: Timestamp
 }
 
+/** The service that an account bought from. */
+export interface OriginsTable {
+  api: string
+  account: string
+  /** Host and port. */
+  address: string
+  /** Its beginning, in hexadecimal. */
+  key_sha256: string
+  noted_at: Timestamp
+}
+
 /** Marts that are published, so that one whose file goes can be dropped. */
 export interface MartsTable {
   name: string
   published_at: Timestamp
+}
+
+/** Which version of a pipeline bi shows, and since when. */
+export interface PublishedVersionsTable {
+  pipeline: string
+  version: number
+  published_at: Timestamp
+}
+
+/** Units of former versions that the published one had no answer for. */
+export interface KeptUnitsTable {
+  unit_id: BigintText
+  pipeline: string
+  version: number
+  window_from: string
+  cell: Json
+  until: NullableTimestamp
+}
+
+/** The same with the moment the published version had one. */
+export interface KeptCellsView {
+  unit_id: string
+  pipeline: string
+  version: number
+  until: string | null
 }
 
 /** What waits for a person's word before it is bought, or has it. */

@@ -22,6 +22,25 @@ export interface RequestCreditsTable {
   credits: BigintText
   /** Of the credits, those that the service may not have charged: the answer did not come whole. */
   uncertain: BigintText
+  /** Requests whose price nobody knows. */
+  unpriced: BigintText
+}
+
+/** Bills that tell the price of a dataset. */
+export interface PricesTable {
+  price_id: GeneratedBigint
+  account: string
+  dataset: string
+  said_in: 'answer' | 'balance'
+  job_id: NullableBigint
+  rows_asked: NullableBigint
+  rows: NullableBigint
+  metrics: number
+  values: BigintText
+  credits: BigintText
+  learned_at: Timestamp
+  /** null: it counts. */
+  dropped_at: NullableTimestamp
 }
 
 /** What the service said is left, at a moment when nothing of the account was under way. */
@@ -78,4 +97,6 @@ export interface SpendingView {
   requests: BigintText
   used_quota: NullableBigint
   reserved_quota: BigintText
+  /** Reports and requests whose price nobody knows yet. */
+  unpriced: BigintText
 }

@@ -1,7 +1,7 @@
 // What the ledger keeps of messages, both ways: what services say of their data, and what people hear.
 import type { Generated } from 'kysely'
-import type { ReleasedData } from '../core/releases.ts'
-import type { Severity } from '../core/alarms.ts'
+import type { ReleasedData } from '../core/release-month.ts'
+import type { Severity } from '../core/alarm.ts'
 import type { BigintText, GeneratedBigint, Json, NullableTimestamp, Timestamp } from './column-kinds.ts'
 
 /** What was heard of data that the service has released. */

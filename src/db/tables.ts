@@ -1,20 +1,24 @@
 // The ledger's tables as Kysely sees them. bigint and numeric are text in JavaScript; timestamps are ISO text (see connect.ts).
 import type { Generated, Kysely, ColumnType as SqlColumn } from 'kysely'
 
-import type { DataPointReading } from '../core/data-points.ts'
+import type { DataPointReading } from '../core/data-point-counts.ts'
 import type { JobKind, JobState, ReportState, WindowSize } from '../core/types.ts'
 import type { BigintText, GeneratedBigint, Json, NullableBigint, NullableTimestamp, Timestamp } from './column-kinds.ts'
 import type {
   ApprovalsTable,
   EventsTable,
   FormerNamesTable,
+  KeptCellsView,
+  KeptUnitsTable,
   MartsTable,
   PaceTable,
+  PublishedVersionsTable,
   QuarantineTable,
   RequestsTable,
   TestFailuresTable,
   TicksTable,
   WarehouseTable,
+  OriginsTable,
 } from './tables-beside.ts'
 import type { DeliveriesTable, LocksTable, NotificationsTable, ReleasesTable, SubscriptionsTable } from './tables-told.ts'
 import type { ProcessesTable, RunJobsTable, RunsTable } from './tables-runs.ts'
@@ -22,6 +26,7 @@ import type {
   ListReadsTable,
   ListsTable,
   MeterReadingsTable,
+  PricesTable,
   RequestCreditsTable,
   SpendingView,
   TagSetsTable,
@@ -78,6 +83,8 @@ export interface SlicesTable {
   wanted_since: number
   /** The generation in which it left the lists; null: it is wanted. */
   wanted_until: number | null
+  /** First day of the oldest window that a night asked for as usual; null: none did. */
+  night_from: string | null
 }
 
 /** One row a window of a pipeline, so that closed ones are not read unit by unit. */
@@ -116,6 +123,8 @@ export interface JobsTable {
   kind: JobKind
   reason: string
   guard: Generated<'usual' | 'needs approval'>
+  /** Who first wanted it: a night as usual, a night beyond that, or a person. Kept over failures and retries. */
+  wanted_by: Generated<'night' | 'beyond' | 'range' | 'force' | 'approval'>
   window_from: string
   window_to: string
   slice_ids: number[]
@@ -128,6 +137,8 @@ export interface JobsTable {
   /** The run that planned it. */
   run_id: NullableBigint
   former_job_id: NullableBigint
+  /** A job of another version that asks for the same: its answer serves this one. */
+  served_by: NullableBigint
   /** The person's word it waits for, or is bought with; null: a usual one. */
   approval_id: NullableBigint
   holder: number | null
@@ -153,6 +164,10 @@ export interface JobsTable {
   retries: Generated<number>
   estimated_quota: NullableBigint
   used_quota: NullableBigint
+  /** Set aside for pages that are under way; null: nothing is. */
+  reserved_credits: NullableBigint
+  /** Landing of the first pages of a walk that a budget stopped; null: there is none. */
+  begun_landing: string | null
   /** The tags it was bought with; null: it was not asked for. */
   tag_set_id: number | null
   data_points_count: NullableBigint
@@ -190,6 +205,13 @@ export interface AnswersTable {
   data_points_count: NullableBigint
   /** `sort` and `asc` as the service wrote them. */
   source_order: SqlColumn<unknown, string | null | undefined, string | null>
+  /** Only the first so many rows were asked for; null: all. */
+  top_rows: number | null
+  /** The spelling it was asked for in; null: its source has one. */
+  dialect: string | null
+  /** Columns whose field none of its records has, and those that some lack, once it is loaded; null: it is not, or had no records. */
+  missing_columns: string[] | null
+  partly_missing: string[] | null
   /** How often its bytes disagreed with the count. */
   times_incomplete: Generated<number>
   /** null: not judged yet; `good`, or the error code it was refused with. */
@@ -228,8 +250,6 @@ export interface LoadsTable {
   /** Slices that took the answer and have no row in it. */
   slices_without_rows: Generated<number[]>
   drift: SqlColumn<unknown, string | null | undefined, string | null>
-  /** See load/rows-proof.ts. */
-  proof: SqlColumn<unknown, string | null | undefined, string | null>
   /** The moment its rows bear. */
   loaded_at: Timestamp
   milliseconds: number | null
@@ -239,7 +259,10 @@ export interface LoadsTable {
 export interface Tables {
   'etl.warehouse': WarehouseTable
   'etl.marts': MartsTable
+  'etl.published_versions': PublishedVersionsTable
+  'etl.kept_units': KeptUnitsTable
   'etl.former_names': FormerNamesTable
+  'etl.origins': OriginsTable
   'etl.processes': ProcessesTable
   'etl.runs': RunsTable
   'etl.pipelines': PipelinesTable
@@ -258,6 +281,7 @@ export interface Tables {
   'etl.requests': RequestsTable
   'etl.request_credits': RequestCreditsTable
   'etl.meter_readings': MeterReadingsTable
+  'etl.prices': PricesTable
   'etl.quarantine': QuarantineTable
   'etl.test_failures': TestFailuresTable
   'etl.events': EventsTable
@@ -277,6 +301,8 @@ export interface Tables {
   'etl.window_loads': WindowLoadsView
   'etl.expected_windows': ExpectedWindowsView
   'etl.missing_cells': MissingCellsView
+  'etl.published_now': PublishedVersionsTable
+  'etl.kept_cells': KeptCellsView
   'etl.last_loads': LastLoadsView
   'etl.run_list': RunListView
   'etl.reports': ReportsView

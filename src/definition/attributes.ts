@@ -2,12 +2,12 @@
 import { existsSync } from 'node:fs'
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { AttributeRow, AttributeSet } from '../core/attributes.ts'
+import { columnTypes } from '../core/column-types.ts'
+import type { AttributeRow, AttributeSet } from '../core/attribute-types.ts'
 import type { SourceSpec } from '../core/source-spec.ts'
 import type { Definition } from '../core/types.ts'
-import { checkValue } from './dimension-value.ts'
-import { suggest } from './nearest.ts'
-import { type Problem, sortProblems } from './problem.ts'
+import { checkValue } from './dimensions.ts'
+import { type Problem, sortProblems, suggest } from './problem.ts'
 
 /** Sets without a problem, and every problem of the others. */
 export interface Attributes {
@@ -37,7 +37,7 @@ export const subjectsOf = (definitions: readonly Definition[], sources: Readonly
       const spec = source?.dimensions[subject]
       const check: Check = (written) =>
         source === undefined || spec === undefined ? plain(written) : checkValue(written, spec, source)
-      const isWhole = columns.some((one) => one.name === subject && (one.type === 'bigint' || one.type === 'integer'))
+      const isWhole = columns.some((one) => one.name === subject && columnTypes[one.type].wholeDigits !== null)
       subjects.set(subject, isWhole ? wholeNumber(check) : check)
     }
   }

@@ -1,15 +1,14 @@
-// The table's columns: where each comes from, its type, its words; key columns first, in key order.
+// The table's columns: where each comes from, its type, its words, what it may be called; key columns first, in key order.
+import { type ColumnType, columnTypes } from '../core/column-types.ts'
 import type { FieldSpec } from '../core/source-spec.ts'
-import type { Column, ColumnOrigin, ColumnType, Dimension, Normalize, ParamValue, WindowSize } from '../core/types.ts'
-import { checkColumn, checkKey } from './column-rules.ts'
-import { suggest } from './nearest.ts'
-import { paramDescription } from './params.ts'
+import type { Column, ColumnOrigin, Dimension, Normalize, ParamValue, WindowSize } from '../core/types.ts'
+import { suggest } from './problem.ts'
+import { paramDescription, report, type Scope } from './scope.ts'
 import type { RawColumn, RawDefinition } from './schema.ts'
-import { report, type Scope } from './scope.ts'
 import type { Path } from './yaml-file.ts'
 
 /** What else of the definition decides where a column's values come from. */
-export interface ColumnInput {
+interface ColumnInput {
   readonly table: RawDefinition['table']
   readonly params: Readonly<Record<string, ParamValue>>
   readonly dimensions: readonly Dimension[]
@@ -63,6 +62,7 @@ const resolveColumn = (
     origin,
     from,
     ifAbsent: raw?.if_absent === undefined ? (isKey ? null : (field?.ifAbsent ?? null)) : writtenDefault(raw, name, scope),
+    ...(raw?.may_vanish === undefined ? {} : { mayVanish: raw.may_vanish }),
     normalize: origin === 'response' ? normalizeOf(name, type, raw, field, scope) : null,
     rounding: raw?.rounding ?? null,
   }
@@ -129,7 +129,7 @@ const knowsField = (name: string, from: readonly string[], field: FieldSpec | nu
 const typeOf = (name: string, origin: ColumnOrigin, field: FieldSpec | null, input: ColumnInput): ColumnType | null => {
   if (origin === 'window') return 'date'
   if (origin === 'slice') return 'text'
-  if (origin === 'response') return field?.type ?? null
+  if (origin === 'response') return field?.type ?? (input.dimensions.some((one) => one.name === name) ? 'text' : null)
   const value = input.params[name]
   if (typeof value === 'boolean') return 'boolean'
   if (typeof value === 'number') return Number.isInteger(value) ? 'bigint' : 'numeric'
@@ -167,4 +167,112 @@ const checkSpelling = (name: string | undefined, path: Path, scope: Scope): void
 const writtenDefault = (raw: RawColumn, name: string, scope: Scope): string | null => {
   if (raw.if_absent === undefined || raw.if_absent === null) return null
   return scope.yaml.written(['table', 'columns', name, 'if_absent']) ?? String(raw.if_absent)
+}
+
+const keyPath: Path = ['table', 'key']
+
+/** One period column, no name twice, and every dimension: else two units would share rows. */
+const checkKey = (key: readonly string[], dimensions: readonly Dimension[], every: WindowSize, scope: Scope): void => {
+  key.forEach((name, index) => {
+    if (key.indexOf(name) < index) report(scope, [...keyPath, index], `'${name}' appears twice in the key; keep one of the two.`)
+  })
+  const periods = key.filter((name) => name === 'month' || name === 'date')
+  const wanted = every === 'month' ? "'month' or 'date'" : "'date'"
+  if (new Set(periods).size !== 1) {
+    const found = periods.length === 0 ? 'no period' : 'month and date'
+    report(scope, keyPath, `the key holds ${found}; it needs ${wanted}, the table is partitioned by it.`)
+  }
+  if (every !== 'month' && key.includes('month')) {
+    report(scope, [...keyPath, key.indexOf('month')], `'month' cannot be the period of windows of a ${every}; use 'date'.`)
+  }
+  for (const { name } of dimensions) {
+    if (key.includes(name)) continue
+    report(
+      scope,
+      keyPath,
+      `the key lacks '${name}', which for_each runs for: units would overwrite each other's rows. Add it to the key.`,
+    )
+  }
+}
+
+/** Where a column comes from: as written, as the source knows it, and its place in the YAML. */
+interface ColumnContext {
+  readonly raw: RawColumn | undefined
+  readonly field: FieldSpec | null
+  readonly path: Path
+}
+
+/** Whether the resolved column can be what it says; problems go to the scope. */
+const checkColumn = (column: Column, context: ColumnContext, scope: Scope): void => {
+  const { name, type, origin } = column
+  const { raw, path } = context
+  const wrong = columnNameProblem(name)
+  if (wrong !== null) report(scope, path, wrong, 'key')
+  const absent = raw?.if_absent === undefined ? null : column.ifAbsent
+  if (absent !== null && !column.isKey && origin !== 'response') {
+    report(scope, [...path, 'if_absent'], `'${name}' is never absent; remove if_absent.`, 'key')
+  } else if (absent !== null && !column.isKey && columnTypes[type].ifAbsent?.test(absent) !== true) {
+    report(
+      scope,
+      [...path, 'if_absent'],
+      `if_absent '${absent}' is not a ${type}; write a value of that type or remove the line.`,
+    )
+  }
+  const isPeriod = origin === 'window' || (column.isKey && (name === 'month' || name === 'date'))
+  if (isPeriod && type !== 'date') report(scope, [...path, 'type'], `'${name}' is the first day of a period; its type is date.`)
+  checkRounding(column, context, scope)
+  if (column.isKey) checkKeyColumn(column, context, scope)
+}
+
+const checkRounding = ({ name, type, isKey, origin, rounding }: Column, { path }: ColumnContext, scope: Scope): void => {
+  if (rounding === null) return
+  const at: Path = [...path, 'rounding']
+  if (columnTypes[type].wholeDigits === null)
+    report(scope, at, `'${name}' is ${type}; rounding is for bigint and integer. Remove rounding, or change the type.`, 'key')
+  else if (isKey) report(scope, at, `key column '${name}' cannot be rounded: two rows would become one. Remove rounding.`, 'key')
+  else if (origin !== 'response')
+    report(scope, at, `'${name}' does not come from the response; there is nothing to round. Remove rounding.`, 'key')
+}
+
+const checkKeyColumn = ({ name, type, origin, ifAbsent }: Column, { raw, field, path }: ColumnContext, scope: Scope): void => {
+  if (raw?.nullable === true) {
+    report(scope, [...path, 'nullable'], `key column '${name}' cannot be nullable; remove nullable or take it out of the key.`)
+  } else if (origin === 'response' && raw?.nullable === undefined && field?.nullable === true) {
+    const fix = 'take it out of the key, or declare nullable: false to reject such rows.'
+    report(scope, path, `key column '${name}' may be null in the response; ${fix}`)
+  }
+  if (columnTypes[type].isList)
+    report(scope, path, `key column '${name}' is a list; a key needs plain values. Take it out of the key.`)
+  if (ifAbsent !== null) {
+    report(scope, [...path, 'if_absent'], `key column '${name}' cannot have a default; remove if_absent.`, 'key')
+  }
+}
+
+// PostgreSQL cuts identifiers after 63 bytes; the longest name made from a pipeline is a partition of its history.
+const longestIdentifier = 63
+const longestSuffix = (version: number): string => `_v${version}_history_p202601`
+
+const reservedColumns = ['valid_from', 'valid_to', 'is_final', 'restated_at']
+const systemColumns = ['tableoid', 'xmin', 'cmin', 'xmax', 'cmax', 'ctid']
+
+/** Why `name` cannot name a pipeline, or null. Its form was checked before. */
+export const pipelineNameProblem = (name: string, version: number): string | null => {
+  const most = longestIdentifier - longestSuffix(version).length
+  if (name.length > most) {
+    return `'${name}' has ${name.length} characters; at most ${most} leave room for ${longestSuffix(version)} in table names. Shorten it.`
+  }
+  const taken = /_(history|as_of)$/.exec(name) ?? /^(dim|mart)_/.exec(name) ?? /^freshness$/.exec(name)
+  if (taken !== null) return `'${name}' would collide with views Millrace makes in bi ('${taken[0]}'); choose another name.`
+  return null
+}
+
+/** Why `name` cannot name a column, or null. */
+export const columnNameProblem = (name: string): string | null => {
+  if (name.length > longestIdentifier) {
+    return `'${name}' has ${name.length} characters; PostgreSQL allows ${longestIdentifier}. Shorten it and name the field in from.`
+  }
+  if (reservedColumns.includes(name) || systemColumns.includes(name)) {
+    return `'${name}' is a name the warehouse uses itself; choose another and name the field in from.`
+  }
+  return null
 }

@@ -1,22 +1,36 @@
 // A file's checked form becomes a Definition: defaults filled in, every reference followed.
 import { validateDetailed } from 'node-cron'
+import type { DimensionTable } from '../core/dimension-table.ts'
 import { EtlError } from '../core/errors.ts'
+import type { SourceSpec } from '../core/source-spec.ts'
 import { Temporal } from '../core/temporal.ts'
-import type { Definition, Schedule, WindowRule } from '../core/types.ts'
-import { alignDown } from '../core/window.ts'
-import { resolveColumns } from './columns.ts'
+import type { Definition, RowPeriod, Schedule, WindowRule } from '../core/types.ts'
+import { addWindows, alignDown } from '../core/window.ts'
+import { pipelineNameProblem, resolveColumns } from './columns.ts'
 import { readTests } from './data-tests.ts'
+import { readLimits } from './definition-limits.ts'
 import { readDimensions } from './dimensions.ts'
-import { dimensionTablesOf, rowPeriodOf } from './facts.ts'
 import { resolveIndexes } from './indexes.ts'
-import { readLimits } from './limits.ts'
-import { pipelineNameProblem } from './names.ts'
-import { placeholderProblem } from './placeholder.ts'
-import { suggest } from './nearest.ts'
-import { readParams } from './params.ts'
+import { suggest } from './problem.ts'
+import { placeholderProblem, readParams, report, type Scope } from './scope.ts'
 import type { RawDefinition } from './schema.ts'
-import { type Scope, report } from './scope.ts'
 import type { Path } from './yaml-file.ts'
+
+type Needed = Pick<Definition, 'params' | 'window' | 'key' | 'dimensions'>
+
+/** Without a parameter of that name a row is for the whole window. */
+const rowPeriodOf = ({ params, window, key }: Needed, { period }: SourceSpec): RowPeriod => {
+  const value = period === undefined ? undefined : params[period.param]
+  const every = period?.every[String(value)] ?? window.every
+  return { every, isInKey: period !== undefined && key.includes(period.param) }
+}
+
+/** In the order of their names, which is the same for every pipeline: two loads never wait for each other in a circle. */
+const dimensionTablesOf = ({ key, dimensions }: Needed, source: SourceSpec): readonly DimensionTable[] =>
+  Object.entries(source.dimensionTables ?? {})
+    .filter(([column]) => key.includes(column))
+    .map(([column, spec]) => ({ ...spec, column, isAskedFor: dimensions.some(({ name }) => name === column) }))
+    .sort((a, b) => (a.name < b.name ? -1 : 1))
 
 /** Null when something is wrong; the problems went to the scope. */
 export const compile = (raw: RawDefinition, scope: Scope): Definition | null => {
@@ -24,13 +38,13 @@ export const compile = (raw: RawDefinition, scope: Scope): Definition | null => 
   const wrongName = pipelineNameProblem(raw.pipeline, raw.version)
   if (wrongName !== null) report(scope, ['pipeline'], wrongName)
   reportPlaceholders(raw, scope)
-  const window = windowRule(raw.window, scope)
+  const window = ending(windowRule(raw.window, scope), raw, scope)
   const schedule = raw.schedule === undefined ? null : scheduleOf(raw.schedule, scope)
   const limits = readLimits(raw.limits, scope)
   if (raw.report !== undefined && scope.source.kind !== 'report') {
     report(scope, ['report'], `${raw.source} buys no reports; remove report.`, 'key')
   }
-  const dimensions = readDimensions(raw.for_each ?? {}, scope)
+  const dimensions = readDimensions(raw.for_each ?? {}, raw.params ?? {}, scope)
   const params = readParams(raw.params ?? {}, Object.keys(raw.for_each ?? {}), scope)
   if (params !== null)
     for (const { path, message } of scope.source.problems?.({ params, window }) ?? []) report(scope, path, message)
@@ -49,6 +63,7 @@ export const compile = (raw: RawDefinition, scope: Scope): Definition | null => 
     account: raw.account ?? 'default',
     dimensions,
     window,
+    ...(raw.successor === undefined ? {} : { successor: raw.successor }),
     schedule,
     columns,
     key: raw.table.key,
@@ -84,7 +99,7 @@ export const inspect = (parts: Partial<RawDefinition>, scope: Scope): void => {
   const window = parts.window === undefined ? null : windowRule(parts.window, scope)
   if (parts.schedule !== undefined) scheduleOf(parts.schedule, scope)
   if (parts.limits !== undefined) readLimits(parts.limits, scope)
-  const dimensions = parts.for_each === undefined ? null : readDimensions(parts.for_each, scope)
+  const dimensions = parts.for_each === undefined ? null : readDimensions(parts.for_each, parts.params ?? {}, scope)
   const params = parts.params === undefined ? null : readParams(parts.params, Object.keys(parts.for_each ?? {}), scope)
   if (window === null || params === null) return
   for (const { path, message } of scope.source.problems?.({ params, window }) ?? []) report(scope, path, message)
@@ -112,6 +127,18 @@ const expectationOf = (raw: RawDefinition['expect'], { every, publication }: Win
       `expect.month_by is ${monthBy}, before the service publishes a month (day ${publication.publishedOn}, window.publication.published_on); write a later day.`,
     )
   return { monthBy }
+}
+
+/** Until the end of the month that `until` names. */
+const ending = (window: WindowRule, { until, successor }: RawDefinition, scope: Scope): WindowRule => {
+  if (until === undefined) {
+    if (successor !== undefined)
+      report(scope, ['successor'], 'successor without until; write until: with the last month, or remove successor.', 'key')
+    return window
+  }
+  if (`${until}-31` < window.from)
+    report(scope, ['until'], `until is '${until}', before window.from (${window.from}); nothing would ever be planned.`)
+  return { ...window, publication: { ...window.publication, until: addWindows(`${until}-01`, 'month', 1) } }
 }
 
 const windowRule = (raw: RawDefinition['window'], scope: Scope): WindowRule => {

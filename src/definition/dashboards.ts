@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs'
 import { readdir, readFile } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { z } from 'zod'
+import { comparedMeasures, comparedSchema } from './compared-tile.ts'
 import type { Chart, Dashboard, DashboardFilter } from './dashboard.ts'
 import { shipped } from '../core/shipped.ts'
 import { problemsOf } from './issues.ts'
@@ -40,6 +41,7 @@ const chart = z.strictObject({
   kind: z.enum(['trend', 'tile', 'line', 'bar', 'table']),
   period: name.optional(),
   measures: z.record(words, measure).default({}),
+  compare: comparedSchema.optional(),
   by: names,
   columns: names,
   order: z.array(z.string().regex(/^.+?( desc)?$/, "a column or measure, with 'desc' for the largest first")).default([]),
@@ -132,18 +134,22 @@ const filterProblems = (one: FilterFile, at: number, charts: readonly ChartFile[
       message: `'${name}' is no chart of this dashboard; write the name that its line 'chart:' has.`,
     }))
 
+/** Of a tile that compares they are made: each compares in the same way. */
+const measuresOf = ({ compare, measures }: ChartFile): Readonly<Record<string, string>> =>
+  compare === undefined ? measures : comparedMeasures(compare)
+
 const chartOf = (one: ChartFile, neverAcross: readonly string[]): Chart => ({
   name: one.chart,
   about: one.about,
   view: one.view,
   kind: one.kind,
   period: one.period ?? null,
-  measures: new Map(Object.entries(one.measures)),
+  measures: new Map(Object.entries(measuresOf(one))),
   by: one.by,
   columns: one.columns,
   order: one.order.map((text) => ({ name: text.replace(/ desc$/, ''), descending: text.endsWith(' desc') })),
   rows: one.rows,
-  where: one.where ?? null,
+  where: one.where ?? (one.compare === undefined ? null : 'months_back in (1, 12)'),
   neverAcross: [...new Set([...neverAcross, ...one.never_across])],
   format: one.format,
   isRank: one.axis === 'rank',
@@ -158,7 +164,9 @@ const chartProblems = (one: ChartFile, at: number, all: readonly ChartFile[], ya
   const wrong = (part: string, message: string): void => {
     problems.push({ file: yaml.file, ...yaml.place(['charts', at, part]), message })
   }
-  const measured = Object.keys(one.measures)
+  const measured = Object.keys(measuresOf(one))
+  if (one.compare !== undefined && (one.kind !== 'tile' || Object.keys(one.measures).length > 0))
+    wrong('compare', "only a tile has 'compare', and takes no 'measures' beside it.")
   if (all.findIndex(({ chart: other }) => other === one.chart) < at)
     wrong('chart', `'${one.chart}' appears twice; a chart is known by its name, so give one of them another.`)
   if (one.kind !== 'table' && one.period === undefined) wrong('kind', `a ${one.kind} needs 'period', the column on its axis.`)

@@ -1,9 +1,10 @@
 // tests of a definition: each names one thing the rows must be, columns that can be that, and what is done where they are not.
+import { columnTypes, typeNames } from '../core/column-types.ts'
 import type { Bounds, DataTest, RowTest } from '../core/data-test.ts'
 import type { Column } from '../core/types.ts'
-import { share } from './limits.ts'
-import { suggest } from './nearest.ts'
-import type { RawDataTest } from './schema-tests.ts'
+import { share } from './definition-limits.ts'
+import { suggest } from './problem.ts'
+import type { RawDataTest } from './schema.ts'
 import { report, type Scope } from './scope.ts'
 import type { Path } from './yaml-file.ts'
 
@@ -78,15 +79,12 @@ const boundsOf = (text: string | undefined, path: Path, scope: Scope): Bounds =>
   return { from: from === '' ? null : from, to: to === '' ? null : to }
 }
 
-const numbers: readonly string[] = ['bigint', 'integer', 'numeric']
-const typesOf: Readonly<Record<Kind, readonly string[] | null>> = {
-  range: numbers,
-  accepted: ['text', 'text[]', 'bigint', 'integer'],
-  not_null: null,
-  sum_of: numbers,
-  ratio: numbers,
-  restated: numbers,
-}
+/** The types whose columns a test of this kind can be of. */
+const typesOf = (kind: Kind): readonly string[] =>
+  typeNames.filter((name) => {
+    if (kind === 'not_null') return true
+    return kind === 'accepted' ? columnTypes[name].isListable : columnTypes[name].isNumber
+  })
 
 const checkColumns = (raw: RawDataTest, kind: Kind, columns: readonly Column[], path: Path, scope: Scope): void => {
   if (raw.column === undefined && kind !== 'ratio' && kind !== 'restated')
@@ -110,8 +108,8 @@ const columnProblem = (name: string, kind: Kind, columns: readonly Column[]): st
   }
   if (column.origin !== 'response')
     return `'${name}' does not come with the answer, so there is nothing to test; name another column or remove the test.`
-  const types = typesOf[kind]
-  if (types !== null && !types.includes(column.type))
+  const types = typesOf(kind)
+  if (!types.includes(column.type))
     return `'${name}' is ${column.type}; ${kind} tests columns of type ${types.join(', ')}. Name another column.`
   if (kind === 'not_null' && !column.nullable) return `'${name}' always has a value; remove the test.`
   return null

@@ -1,10 +1,13 @@
-// The YAML of a new dataset as text: filled from what the service describes, or with placeholders that no check lets pass.
-import type { DimensionSpec, FieldSpec, SourceSpec } from '../core/source-spec.ts'
-import type { ColumnType } from '../core/types.ts'
-import { checkValue } from './dimension-value.ts'
+// `millrace new dataset`: the YAML as text, filled from what the service describes, or with placeholders that no check lets pass.
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { EtlError, messageOf } from '../core/errors.ts'
+import { type DimensionSpec, type FieldSpec, ofDataset, type SourceSpec } from '../core/source-spec.ts'
+import type { ColumnType } from '../core/column-types.ts'
+import { columnNameProblem, pipelineNameProblem } from './columns.ts'
+import { checkValue } from './dimensions.ts'
 import { type JsonNode, jsonSchemaOf } from './issues.ts'
-import { columnNameProblem } from './names.ts'
-import { placeholder } from './placeholder.ts'
+import { placeholder } from './scope.ts'
 
 /** What a service says of one of its datasets. */
 export interface DescribedDataset {
@@ -16,12 +19,14 @@ export interface DescribedDataset {
   /** What it says of the dataset; of metrics and dimensions by name. */
   readonly about?: string
   readonly descriptions?: Readonly<Record<string, string>>
+  /** What the service filters it by, by its own names. */
+  readonly filters?: readonly string[] | null
   /** First month there is, YYYY-MM. */
   readonly from?: string | null
 }
 
 /** A dataset to write the definition of. */
-export interface DatasetRequest {
+interface DatasetRequest {
   readonly name: string
   /** What the service calls the dataset. */
   readonly table: string
@@ -35,18 +40,20 @@ export interface DatasetRequest {
 type Params = readonly (readonly [name: string, value: unknown])[]
 
 /** A definition of `name`. It passes every check where the source or the service knows the columns. */
-export const datasetYaml = ({ name, table, source, described, listFiles }: DatasetRequest): string => {
-  const params = paramsOf(source, table, described)
+const datasetYaml = ({ name, table, source: known, described: said, listFiles }: DatasetRequest): string => {
+  const params = withFilters(known, paramsOf(known, table, said), said)
+  const source = ofDataset(known, Object.fromEntries(params), [])
+  const split = said === null ? null : (said.dimensions ?? known.splitOf?.(table) ?? null)
+  const described = said === null ? null : { ...said, dimensions: split }
   // What is a parameter too is left to be one.
   const { properties = {} } = jsonSchemaOf(source.params)
   const dimensions = Object.entries(source.dimensions).filter(([dimension]) => !Object.hasOwn(properties, dimension))
   const every = source.windowSizes?.[0] ?? 'month'
   const period = Object.hasOwn(source.fields, 'date') || every !== 'month' ? 'date' : 'month'
   const keyParams = params.filter(([, value]) => value !== table && !Array.isArray(value)).map(([param]) => param)
-  const split = (described?.dimensions ?? []).map(columnName)
-  const things = [...dimensions.map(([dimension]) => dimension), ...split]
+  const things = [...dimensions.map(([dimension]) => dimension), ...(split ?? []).map(columnName)]
   const named = [period, ...things, ...keyParams]
-  const key = [...named, ...identifyingFields(source).filter((field) => !named.includes(field))]
+  const key = [...named, ...identifyingFields(known).filter((field) => !named.includes(field))]
   return [
     '# yaml-language-server: $schema=./schema.json',
     `pipeline: ${name}`,
@@ -114,6 +121,21 @@ const paramsOf = (source: SourceSpec, table: string, described: DescribedDataset
   })
 }
 
+/** Filters that the service describes otherwise than the source knows the dataset, and defaults that depend on it. */
+const withFilters = (source: SourceSpec, params: Params, said: DescribedDataset | null): Params => {
+  const { properties = {} } = jsonSchemaOf(source.params)
+  const given = Object.fromEntries(params)
+  const { withDefaults = (plain) => plain, dimensionsOf } = source
+  const described: Readonly<Record<string, unknown>> = { ...given, ...(said?.filters == null ? {} : { filters: said.filters }) }
+  const isKnown =
+    dimensionsOf === undefined ||
+    said?.filters == null ||
+    namesOf(dimensionsOf(described, [])) === namesOf(dimensionsOf(given, []))
+  return Object.entries(withDefaults(isKnown || !Object.hasOwn(properties, 'filters') ? given : described))
+}
+
+const namesOf = (dimensions: object): string => Object.keys(dimensions).sort().join()
+
 // A text the source asks for and cannot default is the dataset's own name at the service, as far as one can guess.
 const exampleOf = (node: JsonNode, name: string): unknown => {
   if (node.const !== undefined) return node.const
@@ -133,6 +155,8 @@ const yamlValue = (value: unknown): string => {
 // What a record never lacks and no figure is: the nearest thing to a key that a source says of itself.
 const identifyingFields = (source: SourceSpec): readonly string[] =>
   Object.entries(source.fields)
+    // What other datasets of the source are asked by is no field of this one.
+    .filter(([name]) => source.dimensionsOf === undefined || !Object.hasOwn(source.dimensions, name))
     .filter(([, field]) => field.nullable === false && field.ifAbsent === undefined && field.type === 'text')
     .map(([name]) => name)
 
@@ -181,4 +205,63 @@ const columnLine = (given: string, type: ColumnType, source: SourceSpec, { descr
   const name = columnName(given)
   const from = name === given ? '' : `, from: ${JSON.stringify(given)}`
   return `    ${name}: { type: ${type}${from}, description: ${JSON.stringify(descriptions[given] ?? wordsOf(name))} }`
+}
+
+/** What `millrace new dataset` was asked for. */
+interface NewDataset {
+  readonly name: string
+  readonly source: SourceSpec
+  /** Folder of the definitions. */
+  readonly folder: string
+  /** What the service calls the dataset, and says of it; null: it was not asked, or does not say. */
+  readonly table?: string
+  readonly described?: DescribedDataset | null
+}
+
+/** Writes `<folder>/<name>.yaml` and returns its path. Throws USAGE, having written nothing, when the dataset is there. */
+export const newDataset = async ({ name, source, folder, table = name, described = null }: NewDataset): Promise<string> => {
+  checkName(name)
+  const files = await filesIn(folder)
+  const taken = await definitionOf(name, folder, files)
+  if (taken !== null)
+    throw new EtlError('USAGE', `${taken} exists already, nothing was written; choose another name or remove the file first.`)
+  const file = join(folder, `${name}.yaml`)
+  const lists = files.filter((one) => one.endsWith('.txt'))
+  const text = datasetYaml({ name, table, source, described, listFiles: lists })
+  try {
+    await writeFile(file, text, { flag: 'wx' })
+  } catch (cause) {
+    throw new EtlError('DISK', `${file} cannot be written: ${messageOf(cause)}.`, { cause })
+  }
+  return file
+}
+
+const checkName = (name: string): void => {
+  const wrong = /^[a-z][a-z0-9_]*$/.test(name)
+    ? pipelineNameProblem(name, 1)
+    : `'${name}' is not a name of lower-case letters, digits and _ that begins with a letter; write for example traffic_sources.`
+  if (wrong !== null) throw new EtlError('USAGE', wrong)
+}
+
+const definitionOf = async (name: string, folder: string, files: readonly string[]): Promise<string | null> => {
+  for (const file of files.filter((one) => /\.ya?ml$/.test(one))) {
+    const defines = new RegExp(`^pipeline:\\s*["']?${name}["']?\\s*(#.*)?$`, 'm').test(await readFile(join(folder, file), 'utf8'))
+    if (defines || file.replace(/\.ya?ml$/, '') === name) return join(folder, file)
+  }
+  return null
+}
+
+const filesIn = async (folder: string): Promise<readonly string[]> => {
+  try {
+    await mkdir(folder, { recursive: true })
+    return await readdir(folder)
+  } catch (cause) {
+    throw new EtlError(
+      'USAGE',
+      `The folder '${folder}' cannot be used (${messageOf(cause)}); name another with --pipelines DIR.`,
+      {
+        cause,
+      },
+    )
+  }
 }

@@ -1,6 +1,7 @@
 // Migrations of a dataset's tables as text: the first one, and those that bring what the definition asks for later.
 import type { DimensionTable } from '../core/dimension-table.ts'
-import type { Column, ColumnType, Definition, TableIndex } from '../core/types.ts'
+import type { ColumnType } from '../core/column-types.ts'
+import type { Column, Definition, TableIndex } from '../core/types.ts'
 
 const quoted = (name: string): string => `"${name}"`
 
@@ -11,6 +12,13 @@ const lineage = [
   '_run_id bigint not null',
   '_revision integer not null',
   '_loaded_at timestamptz not null',
+]
+/** Of current rows: what is the same in all rows of a load need not be sent with them. */
+const lineageOfLoad = [
+  '_unit_id bigint not null',
+  "_run_id bigint not null default current_setting('millrace.run_id')::bigint",
+  '_revision integer not null default 1',
+  '_loaded_at timestamptz not null default transaction_timestamp()',
 ]
 const ended = ['_valid_from timestamptz not null', '_valid_to timestamptz not null', '_ended_run_id bigint not null']
 
@@ -49,13 +57,14 @@ export const datasetMigration = (
 ): string => {
   const name = `${pipeline}_v${version}`
   const period = key.find((column) => column === 'month' || column === 'date') ?? 'date'
-  const shared = [...columns.map(columnLine), ...lineage]
-  const current = [...shared, `primary key (${key.map(quoted).join(', ')})`]
-  const history = [...shared, ...ended, `primary key (${[...key, '_revision'].map(quoted).join(', ')})`]
+  const own = columns.map(columnLine)
+  const current = [...own, ...lineageOfLoad, `primary key (${key.map(quoted).join(', ')})`]
+  const history = [...own, ...lineage, ...ended, `primary key (${[...key, '_revision'].map(quoted).join(', ')})`]
   return migrationText(`Table and history of ${pipeline}.`, [
     table(`data.${name}`, current, ` partition by range (${quoted(period)})`),
     table(`data.${name}_history`, history, ''),
     ...indexes.map((index) => indexStatement(name, index)),
+    ...[name, `${name}_history`].map((one) => `  'create index on data.${one} using brin (_unit_id)',`),
     ...dimensions.map(dimensionTable),
   ])
 }

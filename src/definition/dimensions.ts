@@ -1,35 +1,55 @@
 // for_each of a definition: which dimensions, which values, from the YAML or from list files.
 import type { DimensionSpec, SourceSpec } from '../core/source-spec.ts'
 import type { Dimension } from '../core/types.ts'
-import { checkValue } from './dimension-value.ts'
-import { durationMs, share } from './limits.ts'
-import { suggest } from './nearest.ts'
+import { durationMs, share } from './definition-limits.ts'
+import { suggest } from './problem.ts'
 import type { RawDimension } from './schema.ts'
 import { report, type Scope } from './scope.ts'
 import type { Path } from './yaml-file.ts'
 
 const mostValues = 1_000_000
 
-/** The dimensions in the order of the YAML. Problems go to the scope; a dimension with one is left out. */
-export const readDimensions = (raw: Readonly<Record<string, RawDimension>>, scope: Scope): readonly Dimension[] => {
+/**
+ * The dimensions in the order of the YAML. Problems go to the scope; a dimension with one is left out.
+ * @param params as they were written: they name the dataset, which may have limits of its own
+ */
+export const readDimensions = (
+  raw: Readonly<Record<string, RawDimension>>,
+  params: Readonly<Record<string, unknown>>,
+  scope: Scope,
+): readonly Dimension[] => {
   const known = scope.source.dimensions
+  const most = scope.source.limitsOf?.(params).values ?? {}
   for (const [name, spec] of Object.entries(known)) {
     if (!spec.required || Object.hasOwn(raw, name)) continue
     const path = Object.keys(raw).length > 0 ? ['for_each'] : ['source']
     report(
       scope,
       path,
-      `for_each lacks '${name}' (${spec.description}), which ${scope.source.name} needs; add it under for_each.`,
+      `for_each lacks '${name}' (${spec.description}), which ${whatOf(params, scope.source)} needs; add it under for_each.`,
       'key',
     )
   }
   return Object.entries(raw).flatMap(([name, written]) => {
     const spec = Object.hasOwn(known, name) ? known[name] : undefined
-    if (spec !== undefined) return [readDimension(name, written, spec, scope)]
+    if (spec !== undefined)
+      return [readDimension(name, written, { ...spec, mostPerRequest: most[name] ?? spec.mostPerRequest }, scope)]
     const hint = suggest(name, Object.keys(known))
-    report(scope, ['for_each', name], `${scope.source.name} cannot run for each '${name}'.${hint} Correct or remove it.`, 'key')
+    report(
+      scope,
+      ['for_each', name],
+      `${whatOf(params, scope.source)} cannot run for each '${name}'.${hint} Correct or remove it.`,
+      'key',
+    )
     return []
   })
+}
+
+/** The dataset by its name where its source knows more than one, with what it can be asked by. */
+const whatOf = (params: Readonly<Record<string, unknown>>, { name, dimensions, dimensionsOf, datasetOf }: SourceSpec): string => {
+  if (dimensionsOf === undefined || datasetOf === undefined) return name
+  const known = Object.keys(dimensions)
+  return `the table ${datasetOf({ params })} (it filters by ${known.length === 0 ? 'nothing' : known.join(', ')})`
 }
 
 const readDimension = (name: string, written: RawDimension, spec: DimensionSpec, scope: Scope): Dimension => {
@@ -124,4 +144,24 @@ const fromFile = (file: string, path: Path, spec: DimensionSpec, scope: Scope): 
   if (all.length <= mostValues) return collect(all, spec, scope.source)
   report(scope, path, `${path.join('.')}: ${list.shown} holds ${all.length} values; at most ${mostValues} are allowed.`)
   return []
+}
+
+const longestValue = 253
+
+/** The value as the warehouse writes it, or what is wrong with it and what to write instead. */
+type CheckedValue = { readonly value: string } | { readonly message: string }
+
+/** Normalizes and checks `written` as the source wants it. The message says what was found, what is expected and how to write it. */
+export const checkValue = (written: string, spec: DimensionSpec, { spellings }: Pick<SourceSpec, 'spellings'>): CheckedValue => {
+  const text = written.trim()
+  if (text === '') return { message: 'an empty value; write one or remove the line.' }
+  if (text.length > longestValue) return { message: `a value of ${text.length} characters; at most ${longestValue} are allowed.` }
+  const spelling = spec.normalize === undefined ? undefined : spellings?.[spec.normalize]
+  const wrong = spelling?.problem(text) ?? null
+  if (wrong !== null) return { message: wrong }
+  const value = spelling?.write(text) ?? text
+  if (spec.pattern !== undefined && !new RegExp(spec.pattern.source, spec.pattern.flags.replace(/[gy]/g, '')).test(value)) {
+    return { message: `'${text}' does not fit; expected ${spec.expected ?? `text that matches ${spec.pattern.source}`}.` }
+  }
+  return { value }
 }

@@ -1,6 +1,6 @@
 // What a table is looked up by besides its key: each index names columns the table has, and none that would fail a load.
 import type { Column, TableIndex } from '../core/types.ts'
-import { suggest } from './nearest.ts'
+import { suggest } from './problem.ts'
 import type { RawDefinition, RawIndex } from './schema.ts'
 import { report, type Scope } from './scope.ts'
 import type { Path } from './yaml-file.ts'

@@ -1,7 +1,6 @@
 // What zod found, said in the words of someone who writes a definition.
 import { z } from 'zod'
-import { suggest } from './nearest.ts'
-import type { Problem } from './problem.ts'
+import { type Problem, suggest } from './problem.ts'
 import type { Path, YamlFile } from './yaml-file.ts'
 
 type Issue = z.core.$ZodIssue

@@ -1,16 +1,19 @@
-// Reads the folder of definitions from disk and hands its text to the checks.
-
-import { readFileSync } from 'node:fs'
-import { readdir, readFile } from 'node:fs/promises'
+// The folder of definitions -> definitions and every problem of every file. The checks themselves read no disk.
+import { readdir } from 'node:fs/promises'
 import { isAbsolute, join } from 'node:path'
 import { EtlError, messageOf } from '../core/errors.ts'
-import type { SourceSpec } from '../core/source-spec.ts'
-import { checkDefinitions, type Definitions } from './check.ts'
-import { assertNoProblems } from './problem.ts'
-import type { ListText } from './scope.ts'
+import { mostListBytes, mostTextBytes, readRegular } from '../core/regular-file.ts'
+import { ofDataset, type SourceSpec } from '../core/source-spec.ts'
+import type { Definition } from '../core/types.ts'
+import { compile, inspect } from './compile.ts'
+import { problemsOf } from './issues.ts'
+import { assertNoProblems, type Problem, sortProblems, suggest } from './problem.ts'
+import { definitionSchema, type RawDefinition } from './schema.ts'
+import type { ListText, Scope } from './scope.ts'
+import { readYaml, type YamlFile } from './yaml-file.ts'
 
 /** Which definitions, and against which sources they are checked. */
-export interface LoadOptions {
+interface LoadOptions {
   /** Folder of `*.yaml`; problems name files as `<folder>/<file>`. */
   readonly folder: string
   readonly sources: ReadonlyMap<string, SourceSpec>
@@ -22,7 +25,7 @@ export interface LoadOptions {
 export const loadDefinitions = async ({ folder, sources, only }: LoadOptions): Promise<Definitions> => {
   const names = (await filesIn(folder)).filter((name) => /\.ya?ml$/.test(name) && !name.startsWith('.')).sort()
   const files = await Promise.all(
-    names.map(async (name) => ({ file: join(folder, name), text: await readFile(join(folder, name), 'utf8') })),
+    names.map(async (name) => ({ file: join(folder, name), text: await definitionText(join(folder, name)) })),
   )
   const result = checkDefinitions({ folder, files, sources, only, readList: (path) => readList(folder, path) })
   if (files.length > 0) return result
@@ -45,11 +48,164 @@ const filesIn = async (folder: string): Promise<readonly string[]> => {
   }
 }
 
+const definitionText = async (file: string): Promise<string> => {
+  try {
+    return readRegular(file, mostTextBytes)
+  } catch (cause) {
+    throw new EtlError('DEFINITION', `${file} cannot be read (${messageOf(cause)}).`, { cause })
+  }
+}
+
 const readList = (folder: string, path: string): ListText & { shown: string } => {
   const shown = isAbsolute(path) ? path : join(folder, path)
   try {
-    return { shown, text: readFileSync(shown, 'utf8') }
+    return { shown, text: readRegular(shown, mostListBytes) }
   } catch (cause) {
     return { shown, failure: messageOf(cause).startsWith('ENOENT') ? 'does not exist' : `cannot be read (${messageOf(cause)})` }
   }
+}
+
+/** Texts to check, and whom to ask about sources and lists: this file reads no disk. */
+interface DefinitionFiles {
+  readonly folder: string
+  /** Path as shown to people, and text. */
+  readonly files: readonly { readonly file: string; readonly text: string }[]
+  readonly readList: Scope['readList']
+  readonly sources: ReadonlyMap<string, SourceSpec>
+  /** Pipelines asked for; others are read for their names alone. */
+  readonly only?: readonly string[] | undefined
+}
+
+/** Those without a problem, frozen; problems in the order of file and line. */
+export interface Definitions {
+  readonly definitions: readonly Definition[]
+  readonly problems: readonly Problem[]
+}
+
+interface Opened {
+  readonly file: string
+  readonly name: string
+  readonly yaml: YamlFile | null
+  readonly problems: readonly Problem[]
+}
+
+/** Definitions are deep-frozen and sorted by name and version; problems are sorted by file and place. */
+export const checkDefinitions = (input: DefinitionFiles): Definitions => {
+  const opened = input.files.map(open)
+  const wanted = opened.filter(({ name }) => (input.only ?? []).length === 0 || input.only?.includes(name))
+  const results = wanted.map((one) => define(one, input))
+  const definitions = results
+    .flatMap(({ definition }) => definition ?? [])
+    .sort((left, right) =>
+      left.pipeline < right.pipeline ? -1 : left.pipeline > right.pipeline ? 1 : left.version - right.version,
+    )
+  assertKnown(input, opened)
+  const problems = [...results.flatMap((result) => result.problems), ...duplicates(wanted), ...strayed(wanted, opened)]
+  return freeze({ definitions, problems: sortProblems(problems) })
+}
+
+const open = ({ file, text }: { file: string; text: string }): Opened => {
+  const { yaml, problems } = readYaml(file, text)
+  const stem = file.replace(/^.*[\\/]/, '').replace(/\.ya?ml$/, '')
+  return { file, yaml, problems, name: yaml?.written(['pipeline']) ?? stem }
+}
+
+const define = (
+  { yaml, problems }: Opened,
+  input: DefinitionFiles,
+): { definition: Definition | null; problems: readonly Problem[] } => {
+  if (yaml === null) return { definition: null, problems }
+  const raw = definitionSchema.safeParse(yaml.value)
+  const form = raw.success ? [] : problemsOf(raw.error.issues, definitionSchema, yaml)
+  const source = sourceOf(yaml, input.sources)
+  if ('message' in source) {
+    const unknown = { file: yaml.file, ...yaml.place(['source']), message: source.message }
+    return { definition: null, problems: [...problems, ...form, ...(yaml.written(['source']) === null ? [] : [unknown])] }
+  }
+  const written: { readonly params?: unknown; readonly for_each?: unknown } = recordOf(yaml.value)
+  const spec = ofDataset(source.spec, recordOf(written.params), Object.keys(recordOf(written.for_each)))
+  const scope: Scope = { yaml, source: spec, readList: input.readList, problems: [...problems, ...form] }
+  if (!raw.success) {
+    inspect(wellFormed(yaml.value), scope)
+    return { definition: null, problems: scope.problems }
+  }
+  const definition = compile(raw.data, scope)
+  return { definition: scope.problems.length === 0 ? definition : null, problems: scope.problems }
+}
+
+const recordOf = (value: unknown): Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : {}
+
+/** The parts whose form is right although that of others is not. */
+const wellFormed = (value: unknown): Partial<RawDefinition> => {
+  const written: Readonly<Record<string, unknown>> = typeof value === 'object' && value !== null ? { ...value } : {}
+  const { window, schedule, limits, for_each, params, table, tests } = definitionSchema.shape
+  const part = <T>(schema: { safeParse(input: unknown): { data?: T } }, name: string): T | undefined =>
+    schema.safeParse(written[name]).data
+  return Object.fromEntries(
+    Object.entries({
+      window: part(window, 'window'),
+      schedule: part(schedule, 'schedule'),
+      limits: part(limits, 'limits'),
+      for_each: part(for_each, 'for_each') ?? (written['for_each'] === undefined ? {} : undefined),
+      params: part(params, 'params') ?? (written['params'] === undefined ? {} : undefined),
+      table: part(table, 'table'),
+      tests: part(tests, 'tests'),
+    }).filter(([, data]) => data !== undefined),
+  )
+}
+
+const sourceOf = (yaml: YamlFile, sources: ReadonlyMap<string, SourceSpec>): { spec: SourceSpec } | { message: string } => {
+  const name = yaml.written(['source']) ?? ''
+  const spec = sources.get(name)
+  if (spec !== undefined) return { spec }
+  return {
+    message: `there is no source '${name}'.${suggest(name, [...sources.keys()])} Correct source, or add the folder under src/sources.`,
+  }
+}
+
+/** Throws USAGE: a name on the command line is no mistake in a file. */
+const assertKnown = ({ only = [] }: DefinitionFiles, opened: readonly Opened[]): void => {
+  const names = [...new Set(opened.map(({ name }) => name))]
+  const unknown = only.filter((name) => !names.includes(name))
+  if (unknown.length > 0)
+    throw new EtlError('USAGE', unknown.map((name) => `There is no pipeline '${name}'.${suggest(name, names)}`).join('\n'))
+}
+
+/** A successor that nobody defines. */
+const strayed = (wanted: readonly Opened[], all: readonly Opened[]): readonly Problem[] =>
+  wanted.flatMap(({ file, yaml, name }): Problem[] => {
+    const successor = yaml?.written(['successor']) ?? null
+    const names = all.map((one) => one.name).filter((one) => one !== name)
+    if (yaml === null || successor === null || names.includes(successor)) return []
+    const message = `there is no pipeline '${successor}' to continue this one.${suggest(successor, names)} Write its definition, or remove successor.`
+    return [{ file, ...yaml.place(['successor']), message }]
+  })
+
+// Two versions of a pipeline may stand side by side while the new one fills; the view can show one.
+const duplicates = (opened: readonly Opened[]): readonly Problem[] => {
+  const problems: Problem[] = []
+  const first = new Map<string, Opened>()
+  for (const one of opened) {
+    const { yaml } = one
+    if (yaml === null || yaml.written(['pipeline']) === null) continue
+    const version = yaml.written(['version']) ?? ''
+    const published = yaml.written(['publish']) !== 'false'
+    const keys = [`${one.name} version ${version}`, ...(published ? [`published ${one.name}`] : [])]
+    const clash = keys.find((key) => first.has(key))
+    for (const key of keys) if (!first.has(key)) first.set(key, one)
+    if (clash === undefined) continue
+    const fix = clash.startsWith('published ') ? 'set publish: false in the one that is still filling.' : 'rename one of the two.'
+    const message = `pipeline '${one.name}' is already defined in ${first.get(clash)?.file} (${clash}); ${fix}`
+    problems.push({ file: one.file, ...yaml.place(['pipeline']), message })
+  }
+  return problems
+}
+
+/** Freezes `value` and everything reachable from it; returns the same object. */
+const freeze = <Value>(value: Value): Value => {
+  if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value
+  Object.freeze(value)
+  for (const part of Object.values(value)) freeze(part)
+  return value
 }

@@ -41,7 +41,7 @@ export const readMarts = async (folders: readonly string[]): Promise<Marts> => {
 
 const wrong = (problems: readonly Problem[]): EtlError => new EtlError('DEFINITION', problems.map(showProblem).join('\n'))
 
-const headerLine = /^--\s*(kind|purpose|grain|question|reads|key|column)\b\s*([a-z_][a-z0-9_]*)?\s*:\s*(.+)$/
+const headerLine = /^--\s*(kind|purpose|grain|question|topic|reads|key|column)\b\s*([a-z_][a-z0-9_]*)?\s*:\s*(.+)$/
 
 /** @param name the file's name without its ending. Throws DEFINITION naming every mistake. */
 export const parseMart = (file: string, name: string, text: string): Mart => {
@@ -91,6 +91,7 @@ const readMart = (file: string, name: string, text: string): ReadMart => {
     purpose: said.get('purpose') ?? '',
     grain: said.get('grain') ?? '',
     question: said.get('question') ?? '',
+    topic: said.get('topic') ?? 'Your own',
     reads: summaryOf === null ? list(said.get('reads')) : [summaryOf],
     key,
     columns,

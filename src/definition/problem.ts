@@ -1,4 +1,5 @@
-// One thing wrong with a definition, where it stands, and how all of them are shown.
+// One thing wrong with a file, where it stands, the spelling that was probably meant, and how all of them are shown.
+import { closest, distance } from 'fastest-levenshtein'
 import { EtlError } from '../core/errors.ts'
 
 /** One mistake in a file that a person wrote. */
@@ -39,4 +40,22 @@ export const assertNoProblems = (problems: readonly Problem[]): void => {
       'Nothing was called. Correct these lines, then run `millrace check`.',
     { context: { problems } },
   )
+}
+
+/** The candidate nearest to `word`, or null when none is near enough to be what was meant. */
+const nearest = (word: string, candidates: readonly string[]): string | null => {
+  const lower = candidates.map((one) => one.toLowerCase())
+  const found = lower.length === 0 ? undefined : candidates[lower.indexOf(closest(word.toLowerCase(), lower))]
+  if (found === undefined) return null
+  const near = distance(word.toLowerCase(), found.toLowerCase())
+  return near <= Math.max(2, Math.floor(Math.max(word.length, found.length) / 3)) ? found : null
+}
+
+/** ` Did you mean 'x'?` or, where nothing is near, ` Known: a, b, c.` */
+export const suggest = (word: string, candidates: readonly string[]): string => {
+  const found = nearest(word, candidates)
+  if (found !== null) return ` Did you mean '${found}'?`
+  if (candidates.length === 0) return ''
+  const shown = candidates.slice(0, 12).join(', ')
+  return ` Known: ${shown}${candidates.length > 12 ? ', ...' : ''}.`
 }

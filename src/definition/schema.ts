@@ -1,10 +1,169 @@
-// The one description of a definition's YAML: zod for checking, JSON Schema for editors.
+// The one description of a definition's YAML: zod for checking, JSON Schema for editors. Each `error` says what is expected; issues.ts puts what was
+// found in front of it.
 import { z } from 'zod'
-import { allReadings } from '../core/data-points.ts'
-import { columnTypes, roundingModes } from '../core/types.ts'
-import { dimension, expectation, guard, tags } from './schema-parts.ts'
-import { dataTests } from './schema-tests.ts'
-import { dayOfMonth, duration, flag, line, name, pattern, percent, quota, size, timeZone, whole } from './schema-words.ts'
+import { typeNames } from '../core/column-types.ts'
+import { allReadings } from '../core/data-point-counts.ts'
+import { testActions } from '../core/data-test.ts'
+import { roundingModes } from '../core/types.ts'
+
+const name = z
+  .string({ error: 'a name' })
+  .regex(/^[a-z][a-z0-9_]*$/, { error: 'a name of lower-case letters, digits and _ that begins with a letter' })
+
+/** A text that is not empty. @param error what is expected, in a few words */
+const line = (error: string) => z.string({ error }).trim().min(1, { error })
+/** A text of that form. @param error as for `line` */
+const pattern = (error: string, form: RegExp) => z.string({ error }).regex(form, { error })
+/** A whole number within both bounds. */
+const whole = (error: string, least: number, most: number) => z.int({ error }).min(least, { error }).max(most, { error })
+/** YAML's true or false; `yes` is a text. */
+const flag = z.boolean({ error: 'true or false' })
+
+/** Read by src/definition/definition-limits.ts. */
+const duration = pattern('a time such as 500ms, 30s, 5m or 6h', /^\d+(\.\d+)?(ms|s|m|h|d)$/)
+/** KB is 1,000 bytes, KiB 1,024. */
+const size = pattern('a size such as 500MB or 2GB', /^\d+(\.\d+)?(B|KB|MB|GB|KiB|MiB|GiB)$/)
+/** From 0% to 100%. */
+const percent = pattern('a share such as 50%', /^(100|\d{1,2}(\.\d+)?)%$/)
+/** Whether there is such a zone is checked where it is used. */
+const timeZone = line('a time zone such as Europe/Berlin')
+/** Of any month; the caller says what a shorter one means. */
+const dayOfMonth = whole('a day of the month, 1 to 31', 1, 31)
+
+/** Credits. */
+const quota = whole('a whole number of credits', 0, Number.MAX_SAFE_INTEGER)
+
+const bucket = whole('a count of values that go into one report, at least 1', 1, 1_000_000)
+const listValue = z.union([z.string(), z.number()], { error: 'a plain value' })
+const valueList = z.array(listValue, { error: 'a list of values' })
+
+/** A list of values, or a map with `values` or `file` and, if wanted, `bucket`. */
+const dimension = z
+  .union(
+    [
+      valueList,
+      z.strictObject({
+        file: line('the path of a list file, one value a line').describe(
+          'List file beside the YAML, one value a line; # begins a comment.',
+        ),
+        bucket: bucket.optional().describe('At most this many values go into one report. Default: as many as the source takes.'),
+      }),
+      z.strictObject({
+        values: valueList.describe('The values themselves.'),
+        bucket: bucket.optional().describe('At most this many values go into one report. Default: as many as the source takes.'),
+      }),
+      z.strictObject({
+        query: line('a query such as "select domain from ..."').describe(
+          'A query of the warehouse that gives one column, one value a row. It is read as bi_reader: read only, within a time limit.',
+        ),
+        shrink: percent
+          .optional()
+          .describe('A list that loses more than this share of its values is held until a person approves it. Default 10%.'),
+        timeout: duration.optional().describe('Longest time the query may take. Default 30s.'),
+        bucket: bucket.optional().describe('At most this many values go into one report. Default: as many as the source takes.'),
+      }),
+    ],
+    {
+      error:
+        'a list of values, { file: list.txt }, { values: [...] } or { query: "select ..." }, the last three with an optional bucket',
+    },
+  )
+  .describe('What to run for: a list, { file }, { values } or { query }, each with an optional bucket.')
+
+/** `off`, or a map; absent: twice what nights cost of late. */
+const guard = z
+  .union(
+    [
+      z.literal('off', { error: 'off' }),
+      z.strictObject({
+        credits_per_night: quota
+          .optional()
+          .describe(
+            'Credits a night may cost; all that is new beyond it waits for approval. Default: from what nights cost of late.',
+          ),
+        factor: z
+          .number({ error: 'a number from 1 on' })
+          .min(1, { error: 'a number from 1 on' })
+          .max(1000, { error: 'a number up to 1000' })
+          .optional()
+          .describe('How many times the usual a night may cost. Default 2.'),
+      }),
+    ],
+    { error: 'off, or a map such as { credits_per_night: 500 } or { factor: 3 }' },
+  )
+  .describe('What a night may buy by itself. Default: twice what nights cost of late, and at least one report.')
+
+/** By when people expect a month to be loaded. Only for windows of a month. */
+const expectation = z.strictObject(
+  {
+    month_by: dayOfMonth.describe(
+      'Day of the following month on which a month must be loaded, in the time zone of window.publication; an alarm is sent when it is not.',
+    ),
+  },
+  { error: 'a map such as { month_by: 12 }' },
+)
+
+const tagText = 'a value of letters, digits and . _ - (at most 63)'
+/** By name what the spending of the pipeline is charged to. */
+const tags = z
+  .record(name, pattern(tagText, /^[\p{L}\p{N}][\p{L}\p{N}._-]{0,62}$/u), { error: 'a map such as { client: acme }' })
+  .describe('What the credits are charged to: `millrace quota` adds them up by tag.')
+
+const bounds = (what: string) =>
+  pattern(`${what} such as 0..1, or with one end: 0.. or ..1`, /^(?=.*\d)(-?\d+(\.\d+)?)?\.\.(-?\d+(\.\d+)?)?$/)
+const value = z.union([z.string(), z.number(), z.boolean()], { error: 'a plain value' })
+const apartExpected = 'a share such as 1%, or an amount such as 0.5'
+
+const dataTest = z.strictObject(
+  {
+    column: name
+      .optional()
+      .describe('The column it is about. ratio and restated may leave it out: then they count rows instead of adding values.'),
+    range: bounds('two numbers').optional().describe('Each value lies between both, for example 0..1; either may be left out.'),
+    accepted: z
+      .array(value, { error: 'a list of values' })
+      .min(1, { error: 'at least one value' })
+      .optional()
+      .describe('Each value (of a list: each of its values) is one of these.'),
+    not_null: percent.optional().describe('At least this share of the rows has a value: 100%, 95%.'),
+    sum_of: z
+      .array(name, { error: 'a list of column names' })
+      .min(1, { error: 'at least one column name' })
+      .optional()
+      .describe('The column is the sum of these. Rows where one of them has no value are left out.'),
+    within: z
+      .union([z.number({ error: apartExpected }).min(0, { error: apartExpected }), percent], { error: apartExpected })
+      .optional()
+      .describe("Beside sum_of: by how much both may differ, a share of the column's value or an amount. Default 0."),
+    ratio: bounds('two factors')
+      .optional()
+      .describe('The sum over the unit is so many times that of the period before, for example 0.2..5.'),
+    restated: percent
+      .optional()
+      .describe(
+        'The sum over the unit differs by at most this share from what is loaded of it: a restatement beyond is reported.',
+      ),
+    at_least: z
+      .number({ error: 'a number from 0 on' })
+      .min(0, { error: 'a number from 0 on' })
+      .optional()
+      .describe('Beside ratio and restated: sums below this are too small to say anything. Default 0.'),
+    allow: percent.optional().describe('Beside range, accepted and sum_of: the share of rows that may be otherwise. Default 0%.'),
+    on_failure: z
+      .enum(testActions, { error: 'warn or hold' })
+      .optional()
+      .describe('warn: the rows are loaded, and a message is sent. hold: the answer waits for a person. Default warn.'),
+  },
+  { error: 'a map such as { column: clicks, range: 0.., on_failure: hold }' },
+)
+
+/** By name what the rows of each unit must be. */
+const dataTests = z
+  .record(name, dataTest, { error: 'a map such as { no_jump: { column: clicks, ratio: 0.2..5, on_failure: hold } }' })
+  .describe('What the rows of a unit must be, tested before they are loaded.')
+
+/** A test as written. */
+export type RawDataTest = z.infer<typeof dataTest>
 
 const rejectsExpected = "a share such as 0.1%, a count such as 10, or both as '0.1%, 100'"
 const rejects = z.union(
@@ -18,7 +177,7 @@ const rejects = z.union(
 const column = z.strictObject(
   {
     type: z
-      .enum(columnTypes, { error: `one of ${columnTypes.join(', ')}` })
+      .enum(typeNames, { error: `one of ${typeNames.join(', ')}` })
       .optional()
       .describe('SQL type. Left out: the type the source knows for the field.'),
     description: line('a sentence').optional().describe("What the column holds; becomes the column's comment."),
@@ -28,6 +187,11 @@ const column = z.strictObject(
       .union([z.string(), z.number(), z.boolean(), z.null()], { error: 'a plain value' })
       .optional()
       .describe('Value where the record lacks the field altogether. A present null stays NULL.'),
+    may_vanish: flag
+      .optional()
+      .describe(
+        'Whether an answer may lack the field in all its records though the loads before had it. Default false: such an answer is held.',
+      ),
     from: z
       .union([line('a field name'), z.array(line('a field name')).min(1)], { error: 'a field name or a list of them' })
       .optional()
@@ -198,6 +362,10 @@ export const definitionSchema = z.strictObject(
       .optional()
       .describe('What to run for: each combination of the values is a unit.'),
     window: window.describe('Calendar spans that are loaded as one truth.'),
+    until: pattern('a month such as 2026-11', /^\d{4}-(0[1-9]|1[0-2])$/)
+      .optional()
+      .describe('The last month there is, of a table that ends: nothing after it is planned. Default: it has no end.'),
+    successor: name.optional().describe('The pipeline that continues it after `until`.'),
     schedule: schedule.optional().describe('When `millrace schedule` runs the pipeline.'),
     table: table.describe('The table the rows go to.'),
     limits: limits.prefault({}).describe('Everything that has a bound.'),

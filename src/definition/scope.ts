@@ -1,5 +1,7 @@
-// What the checks of one file share: the file, its source, and where problems go.
+// What the checks of one file share: the file, its source, its parameters, and where problems go.
 import type { SourceSpec } from '../core/source-spec.ts'
+import type { ParamValue } from '../core/types.ts'
+import { jsonSchemaOf, problemsOf } from './issues.ts'
 import type { Problem } from './problem.ts'
 import type { Path, YamlFile } from './yaml-file.ts'
 
@@ -19,3 +21,30 @@ export interface Scope {
 export const report = (scope: Scope, path: Path, message: string, part: 'key' | 'value' = 'value'): void => {
   scope.problems.push({ file: scope.yaml.file, ...scope.yaml.place(path, part), message })
 }
+
+/** Parameters with the source's defaults filled in; null when they are not valid (the problems went to the scope). @param forEach names the pipeline runs for: each unit has its own value of them */
+export const readParams = (
+  raw: Readonly<Record<string, unknown>>,
+  forEach: readonly string[],
+  scope: Scope,
+): Readonly<Record<string, ParamValue>> | null => {
+  const checked = scope.source.params.safeParse(raw)
+  for (const name of forEach.filter((one) => Object.hasOwn(raw, one)))
+    report(scope, ['params', name], `'${name}' is in params and in for_each; keep it in one of the two.`, 'key')
+  const { withDefaults = (params) => params } = scope.source
+  if (checked.success)
+    return Object.fromEntries(Object.entries(withDefaults(checked.data)).filter(([name]) => !forEach.includes(name)))
+  scope.problems.push(...problemsOf(checked.error.issues, scope.source.params, scope.yaml, ['params']))
+  return null
+}
+
+/** What the source says of a parameter; null when it says nothing. */
+export const paramDescription = (scope: Scope, name: string): string | null =>
+  jsonSchemaOf(scope.source.params).properties?.[name]?.description ?? null
+
+/** Begins a text that has to be written yet. */
+export const placeholder = 'FILL IN:'
+
+/** What is wrong with `text`, or null. */
+export const placeholderProblem = (text: string): string | null =>
+  text.startsWith(placeholder) ? `'${text}' is a placeholder; write what it asks for.` : null

@@ -1,20 +1,22 @@
-// Semantic files put together: entries of the same subject merged, and what they must be to each other.
-import { suggest } from './nearest.ts'
-import type { Problem } from './problem.ts'
-import type { Formula, Metric, Overlap, SemanticDimension, SemanticModel, Subject, EntryPlace } from './semantic.ts'
-import type { DimensionFile, MetricFile, SemanticFile } from './semantic-schema.ts'
-import type { Path, YamlFile } from './yaml-file.ts'
+// Semantic files read from their folders and put together: entries of the same subject merged, and what they must be to each other.
+import { existsSync } from 'node:fs'
+import { readdir, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { shipped } from '../core/shipped.ts'
+import { problemsOf } from './issues.ts'
+import { assertNoProblems, type Problem, sortProblems, suggest } from './problem.ts'
+import { comparedOf, metricOf, placeOf, type Wrong } from './semantic-metric.ts'
+import { type DimensionFile, type SemanticFile, semanticSchema } from './semantic-schema.ts'
+import type { Metric, Overlap, SemanticDimension, SemanticModel, Subject } from './semantic.ts'
+import { readYaml, type YamlFile } from './yaml-file.ts'
 
 interface Part {
   readonly yaml: YamlFile
   readonly data: SemanticFile
 }
 
-/** Collects problems at their places. */
-type Wrong = (yaml: YamlFile, path: Path, message: string, part?: 'key' | 'value') => void
-
 /** Subjects of all parts; a later part's entries replace earlier ones. */
-export const buildModel = (parts: readonly Part[]): { model: SemanticModel; problems: readonly Problem[] } => {
+const buildModel = (parts: readonly Part[]): { model: SemanticModel; problems: readonly Problem[] } => {
   const problems: Problem[] = []
   const wrong: Wrong = (yaml, path, message, part = 'value') =>
     void problems.push({ file: yaml.file, ...yaml.place(path, part), message })
@@ -46,8 +48,6 @@ const repeated = (subjects: readonly Subject[]): Problem[] => {
   )
 }
 
-const placeOf = (yaml: YamlFile, path: Path): EntryPlace => ({ file: yaml.file, ...yaml.place(path, 'key') })
-
 const subjectOf = (parts: readonly Part[], known: readonly string[], wrong: Wrong): Subject | null => {
   const [first] = parts
   if (first === undefined) return null
@@ -73,6 +73,7 @@ const subjectOf = (parts: readonly Part[], known: readonly string[], wrong: Wron
     view,
     shownBy: said.shown_by ?? [],
     grain,
+    slice: said.slice ?? (said.pipeline === undefined ? [] : grain.filter((column) => column !== said.time?.column)),
     pipeline: said.pipeline ?? null,
     time: said.time ?? null,
     dimensions,
@@ -80,7 +81,7 @@ const subjectOf = (parts: readonly Part[], known: readonly string[], wrong: Wron
   }
   const metrics = new Map<string, Metric>()
   for (const { yaml, data } of parts)
-    for (const [name, one] of Object.entries(data.metrics)) {
+    for (const [name, one] of Object.entries(data.metrics).flatMap(comparedOf)) {
       const metric = metricOf(name, one, subject, yaml, wrong)
       if (metric !== null) metrics.set(name, metric)
     }
@@ -95,7 +96,13 @@ const inherited = (metric: Metric, metrics: ReadonlyMap<string, Metric>): Metric
   if (formula.kind !== 'ratio') return metric
   const sums = [formula.to, formula.of].flatMap((name) => metrics.get(name) ?? [])
   const neverOver = new Map([...sums.flatMap((sum) => [...sum.neverOver]), ...metric.neverOver])
-  return { ...metric, neverOver, grains: metric.grains.filter((grain) => sums.every(({ grains }) => grains.includes(grain))) }
+  const wholeOf = sums.flatMap((sum) => sum.wholeOf)
+  return {
+    ...metric,
+    neverOver,
+    wholeOf,
+    grains: metric.grains.filter((grain) => sums.every(({ grains }) => grains.includes(grain))),
+  }
 }
 
 const defined = (data: SemanticFile): Partial<SemanticFile> =>
@@ -122,9 +129,17 @@ const dimensionOf = (name: string, one: DimensionFile, yaml: YamlFile, wrong: Wr
     column,
     synonyms: one?.synonyms ?? [],
     overlap: overlapOf(one),
+    values: valuesOf(one?.values),
     entity: one?.entity === undefined ? null : { table: one.entity, key: one.key ?? column },
     of: one?.of ?? null,
+    table: one?.table ?? null,
   }
+}
+
+const valuesOf = (values: NonNullable<DimensionFile>['values']): SemanticDimension['values'] => {
+  if (typeof values !== 'string') return values?.map(String) ?? null
+  const [table = '', column = ''] = values.split('.')
+  return { table, column }
 }
 
 const overlapOf = (one: DimensionFile): Overlap => {
@@ -156,58 +171,60 @@ const checkDimensions = (parts: readonly Part[], { grain, time, dimensions }: Su
 const entityNames = (dimensions: Subject['dimensions']): string[] =>
   [...dimensions.values()].filter(({ entity }) => entity !== null).map(({ name }) => name)
 
-const formulaKinds = ['sum', 'count_distinct', 'min', 'max', 'mean', 'ratio'] as const
-
-const metricOf = (name: string, one: MetricFile, subject: Subject, yaml: YamlFile, wrong: Wrong): Metric | null => {
-  const path = ['metrics', name]
-  const kinds = formulaKinds.filter((kind) => one[kind] !== undefined)
-  const [kind] = kinds
-  if (kind === undefined || kinds.length > 1) {
-    const found = kinds.length === 0 ? 'no formula' : `${kinds.length} formulas (${kinds.join(', ')})`
-    wrong(yaml, path, `${name} has ${found}; expected one of ${formulaKinds.join(', ')}.`, 'key')
-    return null
-  }
-  const places = [...subject.dimensions.keys(), ...(subject.time === null ? [] : [subject.time.column])]
-  for (const dimension of Object.keys(one.never_over ?? {}))
-    if (!places.includes(dimension))
-      wrong(
-        yaml,
-        [...path, 'never_over', dimension],
-        `'${dimension}' is neither a dimension nor the time of ${subject.name}.${suggest(dimension, places)}`,
-        'key',
-      )
-  const allowed = subject.time?.grains ?? []
-  for (const [at, grain] of (one.grains ?? []).entries())
-    if (!allowed.includes(grain))
-      wrong(
-        yaml,
-        [...path, 'grains', at],
-        `'${grain}' is no length of period of ${subject.name}; there are ${allowed.join(', ') || 'none'}.`,
-      )
-  return {
-    at: placeOf(yaml, path),
-    name,
-    about: one.about,
-    formula: formulaOf(kind, one),
-    where: one.where ?? null,
-    unit: one.unit,
-    format: one.format,
-    synonyms: one.synonyms ?? [],
-    neverOver: new Map(Object.entries(one.never_over ?? {})),
-    grains: one.grains ?? allowed,
-  }
-}
-
-const formulaOf = (kind: (typeof formulaKinds)[number], one: MetricFile): Formula => {
-  if (one.ratio !== undefined) return { kind: 'ratio', ...one.ratio }
-  if (one.mean !== undefined) return { kind: 'mean', ...one.mean }
-  return kind === 'ratio' || kind === 'mean' ? { kind: 'sum', of: '1' } : { kind, of: one[kind] ?? '1' }
-}
-
 const checkRatios = ({ metrics: said }: SemanticFile, yaml: YamlFile, metrics: Subject['metrics'], wrong: Wrong): void => {
   const sums = [...metrics.values()].filter(({ formula }) => formula.kind === 'sum').map(({ name }) => name)
   for (const [name, { ratio }] of Object.entries(said))
     for (const part of ['of', 'to'] as const)
       if (ratio !== undefined && !sums.includes(ratio[part]))
         wrong(yaml, ['metrics', name, 'ratio', part], `'${ratio[part]}' is no sum of this subject.${suggest(ratio[part], sums)}`)
+}
+
+/** Folder of the semantic files that come with the program. */
+export const shippedSemantics = shipped('semantic')
+
+/** One file that is right in itself. */
+interface SemanticPart {
+  readonly yaml: YamlFile
+  readonly data: SemanticFile
+}
+
+/** What could be understood, and every mistake of every file. */
+interface Semantics {
+  readonly model: SemanticModel
+  readonly problems: readonly Problem[]
+  readonly files: readonly string[]
+}
+
+/** Files of all folders; a later folder's entries replace earlier ones of the same name. */
+export const readSemantics = async (folders: readonly string[]): Promise<Semantics> => {
+  const files: { file: string; text: string }[] = []
+  for (const folder of new Set([shippedSemantics, ...folders])) {
+    if (!existsSync(folder)) continue
+    for (const name of (await readdir(folder)).filter((one) => /\.ya?ml$/.test(one) && !one.startsWith('.')).sort())
+      files.push({ file: join(folder, name), text: await readFile(join(folder, name), 'utf8') })
+  }
+  return parseSemantics(files)
+}
+
+/** The same without a disk. */
+export const parseSemantics = (files: readonly { readonly file: string; readonly text: string }[]): Semantics => {
+  const problems: Problem[] = []
+  const parts: SemanticPart[] = []
+  for (const { file, text } of files) {
+    const { yaml, problems: found } = readYaml(file, text)
+    problems.push(...found)
+    if (yaml === null) continue
+    const checked = semanticSchema.safeParse(yaml.value)
+    if (checked.success) parts.push({ yaml, data: checked.data })
+    else problems.push(...problemsOf(checked.error.issues, semanticSchema, yaml))
+  }
+  const { model, problems: wrong } = buildModel(parts)
+  return { model, problems: sortProblems([...problems, ...wrong]), files: files.map(({ file }) => file) }
+}
+
+/** Throws DEFINITION with every problem. */
+export const loadSemantics = async (folders: readonly string[]): Promise<SemanticModel> => {
+  const { model, problems } = await readSemantics(folders)
+  assertNoProblems(problems)
+  return model
 }

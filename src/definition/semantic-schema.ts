@@ -39,8 +39,18 @@ const dimension = z
     whole: plain.optional().describe('The member that holds all others; it and the others never meet in one figure.'),
     default: z.enum(['whole', 'parts']).optional().describe('Which side counts where a question does not say. Default whole.'),
     one: plain.optional().describe('Every figure has one member; this one where a question does not say.'),
+    values: z
+      .union([
+        z.array(plain).min(1, 'at least one'),
+        z.string().regex(/^[a-z_][a-z0-9_]*\.[a-z_][a-z0-9_]*$/, 'a table of bi and its column'),
+      ])
+      .optional()
+      .describe('Every value there can be, or what holds them in bi, as table.column: others are refused in questions.'),
     entity: column.optional().describe('Table in bi that the column leads to, such as dim_date.'),
     key: column.optional().describe("The entity's key column; default: the column's name."),
+    table: column
+      .optional()
+      .describe("With 'of': the table in bi that has the attribute by the entity's key; default: the entity's."),
     of: name.optional().describe('The dimension whose entity has this column as an attribute.'),
   })
   .nullable()
@@ -56,6 +66,11 @@ const metric = z.strictObject({
     .strictObject({ of: name, to: name })
     .optional()
     .describe('Two sums of this subject, divided: never an average of ratios.'),
+  against: column
+    .optional()
+    .describe(
+      'This column divided by the one called so with _before, over rows that have both; the two sums become metrics, too: compared_X and compared_X_before.',
+    ),
   where: expression.optional().describe('Only rows for which this holds.'),
   unit: words.describe('Unit of measure in words.'),
   format: z.enum(figureFormats).default('count').describe('How it is written.'),
@@ -64,6 +79,18 @@ const metric = z.strictObject({
     .record(column, words)
     .optional()
     .describe('Dimensions or the time over which it does not add up, each with the reason.'),
+  adds_up_over: z
+    .union([z.literal('all'), z.array(name)])
+    .optional()
+    .describe(
+      'Dimensions over which a sum is right although one of their values holds the others, or each makes rows of its own: nothing is in two of them.',
+    ),
+  whole_of: z
+    .array(name)
+    .optional()
+    .describe(
+      'Dimensions of whose values each row holds the figure of all together: it adds up over none of them, and is not compared.',
+    ),
   grains: z.array(z.enum(grains)).min(1, 'at least one').optional().describe("Lengths of period; default: the subject's."),
 })
 
@@ -75,6 +102,12 @@ export const semanticSchema = z.strictObject({
   pipeline: name.optional().describe('Whose loads decide what is there, final and restated.'),
   shown_by: z.array(column).optional().describe('Other views in bi that show the same figures ready-made.'),
   grain: z.array(column).min(1, 'at least one').optional().describe('Columns that make a row unique.'),
+  slice: z
+    .array(column)
+    .optional()
+    .describe(
+      'Columns of the grain that tell apart what is loaded together, by which periods are compared; default: all but the time.',
+    ),
   time: z
     .strictObject({ column, grains: z.array(z.enum(grains)).min(1, 'at least one') })
     .optional()

@@ -31,10 +31,14 @@ export interface SemanticDimension {
   readonly column: string
   readonly synonyms: readonly string[]
   readonly overlap: Overlap
+  /** Every value there can be; a table of bi and its column that hold them; null: not known, or as the entity has them. */
+  readonly values: readonly string[] | { readonly table: string; readonly column: string } | null
   /** Table in bi that the column leads to, and its key there; null: it is a plain attribute. */
   readonly entity: { readonly table: string; readonly key: string } | null
   /** Dimension of the same subject whose entity has this as an attribute; null: it stands in the view itself. */
   readonly of: string | null
+  /** Table in bi that has the attribute by the entity's key; null: the entity's own. */
+  readonly table: string | null
 }
 
 /** How a metric is made from rows. Expressions are SQL over the columns of the view. */
@@ -58,6 +62,8 @@ export interface Metric {
   readonly synonyms: readonly string[]
   /** Dimensions, or the time, over which it does not add up, each with the reason. */
   readonly neverOver: ReadonlyMap<string, string>
+  /** Dimensions whose values together each row holds the figure of; so which of them are loaded changes it. */
+  readonly wholeOf: readonly string[]
   /** Lengths of period it may be asked for; a subset of the subject's. */
   readonly grains: readonly Grain[]
 }
@@ -74,6 +80,8 @@ export interface Subject {
   readonly shownBy: readonly string[]
   /** Columns that make a row of the view unique. */
   readonly grain: readonly string[]
+  /** Columns of the grain that tell apart what is loaded together; two periods are compared slice by slice. */
+  readonly slice: readonly string[]
   /** The column periods are told by, and their lengths: the first is that of the rows. null: there is no time. */
   readonly time: { readonly column: string; readonly grains: readonly Grain[] } | null
   readonly dimensions: ReadonlyMap<string, SemanticDimension>

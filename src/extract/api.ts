@@ -1,23 +1,26 @@
 // The seam between the program and an API as a whole: what its folder under `sources` exports beside its datasets.
-import type { Environment } from '../config/read-setting.ts'
-import type { Budget } from '../core/budget.ts'
+import type { Environment } from '../core/read-setting.ts'
+import type { Budget } from '../core/budget-scope.ts'
+import type { NamedPrice } from '../core/learned-price.ts'
 import type { Secret } from '../core/redact.ts'
-import type { ReleasedData } from '../core/releases.ts'
+import type { ReleasedData } from '../core/release-month.ts'
 import type { Definition, IsoDate } from '../core/types.ts'
 import type { Connection, HttpClient } from './http-types.ts'
 
 /** What one account of an API may use, over all pipelines that ask in its name. */
 export interface Allowance {
   readonly requestsPerSecond: number
-  /** Credits for reports. */
   readonly budget: Budget
+  /** What a setting says of prices, by the dataset's own name. Default: nothing; what is charged is learned. */
+  readonly prices?: ReadonlyMap<string, NamedPrice>
 }
 
 /** One dataset that a service offers. */
 export interface Dataset {
   readonly table: string
   readonly metrics: readonly string[]
-  readonly filters: readonly string[]
+  /** What it can be asked by; null: the service does not say. */
+  readonly filters: readonly string[] | null
   /** By the parameter of a definition: what the dataset can be asked with. */
   readonly choices: Readonly<Record<string, readonly string[]>>
   /** Columns that tell rows apart beside the period and what is asked for; null where the service does not say. */
@@ -25,8 +28,9 @@ export interface Dataset {
   /** What the service says of the dataset, and of its metrics and dimensions by name; empty where it says nothing. */
   readonly about: string
   readonly descriptions: Readonly<Record<string, string>>
-  /** First month there is, YYYY-MM; null where the service does not say. */
+  /** First and last month there is, YYYY-MM; null where the service does not say. */
   readonly from: string | null
+  readonly to: string | null
 }
 
 /** What a key may ask for. */
@@ -79,8 +83,8 @@ export interface ReleaseApi {
   read(body: unknown): ReleaseMessage | null
   /** Asks the service whether it sent a message with that proof. */
   sender(http: HttpClient, proof: Secret): Promise<Sender>
-  /** The newest day there are data for; null: it does not say. */
-  newest(http: HttpClient): Promise<IsoDate | null>
+  /** The newest day there are data for; null: it does not say. @param latest what is later is a mistake, and passed over */
+  newest(http: HttpClient, latest: IsoDate): Promise<IsoDate | null>
   /** Messages go to that address from now on; the name the service gave the subscription. null: it has no such way. */
   subscribe(http: HttpClient, every: ReleasedData, address: Secret): Promise<string | null>
   /** No messages any more; false: the service has no such way, or does not know the subscription. */
@@ -101,6 +105,8 @@ export interface Api {
    * and is taken out of everything that is printed.
    */
   readonly secrets: readonly string[]
+  /** What it reads of the environment, for `check`. Absent: nobody knows. */
+  readonly settings?: { readonly names: readonly string[]; isRead(name: string): boolean }
   /** Throws CONFIGURATION naming each setting that is missing or wrong. */
   connection(environment: Environment, account: string): Connection
   /** Asked also where the account has no key. Throws CONFIGURATION. */

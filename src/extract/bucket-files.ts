@@ -1,6 +1,6 @@
 // Whole files put into a bucket under a prefix, for what leaves the warehouse.
 import { createReadStream } from 'node:fs'
-import type { BucketSetting } from '../config/landing-setting.ts'
+import type { BucketSetting } from '../core/landing-setting.ts'
 import { openBucket } from './bucket.ts'
 import { openUpload } from './bucket-upload.ts'
 

@@ -10,7 +10,7 @@ import {
   PutObjectCommand,
   S3Client,
 } from '@aws-sdk/client-s3'
-import type { BucketSetting } from '../config/landing-setting.ts'
+import type { BucketSetting } from '../core/landing-setting.ts'
 import { bucketAttempts, bucketError, isMissing, refusalOf } from './bucket-error.ts'
 
 /** An S3 bucket with errors in our own words. */

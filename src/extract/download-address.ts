@@ -69,7 +69,8 @@ const bare = (hostname: string): string =>
     .replace(/\.$/, '')
     .toLowerCase()
 
-const isLoopbackHost = (hostname: string): boolean => {
+/** A name or address of this machine. */
+export const isLoopbackHost = (hostname: string): boolean => {
   const host = bare(hostname)
   return host === 'localhost' || (isIP(host) !== 0 && inList(loopback, host))
 }

@@ -12,6 +12,8 @@ export interface GateOptions {
 /** Milliseconds; each further pause is three times as long, up to a minute. */
 export const firstPauseMs = 1_000
 const longestPauseMs = 60_000
+/** How long the one that tried in vain lets others try first. */
+export const turnMs = 2_000
 /** A pause as long as this is said at once; a shorter one when a try after it was in vain. */
 const saidFromMs = 5_000
 
@@ -30,6 +32,8 @@ export interface Shut {
   isProbed: boolean
   isSaid: boolean
   isLasting: boolean
+  /** What the last one that tried in vain asked after. */
+  triedBy: string | undefined
   readonly met: Map<string | symbol, Met>
 }
 
@@ -52,8 +56,8 @@ export interface Places {
   /** Whoever tries it gives up without knowing. */
   release(place: Place, isProbe: boolean): void
   /** The one that tried it found the same. */
-  failedAgain(place: Place, shut: Shut, finding: Finding): void
-  failed(place: Place, finding: Finding): void
+  failedAgain(place: Place, shut: Shut, finding: Finding, what: string | undefined): void
+  failed(place: Place, finding: Finding, what: string | undefined): void
 }
 
 /** In memory: another process finds out by itself. */
@@ -87,15 +91,16 @@ export const createPlaces = ({ clock, tell }: GateOptions): Places => {
     shut.isProbed = false
     wake()
   }
-  const failedAgain = (place: Place, shut: Shut, { error, askedMs }: Finding): void => {
+  const failedAgain = (place: Place, shut: Shut, { error, askedMs }: Finding, what: string | undefined): void => {
     shut.tries += 1
+    shut.triedBy = what
     shut.error = error
     shut.nextMs = clock.now() + pauseMs(shut.tries, askedMs)
     shut.isProbed = false
     say(place, shut)
     wake()
   }
-  const failed = (place: Place, finding: Finding): void => {
+  const failed = (place: Place, finding: Finding, what: string | undefined): void => {
     const { error, askedMs, enough, isLasting } = finding
     const now = clock.now()
     if (place.shut !== null) {
@@ -106,7 +111,8 @@ export const createPlaces = ({ clock, tell }: GateOptions): Places => {
     place.failures += 1
     if (place.failures < enough) return
     const nextMs = now + pauseMs(0, askedMs)
-    const shut = { sinceMs: place.failedAtMs, error, tries: 0, nextMs, isProbed: false, isSaid: false, isLasting, met: new Map() }
+    const isNew = { tries: 0, isProbed: false, isSaid: false, met: new Map() }
+    const shut: Shut = { ...isNew, sinceMs: place.failedAtMs, error, nextMs, isLasting, triedBy: what }
     place.shut = shut
     if (nextMs - now >= saidFromMs || enough > 1) say(place, shut)
   }

@@ -47,6 +47,8 @@ export interface Waiter {
   readonly places: readonly string[]
   readonly signal: AbortSignal
   readonly patience: Patience
+  /** What it asks after, which alone may be in trouble: the one that tried in vain lets others try before it does so again. Default: what all ask. */
+  readonly what?: string | undefined
   /** Whose patience it is: a later run waits anew. */
   readonly run: string | symbol
   /** Longer pauses are not waited for here: what it throws then says when to come back. */
@@ -56,12 +58,13 @@ export interface Waiter {
 /** Every request of an account passes it. */
 export interface Gate {
   /**
-   * Resolves when the request may be tried. Throws the place's trouble again, with `context.away` and `notBefore`; with `context.final` where the
-   * patience is spent.
+   * Resolves when the request may be tried. Throws the place's trouble again, with `notBefore`; what follows is final where the patience is
+   * spent.
    */
   pass(waiter: Waiter): Promise<Pass>
   isShut(place: string): boolean
 }
 
 /** Thrown because that place is in trouble, before anything was sent. */
-export const isAwayAt = (error: unknown, place: string): boolean => isEtlError(error) && error.context['place'] === place
+export const isAwayAt = (error: unknown, place: string): boolean =>
+  isEtlError(error) && error.follows?.next === 'wait for the service' && error.follows.place === place

@@ -1,7 +1,16 @@
 // A service that is away, or refuses everything, is noticed once for all requests of an account: they wait while one at a time tries it again.
 import type { Clock } from '../core/clock.ts'
-import { EtlError } from '../core/errors.ts'
-import { createPlaces, firstPauseMs, type GateOptions, type Met, type Place, type Places, type Shut } from './gate-place.ts'
+import type { EtlError } from '../core/errors.ts'
+import {
+  createPlaces,
+  firstPauseMs,
+  type GateOptions,
+  type Met,
+  type Place,
+  type Places,
+  type Shut,
+  turnMs,
+} from './gate-place.ts'
 import { type Finding, type Gate, type Waiter, wholeAccount } from './gate-types.ts'
 
 /** One for each account of an API. */
@@ -29,8 +38,8 @@ export const createGate = (options: GateOptions): Gate => {
           const place = places.of(name)
           const isProbe = probed.includes(place)
           if (finding?.place === name) {
-            if (isProbe && place.shut !== null) places.failedAgain(place, place.shut, finding)
-            else places.failed(place, finding)
+            if (isProbe && place.shut !== null) places.failedAgain(place, place.shut, finding, waiter.what)
+            else places.failed(place, finding, waiter.what)
             // Where the whole account is in trouble nobody knows of the others.
           } else if (finding?.place === wholeAccount) places.release(place, isProbe)
           else if (isProbe || shutBefore.get(name) === place.shut) places.open(place)
@@ -50,14 +59,15 @@ const enter = async (clock: Clock, places: Places, place: Place, waiter: Waiter)
     if (shut === null) return false
     const now = clock.now()
     const met = metBy(shut, waiter, now)
+    const nextMs = shut.nextMs + (waiter.what !== undefined && shut.triedBy === waiter.what ? turnMs : 0)
     const leftMs = met.sinceMs + patience.deadlineMs - now
     if (leftMs <= 0 || (!shut.isLasting && shut.tries - met.tries >= patience.attempts))
-      throw away(place, shut, met, { now, final: true, notBefore: Math.max(now, shut.nextMs) })
-    if (!shut.isProbed && now >= shut.nextMs) {
+      throw away(place, shut, met, { now, final: true, notBefore: Math.max(now, nextMs) })
+    if (!shut.isProbed && now >= nextMs) {
       shut.isProbed = true
       return true
     }
-    const waitMs = shut.isProbed ? Math.max(firstPauseMs, shut.nextMs - now) : shut.nextMs - now
+    const waitMs = shut.isProbed ? Math.max(firstPauseMs, nextMs - now) : nextMs - now
     if (waitMs > waiter.longestPauseMs) throw away(place, shut, met, { now, final: waitMs >= leftMs, notBefore: now + waitMs })
     await wokenOr(clock, places.changed(), Math.min(leftMs, longestSleepMs, shut.isProbed ? longestSleepMs : waitMs), signal)
   }
@@ -99,9 +109,6 @@ const away = (
 ): EtlError => {
   const own = tries - met.tries + (met.tries === 0 ? 1 : 0)
   const lasted = own < 2 ? '' : ` Tried ${own} times in ${Math.max(1, Math.round((now - met.sinceMs) / 1000))} s.`
-  return new EtlError(error.code, `${error.message}${lasted}`, {
-    cause: error,
-    notBefore,
-    context: { ...error.context, sent: false, away: true, place: name, final },
-  })
+  const follows = { next: 'wait for the service', place: name, isFinal: final } as const
+  return error.with(`${error.message}${lasted}`, { notBefore, sent: false, follows })
 }

@@ -2,8 +2,8 @@
 import { EtlError, messageOf } from '../core/errors.ts'
 import { redact } from '../core/redact.ts'
 import type { JsonRecords } from '../core/types.ts'
-import { listNamed, readPage } from '../json/page.ts'
-import { JsonError, skipBlanks } from '../json/scan.ts'
+import { listNamed, readPage } from '../core/json-page-scan.ts'
+import { JsonError, skipBlanks } from '../core/json-scan.ts'
 import type { HttpAnswer } from './http-types.ts'
 
 /** First 80 characters of a body, on one line and without secrets, for messages. */
@@ -23,7 +23,7 @@ export const parseJson = (answer: HttpAnswer, endpoint: string, addressSetting: 
   }
 }
 
-/** A page of records, read once for its source and for whoever parses its rows. */
+/** A page of records as its source looks at it; rows are made from the landed bytes alone. */
 export interface RecordPage {
   /** The body without the list. */
   readonly envelope: unknown
@@ -32,8 +32,7 @@ export interface RecordPage {
 }
 
 /**
- * The answer as a JSON object that holds its records in `list`; give `records` on with the page (`Page.parsed`), and they are not read again.
- * Throws BAD_RESPONSE as `parseJson` does.
+ * The answer as a JSON object that holds its records in `list`. Throws BAD_RESPONSE as `parseJson` does.
  */
 export const parsePage = (answer: HttpAnswer, endpoint: string, addressSetting: string, list: string): RecordPage => {
   const { bytes } = answer

@@ -35,7 +35,7 @@ const codeOf = (error: unknown): string => {
 const unconnected = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH', 'UND_ERR_CONNECT_TIMEOUT'])
 
 /** Whether a request that failed so certainly never left. */
-export const neverLeft = ({ context }: EtlError): boolean => unconnected.has(String(context['network']))
+export const neverLeft = ({ network }: EtlError): boolean => network !== null && unconnected.has(network)
 
 const isTls = (code: string): boolean => /CERT|SSL|TLS|SELF_SIGNED|UNABLE_TO_VERIFY/.test(code)
 const isDecoding = (code: string): boolean => /^(Z_|ZSTD_error|ERR__ERROR|ERR_BROTLI|ERR_ZLIB|ERR_ZSTD)/.test(code)
@@ -49,16 +49,16 @@ export interface Asked {
   readonly addressSetting: string
 }
 
-/** An EtlError whose `context.sent` is false only where the service certainly did not get the request. */
+/** An EtlError whose `sent` is false only where the service certainly did not get the request. */
 export const classify = (error: unknown, { request, signal, addressSetting }: Asked, progress: Progress): EtlError => {
   const { endpoint, url } = request
   if (isEtlError(error) && !signal.aborted) return error
   const code = codeOf(error)
-  const context = { sent: progress.connected, network: code }
+  const known = { sent: progress.connected, network: code }
   const where = `${url.origin} ${endpoint}`
   const said = redact(messageOf(error)) || code
   const make = (kind: 'INTERRUPTED' | 'SERVICE_TIMEOUT' | 'TRUNCATED' | 'BAD_RESPONSE' | 'SERVICE_UNREACHABLE', text: string) =>
-    new EtlError(kind, `${where}: ${text}`, { cause: error, context })
+    new EtlError(kind, `${where}: ${text}`, { cause: error, ...known })
   if (signal.aborted) return make('INTERRUPTED', 'stopped; run it again to resume.')
   if (timeouts.has(code))
     return make(

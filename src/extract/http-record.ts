@@ -2,7 +2,7 @@
 import { hash } from 'node:crypto'
 import type { ErrorCode } from '../core/errors.ts'
 import type { SentRequest } from '../core/sent-request.ts'
-import type { HttpRequest, UnitHttpOptions } from './http-types.ts'
+import type { HttpAnswer, HttpRequest, UnitHttpOptions } from './http-types.ts'
 
 /** What came of one attempt. */
 export interface Outcome {
@@ -19,13 +19,26 @@ export interface Outcome {
 }
 
 /** A service charges what it answers: not a refusal, nor the page of a proxy. What broke off on its way may have been charged. */
-const chargeOf = ({ credits }: HttpRequest, outcome: Outcome): Pick<SentRequest, 'credits' | 'isUncertain'> => {
-  if (credits === undefined) return { credits: null, isUncertain: false }
+const chargeOf = ({ paidFor }: HttpRequest, outcome: Outcome): Pick<SentRequest, 'credits' | 'paidFor' | 'isUncertain'> => {
+  const free = { credits: null, paidFor: null, isUncertain: false }
+  if (paidFor === undefined) return free
   const { status, errorCode, contentType = '', neverLeft = false } = outcome
-  if (neverLeft || (status !== null && (status < 200 || status > 299))) return { credits: 0, isUncertain: false }
-  if (status === null || errorCode !== undefined) return { credits, isUncertain: true }
-  return { credits: /html/i.test(contentType) ? 0 : credits, isUncertain: false }
+  if (neverLeft || (status !== null && (status < 200 || status > 299))) return { ...free, credits: 0 }
+  if (status === null || errorCode !== undefined) return { credits: null, paidFor, isUncertain: true }
+  return /html/i.test(contentType) ? { ...free, credits: 0 } : { credits: null, paidFor, isUncertain: false }
 }
+
+/** What an answer costs stands in it, and is known when it has been read: a number that is none says nothing. */
+const billing =
+  (record: SentRequest): NonNullable<HttpAnswer['billed']> =>
+  async (rows, said, byBalance = null) => {
+    if (record.paidFor === null) return
+    record.paidFor = { ...record.paidFor, rows }
+    const credits = said ?? byBalance
+    if (credits === null || !(credits >= 0) || !Number.isFinite(credits)) return
+    record.credits = credits
+    record.saidIn = said === null ? 'balance' : 'answer'
+  }
 
 const refusalOf = (status: number | null): ErrorCode | null => {
   if (status === 429) return 'RATE_LIMITED'
@@ -36,11 +49,11 @@ const refusalOf = (status: number | null): ErrorCode | null => {
 export const recorder = (options: UnitHttpOptions, request: HttpRequest, attempt: number, nowMs: number) => {
   const started = performance.now()
   let ended = false
-  return (outcome: Outcome): void => {
-    if (ended) return
+  return (outcome: Outcome): HttpAnswer['billed'] => {
+    if (ended) return undefined
     ended = true
     const { status, bytes, body, errorCode } = outcome
-    options.record({
+    const record: SentRequest = {
       account: options.account,
       method: request.method,
       endpoint: request.endpoint,
@@ -57,6 +70,9 @@ export const recorder = (options: UnitHttpOptions, request: HttpRequest, attempt
       ...chargeOf(request, outcome),
       startedAt: new Date(nowMs).toISOString(),
       milliseconds: performance.now() - started,
-    })
+      saidIn: null,
+    }
+    options.record(record)
+    return record.paidFor === null ? undefined : billing(record)
   }
 }

@@ -30,6 +30,6 @@ export const redirected = (
   throw new EtlError(
     'BAD_RESPONSE',
     `${request.url.origin} ${request.endpoint} redirects to ${to} (${answer.status}), which was not followed: ${here ? 'it leads in a circle or is no question' : 'the key stays with the service'}. If that is where the service lives now, set ${addressSetting}.`,
-    { context: { sent: !notTaken.has(answer.status), status: answer.status } },
+    { sent: !notTaken.has(answer.status), status: answer.status },
   )
 }

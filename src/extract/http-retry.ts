@@ -70,6 +70,7 @@ export const withRetries = async <A extends Answered>(
 }
 
 const waiterOf = ({ signal, lane, patience = shortPatience }: UnitHttpOptions, request: HttpRequest): Waiter => ({
+  what: request.endpoint.includes('{') ? request.url.pathname : undefined,
   places: request.place === undefined ? [wholeAccount, request.endpoint] : [request.place],
   signal,
   patience,
@@ -87,10 +88,10 @@ const stoppedOr = (error: unknown, asked: Asked): never => {
 }
 
 /** The rate is counted in the database, which may be away: whoever promised a submission has to know that nothing left, whatever was thrown. */
-const unsent = (error: unknown): EtlError => {
-  const { code, context } = isEtlError(error) ? error : { code: 'INTERNAL' as const, context: {} }
-  return new EtlError(code, messageOf(error), { cause: error, context: { ...context, sent: false } })
-}
+const unsent = (error: unknown): EtlError =>
+  isEtlError(error)
+    ? error.with(error.message, { sent: false })
+    : new EtlError('INTERNAL', messageOf(error), { cause: error, sent: false })
 
 /** Others of the account were answered since the endpoint refused this run: then it is the endpoint that refuses, whoever asks. */
 const isRefusedAlone = ({ refusals, gate }: OpenService, { run }: Waiter, { endpoint }: HttpRequest): boolean =>
@@ -157,7 +158,7 @@ const troubleOf = (answer: Answered, { request, addressSetting, isRefusedAlone }
   // What a 503 asks to come back for at a named time was not taken.
   const asksToWait = status === 503 && askedMs !== null && (!request.idempotent || askedMs > longestPauseMs)
   if (status === 429 || asksToWait) {
-    const isLasting = status === 429 && request.isAboutOpenWork?.(bodyOf(answer)) === true
+    const isLasting = status === 429 && request.isAboutOpenWork === true
     const place = status === 429 && !isLasting && !isRefusedAlone ? (request.place ?? wholeAccount) : own
     return { place, error: rateLimited(request, status, isLasting), askedMs, enough: 1, isLasting }
   }
@@ -165,13 +166,11 @@ const troubleOf = (answer: Answered, { request, addressSetting, isRefusedAlone }
   return error === null ? null : { place: own, error, askedMs, enough: askedMs === null ? enoughFailures : 1, isLasting: false }
 }
 
-const bodyOf = ({ bytes }: Answered): string => Buffer.from(bytes ?? []).toString('utf8', 0, 4_096)
-
 const rateLimited = ({ url, endpoint }: HttpRequest, status: number, isLasting: boolean): EtlError =>
   new EtlError(
     'RATE_LIMITED',
     `${url.origin} ${endpoint} answers ${status}: ${isLasting ? 'too many reports are open at the service' : status === 429 ? 'too many requests' : 'it asks to come back later'}.`,
-    { context: { sent: false, status } },
+    { sent: false, status },
   )
 
 const said = ({ bytes }: Answered): string => (bytes === undefined || bytes.length === 0 ? '' : `: "${excerpt(bytes)}"`)
@@ -181,13 +180,14 @@ const awayError = (answer: Answered, request: HttpRequest, addressSetting: strin
   const { status, headers } = answer
   const where = `${request.url.origin} ${request.endpoint}`
   if ((status >= 500 && status !== 501) || status === 408)
-    return new EtlError('SERVICE_ERROR', `${where} answers ${status}${said(answer)}.`, { context: { status } })
-  const isPage = status === 200 && /\bhtml\b/i.test(headers['content-type'] ?? '')
+    return new EtlError('SERVICE_ERROR', `${where} answers ${status}${said(answer)}.`, { status })
+  // Of 403 too: the proxy in front refuses, not the service (58).
+  const isPage = (status === 200 || status === 403) && /\bhtml\b/i.test(headers['content-type'] ?? '')
   if (!isPage || answer.bytes === undefined || request.optional === true || !request.idempotent) return null
   return new EtlError(
     'BAD_RESPONSE',
-    `${where} answers with a web page instead of JSON: "${excerpt(answer.bytes)}". A proxy may answer for the service; check ${addressSetting}.`,
-    { context: { status } },
+    `${where} answers ${status} with a web page instead of JSON: "${excerpt(answer.bytes)}". A proxy may answer for the service; check ${addressSetting}.`,
+    { status },
   )
 }
 
@@ -198,10 +198,9 @@ const answered = <A>({ refusals }: OpenService, { run }: Waiter, { endpoint }: H
 
 /** It costs its job a try, since others are answered meanwhile; but not where it waits for what takes its time. */
 const counted = ({ error, askedMs, isLasting }: Finding, clock: Clock, leftMs: number): EtlError =>
-  new EtlError(error.code, error.message, {
-    cause: error,
+  error.with(error.message, {
     notBefore: clock.now() + (askedMs ?? shortestPauseMs),
-    context: { ...error.context, counts: !isLasting, leftMs },
+    ...(isLasting ? {} : { follows: { next: 'count the try', leftMs } }),
   })
 
 const sleep = async (clock: Clock, ms: number, asked: Asked): Promise<void> => {

@@ -2,6 +2,7 @@
 import { Agent, buildConnector, type Dispatcher, request } from 'undici'
 import { guardedLookup } from './download-address.ts'
 import type { UnitHttpOptions } from './http-types.ts'
+import { watchAnswer } from './answer-time.ts'
 import { acceptedEncodings, decodedBody, tooLarge } from './http-decode.ts'
 import type { Progress } from './http-failure.ts'
 
@@ -117,7 +118,7 @@ export const send = async (call: SendOptions): Promise<RawAnswer> => {
 }
 
 const readable = (
-  { url, maxBytes, addressSetting }: SendOptions,
+  { url, maxBytes, addressSetting, options }: SendOptions,
   answer: Dispatcher.ResponseData,
   own: Agent | null,
 ): RawAnswer => {
@@ -132,7 +133,12 @@ const readable = (
   const body = async function* (): AsyncGenerator<Uint8Array> {
     try {
       if (Number(headers['content-length'] ?? 0) > maxBytes) throw tooLarge(limits)
-      yield* decodedBody(answer.body, headers['content-encoding'], limits)
+      const heard = watchAnswer({ timeoutMs: options.timeoutMs, where: limits.where })
+      for await (const chunk of decodedBody(answer.body, headers['content-encoding'], limits)) {
+        const late = heard(chunk.length)
+        if (late !== null) throw late
+        yield chunk
+      }
     } finally {
       await release()
     }

@@ -1,4 +1,5 @@
 // What the files of the HTTP client share: requests, answers, and how a client is bound to an account and a job.
+import type { PurchaseSize } from '../core/learned-price.ts'
 import type { SentRequest } from '../core/sent-request.ts'
 import type { Clock } from '../core/clock.ts'
 import type { Log } from '../core/log.ts'
@@ -22,6 +23,8 @@ export interface Connection {
   readonly addressSetting: string
   /** Asked for each request, before it leaves. */
   readonly authenticate: (request: HttpRequest) => Authentication
+  /** The way the account is spoken to, where its service has several; the source knows what it means. */
+  readonly dialect?: string
   /** Paths set in place of an endpoint's own, by the endpoint's name. Default: none. */
   readonly paths?: ReadonlyMap<string, string>
   /** Hosts downloads may come from, besides the service's own; these may lie in a private network. Default: any public host. */
@@ -50,10 +53,10 @@ export interface HttpRequest {
   readonly optional?: boolean
   /** What is in trouble where it fails. Default: its path, and the account as a whole. */
   readonly place?: string
-  /** What its answer costs, where the service is paid by the request. Default: it is free. */
-  readonly credits?: number
-  /** Whether the body of a 429 speaks of reports that are open at the service, not of requests a second. Default: it never does. */
-  readonly isAboutOpenWork?: (body: string) => boolean
+  /** What its answer is paid for, as far as it is known before; `billed` of the answer tells the rest. Default: it is free. */
+  readonly paidFor?: PurchaseSize
+  /** A 429 to it is about work that is open at the service, whatever it says, and not about requests a second. Default: false. */
+  readonly isAboutOpenWork?: boolean
 }
 
 /** An answer of any status, read to its end. */
@@ -61,6 +64,8 @@ export interface HttpAnswer {
   readonly status: number
   readonly contentType: string
   readonly bytes: Buffer
+  /** To be told what came and what the answer says that it cost; null: it does not say, then what the balance says. Absent of an answer that is free. */
+  readonly billed?: (rows: number, credits: number | null, byBalance?: number | null) => Promise<void>
 }
 
 /** An answer whose body is read as it comes. */
@@ -75,6 +80,8 @@ export interface HttpStream {
 export interface HttpClient {
   /** Address of an endpoint: its path, or the one set in its place, below the service's base. */
   url(name: string, path: string): URL
+  /** Of the account's connection. */
+  readonly dialect?: string
   /** Origin of the service, the name under which facts about it are remembered. */
   readonly origin: string
   /**
@@ -115,6 +122,11 @@ export interface UnitHttpOptions {
   readonly patience?: Patience
   readonly maxBodyBytes: number
   readonly record: (request: SentRequest) => void
+  /** Called for each request that is paid for, in place of sending it. Default: it is sent. */
+  readonly paying?: (
+    request: HttpRequest & { readonly paidFor: PurchaseSize },
+    send: () => Promise<HttpAnswer>,
+  ) => Promise<HttpAnswer>
 }
 
 /** One account of one API. */

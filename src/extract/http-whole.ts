@@ -1,6 +1,7 @@
 // One request whose answer is read to its end: straight from the connection into memory, without a stream in between.
 import { Readable } from 'node:stream'
 import type { Dispatcher } from 'undici'
+import { watchAnswer } from './answer-time.ts'
 import { decodedBody, isEncoded, tooLarge } from './http-decode.ts'
 import { connectionOf, flatten, headersOf, type SendOptions } from './http-send.ts'
 
@@ -43,6 +44,7 @@ const exchange = (call: SendOptions, dispatcher: Dispatcher, seen: Seen): Promis
     signal.throwIfAborted()
     let connection: Dispatcher.DispatchController | null = null
     let taker: Taker | null = null
+    const heard = watchAnswer({ timeoutMs: options.timeoutMs, where: `${url.origin}${url.pathname}` })
     const settle = (): void => signal.removeEventListener('abort', onAbort)
     const fail = (error: unknown): void => {
       settle()
@@ -83,7 +85,11 @@ const exchange = (call: SendOptions, dispatcher: Dispatcher, seen: Seen): Promis
           }
           taker = takerOf(call, headers, controller, { done, stop, seen })
         },
-        onResponseData: (_, chunk) => taker?.take(chunk),
+        onResponseData: (_, chunk) => {
+          const late = heard(chunk.length)
+          if (late === null) taker?.take(chunk)
+          else stop(late)
+        },
         onResponseEnd: () => taker?.end(),
         onResponseError: (_, error) => fail(error),
       },

@@ -15,7 +15,7 @@ import { createRefusals } from './refusals.ts'
 import type { HttpAnswer, HttpClient, HttpRequest, OpenService, Service, ServiceOptions, UnitHttpOptions } from './http-types.ts'
 
 /** A JSON answer is one page or one status; a report's body is streamed. */
-const maxJsonBytes = 256 * 1024 * 1024
+const maxJsonBytes = 64 * 1024 * 1024
 
 /** The only way to the network: it authenticates, keeps the rate, retries what is safe and records. */
 export const createService = (options: ServiceOptions): Service => {
@@ -28,7 +28,12 @@ export const createService = (options: ServiceOptions): Service => {
 const client = (service: OpenService, agents: Agents, options: UnitHttpOptions): HttpClient => ({
   url: (name, path) => endpointUrl(service.baseUrl, service.paths?.get(name) ?? path),
   origin: service.baseUrl.origin,
-  read: (request) => read(service, agents, options, request),
+  ...(service.dialect === undefined ? {} : { dialect: service.dialect }),
+  read: (request) => {
+    const { paidFor } = request
+    const send = (): Promise<HttpAnswer> => read(service, agents, options, request)
+    return paidFor === undefined || options.paying === undefined ? send() : options.paying({ ...request, paidFor }, send)
+  },
   download: (url) => download(service, agents, options, url),
 })
 
@@ -71,15 +76,36 @@ const read = async (
   request: HttpRequest,
 ): Promise<HttpAnswer> => {
   let asked = request
+  let mayRenew = true
   for (let redirects = 0; ; redirects += 1) {
+    const proofs = proofsOf(service, asked)
+    const sent = proofs.map((proof) => proof.reveal())
     const answer = await withRetries(service, options, asked, (attempt, progress) =>
       inSpan('request', { 'http.request.method': asked.method, 'url.path': asked.endpoint, attempt }, () =>
         readOnce(service, agents, options, asked, attempt, progress),
       ),
     )
+    if (mayRenew && refusesKey.has(answer.status) && renewed(proofs, sent)) {
+      mayRenew = false
+      continue
+    }
     if (!isRedirect(answer)) return answer
     asked = redirected(service, asked, answer, redirects)
   }
+}
+
+/** What a service answers to a key that it does not take; nothing was taken of the request then. */
+const refusesKey: ReadonlySet<number> = new Set([401, 403])
+
+const proofsOf = ({ authenticate }: ServiceOptions, request: HttpRequest): readonly Secret[] => {
+  const { headers = {}, query = {} } = authenticate(request)
+  return [...Object.values(headers), ...Object.values(query)].filter((value) => typeof value !== 'string')
+}
+
+/** Whether the key is another one by now: rotated in its file, and read again here or by another request. */
+const renewed = (proofs: readonly Secret[], sent: readonly string[]): boolean => {
+  for (const proof of proofs) proof.renew()
+  return proofs.some((proof, place) => proof.reveal() !== sent[place])
 }
 
 const readOnce = async (
@@ -108,8 +134,8 @@ const readOnce = async (
     }
     const answer = await sendWhole(call, seen)
     const contentType = answer.headers['content-type'] ?? ''
-    log({ status: answer.status, bytes: answer.bytes.length, body: answer.bytes, contentType })
-    return { ...answer, contentType }
+    const billed = log({ status: answer.status, bytes: answer.bytes.length, body: answer.bytes, contentType })
+    return { ...answer, contentType, ...(billed === undefined ? {} : { billed }) }
   } catch (error) {
     const failure = classify(error, { ...service, ...options, request }, progress)
     log({ ...seen, errorCode: failure.code, neverLeft: neverLeft(failure) })

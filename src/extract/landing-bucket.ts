@@ -1,7 +1,7 @@
 // Landings in an S3-compatible bucket: `prefix/locator/data.gz`, and `manifest.json` beside it once it is whole. Nothing goes over the local disk.
 import { Readable } from 'node:stream'
 import { EtlError } from '../core/errors.ts'
-import type { BucketSetting } from '../config/landing-setting.ts'
+import type { BucketSetting } from '../core/landing-setting.ts'
 import { type Bucket, openBucket } from './bucket.ts'
 import { readRange } from './bucket-range.ts'
 import { openUpload } from './bucket-upload.ts'

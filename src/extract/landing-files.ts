@@ -114,6 +114,7 @@ const manifestSchema = z.object({
     expectedRows: z.number().nullable(),
     dataPoints: z.number().nullable(),
     usedQuota: z.number().nullish(),
+    dialect: z.string().nullish(),
     order: z.object({ sort: z.unknown(), asc: z.unknown() }).nullish(),
   }),
   landed_at: z.string(),

@@ -1,5 +1,5 @@
 // The landing: what the service sent, kept so that anything can be parsed again without a call. Here its place is chosen.
-import type { BucketSetting, LandingSetting } from '../config/landing-setting.ts'
+import type { BucketSetting, LandingSetting } from '../core/landing-setting.ts'
 import { withPackages } from '../core/optional-package.ts'
 import { openLandingFolder } from './landing-folder.ts'
 import type { LandingStore } from './landing-store.ts'

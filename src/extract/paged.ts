@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import type { Completeness } from '../core/completeness.ts'
 import { EtlError } from '../core/errors.ts'
 import type { Payload } from '../core/types.ts'
-import { type Page, type WalkOptions, unstable, fetchAhead } from './page.ts'
+import { type Page, type WalkOptions, unstable, fetchAhead } from './page-reader.ts'
 
 const tooManyPages = ({ unitKey, maxPages }: WalkOptions, found: string): EtlError =>
   new EtlError('TOO_LARGE', `${unitKey}: ${found}; limits.max_pages is ${maxPages}. Raise it, or narrow the slice.`)
@@ -14,7 +14,8 @@ const tooManyPages = ({ unitKey, maxPages }: WalkOptions, found: string): EtlErr
  */
 export async function* walkPages(options: WalkOptions): AsyncGenerator<Payload, Completeness, void> {
   const { unitKey, maxPages } = options
-  const first = await options.fetch(0, options.pageSize, 1, nothingBehind)
+  const { top = Number.POSITIVE_INFINITY } = options
+  const first = await options.fetch(0, Math.min(options.pageSize, top), 1, nothingBehind)
   if (first === null) return completeness(0, null)
   const { total, records } = first
   if (total !== null && records > total) throw unstable(unitKey, `${records} records came where ${total} are announced`)
@@ -23,21 +24,22 @@ export async function* walkPages(options: WalkOptions): AsyncGenerator<Payload, 
   if (records === 0 && total > 0) throw unstable(unitKey, `the first page is empty though ${total} records are announced`)
   // Whether the limit was lowered or raised, the walk goes on from what came, so that no record is skipped: the announced count
   // proves it in the end.
-  const pages = total > records ? Math.ceil(total / records) : 1
-  if (pages > maxPages) throw tooManyPages(options, `${total} records are ${pages} pages of ${records}`)
-  const ahead = fetchAhead(options, pages, records)
+  const wanted = Math.min(total, top)
+  const pages = wanted > records ? Math.ceil(wanted / records) : 1
+  if (pages > maxPages) throw tooManyPages(options, `${wanted} records are ${pages} pages of ${records}`)
+  const ahead = fetchAhead(options, pages, records, wanted)
   try {
     yield payload(first, 1)
     for (let index = 1; index < pages; index += 1) {
       const page = await ahead.take(index)
-      watch.see(page, index, index * records, Math.min(records, total - index * records))
+      watch.see(page, index, index * records, Math.min(records, wanted - index * records))
       yield payload(page, index + 1)
     }
   } finally {
     await ahead.close()
   }
   watch.end()
-  return completeness(total, first.lastUpdated)
+  return { ...completeness(total, first.lastUpdated), expectedRows: wanted }
 }
 
 /** A service that announces no count is read until a page is not full. */
@@ -48,10 +50,12 @@ async function* walkUntilShort(
 ): AsyncGenerator<Payload, Completeness, void> {
   yield payload(first, 1)
   let page = first
-  for (let index = 1; page.records > 0 && page.records >= first.records; index += 1) {
-    // A first page shorter than asked for is the last one, unless the limit was lowered; only another look can tell.
+  // A first page shorter than asked for is the last one, unless the limit was lowered; where the service does not say, only another look can tell.
+  for (let index = 1; page.records > 0 && page.records >= (page.limit ?? first.records); index += 1) {
     if (index >= options.maxPages) throw tooManyPages(options, `there are more than ${options.maxPages} pages`)
-    const next = await options.fetch(index * first.records, first.records, index + 1, nothingBehind)
+    const left = (options.top ?? Number.POSITIVE_INFINITY) - index * first.records
+    if (left <= 0) break
+    const next = await options.fetch(index * first.records, Math.min(first.records, left), index + 1, nothingBehind)
     if (next === null || next.records === 0) break
     watch.see(next, index, index * first.records, null)
     page = next
@@ -69,12 +73,7 @@ const completeness = (total: number | null, lastUpdated: string | null): Complet
   dataPoints: null,
 })
 
-const payload = ({ bytes, parsed }: Page, part: number): Payload => ({
-  format: 'json',
-  part,
-  body: once(bytes),
-  ...(parsed === undefined ? {} : { records: parsed }),
-})
+const payload = ({ bytes }: Page, part: number): Payload => ({ format: 'json', part, body: once(bytes) })
 
 async function* once(bytes: Buffer): AsyncGenerator<Uint8Array> {
   yield bytes

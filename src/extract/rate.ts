@@ -72,32 +72,49 @@ interface Departures {
   beginAnew(): void
 }
 
+/** A moment to wait for. Where the clock is set back, as the database's may be, it keeps its distance: nobody waits for the difference. */
+const createDeadline = (clock: Clock) => {
+  let [until, seenAt] = [0, clock.now()]
+  return {
+    get: (): number => {
+      const now = clock.now()
+      if (now < seenAt) until -= seenAt - now
+      seenAt = now
+      return until
+    },
+    set: (moment: number): void => {
+      until = moment
+      seenAt = clock.now()
+    },
+  }
+}
+
 /** Half of what a second's departures take longer than a second: one may be as late as the other is early. */
 const toleratedMs = (requestsPerSecond: number, spacingMs: number): number => (requestsPerSecond * spacingMs - 1000) / 2
 
 const ownDepartures = (clock: Clock, pacer: Pacer): Departures => {
   const spacingMs = (): number => 1000 / (pacer.rate() * usedShare)
-  let next = 0
+  const next = createDeadline(clock)
   const guard = createLateGuard({
     clock,
     spacingMs,
     toleratedMs: () => toleratedMs(pacer.rate(), spacingMs()),
     standStill: (ms) => {
-      next = Math.max(next, clock.now()) + ms
+      next.set(Math.max(next.get(), clock.now()) + ms)
     },
   })
   return {
     depart: async (signal) => {
       signal.throwIfAborted()
       // Looked at again after each sleep: a pause may have been asked for meanwhile, and timers may fire early.
-      for (let wait = next - clock.now(); wait > 0; wait = next - clock.now()) await clock.sleep(wait, signal)
+      for (let wait = next.get() - clock.now(); wait > 0; wait = next.get() - clock.now()) await clock.sleep(wait, signal)
       const spacing = spacingMs()
-      const plannedAt = Math.max(next, clock.now() - spacing * forgivenShare)
-      next = plannedAt + spacing
+      const plannedAt = Math.max(next.get(), clock.now() - spacing * forgivenShare)
+      next.set(plannedAt + spacing)
       return guard.departed(plannedAt)
     },
     pauseUntil: (untilMs) => {
-      next = Math.max(next, untilMs)
+      next.set(Math.max(next.get(), untilMs))
     },
     beginAnew: () => undefined,
   }
@@ -156,11 +173,11 @@ const sharedDepartures = (clock: Clock, pacer: Pacer, shared: SharedWindows): De
   let inHand = 0
   let inHandUntil = 0
   let plannedAt = 0
-  let expected = 0
-  let pausedUntil = 0
+  const expected = createDeadline(clock)
+  const pausedUntil = createDeadline(clock)
   const { tell, settled } = createTelling()
   const standStill = (ms: number): void => {
-    expected = Math.max(expected, clock.now()) + ms
+    expected.set(Math.max(expected.get(), clock.now()) + ms)
     tell(() => shared.extend(ms))
   }
   const spaced = createLateGuard({
@@ -171,7 +188,7 @@ const sharedDepartures = (clock: Clock, pacer: Pacer, shared: SharedWindows): De
   })
   /** Lateness since the window's end that nobody else can have used. */
   const forgiven = (): number => {
-    const late = clock.now() - Math.max(expected, pausedUntil)
+    const late = clock.now() - Math.max(expected.get(), pausedUntil.get())
     return late < shape.windowMs / 2 ? Math.max(0, Math.min(late, shape.windowMs * forgivenShare)) : 0
   }
   const ask = async (): Promise<boolean> => {
@@ -181,7 +198,7 @@ const sharedDepartures = (clock: Clock, pacer: Pacer, shared: SharedWindows): De
     const early = points === 1 ? forgiven() : 0
     const from = clock.now() - early
     const { granted, nextMs } = await shared.take(portion, points, windowMs - early)
-    expected = clock.now() + nextMs
+    expected.set(clock.now() + nextMs)
     if (granted) {
       inHand = portion
       inHandUntil = clock.now() + windowMs
@@ -194,8 +211,8 @@ const sharedDepartures = (clock: Clock, pacer: Pacer, shared: SharedWindows): De
       for (;;) {
         signal.throwIfAborted()
         const now = clock.now()
-        const allowed = inHand > 0 && now < inHandUntil && now >= pausedUntil
-        const wait = allowed ? 0 : Math.max(expected, pausedUntil) - now
+        const allowed = inHand > 0 && now < inHandUntil && now >= pausedUntil.get()
+        const wait = allowed ? 0 : Math.max(expected.get(), pausedUntil.get()) - now
         if (wait > 0) await clock.sleep(wait, signal)
         else if (allowed || (await ask())) {
           inHand -= 1
@@ -204,7 +221,7 @@ const sharedDepartures = (clock: Clock, pacer: Pacer, shared: SharedWindows): De
       }
     },
     pauseUntil: (untilMs) => {
-      pausedUntil = Math.max(pausedUntil, untilMs)
+      pausedUntil.set(Math.max(pausedUntil.get(), untilMs))
       tell(() => shared.pause(untilMs - clock.now()))
     },
     beginAnew: () => {

@@ -1,5 +1,5 @@
 // One dataset's way to buy a report, and what the service's words for its state mean.
-import type { ListedReport } from '../core/report.ts'
+import type { ListedReport } from '../core/report-shape.ts'
 import type { Limits, ReportPolicy } from '../core/types.ts'
 import type { HttpStream } from './http-types.ts'
 

@@ -1,5 +1,5 @@
 // The service's own list of reports, searched for a submission whose answer was lost: found by what was asked for and when.
-import type { ListedReport } from '../core/report.ts'
+import type { ListedReport } from '../core/report-shape.ts'
 
 /** A submission whose answer was lost. */
 export interface LostSubmission {

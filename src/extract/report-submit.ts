@@ -1,9 +1,9 @@
 // Buying a report: what there is already, or one submission whose intent and id are on record.
 import { createHash } from 'node:crypto'
 import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
-import type { GivenBefore, ReportMemo, ReportRecord } from '../core/report.ts'
-import type { ReportApi, ReportOptions } from './report-api.ts'
+import { type GivenBefore, isReportId, type ListedReport, type ReportMemo, type ReportRecord } from '../core/report-shape.ts'
 import { inTime, leftBehind } from './in-time.ts'
+import type { ReportApi, ReportOptions } from './report-api.ts'
 import { findForgotten, findListed, listedSince } from './report-history.ts'
 import type { SourceContext } from './source.ts'
 
@@ -33,12 +33,12 @@ const foundAgain = async (
   const { report, clock } = context
   if (current.askedMsAgo === null || current.requestHash !== requestHash(api.request)) throw uncertain(options)
   const lost = { request: api.request, sentAtMs: clock.now() - current.askedMsAgo }
-  const listed = await api.listed(listedSince(lost)).catch((error: unknown) => {
+  const listed = await listedOf(api, listedSince(lost)).catch((error: unknown) => {
     throw uncertain({ ...options, resubmitUncertain: false, policy: { ...options.policy, resubmitUncertain: false } }, error)
   })
-  const unknown = new Set(await report.unknown((listed ?? []).map(({ reportId }) => reportId)))
+  const unknown = new Set(await report.unknown(listed.map(({ reportId }) => reportId)))
   const found = findListed(
-    (listed ?? []).filter(({ reportId }) => unknown.has(reportId)),
+    listed.filter(({ reportId }) => unknown.has(reportId)),
     lost,
   )
   if (found === null) throw uncertain(options)
@@ -48,12 +48,19 @@ const foundAgain = async (
   return record
 }
 
+/** What the list tells; an entry whose id is none says nothing. */
+const listedOf = async (api: ReportApi, sinceMs: number): Promise<readonly ListedReport[]> =>
+  ((await api.listed(sinceMs)) ?? []).filter(({ reportId }) => isReportId(reportId))
+
 const uncertain = ({ unitKey, resubmitUncertain, policy }: ReportOptions, cause?: unknown): EtlError =>
   new EtlError(
     'REPORT_UNCERTAIN',
     `${unitKey}: a report was submitted and the answer was lost; the service may or may not have taken it. Check its own list of reports; ` +
       'to send it again (it may be bought twice) run with --resubmit-uncertain, or set report: { resubmit_uncertain: true }.',
-    { context: { askAgain: resubmitUncertain || policy.resubmitUncertain }, ...(cause === undefined ? {} : { cause }) },
+    {
+      ...(resubmitUncertain || policy.resubmitUncertain ? { follows: { next: 'ask again' } } : {}),
+      ...(cause === undefined ? {} : { cause }),
+    },
   )
 
 const ended = (record: ReportRecord, { unitKey }: ReportOptions): EtlError =>
@@ -77,6 +84,7 @@ const submit = async (api: ReportApi, context: SourceContext, options: ReportOpt
   signal.throwIfAborted()
   await report.intend({ endpoint: api.endpoint, request: api.request, requestHash: requestHash(api.request), estimatedQuota })
   const { reportId, word } = await api.submit().catch((error: unknown) => unsure(report, error, options))
+  if (!isReportId(reportId)) await unsure(report, noId(reportId), options)
   await keepId(context, options, reportId, word)
   return onRecord(report, options)
 }
@@ -92,7 +100,7 @@ const boughtBefore = async (api: ReportApi, { report, clock }: SourceContext): P
   const span = await report.forgotten()
   if (span === null) return null
   const [fromMs, toMs] = [clock.now() - span.sinceMsAgo, clock.now() - span.untilMsAgo]
-  const listed = (await api.listed(listedSince({ request: api.request, sentAtMs: fromMs }))) ?? []
+  const listed = await listedOf(api, listedSince({ request: api.request, sentAtMs: fromMs }))
   const unknown = new Set(await report.unknown(listed.map(({ reportId }) => reportId)))
   return findForgotten(
     listed.filter(({ reportId }) => unknown.has(reportId)),
@@ -126,17 +134,15 @@ const takeUpBefore = async (
 const certainCodes: ReadonlySet<string> = new Set(['BAD_REQUEST', 'NOT_PUBLISHED', 'NO_CAPABILITY', 'TOO_LARGE'])
 
 /** A service that does not take a request for what it asks answers with these; any other status is about the path, the key or the moment. */
-const aboutContent = new Set<unknown>([undefined, 400, 413, 422])
+const aboutContent = new Set<number | null>([null, 400, 413, 422])
 
 /** Marks a certain refusal of the request as a whole: a part of it may be taken. */
 const refusedAsWhole = (error: unknown): unknown => {
-  if (!isEtlError(error) || !certainCodes.has(error.code) || !aboutContent.has(error.context['status'])) return error
-  const { code, message, context, notBefore } = error
-  return new EtlError(code, message, {
-    cause: error,
-    context: { ...context, refused: true },
-    ...(notBefore === null ? {} : { notBefore }),
-  })
+  // A source that knows says it itself.
+  if (!isEtlError(error) || error.follows !== null) return error
+  if (!certainCodes.has(error.code) || !aboutContent.has(error.status)) return error
+  const about = error.code === 'TOO_LARGE' ? 'size' : error.code === 'NOT_PUBLISHED' ? 'dates' : 'values'
+  return error.with(error.message, { follows: { next: 'split', about } })
 }
 
 /** Waits between tries to write down an id: half a minute in all. */
@@ -180,7 +186,10 @@ const stillWritten = (unitKey: string, reportId: string): EtlError =>
 
 /** The service has made it before, for another job. */
 const taken = ({ message, waitMs }: GivenBefore, unitKey: string, nowMs: number): EtlError =>
-  new EtlError('REPORT_PENDING', `${unitKey}: ${message}`, { notBefore: nowMs + waitMs, context: { final: false } })
+  new EtlError('REPORT_PENDING', `${unitKey}: ${message}`, {
+    notBefore: nowMs + waitMs,
+    follows: { next: 'wait', isFinal: false },
+  })
 
 const notKept = (cause: unknown, unitKey: string, reportId: string): EtlError =>
   new EtlError(
@@ -189,10 +198,17 @@ const notKept = (cause: unknown, unitKey: string, reportId: string): EtlError =>
     { cause },
   )
 
+/** What nobody can put into an address, a file's name or a table is no id; it is not repeated anywhere. */
+const noId = (text: string): EtlError =>
+  new EtlError(
+    'BAD_RESPONSE',
+    `The service answered with an id of ${text.length} characters that is no plain text of 1 to 200 characters`,
+  )
+
 /** Always throws. Only a submission that certainly did not arrive may be forgotten. */
 const unsure = async (report: ReportMemo, error: unknown, { unitKey }: ReportOptions): Promise<never> => {
   if (isEtlError(error) && error.code === 'FENCED') throw error
-  if (isEtlError(error) && error.context['sent'] === false) {
+  if (isEtlError(error) && error.sent === false) {
     await report.withdrawn(error.message)
     throw refusedAsWhole(error)
   }

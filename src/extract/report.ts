@@ -1,6 +1,6 @@
 // A paid report from intent to bytes: submit once, poll, download; picks up whatever an earlier process left.
 import { EtlError } from '../core/errors.ts'
-import { notFound, type ReportRecord } from '../core/report.ts'
+import { notFound, type ReportRecord } from '../core/report-shape.ts'
 import type { Limits } from '../core/types.ts'
 import type { HttpStream } from './http-types.ts'
 import {
@@ -33,7 +33,7 @@ export const runReport = async (api: ReportApi, context: SourceContext, options:
 }
 
 const pending = (message: string, notBefore: number, final = false): EtlError =>
-  new EtlError('REPORT_PENDING', message, { notBefore, context: { final } })
+  new EtlError('REPORT_PENDING', message, { notBefore, follows: { next: 'wait', isFinal: final } })
 
 /** Waiting costs no slot: the job is parked until then. */
 const waitForPoll = async (context: SourceContext, record: ReportRecord, { unitKey }: ReportOptions): Promise<void> => {

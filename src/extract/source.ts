@@ -3,7 +3,7 @@ import type { Clock } from '../core/clock.ts'
 import type { Completeness } from '../core/completeness.ts'
 import type { Log } from '../core/log.ts'
 import type { Secret } from '../core/redact.ts'
-import type { ListedReport, ReportMemo } from '../core/report.ts'
+import type { ListedReport, ReportMemo } from '../core/report-shape.ts'
 import type { SourceSpec } from '../core/source-spec.ts'
 import type { Box, Definition, Fingerprint, Payload } from '../core/types.ts'
 import type { HttpClient } from './http-types.ts'
@@ -62,8 +62,6 @@ export interface Source extends SourceSpec {
   listReports?(context: LookContext, sinceMs: number): Promise<readonly ListedReport[] | null>
   /** What the service says is left of the account, for free; null: it does not tell. Only where requests are paid for one by one. */
   meter?(context: LookContext): Promise<Meter | null>
-  /** Credits of a request that is paid for by itself; absent: none is. */
-  readonly creditsARequest?: number
   /** What `extract` would cost, without buying anything. */
   estimate(request: ExtractRequest, context: LookContext): Promise<Estimate>
 }

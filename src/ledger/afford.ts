@@ -1,36 +1,30 @@
 // Whether a job's report can be paid for, before anybody is asked for its price.
-import type { Budget, TagBudget } from '../core/budget.ts'
+import type { Budget, TagBudget } from '../core/budget-scope.ts'
 import { sql } from 'kysely'
 import { EtlError, isEtlError } from '../core/errors.ts'
-import type { Maybe, Numbers } from '../db/row.ts'
+import type { Maybe, Numbers } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
-import { checkBudget } from './budget.ts'
+import { checkBudget, reserveBudget } from './budget.ts'
 import type { ClaimedJob } from './claim.ts'
-import { isHeldBy } from './hold.ts'
+import { isHeldBy, lockJob } from './hold.ts'
 
-/** Whose budgets they are, and the run in whose name it is bought. */
+/** Whose budgets they are. */
 export interface Payer {
   readonly account: string
   readonly pipeline: string
-  readonly runId: number
   readonly budget: Budget
   readonly accountBudget: Budget
   readonly tagBudgets: readonly TagBudget[]
 }
 
 /** Part of a range that a person named, or approved by one. */
-export const isBeyondUsual = async (db: Db, { jobId }: ClaimedJob, runId: number): Promise<boolean> => {
-  const row = await db
-    .selectFrom('etl.jobs as j')
-    .leftJoin('etl.runs as r', (join) => join.on('r.run_id', '=', String(runId)))
-    .select(['j.approval_id', 'r.command'])
-    .where('j.job_id', '=', String(jobId))
-    .executeTakeFirst()
-  return row !== undefined && (row.approval_id !== null || row.command === 'backfill')
+export const isBeyondUsual = async (db: Db, { jobId }: ClaimedJob): Promise<boolean> => {
+  const row = await db.selectFrom('etl.jobs').select('wanted_by').where('job_id', '=', String(jobId)).executeTakeFirst()
+  return row !== undefined && ['range', 'force', 'approval'].includes(row.wanted_by)
 }
 
 /** Throws QUOTA_EXHAUSTED where not even what the report was once thought to cost is left; 1 credit where nobody ever said. */
-export const affordable = async (db: Db, claim: ClaimedJob, { runId, ...payer }: Payer): Promise<void> => {
+export const affordable = async (db: Db, claim: ClaimedJob, payer: Payer): Promise<void> => {
   const { budget, accountBudget, tagBudgets } = payer
   const all = [budget, accountBudget, ...tagBudgets.map((one) => one.budget)]
   if (all.every(({ perMonth, perDay }) => perMonth === null && perDay === null)) return
@@ -41,7 +35,25 @@ export const affordable = async (db: Db, claim: ClaimedJob, { runId, ...payer }:
     .executeTakeFirst()
   const price = row?.estimated_quota ?? null
   const estimated = price === null ? null : Number(price)
-  await checkBudget(db, { ...payer, estimated, unitKey: claim.box.key, isExtra: await isBeyondUsual(db, claim, runId) })
+  await checkBudget(db, { ...payer, estimated, unitKey: claim.box.key, isExtra: await isBeyondUsual(db, claim) })
+}
+
+/** Reads the payer's budgets and sets the price aside for pages of a walk; null: all that is left. Throws QUOTA_EXHAUSTED, or REPORT_PENDING while another's bill is awaited. */
+export const reservePages = (db: Db, claim: ClaimedJob, payer: Payer, more: number | null, reserved: number): Promise<void> =>
+  db.transaction().execute(async (trx) => {
+    await lockJob(trx, claim)
+    const isExtra = await isBeyondUsual(trx, claim)
+    await reserveBudget(trx, { ...payer, estimated: more, unitKey: claim.box.key, isExtra })
+    await setReserved(trx, claim, more === null ? Number.POSITIVE_INFINITY : reserved + more)
+  })
+
+/** Credits that stay set aside; 0: none. */
+export const setReserved = async (db: Db, claim: ClaimedJob, credits: number): Promise<void> => {
+  await db
+    .updateTable('etl.jobs')
+    .set({ reserved_credits: credits === 0 ? null : String(credits) })
+    .where(isHeldBy(claim))
+    .execute()
 }
 
 /** How long a report waits for those of newer months to be tried. */
@@ -59,7 +71,7 @@ export const giveWay = async (trx: Db, { jobId, cells, box }: ClaimedJob, price:
     where j.job_id = ${jobId}::bigint`.execute(trx)
   if ((rows[0]?.credits ?? 0) <= left) return
   throw new EtlError('REPORT_PENDING', `${box.key}: newer months come first, and the budget may not hold both.`, {
-    context: { waitMs: giveWayMs, final: false },
+    follows: { next: 'retry', inMs: giveWayMs, isFinal: false },
   })
 }
 

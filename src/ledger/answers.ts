@@ -5,7 +5,7 @@ import type { SourceOrder } from '../core/completeness.ts'
 import type { Box, Fingerprint } from '../core/types.ts'
 import { boxOf } from '../core/unit-key.ts'
 import { executePrepared } from '../db/prepared.ts'
-import type { Row } from '../db/row.ts'
+import type { Row } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { fenced, type Hold, isHeldBy } from './hold.ts'
 import { mayBegin, reportTransitions } from './transitions.ts'
@@ -18,9 +18,12 @@ export interface LandedAnswer {
   readonly fingerprint: Fingerprint
   readonly dataPoints: number | null
   readonly order?: SourceOrder | null
+  readonly dialect?: string | null
   /** See core/asks.ts. */
   readonly asks: string
   readonly metrics: readonly string[]
+  /** Only the first so many rows of each combination were asked for; null: all. */
+  readonly top?: number | null
 }
 
 /**
@@ -28,7 +31,7 @@ export interface LandedAnswer {
  * good, keeps the number it has. Throws FENCED.
  */
 export const insertAnswer = async (db: Db, hold: Hold, landed: LandedAnswer): Promise<number> => {
-  const { locator, sha256, bytes, fingerprint, dataPoints, order, asks, metrics } = landed
+  const { locator, sha256, bytes, fingerprint, dataPoints, order, dialect = null, asks, metrics, top = null } = landed
   const rows = await executePrepared(
     db,
     sql<Row<'etl.answers', 'answer_id'>>`
@@ -37,14 +40,14 @@ export const insertAnswer = async (db: Db, hold: Hold, landed: LandedAnswer): Pr
     ),
     answer as (
       insert into etl.answers (pipeline_id, job_id, ask_number, asked_at, landing, sha256, bytes, window_from, window_to, slice_ids, asks,
-        metrics, source_last_updated, source_count, data_points_count, source_order)
+        metrics, source_last_updated, source_count, data_points_count, source_order, dialect, top_rows)
       select pipeline_id, job_id, ask_number, coalesce(asked_at, clock_timestamp()), ${locator}, ${sha256}, ${bytes}::bigint, window_from,
         window_to, slice_ids, ${asks}, ${[...metrics]}::text[], ${fingerprint.lastUpdated}, ${fingerprint.count}::bigint, ${dataPoints}::bigint,
-        ${jsonOrNull(order)}::jsonb
+        ${jsonOrNull(order)}::jsonb, ${dialect}::text, ${top}::integer
       from job
       on conflict (ask_number) do update set landing = excluded.landing, sha256 = excluded.sha256, bytes = excluded.bytes,
         landed_at = excluded.landed_at, source_last_updated = excluded.source_last_updated, source_count = excluded.source_count,
-        data_points_count = excluded.data_points_count, source_order = excluded.source_order, verdict = null, verdict_message = null
+        data_points_count = excluded.data_points_count, source_order = excluded.source_order, dialect = excluded.dialect, top_rows = excluded.top_rows, verdict = null, verdict_message = null
       returning answer_id
     )
     update etl.jobs set answer_id = (select answer_id from answer), updated_at = clock_timestamp(),

@@ -116,7 +116,7 @@ export const decide = async (trx: Db, approvalId: string, state: 'approved' | 'd
 export const countApproval = async (trx: Db, pipelineId: number): Promise<void> => {
   await sql`
     with held as (
-      select j.approval_id, j.reason, count(*)::integer as reports, sum(j.cells) as units, sum(coalesce(j.estimated_quota, j.cells)) as credits,
+      select j.approval_id, j.reason, (count(*) filter (where j.kind = 'report'))::integer as reports, sum(j.cells) as units, sum(coalesce(j.estimated_quota, j.cells)) as credits,
         min(j.window_from) as first, max(j.window_to) as last
       from etl.jobs j where j.pipeline_id = ${pipelineId} and j.state = 'held' and j.guard = 'needs approval' and j.ask_number is null group by 1, 2
     ), counted as (

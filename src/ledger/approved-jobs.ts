@@ -1,11 +1,11 @@
 // Jobs that have a person's word and were not asked for yet: taken up by every run, kept over the turns of a budget, cut when their values leave the lists.
 import { type RawBuilder, sql } from 'kysely'
 import type { IsoDate } from '../core/types.ts'
-import type { Lists, Maybe, Numbers, Row } from '../db/row.ts'
 import type { Db } from '../db/tables.ts'
+import type { Lists, Maybe, Numbers, Row } from '../db/typed-row.ts'
 import { lockPipeline } from './pipelines.ts'
 import { dissolving, priorityOf } from './register-jobs.ts'
-import { isWaitedFor } from './run-jobs.ts'
+import { isWaitedFor } from './wait-list.ts'
 
 /** Approved and not asked for yet, of jobs named `j`. */
 export const isStanding: RawBuilder<boolean> = sql<boolean>`j.approval_id is not null and j.guard = 'usual' and j.state = 'open'

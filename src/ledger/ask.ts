@@ -28,3 +28,14 @@ export const askAnew = async (db: Db, hold: Hold): Promise<string> => {
   if (row === undefined || row.ask_number === null) throw fenced(hold)
   return row.ask_number
 }
+
+/** Landing of the first pages of a walk that was stopped; null: there is none. */
+export const begunLanding = async (db: Db, { jobId }: Hold): Promise<string | null> => {
+  const row = await db.selectFrom('etl.jobs').select('begun_landing').where('job_id', '=', String(jobId)).executeTakeFirst()
+  return row?.begun_landing ?? null
+}
+
+/** null: there is none any more. */
+export const setBegun = async (db: Db, hold: Hold, landing: string | null): Promise<void> => {
+  await db.updateTable('etl.jobs').set({ begun_landing: landing }).where(isHeldBy(hold)).execute()
+}

@@ -1,6 +1,6 @@
 // Quota budgets: reserved before a report is submitted, settled by what the service says it used; what is over waits for the day or month to turn.
-import type { Budget, TagBudget } from '../core/budget.ts'
-import { EtlError } from '../core/errors.ts'
+import type { Budget, TagBudget } from '../core/budget-scope.ts'
+import { EtlError, type Follows } from '../core/errors.ts'
 import { lockByName } from '../db/named-lock.ts'
 import type { Db } from '../db/tables.ts'
 import { type PurseOf, type Spent, type SpentNow, spentOf } from './spent.ts'
@@ -14,7 +14,7 @@ export interface Reservation {
   readonly accountBudget: Budget
   /** Of the tags it is charged to. Default: they have none. */
   readonly tagBudgets?: readonly TagBudget[]
-  /** Credits the report is thought to cost; null where nobody can say: then 1 is reserved. */
+  /** Credits it is thought to cost; null where nobody can say: then all that is left is reserved, until its bill is known. */
   readonly estimated: number | null
   readonly unitKey: string
   /** Beyond the usual, by a person's word: it leaves the nights what they are used to, and other pipelines their share. Default false. */
@@ -50,6 +50,10 @@ const pursesOf = ({ account, pipeline, budget, accountBudget, tagBudgets = [] }:
   ]
 }
 
+/** Whether any of them has a limit. */
+export const hasBudget = (of: Omit<Reservation, 'estimated' | 'unitKey'>): boolean =>
+  pursesOf({ ...of, estimated: null, unitKey: '' }).some(isBounded)
+
 const isBounded = ({ budget }: Purse): boolean => budget.perMonth !== null || budget.perDay !== null
 
 const reserveIn = async (trx: Db, purse: Purse, reservation: Reservation): Promise<number> => {
@@ -68,7 +72,6 @@ const refuseBeyond = (
   { estimated, unitKey, isExtra = false }: Reservation,
   spent: SpentNow,
 ): number => {
-  const price = estimated ?? 1
   let least = Number.POSITIVE_INFINITY
   for (const [period, limit, setting] of [
     ['month', budget.perMonth, budget.setting?.perMonth],
@@ -76,24 +79,45 @@ const refuseBeyond = (
   ] as const) {
     if (limit === null) continue
     const left = isExtra ? extraLeft(period, limit, spent) : limit - spent[period]
+    const price = estimated ?? Math.max(0, left)
     least = Math.min(least, left - price)
-    if (price <= left) continue
+    if (spent.unpriced > 0) throw billAwaited(unitKey)
+    if (estimated === null ? left > 0 : price <= left) continue
+    const turns = period === 'month' ? spent.monthLeftMs : spent.dayLeftMs
     const whose = tag !== undefined ? ` of ${tag.name} ${tag.value}` : pipeline === null ? ` of account ${account}` : ''
     const kept = isExtra && left < limit - spent[period] ? `${Math.max(0, Math.floor(left))} are left for it, ` : ''
     throw new EtlError(
       'QUOTA_EXHAUSTED',
       `${unitKey}: ${spent[period]} of ${limit} credits${whose} are spent or reserved this ${period}, ${kept}` +
-        `the report needs about ${price}. It resumes when the ${period} turns, or raise ${setting ?? 'the budget'}.`,
-      {
-        context: {
-          // Dearer than the whole budget, so that no turn of it would ever hold the report; or half of it fits into what is left.
-          refused: price > limit || price / 2 <= left,
-          ...(price > limit ? {} : { waitMs: period === 'month' ? spent.monthLeftMs : spent.dayLeftMs }),
-        },
-      },
+        `${estimated === null ? 'nobody knows its price yet' : `it needs about ${Number(price.toFixed(2))}`}. It resumes when the ${period} turns, or raise ${setting ?? 'the budget'}.`,
+      { follows: estimated === null ? unknownFollows(limit, turns) : followingOf({ price, limit, left, turnsInMs: turns }) },
     )
   }
   return least
+}
+
+const billWaitMs = 1_000
+
+/** Whatever it costs is taken from what is left: nothing more is bought before that is known. */
+const billAwaited = (unitKey: string): EtlError =>
+  new EtlError(
+    'REPORT_PENDING',
+    `${unitKey}: the price of another purchase is not known before its bill, and a budget bounds both.`,
+    {
+      follows: { next: 'retry', inMs: billWaitMs, isFinal: false },
+    },
+  )
+
+/** Nothing is left for what nobody knows the price of. */
+const unknownFollows = (limit: number, turnsInMs: number): Follows =>
+  limit <= 0 ? { next: 'split', about: 'size' } : { next: 'retry', inMs: turnsInMs, isFinal: true }
+
+/** A report dearer than the whole budget is held by no turn of it; one of which half fits into what is left need not wait for the turn. */
+const followingOf = ({ price, limit, left, turnsInMs }: Record<'price' | 'limit' | 'left' | 'turnsInMs', number>): Follows => {
+  if (price > limit) return { next: 'split', about: 'size' }
+  return price / 2 <= left
+    ? { next: 'split', about: 'size', elseInMs: turnsInMs }
+    : { next: 'retry', inMs: turnsInMs, isFinal: true }
 }
 
 /** What lies beyond the usual leaves the nights theirs, and shares the rest with the other pipelines that wait. */

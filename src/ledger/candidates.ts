@@ -1,11 +1,11 @@
 // What each wanted cell of a window needs: a job, the one it has, or nothing. The one statement of it, for planning and for the preview.
 import { type RawBuilder, sql } from 'kysely'
 import type { IsoDate, JobKind } from '../core/types.ts'
-import type { Counts, Lists, Maybe, Row } from '../db/row.ts'
 import type { Db } from '../db/tables.ts'
-import { isHeldSlice, type UsualRule } from './guard.ts'
-import { type ReuseScope, reusable } from './reuse-answers.ts'
-import { isWaitedFor } from './run-jobs.ts'
+import type { Counts, Lists, Maybe, Row } from '../db/typed-row.ts'
+import { isHeldSlice, type UsualRule, type WantedBy } from './guard-usual.ts'
+import { onItsWay, type ReuseScope, reusable } from './reuse-answers.ts'
+import { isWaitedFor } from './wait-list.ts'
 
 /** What a planner may do by itself. */
 export interface Policy {
@@ -57,8 +57,12 @@ export interface CellScope {
   /** Values by place of the dimension; a place that is not named is not narrowed. */
   readonly only: ReadonlyMap<number, readonly string[]>
   readonly reuse: ReuseScope | null
+  /** Rows of each unit that are wanted, null: all; undefined: nobody ever asked for the first so many alone. */
+  readonly top?: number | null | undefined
   /** Tells what a night always buys from what is new; null: nobody asks, all of it is `new`. */
   readonly usual: UsualRule | null
+  /** Who asks. */
+  readonly asker: 'night' | 'range' | 'force'
 }
 
 /** What becomes of a unit in planning. */
@@ -82,7 +86,7 @@ export const askReasons = [
 export type AskReason = (typeof askReasons)[number]
 
 /** Beyond the usual: these wait for a person where a night would cost more than its guard. */
-export const unusualReasons: ReadonlySet<AskReason> = new Set(['new value', 'older month', 'changed definition'])
+const beyondReasons = sql`('new value', 'older month', 'changed definition')`
 
 /** Holds that end by themselves: the service may have credits again, the answer may hold still by now. */
 const passing = sql`('QUOTA_EXHAUSTED', 'UNSTABLE', 'INCOMPLETE', 'WAREHOUSE_COPY')`
@@ -98,7 +102,9 @@ export const jobDecision = ({ kind, force, resubmitUncertain, resubmitFailed }: 
     ? sql`case when j.ask_number is null or j.forced and not ${isWaitedFor(sql`j.job_id`)} then 'join' else 'ask' end`
     : sql`'join'`
   // With --force a unit whose answer cannot be loaded is asked for anew; otherwise that answer is tried again.
-  const refusedAnswer = force ? sql`when j.answer_id is not null and j.state in ('failed', 'held') then 'ask'` : sql``
+  const refusedAnswer = force
+    ? sql`when j.answer_id is not null and j.state in ('failed', 'held') or j.state = 'held' and j.error_code = 'UNUSABLE' then 'ask'`
+    : sql``
   if (kind === 'walk')
     return sql<Decision | null>`case ${refusedAnswer} when j.state = 'open' then ${open} when j.state = 'failed' then 'join'
       when j.state = 'held' then case when coalesce(j.error_code, '') not in ${passing} then 'held' when j.answer_id is null then 'join' else 'ask' end end`
@@ -146,24 +152,32 @@ const onlyChecked = ({ all, sliceIds, restatedAt, fullCheck }: Refresh): FullChe
 const newReason = (pipelineId: number, rule: UsualRule | null, from: IsoDate): RawBuilder<unknown> => {
   if (rule === null) return sql.lit('new')
   if (rule.isNewVersion) return sql.lit('changed definition')
-  return sql`case when ${isHeldSlice(pipelineId, rule)} then ${sql.lit(from < rule.recentFrom ? 'older month' : 'new')} else 'new value' end`
+  const held =
+    from < rule.recentFrom ? sql`case when s.night_from <= ${from}::date then 'new' else 'older month' end` : sql.lit('new')
+  return sql`case when ${isHeldSlice(pipelineId, rule)} then ${held} else 'new value' end`
 }
 
-const reasonOf = (
-  { pipelineId, policy: { force }, usual }: CellScope,
-  { from, refresh }: WindowAsk,
-  decision: RawBuilder<unknown>,
-): RawBuilder<AskReason> => {
+/** Who first wanted what the job `j` did not bring; a person's word lasts. Else whoever asks now. */
+const wantedBy = ({ asker }: CellScope, reason: RawBuilder<unknown>): RawBuilder<WantedBy> => {
+  const words = asker === 'night' ? sql`` : sql`and j.wanted_by in ('range', 'force', 'approval')`
+  const anew = asker === 'night' ? sql`case when ${reason} in ${beyondReasons} then 'beyond' else 'night' end` : sql.lit(asker)
+  return sql<WantedBy>`case when j.state in ('open', 'held', 'failed') ${words} then j.wanted_by else ${anew} end`
+}
+
+const reasonOf = (scope: CellScope, { from, refresh }: WindowAsk, decision: RawBuilder<unknown>): RawBuilder<AskReason> => {
+  const { pipelineId, usual } = scope
+  const { force } = scope.policy
   const loaded = force ? 'forced' : onlyChecked(refresh) === null ? 'look-back' : 'full check'
   // A job of --force without an answer is forced again: then rows are compared also where the bytes are the loaded ones.
   const begun = sql`case when ${sql.lit(force)} or j.forced and j.answer_id is null and ${decision} = 'ask' then 'forced' else 'unfinished' end`
   return sql<AskReason>`case when j.state in ('open', 'held', 'failed') then ${begun}
-    when u.answer_id is null then case when ${decision} = 'ask' then ${newReason(pipelineId, usual, from)} else 'new' end else ${sql.lit(loaded)} end`
+    when u.answer_id is null then case when ${decision} = 'ask' then ${newReason(pipelineId, usual, from)} else 'new' end
+    when ${sql.lit(!force)} and ${hasOtherTop(scope)} then 'changed definition' else ${sql.lit(loaded)} end`
 }
 
 /**
- * The window's wanted cells: slice_id, decision, and for those to ask for the reason, the job whose purchase comes before, the job they leave and an
- * answer that may be used instead. Indexes are forced by lateral limits: a plan made before the tables grew would read them whole.
+ * The window's wanted cells: slice_id, decision, and for those to ask for the reason, who wants it, the job whose purchase comes before, the job they leave, and
+ * the answer, or the job of another version, that serves instead. Indexes are forced by lateral limits: a plan made before the tables grew would read them whole.
  */
 const cellsOf = (scope: CellScope, window: WindowAsk, among: readonly number[] | null): RawBuilder<unknown> => {
   const { pipelineId, policy, only, reuse } = scope
@@ -173,51 +187,92 @@ const cellsOf = (scope: CellScope, window: WindowAsk, among: readonly number[] |
   // Who forces wants another answer than the one that is held back.
   const passes = policy.force ? sql`'ask'` : usual
   const own = sql`case when u.held_answer_id is not null then ${passes} when u.answer_id is null then 'ask'
-    when ${sql.lit(policy.force)} or ${refreshed(window.refresh)} then 'ask' else 'done' end`
+    when ${sql.lit(policy.force)} or ${refreshed(window.refresh)} or ${hasOtherTop(scope)} then 'ask' else 'done' end`
   const decision = unlessUnpublished(sql`coalesce(${jobDecision(policy)}, ${own})`, window.isPublished)
   const narrowed = [...only].map(([place, values]) => sql`and s."values"[${sql.lit(place + 1)}] = any(${[...values]}::text[])`)
   const check = onlyChecked(window.refresh)
   return sql`
-    select s.slice_id, d.decision, ${reasonOf(scope, window, sql`d.decision`)} as reason, u.job_id as left_job_id,
+    select s.slice_id, d.decision, d.reason, case when d.decision = 'ask' then ${wantedBy(scope, sql`d.reason`)} end as wanted_by, u.job_id as left_job_id,
       case when j.state is not null and (j.ask_number is not null or j.report_state is not null) then u.job_id end as former_job_id,
-      ${reuse === null ? sql`null::bigint` : sql`r.answer_id`} as answer_id
+      ${reuse === null ? sql`null::bigint` : sql`r.answer_id`} as answer_id, ${reuse === null ? sql`null::bigint` : sql`case when r.answer_id is null then w.job_id end`} as served_by
     from etl.slices s
-      left join lateral (select u.job_id, u.answer_id, u.held_answer_id, u.held_code from etl.units u
+      left join lateral (select u.job_id, u.answer_id, u.ask_number, u.held_answer_id, u.held_code from etl.units u
         where u.pipeline_id = ${pipelineId} and u.window_from = ${window.from}::date and u.slice_id = s.slice_id limit 1) u on true
-      left join lateral (select j.job_id, j.state, j.ask_number, j.answer_id, j.report_state, j.error_code, j.forced
+      left join lateral (select j.job_id, j.state, j.ask_number, j.answer_id, j.report_state, j.error_code, j.forced, j.wanted_by
         from etl.jobs j where j.job_id = u.job_id limit 1) j on true
       ${needsAnswer ? sql`left join lateral (select greatest(a.asked_at, a.stood_at) as stood_at from etl.answers a where a.answer_id = u.answer_id limit 1) a on true` : sql``}
-      cross join lateral (select ${decision} as decision) d
-      ${reuse === null ? sql`` : sql`left join lateral (${reusable(reuse, window.from)}) r on d.decision = 'ask' and u.answer_id is null and j.state is null`}
+      cross join lateral (select ${decision} as decision) o
+      cross join lateral (select o.decision, ${reasonOf(scope, window, sql`o.decision`)} as reason) d
+      ${
+        reuse === null
+          ? sql``
+          : sql`left join lateral (${reusable(reuse, window.from)}) r on d.decision = 'ask' and j.state is null and ${isNews(window.refresh)}
+        left join lateral (${onItsWay(reuse, window.from)}) w on d.decision = 'ask' and j.state is null and ${isOnTime(policy, window.refresh)}`
+      }
     where s.pipeline_id = ${pipelineId} and s.wanted_until is null and s.wanted_since > ${window.since}
       ${among === null ? sql`` : sql`and s.slice_id = any(${[...among]}::integer[])`} ${check === null ? sql`` : sql`and ${hasTurn(check)}`}
       ${sql.join(narrowed, sql` `)}`
 }
 
+/** Loaded unit `u`: another number of its first rows was asked for than is wanted now. */
+const hasOtherTop = ({ top }: CellScope): RawBuilder<boolean> =>
+  top === undefined
+    ? sql<boolean>`false`
+    : sql<boolean>`exists (select from etl.answers t where t.answer_id = u.answer_id and t.top_rows is distinct from ${top}::integer)`
+
+const sinceOf = ({ all, sliceIds, restatedAt, fullCheck }: Refresh): string | null =>
+  all || sliceIds.length > 0 ? null : (restatedAt ?? fullCheck?.before ?? null)
+
+/** What another version has asked for serves a loaded unit where it was, or will be, asked for after what may have changed; and who forces only by force. */
+const isOnTime = ({ force }: Policy, refresh: Refresh): RawBuilder<boolean> => {
+  const since = sinceOf(refresh)
+  const isLate = since === null ? sql`false` : sql`w.asked_at >= ${since}::timestamptz`
+  return sql<boolean>`(u.answer_id is null or w.asked_at is null or ${isLate}) and (w.forced or not ${sql.lit(force)})`
+}
+
+/** An answer for a loaded unit is one that was asked for after what may have changed. */
+const isNews = (refresh: Refresh): RawBuilder<boolean> => {
+  const since = sinceOf(refresh)
+  return since === null
+    ? sql<boolean>`u.answer_id is null`
+    : sql<boolean>`(u.answer_id is null or r.ask_number > u.ask_number and r.asked_at >= ${since}::timestamptz)`
+}
+
 /** What is decided of cells, and why. */
-type Cell = Pick<CellCount, 'decision' | 'reason'>
+type Cell = Pick<CellCount, 'decision' | 'reason' | 'served'> & { readonly wanted_by: WantedBy | null }
 
 /** How many units of a window are decided alike. */
 export interface CellCount {
   readonly decision: Decision
   readonly reason: AskReason
+  /** null: nothing is asked for. */
+  readonly wantedBy: WantedBy | null
+  /** Whether an answer that is here, or is asked for by another version, serves it: nothing is bought. */
+  readonly served: boolean
   readonly cells: number
 }
 
 /** How many cells of the window need what. */
 export const countCells = async (db: Db, scope: CellScope, window: WindowAsk): Promise<CellCount[]> => {
   const { rows } = await sql<Cell & Counts<'cells'>>`
-    select decision, reason, count(*) as cells from (${cellsOf({ ...scope, reuse: null }, window, null)}) c group by 1, 2`.execute(
-    db,
-  )
-  return rows.map((row) => ({ ...row, cells: Number(row.cells) }))
+    select decision, reason, wanted_by, answer_id is not null or served_by is not null as served, count(*) as cells
+    from (${cellsOf(scope, window, null)}) c group by 1, 2, 3, 4`.execute(db)
+  return rows.map(countOf)
 }
+
+const countOf = ({ decision, reason, wanted_by: wantedBy, served, cells }: Cell & Counts<'cells'>): CellCount => ({
+  ...{ decision, reason, wantedBy, served },
+  cells: Number(cells),
+})
 
 /** Cells that are asked for together: for the same reason, in the place of the same purchase, or answered by the same answer. */
 export interface NeededCells {
   readonly reason: AskReason
+  readonly wantedBy: WantedBy
   readonly formerJobId: string | null
   readonly answerId: string | null
+  /** A job of another version whose answer they wait for. */
+  readonly servedBy: string | null
   readonly sliceIds: readonly number[]
   /** Jobs these cells have now and leave. */
   readonly leftJobIds: readonly string[]
@@ -231,7 +286,7 @@ export interface WindowNeeds {
 
 type NeedRow = Cell &
   Counts<'cells'> &
-  Row<'etl.jobs', 'former_job_id' | 'answer_id'> &
+  Row<'etl.jobs', 'former_job_id' | 'answer_id' | 'served_by'> &
   Maybe<Row<'etl.jobs', 'slice_ids'> & Lists<Counts<'left_job_ids'>>>
 
 /** The same with the cells to ask for. @param among only these slices; null: all */
@@ -242,20 +297,23 @@ export const neededCells = async (
   among: readonly number[] | null,
 ): Promise<WindowNeeds> => {
   const { rows } = await sql<NeedRow>`
-    select decision, reason, case when decision = 'ask' then former_job_id end as former_job_id, answer_id, count(*) as cells,
+    select decision, reason, wanted_by, case when decision = 'ask' then former_job_id end as former_job_id, answer_id, served_by,
+      answer_id is not null or served_by is not null as served, count(*) as cells,
       array_agg(slice_id) filter (where decision = 'ask') as slice_ids,
       array_agg(distinct left_job_id) filter (where decision = 'ask' and left_job_id is not null) as left_job_ids
-    from (${cellsOf(scope, window, among)}) c group by 1, 2, 3, 4`.execute(db)
+    from (${cellsOf(scope, window, among)}) c group by 1, 2, 3, 4, 5, 6`.execute(db)
   return {
-    counts: rows.map(({ decision, reason, cells }) => ({ decision, reason, cells: Number(cells) })),
+    counts: rows.map(countOf),
     needed: rows.flatMap((row): NeededCells[] =>
-      row.slice_ids === null
+      row.slice_ids === null || row.wanted_by === null
         ? []
         : [
             {
               reason: row.reason,
+              wantedBy: row.wanted_by,
               formerJobId: row.former_job_id,
               answerId: row.answer_id,
+              servedBy: row.served_by,
               sliceIds: row.slice_ids,
               leftJobIds: row.left_job_ids ?? [],
             },
@@ -264,6 +322,6 @@ export const neededCells = async (
   }
 }
 
-/** The cells to ask for as rows of a statement: slice_id, reason, former_job_id, left_job_id, answer_id; at most so many, from `after` on. */
+/** The cells to ask for as rows of a statement: slice_id, reason, wanted_by, former_job_id, left_job_id, answer_id, served_by; at most so many, from `after` on. */
 export const cellsToAsk = (scope: CellScope, window: WindowAsk, after: number, most: number): RawBuilder<unknown> =>
   sql`select * from (${cellsOf(scope, window, null)} and s.slice_id > ${after}) c where c.decision = 'ask' order by c.slice_id limit ${most}`

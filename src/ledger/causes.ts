@@ -1,7 +1,7 @@
 // What the ledger says is wrong now: failed and held units, rejected rows, other fields than defined, what waits for approval.
 import { type RawBuilder, sql } from 'kysely'
-import type { Cause } from '../core/alarms.ts'
-import type { Maybe, Numbers, Row, Texts } from '../db/row.ts'
+import type { Cause } from '../core/alarm.ts'
+import type { Maybe, Numbers, Row, Texts } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { unpricedOf } from './approvals.ts'
 import { listCauses } from './list-causes.ts'
@@ -66,7 +66,7 @@ const approvalCauses = async (db: Db): Promise<readonly Cause[]> => {
     kind: 'approval',
     pipeline,
     message:
-      `${pipeline}: ${many(units, 'unit')} (${many(reports, 'report')}, ${unpriced === true ? 'price not known' : `about ${many(credits, 'credit')}`}) ${Number(units) === 1 ? 'needs' : 'need'} approval${allowed === null ? '' : `: a night may cost ${allowed}`}. ` +
+      `${pipeline}: ${many(units, 'unit')} (${reports === 0 ? '' : `${many(reports, 'report')}, `}${unpriced === true ? 'price not known' : `about ${many(credits, 'credit')}`}) ${Number(units) === 1 ? 'needs' : 'need'} approval${allowed === null ? '' : `: a night may cost ${allowed}`}. ` +
       `\`millrace plan ${pipeline}\` shows them, \`millrace approve ${pipeline}\` allows them.`,
     changed: 'They are beyond what nights cost of late. The usual part of the night runs.',
     nextStep: `\`millrace approve ${pipeline}\` buys them; until then nothing more is spent on them.`,

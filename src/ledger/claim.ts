@@ -1,15 +1,15 @@
 // Takes jobs for a process, those of one run in the order of its list, or of every run in turn: each under a new fence.
 import { type RawBuilder, sql } from 'kysely'
-import { boxOf } from '../core/unit-key.ts'
 import type { Box, Fingerprint, JobKind, WindowSize } from '../core/types.ts'
+import { boxOf } from '../core/unit-key.ts'
 import { executePrepared } from '../db/prepared.ts'
-import type { Counts, Flags, Maybe, Row, Texts } from '../db/row.ts'
 import type { Db } from '../db/tables.ts'
+import type { Counts, Flags, Maybe, Row, Texts } from '../db/typed-row.ts'
 import { type ClaimCursor, createCursor, type Place } from './claim-cursor.ts'
 import type { Hold } from './hold.ts'
 import type { OwnProcess } from './processes.ts'
-import { isWaitedFor } from './run-jobs.ts'
 import { type Claimable, mayTake } from './run-list.ts'
+import { isWaitedFor } from './wait-list.ts'
 
 /** What a unit's rows come from now. */
 export interface LoadedAnswer {
@@ -119,6 +119,9 @@ const lives = (runId: number): RawBuilder<boolean> =>
 /** A moment that an index can be asked for: a clock that is read for each row could not. */
 const now = sql`(select clock_timestamp())`
 
+/** The job of another version whose answer it waits for has none yet. */
+const isStillAsked = sql<boolean>`exists (select from etl.jobs y where y.job_id = j.served_by and y.state = 'open' and y.answer_id is null)`
+
 /** By what is due, not by the run's list: that one may be long and nearly all of it not begun. */
 const dueJobs = ({ claimable }: ClaimOptions, runId: number, count: number): RawBuilder<unknown> => sql`
   select j.job_id, ${runId}::bigint as run_id, false as orphan, 0 as priority from etl.jobs j
@@ -131,7 +134,7 @@ const dueJobs = ({ claimable }: ClaimOptions, runId: number, count: number): Raw
 const listedJobs = ({ claimable }: ClaimOptions, runId: number, count: number, after: Place): RawBuilder<unknown> => sql`
   select j.job_id, ${runId}::bigint as run_id, false as orphan, w.priority from etl.run_jobs w cross join lateral (
     select j.job_id from etl.jobs j where j.job_id = w.job_id and j.state = 'open' and j.holder is null and j.not_before is null
-      and ${mayTake(claimable)} for update of j skip locked) j
+      and ${mayTake(claimable)} and not ${isStillAsked} for update of j skip locked) j
   where w.run_id = ${runId}::bigint and w.outcome is null and (w.priority, w.job_id) > (${after.priority}::integer, ${after.jobId}::bigint)
     and ${lives(runId)}
   order by w.priority, w.job_id limit ${count}`
@@ -172,6 +175,13 @@ type ClaimedRow = Row<
 
 type PlacedJob = ClaimedJob & { readonly place: Place }
 
+/** Of the job of another version that has served it: its answer, or the loaded one where it found nothing changed. */
+const servedAnswer = sql`
+      select a.answer_id, a.ask_number, a.asked_at from etl.jobs o join etl.jobs y on y.job_id = o.served_by
+        join etl.answers a on a.answer_id = coalesce(y.answer_id, (select u.answer_id from etl.units u where y.state = 'done' and y.cells = 1
+          and u.pipeline_id = y.pipeline_id and u.window_from = y.window_from and u.slice_id = y.slice_ids[1]))
+      where o.job_id = p.job_id and o.answer_id is null and o.report_state is null`
+
 /** Locks, takes and reads in one statement. A walk is asked for anew by whoever takes it, with a number of its own. */
 const take = async (db: Db, { process }: ClaimOptions, picked: RawBuilder<unknown>): Promise<PlacedJob[]> => {
   const rows = await executePrepared(
@@ -179,10 +189,10 @@ const take = async (db: Db, { process }: ClaimOptions, picked: RawBuilder<unknow
     sql<ClaimedRow>`
     with picked as (${picked}), claimed as (
       update etl.jobs j set holder = ${process.processId}, fence = j.fence + 1, attempts = j.attempts + 1, not_before = null,
-        ask_number = case when j.kind = 'walk' and j.answer_id is null then nextval('etl.ask_numbers') else j.ask_number end,
-        asked_at = case when j.kind = 'walk' and j.answer_id is null then clock_timestamp() else j.asked_at end,
+        answer_id = coalesce(j.answer_id, h.answer_id), ask_number = case when h.answer_id is not null then h.ask_number when j.kind = 'walk' and j.answer_id is null then nextval('etl.ask_numbers') else j.ask_number end,
+        asked_at = case when h.answer_id is not null then h.asked_at when j.kind = 'walk' and j.answer_id is null then clock_timestamp() else j.asked_at end,
         updated_at = clock_timestamp()
-      from picked p where j.job_id = p.job_id
+      from picked p left join lateral (${servedAnswer}) h on true where j.job_id = p.job_id
       returning j.job_id, j.fence, j.kind, j.reason, j.pipeline_id, j.window_from, j.window_to, j.slice_ids, j.cells, j.attempts,
         j.forced, j.released, j.ask_number, j.answer_id, j.account, j.endpoint, p.run_id, p.orphan, p.priority
     )

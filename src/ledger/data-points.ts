@@ -1,6 +1,8 @@
 // What data points of a dataset are, as far as its answers have shown: narrowed by answers that agree, never widened; and reports that wait for that.
 import { sql } from 'kysely'
-import type { DataPointReading } from '../core/data-points.ts'
+import type { DataPointReading } from '../core/data-point-counts.ts'
+import type { SourceSpec } from '../core/source-spec.ts'
+import type { Definition } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
 import { databaseNow } from './database-now.ts'
 import { lockPipeline } from './pipelines.ts'
@@ -77,4 +79,10 @@ export const judgeHeldAgain = async (trx: Db, pipelineId: number, { account, dat
     )
     .execute()
   return jobs.length
+}
+
+/** The dataset as the ledger and people name it: `web-analytics.report/traffic_and_engagement`. */
+export const datasetOf = (definition: Definition, { datasetOf: own }: Pick<SourceSpec, 'datasetOf'>): CountedDataset => {
+  const { account, source } = definition
+  return { account, dataset: own === undefined ? source : `${source}/${own(definition)}` }
 }

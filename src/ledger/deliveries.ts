@@ -1,7 +1,7 @@
 // One message at a time on its way: what is due for a receiver is marked, sent outside any transaction, and what became of it is written down.
 import { type RawBuilder, sql } from 'kysely'
-import type { Severity } from '../core/alarms.ts'
-import type { Row } from '../db/row.ts'
+import type { Severity } from '../core/alarm.ts'
+import type { Row } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 
 /** What delivering needs to know of a receiver. */

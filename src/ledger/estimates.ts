@@ -1,6 +1,8 @@
 // What earlier loads and requests tell of a unit: its size, its price and its time, and how far such a guess was off.
 import { sql } from 'kysely'
+import { agree, type Bill } from '../core/learned-price.ts'
 import type { Db } from '../db/tables.ts'
+import type { Maybe, Numbers } from '../db/typed-row.ts'
 
 /** Newest loads and purchases that are counted. */
 const newest = 2_000
@@ -9,7 +11,9 @@ const newest = 2_000
 export interface PastUnits {
   /** Mean rows of one unit; null where nothing was loaded yet. */
   readonly rows: number | null
-  /** Mean credits of one unit; null where none was bought or priced. */
+  /** Mean rows that the service said there are of one unit, loaded or not; null where it said nothing. */
+  readonly announced: number | null
+  /** Credits of one unit of a report, as the newest reports cost; null where none was bought or priced. */
   readonly quota: number | null
   /** Mean error of guessing one load by the one before it, as a fraction of what came; null where there were not two. */
   readonly rowsError: number | null
@@ -18,7 +22,7 @@ export interface PastUnits {
 
 /** Over every version of the pipeline. */
 export const pastUnits = async (db: Db, pipeline: string): Promise<PastUnits> => {
-  const { rows } = await sql<PastUnits>`
+  const { rows } = await sql<Omit<PastUnits, 'quota'>>`
     with ours as (
       select pipeline_id from etl.pipelines where pipeline = ${pipeline}
     ), sizes as (
@@ -31,10 +35,36 @@ export const pastUnits = async (db: Db, pipeline: string): Promise<PastUnits> =>
         select j.job_id, j.used_quota::float8 / j.cells as quota from ours o join etl.jobs j on j.pipeline_id = o.pipeline_id
         where j.report_state is not null and j.used_quota is not null order by j.created_at desc limit ${newest}) x
     )
-    select (select avg(rows) from sizes) as rows, (select avg(quota) from prices) as quota,
+    select (select avg(rows) from sizes) as rows,
+      (select avg(a.source_count)::float8 from (select x.source_count from ours o join etl.answers x on x.pipeline_id = o.pipeline_id
+        where x.source_count is not null order by x.answer_id desc limit 200) a) as announced,
       (select avg(abs(before - rows) / nullif(rows, 0)) from sizes) as "rowsError",
       (select avg(abs(before - quota) / nullif(quota, 0)) from prices) as "quotaError"`.execute(db)
-  return rows[0] ?? { rows: null, quota: null, rowsError: null, quotaError: null }
+  return { rows: null, announced: null, rowsError: null, quotaError: null, ...rows[0], quota: await creditsOfUnit(db, pipeline) }
+}
+
+/** Reports whose bills are compared. */
+const mostBills = 20
+
+type PastReport = Numbers<'credits' | 'cells' | 'metrics'> & Maybe<Numbers<'points'>>
+
+/** By the newest bills that agree with each other: an older one that another price explains counts no more. */
+const creditsOfUnit = async (db: Db, pipeline: string): Promise<number | null> => {
+  const { rows } = await sql<PastReport>`
+    select j.used_quota::float8 as credits, j.cells, j.data_points_count::float8 as points, coalesce(cardinality(a.metrics), 1) as metrics
+    from etl.jobs j left join etl.answers a on a.answer_id = j.answer_id
+    where j.pipeline_id in (select pipeline_id from etl.pipelines where pipeline = ${pipeline})
+      and j.report_state is not null and j.used_quota is not null order by j.created_at desc, j.job_id desc limit ${mostBills}`.execute(
+    db,
+  )
+  const bills: Bill[] = []
+  for (const { credits, cells, points, metrics } of rows) {
+    const bill = { credits, size: { rowsAsked: null, rows: points, metrics, values: cells } }
+    if (agree([...bills, bill])) bills.push(bill)
+    else break
+  }
+  const sum = (pick: (bill: Bill) => number): number => bills.reduce((total, bill) => total + pick(bill), 0)
+  return bills.length === 0 ? null : sum(({ credits }) => credits) / sum(({ size }) => size.values)
 }
 
 /** Milliseconds. */
@@ -60,3 +90,13 @@ export const pastTimes = async (db: Db, pipeline: string): Promise<PastTimes> =>
         order by j.created_at desc limit 1000) x) as "reportMs"`.execute(db)
   return rows[0] ?? { requestMs: null, reportMs: null }
 }
+
+/** Rows of a unit that are asked for, and how many at a time; null: nobody knows how many there are. @param top the first so many alone */
+export const rowsAsked = (
+  { rows, announced }: Pick<PastUnits, 'rows' | 'announced'>,
+  pageSize: number,
+  top = Number.POSITIVE_INFINITY,
+): { readonly rows: number | null; readonly pageSize: number } => ({
+  rows: Number.isFinite(top) ? Math.min(top, announced ?? top) : rows,
+  pageSize: Math.min(pageSize, top),
+})

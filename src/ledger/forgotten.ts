@@ -1,6 +1,6 @@
 // What a ledger that was restored from a backup cannot remember: reports that were bought after the backup was taken, and left no receipt.
 import { type RawBuilder, sql } from 'kysely'
-import type { Forgotten } from '../core/report.ts'
+import type { Forgotten } from '../core/report-shape.ts'
 import type { Db } from '../db/tables.ts'
 import type { ClaimedJob } from './claim.ts'
 

@@ -2,7 +2,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
 import { executePrepared } from '../db/prepared.ts'
-import type { Flags, Row } from '../db/row.ts'
+import type { Flags, Row } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 
 /** What a write names of a claim. */

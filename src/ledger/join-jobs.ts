@@ -1,7 +1,7 @@
 // Jobs there are already for units in scope: a run waits for them instead of asking for more.
 import { type RawBuilder, sql } from 'kysely'
 import type { IsoDate } from '../core/types.ts'
-import type { Counts, Flags, Maybe, Row } from '../db/row.ts'
+import type { Counts, Flags, Maybe, Row } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { type CellScope, jobDecision } from './candidates.ts'
 import { type JobFrame, priorityOf } from './register-jobs.ts'

@@ -1,6 +1,6 @@
 // Lists from the database that people hear of: held ones, and queries that fail.
 import { type Selectable, sql } from 'kysely'
-import type { Cause } from '../core/alarms.ts'
+import type { Cause } from '../core/alarm.ts'
 import type { Db, PipelinesTable } from '../db/tables.ts'
 import type { ListReadsTable } from '../db/tables-spent.ts'
 

@@ -1,149 +1,82 @@
 // Load records: one for each answer and window, written in the transaction that changes the rows; or alone where nothing had changed.
 import { type RawBuilder, sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
-import type { Fingerprint, RowCounts, Window } from '../core/types.ts'
+import type { Fingerprint, IsoDate, RowCounts } from '../core/types.ts'
 import { executePrepared } from '../db/prepared.ts'
-import type { Row } from '../db/row.ts'
 import type { Db } from '../db/tables.ts'
 import type { ClaimedJob } from './claim.ts'
 import { fenced, lockJob } from './hold.ts'
+import { pointUnits } from './job-units.ts'
+import { closeQuarantine } from './quarantine.ts'
 import { finishJob } from './settle-job.ts'
-import { pointUnits, type WindowShare } from './units.ts'
 
-type Value = string | number | null | RawBuilder<unknown>
-
-/** The columns of a load, as values, slots or expressions. */
-export type LoadValues = Readonly<
-  Record<
-    | keyof RowCounts
-    | 'answerId'
-    | 'pipelineId'
-    | 'windowFrom'
-    | 'jobId'
-    | 'runId'
-    | 'units'
-    | 'withoutRows'
-    | 'drift'
-    | 'rowsProof'
-    | 'loadedAt'
-    | 'milliseconds',
-    Value
-  >
->
-
-/** Part of a larger statement. @param when nothing is written where it does not hold */
-export const insertLoad = (values: LoadValues, when: RawBuilder<unknown>): RawBuilder<unknown> => sql`
-  insert into etl.loads (answer_id, pipeline_id, window_from, job_id, run_id, outcome, units, rows_read, rows_inserted, rows_updated,
-    rows_ended, rows_unchanged, rows_quarantined, rows_duplicates, slices_without_rows, drift, proof, loaded_at, milliseconds)
-  select ${values.answerId}::bigint, ${values.pipelineId}::integer, ${values.windowFrom}::date, ${values.jobId}::bigint,
-    ${values.runId}::bigint, 'loaded', ${values.units}::integer, ${values.read}::bigint, ${values.inserted}::bigint,
-    ${values.updated}::bigint, ${values.ended}::bigint, ${values.unchanged}::bigint, ${values.quarantined}::bigint,
-    ${values.duplicates}::bigint, ${values.withoutRows}, ${values.drift}::jsonb,
-    ${values.rowsProof}::jsonb, coalesce(${values.loadedAt}::timestamptz, transaction_timestamp()),
-    ${values.milliseconds}::float8
-  where ${when}`
-
-/** A window of an answer that was loaded, as it is recorded. */
-export interface WindowLoad extends WindowShare {
-  readonly claim: WindowShare['claim'] & Pick<ClaimedJob, 'runId'>
-  /** Numbers of the units that took the answer, as an array, and how many they are. */
-  readonly accepted: RawBuilder<unknown>
+/** A window of an answer that was loaded. */
+export interface WindowLoad {
+  readonly windowFrom: IsoDate
+  /** Units of it that took the answer, and slices of those that it has no row for. */
   readonly units: number
-  /** Slices of those of them that the answer has no row for, as an array. */
-  readonly withoutRows: RawBuilder<unknown>
+  readonly withoutRows: readonly number[]
   readonly counts: RowCounts
+}
+
+/** What is recorded of a load. */
+export interface LoadRecord {
+  readonly claim: Pick<ClaimedJob, 'jobId' | 'pipelineId' | 'runId'>
+  readonly answerId: number
+  readonly windows: readonly WindowLoad[]
+  /** Numbers of the units that took the answer. */
+  readonly units: readonly number[]
   readonly drift: unknown
-  /** By what the rows are known again (see load/rows-proof.ts); null: it is not noted. */
-  readonly rowsProof: unknown
-  /** The moment the rows written bear; null: none was written. */
+  /** Columns whose field no record has, and those that some lack; null: there were no records. */
+  readonly fields: { readonly missing: readonly string[]; readonly partly: readonly string[] } | null
+  /** The moment the rows written bear; null: that of the transaction. */
   readonly loadedAt: string | null
   readonly milliseconds: number
 }
 
-/** Call inside the data transaction: the record of the window's load, its units' pointers, and that the answer was found good. */
-export const recordLoad = async (db: Db, load: WindowLoad): Promise<void> => {
-  const { claim, counts, drift } = load
-  const record = insertLoad(
-    {
-      ...counts,
-      answerId: load.answerId,
-      pipelineId: claim.pipelineId,
-      windowFrom: load.window.from,
-      jobId: claim.jobId,
-      runId: claim.runId,
-      units: load.units,
-      withoutRows: load.withoutRows,
-      drift: drift === null ? null : JSON.stringify(drift),
-      rowsProof: load.rowsProof === null ? null : JSON.stringify(load.rowsProof),
-      loadedAt: load.loadedAt,
-      milliseconds: load.milliseconds,
-    },
-    sql`true`,
-  )
+const textsOf = (names: readonly string[] | undefined): RawBuilder<unknown> =>
+  sql`${names === undefined ? null : [...names]}::text[]`
+
+/**
+ * Call inside the load's transaction: a record for each window, the units' pointers, what was in quarantine for them, and that the answer was found good.
+ * Quarantine comes first: those records that are still wrong are written after it.
+ */
+export const recordLoad = async (
+  db: Db,
+  { claim, answerId, windows, units, drift, fields, loadedAt, milliseconds }: LoadRecord,
+): Promise<void> => {
+  const records = windows.map(({ windowFrom, units: count, withoutRows, counts }) => ({
+    windowFrom,
+    units: count,
+    withoutRows,
+    ...counts,
+  }))
   await executePrepared(
     db,
     sql`
-    with load as (${record}), judged as (
-      update etl.answers set verdict = 'good' where answer_id = ${load.answerId}::bigint and verdict is distinct from 'good'
+    with loaded as materialized (
+      select * from jsonb_to_recordset(${JSON.stringify(records)}::jsonb) as x ("windowFrom" date, units integer, "withoutRows" integer[], read bigint,
+        inserted bigint, updated bigint, ended bigint, unchanged bigint, quarantined bigint, duplicates bigint)
+    ), load as (
+      insert into etl.loads (answer_id, pipeline_id, window_from, job_id, run_id, outcome, units, rows_read, rows_inserted, rows_updated,
+        rows_ended, rows_unchanged, rows_quarantined, rows_duplicates, slices_without_rows, drift, loaded_at, milliseconds)
+      select ${answerId}::bigint, ${claim.pipelineId}::integer, "windowFrom", ${claim.jobId}::bigint, ${claim.runId}::bigint, 'loaded', units, read,
+        inserted, updated, ended, unchanged, quarantined, duplicates, "withoutRows", ${drift === null ? null : JSON.stringify(drift)}::jsonb,
+        coalesce(${loadedAt}::timestamptz, transaction_timestamp()), ${milliseconds}::float8
+      from loaded order by "windowFrom"
+    ), judged as (
+      update etl.answers set verdict = 'good', verdict_message = case when verdict = 'good' then verdict_message end,
+        missing_columns = coalesce(${textsOf(fields?.missing)}, missing_columns), partly_missing = coalesce(${textsOf(fields?.partly)}, partly_missing)
+      where answer_id = ${answerId}::bigint
+        and (verdict is distinct from 'good' or missing_columns is distinct from coalesce(${textsOf(fields?.missing)}, missing_columns))
     ), counted as (
       -- A replay into a closed window changes how many rows it has, and nothing else of it.
-      update etl.windows set closed_rows = closed_rows + ${counts.inserted - counts.ended}::bigint
-      where pipeline_id = ${claim.pipelineId} and window_from = ${load.window.from}::date and closed_generation is not null
-        and ${counts.inserted - counts.ended}::bigint <> 0
-    )
-    ${pointUnits(load, load.accepted)}`,
+      update etl.windows w set closed_rows = w.closed_rows + l.inserted - l.ended from loaded l
+      where w.pipeline_id = ${claim.pipelineId} and w.window_from = l."windowFrom" and w.closed_generation is not null and l.inserted <> l.ended
+    ), answered as (${closeQuarantine(units)})
+    ${pointUnits(claim, answerId, units)}`,
   )
 }
-
-/** @param units their numbers */
-export const slicesOf = (units: readonly number[]): RawBuilder<unknown> =>
-  units.length === 0
-    ? sql`'{}'::integer[]`
-    : sql`array(select w.slice_id from etl.units w where w.unit_id = any(${units.map(String)}::bigint[]) order by w.slice_id)`
-
-/** When rows of the window were written last, as an expression; a later load's moment must follow it, so that a row's moment names its load. */
-export const lastLoadOf = ({ claim, window }: WindowShare): RawBuilder<unknown> =>
-  sql`(select max(loaded_at) from etl.loads where pipeline_id = ${claim.pipelineId} and window_from = ${window.from}::date)`
-
-/** First days of the windows that this job has loaded from the answer already: a successor goes on behind them. */
-export const windowsLoaded = async (db: Db, claim: Pick<ClaimedJob, 'jobId'>, answerId: number): Promise<ReadonlySet<string>> => {
-  const rows = await db
-    .selectFrom('etl.loads')
-    .select('window_from')
-    .where('answer_id', '=', String(answerId))
-    .where('job_id', '=', String(claim.jobId))
-    .where('outcome', '=', 'loaded')
-    .execute()
-  return new Set(rows.map((row) => row.window_from))
-}
-
-/** A load of a whole answer that left the means to know its rows again. */
-export interface ProvenLoad extends Row<'etl.loads', 'units' | 'slices_without_rows' | 'proof'> {
-  readonly landing: string
-  readonly dataPoints: number | null
-  readonly count: number | null
-}
-
-/** The newest load of the answer where it was loaded as a whole, for these windows and so many slices; null: there is none, or it left no proof. */
-export const provenLoad = async (db: Db, answerId: number, window: Window, slices: number): Promise<ProvenLoad | null> => {
-  const row = await db
-    .selectFrom('etl.loads as l')
-    .innerJoin('etl.answers as a', 'a.answer_id', 'l.answer_id')
-    .select(['l.units', 'l.slices_without_rows', 'l.proof', 'a.landing', 'a.data_points_count', 'a.source_count'])
-    .where('l.answer_id', '=', String(answerId))
-    .where('l.outcome', '=', 'loaded')
-    .where('a.window_from', '=', window.from)
-    .where('a.window_to', '=', window.to)
-    .where((eb) => eb(eb.fn<number>('cardinality', ['a.slice_ids']), '=', slices))
-    .orderBy('l.load_id', 'desc')
-    .limit(1)
-    .executeTakeFirst()
-  if (row === undefined || row.proof === null) return null
-  const { data_points_count, source_count, ...load } = row
-  return { ...load, dataPoints: numberOrNull(data_points_count), count: numberOrNull(source_count) }
-}
-
-const numberOrNull = (text: string | null): number | null => (text === null ? null : Number(text))
 
 /**
  * The service's answer is what is loaded already: no row is touched, and the job is done. Call inside a transaction; throws FENCED.

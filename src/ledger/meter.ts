@@ -2,6 +2,7 @@
 import { sql } from 'kysely'
 import { lockByName } from '../db/named-lock.ts'
 import type { Db } from '../db/tables.ts'
+import type { Flags } from '../db/typed-row.ts'
 import { isSameApi } from './spent.ts'
 
 /** Whose counter at the service is read. */
@@ -17,6 +18,19 @@ export interface Counted {
   readonly requests: number
   readonly reports: number
   readonly isQuiet: boolean
+}
+
+/** Whether a process does nothing for the account but ask for pages of one dataset, and nobody else does anything: then what a page cost shows in the balance. */
+export const isAlone = async (
+  db: Db,
+  { account, pipeline }: Pick<MeterOf, 'account' | 'pipeline'>,
+  own: { readonly processId: number; readonly pipelineId: number; readonly hasOwnPurse: boolean },
+): Promise<boolean> => {
+  const { rows } = await sql<Flags<'alone'>>`
+    select not exists (select from etl.jobs j join etl.pipelines o on o.pipeline_id = j.pipeline_id
+      where j.state = 'open' and j.account = ${account} and ${isSameApi('o', pipeline)} and (not ${own.hasOwnPurse} or j.kind = 'walk') and (j.report_state in ('intent', 'submitted')
+        or j.holder is not null and (j.holder <> ${own.processId} or j.pipeline_id <> ${own.pipelineId}))) as alone`.execute(db)
+  return rows[0]?.alone === true
 }
 
 /** What our own books say was charged. */

@@ -1,6 +1,6 @@
 // Credits of this month by account and pipeline, for the alarms of budgets.
 import { sql } from 'kysely'
-import type { Numbers, Texts } from '../db/row.ts'
+import type { Numbers, Texts } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 
 /** Credits of this month (UTC). */

@@ -1,6 +1,6 @@
 // The outbox of notifications: causes that hold now, sent once when they begin and once when they end, to each target that a route names.
 import { sql } from 'kysely'
-import { type AlarmKind, type Cause, kindsWithoutEnd, severityOf } from '../core/alarms.ts'
+import { type AlarmKind, type Cause, kindsWithoutEnd, severityOf } from '../core/alarm.ts'
 import { lockByName } from '../db/named-lock.ts'
 import type { Db } from '../db/tables.ts'
 

@@ -15,8 +15,6 @@ export interface RegisteredPipeline {
   readonly pipelineId: number
   /** Grows whenever the lists change. */
   readonly generation: number
-  /** Digest of the lists it was registered with; null: a list could not be read. */
-  readonly listsDigest: string | null
   /** Names, in the order of a slice's values. */
   readonly dimensions: readonly string[]
 }
@@ -67,11 +65,15 @@ export const registerPipeline = async (trx: Db, definition: Definition, source: 
   const row = await trx
     .selectFrom('etl.pipelines')
     .select(['pipeline_id', 'window_every', 'dimensions', 'generation', 'lists_sha256'])
+    .select(
+      sql<boolean>`definition -> 'params' -> 'top' is distinct from ${needs}::jsonb -> 'params' -> 'top'`.as('wants_other_top'),
+    )
     .where(isSamePipeline(definition))
     .forNoKeyUpdate()
     .executeTakeFirstOrThrow()
   const isReshaped = row.window_every !== window.every || [...row.dimensions].sort().join() !== [...names].sort().join()
   if (isReshaped) await forgetUnasked(trx, definition, row)
+  if (row.wants_other_top) await openWindows(trx, row.pipeline_id)
   const tagSet = await tagSetOf(trx, definition.tags)
   await trx
     .updateTable('etl.pipelines')
@@ -91,7 +93,7 @@ export const registerPipeline = async (trx: Db, definition: Definition, source: 
   const dimensions = isReshaped ? names : row.dimensions
   // A list that was not read is not known: what is wanted stays as it is.
   const isKnown = definition.dimensions.every(({ query }) => query === undefined || query.isRead === true)
-  if (!isKnown) return { pipelineId: row.pipeline_id, dimensions, generation: row.generation, listsDigest: null }
+  if (!isKnown) return { pipelineId: row.pipeline_id, dimensions, generation: row.generation }
   const lists = dimensions.map((name) => ({
     name,
     values: definition.dimensions.find((one) => one.name === name)?.values ?? [],
@@ -100,20 +102,42 @@ export const registerPipeline = async (trx: Db, definition: Definition, source: 
   return { pipelineId: row.pipeline_id, dimensions, ...(await followLists(trx, known, lists)) }
 }
 
+/** Another number of first rows is wanted of units that are loaded: their windows are looked at again. */
+const openWindows = async (trx: Db, pipelineId: number): Promise<void> => {
+  await trx
+    .updateTable('etl.windows')
+    .set({ closed_generation: null, closed_at: null, closed_units: null, closed_rows: null })
+    .where('pipeline_id', '=', pipelineId)
+    .where('closed_generation', 'is not', null)
+    .execute()
+}
+
+/** Whether the first so many rows alone were ever asked for. */
+export const everAskedForTop = async (db: Db, pipelineId: number): Promise<boolean> => {
+  const row = await db
+    .selectFrom('etl.answers')
+    .select('answer_id')
+    .where('top_rows', 'is not', null)
+    .where('pipeline_id', '=', pipelineId)
+    .limit(1)
+    .executeTakeFirst()
+  return row !== undefined
+}
+
 const followLists = async (
   trx: Db,
   { pipelineId, generation, sha256 }: { pipelineId: number; generation: number; sha256: string | null },
   lists: readonly ValueList[],
-): Promise<Pick<RegisteredPipeline, 'generation' | 'listsDigest'>> => {
+): Promise<Pick<RegisteredPipeline, 'generation'>> => {
   const digest = listsDigest(lists)
-  if (digest === sha256) return { generation, listsDigest: digest }
+  if (digest === sha256) return { generation }
   await syncSlices(trx, pipelineId, lists, generation + 1)
   await trx
     .updateTable('etl.pipelines')
     .set({ generation: generation + 1, lists_sha256: digest })
     .where('pipeline_id', '=', pipelineId)
     .execute()
-  return { generation: generation + 1, listsDigest: digest }
+  return { generation: generation + 1 }
 }
 
 interface Shape {
@@ -165,7 +189,7 @@ export const fetchingNeeds = (definition: Definition) => {
 const testsOf = ({ tests }: Definition) =>
   tests.map((test) => ({ name: test.name, column: test.column, expects: expectationOf(test), on_failure: test.onFailure }))
 
-type FetchingNeeds = ReturnType<typeof fetchingNeeds>
+export type FetchingNeeds = ReturnType<typeof fetchingNeeds>
 
 /**
  * The definition as far as asking, polling and downloading need it, as it was planned with last; its lists are empty and its table is not known.

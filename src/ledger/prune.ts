@@ -1,7 +1,7 @@
 // What the ledger lets go of by age: finished jobs that bought nothing, wait lists of finished runs, HTTP requests, processes. Answers, loads,
 // purchases and runs stay for good.
 import { type RawBuilder, sql } from 'kysely'
-import type { Counts, Maybe, Row, Texts } from '../db/row.ts'
+import type { Counts, Maybe, Row, Texts } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { addUpCredits } from './request-credits.ts'
 

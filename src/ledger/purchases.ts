@@ -1,7 +1,7 @@
 // What a person knows of a purchase and the ledger does not: the id it was bought under, or that its report will never come.
 import { type Selectable, sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
-import { givenUpBy, notFound } from '../core/report.ts'
+import { givenUpBy, notFound } from '../core/report-shape.ts'
 import type { Db, JobsTable } from '../db/tables.ts'
 import { databaseNow } from './database-now.ts'
 import { note } from './events.ts'

@@ -1,8 +1,7 @@
 // Rejected rows with their raw record: kept with the answer that held them, listed, shown, superseded by the next load of their unit.
 import { type Expression, type RawBuilder, type SqlBool, sql } from 'kysely'
 import { redact } from '../core/redact.ts'
-import { executePrepared } from '../db/prepared.ts'
-import type { Row } from '../db/row.ts'
+import type { Row } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { databaseNow } from './database-now.ts'
 
@@ -70,18 +69,12 @@ export const insertQuarantine = async (db: Db, batch: QuarantineBatch): Promise<
 }
 
 /**
- * Open rows of the units are answered for by the load at hand: those still wrong are written again by it. Said as what they are not, so that
- * a plan made while the table was empty reads the units' few rows and not the index of all open ones.
- * @param units their numbers, as an array @param when nothing is written where it does not hold
+ * Part of a larger statement: open rows of the units are answered for by the load at hand, and those still wrong are written again by it. Said as what they
+ * are not, so that a plan made while the table was empty reads the units' few rows and not the index of all open ones.
  */
-export const closeQuarantine = (units: RawBuilder<unknown>, when: RawBuilder<unknown>): RawBuilder<unknown> =>
+export const closeQuarantine = (units: readonly number[]): RawBuilder<unknown> =>
   sql`update etl.quarantine set state = 'superseded', resolved_at = clock_timestamp()
-    where unit_id = any(${units}) and state not in ('resolved', 'superseded') and ${when}`
-
-/** @param units their numbers, as an array */
-export const supersedeUnits = async (db: Db, units: RawBuilder<unknown>): Promise<void> => {
-  await executePrepared(db, closeQuarantine(units, sql`true`))
-}
+    where unit_id = any(${units.map(String)}::bigint[]) and state not in ('resolved', 'superseded')`
 
 const supersede = async (db: Db, answerId: number, also: Expression<SqlBool>): Promise<void> => {
   await db

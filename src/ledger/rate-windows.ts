@@ -22,6 +22,12 @@ export const hasRateWindows = async (pool: DatabasePool): Promise<boolean> => {
   return rows[0]?.found === true
 }
 
+/** Windows are much shorter: one that ends later was begun while the database's clock was ahead, and is nobody's. */
+const longestWindowMs = 60_000
+
+/** The server's time, in the unit of the table. */
+const now = '(extract(epoch from clock_timestamp()) * 1000)::bigint'
+
 /** Windows of one account of one API. Throw what the database throws as an EtlError: whoever asks has sent nothing. @param account its name, unlike that of any other API's */
 export const createRateWindows = (pool: DatabasePool, account: string): RateWindows => {
   const storeClient = onServerTime(pool)
@@ -31,21 +37,33 @@ export const createRateWindows = (pool: DatabasePool, account: string): RateWind
     limiters.set(points, limiter)
     return limiter
   }
+  const own: AccountRows = { pool, window: `${keyPrefix}:${account}`, pause: `pause:${account}` }
   return {
     take: async (points, pointsOfWindow, windowMs) => {
       try {
+        const pausedMs = await pauseLeft(own)
+        if (pausedMs > 0) return { granted: false, nextMs: pausedMs }
         const limiter = await limiterOf(pointsOfWindow)
         const { remainingPoints, msBeforeNext } = await limiter.consume(account, points, { customDuration: windowMs / 1000 })
         return { granted: true, nextMs: remainingPoints >= points ? 0 : msBeforeNext }
       } catch (refused) {
-        if (isRefusal(refused)) return { granted: false, nextMs: Math.max(1, refused.msBeforeNext) }
-        throw databaseError(refused, cannotCount)
+        if (!isRefusal(refused)) throw databaseError(refused, cannotCount)
+        const longest = Math.max(longestWindowMs, 2 * windowMs)
+        if (refused.msBeforeNext > longest) await inOurWords(forgetWindow(own, longest))
+        return { granted: false, nextMs: Math.max(1, Math.min(refused.msBeforeNext, windowMs)) }
       }
     },
     // What the other machines could not be told is thrown to whoever asks next.
-    pause: (ms) => inOurWords(pauseFor(limiterOf(1), account, ms)),
-    extend: (ms) => inOurWords(extendBy(pool, account, ms)),
+    pause: (ms) => inOurWords(pauseFor(own, ms)),
+    extend: (ms) => inOurWords(extendBy(own, ms)),
   }
+}
+
+interface AccountRows {
+  readonly pool: DatabasePool
+  /** Its rows in the table. */
+  readonly window: string
+  readonly pause: string
 }
 
 const cannotCount = 'cannot count requests'
@@ -55,19 +73,42 @@ const inOurWords = (told: Promise<void>): Promise<void> =>
     throw databaseError(error, cannotCount)
   })
 
-const pauseFor = async (limiter: Promise<RateLimiterPostgres>, account: string, ms: number): Promise<void> => {
-  const known = await limiter
-  const { msBeforeNext } = (await known.get(account)) ?? { msBeforeNext: 0 }
-  if (ms > msBeforeNext) await known.block(account, ms / 1000)
+/** A pause has its own length beside its end: one that would have begun later than now was noted by a clock that was ahead, and is over. */
+const isPause = `rate_windows.expire - rate_windows.points <= ${now}`
+
+const pauseLeft = async ({ pool, pause }: AccountRows): Promise<number> => {
+  const { rows } = await pool.query<{ left: number }>(
+    `select (expire - ${now})::float8 as left from etl.rate_windows where key = $1 and ${isPause}`,
+    [pause],
+  )
+  return rows[0]?.left ?? 0
 }
 
-/** In one statement: between reading and blocking somebody else may begin a window, which must not become shorter. */
-const extendBy = async (pool: DatabasePool, account: string, ms: number): Promise<void> => {
-  const now = '(extract(epoch from clock_timestamp()) * 1000)::bigint'
-  await pool.query(`update etl.rate_windows set expire = greatest(expire, ${now}) + $2::int where key = $1`, [
-    `${keyPrefix}:${account}`,
-    Math.ceil(ms),
-  ])
+const forgetWindow = async ({ pool, window }: AccountRows, longestMs: number): Promise<void> => {
+  await pool.query(`delete from etl.rate_windows where key = $1 and expire > ${now} + $2::bigint`, [window, Math.ceil(longestMs)])
+}
+
+/** Never makes an earlier pause shorter. */
+const pauseFor = async ({ pool, pause }: AccountRows, ms: number): Promise<void> => {
+  await pool.query(
+    `insert into etl.rate_windows (key, points, expire) values ($1, $2::integer, ${now} + $2::integer)
+     on conflict (key) do update set points = excluded.points, expire = excluded.expire
+       where excluded.expire > rate_windows.expire or not (${isPause})`,
+    [pause, Math.ceil(ms)],
+  )
+}
+
+/** In one statement: between reading and pausing somebody else may begin a window, which must not become shorter. */
+const extendBy = async ({ pool, window, pause }: AccountRows, ms: number): Promise<void> => {
+  await pool.query(
+    `with at_hand as (
+       select greatest(${now}, (select max(expire) from etl.rate_windows
+         where key = $1 and expire <= ${now} + ${longestWindowMs} or key = $2 and ${isPause})) + $3::integer as ends
+     )
+     insert into etl.rate_windows (key, points, expire) select $2, ends - ${now}, ends from at_hand
+     on conflict (key) do update set points = excluded.points, expire = excluded.expire`,
+    [window, pause, Math.ceil(ms)],
+  )
 }
 
 /** Commands that ask the service nothing do not wait for it to be read. */

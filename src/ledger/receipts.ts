@@ -1,6 +1,6 @@
 // What a receipt says of a purchase, read from the ledger; and which purchases and runs the ledger knows.
 import { sql } from 'kysely'
-import type { Counts, Row } from '../db/row.ts'
+import type { Counts, Row } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { databaseNow } from './database-now.ts'
 import type { PipelineWords } from './taken-up-job.ts'

@@ -2,7 +2,7 @@
 // idempotent submission is answered with the report it has, which another job of the account has already.
 import { type Selectable, sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
-import type { GivenBefore } from '../core/report.ts'
+import type { GivenBefore } from '../core/report-shape.ts'
 import { sqlStateOf } from '../db/database-error.ts'
 import type { Db, JobsTable } from '../db/tables.ts'
 import type { ClaimedJob } from './claim.ts'

@@ -1,10 +1,11 @@
 // Jobs made, joined and dissolved by planning. Every statement here runs under the pipeline's lock and keeps the order pipeline, job, wait list, units.
 import { type RawBuilder, sql } from 'kysely'
 import type { IsoDate, JobKind, WindowSize } from '../core/types.ts'
-import type { Counts, Lists, Maybe, Numbers } from '../db/row.ts'
 import type { Db } from '../db/tables.ts'
+import type { Counts, Lists, Maybe, Numbers } from '../db/typed-row.ts'
 import { type AskReason, type CellScope, cellsToAsk, type WindowAsk } from './candidates.ts'
-import { isWaitedFor } from './run-jobs.ts'
+import type { WantedBy } from './guard-usual.ts'
+import { isWaitedFor } from './wait-list.ts'
 
 /** What every job of a plan has in common. */
 export interface JobFrame {
@@ -14,6 +15,8 @@ export interface JobFrame {
   readonly account: string
   readonly every: WindowSize
   readonly force: boolean
+  /** Nights that ask for a value as usual are noted, so that a guard can tell a hole from an older month. */
+  readonly isGuarded: boolean
   readonly order: 'newest-first' | 'oldest-first'
 }
 
@@ -24,6 +27,15 @@ export const priorityOf = (order: JobFrame['order'], from: RawBuilder<unknown>, 
 /** Before all that is planned: what was paid for comes first. */
 export const firstPriority = -1_000_000
 
+/** Part of a statement over `gone`: units count on these jobs no longer, and those that were nothing but planned are forgotten. */
+export const leavingUnits: RawBuilder<unknown> = sql`forgotten as (
+      delete from etl.units where job_id in (select job_id from gone)
+        and answer_id is null and ask_number is null and held_answer_id is null
+    ), freed as (
+      update etl.units set job_id = null where job_id in (select job_id from gone)
+        and (answer_id is not null or ask_number is not null or held_answer_id is not null)
+    )`
+
 /**
  * Deletes the jobs, with units that were nothing but planned. Part of a statement that begins with `with`. @param picked job_id of jobs to lock and delete;
  * nobody may have asked for them yet
@@ -32,13 +44,7 @@ export const dissolving = (picked: RawBuilder<unknown>): RawBuilder<unknown> => 
     gone as materialized (${picked}), let_go as (
       update etl.run_jobs set outcome = 'let go', finished_at = clock_timestamp()
       where job_id in (select job_id from gone) and outcome is null
-    ), forgotten as (
-      delete from etl.units where job_id in (select job_id from gone)
-        and answer_id is null and ask_number is null and held_answer_id is null
-    ), freed as (
-      update etl.units set job_id = null where job_id in (select job_id from gone)
-        and (answer_id is not null or ask_number is not null or held_answer_id is not null)
-    )
+    ), ${leavingUnits}
     delete from etl.jobs where job_id in (select job_id from gone) returning job_id`
 
 /**
@@ -84,8 +90,11 @@ const failForced = async (trx: Db, picked: RawBuilder<unknown>): Promise<number>
 /** A job to be made: every combination of its slices, over its windows. */
 export interface BoxToMake {
   readonly reason: AskReason
+  readonly wantedBy: WantedBy
   readonly formerJobId: string | null
   readonly answerId: string | null
+  /** A job of another version whose answer it waits for. */
+  readonly servedBy: string | null
   readonly sliceIds: readonly number[]
   readonly from: IsoDate
   readonly to: IsoDate
@@ -103,16 +112,16 @@ const needsApproval = (
   || p.pipeline || '\` shows what it is, \`millrace approve ' || p.pipeline || '\` allows it.' from etl.pipelines p where p.pipeline_id = ${pipelineId}`
 
 /** Part of a statement over `box`: the jobs, their units, who waits, and the windows that are open from now on. */
-const made = ({ runId, pipelineId, kind, account, every, force, order }: JobFrame): RawBuilder<unknown> => sql`
+const made = ({ runId, pipelineId, kind, account, every, force, isGuarded, order }: JobFrame): RawBuilder<unknown> => sql`
   made as (
-    insert into etl.jobs (pipeline_id, kind, reason, window_from, window_to, slice_ids, cells, forced, run_id, former_job_id, account,
-      answer_id, ask_number, asked_at, estimated_quota, approval_id, guard, state, error_code, error_message)
-    select ${pipelineId}, ${kind}, b.reason, b.window_from, b.window_to, b.slice_ids, b.cells, ${force} or b.reason = 'forced', ${runId}, b.former_job_id, ${account},
-      b.answer_id, a.ask_number, a.asked_at, b.credits, b.approval_id, case when b.approval_id is null then 'usual' else 'needs approval' end,
+    insert into etl.jobs (pipeline_id, kind, reason, wanted_by, window_from, window_to, slice_ids, cells, forced, run_id, former_job_id, account,
+      answer_id, served_by, ask_number, asked_at, estimated_quota, approval_id, guard, state, error_code, error_message)
+    select ${pipelineId}, ${kind}, b.reason, b.wanted_by, b.window_from, b.window_to, b.slice_ids, b.cells, ${force} or b.reason = 'forced', ${runId}, b.former_job_id, ${account},
+      b.answer_id, b.served_by, a.ask_number, a.asked_at, b.credits, b.approval_id, case when b.approval_id is null then 'usual' else 'needs approval' end,
       case when b.approval_id is null then 'open' else 'held' end, case when b.approval_id is not null then 'NEEDS_APPROVAL' end,
       case when b.approval_id is not null then (select ${needsApproval(pipelineId)}) end
     from box b left join etl.answers a on a.answer_id = b.answer_id order by b.n
-    returning job_id, window_from, window_to, slice_ids, cells, state
+    returning job_id, wanted_by, window_from, window_to, slice_ids, cells, state
   ), waiting as (
     insert into etl.run_jobs (run_id, job_id, priority, units, outcome, finished_at)
     select ${runId}, job_id, ${priorityOf(order, sql`window_from`, sql`window_to`)}, cells,
@@ -126,6 +135,11 @@ const made = ({ runId, pipelineId, kind, account, every, force, order }: JobFram
     select ${pipelineId}, window_from, slice_id, job_id from cell order by window_from, slice_id
     on conflict (pipeline_id, window_from, slice_id) do update set job_id = excluded.job_id
     returning window_from
+  ), nights as (
+    update etl.slices s set night_from = f.first from (
+      select c.slice_id, min(m.window_from) as first from made m cross join unnest(m.slice_ids) as c (slice_id)
+      where ${sql.lit(isGuarded)} and m.wanted_by = 'night' and m.state = 'open' group by 1) f
+    where s.slice_id = f.slice_id and (s.night_from is null or s.night_from > f.first)
   ), opened as (
     -- Read from what was asked for: the server begins with the last of the statements that nothing reads, and a load locks its units first.
     insert into etl.windows (pipeline_id, window_from) select distinct ${pipelineId}::integer, window_from from asked
@@ -138,10 +152,10 @@ export const insertBoxes = async (trx: Db, frame: JobFrame, boxes: readonly BoxT
   if (boxes.length === 0) return 0
   const { rows } = await sql<Counts<'jobs'>>`
     with box as (
-      select row_number() over () as n, x.reason, x."formerJobId" as former_job_id, x."answerId" as answer_id, x."sliceIds" as slice_ids,
+      select row_number() over () as n, x.reason, x."wantedBy" as wanted_by, x."formerJobId" as former_job_id, x."answerId" as answer_id, x."servedBy" as served_by, x."sliceIds" as slice_ids,
         x."from" as window_from, x."to" as window_to, x.cells, x.credits, x."approvalId" as approval_id
-      from jsonb_to_recordset(${JSON.stringify(boxes)}::jsonb) as x (reason text, "formerJobId" bigint, "answerId" bigint,
-        "sliceIds" integer[], "from" date, "to" date, cells integer, credits bigint, "approvalId" bigint)
+      from jsonb_to_recordset(${JSON.stringify(boxes)}::jsonb) as x (reason text, "wantedBy" text, "formerJobId" bigint, "answerId" bigint, "servedBy" bigint,
+        "sliceIds" integer[], "from" date, "to" date, cells integer, credits numeric, "approvalId" bigint)
     ), ${made(frame)}
     select count(*) as jobs from made`.execute(trx)
   return Number(rows[0]?.jobs)
@@ -154,20 +168,39 @@ export interface WalksStep {
   readonly after: number | null
 }
 
+/** What the guard says of jobs that are about to be made. */
+export interface Ruling {
+  /** Held are those that they wanted. */
+  readonly held: readonly WantedBy[]
+  /** The approval that the held wait for; null: none is. */
+  readonly approvalId: string | null
+  /** Whose purchase a person has just allowed. */
+  readonly allowed: readonly WantedBy[]
+  /** Credits of a unit; null: not known. */
+  readonly credits: number | null
+}
+
 /** A walk for each cell of the window that needs one, `most` of them at a time, in one statement. @param leaves whether cells may leave a job they have */
 export const insertWalks = async (
   trx: Db,
   frame: JobFrame,
   scope: CellScope,
   window: WindowAsk & { readonly to: IsoDate },
-  { after, most, leaves }: { readonly after: number; readonly most: number; readonly leaves: boolean },
+  {
+    after,
+    most,
+    leaves,
+    ruling,
+  }: { readonly after: number; readonly most: number; readonly leaves: boolean; readonly ruling: Ruling },
 ): Promise<WalksStep> => {
   if (leaves) await lockLeft(trx, cellsToAsk(scope, window, after, most))
   const { rows } = await sql<Counts<'jobs'> & Maybe<Numbers<'last'> & Lists<Counts<'left'>>>>`
     with needed as materialized (${cellsToAsk(scope, window, after, most)}),
     box as (
-      select slice_id as n, reason, former_job_id, answer_id, array[slice_id] as slice_ids, ${window.from}::date as window_from,
-        ${window.to}::date as window_to, 1 as cells, null::bigint as credits, null::bigint as approval_id from needed
+      select slice_id as n, reason, case when wanted_by = any(${[...ruling.allowed]}::text[]) then 'approval' else wanted_by end as wanted_by, former_job_id, answer_id, served_by, array[slice_id] as slice_ids, ${window.from}::date as window_from,
+        ${window.to}::date as window_to, 1 as cells,
+        case when coalesce(answer_id, served_by) is null then round(${ruling.credits}::numeric, 2) else 0 end as credits,
+        case when coalesce(answer_id, served_by) is null and wanted_by = any(${[...ruling.held]}::text[]) then ${ruling.approvalId}::bigint end as approval_id from needed
     ), ${made(frame)}
     select count(*) as jobs, max(slice_id) as last, array_agg(left_job_id) filter (where left_job_id is not null) as left from needed`.execute(
     trx,

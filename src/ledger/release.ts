@@ -1,8 +1,8 @@
 // Held units that a person lets go: the held answer loads as it is, or the held job is worked on again; the run that did it waits for them.
 import { sql } from 'kysely'
-import type { Flags, Row } from '../db/row.ts'
+import type { Flags, Row } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
-import { lockUnit, reopen, type UnitRow } from './actions.ts'
+import { lockUnit, reopen, type UnitRow } from './person-actions.ts'
 import { note } from './events.ts'
 
 /** What became of the wish to release a unit. */

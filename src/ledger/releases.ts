@@ -1,6 +1,6 @@
 // Releases of data on record: each new day once, whoever heard of it. And the subscriptions that tell of them.
 import { sql } from 'kysely'
-import type { Release, ReleasedData } from '../core/releases.ts'
+import type { Release, ReleasedData } from '../core/release-month.ts'
 import { lockByName } from '../db/named-lock.ts'
 import type { Db } from '../db/tables.ts'
 
@@ -17,6 +17,7 @@ export type Heard = 'new' | 'first' | 'known'
 export const recordRelease = (db: Db, { account, every, availableTo, heardBy }: HeardRelease): Promise<Heard> =>
   db.transaction().execute(async (trx) => {
     await lockByName(trx, `releases of ${account}`)
+    if (heardBy === 'poll') await takeBack(trx, account, every, availableTo)
     const newest = await newestRelease(trx, account, every)
     if (newest !== null && newest.availableTo >= availableTo) return 'known'
     const wakes = newest !== null || heardBy === 'message'
@@ -26,6 +27,17 @@ export const recordRelease = (db: Db, { account, every, availableTo, heardBy }: 
       .execute()
     return wakes ? 'new' : 'first'
   })
+
+/** What only polls have said, and the newest one does not say any more, was a mistake of the service. */
+const takeBack = async (trx: Db, account: string, every: ReleasedData, availableTo: string): Promise<void> => {
+  await trx
+    .deleteFrom('etl.releases')
+    .where('account', '=', account)
+    .where('every', '=', every)
+    .where('heard_by', '=', 'poll')
+    .where('available_to', '>', availableTo)
+    .execute()
+}
 
 /** The ticks it wakes bear it, to the millisecond: no two of an account are the same. */
 const nextMoment = (account: string) =>
@@ -37,13 +49,14 @@ export interface KnownRelease {
   readonly heardMs: number
 }
 
-/** null: nothing is known. */
+/** null: nothing is known. What is later than tomorrow nobody can have published. */
 export const newestRelease = async (db: Db, account: string, every: ReleasedData): Promise<KnownRelease | null> => {
   const row = await db
     .selectFrom('etl.releases')
     .select(['available_to', 'heard_at'])
     .where('account', '=', account)
     .where('every', '=', every)
+    .where('available_to', '<=', sql<string>`(clock_timestamp() at time zone 'UTC')::date + 1`)
     .orderBy('available_to', 'desc')
     .limit(1)
     .executeTakeFirst()

@@ -3,11 +3,12 @@ import { type Insertable, type Selectable, sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
 import type { Window, WindowSize } from '../core/types.ts'
 import { windowsBetween } from '../core/window.ts'
-import type { Row } from '../db/row.ts'
+import type { Row } from '../db/typed-row.ts'
 import type { Db, JobsTable } from '../db/tables.ts'
 import type { RunJobsTable } from '../db/tables-runs.ts'
 import { databaseNow } from './database-now.ts'
 import { fenced, type Hold, isHeldBy } from './hold.ts'
+import type { Reason } from './settle-job.ts'
 
 /** What one of the new jobs asks for: every combination again. */
 export interface JobPart {
@@ -17,10 +18,15 @@ export interface JobPart {
 
 /**
  * Replaces the job by planned ones that name it as the former, and returns them; a part none of whose units still counts on the job is left out.
- * Open waiting moves to the parts it is for. A late id of the replaced job can still be taken in. Throws INTERNAL where the parts leave a unit out.
+ * Open waiting moves to the parts it is for. @param reason why it was cut; null: it was not refused. A late id of the replaced job can still be taken in. Throws INTERNAL where the parts leave a unit out.
  */
-export const replaceJob = async (trx: Db, hold: Hold, parts: readonly JobPart[]): Promise<number[]> => {
-  const former = await endFormer(trx, hold)
+export const replaceJob = async (
+  trx: Db,
+  hold: Hold,
+  parts: readonly JobPart[],
+  reason: Reason | null = null,
+): Promise<number[]> => {
+  const former = await endFormer(trx, hold, reason)
   const every = await windowSize(trx, former.pipeline_id)
   const made: number[] = []
   for (const part of parts) {
@@ -39,10 +45,13 @@ export const replaceJob = async (trx: Db, hold: Hold, parts: readonly JobPart[])
 
 type JobRow = Selectable<JobsTable>
 
-const endFormer = async (trx: Db, hold: Hold): Promise<JobRow> => {
+const endFormer = async (trx: Db, hold: Hold, reason: Reason | null): Promise<JobRow> => {
   const row = await trx
     .updateTable('etl.jobs')
-    .set({ state: 'replaced', holder: null, fence: sql<string>`fence + 1`, not_before: null, updated_at: databaseNow })
+    .set({
+      ...{ state: 'replaced', holder: null, fence: sql<string>`fence + 1`, not_before: null, updated_at: databaseNow },
+      ...{ error_code: reason?.code ?? null, error_message: reason?.message ?? null },
+    })
     .where(isHeldBy(hold))
     .returningAll()
     .executeTakeFirst()
@@ -66,6 +75,7 @@ const makeJob = async (trx: Db, former: JobRow, { sliceIds, window }: JobPart, e
     kind: former.kind,
     reason: former.reason,
     guard: former.guard,
+    wanted_by: former.wanted_by,
     window_from: window.from,
     window_to: window.to,
     slice_ids: [...sliceIds],

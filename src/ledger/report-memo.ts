@@ -1,20 +1,20 @@
 // The ledger's memory of one job's report: every step commits before it returns; all but a new id under the job's fence.
 import { type Selectable, sql, type UpdateObject } from 'kysely'
-import type { Budget, TagBudget } from '../core/budget.ts'
+import type { Budget, TagBudget } from '../core/budget-scope.ts'
 import { EtlError } from '../core/errors.ts'
-import type { ReportIntent, ReportMemo, ReportRecord } from '../core/report.ts'
+import type { ReportIntent, ReportMemo, ReportRecord } from '../core/report-shape.ts'
 import type { ReportState } from '../core/types.ts'
 import { unstopped } from '../db/stoppable.ts'
 import type { Db, JobsTable, Tables } from '../db/tables.ts'
 import { affordable, giveWay, isBeyondUsual, keepPrice } from './afford.ts'
 import { reserveBudget } from './budget.ts'
-import { isSameApi } from './spent.ts'
-import { recordId } from './record-id.ts'
-import { unknownReports } from './lost-purchases.ts'
 import type { ClaimedJob } from './claim.ts'
 import { databaseNow } from './database-now.ts'
 import { forgottenSpan } from './forgotten.ts'
 import { fenced, isHeldBy, lockJob } from './hold.ts'
+import { unknownReports } from './lost-purchases.ts'
+import { recordId } from './record-id.ts'
+import { isSameApi } from './spent.ts'
 import { mayBegin, reportTransitions, type Transition } from './transitions.ts'
 import { assertMayBuy } from './warehouse.ts'
 
@@ -223,11 +223,11 @@ const intend = async (trx: Db, claim: ClaimedJob, options: ReportMemoOptions, in
     )
   await assertMayBuy(trx, claim.box.key)
   const runId = await waitingRun(trx, claim, options.runId)
-  const isExtra = await isBeyondUsual(trx, claim, runId)
+  const isExtra = await isBeyondUsual(trx, claim)
   // Where the service names no price, what earlier reports cost.
   const estimated = intent.estimatedQuota ?? number(before.estimated_quota)
   const left = await reserveBudget(trx, { ...options, estimated, unitKey: claim.box.key, isExtra })
-  await giveWay(trx, claim, estimated ?? 1, left)
+  if (estimated !== null) await giveWay(trx, claim, estimated, left)
   await updateJobs(trx)
     .set({
       run_id: runId,

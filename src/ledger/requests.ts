@@ -1,8 +1,10 @@
-// HTTP requests made for jobs: one row each, written together when the work on a job ends.
+// HTTP requests made for jobs: one row each, written together when the work on a job ends; what they cost is learned from and booked.
 import { type RawBuilder, sql } from 'kysely'
+import { creditsFor } from '../core/learned-price.ts'
 import type { SentRequest } from '../core/sent-request.ts'
 import { executePrepared } from '../db/prepared.ts'
 import type { Db } from '../db/tables.ts'
+import { after, learnPrice, priceKnown, type PriceSubject } from './prices.ts'
 import { chargesOf, countCredits } from './request-credits.ts'
 
 /** One request and its answer, without secrets. */
@@ -10,25 +12,50 @@ export interface RequestRecord extends SentRequest {
   /** null: made by planning, for no job. */
   readonly jobId: number | null
   readonly runId: number
-  readonly pipelineId: number
+  /** null: a free question about the account. */
+  readonly pipelineId: number | null
   /** null: the job had none when it was claimed; the one it has by the time of writing is taken. */
   readonly askNumber: string | null
+  /** Whose price it is paid by; null: it is free. */
+  readonly subject: PriceSubject | null
 }
 
-/** @param records JSON of a list of them, or a slot for it. @param when nothing is written where it does not hold */
-export const insertRequests = (records: string, when: RawBuilder<unknown>): RawBuilder<unknown> => sql`
+/** @param records JSON of a list of them */
+const insertRequests = (records: string): RawBuilder<unknown> => sql`
     insert into etl.requests (run_id, job_id, ask_number, account, method, endpoint, parameters, part, attempt, status, error_code,
-      bytes, sha256, credits, started_at, milliseconds)
+      bytes, sha256, credits, unpriced, started_at, milliseconds)
     select "runId", "jobId", coalesce("askNumber", (select j.ask_number from etl.jobs j where j.job_id = "jobId")), account, method,
-      endpoint, parameters, part, attempt, status, "errorCode", bytes, sha256, credits, "startedAt", milliseconds
+      endpoint, parameters, part, attempt, status, "errorCode", bytes, sha256, credits, "paidFor" is not null and credits is null, "startedAt", milliseconds
     from jsonb_to_recordset(${records}::jsonb) as x("runId" bigint, "jobId" bigint, "askNumber" bigint, account text,
       method text, endpoint text, parameters jsonb, part integer, attempt integer, status integer, "errorCode" text, bytes bigint,
-      sha256 text, credits smallint, "startedAt" timestamptz, milliseconds float8) where ${when}`
+      sha256 text, credits numeric, "paidFor" jsonb, "startedAt" timestamptz, milliseconds float8)`
 
 /** All at once, whatever their number; what they cost is added to the day's sums. */
 export const recordRequests = async (db: Db, records: readonly RequestRecord[]): Promise<void> => {
   if (records.length === 0) return
-  await executePrepared(db, insertRequests(JSON.stringify(records), sql`true`))
-  const charges = chargesOf(records)
-  if (charges.length > 0) await executePrepared(db, countCredits(JSON.stringify(charges), sql`true`))
+  const priced = await withPrices(db, records)
+  await executePrepared(db, insertRequests(JSON.stringify(priced.map(({ subject: _, ...record }) => record))))
+  const charges = chargesOf(priced)
+  if (charges.length > 0) await executePrepared(db, countCredits(JSON.stringify(charges)))
+}
+
+/** Bills teach the price, in their order; what came without one costs what is known by then, and stays unknown where nothing is. */
+const withPrices = async (db: Db, records: readonly RequestRecord[]): Promise<RequestRecord[]> => {
+  const subject = records.find((record) => record.paidFor !== null && record.subject !== null)?.subject ?? null
+  if (subject === null) return [...records]
+  let known = await priceKnown(db, subject)
+  const priced: RequestRecord[] = []
+  for (const record of records) {
+    const { paidFor: size, credits, saidIn, jobId } = record
+    if (size === null) {
+      priced.push(record)
+    } else if (credits === null || saidIn === null) {
+      priced.push({ ...record, credits: creditsFor(known, size)?.likely ?? null })
+    } else {
+      const bill = { size, credits, saidIn, jobId }
+      known = after(known, bill, await learnPrice(db, subject, known, bill))
+      priced.push(record)
+    }
+  }
+  return priced
 }

@@ -1,12 +1,15 @@
-// Answers that are here already: what another version or pipeline has loaded for the same question is not bought again.
+// Answers that are here already, or on their way: what another version or pipeline has loaded or asked for with the same question is not bought again.
 import { type RawBuilder, sql } from 'kysely'
+import { asksOf } from '../core/asks.ts'
 import type { Db } from '../db/tables.ts'
-import type { RegisteredPipeline } from './pipelines.ts'
+import type { FetchingNeeds, RegisteredPipeline } from './pipelines.ts'
 
 /** A pipeline of the same source; for each of our dimensions the place of its value there. */
 interface Sister {
   readonly pipelineId: number
   readonly places: readonly number[]
+  /** Whether it asks the same now, so that what it has asked for serves us, too. */
+  readonly asksTheSame: boolean
 }
 
 /** Other versions of the pipeline whose answers may serve this one. */
@@ -27,29 +30,63 @@ export const reuseScope = async (
   const rows = await db
     .selectFrom('etl.pipelines')
     .select(['pipeline_id', 'dimensions'])
+    .select((eb) => eb.ref('definition').$castTo<Partial<FetchingNeeds>>().as('needs'))
     .where('source', '=', source)
     .where('pipeline_id', '<>', pipelineId)
     .execute()
   const sisters = rows
     .filter((row) => [...row.dimensions].sort().join() === [...dimensions].sort().join())
-    .map((row) => ({ pipelineId: row.pipeline_id, places: dimensions.map((name) => row.dimensions.indexOf(name)) }))
+    .map((row) => ({
+      pipelineId: row.pipeline_id,
+      places: dimensions.map((name) => row.dimensions.indexOf(name)),
+      asksTheSame: isSameQuestion(row.needs, source, asks, metrics),
+    }))
   return sisters.length === 0 ? null : { sisters, asks, metrics }
 }
 
+const isSameQuestion = (
+  { params, window, metrics: theirs = [] }: Partial<FetchingNeeds>,
+  source: string,
+  asks: string,
+  metrics: readonly string[],
+): boolean =>
+  params !== undefined &&
+  window !== undefined &&
+  asksOf({ source, params, window }) === asks &&
+  metrics.every((one) => theirs.includes(one))
+
+/** The sister's order of values, from ours. */
+const theirValues = ({ places }: Sister): RawBuilder<unknown> =>
+  sql.join(places.map((_, place) => sql`s."values"[${sql.lit(places.indexOf(place) + 1)}]`))
+
+/** The oldest open job of a sister that asks for the cell of slice `s` in the window, as a subquery of one row: job_id, forced and asked_at. */
+export const onItsWay = ({ sisters }: ReuseScope, windowFrom: string): RawBuilder<unknown> => {
+  const each = sisters
+    .filter(({ asksTheSame }) => asksTheSame)
+    .map(
+      (sister) => sql`select y.job_id, y.forced, y.asked_at from etl.slices o cross join lateral (select u.job_id from etl.units u
+          where u.pipeline_id = ${sister.pipelineId} and u.window_from = ${windowFrom}::date and u.slice_id = o.slice_id limit 1) v
+        join etl.jobs y on y.job_id = v.job_id and y.state = 'open' and y.served_by is null
+      where o.pipeline_id = ${sister.pipelineId} and o."values" = array[${theirValues(sister)}]::text[]`,
+    )
+  return each.length === 0
+    ? sql`select null::bigint as job_id, null::boolean as forced, null::timestamptz as asked_at`
+    : sql`select x.job_id, x.forced, x.asked_at from (${sql.join(each, sql` union all `)}) x order by x.job_id limit 1`
+}
+
 /**
- * The newest answer that holds the cell of slice `s` in the window, as a subquery of one row: answer_id. `limit 1` keeps a planner that knows nothing yet
- * of a table that has just grown from reading the sister's whole window for each slice.
+ * The newest answer that holds the cell of slice `s` in the window, as a subquery of one row: answer_id and asked_at. `limit 1` keeps a planner that knows
+ * nothing yet of a table that has just grown from reading the sister's whole window for each slice.
  */
 export const reusable = ({ sisters, asks, metrics }: ReuseScope, windowFrom: string): RawBuilder<unknown> => {
-  const each = sisters.map(({ pipelineId, places }) => {
-    // The sister's order of values, from ours.
-    const values = places.map((_, place) => sql`s."values"[${sql.lit(places.indexOf(place) + 1)}]`)
-    return sql`select a.answer_id, a.ask_number
+  const each = sisters.map((sister) => {
+    const { pipelineId } = sister
+    return sql`select a.answer_id, a.ask_number, a.asked_at
       from etl.slices o cross join lateral (select u.answer_id from etl.units u
           where u.pipeline_id = ${pipelineId} and u.window_from = ${windowFrom}::date and u.slice_id = o.slice_id limit 1) v
         join etl.answers a on a.answer_id = v.answer_id
-      where o.pipeline_id = ${pipelineId} and o."values" = array[${sql.join(values)}]::text[]
+      where o.pipeline_id = ${pipelineId} and o."values" = array[${theirValues(sister)}]::text[]
         and a.asks = ${asks} and a.metrics @> ${[...metrics]}::text[] and coalesce(a.verdict, 'good') = 'good'`
   })
-  return sql`select x.answer_id from (${sql.join(each, sql` union all `)}) x order by x.ask_number desc limit 1`
+  return sql`select x.answer_id, x.ask_number, x.asked_at from (${sql.join(each, sql` union all `)}) x order by x.ask_number desc limit 1`
 }

@@ -1,7 +1,7 @@
 // A run's list kept such that the run ends: what was put off for long, what cannot be taken here, what was settled without it.
 import { type RawBuilder, sql } from 'kysely'
 import type { Db } from '../db/tables.ts'
-import { passedUnits } from './run-jobs.ts'
+import { isWaitedFor, passedUnits } from './wait-list.ts'
 
 /** What a process may take. */
 export interface Claimable {
@@ -57,6 +57,16 @@ export const leaveUntakeable = async (db: Db, runId: number, claimable: Claimabl
     )
     update etl.run_jobs w set outcome = 'waiting', finished_at = clock_timestamp() from named n
     where w.run_id = ${runId}::bigint and w.job_id = n.job_id and w.outcome is null returning w.job_id`.execute(db)
+  return rows.length
+}
+
+/** Jobs that wait for the answer of another version's job, which no living run waits for any more: a later run goes on. Returns how many. */
+export const leaveUnserved = async (db: Db, runId: number): Promise<number> => {
+  const { rows } = await sql`
+    update etl.run_jobs w set outcome = 'waiting', finished_at = clock_timestamp()
+    from etl.jobs j join etl.jobs y on y.job_id = j.served_by and y.state = 'open' and y.answer_id is null
+    where w.run_id = ${runId}::bigint and w.job_id = j.job_id and w.outcome is null and j.state = 'open' and j.holder is null and j.answer_id is null
+      and not ${isWaitedFor(sql`y.job_id`)} returning w.job_id`.execute(db)
   return rows.length
 }
 

@@ -3,7 +3,7 @@ import { sql } from 'kysely'
 import { unansweredCodes } from '../core/errors.ts'
 import type { RowCounts } from '../core/types.ts'
 import { executePrepared } from '../db/prepared.ts'
-import type { Numbers, Row } from '../db/row.ts'
+import type { Numbers, Row } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { databaseNow } from './database-now.ts'
 import { type OwnProcess, reapDead } from './processes.ts'
@@ -95,9 +95,9 @@ export const runSummary = async (db: Db, runId: number): Promise<RunSummary> => 
           'failed', coalesce(sum(units) filter (where outcome = 'failed'), 0))
         from etl.run_jobs where run_id = ${runId}::bigint and outcome is distinct from 'replaced'),
       'rows', (select json_build_object(
-          'read', coalesce(sum(rows_read), 0), 'inserted', coalesce(sum(rows_inserted), 0),
+          'read', coalesce(sum(rows_read), 0) + h.records, 'inserted', coalesce(sum(rows_inserted), 0),
           'updated', coalesce(sum(rows_updated), 0), 'ended', coalesce(sum(rows_ended), 0),
-          'unchanged', coalesce(sum(rows_unchanged), 0), 'quarantined', coalesce(sum(rows_quarantined), 0),
+          'unchanged', coalesce(sum(rows_unchanged), 0), 'quarantined', coalesce(sum(rows_quarantined), 0) + h.records,
           'duplicates', coalesce(sum(rows_duplicates), 0))
         from etl.loads where run_id = ${runId}::bigint),
       'requests', q.requests, 'bytes', q.bytes, 'reports_submitted', j.submitted, 'quota_used', j.quota + q.credits
@@ -105,7 +105,13 @@ export const runSummary = async (db: Db, runId: number): Promise<RunSummary> => 
     from (select count(*) as requests, coalesce(sum(bytes), 0) as bytes, coalesce(sum(credits), 0) as credits from etl.requests where run_id = ${runId}::bigint) q
       cross join (select count(*) filter (where j.submitted_at is not null) as submitted, coalesce(sum(j.used_quota), 0) as quota
         from etl.run_jobs w join etl.jobs j on j.job_id = w.job_id
-        where w.run_id = ${runId}::bigint and j.run_id = w.run_id and j.report_state is not null) j`.execute(db)
+        where w.run_id = ${runId}::bigint and j.run_id = w.run_id and j.report_state is not null) j
+      -- Records of units that are held with the answer: no load counts them.
+      cross join (select count(*) as records from etl.run_jobs w join etl.jobs x on x.job_id = w.job_id
+        join etl.quarantine r on r.answer_id = x.answer_id and r.run_id = w.run_id
+        join etl.units u on u.unit_id = r.unit_id and u.held_answer_id = r.answer_id where w.run_id = ${runId}::bigint) h`.execute(
+    db,
+  )
   return rows[0]?.summary ?? emptySummary
 }
 

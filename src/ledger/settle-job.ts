@@ -4,7 +4,7 @@ import { executePrepared } from '../db/prepared.ts'
 import type { Db } from '../db/tables.ts'
 import type { RunOutcome } from '../db/tables-runs.ts'
 import { fenced, type Hold, holdList, isHeldBy, lockJob } from './hold.ts'
-import { settleWaiting } from './run-jobs.ts'
+import { settleWaiting } from './wait-list.ts'
 
 /** Why a job stopped, as it is kept with the job. */
 export interface Reason {
@@ -41,9 +41,9 @@ const settle = async (
   hold: Hold,
   set: RawBuilder<unknown>,
   outcome: RunOutcome | null,
-  mayPass = outcome === 'loaded',
+  { mayPass = outcome === 'loaded', isLocked = false }: { readonly mayPass?: boolean; readonly isLocked?: boolean } = {},
 ): Promise<void> => {
-  if (outcome !== null) await lockJob(db, hold)
+  if (outcome !== null && !isLocked) await lockJob(db, hold)
   const settled = sql`update etl.jobs set ${set} where ${isHeldBy(hold)} returning job_id, pipeline_id, answer_id, slice_ids, window_from, window_to`
   const statement =
     outcome === null
@@ -87,17 +87,16 @@ export const holdJob = (db: Db, hold: Hold, { code, message }: Reason): Promise<
 export const failJob = (db: Db, hold: Hold, { code, message }: Reason): Promise<void> =>
   settle(db, hold, sql`${letGo}, state = 'failed', not_before = null, error_code = ${code}, error_message = ${message}`, 'failed')
 
-/** What `finishJob` sets, for statements that do more than that. */
-export const finished = sql`state = 'done', holder = null, fence = fence + 1, not_before = null, error_code = null, error_message = null,
+const finished = sql`state = 'done', holder = null, fence = fence + 1, not_before = null, error_code = null, error_message = null,
   updated_at = clock_timestamp()`
 
-/** All its units are loaded, or held with the answer, or were skipped for newer ones. Units that are held are counted as they stand before this statement. @param mayPass see `settleWaiting` */
+/** All its units are loaded, or held with the answer, or were skipped for newer ones. Units that are held are counted as they stand before this statement. @param mayPass see `settleWaiting` @param isLocked the caller's transaction has locked the job already */
 export const finishJob = (
   db: Db,
   hold: Hold,
   outcome: 'loaded' | 'unchanged',
-  { mayPass = outcome === 'loaded' }: { readonly mayPass?: boolean } = {},
-): Promise<void> => settle(db, hold, finished, outcome, mayPass)
+  { mayPass = outcome === 'loaded', isLocked = false }: { readonly mayPass?: boolean; readonly isLocked?: boolean } = {},
+): Promise<void> => settle(db, hold, finished, outcome, { mayPass, isLocked })
 
 /** Fetched and not begun: for others to take at once. Those that are somebody else's by now are left alone. */
 export const giveBackJobs = async (db: Db, holds: readonly Hold[]): Promise<void> => {

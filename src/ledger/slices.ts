@@ -1,7 +1,7 @@
 // The combinations of values that pipelines run for: since which change of the lists each is wanted, what it stands for, which go together.
 import { createHash } from 'node:crypto'
 import { type RawBuilder, sql } from 'kysely'
-import type { Row, Texts } from '../db/row.ts'
+import type { Row, Texts } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 
 /** The values of one dimension. */
@@ -29,7 +29,7 @@ export const syncSlices = async (db: Db, pipelineId: number, lists: readonly Val
     db,
   )
   await sql`
-    update etl.slices s set wanted_since = ${generation}, wanted_until = null
+    update etl.slices s set wanted_since = ${generation}, wanted_until = null, night_from = null
     from etl.slices x ${joined(lists, 'join')}
     where x.pipeline_id = ${pipelineId} and x.wanted_until is not null and s.slice_id = x.slice_id`.execute(db)
   await sql`
@@ -37,12 +37,6 @@ export const syncSlices = async (db: Db, pipelineId: number, lists: readonly Val
     select ${pipelineId}, w."values", ${generation} from (${productOf(lists)}) w
     where not exists (select from etl.slices s where s.pipeline_id = ${pipelineId} and s."values" = w."values")
     order by w."values" collate "C"`.execute(db)
-}
-
-/** Whether what is wanted now is every combination of the lists of that digest. Under the pipeline's lock, else other lists may come at any moment. */
-export const areWanted = async (db: Db, pipelineId: number, digest: string): Promise<boolean> => {
-  const row = await db.selectFrom('etl.pipelines').select('lists_sha256').where('pipeline_id', '=', pipelineId).executeTakeFirst()
-  return row?.lists_sha256 === digest
 }
 
 const joined = (lists: readonly ValueList[], join: 'join' | 'left join'): RawBuilder<unknown> =>

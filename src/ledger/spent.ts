@@ -18,6 +18,8 @@ export interface Spent {
   /** Of them what one pipeline bought beyond the usual. */
   readonly extraMonth: number
   readonly extraDay: number
+  /** Purchases under way that nobody knows the price of. */
+  readonly unpriced: number
   /** Pipelines that wait for a turn of this budget, the asking one included. */
   readonly sharers: number
 }
@@ -37,27 +39,34 @@ export const spentOf = async (db: Db, { account, pipeline, tag }: PurseOf, ours:
     tag === undefined
       ? sql<boolean>`${sql.ref(`${alias}.account`)} = ${account}`
       : sql<boolean>`${sql.ref(`${alias}.account`)} = any(array(select distinct a.account from etl.pipelines a))`
-  // Quota that is bought or about to be, and whose price is not known yet, counts with its estimate, or with 1 where there is none (as in etl.spending).
+  // Quota that is bought or about to be, and whose bill is not known yet, counts with its estimate (as in etl.spending); without one it is counted apart.
   const { rows } = await sql<SpentNow>`
     with turn as materialized (
       select t.day at time zone 'UTC' as day, date_trunc('month', t.day) at time zone 'UTC' as month,
         (date_trunc('month', t.day) - interval '1 month') at time zone 'UTC' as last_month, t.now
       from (select date_trunc('day', clock_timestamp() at time zone 'UTC') as day, clock_timestamp() as now) t
     ), bought as materialized (
-      select j.asked_at >= t.month as is_now, j.asked_at >= t.day as is_today, p.pipeline, j.approval_id is not null or r.command = 'backfill' as is_extra,
-        coalesce(r.command in ('run', 'schedule'), false) and j.approval_id is null as is_night,
+      select j.asked_at >= t.month as is_now, j.asked_at >= t.day as is_today, p.pipeline, j.wanted_by in ('range', 'force', 'approval') as is_extra,
+        j.wanted_by = 'night' as is_night,
         case when j.used_quota is not null then j.used_quota
-          when j.report_state in ('intent', 'submitted', 'ready', 'downloaded', 'uncertain') then coalesce(j.estimated_quota, 1) else 0 end as credits
+          when j.report_state in ('intent', 'submitted', 'ready', 'downloaded', 'uncertain') then coalesce(j.estimated_quota, 0) else 0 end as credits,
+        j.used_quota is null and j.estimated_quota is null and j.report_state in ('intent', 'submitted') as is_unpriced
       from turn t join etl.jobs j on j.asked_at >= t.last_month join etl.pipelines p on p.pipeline_id = j.pipeline_id
-        left join etl.runs r on r.run_id = j.run_id
       where ${isOfPurse('j')} and (${pipeline}::text is null or p.pipeline = ${pipeline}) and j.report_state is not null
         and (${tags}::jsonb is null or coalesce(j.tag_set_id, p.tag_set_id) in (select s.tag_set_id from etl.tag_sets s where s.tags @> ${tags}::jsonb))
         and ${isSameApi('p', ours)}
       union all
-      select c.day >= (t.month at time zone 'UTC')::date, c.day >= (t.day at time zone 'UTC')::date, p.pipeline, not c.is_night, c.is_night, c.credits
+      select c.day >= (t.month at time zone 'UTC')::date, c.day >= (t.day at time zone 'UTC')::date, p.pipeline, not c.is_night, c.is_night, c.credits, false
       from turn t join etl.request_credits c on c.day >= (t.last_month at time zone 'UTC')::date join etl.pipelines p on p.pipeline_id = c.pipeline_id
       where ${isOfPurse('c')} and (${pipeline}::text is null or p.pipeline = ${pipeline})
         and (${tags}::jsonb is null or c.tag_set_id in (select s.tag_set_id from etl.tag_sets s where s.tags @> ${tags}::jsonb))
+        and ${isSameApi('p', ours)}
+      union all
+      select true, true, p.pipeline, j.wanted_by in ('range', 'force', 'approval'), j.wanted_by = 'night',
+        case when j.reserved_credits < 'Infinity' then j.reserved_credits else 0 end, j.reserved_credits = 'Infinity'
+      from etl.jobs j join etl.pipelines p on p.pipeline_id = j.pipeline_id
+      where j.holder is not null and j.reserved_credits is not null and ${isOfPurse('j')} and (${pipeline}::text is null or p.pipeline = ${pipeline})
+        and (${tags}::jsonb is null or p.tag_set_id in (select s.tag_set_id from etl.tag_sets s where s.tags @> ${tags}::jsonb))
         and ${isSameApi('p', ours)}
     ), waiting as (
       select count(distinct p.pipeline)::integer as others from etl.jobs j join etl.pipelines p on p.pipeline_id = j.pipeline_id
@@ -70,11 +79,14 @@ export const spentOf = async (db: Db, { account, pipeline, tag }: PurseOf, ours:
       greatest(0, coalesce(sum(credits) filter (where is_night and not is_now), 0) - coalesce(sum(credits) filter (where is_night and is_now), 0))::float8 as kept,
       coalesce(sum(credits) filter (where is_extra and is_now and pipeline = ${ours}), 0)::float8 as "extraMonth",
       coalesce(sum(credits) filter (where is_extra and is_today and pipeline = ${ours}), 0)::float8 as "extraDay",
+      count(*) filter (where is_unpriced)::integer as unpriced,
       1 + (select others from waiting) as sharers,
       (select extract(epoch from day + interval '1 day' - now) * 1000 from turn)::float8 as "dayLeftMs",
       (select extract(epoch from ((month at time zone 'UTC') + interval '1 month') at time zone 'UTC' - now) * 1000 from turn)::float8 as "monthLeftMs"
     from bought`.execute(db)
-  return rows[0] ?? { month: 0, day: 0, kept: 0, extraMonth: 0, extraDay: 0, sharers: 1, dayLeftMs: 0, monthLeftMs: 0 }
+  return (
+    rows[0] ?? { month: 0, day: 0, kept: 0, extraMonth: 0, extraDay: 0, unpriced: 0, sharers: 1, dayLeftMs: 0, monthLeftMs: 0 }
+  )
 }
 
 /** Whether a row of `etl.pipelines` reads the same API as the pipeline of that name: accounts of two APIs may be named alike. @param alias of the row */

@@ -1,7 +1,7 @@
 // Purchases and answers that receipts and landings prove and this ledger does not know: their jobs are made anew, as the ledger that had them would have them.
 import { sql } from 'kysely'
 import type { Slice } from '../core/types.ts'
-import type { Counts, Flags, Row } from '../db/row.ts'
+import type { Counts, Flags, Row } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { databaseNow } from './database-now.ts'
 import { note } from './events.ts'

@@ -1,7 +1,7 @@
 // The job that stands for work another ledger had begun, with the answer that landed of it, and the units that wait for it.
 import { sql } from 'kysely'
 import type { Fingerprint, JobKind, Slice, Window } from '../core/types.ts'
-import type { Counts, Lists, Maybe } from '../db/row.ts'
+import type { Counts, Lists, Maybe } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { countApproval } from './approvals.ts'
 import { databaseNow } from './database-now.ts'
@@ -31,6 +31,7 @@ export interface FoundAnswer {
   readonly usedQuota: number | null
   /** As the service sorted it; undefined or null where it did not say. */
   readonly order?: unknown
+  readonly dialect?: string | null
   readonly asks: string
   readonly metrics: readonly string[]
 }
@@ -107,18 +108,18 @@ const uncertain =
   'reports: `millrace reports adopt` records the id; to send it again (it may be bought twice) run with --resubmit-uncertain.'
 
 const insertFound = async (trx: Db, jobId: string, answer: FoundAnswer): Promise<void> => {
-  const { locator, sha256, bytes, fingerprint, dataPoints, usedQuota, order = null, asks, metrics } = answer
+  const { locator, sha256, bytes, fingerprint, dataPoints, usedQuota, order = null, dialect = null, asks, metrics } = answer
   await sql`
     with answer as (
       insert into etl.answers (pipeline_id, job_id, ask_number, asked_at, landing, sha256, bytes, window_from, window_to, slice_ids, asks,
-        metrics, source_last_updated, source_count, data_points_count, source_order)
+        metrics, source_last_updated, source_count, data_points_count, source_order, dialect)
       select pipeline_id, job_id, ask_number, asked_at, ${locator}, ${sha256}, ${bytes}::bigint, window_from, window_to, slice_ids, ${asks},
         ${[...metrics]}::text[], ${fingerprint.lastUpdated}, ${fingerprint.count}::bigint, ${dataPoints}::bigint,
-        ${order === null ? null : JSON.stringify(order)}::jsonb
+        ${order === null ? null : JSON.stringify(order)}::jsonb, ${dialect}::text
       from etl.jobs where job_id = ${jobId}::bigint returning answer_id
     )
     update etl.jobs set answer_id = (select answer_id from answer), data_points_count = ${dataPoints}::bigint,
-      used_quota = ${usedQuota}::bigint
+      used_quota = ${usedQuota}::numeric
     where job_id = ${jobId}::bigint`.execute(trx)
 }
 

@@ -1,8 +1,8 @@
 // What a run has loaded although a test of the definition warns: one cause a pipeline and run, with the figures; restatements apart.
 import { sql } from 'kysely'
-import type { Cause } from '../core/alarms.ts'
+import type { Cause } from '../core/alarm.ts'
 import { changeOf, shownNumber } from '../core/data-test.ts'
-import type { Counts, Flags, Maybe, Row, Texts } from '../db/row.ts'
+import type { Counts, Flags, Maybe, Row, Texts } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 
 /** So long it is among the causes, so that each receiver hears of it once. */

@@ -1,8 +1,8 @@
-// Every way a job or its report may change its state: the statements keep to it, the drawings in docs/architecture.md equal it.
+// Every way a job or its report may change its state: the statements keep to it, the drawings in docs/internals/how-it-works.md equal it.
 import { type RawBuilder, sql } from 'kysely'
 import type { JobState, ReportState } from '../core/types.ts'
 
-/** One arrow of the state diagrams in docs/architecture.md. */
+/** One arrow of the state diagrams in docs/internals/how-it-works.md. */
 export interface Transition<State> {
   /** States it may begin in; empty: there was nothing yet. */
   readonly from: readonly State[]
@@ -19,7 +19,7 @@ export const jobTransitions = {
   'give back': { from: ['open'], to: ['open'] },
   'needs a person': { from: ['open'], to: ['held'] },
   'cannot succeed': { from: ['open'], to: ['failed'] },
-  'last window commits': { from: ['open'], to: ['done'] },
+  'load commits': { from: ['open'], to: ['done'] },
   'nothing changed': { from: ['open'], to: ['done'] },
   'cut or asked again': { from: ['open', 'held', 'failed'], to: ['replaced'] },
   release: { from: ['held'], to: ['open'] },

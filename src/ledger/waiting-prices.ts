@@ -1,6 +1,6 @@
 // The price of what waits for a person's word, or has it: named later where nobody could say it when it was planned.
 import { sql } from 'kysely'
-import type { Row } from '../db/row.ts'
+import type { Row } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { countApproval } from './approvals.ts'
 import { pastUnits } from './estimates.ts'
@@ -22,7 +22,7 @@ export const priceWaiting = async (db: Db, pipeline: string): Promise<void> => {
       await lockPipeline(trx, pipeline_id)
       await sql`
         with locked as (select j.job_id from etl.jobs j where j.pipeline_id = ${pipeline_id} and ${unpriced} order by j.job_id for update)
-        update etl.jobs set estimated_quota = round(${quota}::float8 * cells) where job_id in (select job_id from locked)`.execute(
+        update etl.jobs set estimated_quota = round(${quota}::numeric * cells, 2) where job_id in (select job_id from locked)`.execute(
         trx,
       )
       await countApproval(trx, pipeline_id)

@@ -1,7 +1,7 @@
 // Which warehouse this is, and whether this database is the one that goes on: landings and receipts bear its name, so that none takes another's for its own.
 import { type Selectable, sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
-import type { Flags, Row, Texts } from '../db/row.ts'
+import type { Flags, Row, Texts } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import type { WarehouseTable } from '../db/tables-beside.ts'
 import { databaseNow } from './database-now.ts'

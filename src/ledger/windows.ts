@@ -1,7 +1,7 @@
 // What is known of a pipeline's windows as a whole: closed or open, when the service was last seen to have released nothing for them.
 import { type RawBuilder, sql } from 'kysely'
 import type { Fingerprint, IsoDate } from '../core/types.ts'
-import type { Counts, Maybe, Row } from '../db/row.ts'
+import type { Counts, Maybe, Row } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { type FullCheck, hasTurn } from './candidates.ts'
 

@@ -3,7 +3,7 @@ import { sql } from 'kysely'
 import type { Definition } from '../core/types.ts'
 import type { Database } from '../db/connect.ts'
 import { isDatabaseError, sqlStateOf } from '../db/database-error.ts'
-import type { Flags, Texts } from '../db/row.ts'
+import type { Flags, Texts } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { tableName } from './table-columns.ts'
 

@@ -1,4 +1,5 @@
 // The live tables against their definitions: every difference by name, with the remedy.
+import { columnTypes } from '../core/column-types.ts'
 import type { DimensionTable } from '../core/dimension-table.ts'
 import type { Column, Definition } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
@@ -13,18 +14,6 @@ export interface Difference {
   readonly message: string
   /** warning: questions take longer; no row would be wrong. */
   readonly level: 'error' | 'warning'
-}
-
-/** Names a definition's types have in the catalog. */
-const catalogTypes: Readonly<Record<string, string>> = {
-  text: 'text',
-  bigint: 'bigint',
-  integer: 'integer',
-  numeric: 'numeric',
-  boolean: 'boolean',
-  date: 'date',
-  timestamptz: 'timestamp with time zone',
-  'text[]': 'text[]',
 }
 
 const lineage: readonly (readonly [string, string])[] = [
@@ -51,6 +40,10 @@ export const compareTables = async (db: Db, definitions: readonly Definition[]):
     const name = tableName(definition)
     return [
       ...compare(definition, name, columns, keys, definition.key, lineage),
+      ...lacksDefaults(
+        definition,
+        columns.filter(({ table }) => table === name),
+      ),
       ...compare(definition, `${name}_history`, columns, keys, [...definition.key, '_revision'], [...lineage, ...historyOnly]),
       ...(columns.some(({ table }) => table === name) ? missingIndexes(definition, indexes.get(name) ?? []) : []).map(
         (text): Difference => ({
@@ -67,6 +60,21 @@ export const compareTables = async (db: Db, definitions: readonly Definition[]):
     ]
   })
 }
+
+/** What is the same in all rows of a load is not sent with them. */
+const defaults: Readonly<Record<string, string>> = {
+  _run_id: `current_setting('millrace.run_id')::bigint`,
+  _revision: '1',
+  _loaded_at: 'transaction_timestamp()',
+}
+
+const lacksDefaults = ({ pipeline }: Definition, columns: readonly LiveColumn[]): Difference[] =>
+  columns.flatMap(({ table, name, has_default: hasDefault }): Difference[] => {
+    const value = defaults[name]
+    if (value === undefined || hasDefault) return []
+    const message = `data.${table}.${name} has no default, which loads rely on; a migration adds it: alter table data.${table} alter column ${name} set default ${value}.`
+    return [{ pipeline, table, column: name, message, level: 'error' }]
+  })
 
 const lacks = ({ pipeline }: Definition, { name, column }: DimensionTable): Difference => ({
   pipeline,
@@ -126,7 +134,7 @@ const compare = (
 const compareColumn = (column: Column, live: LiveColumn | undefined): string[] => {
   if (live === undefined) return [`is in the definition but not in the table; \`millrace new migration\` writes what adds it.`]
   const problems: string[] = []
-  if (live.type !== catalogTypes[column.type])
+  if (live.type !== columnTypes[column.type].catalog)
     problems.push(`is ${live.type}, the definition says ${column.type}; a changed type is a new version.`)
   if (live.nullable !== column.nullable) {
     problems.push(

@@ -1,105 +1,73 @@
-// Keys that come twice in one answer: identical rows collapse, conflicting ones leave the staging altogether.
-import { type RawBuilder, sql } from 'kysely'
+// Keys that come twice in one answer: identical rows collapse, conflicting ones leave the table beside altogether. Looked for by careful loads alone.
+import { sql } from 'kysely'
 import type { Definition } from '../core/types.ts'
 import type { Session } from '../db/session.ts'
-import { anotherWay } from './another-way.ts'
-import { type ManyUnits, sameUnit } from './merge-scope.ts'
-import type { Staging } from './staging.ts'
-import { inWindow, measureColumns, names, periodColumn, stagedKey } from './table-columns.ts'
-import type { Counts, Lists } from '../db/row.ts'
+import type { Counts, Flags, Lists, Maybe, Texts } from '../db/typed-row.ts'
+import type { Beside } from './difference.ts'
+import { measureColumns, names, stagedKey } from './table-columns.ts'
 
-/** Rows that share a key and differ, by their place among the staged rows (from 1), and the key they share. */
+/** Rows that share a key and differ: none of them is loaded. */
 export interface Conflict {
-  readonly ordinals: readonly number[]
+  /** Place among the rows of the answer that are the job's, from 1. */
+  readonly ordinal: number
+  readonly unitId: number
+  /** Staged key columns, in key order. */
   readonly key: readonly (string | null)[]
 }
 
-/** What was found of rows that share a key. */
+/** What was found of rows that share a key, and taken out. */
 export interface Repeated {
-  /** Rows beyond the first of identical ones. */
-  readonly duplicates: number
-  /** Rows that share their key with others and differ. */
-  readonly conflicting: number
+  /** Rows beyond the first of identical ones, by number of the unit. */
+  readonly duplicates: ReadonlyMap<number, number>
+  readonly conflicts: readonly Conflict[]
   /** Keys that they share. */
   readonly conflictingKeys: number
-  /** Places of the first of them, at most as many as asked for. */
-  first(most: number): Promise<readonly number[]>
+  /** Values of measures: in the duplicates, and in all but the first of rows that conflict. */
+  readonly filled: { readonly duplicates: number; readonly conflicts: number }
 }
 
-/** Filled by `findRepeated`. */
-export const repeatedTable = sql.raw('pg_temp."repeated"')
-
-/** Whether any key is there more than once. */
-export const hasRepeated = async (session: Session, definition: Definition, staging: Staging): Promise<boolean> => {
-  const key = stagedKey(definition)
-  const twice = key.length === 0 ? sql`having count(*) > 1` : sql`group by ${names(key)} having count(*) > 1`
-  const { rows } = await sql`select 1 from ${sql.raw(staging.table)} ${twice} limit 1`.execute(session.kysely)
-  return rows.length > 0
+/** Of an answer where no key comes twice. */
+export const noneRepeated: Repeated = {
+  duplicates: new Map(),
+  conflicts: [],
+  conflictingKeys: 0,
+  filled: { duplicates: 0, conflicts: 0 },
 }
 
-/** Fills the session's table of repeated rows, which stays until `dropRepeated`. Asks for another way where rows are not numbered. */
-export const findRepeated = async (session: Session, definition: Definition, staging: Staging): Promise<Repeated> => {
-  if (!staging.isNumbered) throw anotherWay({ name: staging.table }, 'rows that repeat a key are looked for in staging only')
+type Found = Counts<'unit_id' | 'rows' | 'filled'> & Maybe<Counts<'n'>> & Flags<'conflicts' | 'first'> & Lists<Texts<'key'>>
+
+/** Finds them and takes them out of the table, but for the first of identical rows. */
+export const removeRepeated = async ({ kysely }: Session, definition: Definition, { table }: Beside): Promise<Repeated> => {
   const staged = stagedKey(definition)
   const measures = measureColumns(definition).filter((column) => column.origin === 'response')
-  const table = sql.raw(staging.table)
   const key = staged.length === 0 ? sql`true` : names(staged)
-  const kept = staged.length === 0 ? sql`` : sql`, ${names(staged)}`
+  const texts = staged.length === 0 ? sql`null` : sql.join(staged.map(({ name }) => sql`${sql.ref(`t.${name}`)}::text`))
   const value = sql`row(${measures.length === 0 ? sql`1` : names(measures)})`
-  await dropRepeated(session)
-  await sql`create temporary table "repeated" as
-    select _n, bool_or(differs) over (partition by _key_number) as _conflicts, _place, _key_number${kept} from (
-      select _n, _place, _key_number${kept}, ${value} is distinct from first_value(${value}) over (partition by _key_number order by _n) as differs
-      from (select *, dense_rank() over (order by ${key}) as _key_number, row_number() over (partition by ${key} order by _n) as _place,
-          count(*) over (partition by ${key}) as _copies from ${table}) numbered
-      where _copies > 1) compared`.execute(session.kysely)
-  const { rows } = await sql<Counts<'duplicates' | 'conflicting' | 'keys'>>`
-    select count(*) filter (where not _conflicts and _place > 1) as duplicates, count(*) filter (where _conflicts) as conflicting,
-      count(*) filter (where _conflicts and _place = 1) as keys from ${repeatedTable}`.execute(session.kysely)
+  const values = measures.map(({ name, type }) =>
+    type === 'text' ? sql`nullif(${sql.ref(`t.${name}`)}, '')` : sql.ref(`t.${name}`),
+  )
+  const { rows } = await sql<Found>`
+    with repeated as materialized (
+      select _n, _place, bool_or(differs) over (partition by _key_number) as conflicts from (
+        select _n, _place, _key_number, ${value} is distinct from first_value(${value}) over (partition by _key_number order by _n) as differs
+        from (select *, dense_rank() over (order by ${key}) as _key_number, row_number() over (partition by ${key} order by _n) as _place,
+            count(*) over (partition by ${key}) as _copies from ${table}) numbered
+        where _copies > 1) compared
+    ), removed as (
+      delete from ${table} t using repeated r where t._n = r._n and (r.conflicts or r._place > 1)
+      returning t._n as n, t._unit_id as unit_id, r.conflicts, r._place = 1 as first, array[${texts}]::text[] as key,
+        ${measures.length === 0 ? sql`0` : sql`num_nonnulls(${sql.join(values)})`} as filled
+    )
+    select null::bigint as n, unit_id, false as conflicts, false as first, '{}'::text[] as key, count(*) as rows, sum(filled) as filled
+    from removed where not conflicts group by unit_id
+    union all select n, unit_id, true, first, key, 1, filled from removed where conflicts order by n`.execute(kysely)
+  const twins = rows.filter(({ conflicts }) => !conflicts)
+  const conflicts = rows.filter((row) => row.conflicts)
+  const filledOf = (some: readonly Found[]): number => some.reduce((sum, row) => sum + Number(row.filled), 0)
   return {
-    duplicates: Number(rows[0]?.duplicates ?? 0),
-    conflicting: Number(rows[0]?.conflicting ?? 0),
-    conflictingKeys: Number(rows[0]?.keys ?? 0),
-    first: async (most) => {
-      const found = await sql<Counts<'n'>>`
-        select _n as n from ${repeatedTable} where _conflicts order by _n limit ${most}`.execute(session.kysely)
-      return found.rows.map((row) => Number(row.n))
-    },
+    duplicates: new Map(twins.map((row) => [Number(row.unit_id), Number(row.rows)])),
+    conflicts: conflicts.map((row) => ({ ordinal: Number(row.n), unitId: Number(row.unit_id), key: row.key })),
+    conflictingKeys: conflicts.filter(({ first }) => first).length,
+    filled: { duplicates: filledOf(twins), conflicts: filledOf(conflicts.filter(({ first }) => !first)) },
   }
-}
-
-/** Of the repeated rows that were found. */
-export const conflictsOf = async (session: Session, definition: Definition): Promise<readonly Conflict[]> => {
-  const staged = stagedKey(definition)
-  const key = staged.length === 0 ? sql`null` : sql.join(staged.map((column) => sql`${sql.ref(column.name)}::text`))
-  const { rows } = await sql<Lists<Counts<'ordinals'>> & Pick<Conflict, 'key'>>`
-    select array_agg(_n order by _n) as ordinals, (array_agg(array[${key}]::text[] order by _n))[1:1] as key
-    from ${repeatedTable} where _conflicts group by _key_number order by min(_n)`.execute(session.kysely)
-  return rows.map((row) => ({ ordinals: row.ordinals.map(Number), key: row.key.flat() }))
-}
-
-/** Takes them out of the staging, all but the first of identical ones. */
-export const removeRepeated = async (session: Session, staging: Staging): Promise<void> => {
-  await sql`delete from ${sql.raw(staging.table)} s using ${repeatedTable} r
-    where s._n = r._n and (r._conflicts or r._place > 1)`.execute(session.kysely)
-}
-
-/** Idempotent. */
-export const dropRepeated = async (session: Session): Promise<void> => {
-  await sql`drop table if exists ${repeatedTable}`.execute(session.kysely)
-}
-
-/** Of the rows taken out, how many were the accepted units', for the account of their load. */
-export const countRemoved = async (
-  session: Session,
-  definition: Definition,
-  { accepted, window }: ManyUnits,
-): Promise<{ duplicates: number; conflicting: number }> => {
-  const isStaged = stagedKey(definition).some(({ name }) => name === periodColumn(definition))
-  const period: RawBuilder<unknown> = isStaged ? inWindow(definition, window, `r.${periodColumn(definition)}`) : sql`true`
-  const { rows } = await sql<Counts<'duplicates' | 'conflicting'>>`
-    select count(*) filter (where not r._conflicts) as duplicates, count(*) filter (where r._conflicts) as conflicting
-    from ${repeatedTable} r join ${accepted.name} taken on taken._outcome = 'accepted' and ${sameUnit(accepted, 'taken', 'r')}
-    where ${period} and (r._conflicts or r._place > 1)`.execute(session.kysely)
-  return { duplicates: Number(rows[0]?.duplicates ?? 0), conflicting: Number(rows[0]?.conflicting ?? 0) }
 }

@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import type { Definition, TableIndex } from '../core/types.ts'
 import { missingRelations } from '../db/catalog.ts'
-import type { Flags, Lists, Texts } from '../db/row.ts'
+import type { Flags, Lists, Texts } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 
 /** A column as the catalog has it. */
@@ -12,12 +12,14 @@ export interface LiveColumn {
   /** As the catalog spells it: `timestamp with time zone`. */
   readonly type: string
   readonly nullable: boolean
+  /** Whether rows that do not name it get a value. */
+  readonly has_default: boolean
 }
 
 /** In the order of the table. */
 export const liveColumns = async (db: Db, tables: readonly string[]): Promise<LiveColumn[]> => {
   const { rows } = await sql<LiveColumn>`
-    select c.relname as "table", a.attname as name, format_type(a.atttypid, a.atttypmod) as type, not a.attnotnull as nullable
+    select c.relname as "table", a.attname as name, format_type(a.atttypid, a.atttypmod) as type, not a.attnotnull as nullable, a.atthasdef as has_default
     from pg_class c join pg_namespace n on n.oid = c.relnamespace join pg_attribute a on a.attrelid = c.oid
     where n.nspname = 'data' and c.relname in (${sql.join([...tables])}) and a.attnum > 0 and not a.attisdropped
     order by c.relname, a.attnum`.execute(db)

@@ -1,11 +1,12 @@
-// Month partitions of a data table, made when a load first needs them, without ever blocking readers.
+// Month partitions of a data table: made empty before a load, or filled in its transaction and attached at its end. Readers are never blocked.
 import { type RawBuilder, sql } from 'kysely'
 import type { Definition, IsoDate, Window } from '../core/types.ts'
 import { windowsBetween } from '../core/window.ts'
-import { lockByName } from '../db/named-lock.ts'
+import { lockByName, makeLock, tryLockByName } from '../db/named-lock.ts'
 import type { Session } from '../db/session.ts'
-import { dataTable, keyColumns, names, tableName } from './table-columns.ts'
-import type { Flags, Texts } from '../db/row.ts'
+import type { Flags, Texts } from '../db/typed-row.ts'
+import { liveColumns } from './live-tables.ts'
+import { dataTable, inWindow, keyColumns, names, tableName } from './table-columns.ts'
 
 /** `keywords_v1_p202601` */
 export const partitionName = (definition: Definition, month: IsoDate): string =>
@@ -15,17 +16,24 @@ export const partitionName = (definition: Definition, month: IsoDate): string =>
  * A question is answered from an index alone only where autovacuum has been since the last load. Its defaults wait for a fifth of the month;
  * here it follows each load that is worth it. Pages it has seen and nobody changed cost it nothing.
  */
-export const cleaned =
-  '(autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_scale_factor = 0.002, autovacuum_vacuum_threshold = 1000)'
-
-const withCleaning = sql.raw(`with ${cleaned}`)
+const withCleaning = sql.raw(
+  'with (autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_scale_factor = 0.002, autovacuum_vacuum_threshold = 1000)',
+)
 
 const known = new WeakMap<object, Set<string>>()
 
+const knownTo = ({ client }: Session): Set<string> => {
+  const seen = known.get(client) ?? new Set<string>()
+  known.set(client, seen)
+  return seen
+}
+
+/** A month that this session knew was detached or dropped meanwhile. */
+export const forgetPartitions = ({ client }: Session): void => void known.delete(client)
+
 /** Makes the partitions of the window's months where they are missing. Not inside a transaction: others must see them at once. */
 export const ensurePartitions = async (session: Session, definition: Definition, window: Window): Promise<void> => {
-  const seen = known.get(session.kysely) ?? new Set<string>()
-  known.set(session.kysely, seen)
+  const seen = knownTo(session)
   for (const month of windowsBetween(window.from, window.to, 'month')) {
     const name = partitionName(definition, month.from)
     if (seen.has(name)) continue
@@ -52,8 +60,8 @@ const counted = new WeakMap<object, Set<string>>()
  * of hardly any, and goes through all of them for each row that it looks for. Not inside a transaction.
  */
 export const ensureStatistics = async (session: Session, definition: Definition, window: Window): Promise<void> => {
-  const done = counted.get(session.kysely) ?? new Set<string>()
-  counted.set(session.kysely, done)
+  const done = counted.get(session.client) ?? new Set<string>()
+  counted.set(session.client, done)
   const months = windowsBetween(window.from, window.to, 'month').map(({ from }) => partitionName(definition, from))
   const open = [...months, `${tableName(definition)}_history`].filter((name) => !done.has(name))
   if (open.length === 0) return
@@ -68,47 +76,101 @@ export const ensureStatistics = async (session: Session, definition: Definition,
   }
 }
 
-/** Below this the month's table is made empty first; filling it apart would cost more than it saves. */
-const fillFromRows = 5_000
-
-/** The window's month where no partition of it exists yet and the rows are worth filling it apart; null otherwise. */
-export const emptyMonthOf = async (
-  session: Session,
-  definition: Definition,
-  window: Window,
-  rows: number,
-): Promise<Window | null> => {
-  const [month, ...others] = windowsBetween(window.from, window.to, 'month')
-  if (rows < fillFromRows || month === undefined || others.length > 0) return null
-  const name = partitionName(definition, month.from)
-  return known.get(session.kysely)?.has(name) === true || (await exists(session, name)) ? null : month
-}
-
 // LIKE and ATTACH take a lock that readers and writers of other partitions do not feel; PARTITION OF would stop them all.
 const makePartition = async (session: Session, definition: Definition, month: Window, name: string): Promise<void> => {
   await session.kysely.transaction().execute(async (trx) => {
     const inside = { ...session, kysely: trx }
-    await lockName(inside, name)
-    if (!(await exists(inside, name))) await makeEmpty(inside, definition, month, name)
+    await lockByName(trx, lockOf(name))
+    if ((await exists(inside, name)) || (await holdsByDefault(inside, definition, month))) return
+    await sql`create table ${sql.table(`data.${name}`)} (like ${dataTable(definition)} including all) ${withCleaning}`.execute(
+      trx,
+    )
+    await attach(inside, definition, month, name)
   })
 }
 
 /** Until the transaction ends only its holder makes this partition. */
-const lockName = (session: Session, name: string): Promise<void> => lockByName(session.kysely, `partition/${name}`)
+const lockOf = (name: string): string => `partition/${name}`
 
-const makeEmpty = async (session: Session, definition: Definition, month: Window, name: string): Promise<void> => {
-  await sql`create table ${sql.table(`data.${name}`)} (like ${dataTable(definition)} including all) ${withCleaning}`.execute(
+/** Somebody gave the table a DEFAULT partition, and rows of the month are in it: they stay there, and others join them. */
+const holdsByDefault = async ({ kysely }: Session, definition: Definition, month: Window): Promise<boolean> => {
+  const { rows } = await sql<Texts<'name'>>`
+    select format('%I.%I', n.nspname, c.relname) as name from pg_partitioned_table p join pg_class c on c.oid = p.partdefid
+      join pg_namespace n on n.oid = c.relnamespace join pg_class whole on whole.oid = p.partrelid
+      join pg_namespace w on w.oid = whole.relnamespace and w.nspname = 'data' where whole.relname = ${tableName(definition)}`.execute(
+    kysely,
+  )
+  const [found] = rows
+  if (found === undefined) return false
+  const held = await sql`select 1 from ${sql.raw(found.name)} t where ${inWindow(definition, month, 't')} limit 1`.execute(kysely)
+  return held.rows.length > 0
+}
+
+const attach = async ({ kysely }: Session, definition: Definition, month: Window, name: string): Promise<void> => {
+  await sql`alter table ${dataTable(definition)} attach partition ${sql.table(`data.${name}`)}
+    for values from (${sql.lit(month.from)}) to (${sql.lit(month.to)})`.execute(kysely)
+}
+
+/** Below this a month's table is made empty first; to fill it apart would cost more than it saves. Bytes of the answer. */
+const fillFromBytes = 1_000_000
+
+const lineage = ['_unit_id', '_run_id', '_revision', '_loaded_at']
+
+/** The window's month where its first answer is to fill it before it is keyed and attached; null where it is there, or rows must come by the whole table. */
+export const monthToMake = async (
+  session: Session,
+  definition: Definition,
+  window: Window,
+  bytes: number,
+): Promise<Window | null> => {
+  const [month, ...others] = windowsBetween(window.from, window.to, 'month')
+  if (bytes < fillFromBytes || month === undefined || others.length > 0) return null
+  const name = partitionName(definition, month.from)
+  if (knownTo(session).has(name) || (await exists(session, name))) return null
+  if (await hasRules(session, definition)) return null
+  await makeLock(session.kysely, lockOf(name))
+  return month
+}
+
+/** Somebody's columns, or what has to run or be told for each row: triggers, row security, constraints, publications, a DEFAULT partition. */
+const hasRules = async ({ kysely }: Session, definition: Definition): Promise<boolean> => {
+  const name = tableName(definition)
+  const columns = await liveColumns(kysely, [name])
+  if (columns.length !== definition.columns.length + lineage.length) return true
+  const { rows } = await sql`select 1 from pg_class c join pg_namespace n on n.oid = c.relnamespace
+    where n.nspname = 'data' and c.relname = ${name} and (c.relrowsecurity or c.relhastriggers
+      or exists (select from pg_constraint r where r.conrelid = c.oid and r.contype in ('c', 'f', 'u', 'x'))
+      or exists (select from pg_attribute a where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and (a.attgenerated <> '' or a.attidentity <> ''))
+      or exists (select from pg_partitioned_table p where p.partrelid = c.oid and p.partdefid <> 0)
+      or exists (select from pg_publication p where p.puballtables)
+      or exists (select from pg_publication_rel p where p.prrelid = c.oid)
+      or exists (select from pg_publication_namespace p where p.pnnspid = n.oid))`.execute(kysely)
+  return rows.length > 0
+}
+
+/** The month's table without key and place, for rows of the caller's transaction; null where it is there by now, or another load is making it. */
+export const makeMonth = async (session: Session, definition: Definition, month: Window): Promise<string | null> => {
+  const name = partitionName(definition, month.from)
+  if (!(await tryLockByName(session.kysely, lockOf(name))) || (await exists(session, name))) return null
+  await sql`create table ${sql.table(`data.${name}`)} (like ${dataTable(definition)} including all excluding indexes) ${withCleaning}`.execute(
     session.kysely,
   )
+  return `data."${name}"`
+}
+
+/** Gives the filled month its key, its indexes and its place. Throws the server's unique violation where a key came twice. */
+export const attachMonth = async (session: Session, definition: Definition, month: Window): Promise<void> => {
+  const { kysely } = session
+  const name = partitionName(definition, month.from)
+  const table = sql.table(`data.${name}`)
+  await sql`set local maintenance_work_mem = '256MB'`.execute(kysely)
+  await sql`alter table ${table} add primary key (${names(keyColumns(definition))})`.execute(kysely)
+  // Those that fit the table's own are taken over by the attach, which would else build them while it keeps other months from being attached.
+  for (const { columns, include } of definition.indexes) await addIndex(session, table, columns, include)
+  await sql`create index on ${table} using brin (_unit_id)`.execute(kysely)
   await attach(session, definition, month, name)
 }
 
-const attach = async (session: Session, definition: Definition, month: Window, name: string): Promise<void> => {
-  await sql`alter table ${dataTable(definition)} attach partition ${sql.table(`data.${name}`)}
-    for values from (${sql.lit(month.from)}) to (${sql.lit(month.to)})`.execute(session.kysely)
-}
-
-/** One that fits the table's own is taken over by the attach, which would otherwise build it while it keeps other months from being attached. */
 const addIndex = async (
   session: Session,
   table: RawBuilder<unknown>,
@@ -119,52 +181,3 @@ const addIndex = async (
   const carried = include.length === 0 ? sql`` : sql`include (${list(include)})`
   await sql`create index on ${table} (${list(columns)}) ${carried}`.execute(session.kysely)
 }
-
-/** How a month comes to its rows. */
-export interface MonthFill {
-  /** Makes the month's table, under its name, from one that is filled. Default: it is made empty. */
-  readonly make?: () => Promise<void>
-  /** Puts rows into it, or counts those that are there; how many. */
-  readonly fill: (table: RawBuilder<unknown>) => Promise<number>
-}
-
-/**
- * Makes the month's table, lets `fill` put rows into it while it has no key, then keys and attaches it: all in the caller's transaction,
- * so that readers see the whole month or none of it. null when nothing was filled: the partition was there, or a key came twice (then
- * it is there now, empty).
- */
-export const fillPartition = async (
-  session: Session,
-  definition: Definition,
-  month: Window,
-  { make, fill }: MonthFill,
-): Promise<number | null> => {
-  const name = partitionName(definition, month.from)
-  const table = sql.table(`data.${name}`)
-  await lockName(session, name)
-  if (await exists(session, name)) return null
-  await sql`savepoint filling`.execute(session.kysely)
-  try {
-    if (make === undefined)
-      await sql`create table ${table} (like ${dataTable(definition)} including all excluding indexes) ${withCleaning}`.execute(
-        session.kysely,
-      )
-    else await make()
-    const rows = await fill(table)
-    await sql`set local maintenance_work_mem = '256MB'`.execute(session.kysely)
-    await sql`alter table ${table} add primary key (${names(keyColumns(definition))})`.execute(session.kysely)
-    for (const { columns, include } of definition.indexes) await addIndex(session, table, columns, include)
-    await attach(session, definition, month, name)
-    await sql`release savepoint filling`.execute(session.kysely)
-    return rows
-  } catch (error) {
-    if (!isUniqueViolation(error)) throw error
-    await sql`rollback to savepoint filling`.execute(session.kysely)
-    await makeEmpty(session, definition, month, name)
-    return null
-  }
-}
-
-/** Two rows with one key. */
-export const isUniqueViolation = (error: unknown): boolean =>
-  typeof error === 'object' && error !== null && 'code' in error && error.code === '23505'

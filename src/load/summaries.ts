@@ -3,10 +3,9 @@ import { type RawBuilder, sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
 import { type Mart, summarySignature } from '../core/mart.ts'
 import type { Definition } from '../core/types.ts'
-import type { Lists, Texts } from '../db/row.ts'
+import type { Lists, Texts } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
-import type { MergeScope } from './merge-scope.ts'
-import { dataTable, scopeOf } from './table-columns.ts'
+import { amongValues, dataTable, type UnitScope } from './table-columns.ts'
 
 /** The mart's query over `facts`, which must be a whole table expression. */
 export const summaryQuery = (mart: Mart, facts: RawBuilder<unknown>): RawBuilder<unknown> => {
@@ -25,19 +24,12 @@ export interface KnownMarts {
   reread(): Promise<readonly Mart[]>
 }
 
-/** What a load has to fill. */
-export interface PublishedSummaries {
-  readonly summaries: readonly Mart[]
-  /** Whether nothing was published since that says otherwise. */
-  readonly isStill: RawBuilder<boolean>
-}
-
 /**
  * Those of the definition's summaries that stand in bi, each as its table was made: a mart that came or changed since the process began is read from its
  * file. Throws SCHEMA_BEHIND where the file has another query than the table, since rows would land in wrong columns.
  */
-export const publishedSummaries = async (db: Db, definition: Definition, marts: KnownMarts): Promise<PublishedSummaries> => {
-  if (!definition.publish) return { summaries: [], isStill: sql`true` }
+export const publishedSummaries = async (db: Db, definition: Definition, marts: KnownMarts): Promise<readonly Mart[]> => {
+  if (!definition.publish) return []
   let known = marts.current()
   let found = await foundAmong(db, definition, known)
   const unknown = found.filter((one) => !one.includes(' ')).join()
@@ -48,10 +40,7 @@ export const publishedSummaries = async (db: Db, definition: Definition, marts: 
   }
   const [other] = differing(definition, known, found)
   if (other !== undefined) throw summaryDiffers(other)
-  return {
-    summaries: summariesOf(definition, known).filter((mart) => found.includes(madeFrom(mart, definition))),
-    isStill: sql`${publishedAmong(definition, known)} = ${[...found]}::text[]`,
-  }
+  return summariesOf(definition, known).filter((mart) => found.includes(madeFrom(mart, definition)))
 }
 
 /** Marts in bi that no file of this machine is of: read for once, not again with each load. */
@@ -91,15 +80,19 @@ const differing = (definition: Definition, marts: readonly Mart[], found: readon
   )
 
 /**
- * Makes the scope's part of each summary anew. Call in the load's transaction, after the merge: a reader sees rows and sums change at once.
- * A summary that is not published yet is filled when it is. Throws as `publishedSummaries`.
+ * Makes the part of each summary anew that rows of these windows and values are summed up in. Call in the load's transaction, after its rows: a reader sees
+ * rows and sums change at once. A summary that is not published yet is filled when it is. Throws as `publishedSummaries`.
  */
-export const refreshSummaries = async (trx: Db, definition: Definition, scope: MergeScope, marts: KnownMarts): Promise<void> => {
-  const { summaries } = await publishedSummaries(trx, definition, marts)
-  const facts = sql`(select * from ${dataTable(definition)} t where ${scopeOf(definition, scope, 't')})`
-  for (const mart of summaries) {
+export const refreshSummaries = async (
+  trx: Db,
+  definition: Definition,
+  scope: Pick<UnitScope, 'window' | 'slice'>,
+  marts: KnownMarts,
+): Promise<void> => {
+  const facts = sql`(select * from ${dataTable(definition)} t where ${amongValues(definition, scope, 't')})`
+  for (const mart of await publishedSummaries(trx, definition, marts)) {
     const table = sql.table(`bi.${mart.name}`)
-    await sql`delete from ${table} t where ${scopeOf(definition, scope, 't')}`.execute(trx)
+    await sql`delete from ${table} t where ${amongValues(definition, scope, 't')}`.execute(trx)
     await sql`insert into ${table} ${summaryQuery(mart, facts)}`.execute(trx)
   }
 }

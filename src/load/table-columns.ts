@@ -1,8 +1,8 @@
-// A definition's columns as SQL: what is staged, what is constant for a scope, and which rows a scope may touch.
+// A definition's columns as SQL: what is copied, which rows an answer speaks of, and how two rows are told to be the same.
 import { type RawBuilder, sql } from 'kysely'
+import type { ColumnType } from '../core/column-types.ts'
 import { EtlError } from '../core/errors.ts'
-import type { Column, ColumnType, Definition, Window } from '../core/types.ts'
-import { type MergeScope, sameUnit } from './merge-scope.ts'
+import type { Box, Column, Definition, Slice, Window } from '../core/types.ts'
 
 /** Without the schema; the version is part of the name. */
 export const tableName = (definition: Definition): string => `${definition.pipeline}_v${definition.version}`
@@ -13,9 +13,15 @@ export const dataTable = (definition: Definition): RawBuilder<unknown> => sql.ta
 /** Ended revisions. */
 export const historyTable = (definition: Definition): RawBuilder<unknown> => sql.table(`data.${tableName(definition)}_history`)
 
-/** Columns that come with the answer, in definition order: the order of the COPY. */
+/** Columns that come with the answer, in definition order. */
 export const stagedColumns = (definition: Definition): readonly Column[] =>
   definition.columns.filter((column) => column.origin === 'response')
+
+/** In the order of the COPY, which the number of the row's unit follows: what comes with the answer, then what is the same in all its rows. */
+export const copiedColumns = (definition: Definition): readonly Column[] => [
+  ...stagedColumns(definition),
+  ...definition.columns.filter((column) => column.origin !== 'response'),
+]
 
 /** The column the table is partitioned by: the key's `month` or `date`. */
 export const periodColumn = (definition: Definition): string => {
@@ -40,112 +46,82 @@ export const keyColumns = (definition: Definition): readonly Column[] =>
 export const stagedKey = (definition: Definition): readonly Column[] =>
   keyColumns(definition).filter((column) => column.origin === 'response')
 
+/** Key columns by which an answer's rows are shared out among the slices of a box. */
+export const unitColumns = (definition: Definition): readonly Column[] =>
+  stagedKey(definition).filter(({ name }) => definition.dimensions.some((dimension) => dimension.name === name))
+
 /** Type names are ours (checked by the definition), so they may stand in SQL as they are. */
 export const typed = (value: unknown, type: ColumnType): RawBuilder<unknown> => sql`${value}::${sql.raw(type)}`
 
 type Constant = string | boolean | number | readonly string[]
-type ConstantScope = Pick<MergeScope, 'name' | 'window' | 'slice'>
 
-/** The scope's value of a column that does not come with the answer. */
-const constantOf = (definition: Definition, scope: ConstantScope, column: Column): Constant => {
-  if (column.origin === 'window') return scope.window.from
-  const value = column.origin === 'slice' ? scope.slice[column.name] : definition.params[column.name]
-  if (value === undefined || (column.origin === 'slice' && typeof value !== 'string'))
-    throw new EtlError('INTERNAL', `${scope.name}: column ${column.name} has no ${column.origin} value of its own.`)
-  return value
-}
-
-/** Columns that do not come with the answer, with the scope's values. */
+/** Columns that do not come with the answer, with their value. Throws DEFINITION where the box has several values of one. */
 export const constantColumns = (
   definition: Definition,
-  scope: ConstantScope,
-): readonly { readonly column: Column; readonly value: Constant }[] =>
-  definition.columns
+  { key, window, slice }: Pick<Box, 'key' | 'window' | 'slice'>,
+): readonly { readonly column: Column; readonly value: Constant }[] => {
+  const constantOf = ({ name, origin }: Column): Constant => {
+    if (origin === 'window') return window.from
+    const value = origin === 'slice' ? slice[name] : definition.params[name]
+    if (origin === 'slice' && typeof value === 'object') throw cannotShare(key, name)
+    if (value === undefined) throw new EtlError('INTERNAL', `${key}: column ${name} has no ${origin} value of its own.`)
+    return value
+  }
+  for (const [name, value] of Object.entries(slice))
+    if (typeof value !== 'string' && !unitColumns(definition).some((column) => column.name === name)) throw cannotShare(key, name)
+  return copiedColumns(definition)
     .filter(({ origin }) => origin !== 'response')
-    .map((column) => ({ column, value: constantOf(definition, scope, column) }))
-
-/** `alias.column` of each staged column and the scope's constants for the others, in definition order. */
-export const rowExpressions = (definition: Definition, scope: MergeScope, alias: string): RawBuilder<unknown>[] =>
-  definition.columns.map((column) =>
-    column.origin === 'response'
-      ? sql`${sql.ref(`${alias}.${column.name}`)}`
-      : typed(constantOf(definition, scope, column), column.type),
-  )
-
-/** True for exactly the rows the scope answers for: its window, its units, and the parameters that are part of the key. */
-export const scopeOf = (definition: Definition, scope: MergeScope, alias: string): RawBuilder<unknown> => {
-  const constants = joinedScopeOf(definition, scope, alias)
-  if (scope.kind === 'one') return constants
-  const { accepted, isWhole } = scope
-  if (isWhole) return sql.join([constants, ...accepted.columns.map((column) => amongValues(scope, column, alias))], sql` and `)
-  return sql`${constants} and exists (select 1 from ${accepted.name} taken
-    where taken._outcome = 'accepted' and ${sameUnit(accepted, 'taken', alias)})`
+    .map((column) => ({ column, value: constantOf(column) }))
 }
 
-const amongValues = ({ slice }: MergeScope, { name, type }: Column, alias: string): RawBuilder<unknown> =>
-  sql`${sql.ref(`${alias}.${name}`)} = any(${[slice[name] ?? []].flat()}::${sql.raw(type)}[])`
+const cannotShare = (key: string, dimension: string): EtlError =>
+  new EtlError(
+    'DEFINITION',
+    `${key}: the answer has rows of several values of ${dimension}, and no key column says which row is whose. ` +
+      `Name a field of the response in columns.${dimension}.from, or ask for one value at a time.`,
+  )
+
+/** What a load may touch: rows of these windows and values, but for units that keep what they have. */
+export interface UnitScope {
+  readonly window: Window
+  /** All values of the units; every combination of them is one of the units. */
+  readonly slice: Slice
+  /** Numbers of units whose rows are left alone. */
+  readonly leftOut: readonly number[]
+}
 
 /**
- * The scope of a statement whose rows are joined by key with rows that were found within the scope. What tells many units apart comes with
- * the answer, hence with the join.
+ * True for exactly the rows that the scope answers for. By what their keys say and not by their numbers, so that a row that somebody put there by hand, on
+ * another day or with another number, is ended or set right by the next load of its unit.
  */
-export const joinedScopeOf = (definition: Definition, scope: MergeScope, alias: string): RawBuilder<unknown> =>
-  sql.join(
-    [
-      inWindow(definition, scope.window, `${alias}.${periodColumn(definition)}`),
-      ...constantKeys(definition, scope).map(
-        ({ column, value }) => sql`${sql.ref(`${alias}.${column.name}`)} = ${typed(value, column.type)}`,
-      ),
-    ],
-    sql` and `,
-  )
+export const inScope = (definition: Definition, scope: UnitScope, alias: string): RawBuilder<unknown> => {
+  const kept =
+    scope.leftOut.length === 0 ? [] : [sql`${sql.ref(`${alias}._unit_id`)} <> all(${scope.leftOut.map(String)}::bigint[])`]
+  return sql.join([amongValues(definition, scope, alias), ...kept], sql` and `)
+}
 
-const constantKeys = (definition: Definition, scope: MergeScope) => {
-  const told = scope.kind === 'one' ? [] : scope.accepted.columns.map(({ name }) => name)
-  return keyColumns(definition).flatMap((column) => {
-    const value = scope.slice[column.name] ?? (column.origin === 'param' ? definition.params[column.name] : undefined)
-    return value === undefined || column.name === periodColumn(definition) || told.includes(column.name)
-      ? []
-      : [{ column, value }]
+/** The same for tables that do not know units. */
+export const amongValues = (
+  definition: Definition,
+  { window, slice }: Pick<UnitScope, 'window' | 'slice'>,
+  alias: string,
+): RawBuilder<unknown> => {
+  const conditions = keyColumns(definition).flatMap(({ name, origin, type }) => {
+    const value = slice[name] ?? (origin === 'param' ? definition.params[name] : undefined)
+    if (value === undefined || name === periodColumn(definition)) return []
+    const column = sql.ref(`${alias}.${name}`)
+    const isList = origin !== 'param' && typeof value === 'object'
+    return [isList ? sql`${column} = any(${value}::${sql.raw(type)}[])` : sql`${column} = ${typed(value, type)}`]
   })
+  return sql.join([inWindow(definition, window, alias), ...conditions], sql` and `)
 }
 
-/** A period that can only be the window's first day is looked up as such: a range of it would read the whole month of the index. */
-export const inWindow = (definition: Definition, { from, to }: Window, column: string): RawBuilder<unknown> =>
-  hasOnePeriod(definition)
-    ? sql`${sql.ref(column)} = ${from}::date`
-    : sql`${sql.ref(column)} >= ${from}::date and ${sql.ref(column)} < ${to}::date`
-
-// Rows of monthly figures differ from others in their key, and parsing has brought their dates to the first of the month.
-const hasOnePeriod = (definition: Definition): boolean =>
-  keyColumns(definition).some(
-    ({ name, origin, normalize }) =>
-      name === periodColumn(definition) &&
-      (origin === 'window' || (normalize === 'period_start' && definition.window.every === 'month' && isMonthly(definition))),
-  )
-
-const isMonthly = ({ period }: Definition): boolean => period.isInKey && period.every === 'month'
-
-/** Staged rows that belong to the scope, as a table; those of many units bear the unit's number as `_unit`. @param table quoted name */
-export const stagedRows = (definition: Definition, scope: MergeScope, table: string): RawBuilder<unknown> => {
-  if (scope.kind === 'one') return sql.raw(table)
-  const { accepted } = scope
-  return sql`(select staged.*, taken._unit_id as _unit from ${sql.raw(table)} staged join ${accepted.name} taken
-    on taken._outcome = 'accepted' and ${sameUnit(accepted, 'taken', 'staged')} where ${stagedInWindow(definition, scope)})`
+export const inWindow = (definition: Definition, { from, to }: Window, alias: string): RawBuilder<unknown> => {
+  const period = sql.ref(`${alias}.${periodColumn(definition)}`)
+  return sql`${period} >= ${from}::date and ${period} < ${to}::date`
 }
 
-/** The same rows without the number of their unit. */
-export const bareStagedRows = (definition: Definition, scope: MergeScope, table: string): RawBuilder<unknown> =>
-  scope.kind === 'one' || !scope.isWhole
-    ? stagedRows(definition, scope, table)
-    : sql`(select staged.* from ${sql.raw(table)} staged where ${stagedInWindow(definition, scope)})`
-
-const stagedInWindow = (definition: Definition, { window }: MergeScope): RawBuilder<unknown> =>
-  stagedColumns(definition).some(({ name }) => name === periodColumn(definition))
-    ? inWindow(definition, window, `staged.${periodColumn(definition)}`)
-    : sql`true`
-
-/** `a.key = b.key` over the staged key columns; the others are constant within a scope. */
+/** `a.key = b.key` over what of the key comes with the answer; the rest is the same in all rows of a scope. */
 export const sameKey = (definition: Definition, left: string, right: string): RawBuilder<unknown> => {
   const staged = stagedKey(definition)
   if (staged.length === 0) return sql`true`

@@ -1,6 +1,6 @@
 // Text cells: what PostgreSQL can store, and what is said of a cell that does not fit.
 
-import { maxCellCharacters } from './limits.ts'
+import { maxCellCharacters } from './parse-limits.ts'
 import { excerpt } from './raw-text.ts'
 
 /** Thrown by casts; the message says what was found and what was expected. */

@@ -50,7 +50,7 @@ const escapes: Readonly<Record<string, string>> = { '\\': '\\\\', '\t': '\\t', '
 export const escapeCell = (cell: string): string =>
   special.test(cell) ? cell.replaceAll(specials, (character) => escapes[character] ?? character) : cell
 
-/** Appends one row. */
+/** Appends one row; who writes it counts it. */
 export const writeRow = (writer: CopyWriter, values: readonly (string | null)[]): void => {
   let row = ''
   for (let index = 0; index < values.length; index += 1) {
@@ -61,7 +61,6 @@ export const writeRow = (writer: CopyWriter, values: readonly (string | null)[])
   row += '\n'
   ensureRoom(writer, row.length * 3)
   writer.at += writer.bytes.write(row, writer.at, 'utf8')
-  writer.rows += 1
 }
 
 /** A chunk once there is enough, or whatever there is with `last`; then nothing may be written any more. */

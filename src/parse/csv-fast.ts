@@ -44,6 +44,7 @@ export const createFastLane = (sink: RowSink, header: Header): FastLane | null =
       let at = from
       let lines = 0
       let rows = 0
+      let elsewhere = 0
       while (at < to) {
         // An empty line is no record.
         let next = afterBreak(bytes, at)
@@ -52,13 +53,13 @@ export const createFastLane = (sink: RowSink, header: Header): FastLane | null =
           const begin = writer.at
           next = row(bytes, at, writer)
           if (next === notSure) break
-          mark?.end(writer, begin)
-          rows += 1
+          if (mark === undefined || mark.end(writer, begin)) rows += 1
+          else elsewhere += 1
         }
         at = next
         lines += 1
       }
-      countRows(sink, rows)
+      countRows(sink, rows, elsewhere)
       return { sureTo: at, lines }
     },
   }

@@ -5,7 +5,7 @@ import { EtlError } from '../core/errors.ts'
 import { CellError, isNullWord } from './cast-text.ts'
 import type { Header } from './csv-header.ts'
 import { afterBreak, type CsvRecord, comma, createCell, readCell } from './csv-tokens.ts'
-import { type CellOf, RowError, tryRow } from './plan.ts'
+import { type CellOf, RowError, tryRow } from './parse-plan.ts'
 import { rawText } from './raw-text.ts'
 import { type RecordPlace, type RowSink, rejectRow, takeRow } from './row-sink.ts'
 
@@ -54,7 +54,8 @@ export const createFullLane = (sink: RowSink, header: Header): FullLane => {
     (place) => {
       const at = header.places[place] ?? -1
       if (at < 0) return null
-      const cell = cells[at] ?? ''
+      const cell = cells[at]
+      if (cell === undefined) throw new CellError('the record ends before this cell')
       if (isBroken && cell.includes('\ufffd')) throw new CellError('the cell has bytes that are not UTF-8')
       if (isText[place] === true) return cell === '' && isNullable[place] === true ? null : cell
       return isNullWord(cell) ? null : cell
@@ -68,7 +69,13 @@ export const createFullLane = (sink: RowSink, header: Header): FullLane => {
     if (cells === null || problem !== null) {
       if (frame.next === frame.end && cells !== null && cells.length < header.width) throw cutRecord(sink.part, line)
       if (frame.breaks > 0) refuseSwallowed(record, line)
-      rejectRow(sink, problem ?? malformed, place)
+      // Cells that are one too many may stand in each other's places; where some lack, those that are there stand in their own.
+      rejectRow(
+        sink,
+        problem ?? malformed,
+        place,
+        cells === null || cells.length > header.width ? null : reader(cells, !isUtf8(record)),
+      )
       return
     }
     if (frame.breaks > 0 && canTell) refuseLookalike(record, line)

@@ -1,9 +1,9 @@
 // The CSV's header: which cell belongs to which column, and what differs from the definition.
 import { EtlError } from '../core/errors.ts'
-import { maxColumns } from './limits.ts'
-import { fieldName, type ParsePlan } from './plan.ts'
+import { maxColumns } from './parse-limits.ts'
+import { fieldName, type ParsePlan } from './parse-plan.ts'
 import { excerpt } from './raw-text.ts'
-import { addMissing, addUnknown, type ParseReport } from './report.ts'
+import { addUnknown, type ParseReport } from './parse-report.ts'
 
 /** What the first line says. */
 export interface Header {
@@ -21,12 +21,10 @@ export const readHeader = (cells: readonly string[], part: number, plan: ParsePl
   if (twice !== undefined) throw bad(part, `names '${excerpt(twice)}' twice, so its cells mean nothing`)
   const places = plan.columns.map(({ names }) => names.map((name) => found.indexOf(name)).find((place) => place >= 0) ?? -1)
   for (const [index, { column, names }] of plan.columns.entries()) {
-    if (places[index] !== -1) continue
-    if (column.isKey) {
+    if (places[index] === -1 && column.isKey) {
       const expected = `expected ${names.map((name) => `'${name}'`).join(' or ')} for key column '${column.name}'`
       throw bad(part, `lacks part of the key: found ${shown(cells)}; ${expected}`)
     }
-    addMissing(report, column.name)
   }
   for (const [index, name] of found.entries()) {
     if (!places.includes(index) && !plan.knownElsewhere.has(name)) addUnknown(report, excerpt(cells[index]?.trim() ?? name))

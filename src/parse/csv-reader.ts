@@ -5,7 +5,7 @@ import { createFastLane, type FastLane } from './csv-fast.ts'
 import { createFullLane, type Frame, type FullLane, readCells } from './csv-full.ts'
 import { type Header, readHeader } from './csv-header.ts'
 import { afterBreak, countBreaks, endOfLines, readRecord } from './csv-tokens.ts'
-import { maxRecordBytes, maxRecordLines } from './limits.ts'
+import { maxRecordBytes, maxRecordLines } from './parse-limits.ts'
 import { createTail, type LineEnd, lineEndAt, type Tail } from './line-end.ts'
 import type { RowSink } from './row-sink.ts'
 
@@ -37,8 +37,10 @@ interface State {
   readonly tail: Tail
   full: FullLane | null
   fast: FastLane | null
-  /** The service said that there are no rows. */
+  /** The service said that there are no rows: in place of the header, or in the first record under it (api-facts G 72). */
   saidEmpty: boolean
+  /** A record was read. */
+  hasRecord: boolean
 }
 
 /** Bytes given to the full lane at once when the fast lane is not sure: csv-parse costs as much for one record as for ten. */
@@ -59,6 +61,7 @@ export const createCsvReader = (sink: RowSink, lanes: Lanes): Reader => {
     full: null,
     fast: null,
     saidEmpty: false,
+    hasRecord: false,
   }
   return {
     write: (chunk) => {
@@ -114,6 +117,7 @@ const readLines = (sink: RowSink, state: State, lanes: Lanes, bytes: Buffer, isL
     if (isClean && state.fast !== null && at < wholeLines) {
       const { sureTo, lines } = state.fast.take(bytes, at, wholeLines)
       state.line += lines
+      state.hasRecord ||= sureTo > at
       at = sureTo
       if (at >= bytes.length) return at
     }
@@ -138,10 +142,26 @@ const readRecords = (sink: RowSink, state: State, bytes: Buffer, from: number, i
     if (state.full === null) break
     at = skipBlankLines(state, bytes, at, isLast)
   }
-  if (state.full !== null) state.full.take(bytes, frames)
-  else if (frames[0] !== undefined) openTable(sink, state, bytes, frames[0])
+  const [first] = frames
+  if (first === undefined) return at
+  if (state.full === null) openTable(sink, state, bytes, first)
+  else state.full.take(bytes, withoutNone(sink, state, bytes, frames))
   return at
 }
+
+/** The records but the word that there are none. */
+const withoutNone = (sink: RowSink, state: State, bytes: Buffer, frames: readonly Frame[]): readonly Frame[] => {
+  const [first, second] = frames
+  const isNone = !state.hasRecord && first !== undefined && !first.isMalformed && saysNone(readCells(bytes, [first])[0] ?? [])
+  const after = state.saidEmpty ? first : isNone ? second : undefined
+  if (after !== undefined) throw rowsAfterNone(sink.part, after.line)
+  state.saidEmpty ||= isNone
+  state.hasRecord = true
+  return isNone ? [] : frames
+}
+
+const saysNone = ([first, ...others]: readonly string[]): boolean =>
+  noData.test(first?.trim() ?? '') && others.every((cell) => cell.trim() === '')
 
 const openTable = (sink: RowSink, state: State, bytes: Buffer, frame: Frame): void => {
   if (state.saidEmpty) throw rowsAfterNone(sink.part, frame.line)
@@ -152,6 +172,7 @@ const openTable = (sink: RowSink, state: State, bytes: Buffer, frame: Frame): vo
     return
   }
   const header = readHeader(cells, sink.part, sink.plan, sink.report)
+  for (const [place, at] of header.places.entries()) sink.seen[place] = (sink.seen[place] ?? 0) | (at === -1 ? 6 : 1)
   state.header = header
   state.lineEnd = lineEndAt(bytes, frame.end)
   state.full = createFullLane(sink, header)

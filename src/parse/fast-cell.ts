@@ -1,9 +1,10 @@
 // What the fast lanes of CSV and JSON share: what they know of a column, cells cast before, and writers of plain cells.
+import { columnTypes } from '../core/column-types.ts'
 import { isSame } from '../core/bytes.ts'
 import { CellError, isNullWord } from './cast-text.ts'
 import { escapeCell } from './copy-text.ts'
 import type { Header } from './csv-header.ts'
-import type { ParsePlan, PlannedColumn } from './plan.ts'
+import type { ParsePlan, PlannedColumn } from './parse-plan.ts'
 
 /** How a cell is taken: not at all, as text, as digits, as digits with a point, or by its cast. */
 export const kinds = { skip: 0, text: 1, whole: 2, decimal: 3, cast: 4 } as const
@@ -49,7 +50,7 @@ export const fastColumn = (plan: ParsePlan, place: number): FastColumn => {
     place,
     isKey: plan.keyPlaces.includes(place),
     empty: emptyCell(planned),
-    digits: planned.column.type === 'integer' ? 9 : 18,
+    digits: columnTypes[planned.column.type].wholeDigits ?? 18,
     cast: memoized(planned),
   }
 }
@@ -59,12 +60,7 @@ const emptyCell = ({ column, isPlain }: PlannedColumn): Buffer | null => {
   return isPlain && column.type === 'text' ? noBytes : null
 }
 
-const kindOf = ({ column, isPlain }: PlannedColumn): number => {
-  if (!isPlain) return kinds.cast
-  if (column.type === 'text') return kinds.text
-  if (column.type === 'bigint' || column.type === 'integer') return kinds.whole
-  return column.type === 'numeric' ? kinds.decimal : kinds.cast
-}
+const kindOf = ({ column, isPlain }: PlannedColumn): number => kinds[isPlain ? columnTypes[column.type].copiedAs : 'cast']
 
 /** Places for cells seen before; a cell may take the place its hash names or the one beside it. */
 const memoBits = 12

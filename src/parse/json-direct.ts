@@ -1,4 +1,5 @@
 // The fast lane of JSON: cells from the record's bytes to COPY bytes. Whatever it is not sure of it leaves to the casts.
+import { columnTypes } from '../core/column-types.ts'
 import { CellError } from './cast-text.ts'
 import { ensureRoom, escapeCell } from './copy-text.ts'
 import {
@@ -13,7 +14,7 @@ import {
   writeBytes,
   writeNumber,
 } from './fast-cell.ts'
-import type { PlannedColumn } from './plan.ts'
+import type { PlannedColumn } from './parse-plan.ts'
 import { countRows, type RowSink } from './row-sink.ts'
 
 /** Rank of a column whose field the record lacks. */
@@ -66,8 +67,8 @@ export const createDirectRow = (sink: RowSink): DirectRow => {
     out[to - 1] = lf
     const begin = writer.at
     writer.at = to
-    plan.mark?.end(writer, begin)
-    countRows(sink, 1)
+    const isOurs = plan.mark?.end(writer, begin) ?? true
+    countRows(sink, isOurs ? 1 : 0, isOurs ? 0 : 1)
     return true
   }
 }
@@ -76,7 +77,7 @@ const directColumn = (column: FastColumn, planned: PlannedColumn): DirectColumn 
   const whenNull = planned.column.nullable && !planned.column.isKey ? nullBytes : null
   const { ifAbsent } = planned.column
   const whenAbsent = ifAbsent === null ? whenNull : castDefault(planned, ifAbsent)
-  return { ...column, whenNull, whenAbsent, isList: planned.isPlain && planned.column.type === 'text[]' }
+  return { ...column, whenNull, whenAbsent, isList: planned.isPlain && columnTypes[planned.column.type].isList }
 }
 
 const castDefault = ({ cast }: PlannedColumn, text: string): Buffer | null => {

@@ -1,7 +1,7 @@
 // Which list of a JSON page holds the records.
-import { type JsonList, listNamed, readPage } from '../json/page.ts'
-import { JsonError } from '../json/scan.ts'
-import { fieldName, type ParsePlan } from './plan.ts'
+import { type JsonList, listNamed, readPage } from '../core/json-page-scan.ts'
+import { JsonError } from '../core/json-scan.ts'
+import { fieldName, type ParsePlan } from './parse-plan.ts'
 
 /** What the first object of an answer turned out to be. */
 export interface Page {

@@ -1,14 +1,15 @@
 // One JSON record as a row: fields found by name, every number as it is written.
+import { columnTypes } from '../core/column-types.ts'
 import { isUtf8 } from 'node:buffer'
 import { isSame } from '../core/bytes.ts'
 import type { JsonRecords } from '../core/types.ts'
 import { CellError, isNullWord } from './cast-text.ts'
 import type { Lanes } from './csv-reader.ts'
 import { absent, createDirectRow } from './json-direct.ts'
-import { cut, eachField, skipValue } from '../json/scan.ts'
-import { fieldName, type PlannedColumn, RowError } from './plan.ts'
+import { cut, eachField, skipValue } from '../core/json-scan.ts'
+import { fieldName, type PlannedColumn, RowError } from './parse-plan.ts'
 import { rawText } from './raw-text.ts'
-import { addUnknown } from './report.ts'
+import { addUnknown } from './parse-report.ts'
 import { type RowSink, rejectRow, takeRow } from './row-sink.ts'
 
 /** One record after the other becomes a row or a reject. */
@@ -75,6 +76,10 @@ export const createRecordLane = (sink: RowSink, lanes: Lanes): RecordLane => {
   const finish = (at: number, end: number, line: number): void => {
     const bytes = current
     const record = { line, raw: () => rawText(bytes.subarray(at, end)) }
+    for (let place = 0; place < ranks.length; place += 1) {
+      const bit = ranks[place] === absent ? 2 : 1
+      if (bytes[at] === openBrace && ((sink.seen[place] ?? 0) & bit) === 0) sink.seen[place] = (sink.seen[place] ?? 0) | bit
+    }
     const problem = problemOf(bytes[at] === openBrace, isCleanText || isUtf8(bytes.subarray(at, end)), twice)
     if (problem !== null) rejectRow(sink, problem, record)
     else if (direct === null || !direct(bytes, starts, ends, ranks)) takeRow(sink, cellOf, record)
@@ -138,13 +143,13 @@ const fieldText = ({ column }: PlannedColumn, bytes: Buffer, start: number, end:
     const text = stringText(bytes, start, end)
     return column.type !== 'text' && isNullWord(text) ? null : text
   }
-  if (byte === openBracket && column.type === 'text[]') return bytes.toString('utf8', start, end)
+  if (byte === openBracket && columnTypes[column.type].isList) return bytes.toString('utf8', start, end)
   if (byte === openBracket || byte === openBrace)
     throw new CellError(`${byte === openBracket ? 'a list' : 'an object'} found where ${column.type} is expected`)
   const token = bytes.toString('latin1', start, end)
   if (token === 'null') return null
   const isWord = token === 'true' || token === 'false'
-  if (column.type === 'text[]' || (isWord && column.type !== 'boolean' && column.type !== 'text'))
+  if (columnTypes[column.type].isList || (isWord && !columnTypes[column.type].takesWords))
     throw new CellError(`${token} found where ${column.type} is expected`)
   return token
 }

@@ -1,33 +1,24 @@
 // From a part's bytes to COPY text: takes gzip away, picks the reader, hands on chunks.
-import type { JsonRecords, Payload } from '../core/types.ts'
+import type { Payload } from '../core/types.ts'
 import { type ParsedChunk, takeChunk } from './copy-text.ts'
 import { createCsvReader, type Lanes, type Reader } from './csv-reader.ts'
 import { inflated } from './inflate.ts'
 import { createJsonReader } from './json-reader.ts'
 import { createRecordLane, type RecordLane } from './json-row.ts'
-import type { ParsePlan } from './plan.ts'
-import { createParseReport, type ParseReport } from './report.ts'
-import { createRowSink, type RowSink } from './row-sink.ts'
+import type { ParsePlan } from './parse-plan.ts'
+import { createParseReport, type ParseReport } from './parse-report.ts'
+import { createRowSink, reportFields, type RowSink } from './row-sink.ts'
 import { byFirstByte } from './sniff.ts'
 
 /** Bytes a reader gets at once, so that its output stays small however large the chunks that arrive. */
 const stepBytes = 128 * 1024
 
-/** Records that the source has found already: the bytes pass unread, since the landing writes them as they are pulled. */
-const createRecordsReader = (lane: RecordLane, records: JsonRecords): Reader => ({
-  write: () => undefined,
-  end: () => {
-    for (let index = 0; index < records.count; index += 1) lane.take(records, index)
-  },
-})
-
 /** What one part needs is made anew for it; what all parts of an answer can share is made once. */
 const readersOf = (sink: RowSink, lanes: Lanes): ((payload: Payload) => Reader) => {
   let lane: RecordLane | null = null
-  return ({ part, format, mayBeEmpty, records }) => {
+  return ({ part, format, mayBeEmpty }) => {
     sink.part = part
     const laneOf = (): RecordLane => (lane ??= createRecordLane(sink, lanes))
-    if (records !== undefined) return createRecordsReader(laneOf(), records)
     return byFirstByte({ format, mayBeEmpty: mayBeEmpty === true }, (found) =>
       found === 'json' ? createJsonReader(sink, laneOf()) : createCsvReader(sink, lanes),
     )
@@ -60,6 +51,7 @@ export const createAnswerParser = (plan: ParsePlan, report: ParseReport, lanes: 
         }
       }
       reader.end()
+      reportFields(sink)
       report.empty = report.read === 0
     },
     rest: () => takeChunk(sink.writer, true),

@@ -1,7 +1,7 @@
 // Where readers put what they read: accepted rows into COPY text, the others into the report.
 import { type CopyWriter, createCopyWriter, writeRow } from './copy-text.ts'
-import { type CellOf, filledCells, keyOf, measurePlaces, type ParsePlan, type RowError, tryRow } from './plan.ts'
-import { addReject, type ParseReport } from './report.ts'
+import { type CellOf, filledCells, keyOf, measurePlaces, type ParsePlan, type RowError, tryRow } from './parse-plan.ts'
+import { addReject, type ParseReport } from './parse-report.ts'
 
 /** Where a record stands and what it looked like. */
 export interface RecordPlace {
@@ -20,6 +20,8 @@ export interface RowSink {
   readonly writer: CopyWriter
   /** Scratch for one row, in the order of the COPY. */
   readonly values: (string | null)[]
+  /** By planned column: the sum of 1, a record had its field; 2, one lacked it; 4, a header lacked it. */
+  readonly seen: Uint8Array
   /** Called with each accepted row; null where nobody asks. */
   readonly onAccepted: ((record: RecordPlace) => void) | null
 }
@@ -31,14 +33,28 @@ export const createRowSink = (plan: ParsePlan, report: ParseReport, onAccepted: 
   report,
   writer: createCopyWriter(),
   values: [],
+  seen: new Uint8Array(plan.columns.length),
   onAccepted,
 })
 
-/** Counts a batch of rows that a fast lane wrote itself. */
-export const countRows = (sink: RowSink, rows: number): void => {
-  sink.writer.rows += rows
-  sink.report.read += rows
-  sink.report.rows += rows
+/** Of fewer records all may lack by chance what each may lack. */
+const enoughRecords = 20
+
+/** What the parts so far had of the definition's fields. */
+export const reportFields = ({ plan, report, seen }: RowSink): void => {
+  const named = (is: (found: number) => boolean): string[] =>
+    plan.columns.flatMap(({ column }, place) => (is(seen[place] ?? 0) ? [column.name] : []))
+  report.missingColumns = named((found) => found > 0 && found % 2 === 0)
+  report.partlyMissing = named((found) => (found & 3) === 3)
+  report.newlyMissing = report.read < enoughRecords ? named((found) => found >= 4 && found % 2 === 0) : report.missingColumns
+}
+
+/** Counts a batch of records that a fast lane read itself: rows it wrote, and those it took back because they are not the job's. */
+export const countRows = ({ writer, report }: RowSink, rows: number, elsewhere: number): void => {
+  writer.rows += rows
+  report.read += rows + elsewhere
+  report.rows += rows
+  report.elsewhere += elsewhere
 }
 
 /** Writes the row, passes it over, or rejects it with the reason; returns whether it was rejected. */
@@ -56,17 +72,16 @@ export const takeRow = (sink: RowSink, cellOf: CellOf, record: RecordPlace): boo
   }
   const from = sink.writer.at
   writeRow(sink.writer, sink.values)
-  sink.plan.mark?.end(sink.writer, from)
-  sink.report.read += 1
-  sink.report.rows += 1
-  sink.onAccepted?.(record)
+  const isOurs = sink.plan.mark?.end(sink.writer, from) ?? true
+  countRows(sink, isOurs ? 1 : 0, isOurs ? 0 : 1)
+  if (isOurs) sink.onAccepted?.(record)
   return false
 }
 
-/** For a record whose cells cannot be told apart. */
-export const rejectRow = (sink: RowSink, problem: RowError, record: RecordPlace): void => {
+/** For a record that is no row. @param cellOf null: its cells cannot be told apart, so that it may be anybody's */
+export const rejectRow = (sink: RowSink, problem: RowError, record: RecordPlace, cellOf: CellOf | null = null): void => {
   leaveOut(sink, 0, measurePlaces(sink.plan).length)
-  reject(sink, problem, record, null)
+  reject(sink, problem, record, cellOf === null ? null : keyOf(sink.plan, cellOf))
 }
 
 const leaveOut = ({ report: { cellsLeftOut } }: RowSink, least: number, most: number): void => {
@@ -75,8 +90,12 @@ const leaveOut = ({ report: { cellsLeftOut } }: RowSink, least: number, most: nu
 }
 
 const reject = (
-  { part, report }: RowSink,
+  { part, report, plan }: RowSink,
   { column, message }: RowError,
   record: RecordPlace,
   key: readonly (string | null)[] | null,
-): void => addReject(report, { part, line: record.line, column, reason: message, raw: record.raw(), key })
+): void => {
+  const unit = plan.mark?.unitOf(key) ?? null
+  addReject(report, { part, line: record.line, column, reason: message, raw: record.raw(), key, unit })
+  if (plan.mark !== undefined && unit !== null) plan.mark.rejects[unit] = (plan.mark.rejects[unit] ?? 0) + 1
+}

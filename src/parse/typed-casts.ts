@@ -1,7 +1,7 @@
 // Cells that are not plain text: numbers with every digit, dates checked against the calendar, lists as array literals.
 import type { RoundingMode } from '../core/types.ts'
 import { CellError, castText, refuse } from './cast-text.ts'
-import { maxFractionDigits, maxWholeDigits } from './limits.ts'
+import { maxFractionDigits, maxWholeDigits } from './parse-limits.ts'
 import { excerpt } from './raw-text.ts'
 
 const bounds: Readonly<Record<'bigint' | 'integer', readonly [bigint, bigint]>> = {

@@ -1,8 +1,8 @@
 // Which windows a plan covers: published ones that are due, or a range. Pure.
 import { EtlError } from '../core/errors.ts'
 import type { Definition, IsoDate, Window, JobKind } from '../core/types.ts'
-import { addWindows, dateIn, isPublished, windowsBetween } from '../core/window.ts'
-import { checkOnly, type Only } from './only.ts'
+import { addWindows, dateIn, isPastEnd, isPublished, isPublishedByDay, windowsBetween } from '../core/window.ts'
+import { checkOnly, type Only } from './only-values.ts'
 
 export interface Scope {
   /** `due`: what a nightly run owes. `range`: a span and nothing outside it. */
@@ -29,11 +29,13 @@ export interface PlanWindow extends Window {
 export const windowsInScope = (definition: Definition, scope: Scope, nowMs: number): PlanWindow[] => {
   const { lookBack, publication } = definition.window
   const windows = scope.mode === 'due' ? dueWindows(definition, nowMs) : rangeWindows(definition, scope)
+  // By the calendar: of a table that ended long ago no window is new.
+  const recentFrom = publication.until === undefined ? null : lookBackStart(definition, nowMs)
   return windows.map((window, place) => ({
     ...window,
     place,
     isPublished: isPublished(window, publication, nowMs),
-    isInLookBack: scope.mode === 'due' && place >= windows.length - lookBack,
+    isInLookBack: scope.mode === 'due' && place >= windows.length - lookBack && window.from >= (recentFrom ?? ''),
   }))
 }
 
@@ -48,7 +50,7 @@ export const checkScope = (definitions: readonly Definition[], scope: Scope): vo
 const rangeWindows = (definition: Definition, { rangeOf }: Scope): Window[] => {
   if (rangeOf === undefined) throw new EtlError('USAGE', 'A range of months is needed; write --from YYYY-MM --to YYYY-MM.')
   const { from, to } = rangeOf(definition)
-  return windowsBetween(from, to, definition.window.every)
+  return windowsBetween(from, to, definition.window.every).filter((window) => !isPastEnd(window, definition.window.publication))
 }
 
 /** Published windows from the definition's first one to now. */
@@ -63,7 +65,7 @@ export const lookBackStart = ({ window }: Definition, nowMs: number): IsoDate | 
   const today = dateIn(nowMs, publication.timeZone)
   // Two windows more than a month's worth of the smallest: the newest published one is never further back than two months.
   const recent = windowsBetween(addWindows(today, 'month', -3), today, every).filter((one) =>
-    isPublished(one, publication, nowMs),
+    isPublishedByDay(one, publication, nowMs),
   )
   const newest = recent.at(-1)
   return newest === undefined ? null : addWindows(newest.from, every, 1 - lookBack)

@@ -47,27 +47,6 @@ export const pack = (needed: readonly NeededSlice[], limits: PackLimits): Packed
   return [...groups.values()].flatMap(({ run, slices }) => packGroup(run, slices, limits))
 }
 
-/**
- * Every combination of the lists as one box, where one request may ask for all of them; null otherwise, and where the slices are fewer or need other windows than
- * each other. Nothing need be known of their values then. Only of slices that are combinations of the lists of these lengths.
- * @param lengths of the list of each dimension
- */
-export const packWhole = (
-  places: ReadonlyMap<number, readonly number[]>,
-  lengths: readonly number[],
-  limits: PackLimits,
-): PackedBox | null => {
-  if (places.size !== lengths.reduce((product, length) => product * length, 1)) return null
-  const [alike = []] = places.values()
-  const [run, ...others] = runsOf(alike)
-  if (run === undefined || others.length > 0) return null
-  for (const other of places.values())
-    if (other.length !== alike.length || other.some((place, at) => place !== alike[at])) return null
-  const { values, windows } = fittingLimits(limits, lengths, run.count)
-  if (windows < run.count || values.some((most, level) => most < (lengths[level] ?? 1))) return null
-  return { sliceIds: [...places.keys()].sort((left, right) => left - right), ...run }
-}
-
 /** Places in runs without gaps, oldest first. */
 export const runsOf = (places: readonly number[]): Run[] => {
   const runs: { first: number; count: number }[] = []

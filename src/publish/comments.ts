@@ -39,8 +39,10 @@ export const lineageComments: Readonly<Record<string, string>> = {
   _valid_from: 'When this value was loaded.',
   _valid_to: 'When this value was replaced or its row vanished from the answer.',
   _ended_run_id: 'The run that replaced or ended it: etl.runs.',
-  valid_from: 'When this value was loaded.',
-  valid_to: 'When this value was replaced or its row vanished from the answer; NULL while it is current.',
+  valid_from: 'When this value was loaded, or its version published.',
+  valid_to:
+    'When this value was replaced, its row vanished from the answer, or another version was published; NULL while it is current.',
+  _version: "The pipeline's version the value is of.",
   is_current: 'Whether this is the value believed now.',
   is_final: 'Whether the service is no longer asked for changes: the window lies behind the look-back. --force still asks.',
   restated_at: 'When the row got another value than it was first loaded with; NULL where it never did.',

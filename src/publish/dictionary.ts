@@ -17,6 +17,9 @@ export const dataDictionary = (definitions: readonly Definition[], marts: readon
     '',
     'Made by `millrace docs` from the definitions and the marts; do not edit. NULL means no data, never 0.',
     '',
+    '## Which view answers which question',
+    '',
+    ...questions(sorted),
     '## Relationships',
     '',
     ...diagram(published, sorted),
@@ -42,6 +45,20 @@ export const dataDictionary = (definitions: readonly Definition[], marts: readon
     ...table(['column', 'meaning'], Object.entries(freshnessComments)),
   ].join('\n')}\n`
 }
+
+/** By topic, in the order of names: what each view is for, in one line. */
+const questions = (marts: readonly Mart[]): string[] =>
+  [...Map.groupBy(marts, ({ topic }) => topic)]
+    .sort(([a], [b]) => a.localeCompare(b))
+    .flatMap(([topic, some]) => [
+      `### ${topic}`,
+      '',
+      ...table(
+        ['question', 'view'],
+        some.map(({ question, name }) => [question, `\`bi.${name}\``]),
+      ),
+      '',
+    ])
 
 const typeOf = (column: Column): string => `${column.type}${column.nullable ? '' : ', not null'}`
 

@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
 import type { Mart } from '../core/mart.ts'
-import type { Texts } from '../db/row.ts'
+import type { Texts } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { type Grant, giveRights, grantsOn } from './replace-view.ts'
 

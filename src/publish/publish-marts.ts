@@ -7,38 +7,47 @@ import { columnNames, missingRelations } from '../db/catalog.ts'
 import type { Database } from '../db/connect.ts'
 import { sqlStateOf } from '../db/database-error.ts'
 import { inPatientTransaction, type Patience } from '../db/patience.ts'
-import type { Maybe, Texts } from '../db/row.ts'
+import type { Maybe, Texts } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { columnComment, commentOn, lineageComments } from './comments.ts'
 import { joinsOf } from './joins.ts'
 import type { MartReaders } from './mart-readers.ts'
-import { replaceView } from './replace-view.ts'
+import { giveRights, grantsOn, replaceView } from './replace-view.ts'
+import { recordVersion, seriesOf } from './versions.ts'
+import { currentRows } from './views.ts'
 
 /** Publishes one mart when all it reads is there; returns whether it did. */
 export const publishMart = async (
   trx: Db,
   mart: Mart,
   definitions: readonly Definition[],
-  readers: MartReaders,
+  { readers, summaries }: { readonly readers: MartReaders; readonly summaries: PreparedSummaries },
 ): Promise<boolean> => {
   if (!(await readable(trx, mart.reads))) return false
   try {
     if (mart.summaryOf === null) await replaceView(trx, mart.name, sql.raw(mart.sql), () => readers.dropOf(trx, mart.name))
-    else await publishSummary(trx, mart, definitions, readers)
+    else {
+      const name = summaries.get(mart.name)
+      if (name !== undefined) await putSummary(trx, mart, name, readers)
+    }
     await readers.restoreRights(trx, mart.name)
   } catch (error) {
-    // 55P03: a lock in the way, not the query.
-    if (isEtlError(error) || sqlStateOf(error) === '55P03') throw error
-    throw new EtlError(
-      'DEFINITION',
-      `${mart.file}: PostgreSQL refuses the query: ${messageOf(error)}. Correct it; nothing of it was published.`,
-      {
-        cause: error,
-      },
-    )
+    return refused(mart, error)
   }
   await describe(trx, mart, definitions)
   return true
+}
+
+const refused = ({ file }: Mart, error: unknown): never => {
+  // 55P03: a lock in the way, not the query.
+  if (isEtlError(error) || sqlStateOf(error) === '55P03') throw error
+  throw new EtlError(
+    'DEFINITION',
+    `${file}: PostgreSQL refuses the query: ${messageOf(error)}. Correct it; nothing of it was published.`,
+    {
+      cause: error,
+    },
+  )
 }
 
 const readable = async (trx: Db, names: readonly string[]): Promise<boolean> => {
@@ -46,32 +55,60 @@ const readable = async (trx: Db, names: readonly string[]): Promise<boolean> => 
   return (await missingRelations(trx, wanted)).length === 0
 }
 
-/** Made and filled when it is new, when its query changed, and when the pipeline's version did; else left to the loads. */
-const publishSummary = async (trx: Db, mart: Mart, definitions: readonly Definition[], readers: MartReaders): Promise<void> => {
-  const source = definitions.find(({ pipeline, publish }) => publish && pipeline === mart.summaryOf)
-  if (source === undefined) return
-  assertScoped(mart, source)
+/** Makes no reader wait: nothing that readers read is touched. In the transaction that puts the summaries in their places; call it before that replaces anything. */
+export const prepareSummaries = async (
+  trx: Db,
+  marts: readonly Mart[],
+  definitions: readonly Definition[],
+): Promise<PreparedSummaries> => {
+  const prepared = new Map<string, string>()
+  for (const mart of marts) {
+    const source = definitions.find(({ pipeline, publish }) => publish && pipeline === mart.summaryOf)
+    if (mart.summaryOf === null || source === undefined) continue
+    assertScoped(mart, source)
+    const there = await sql<
+      Maybe<Texts<'about'>>
+    >`select obj_description(to_regclass(${`bi.${mart.name}`}), 'pg_class') as about`.execute(trx)
+    if (there.rows[0]?.about?.endsWith(`[${summarySignature(mart, source.version)}]`) === true) continue
+    prepared.set(mart.name, await fillSummary(trx, mart, source, prepared.size).catch((error: unknown) => refused(mart, error)))
+  }
+  return prepared
+}
+
+/** By name of a mart the table it was filled into; those whose table is right are left out. */
+export type PreparedSummaries = ReadonlyMap<string, string>
+
+/** Filled when it is new, when its query changed, and when the pipeline's version did; else left to the loads. Returns the table's name in `data`. */
+const fillSummary = async (trx: Db, mart: Mart, source: Definition, place: number): Promise<string> => {
   const data = sql.table(`data.${source.pipeline}_v${source.version}`)
   const signature = summarySignature(mart, source.version)
-  const table = sql.table(`bi.${mart.name}`)
-  const there = await sql<Maybe<Texts<'about'>>>`select obj_description(to_regclass(${`bi.${mart.name}`}), 'pg_class') as about
-    where to_regclass(${`bi.${mart.name}`}) is not null`.execute(trx)
-  const [old] = there.rows
-  if (old?.about?.endsWith(`[${signature}]`) === true) return
-  // Its readers are waited for before the facts are locked: loads do not wait with us.
-  if (old !== undefined) await sql`lock table ${table} in access exclusive mode`.execute(trx)
-  // Loads wait until it is filled, so that none is missing from it; readers of the facts do not.
+  const name = `summary_${signature}_${place}`
+  const table = sql.table(`data.${name}`)
+  // Loads wait until it is in its place, so that none is missing from it; readers of the facts do not.
   await sql`lock table ${data} in share mode`.execute(trx)
   const [first = '', ...rest] = mart.sql.split('{{facts}}')
-  const query = sql.join([sql.raw(first), ...rest.flatMap((part) => [sql`${data} as facts`, sql.raw(part)])], sql` `)
-  await readers.dropOf(trx, mart.name)
-  await sql`drop table if exists ${table}`.execute(trx)
+  // Cells that only a former version has count here as they do in the view.
+  await recordVersion(trx, source)
+  const facts = currentRows(source, await seriesOf(trx, source))
+  const query = sql.join([sql.raw(first), ...rest.flatMap((part) => [sql`(${facts}) as facts`, sql.raw(part)])], sql` `)
   await sql`create table ${table} as ${query}`.execute(trx)
-  await sql`alter table ${table} add primary key (${sql.join(mart.key.map((name) => sql.ref(name)))})`.execute(trx)
+  await sql`alter table ${table} add primary key (${sql.join(mart.key.map((column) => sql.ref(column)))})`.execute(trx)
   for (const { column, table: dimension, to } of joinsOf(source).filter((one) => one.isOfUnits && mart.key.includes(one.column)))
     await sql`alter table ${table} add foreign key (${sql.ref(column)})
       references ${sql.table(`bi.${dimension}`)} (${sql.ref(to)})`.execute(trx)
   await commentOn('table', table, `${aboutOf(mart)} [${signature}]`).execute(trx)
+  return name
+}
+
+/** Readers of the former table are waited for, and wait from here until the transaction ends. */
+const putSummary = async (trx: Db, mart: Mart, name: string, readers: MartReaders): Promise<void> => {
+  const table = sql.table(`bi.${mart.name}`)
+  const rights = await grantsOn(trx, mart.name)
+  await readers.dropOf(trx, mart.name)
+  await sql`drop table if exists ${table}`.execute(trx)
+  await sql`alter table ${sql.table(`data.${name}`)} set schema bi`.execute(trx)
+  await sql`alter table ${sql.table(`bi.${name}`)} rename to ${sql.id(mart.name)}`.execute(trx)
+  await giveRights(trx, mart.name, rights)
   await grantLoaders(trx, table)
 }
 

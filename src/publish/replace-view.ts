@@ -1,6 +1,6 @@
 // Replaces a view only where it differs, keeps the rights given on it, and never takes it away.
 import { type RawBuilder, sql } from 'kysely'
-import type { Maybe, Texts } from '../db/row.ts'
+import type { Maybe, Texts } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 
 const codeOf = (error: unknown): string => (error as { code?: string }).code ?? ''

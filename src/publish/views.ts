@@ -1,6 +1,7 @@
 // The statements of one pipeline's views: current rows, every revision, and what was believed at a moment.
 import { type RawBuilder, sql } from 'kysely'
 import type { Definition } from '../core/types.ts'
+import { type FormerSpan, keptUnits, type Series } from './versions.ts'
 
 const lineage = ['_unit_id', '_run_id', '_revision', '_loaded_at'] as const
 
@@ -19,8 +20,9 @@ const periodOf = (definition: Definition): string => definition.key.find((name) 
 /** After that many months no nightly run asks for the window again. */
 const finalAfter = (definition: Definition): RawBuilder<unknown> => {
   const { every, lookBack, publication } = definition.window
-  const size = every === 'month' ? 'months' : every === 'week' ? 'weeks' : 'days'
-  return sql.lit(`${lookBack + 1} ${size} ${publication.publishedOn} days`)
+  // PostgreSQL takes no interval that names days twice.
+  if (every === 'day') return sql.lit(`${lookBack + 1 + publication.publishedOn} days`)
+  return sql.lit(`${lookBack + 1} ${every}s ${publication.publishedOn} days`)
 }
 
 /** Rows of several days may share a window, which is asked for as a whole: they are final together. */
@@ -33,9 +35,33 @@ const judged = (definition: Definition): RawBuilder<unknown> =>
   sql`(${windowOf(definition)} + ${finalAfter(definition)}::interval <= current_date) as is_final,
     case when _revision > 1 then _loaded_at end as restated_at`
 
+/** Columns of a former version's table in the order of the published one; NULL where it lacks one. */
+const formerColumns = (definition: Definition, { columns }: FormerSpan): RawBuilder<unknown> =>
+  sql.join([
+    ...definition.columns.map(({ name, type }) =>
+      columns.has(name) ? sql.ref(`f.${name}`) : sql`null::${sql.raw(type)} as ${sql.ref(name)}`,
+    ),
+    ...lineage.map((name) => sql.ref(`f.${name}`)),
+  ])
+
+const formerTable = ({ pipeline }: Definition, { version }: FormerSpan, suffix = ''): RawBuilder<unknown> =>
+  sql`${sql.table(`data.${pipeline}_v${version}${suffix}`)} f`
+
+/** Rows of the table, and of former versions those of cells that this one has no answer for. */
+export const currentRows = (definition: Definition, { former, kept }: Series): RawBuilder<unknown> => {
+  const own = sql`select ${list(tableColumns(definition))} from ${sql.table(dataName(definition))}`
+  const others = former
+    .filter(({ version, goesOn }) => goesOn && kept.has(version))
+    .map(
+      (span) => sql`select ${formerColumns(definition, span)} from ${formerTable(definition, span)}
+        where f._unit_id in (${keptUnits(definition, span.version)})`,
+    )
+  return sql.join([own, ...others], sql` union all `)
+}
+
 /** The query of bi.<pipeline>: current rows, with `is_final` and `restated_at` judged as they are read. */
-export const currentView = (definition: Definition): RawBuilder<unknown> =>
-  sql`select ${list(tableColumns(definition))}, ${judged(definition)} from ${sql.table(dataName(definition))}`
+export const currentView = (definition: Definition, series: Series): RawBuilder<unknown> =>
+  sql`select ${list(tableColumns(definition))}, ${judged(definition)} from (${currentRows(definition, series)}) r`
 
 /** Names of the history view's columns, in its order. */
 export const historyColumns = (definition: Definition): string[] => [
@@ -43,14 +69,43 @@ export const historyColumns = (definition: Definition): string[] => [
   'valid_from',
   'valid_to',
   'is_current',
+  '_version',
 ]
 
-/** The query of bi.<pipeline>_history: current rows and ended ones, each with the time it held. */
-export const historyView = (definition: Definition): RawBuilder<unknown> => {
+/** The query of bi.<pipeline>_history: current rows and ended ones, each with the time readers of bi saw it in. */
+export const historyView = (definition: Definition, series: Series): RawBuilder<unknown> => {
   const columns = list(tableColumns(definition))
-  return sql`select ${columns}, _loaded_at as valid_from, null::timestamptz as valid_to, true as is_current
-    from ${sql.table(dataName(definition))}
-    union all select ${columns}, _valid_from, _valid_to, false from ${sql.table(`${dataName(definition)}_history`)}`
+  const version = sql.lit(definition.version)
+  const since = series.since === null ? null : moment(series.since)
+  const from = (column: 'f._loaded_at' | 'f._valid_from'): RawBuilder<unknown> =>
+    since === null ? sql.ref(column) : sql`greatest(${sql.ref(column)}, ${since})`
+  const own = sql`select ${columns}, ${from('f._loaded_at')} as valid_from, null::timestamptz as valid_to, true as is_current, ${version} as _version
+    from ${sql.table(dataName(definition))} f
+    union all select ${columns}, ${from('f._valid_from')}, f._valid_to, false, ${version} from ${sql.table(`${dataName(definition)}_history`)} f
+    ${since === null ? sql`` : sql`where f._valid_to > ${since}`}`
+  return sql.join([own, ...series.former.map((span) => formerRevisions(definition, span, series))], sql` union all `)
+}
+
+const moment = (text: string): RawBuilder<unknown> => sql`${sql.lit(text)}::timestamptz`
+
+/** What readers saw of a former version: until the next one was published, or for cells that go on until that one had an answer. */
+const formerRevisions = (definition: Definition, span: FormerSpan, { kept }: Series): RawBuilder<unknown> => {
+  const columns = formerColumns(definition, span)
+  const isKept = span.goesOn && kept.has(span.version)
+  const until = isKept ? sql`case when k.unit_id is null then ${moment(span.to)} else k.until end` : moment(span.to)
+  const join = isKept
+    ? sql`left join etl.kept_cells k on k.unit_id = f._unit_id and k.pipeline = ${sql.lit(definition.pipeline)} and k.version = ${sql.lit(span.version)}`
+    : sql``
+  const from = (column: 'f._loaded_at' | 'f._valid_from'): RawBuilder<unknown> =>
+    span.from === null ? sql.ref(column) : sql`greatest(${sql.ref(column)}, ${moment(span.from)})`
+  const within = (column: 'f._loaded_at' | 'f._valid_from'): RawBuilder<unknown> =>
+    isKept ? sql`(${until} is null or ${sql.ref(column)} < ${until})` : sql`${sql.ref(column)} < ${until}`
+  const after = span.from === null ? sql`` : sql`and f._valid_to > ${moment(span.from)}`
+  const version = sql.lit(span.version)
+  return sql`select ${columns}, ${from('f._loaded_at')}, ${until}, ${isKept ? sql`${until} is null` : sql`false`}, ${version}
+    from ${formerTable(definition, span)} ${join} where ${within('f._loaded_at')}
+    union all select ${columns}, ${from('f._valid_from')}, least(f._valid_to, ${until}), false, ${version}
+    from ${formerTable(definition, span, '_history')} ${join} where ${within('f._valid_from')} ${after}`
 }
 
 /** Plain SQL over the history view, so that the planner puts it into the question and uses the question's conditions; refused where it cannot. */

@@ -2,7 +2,7 @@
 // All of them can be switched off together.
 import { addWindows } from '../core/window.ts'
 import { checkSubmission } from './batch-endpoints.ts'
-import { addMonths } from './calendar.ts'
+import { addMonths } from './publication-calendar.ts'
 import type { Exchange } from './exchange.ts'
 import { json, type Reply, refusal } from './reply.ts'
 import { priceOf } from './report-query.ts'

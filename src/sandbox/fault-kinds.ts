@@ -34,7 +34,7 @@ interface KindSpec {
 
 const kind = (on: FaultPlace, does: string): KindSpec => ({ on, does })
 
-/** Every fault by name; docs/sandbox.md mirrors the table (a test compares them). */
+/** Every fault by name; docs/sandbox-reference.md mirrors the table (a test compares them). */
 export const faultKinds = {
   slow: kind('any', 'answers after `delayMs` (default 2000)'),
   stall: kind('any', 'takes the request and never answers'),

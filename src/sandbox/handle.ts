@@ -8,7 +8,7 @@ import type { Fault } from './fault-kinds.ts'
 import type { TakeFault } from './faults.ts'
 import { type Family, type Reply, html, json, jsonText, keyRefused, quotaExhausted, refusal, retryAfter } from './reply.ts'
 import { readJson } from './request-body.ts'
-import { type Match, findRoute } from './routes.ts'
+import { type Match, findRoute } from './service-routes.ts'
 import { send } from './send.ts'
 import type { Service } from './service.ts'
 

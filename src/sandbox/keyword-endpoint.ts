@@ -1,6 +1,6 @@
 // GET /v4/website-analysis/keywords (interface 2.1, 2.2, 4.1), with the faults that lie in its answer.
 import { addWindows } from '../core/window.ts'
-import { addMonths, generationOf, monthsBetween } from './calendar.ts'
+import { addMonths, generationOf, monthsBetween } from './publication-calendar.ts'
 import type { Exchange } from './exchange.ts'
 import type { TakeFault } from './faults.ts'
 import { type KeywordQuery, type KeywordView, keywordView } from './keyword-data.ts'
@@ -94,6 +94,8 @@ const metaOf = (
       ...(take('key-echo') === null ? {} : { api_key: service.settings().apiKey }),
     },
     status: 'Success',
+    // An answered request costs one credit; not in the interface, but met at the service (fact 46).
+    data_credits_charged: 1,
     last_updated: take('last-updated-drift') === null ? updated : addWindows(updated, 'day', 1),
   }
 }

@@ -1,6 +1,6 @@
 // Checks the query of the keyword endpoint, strictly, and says which in-body code a refusal carries.
-import type { Calendar } from './calendar.ts'
-import { addMonths } from './calendar.ts'
+import type { Calendar } from './publication-calendar.ts'
+import { addMonths } from './publication-calendar.ts'
 import { brandedTypes, type KeywordQuery, trafficSources, webSources } from './keyword-data.ts'
 import { countries } from './words.ts'
 

@@ -1,6 +1,6 @@
 // What a checked submission asks for, in one shape for both kinds of report.
 import { addWindows, alignDown } from '../core/window.ts'
-import type { Generations } from './calendar.ts'
+import type { Generations } from './publication-calendar.ts'
 import type { Granularity } from './vtables.ts'
 
 export interface TableQuery {

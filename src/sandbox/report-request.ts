@@ -1,6 +1,6 @@
 // Checks the bodies of both submissions, strictly: every fault is named with its field.
 import { z } from 'zod'
-import { addMonths, type Calendar } from './calendar.ts'
+import { addMonths, type Calendar } from './publication-calendar.ts'
 import { periodsBetween, type ReportQuery, type TableQuery } from './report-query.ts'
 import { granularities, shopperMetrics, vtables } from './vtables.ts'
 import { countries } from './words.ts'

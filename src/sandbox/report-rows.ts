@@ -1,5 +1,5 @@
 // The rows of a report, one after the other: the cross product of what was asked, less what the service has no data for.
-import { generationOf } from './calendar.ts'
+import { generationOf } from './publication-calendar.ts'
 import { combine, hashText, unit } from './hash.ts'
 import type { ReportQuery, ReportWorld, TableQuery } from './report-query.ts'
 import { type MetricSpec, type Vtable, dimensionSize, dimensionValue, type shopperMetrics, vtables } from './vtables.ts'

@@ -1,7 +1,7 @@
 // A report's bytes: CSV with its quirks or one JSON object a line, with the faults that lie in the content.
 import type { Fault, FaultKind } from './fault-kinds.ts'
 import { hashText } from './hash.ts'
-import type { Settings } from './options.ts'
+import type { Settings } from './sandbox-options.ts'
 import { bulkLines, bulkRows } from './report-bulk.ts'
 import type { ReportQuery, ReportWorld } from './report-query.ts'
 import { type ReportRow, type ReportShape, reportRows, shapeOf } from './report-rows.ts'

@@ -1,11 +1,11 @@
 // The sandbox's whole state in one place, and what every endpoint needs of it.
 import { EtlError } from '../core/errors.ts'
 import { type Bookkeeper, type Books, createBookkeeper } from './books.ts'
-import { type Calendar, createCalendar } from './calendar.ts'
+import { type Calendar, createCalendar } from './publication-calendar.ts'
 import { type Faults, createFaults } from './faults.ts'
-import { type SandboxOptions, type Settings, defaultsFor, settle } from './options.ts'
-import { type ReportStore, createReports } from './reports.ts'
-import { type Webhooks, createWebhooks } from './webhooks.ts'
+import { type SandboxOptions, type Settings, defaultsFor, settle } from './sandbox-options.ts'
+import { type ReportStore, createReports } from './report-jobs.ts'
+import { type Webhooks, createWebhooks } from './webhook-delivery.ts'
 
 export interface Service {
   settings(): Settings

@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import type { Exchange } from './exchange.ts'
 import { json, type Reply, refusal } from './reply.ts'
-import { problems } from './options.ts'
+import { problems } from './sandbox-options.ts'
 import type { Service } from './service.ts'
 
 const longestUrl = 255

@@ -1,7 +1,7 @@
 // How often the capabilities are fetched: often while a month is awaited, seldom otherwise. Pure.
-import type { Environment } from '../config/read-setting.ts'
+import type { Environment } from '../core/read-setting.ts'
 import { EtlError } from '../core/errors.ts'
-import type { ReleasedData } from '../core/releases.ts'
+import type { ReleasedData } from '../core/release-month.ts'
 import type { IsoDate } from '../core/types.ts'
 import { addWindows, alignDown } from '../core/window.ts'
 

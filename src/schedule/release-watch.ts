@@ -1,17 +1,18 @@
 // New data as the service tells of them: a message whose sender is checked, and its capabilities, fetched now and then. What wakes a run is a row.
-import type { HttpClient } from '../extract/http-types.ts'
-import type { ReleaseApi, ReleaseMessage } from '../extract/api.ts'
 import { messageOf } from '../core/errors.ts'
 import { passingSecret } from '../core/redact.ts'
-import type { Release, ReleasedData } from '../core/releases.ts'
+import type { Release, ReleasedData } from '../core/release-month.ts'
+import type { AccountOf } from '../core/source-spec.ts'
 import { apiNameOf } from '../core/source-spec.ts'
 import type { IsoDate } from '../core/types.ts'
 import { addWindows, alignDown, dateIn } from '../core/window.ts'
+import type { ReleaseApi, ReleaseMessage } from '../extract/api.ts'
+import type { HttpClient } from '../extract/http-types.ts'
 import { takeTurn } from '../ledger/lease.ts'
 import { type Heard, newestRelease, recordRelease, subscriptionOf } from '../ledger/releases.ts'
-import { type AccountOf, accountsOf } from '../pipeline/apis.ts'
-import type { Runtime } from '../pipeline/runtime.ts'
-import { scheduledOf } from '../pipeline/scheduled.ts'
+import { accountsOf } from '../run/apis.ts'
+import type { Runtime } from '../run/runtime.ts'
+import { scheduledOf } from '../run/scheduled.ts'
 import { pollSecondsOf } from './release-polls.ts'
 
 /** What became of a message. `later`: nobody can say now who sent it; the sender may try again. */
@@ -90,7 +91,7 @@ const hearOf = async (
     if (sender === 'forged') return 'forged'
     // Who cannot prove it may still be right: the service itself says what there is.
     if (sender === 'unknown') {
-      const newest = await api.newest(http).catch(() => null)
+      const newest = await api.newest(http, tomorrow(watch.runtime.clock.now())).catch(() => null)
       if (newest === null || wholeUntil(every, newest, watch.runtime.clock.now()) < availableTo) return 'later'
     }
     return (await record(watch, of, { every, availableTo }, 'message')) === 'known' ? 'known' : 'recorded'
@@ -110,7 +111,7 @@ const lookAt = async (watch: Watch, of: AccountOf, sizes: readonly ReleasedData[
   if (api === null || seconds === null) return Number.POSITIVE_INFINITY
   // A little less than until this process looks again: otherwise its own turn would not be over by then.
   if (!(await takeTurn(kysely, `releases of ${nameOf(of)} polled`, runtime.process, seconds * 0.9))) return seconds
-  const newest = await api.newest(clientOf(watch, of)).catch((error: unknown) => {
+  const newest = await api.newest(clientOf(watch, of), tomorrow(runtime.clock.now())).catch((error: unknown) => {
     runtime.log.info({ account: nameOf(of), error: messageOf(error) }, 'capabilities not polled')
     return null
   })

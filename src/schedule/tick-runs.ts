@@ -1,16 +1,16 @@
 // The runs that a schedule begins: one for each tick, in turn for each pipeline, and one for what a person approved.
 import { messageOf } from '../core/errors.ts'
 import type { Definition } from '../core/types.ts'
-import { claimTick, finishTick } from '../ledger/ticks.ts'
-import { notify } from '../notify/notify.ts'
-import type { Ping } from '../notify/ping.ts'
-import { paceRun, readyToBuy } from '../planning/pace.ts'
-import { planApproved, planRun, type Scope } from '../planning/plan-run.ts'
-import { withCurrentLists } from '../pipeline/current-lists.ts'
-import { sweep } from '../pipeline/retention.ts'
-import { type RunResult, runJobs } from '../pipeline/run.ts'
-import type { Runtime } from '../pipeline/runtime.ts'
-import type { Scheduled } from '../pipeline/scheduled.ts'
+import { claimTick, finishTick } from '../ledger/tick-records.ts'
+import { notify } from './notify/send-alarms.ts'
+import type { Ping } from './notify/ping.ts'
+import { paceRun, readyToBuy } from '../plan/pace-backfill.ts'
+import { planApproved, planRun, type Scope } from '../plan/plan-run.ts'
+import { withCurrentLists } from '../run/current-lists.ts'
+import { sweep } from '../run/retention.ts'
+import { type RunResult, runJobs } from '../run/run-jobs.ts'
+import type { Runtime } from '../run/runtime.ts'
+import type { Scheduled } from '../run/scheduled.ts'
 
 /** What a scheduler knows of the runs it began. */
 export interface Keeper {

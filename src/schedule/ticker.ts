@@ -1,12 +1,12 @@
 // Takes the ticks of every schedule as time goes by, each tick one run of what is due; knows no timer, so that any clock can drive it.
 import { apiNameOf } from '../core/source-spec.ts'
 import { releasesSince, type WakingRelease } from '../ledger/releases.ts'
-import { lastTickMs } from '../ledger/ticks.ts'
-import { checkAlarming, notify } from '../notify/notify.ts'
-import { createPing } from '../notify/ping.ts'
-import type { RunResult } from '../pipeline/run.ts'
-import type { Runtime } from '../pipeline/runtime.ts'
-import { missedTicks, type Scheduled, scheduledOf } from '../pipeline/scheduled.ts'
+import { lastTickMs } from '../ledger/tick-records.ts'
+import { checkAlarming, notify } from './notify/send-alarms.ts'
+import { createPing } from './notify/ping.ts'
+import type { RunResult } from '../run/run-jobs.ts'
+import type { Runtime } from '../run/runtime.ts'
+import { missedTicks, type Scheduled, scheduledOf } from '../run/scheduled.ts'
 import { ticksBetween } from '../plan/ticks.ts'
 import { buyApproved, type Keeper, takeTick } from './tick-runs.ts'
 

@@ -1,8 +1,9 @@
 // A question answered: rows with their SQL, the moment they were believed, whether they are final, and what is missing.
 import { z } from 'zod'
 import type { Metric, SemanticModel } from '../definition/semantic.ts'
-import { type CompiledQuery, compileQuery } from './compile.ts'
-import { querySchema } from './query.ts'
+import { type CompiledQuery, compileQuery } from './compile-question.ts'
+import { assertKnown } from './known-values.ts'
+import { mostRows, querySchema } from './query.ts'
 import type { Reader, Reading } from './reader.ts'
 import { refuse } from './refusal.ts'
 import { type AnswerState, stateOf } from './state.ts'
@@ -22,7 +23,16 @@ export interface Answer extends AnswerState {
   readonly parameters: readonly unknown[]
   /** ISO 8601: as_of, or the moment of the answer. */
   readonly believed_at: string
+  /** Cells (a slice in one period) that a comparison has; null: nothing is compared. */
+  readonly compared: ComparedCells | null
   readonly notes: readonly string[]
+}
+
+/** Change and growth are of those in both. */
+interface ComparedCells {
+  readonly in_both: number
+  readonly only_before: number
+  readonly only_now: number
 }
 
 /** @param input whatever a caller sent. Throws QueryRefusedError. */
@@ -31,7 +41,10 @@ export const answerQuery = async (reader: Reader, model: SemanticModel, input: u
   if (!checked.success)
     return refuse(`The question is not well formed: ${z.prettifyError(checked.error).replaceAll(/\s+/g, ' ').slice(0, 600)}`)
   const compiled = compileQuery(reader.db, model, checked.data)
-  return reader.answer(async (reading) => answerOf(reading, model, compiled, checked.data.as_of ?? null))
+  return reader.answer(async (reading) => {
+    await assertKnown(reading, compiled.subject, checked.data.where)
+    return answerOf(reading, model, compiled, checked.data.as_of ?? null)
+  })
 }
 
 const answerOf = async (
@@ -40,12 +53,14 @@ const answerOf = async (
   compiled: CompiledQuery,
   asOf: string | null,
 ): Promise<Answer> => {
-  const { sql, parameters, subject, metrics, limit, rowOf } = compiled
-  const [{ columns, rows }, state, now] = [
+  const { sql, parameters, subject, metrics, rowOf } = compiled
+  const [{ columns, rows }, compared, state, now] = [
     await reading.read({ sql, parameters }),
+    await comparedOf(reading, compiled),
     await stateOf(reading, model, subject, compiled),
     await momentOf(reading),
   ]
+  const limit = lastShown(compiled, columns, rows)
   const shown = rows.slice(0, limit)
   return {
     subject: subject.name,
@@ -56,17 +71,65 @@ const answerOf = async (
     sql,
     parameters,
     believed_at: asOf ?? now,
+    compared,
     ...state,
     notes: [
+      ...turnedNotes(columns, rows),
+      ...comparedNotes(compared),
       ...compiled.notes,
+      ...(limit > compiled.limit
+        ? [`${limit - compiled.limit} more than were asked for, since they tie with the last one.`]
+        : []),
       ...(rows.length > limit ? [`Only the first ${limit} rows are shown; ask for more (limit) or for less (where).`] : []),
       ...(rows.length === 0 ? ['Nothing fits: no row has these values, or nothing is loaded of the period.'] : []),
-      ...(state.cells_missing.length > 0
-        ? ['Rows are missing (cells_missing): sums are too small by them, and comparisons are not like with like.']
-        : []),
+      ...(state.cells_missing.length > 0 ? ['Rows are missing (cells_missing): sums are too small by them.'] : []),
       ...(asOf !== null ? ['What is missing and what is final is as of now, not as of then.'] : []),
     ],
   }
+}
+
+/** Rows that tie with the last one belong to it. */
+const lastShown = ({ limit, tied }: CompiledQuery, columns: readonly string[], rows: readonly (readonly unknown[])[]): number => {
+  const last = rows[limit - 1]
+  const places = tied.map((name) => columns.indexOf(name))
+  // What is not known is no figure to be alike in.
+  if (last === undefined || places.length === 0 || places.some((place) => last[place] === null)) return limit
+  let shown = limit
+  while (shown < Math.min(rows.length, mostRows) && places.every((place) => rows[shown]?.[place] === last[place])) shown += 1
+  return shown
+}
+
+const count = z.coerce.number()
+const countsRow = z.tuple([count, count, count])
+
+const comparedOf = async (reading: Reading, { compared }: CompiledQuery): Promise<ComparedCells | null> => {
+  if (compared === null) return null
+  const [in_both, only_before, only_now] = countsRow.parse((await reading.read(compared)).rows[0])
+  return { in_both, only_before, only_now }
+}
+
+const comparedNotes = (compared: ComparedCells | null): string[] => {
+  if (compared === null || compared.only_before + compared.only_now === 0) return []
+  const { in_both, only_before, only_now } = compared
+  return [
+    `Like with like: change and growth are of ${in_both} of ${in_both + only_before + only_now} cells, those that both periods have; ${only_before} are only in the earlier period, ${only_now} only in the later one. The figures themselves are of all.`,
+  ]
+}
+
+/** Where the sums of everything go one way and what both periods have goes the other: nobody may read the one for the other. */
+const turnedNotes = (columns: readonly string[], rows: readonly (readonly unknown[])[]): string[] => {
+  const [row] = rows
+  if (row === undefined || rows.length > 1) return []
+  const cell = (name: string): number => Number(row[columns.indexOf(name)] ?? Number.NaN)
+  return columns.flatMap((column) => {
+    const name = column.endsWith('_growth') ? column.slice(0, -'_growth'.length) : ''
+    const [all, both] = [cell(name) / cell(`${name}_before`) - 1, cell(column)]
+    if (name === '' || !(all * both < 0)) return []
+    const said = (growth: number): string => `${growth < 0 ? '-' : '+'}${Math.abs(growth * 100).toFixed(1)} %`
+    return [
+      `${name} is ${said(both)} over what both periods have; the sums of everything, ${said(all)}, mislead: cells came or went.`,
+    ]
+  })
 }
 
 const wordsOf = ({ name, about, unit, format }: Metric) => ({ name, about, unit, format })

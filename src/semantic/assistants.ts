@@ -1,4 +1,4 @@
-// What an assistant reads first: llms.txt names the pages, AGENTS.md the commands, rules and metrics.
+// What an assistant reads first, llms.txt: rules, pages, commands, pipelines and metrics.
 import type { SemanticModel } from '../definition/semantic.ts'
 import { formulaWords } from './explain.ts'
 import { additivity } from './formula.ts'
@@ -26,52 +26,25 @@ export interface AssistantWords {
 /** By this line a file is known as ours: others are not overwritten. */
 export const assistantsMark = '<!-- Made by `millrace docs`; do not edit. -->'
 
-const figureRule = 'NULL means no data, never 0.'
-
-/** In the form of llmstxt.org. */
-export const llmsText = ({ model, pipelines }: AssistantWords): string =>
+/** In the form of llmstxt.org. Its links are of pages that `millrace docs` writes. */
+export const llmsText = ({ model, commands, pipelines }: AssistantWords): string =>
   `${[
     '# Millrace',
     '',
     assistantsMark,
     '',
-    `> A warehouse in PostgreSQL that Millrace loads. Readers see the schema bi alone. ${figureRule}`,
+    '> A warehouse in PostgreSQL that Millrace loads. Readers see the schema bi alone. NULL means no data, never 0.',
     '',
-    'Ask figures by metric with `millrace mcp` (tools list_metrics, explain_metric, query_metrics, coverage, freshness, restatements).',
-    'It refuses what does not add up and says what to ask instead.',
-    '',
-    '## Pages',
-    '',
-    '- [Commands, rules and metrics](AGENTS.md): what can be run and asked',
-    '- [Metrics](docs/metrics.md): how figures are defined, how to add one',
-    '- [Data dictionary](docs/data-dictionary.md): every view and column of bi, and every metric',
-    '- [For people who query it](docs/bi.md): history, as_of, marts',
-    '',
-    '## Pipelines',
-    '',
-    ...pipelines.map(({ pipeline, description, file }) => `- [${pipeline}](${file}): ${description}`),
-    '',
-    '## Subjects',
-    '',
-    ...[...model.subjects.values()].map(
-      ({ name, about, metrics }) => `- ${name}: ${about} Metrics: ${[...metrics.keys()].join(', ')}.`,
-    ),
-  ].join('\n')}\n`
-
-/** In the form of agents.md. */
-export const agentsText = ({ model, commands, pipelines }: AssistantWords): string =>
-  `${[
-    '# For assistants that work here',
-    '',
-    assistantsMark,
-    '',
-    '## Rules',
-    '',
-    '- Figures: use `millrace mcp`, not SQL of your own. Where SQL is needed, read the schema bi alone, as a login of bi_reader.',
-    `- ${figureRule} Do not add up what list_metrics names under never_over.`,
+    '- Figures: use `millrace mcp` (tools list_metrics, explain_metric, query_metrics, coverage, freshness, restatements), not SQL of your own. It refuses what does not add up.',
+    '- Where SQL is needed, read the schema bi alone, as a login of bi_reader. Do not add up what list_metrics names under never_over.',
     '- Say with each figure whether it is final and what is missing; each answer has both.',
     '- Commands that buy from the service (run, backfill, approve, schedule, worker, reports, release) need a person who asks for them. `millrace plan` spends nothing.',
     '- Check changes of definitions and semantic files with `millrace check`; then `millrace docs` writes the generated pages.',
+    '',
+    '## Pages',
+    '',
+    '- [Data dictionary](docs/data-dictionary.md): every view and column of bi',
+    '- [Metrics](docs/metrics-dictionary.md): every metric with unit, formula and what it does not add up over',
     '',
     '## Commands',
     '',
@@ -79,7 +52,7 @@ export const agentsText = ({ model, commands, pipelines }: AssistantWords): stri
     '',
     '## Pipelines',
     '',
-    ...pipelines.map(({ pipeline, description, file }) => `- ${pipeline} (${file}): ${description}`),
+    ...pipelines.map(({ pipeline, description, file }) => `- [${pipeline}](${file}): ${description}`),
     '',
     '## Metrics',
     '',
@@ -121,7 +94,9 @@ export const metricsChapter = ({ subjects }: SemanticModel): string =>
           metric.about,
           metric.unit,
           formulaWords(metric.formula) + (metric.where === null ? '' : `, where ${metric.where}`),
-          [...metric.neverOver.keys()].join(', '),
+          metric.formula.kind === 'ratio' && metric.neverOver.size > 0
+            ? 'what its two sums do not'
+            : [...metric.neverOver.keys()].join(', '),
         ),
       ),
       '',

@@ -1,20 +1,29 @@
-// dbt's view of the model: a project with a thin model a view, semantic models, and metrics that are NULL where rows do not add up.
-import type { Metric, SemanticModel, Subject } from '../definition/semantic.ts'
-import { type Guard, guardsOf, quoted, summed } from './formula.ts'
-import { madeBy, type YamlValue, yamlFile } from './yaml-text.ts'
+// dbt's project: what is published as sources with freshness and tests, thin models over it that make nothing in the warehouse, tests of the definitions.
+import type { Mart } from '../core/mart.ts'
+import type { Definition } from '../core/types.ts'
+import type { SemanticModel, Subject } from '../definition/semantic.ts'
+import { columnComment, dimensionWords, grainOf } from '../publish/comments.ts'
+import { metricsOfSubject, semanticModel, type Yaml } from './dbt-metrics.ts'
+import { madeBy, yamlFile } from './yaml-text.ts'
 
-type Yaml = { readonly [key: string]: YamlValue | undefined }
-
-/** Files of the project by their path in it. The sources are written beside them (src/publish/dbt.ts). */
-export const dbtFiles = (model: SemanticModel): ReadonlyMap<string, string> => {
+/** Every file of the project by its path in it, the same for the same input. */
+export const dbtFiles = (
+  model: SemanticModel,
+  definitions: readonly Definition[],
+  marts: readonly Mart[],
+): ReadonlyMap<string, string> => {
+  const published = definitions.filter(({ publish }) => publish)
   const subjects = [...model.subjects.values()]
   const views = [...new Set(subjects.map(({ view }) => view))].sort()
   return new Map([
     ['dbt_project.yml', yamlFile(project)],
+    ['macros/published.sql', publishedMacros],
     ...views.map((view): [string, string] => [`models/millrace/${modelOf(view)}.sql`, modelSql(view)]),
-    ['models/millrace/millrace_days.sql', timeSpine],
+    ['models/millrace/millrace_days.sql', modelSql('dim_date')],
     ['tests/generic/unique_rows.sql', uniqueRows],
     ['models/semantic.yml', yamlFile(semanticYaml(subjects, views))],
+    ['models/sources.yml', yamlFile(sourcesYaml(published, marts))],
+    ...published.flatMap(dataTests),
   ])
 }
 
@@ -24,13 +33,25 @@ const project: Yaml = {
   'config-version': 2,
   profile: 'millrace',
   'model-paths': ['models'],
-  models: { millrace: { '+materialized': 'view' } },
+  'macro-paths': ['macros'],
+  models: { millrace: { '+materialized': 'published', '+schema': 'bi' } },
 }
 
-const modelOf = (view: string): string => `millrace_${view}`
 const sqlComment = madeBy.replace('#', '--')
-const modelSql = (view: string): string => `${sqlComment}\nselect * from {{ source('millrace', '${view}') }}\n`
-const timeSpine = `${sqlComment}\nselect date as date_day from {{ source('millrace', 'dim_date') }}\n`
+const modelOf = (view: string): string => `millrace_${view}`
+
+/** The model is the view itself, under dbt's own name for it. */
+const modelSql = (view: string): string =>
+  `${sqlComment}\n{{ config(alias='${view}') }}\nselect * from {{ source('millrace', '${view}') }}\n`
+
+/** A view of dbt's over a mart would keep `millrace migrate` from changing the mart, and its login would have to write. */
+const publishedMacros = `{# Made by millrace docs from semantic/*.yaml; do not edit. Models of this materialization are views of bi that are there already: nothing is made. #}
+{% materialization published, default %}
+  {% call statement('main') %}select 1{% endcall %}
+  {{ return({'relations': [this]}) }}
+{% endmaterialization %}
+{% macro generate_schema_name(custom_schema_name, node) %}{{ custom_schema_name or target.schema }}{% endmacro %}
+`
 
 const uniqueRows = `{# Made by millrace docs from semantic/*.yaml; do not edit. #}
 {% test unique_rows(model, columns) %}
@@ -44,8 +65,8 @@ const semanticYaml = (subjects: readonly Subject[], views: readonly string[]): Y
     {
       name: 'millrace_days',
       description: 'Every day, for periods without rows.',
-      time_spine: { standard_granularity_column: 'date_day' },
-      columns: [{ name: 'date_day', granularity: 'day' }],
+      time_spine: { standard_granularity_column: 'date' },
+      columns: [{ name: 'date', granularity: 'day' }],
     },
     ...views.map((view) =>
       modelTests(
@@ -54,151 +75,123 @@ const semanticYaml = (subjects: readonly Subject[], views: readonly string[]): Y
       ),
     ),
   ],
-  semantic_models: subjects.map(semanticModel),
-  metrics: subjects.flatMap((subject) => [
-    ...guardMetrics(subject),
-    ...[...subject.metrics.values()].flatMap((metric) => metricsOf(metric, subject)),
-  ]),
+  semantic_models: subjects.map((subject) => semanticModel(subject, `ref('${modelOf(subject.view)}')`)),
+  metrics: subjects.flatMap(metricsOfSubject),
 })
+
+/** Rows of months that were loaded lately: all others were tested when they were. `dbt build --vars 'changed_days: 10000'` tests every row. */
+const lately = `>= now() - interval '{{ var("changed_days", 3) }} days'`
+const changedMonths = (pipeline: string): string =>
+  `(select month from bi.coverage_months where pipeline = '${pipeline}' and last_loaded_at ${lately})`
+
+/** What a test of the view reads; undefined: every row. */
+const changedRows = ({ time, pipeline, view, dimensions }: Subject): Yaml | undefined => {
+  if (time === null || pipeline === null) return undefined
+  const chosen = [...dimensions.values()].flatMap(({ overlap, column }) =>
+    overlap.kind === 'one' && view !== pipeline && /^\d+$/.test(overlap.value) ? [` and ${column} = ${overlap.value}`] : [],
+  )
+  return { where: `date_trunc('month', ${time.column}::timestamp)::date in ${changedMonths(pipeline)}${chosen.join('')}` }
+}
 
 /** A row is unique by its grain; columns that lead to a table find their row there. */
-const modelTests = (view: string, subject: Subject | undefined): Yaml => ({
-  name: modelOf(view),
-  description: subject?.about ?? '',
-  data_tests: subject === undefined ? undefined : [{ unique_rows: { arguments: { columns: [...subject.grain] } } }],
-  columns: [...(subject?.dimensions.values() ?? [])]
-    .filter(({ of }) => of === null)
-    .map(({ column, about, entity }) => ({
-      name: column,
-      description: about,
-      data_tests:
-        entity === null
-          ? undefined
-          : [{ relationships: { arguments: { to: `source('millrace', '${entity.table}')`, field: entity.key } } }],
-    })),
-})
-
-/** MetricFlow wants a time for every measure: what has none is given the day the question is asked. Its name is no length of a period. */
-const timeOf = ({ time }: Subject): { readonly name: string; readonly expr: string; readonly grain: string } => ({
-  name: 'period',
-  expr: time?.column ?? 'current_date',
-  grain: time?.grains[0] ?? 'day',
-})
-
-const semanticModel = (subject: Subject): Yaml => {
-  const time = timeOf(subject)
-  const own = [...subject.dimensions.values()].filter(({ of, column }) => of === null && column !== time.expr)
+const modelTests = (view: string, subject: Subject | undefined): Yaml => {
+  const config = subject === undefined ? undefined : changedRows(subject)
   return {
-    name: subject.name,
-    description: subject.about,
-    model: `ref('${modelOf(subject.view)}')`,
-    defaults: { agg_time_dimension: time.name },
-    primary_entity: `one_${subject.name}`,
-    dimensions: [
-      { name: time.name, type: 'time', type_params: { time_granularity: time.grain }, expr: time.expr },
-      ...own.map(({ name, column, about }) => ({
-        name,
-        type: 'categorical',
-        expr: column,
-        description: about === '' ? undefined : about,
+    name: modelOf(view),
+    description: subject?.about ?? '',
+    data_tests:
+      subject === undefined
+        ? undefined
+        : [{ unique_rows: { arguments: { columns: [...subject.grain] }, ...(config && { config }) } }],
+    columns: [...(subject?.dimensions.values() ?? [])]
+      .filter(({ of }) => of === null)
+      .map(({ column, about, entity }) => ({
+        name: column,
+        description: about,
+        data_tests:
+          entity === null
+            ? undefined
+            : [
+                {
+                  relationships: {
+                    arguments: { to: `source('millrace', '${entity.table}')`, field: entity.key },
+                    ...(config && { config }),
+                  },
+                },
+              ],
       })),
-    ],
-    measures: [...guardMeasures(subject), ...[...subject.metrics.values()].flatMap((metric) => measuresOf(metric, subject))],
   }
 }
 
-const when = (conditions: readonly (string | null)[], value: string): string => {
-  const held = conditions.filter((one) => one !== null)
-  return held.length === 0 ? value : `case when ${held.join(' and ')} then ${value} end`
-}
-
-const measure = (name: string, agg: string, expr: string): Yaml => ({ name, agg, expr })
-
-/** The parts of one metric: one aggregate each. */
-const measuresOf = (metric: Metric, { metrics }: Subject): Yaml[] => {
-  const { formula, name } = metric
-  const where = metric.where === null ? null : `(${metric.where})`
-  if (formula.kind === 'mean') {
-    const { of, weight } = formula
-    return [
-      measure(`${name}_upper`, 'sum', when([where], `(${of})::numeric * (${weight})`)),
-      measure(`${name}_lower`, 'sum', when([`(${of}) is not null`, where], `(${weight})`)),
-    ]
-  }
-  if (formula.kind !== 'ratio') return [measure(`${name}_rows`, formula.kind, when([where], formula.of))]
-  const [above, below] = [summed(metrics.get(formula.of)), summed(metrics.get(formula.to))]
-  return [
-    measure(`${name}_upper`, 'sum', when([`(${below.of}) is not null`, above.where, where], `(${above.of})`)),
-    measure(`${name}_lower`, 'sum', when([`(${above.of}) is not null`, below.where, where], `(${below.of})`)),
+/** Freshness by the publication calendar, tests by key and nullability, the marts as exposures. */
+const sourcesYaml = (published: readonly Definition[], marts: readonly Mart[]): Yaml => {
+  const known = [
+    ...published.map(({ pipeline }) => pipeline),
+    ...marts.flatMap((one) => (one.summaryOf === null ? [] : [one.name])),
   ]
+  return {
+    version: 2,
+    sources: [
+      {
+        name: 'millrace',
+        description: 'What Millrace publishes. NULL means no data, never 0.',
+        schema: 'bi',
+        tables: [
+          ...published.map(factTable),
+          ...dimensionWords(published).map(({ name, about, columns }) => ({
+            name,
+            description: plainWords(about),
+            columns: Object.entries(columns).map(([column, text], at) => ({
+              ...columnOf(column, text),
+              data_tests: at === 0 ? ['unique', 'not_null'] : undefined,
+            })),
+          })),
+          ...marts.map((mart) => ({
+            name: mart.name,
+            description: plainWords(`${mart.purpose} ${mart.grain}`),
+            columns: [...mart.columns].map(([column, text]) => columnOf(column, text)),
+          })),
+        ],
+      },
+    ],
+    exposures: marts
+      .filter(({ summaryOf }) => summaryOf === null)
+      .map((mart) => {
+        const reads = mart.reads.filter((name) => known.includes(name)).map((name) => `source('millrace', '${name}')`)
+        return {
+          name: mart.name,
+          type: 'analysis',
+          description: plainWords(`${mart.purpose} ${mart.grain} For example: ${mart.question}`),
+          owner: { name: 'Millrace' },
+          depends_on: reads.length === 0 ? undefined : reads,
+        }
+      }),
+  }
 }
 
-const guardsOfSubject = (subject: Subject): readonly Guard[] => {
-  const all = [...subject.metrics.values()].flatMap((metric) => guardsOf(metric, subject))
-  return [...new Map(all.map((guard) => [guard.dimension, { ...guard, whole: wholeOf(subject, guard) }])).values()]
-}
+/** dbt would read `{{` in it as a template. */
+const plainWords = (text: string): string => text.replaceAll(/\{(?=[{%#])/g, '{ ')
+const columnOf = (name: string, text: string): Yaml => ({ name, description: plainWords(text) })
 
-const wholeOf = ({ dimensions }: Subject, { dimension }: Guard): string | null => {
-  const overlap = dimensions.get(dimension)?.overlap
-  return overlap?.kind === 'whole' ? overlap.whole : null
-}
-
-const guardName = (subject: Subject, dimension: string, kind: 'values' | 'whole'): string =>
-  `${subject.name}_${dimension}_${kind}`
-
-const guardMeasures = (subject: Subject): Yaml[] =>
-  guardsOfSubject(subject).flatMap(({ dimension, column, whole }) => [
-    measure(guardName(subject, dimension, 'values'), 'count_distinct', column),
-    ...(whole === null
-      ? []
-      : [measure(guardName(subject, dimension, 'whole'), 'sum', `case when ${column} = ${quoted(whole)} then 1 else 0 end`)]),
-  ])
-
-const helper = 'A part of other metrics; not for questions.'
-
-const simple = (name: string, description: string, measured: string): Yaml => ({
-  name,
-  label: name.replaceAll('_', ' '),
-  description,
-  type: 'simple',
-  type_params: { measure: measured },
+/** A month after its publication, with some days for a late night. bi.freshness knows when the last load was, so that no row is read. */
+const factTable = (definition: Definition): Yaml => ({
+  name: definition.pipeline,
+  description: plainWords(`${definition.description} ${grainOf(definition)}`),
+  loaded_at_query: `select max(last_loaded_at) from bi.freshness where pipeline = '${definition.pipeline}'`,
+  freshness: { warn_after: { count: 40, period: 'day' }, error_after: { count: 70, period: 'day' } },
+  columns: definition.columns.map((column) => ({
+    ...columnOf(column.name, columnComment(column)),
+    data_tests: column.nullable ? undefined : [{ not_null: { config: { where: `_loaded_at ${lately}` } } }],
+  })),
 })
 
-const guardMetrics = (subject: Subject): Yaml[] =>
-  guardMeasures(subject).map(({ name }) => simple(`count_${String(name)}`, helper, String(name)))
-
-/** A metric without conditions is simple; all others are put together from parts, in the rows of the answer. */
-const metricsOf = (metric: Metric, subject: Subject): Yaml[] => {
-  const { name, about, formula } = metric
-  const guards = guardsOf(metric, subject)
-  const isPlain = formula.kind !== 'mean' && formula.kind !== 'ratio'
-  const description = `${about} Unit: ${metric.unit}.`
-  if (isPlain && guards.length === 0) return [simple(name, description, `${name}_rows`)]
-  const parts = isPlain ? [`${name}_rows`] : [`${name}_upper`, `${name}_lower`]
-  const value = isPlain ? `part_${name}_rows` : `round(part_${name}_upper::numeric / nullif(part_${name}_lower, 0), 6)`
-  const counted = guards.flatMap(({ dimension, whole }) => [
-    guardName(subject, dimension, 'values'),
-    ...(whole === null ? [] : [guardName(subject, dimension, 'whole')]),
+/** A test of dbt for each test of a definition: it fails, or warns, with the units that fail the definition's own now. */
+const dataTests = ({ pipeline, version, tests }: Definition): [string, string][] =>
+  tests.map(({ name, onFailure }) => [
+    `tests/${pipeline}_v${version}_${name}.sql`,
+    `-- Made by millrace docs from pipelines/${pipeline}.yaml; do not edit.
+{{ config(severity='${onFailure === 'hold' ? 'error' : 'warn'}') }}
+select window_from, slice, outcome, message from {{ source('millrace', 'test_failures') }}
+where pipeline = '${pipeline}' and version = ${version} and test = '${name}' and outcome <> 'released'
+`,
   ])
-  return [
-    ...parts.map((part) => simple(`part_${part}`, helper, part)),
-    {
-      name,
-      label: name.replaceAll('_', ' '),
-      description,
-      type: 'derived',
-      type_params: {
-        expr: when(
-          guards.map((guard) => guardExpr(subject, guard)),
-          value,
-        ),
-        metrics: [...parts.map((part) => ({ name: `part_${part}` })), ...counted.map((one) => ({ name: `count_${one}` }))],
-      },
-    },
-  ]
-}
-
-const guardExpr = (subject: Subject, { dimension, whole }: Guard): string => {
-  const one = `count_${guardName(subject, dimension, 'values')} <= 1`
-  return whole === null ? one : `(${one} or count_${guardName(subject, dimension, 'whole')} = 0)`
-}

@@ -1,5 +1,5 @@
 // Names in a question, found in the model; what is not there is refused with what there is.
-import { suggest } from '../definition/nearest.ts'
+import { suggest } from '../definition/problem.ts'
 import type { Metric, SemanticDimension, SemanticModel, Subject } from '../definition/semantic.ts'
 import { refuse } from './refusal.ts'
 

@@ -25,8 +25,10 @@ export const formulaSql = (metric: Metric, { metrics }: Pick<Subject, 'metrics'>
     return `round(${above} / nullif(sum(${weight})${filtered([`${value} is not null`, where])}, 0), ${digits})`
   }
   if (formula.kind !== 'ratio') {
-    const [start, end] = formula.kind === 'count_distinct' ? ['count(distinct ', ')'] : [`${formula.kind}(`, ')']
-    return `${start}${formula.of}${end}${filtered([where])}`
+    const rows = filtered([where])
+    // No row is no data, for a count as for a sum.
+    if (formula.kind === 'count_distinct') return `case when count(*)${rows} > 0 then count(distinct ${formula.of})${rows} end`
+    return `${formula.kind}(${formula.of})${rows}`
   }
   const [above, below] = [summed(metrics.get(formula.of)), summed(metrics.get(formula.to))]
   const top = `sum(${above.of})${filtered([`${part(below.of)} is not null`, above.where, where])}`

@@ -4,7 +4,6 @@ import { readdir } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { EtlError, messageOf } from '../core/errors.ts'
-import { runsCodeOf } from '../core/program-code.ts'
 import { shipped } from '../core/shipped.ts'
 import { apiNameOf } from '../core/source-spec.ts'
 import { shareOurModules } from '../core/user-modules.ts'
@@ -46,7 +45,6 @@ export const loadSourceFolders = async (folders: readonly string[] = []): Promis
   const apis = new Map<string, Api>()
   for (const folder of new Set([shipped('src', 'sources'), ...folders])) {
     if (!existsSync(folder)) continue
-    runsCodeOf(folder)
     for (const entry of await readdir(folder, { withFileTypes: true })) {
       const loaded = entry.isDirectory() ? await loadFolder(join(folder, entry.name)) : null
       if (loaded === null) continue

@@ -4,8 +4,8 @@ import { html } from 'hono/html'
 import type { WebContext } from './context.ts'
 import { type Html, page } from './layout.ts'
 import { numberIn } from './number-in.ts'
-import { oneRun } from '../reads/runs.ts'
-import { unitLine } from '../reads/unit-lines.ts'
+import { oneRun } from './reads/read-runs.ts'
+import { unitLine } from './reads/unit-lines.ts'
 
 interface Question {
   readonly title: string

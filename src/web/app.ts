@@ -1,5 +1,6 @@
 // The status page as one app: headers, access, pages, live events, metrics and the three actions.
 import { readFileSync } from 'node:fs'
+import { setTimeout } from 'node:timers/promises'
 import { type Context, Hono } from 'hono'
 import { bodyLimit } from 'hono/body-limit'
 import { csrf } from 'hono/csrf'
@@ -15,23 +16,23 @@ import { createAccess } from './access.ts'
 import { mountActions } from './actions.ts'
 import type { WebContext } from './context.ts'
 import { createForesight, type Foresight } from './foresight.ts'
-import { mountHooks } from './hooks.ts'
+import { mountHooks } from './receive-hooks.ts'
 import { type Html, page } from './layout.ts'
 import { numberIn } from './number-in.ts'
 import { createLive } from './live.ts'
 import { metricsText } from './metrics.ts'
-import { coveragePage, missingMonthPage, pipelineCoveragePage } from './pages/coverage.ts'
-import { overviewPage } from './pages/overview.ts'
-import { planPage } from './pages/plan.ts'
-import { quarantinePage } from './pages/quarantine.ts'
-import { quotaPage } from './pages/quota.ts'
-import { reportsPage } from './pages/reports.ts'
-import { runPage, runsPage } from './pages/runs.ts'
-import { schedulePage } from './pages/schedule.ts'
-import { searchPage } from './pages/search.ts'
-import { testsPage } from './pages/tests.ts'
-import { unitPage } from './pages/unit.ts'
-import { unitsPage } from './pages/units.ts'
+import { coveragePage, missingMonthPage, pipelineCoveragePage } from './pages/coverage-page.ts'
+import { overviewPage } from './pages/overview-page.ts'
+import { planPage } from './pages/plan-page.ts'
+import { quarantinePage } from './pages/quarantine-page.ts'
+import { quotaPage } from './pages/quota-page.ts'
+import { reportsPage } from './pages/reports-page.ts'
+import { runPage, runsPage } from './pages/runs-page.ts'
+import { schedulePage } from './pages/schedule-page.ts'
+import { searchPage } from './pages/search-page.ts'
+import { testsPage } from './pages/tests-page.ts'
+import { unitPage } from './pages/unit-page.ts'
+import { unitsPage } from './pages/units-page.ts'
 
 const mostBodyBytes = 16 * 1024
 const mostUnits = 10_000
@@ -88,8 +89,9 @@ export const createStatusApp = ({ context, token, onError }: StatusAppOptions): 
     isReadable(request.req.url) ? next() : request.text('The address holds bytes that no text has.\n', 400),
   )
   mountAssets(app)
-  app.get('/healthz', (request) => health(request, context, 503))
-  app.get('/livez', (request) => health(request, context, 200))
+  const probe = createProbe(context)
+  app.get('/healthz', (request) => health(request, probe, 503))
+  app.get('/livez', (request) => health(request, probe, 200))
   if (context.hooks !== null) mountHooks(app, context.hooks)
   // A browser names the page a form was sent from; one from elsewhere is refused before anything is read.
   app.use(csrf())
@@ -127,13 +129,34 @@ export const createStatusApp = ({ context, token, onError }: StatusAppOptions): 
  * For probes: no figure, no name, hence open to all. 200 while the ledger answers and, beside `schedule`, time is kept; 503 otherwise.
  * @param whenAway what a database that is not reachable comes to: whoever restarts a process for that gains nothing.
  */
-const health = async (request: Context, { kysely, overdue }: WebContext, whenAway: 200 | 503): Promise<Response> => {
-  try {
-    await sql`select 1`.execute(kysely)
-    if ((await overdue()).length === 0) return request.json({ healthy: true, database: 'reachable' })
-    return request.json({ healthy: false, database: 'reachable', schedule: 'a tick is overdue' }, 503)
-  } catch {
-    return request.json({ healthy: false, database: 'not reachable' }, whenAway)
+const health = async (request: Context, probe: Probe, whenAway: 200 | 503): Promise<Response> => {
+  const found = await probe()
+  if (found === 'away') return request.json({ healthy: false, database: 'not reachable' }, whenAway)
+  if (found === 'well') return request.json({ healthy: true, database: 'reachable' })
+  return request.json({ healthy: false, database: 'reachable', schedule: 'a tick is overdue' }, 503)
+}
+
+type Probe = () => Promise<'well' | 'overdue' | 'away'>
+
+/** Whoever probes waits a few seconds: a database that hangs is away. */
+const probeMs = 1_500
+
+/** Probes share one question, so that a database that hangs does not take a connection for each. */
+const createProbe = ({ kysely, overdue }: WebContext): Probe => {
+  let asking: ReturnType<Probe> | null = null
+  const ask: Probe = async () => {
+    try {
+      await sql`select 1`.execute(kysely)
+      return (await overdue()).length === 0 ? 'well' : 'overdue'
+    } catch {
+      return 'away'
+    } finally {
+      asking = null
+    }
+  }
+  return () => {
+    asking ??= ask()
+    return Promise.race([asking, setTimeout(probeMs, 'away' as const, { ref: false })])
   }
 }
 

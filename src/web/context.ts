@@ -15,7 +15,7 @@ export interface Actions {
   cancel(runId: number): Promise<string>
 }
 
-/** What every page needs. Pages read through src/reads and change things through the actions alone. */
+/** What every page needs. Pages read through src/web/reads and change things through the actions alone. */
 export interface WebContext {
   readonly kysely: Db
   readonly definitions: readonly Definition[]

@@ -4,8 +4,8 @@ import type { Context } from 'hono'
 import { streamSSE } from 'hono/streaming'
 import { sql } from 'kysely'
 import type { WebContext } from './context.ts'
-import type { Texts } from '../db/row.ts'
-import { recounts } from '../reads/window-totals.ts'
+import type { Texts } from '../db/typed-row.ts'
+import { recounts } from './reads/window-totals.ts'
 
 const lookEveryMs = 1_000
 const keepAliveMs = 15_000

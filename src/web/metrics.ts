@@ -2,12 +2,12 @@
 import { Gauge, Registry } from 'prom-client'
 import { unitStates } from '../core/types.ts'
 import type { WebContext } from './context.ts'
-import { accountStates } from '../reads/pace.ts'
-import { countQuarantined } from '../reads/quarantine.ts'
-import { quotaDays } from '../reads/quota.ts'
-import { countOpenReports } from '../reads/reports.ts'
-import { lastRuns } from '../reads/runs.ts'
-import { pipelineCounts, readWindows } from '../reads/windows.ts'
+import { accountStates } from './reads/read-pace.ts'
+import { countQuarantined } from './reads/read-quarantine.ts'
+import { quotaDays } from './reads/read-quota.ts'
+import { countOpenReports } from './reads/read-reports.ts'
+import { lastRuns } from './reads/read-runs.ts'
+import { pipelineCounts, readWindows } from './reads/read-windows.ts'
 
 const runStates = ['running', 'done', 'failed', 'cancelled', 'interrupted'] as const
 

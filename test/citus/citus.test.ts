@@ -1,11 +1,11 @@
 // The same commands over a Citus cluster and over one PostgreSQL: the data distributed by domain, the ledger on the coordinator.
-// `npm run test:citus` needs CITUS_DATABASE_URL: an empty database with the extension and its nodes added; it is filled and left for a look.
+// `npx vitest run --project citus` needs CITUS_DATABASE_URL: an empty database with the extension and its nodes added; it is filled and left for a look.
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { type Sandbox, startSandbox } from '../../src/sandbox/server.ts'
+import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox-server.ts'
 import { contentsOf } from '../crash-matrix/warehouse.ts'
 import { pipelinesOfRepository, runCommand, summaryOf } from '../support/command.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'

@@ -1,4 +1,4 @@
-// What other people's database clients read of bi, compared with PostgreSQL's own catalog: `npm run clients -- URL` with the address of a reader's login.
+// What other people's database clients read of bi, compared with PostgreSQL's own catalog: `node test/clients/run.ts URL` with the address of a reader's login.
 // A client whose program is not on the machine is left out and said to be; `test/clients/prepare.sh` makes them ready: MILLRACE_CLIENTS_PYTHON (with
 // sqlalchemy and psycopg), MILLRACE_CLIENTS_ODBC (a Python with pyodbc, on a system with odbc-postgresql), MILLRACE_CLIENTS_PGJDBC (the driver's jar; java on the path).
 import { spawnSync } from 'node:child_process'
@@ -182,7 +182,7 @@ export const countedOf = ({ passesComments }: Program, differences: readonly str
 
 const main = async (url: string | undefined): Promise<number> => {
   if (url === undefined)
-    throw new Error('give the address of a login that reads bi: npm run clients -- postgres://reader:…@host:5432/warehouse')
+    throw new Error('give the address of a login that reads bi: node test/clients/run.ts postgres://reader:…@host:5432/warehouse')
   const catalog = await readCatalog(url)
   let failed = false
   const print = (...cells: readonly string[]): void => void process.stdout.write(`| ${cells.join(' | ')} |\n`)

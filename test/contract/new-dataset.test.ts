@@ -6,8 +6,8 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import { z } from 'zod'
 import type { SourceSpec } from '../../src/core/source-spec.ts'
 import { loadDefinitions } from '../../src/definition/load.ts'
-import { newDataset } from '../../src/definition/new-dataset.ts'
-import { newMigration } from '../../src/pipeline/new-migration.ts'
+import { newDataset } from '../../src/definition/dataset-files.ts'
+import { newMigration } from '../../src/run/new-migration.ts'
 import { keywordsSpec, reportSpec, shopperSpec, specs } from '../unit/definition/source-specs.ts'
 
 let root = ''
@@ -55,7 +55,9 @@ test.each([keywordsSpec, reportSpec, shopperSpec])(
       (line) => `${line} not null`,
     )
     const key = definition?.key.map((name) => `"${name}"`).join(', ')
-    expect(tableIn(text, 'traffic_sources_v1')).toEqual([...columns, ...lineage, `primary key (${key})`])
+    const defaults = ['', " default current_setting('millrace.run_id')::bigint", ' default 1', ' default transaction_timestamp()']
+    const current = lineage.map((line, place) => `${line}${defaults[place]}`)
+    expect(tableIn(text, 'traffic_sources_v1')).toEqual([...columns, ...current, `primary key (${key})`])
     const history = tableIn(text, 'traffic_sources_v1_history')
     expect(history.slice(0, columns.length + lineage.length)).toEqual([...columns, ...lineage])
     expect(history.at(-1)).toBe(`primary key (${key}, "_revision")`)

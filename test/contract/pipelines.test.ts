@@ -1,8 +1,7 @@
 // The shipped definitions against the outside contract: they load, and their grain and measures are the promised ones.
 import { readdirSync, readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
-import { checkDefinitions } from '../../src/definition/check.ts'
-import { loadDefinitions } from '../../src/definition/load.ts'
+import { checkDefinitions, loadDefinitions } from '../../src/definition/load.ts'
 import { definitionJsonSchema } from '../../src/definition/schema.ts'
 import { loadSources } from '../../src/sources/registry.ts'
 
@@ -70,8 +69,8 @@ test('the numbers a keyword record may lack become the declared 0, and only thos
   expect(columns.filter(({ ifAbsent }) => ifAbsent !== null && ifAbsent !== '0')).toEqual([])
 })
 
-test('the definition shown in docs/adding-a-dataset.md is valid', () => {
-  const text = /```yaml\n([\s\S]*?)```/.exec(readFileSync('docs/adding-a-dataset.md', 'utf8'))?.[1] ?? ''
+test('the definition shown in docs/definition.md is valid', () => {
+  const text = /```yaml\n([\s\S]*?)```/.exec(readFileSync('docs/definition.md', 'utf8'))?.[1] ?? ''
   const readList = (path: string) => ({ shown: path, text: 'example.com\n' })
   const result = checkDefinitions({ folder, files: [{ file: 'docs', text }], sources: specs, readList })
   expect(result.problems).toEqual([])

@@ -10,7 +10,7 @@ import { datasetMigration, dimensionsOf } from '../../src/definition/dataset-mig
 import { assertDefinitions, loadDefinitions } from '../../src/definition/load.ts'
 import type { SentRequest } from '../../src/core/sent-request.ts'
 import type { LookContext, Source, SourceContext } from '../../src/extract/source.ts'
-import { type ApiSettings, createServices, readApiSettings } from '../../src/pipeline/apis.ts'
+import { type ApiSettings, createServices, readApiSettings } from '../../src/run/apis.ts'
 import { loadSourceFolders, type SourceFolders } from '../../src/sources/registry.ts'
 import { boxOf } from '../support/definitions.ts'
 import { type ShopService, startShopService } from '../support/second-api/server.ts'
@@ -143,24 +143,14 @@ describe('an API in one folder', () => {
       /'(\.\.\/)+src\/index\.ts'/,
       "'millrace'",
     )
-    const yaml = readFileSync(join(root, 'pipelines', 'prices.yaml'), 'utf8').replace(/^#.*\n/, '')
-    for (const page of ['docs/adding-a-source.md', 'templates/warehouse/sources/README.md']) {
-      const text = readFileSync(join(repository, page), 'utf8')
-      expect(text, page).toContain('```ts\n' + code + '```')
-      if (page.startsWith('docs')) expect(text, page).toContain('```yaml\n' + yaml + '```')
-    }
+    const page = 'templates/warehouse/sources/README.md'
+    expect(readFileSync(join(repository, page), 'utf8')).toContain('```ts\n' + code + '```')
   })
 
-  test('took as many lines as the documentation says, and the migration is the one the program writes', () => {
+  test('has the migration that the program writes, and the definition that the documentation shows', () => {
     const migration = readFileSync(join(root, 'migrations', '9001_prices_v1.ts'), 'utf8')
     expect(datasetMigration(definition, dimensionsOf(definition))).toBe(migration)
-    const added = {
-      'sources/shop-api/index.ts': readFileSync(join(root, 'sources', 'shop-api', 'index.ts'), 'utf8'),
-      'pipelines/prices.yaml': readFileSync(join(root, 'pipelines', 'prices.yaml'), 'utf8'),
-      'migrations/0006_prices_v1.ts': migration,
-    }
-    const page = readFileSync(join(repository, 'docs', 'adding-a-source.md'), 'utf8')
-    for (const [file, text] of Object.entries(added))
-      expect(page).toMatch(new RegExp(`^ ${file} +\\| +${text.split('\n').length - 1} \\+`, 'm'))
+    const yaml = readFileSync(join(root, 'pipelines', 'prices.yaml'), 'utf8').replace(/^#.*\n/, '')
+    expect(readFileSync(join(repository, 'docs', 'adding-a-source.md'), 'utf8')).toContain('```yaml\n' + yaml + '```')
   })
 })

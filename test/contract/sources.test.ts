@@ -2,8 +2,9 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
 import { silentLog } from '../../src/core/log.ts'
-import type { ReportMemo, ReportRecord } from '../../src/core/report.ts'
-import { type Box, columnTypes, type Definition } from '../../src/core/types.ts'
+import type { ReportMemo, ReportRecord } from '../../src/core/report-shape.ts'
+import { typeNames } from '../../src/core/column-types.ts'
+import type { Box, Definition } from '../../src/core/types.ts'
 import { createService } from '../../src/extract/http.ts'
 import type { HttpClient } from '../../src/extract/http-types.ts'
 import { createRateBudget } from '../../src/extract/rate.ts'
@@ -161,7 +162,7 @@ describe.each(sources.map((source) => [source.name, source] as const))('the sour
   test('declares fields and dimensions that a table can hold', () => {
     for (const [field, spec] of Object.entries(source.fields)) {
       expect(field).toMatch(/^[a-z][a-z0-9_]*$/)
-      expect(columnTypes).toContain(spec.type)
+      expect(typeNames).toContain(spec.type)
       expect(spec.description).not.toBe('')
     }
     expect(Object.keys(source.dimensions).length).toBeGreaterThan(0)

@@ -1,4 +1,4 @@
-// The matrix's figures in words, for docs/reliability.md.
+// The matrix's figures in words, for docs/internals/reliability.md.
 import type { Judged, MatrixFigures } from './matrix.ts'
 
 const kindOf = (boundary: string): string => boundary.replace(/[:#].*/, '').trim()

@@ -108,7 +108,7 @@ const placeOf = (path: unknown): string => (/\.[a-z]+$/.test(String(path)) ? bas
 
 interface Connection {
   boundaryOf?: string | undefined
-  /** The transaction has loaded a window. */
+  /** The transaction has loaded an answer. */
   hasLoaded?: boolean
 }
 
@@ -148,17 +148,6 @@ const watchStatements = (): void => {
         return original.apply(this, args)
       },
   )
-  // A unit that is loaded by one statement has no commit of its own.
-  replace(
-    pg.Query.prototype,
-    'submit',
-    (original) =>
-      function (this: unknown, ...args) {
-        const problem = original.apply(this, args)
-        if (/millrace_taken/.test((this as { text?: string }).text ?? '')) boundary('load sent')
-        return problem
-      },
-  )
   replace(
     connection,
     'emit',
@@ -172,17 +161,20 @@ const watchStatements = (): void => {
 
 const sent = (connection: Connection, text: string): void => {
   connection.boundaryOf = labelOf(text)
-  if (/insert into etl\.loads/.test(text)) connection.hasLoaded = true
+  if (/insert into etl\.loads/.test(text)) {
+    connection.hasLoaded = true
+    boundary('load sent')
+  }
   if (/^\s*begin/i.test(text)) connection.hasLoaded = false
-  if (/^\s*commit/i.test(text)) boundary(`commit sent${windowOf(connection)}`)
+  if (/^\s*commit/i.test(text)) boundary(`commit sent${loadOf(connection)}`)
 }
 
-const windowOf = ({ hasLoaded = false }: Connection): string => (hasLoaded ? ': window' : '')
+const loadOf = ({ hasLoaded = false }: Connection): string => (hasLoaded ? ': load' : '')
 
 const answered = (connection: Connection): void => {
   const label = connection.boundaryOf
   connection.boundaryOf = undefined
-  if (label !== undefined) boundary(label === 'commit' ? `commit answered${windowOf(connection)}` : `statement: ${label}`)
+  if (label !== undefined) boundary(label === 'commit' ? `commit answered${loadOf(connection)}` : `statement: ${label}`)
 }
 
 /** Names of jobs, numbers and spaces differ from run to run. */

@@ -1,4 +1,4 @@
-// `npm run crash-matrix`: every boundary and 1,000 pairs, over a PostgreSQL of its own. `--write` puts the figures into docs/reliability.md;
+// `npm run crash-matrix`: every boundary and 1,000 pairs, over a PostgreSQL of its own. `--write` puts the figures into docs/internals/reliability.md;
 // `--at 'POST|commit'` keeps the boundaries whose name has the pattern, `--only packed` those of what is loaded.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

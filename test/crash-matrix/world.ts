@@ -3,8 +3,8 @@ import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } f
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
-import { addMonths } from '../../src/sandbox/calendar.ts'
-import { type Sandbox, startSandbox } from '../../src/sandbox/server.ts'
+import { addMonths } from '../../src/sandbox/publication-calendar.ts'
+import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox-server.ts'
 import { age } from '../outsider/warehouse.ts'
 import { pipelinesOfRepository, runCommand } from '../support/command.ts'
 

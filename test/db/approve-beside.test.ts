@@ -2,7 +2,7 @@
 import type { Kysely } from 'kysely'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Tables } from '../../src/db/tables.ts'
-import { approve } from '../../src/ledger/approve.ts'
+import { approve } from '../../src/ledger/approve-jobs.ts'
 import { pipelineIdOf } from '../support/plan-ledger.ts'
 import { definitionFor, type Planning, plan, sourceOf } from '../support/planning.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'

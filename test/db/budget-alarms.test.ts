@@ -2,8 +2,8 @@
 import { sql } from 'kysely'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { tagSetOf } from '../../src/ledger/tag-sets.ts'
-import { quotaCauses } from '../../src/notify/budgets.ts'
-import type { Runtime } from '../../src/pipeline/runtime.ts'
+import { quotaCauses } from '../../src/schedule/notify/budgets.ts'
+import type { Runtime } from '../../src/run/runtime.ts'
 import { newPipeline } from '../support/ledger.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 
@@ -22,7 +22,7 @@ test('a tag whose month is spent to 80 % or 100 % is an alarm, whichever pipelin
   const spend = (credits: number) =>
     kysely
       .insertInto('etl.request_credits')
-      .values({ ...of, slot: credits, requests: '1', credits: String(credits), uncertain: '0' })
+      .values({ ...of, slot: credits, requests: '1', credits: String(credits), uncertain: '0', unpriced: '0' })
       .execute()
   const runtime = {
     database: db.database,

@@ -1,7 +1,7 @@
 // Jobs are taken: by whom, which first, and what a process may take at all.
 import { sql } from 'kysely'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { requestCancel } from '../../src/ledger/cancel.ts'
+import { requestCancel } from '../../src/ledger/cancel-request.ts'
 import { claimJobs } from '../../src/ledger/claim.ts'
 import { createCursor } from '../../src/ledger/claim-cursor.ts'
 import { failJob, parkJob, returnJob } from '../../src/ledger/settle-job.ts'

@@ -18,6 +18,8 @@ const month = (table: string, first: string): Promise<unknown> =>
 const keywordRows = `insert into data.keywords_v1 (month, domain, country, traffic_source, web_source, branded_type, keyword, top_url, clicks, position, _unit_id, _run_id, _revision, _loaded_at)
   select m::date, d, 'us', 'All', 'Total', 'All', k, u, c, p, 1, 1, 1, now() from (values`
 
+const urls = { 'shop.com': '/ /', 'shop.com/': '/ /', 'shop.com/a': '/a /a', 'www.shop.com/a/b?q=/c/d#e': '/a/b /a', 'shop.com?x=/y': '/ /', 'shop.com/a#/b': '/a /a', u: '/ /' } // biome-ignore format: a table
+
 beforeAll(async () => {
   db = await createTestDatabase()
   for (const first of ['2020-01', '2020-02', '2026-08', '2026-09']) await month('keywords_v1', first)
@@ -32,36 +34,42 @@ beforeAll(async () => {
   await query(`insert into data.traffic_and_engagement_v1 (date, granularity, domain, country, include_subdomains, all_traffic_visits, _unit_id, _run_id, _revision, _loaded_at)
     values ('2025-09-01', 'monthly', 'shop.com', 'us', true, 80, 1, 1, 1, now()), ('2026-08-01', 'monthly', 'shop.com', 'us', true, 100, 1, 1, 1, now()),
     ('2026-09-01', 'monthly', 'shop.com', 'us', true, 120, 1, 1, 1, now()), ('2026-09-01', 'monthly', 'rival.com', 'us', true, 50, 1, 1, 1, now())`)
+  for (const url of Object.keys(urls))
+    await db.database.pool.query(
+      `insert into data.keywords_v1 (month, domain, country, traffic_source, web_source, branded_type, keyword, top_url, clicks, volume, serp_features,
+        _unit_id, _run_id, _revision, _loaded_at) values ('2020-01-01', 'page.com', 'us', 'All', 'Total', 'All', 'k', $1, 2, 9, '{news,video,news}', 1, 1, 1, now())`,
+      [url],
+    )
   await publish(db.database, await shippedDefinitions(), await loadMarts([]))
 })
 afterAll(() => db.drop())
 
 describe('marts that compare, on rows worked out by hand', () => {
-  test('comparisons pair each month with any earlier one, and say which pairs may be compared', async () => {
-    const compared = `select domain, visits::int, visits_before::int, is_comparable from bi.traffic_comparison where month = '2026-09-01'`
+  test('comparisons pair each month with any earlier one, and say which of the two months have the row', async () => {
+    const compared = `select domain, visits::int, visits_before::int, loaded_in from bi.traffic_comparison where month = '2026-09-01'`
     expect(await query(`${compared} and comparison = 'previous' order by 1`)).toEqual([
-      { domain: 'rival.com', visits: 50, visits_before: null, is_comparable: false },
-      { domain: 'shop.com', visits: 120, visits_before: 100, is_comparable: true },
+      { domain: 'rival.com', visits: 50, visits_before: null, loaded_in: 'now' },
+      { domain: 'shop.com', visits: 120, visits_before: 100, loaded_in: 'both' },
     ])
     expect(await query(`${compared} and comparison = 'same last year' and domain = 'shop.com'`)).toEqual([
-      { domain: 'shop.com', visits: 120, visits_before: 80, is_comparable: true },
+      { domain: 'shop.com', visits: 120, visits_before: 80, loaded_in: 'both' },
     ])
-    expect(await query(`select month::text, visits_before::int as before from bi.traffic_comparison where domain = 'shop.com' and months_back = 11 and is_comparable`)).toEqual([
+    expect(await query(`select month::text, visits_before::int as before from bi.traffic_comparison where domain = 'shop.com' and months_back = 11 and loaded_in = 'both'`)).toEqual([
       { month: '2026-08-01', before: 80 },
     ]) // biome-ignore format: one look
     // A domain that this month lacks stands in it all the same.
     await query(`delete from data.traffic_and_engagement_v1 where date = '2026-09-01' and domain = 'shop.com'`)
     expect(await query(`${compared} and comparison = 'previous' and domain = 'shop.com'`)).toEqual([
-      { domain: 'shop.com', visits: null, visits_before: 100, is_comparable: false },
+      { domain: 'shop.com', visits: null, visits_before: 100, loaded_in: 'before' },
     ])
     await query(`insert into data.traffic_and_engagement_v1 (date, granularity, domain, country, include_subdomains, all_traffic_visits, mobile_visits,
       desktop_visits, _unit_id, _run_id, _revision, _loaded_at) values ('2026-09-01', 'monthly', 'shop.com', 'us', true, 120, 90, 30, 1, 1, 1, now())`)
     expect(
       await query(`select domain, clicks::int, clicks_before::int, clicks_with_position::int as with_position, clicks_with_position_before::int as with_position_before,
-        is_comparable from bi.keyword_comparison where month = '2026-09-01' and months_back = 1 order by 1`),
+        loaded_in from bi.keyword_comparison where month = '2026-09-01' and months_back = 1 order by 1`),
     ).toEqual([
-      { domain: 'rival.com', clicks: 520, clicks_before: null, with_position: 520, with_position_before: null, is_comparable: false },
-      { domain: 'shop.com', clicks: 200, clicks_before: 200, with_position: 200, with_position_before: 200, is_comparable: true },
+      { domain: 'rival.com', clicks: 520, clicks_before: null, with_position: 520, with_position_before: null, loaded_in: 'now' },
+      { domain: 'shop.com', clicks: 200, clicks_before: 200, with_position: 200, with_position_before: 200, loaded_in: 'both' },
     ]) // biome-ignore format: a table
   })
 
@@ -86,7 +94,7 @@ describe('marts that compare, on rows worked out by hand', () => {
     ] as const)
       expect(
         await query(`select quarter::text, sum(${measure})::int as now, sum(${measure}_before)::int as before, count(*)::int as months
-          from bi.${view} where comparison = 'previous quarter' and is_comparable and domain = 'page.com' and month between '2021-01-01' and '2021-06-01' group by 1`),
+          from bi.${view} where comparison = 'previous quarter' and loaded_in = 'both' and domain = 'page.com' and month between '2021-01-01' and '2021-06-01' group by 1`),
         view,
       ).toEqual([{ quarter: '2021-04-01', now: 300, before: 30, months: 2 }])
   })
@@ -98,25 +106,18 @@ describe('marts that compare, on rows worked out by hand', () => {
     const two = `${general} from bi.keyword_movements where period = 'month' and months_back = 1 and domain = 'shop.com'`
     expect(await query(`(${one} except ${two}) union all (${two} except ${one})`)).toEqual([])
     expect(
-      await query(`select keyword, clicks::int, movement, is_whole from bi.keyword_movements
+      await query(`select keyword, clicks::int, movement, is_loaded from bi.keyword_movements
         where period = 'quarter' and starts_on = '2026-07-01' and months_back = 3 and domain = 'shop.com' order by 1`),
     ).toEqual([
-      { keyword: 'brand new', clicks: 10, movement: 'first', is_whole: false },
-      { keyword: 'gone', clicks: 30, movement: 'first', is_whole: false },
-      { keyword: 'nothing', clicks: 0, movement: 'first', is_whole: false },
-      { keyword: 'shoes', clicks: 270, movement: 'first', is_whole: false },
-      { keyword: 'the shop', clicks: 90, movement: 'first', is_whole: false },
+      { keyword: 'brand new', clicks: 10, movement: 'first', is_loaded: false },
+      { keyword: 'gone', clicks: 30, movement: 'first', is_loaded: false },
+      { keyword: 'nothing', clicks: null, movement: 'first', is_loaded: false },
+      { keyword: 'shoes', clicks: 270, movement: 'first', is_loaded: false },
+      { keyword: 'the shop', clicks: 90, movement: 'first', is_loaded: false },
     ])
   })
 
   test('landing pages have a path and a section, and features of the results page are rows', async () => {
-    const urls = { 'shop.com': '/ /', 'shop.com/': '/ /', 'shop.com/a': '/a /a', 'www.shop.com/a/b?q=/c/d#e': '/a/b /a', 'shop.com?x=/y': '/ /', 'shop.com/a#/b': '/a /a', u: '/ /' } // biome-ignore format: a table
-    for (const url of Object.keys(urls))
-      await db.database.pool.query(
-        `insert into data.keywords_v1 (month, domain, country, traffic_source, web_source, branded_type, keyword, top_url, clicks, volume, serp_features,
-          _unit_id, _run_id, _revision, _loaded_at) values ('2020-01-01', 'page.com', 'us', 'All', 'Total', 'All', 'k', $1, 2, 9, '{news,video,news}', 1, 1, 1, now())`,
-        [url],
-      )
     const pages = await query<{ top_url: string; said: string }>(
       `select top_url, path || ' ' || section as said from bi.landing_pages where domain = 'page.com' and month = '2020-01-01'`,
     )
@@ -151,7 +152,8 @@ describe('marts that compare, on rows worked out by hand', () => {
       await query(`select restated_at, rows_restated::int as n from bi.keyword_restatements where domain = 'rival.com'`),
     ).toEqual([{ restated_at: null, n: 0 }])
     await query(`insert into data.traffic_and_engagement_v1_history (date, granularity, domain, country, include_subdomains, all_traffic_visits, _unit_id, _run_id,
-      _revision, _loaded_at, _valid_from, _valid_to, _ended_run_id) values ('2026-09-01', 'monthly', 'rival.com', 'us', true, 40, 1, 1, 1, '2020-03-01', '2020-03-01', now(), 1)`)
+      _revision, _loaded_at, _valid_from, _valid_to, _ended_run_id) select date, granularity, domain, country, include_subdomains, 40, 1, 1, 1, '2020-03-01', '2020-03-01', _loaded_at, 1
+      from data.traffic_and_engagement_v1 where domain = 'rival.com'`)
     expect(
       await query(`select visits_first::int, visits_now::int, visits_change::int, change_share::float8, times_restated::int from bi.traffic_restatements
         where domain = 'rival.com'`),

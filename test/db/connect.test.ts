@@ -70,6 +70,32 @@ describe('the address of the warehouse', () => {
   })
 })
 
+test('a session does not depend on settings of the database: isolation, commits, and what a name means', async () => {
+  const own = await createTestDatabase()
+  const settings = ['default_transaction_isolation = serializable', 'synchronous_commit = off', `DateStyle = 'SQL, DMY'`]
+  for (const setting of [...settings, 'search_path = public', 'extra_float_digits = 0'])
+    await own.database.pool.query(`alter database ${new URL(own.url).pathname.slice(1)} set ${setting}`)
+  // As a database that came from PostgreSQL 14 lets anybody do.
+  await own.database.pool.query(
+    `create function public.concat_ws(text, text, text) returns text language sql as $$ select 'hostile' $$`,
+  )
+  const { kysely, pool } = await open({}, own.url)
+  const { rows } =
+    await pool.query(String.raw`select current_setting('transaction_isolation') as isolation, current_date::text ~ '^\d{4}-\d\d-\d\d$' as is_iso,
+    current_setting('synchronous_commit') as commits, concat_ws('-'::text, 'a'::text, 'b'::text) as joined, (0.1::float8 + 0.2::float8)::text as sum`)
+  expect(rows).toEqual([{ isolation: 'read committed', commits: 'on', is_iso: true, joined: 'a-b', sum: '0.30000000000000004' }])
+  await sql`create table data.tally (n int)`.execute(kysely)
+  // Each reads what the other writes: serializable would refuse one of the two.
+  const add = (trx: typeof kysely) => sql`insert into data.tally select count(*) from data.tally`.execute(trx)
+  await kysely.transaction().execute(async (first) => {
+    await add(first)
+    await kysely.transaction().execute((second) => add(second))
+  })
+  expect((await pool.query('select n from data.tally')).rows).toEqual([{ n: 0 }, { n: 0 }])
+  for (const database of opened.splice(0)) await database.close()
+  await own.drop()
+})
+
 describe('TLS', () => {
   let folder: string
   let proxy: Server

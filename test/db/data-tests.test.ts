@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { DataTest } from '../../src/core/data-test.ts'
 import type { Box, Definition } from '../../src/core/types.ts'
-import type { JobWork } from '../../src/pipeline/job-work.ts'
+import type { JobWork } from '../../src/run/job-work.ts'
 import { loadMarts } from '../../src/definition/marts.ts'
 import { causesInLedger } from '../../src/ledger/causes.ts'
 import { publish } from '../../src/publish/publish.ts'

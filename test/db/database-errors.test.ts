@@ -2,7 +2,7 @@
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
-import { asEtlError, settle } from '../../src/pipeline/settle.ts'
+import { asEtlError, settle } from '../../src/run/settle.ts'
 import { shippedDefinitions } from '../support/definitions.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 

@@ -1,7 +1,7 @@
 // How alarms leave: one message for one cause, by one process, never twice for one fact, later where the receiver is away or wants to be left alone.
 import { sql } from 'kysely'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
-import type { Cause } from '../../src/core/alarms.ts'
+import type { Cause } from '../../src/core/alarm.ts'
 import {
   deliverDue,
   deliverNext,

@@ -1,10 +1,9 @@
 // What a load adds to the dimensions: each keyword once, its words counted as a person counts them.
 import { sql } from 'kysely'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { addDimensions } from '../../src/load/dimensions.ts'
-import { oneUnit } from '../../src/load/merge-scope.ts'
+import { addDimensions } from '../../src/load/load-dimensions.ts'
 import { setFiscalYear } from '../../src/publish/calendar.ts'
-import { shippedDefinition, unitOf } from '../support/definitions.ts'
+import { shippedDefinition } from '../support/definitions.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 
 let db: TestDatabase
@@ -31,12 +30,17 @@ const counted: Readonly<Record<string, number>> = {
 
 test('each staged keyword is added once with the number of its words', async () => {
   const definition = await shippedDefinition('keywords')
-  const unit = oneUnit(unitOf(definition, '2026-01', { domain: 'a.com', country: 'us' }), 1)
-  await sql`create table staging.words (keyword text)`.execute(db.database.kysely)
+  await sql`create table data.words (keyword text)`.execute(db.database.kysely)
   for (const keyword of [...Object.keys(counted), ...Object.keys(counted)])
-    await sql`insert into staging.words values (${keyword})`.execute(db.database.kysely)
+    await sql`insert into data.words values (${keyword})`.execute(db.database.kysely)
   for (let load = 1; load <= 2; load += 1)
-    await addDimensions(db.database.kysely, definition, unit, Object.keys(counted).length, 'staging."words"')
+    await addDimensions(db.database.kysely, definition, {
+      slice: new Map([
+        ['domain', ['a.com']],
+        ['country', ['us']],
+      ]),
+      rows: sql`data.words`,
+    })
   const { rows } = await db.database.pool.query<{ keyword: string; words: number }>(
     'select keyword, words::int from bi.dim_keyword',
   )

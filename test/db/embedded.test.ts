@@ -21,9 +21,8 @@ import { join, resolve } from 'node:path'
 import pg from 'pg'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { startEmbedded } from '../../src/db/embedded.ts'
-import { findBinaries, hydrateLinks, isOurCopy } from '../../src/db/embedded-binaries.ts'
 import { readPostmaster, serverFiles } from '../../src/db/embedded-data.ts'
-import { enteringPrivateFolders, serverUser } from '../../src/db/embedded-user.ts'
+import { enteringPrivateFolders, hydrateLinks, serverUser } from '../../src/db/embedded-program.ts'
 import { processIsAlive } from '../../src/db/process-mark.ts'
 import { pipelinesOfRepository, runCommand } from '../support/command.ts'
 
@@ -99,8 +98,21 @@ describe('the embedded PostgreSQL', () => {
       ),
     ).toEqual([{ a: '127.0.0.1', e: 'UTF8', f: 'on' }])
     expect(statSync(join(home, 'postgres', 'password')).mode & 0o777).toBe(0o600)
+    expect(statSync(join(home, 'postgres')).mode & 0o066).toBe(0)
     await server.release()
     expect(existsSync(pidFile())).toBe(false)
+  })
+
+  test('does not begin in a folder that is a link or belongs to somebody else', async () => {
+    mkdirSync(join(home, 'elsewhere'))
+    symlinkSync(join(home, 'elsewhere'), join(home, 'postgres'))
+    await expect(startEmbedded(home)).rejects.toMatchObject({ code: 'DISK', message: /cannot be a private folder/ })
+    if (isRoot) {
+      mkdirSync(join(home, 'own', 'postgres'), { recursive: true })
+      chownSync(join(home, 'own', 'postgres'), 65_534, 65_534)
+      await expect(startEmbedded(join(home, 'own'))).rejects.toMatchObject({ message: /belongs to another user/ })
+    }
+    expect(readdirSync(join(home, 'elsewhere'))).toEqual([])
   })
 
   test('is shared: the first to leave does not stop it under the second', async () => {
@@ -131,10 +143,10 @@ describe('the embedded PostgreSQL', () => {
     const script = `import { openDatabase } from '${source('connect')}'
       for (let visit = 0; visit < ${visits}; visit += 1) {
         const database = await openDatabase({ databaseUrl: null, home: '${home}' })
-        await database.pool.query('create table if not exists seen (pid int)').catch((error) => {
+        await database.pool.query('create table if not exists public.seen (pid int)').catch((error) => {
           if (!/already exists|duplicate key/.test(error.message)) throw error
         })
-        await database.pool.query('insert into seen values ($1)', [process.pid])
+        await database.pool.query('insert into public.seen values ($1)', [process.pid])
         await new Promise((done) => setTimeout(done, Math.random() * 100))
         await database.close()
       }`
@@ -142,9 +154,9 @@ describe('the embedded PostgreSQL', () => {
     expect(ended.map(({ code, said }) => [code, said])).toEqual([1, 2, 3, 4].map(() => [0, '']))
     expect(existsSync(pidFile())).toBe(false)
     const server = await startEmbedded(home)
-    expect(await ask(server.url.reveal(), 'select count(*)::int as n, count(distinct pid)::int as pids from seen')).toEqual([
-      { n: 4 * visits, pids: 4 },
-    ])
+    expect(
+      await ask(server.url.reveal(), 'select count(*)::int as n, count(distinct pid)::int as pids from public.seen'),
+    ).toEqual([{ n: 4 * visits, pids: 4 }])
     await server.release()
   })
 
@@ -316,30 +328,19 @@ describe('the embedded PostgreSQL', () => {
     mkdirSync(hidden, { mode: 0o700 })
     chmodSync(home, 0o755)
     const user = serverUser() ?? { uid: 1, gid: 1, name: 'nobody' }
-    expect(() => enteringPrivateFolders(user, join(hidden, 'data'), 'postgres', [], ['/nowhere'])).toThrow(
+    expect(() => enteringPrivateFolders(user, hidden, ['/nowhere'])).toThrow(
       new RegExp(`${user.name}, who may not enter ${hidden}\\. Set MILLRACE_HOME`),
     )
   })
 
-  test('runs from a copy where the installed programs cannot be reached', async () => {
-    chmodSync(home, 0o755)
-    const before = process.env['TMPDIR']
-    process.env['TMPDIR'] = home
-    try {
-      const [first, second] = [findBinaries(() => false), findBinaries(() => false)]
-      expect(first.postgres).toMatch(new RegExp(`^${home}/millrace-postgres-`))
-      expect(second).toEqual(first)
-      const user = serverUser()
-      const version = spawnSync(first.postgres, ['--version'], {
-        encoding: 'utf8',
-        ...(user === null ? {} : { uid: user.uid, gid: user.gid }),
-      })
-      expect(version.stdout).toMatch(/^postgres \(PostgreSQL\) 18/)
-      expect(readdirSync(home)).toHaveLength(1)
-    } finally {
-      if (before === undefined) delete process.env['TMPDIR']
-      else process.env['TMPDIR'] = before
-    }
+  test.runIf(isRoot)('finds its programs where nobody else may enter, as initdb looks for them: by access(2)', () => {
+    const hidden = join(home, 'private')
+    mkdirSync(hidden, { mode: 0o700 })
+    writeFileSync(join(hidden, 'program'), '', { mode: 0o755 })
+    const [command = '', ...args] = enteringPrivateFolders(serverUser() ?? { uid: 1, gid: 1, name: 'nobody' }, hidden)
+    const look = `require('node:fs').accessSync('${join(hidden, 'program')}', 1)`
+    const { status, stderr } = spawnSync(command, [...args, process.execPath, '-e', look], { encoding: 'utf8' })
+    expect([status, stderr]).toEqual([0, ''])
   })
 
   test.runIf(isRoot)('runs for root in a folder that nobody else may enter', async () => {
@@ -361,13 +362,9 @@ describe('the embedded PostgreSQL', () => {
     const link = join(root, 'native', 'lib', 'libx.so')
     // A copy made by another Node.js kept a link to the package it came from, which is gone.
     symlinkSync(join(root, 'gone', 'libx.so.1.2'), link)
-    mkdirSync(join(root, 'native', 'bin'))
-    writeFileSync(join(root, 'native', 'bin', 'postgres'), 'program')
-    expect(isOurCopy(join(root, 'native'))).toBe(false)
     hydrateLinks(join(root, 'native'))
     hydrateLinks(join(root, 'native'))
     expect([readFileSync(link, 'utf8'), readlinkSync(link)]).toEqual(['library', 'libx.so.1.2'])
-    expect(isOurCopy(join(root, 'native'))).toBe(true)
   })
 })
 

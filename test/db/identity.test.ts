@@ -2,8 +2,8 @@
 import { afterEach, beforeEach, expect, inject, test } from 'vitest'
 import { secret } from '../../src/core/redact.ts'
 import { type Database, openDatabase } from '../../src/db/connect.ts'
-import { runPath } from '../../src/extract/receipts.ts'
-import { settledHere, settleIdentity } from '../../src/pipeline/identity.ts'
+import { boughtPath, runPath } from '../../src/extract/receipt-files.ts'
+import { damagedReceipts, settledHere, settleIdentity } from '../../src/run/identity.ts'
 import { type CopiedDatabase, copyDatabase } from '../support/copied-database.ts'
 import { type MemoryLanding, memoryLanding } from '../support/memory-landing.ts'
 
@@ -45,4 +45,31 @@ test('a template under whose name nobody has worked makes warehouses of their ow
   expect(identity.id).not.toBe(id)
   // From now on it is where it is.
   expect((await opened(copy, (database) => settleIdentity({ database, landing }))).identity.id).toBe(identity.id)
+})
+
+const receiptOf = (reportId: string, askNumber: string) => ({
+  ...{ version: 1, warehouse: id, epoch: 1, ask_number: askNumber, job_id: '1', pipeline: 'visits', pipeline_version: 1 },
+  ...{ source: 'test.report', account: 'default', window_every: 'month', dimensions: ['shop'], definition: {} },
+  question: { parameters: {}, asks: 'x', metrics: [] },
+  window: { from: '2026-01-01', to: '2026-02-01' },
+  slice: { shop: ['a'] },
+  ...{ endpoint: '/x', request: {}, request_hash: 'x', estimated_quota: null, report_id: reportId },
+  ...{ asked_at: '2026-02-01T00:00:00Z', noted_at: '2026-02-01T00:00:00Z' },
+})
+
+test('a receipt that cannot be taken in is named and passed over: others are taken up, and no command ends at it', async () => {
+  const note = (askNumber: string, reportId: string, text = JSON.stringify(receiptOf(reportId, askNumber))) =>
+    landing.notes.write(boughtPath({ id, epoch: 1 }, askNumber, 'default', reportId), text)
+  await note('7', 'a\u0000b')
+  await note('8', 'x'.repeat(16_000))
+  await note('9', 'cut', '{"version":1')
+  await note('10', 'good')
+  const settle = () => opened(copy, (database) => settleIdentity({ database, landing }))
+  const first = await settle()
+  expect(first.takenUp).toMatchObject({ purchases: 1, left: 0 })
+  expect(first.takenUp.damaged).toHaveLength(3)
+  for (const message of first.takenUp.damaged) expect(message).toMatch(/receipts\/.*\.json beside the landings/)
+  // Again at the next start, and by check, as long as they lie there.
+  expect((await settle()).takenUp.damaged).toHaveLength(3)
+  expect(await opened(copy, (database) => damagedReceipts({ database, landing }))).toHaveLength(3)
 })

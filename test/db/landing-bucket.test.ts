@@ -2,7 +2,7 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { isEtlError } from '../../src/core/errors.ts'
-import { landingSetting } from '../../src/config/landing-setting.ts'
+import { landingSetting } from '../../src/core/landing-setting.ts'
 import type { Payload } from '../../src/core/types.ts'
 import { landingLocator } from '../../src/extract/landing-files.ts'
 import { type LandingStore, openLandingStore } from '../../src/extract/landing.ts'

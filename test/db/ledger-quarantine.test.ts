@@ -1,15 +1,14 @@
 // Rejected rows in the ledger: kept whole with their answer, listed newest first, counted, and answered for by the next load of their unit.
-import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import {
   insertQuarantine,
   listQuarantine,
   showQuarantine,
   supersedeAnswer,
+  closeQuarantine,
   supersedeHeld,
   supersedeReplaced,
   supersedeStrays,
-  supersedeUnits,
 } from '../../src/ledger/quarantine.ts'
 import { type PipelineKit, newJob, newPipeline, newRun, newSlices, nextAskNumber } from '../support/ledger.ts'
 import { loadedAs, newAnswer, unitRows } from '../support/ledger-answers.ts'
@@ -50,7 +49,6 @@ const put = (of: Answered, name: string, entries: ReturnType<typeof entry>[], un
   })
 const lines = async (name: string, all = true) =>
   (await listQuarantine(k(), { pipelines: [name], limit: 9, all })).rows.map(({ line, state }) => `${line} ${state}`).toReversed()
-const array = (...unitIds: number[]) => sql`${unitIds.map(String)}::bigint[]`
 
 describe('quarantine', () => {
   test('keeps each row with its record, answer, landing, place, reason, unit and run', async () => {
@@ -114,14 +112,14 @@ describe('quarantine', () => {
     await put(one, 'p6', [entry(1)])
     await put({ ...one, answerId: other.answerId }, 'p6', [entry(2)])
     await put(other, 'p6', [entry(3)])
-    await supersedeUnits(k(), array(one.unitId))
+    await closeQuarantine([one.unitId]).execute(k())
     expect(await lines('p6')).toEqual(['1 superseded', '2 superseded', '3 open'])
     const { rows } = await db.database.pool.query(
       `select resolved_at is not null as resolved from etl.quarantine where pipeline = 'p6' order by line`,
     )
     expect(rows).toEqual([{ resolved: true }, { resolved: true }, { resolved: false }])
     const before = await db.database.pool.query(`select resolved_at from etl.quarantine where pipeline = 'p6' and line = 2`)
-    await supersedeUnits(k(), array(one.unitId))
+    await closeQuarantine([one.unitId]).execute(k())
     expect(
       await db.database.pool.query(`select resolved_at from etl.quarantine where pipeline = 'p6' and line = 2`),
     ).toMatchObject({ rows: before.rows })

@@ -4,23 +4,21 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
 import { EtlError } from '../../src/core/errors.ts'
 import { silentLog } from '../../src/core/log.ts'
-import type { ReportMemo } from '../../src/core/report.ts'
+import type { ReportMemo } from '../../src/core/report-shape.ts'
 import { type ReportState, reportStates } from '../../src/core/types.ts'
 import type { Db } from '../../src/db/tables.ts'
-import { requestCancel } from '../../src/ledger/cancel.ts'
+import { requestCancel } from '../../src/ledger/cancel-request.ts'
 import type { ClaimedJob } from '../../src/ledger/claim.ts'
 import { lostPurchases } from '../../src/ledger/lost-purchases.ts'
 import { adoptReport, giveUpReport } from '../../src/ledger/purchases.ts'
-import { takeUpOrphans } from '../../src/ledger/run-jobs.ts'
 import { replaceJob } from '../../src/ledger/replace-job.ts'
-import { reportTransitions, type Transition } from '../../src/ledger/transitions.ts'
 import { type ReportMemoOptions, reportMemo } from '../../src/ledger/report-memo.ts'
 import { holdJob, isIdKnown } from '../../src/ledger/settle-job.ts'
-import { createProgress } from '../../src/pipeline/progress.ts'
-import { settleJob } from '../../src/pipeline/settle-job.ts'
+import { reportTransitions, type Transition } from '../../src/ledger/transitions.ts'
+import { takeUpOrphans } from '../../src/ledger/wait-list.ts'
+import { createProgress } from '../../src/run/progress.ts'
+import { settleJob } from '../../src/run/settle-failure.ts'
 import {
-  type PipelineKit,
-  type ProcessKit,
   bought,
   months,
   newJob,
@@ -28,6 +26,8 @@ import {
   newProcess,
   newRun,
   nextAskNumber,
+  type PipelineKit,
+  type ProcessKit,
   takeOne,
   waitFor,
 } from '../support/ledger.ts'
@@ -395,7 +395,7 @@ describe('a process that lost its claim', () => {
       const successor = await takenOver(claim)
       await memoOf(successor).uncertain('the process ended')
       await memo.submitted(id(), null)
-      const lost = new EtlError('REPORT_UNCERTAIN', 'lost', { context: { askAgain } })
+      const lost = new EtlError('REPORT_UNCERTAIN', 'lost', askAgain ? { follows: { next: 'ask again' } } : {})
       const runtime = { database: db.database, definitions: [], progress: createProgress(), log: silentLog, clock: systemClock }
       await settleJob(runtime, successor, [], lost)
       expect(await row()).toMatchObject({ state: 'open', report_state: 'submitted', report_id: id(), error_code: null })
@@ -530,13 +530,13 @@ describe('a budget', () => {
   })
 
   test.each([
-    ['dearer than the whole', 0, 11, true],
-    ['that half of would fit into what is left', 4, 10, true],
-    ['that must wait for the turn', 7, 8, false],
-  ])('says of a report %s whether its parts may fit', async (_what, spent, price, refused) => {
+    ['dearer than the whole', 0, 11, { next: 'split', about: 'size' }],
+    ['that half of would fit into what is left', 4, 10, { next: 'split', about: 'size', elseInMs: expect.any(Number) }],
+    ['that must wait for the turn', 7, 8, { next: 'retry', inMs: expect.any(Number), isFinal: true }],
+  ])('says of a report %s whether its parts may fit', async (_what, spent, price, follows) => {
     const budget = { ...noBudget, perMonth: 10 }
     if (spent > 0) await buy(budget, spent)
-    await expect(buy(budget, price)).rejects.toMatchObject({ ...exhausted, context: { refused } })
+    await expect(buy(budget, price)).rejects.toMatchObject({ ...exhausted, follows })
   })
 
   test.each(['perMonth', 'perDay'] as const)('%s of the account holds over all its pipelines', async (period) => {
@@ -578,12 +578,15 @@ describe('a budget', () => {
     for (const outcome of outcomes) if (outcome.status === 'rejected') expect(outcome.reason).toMatchObject(exhausted)
   })
 
-  test('counts a report with what it cost once that is known, and one without a price as 1', async () => {
+  test('counts a report with what it cost once that is known, and one without a price keeps all that is left until its bill', async () => {
     const budget = { ...noBudget, perDay: 10 }
     const { its } = await buy(budget, 9)
     await its.submitted(id(), null)
     await its.ready({ statusWord: 'complete', usedQuota: 7, dataPoints: null })
-    for (let time = 0; time < 3; time += 1) await buy(budget, null)
+    const unknown = await buy(budget, null)
+    for (const price of [null, 1]) await expect(buy(budget, price)).rejects.toMatchObject({ code: 'REPORT_PENDING' })
+    await unknown.its.submitted(`${id()}-unknown`, null)
+    await unknown.its.ready({ statusWord: 'complete', usedQuota: 5, dataPoints: null })
     await expect(buy(budget, null)).rejects.toMatchObject(exhausted)
   })
 

@@ -2,16 +2,14 @@
 import { sql } from 'kysely'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { Db } from '../../src/db/tables.ts'
-import { cancelledJobs, dissolveJobs, isCancelled, jobsAtHand, letGo, requestCancel } from '../../src/ledger/cancel.ts'
-import { takeUpOrphans } from '../../src/ledger/run-jobs.ts'
-import { bringForward, endForgotten, leaveUntakeable } from '../../src/ledger/run-list.ts'
+import { cancelledJobs, dissolveJobs, isCancelled, jobsAtHand, letGo, requestCancel } from '../../src/ledger/cancel-request.ts'
 import { reapDead } from '../../src/ledger/processes.ts'
 import { recordRequests } from '../../src/ledger/requests.ts'
+import { bringForward, endForgotten, leaveUntakeable } from '../../src/ledger/run-list.ts'
 import { finishRun, foreignRuns, openJobs, requestsSpared, runState, runSummary, startRun } from '../../src/ledger/runs.ts'
 import { failJob, finishJob, holdJob, parkJob } from '../../src/ledger/settle-job.ts'
+import { takeUpOrphans } from '../../src/ledger/wait-list.ts'
 import {
-  type PipelineKit,
-  type ProcessKit,
   bought,
   newJob,
   newPipeline,
@@ -20,6 +18,8 @@ import {
   newSlices,
   newWalks,
   nextAskNumber,
+  type PipelineKit,
+  type ProcessKit,
   take,
   takeOne,
   waitFor,
@@ -139,6 +139,9 @@ describe('the summary of a run', () => {
       sha256: null,
       credits: 1,
       isUncertain: false,
+      paidFor: null,
+      saidIn: null,
+      subject: null,
       startedAt: '2026-02-01T00:00:00Z',
       milliseconds: 1,
     }

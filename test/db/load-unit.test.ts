@@ -3,8 +3,8 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { Box, Definition } from '../../src/core/types.ts'
 import { dropAnswer, insertAnswer } from '../../src/ledger/answers.ts'
 import { markUnchanged } from '../../src/ledger/loads.ts'
-import { keepRejects } from '../../src/pipeline/judge.ts'
-import { createParseReport } from '../../src/parse/report.ts'
+import { entryOf, refuse } from '../../src/run/judge.ts'
+import { createParseReport } from '../../src/parse/parse-report.ts'
 import { boxOf, shippedDefinition } from '../support/definitions.ts'
 import { jobRow, outcomeOf, setJob, unitRows } from '../support/ledger-answers.ts'
 import { claimed, type LoadKit, loadBody, openLoading, trafficCsv as csv, trafficLine, workOn } from '../support/loading.ts'
@@ -84,6 +84,25 @@ describe('an announced number of rows', () => {
       expect(work.requests).toHaveLength(1)
     },
   )
+})
+
+test('what an answer was refused for is over once it is loaded, and is not said of a unit that is held with it', async () => {
+  const messages = async () => (await query('select verdict, verdict_message from etl.answers order by answer_id')) as unknown
+  const work = await workOn(kit, box)
+  await expect(loadBody(kit, work, { body: csv(...days('1')), expectedRows: 2 })).rejects.toMatchObject({ code: 'INCOMPLETE' })
+  const again = async (refused: typeof work) => {
+    const answer_id = String((await jobRow(db, refused.claim.jobId)).answer_id)
+    return loadBody(kit, await workOn(kit, box, { set: { answer_id, ask_number: refused.claim.askNumber, forced: true } }), {
+      expectedRows: 1,
+    })
+  }
+  await again(work)
+  expect(await messages()).toEqual([{ verdict: 'good', verdict_message: null }])
+  await load(days('1', '2', '3', '4'))
+  const shrunk = await workOn(kit, box)
+  await expect(loadBody(kit, shrunk, { body: csv(...days('1')), expectedRows: 2 })).rejects.toMatchObject({ code: 'INCOMPLETE' })
+  await again(shrunk)
+  expect(await messages()).toContainEqual({ verdict: 'good', verdict_message: expect.stringMatching(/^SHRUNK: [^\n]*$/) })
 })
 
 describe('rows that conflict', () => {
@@ -242,8 +261,9 @@ describe('an answer on record', () => {
     const answerId = await insertAnswer(db.database.kysely, work.claim, landed)
     const parsed = createParseReport()
     for (let at = 1; at <= 1_005; at += 1)
-      parsed.rejected.push({ part: 1, line: at, column: null, reason: 'r', raw: 'x', key: null })
-    for (let time = 1; time <= 2; time += 1) await keepRejects(work, answerId, parsed)
+      parsed.rejected.push({ part: 1, line: at, column: null, reason: 'r', raw: 'x', key: null, unit: 0 })
+    const refusal = { code: 'TOO_MANY_REJECTS', message: null } as const
+    for (let time = 1; time <= 2; time += 1) await refuse(work, answerId, refusal, parsed.rejected.map(entryOf))
     expect(
       await query(
         `select state, count(*)::int as n, count(unit_id)::int as known from etl.quarantine group by state order by state`,

@@ -6,11 +6,10 @@ import { join } from 'node:path'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { silentLog } from '../../src/core/log.ts'
-import { readSettings } from '../../src/config/env.ts'
-import { oneUnit } from '../../src/load/merge-scope.ts'
+import { readSettings } from '../../src/core/env.ts'
 import { type KnownMarts, refreshSummaries } from '../../src/load/summaries.ts'
-import { assertSummariesMade, openMarts } from '../../src/pipeline/known-marts.ts'
-import { migrateAndPublish } from '../../src/pipeline/migrate-and-publish.ts'
+import { assertSummariesMade, openMarts } from '../../src/run/known-marts.ts'
+import { migrateAndPublish } from '../../src/run/migrate-and-publish.ts'
 import { shippedDefinition, unitOf } from '../support/definitions.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 
@@ -153,7 +152,7 @@ select month, domain, country, traffic_source, web_source, branded_type, ${colum
     const keywords = await shippedDefinition('keywords')
     const load = (domain: string, known: KnownMarts): Promise<void> =>
       db.database.kysely.transaction().execute(async (trx) => {
-        const unit = oneUnit(unitOf(keywords, '2026-08', { domain, country: 'us' }), 1)
+        const unit = unitOf(keywords, '2026-08', { domain, country: 'us' })
         await sql`insert into bi.dim_domain (domain) values (${domain})`.execute(trx)
         await sql`insert into data.keywords_v1 (month, domain, country, traffic_source, web_source, branded_type, keyword, top_url, clicks,
           _unit_id, _run_id, _revision, _loaded_at) values ('2026-08-01', ${domain}, 'us', 'All', 'Total', 'All', 'k', 'u', 70, 1, 1, 1, now())`.execute(

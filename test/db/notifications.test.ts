@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { releaseByPerson } from '../../src/ledger/release.ts'
-import { letGo, requestCancel } from '../../src/ledger/cancel.ts'
+import { letGo, requestCancel } from '../../src/ledger/cancel-request.ts'
 import { causesInLedger } from '../../src/ledger/causes.ts'
 import { deliverNext } from '../../src/ledger/deliveries.ts'
 import { syncNotifications } from '../../src/ledger/notifications.ts'

@@ -4,10 +4,9 @@ import { sql } from 'kysely'
 import type pg from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { registerPipeline } from '../../src/ledger/pipelines.ts'
-import type { BoxToMake } from '../../src/ledger/register-jobs.ts'
-import { countWindows } from '../../src/planning/count-windows.ts'
-import { planContext } from '../../src/planning/plan-context.ts'
-import { askForReports, reportSteps } from '../../src/planning/plan-reports.ts'
+import { countWindows } from '../../src/plan/count-windows.ts'
+import { planContext } from '../../src/plan/plan-context.ts'
+import { askForReports, reportSteps } from '../../src/plan/plan-reports.ts'
 import { cellsOf, died, type JobBox, jobsOf, loaded, submitted } from '../support/plan-ledger.ts'
 import { newRun } from '../support/ledger.ts'
 import { setJob } from '../support/ledger-answers.ts'
@@ -196,7 +195,7 @@ test('lists that another planner has changed since: what is asked for is packed 
   })
   await kysely.transaction().execute((trx) => registerPipeline(trx, wide, source))
   const { steps } = await reportSteps(kysely, context, countWindows(context))
-  const all = { verdict: null, holds: false, mark: async (_: unknown, boxes: readonly BoxToMake[]) => boxes }
+  const all = { holds: () => false, rule: async () => ({ held: [], approvalId: null, allowed: [], credits: null }) }
   for (const tasks of steps) await askForReports(context, tasks, all)
   // One job of both would ask the service for every combination of their values, also for those that are loaded.
   const open = (await jobsOf(db, wide)).filter(({ state }) => state === 'open')

@@ -151,7 +151,14 @@ const askOf = (more: Partial<candidates.WindowAsk> = {}): candidates.WindowAsk =
 
 /** Decision and reason of each unit, one by one, by name; those to ask for with whether they leave a job, and whose purchase comes before. */
 const decided = async (ledger: Ledger, policy: candidates.Policy, window: candidates.WindowAsk = askOf()) => {
-  const scope = { pipelineId: ledger.pipelineId, policy, only: new Map<number, string[]>(), reuse: null, usual: null }
+  const scope = {
+    pipelineId: ledger.pipelineId,
+    policy,
+    only: new Map<number, string[]>(),
+    reuse: null,
+    usual: null,
+    asker: 'night' as const,
+  }
   const found = new Map<string, { decision: string; reason: string; leaves: readonly string[]; former: string | null }>()
   for (const [name, id] of ledger.idOf) {
     const { counts, needed } = await candidates.neededCells(db.database.kysely, scope, window, [id])
@@ -252,6 +259,7 @@ describe.each([
       only: new Map<number, string[]>(),
       reuse: null,
       usual: null,
+      asker: 'night' as const,
     }
     const asked = [...(await decided(ledger, policyOf(kind)))]
       .filter(([, { decision }]) => decision === 'ask')

@@ -3,12 +3,12 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Definition, GuardRule } from '../../src/core/types.ts'
 import { windowsBetween } from '../../src/core/window.ts'
 import type { Source } from '../../src/extract/source.ts'
-import { approve, withdraw } from '../../src/ledger/approve.ts'
+import { approve, withdraw, withdrawRun } from '../../src/ledger/approve-jobs.ts'
 import { knownPipeline, takeUpWork } from '../../src/ledger/take-up.ts'
 import { keyParameters } from '../../src/ledger/pipelines.ts'
 import { causesInLedger } from '../../src/ledger/causes.ts'
 import { priceWaiting } from '../../src/ledger/waiting-prices.ts'
-import { waitingWords } from '../../src/reads/approvals.ts'
+import { waitingWords } from '../../src/web/reads/read-approvals.ts'
 import { allLoaded, pipelineIdOf } from '../support/plan-ledger.ts'
 import { definitionFor, type Planning, plan, preview, range, sourceOf, withLists } from '../support/planning.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
@@ -43,10 +43,11 @@ const months = ((): { newest: string; before: string; older: string } => {
   return { newest: back(first), before: back(first + 1), older: back(first + 12) }
 })()
 
-const planningOf = (names: readonly string[], more: Partial<Definition> = {}, by: Source = source): Planning => ({
-  source: by,
-  definition: { ...definitionFor(by, { domains: names }, { from: `${months.older}-01` }), guard: usual, ...more },
-})
+/** Each of an account of its own: what others buy counts too. */
+const planningOf = (names: readonly string[], more: Partial<Definition> = {}, by: Source = source): Planning => {
+  const definition = definitionFor(by, { domains: names }, { from: `${months.older}-01` })
+  return { source: by, definition: { ...definition, account: definition.pipeline, guard: usual, ...more } }
+}
 
 interface Line {
   readonly reason: string
@@ -267,6 +268,25 @@ describe('what a night may cost by itself', () => {
     expect(await plans(planning)).toEqual(['5 new: open, usual', '55 older month: held, needs approval'])
   })
 
+  test('older months after a backfill of an old one are held, too: no night has loaded what follows it', async () => {
+    const planning = planningOf(domains(5))
+    await bought(planning, (await plan(db, planning, range(months.older, months.older))).runId)
+    await plan(db, planning, due)
+    expect(await plans(planning)).toEqual(['10 new: open, usual', '50 older month: held, needs approval'])
+  })
+
+  test('the months of an outage are what a night buys, also after some of them were bought', async () => {
+    const planning = planningOf(domains(5), {}, source)
+    const from = { ...planning.definition.window, from: `${months.before}-01` }
+    await bought(planning, (await plan(db, { ...planning, definition: { ...planning.definition, window: from } }, due)).runId)
+    await db.database.pool.query(
+      `update etl.slices s set night_from = $2::date from etl.pipelines p where p.pipeline_id = s.pipeline_id and p.pipeline = $1`,
+      [planning.definition.pipeline, `${months.older}-01`],
+    )
+    await plan(db, planning, due)
+    expect(await plans(planning)).toEqual(['55 new: open, usual'])
+  })
+
   test('a new version of a pipeline that holds something is held as a whole', async () => {
     const planning = await settled(domains(5))
     const next = { ...planning, definition: { ...planning.definition, version: 2, params: { test: 'other' } } }
@@ -302,11 +322,151 @@ describe('what a night may cost by itself', () => {
     expect(await plans(planning)).toEqual(['8 new: open, usual', `44 older month: ${older}`])
   })
 
-  test('pages are never held', async () => {
+  test('pages that cost nothing are never held', async () => {
     const walks = sourceOf({ kind: 'walk' })
     const planning = planningOf(domains(4), {}, walks)
     await plan(db, planning, due)
     expect(await plans(planning)).toEqual(['52 new: open, usual'])
+  })
+})
+
+/** As if the service had refused them before anything was bought. */
+const failed = async ({ definition }: Planning, run: number): Promise<void> => {
+  await db.database.pool.query(
+    `update etl.jobs set state = 'failed', error_code = 'SERVICE_ERROR' where pipeline_id = $1 and state = 'open' and ask_number is null`,
+    [await pipelineIdOf(db, definition)],
+  )
+  await db.database.pool.query(`update etl.run_jobs set outcome = 'failed' where run_id = $1 and outcome is null`, [run])
+  await db.database.pool.query(`update etl.runs set state = 'failed' where run_id = $1`, [run])
+}
+
+const finished = (run: number) => db.database.pool.query(`update etl.runs set state = 'done' where run_id = $1`, [run])
+
+describe('pages that are paid for one by one', () => {
+  const pages: Source = { ...sourceOf({ kind: 'walk' }), billing: { seen: [] } }
+
+  test('are held like reports, and bought once they are approved', async () => {
+    const planning: Planning = { ...planningOf(domains(4), {}, pages), stated: { basis: 'request', credits: 2 } }
+    const first = await plan(db, planning, due)
+    expect(await plans(planning)).toEqual(['8 new: open, usual', '44 older month: held, needs approval'])
+    expect(await waiting(planning)).toMatchObject([{ units: 44, reports: 0, credits: 88, allowed: 32, priced: true }])
+    expect((await causes(planning))[0]?.message).toContain('44 units (about 88 credits) need approval')
+    await allLoaded(db, planning.definition)
+    expect(await plan(db, planning, due)).toMatchObject({ held: 44 })
+    expect((await preview(db, planning, due)).pipelines[0]?.waiting).toMatchObject({ units: 44, credits: 88 })
+    await approve(db.database.kysely, [planning.definition.pipeline], 'ada')
+    await finished(first.runId)
+    expect(await plan(db, planning, due)).toMatchObject({ held: 0 })
+    expect(await plans(planning)).toContain('44 older month: open, usual')
+  })
+
+  test('are foreseen as held', async () => {
+    const planning = planningOf(domains(4), {}, pages)
+    const held = (await preview(db, planning, due)).jobs.filter((job) => job.held)
+    expect(held.reduce((total, { units }) => total + units, 0)).toBe(44)
+  })
+
+  test('with somebody who says yes are bought', async () => {
+    const planning = planningOf(domains(2), {}, pages)
+    await plan(db, { ...planning, approvedBy: 'ada, run --yes' }, due)
+    expect(await plans(planning)).toEqual(['4 new: open, usual', '22 older month: open, usual'])
+  })
+})
+
+describe('what a person asked for and failed', () => {
+  test.each([
+    ['a range', false],
+    ['--force', true],
+  ])('(%s) is bought by the night in that name, and makes it no more usual', async (_, force) => {
+    const planning = await settled(domains(10))
+    const first = await plan(db, planning, due)
+    await bought(planning, first.runId)
+    await finished(first.runId)
+    const more = { ...planning, definition: withLists(planning.definition, { domains: domains(force ? 10 : 40) }) }
+    await failed(more, (await plan(db, more, range(months.older, months.newest, { force }))).runId)
+    const night = await plan(db, more, due)
+    expect(night.units).toBe(force ? 130 : 390)
+    await bought(more, night.runId)
+    await finished(night.runId)
+    const grown = { ...planning, definition: withLists(planning.definition, { domains: domains(force ? 30 : 80) }) }
+    await plan(db, grown, due)
+    expect(await plans(grown)).toEqual([`${force ? 260 : 520} new value: held, needs approval`])
+  })
+
+  test.each([
+    ['a range', 'withdraw', false],
+    ['a range', 'cancel', false],
+    ['--force', 'withdraw', true],
+    ['--force', 'cancel', true],
+  ])('(%s) can be taken back by %s as long as it is not bought', async (_, by, force) => {
+    const planning = await settled(domains(10))
+    const first = await plan(db, planning, due)
+    await bought(planning, first.runId)
+    await finished(first.runId)
+    const more = { ...planning, definition: withLists(planning.definition, { domains: domains(force ? 10 : 40) }) }
+    const { runId } = await plan(db, more, range(months.older, months.newest, { force }))
+    await failed(more, runId)
+    const { kysely } = db.database
+    const names = [more.definition.pipeline]
+    expect(await (by === 'cancel' ? withdrawRun(kysely, runId, 'ada') : withdraw(kysely, names, 'ada'))).toBeGreaterThan(0)
+    expect(await plan(db, more, due)).toMatchObject({ units: 0 })
+    expect(await plans(more)).toEqual(force ? [] : ['390 new value: held, needs approval'])
+  })
+})
+
+describe('what was bought within 24 hours', () => {
+  const later = (planning: Planning, hours: number) =>
+    db.database.pool.query(
+      `with moved as (update etl.jobs j set asked_at = asked_at - $2 * interval '1 hour' from etl.pipelines p
+         where p.pipeline_id = j.pipeline_id and p.account = $1 and asked_at is not null returning run_id)
+       update etl.runs set started_at = started_at - $2 * interval '1 hour' where run_id in (select run_id from moved)`,
+      [planning.definition.account, hours],
+    )
+
+  test('counts together, whatever runs bought it', async () => {
+    const planning = await settled(domains(10))
+    await later(planning, 100)
+    const night = async (count: number): Promise<string[]> => {
+      const next = { ...planning, definition: withLists(planning.definition, { domains: domains(count) }) }
+      const { runId } = await plan(db, next, due)
+      const planned = await plans(next)
+      await bought(next, runId)
+      await finished(runId)
+      return planned
+    }
+    expect(await night(15)).toEqual(['10 new: open, usual', '65 new value: open, usual'])
+    expect(await night(20)).toEqual(['65 new value: held, needs approval'])
+    await later(planning, 24)
+    expect(await night(16)).toEqual(['13 new value: open, usual'])
+  })
+
+  test('counts over the pipelines of an account', async () => {
+    const one = await settled(domains(10))
+    const other = await settled(domains(10), { account: one.definition.account })
+    await later(one, 100)
+    const night = async ({ definition, source: by }: Planning, count: number): Promise<string[]> => {
+      const next = { source: by, definition: withLists(definition, { domains: domains(count) }) }
+      const { runId } = await plan(db, next, due)
+      const planned = await plans(next)
+      await bought(next, runId)
+      await finished(runId)
+      return planned
+    }
+    expect(await night(one, 18)).toEqual(['10 new: open, usual', '104 new value: open, usual'])
+    expect(await night(other, 18)).toEqual(['10 new: open, usual', '104 new value: held, needs approval'])
+  })
+
+  test('counts against the figure of a definition, the usual included', async () => {
+    const before = await settled(domains(10))
+    const planning = { ...before, definition: { ...before.definition, guard: { ...usual, creditsPerNight: 50 } } }
+    await later(planning, 100)
+    const first = await plan(db, planning, due)
+    await bought(planning, first.runId)
+    await finished(first.runId)
+    expect(await plans(planning)).toEqual([])
+    const forced = { ...planning, definition: withLists(planning.definition, { domains: domains(11) }) }
+    await plan(db, forced, due)
+    expect(await plans(forced)).toEqual(['13 new value: held, needs approval'])
   })
 })
 

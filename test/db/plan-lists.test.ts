@@ -3,7 +3,19 @@ import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { asksOf } from '../../src/core/asks.ts'
 import { allLoaded, jobsOf, loaded, onlyJob, submitted } from '../support/plan-ledger.ts'
-import { definitionFor, january, plan, preview, range, report, reports, sourceOf, walk, withLists } from '../support/planning.ts'
+import {
+  definitionFor,
+  january,
+  plan,
+  preview,
+  previewAll,
+  range,
+  report,
+  reports,
+  sourceOf,
+  walk,
+  withLists,
+} from '../support/planning.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 
 let db: TestDatabase
@@ -91,6 +103,33 @@ describe('definitions and lists', () => {
       [null, ['2025-01 c.com', '2025-02 c.com']],
     ])
   })
+
+  test.each(['report', 'walk'] as const)(
+    'two versions side by side ask for a %s once: what the first has asked for serves the second',
+    async (kind) => {
+      const source = sourceOf({ kind, price: 5 })
+      const definition = definitionFor(source, { domains: ['a.com', 'b.com'] })
+      const next = { ...withLists(definition, { domains: ['b.com', 'c.com'] }), version: 2 }
+      const [one, two] = [
+        { source, definition },
+        { source, definition: next },
+      ]
+      const both = await previewAll(db, source, [definition, next], range('2025-01', '2025-01'))
+      const bought = both.jobs.reduce((units, job) => (job.requests === 0 ? units : units + job.units), 0)
+      expect(bought).toBe(3)
+      expect(both.jobs.filter(({ requests }) => requests === 0)).toMatchObject([
+        { units: 1, quota: 0, reports: 0, reason: 'new' },
+      ])
+      const { runId } = await plan(db, one, range('2025-01', '2025-01'))
+      await plan(db, two, range('2025-01', '2025-01'), runId)
+      const served = await sql<{
+        cells: number
+        mine: boolean
+      }>`select j.cells, y.pipeline_id <> j.pipeline_id as mine from etl.jobs j
+      join etl.jobs y on y.job_id = j.served_by where j.run_id = ${runId}`.execute(db.database.kysely)
+      expect(served.rows).toEqual([{ cells: 1, mine: true }])
+    },
+  )
 })
 
 describe('a preview', () => {

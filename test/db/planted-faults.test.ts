@@ -1,4 +1,4 @@
-// What the shipped tests of traffic_and_engagement catch of planted faults. A sample here; `npm run planted-faults` takes 10,200 unit-months.
+// What the shipped tests of traffic_and_engagement catch of planted faults. A sample here; `PLANTED_FAULTS=whole npx vitest run test/db/planted-faults.test.ts` takes 10,200 unit-months.
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -25,8 +25,9 @@ test('at least 95 % of planted jumps and zeroed domains fail a test, and at most
   expect(found.planted).toBeGreaterThan(isWhole ? 300 : 5)
 })
 
-const page = join(import.meta.dirname, '..', '..', 'docs', 'adding-a-dataset.md')
-const marks = /(<!-- figures: npm run planted-faults -->\n)[\s\S]*?(<!-- end of figures -->)/
+const page = join(import.meta.dirname, '..', '..', 'docs', 'internals', 'data-tests.md')
+const marks =
+  /(<!-- figures: PLANTED_FAULTS=whole npx vitest run test\/db\/planted-faults\.test\.ts -->\n)[\s\S]*?(<!-- end of figures -->)/
 
 const writeFigures = ({ unitMonths, planted, caught, byFault, healthy, falseAlarms }: Caught): void => {
   const rows = Object.entries(byFault).map(([fault, one]) => `| ${fault} | ${one.planted} | ${one.caught} |`)

@@ -12,7 +12,7 @@ import { lostJobs } from '../../src/ledger/hold.ts'
 import { endProcess, type OwnProcess, reapDead, registerProcess, renewLease } from '../../src/ledger/processes.ts'
 import { runState, startRun } from '../../src/ledger/runs.ts'
 import { finishJob } from '../../src/ledger/settle-job.ts'
-import { keepLease } from '../../src/pipeline/process-watch.ts'
+import { keepLease } from '../../src/run/process-watch.ts'
 import { type PipelineKit, type ProcessKit, newJob, newPipeline, newProcess, newRun, takeOne } from '../support/ledger.ts'
 import { jobRow } from '../support/ledger-answers.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
@@ -119,7 +119,9 @@ describe('a process is dead', () => {
   })
 
   test('when it has ended and its parent has not been told', async () => {
-    const shell = spawn('sh', ['-c', 'sleep 0 & echo $!; exec sleep 30'], { stdio: ['ignore', 'pipe', 'ignore'] })
+    // It ends once its parent is `sleep`, which never asks; a shell that still is one may have noticed.
+    const child = 'until read -r name < /proc/$$/comm && [ "$name" = sleep ]; do :; done'
+    const shell = spawn('sh', ['-c', `(${child}) & echo $!; exec sleep 30`], { stdio: ['ignore', 'pipe', 'ignore'] })
     const [said] = (await once(shell.stdout, 'data')) as [Buffer]
     const pid = Number(said.toString().trim())
     await expect.poll(() => beginMark(pid), { timeout: 20_000 }).toBeNull()

@@ -194,3 +194,17 @@ describe('what is published', () => {
     }
   })
 })
+
+test.each(['day', 'week', 'month'] as const)(
+  'windows of a %s are published like others, and are final when nobody asks for them again',
+  async (every) => {
+    const own = await createTestDatabase()
+    try {
+      const changed = definitions.map((one) => ({ ...one, window: { ...one.window, every } }))
+      await publish(own.database, changed, [])
+      expect((await own.database.pool.query('select is_final from bi.traffic_and_engagement')).rows).toEqual([])
+    } finally {
+      await own.drop()
+    }
+  },
+)

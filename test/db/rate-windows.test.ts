@@ -98,6 +98,30 @@ describe('a budget that processes share', () => {
     expect(Math.min(...ends)).toBeGreaterThan(15_000)
   })
 
+  test('a clock of the database that was ahead and is right again keeps nobody waiting: windows and pauses have their own length', async () => {
+    const windows = createRateWindows(db.database.pool, 'default')
+    const { pool } = db.database
+    // As if they had been written an hour ahead.
+    const ahead = () => pool.query('update etl.rate_windows set expire = expire + 3600000')
+    const granted = async (): Promise<boolean> => {
+      for (let asked = 0; asked < 3; asked += 1) if ((await windows.take(1, 1, 100)).granted) return true
+      return false
+    }
+    expect(await granted()).toBe(true)
+    await ahead()
+    expect(await granted()).toBe(true)
+    await windows.pause(200_000)
+    expect(await granted()).toBe(false)
+    await ahead()
+    expect(await granted()).toBe(true)
+    // A pause that is shorter than the one of the wrong time is one all the same.
+    await windows.pause(100_000)
+    expect(await granted()).toBe(false)
+    await ahead()
+    await windows.extend(50_000)
+    expect((await windows.take(1, 1, 100)).nextMs).toBeLessThanOrEqual(60_000)
+  })
+
   test('a database that is away is said in words of ours, so that the sender knows it for what it is', async () => {
     const windows = createRateWindows(db.database.pool, 'default')
     await db.database.pool.query('alter table etl.rate_windows rename to elsewhere')

@@ -3,10 +3,8 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Mart } from '../../src/core/mart.ts'
 import type { Box, Definition } from '../../src/core/types.ts'
 import { parseMart } from '../../src/definition/marts.ts'
-import { addDimensions } from '../../src/load/dimensions.ts'
-import { refreshSummaries } from '../../src/load/summaries.ts'
 import { publish } from '../../src/publish/publish.ts'
-import { boxOf, knownMarts, shippedDefinition } from '../support/definitions.ts'
+import { boxOf, shippedDefinition } from '../support/definitions.ts'
 import { mergeRows, trafficRow } from '../support/merging.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 
@@ -41,13 +39,7 @@ const load = (month: string, rows: readonly string[], meanwhile?: () => Promise<
     definition,
     boxIn(month),
     rows.map((row) => trafficRow(row.split(' ')[0] ?? '', row.split(' ')[1] ?? '', `${month}-01`)),
-    {
-      during: async ({ kysely }, scope) => {
-        await addDimensions(kysely, definition, scope, rows.length)
-        await refreshSummaries(kysely, definition, scope, knownMarts([mart]))
-        await meanwhile?.()
-      },
-    },
+    { marts: [mart], ...(meanwhile === undefined ? {} : { meanwhile }) },
   )
 
 const question = `select (select coalesce(sum(all_traffic_visits), 0)::int from bi.traffic_and_engagement) as rows,
@@ -71,6 +63,32 @@ test('a reader who began before loads sees what was, holds none of them up, and 
   } finally {
     await reader.query('rollback')
     reader.release()
+  }
+})
+
+test('a summary that takes long to fill, and another version, lock no reader out', async () => {
+  const slow: Mart = { ...mart, sql: mart.sql.replace('{{facts}}', '{{facts}} cross join (select pg_sleep(1.5)) as slow') }
+  for (const suffix of ['', '_history'])
+    await db.database.pool.query(`create table data.traffic_and_engagement_v2${suffix} (like data.traffic_and_engagement_v1${suffix} including all)
+      ${suffix === '' ? 'partition by range (date)' : ''}`)
+  const reader = await db.database.pool.connect()
+  await reader.query(`set lock_timeout = '400ms'`)
+  try {
+    let published = false
+    const publishing = publish(db.database, [{ ...definition, version: 2 }], [slow]).then(() => {
+      published = true
+    })
+    let asked = 0
+    for (; !published; asked += 1) {
+      expect((await reader.query(question)).rows).toEqual([{ rows: 310, summary: 310 }])
+      await new Promise((resolve) => setTimeout(resolve, 20))
+    }
+    await publishing
+    expect(asked).toBeGreaterThan(15)
+  } finally {
+    await reader.query('reset lock_timeout')
+    reader.release()
+    await publish(db.database, [definition], [mart])
   }
 })
 

@@ -1,14 +1,14 @@
 // The read model: totals by window, pages of units, what a run asked for, and the way from a row back to the bytes that brought it.
 import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { boxKey } from '../../src/reads/boxes.ts'
-import { rowLineage } from '../../src/reads/lineage.ts'
-import { pipelineNights } from '../../src/reads/pipeline-nights.ts'
-import { lastRuns, oneRun, runJobs, runUnits } from '../../src/reads/runs.ts'
-import { readStatus } from '../../src/reads/status.ts'
-import { unitAnswers, unitDetail, unitJobs, unitLoads, unitRows } from '../../src/reads/unit-detail.ts'
-import { countUnits, type UnitFilter, unitLines } from '../../src/reads/unit-lines.ts'
-import { coverageMonths, pipelineCounts, readWindows, windowStates } from '../../src/reads/windows.ts'
+import { boxKey } from '../../src/web/reads/boxes.ts'
+import { rowLineage } from '../../src/web/reads/lineage.ts'
+import { pipelineNights } from '../../src/web/reads/pipeline-nights.ts'
+import { lastRuns, oneRun, runJobs, runUnits } from '../../src/web/reads/read-runs.ts'
+import { readStatus } from '../../src/web/reads/read-status.ts'
+import { unitAnswers, unitDetail, unitJobs, unitLoads, unitRows } from '../../src/web/reads/unit-detail.ts'
+import { countUnits, type UnitFilter, unitLines } from '../../src/web/reads/unit-lines.ts'
+import { coverageMonths, pipelineCounts, readWindows, windowStates } from '../../src/web/reads/read-windows.ts'
 import { shippedDefinition } from '../support/definitions.ts'
 import {
   type PipelineKit,

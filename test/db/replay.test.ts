@@ -7,7 +7,7 @@ import {
   type PageEnd,
   registerReplay,
   type ReplayScope,
-} from '../../src/ledger/replay.ts'
+} from '../../src/ledger/register-replay.ts'
 import { type PipelineKit, months, newJob, newPipeline, newRun, newSlices } from '../support/ledger.ts'
 import { jobRow, loadedAs, newAnswer, unitRows } from '../support/ledger-answers.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'

@@ -9,13 +9,11 @@ import { secret } from '../../src/core/redact.ts'
 import type { Definition } from '../../src/core/types.ts'
 import { openDatabase } from '../../src/db/connect.ts'
 import { migrate } from '../../src/db/migrate.ts'
-import { rolesSql } from '../../src/db/roles.ts'
+import { rolesSql } from '../../src/db/role-statements.ts'
 import { loadMarts } from '../../src/definition/marts.ts'
 import { analyzeChanged } from '../../src/load/analyze.ts'
-import { addDimensions } from '../../src/load/dimensions.ts'
-import { oneUnit } from '../../src/load/merge-scope.ts'
 import { refreshSummaries } from '../../src/load/summaries.ts'
-import { attributesOf, publishAttributes } from '../../src/pipeline/attributes.ts'
+import { attributesOf, publishAttributes } from '../../src/run/refresh-attributes.ts'
 import { publish } from '../../src/publish/publish.ts'
 import { loadSources } from '../../src/sources/registry.ts'
 import { claimJobs } from '../../src/ledger/claim.ts'
@@ -125,12 +123,10 @@ describe('the loader', () => {
     await as(names.loader, async (other) => {
       const unit = unitOf(traffic, '2026-01', { domain: 'a.com', country: 'us' })
       const result = await mergeRows(other, traffic, unit, [trafficRow('a.com', '5')], {
-        during: async ({ kysely }) => {
-          await addDimensions(kysely, traffic, oneUnit(unit, 1), 1)
-          const unitOfKeywords = unitOf(keywords, '2026-01', { domain: 'a.com', country: 'us' })
-          await refreshSummaries(kysely, keywords, oneUnit(unitOfKeywords, 2), knownMarts(marts))
-        },
+        marts,
       })
+      const unitOfKeywords = unitOf(keywords, '2026-01', { domain: 'a.com', country: 'us' })
+      await refreshSummaries(other.database.kysely, keywords, unitOfKeywords, knownMarts(marts))
       expect(result.inserted).toBe(1)
     })
   })
@@ -180,7 +176,7 @@ test('the loader refreshes a summary that the owner has made anew', async () => 
     await as(names.owner, async ({ database }) => void (await publish(database, definitions, own)))
     await as(names.loader, async ({ database: { kysely } }) => {
       const unit = unitOf(keywords, '2026-01', { domain: 'a.com', country: 'us' })
-      await kysely.transaction().execute((trx) => refreshSummaries(trx, keywords, oneUnit(unit, 2), knownMarts(own)))
+      await kysely.transaction().execute((trx) => refreshSummaries(trx, keywords, unit, knownMarts(own)))
     })
   }
 })

@@ -3,14 +3,14 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
-import { asEtlError } from '../../src/pipeline/settle.ts'
+import { asEtlError } from '../../src/run/settle.ts'
 import { EtlError } from '../../src/core/errors.ts'
 import { silentLog } from '../../src/core/log.ts'
 import type { Db } from '../../src/db/tables.ts'
-import { letGo, requestCancel } from '../../src/ledger/cancel.ts'
+import { letGo, requestCancel } from '../../src/ledger/cancel-request.ts'
 import { openJobs } from '../../src/ledger/runs.ts'
 import { finishJob, parkJob, returnJob } from '../../src/ledger/settle-job.ts'
-import { type LoopOptions, type SlotRuntime, type Work, workInSlots } from '../../src/pipeline/work-loop.ts'
+import { type LoopOptions, type SlotRuntime, type Work, workInSlots } from '../../src/run/work-loop.ts'
 import {
   type PipelineKit,
   type ProcessKit,

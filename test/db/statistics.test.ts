@@ -23,6 +23,7 @@ beforeAll(async () => {
   )
   await query(`alter table data.keywords_v1_p202601 set (autovacuum_enabled = false)`)
   await query(`insert into bi.dim_domain (domain) values ('a.com'), ('b.com')`)
+  await query(`insert into bi.dim_country (country) values ('us')`)
   // Each domain with a group of its own, as people's files would have them.
   await query(`insert into bi.dim_domain (domain) select 'd' || n || '.com' from generate_series(1, 6000) n`)
   await query(`insert into bi.dim_category (category_id, name) select n, 'Category ' || n from generate_series(1, 6000) n`)
@@ -30,6 +31,8 @@ beforeAll(async () => {
     select 'domain', domain, jsonb_build_object('group', 'Group of ' || domain, 'ownership', 'own'), 'domains.csv' from bi.dim_domain`)
   await insert('2026-01-01', 'a.com', 1, 6_000)
   await insert('2026-01-01', 'b.com', 3_001, 9_000)
+  await query(`insert into bi.keyword_months (month, domain, country, traffic_source, web_source, branded_type, keywords, clicks)
+    select month, domain, country, traffic_source, web_source, branded_type, count(*), sum(clicks) from data.keywords_v1 group by 1, 2, 3, 4, 5, 6`)
   await query(
     `create table data.traffic_and_engagement_v1_p202601 partition of data.traffic_and_engagement_v1 for values from ('2025-12-01') to ('2026-02-01')`,
   )

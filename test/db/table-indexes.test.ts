@@ -5,7 +5,6 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Box, Definition } from '../../src/core/types.ts'
-import { windowAt } from '../../src/core/window.ts'
 import { migrate } from '../../src/db/migrate.ts'
 import { datasetMigration } from '../../src/definition/dataset-migration.ts'
 import { loadMarts } from '../../src/definition/marts.ts'
@@ -44,7 +43,7 @@ const load = (
   keywordOf: (number: number) => string = numbered,
 ): Promise<unknown> => {
   const lines = Array.from({ length: rows }, (_, number) => rowOf(definition, number, keywordOf(number)))
-  return mergeRows(db, definition, box, lines, { emptyMonth: filled ? windowAt(box.window.from, 'month') : null })
+  return mergeRows(db, definition, box, lines, { bytes: filled ? 2_000_000 : 1_000 })
 }
 
 const unitFor = (definition: Definition, month: string, domain: string): Box =>
@@ -72,7 +71,7 @@ describe('an index of a dataset of one’s own', () => {
     await migrate(db.database, { folders: [folder] })
   })
 
-  const wanted = ['btree (keyword) INCLUDE (clicks, "position")', 'btree (top_url, month)']
+  const wanted = ['brin (_unit_id)', 'btree (keyword) INCLUDE (clicks, "position")', 'btree (top_url, month)']
 
   test('comes with its migration, and with each month, filled first or made empty', async () => {
     expect(await compareTables(db.database.kysely, [lookups])).toEqual([])
@@ -82,6 +81,7 @@ describe('an index of a dataset of one’s own', () => {
       const found = await indexesOf(`data.lookups_v1_p${month}`)
       expect(found.map(({ definition }) => definition).sort()).toEqual(wanted)
       expect(found.map(({ parent, whole }) => [parent?.startsWith('data.lookups_v1_'), whole])).toEqual([
+        [true, true],
         [true, true],
         [true, true],
       ])
@@ -202,30 +202,5 @@ describe('share of voice', () => {
         'autovacuum_vacuum_scale_factor=0.002',
         'autovacuum_vacuum_threshold=1000',
       ])
-  })
-})
-
-describe('rows that come first into a month that has others', () => {
-  const laid = async (month: string): Promise<string[]> =>
-    (await query<{ keyword: string }>(`select keyword from data.keywords_v1_p${month.replace('-', '')} order by ctid`)).map(
-      ({ keyword }) => keyword,
-    )
-  const padded = (number: number): string => `k${String(number).padStart(5, '0')}`
-
-  test.each([
-    ['2026-07', 200, numbered],
-    // Enough of them to be analyzed: their order is known then, and is none.
-    ['2026-08', 6_000, (number: number) => padded((number * 2_801) % 6_000)],
-  ])('lie in the order of the key, whatever order they came in (%s, %d rows)', async (month, rows, keywordOf) => {
-    await load(keywords, unitFor(keywords, month, 'a.com'), rows, false, keywordOf)
-    const keys = await laid(month)
-    expect(keys).toHaveLength(rows)
-    expect(keys).toEqual([...keys].sort())
-  })
-
-  test('are not sorted where they come nearly so', async () => {
-    const swapped = (number: number): string => padded(number % 2 === 0 ? number + 1 : number - 1)
-    await load(keywords, unitFor(keywords, '2026-09', 'a.com'), 6_000, false, swapped)
-    expect(await laid('2026-09')).toEqual(Array.from({ length: 6_000 }, (_, number) => swapped(number)))
   })
 })

@@ -10,7 +10,7 @@ import { secret } from '../../src/core/redact.ts'
 import { openDatabase } from '../../src/db/connect.ts'
 import { type EmbeddedServer, startEmbedded } from '../../src/db/embedded.ts'
 import { serverFiles } from '../../src/db/embedded-data.ts'
-import { serverUser } from '../../src/db/embedded-user.ts'
+import { serverUser } from '../../src/db/embedded-program.ts'
 
 interface Pair {
   readonly key: string

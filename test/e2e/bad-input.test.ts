@@ -491,11 +491,14 @@ describe('what the keyword endpoint may answer', () => {
     const twice = [...records('a.com', 3), ...records('a.com', 1)]
     await start({ intercept: paging(twice, () => 4)() })
     const result = await millrace(oneKeywords)
-    expectOne(result, 1, 'INCOMPLETE', /3 distinct rows arrived, the service announces 4/, /next run/)
+    expectOne(result, 1, 'UNUSABLE', /3 distinct rows arrived, the service announces 4/, /came so twice/, /--force/)
+    const paid = service?.requests.length
+    expect((await millrace(oneKeywords)).code).toBe(1)
+    expect(service?.requests.length, 'the next run asks for nothing').toBe(paid)
     expect(summaryOf(result).units).toMatchObject({ held: 1, failed: 0 })
     expect(await warehouse()).toEqual(before)
     await start()
-    const mended = await millrace(oneKeywords)
+    const mended = await millrace([...oneKeywords, '--force'])
     expect(mended.code, mended.stderr).toBe(0)
     expect(await query('select count(*)::int as n from bi.keywords')).toEqual([{ n: 3 }])
   })
@@ -503,7 +506,7 @@ describe('what the keyword endpoint may answer', () => {
   test('a page that stays short of its count is held', async () => {
     const before = await warehouse()
     await start({ intercept: paging(records('a.com', 3), () => 5)() })
-    expectOne(await millrace(oneKeywords), 1, 'UNSTABLE', /Nothing was loaded/)
+    expectOne(await millrace(oneKeywords), 1, 'UNUSABLE', /Nothing was loaded/, /came so twice/)
     expect(await warehouse()).toEqual(before)
   })
 
@@ -606,7 +609,10 @@ describe('what becomes of reports', () => {
     await start({ report: () => csv(line('a.com', '1e'), line('b.com', '99')) })
     const result = await millrace(traffic)
     expectOne(result, 1, 'TOO_MANY_REJECTS', /every record of the new answer was rejected/, /millrace quarantine list/)
-    expect(summaryOf(result)).toMatchObject({ units: { loaded: 1, held: 1 }, rows: { read: 1, inserted: 1, duplicates: 0 } })
+    expect(summaryOf(result)).toMatchObject({
+      units: { loaded: 1, held: 1 },
+      rows: { read: 2, inserted: 1, quarantined: 1, duplicates: 0 },
+    })
     expect(await query('select domain, all_traffic_visits as visits from bi.traffic_and_engagement')).toEqual([
       { domain: 'b.com', visits: '99' },
     ])
@@ -620,7 +626,10 @@ describe('what becomes of reports', () => {
     await start({ report: () => csv(line('a.com', 'many'), line('b.com', '99')) })
     const result = await millrace([...traffic, '--force'])
     expectOne(result, 1, 'TOO_MANY_REJECTS', /The loaded rows stay/, /millrace quarantine list/)
-    expect(summaryOf(result)).toMatchObject({ units: { loaded: 1, held: 1 }, rows: { read: 1, updated: 1, ended: 0 } })
+    expect(summaryOf(result)).toMatchObject({
+      units: { loaded: 1, held: 1 },
+      rows: { read: 2, updated: 1, quarantined: 1, ended: 0 },
+    })
     expect(await query('select domain, all_traffic_visits as visits from bi.traffic_and_engagement order by 1')).toEqual([
       { domain: 'a.com', visits: '10' },
       { domain: 'b.com', visits: '99' },
@@ -634,14 +643,14 @@ describe('what becomes of reports', () => {
     const result = await millrace(traffic)
     expectOne(result, 1, 'TOO_MANY_REJECTS', /every record of the new answer was rejected/, /millrace quarantine list/)
     expect(summaryOf(result).units).toMatchObject({ loaded: 1, held: 1 })
-    // What came for b.com is counted when it is loaded.
+    // What came for b.com waits with it, and is counted as what it became.
     expect(summaryOf(result).rows).toEqual({
-      read: 2,
+      read: 4,
       inserted: 1,
       updated: 0,
       ended: 0,
       unchanged: 0,
-      quarantined: 0,
+      quarantined: 2,
       duplicates: 1,
     })
     expect(await query('select domain from bi.traffic_and_engagement')).toEqual([{ domain: 'a.com' }])

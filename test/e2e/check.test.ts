@@ -3,7 +3,7 @@ import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } f
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { type Sandbox, startSandbox } from '../../src/sandbox/server.ts'
+import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox-server.ts'
 import { type CommandResult, pipelinesOfRepository } from '../support/command.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 import { runWarm } from '../support/warm-command.ts'
@@ -61,6 +61,9 @@ test('proves key and paths without spending anything, and says what only a purch
     expect(lines).toMatch(line)
   expect(sandbox.books().submissions).toEqual([])
   expect(result.stdout).not.toContain('All well')
+  const told = await millrace(['check'])
+  expect(told.stdout.trim()).toMatch(/^0 errors, 0 warnings; \d+ proved, \d+ not asked: `millrace check --all` lists them\.$/)
+  expect((await millrace(['check', '--all'])).stdout).toMatch(/^proved \(definition\)/m)
 })
 
 test('a key or path that is wrong is found also where the service has nothing but the interface', async () => {

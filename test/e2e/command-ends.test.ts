@@ -1,9 +1,9 @@
 // How commands end where there is nothing to do, where a name or number is unknown, and where they are told to stop: exit code and last line.
-import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { type Sandbox, startSandbox } from '../../src/sandbox/server.ts'
+import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox-server.ts'
 import { pipelinesOfRepository, startCommand, summaryOf } from '../support/command.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 import { runWarm } from '../support/warm-command.ts'
@@ -78,11 +78,77 @@ describe('what is unknown', () => {
     },
   )
 
+  test.each([
+    ['run'],
+    ['plan'],
+    ['approve'],
+    ['approve', '--withdraw'],
+    ['status'],
+    ['backfill', '--from', '2026-08', '--to', '2026-08'],
+    ['replay', '--from', '2026-08', '--to', '2026-08'],
+    ['reports', 'list'],
+  ])('the nearest pipeline is named, and no file is blamed: %s', async (...command: readonly string[]) => {
+    const { code, stdout, stderr } = await millrace(...command, 'keyword')
+    expect([code, stdout]).toEqual([2, ''])
+    expect(stderr).toContain("There is no pipeline 'keyword'. Did you mean 'keywords'?")
+    expect(stderr).not.toMatch(/Correct these lines|:1:1:/)
+  })
+
+  test('the nearest view is named', async () => {
+    const { code, stderr } = await millrace('export', 'keyword_month')
+    expect([code, stderr]).toEqual([2, expect.stringContaining("There is no bi.keyword_month. Did you mean 'keyword_months'?")])
+  })
+
   test('a pipeline that has a definition and was never planned is known', async () => {
     for (const command of ['reports', 'quarantine']) {
       const listed = await millrace(command, 'list', 'shopper_category_performance', '--json')
       expect([listed.code, listed.events.at(-1)], listed.stderr).toMatchObject([0, { event: 'summary', total: 0 }])
     }
+  })
+})
+
+describe('what people read', () => {
+  test('`migrate` says what it changed, and in one line that it changed nothing', async () => {
+    const again = await millrace('migrate')
+    expect(again.code, again.stderr).toBe(0)
+    expect(again.stdout.trim().split('\n').slice(1)).toEqual([
+      'Nothing to do: every migration is applied, and every view of bi is as it should be.',
+    ])
+    const mart = join(folder, 'marts', 'own_count.sql')
+    mkdirSync(join(folder, 'marts'), { recursive: true })
+    const header =
+      '-- purpose: A view of my own.\n-- grain: One row.\n-- question: How many rows are there?\n-- reads: keywords\n-- column rows: Rows. Unit: rows.\n'
+    writeFileSync(mart, `${header}select count(*) as rows from bi.keywords\n`)
+    const made = await millrace('migrate')
+    expect(made.stdout.trim().split('\n').slice(1)).toEqual(['New in bi: own_count.'])
+    writeFileSync(mart, `${header}select count(*) as rows from bi.keywords where clicks > 0\n`)
+    const changed = await millrace('migrate', '--json')
+    expect(summaryOf(changed)).toMatchObject({ applied: [], made: [], changed: ['own_count'] })
+    rmSync(mart)
+    const removed = await millrace('migrate')
+    expect(removed.stdout.trim().split('\n').slice(1)).toEqual(['Removed bi.own_count: its file is gone.'])
+  })
+
+  test('times are those of the schedules, and the zone is named', async () => {
+    const file = join(folder, 'pipelines', 'keywords.yaml')
+    const text = readFileSync(file, 'utf8')
+    const kiritimati = (name: string): void =>
+      writeFileSync(
+        join(folder, 'pipelines', name),
+        readFileSync(join(folder, 'pipelines', name), 'utf8').replace(/time_zone: \S+?(?= \})/, 'time_zone: Pacific/Kiritimati'),
+      )
+    for (const name of readdirSync(join(folder, 'pipelines')).filter((one) => one.endsWith('.yaml'))) kiritimati(name)
+    await millrace('backfill', 'keywords', '--from', '2026-08', '--to', '2026-08')
+    const { stdout } = await millrace('status')
+    const [{ at }] = (
+      await db.database.pool.query<{ at: string }>(
+        `select to_char(max(started_at) at time zone 'Pacific/Kiritimati', 'YYYY-MM-DD HH24:MI') as at from etl.runs`,
+      )
+    ).rows as [{ at: string }]
+    expect(stdout).toContain(at)
+    expect(stdout).toContain('Times: Pacific/Kiritimati')
+    writeFileSync(file, text.replace(/time_zone: \S+?(?= \})/, 'time_zone: Asia/Tokyo'))
+    expect((await millrace('status')).stdout).toContain('Times: UTC')
   })
 })
 

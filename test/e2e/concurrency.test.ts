@@ -1,6 +1,6 @@
 // Many processes on one queue: workers killed at random, a run cancelled, a run interrupted. Each unit loads once, each report is bought once.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { Sandbox } from '../../src/sandbox/server.ts'
+import type { Sandbox } from '../../src/sandbox/sandbox-server.ts'
 import { randomFrom } from '../storm/fault-mix.ts'
 import { createStormWorld, type StormWorld, startStormSandbox } from '../storm/storm-world.ts'
 import { loadsTwice, uncertainUnits } from '../storm/warehouse-digest.ts'

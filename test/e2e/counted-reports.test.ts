@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { Fault } from '../../src/sandbox/fault-kinds.ts'
-import type { SandboxOptions } from '../../src/sandbox/options.ts'
-import { type Sandbox, startSandbox } from '../../src/sandbox/server.ts'
+import type { SandboxOptions } from '../../src/sandbox/sandbox-options.ts'
+import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox-server.ts'
 import { writeDefinition } from '../storm/whole-reports.ts'
 import type { CommandResult } from '../support/command.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
@@ -94,7 +94,7 @@ describe.each<[string, SandboxOptions, string, RegExp]>([
     expect(sold()).toHaveLength(1)
     expect((await backfill('2025-04')).code).toBe(0)
     expect(await loaded('2025-04')).toBeGreaterThan(0)
-    expect((await command('check', '--offline')).stdout).toMatch(
+    expect((await command('check', '--offline', '--all')).stdout).toMatch(
       new RegExp(`data_points_count counts ${reading}, says the definition`),
     )
     sandbox.configure({ faults: [{ kind: 'half-report' }] })

@@ -1,6 +1,6 @@
 // The database fails in every way it has while a backfill runs: the same command again ends equal to a calm run, and nothing is bought twice.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { Sandbox } from '../../src/sandbox/server.ts'
+import type { Sandbox } from '../../src/sandbox/sandbox-server.ts'
 import { createOwnDatabase } from '../storm/own-database.ts'
 import { calmTruth } from '../storm/calm-truth.ts'
 import { createStormWorld, type StormWorld, startStormSandbox } from '../storm/storm-world.ts'

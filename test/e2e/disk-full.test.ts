@@ -65,7 +65,7 @@ const stages: Readonly<Record<string, (world: World, pool: pg.Pool) => Promise<b
 
 const wait = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
 
-// A tablespace that is full fails the checkpoints of the whole server, and with them every test beside this one: alone, by `npm run test:disk-full`.
+// A tablespace that is full fails the checkpoints of the whole server, and with them every test beside this one: alone, by `MILLRACE_TEST_DISK_FULL=1 npx vitest run test/e2e/disk-full.test.ts`.
 const places = [
   { of: 'the landings', which: ['landing'] },
   { of: 'the database', which: ['database'] },

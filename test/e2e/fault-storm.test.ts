@@ -1,4 +1,4 @@
-// A sample of the fault storm: nothing lost, doubled or wrong while everything goes wrong. The whole: npm run fault-storm.
+// A sample of the fault storm: nothing lost, doubled or wrong while everything goes wrong. The whole: node test/storm/run.ts.
 import { expect, test } from 'vitest'
 import { faultKinds } from '../../src/sandbox/fault-kinds.ts'
 import { faultClasses } from '../storm/fault-mix.ts'

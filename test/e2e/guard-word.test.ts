@@ -4,7 +4,8 @@ import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } 
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { type Sandbox, startSandbox } from '../../src/sandbox/server.ts'
+import { createScreen } from '../../scripts/terminal-screen.ts'
+import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox-server.ts'
 import {
   type CommandResult,
   cleanEnvironment,
@@ -58,8 +59,15 @@ const millrace = (...args: string[]): Promise<CommandResult> => runWarm([...args
 
 const spent = (): number => sandbox.books().quotaUsed
 
-/** Under a terminal of its own; `answer` is typed once the question is asked. */
-const atTerminal = (answer: string, ...args: string[]): Promise<{ readonly code: number | null; readonly screen: string }> => {
+interface AtTerminal {
+  readonly code: number | null
+  readonly screen: string
+  /** What came after the question, before it was answered. */
+  readonly whileAsked: string
+}
+
+/** Under a terminal of its own; `answer` is typed half a second after the question is asked. */
+const atTerminal = (answer: string, ...args: string[]): Promise<AtTerminal> => {
   const command = [process.execPath, launcher(), ...args].map((word) => `'${word}'`).join(' ')
   const child = spawn('script', ['-qfec', command, '/dev/null'], {
     cwd: folder,
@@ -67,14 +75,18 @@ const atTerminal = (answer: string, ...args: string[]): Promise<{ readonly code:
     stdio: ['pipe', 'pipe', 'pipe'],
   })
   let screen = ''
-  let isAnswered = false
+  let whileAsked = ''
+  let isAsked = false
   child.stdout.on('data', (chunk: Buffer) => {
     screen += chunk.toString()
-    if (isAnswered || !/\[y\/N\] /.test(screen)) return
-    isAnswered = true
-    child.stdin.write(`${answer}\n`)
+    if (isAsked || !/\[y\/N\] /.test(screen)) return
+    isAsked = true
+    setTimeout(() => {
+      whileAsked = screen.split('[y/N] ')[1] ?? ''
+      child.stdin.write(`${answer}\n`)
+    }, 500)
   })
-  return new Promise((done) => child.on('close', (code) => done({ code, screen })))
+  return new Promise((done) => child.on('close', (code) => done({ code, screen, whileAsked })))
 }
 
 const hasTerminals = process.platform === 'linux' && existsSync('/usr/bin/script')
@@ -105,6 +117,11 @@ test.skipIf(!hasTerminals)('at a terminal a dear range is asked about, and no bu
   writeFileSync(path, `${readFileSync(path, 'utf8')}\nguard: { credits_per_night: 5 }\n`)
   const no = await atTerminal('n', 'backfill', traffic, '--from', '2025-11', '--to', '2026-09')
   expect(no.screen).toMatch(/Buy it\? \[y\/N\]/)
+  // No bar is drawn while it waits, and what it is about begins a line of its own.
+  expect(no.whileAsked).not.toMatch(/[░█]/)
+  const shown = createScreen(120)
+  shown.write(no.screen.slice(0, no.screen.indexOf('[y/N]')))
+  expect(shown.text()).toContainEqual(expect.stringMatching(/^Now: 0 units/))
   expect(spent()).toBe(0)
   expect((await millrace('backfill', traffic, '--from', '2025-11', '--to', '2026-09', '--yes')).code).toBe(0)
   expect(spent()).toBeGreaterThan(0)

@@ -120,8 +120,10 @@ limits: { poll_every: 1s }
 const columns =
   'date date, domain text, country text, word text, note text, big bigint, exact numeric, flag boolean, seen date, tags text[]'
 const lineage = '_unit_id bigint not null, _run_id bigint not null, _revision integer not null, _loaded_at timestamptz not null'
+const lineageOfLoads =
+  "_unit_id bigint not null, _run_id bigint not null default current_setting('millrace.run_id')::bigint, _revision integer not null default 1, _loaded_at timestamptz not null default transaction_timestamp()"
 const createEdges = [
-  `create table data.edges_v1 (${columns}, ${lineage}, primary key (date, domain, country, word)) partition by range (date)`,
+  `create table data.edges_v1 (${columns}, ${lineageOfLoads}, primary key (date, domain, country, word)) partition by range (date)`,
   `create table data.edges_v1_history (${columns}, ${lineage}, _valid_from timestamptz not null, _valid_to timestamptz not null,
      _ended_run_id bigint not null, primary key (date, domain, country, word, _revision))`,
 ]

@@ -1,7 +1,7 @@
 // Somebody's locks, poolers and stopped processes around a real command: it ends when it is told to, waits for no reader, and loses nothing.
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { Sandbox } from '../../src/sandbox/server.ts'
+import type { Sandbox } from '../../src/sandbox/sandbox-server.ts'
 import { calmTruth } from '../storm/calm-truth.ts'
 import { createStormWorld, type StormWorld, startStormSandbox } from '../storm/storm-world.ts'
 import { digestWarehouse, loadsTwice, type UnitDigest } from '../storm/warehouse-digest.ts'

@@ -1,10 +1,10 @@
 // A long backfill of all pipelines, interrupted five times by three signals, ends equal to one nobody disturbed and buys each report once.
-// `npm run long-backfill` takes 36 months of 50 domains and writes its figures into docs/reliability.md; the sample here takes 6 of 6.
+// `LONG_BACKFILL=whole npx vitest run test/e2e/long-backfill.test.ts` takes 36 months of 50 domains and writes its figures into docs/internals/reliability.md; the sample here takes 6 of 6.
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { type Sandbox, startSandbox } from '../../src/sandbox/server.ts'
+import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox-server.ts'
 import { uncertainReports } from '../crash-matrix/warehouse.ts'
 import { type Books, longBackfillSection } from '../storm/long-backfill-section.ts'
 import { writeSection } from '../storm/reliability-page.ts'

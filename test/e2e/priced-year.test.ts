@@ -1,4 +1,4 @@
-// Two weeks of the simulated year with a price; `npm run simulated-year -- --priced` lives through the whole.
+// Two weeks of the simulated year with a price; `node test/year/run.ts --priced` lives through the whole.
 import pg from 'pg'
 import { expect, inject, test } from 'vitest'
 import { createPricedWorld } from '../year/priced-world.ts'

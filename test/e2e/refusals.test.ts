@@ -213,7 +213,10 @@ describe('what becomes of reports', () => {
     const retried = await command('retry')
     // b.com takes its row; a.com has nothing but the rejected one and waits for a person.
     expectRefusal(retried, 1, 'TOO_MANY_REJECTS', /every record of the new answer was rejected.*quarantine retry/s)
-    expect(summaryOf(retried)).toMatchObject({ units: { loaded: 1, held: 1, failed: 0 }, rows: { read: 1, inserted: 1 } })
+    expect(summaryOf(retried)).toMatchObject({
+      units: { loaded: 1, held: 1, failed: 0 },
+      rows: { read: 2, inserted: 1, quarantined: 1 },
+    })
     expect(strict.requests.length).toBe(before)
     const all = (await command('list', '--all')).events.filter((event) => event['event'] === 'quarantined')
     expect(all.map((event) => event['state'])).toEqual(['open', 'superseded', 'superseded', 'superseded'])

@@ -1,7 +1,7 @@
 // What the sandbox's own tests say to it: plain HTTP, nothing of the product's client.
 import { request } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Sandbox, type SandboxOptions, startSandbox } from '../../src/sandbox/server.ts'
+import { type Sandbox, type SandboxOptions, startSandbox } from '../../src/sandbox/sandbox-server.ts'
 
 const open: Sandbox[] = []
 

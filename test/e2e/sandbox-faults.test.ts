@@ -1,6 +1,6 @@
 // Every fault of the sandbox over a real socket: what a client gets to see.
 import { afterEach, describe, expect, test } from 'vitest'
-import type { Fault, Sandbox } from '../../src/sandbox/server.ts'
+import type { Fault, Sandbox } from '../../src/sandbox/sandbox-server.ts'
 import {
   askKeywords,
   type Body,

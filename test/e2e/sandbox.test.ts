@@ -3,8 +3,8 @@ import { get, type IncomingMessage } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { gunzipSync } from 'node:zlib'
 import { afterEach, describe, expect, test } from 'vitest'
-import { runSandbox, sandboxOptionsFrom } from '../../src/sandbox/cli.ts'
-import { type Sandbox, startSandbox } from '../../src/sandbox/server.ts'
+import { runSandbox, sandboxOptionsFrom } from '../../src/sandbox/sandbox-command-options.ts'
+import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox-server.ts'
 import {
   askKeywords,
   buy,
@@ -47,6 +47,7 @@ describe('keyword research', () => {
           country: 'us',
         },
         status: 'Success',
+        data_credits_charged: 1,
         last_updated: '2026-02-14',
       },
     })

@@ -1,4 +1,4 @@
-// Every PostgreSQL that the machine has installed holds, after the same commands, what the embedded one holds. `npm run test:servers` runs tests of single parts there.
+// Every PostgreSQL that the machine has installed holds, after the same commands, what the embedded one holds. `node test/servers/run.ts` runs tests of single parts there.
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { DatabasePool } from '../../src/db/connect.ts'
 import { createOwnDatabase } from '../storm/own-database.ts'

@@ -2,7 +2,7 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { type Sandbox, startSandbox } from '../../src/sandbox/server.ts'
+import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox-server.ts'
 import { calmTruth } from '../storm/calm-truth.ts'
 import { createStormWorld, type StormWorld, stormPipelines } from '../storm/storm-world.ts'
 import { digestWarehouse, loadsTwice, type UnitDigest } from '../storm/warehouse-digest.ts'

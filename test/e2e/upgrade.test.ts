@@ -211,6 +211,8 @@ describe.each(readdirSync(dumps))('a warehouse of %s', (name) => {
     service.bought.push(...open.map(({ id, body }): Bought => ({ id, kind: 'report', body, polls: 0, downloads: 0 })))
     // A restored dump is a copy, and says so; a person says that this one goes on.
     expect((await millrace('migrate', '--as', 'restored')).code).toBe(0)
+    // The sandbox of the dump had another address and key.
+    expect((await millrace('migrate', '--as', 'moved-service')).code).toBe(0)
     const result = await millrace('run', 'traffic_and_engagement')
     expect(result.code, result.stderr).toBe(0)
     expect(service.bought.filter(({ id }) => open.some((one) => one.id === id)).map(({ downloads }) => downloads)).toEqual([

@@ -1,4 +1,4 @@
-// Messages about releases, one in a hundred genuine: exactly the genuine ones wake a run. WEBHOOK_FLOOD=10000 sends that many (npm run webhook-flood).
+// Messages about releases, one in a hundred genuine: exactly the genuine ones wake a run. WEBHOOK_FLOOD=10000 sends that many (WEBHOOK_FLOOD=10000 npx vitest run test/e2e/webhook-flood.test.ts).
 import { request } from 'node:http'
 import { afterEach, expect, test } from 'vitest'
 import { addWindows } from '../../src/core/window.ts'

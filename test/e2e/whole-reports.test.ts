@@ -1,4 +1,4 @@
-// Reports that lack rows are never loaded and never bought again; whole ones always are. `npm run whole-reports` tries 100 seeded cases.
+// Reports that lack rows are never loaded and never bought again; whole ones always are. `WHOLE_REPORTS=100 npx vitest run test/e2e/whole-reports.test.ts` tries 100 seeded cases.
 import { describe, expect, test } from 'vitest'
 import { createTestDatabase } from '../support/postgres.ts'
 import { caseOf, tryCase, type Warehouse } from '../storm/whole-reports.ts'

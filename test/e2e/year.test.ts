@@ -1,4 +1,4 @@
-// Seven weeks of the simulated year; `npm run simulated-year` lives through the whole.
+// Seven weeks of the simulated year; `node test/year/run.ts` lives through the whole.
 import pg from 'pg'
 import { expect, inject, test } from 'vitest'
 import { judgeYear } from '../year/findings.ts'

@@ -70,7 +70,7 @@ const ownDataset = async ({ millrace }: Commands): Promise<string> => {
   matched(await millrace('describe'), /traffic_sources/)
   matched(await millrace('new', 'dataset', 'traffic_sources'), /migrations\/\d{4}_traffic_sources_v1\.ts/)
   matched(await millrace('check'), /^0 errors/m)
-  matched(await millrace('migrate'), /bi\.traffic_sources/)
+  matched(await millrace('migrate'), /applied \d{4}_traffic_sources_v1[\s\S]*New in bi: /)
   const month = publishedMonth()
   return matched(await millrace('backfill', 'traffic_sources', '--from', month, '--to', month), /[1-9]\d* inserted/)
 }
@@ -83,7 +83,7 @@ const publishedMonth = (): string => {
 
 const ownMart = async ({ millrace }: Commands, warehouse: string): Promise<string> => {
   writeFileSync(join(warehouse, 'marts', 'visits_by_channel.sql'), martOfPage())
-  matched(await millrace('migrate'), /bi\.visits_by_channel/)
+  matched(await millrace('migrate'), /New in bi: visits_by_channel/)
   await millrace('export', 'visits_by_channel', '--out', 'visits.csv')
   return `${readFileSync(join(warehouse, 'visits.csv'), 'utf8').trim().split('\n').length - 1} rows in a CSV file`
 }

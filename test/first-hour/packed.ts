@@ -20,7 +20,7 @@ export const pack = (folder: string): string => {
   return join(folder, readdirSync(folder).find((name) => name.endsWith('.tgz')) ?? 'nothing was packed')
 }
 
-/** @param version as npm knows it: 22, 24, 22.18.0. Returns the folder with the program. */
+/** @param version as npm knows it: 22, 24, 22.19.0. Returns the folder with the program. */
 export const installNode = (folder: string, version: string): string => {
   mkdirSync(folder)
   writeFileSync(join(folder, 'package.json'), '{"name":"node","private":true,"allowScripts":{"node":true}}')

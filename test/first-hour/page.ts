@@ -1,4 +1,4 @@
-// The times of the first hour as docs/first-hour.md shows them.
+// The times of the first hour as docs/internals/first-hour.md shows them.
 import { readFileSync, writeFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { textWidth } from '../../src/cli/terminal.ts'
@@ -18,9 +18,9 @@ export const tableOf = (names: readonly string[], all: readonly (readonly Step[]
   return rows.map(([first = '', ...rest]) => `| ${first.padEnd(width)} | ${rest.join(' | ')} |`).join('\n')
 }
 
-/** Between the two marks of docs/first-hour.md. */
+/** Between the two marks of docs/internals/first-hour.md. */
 export const writePage = (table: string): void => {
-  const page = resolve(import.meta.dirname, '..', '..', 'docs', 'first-hour.md')
+  const page = resolve(import.meta.dirname, '..', '..', 'docs', 'internals', 'first-hour.md')
   const text = readFileSync(page, 'utf8')
   writeFileSync(
     page,

@@ -1,5 +1,5 @@
-// `npm run first-hour -- --nodes 22.18.0,22,24,26 --write`: the first hour with each Node.js, from npm, and how long each step takes; `--write` puts the
-// table into docs/first-hour.md.
+// `node test/first-hour/run.ts --nodes 22.19.0,22,24,26 --write`: the first hour with each Node.js, from npm, and how long each step takes; `--write` puts the
+// table into docs/internals/first-hour.md.
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { availableParallelism, loadavg, tmpdir } from 'node:os'
@@ -11,8 +11,8 @@ import { tableOf, writePage } from './page.ts'
 
 const { values } = parseArgs({
   options: {
-    nodes: { type: 'string', default: '22.18.0,24,26' },
-    /** Puts the table into docs/first-hour.md. */
+    nodes: { type: 'string', default: '22.19.0,24,26' },
+    /** Puts the table into docs/internals/first-hour.md. */
     write: { type: 'boolean', default: false },
     /** Leaves the folders there. */
     keep: { type: 'boolean', default: false },

@@ -1,4 +1,4 @@
-// The figures of a mutation check as a section of docs/reliability.md: a row a run, named after the files it was over.
+// The figures of a mutation check as a section of docs/internals/reliability.md: a row a run, named after the files it was over.
 export interface MutationFigures {
   /** How many were tried, at most. */
   readonly sample: number
@@ -15,8 +15,8 @@ export interface MutationFigures {
 }
 
 const opening = `\`npm run mutation\` plants one small mistake (a mutant) after the other in the ledger (\`src/ledger\`: claims, holders, runs, planning, purchases, pointers), the packing
-(\`src/plan\`), the merge and the loads of windows (\`src/load\`, \`src/pipeline/load*\`), the report steps (\`src/extract/report*\`) and the settling and splitting of jobs
-(\`src/pipeline/settle*\`), runs the tests concerned (\`test/mutation/targets.ts\`), and fails under 90 % noticed. Mistakes in
+(\`src/plan\`), the merge and the loads of windows (\`src/load\`, \`src/run/load*\`), the report steps (\`src/extract/report*\`) and the settling and splitting of jobs
+(\`src/run/settle*\`), runs the tests concerned (\`test/mutation/targets.ts\`), and fails under 90 % noticed. Mistakes in
 TypeScript: comparisons, connectives, conditions set to true and false, statements, throws, query clauses and written columns left out. In SQL: comparisons, \`and\` and
 \`or\`, each conjunct and each assignment left out, \`exists\`, \`is null\`, joins, orders, locks. The syntax tree is \`@babel/parser\`'s. Not planted: changes of messages,
 of \`updated_at\`, \`finished_at\` and \`created_at\`, and of defaults that only the types ask for (\`?? 0\`).

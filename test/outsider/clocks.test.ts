@@ -1,4 +1,4 @@
-// Machines whose clocks are wrong, beside one whose clock is right; again: `npm run outsider -- --only clocks`.
+// Machines whose clocks are wrong, beside one whose clock is right; again: `node test/outsider/run.ts --only clocks`.
 import { expect, test } from 'vitest'
 import { tryWrongClock, wrongClocks } from './hosts.ts'
 import { sampleDatabases } from './own-databases.ts'

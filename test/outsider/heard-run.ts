@@ -1,4 +1,4 @@
-// `npm run heard -- --places keywords,status --answers 429,503 --write`: every endpoint with every bad answer, and the limits nobody configured.
+// `node test/outsider/heard-run.ts --places keywords,status --answers 429,503 --write`: every endpoint with every bad answer, and the limits nobody configured.
 import { parseArgs } from 'node:util'
 import { useCompiledProgram } from '../support/program.ts'
 import { writeSection } from '../storm/reliability-page.ts'
@@ -14,7 +14,7 @@ const { values } = parseArgs({
     /** How long four processes ask at once, the first minute of it learning. */
     seconds: { type: 'string', default: '180' },
     pacing: { type: 'boolean', default: true },
-    /** Into docs/reliability.md. */
+    /** Into docs/internals/reliability.md. */
     write: { type: 'boolean', default: false },
     compiled: { type: 'boolean', default: true },
   },
@@ -105,7 +105,7 @@ try {
       `Each endpoint answers each of ${badAnswers.join(', ')} for good.
 The command ends by itself, or is still waiting for a paid report after four seconds; then all is well again.
 The same command must end with exit code 0, with the rows and the submissions of a calm run. A submission whose answer was lost is repeated with consent.
-\`limits.attempts: 2\`, \`limits.timeout: 1s\`. Samples are part of \`npm run test:long\`; again: \`npm run heard -- --write\`.
+\`limits.attempts: 2\`, \`limits.timeout: 1s\`. Samples are part of \`npm run test:long\`; again: \`node test/outsider/heard-run.ts --write\`.
 
 | endpoint | answers tried | wrong | the longest a command waited |
 | --- | --- | --- | --- |

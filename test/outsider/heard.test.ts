@@ -1,4 +1,4 @@
-// Samples of what `npm run heard` tries whole: every endpoint answering badly for good and then recovered, and limits that nobody configured.
+// Samples of what `node test/outsider/heard-run.ts` tries whole: every endpoint answering badly for good and then recovered, and limits that nobody configured.
 import { describe, expect, test } from 'vitest'
 import { boundedPlaces, tryAlone, tryBounded } from './bounded.ts'
 import { badAnswers, type Calm, calmRun, type HeardPlace, loadingPlaces, lookingPlaces, tryHeard } from './heard.ts'
@@ -43,7 +43,7 @@ describe('a limit that nobody configured', () => {
         allowed: 20,
         configured: 1000,
         retryAfter,
-        // It takes ten where nothing else is at work; `npm run heard` holds it to less.
+        // It takes ten where nothing else is at work; `node test/outsider/heard-run.ts` holds it to less.
         most: 60,
       })
       expect(wrong).toEqual([])

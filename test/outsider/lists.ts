@@ -1,6 +1,6 @@
 // Lists and definitions that change under reports in every state: nothing is bought twice, nothing bought is left, and history tells the truth.
 
-import type { Fault } from '../../src/sandbox/server.ts'
+import type { Fault } from '../../src/sandbox/sandbox-server.ts'
 import { randomFrom } from '../storm/fault-mix.ts'
 import { complaint, run, type Started, start, until, wait } from './commands.ts'
 import type { Databases } from './databases.ts'

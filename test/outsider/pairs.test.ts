@@ -1,4 +1,4 @@
-// A few pairs; all of them: `npm run outsider -- --only pairs`.
+// A few pairs; all of them: `node test/outsider/run.ts --only pairs`.
 import { expect, test } from 'vitest'
 import { sampleDatabases } from './own-databases.ts'
 import { describePair, type Pair, tryPair } from './pairs.ts'

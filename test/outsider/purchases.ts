@@ -1,5 +1,5 @@
 // The oracle of money: what the sandbox sold, cell by cell, against the reasons there were to ask.
-import type { Books } from '../../src/sandbox/server.ts'
+import type { Books } from '../../src/sandbox/sandbox-server.ts'
 import type { WorldDatabase } from './databases.ts'
 import { unitName } from './truth.ts'
 import type { Pipeline, World } from './world.ts'

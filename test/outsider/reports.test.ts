@@ -1,4 +1,4 @@
-// Small samples of packing, splitting and changing lists; the whole: `npm run outsider -- --only packed,split,lists`.
+// Small samples of packing, splitting and changing lists; the whole: `node test/outsider/run.ts --only packed,split,lists`.
 import { expect, test } from 'vitest'
 import { trySequence } from './lists.ts'
 import { sampleDatabases } from './own-databases.ts'

@@ -1,4 +1,4 @@
-// `npm run outsider -- --only pairs,lists --pairs 200 --seed 1`: the whole of what the samples beside it try, over a PostgreSQL of its own.
+// `node test/outsider/run.ts --only pairs,lists --pairs 200 --seed 1`: the whole of what the samples beside it try, over a PostgreSQL of its own.
 import { parseArgs } from 'node:util'
 import { useCompiledProgram } from '../support/program.ts'
 import { tryBeside } from './beside.ts'
@@ -12,7 +12,7 @@ import { describePair, drawPairs, tryPair } from './pairs.ts'
 import { stops, tryPartlyRefreshed, tryStoppedNight } from './refreshes.ts'
 import { type PartFigures, writeFigures } from './section.ts'
 import { stopsOfLoads, trySlowMerge, tryStopped } from './slow-merge.ts'
-import { tryKill, trySleep, tryWindows } from './takeover.ts'
+import { tryKill, trySleep, tryMidLoad } from './takeover.ts'
 import { tryTwins } from './twins.ts'
 
 const all = [
@@ -24,7 +24,7 @@ const all = [
   'split',
   'kill',
   'sleep',
-  'windows',
+  'load',
   'slow',
   'hosts',
   'clocks',
@@ -51,7 +51,7 @@ const { values } = parseArgs({
     lanes: { type: 'string', default: '2' },
     /** After so many no further pair or sequence is begun; default: all are tried. */
     minutes: { type: 'string' },
-    /** Into docs/reliability.md. */
+    /** Into docs/internals/reliability.md. */
     write: { type: 'boolean', default: false },
     compiled: { type: 'boolean', default: true },
   },
@@ -127,7 +127,7 @@ const parts: Readonly<Record<string, () => Promise<void>>> = {
   split: () => attempt('refused reports are split', async () => ({ wrong: await trySplit(databases) })),
   kill: () => attempt('killed, and the same again', async () => ({ wrong: await tryKill(databases) })),
   sleep: () => attempt('asleep for longer than a lease', async () => ({ wrong: await trySleep(databases) })),
-  windows: () => attempt('killed between two windows', async () => ({ wrong: await tryWindows(databases) })),
+  load: () => attempt('killed in the middle of a load', async () => ({ wrong: await tryMidLoad(databases) })),
   slow: async () => {
     await attempt('a load of three leases', async () => ({
       wrong: await trySlowMerge(databases, { seconds: Number(values.seconds) }),

@@ -1,4 +1,4 @@
-// Small samples of two runs at once, and of a small run beside a large one; the whole: `npm run outsider -- --only twins,beside`.
+// Small samples of two runs at once, and of a small run beside a large one; the whole: `node test/outsider/run.ts --only twins,beside`.
 import { expect, test } from 'vitest'
 import { tryBeside } from './beside.ts'
 import { sampleDatabases } from './own-databases.ts'

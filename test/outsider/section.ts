@@ -1,4 +1,4 @@
-// The figures of the whole runs, for docs/reliability.md: a row a part, of which a run replaces its own.
+// The figures of the whole runs, for docs/internals/reliability.md: a row a part, of which a run replaces its own.
 import { sectionNow, writeSection } from '../storm/reliability-page.ts'
 
 export interface PartFigures {
@@ -18,7 +18,7 @@ const title = 'Commands beside each other'
 
 const opening = `Method: commands run at the same time on one warehouse, judged from outside: rows against the service's own, purchases against its
 books, every process against the clock. Each file in \`test/outsider\` begins with what it tests; samples are part
-of \`npm run test:long\`. Again: \`npm run outsider -- --only PART\`, with the flags shown; \`--write\` renews the row.
+of \`npm run test:long\`. Again: \`node test/outsider/run.ts --only PART\`, with the flags shown; \`--write\` renews the row.
 
 | part | tried | wrong | figures | time | flags |
 | --- | --- | --- | --- | --- | --- |`

@@ -1,7 +1,7 @@
 // Processes that die or sleep with work at hand.
 import { expect, test } from 'vitest'
 import { sampleDatabases } from './own-databases.ts'
-import { tryKill, trySleep, tryWindows } from './takeover.ts'
+import { tryKill, trySleep, tryMidLoad } from './takeover.ts'
 
 test('after kill -9 the same command on the same machine goes on at once', async () => {
   expect(await tryKill(sampleDatabases)).toEqual([])
@@ -11,6 +11,6 @@ test('what a sleeping process held is done by workers, and it wakes to nothing l
   expect(await trySleep(sampleDatabases)).toEqual([])
 })
 
-test('after kill -9 between two windows of an answer only the other windows are loaded', async () => {
-  expect(await tryWindows(sampleDatabases)).toEqual([])
+test('after kill -9 in the middle of the load of an answer nothing of it is there, and the next command loads it whole', async () => {
+  expect(await tryMidLoad(sampleDatabases)).toEqual([])
 })

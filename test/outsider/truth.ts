@@ -1,6 +1,6 @@
 // The oracle of rows: what the service has for each unit that is wanted, against what the data tables hold.
 import type { TableQuery } from '../../src/sandbox/report-query.ts'
-import type { SoldRow } from '../../src/sandbox/server.ts'
+import type { SoldRow } from '../../src/sandbox/sandbox-server.ts'
 import { type Pipeline, pipelines, type World } from './world.ts'
 
 /** Rows as texts, sorted, by unit: `pipeline 2026-01 domain place`. */

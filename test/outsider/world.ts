@@ -3,8 +3,8 @@ import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:f
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseDocument } from 'yaml'
-import { addMonths } from '../../src/sandbox/calendar.ts'
-import { type Sandbox, type SandboxOptions, startSandbox } from '../../src/sandbox/server.ts'
+import { addMonths } from '../../src/sandbox/publication-calendar.ts'
+import { type Sandbox, type SandboxOptions, startSandbox } from '../../src/sandbox/sandbox-server.ts'
 import { pipelinesOfRepository } from '../support/command.ts'
 import type { WorldDatabase } from './databases.ts'
 

@@ -1,12 +1,13 @@
-// The first hour on the oldest Node.js that is supported, with the time of each step. `npm run first-hour` does it with 22, 24 and 26.
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+// The first hour on the oldest Node.js that is supported, with the time of each step. `node test/first-hour/run.ts` does it with 22, 24 and 26.
+import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { firstHour } from '../first-hour/first-hour.ts'
 import { installNode, tarballName } from '../first-hour/packed.ts'
 
-const oldest = '22.18.0'
+const manifest = readFileSync(join(import.meta.dirname, '..', '..', 'package.json'), 'utf8')
+const [, oldest = 'none'] = /"node": ">=([\d.]+)"/.exec(manifest) ?? []
 /** Whole megabytes of what `npm install` of the packed program brings, the embedded server included. */
 const mostMegabytes = 120
 

@@ -1,9 +1,9 @@
-// `npm run test:servers`: a sample of the db tests over every PostgreSQL the machine has installed, beside the embedded one. All of them with --all.
+// `node test/servers/run.ts`: a sample of the db tests over every PostgreSQL the machine has installed, beside the embedded one. All of them with --all.
 import { spawnSync } from 'node:child_process'
 import { installedVersions, startInstalled } from '../support/installed-server.ts'
 
 /** What a server could do in its own way: migrations, publishing, partitions, merges, locks, roles, claims. */
-const sample = ['load', 'fill-month', 'publish', 'locks', 'claim', 'roles', 'comments', 'plan-run'].map(
+const sample = ['load', 'load-nasty', 'load-beside', 'publish', 'locks', 'claim', 'roles', 'comments', 'plan-run'].map(
   (name) => `test/db/${name}.test.ts`,
 )
 

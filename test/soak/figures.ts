@@ -34,7 +34,7 @@ export const takeSample = async (pool: DatabasePool, pids: readonly number[], se
   const asked = await pool
     .query<{ connections: number; dead: number }>(
       `select (select count(*)::integer from pg_stat_activity where datname = current_database()) as connections,
-         (select coalesce(sum((pgstattuple(c.oid)).dead_tuple_count), 0)::float8 from pg_class c
+         (select coalesce(sum((public.pgstattuple(c.oid)).dead_tuple_count), 0)::float8 from pg_class c
           where c.relkind = 'r' and c.relnamespace in ('etl'::regnamespace, 'data'::regnamespace)) as dead`,
     )
     .catch(() => null)

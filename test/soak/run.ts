@@ -1,4 +1,4 @@
-// `npm run soak -- --minutes 60`: the whole soak over a PostgreSQL of its own; with --write its figures go into docs/reliability.md,
+// `npm run soak -- --minutes 60`: the whole soak over a PostgreSQL of its own; with --write its figures go into docs/internals/reliability.md,
 // with --logs FOLDER what every process said is kept there.
 import { parseArgs } from 'node:util'
 import { writeSection } from '../storm/reliability-page.ts'

@@ -1,4 +1,4 @@
-// The soak's part of docs/reliability.md.
+// The soak's part of docs/internals/reliability.md.
 import type { Course } from './figures.ts'
 import type { SoakFigures } from './soak.ts'
 

@@ -1,7 +1,7 @@
 // A scheduler, workers, readers and a person who asks for restated months again, while the service misbehaves and PostgreSQL is killed again and again.
 import pg from 'pg'
 import type { DatabasePool } from '../../src/db/connect.ts'
-import { type Sandbox, startSandbox } from '../../src/sandbox/server.ts'
+import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox-server.ts'
 import { createOwnDatabase, type OwnDatabase } from '../storm/own-database.ts'
 import { type StormWorld, stormPipelines } from '../storm/storm-world.ts'
 import { type CommandResult, runCommand } from '../support/command.ts'
@@ -82,7 +82,7 @@ export const runSoak = async (options: SoakOptions): Promise<SoakFigures> => {
     over: false,
   }
   try {
-    await db.pool.query('create extension pgstattuple')
+    await db.pool.query('create extension pgstattuple schema public')
     await command(soak, ['migrate'])
     await command(soak, world.command)
     sandbox.configure({ faults: [...misbehaviour] })

@@ -1,5 +1,5 @@
 // What the storm's command leaves where nothing goes wrong: what every disturbed run is compared with.
-import type { Sandbox } from '../../src/sandbox/server.ts'
+import type { Sandbox } from '../../src/sandbox/sandbox-server.ts'
 import { runCommand } from '../support/command.ts'
 import { createTestDatabase } from '../support/postgres.ts'
 import { type StormWorld, startStormSandbox } from './storm-world.ts'

@@ -2,7 +2,7 @@
 import type { DatabasePool } from '../../src/db/connect.ts'
 import type { Books } from '../../src/sandbox/books.ts'
 import type { FaultKind } from '../../src/sandbox/fault-kinds.ts'
-import type { Sandbox } from '../../src/sandbox/server.ts'
+import type { Sandbox } from '../../src/sandbox/sandbox-server.ts'
 import { areAllShrunk } from '../crash-matrix/warehouse.ts'
 import { homeless, restless } from '../outsider/ledger-state.ts'
 import { type CommandResult, runCommand, summaryOf } from '../support/command.ts'

@@ -1,4 +1,4 @@
-// The figures of the long backfill as a section of docs/reliability.md.
+// The figures of the long backfill as a section of docs/internals/reliability.md.
 
 export interface LongBackfill {
   readonly months: { readonly from: string; readonly to: string; readonly count: number }
@@ -32,7 +32,7 @@ export const longBackfillSection = ({ calm, stormy, ...of }: LongBackfill): stri
     .filter(([table]) => table.endsWith('_history'))
     .reduce((sum, [, count]) => sum + count, 0)
   const requests = [...new Set([...Object.keys(calm.counts), ...Object.keys(stormy.counts)])].sort()
-  return `\`npm run long-backfill\`: ${of.months.count} months (${of.months.from}..${of.months.to}) of ${of.domains} domains in two countries over all three pipelines against the sandbox, once
+  return `\`LONG_BACKFILL=whole npx vitest run test/e2e/long-backfill.test.ts\`: ${of.months.count} months (${of.months.from}..${of.months.to}) of ${of.domains} domains in two countries over all three pipelines against the sandbox, once
 undisturbed and once interrupted ${of.signals.length} times (${of.signals.join(', ')}), each time after the process had loaded something of its own or bought
 its first report, then finished by the same command. Rows and history are compared by digest, without run ids and times, and were equal.
 

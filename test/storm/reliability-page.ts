@@ -1,8 +1,8 @@
-// docs/reliability.md, one section at a time: a harness replaces its own and leaves the others as they are.
+// docs/internals/reliability.md, one section at a time: a harness replaces its own and leaves the others as they are.
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 
-const page = resolve(import.meta.dirname, '..', '..', 'docs', 'reliability.md')
+const page = resolve(import.meta.dirname, '..', '..', 'docs', 'internals', 'reliability.md')
 const opening =
   '# Reliability\n\nEach promise is tested by fault injection. Every figure here was written by the program that measured it.\n'
 

@@ -1,4 +1,4 @@
-// `npm run fault-storm -- --jobs 1000 --seed 1`: the whole storm over a PostgreSQL of its own; its figures go into docs/reliability.md.
+// `node test/storm/run.ts --jobs 1000 --seed 1`: the whole storm over a PostgreSQL of its own; its figures go into docs/internals/reliability.md.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

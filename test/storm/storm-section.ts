@@ -1,4 +1,4 @@
-// The storm's figures in words, for docs/reliability.md.
+// The storm's figures in words, for docs/internals/reliability.md.
 import type { StormFigures } from './fault-storm.ts'
 
 const number = (value: number): string => value.toLocaleString('en-US')
@@ -6,7 +6,7 @@ const number = (value: number): string => value.toLocaleString('en-US')
 export const stormSection = (figures: StormFigures): string => `
 Method: seeded mixes of the sandbox's faults over all three pipelines, first load and restated loads; the same command again until it is
 done, then once with the consent its messages ask for. After **every** command each unit is compared, rows and history, with a run that met no fault.
-Again: \`npm run fault-storm -- --jobs ${figures.jobs} --seed ${figures.seed} --write\`; a sample is part of \`npm run test:long\`.
+Again: \`node test/storm/run.ts --jobs ${figures.jobs} --seed ${figures.seed} --write\`; a sample is part of \`npm run test:long\`.
 
 | figure | value |
 | --- | --- |

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Fault } from '../../src/sandbox/fault-kinds.ts'
 import type { DataPoints } from '../../src/sandbox/report-query.ts'
-import { startSandbox } from '../../src/sandbox/server.ts'
+import { startSandbox } from '../../src/sandbox/sandbox-server.ts'
 import { type CommandResult, pipelinesOfRepository, runCommand } from '../support/command.ts'
 import { randomFrom } from './fault-mix.ts'
 

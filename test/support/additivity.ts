@@ -42,6 +42,11 @@ const trafficClaim = (claim: Omit<Claim, 'fact' | 'period' | 'where'> & Partial<
 })
 const buckets = ['<= 3', 'between 3.000001 and 10', 'between 10.000001 and 20', '> 20'] as const
 
+const ranked = {
+  measures: ['clicks_ranked', 'clicks_times_position'],
+  of: ['case when f.position > 0 then f.clicks end', 'case when f.position > 0 then f.clicks * f.position end'],
+} as const
+
 export const claims: readonly Claim[] = [
   keywordClaim({ view: 'keywords', measures: ['clicks'], choose: ['country'], of: ['f.clicks'] }),
   keywordClaim({
@@ -53,15 +58,23 @@ export const claims: readonly Claim[] = [
   }),
   keywordClaim({
     view: 'keyword_months',
-    measures: ['clicks', 'clicks_top_3', 'clicks_4_to_10', 'clicks_11_to_20', 'clicks_21_and_on', 'clicks_brand'],
+    measures: [
+      'clicks',
+      'clicks_top_3',
+      'clicks_4_to_10',
+      'clicks_11_to_20',
+      'clicks_21_and_on',
+      'clicks_brand',
+      ...ranked.measures,
+    ],
     choose: ['country'],
-    of: ['f.clicks', ...buckets.map(best), `case when ${named} then f.clicks end`],
+    of: ['f.clicks', ...buckets.map(best), `case when ${named} then f.clicks end`, ...ranked.of],
   }),
   keywordClaim({
     view: 'keyword_domains',
-    measures: ['clicks', 'clicks_brand'],
+    measures: ['clicks', 'clicks_brand', ...ranked.measures],
     choose: ['country'],
-    of: ['f.clicks', `case when ${named} then f.clicks end`],
+    of: ['f.clicks', `case when ${named} then f.clicks end`, ...ranked.of],
   }),
   keywordClaim({ view: 'keyword_intents', measures: ['clicks'], choose: ['country'], of: ['f.clicks'] }),
   keywordClaim({ view: 'keyword_intent_mix', measures: ['clicks'], choose: ['country'], of: ['f.clicks'] }),
@@ -226,6 +239,8 @@ export const notClaimed: Readonly<Record<string, string>> = {
   'keyword_brand_terms.clicks_brand': 'that hold a brand term',
   'keyword_brand_terms.clicks_other': 'All other clicks',
   'keyword_month_over_month.clicks_before': 'the month before',
+  'keyword_comparison.clicks_followed': 'Does not add up over domains',
+  'keyword_comparison.clicks_followed_before': 'Does not add up over domains',
   'traffic_trend.visits_before': 'the month before',
   'traffic_trend.visits_year_before': 'a year before',
   'shopper_funnel.revenue_per_unit': 'divided by',
@@ -234,7 +249,7 @@ export const notClaimed: Readonly<Record<string, string>> = {
   'traffic_restatements.visits_first': 'first loaded',
 }
 
-/** The table of docs/bi.md, one line a claim. */
+/** The table of docs/what-adds-up.md, one line a claim. */
 export const additivityTable = (): string =>
   [
     '| sum of | choose one value each of |',

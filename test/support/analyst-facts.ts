@@ -1,6 +1,6 @@
 // What the sandbox's API says of the analyst's world, read by plain HTTP and kept apart from everything the program does with it.
 import { askKeywords, buy, call, download, linkOf, objectOf, reportBody } from '../e2e/sandbox-client.ts'
-import type { Sandbox } from '../../src/sandbox/server.ts'
+import type { Sandbox } from '../../src/sandbox/sandbox-server.ts'
 import { z } from 'zod'
 
 export interface KeywordFact {

@@ -6,7 +6,7 @@ import { join, resolve } from 'node:path'
 import { z } from 'zod'
 import type { Db } from '../../src/db/tables.ts'
 import type { SemanticModel } from '../../src/definition/semantic.ts'
-import { compileQuery } from '../../src/semantic/compile.ts'
+import { compileQuery } from '../../src/semantic/compile-question.ts'
 import { querySchema } from '../../src/semantic/query.ts'
 
 const repository = resolve(import.meta.dirname, '..', '..')
@@ -29,7 +29,7 @@ export interface DbtProject {
   remove(): void
 }
 
-/** @param bin folder of dbt and its Python @param url of a login that may make a schema */
+/** @param bin folder of dbt and its Python @param url of a login that only reads bi */
 export const openDbtProject = (bin: string, url: string): DbtProject => {
   const folder = mkdtempSync(join(tmpdir(), 'millrace-dbt-'))
   cpSync(join(repository, 'docs', 'dbt'), folder, { recursive: true })
@@ -41,7 +41,7 @@ export const openDbtProject = (bin: string, url: string): DbtProject => {
     user: username,
     password: password || 'none',
     dbname: pathname.slice(1),
-    schema: 'dbt_millrace',
+    schema: 'bi',
     threads: 2,
   }
   writeFileSync(join(folder, 'profiles.yml'), JSON.stringify({ millrace: { target: 'test', outputs: { test: output } } }))

@@ -7,21 +7,14 @@ import type { Mart } from '../../src/core/mart.ts'
 import type { Box, Definition, Payload } from '../../src/core/types.ts'
 import { windowsBetween } from '../../src/core/window.ts'
 import type { JobsTable } from '../../src/db/tables.ts'
-import { type Session, withSession } from '../../src/db/session.ts'
 import { answerBox, insertAnswer } from '../../src/ledger/answers.ts'
 import { type ClaimedJob, claimJobs } from '../../src/ledger/claim.ts'
 import type { RequestRecord } from '../../src/ledger/requests.ts'
-import { openStaging, type Staging } from '../../src/load/staging.ts'
-import { createAnswerParser, readRecords } from '../../src/parse/parse.ts'
-import { compileParsePlan, type ParsePlan } from '../../src/parse/plan.ts'
-import { keywords } from '../../src/sources/web-analytics/keywords.ts'
-import { createParseReport } from '../../src/parse/report.ts'
-import type { JobWork } from '../../src/pipeline/job-work.ts'
-import { loadAnswer } from '../../src/pipeline/load-answer.ts'
-import type { LoadInput } from '../../src/pipeline/load-input.ts'
-import type { LoadResult } from '../../src/pipeline/load-result.ts'
-import { createProgress } from '../../src/pipeline/progress.ts'
-import type { Runtime } from '../../src/pipeline/runtime.ts'
+import type { JobWork } from '../../src/run/job-work.ts'
+import { loadAnswer } from '../../src/run/load-answer.ts'
+import type { LoadResult } from '../../src/run/loading.ts'
+import { createProgress } from '../../src/run/progress.ts'
+import type { Runtime } from '../../src/run/runtime.ts'
 import { loadSources } from '../../src/sources/registry.ts'
 import { combinations, knownMarts, shippedDefinition } from './definitions.ts'
 import { newPipeline, newProcess, newRun, nextAskNumber, type PipelineKit, type ProcessKit, waitFor } from './ledger.ts'
@@ -75,7 +68,13 @@ export const openLoading = async (db: TestDatabase, definition: Definition, mart
     definition,
     process,
     runtime,
-    pipeline: await newPipeline(db, { pipeline, version, dimensions, source: definition.source }),
+    pipeline: await newPipeline(db, {
+      pipeline,
+      version,
+      dimensions,
+      source: definition.source,
+      parameters: `{"kit": ${process.processId}}`,
+    }),
     runId: await newRun(db, process.processId),
     bodies: new Map(),
   }
@@ -172,6 +171,9 @@ const requestOf = ({ jobId, runId, pipelineId, askNumber }: ClaimedJob): Request
   sha256: 'abc',
   credits: null,
   isUncertain: false,
+  paidFor: null,
+  saidIn: null,
+  subject: null,
   startedAt: '2026-01-01T00:00:00Z',
   milliseconds: 1.5,
 })
@@ -183,89 +185,58 @@ export interface AnswerChoice {
   /** What the service counts in the report. Default: it gives no count. */
   readonly dataPoints?: number | null
   readonly sha256?: string
-  /** Rows are sent to the table first, which leaves only staging and merge. */
-  readonly staged?: boolean
-  /** The answer is recorded first. */
-  readonly recorded?: boolean
+  /** So many bytes the answer is said to have, on which its way depends. Default: as many as it has. */
+  readonly bytes?: number
+  /** Called once, when half of the answer has been read. */
+  readonly meanwhile?: () => Promise<void>
 }
 
-const payload = (body: string): Payload => ({
+const payload = (body: string, meanwhile: () => Promise<void>): Payload => ({
   format: 'csv',
   part: 1,
   body: (async function* () {
-    yield Buffer.from(body)
+    const half = body.indexOf('\n', body.length / 2) + 1
+    yield Buffer.from(body.slice(0, half))
+    await meanwhile()
+    if (half < body.length) yield Buffer.from(body.slice(half))
   })(),
 })
 
-const rawRecords = async (body: string, plan: ParsePlan, ordinals: ReadonlySet<number>) => {
-  const found = []
-  for await (const { ordinal, line, raw } of readRecords(payload(body), plan, ordinals))
-    found.push({ ordinal, part: 1, line, column: null, reason: 'conflict', raw })
-  return found
-}
-
-/** Parses, stages and loads the answer, as the work on a job does once it has landed. */
-export const loadBody = (kit: LoadKit, work: JobWork, choice: AnswerChoice): Promise<LoadResult> =>
-  withAnswer(kit, work, choice, loadAnswer)
-
-interface Into {
-  readonly staging: Staging
-  readonly plan: ParsePlan
-}
-
-/** The same up to the load. @param open where rows go; default: into staging */
-export const withAnswer = <Result>(
-  kit: LoadKit,
-  work: JobWork,
-  choice: AnswerChoice,
-  how: (work: JobWork, session: Session, input: LoadInput) => Promise<Result>,
-  open: (session: Session, plan: ParsePlan) => Into = (session, plan) => ({
-    staging: openStaging(session, kit.definition),
-    plan,
-  }),
-): Promise<Result> =>
-  withSession(kit.db.database.pool, async (session) => {
-    const { claim } = work
-    const known = claim.answer
-    const locator = known?.landing ?? `landing/${claim.jobId}`
-    const body = choice.body ?? kit.bodies.get(locator) ?? unused()
-    kit.bodies.set(locator, body)
-    const box = known === null ? claim.box : await answerBox(kit.db.database.kysely, known.answerId, claim)
-    const { plan, staging } = open(session, compileParsePlan(kit.definition, box, keywords))
-    const parsed = createParseReport()
-    const parser = createAnswerParser(plan, parsed)
-    for await (const chunk of parser.parse(payload(body))) await staging.write(chunk)
-    const rest = parser.rest()
-    if (rest !== null) await staging.write(rest)
-    if (choice.staged === true) await staging.flush()
-    const expected = choice.expectedRows ?? null
-    const fingerprint = { lastUpdated: '2026-02-03', count: expected }
-    const landing = { locator, sha256: choice.sha256 ?? `sha ${body.length}`, bytes: body.length }
-    let recording: Promise<number> | null = known === null ? null : Promise.resolve(known.answerId)
-    const record = (): Promise<number> => {
-      recording ??= insertAnswer(kit.db.database.kysely, claim, {
-        ...landing,
-        fingerprint,
-        dataPoints: choice.dataPoints ?? null,
-        asks: 'asks',
-        metrics: metricsOf(kit.definition),
-      })
-      return recording
-    }
-    if (choice.recorded === true) await record()
-    const result = await how(work, session, {
-      staging,
-      parsed,
-      completeness: { fingerprint, expectedRows: expected, dataPoints: choice.dataPoints ?? null },
-      landing,
-      box,
-      answerId: recording === null ? null : await recording,
-      record,
-      rawRecords: (ordinals) => rawRecords(body, plan, ordinals),
-    })
-    await staging.close()
-    return result
+/** Loads the answer, as the work on a job does once it has landed. */
+export const loadBody = async (kit: LoadKit, work: JobWork, choice: AnswerChoice): Promise<LoadResult> => {
+  const { claim } = work
+  const known = claim.answer
+  const locator = known?.landing ?? `landing/${claim.jobId}`
+  const body = choice.body ?? kit.bodies.get(locator) ?? unused()
+  kit.bodies.set(locator, body)
+  const { kysely } = kit.db.database
+  const expected = choice.expectedRows ?? null
+  const fingerprint = { lastUpdated: '2026-02-03', count: expected }
+  const bytes = choice.bytes ?? body.length
+  let { meanwhile } = choice
+  const once = async (): Promise<void> => {
+    const call = meanwhile
+    meanwhile = undefined
+    await call?.()
+  }
+  const answerId =
+    known?.answerId ??
+    (await insertAnswer(kysely, claim, {
+      ...{ locator, fingerprint, bytes, sha256: choice.sha256 ?? `sha ${body.length}`, asks: 'asks' },
+      dataPoints: choice.dataPoints ?? null,
+      metrics: metricsOf(kit.definition),
+    }))
+  const { result } = await loadAnswer(work, {
+    answerId,
+    box: known === null ? claim.box : await answerBox(kysely, answerId, claim),
+    completeness: { fingerprint, expectedRows: expected, dataPoints: choice.dataPoints ?? null },
+    bytes,
+    parts: async function* () {
+      yield payload(body, once)
+    },
   })
+  return result
+}
 
 const trafficHeader =
   'date,domain,country,all_traffic_visits,mobile_visits,desktop_visits,desktop_unique_visitors,mobile_unique_visitors,all_page_views'

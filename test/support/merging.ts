@@ -1,17 +1,13 @@
-// One merge of given rows into the traffic table, and what it left, for tests of the statements.
-import { type KyselyPlugin, sql } from 'kysely'
-import type { Box, Definition, Window } from '../../src/core/types.ts'
-import { type Session, withSession } from '../../src/db/session.ts'
-import { openAccepted } from '../../src/load/accepted-units.ts'
-import { mergeAnswer } from '../../src/load/merge.ts'
-import type { MergeRequest, MergeResult } from '../../src/load/merge-context.ts'
-import { type MergeScope, manyUnits, oneUnit } from '../../src/load/merge-scope.ts'
-import { ensurePartitions } from '../../src/load/partition.ts'
-import { openStaging } from '../../src/load/staging.ts'
-import { combinations } from './definitions.ts'
+// Given rows loaded as the answer of a job of their own, and what that came to, for tests of what a load writes.
+import { sql } from 'kysely'
+import type { Mart } from '../../src/core/mart.ts'
+import type { Box, Definition } from '../../src/core/types.ts'
+import { stagedColumns } from '../../src/load/table-columns.ts'
+import type { LoadResult } from '../../src/run/loading.ts'
+import { type LoadKit, loadBody, openLoading, workOn } from './loading.ts'
 import type { TestDatabase } from './postgres.ts'
 
-/** Staged columns: date, domain, country and six metrics, of which the first is given. */
+/** COPY text of: date, domain, country and six metrics, of which the first is given. */
 export const trafficRow = (domain: string, visits: string, date = '2026-01-01', country = 'us'): string =>
   [date, domain, country, visits, '1', '2', '3', '4', '\\N'].join('\t')
 
@@ -20,83 +16,79 @@ export const inCountry = (country: string, rows: readonly string[]): string[] =>
   rows.map((row) => row.replace('\tus\t', `\t${country}\t`))
 
 export interface MergeOptions {
-  /** Of the first unit of a box; the others' are 1,000 apart. */
-  readonly unitId?: number
-  readonly runId?: number
-  readonly rejectedKeys?: string[][]
-  readonly mayEnd?: boolean
-  /** Default null: nothing is held. */
-  readonly shrink?: number | null
-  readonly repeated?: NonNullable<MergeRequest['repeated']>
-  readonly repeatsLoaded?: boolean
-  /** The month is filled before it is attached; its partition is not made before. */
-  readonly emptyMonth?: Window | null
-  /** Called once, inside the open transaction, when the merge has read what is loaded and has not yet compared it. */
-  readonly afterLook?: () => Promise<unknown>
-  /** Called inside the open transaction, after the merge. */
-  readonly during?: (session: Session, scope: MergeScope) => Promise<void>
+  /** Units that would lose too many rows are held. Default: a person has allowed the answer. */
+  readonly mayHold?: boolean
+  readonly marts?: readonly Mart[]
+  /** So many bytes the answer is said to have, on which its way depends. */
+  readonly bytes?: number
+  /** Called once all is written and nothing committed. */
+  readonly meanwhile?: () => Promise<void>
 }
 
-const watching = (afterLook: () => Promise<unknown>): KyselyPlugin => {
-  let seen = false
-  return {
-    transformQuery: ({ node }) => node,
-    transformResult: async ({ result }) => {
-      const isLook = result.rows.some((row) => 'has_history' in row)
-      if (isLook && !seen) {
-        seen = true
-        await afterLook()
-      }
-      return result
-    },
-  }
+const kits = new WeakMap<TestDatabase, Map<string, Promise<LoadKit>>>()
+
+const kitOf = (db: TestDatabase, definition: Definition, marts: readonly Mart[]): Promise<LoadKit> => {
+  const known = kits.get(db) ?? new Map<string, Promise<LoadKit>>()
+  kits.set(db, known)
+  const name = `${definition.pipeline} ${marts.map((mart) => mart.name).join()}`
+  const kit = known.get(name) ?? openLoading(db, { ...definition, limits: { ...definition.limits, rejectShare: 1 } }, marts)
+  known.set(name, kit)
+  return kit
 }
 
-/** A box of one unit by its constants, one of several by a table of them, as in a load. */
-const scopeOf = async (session: Session, definition: Definition, box: Box, unitId: number): Promise<MergeScope> => {
-  if (Object.values(box.slice).every((value) => typeof value === 'string')) return oneUnit(box, unitId)
-  const accepted = await openAccepted(session, definition, box)
-  for (const [place, values] of combinations(accepted.columns.map(({ name }) => box.slice[name] ?? [])).entries())
-    await sql`insert into ${accepted.name} values (${unitId + place * 1_000}, 'accepted', ${sql.join(values)})`.execute(
-      session.kysely,
-    )
-  return manyUnits(box, box.window, accepted)
+const claims = new WeakMap<LoadKit, Promise<void>>()
+
+const unescaped: Readonly<Record<string, string>> = { '\\\\': '\\', '\\t': '\t', '\\n': '\n', '\\r': '\r' }
+
+const csvCell = (cell: string): string => {
+  if (cell === '\\N') return ''
+  // A list is written as JSON.
+  const text = cell.replaceAll(/\\[\\tnr]/g, (one) => unescaped[one] ?? one).replace(/^\{(".*")\}$/, '[$1]')
+  return `"${text.replaceAll('"', '""')}"`
 }
 
-export const mergeRows = (
+/** @param rows COPY text of the columns that come with an answer; a cell may be any word, for a record that is rejected */
+export const mergeRows = async (
   db: TestDatabase,
   definition: Definition,
   box: Box,
   rows: readonly string[],
-  options: MergeOptions = {},
-): Promise<MergeResult> =>
-  withSession(db.database.pool, async (session) => {
-    if (options.emptyMonth === undefined || options.emptyMonth === null) await ensurePartitions(session, definition, box.window)
-    await openAccepted(session, definition, box)
-    const staging = openStaging(session, definition)
-    if (rows.length > 0) await staging.write({ copy: Buffer.from(rows.map((one) => `${one}\n`).join('')), rows: rows.length })
-    await staging.flush()
-    const merged = await session.kysely.transaction().execute(async (trx) => {
-      const within = { ...session, kysely: options.afterLook === undefined ? trx : trx.withPlugin(watching(options.afterLook)) }
-      const rejectedKeys = options.rejectedKeys ?? []
-      const scope = await scopeOf(within, definition, box, options.unitId ?? 1)
-      const result = await mergeAnswer(within, {
-        definition,
-        scope,
-        runId: options.runId ?? 1,
-        staging,
-        rows: rows.length,
-        rejectedKeys,
-        rejects: rejectedKeys.length,
-        mayEnd: options.mayEnd ?? true,
-        shrink: options.shrink ?? null,
-        repeated: options.repeated ?? 'unknown',
-        repeatsLoaded: options.repeatsLoaded ?? false,
-        emptyMonth: options.emptyMonth ?? null,
-      })
-      await options.during?.(within, scope)
-      return result
-    })
-    await staging.close()
-    return merged
-  })
+  { mayHold = false, marts = [], bytes, meanwhile }: MergeOptions = {},
+): Promise<LoadResult> => {
+  const kit = await kitOf(db, definition, marts)
+  const header = stagedColumns(definition).map(({ name, from }) => from[0] ?? name)
+  const body = [header.join(), ...rows.map((row) => row.split('\t').map(csvCell).join())].map((line) => `${line}\n`).join('')
+  // One after the other: each claims what was planned for it.
+  const claiming = (claims.get(kit) ?? Promise.resolve()).then(() => workOn(kit, box, { set: { released: !mayHold } }))
+  claims.set(
+    kit,
+    claiming.then(() => undefined),
+  )
+  const work = await claiming
+  const load = () => loadBody(kit, work, { body, ...(bytes === undefined ? {} : { bytes }) })
+  return meanwhile === undefined ? load() : stoppedAtItsEnd(db, load, meanwhile)
+}
+
+/** Somebody holds the list of those who wait: a load gets there once all else is written. */
+export const stoppedAtItsEnd = async <Result>(
+  db: TestDatabase,
+  load: () => Promise<Result>,
+  meanwhile: () => Promise<void>,
+): Promise<Result> => {
+  const { kysely } = db.database
+  const holding = await kysely.startTransaction().execute()
+  await sql`lock table etl.run_jobs in exclusive mode`.execute(holding)
+  const loading = load()
+  loading.catch(() => undefined)
+  try {
+    for (;;) {
+      const { rows } = await sql`select 1 from pg_locks where not granted and relation = 'etl.run_jobs'::regclass`.execute(kysely)
+      if (rows.length > 0) break
+      await new Promise((resolve) => setTimeout(resolve, 10))
+    }
+    await meanwhile()
+  } finally {
+    await holding.rollback().execute()
+  }
+  return loading
+}

@@ -2,12 +2,9 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { startEmbedded } from '../../src/db/embedded.ts'
-import { findBinaries } from '../../src/db/embedded-binaries.ts'
+import { startEmbedded, startServer } from '../../src/db/embedded.ts'
 import { readPostmaster, serverFiles } from '../../src/db/embedded-data.ts'
-import { startServer } from '../../src/db/embedded-process.ts'
-import { canReach, serverUser } from '../../src/db/embedded-user.ts'
-import { probePort } from './probe-port.ts'
+import { serverUser } from '../../src/db/embedded-program.ts'
 
 export interface OwnServer {
   readonly url: string
@@ -22,9 +19,6 @@ export const startOwnServer = async (): Promise<OwnServer> => {
   const home = mkdtempSync(join(tmpdir(), 'millrace-own-server-'))
   const server = await startEmbedded(home)
   const files = serverFiles(home)
-  const user = serverUser()
-  const program = findBinaries((path) => canReach(user, path)).postgres
-  const answers = (): Promise<boolean> => probePort(server.url.reveal())
   return {
     url: server.url.reveal(),
     kill: () => {
@@ -33,7 +27,7 @@ export const startOwnServer = async (): Promise<OwnServer> => {
     },
     restart: async () => {
       for (let attempt = 1; ; attempt += 1) {
-        const failure = await startServer({ files, program, user, port: server.port, answers })
+        const failure = await startServer(files, serverUser(), server.port)
         if (failure === null) return
         // Backends of the killed one notice a moment later that it is gone.
         if (attempt >= 50) throw new Error(failure)

@@ -4,7 +4,7 @@ import { chmodSync, chownSync, existsSync, mkdtempSync, rmSync, writeFileSync } 
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
-import { freePort } from '../../src/db/embedded-process.ts'
+import { freePort } from '../../src/db/embedded.ts'
 
 /** Debian's place, or wherever the machine keeps it; null: it has none, and its tests are left out by name. */
 export const pgbouncer: string | null =

@@ -1,15 +1,16 @@
 // A runtime as far as planning needs one, over sources that only answer probes and prices.
+import type { NamedPrice } from '../../src/core/learned-price.ts'
 import { setTimeout } from 'node:timers/promises'
 import { z } from 'zod'
-import { noBudget } from '../../src/core/budget.ts'
+import { noBudget } from '../../src/core/budget-scope.ts'
 import { silentLog } from '../../src/core/log.ts'
 import { systemClock } from '../../src/core/clock.ts'
 import type { Box, Definition, Fingerprint } from '../../src/core/types.ts'
 import type { Source } from '../../src/extract/source.ts'
 import type { Service } from '../../src/extract/http-types.ts'
-import { planRun, type PlannedRun, type Scope } from '../../src/planning/plan-run.ts'
-import { previewRun } from '../../src/planning/dry-run.ts'
-import { createProgress } from '../../src/pipeline/progress.ts'
+import { planRun, type PlannedRun, type Scope } from '../../src/plan/plan-run.ts'
+import { previewRun } from '../../src/plan/dry-run.ts'
+import { createProgress } from '../../src/run/progress.ts'
 import { definitionOf, dimension } from '../unit/plan/definition.ts'
 import { newRun } from './ledger.ts'
 import type { TestDatabase } from './postgres.ts'
@@ -62,15 +63,21 @@ const silentService: Service = {
 export interface Planning {
   readonly definition: Definition
   readonly source: Source
+  /** What a setting says of its price. */
+  readonly stated?: NamedPrice
   readonly resubmitUncertain?: boolean
   /** Who said yes to what would wait for approval. */
   readonly approvedBy?: string
 }
 
 /** As much of a runtime as planning reads. */
-export const runtimeFor = (db: TestDatabase, { source, resubmitUncertain = false, approvedBy }: Planning) => ({
+export const runtimeFor = (db: TestDatabase, { source, stated, resubmitUncertain = false, approvedBy }: Planning) => ({
   settings: { raw: {} },
-  allowance: () => ({ requestsPerSecond: 10, budget: noBudget }),
+  allowance: () => ({
+    requestsPerSecond: 10,
+    budget: noBudget,
+    prices: new Map(stated === undefined ? [] : [[source.name.split('.').at(-1) ?? '', stated]]),
+  }),
   database: db.database,
   sources: new Map([[source.name, source]]),
   service: () => (source.probe === undefined && source.kind === 'walk' ? service : silentService),
@@ -97,6 +104,15 @@ export const preview = (db: TestDatabase, planning: Planning, scope: Scope) =>
   previewRun(
     runtimeFor(db, planning) as unknown as Parameters<typeof previewRun>[0],
     [planning.definition],
+    scope,
+    new AbortController().signal,
+  )
+
+/** Of several definitions of one source. */
+export const previewAll = (db: TestDatabase, source: Source, definitions: readonly Definition[], scope: Scope) =>
+  previewRun(
+    runtimeFor(db, { source, definition: definitions[0] as Definition }) as unknown as Parameters<typeof previewRun>[0],
+    definitions,
     scope,
     new AbortController().signal,
   )

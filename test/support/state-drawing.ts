@@ -1,4 +1,4 @@
-// The drawing of a state machine, made from the table of its transitions; docs/architecture.md holds it word for word.
+// The drawing of a state machine, made from the table of its transitions; docs/internals/how-it-works.md holds it word for word.
 import type { Transition } from '../../src/ledger/transitions.ts'
 
 /** A Mermaid diagram: one line for each pair of states, with what leads from one to the other. */

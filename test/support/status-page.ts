@@ -2,11 +2,11 @@
 import { systemClock } from '../../src/core/clock.ts'
 import type { Definition } from '../../src/core/types.ts'
 import { secret } from '../../src/core/redact.ts'
-import { noteCancel, retryByPerson } from '../../src/ledger/actions.ts'
+import { noteCancel, retryByPerson } from '../../src/ledger/person-actions.ts'
 import { releaseByPerson } from '../../src/ledger/release.ts'
 import type { NightPlan } from '../../src/web/foresight.ts'
 import { createStatusApp } from '../../src/web/app.ts'
-import { listen } from '../../src/web/server.ts'
+import { listen } from '../../src/web/web-server.ts'
 import { shippedDefinitions } from './definitions.ts'
 import type { TestDatabase } from './postgres.ts'
 

@@ -1,7 +1,7 @@
 // An outside server that follows the interface to the letter, with only the endpoints it shows; independent of the sandbox.
 import { randomUUID } from 'node:crypto'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import { addMonths } from '../../src/sandbox/calendar.ts'
+import { addMonths } from '../../src/sandbox/publication-calendar.ts'
 
 export interface KeywordRecord {
   readonly keyword: string

@@ -29,7 +29,10 @@ const tile = (rows: string, { how, value, all = rows, what = 'domains' }: Tile):
     select month::timestamp, (select ${value} from f where f.month = newest.month), to_char(month, 'FMMonth YYYY'), ${change(1, 'the month before')},
       ${change(12, 'the same month last year')}, (select count(distinct split_part(domain, '/', 1)) from ${pairs(1, 'seen')} where a.n is not null and b.n is not null) || ' of ' ||
       (select count(distinct split_part(domain, '/', 1)) from seen where seen.month in (newest.month, newest.month - interval '1 month', newest.month - interval '1 year'))
-      || ' ${what} compared' from newest`
+      || ' ${what} compared' || (select case when b + n > 0 then '; rows only before: ' || b || ', only now: ' || n else '' end from (select
+        (select count(*) from seen b where b.month = newest.month - interval '1 month' and not exists (select from seen a where a.month = newest.month and a.domain = b.domain)) as b,
+        (select count(*) from seen a where a.month = newest.month and not exists (select from seen b where b.month = newest.month - interval '1 month' and a.domain = b.domain)) as n) rows)
+      from newest`
 }
 interface Tile {
   readonly how: 'growth' | 'growth of a ratio' | 'points' | 'fine points'

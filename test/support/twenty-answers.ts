@@ -1,4 +1,4 @@
-// The answers of docs/questions.md, worked out from the service's own records alone: no SQL, none of the program's code.
+// The answers of the last twenty questions of docs/questions.md, worked out from the service's own records alone: no SQL, none of the program's code.
 import { type Facts, type KeywordFact, type TrafficFact, worldCategories, worldDomains } from './analyst-facts.ts'
 
 /** @param first April as it was before it was restated @param now everything as it is now; May without example.org */

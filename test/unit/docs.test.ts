@@ -1,27 +1,51 @@
 // The docs say what the program does: every error code, every command and every setting is written down.
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { commands } from '../../src/cli/commands.ts'
-import { errorCodes } from '../../src/core/errors.ts'
+import { pages } from '../../scripts/readability.ts'
+import { referencePages, withoutReference } from '../../scripts/reference.ts'
 
 const root = resolve(import.meta.dirname, '..', '..')
+/** Those that a person wrote: what `millrace docs` makes of the definitions is as long as they are. */
+const userPages = pages.filter((page) => !/(?:data|metrics)-dictionary\.md$/.test(page))
 const read = (...path: string[]): string => readFileSync(join(root, ...path), 'utf8')
 
 describe('the documentation', () => {
-  test('lists every error code with its meaning', () => {
-    const operations = read('docs', 'operations.md')
-    expect(
-      Object.entries(errorCodes)
-        .filter(([code, { meaning }]) => !operations.includes(`| \`${code}\` | ${meaning} |`))
-        .map(([code]) => code),
-    ).toEqual([])
+  test('has the tables of the code as the code has them; `node scripts/reference.ts` writes them', () => {
+    for (const [page, text] of referencePages()) expect(read('docs', page), page).toBe(text)
   })
 
   test('names every command', () => {
-    const text = read('README.md') + read('docs', 'operations.md') + read('CHANGELOG.md')
+    const text = userPages.map((page) => read(page)).join('\n')
     const names = commands.map(({ usage }) => usage.split(' ')[0] ?? '')
-    expect(names.filter((name) => !text.includes(name))).toEqual([])
+    expect(names.filter((name) => !text.includes(`millrace ${name}`))).toEqual([])
+  })
+
+  test('is short: README and the pages for users have at most 25,000 words, what is generated apart', () => {
+    const words = userPages.map((page) => withoutReference(read(page)).split(/\s+/).filter(Boolean).length)
+    expect(words.reduce((sum, one) => sum + one, 0)).toBeLessThanOrEqual(25_000)
+  })
+
+  test('begins each page with what to type', () => {
+    const before = (page: string): string => read(page).split(/^## /m)[0] ?? ''
+    expect(userPages.filter((page) => page !== 'docs/architecture.md' && !/^```(?:sh|sql|yaml)?$/m.test(before(page)))).toEqual(
+      [],
+    )
+  })
+
+  test('says in less than 4 kB how to work here', () => {
+    expect(Buffer.byteLength(read('AGENTS.md'))).toBeLessThan(4_000)
+  })
+
+  test('names files of the code that are there', () => {
+    const wrong = [...userPages, 'AGENTS.md', 'CONTRIBUTING.md'].flatMap((page) =>
+      [...read(page).matchAll(/`((?:src|test|scripts|bench)\/[\w./-]+)`/g)]
+        .map(([, path = '']) => path)
+        .filter((path) => !existsSync(join(root, path)))
+        .map((path) => `${page} names ${path}`),
+    )
+    expect(wrong).toEqual([])
   })
 
   test('names each command of the first hour that is tried', () => {
@@ -48,6 +72,7 @@ describe('the documentation', () => {
       'WEB_ANALYTICS_BASE_URL',
       'WEB_ANALYTICS_API_KEY',
       'WEB_ANALYTICS_BATCH_API_KEY',
+      'WEB_ANALYTICS_DIALECT',
       'DATABASE_URL',
       'MILLRACE_HOME',
       'MILLRACE_LANDING=',

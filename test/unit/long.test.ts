@@ -3,15 +3,16 @@ import { existsSync } from 'node:fs'
 import { join, relative, resolve } from 'node:path'
 import { expect, test } from 'vitest'
 import { listFiles } from '../../scripts/structure.ts'
-import { long, volume } from '../support/long.ts'
+import { long, nightly, volume } from '../support/long.ts'
 
 const root = resolve(import.meta.dirname, '..', '..')
 
 test('what takes long is there, once; the page in a browser and commands against each other are part of it', () => {
-  expect([...long, ...volume].filter((file) => !existsSync(join(root, file)))).toEqual([])
-  expect(new Set(long).size).toBe(long.length)
+  const slow = [...long, ...nightly]
+  expect([...slow, ...volume].filter((file) => !existsSync(join(root, file)))).toEqual([])
+  const named: ReadonlySet<string> = new Set(slow)
+  expect(named.size).toBe(slow.length)
   const files = ['browser', 'outsider'].flatMap((folder) => listFiles(join(root, 'test', folder)))
-  const named: ReadonlySet<string> = new Set(long)
   const tests = files.map((file) => relative(root, file)).filter((file) => file.endsWith('.test.ts'))
   expect(tests.filter((file) => !named.has(file))).toEqual([])
 })

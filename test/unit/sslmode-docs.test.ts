@@ -1,4 +1,4 @@
-// What the pages say of sslmode is what the driver does, and both pages say the same.
+// What docs/connect.md says of sslmode is what the driver does.
 import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { parse } from 'pg-connection-string'
@@ -7,9 +7,9 @@ import { withLibpqMeaning } from '../../src/db/connect.ts'
 
 const read = (name: string): string => readFileSync(resolve(import.meta.dirname, '../../docs', name), 'utf8')
 
-/** Mode and what the table of operations.md says of it. */
+/** Mode and what the table of connect.md says of it. */
 const documented = new Map(
-  [...read('operations.md').matchAll(/^\| ((?:not set|`[\w-]+`)(?:, `[\w-]+`)*) \| ((?:not )?encrypted.*) \|$/gm)].flatMap(
+  [...read('connect.md').matchAll(/^\| ((?:not set|`[\w-]+`)(?:, `[\w-]+`)*) \| ((?:not )?encrypted.*) \|$/gm)].flatMap(
     ([, modes = '', words = '']) => modes.split(', ').map((mode): [string, string] => [mode.replaceAll('`', ''), words]),
   ),
 )
@@ -27,12 +27,7 @@ const meaning = (mode: string): string => {
 
 describe('sslmode', () => {
   for (const mode of ['not set', 'disable', 'prefer', 'require', 'no-verify', 'verify-ca', 'verify-full'])
-    test(`${mode} does what operations.md says`, () => {
+    test(`${mode} does what connect.md says`, () => {
       expect(documented.get(mode)?.startsWith(meaning(mode)), documented.get(mode)).toBe(true)
     })
-
-  test('security.md says of require what operations.md says', () => {
-    expect(read('security.md')).toMatch(/`sslmode=require`\s+encrypts\s+and\s+verifies\s+nothing/)
-    expect(documented.get('require')).toMatch(/^encrypted; verifies nothing/)
-  })
 })

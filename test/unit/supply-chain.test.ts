@@ -12,11 +12,15 @@ const manifest = z
     dependencies: z.record(z.string(), z.string()),
     peerDependencies: z.record(z.string(), z.string()),
     peerDependenciesMeta: z.record(z.string(), z.object({ optional: z.literal(true) })),
-    engines: z.object({ node: z.string() }),
+    engines: z.object({ node: z.string().regex(/^>=\d+\.\d+\.\d+$/) }),
     devDependencies: z.record(z.string(), z.string()),
     allowScripts: z.record(z.string(), z.boolean()),
+    scripts: z.record(z.string(), z.string()),
   })
   .parse(JSON.parse(read('package.json')))
+const { dependencies: optional } = z
+  .object({ dependencies: z.record(z.string(), z.string()) })
+  .parse(JSON.parse(read('tools/optional/package.json')))
 const { optionalDependencies: nodes } = z
   .object({ optionalDependencies: z.record(z.string(), z.string()) })
   .parse(JSON.parse(read('tools/node/package.json')))
@@ -54,6 +58,7 @@ describe('the supply chain', () => {
     for (const [name, version] of Object.entries({
       ...manifest.dependencies,
       ...nodes,
+      ...optional,
       ...manifest.devDependencies,
     })) {
       expect(version, name).toMatch(/^\d+\.\d+\.\d+(-[\w.]+)?$/)
@@ -88,24 +93,37 @@ describe('the supply chain', () => {
 
   test('who installs Millrace gets no Node.js, and what only some need is theirs to add, in the version that is tested', () => {
     expect(Object.keys(manifest.dependencies).filter((name) => /^node-(bin-)?(darwin|linux|win)/.test(name))).toEqual([])
-    const names = Object.keys(manifest.peerDependencies)
-    expect(names).toEqual(Object.keys(manifest.peerDependenciesMeta))
-    expect(names.filter((name) => /aws|opentelemetry|parquet/.test(name))).toHaveLength(6)
-    for (const name of names) {
-      expect(manifest.dependencies[name], name).toBeUndefined()
-      expect(manifest.peerDependencies[name], name).toBe(`^${manifest.devDependencies[name]}`)
+    expect(manifest.peerDependencies).toEqual(
+      Object.fromEntries(Object.entries(optional).map(([name, version]) => [name, `^${version}`])),
+    )
+    expect(Object.keys(manifest.peerDependenciesMeta)).toEqual(Object.keys(optional))
+    // Audits, lists of what is shipped and the tests of this file pass over what is `dev`.
+    for (const name of Object.keys({ ...manifest.dependencies, ...optional })) {
+      expect([lock.packages[`node_modules/${name}`]?.dev ?? false, manifest.devDependencies[name]], name).toEqual([
+        false,
+        undefined,
+      ])
     }
   })
 
-  test('nothing that is installed with Millrace wants a newer Node.js than the oldest it runs on', () => {
-    const [, oldest] = /^>=(22\.18)\.0$/.exec(manifest.engines.node) ?? []
-    expect(oldest).toBe('22.18')
-    const newer = installed.flatMap(([path, { dev, engines }]) => {
-      const wanted = /^>=\s*(\d+)(?:\.(\d+))?/.exec(engines?.['node'] ?? '')
-      const [major, minor] = [Number(wanted?.[1] ?? 0), Number(wanted?.[2] ?? 0)]
-      return dev !== true && (major > 22 || (major === 22 && minor > 18)) ? [path] : []
+  test('the oldest Node.js is the newest that a part asks for, and every page names that one', () => {
+    const asked = installed.flatMap(([, { dev, engines }]) => {
+      const [, major, minor] = /^>=\s*(\d+)(?:\.(\d+))?/.exec(engines?.['node'] ?? '') ?? []
+      return dev === true || major === undefined ? [] : [Number(major) + Number(minor ?? 0) / 1000]
     })
-    expect(newer).toEqual([])
+    // From 22.18 on Node.js runs TypeScript.
+    const newest = Math.max(22.018, ...asked)
+    const oldest = `${Math.floor(newest)}.${Math.round((newest % 1) * 1000)}`
+    expect(manifest.engines.node).toBe(`>=${oldest}.0`)
+    for (const page of ['README.md', 'CONTRIBUTING.md', 'docs/first-hour.md']) {
+      const named = [...read(page).matchAll(/\b22\.\d+/g)].map(([version]) => version)
+      expect([page, ...new Set(named)]).toEqual([page, oldest])
+    }
+    expect(read('bin/millrace.js')).not.toMatch(/\b22\.\d+/)
+  })
+
+  test('a newcomer finds at most twenty scripts; what is rarer is called by its file', () => {
+    expect(Object.keys(manifest.scripts).length).toBeLessThanOrEqual(20)
   })
 
   test('only packages allowed by name run a script when they are installed', () => {

@@ -25,7 +25,7 @@ test('they are counted by what they lack', () => {
   ])
   expect(lines).toEqual([
     '  2 lack Chromium: `apt-get install chromium`',
-    '  1 lack Superset: `npm run test:superset`',
+    '  1 lack Superset: `bash test/clients/superset.sh`',
     '  1 for other reasons, which their files name',
   ])
 })

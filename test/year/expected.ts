@@ -1,5 +1,5 @@
 // What a year must come to, from the rules alone: the service's calendar, the schedules, the nights that were taken. Knows nothing of the program.
-import { addMonths, monthsBetween } from '../../src/sandbox/calendar.ts'
+import { addMonths, monthsBetween } from '../../src/sandbox/publication-calendar.ts'
 import type { Pipeline } from './world.ts'
 import { failingNight, outage, restatements } from './year.ts'
 

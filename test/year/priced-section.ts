@@ -1,4 +1,4 @@
-// The figures of the year with a price, for docs/reliability.md.
+// The figures of the year with a price, for docs/internals/reliability.md.
 import { budget, type PricedWorld } from './priced-world.ts'
 import type { PricedFigures } from './priced-year.ts'
 
@@ -32,5 +32,5 @@ which price; each alarm with the day it began and the day it ended.
 | what is not as it must be | ${wrong.length} |
 | real time | ${seconds.toFixed(0)} s |
 ${wrong.length === 0 ? '' : `\nNot as it must be: ${wrong.join('; ')}.\n`}
-Again: \`npm run simulated-year -- --priced --write\`; twelve days of it are part of \`npm run test:long\`.
+Again: \`node test/year/run.ts --priced --write\`; twelve days of it are part of \`npm run test:long\`.
 `

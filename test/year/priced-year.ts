@@ -1,11 +1,11 @@
 // Lives through a year with a price, six hours at a time, and holds it against what guard, calendar and the service's own books demand.
-import { approve } from '../../src/ledger/approve.ts'
-import { notify } from '../../src/notify/notify.ts'
-import type { OpenRuntime } from '../../src/pipeline/open-runtime.ts'
-import { forecasts } from '../../src/reads/forecast.ts'
-import { meterMonths } from '../../src/reads/meter.ts'
-import { spendingByMonth, spendingByTag } from '../../src/reads/spending.ts'
-import { addMonths } from '../../src/sandbox/calendar.ts'
+import { approve } from '../../src/ledger/approve-jobs.ts'
+import { notify } from '../../src/schedule/notify/send-alarms.ts'
+import type { OpenRuntime } from '../../src/run/open-runtime.ts'
+import { forecasts } from '../../src/web/reads/read-forecast.ts'
+import { meterMonths } from '../../src/web/reads/read-meter.ts'
+import { spendingByMonth, spendingByTag } from '../../src/web/reads/spending.ts'
+import { addMonths } from '../../src/sandbox/publication-calendar.ts'
 import { createTicker } from '../../src/schedule/ticker.ts'
 import { budget, clients, firstDomains, pages, type PricedWorld, reports } from './priced-world.ts'
 
@@ -225,7 +225,7 @@ const expectedAlarms = (world: PricedWorld): string[] => {
   const all = [
     // Nothing was ever loaded when the world begins.
     ...both(`${first}..${first} due/*/${addMonths(first.slice(0, 7), -back)}`),
-    `${first}..${said} approval/${reports}`,
+    ...both(`${first}..${said} approval/*`),
     `2026-05-21..2026-05-24 approval/${reports}`,
     `2026-07-06..2026-07-08 approval/${reports}`,
     ...both('2026-08-10..2026-08-12 late/*'),

@@ -1,4 +1,4 @@
-// `npm run simulated-year`: a year of nights over a PostgreSQL of its own. `--write` puts the figures into docs/reliability.md.
+// `node test/year/run.ts`: a year of nights over a PostgreSQL of its own. `--write` puts the figures into docs/internals/reliability.md.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

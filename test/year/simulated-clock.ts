@@ -3,6 +3,8 @@ import pg from 'pg'
 import { type Clock, systemClock } from '../../src/core/clock.ts'
 
 export interface SimulatedClock extends Clock {
+  /** The database as the program has to be told of it: an address may say where names are looked for, a database may not. */
+  readonly url: string
   /** Moves all three ahead. Throws where that would be back in time. */
   moveTo(ms: number): Promise<void>
   close(): Promise<void>
@@ -23,6 +25,8 @@ export const createSimulatedClock = async (databaseUrl: string, startMs: number)
     create function simulated.clock_timestamp() returns timestamptz language sql volatile
       as 'select pg_catalog.clock_timestamp() + ahead from simulated.clock';
     do $$ begin execute format('alter database %I set search_path = simulated, pg_catalog, public', current_database()); end $$`)
+  const url = new URL(databaseUrl)
+  url.searchParams.set('options', '-c search_path=simulated,pg_catalog,public')
   let aheadMs = 0
   const now = (): number => Date.now() + aheadMs
   const jump = async (byMs: number): Promise<void> => {
@@ -34,5 +38,5 @@ export const createSimulatedClock = async (databaseUrl: string, startMs: number)
     await jump(ms - now())
   }
   await jump(startMs - now())
-  return { now, moveTo, sleep: systemClock.sleep, random: systemClock.random, close: () => client.end() }
+  return { now, moveTo, sleep: systemClock.sleep, random: systemClock.random, url: url.href, close: () => client.end() }
 }

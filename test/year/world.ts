@@ -3,13 +3,13 @@ import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } f
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
-import { readSettings } from '../../src/config/env.ts'
+import { readSettings } from '../../src/core/env.ts'
 import { createLog } from '../../src/core/log.ts'
-import { migrateAndPublish } from '../../src/pipeline/migrate-and-publish.ts'
-import { type OpenRuntime, openRuntime } from '../../src/pipeline/open-runtime.ts'
-import { createProgress } from '../../src/pipeline/progress.ts'
-import { addMonths } from '../../src/sandbox/calendar.ts'
-import { type Sandbox, startSandbox } from '../../src/sandbox/server.ts'
+import { migrateAndPublish } from '../../src/run/migrate-and-publish.ts'
+import { type OpenRuntime, openRuntime } from '../../src/run/open-runtime.ts'
+import { createProgress } from '../../src/run/progress.ts'
+import { addMonths } from '../../src/sandbox/publication-calendar.ts'
+import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox-server.ts'
 import { pipelinesOfRepository } from '../support/command.ts'
 import { type Receiver, startReceiver } from './receiver.ts'
 import { createSimulatedClock, type SimulatedClock } from './simulated-clock.ts'
@@ -149,7 +149,7 @@ export const openWarehouse = async (
   const told = { MILLRACE_NOTIFY_WEBHOOK: receiver.url, MILLRACE_NOTIFY_WEBHOOK_SECRET: 'year-signing-key-0123' }
   const settings = readSettings(
     {
-      DATABASE_URL: databaseUrl,
+      DATABASE_URL: clock.url,
       WEB_ANALYTICS_BASE_URL: sandbox.url,
       WEB_ANALYTICS_API_KEY: key,
       WEB_ANALYTICS_REQUESTS_PER_SECOND: '10000',

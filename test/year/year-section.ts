@@ -1,4 +1,4 @@
-// The year's figures in words, for docs/reliability.md.
+// The year's figures in words, for docs/internals/reliability.md.
 import type { YearFigures } from './findings.ts'
 import type { YearWorld } from './world.ts'
 import { failingNight, outage, restatements } from './year.ts'
@@ -24,5 +24,5 @@ tables equal those of a warehouse that is filled in one go.
 | ticks, loads, reports, messages or tables that are not as they must be | ${figures.wrong.length} |
 | real time | ${seconds.toFixed(0)} s |
 
-Again: \`npm run simulated-year -- --write\`; seven weeks of it is part of \`npm run test:long\`.
+Again: \`node test/year/run.ts --write\`; seven weeks of it is part of \`npm run test:long\`.
 `

@@ -1,6 +1,6 @@
 // A year of nights, hour by hour: two schedulers keep time, the service publishes, settles and restates, things go wrong, nights are missed.
-import { notify } from '../../src/notify/notify.ts'
-import type { OpenRuntime } from '../../src/pipeline/open-runtime.ts'
+import { notify } from '../../src/schedule/notify/send-alarms.ts'
+import type { OpenRuntime } from '../../src/run/open-runtime.ts'
 import { createTicker } from '../../src/schedule/ticker.ts'
 import type { YearWorld } from './world.ts'
 

@@ -1,5 +1,6 @@
 // Extension endpoints a service does not have are asked for once per process and then left alone.
 import type { HttpAnswer, HttpClient } from '../../extract/http-types.ts'
+import { dialectOf } from './service-dialect.ts'
 import type { EndpointName } from './endpoints.ts'
 
 const absent = new Set<string>()
@@ -15,8 +16,9 @@ export const askOptional = async (
   name: EndpointName,
   ask: () => Promise<HttpAnswer>,
 ): Promise<HttpAnswer | null> => {
-  const key = `${http.origin} ${name}`
-  if (absent.has(key)) return null
+  const path = dialectOf(http).paths[name]
+  const key = `${http.origin} ${path}`
+  if (path === null || absent.has(key)) return null
   const answer = await ask()
   // HTML with status 200 is a web server's own page, not an endpoint.
   if (!missing.has(answer.status) && !(answer.status === 200 && /html/i.test(answer.contentType))) return answer

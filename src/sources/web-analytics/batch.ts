@@ -3,24 +3,23 @@ import { z } from 'zod'
 import { EtlError } from '../../core/errors.ts'
 import { redact, type Secret } from '../../core/redact.ts'
 import type { Box, Definition } from '../../core/types.ts'
-import { addWindows, isPublished } from '../../core/window.ts'
+import { addWindows } from '../../core/window.ts'
 import type { HttpAnswer, HttpClient } from '../../extract/http-types.ts'
 import { runReport } from '../../extract/report.ts'
 import type { ReportApi, ReportStatus } from '../../extract/report-api.ts'
 import type { Estimate, ExtractRequest, LookContext, Source, SourceContext } from '../../extract/source.ts'
 import { askOptional } from './absent.ts'
-import { jsonOf } from './answer.ts'
+import { jsonOf } from './json-answer.ts'
 import { validate } from './discovery.ts'
-import { reportHistory } from './report-history.ts'
+import { reportHistory } from './history-endpoint.ts'
+import { pathOf } from './service-dialect.ts'
 import { endpoints, withReportId } from './endpoints.ts'
-import { isAboutDates, readRefusal, refusalError } from './errors.ts'
+import { reportIdIn } from './report-id.ts'
+import { refusalError } from './refusal-meanings.ts'
+import { readRefusal, type Refusal } from './refusal-text.ts'
+import { type RefusedAt, refusedWith, wasTaken } from './refused-request.ts'
 
-const submission = z.looseObject({
-  report_id: z.union([z.string().min(1), z.number()]).optional(),
-  id: z.union([z.string().min(1), z.number()]).optional(),
-  request_id: z.union([z.string().min(1), z.number()]).optional(),
-  status: z.string().nullish(),
-})
+const submission = z.looseObject({ status: z.string().nullish().catch(null) })
 
 const count = z
   .union([
@@ -79,24 +78,22 @@ const reportApi = (
 ): ReportApi => {
   const { http } = context
   const request = dataset.body(definition, box)
-  const endpoint = endpoints[dataset.endpoint]
+  const endpoint = pathOf(http, dataset.endpoint)
+  const at: RefusedAt = { place: 'batch', endpoint, request: { definition, box }, context }
   return {
     endpoint,
     request,
-    estimate: () => (dataset.endpoint === 'report' ? price(context, request, { definition, box }) : Promise.resolve(null)),
+    estimate: () => (dataset.endpoint === 'report' ? price(at, request) : Promise.resolve(null)),
     submit: async () => {
       // The field is known for general reports alone. Nobody has seen the shopper endpoint take it, and what it does not know it may answer with an error
       // after which nobody can tell whether it sold a report: that one is polled.
       const answer = await sendSubmission(http, dataset, request, dataset.endpoint === 'report' ? hook : null)
-      if (answer.status >= 300) throw refusalError(readRefusal(answer), endpoint, box.key)
+      if (answer.status >= 300) throw await refusedReport(at, readRefusal(answer))
+      wasTaken(at)
       const body = jsonOf(answer, endpoint)
-      const parsed = submission.safeParse(body)
-      const id = parsed.success ? (parsed.data.report_id ?? parsed.data.id ?? parsed.data.request_id) : undefined
-      if (!parsed.success || id === undefined) throw withoutId(body, endpoint)
-      return {
-        reportId: String(id),
-        word: parsed.data.status === undefined || parsed.data.status === null ? null : shownWord(parsed.data.status),
-      }
+      const reportId = reportIdIn(body)
+      if (reportId === null) throw withoutId(answer.bytes, endpoint)
+      return { reportId, word: wordOf(body) }
     },
     status: (reportId) => readStatus(http, reportId, box),
     listed: (sinceMs) => reportHistory(http, sinceMs),
@@ -114,68 +111,56 @@ const sendSubmission = async (
   body: unknown,
   hook: Secret | null,
 ): Promise<HttpAnswer> => {
-  const endpoint = endpoints[name]
+  const endpoint = pathOf(http, name)
   const answer = await http.read({
     ...{ method: 'POST', endpoint, url: http.url(name, endpoint), body, idempotent: false },
-    isAboutOpenWork: (text) => aboutOpenReports.test(text),
+    // So many reports of an account may be unfinished (53); it says neither so nor how long that lasts (71).
+    isAboutOpenWork: true,
     ...(hook === null ? {} : { unrecorded: { body: { webhook_url: hook } } }),
   })
   const isRefused = hook !== null && (answer.status === 400 || answer.status === 422) && aboutHook.test(readRefusal(answer).text)
   return isRefused ? sendSubmission(http, { endpoint: name }, body, null) : answer
 }
 
-/** A 429 that does not speak of requests a second (api-facts A 7): an account may have so many reports unfinished. */
-const aboutOpenReports =
-  /\b(pending|open|unfinished|concurrent|running|queued|active)\b[^.]*\breports?\b|\breports?\b[^.]*\b(pending|open|unfinished|concurrent|running|queued|active)\b/i
-
 /** A word goes to the ledger and the page: short, and without what a broken service may say back to us. */
 const shownWord = (word: string): string => redact(word).slice(0, longestWord)
 
-const withoutId = (body: unknown, endpoint: string): EtlError => {
-  const found =
-    typeof body === 'object' && body !== null ? `an object with ${Object.keys(body).join(', ') || 'no fields'}` : typeof body
-  return new EtlError('BAD_RESPONSE', `${endpoint} took the request and answered ${found}, expected report_id (or id)`)
+const wordOf = (body: unknown): string | null => {
+  const word = submission.safeParse(body).data?.status
+  return word == null ? null : shownWord(word)
 }
+
+/** The answer may have been paid for: it is shown to whoever knows what it means. */
+const withoutId = (bytes: Buffer, endpoint: string): EtlError =>
+  new EtlError(
+    'BAD_RESPONSE',
+    `${endpoint} took the request and answered without report_id (or id): ${redact(bytes.toString('utf8', 0, longestDetail)).replaceAll(/\s+/g, ' ')}. If it names the report, \`millrace reports adopt JOB ID\` takes it in`,
+  )
+
+const refusedReport = async (at: RefusedAt, refusal: Refusal, said?: string): Promise<EtlError> =>
+  (await refusedWith(at, refusal, said)) ??
+  new EtlError('INTERNAL', `${at.request.box.key}: a report cannot be answered with "no data" before it is made.`)
 
 /** A price the service states for free. A request it would reject is not submitted. */
-const price = async ({ http, clock }: LookContext, request: unknown, asked: ExtractRequest): Promise<number | null> => {
-  const said = await validate(http, request)
-  if (said === null) return null
-  if (!said.valid) throw rejected(asked, said.errors.join('; ') || 'no reason given', clock.now())
-  return said.credits
-}
-
-const dayMs = 24 * 3_600_000
-
-/** A service may be late with its newest month: that is no fault of the definition, and passes. */
-const rejected = ({ definition, box }: ExtractRequest, why: string, nowMs: number): EtlError => {
-  const { every, publication } = definition.window
-  const next = { from: box.window.to, to: addWindows(box.window.to, every, 1) }
-  if (isAboutDates(why) && !isPublished(next, publication, nowMs))
-    return new EtlError(
-      'NOT_PUBLISHED',
-      `${box.key}: the service has not published all of it yet: ${why}. The next run asks again.`,
-      {
-        notBefore: nowMs + dayMs,
-      },
-    )
-  return new EtlError(
-    'BAD_REQUEST',
-    `${box.key}: the service would reject the report: ${why}. Correct the definition; nothing was submitted.`,
-  )
+const price = async (at: RefusedAt, request: unknown): Promise<number | null> => {
+  const said = await validate(at.context.http, request)
+  if (said === null || said.refusal === null) return said?.credits ?? null
+  const { text } = said.refusal
+  throw await refusedReport(at, said.refusal, `the service would reject the report: "${text}". Nothing was submitted.`)
 }
 
 const readStatus = async (http: HttpClient, reportId: string, box: Box): Promise<ReportStatus | null> => {
-  const url = http.url('status', endpoints.status)
+  const endpoint = pathOf(http, 'status')
+  const url = http.url('status', endpoint)
   url.pathname = withReportId(decodeURI(url.pathname), reportId)
-  const answer = await http.read({ method: 'GET', endpoint: endpoints.status, url, idempotent: true })
+  const answer = await http.read({ method: 'GET', endpoint, url, idempotent: true })
   if (answer.status === 404) return null
-  if (answer.status >= 300) throw refusalError(readRefusal(answer), endpoints.status, box.key)
-  const parsed = statusBody.safeParse(jsonOf(answer, endpoints.status))
+  if (answer.status >= 300) throw refusalError(readRefusal(answer), endpoint, box.key)
+  const parsed = statusBody.safeParse(jsonOf(answer, endpoint))
   if (!parsed.success) {
     throw new EtlError(
       'BAD_RESPONSE',
-      `${box.key}: ${endpoints.status} answered without a status word (${parsed.error.issues[0]?.message ?? ''}).`,
+      `${box.key}: ${endpoint} answered without a status word (${parsed.error.issues[0]?.message ?? ''}).`,
     )
   }
   const { status, download_url, used_quota, data_points_count, errors, error_message, message } = parsed.data

@@ -50,3 +50,9 @@ export const periodProblems = ({ params, window }: Pick<Definition, 'params' | '
     ]
   return []
 }
+
+/** `params.top`: only the first so many rows of each domain are asked for, and paid. */
+export const topRows = z.int().min(1).max(1_000_000)
+
+/** Of a definition's parameters. */
+export const topOf = ({ top }: Readonly<Record<string, unknown>>): { top?: number } => (typeof top === 'number' ? { top } : {})

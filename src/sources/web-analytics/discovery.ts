@@ -6,10 +6,12 @@ import { isAwayAt } from '../../extract/gate-types.ts'
 import type { Source } from '../../extract/source.ts'
 import type { HttpAnswer, HttpClient } from '../../extract/http-types.ts'
 import { askOptional } from './absent.ts'
-import { jsonOf } from './answer.ts'
+import { jsonOf } from './json-answer.ts'
 import { internalCountry } from './spelling.ts'
+import { pathOf } from './service-dialect.ts'
 import { type EndpointName, endpoints } from './endpoints.ts'
-import { readRefusal, refusalError } from './errors.ts'
+import { refusalError } from './refusal-meanings.ts'
+import { readRefusal, type Refusal } from './refusal-text.ts'
 import { pathPrefix } from './settings.ts'
 
 const ok = (answer: HttpAnswer | null, name: EndpointName): unknown => {
@@ -58,18 +60,19 @@ const datasetSchema = z
   })
   .transform((raw): Dataset => {
     const metrics = raw.table_metrics ?? raw.metrics ?? []
+    const filters = raw.table_filters ?? raw.filters ?? null
     const dimensions = raw.table_dimensions ?? raw.dimensions ?? null
     return {
       table: raw.table ?? raw.vtable ?? '(no name)',
       metrics: namesOf(metrics),
-      filters: namesOf(raw.table_filters ?? raw.filters ?? []),
+      filters: filters === null ? null : namesOf(filters),
       choices: { granularity: granularityNames(raw.table_granularity) },
       dimensions: dimensions === null ? null : namesOf(dimensions),
       about: raw.description ?? '',
       descriptions: Object.fromEntries(
         [...metrics, ...(dimensions ?? [])].flatMap(({ name, description }) => (description ? [[name, description]] : [])),
       ),
-      from: firstMonth(raw.table_granularity),
+      ...monthsOf(raw.table_granularity),
     }
   })
 const describeSchema = z.union([
@@ -79,16 +82,17 @@ const describeSchema = z.union([
 
 const namesOf = (list: z.infer<typeof nameList>): string[] => list.map(({ name }) => name)
 
-const historySchema = z.record(z.string(), z.looseObject({ start_date: z.string().regex(/^\d{4}-\d{2}/) }))
+const history = z.string().regex(/^\d{4}-\d{2}/)
+const historySchema = z.record(z.string(), z.looseObject({ start_date: history, end_date: history.optional() }))
 
-/** The earliest of the granularities. */
-const firstMonth = (value: unknown): string | null => {
-  const parsed = historySchema.safeParse(value)
-  return parsed.success
-    ? (Object.values(parsed.data)
-        .map(({ start_date }) => start_date.slice(0, 7))
-        .sort()[0] ?? null)
-    : null
+/** The earliest and the newest of the granularities. */
+const monthsOf = (value: unknown): Pick<Dataset, 'from' | 'to'> => {
+  const spans = Object.values(historySchema.safeParse(value).data ?? {})
+  const sorted = (dates: readonly string[]): string[] => dates.map((date) => date.slice(0, 7)).sort()
+  return {
+    from: sorted(spans.map(({ start_date }) => start_date))[0] ?? null,
+    to: sorted(spans.flatMap(({ end_date }) => end_date ?? [])).at(-1) ?? null,
+  }
 }
 
 const granularityNames = (value: unknown): string[] => {
@@ -180,10 +184,12 @@ const validateSchema = z.looseObject({
 })
 
 /** Where this path alone is in trouble nobody can say the price; where the account is, nothing else would go either. */
-const unlessAway = (error: unknown): null => {
-  if (isAwayAt(error, endpoints.validate)) return null
-  throw error
-}
+const unlessAway =
+  (endpoint: string) =>
+  (error: unknown): null => {
+    if (isAwayAt(error, endpoint)) return null
+    throw error
+  }
 
 /**
  * What a submission would cost and whether it would be taken; null where the service cannot say. A price nobody can read does not
@@ -192,26 +198,31 @@ const unlessAway = (error: unknown): null => {
 export const validate = async (
   http: HttpClient,
   request: unknown,
-): Promise<{ valid: boolean; credits: number | null; errors: readonly string[] } | null> => {
+): Promise<{ readonly credits: number | null; readonly refusal: Refusal | null } | null> => {
+  const endpoint = pathOf(http, 'validate')
   const answer = await askOptional(http, 'validate', () =>
     http.read({
       method: 'POST',
-      endpoint: endpoints.validate,
-      url: http.url('validate', endpoints.validate),
+      endpoint,
+      url: http.url('validate', endpoint),
       body: request,
       idempotent: true,
       optional: true,
     }),
-  ).catch(unlessAway)
+  ).catch(unlessAway(endpoint))
   if (answer === null) return null
-  if (answer.status === 401 || answer.status === 403) throw refusalError(readRefusal(answer), endpoints.validate, 'validate')
-  if (answer.status === 400) return { valid: false, credits: null, errors: [readRefusal(answer).text] }
+  if ([400, 401, 403, 422].includes(answer.status)) return { credits: null, refusal: readRefusal(answer) }
   if (answer.status >= 400) return null
-  const parsed = validateSchema.safeParse(jsonOf(answer, endpoints.validate))
+  const parsed = validateSchema.safeParse(jsonOf(answer, endpoint))
   if (!parsed.success) return null
-  return {
-    valid: parsed.data.is_valid ?? true,
-    credits: numberOrNull(parsed.data.estimated_credits),
-    errors: (parsed.data.errors ?? []).map((error) => (typeof error === 'string' ? error : JSON.stringify(error))),
-  }
+  const { is_valid, estimated_credits, errors } = parsed.data
+  return { credits: numberOrNull(estimated_credits), refusal: is_valid === false ? readRefusal(refusalIn(errors ?? [])) : null }
+}
+
+/** As a submission would be refused (68); a single error may be the whole body of it. */
+const refusalIn = (errors: readonly unknown[]): { status: number; bytes: Buffer } => {
+  const [only] = errors
+  const isBody = errors.length === 1 && typeof only === 'string' && only.startsWith('{')
+  const body = isBody ? only : JSON.stringify({ errors: errors.length > 0 ? errors : ['no reason given'] })
+  return { status: 400, bytes: Buffer.from(body) }
 }

@@ -3,10 +3,25 @@ import { z } from 'zod'
 import type { Source } from '../../extract/source.ts'
 import { type BatchDataset, estimateReport, extractReport, listReports, metricsOf, monthsOf, valuesOf } from './batch.ts'
 import { forBatch, spellings } from './spelling.ts'
-import { country, domain } from './dimensions.ts'
 import { dimensionTables } from './dimension-tables.ts'
-import { delivery, deliveryParams, period, periodProblems, spanOfReport } from './delivery.ts'
+import { topRows, delivery, deliveryParams, period, periodProblems, spanOfReport } from './delivery.ts'
 import { reportFields } from './fields.ts'
+import {
+  filtersOf,
+  ownWords,
+  pagingOf,
+  splitOf,
+  tableDimensions,
+  tableLimits,
+  tableProblems,
+  withDefaults,
+} from './known-tables.ts'
+
+/** Countries in upper case, ids as the numbers they are (interface 4.2, 4.3). */
+const spelled = (dimension: string, value: string): string | number => {
+  if (dimension === 'country') return forBatch(value)
+  return dimension.endsWith('_id') && /^\d{1,15}$/.test(value) ? Number(value) : value
+}
 
 const dataset: BatchDataset = {
   endpoint: 'report',
@@ -20,13 +35,12 @@ const dataset: BatchDataset = {
         {
           vtable: definition.params['vtable'],
           granularity: definition.params['granularity'],
-          filters: {
-            domains: valuesOf(box, 'domain'),
-            countries: valuesOf(box, 'country').map(forBatch),
-            include_subdomains: definition.params['include_subdomains'],
-          },
+          filters: filtersOf(definition.params, (dimension) =>
+            valuesOf(box, dimension).map((value) => spelled(dimension, value)),
+          ),
           metrics: metricsOf(definition),
           ...monthsOf(box),
+          ...pagingOf(definition.params),
         },
       ],
     },
@@ -42,17 +56,24 @@ export const generalReport: Source = {
   params: z.strictObject({
     vtable: z.string().regex(/^[a-z][a-z0-9_]*$/, 'expected the name of a dataset, see `millrace describe`'),
     granularity: z.enum(['daily', 'weekly', 'monthly']).default('monthly'),
-    include_subdomains: z.boolean().default(true),
+    include_subdomains: z.exactOptional(z.boolean()),
+    limit: z.exactOptional(topRows),
+    top: z.exactOptional(topRows),
+    ...ownWords,
     ...delivery,
   }),
   deliveryParams,
-  dimensions: { domain: { ...domain, mostPerRequest: 100 }, country: { ...country, mostPerRequest: 250 } },
+  dimensions: tableDimensions({}),
+  dimensionsOf: tableDimensions,
+  withDefaults,
+  splitOf,
   packing: { windows: 60 },
+  limitsOf: tableLimits,
   period,
   dimensionTables,
   datasetOf: ({ params }) => String(params['vtable']),
   spanOf: spanOfReport,
-  problems: periodProblems,
+  problems: (definition) => [...periodProblems(definition), ...tableProblems(definition)],
   fields: reportFields,
   openFields: true,
   spellings,

@@ -1,16 +1,16 @@
 // The web-analytics service: keyword research, general batch reports, shopper reports.
 import type { Api } from '../../extract/api.ts'
 import type { Source } from '../../extract/source.ts'
-import { check } from './check.ts'
+import { check } from './check-definition-params.ts'
 import { capabilities, credits, describe } from './discovery.ts'
 import { generalReport } from './general-report.ts'
 import { keywords } from './keywords.ts'
-import { releases } from './releases.ts'
-import { allowance, connection, secrets } from './settings.ts'
+import { releases } from './release-calendar.ts'
+import { allowance, connection, secrets, settings } from './settings.ts'
 import { shopperReport } from './shopper-report.ts'
 
 /** The service as a whole. */
-export const api: Api = { secrets, connection, allowance, describe, capabilities, credits, releases, check }
+export const api: Api = { secrets, settings, connection, allowance, describe, capabilities, credits, releases, check }
 
 /** Its datasets, as definitions name them. */
 export const sources: readonly Source[] = [keywords, generalReport, shopperReport]

@@ -2,26 +2,28 @@
 import { z } from 'zod'
 import { EtlError } from '../../core/errors.ts'
 import type { SourceOrder } from '../../core/completeness.ts'
+import type { NamedPrice } from '../../core/learned-price.ts'
 import type { Box, JsonRecords } from '../../core/types.ts'
-import { addWindows, isPublished, showWindow } from '../../core/window.ts'
 import type { HttpAnswer, HttpClient } from '../../extract/http-types.ts'
-import type { Page } from '../../extract/page.ts'
-import { fieldReader } from '../../json/page.ts'
+import { excerpt } from '../../extract/http-answer.ts'
+import type { Page } from '../../extract/page-reader.ts'
+import { inProvedShape } from '../../extract/proved-shape.ts'
+import { fieldReader } from '../../core/json-page-scan.ts'
 import type { ExtractRequest, LookContext } from '../../extract/source.ts'
-import { pageOf } from './answer.ts'
-import { forRest, internalCountry } from './spelling.ts'
-import { capabilities } from './discovery.ts'
-import { endpoints } from './endpoints.ts'
-import { adviceOf, isNoData, isUnclear401, readRefusal, refusalError } from './errors.ts'
+import { pageOf } from './json-answer.ts'
+import { dialectOf, pathOf } from './service-dialect.ts'
+import { internalCountry } from './spelling.ts'
+import { meaningOf } from './refusal-table.ts'
+import { readRefusal } from './refusal-text.ts'
+import { refusedWith } from './refused-request.ts'
 import { addressSetting } from './settings.ts'
 
-const endpoint = endpoints.keywords
-
-/** Where a page holds its records (interface 2.2). */
-export const list = 'keywords'
-
-/** An answered request costs one; refusals, and a domain without data, cost nothing (api-facts 8, 11). */
-export const creditsAPage = 1
+/** What others paid (api-facts 43 to 45); refusals, and a domain without data, cost nothing (8, 11). */
+export const seenPrices: readonly NamedPrice[] = [
+  { basis: 'row asked', credits: 0.08 },
+  { basis: 'row', credits: 2.5 },
+  { basis: 'request', credits: 10 },
+]
 
 const text = z.string().nullish()
 
@@ -39,7 +41,12 @@ const envelope = z.looseObject({
   meta: z
     .looseObject({
       query: z
-        .looseObject({ offset: z.unknown().optional(), sort: z.unknown().optional(), asc: z.unknown().optional() })
+        .looseObject({
+          limit: z.unknown().optional(),
+          offset: z.unknown().optional(),
+          sort: z.unknown().optional(),
+          asc: z.unknown().optional(),
+        })
         .nullish(),
       request: z
         .looseObject({
@@ -76,19 +83,20 @@ const single = (box: Box, name: string): string => {
 
 const address = (http: HttpClient, request: ExtractRequest, offset: number, limit: number): URL => {
   const { box } = request
-  const url = http.url('keywords', endpoint)
+  const { parameters, country, filter } = dialectOf(http).keywords
+  const url = http.url('keywords', pathOf(http, 'keywords'))
   const month = box.window.from.slice(0, 7)
   // Set apart from the address, which each change would take apart and put together again.
   const query = new URLSearchParams(url.search)
   const asked: Record<string, string> = {
-    URL: single(box, 'domain'),
-    country: forRest(single(box, 'country')),
-    start_date: month,
-    end_date: month,
-    limit: String(limit),
-    offset: String(offset),
+    [parameters.domain]: single(box, 'domain'),
+    [parameters.country]: country(single(box, 'country')),
+    [parameters.from]: month,
+    [parameters.to]: month,
+    [parameters.limit]: String(limit),
+    [parameters.offset]: String(offset),
   }
-  for (const [name, value] of filterValues(request)) asked[name] = value
+  for (const [name, value] of filterValues(request)) asked[name] = filter(value)
   for (const [name, value] of Object.entries(asked)) query.set(name, value)
   url.search = query.toString()
   return url
@@ -98,8 +106,15 @@ interface KeywordPage extends Page {
   readonly said: SourceOrder | null
 }
 
-/** null: the service has no data for the domain and month. */
-export const fetchPage = async (
+/** null: the service has no data for the domain and month. The first page of a unit proves the shape of the others. */
+export const fetchPage: typeof askForPage = (request, context, offset, ...more) => {
+  const ask = (): ReturnType<typeof askForPage> => askForPage(request, context, offset, ...more)
+  const { definition, box } = request
+  const key = [context.http.origin, definition.account, pathOf(context.http, 'keywords')].join(' ')
+  return offset > 0 ? ask() : inProvedShape(key, { ...context, unit: box.key }, ask)
+}
+
+const askForPage = async (
   request: ExtractRequest,
   context: LookContext,
   offset: number,
@@ -108,13 +123,15 @@ export const fetchPage = async (
   arrived?: () => Promise<void>,
 ): Promise<KeywordPage | null> => {
   const { http } = context
+  const endpoint = pathOf(http, 'keywords')
+  const { list, fields } = dialectOf(http).keywords
   const answer = await http.read({
     method: 'GET',
     endpoint,
     url: address(http, request, offset, limit),
     idempotent: true,
     part,
-    credits: creditsAPage,
+    paidFor: { rowsAsked: limit, rows: null, metrics: 1, values: 1 },
   })
   await arrived?.()
   if (answer.status === 204) return null
@@ -125,24 +142,29 @@ export const fetchPage = async (
   if (records === null) return notAPage(request, context, answer, { path: [list], message: 'expected a list' })
   const { keywords_count, meta } = page.data
   if (saysError(meta?.status, meta?.error_code)) return refusedWithin200(request, context, answer)
-  checkEcho(request, meta?.request ?? null)
+  await answer.billed?.(records.count, billOf(meta))
+  checkEcho(request, endpoint, meta?.request ?? null)
   return {
     bytes: answer.bytes,
     records: records.count,
     total: keywords_count ?? null,
     lastUpdated: meta?.last_updated ?? null,
+    limit: numeric(meta?.query?.limit),
     offset: numeric(meta?.query?.offset),
     order: orderOf(records),
     said: saidOrder(meta?.query ?? null),
-    keys: keysOf(records),
-    parsed: records,
+    keys: keysOf(records, fields['top_url'] ?? 'top_url'),
   }
 }
 
+/** Under the one name or the other (46); where it stands under neither, nobody knows. */
+const billOf = (meta: Readonly<Record<string, unknown>> | null | undefined): number | null =>
+  numeric(meta?.['data_credits_charged']) ?? numeric(meta?.['sw_coins'])
+
 /** A keyword may come with several landing pages (api-facts A 40): both together tell a record from every other one. */
-const keysOf = (records: JsonRecords): string[] => {
+const keysOf = (records: JsonRecords, topUrlField: string): string[] => {
   const keyword = fieldReader(records, 'keyword')
-  const topUrl = fieldReader(records, 'top_url')
+  const topUrl = fieldReader(records, topUrlField)
   return Array.from({ length: records.count }, (_, index) => {
     const name = keyword(index)
     return name === null ? `record ${index}` : `${name},${topUrl(index)}`
@@ -167,25 +189,13 @@ const numeric = (value: unknown): number | null => {
   return typeof number === 'number' && Number.isFinite(number) ? number : null
 }
 
+/** null: it says that there is nothing. */
 const refused = async (request: ExtractRequest, context: LookContext, answer: HttpAnswer): Promise<null> => {
   const refusal = readRefusal(answer)
-  if (isNoData(refusal)) return null
-  if (isUnclear401(refusal) && (await keyWorks(context))) return null
-  const error = refusalError(refusal, endpoint, request.box.key)
-  if (error.code === 'BAD_REQUEST' && /\blimit\b/i.test(refusal.text)) throw pageTooLarge(request, error)
-  if (error.code !== 'NOT_PUBLISHED') throw error
-  const { window } = request.box
-  const calendar = request.definition.window.publication
-  // The newest month may come a little late; one whose successor is out does not.
-  const next = { from: window.to, to: addWindows(window.to, 'month', 1) }
-  const wellPast = isPublished(next, calendar, context.clock.now())
-  if (wellPast)
-    throw new EtlError(
-      'NO_CAPABILITY',
-      `${error.message.replace(adviceOf('NOT_PUBLISHED'), '')}Later months are published, so ${showWindow(window)} lies before what this key may ask. ${adviceOf('NO_CAPABILITY')}`,
-      { cause: error },
-    )
-  throw new EtlError('NOT_PUBLISHED', error.message, { cause: error, notBefore: context.clock.now() + 24 * 3_600_000 })
+  const endpoint = pathOf(context.http, 'keywords')
+  const error = await refusedWith({ place: 'rest', endpoint, request, context }, refusal)
+  if (error === null) return null
+  throw error.code === 'BAD_REQUEST' && /\blimit\b/i.test(refusal.text) ? pageTooLarge(request, error) : error
 }
 
 const pageTooLarge = ({ definition }: ExtractRequest, cause: EtlError): EtlError =>
@@ -194,15 +204,6 @@ const pageTooLarge = ({ definition }: ExtractRequest, cause: EtlError): EtlError
     `${cause.message} limits.page_size of ${definition.pipeline} is ${definition.limits.pageSize}; lower it to what the service allows.`,
     { cause, context: cause.context },
   )
-
-/** One free look decides what a 401 without words means; without that look it is the key. */
-const keyWorks = async ({ http }: LookContext): Promise<boolean> => {
-  try {
-    return (await capabilities(http)) !== null
-  } catch {
-    return false
-  }
-}
 
 /** Newer answers carry `error_code: null` when all is well. */
 const saysError = (status: unknown, code: unknown): boolean =>
@@ -213,7 +214,7 @@ const saysError = (status: unknown, code: unknown): boolean =>
 const refusedWithin200 = (request: ExtractRequest, context: LookContext, answer: HttpAnswer): Promise<null> =>
   refused(request, context, { ...answer, status: aboutNoData(answer) ? 404 : 400 })
 
-const aboutNoData = (answer: HttpAnswer): boolean => isNoData({ ...readRefusal(answer), status: 404 })
+const aboutNoData = (answer: HttpAnswer): boolean => meaningOf({ ...readRefusal(answer), status: 404 }, 'rest') === 'no data'
 
 const notAPage = (
   request: ExtractRequest,
@@ -223,13 +224,13 @@ const notAPage = (
 ): Promise<null> => {
   if (readRefusal(answer).code !== null) return refusedWithin200(request, context, answer)
   throw new EtlError(
-    'BAD_RESPONSE',
-    `${request.box.key}: ${endpoint} answered something else than keywords: ${issue?.path.join('.') || 'the body'} ${issue?.message ?? ''}. Check ${addressSetting}; if it is right, the service has changed.`,
+    'UNUSABLE',
+    `${request.box.key}: ${pathOf(context.http, 'keywords')} answered something else than keywords: ${issue?.path.join('.') || 'the body'} ${issue?.message ?? ''}: "${excerpt(answer.bytes)}". It may have been paid for and is not asked for again by itself. Check ${addressSetting}; if it is right, the service has changed. Then: \`millrace backfill … --force\`.`,
   )
 }
 
 /** An answer to another question must not be loaded as this one's. What is not echoed is not checked. */
-const checkEcho = (request: ExtractRequest, echo: Readonly<Record<string, unknown>> | null): void => {
+const checkEcho = (request: ExtractRequest, endpoint: string, echo: Readonly<Record<string, unknown>> | null): void => {
   if (echo === null) return
   const { box } = request
   const month = box.window.from.slice(0, 7)

@@ -4,11 +4,14 @@ import type { SourceOrder } from '../../core/completeness.ts'
 import { walkPages } from '../../extract/paged.ts'
 import type { ExtractRequest, Source, SourceContext } from '../../extract/source.ts'
 import { spellings } from './spelling.ts'
+import { dialectV4 } from './dialect-v4.ts'
+import { dialectV5 } from './dialect-v5.ts'
 import { dimensionTables } from './dimension-tables.ts'
-import { country, domain, oneOf } from './dimensions.ts'
+import { topOf, topRows } from './delivery.ts'
+import { country, domain, oneOf } from './dimension-spelling.ts'
 import { keywordFields } from './fields.ts'
 import { meter } from './discovery.ts'
-import { creditsAPage, fetchPage, list } from './keyword-page.ts'
+import { fetchPage, seenPrices } from './keyword-page.ts'
 
 const filters = {
   traffic_source: ['Organic', 'Paid', 'All'],
@@ -26,7 +29,9 @@ export const keywords: Source = {
     traffic_source: z.enum(filters.traffic_source).default('All'),
     web_source: z.enum(filters.web_source).default('Total'),
     branded_type: z.enum(filters.branded_type).default('All'),
+    top: z.exactOptional(topRows),
   }),
+  limitsOf: ({ top }) => (typeof top === 'number' ? { top } : {}),
   dimensions: {
     domain: { ...domain, mostPerRequest: 1 },
     country: { ...country, mostPerRequest: 1 },
@@ -38,7 +43,8 @@ export const keywords: Source = {
   dimensionTables,
   fields: keywordFields,
   openFields: true,
-  recordsIn: list,
+  recordsIn: dialectV4.keywords.list,
+  dialects: { v5: { ...dialectV5.keywords, recordsIn: dialectV5.keywords.list } },
   spellings,
   extract: async function* (request, context) {
     const { limits } = request.definition
@@ -48,6 +54,7 @@ export const keywords: Source = {
       pageSize: limits.pageSize,
       maxPages: limits.maxPages,
       concurrency: limits.concurrency,
+      ...topOf(request.definition.params),
       fetch: async (offset, limit, part, arrived) => {
         const page = await fetchPage(request, context, offset, limit, part, arrived)
         if (offset === 0) order = page?.said ?? null
@@ -64,7 +71,7 @@ export const keywords: Source = {
     return page === null ? { lastUpdated: null, count: 0 } : { lastUpdated: page.lastUpdated, count: page.total }
   },
   meter,
-  creditsARequest: creditsAPage,
+  billing: { seen: seenPrices },
   estimate: async () => ({ requests: null, rows: null, quota: null }),
 }
 

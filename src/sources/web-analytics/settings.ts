@@ -8,11 +8,15 @@ import {
   readHosts,
   readKey,
   readOptionalKey,
+  readPrices,
   readRate,
+  readText,
   settingOf,
-} from '../../config/read-setting.ts'
+} from '../../core/read-setting.ts'
+import { EtlError } from '../../core/errors.ts'
 import type { Allowance } from '../../extract/api.ts'
 import type { Authentication, Connection, HttpRequest } from '../../extract/http-types.ts'
+import { type Dialect, dialectNamed, dialectNames, isDialect } from './service-dialect.ts'
 import { endpoints } from './endpoints.ts'
 
 /** Where the service is; required for every command that asks it. */
@@ -22,26 +26,41 @@ const keyName = 'WEB_ANALYTICS_API_KEY'
 const batchKeyName = 'WEB_ANALYTICS_BATCH_API_KEY'
 /** A path of the interface may be moved, with the name of its endpoint behind this. */
 export const pathPrefix = 'WEB_ANALYTICS_PATH_'
+const dialectSetting = 'WEB_ANALYTICS_DIALECT'
 const hostsName = 'WEB_ANALYTICS_DOWNLOAD_HOSTS'
 const rateName = 'WEB_ANALYTICS_REQUESTS_PER_SECOND'
 const monthName = 'WEB_ANALYTICS_QUOTA_PER_MONTH'
 const dayName = 'WEB_ANALYTICS_QUOTA_PER_DAY'
+/** What the service charges, where somebody knows before the first bill. */
+const pricesName = 'WEB_ANALYTICS_PRICES'
+const pricesExample = 'keywords=0.13/row asked,shopper-report=2/request from 10'
 
 /** Both keys (interface 5), without the suffix of an account. */
 export const secrets = [keyName, batchKeyName]
 
+/** Of one account each, which is the rest of the name; and of the service as a whole. */
+const ofAccounts = [keyName, batchKeyName, dialectSetting, monthName, dayName, pricesName]
+const ofService = [
+  ...[addressSetting, hostsName, rateName],
+  ...Object.keys(endpoints).map((name) => `${pathPrefix}${name.toUpperCase()}`),
+]
+
+/** What is read here. */
+export const settings = {
+  names: [...ofAccounts, ...ofService],
+  isRead: (name: string): boolean =>
+    ofService.includes(name) || ofAccounts.some((one) => name === one || name.startsWith(`${one}_`)),
+}
+
 /** What the service allows a key. */
 const allowedPerSecond = 10
 
-/** These take the key in the query; every other endpoint takes it in a header (interface 2.1, 2.3). */
-const keyInQuery = new Set<string>([
-  endpoints.keywords,
-  endpoints.capabilities,
-  endpoints.user_capabilities,
-  endpoints.subscribe,
-  endpoints.unsubscribe,
-  endpoints.authorize,
-])
+/** The interface's unless the account says otherwise. Throws CONFIGURATION. */
+const readDialect = (environment: Environment, name: string): Dialect => {
+  const text = readText(environment, name)
+  if (text === null || isDialect(text)) return dialectNamed(text)
+  throw new EtlError('CONFIGURATION', `${name} is '${text}', expected ${dialectNames.join(' or ')}.`)
+}
 
 /** Throws CONFIGURATION naming everything that is missing or wrong. */
 export const connection = (environment: Environment, account: string): Connection => {
@@ -49,17 +68,22 @@ export const connection = (environment: Environment, account: string): Connectio
   const key = () => readKey(environment, settingOf(keyName, account))
   const batchKey = () => readOptionalKey(environment, settingOf(batchKeyName, account))
   const hosts = () => readHosts(environment, hostsName)
-  checkSettings(address, key, batchKey, hosts)
+  const dialect = () => readDialect(environment, settingOf(dialectSetting, account))
+  checkSettings(address, key, batchKey, hosts, dialect)
+  const { name, paths, keyInQuery } = dialect()
+  // Asked by the path that is on record.
+  const inQuery = new Set(keyInQuery.map((endpoint) => paths[endpoint]))
   const rest = key()
   const batch = batchKey() ?? rest
   return {
     baseUrl: address(),
     addressSetting,
     authenticate: ({ endpoint }: HttpRequest): Authentication =>
-      keyInQuery.has(endpoint)
+      inQuery.has(endpoint)
         ? { query: { api_key: rest } }
         : // The batch interface wants the type also where nothing is sent.
           { headers: { 'api-key': batch, 'content-type': 'application/json' } },
+    dialect: name,
     paths: readByPrefix(environment, pathPrefix),
     allowedDownloadHosts: hosts(),
   }
@@ -75,6 +99,7 @@ export const allowance = (environment: Environment, account: string): Allowance 
       perDay: readCredits(environment, setting.perDay),
       setting,
     },
+    prices: readPrices(environment, settingOf(pricesName, account), pricesExample),
   }
 }
 

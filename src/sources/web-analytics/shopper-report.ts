@@ -4,7 +4,7 @@ import type { Source } from '../../extract/source.ts'
 import { type BatchDataset, estimateReport, extractReport, listReports, metricsOf, monthsOf, valuesOf } from './batch.ts'
 import { dimensionTables } from './dimension-tables.ts'
 import { delivery, deliveryParams, period, periodProblems, spanOfReport } from './delivery.ts'
-import { categoryId, domain } from './dimensions.ts'
+import { categoryId, domain } from './dimension-spelling.ts'
 import { shopperFields } from './fields.ts'
 import { spellings } from './spelling.ts'
 
@@ -12,7 +12,9 @@ const dataset: BatchDataset = {
   endpoint: 'shopper',
   body: (definition, box) => ({
     domains: valuesOf(box, 'domain'),
-    category_ids: valuesOf(box, 'category_id').map(Number),
+    ...(box.slice['brand'] === undefined
+      ? { category_ids: valuesOf(box, 'category_id').map(Number) }
+      : { brands: valuesOf(box, 'brand') }),
     metrics: metricsOf(definition),
     ...monthsOf(box),
     granularity: definition.params['granularity'],
@@ -29,6 +31,13 @@ export const shopperReport: Source = {
   params: z.strictObject({ granularity: z.enum(['monthly', 'weekly', 'daily']).default('monthly'), ...delivery }),
   deliveryParams,
   dimensions: { domain: { ...domain, mostPerRequest: 100 }, category_id: { ...categoryId, mostPerRequest: 100 } },
+  // Categories or brands (api-facts 41): whichever the pipeline runs for.
+  dimensionsOf: (_, forEach) => ({
+    domain: { ...domain, mostPerRequest: 100 },
+    ...(forEach.includes('brand') && !forEach.includes('category_id')
+      ? { brand: { description: "The service's name of a brand", required: true, mostPerRequest: 100 } }
+      : { category_id: { ...categoryId, mostPerRequest: 100 } }),
+  }),
   packing: { windows: 60 },
   period,
   dimensionTables,

@@ -1,9 +1,6 @@
 // How countries and domains are spelled: in the warehouse, in definitions, and as each endpoint wants them (api-facts A 38).
 import type { Spelling } from '../../core/source-spec.ts'
 
-/** `world`, `us`: the keyword endpoint. */
-export const forRest = (code: string): string => code.toLowerCase()
-
 /** `WW`, `US`: the batch endpoints. */
 export const forBatch = (code: string): string => (code.toLowerCase() === 'world' ? 'WW' : code.toUpperCase())
 

@@ -1,6 +1,6 @@
 // What waits for a person's word, and what has it and is not bought yet.
 import { html } from 'hono/html'
-import type { Standing, WaitingWord } from '../../reads/approvals.ts'
+import type { Standing, WaitingWord } from '../reads/read-approvals.ts'
 import { count } from '../format.ts'
 import { command, type Html, table } from '../layout.ts'
 

@@ -1,9 +1,9 @@
 // The month's credits as tables: in all, by account, pipeline and tag, for nobody any more, and beside the service's own books.
 import { html } from 'hono/html'
-import type { Forecast } from '../../reads/forecast.ts'
-import type { MeterMonth } from '../../reads/meter.ts'
-import type { QuotaDay } from '../../reads/quota.ts'
-import type { TagSpending, UnwantedSpending } from '../../reads/spending.ts'
+import type { Forecast } from '../reads/read-forecast.ts'
+import type { MeterMonth } from '../reads/read-meter.ts'
+import type { QuotaDay } from '../reads/read-quota.ts'
+import type { TagSpending, UnwantedSpending } from '../reads/spending.ts'
 import type { WebContext } from '../context.ts'
 import { count, moment } from '../format.ts'
 import { type Html, table } from '../layout.ts'

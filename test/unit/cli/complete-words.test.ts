@@ -8,14 +8,14 @@ const offered = async (line: string): Promise<string[]> =>
 
 test.each([
   ['ba', ['backfill']],
-  ['re', ['replay', 'release', 'reports']],
+  ['re', ['replay', 'release', 'reports', 'record']],
   ['quarantine ', ['list', 'show', 'retry']],
   ['quarantine list --l', ['--limit']],
   ['run k', ['keywords']],
   ['backfill keywords ', ['keywords', 'traffic_sources']],
   ['backfill --from 2026-01 t', ['traffic_sources']],
   ['backfill keywords --order ', ['newest', 'oldest']],
-  ['migrate --as m', ['moved']],
+  ['migrate --as m', ['moved', 'moved-service']],
   ['status --pip', ['--pipelines']],
   ['run --pipelines ', []],
   ['cancel ', []],

@@ -1,7 +1,7 @@
 // How far the work at hand is, in one line.
 import { expect, test } from 'vitest'
-import { createProgressLine } from '../../../src/cli/progress.ts'
-import { createProgress } from '../../../src/pipeline/progress.ts'
+import { createProgressLine } from '../../../src/cli/progress-bar.ts'
+import { createProgress } from '../../../src/run/progress.ts'
 
 const plan = (progress: ReturnType<typeof createProgress>, line: ReturnType<typeof createProgressLine>, units: number): void => {
   progress.counters.unitsPlanned += units

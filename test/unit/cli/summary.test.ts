@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest'
 import { exitCodeOf } from '../../../src/cli/summary.ts'
 import { emptySummary } from '../../../src/ledger/runs.ts'
-import type { RunResult } from '../../../src/pipeline/run.ts'
+import type { RunResult } from '../../../src/run/run-jobs.ts'
 
 const result: RunResult = {
   runId: 1,

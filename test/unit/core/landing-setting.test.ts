@@ -1,6 +1,6 @@
 // MILLRACE_LANDING read: folders, buckets, and mistakes named with what was expected.
 import { describe, expect, test } from 'vitest'
-import { landingSetting } from '../../../src/config/landing-setting.ts'
+import { landingSetting } from '../../../src/core/landing-setting.ts'
 import { redact } from '../../../src/core/redact.ts'
 
 const read = (raw: Record<string, string>) => landingSetting(raw, '/home/x/.millrace', '/home/x')

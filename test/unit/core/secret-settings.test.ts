@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
 import { forgetSecrets, redact } from '../../../src/core/redact.ts'
-import { withApiSecrets, withSecrets } from '../../../src/config/secret-settings.ts'
+import { withApiSecrets, withSecrets } from '../../../src/core/secret-settings.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'millrace-secrets-'))
 const file = join(folder, 'key')

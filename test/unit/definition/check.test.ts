@@ -261,9 +261,7 @@ test('asking for one pipeline leaves the problems of others aside', () => {
   expect(check(files, { only: ['keywords'] })).toMatchObject({ problems: [], definitions: [{ pipeline: 'keywords' }] })
   expect(problemsIn(files, { only: ['visits'] })).toHaveLength(1)
   expect(problemsIn(files, { only: ['broken'] })).toHaveLength(1)
-  expect(problemsIn(files, { only: ['keyword'] })).toEqual([
-    "pipelines:1:1: there is no pipeline 'keyword'. Did you mean 'keywords'?",
-  ])
+  expect(() => check(files, { only: ['keyword', 'visits'] })).toThrow("There is no pipeline 'keyword'. Did you mean 'keywords'?")
   expect(problemsIn(files, { only: [] })).toHaveLength(2)
 })
 
@@ -283,4 +281,18 @@ Nothing was called. Correct these lines, then run \`millrace check\`.`,
     }),
   )
   expect(() => assertDefinitions(check(contractExample))).not.toThrow()
+})
+
+test('a table that ends names its last month and who goes on; both are checked', () => {
+  const ended = (lines: string): string => contractExample.replace(/^schedule:/m, `${lines}\nschedule:`)
+  expect(only(ended('until: 2026-11')).window.publication.until).toBe('2026-12-01')
+  expect(only(contractExample).window.publication.until).toBeUndefined()
+  const said = (lines: string): string[] => check(ended(lines)).problems.map(({ message }) => message)
+  expect(said('until: 2023-12')).toEqual([expect.stringContaining('before window.from')])
+  expect(said('successor: other')).toEqual(
+    expect.arrayContaining([
+      expect.stringContaining('successor without until'),
+      expect.stringContaining("no pipeline 'other' to continue"),
+    ]),
+  )
 })

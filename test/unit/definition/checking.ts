@@ -1,5 +1,5 @@
 // Definitions as text, checked without a disk.
-import { checkDefinitions, type Definitions } from '../../../src/definition/check.ts'
+import { checkDefinitions, type Definitions } from '../../../src/definition/load.ts'
 import { showProblem } from '../../../src/definition/problem.ts'
 import { specs } from './source-specs.ts'
 

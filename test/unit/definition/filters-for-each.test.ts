@@ -1,6 +1,6 @@
 // A parameter of the source that a definition runs for instead.
 import { describe, expect, test } from 'vitest'
-import { checkDefinitions } from '../../../src/definition/check.ts'
+import { checkDefinitions } from '../../../src/definition/load.ts'
 import { showProblem } from '../../../src/definition/problem.ts'
 import { keywords } from '../../../src/sources/web-analytics/keywords.ts'
 import { contractExample } from './checking.ts'

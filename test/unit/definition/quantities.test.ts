@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { durationMs, rejectLimit, share, sizeBytes } from '../../../src/definition/limits.ts'
+import { durationMs, rejectLimit, share, sizeBytes } from '../../../src/definition/definition-limits.ts'
 
 test.each([
   ['500ms', 500],

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { EtlError } from '../../../src/core/errors.ts'
 import { createGate } from '../../../src/extract/gate.ts'
 import { type Finding, type Gate, type Trouble, type Waiter, wholeAccount } from '../../../src/extract/gate-types.ts'
-import { type ManualClock, manualClock } from '../../support/manual-clock.ts'
+import { type ManualClock, manualClock, startOfTime } from '../../support/manual-clock.ts'
 
 const never = new AbortController().signal
 const waiter = (more: Partial<Waiter> = {}): Waiter => ({
@@ -61,6 +61,25 @@ describe('the gate', () => {
     expect(gate.isShut(wholeAccount)).toBe(true)
   })
 
+  test('has one that tried in vain let another one try: a single report in trouble keeps nobody from being polled', async () => {
+    const { clock, gate } = world()
+    const trouble = finding({ place: '/status', askedMs: 5_000, enough: 1 })
+    const [bad, good] = [
+      { places: ['/status'], what: '/status/1' },
+      { places: ['/status'], what: '/status/2' },
+    ]
+    ;(await gate.pass(waiter(bad))).end(trouble)
+    for (let turn = 0; turn < 3; turn += 1) {
+      const [first, second] = [waiting(gate, bad), waiting(gate, good)]
+      await clock.run(clock.now() - startOfTime + 5_500)
+      expect([first.passed, second.passed], `turn ${turn}`).toEqual([null, expect.anything()])
+      second.passed?.end(null)
+      await clock.run(clock.now() - startOfTime + 1)
+      expect(first.passed, `turn ${turn}`).not.toBeNull()
+      first.passed?.end(trouble)
+    }
+  })
+
   test('lets one try at a growing pause, and all go on when it is answered', async () => {
     const here = world()
     const { clock, gate, told } = here
@@ -106,14 +125,17 @@ describe('the gate', () => {
     await clock.run(13_001)
     expect(requests.map((request) => request.error)).toEqual(
       requests.map(() =>
-        expect.objectContaining({ code: 'SERVICE_UNREACHABLE', context: expect.objectContaining({ away: true, final: true }) }),
+        expect.objectContaining({
+          code: 'SERVICE_UNREACHABLE',
+          follows: expect.objectContaining({ next: 'wait for the service', isFinal: true }),
+        }),
       ),
     )
     const late = waiting(gate)
     await clock.run(13_002)
-    expect(late.error).toMatchObject({ context: { final: true } })
+    expect(late.error).toMatchObject({ follows: { isFinal: true } })
     await clock.run(60_000)
-    await expect(gate.pass(waiter())).rejects.toMatchObject({ context: { final: true } })
+    await expect(gate.pass(waiter())).rejects.toMatchObject({ follows: { isFinal: true } })
     const [later, beside] = [waiting(gate, { run: 'a later run' }), waiting(gate, { run: 'a later run' })]
     await clock.run(60_001)
     expect([later.passed !== null, beside.error]).toEqual([true, null])
@@ -142,11 +164,11 @@ describe('the gate', () => {
     expect(requests.map(({ error }) => error)).toEqual([null, null, null])
     await clock.run(5_000)
     expect(requests.map(({ error }) => error)).toEqual(
-      requests.map(() => expect.objectContaining({ context: expect.objectContaining({ final: true }) })),
+      requests.map(() => expect.objectContaining({ follows: expect.objectContaining({ isFinal: true }) })),
     )
     // What may not be sent twice does not wait at the gate but comes back, time and again.
     await clock.run(20_000)
-    await expect(gate.pass(waiter({ patience, longestPauseMs: 0 }))).rejects.toMatchObject({ context: { final: true } })
+    await expect(gate.pass(waiter({ patience, longestPauseMs: 0 }))).rejects.toMatchObject({ follows: { isFinal: true } })
     expect((await gate.pass(waiter({ patience, run: 'a later run' }))) !== null).toBe(true)
   })
 
@@ -163,7 +185,7 @@ describe('the gate', () => {
     await clock.run(121_000)
     const late = waiting(gate, { patience: { attempts: 1, deadlineMs: 120_000 } })
     await clock.run(121_001)
-    expect(late.error).toMatchObject({ context: { final: true } })
+    expect(late.error).toMatchObject({ follows: { isFinal: true } })
   })
 
   test('a request that may not wait is told when to come back', async () => {
@@ -171,7 +193,8 @@ describe('the gate', () => {
     await shut(here)
     await expect(here.gate.pass(waiter({ longestPauseMs: 0 }))).rejects.toMatchObject({
       notBefore: here.clock.now() + 1_000,
-      context: { away: true, final: false, sent: false },
+      sent: false,
+      follows: { next: 'wait for the service', isFinal: false },
     })
   })
 

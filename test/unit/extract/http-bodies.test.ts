@@ -109,6 +109,31 @@ describe.each(['gzip', 'deflate', 'br', 'zstd'])('a body that says it is %s', (e
   })
 })
 
+test('an answer that drips is none: it ends after twice the time-out, whatever comes meanwhile', async () => {
+  await serve((_, response) => {
+    response.writeHead(200, { 'content-type': 'text/csv' })
+    const dripping = setInterval(() => response.write('x'), 20)
+    response.on('close', () => clearInterval(dripping))
+  })
+  const { http } = testClient(server?.url ?? new URL('http://x'), {}, one)
+  const from = performance.now()
+  expect(await codeOf(http.read(get(http)))).toBe('SERVICE_TIMEOUT')
+  const download = async (): Promise<void> => {
+    for await (const _ of (await http.download(`${server?.url.origin}/file`)).body);
+  }
+  expect(await codeOf(download())).toBe('SERVICE_TIMEOUT')
+  expect(performance.now() - from).toBeLessThan(8_000)
+})
+
+test('a page has at most 64 MiB, whatever limits.max_body allows', async () => {
+  await serve((_, response) => {
+    response.writeHead(200, { 'content-type': 'application/json', 'content-length': 64 * 1024 * 1024 + 1 })
+    response.write('[')
+  })
+  const { http } = testClient(server?.url ?? new URL('http://x'), {}, { ...one, maxBodyBytes: 1_000_000_000 })
+  expect(await codeOf(http.read(get(http)))).toBe('TOO_LARGE')
+})
+
 test('encodings on top of each other are taken off in turn', async () => {
   await serve((_, response) => {
     response.writeHead(200, { 'content-encoding': 'gzip, br' })

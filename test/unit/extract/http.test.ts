@@ -38,6 +38,8 @@ const failure = async (work: Promise<unknown>): Promise<EtlError> => {
 
 const json: Answer = (_, response) => response.end('{"ok":true}')
 
+const isFinal = (error: EtlError | undefined): boolean => error?.follows?.next === 'wait for the service' && error.follows.isFinal
+
 describe('a harmless request', () => {
   test.each([500, 502, 503])('is sent again after %i', async (status) => {
     const server = await serve((_, response, hit) => {
@@ -198,7 +200,7 @@ describe('a harmless request', () => {
 })
 
 describe('a submission', () => {
-  const sent = (error: EtlError): unknown => error.context['sent']
+  const sent = (error: EtlError): unknown => error.sent
 
   test.each([
     [500, '1'],
@@ -299,7 +301,7 @@ describe('a submission', () => {
     const { http } = testClient(server.url, { clock, tellTrouble }, { lane: '7', patience })
     const began = clock.now()
     const errors: EtlError[] = []
-    while (clock.now() < began + 60_000 && errors.at(-1)?.context['final'] !== true) {
+    while (clock.now() < began + 60_000 && !isFinal(errors.at(-1))) {
       await http.read(get(http))
       errors.push(await failure(http.read(post(http))))
       await clock.sleep(Math.max(1_000, (errors.at(-1)?.notBefore ?? 0) - clock.now()))
@@ -307,9 +309,40 @@ describe('a submission', () => {
     // The account as a whole is well: others are answered.
     expect(new Set(said)).toEqual(new Set(['/v1/submit']))
     expect(errors.every(({ code }) => code === 'RATE_LIMITED')).toBe(true)
-    expect(errors.at(-1)?.context).toMatchObject({ away: true, final: true, sent: false })
+    expect(errors.at(-1)).toMatchObject({ follows: { next: 'wait for the service', isFinal: true }, sent: false })
     expect(clock.now() - began).toBeLessThan(45_000)
     expect(server.hits.filter(({ method }) => method === 'POST').length).toBeLessThan(8)
+  })
+
+  test('that is answered 429 without a word for minutes waits for room at the service, and for nothing else', async () => {
+    const clock = jumpClock()
+    const began = clock.now()
+    const server = await serve((request, response) => {
+      response.statusCode = request.method === 'POST' && clock.now() - began < 150_000 ? 429 : 200
+      response.end('{}')
+    })
+    const told: string[] = []
+    const { http } = testClient(
+      server.url,
+      { clock, tellTrouble: (place) => told.push(place) },
+      { lane: '7', patience: { attempts: 2, deadlineMs: 3_600_000 } },
+    )
+    const errors: EtlError[] = []
+    for (let tries = 0; tries < 50; tries += 1) {
+      const answer = await http.read({ ...post(http), isAboutOpenWork: true }).catch((error: EtlError) => void errors.push(error))
+      if (answer !== undefined) break
+      await http.read(get(http))
+      await clock.sleep(Math.max(1_000, (errors.at(-1)?.notBefore ?? 0) - clock.now()))
+    }
+    expect(errors.length).toBeGreaterThan(2)
+    // Neither a try of the job nor the end of its wait.
+    expect(
+      errors.filter(
+        ({ follows }) => follows?.next === 'count the try' || (follows?.next === 'wait for the service' && follows.isFinal),
+      ),
+    ).toEqual([])
+    expect(new Set(told)).toEqual(new Set(['/v1/submit']))
+    expect(clock.now() - began).toBeLessThan(250_000)
   })
 
   test('was not sent when the run is stopped while it waits for the rate', async () => {
@@ -332,7 +365,7 @@ describe('a submission', () => {
     const away = new EtlError('DATABASE_UNREACHABLE', 'refused', { context: { tried: 1 } })
     const { http } = testClient(server.url, { rate: { take: () => Promise.reject(away), penalize: () => undefined } })
     const error = await failure(http.read(post(http)))
-    expect([error.code, error.context]).toEqual(['DATABASE_UNREACHABLE', { tried: 1, sent: false }])
+    expect([error.code, error.context, error.sent]).toEqual(['DATABASE_UNREACHABLE', { tried: 1 }, false])
     // Whatever was thrown: an error of the driver, which nobody has put into words, is no submission either.
     const raw = { take: () => Promise.reject(new Error('connect ECONNREFUSED')), penalize: () => undefined }
     const unknown = testClient(server.url, { rate: raw })
@@ -498,6 +531,8 @@ test('the record has what the ledger keeps of a request', async () => {
       sha256: '4062edaf750fb8074e7e83e0c9028c94e32468a8b6f1614774328ef045150f93',
       credits: null,
       isUncertain: false,
+      paidFor: null,
+      saidIn: null,
       startedAt: expect.stringMatching(/^\d{4}-/),
       milliseconds: expect.any(Number),
     },

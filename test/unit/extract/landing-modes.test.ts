@@ -3,7 +3,7 @@ import { mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { landingSetting } from '../../../src/config/landing-setting.ts'
+import { landingSetting } from '../../../src/core/landing-setting.ts'
 import { openLandingStore } from '../../../src/extract/landing.ts'
 import { landingName } from '../../support/landing-names.ts'
 

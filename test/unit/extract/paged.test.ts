@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { Completeness } from '../../../src/core/completeness.ts'
 import { walkPages } from '../../../src/extract/paged.ts'
-import type { Page, WalkOptions } from '../../../src/extract/page.ts'
+import type { Page, WalkOptions } from '../../../src/extract/page-reader.ts'
 
 const size = 3
 
@@ -57,6 +57,19 @@ describe('a walk over pages', () => {
     expect(end).toEqual({ fingerprint: { lastUpdated: '2026-02-01', count: 7 }, expectedRows: 7, dataPoints: null })
   })
 
+  test('that announces no count ends with a page below the limit it was given, which costs no further look', async () => {
+    const asked: number[] = []
+    const uncounted = (total: number, limit: number | null) => async (offset: number) => {
+      asked.push(offset)
+      return { ...pageAt(offset, total), total: null, limit }
+    }
+    expect((await readAll(walk({ fetch: uncounted(2, size) }))).parts).toEqual([1])
+    expect((await readAll(walk({ fetch: uncounted(5, size) }))).parts).toEqual([1, 2])
+    expect(asked.splice(0)).toEqual([0, 0, 3])
+    expect((await readAll(walk({ fetch: uncounted(2, null) }))).parts).toEqual([1])
+    expect(asked).toEqual([0, 2])
+  })
+
   test('yields them in order however they arrive', async () => {
     const service = heldService(9)
     const reading = readAll(walk({ fetch: service.fetch }))
@@ -78,7 +91,7 @@ describe('a walk over pages', () => {
     expect(asked).toEqual([
       [0, 3],
       [2, 2],
-      [4, 2],
+      [4, 1],
     ])
   })
 

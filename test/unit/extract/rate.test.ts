@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import type { Clock } from '../../../src/core/clock.ts'
 import { createRateBudget, type RateBudget, type SharedWindows, windowShape } from '../../../src/extract/rate.ts'
-import { type ManualClock, manualClock } from '../../support/manual-clock.ts'
+import { type ManualClock, manualClock, startOfTime } from '../../support/manual-clock.ts'
 
 const never = new AbortController().signal
 
@@ -73,6 +73,35 @@ describe('the rate budget', () => {
     })
     await clock.run(10_000)
     expect(left).toBe(5_000)
+  })
+
+  test('a clock that is set back by an hour keeps nobody waiting for the hour', async () => {
+    const steady = manualClock()
+    let aheadMs = 3_600_000
+    const clock = { ...steady, now: () => steady.now() + aheadMs }
+    for (const shared of [
+      undefined,
+      { take: async () => ({ granted: true, nextMs: 200 }), pause: async () => undefined, extend: async () => undefined },
+    ]) {
+      const budget = createRateBudget({ requestsPerSecond: 5, clock, shared })
+      const never = new AbortController().signal
+      let left = 0
+      const go = async (): Promise<void> => {
+        await budget.take(never, 'run')
+        left += 1
+      }
+      aheadMs = 3_600_000
+      const from = steady.now() - startOfTime
+      const both = [go()]
+      await steady.run(from + 1)
+      budget.penalize(clock.now() + 1_000)
+      both.push(go())
+      await steady.run(from + 2)
+      aheadMs = 0
+      await steady.run(from + 3_000)
+      expect(left).toBe(2)
+      await Promise.all(both)
+    }
   })
 
   test('who is stopped goes at once and takes no place from the others', async () => {

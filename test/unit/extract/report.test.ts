@@ -1,19 +1,19 @@
 // A paid report, step by step: bought once, asked for patiently, downloaded whatever happened before.
 import { createHash } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
-import type { GivenBefore, ListedReport, ReportRecord } from '../../../src/core/report.ts'
 import type { Clock } from '../../../src/core/clock.ts'
 import { EtlError } from '../../../src/core/errors.ts'
 import { silentLog } from '../../../src/core/log.ts'
+import type { GivenBefore, ListedReport, ReportRecord } from '../../../src/core/report-shape.ts'
 import type { Limits } from '../../../src/core/types.ts'
 import type { HttpStream } from '../../../src/extract/http-types.ts'
 import { runReport } from '../../../src/extract/report.ts'
 import {
+  foldStatus,
+  isKnownStatus,
   type ReportApi,
   type ReportOptions,
   type ReportStatus,
-  foldStatus,
-  isKnownStatus,
 } from '../../../src/extract/report-api.ts'
 import { requestHash } from '../../../src/extract/report-submit.ts'
 import type { SourceContext } from '../../../src/extract/source.ts'
@@ -161,7 +161,7 @@ describe('buying', () => {
     const { memo, calls, error } = await errorOf({ estimate: 7 })
     expect(memo.steps).toEqual(['intend 7', 'submitted new pending', 'polled pending 500'])
     expect(calls).toEqual(['estimate', 'submit'])
-    expect(error).toMatchObject({ code: 'REPORT_PENDING', notBefore: start + 500, context: { final: false } })
+    expect(error).toMatchObject({ code: 'REPORT_PENDING', notBefore: start + 500, follows: { next: 'wait', isFinal: false } })
     expect(memo.record?.requestHash).toBe(createHash('sha256').update('{"domain":["a.com"]}').digest('hex'))
   })
 
@@ -214,9 +214,31 @@ describe('buying', () => {
     expect(memo.steps).toEqual(['intend null', 'uncertain reset'])
   })
 
+  test.each([
+    ['with a NUL', 'a\u0000b'],
+    ['of 16,000 characters', 'x'.repeat(16_000)],
+    ['with a line break', 'a\nb'],
+    ['that is empty', ''],
+  ])('an id %s is none: the purchase is uncertain, and nothing of the id is kept', async (_, reportId) => {
+    const { memo, error } = await errorOf({ submit: async () => ({ reportId, word: 'pending' }) })
+    expect(error).toMatchObject({
+      code: 'REPORT_UNCERTAIN',
+      message: expect.stringContaining('no plain text of 1 to 200 characters'),
+    })
+    expect(memo.steps).toEqual(['intend null', expect.stringMatching(/^uncertain The service answered with an id/)])
+    expect(error.message).not.toContain('xxx')
+  })
+
+  test('an id in the list of the service that is no plain text is passed over', async () => {
+    const lost = { state: 'uncertain', reportId: null, askedMsAgo: hour } as const
+    const listed = [{ reportId: 'a\u0000b', createdMs: start - hour, request }]
+    const { calls, error } = await errorOf({ record: lost, listed })
+    expect([calls, error.code]).toEqual([['listed'], 'REPORT_UNCERTAIN'])
+  })
+
   test('a submission that certainly did not arrive is forgotten, its own error is told', async () => {
     for (const code of ['SERVICE_UNREACHABLE', 'RATE_LIMITED', 'KEY_REFUSED', 'QUOTA_EXHAUSTED'] as const) {
-      const away = new EtlError(code, 'no', { context: { sent: false } })
+      const away = new EtlError(code, 'no', { sent: false })
       const { memo, error } = await errorOf({
         submit: async () => {
           throw away
@@ -227,24 +249,34 @@ describe('buying', () => {
     }
   })
 
-  test.each(['BAD_REQUEST', 'NOT_PUBLISHED', 'NO_CAPABILITY', 'TOO_LARGE'] as const)(
+  test.each([
+    ['BAD_REQUEST', 'values'],
+    ['NOT_PUBLISHED', 'dates'],
+    ['NO_CAPABILITY', 'values'],
+    ['TOO_LARGE', 'size'],
+  ] as const)(
     'a request refused with %s is forgotten, and said to be refused as a whole: a part of it may be taken',
-    async (code) => {
-      const refusal = new EtlError(code, 'no', { context: { sent: false, field: 'domain' }, notBefore: start + hour })
+    async (code, about) => {
+      const refusal = new EtlError(code, 'no', { sent: false, context: { field: 'domain' }, notBefore: start + hour })
       const { memo, error } = await errorOf({
         submit: async () => {
           throw refusal
         },
       })
       expect(error).toMatchObject({ code, message: 'no', notBefore: start + hour, cause: refusal })
-      expect(error.context).toEqual({ sent: false, field: 'domain', refused: true })
+      expect([error.context, error.sent, error.follows]).toEqual([{ field: 'domain' }, false, { next: 'split', about }])
       expect([memo.steps, memo.record]).toEqual([['intend null', 'withdrawn no'], null])
     },
   )
 
   test('a request that the service would refuse is never submitted, and said to be refused as a whole', async () => {
     const { memo, calls, error } = await errorOf({ estimate: new EtlError('BAD_REQUEST', 'too many domains') })
-    expect(error).toMatchObject({ code: 'BAD_REQUEST', message: 'too many domains', notBefore: null, context: { refused: true } })
+    expect(error).toMatchObject({
+      code: 'BAD_REQUEST',
+      message: 'too many domains',
+      notBefore: null,
+      follows: { next: 'split', about: 'values' },
+    })
     expect([memo.steps, calls]).toEqual([[], ['estimate']])
     const away = new EtlError('SERVICE_UNREACHABLE', 'no answer')
     expect((await errorOf({ estimate: away })).error).toBe(away)
@@ -254,7 +286,7 @@ describe('buying', () => {
     for (const code of ['SERVICE_ERROR', 'BAD_REQUEST'] as const) {
       const { memo, error } = await errorOf({
         submit: async () => {
-          throw new EtlError(code, '500', { context: { sent: true } })
+          throw new EtlError(code, '500', { sent: true })
         },
       })
       expect(error.code).toBe('REPORT_UNCERTAIN')
@@ -311,7 +343,7 @@ describe('buying', () => {
 describe('what an earlier process left', () => {
   test('an intent is a question: held, and nothing is sent', async () => {
     const { memo, calls, error } = await errorOf({ record: { state: 'intent', reportId: null } })
-    expect(error).toMatchObject({ code: 'REPORT_UNCERTAIN', context: { askAgain: false } })
+    expect(error).toMatchObject({ code: 'REPORT_UNCERTAIN', follows: null })
     expect([memo.steps.length, calls]).toEqual([1, []])
     expect(memo.record?.state).toBe('uncertain')
   })
@@ -322,11 +354,11 @@ describe('what an earlier process left', () => {
   ])('an uncertain one is left to a new job with the consent of %s: this one never submits again', async (_, options) => {
     for (const state of ['uncertain', 'intent'] as const) {
       const { calls, memo, error } = await errorOf({ record: { state, reportId: null }, options })
-      expect(error).toMatchObject({ code: 'REPORT_UNCERTAIN', context: { askAgain: true } })
+      expect(error).toMatchObject({ code: 'REPORT_UNCERTAIN', follows: { next: 'ask again' } })
       expect([calls, memo.record?.state]).toEqual([[], 'uncertain'])
     }
     const held = await errorOf({ record: { state: 'uncertain', reportId: null } })
-    expect(held.error).toMatchObject({ code: 'REPORT_UNCERTAIN', context: { askAgain: false } })
+    expect(held.error).toMatchObject({ code: 'REPORT_UNCERTAIN', follows: null })
     expect([held.calls, held.memo.steps]).toEqual([[], []])
   })
 
@@ -419,7 +451,7 @@ describe('a report that is still being made', () => {
     expect(error).toMatchObject({
       code: 'REPORT_PENDING',
       notBefore: start + wait,
-      context: { final: false },
+      follows: { next: 'wait', isFinal: false },
       message: expect.stringContaining("report r1 is 'processing'"),
     })
     expect(memo.steps).toEqual([`polled processing ${wait}`])
@@ -445,12 +477,12 @@ describe('a report that is still being made', () => {
     expect(error).toMatchObject({
       code: 'REPORT_PENDING',
       notBefore: start + 24 * hour,
-      context: { final: true },
+      follows: { next: 'wait', isFinal: true },
       message: expect.stringContaining('deadline'),
     })
     expect(memo.steps).toEqual(['polled processing 0'])
-    expect((await waiting({ polls: 20, deadlineInMs: 0 })).error.context['final']).toBe(false)
-    expect((await waiting({ polls: 20, deadlineInMs: null })).error.context['final']).toBe(false)
+    expect((await waiting({ polls: 20, deadlineInMs: 0 })).error.follows).toEqual({ next: 'wait', isFinal: false })
+    expect((await waiting({ polls: 20, deadlineInMs: null })).error.follows).toEqual({ next: 'wait', isFinal: false })
   })
 
   test('one that is said to be done but has no link yet is open', async () => {
@@ -530,7 +562,7 @@ describe('a download', () => {
     expect(error).toMatchObject({
       code: 'REPORT_PENDING',
       notBefore: start + 11_250,
-      context: { final: false },
+      follows: { next: 'wait', isFinal: false },
       message:
         'u: the download of report r1 is refused (403). It is asked for again, with a fresh link, in 11 s; it is not bought again.',
     })
@@ -560,12 +592,12 @@ describe('a download', () => {
     expect(error).toMatchObject({
       code: 'REPORT_PENDING',
       notBefore: start + 24 * hour,
-      context: { final: true },
+      follows: { next: 'wait', isFinal: true },
       message: expect.stringContaining('The next run asks for it again'),
     })
     expect(memo.record).toMatchObject({ state: 'ready', nextPollInMs: 0 })
     const endless = await errorOf({ record: { ...ready, deadlineInMs: null }, downloads: [404] })
-    expect(endless.error.context['final']).toBe(false)
+    expect(endless.error.follows).toEqual({ next: 'wait', isFinal: false })
   })
 
   test('that is refused a month after its completion is asked for again all the same: the service calls it completed', async () => {
@@ -612,14 +644,14 @@ describe('a submission whose answer was lost', () => {
     ['there is no list', null],
   ])('is not found where %s: consent decides', async (_, listed) => {
     const without = await errorOf({ record: lost, listed })
-    expect(without.error).toMatchObject({ code: 'REPORT_UNCERTAIN', context: { askAgain: false } })
+    expect(without.error).toMatchObject({ code: 'REPORT_UNCERTAIN', follows: null })
     const allowed = await errorOf({ record: lost, listed, ...consent })
-    expect(allowed.error.context['askAgain']).toBe(true)
+    expect(allowed.error.follows).toEqual({ next: 'ask again' })
   })
 
   test('is not sent again unseen, whatever the consent, where the list cannot be read', async () => {
     const { error } = await errorOf({ record: lost, listed: new EtlError('SERVICE_ERROR', 'away'), ...consent })
-    expect(error).toMatchObject({ code: 'REPORT_UNCERTAIN', context: { askAgain: false } })
+    expect(error).toMatchObject({ code: 'REPORT_UNCERTAIN', follows: null })
   })
 
   test('that the service answers with an id it gave before is taken up: the job goes on at once', async () => {

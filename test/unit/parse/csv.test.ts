@@ -68,6 +68,7 @@ describe.each<Lanes>(['fast', 'full'])('a CSV report, %s lane', (lanes) => {
         line: 2,
         column: 'visits',
         reason: "'12.5' is not a whole number",
+        unit: null,
         raw: 'a.com,2026-01-01,x,12.5,1',
         key: ['a.com', '2026-01-01'],
       },
@@ -79,7 +80,10 @@ describe.each<Lanes>(['fast', 'full'])('a CSV report, %s lane', (lanes) => {
     const wrong = ['a.com,2026-01-01,x,1', 'a.com,2026-01-01,x,1,2,3', 'a.com,2026-01-01,"x"y,1,2', 'a.com,2026-01-01,"x" ,1,2']
     const { rows, report } = await parse([header, ...wrong, good.join(','), ''].join('\n'))
     expect(rows).toEqual([good])
-    expect(report.rejected.map(({ line, raw, key }) => [line, raw, key])).toEqual(wrong.map((raw, at) => [at + 2, raw, null]))
+    expect(report.rejected.map(({ line, raw, key }) => [line, raw, key])).toEqual(
+      // Of one that ends too soon the cells that are there tell whose it is.
+      wrong.map((raw, at) => [at + 2, raw, at === 0 ? ['a.com', '2026-01-01'] : null]),
+    )
     expect(report.rejected[0]?.reason).toBe('the record has 4 cells, the header 5')
     expect(report.rejected[2]?.reason).toContain('closing quote')
   })
@@ -131,13 +135,18 @@ describe.each<Lanes>(['fast', 'full'])('a CSV report, %s lane', (lanes) => {
   })
 
   test('is empty when it has a header alone, or says so', async () => {
-    for (const body of [header, `${header}\n`, 'No data returned', '"No data returned for this request",\r\n\r\n']) {
-      expect(await parse(body)).toMatchObject({ rows: [], report: { read: 0, empty: true } })
+    // Fact 72: in the first record under the header, padded or not.
+    const under = [`${header}\nNo data returned\n`, `${header}\nNo data returned,,,,\n`, `${header}\nNo data returned`]
+    const words = ['No data returned', '"No data returned for this request",\r\n\r\n']
+    for (const body of [header, `${header}\n`, ...words, ...under]) {
+      expect(await parse(body), body).toMatchObject({ rows: [], report: { read: 0, empty: true } })
     }
   })
 
   test('that says it is empty and has rows is refused', async () => {
     expect(await failure(`No data returned\n${header}\n`)).toMatch(/^BAD_RESPONSE: .*"No data returned" and yet/s)
+    const row = `${good.join(',')}\n`
+    expect(await failure(`${header}\nNo data returned\n${row}`)).toMatch(/^BAD_RESPONSE: .*"No data returned" and yet.*line 3/s)
   })
 
   test('without a byte, or with blank lines alone, is cut off', async () => {

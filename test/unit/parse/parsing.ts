@@ -2,8 +2,8 @@
 import type { Box, Column, Definition, Payload } from '../../../src/core/types.ts'
 import type { Lanes } from '../../../src/parse/csv-reader.ts'
 import { parsePayload } from '../../../src/parse/parse.ts'
-import { compileParsePlan, type ParsePlan } from '../../../src/parse/plan.ts'
-import { createParseReport, type ParseReport } from '../../../src/parse/report.ts'
+import { compileParsePlan, type ParsePlan } from '../../../src/parse/parse-plan.ts'
+import { createParseReport, type ParseReport } from '../../../src/parse/parse-report.ts'
 import { keywords } from '../../../src/sources/web-analytics/keywords.ts'
 
 export const column = (name: string, type: Column['type'], more: Partial<Column> = {}): Column => ({

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { createAnswerParser, parsePayload, readRecords } from '../../../src/parse/parse.ts'
-import { createParseReport } from '../../../src/parse/report.ts'
+import { createParseReport } from '../../../src/parse/parse-report.ts'
 import { column, parseBody, payloadOf, planOf } from './parsing.ts'
 
 const plan = planOf([column('keyword', 'text', { isKey: true }), column('clicks', 'bigint')])

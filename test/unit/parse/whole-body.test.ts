@@ -1,7 +1,7 @@
 // What the bytes themselves tell: their format, whatever was said of it, and a last line that does not end as the others do.
 import { describe, expect, test } from 'vitest'
 import { createAnswerParser } from '../../../src/parse/parse.ts'
-import { createParseReport } from '../../../src/parse/report.ts'
+import { createParseReport } from '../../../src/parse/parse-report.ts'
 import { column, parseBody, payloadOf, planOf } from './parsing.ts'
 
 const plan = planOf([column('keyword', 'text', { isKey: true }), column('clicks', 'numeric')])

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { windowsBetween } from '../../../src/core/window.ts'
 import { checkCycle, lookBackStart, nightOf, type Scope, windowsInScope } from '../../../src/plan/frames.ts'
-import { checkOnly } from '../../../src/plan/only.ts'
+import { checkOnly } from '../../../src/plan/only-values.ts'
 import { definitionOf, dimension } from './definition.ts'
 
 const single = definitionOf([dimension('domain', ['a.com'])])
@@ -51,6 +51,20 @@ test('a range is half-open and is covered without gaps', () => {
       expect(windows.map(({ place }) => place)).toEqual(windows.map((_, index) => index))
     }),
   )
+})
+
+test('nothing after the end of a table is planned, by night or by range, and of one that ended long ago nothing is asked for again', () => {
+  const calendar = single.window.publication
+  const ended = definitionOf(single.dimensions, { publication: { ...calendar, until: '2026-03-01' } })
+  expect(months(noon('2026-06-20'), ended)).toEqual(['2026-01', '2026-02'])
+  expect(months(noon('2026-02-20'), ended)).toEqual(['2026-01'])
+  expect(months(noon('2026-06-20'), ended, range('2026-02', '2026-05'))).toEqual(['2026-02'])
+  const looked = (day: string) => windowsInScope(ended, { mode: 'due' }, noon(day)).map(({ isInLookBack }) => isInLookBack)
+  expect([looked('2026-03-20'), looked('2026-04-20'), looked('2026-06-20')]).toEqual([
+    [true, true],
+    [false, true],
+    [false, false],
+  ])
 })
 
 test('a range that nobody gave is refused', () => {

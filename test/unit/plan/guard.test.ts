@@ -2,36 +2,62 @@
 import { describe, expect, test } from 'vitest'
 import { nightsToCome, unitsToCome } from '../../../src/core/forecast.ts'
 import { judgeNight, judgeRange } from '../../../src/plan/guard.ts'
-import { doneOn, type Pace } from '../../../src/plan/pacing.ts'
+import { doneOn, type Pace } from '../../../src/plan/pace-backfill.ts'
 import { definitionOf } from './definition.ts'
 
-const night = { rule: { creditsPerNight: null, factor: 2 }, usual: 0, unusual: 0, waiting: 0, dearest: 0, report: 0 }
+const none = { dearest: 0, usual: 0, beyond: 0 }
+const night = {
+  rule: { creditsPerNight: null, factor: 2 },
+  usual: 0,
+  unusual: 0,
+  waiting: 0,
+  report: 0,
+  pipeline: none,
+  account: none,
+}
+
+/** The only pipeline of its account. */
+const alone = (past: Partial<typeof none>) => ({ pipeline: { ...none, ...past }, account: { ...none, ...past } })
 
 describe('a night', () => {
   test.each([
-    ['twice the dearest night', { dearest: 50, usual: 40, unusual: 60 }, 'nothing'],
-    ['a credit more', { dearest: 50, usual: 40, unusual: 61 }, 'unusual'],
-    ['twice its own usual part', { dearest: 10, usual: 50, unusual: 50 }, 'nothing'],
+    ['twice the dearest night', { ...alone({ dearest: 50 }), usual: 40, unusual: 60 }, 'nothing'],
+    ['a credit more', { ...alone({ dearest: 50 }), usual: 40, unusual: 61 }, 'unusual'],
+    ['twice its own usual part', { ...alone({ dearest: 10 }), usual: 50, unusual: 50 }, 'nothing'],
     ['the price of one report', { report: 30, unusual: 30 }, 'nothing'],
     ['more than one report', { report: 30, unusual: 31 }, 'unusual'],
     ['little, beside what waits already', { report: 30, unusual: 5, waiting: 30 }, 'unusual'],
     ['nothing new, however dear', { usual: 1_000_000 }, 'nothing'],
     ['nothing at all', {}, 'nothing'],
+    [
+      'what was bought within 24 hours, too',
+      { ...alone({ dearest: 50, usual: 30, beyond: 40 }), usual: 10, unusual: 20 },
+      'nothing',
+    ],
+    ['and a credit more', { ...alone({ dearest: 50, usual: 30, beyond: 40 }), usual: 10, unusual: 21 }, 'unusual'],
+    [
+      'what others of the account bought',
+      { pipeline: none, account: { dearest: 50, usual: 50, beyond: 45 }, report: 30, unusual: 6 },
+      'unusual',
+    ],
+    [
+      'a large pipeline beside a small one',
+      { pipeline: { ...none, dearest: 5 }, account: { ...none, dearest: 500 }, unusual: 11 },
+      'unusual',
+    ],
   ] as const)('of %s', (_, price, holds) => {
     expect(judgeNight({ ...night, ...price }).holds).toBe(holds)
   })
 
   test('with a figure of its own is bound by that alone', () => {
     const rule = { creditsPerNight: 100, factor: 2 }
-    expect(judgeNight({ ...night, rule, usual: 10, unusual: 90, dearest: 1 })).toEqual({ allowed: 100, holds: 'nothing' })
-    expect(judgeNight({ ...night, rule, usual: 10, unusual: 91, dearest: 1_000 }).holds).toBe('unusual')
+    expect(judgeNight({ ...night, rule, usual: 10, unusual: 90 })).toEqual({ allowed: 100, holds: 'nothing' })
+    expect(judgeNight({ ...night, rule, usual: 10, unusual: 91, ...alone({ dearest: 1_000 }) }).holds).toBe('unusual')
     expect(judgeNight({ ...night, rule, usual: 101 }).holds).toBe('all')
     expect(judgeNight({ ...night, rule: { ...rule, creditsPerNight: 0 }, usual: 1 }).holds).toBe('all')
-    expect([judgeRange(rule, 100).holds, judgeRange(rule, 101).holds, judgeRange(night.rule, 1e9).holds]).toEqual([
-      'nothing',
-      'all',
-      'nothing',
-    ])
+    expect(judgeNight({ ...night, rule, usual: 41, ...alone({ usual: 40, beyond: 20 }) }).holds).toBe('all')
+    const ranges = [judgeRange(rule, 100, 0), judgeRange(rule, 101, 0), judgeRange(rule, 60, 41), judgeRange(night.rule, 1e9, 0)]
+    expect(ranges.map(({ holds }) => holds)).toEqual(['nothing', 'all', 'all', 'nothing'])
   })
 })
 

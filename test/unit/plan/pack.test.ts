@@ -1,7 +1,7 @@
 // Packing: every needed cell exactly once, within the limits, in products only.
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { fittingLimits, type NeededSlice, type PackLimits, pack, packWhole, piecesOf, runsOf } from '../../../src/plan/pack.ts'
+import { fittingLimits, type NeededSlice, type PackLimits, pack, piecesOf, runsOf } from '../../../src/plan/pack.ts'
 import { collectNeeds, mostUnitsAStep, stepsOf, tasksOf } from '../../../src/plan/steps.ts'
 
 const places = (first: number, count: number) => Array.from({ length: count }, (_, index) => first + index)
@@ -21,20 +21,6 @@ test('1,000 domains, 3 countries and 36 months are 10 reports', () => {
   const boxes = pack(product(1000, ['gb', 'us', 'world'], places(0, 36)), traffic)
   expect(boxes).toHaveLength(10)
   expect(boxes.map(({ sliceIds, first, count }) => [sliceIds.length, first, count])).toEqual(Array(10).fill([300, 0, 36]))
-})
-
-test('every combination of the lists, in one request, is the same box without a look at its values', () => {
-  const whole = (slices: readonly NeededSlice[], lengths: readonly number[]) =>
-    packWhole(new Map(slices.map(({ sliceId, places: at }) => [sliceId, at])), lengths, traffic)
-  const all = product(50, ['gb', 'us'], places(3, 36))
-  const [box, ...others] = pack(all, traffic)
-  expect(others).toEqual([])
-  expect(whole(all.toReversed(), [50, 2])).toEqual(box)
-  expect(whole(all.slice(1), [50, 2])).toBeNull()
-  expect(whole([...all.slice(1), { sliceId: 1, values: [], places: [3] }], [50, 2])).toBeNull()
-  expect(whole(product(50, ['gb', 'us'], [1, 3]), [50, 2])).toBeNull()
-  expect(whole(product(50, ['gb', 'us'], places(0, 61)), [50, 2])).toBeNull()
-  expect(whole(product(101, ['us'], places(0, 1)), [101, 1])).toBeNull()
 })
 
 test('what some slices lack more of than others is asked for in a report of its own', () => {

@@ -1,6 +1,6 @@
 // How many jobs a process claims at once, and what becomes of those it did not begin.
 import { beforeEach, describe, expect, test } from 'vitest'
-import { createJobSupply, type JobSupply } from '../../../src/pipeline/job-supply.ts'
+import { createJobSupply, type JobSupply } from '../../../src/run/job-supply.ts'
 import type { ClaimedJob } from '../../../src/ledger/claim.ts'
 
 const jobNumber = (jobId: number): ClaimedJob => ({

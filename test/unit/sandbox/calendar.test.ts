@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { createCalendar, generationOf, monthsBetween } from '../../../src/sandbox/calendar.ts'
+import { createCalendar, generationOf, monthsBetween } from '../../../src/sandbox/publication-calendar.ts'
 
 const at = (time: string) =>
   createCalendar(

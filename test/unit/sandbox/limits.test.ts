@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { type Sandbox, type SandboxOptions, startSandbox } from '../../../src/sandbox/server.ts'
+import { type Sandbox, type SandboxOptions, startSandbox } from '../../../src/sandbox/sandbox-server.ts'
 
 let sandbox: Sandbox
 

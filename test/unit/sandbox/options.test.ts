@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { sandboxFlags, sandboxOptionsFrom } from '../../../src/sandbox/cli.ts'
-import { defaults, settle } from '../../../src/sandbox/options.ts'
+import { sandboxFlags, sandboxOptionsFrom } from '../../../src/sandbox/sandbox-command-options.ts'
+import { defaults, settle } from '../../../src/sandbox/sandbox-options.ts'
 import { createRateBucket } from '../../../src/sandbox/service.ts'
 
 describe('options', () => {
@@ -10,7 +10,7 @@ describe('options', () => {
   })
 
   test('a wrong one is refused by name, and so is an unknown one', () => {
-    expect(() => settle(defaults, { maxLimit: 0 })).toThrow(/maxLimit: .*See docs\/sandbox\.md/)
+    expect(() => settle(defaults, { maxLimit: 0 })).toThrow(/maxLimit: .*See docs\/sandbox-reference\.md/)
     expect(() => settle(defaults, { now: 'tomorrow' })).toThrow(/now: /)
     const unknown: object = { speed: 3 }
     expect(() => settle(defaults, unknown)).toThrow(/speed/)
@@ -46,7 +46,7 @@ describe('command-line flags', () => {
       keywordsByDomain: { 'a.com': 5000, 'b.com': 0 },
       restate: ['2026-01', '2026-02'],
       extensions: false,
-      csv: { bom: true, crlf: false, shuffleColumns: false, extraColumn: false, months: 'month' },
+      csv: { bom: true, months: 'month' },
       faults: [{ kind: 'status-500', nth: 3 }],
       hostile: true,
       retryAfter: 'date',
@@ -54,13 +54,13 @@ describe('command-line flags', () => {
   })
 
   test.each([
-    [{ port: 'abc' }, /--port is 'abc'; expected a number/],
-    [{ gzip: 'zip' }, /--gzip is 'zip'; expected off, encoding, file/],
-    [{ restate: 'January' }, /--restate is 'January'; expected months as YYYY-MM/],
-    [{ faults: '[{"kind":"explode"}]' }, /--faults .*expected a list of faults/],
+    [{ port: 'abc' }, /--port is 'abc'; expected port on 127/],
+    [{ gzip: 'zip' }, /--gzip is 'zip'; expected downloads: off, encoding/],
+    [{ restate: 'January' }, /--restate is 'January'; expected months .*2026-01,2026-02/],
+    [{ faults: '[{"kind":"explode"}]' }, /--faults .*expected faults as a JSON list/],
     [{ faults: '[' }, /--faults: not JSON/],
     [{ faults: '/nowhere/faults.json' }, /--faults: \/nowhere\/faults\.json cannot be read/],
-    [{ csv: 'tabs' }, /--csv is 'tabs'; expected bom, crlf/],
+    [{ csv: 'tabs' }, /--csv is 'tabs'; expected of bom, crlf/],
   ])('%j is refused by name', (given, message) => {
     expect(() => sandboxOptionsFrom(given)).toThrow(message)
   })

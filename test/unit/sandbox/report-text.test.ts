@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { Fault } from '../../../src/sandbox/fault-kinds.ts'
-import { defaults } from '../../../src/sandbox/options.ts'
+import { defaults } from '../../../src/sandbox/sandbox-options.ts'
 import type { ReportQuery, ReportWorld, TableQuery } from '../../../src/sandbox/report-query.ts'
 import { priceOf } from '../../../src/sandbox/report-query.ts'
 import { countRows } from '../../../src/sandbox/report-rows.ts'

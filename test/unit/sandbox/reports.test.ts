@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test } from 'vitest'
 import type { ReportQuery } from '../../../src/sandbox/report-query.ts'
-import { createReports, type Fate, type Report, type ReportStore } from '../../../src/sandbox/reports.ts'
+import { createReports, type Fate, type Report, type ReportStore } from '../../../src/sandbox/report-jobs.ts'
 
 const query: ReportQuery = {
   kind: 'report',

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { createCalendar } from '../../../src/sandbox/calendar.ts'
+import { createCalendar } from '../../../src/sandbox/publication-calendar.ts'
 import { checkKeywords } from '../../../src/sandbox/keyword-request.ts'
 import { checkReport, checkShopper } from '../../../src/sandbox/report-request.ts'
 

@@ -1,9 +1,10 @@
 // What a service's word for its newest data means, how often it is looked at, and what it does to the calendar.
 import { describe, expect, test } from 'vitest'
 import { isPublished, lastRestatementMs } from '../../../src/core/window.ts'
+import type { HttpClient } from '../../../src/extract/http-types.ts'
 import { pollSecondsOf } from '../../../src/schedule/release-polls.ts'
 import { wholeUntil } from '../../../src/schedule/release-watch.ts'
-import { releases } from '../../../src/sources/web-analytics/releases.ts'
+import { releases } from '../../../src/sources/web-analytics/release-calendar.ts'
 
 const now = Date.parse('2026-11-08T12:00:00Z')
 
@@ -41,6 +42,25 @@ test('a message about a report says that it is still being made only in words th
   expect(releases.isStillMaking({ event_type: 'report_status', payload: { status: 'Pending' } })).toBe(true)
   for (const body of [{ status: 'completed' }, { status: 'whatever' }, { payload: 'done' }, null, []])
     expect(releases.isStillMaking(body)).toBe(false)
+})
+
+test('one date that nobody can have data of yet is passed over: the others of the capabilities count', async () => {
+  const family = (to: string) => ({ countries: [], snapshot_interval: { start_date: '2024-01', end_date: to } })
+  const newestOf = (...dates: string[]) => {
+    const body = JSON.stringify(Object.fromEntries(dates.map((date, index) => [`family_${index}`, family(date)])))
+    const unused = (): never => expect.fail('not for capabilities')
+    const http = {
+      url: () => new URL('https://service/x'),
+      origin: 'https://service',
+      read: async () => ({ status: 200, contentType: 'application/json', bytes: Buffer.from(body) }),
+      download: unused,
+    }
+    return releases.newest(http as unknown as HttpClient, '2026-11-09')
+  }
+  expect(await newestOf('2026-10', '2026-09')).toBe('2026-10-31')
+  expect(await newestOf('2027-06', '2026-09')).toBe('2026-09-30')
+  expect(await newestOf('2026-11-09', '2026-09')).toBe('2026-11-09')
+  expect(await newestOf('2126-01')).toBeNull()
 })
 
 describe('the capabilities are looked at', () => {

@@ -1,6 +1,6 @@
 // Small doors: addresses, keys of maps, list files.
 import { describe, expect, test } from 'vitest'
-import { readAddress } from '../../../src/config/read-setting.ts'
+import { readAddress } from '../../../src/core/read-setting.ts'
 import { readYaml } from '../../../src/definition/yaml-file.ts'
 import { allowedDownload } from '../../../src/extract/download-address.ts'
 import { check, contractExample } from '../definition/checking.ts'

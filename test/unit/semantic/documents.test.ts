@@ -6,13 +6,13 @@ import { z } from 'zod'
 import { loadMarts } from '../../../src/definition/marts.ts'
 import { readFileSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { parseSemantics, shippedSemantics } from '../../../src/definition/semantic-files.ts'
+import { parseSemantics, shippedSemantics } from '../../../src/definition/semantic-model.ts'
 import { describedViews } from '../../../src/publish/view-columns.ts'
 import { llmsText } from '../../../src/semantic/assistants.ts'
 import { semanticDocuments } from '../../../src/semantic/documents.ts'
 import { listMetrics } from '../../../src/semantic/explain.ts'
 import { yamlFile } from '../../../src/semantic/yaml-text.ts'
-import { supersetBundle } from '../../../src/superset/superset-bundle.ts'
+import { supersetBundle } from '../../../src/semantic/superset/superset-bundle.ts'
 import { shippedDefinitions } from '../../support/definitions.ts'
 
 const shipped = readdirSync(shippedSemantics)
@@ -27,7 +27,7 @@ const everything = async (entry: string) => {
   const definitions = await shippedDefinitions()
   const views = describedViews(definitions, await loadMarts([]))
   const { files } = supersetBundle({ connection: 'Millrace', views, model, definitions, dashboards: [] })
-  return { model, documents: semanticDocuments(model), bundle: files }
+  return { model, documents: semanticDocuments(model, [], []), bundle: files }
 }
 const own = (about: string): string =>
   `subject: domain_pairs\nmetrics:\n  on:\n    about: ${JSON.stringify(about)}\n    sum: "case when domain like 'a%' then 2 end"\n    unit: ${JSON.stringify(about)}\n    synonyms: [${JSON.stringify(about)}]\n`

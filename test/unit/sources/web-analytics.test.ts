@@ -4,6 +4,7 @@ import { describe, expect, test } from 'vitest'
 import { isEtlError } from '../../../src/core/errors.ts'
 import type { Secret } from '../../../src/core/redact.ts'
 import type { Connection } from '../../../src/extract/http-types.ts'
+import { dialectNamed } from '../../../src/sources/web-analytics/service-dialect.ts'
 import { endpoints } from '../../../src/sources/web-analytics/endpoints.ts'
 import { allowance, connection, environmentFor } from '../../../src/sources/web-analytics/settings.ts'
 
@@ -43,6 +44,23 @@ describe('the web-analytics service', () => {
       expect(authentication(own, endpoints[name])).toEqual(inHeader)
   })
 
+  test('speaks V5 where an account says so: other paths, and the key in a header everywhere', () => {
+    const spoken = connection({ ...environment, WEB_ANALYTICS_DIALECT_ACME: 'v5' }, 'acme')
+    expect([spoken.dialect, connection(environment, 'default').dialect]).toEqual(['v5', 'v4'])
+    for (const path of Object.values(dialectNamed('v5').paths))
+      if (path !== null)
+        expect(authentication(spoken, path)).toMatchObject({ query: {}, headers: { 'api-key': 'acme-key-0123456789' } })
+    const { country, filter } = dialectNamed('v5').keywords
+    expect([country('world'), country('US'), filter('NonBranded'), filter('MobileWeb'), filter('All')]).toEqual([
+      'ww',
+      'us',
+      'non_branded',
+      'mobile_web',
+      'all',
+    ])
+    expect(complaint(() => connection({ ...environment, WEB_ANALYTICS_DIALECT: 'v6' }, 'default'))).toContain('expected v4 or v5')
+  })
+
   test('is asked by each account with its own key; the batch key is the same unless it is set', () => {
     const acme = connection(environment, 'acme')
     expect(authentication(acme, endpoints.keywords).query).toEqual({ api_key: 'acme-key-0123456789' })
@@ -80,7 +98,7 @@ describe('the web-analytics service', () => {
       WEB_ANALYTICS_QUOTA_PER_MONTH_ACME: '500',
       WEB_ANALYTICS_QUOTA_PER_DAY: '7',
     }
-    expect(allowance(set, 'acme')).toEqual({
+    expect(allowance(set, 'acme')).toMatchObject({
       requestsPerSecond: 3,
       budget: {
         perMonth: 500,
@@ -89,6 +107,18 @@ describe('the web-analytics service', () => {
       },
     })
     expect(complaint(() => allowance({ WEB_ANALYTICS_QUOTA_PER_DAY: 'few' }, 'default'))).toContain('WEB_ANALYTICS_QUOTA_PER_DAY')
+  })
+
+  test('takes prices from a setting, and names a wrong one with what is allowed', () => {
+    const prices = (text: string) => allowance({ WEB_ANALYTICS_PRICES: text }, 'default').prices
+    expect([...(prices('keywords=0.13/row asked, shopper-report=2/request from 10') ?? [])]).toEqual([
+      ['keywords', { basis: 'row asked', credits: 0.13, minimum: 0 }],
+      ['shopper-report', { basis: 'request', credits: 2, minimum: 10 }],
+    ])
+    for (const wrong of ['keywords=-1/row', 'keywords=much/row', 'keywords=1/page', 'keywords'])
+      expect(complaint(() => prices(wrong))).toMatch(
+        /WEB_ANALYTICS_PRICES holds '.*a number from 0, and what it is for \(row asked, row/,
+      )
   })
 
   test('can be one of one’s own, whatever else is set', () => {

@@ -1,2 +1,3 @@
 -- Made by `millrace docs` from semantic/*.yaml; do not edit.
-select date as date_day from {{ source('millrace', 'dim_date') }}
+{{ config(alias='dim_date') }}
+select * from {{ source('millrace', 'dim_date') }}

@@ -1,2 +1,3 @@
 -- Made by `millrace docs` from semantic/*.yaml; do not edit.
+{{ config(alias='keyword_positions') }}
 select * from {{ source('millrace', 'keyword_positions') }}

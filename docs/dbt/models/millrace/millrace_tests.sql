@@ -1,2 +1,3 @@
 -- Made by `millrace docs` from semantic/*.yaml; do not edit.
+{{ config(alias='tests') }}
 select * from {{ source('millrace', 'tests') }}

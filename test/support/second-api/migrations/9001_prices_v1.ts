@@ -9,9 +9,9 @@ const statements = [
     "product" text not null,
     "price" numeric,
     _unit_id bigint not null,
-    _run_id bigint not null,
-    _revision integer not null,
-    _loaded_at timestamptz not null,
+    _run_id bigint not null default current_setting('millrace.run_id')::bigint,
+    _revision integer not null default 1,
+    _loaded_at timestamptz not null default transaction_timestamp(),
     primary key ("month", "shop", "currency", "product")
   ) partition by range ("month")`,
 
@@ -30,6 +30,10 @@ const statements = [
     _ended_run_id bigint not null,
     primary key ("month", "shop", "currency", "product", "_revision")
   )`,
+
+  'create index on data.prices_v1 using brin (_unit_id)',
+
+  'create index on data.prices_v1_history using brin (_unit_id)',
 
   `create table bi.dim_shop (
     "shop" text primary key,

@@ -4,9 +4,9 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { z } from 'zod'
 import { loadDashboards, parseDashboard } from '../../../../src/definition/dashboards.ts'
-import { rison } from '../../../../src/superset/superset-client.ts'
-import { supersetChart } from '../../../../src/superset/superset-chart.ts'
-import { dashboardMetadata, positionOf, withoutFixed } from '../../../../src/superset/superset-layout.ts'
+import { risonOf } from '../../../../src/semantic/superset/superset-client.ts'
+import { supersetChart } from '../../../../src/semantic/superset/superset-chart.ts'
+import { dashboardMetadata, positionOf, withoutFixed } from '../../../../src/semantic/superset/superset-layout.ts'
 import { readRison } from '../../../support/read-rison.ts'
 
 const head = 'dashboard: D\npipeline: keywords\nnever_across: [country]\ncharts:\n'
@@ -75,8 +75,7 @@ test('charts wait for a filter that always has a value, so that none asks before
 })
 
 test('rison says what was meant, whatever stands in the text', () => {
-  const value = { filters: [{ col: 'a', value: "it's (all), !right: 1" }], page: 0, force: true, none: [] }
-  expect(readRison(rison(value))).toEqual(value)
+  for (const value of ["it's (all), !right: 1", 7]) expect(readRison(`(value:${risonOf(value)})`)).toEqual({ value })
 })
 
 test('every mistake of a dashboard file is told at once with its place', () => {

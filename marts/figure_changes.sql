@@ -1,0 +1,42 @@
+-- purpose: Why figures of a month changed, or are not what they could be: restated, came or went, not loaded, another version, or asked for in another way.
+-- grain: One row a pipeline, month, changed_at, why and slice.
+-- question: Why is September another figure than last week?
+-- topic: Can I trust the figures
+-- reads: restatements, coverage, etl.loads, etl.answers, etl.pipelines, etl.slices, etl.published_versions, etl.window_list
+-- column pipeline: The pipeline.
+-- column month: First day of the month whose figures it is about.
+-- column changed_at: When it happened; NULL where something is not loaded.
+-- column why: restated, dialect (restated by an answer asked for in another way), came (first loaded), went (no rows any more), not loaded, or version (another one was published).
+-- column slice: What it is about: a value or a list of values for each dimension, as JSON text; NULL: all of them.
+-- column rows_changed: Rows with another value than before. Unit: rows.
+-- column rows_new: Rows that appeared. Unit: rows.
+-- column rows_ended: Rows that vanished. Unit: rows.
+-- column detail: The version, or why it is not loaded.
+select r.pipeline, date_trunc('month', r.window_from::timestamp)::date as month, r.seen_at as changed_at,
+  case r.cause when 'dialect' then 'dialect' else 'restated' end as why, r.slice, r.rows_changed, r.rows_new, r.rows_ended, null as detail
+from bi.restatements r
+union all
+select p.pipeline, date_trunc('month', l.window_from::timestamp)::date, l.loaded_at, 'came', box.slice, l.rows_updated, l.rows_inserted, l.rows_ended, null
+from etl.loads l join etl.answers a on a.answer_id = l.answer_id join etl.pipelines p on p.pipeline_id = l.pipeline_id
+cross join lateral (
+  select coalesce(jsonb_object_agg(d.name, case when cardinality(d.listed) = 1 then to_jsonb(d.listed[1]) else to_jsonb(d.listed) end), '{}')::text as slice
+  from (select n.name, array_agg(distinct s."values"[n.place] order by s."values"[n.place]) as listed
+    from unnest(p.dimensions) with ordinality as n (name, place) join etl.slices s on s.slice_id = any(a.slice_ids) group by n.name) d
+) box
+where l.rows_inserted > 0 and l.rows_updated + l.rows_ended = 0
+union all
+-- Where there were rows before: an answer without any for the slice, after one with some.
+select p.pipeline, date_trunc('month', l.window_from::timestamp)::date, l.loaded_at, 'went', etl.slice_of(p.dimensions, s."values")::text, 0, 0, null, null
+from etl.loads l cross join lateral unnest(l.slices_without_rows) as x (slice_id) join etl.pipelines p on p.pipeline_id = l.pipeline_id
+  join etl.slices s on s.slice_id = x.slice_id
+where l.slices_without_rows <> '{}' and exists (select from etl.loads e join etl.answers b on b.answer_id = e.answer_id
+  where e.pipeline_id = l.pipeline_id and e.window_from = l.window_from and e.load_id < l.load_id and e.outcome = 'loaded'
+    and x.slice_id = any(b.slice_ids) and not x.slice_id = any(e.slices_without_rows))
+union all
+select c.pipeline, c.month, null, 'not loaded', c.slice, null, null, null, coalesce(c.reason || ': ' || c.error_code, c.reason)
+from bi.coverage c where not c.has_data
+union all
+select v.pipeline, w.month, v.published_at, 'version', null, null, null, null, 'version ' || v.version
+from etl.published_versions v join (select distinct pipeline, version, date_trunc('month', window_from::timestamp)::date as month from etl.window_list) w
+  on w.pipeline = v.pipeline and w.version = v.version
+where isfinite(v.published_at)

@@ -1,0 +1,132 @@
+// `millrace approve [PIPELINE…]`: allows what waits because it costs more than usual; shows it; takes a word back.
+import type { Database } from '../db/connect.ts'
+import { approve, withdraw } from '../ledger/approve-jobs.ts'
+import { approveLists, type HeldList, heldLists } from '../ledger/lists.ts'
+import { type WaitingWord, waitingWords } from '../web/reads/read-approvals.ts'
+import type { Status } from '../web/reads/read-status.ts'
+import type { Handler, Invocation } from './command-spec.ts'
+import { personWith } from './consent.ts'
+import { assertKnownPipelines } from './known-pipelines.ts'
+import { formatNumber, type Output, some } from './output.ts'
+import { withDatabase } from './command-runtime.ts'
+
+/** Allows, or takes back what was allowed and not bought yet. */
+export const handle: Handler = (invocation) =>
+  withDatabase(invocation, async (database) => {
+    const { args, options } = invocation
+    await assertKnownPipelines(database.kysely, invocation, args)
+    if (options['withdraw'] === true) return takeBack(invocation, database)
+    const waiting = await waitingWords(database.kysely, args)
+    const held = await heldLists(database.kysely, args)
+    if (options['dryRun'] === true || options['list'] === true) return show(invocation, waiting, held)
+    const approved = await approve(database.kysely, args, personWith('approve'))
+    const lists = await approveLists(database.kysely, args, personWith('approve'))
+    for (const one of approved) invocation.output.event({ event: 'approved', ...one })
+    for (const one of lists) invocation.output.event({ event: 'list_approved', ...listEvent(one) })
+    invocation.output.event({
+      event: 'summary',
+      command: 'approve',
+      approved: approved.length,
+      ...totals(approved),
+      lists: lists.length,
+    })
+    for (const { pipeline, dimension, values, gone } of lists)
+      invocation.output.line(
+        `${pipeline}: the list of ${dimension} with ${some(values, 'value')} (${formatNumber(gone)} gone): approved, as long as its query gives these.`,
+      )
+    if (approved.length + lists.length === 0) invocation.output.line(nothing(args))
+    for (const { pipeline, units, reports, credits } of approved)
+      invocation.output.line(
+        `${pipeline}: ${some(units, 'unit')}${reports === 0 ? '' : ` in ${some(reports, 'report')}`}, about ${some(credits, 'credit')}: approved.`,
+      )
+    if (approved.length > 0)
+      invocation.output.line('The next `millrace run` buys them; a running `millrace schedule` does within a minute.')
+    return 0
+  })
+
+const nothing = (pipelines: readonly string[]): string =>
+  `Nothing waits for approval${pipelines.length === 0 ? '' : ` of ${pipelines.join(', ')}`}.`
+
+const show = ({ args, output }: Invocation, waiting: readonly WaitingWord[], held: readonly HeldList[]): number => {
+  for (const one of waiting) output.event({ event: 'needs_approval', ...one })
+  for (const one of held) output.event({ event: 'list_held', ...listEvent(one) })
+  output.event({
+    event: 'summary',
+    command: 'approve',
+    dry_run: true,
+    waiting: waiting.length,
+    ...totals(waiting),
+    lists: held.length,
+  })
+  if (waiting.length + held.length === 0) output.line(nothing(args))
+  if (waiting.length > 0) printWaiting(output, waiting)
+  printHeldLists(output, held)
+  return 0
+}
+
+const listEvent = ({ heldSince, ...one }: HeldList) => ({ ...one, held_since: heldSince })
+
+const printHeldLists = (output: Output, held: readonly HeldList[]): void => {
+  if (held.length === 0) return
+  output.table(
+    ['held list', 'of', 'values', 'new', 'gone'],
+    held.map(({ pipeline, dimension, values, came, gone }) => [
+      ...[pipeline, dimension, formatNumber(values)],
+      ...[formatNumber(came), formatNumber(gone)],
+    ]),
+  )
+}
+
+/** A table of what waits. */
+const printWaiting = (output: Output, waiting: readonly WaitingWord[]): void =>
+  output.table(
+    ['needs approval', 'why', 'months', 'units', 'reports', 'credits', 'a night may cost'],
+    waiting.map(({ pipeline, reasons, from, to, units, reports, credits, priced, allowed }) => [
+      pipeline,
+      Object.keys(reasons).join(', '),
+      from === to ? (from ?? '-') : `${from}..${to}`,
+      formatNumber(units),
+      formatNumber(reports),
+      priced ? formatNumber(credits) : 'not known',
+      allowed === null ? '-' : formatNumber(allowed),
+    ]),
+  )
+
+const totals = (all: readonly { readonly units: number; readonly reports: number; readonly credits: number }[]) => ({
+  units: all.reduce((total, { units }) => total + units, 0),
+  reports: all.reduce((total, { reports }) => total + reports, 0),
+  credits: all.reduce((total, { credits }) => total + credits, 0),
+})
+
+const takeBack = async ({ args, output }: Invocation, database: Database): Promise<number> => {
+  const dissolved = await withdraw(database.kysely, args, personWith('approve --withdraw'))
+  output.event({ event: 'summary', command: 'approve', withdrawn: dissolved })
+  output.line(
+    dissolved === 0
+      ? 'Nothing that was approved is left to be bought.'
+      : `${some(dissolved, 'purchase')} not made. What is beyond the usual is held again by the next run.`,
+  )
+  return 0
+}
+
+/** What a person decides, and what goes on with that. */
+export const printWords = (output: Output, { needs_approval, approved }: Pick<Status, 'needs_approval' | 'approved'>): void => {
+  if (needs_approval.length > 0) {
+    output.line()
+    printWaiting(output, needs_approval)
+    output.line('Next: `millrace plan` shows it, `millrace approve` allows it.')
+  }
+  if (approved.length === 0) return
+  output.line()
+  output.table(
+    ['approved, not bought yet', 'units', 'reports', 'credits', 'by', 'done about'],
+    approved.map(({ pipeline, units, reports, credits, approved_by, done_on }) => [
+      pipeline,
+      formatNumber(units),
+      formatNumber(reports),
+      formatNumber(credits),
+      approved_by ?? '-',
+      done_on ?? 'next run',
+    ]),
+  )
+}

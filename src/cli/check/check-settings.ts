@@ -1,0 +1,77 @@
+// Settings that nobody reads: a name that is misspelled changes nothing, and says nothing by itself.
+import type { Settings } from '../../core/env.ts'
+import { suggest } from '../../definition/problem.ts'
+import type { Api } from '../../extract/api.ts'
+import { type Notes, note } from './notes.ts'
+
+const prefix = 'MILLRACE_'
+
+/** What this program reads, without its prefix; a test compares it with the program. */
+export const ownSettings: readonly string[] = [
+  'DATABASE_SILENCE',
+  'FISCAL_YEAR_FROM',
+  'GUARD',
+  'HOME',
+  'HOOK_SECRET',
+  'LANDING',
+  'LANDING_DAYS',
+  'LANDING_PATH_STYLE',
+  'LEDGER_DAYS',
+  'LOG_LEVEL',
+  'NOTIFY_EMAIL',
+  'NOTIFY_FROM',
+  'NOTIFY_PAGERDUTY',
+  'NOTIFY_SLACK',
+  'NOTIFY_WEBHOOK',
+  'NOTIFY_WEBHOOK_SECRET',
+  'PAGERDUTY_URL',
+  'PING_URL',
+  'PLAIN_HTTP_HOSTS',
+  'PUBLIC_URL',
+  'READER_URL',
+  'RELEASE_POLL',
+  'SMTP_URL',
+  'SUPERSET_DATABASE_URL',
+  'SUPERSET_PASSWORD',
+  'SUPERSET_URL',
+  'SUPERSET_USER',
+  'TAG_BUDGETS',
+  'WEB_HOST',
+  'WEB_PORT',
+  'WEB_TOKEN',
+]
+
+/** Words that may follow a name: where a secret comes from. */
+const isOf = (name: string, known: string): boolean => name === known || new RegExp(`^${known}_(FILE|COMMAND)$`).test(name)
+
+/** Of the environment, and of .env. @param apis by their names @param named names that the files of a person give to settings */
+export const unreadSettings = (
+  { raw }: Pick<Settings, 'raw'>,
+  apis: ReadonlyMap<string, Pick<Api, 'settings'>>,
+  named: string,
+): string[] => {
+  const own = Object.keys(raw).filter((name) => name.startsWith(prefix) && !named.includes(name))
+  const unknown = own.flatMap((name) => {
+    const candidates = ownSettings.map((one) => prefix + one)
+    return candidates.some((known) => isOf(name, known)) ? [] : [{ name, candidates }]
+  })
+  const ofApis = [...apis].flatMap(([api, { settings }]) => {
+    const start = `${api.toUpperCase().replaceAll(/[^A-Z0-9]/g, '_')}_`
+    return Object.keys(raw).flatMap((name) =>
+      settings === undefined || !name.startsWith(start) || settings.isRead(name) ? [] : [{ name, candidates: settings.names }],
+    )
+  })
+  return [...unknown, ...ofApis].map(
+    ({ name, candidates }) => `${name} is set, and nothing reads it.${suggest(name, candidates)}`,
+  )
+}
+
+/** A warning for each: the value may be somebody else's. */
+export const checkUnread = (
+  settings: Settings,
+  apis: ReadonlyMap<string, Pick<Api, 'settings'>>,
+  named: string,
+  notes: Notes,
+): void => {
+  for (const message of unreadSettings(settings, apis, named)) note(notes, 'configuration', 'warning', message)
+}

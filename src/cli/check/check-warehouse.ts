@@ -1,0 +1,198 @@
+// The warehouse of a check: migrations, tables, marts, what is known of data points, landings, and whether it is the one it says it is.
+import { randomUUID } from 'node:crypto'
+import { existsSync } from 'node:fs'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import type { Settings } from '../../core/env.ts'
+import { isEtlError } from '../../core/errors.ts'
+import type { Mart } from '../../core/mart.ts'
+import type { Definition } from '../../core/types.ts'
+import type { Database } from '../../db/connect.ts'
+import { openDatabaseClock, skewWarning } from '../../db/database-clock.ts'
+import { migrationState } from '../../db/migrate.ts'
+import { placeOf } from '../../definition/problem.ts'
+import { diskError } from '../../extract/landing-disk-error.ts'
+import { notesFolder } from '../../extract/landing-files.ts'
+import { openLandingStore } from '../../extract/landing.ts'
+import { datasetOf } from '../../ledger/data-points.ts'
+import { compareTables, type Difference } from '../../load/drift.ts'
+import { differingSummaries, summaryDiffers } from '../../load/summaries.ts'
+import { tableName } from '../../load/table-columns.ts'
+import { damagedReceipts, identityWarning } from '../../run/identity.ts'
+import { migrationFolders } from '../../run/open-runtime.ts'
+import type { SourceFolders } from '../../sources/registry.ts'
+import { dataPointReadings } from '../../web/reads/read-quota.ts'
+import { checkMart, compareAfter } from './check-tables.ts'
+import { counted, type Notes, note } from './notes.ts'
+
+/** Whether other machines may be asked. */
+export interface Asked {
+  readonly offline: boolean
+  readonly signal: AbortSignal
+}
+
+/** What the parts of a check share. `folders` is null where the sources could not be loaded: a finding of its own. */
+export interface Checking {
+  readonly pipelinesFolder: string
+  readonly definitions: readonly Definition[]
+  readonly marts: readonly Mart[]
+  readonly folders: SourceFolders | null
+  readonly notes: Notes
+}
+
+/** Migrations, tables, marts and what is known of data points. Changes nothing that stays; everything it finds goes to the notes. */
+export const checkDatabase = async (database: Database, checking: Checking): Promise<void> => {
+  const { pipelinesFolder, notes } = checking
+  const folders = migrationFolders(pipelinesFolder)
+  const state = await migrationState(database, { folders })
+  note(notes, 'database', 'proved', `${database.display} answers.`)
+  for (const name of state.unknown)
+    note(
+      notes,
+      'migration',
+      'error',
+      `The warehouse has migration ${name}, which this program does not know; use the newer program.`,
+    )
+  // The embedded database is ours: the first command that works on it migrates it.
+  for (const name of database.embedded ? [] : state.pending)
+    note(notes, 'migration', 'error', `Migration ${name} is not applied; run \`millrace migrate\`.`)
+  if (state.unknown.length > 0) return note(notes, 'table', 'not asked', 'tables: the warehouse is newer than this program.')
+  if (state.pending.length === 0) {
+    note(notes, 'migration', 'proved', `${counted(state.applied.length, 'migration')} are applied, none is pending.`)
+    tell(
+      checking,
+      await compareTables(database.kysely, checking.definitions),
+      'its table has the columns, types and key of the definition.',
+    )
+    await checkQueries(database, checking)
+    return checkReadings(database, checking)
+  }
+  const found = await compareAfter(database, folders, state.pending, checking.definitions, state.applied.length === 0)
+  if (typeof found === 'string') note(notes, 'table', 'not asked', `tables of the definitions: ${found}.`)
+  else tell(checking, found, 'its migration makes the columns, types and key of the definition (tried and taken back).')
+  note(notes, 'mart', 'not asked', 'queries of the marts: they need the migrated warehouse.')
+}
+
+const tell = ({ definitions, notes }: Checking, differences: readonly Difference[], words: string): void => {
+  for (const { level, message } of differences) note(notes, 'table', level, message)
+  for (const definition of definitions) {
+    const dimensions = definition.dimensionTables.map(({ name }) => name)
+    const own = [tableName(definition), `${tableName(definition)}_history`, ...dimensions]
+    if (!differences.some(({ level, table }) => level === 'error' && own.includes(table)))
+      note(notes, 'table', 'proved', `${definition.file}: ${words}`)
+  }
+}
+
+/** A definition that is wrong explains no column: what its file names is not reported for each mart that reads it, only the mistake itself. */
+const wordsOfWrong = async ({ findings }: Notes): Promise<ReadonlySet<string>> => {
+  const files = findings.flatMap(({ area, message }) => (area === 'definition' ? (placeOf(message).file ?? []) : []))
+  const texts = await Promise.all([...new Set(files)].map((file) => readFile(file, 'utf8').catch(() => '')))
+  return new Set(texts.flatMap((text) => text.match(/[a-z_][a-z0-9_]*/g) ?? []))
+}
+
+const checkQueries = async (database: Database, { marts, definitions, notes }: Checking): Promise<void> => {
+  const wrong = await wordsOfWrong(notes)
+  let good = 0
+  for (const mart of marts)
+    for (const { result, message, unexplained } of await checkMart(
+      database,
+      mart,
+      definitions,
+      await readFile(mart.file, 'utf8'),
+    ))
+      if (result === 'proved') good += 1
+      else if (unexplained === undefined || !wrong.has(unexplained)) note(notes, 'mart', result, message)
+  for (const definition of definitions)
+    for (const mart of await differingSummaries(database.kysely, definition, marts))
+      note(notes, 'mart', 'error', summaryDiffers(mart).message)
+  if (good > 0)
+    note(
+      notes,
+      'mart',
+      'proved',
+      `${counted(good, 'query').replace('querys', 'queries')} of marts run and give the columns their headers explain.`,
+    )
+}
+
+const checkReadings = async ({ kysely }: Database, { definitions, folders, notes }: Checking): Promise<void> => {
+  const readings = await dataPointReadings(kysely)
+  const said = new Set<string>()
+  for (const definition of definitions) {
+    const source = folders?.sources.get(definition.source)
+    if (source?.kind !== 'report') continue
+    const { dataset, account } = datasetOf(definition, source)
+    const known = readings.find((line) => line.dataset === dataset && line.account === account)
+    const rule = definition.report.dataPoints ?? 'learn'
+    const name = `${dataset}, account ${account}`
+    if (rule === 'ignore') said.add(`not asked\t${name}: the definition ignores data_points_count (report.data_points).`)
+    else if (rule !== 'learn') said.add(`proved\t${name}: data_points_count counts ${rule}, says the definition.`)
+    else if (known === undefined) said.add(`not asked\t${name}: no report that gives a count has been loaded yet.`)
+    else
+      said.add(
+        `proved\t${name}: data_points_count counts ${known.readings.join(' or ')}, learnt up to answer ${known.answer_id}.`,
+      )
+  }
+  for (const line of said) {
+    const [result, message = ''] = line.split('\t')
+    note(notes, 'data points', result === 'proved' ? 'proved' : 'not asked', message)
+  }
+}
+
+/** A file is written and taken away again: a folder that can be listed may still be read only. Of one that is not there yet, into the nearest that is. */
+export const checkLanding = async ({ landing }: Settings, { offline, signal }: Asked, notes: Notes): Promise<void> => {
+  if (landing.kind === 'folder') {
+    await tryToWrite(landing.folder)
+    return note(notes, 'landing', 'proved', `the folder of landings (${landing.folder}) can be written.`)
+  }
+  if (offline) return note(notes, 'landing', 'not asked', 'the bucket of landings: --offline was given.')
+  const store = openLandingStore(landing)
+  await store.ready(signal)
+  const path = `${notesFolder}/check-${randomUUID()}`
+  await store.notes.write(path, '')
+  await store.notes.remove(path)
+  note(notes, 'landing', 'proved', 'the bucket of landings answers, can be listed and written.')
+}
+
+const tryToWrite = async (folder: string): Promise<void> => {
+  let there = folder
+  while (!existsSync(there) && dirname(there) !== there) there = dirname(there)
+  try {
+    const tried = await mkdtemp(join(there, '.check-'))
+    await writeFile(join(tried, 'file'), '')
+    await rm(tried, { recursive: true })
+  } catch (error) {
+    throw diskError(error, folder)
+  }
+}
+
+/** A store that does not answer is a finding of its own. */
+const noneIfAway = (error: unknown): string[] => {
+  if (isEtlError(error) && /^LANDING_(UNREACHABLE|REFUSED)$/.test(error.code)) return []
+  throw error
+}
+
+/** Whether this database is the warehouse it says it is; and whether the clocks agree. */
+export const checkIdentity = async (
+  database: Database,
+  settings: Settings,
+  { offline, signal }: Asked,
+  notes: Notes,
+): Promise<void> => {
+  const skew = skewWarning(await openDatabaseClock(database.kysely))
+  if (skew === null) note(notes, 'identity', 'proved', 'the clocks of this machine and of the database agree.')
+  else note(notes, 'identity', 'warning', skew)
+  if ((await migrationState(database, { folders: [] })).applied.length === 0)
+    return note(notes, 'identity', 'not asked', 'whose warehouse this is: it was never migrated.')
+  const place = { database, landing: openLandingStore(settings.landing) }
+  const warning =
+    offline && settings.landing.kind === 'bucket'
+      ? await identityWarning(place, { remote: false })
+      : await identityWarning(place, { remote: true, signal }).catch((error: unknown) => {
+          noneIfAway(error)
+          return identityWarning(place, { remote: false })
+        })
+  if (warning === null && !(offline && settings.landing.kind === 'bucket'))
+    for (const damaged of await damagedReceipts(place, signal).catch(noneIfAway)) note(notes, 'identity', 'warning', damaged)
+  if (warning !== null) note(notes, 'identity', 'error', warning)
+  else note(notes, 'identity', 'proved', 'the database is the warehouse that its landings name.')
+}

@@ -1,0 +1,75 @@
+// How a command opens the runtime: settings from the environment, pipelines from --pipelines, progress on standard error.
+import { resolve } from 'node:path'
+import { readSettings, type Settings } from '../core/env.ts'
+import { createLog } from '../core/log.ts'
+import { type Database, openDatabase } from '../db/connect.ts'
+import { assertMigrated } from '../db/migrate.ts'
+import { type OpenRuntime, openRuntime } from '../run/open-runtime.ts'
+import type { Invocation } from './command-spec.ts'
+import { type ProgressView, showProgress } from './progress-bar.ts'
+
+/** Throws CONFIGURATION. */
+export const settingsOf = ({ environment, folder }: Invocation): Settings => readSettings(environment, folder)
+
+/** Absolute. */
+export const pipelinesFolder = ({ options, folder }: Invocation): string =>
+  resolve(folder, String(options['pipelines'] ?? 'pipelines'))
+
+/** What the command needs of a runtime; what it does not need is not opened. */
+export interface RuntimeCall {
+  readonly pipelines?: readonly string[]
+  readonly callsService: boolean
+  /** Whether the command lands or reads answers. */
+  readonly usesLanding: boolean
+  readonly settings?: Settings
+}
+
+/** Opens the runtime, runs `work`, and closes everything whatever happens. */
+export const withRuntime = async <T>(
+  invocation: Invocation,
+  call: RuntimeCall,
+  work: (runtime: OpenRuntime, progress: ProgressView) => Promise<T>,
+): Promise<T> => {
+  const settings = call.settings ?? settingsOf(invocation)
+  const progress = showProgress(invocation.output)
+  try {
+    const runtime = await openRuntime({
+      settings,
+      pipelinesFolder: pipelinesFolder(invocation),
+      pipelines: call.pipelines ?? invocation.args,
+      callsService: call.callsService,
+      usesLanding: call.usesLanding,
+      progress,
+      log: createLog(settings.raw['MILLRACE_LOG_LEVEL']),
+      consent: { resubmitUncertain: invocation.options['resubmitUncertain'] === true, approvedBy: null },
+    })
+    try {
+      return await work(runtime, progress)
+    } finally {
+      await runtime.close()
+    }
+  } finally {
+    progress.stop()
+  }
+}
+
+/** For commands that only ask or tell the ledger: no definitions, no service. */
+export const withDatabase = async <T>(invocation: Invocation, work: (database: Database) => Promise<T>): Promise<T> => {
+  const { databaseUrl, home } = settingsOf(invocation)
+  const database = await openDatabase({ databaseUrl, home, maxConnections: 2 })
+  try {
+    await assertMigrated(database, { folders: [], allowUnknown: true })
+    return await work(database)
+  } finally {
+    await database.close()
+  }
+}
+
+/** What a command ends with that only an interruption ends. */
+export const interruptedCode = 130
+
+/** Resolves at the first SIGINT or SIGTERM, or when nobody reads the output any more. */
+export const untilInterrupted = async ({ signal }: Invocation): Promise<void> => {
+  if (signal.aborted) return
+  await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }))
+}

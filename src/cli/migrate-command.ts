@@ -1,0 +1,106 @@
+// `millrace migrate`: migrations, then the bi views of every definition.
+import { EtlError } from '../core/errors.ts'
+import { createLog } from '../core/log.ts'
+import { type Settled, takenUpWords } from '../run/identity.ts'
+import { type MigrateResult, migrateAndPublish } from '../run/migrate-and-publish.ts'
+import type { Handler } from './command-spec.ts'
+import { formatNumber, type Output, some } from './output.ts'
+import { wholeNumber } from './command-options.ts'
+import { pipelinesFolder, settingsOf } from './command-runtime.ts'
+
+/** Exit code 0 also where nothing was pending. */
+export const handle: Handler = async (invocation) => {
+  const { output, options } = invocation
+  const settings = settingsOf(invocation)
+  const dryRun = options['dryRun'] === true
+  const result = await migrateAndPublish({
+    settings,
+    pipelinesFolder: pipelinesFolder(invocation),
+    dryRun,
+    as: declarationOf(options['as']),
+    log: createLog(settings.raw['MILLRACE_LOG_LEVEL']),
+    patience: {
+      waitMs: wholeNumber(String(options['wait']), (text) => `--wait '${text}' is not a number of seconds, such as 60.`) * 1_000,
+      onWait: (message) => {
+        output.note(message)
+        output.event({ event: 'waiting', message })
+      },
+    },
+  })
+  const { applied, published, made, changed, removed, statements, declared, attributes } = result
+  for (const [migration, sql] of statements) output.event({ event: 'sql', migration, statements: sql })
+  output.event({
+    event: 'summary',
+    command: 'migrate',
+    dry_run: dryRun,
+    applied,
+    published,
+    made,
+    changed,
+    removed,
+    attributes,
+    ...identityWords(declared),
+  })
+  output.line(`Warehouse ${result.display}`)
+  printChanges(output, result, dryRun)
+  for (const name of result.kept)
+    output.note(`bi.${name} stays although its file is gone: something else reads it. Drop that first, then migrate again.`)
+  if (options['as'] === 'moved-service')
+    output.line('The service has moved: the next command that calls it writes down where it is.')
+  if (declared !== null) for (const line of declaredLines(declared)) output.line(line)
+  return 0
+}
+
+const printChanges = (output: Output, result: MigrateResult, dryRun: boolean): void => {
+  const { applied, statements, made, changed, removed, attributes } = result
+  for (const name of applied) {
+    output.line(`${dryRun ? '-- would apply' : 'applied'} ${name}`)
+    for (const statement of statements.get(name) ?? []) output.line(`${statement.trim()};\n`)
+  }
+  if (made.length > 0) output.line(`New in bi: ${named(made)}.`)
+  if (changed.length > 0) output.line(`Changed in bi: ${named(changed)}.`)
+  for (const name of removed) output.line(`Removed bi.${name}: its file is gone.`)
+  const ofAttributes = attributes.changed + attributes.ended
+  if (ofAttributes > 0)
+    output.line(`Attributes: ${some(attributes.changed, 'value')} changed, ${formatNumber(attributes.ended)} ended.`)
+  if (applied.length + made.length + changed.length + removed.length + ofAttributes > 0) return
+  output.line(
+    dryRun
+      ? 'Every migration is applied already.'
+      : 'Nothing to do: every migration is applied, and every view of bi is as it should be.',
+  )
+}
+
+/** Beyond a line of names, how many: the data dictionary has them all. */
+const named = (names: readonly string[]): string => {
+  const [shown, rest] = [names.slice(0, mostNames), names.length - mostNames]
+  return rest <= 0 ? shown.join(', ') : `${shown.join(', ')} and ${formatNumber(rest)} more`
+}
+const mostNames = 6
+
+const declarations = ['restored', 'moved', 'clone', 'moved-service'] as const
+
+const declarationOf = (text: unknown): (typeof declarations)[number] | null => {
+  if (text === undefined) return null
+  const found = declarations.find((one) => one === text)
+  if (found === undefined)
+    throw new EtlError(
+      'USAGE',
+      `--as is '${String(text)}'; write --as restored, --as moved, --as clone or --as moved-service (docs/restore.md).`,
+    )
+  return found
+}
+
+const identityWords = (declared: Settled | null) =>
+  declared === null
+    ? {}
+    : {
+        warehouse: declared.identity.id,
+        epoch: declared.identity.epoch,
+        taken_up: declared.takenUp.purchases + declared.takenUp.answers,
+      }
+
+const declaredLines = ({ identity, takenUp }: Settled): string[] => {
+  const words = takenUpWords(takenUp)
+  return [`This database is warehouse ${identity.id}, epoch ${identity.epoch}.`, ...(words === null ? [] : [words])]
+}

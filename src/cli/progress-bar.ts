@@ -1,0 +1,204 @@
+// Progress on standard error: a bar on a terminal, plain lines elsewhere, nothing of it on standard output.
+import cliProgress from 'cli-progress'
+import { redact } from '../core/redact.ts'
+import { type Counters, type Progress, type RunEvent, createProgress } from '../run/progress.ts'
+import { type Output, formatNumber, formatSeconds, some } from './output.ts'
+import { columnsOf, paint, stateTone, textWidth, wrapText } from './terminal.ts'
+
+/** Between plain lines where nothing but the counters changed. */
+const plainEveryMs = 10_000
+
+/** What a run tells of itself, as a bar on a terminal and as lines elsewhere. */
+export interface ProgressView extends Progress {
+  /** Takes the bar away while a person is asked; it comes back afterwards. */
+  aside<T>(ask: () => Promise<T>): Promise<T>
+  /** Takes the bar away and stops the plain lines. */
+  stop(): void
+}
+
+/** Progress that draws itself; every event also goes to `--json` output. */
+export const showProgress = (output: Output): ProgressView => {
+  const view = process.stderr.isTTY && !output.json ? barView() : plainView()
+  const progress = createProgress((event) => {
+    output.event(event)
+    view.event(event)
+  })
+  view.begin(progress)
+  let stopped = false
+  const stop = (): void => {
+    if (!stopped) view.stop()
+    stopped = true
+  }
+  const aside = async <T>(ask: () => Promise<T>): Promise<T> => {
+    view.hide()
+    try {
+      return await ask()
+    } finally {
+      view.show()
+    }
+  }
+  return { ...progress, aside, stop }
+}
+
+interface View {
+  begin(progress: Progress): void
+  event(event: RunEvent): void
+  hide(): void
+  show(): void
+  stop(): void
+}
+
+const noteOf = (event: RunEvent): string | null => {
+  if (event.event === 'notice') return event.message
+  if (event.event !== 'unit') return null
+  const isHeld = event.state === 'held' || event.held_units !== undefined
+  const isLeft = event.state === 'waiting' && event.left === true
+  if (event.state !== 'failed' && !isHeld && !isLeft) return null
+  // Most messages name their unit themselves.
+  const message = event.message ?? ''
+  const about = message.startsWith(event.unit) ? message : `${event.unit}: ${message}`
+  const state = isHeld ? 'held' : isLeft ? 'waiting' : 'failed'
+  return `${paint(stateTone(state), state, process.stderr)} ${about} [${event.code ?? ''}]`
+}
+
+/** A scheduler's finished run in one line. */
+const endedLine = ({ pipeline, due_at, run_id, state, units }: Extract<RunEvent, { event: 'tick' }>): string => {
+  const parts = (['loaded', 'unchanged', 'waiting', 'held', 'failed'] as const).filter((name) => units[name] > 0)
+  const words = units.planned === 0 ? 'nothing is due' : parts.map((name) => `${units[name]} ${name}`).join(', ')
+  return `${pipeline}: tick of ${due_at}, run ${run_id} ${state}: ${words}`
+}
+
+const plainView = (): View => {
+  let line: ProgressLine | null = null
+  let timer: NodeJS.Timeout | null = null
+  let printed = ''
+  const write = (text: string): void => void process.stderr.write(`${redact(text)}\n`)
+  const print = (): void => {
+    const share = line?.share()
+    // What stands still is said once: a scheduler is silent between its nights.
+    if (line === null || share === undefined || share.planned === 0) return
+    const state = `${share.done}/${share.planned}`
+    if (share.done === share.planned && state === printed) return
+    printed = state
+    write(line.text())
+  }
+  return {
+    begin: (progress) => {
+      line = createProgressLine(progress)
+      timer = setInterval(print, plainEveryMs)
+      timer.unref()
+    },
+    event: (event) => {
+      const note = noteOf(event)
+      if (note !== null) write(note)
+      if (event.event === 'tick') write(endedLine(event))
+      if (event.event !== 'planned') return
+      line?.planned(event.units)
+      printed = ''
+      if (event.units > 0) write(`run ${event.run_id}: ${some(event.units, 'unit')} to do`)
+    },
+    // Its lines stay where they are.
+    hide: () => undefined,
+    show: () => undefined,
+    stop: () => {
+      if (timer !== null) clearInterval(timer)
+      print()
+    },
+  }
+}
+
+const barsize = 20
+/** Columns of the bar, its percentage and what separates them; the last one of a terminal stays free. */
+const beside = barsize + ' 100% | '.length + 1
+
+const barView = (): View => {
+  let timer: NodeJS.Timeout | null = null
+  let line: ProgressLine | null = null
+  const bar = new cliProgress.SingleBar({
+    format: '{bar} {percentage}% | {text}',
+    barCompleteChar: '█',
+    barIncompleteChar: '░',
+    barsize,
+    hideCursor: true,
+    clearOnComplete: true,
+    stream: process.stderr,
+    gracefulExit: false,
+  })
+  const draw = (): void => {
+    if (line === null) return
+    const { done, planned } = line.share()
+    bar.setTotal(Math.max(1, planned))
+    bar.update(done, { text: planned === 0 ? 'planning' : line.text((columnsOf(process.stderr) ?? 80) - beside) })
+  }
+  const show = (): void => {
+    bar.start(1, 0, { text: 'planning' })
+    timer = setInterval(draw, 100)
+    timer.unref()
+  }
+  const hide = (): void => {
+    if (timer !== null) clearInterval(timer)
+    bar.stop()
+  }
+  return {
+    begin: (progress) => {
+      line = createProgressLine(progress)
+      show()
+    },
+    hide,
+    show,
+    event: (event) => {
+      if (event.event === 'planned') line?.planned(event.units)
+      const note = event.event === 'tick' ? endedLine(event) : noteOf(event)
+      if (note === null) return
+      // The bar's own line is overwritten, the note stays above it.
+      process.stderr.write(`\r\u001b[2K${redact(wrapText(note, columnsOf(process.stderr)))}\n`)
+      draw()
+    },
+    stop: () => {
+      draw()
+      hide()
+    },
+  }
+}
+
+interface ProgressLine {
+  /** Call when more units are planned: where all earlier ones are done, counting begins anew. */
+  planned(units: number): void
+  /** Units done and planned since then. */
+  share(): { readonly done: number; readonly planned: number }
+  /** @param columns what does not fit is left out from the end: the units and the time left come first */
+  text(columns?: number): string
+}
+
+/** @param now milliseconds of a clock that never goes back */
+export const createProgressLine = ({ counters }: Progress, now: () => number = () => performance.now()): ProgressLine => {
+  let from: Counters = { ...counters }
+  let startedAt = now()
+  const since = (name: keyof Counters): number => counters[name] - from[name]
+  // A job may cover more units than the run asked of it.
+  const share = () => ({ done: Math.min(since('unitsDone'), since('unitsPlanned')), planned: since('unitsPlanned') })
+  return {
+    planned: (units) => {
+      const before = counters.unitsPlanned - units
+      if (counters.unitsDone < before) return
+      from = { ...counters, unitsPlanned: before, unitsDone: before }
+      startedAt = now()
+    },
+    share,
+    text: (columns = Number.POSITIVE_INFINITY) => {
+      const { done, planned } = share()
+      const seconds = (now() - startedAt) / 1000
+      const rows = since('rowsRead')
+      const rate = seconds > 0 ? Math.round(rows / seconds) : 0
+      const parts = [
+        `${done}/${planned} units`,
+        // From the share of units done; unknown until the first is.
+        `time left ${done === 0 || planned === 0 ? '?' : formatSeconds((seconds / done) * (planned - done))}`,
+        `${formatNumber(rows)} rows (${formatNumber(rate)}/s)`,
+        ...(since('pages') > 0 ? [some(since('pages'), 'page')] : []),
+      ]
+      while (parts.length > 1 && textWidth(parts.join(', ')) > columns) parts.pop()
+      return parts.join(', ')
+    },
+  }
+}

@@ -1,0 +1,67 @@
+// `millrace quarantine list|show|retry`: rejected rows, one in full, or their units loaded again from the landing.
+import { EtlError } from '../core/errors.ts'
+import { listQuarantine, showQuarantine } from '../ledger/quarantine.ts'
+import { retryQuarantine } from '../run/replay-range.ts'
+import type { Handler, Invocation } from './command-spec.ts'
+import { assertKnownPipelines } from './known-pipelines.ts'
+import { wholeNumber } from './command-options.ts'
+import { printReplay } from './replay-command.ts'
+import { withDatabase, withRuntime } from './command-runtime.ts'
+
+/** `retry` is a replay: it asks the service for nothing. */
+export const handle: Handler = async (invocation) => {
+  const [action, ...rest] = invocation.args
+  if (action === 'list') return list(invocation, rest)
+  if (action === 'show') return show(invocation, rest)
+  if (action === 'retry') return retry(invocation, rest)
+  throw new EtlError('USAGE', `'${action}' is not one of list, show, retry.`)
+}
+
+const list = async (invocation: Invocation, pipelines: readonly string[]): Promise<number> => {
+  const { options, output } = invocation
+  const limit = wholeNumber(options['limit'], () => '--limit takes a whole number from 1.')
+  return withDatabase(invocation, async ({ kysely }) => {
+    await assertKnownPipelines(kysely, invocation, pipelines)
+    const { rows, total } = await listQuarantine(kysely, { pipelines, limit, all: options['all'] === true })
+    for (const row of rows) output.event({ event: 'quarantined', ...row })
+    output.event({ event: 'summary', command: 'quarantine list', listed: rows.length, total })
+    output.table(
+      ['id', 'unit', 'part', 'line', 'column', 'reason', 'raw'],
+      rows.map((row) => [
+        String(row.quarantine_id),
+        row.unit_key ?? '(not known)',
+        String(row.part),
+        String(row.line),
+        row.column_name ?? '-',
+        row.reason,
+        clip(row.raw),
+      ]),
+    )
+    output.line(`${rows.length} of ${total} rows. \`millrace quarantine show ID\` prints one whole.`)
+    return 0
+  })
+}
+
+const clip = (raw: string): string => (raw.length > 60 ? `${raw.slice(0, 57)}...` : raw).replaceAll(/\s+/g, ' ')
+
+const show = async (invocation: Invocation, ids: readonly string[]): Promise<number> => {
+  const { output } = invocation
+  const id = wholeNumber(ids[0], () => 'Write `millrace quarantine show ID`; `millrace quarantine list` names the ids.')
+  return withDatabase(invocation, async ({ kysely }) => {
+    const row = await showQuarantine(kysely, id)
+    if (row === null)
+      throw new EtlError('USAGE', `No row ${id} is in quarantine; \`millrace quarantine list\` names those that are.`)
+    output.event({ event: 'summary', command: 'quarantine show', ...row })
+    for (const [name, value] of Object.entries(row)) if (name !== 'raw') output.line(`${name.padEnd(14)} ${String(value ?? '-')}`)
+    output.line()
+    output.line(row.raw)
+    return 0
+  })
+}
+
+const retry = async (invocation: Invocation, pipelines: readonly string[]): Promise<number> =>
+  withRuntime(invocation, { callsService: false, usesLanding: true, pipelines }, async (runtime, progress) => {
+    const result = await retryQuarantine(runtime, invocation.signal)
+    progress.stop()
+    return printReplay(invocation, 'quarantine retry', result)
+  })

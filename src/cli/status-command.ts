@@ -1,0 +1,175 @@
+// `millrace status`: the ledger in the terminal, with a small map of coverage.
+import { EtlError } from '../core/errors.ts'
+import type { Database } from '../db/connect.ts'
+import { openLandingStore } from '../extract/landing.ts'
+import { identityWarning } from '../run/identity.ts'
+import type { UnitState } from '../core/types.ts'
+import { type Status, readStatus } from '../web/reads/read-status.ts'
+import { printWords } from './approve-command.ts'
+import type { Handler, Invocation } from './command-spec.ts'
+import { assertKnownPipelines } from './known-pipelines.ts'
+import { type Times, timesOf } from './zone.ts'
+import { type Output, formatNumber, formatSeconds } from './output.ts'
+import { interruptedCode, settingsOf, untilInterrupted, withDatabase, withRuntime } from './command-runtime.ts'
+import { coverageLines } from './coverage-command.ts'
+import { columnsOf, paint, stateTone } from './terminal.ts'
+
+/** Reads only; with `--serve` until it is stopped. */
+export const handle: Handler = async (invocation) => {
+  if (invocation.options['serve'] === true) return serve(invocation)
+  return withDatabase(invocation, async (database) => {
+    await assertKnownPipelines(database.kysely, invocation, invocation.args)
+    const status = await readStatus(database.kysely, invocation.args)
+    const unknown = invocation.args.filter((name) => !status.pipelines.some(({ pipeline }) => pipeline === name))
+    if (unknown.length > 0)
+      throw new EtlError('USAGE', `Nothing was planned yet for ${unknown.join(', ')}; run \`millrace run ${unknown.join(' ')}\`.`)
+    const warning = await identityOf(invocation, database)
+    invocation.output.event({ event: 'summary', command: 'status', ...status, warehouse_warning: warning })
+    if (invocation.output.json) return 0
+    print(invocation.output, status, { display: database.display, times: timesOf(invocation) })
+    if (warning !== null) invocation.output.line(`\n${warning}`)
+    return 0
+  })
+}
+
+/** How long a store of landings that is far away may keep `status` waiting. */
+const patienceMs = 3_000
+
+/** Why this database may not be the warehouse it says it is; null: it is, or the store did not say. */
+const identityOf = async (invocation: Invocation, database: Database): Promise<string | null> => {
+  const place = { database, landing: openLandingStore(settingsOf(invocation).landing) }
+  const signal = AbortSignal.timeout(patienceMs)
+  return identityWarning(place, { remote: true, signal }).catch(() => identityWarning(place, { remote: false }))
+}
+
+/** The page needs what an action needs, hence the whole runtime; it is loaded only here, `status` itself stays quick. */
+const serve = async (invocation: Invocation): Promise<number> => {
+  const { serveStatusPage } = await import('./status-page.ts')
+  return withRuntime(invocation, { callsService: false, usesLanding: false, pipelines: [] }, async (runtime) => {
+    const port = invocation.options['port']
+    const page = await serveStatusPage(runtime, { port: port === undefined ? undefined : String(port) })
+    try {
+      invocation.output.event({ event: 'status_page', url: page.url })
+      invocation.output.line(`The status page is at ${page.url}. Ctrl-C ends it.`)
+      await untilInterrupted(invocation)
+      return interruptedCode
+    } finally {
+      await page.close()
+    }
+  })
+}
+
+interface Around {
+  readonly display: string
+  readonly times: Times
+}
+
+const print = (output: Output, status: Status, { display, times }: Around): void => {
+  output.line(`Warehouse ${display}`)
+  if (status.pipelines.length === 0) {
+    output.line('Nothing was planned yet. Next: `millrace run`, or `millrace backfill … --dry-run`.')
+    return
+  }
+  output.line()
+  printPipelines(output, status, times)
+  output.line()
+  for (const line of coverageLines(status.coverage, columnsOf(process.stdout))) output.line(line)
+  if (status.pipelines.some(({ units }) => (units.waiting ?? 0) > 0)) output.line(waitingWords)
+  printWords(output, status)
+  printTroubled(output, status)
+  printReplays(output, status)
+  printReports(output, status)
+  printQuota(output, status)
+  printRuns(output, status, times)
+}
+
+const waitingWords = 'Waiting: not possible yet; each unit below names its reason. The next run resumes them.'
+
+const printPipelines = (output: Output, { pipelines }: Status, { at }: Times): void =>
+  output.table(
+    ['pipeline', 'loaded', 'waiting', 'held', 'failed', 'other', 'rows', 'newest', 'last load', 'quarantined'],
+    pipelines.map(({ pipeline, units, rows, newest_window, last_loaded_at, quarantined }) => {
+      const count = (state: UnitState): number => units[state] ?? 0
+      const other = count('planned') + count('running') + count('landed')
+      const marked = (state: 'held' | 'failed'): string =>
+        count(state) === 0 ? '0' : paint(stateTone(state), formatNumber(count(state)))
+      return [
+        pipeline,
+        formatNumber(count('loaded')),
+        formatNumber(count('waiting')),
+        marked('held'),
+        marked('failed'),
+        formatNumber(other),
+        formatNumber(rows),
+        newest_window?.slice(0, 7) ?? '-',
+        at(last_loaded_at),
+        formatNumber(quarantined),
+      ]
+    }),
+  )
+
+const printTroubled = (output: Output, { troubled }: Status): void => {
+  if (troubled.length === 0) return
+  output.line()
+  output.line('Units that are not loaded:')
+  for (const unit of troubled) {
+    output.line(`  ${paint(stateTone(unit.state), unit.state)} #${unit.unit_id} ${unit.unit} [${unit.code ?? '-'}]`)
+    if (unit.message !== null) output.line(`    ${unit.message}`)
+  }
+}
+
+const printReplays = (output: Output, { troubled_replays }: Status): void => {
+  if (troubled_replays.length === 0) return
+  output.line()
+  output.line('Answers that could not be loaded again; the same command tries them again:')
+  for (const { job_id, answer_id, reason, box, state, code, message } of troubled_replays) {
+    output.line(`  ${state} job ${job_id}, ${reason} of answer ${answer_id}: ${box} [${code ?? '-'}]`)
+    if (message !== null) output.line(`    ${message}`)
+  }
+}
+
+const printReports = (output: Output, { open_reports }: Status): void => {
+  if (open_reports.length === 0) return
+  output.line()
+  output.table(
+    ['open report', 'state', 'service says', 'age', 'bought for'],
+    open_reports.map((report) => [
+      report.report_id ?? '(id not known)',
+      report.state,
+      report.status_word ?? '-',
+      formatSeconds(report.age_seconds),
+      report.box,
+    ]),
+  )
+}
+
+const printQuota = (output: Output, { quota }: Status): void => {
+  if (quota.length === 0) return
+  output.line()
+  output.table(
+    ['quota', 'account', 'month', 'reports', 'used', 'reserved'],
+    quota.map((row) => [
+      row.pipeline,
+      row.account,
+      row.month,
+      formatNumber(row.reports),
+      formatNumber(row.used),
+      formatNumber(row.reserved),
+    ]),
+  )
+}
+
+const printRuns = (output: Output, { runs }: Status, times: Times): void => {
+  output.line()
+  output.table(
+    ['run', 'command', 'state', 'started', 'finished'],
+    runs.map((run) => [
+      String(run.run_id),
+      run.command,
+      paint(stateTone(run.state), run.state),
+      times.at(run.started_at),
+      times.at(run.finished_at),
+    ]),
+  )
+  times.sayZone(output)
+}

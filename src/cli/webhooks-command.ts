@@ -1,0 +1,113 @@
+// `millrace webhooks subscribe|test|remove`: the service tells a running `schedule` when it has released data.
+import { EtlError } from '../core/errors.ts'
+import type { ReleasedData } from '../core/release-month.ts'
+import type { AccountOf } from '../core/source-spec.ts'
+import type { ReleaseApi } from '../extract/api.ts'
+import type { HttpClient } from '../extract/http-types.ts'
+import { forgetSubscription, keepSubscription, subscriptionOf } from '../ledger/releases.ts'
+import { accountsOf } from '../run/apis.ts'
+import type { OpenRuntime } from '../run/open-runtime.ts'
+import { withRuntime } from './command-runtime.ts'
+import type { Handler, Invocation } from './command-spec.ts'
+
+interface Subscriber {
+  readonly of: AccountOf
+  readonly account: string
+  readonly api: ReleaseApi
+  readonly http: HttpClient
+  readonly every: readonly ReleasedData[]
+}
+
+type Action = (invocation: Invocation, runtime: OpenRuntime, subscriber: Subscriber) => Promise<boolean>
+
+const limits = { timeoutMs: 30_000, attempts: 3, maxBodyBytes: 10_000_000 }
+
+export const handle: Handler = (invocation) => {
+  const [action, ...rest] = invocation.args
+  const act = actions[String(action)]
+  if (act === undefined || rest.length > 0)
+    throw new EtlError('USAGE', `'${invocation.args.join(' ')}' is not one of subscribe, test, remove.`)
+  return withRuntime(invocation, { callsService: true, usesLanding: false, pipelines: [] }, async (runtime) => {
+    const results: boolean[] = []
+    for (const subscriber of subscribers(invocation, runtime)) results.push(await act(invocation, runtime, subscriber))
+    const failed = results.filter((isDone) => !isDone).length
+    invocation.output.event({ event: 'summary', command: `webhooks ${action}`, done: results.length - failed, failed })
+    return failed === 0 ? 0 : 1
+  })
+}
+
+const subscribers = ({ options, signal }: Invocation, runtime: OpenRuntime): Subscriber[] => {
+  const wanted = options['account']
+  const found = accountsOf(runtime.definitions).flatMap(({ of, definitions }): Subscriber[] => {
+    const api = runtime.releaseApi(of)
+    if (api === null || (wanted !== undefined && of.account !== wanted)) return []
+    const http = runtime.service(of).forUnit({ ...limits, account: of.account, signal, record: () => undefined })
+    const every = [
+      ...new Set(definitions.map(({ window }) => (window.every === 'month' ? ('month' as const) : ('day' as const)))),
+    ]
+    return [{ of, account: `${of.source}/${of.account}`, api, http, every }]
+  })
+  if (found.length === 0)
+    throw new EtlError(
+      'USAGE',
+      `No account of the definitions${wanted === undefined ? '' : ` is named '${String(wanted)}' and`} has a service that announces releases.`,
+    )
+  return found
+}
+
+/** The address is a secret: what is shown of it ends where that begins. */
+const addressOf = ({ hooks }: OpenRuntime, { of, api }: Subscriber) => {
+  const address = hooks?.releaseAddress(of.source, of.account) ?? null
+  if (address === null)
+    throw new EtlError(
+      'CONFIGURATION',
+      'The service needs an address to send to: set MILLRACE_PUBLIC_URL, under which `millrace schedule` is reached from outside, and MILLRACE_HOOK_SECRET (`openssl rand -hex 24`).',
+    )
+  if (address.reveal().length > api.longestAddress)
+    throw new EtlError(
+      'CONFIGURATION',
+      `MILLRACE_PUBLIC_URL makes an address of ${address.reveal().length} characters; the service takes ${api.longestAddress}.`,
+    )
+  return address
+}
+
+const noSuchWay = 'the service offers no such messages; its capabilities are polled instead.'
+
+const actions: Readonly<Record<string, Action>> = {
+  subscribe: async ({ output }, runtime, subscriber) => {
+    const { account, api, http, every } = subscriber
+    const address = addressOf(runtime, subscriber)
+    let isDone = true
+    for (const data of every) {
+      const id = await api.subscribe(http, data, address)
+      output.event({ event: 'subscription', account, every: data, subscription_id: id })
+      output.line(
+        `${account}: ${data}ly data: ${id === null ? noSuchWay : `subscribed as ${id}. Next: \`millrace webhooks test\`.`}`,
+      )
+      if (id === null) isDone = false
+      else await keepSubscription(runtime.database.kysely, account, data, id)
+    }
+    return isDone
+  },
+  test: async ({ output }, runtime, subscriber) => {
+    const { account, api, http } = subscriber
+    const problem = await api.test(http, addressOf(runtime, subscriber))
+    output.event({ event: 'tested', account, arrived: problem === null, problem })
+    output.line(
+      `${account}: ${problem === null ? 'the message of the service arrived.' : `it did not arrive: ${problem}. Is \`millrace schedule\` running, and reached under MILLRACE_PUBLIC_URL?`}`,
+    )
+    return problem === null
+  },
+  remove: async ({ output }, runtime, { account, api, http, every }) => {
+    for (const data of every) {
+      const id = await subscriptionOf(runtime.database.kysely, account, data)
+      const isGone = id !== null && (await api.unsubscribe(http, data, id))
+      if (id !== null) await forgetSubscription(runtime.database.kysely, account, data)
+      output.event({ event: 'subscription', account, every: data, removed: isGone, subscription_id: id })
+      output.line(
+        `${account}: ${data}ly data: ${id === null ? 'there was no subscription.' : isGone ? 'removed.' : 'forgotten here; the service no longer knows it.'}`,
+      )
+    }
+    return true
+  },
+}

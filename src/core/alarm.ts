@@ -1,0 +1,62 @@
+// The words of alarms: what people hear of, how severe it is, and one thing that is wrong now.
+
+/** Most severe first. `critical` is sent also in quiet hours. */
+export const severities = ['critical', 'error', 'warning', 'info'] as const
+export type Severity = (typeof severities)[number]
+
+interface KindSpec {
+  /** Unless the cause itself says otherwise. */
+  readonly severity: Severity
+  /** For docs and messages. */
+  readonly about: string
+  /** False: it happened, and nobody is told that it is over. Default true. */
+  readonly hasEnd?: boolean
+}
+
+const kind = (severity: Severity, about: string, more: Pick<KindSpec, 'hasEnd'> = {}): KindSpec => ({ severity, about, ...more })
+
+/** Every kind of alarm by name. A kind more is a line here and whoever reads its causes in src/schedule/notify/alarm-causes.ts. */
+export const alarmKinds = {
+  failure: kind('error', 'units failed'),
+  held: kind('warning', 'units wait for a person'),
+  late: kind('critical', 'a scheduled run is an hour overdue'),
+  due: kind('error', 'a month is not loaded on the day it is expected'),
+  list: kind('warning', 'a list came empty or much shorter and is not obeyed'),
+  drift: kind('warning', 'answers have other fields than the definition says'),
+  quarantine: kind('warning', 'rows were rejected'),
+  test: kind('warning', 'rows were loaded that fail a test of their definition', { hasEnd: false }),
+  restated: kind('warning', 'the service changed loaded values by more than a test allows', { hasEnd: false }),
+  quota: kind('warning', 'a budget is spent to 80 % or 100 %'),
+  approval: kind('warning', 'a run found more to buy than its guard allows'),
+} as const satisfies Record<string, KindSpec>
+
+export type AlarmKind = keyof typeof alarmKinds
+
+/** Kinds of which nobody is told that they are over. */
+export const kindsWithoutEnd: readonly string[] = Object.entries<KindSpec>(alarmKinds)
+  .filter(([, { hasEnd }]) => hasEnd === false)
+  .map(([name]) => name)
+
+/** One thing that is wrong now. It is sent once when it begins and once when it is not among the causes any more. */
+export interface Cause {
+  /** Names it for as long as it holds: `failure/keywords`. */
+  readonly cause: string
+  readonly kind: AlarmKind
+  /** Default: as its kind says. */
+  readonly severity?: Severity
+  /** null: it concerns no single pipeline. */
+  readonly pipeline: string | null
+  /** Causes of the same kind and grouping go to a person in one message: an error code, a month. Default: it goes alone. */
+  readonly grouping?: string | null
+  /** What is wrong, one or two sentences. */
+  readonly message: string
+  /** What changed: since when, what is still there. */
+  readonly changed?: string
+  /** What to do. */
+  readonly nextStep?: string
+  /** The same for machines; never a secret. */
+  readonly details: Readonly<Record<string, unknown>>
+}
+
+export const severityOf = ({ kind: name, severity }: Pick<Cause, 'kind' | 'severity'>): Severity =>
+  severity ?? alarmKinds[name].severity

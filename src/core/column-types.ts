@@ -1,0 +1,58 @@
+// The types a column may have, each with all that is known of it. A new type is one entry here, and its cast in parse/cast.ts.
+
+export interface ColumnTypeEntry {
+  /** As PostgreSQL's catalog writes it. */
+  readonly catalog: string
+  /** How Parquet files hold it. */
+  readonly parquet: 'text' | 'long' | 'int' | 'decimal' | 'boolean' | 'days' | 'microseconds' | 'list'
+  /** Whole numbers can be rounded; so many digits are in range for certain. */
+  readonly wholeDigits: number | null
+  /** Figures of it are added up, compared and tested. */
+  readonly isNumber: boolean
+  /** Several values in a cell: JSON sends a list, and no key can hold it. */
+  readonly isList: boolean
+  /** JSON may send the words true and false. */
+  readonly takesWords: boolean
+  /** How a cell is copied byte by byte where nothing has to be changed; `cast`: never. */
+  readonly copiedAs: 'text' | 'whole' | 'decimal' | 'cast'
+  /** What may stand for a field that is absent; null: nothing. */
+  readonly ifAbsent: RegExp | null
+  /** Whether a test can list its values. */
+  readonly isListable: boolean
+}
+
+const rest = {
+  wholeDigits: null,
+  isNumber: false,
+  isList: false,
+  takesWords: false,
+  copiedAs: 'cast',
+  ifAbsent: null,
+  isListable: false,
+} as const
+
+const type = (catalog: string, parquet: ColumnTypeEntry['parquet'], more: Partial<ColumnTypeEntry> = {}): ColumnTypeEntry => ({
+  ...rest,
+  ...more,
+  catalog,
+  parquet,
+})
+
+const whole = { isNumber: true, isListable: true, copiedAs: 'whole' } as const
+
+/** By its name in definitions, which SQL understands as well. */
+export const columnTypes = {
+  text: type('text', 'text', { takesWords: true, copiedAs: 'text', ifAbsent: /^/, isListable: true }),
+  bigint: type('bigint', 'long', { ...whole, wholeDigits: 18, ifAbsent: /^-?\d{1,18}$/ }),
+  integer: type('integer', 'int', { ...whole, wholeDigits: 9, ifAbsent: /^-?\d{1,9}$/ }),
+  numeric: type('numeric', 'decimal', { isNumber: true, copiedAs: 'decimal', ifAbsent: /^-?\d+(\.\d+)?$/ }),
+  boolean: type('boolean', 'boolean', { takesWords: true, ifAbsent: /^(true|false)$/ }),
+  date: type('date', 'days', { ifAbsent: /^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])$/ }),
+  timestamptz: type('timestamp with time zone', 'microseconds'),
+  'text[]': type('text[]', 'list', { isList: true, isListable: true }),
+}
+
+export type ColumnType = keyof typeof columnTypes
+
+const isName = (name: string): name is ColumnType => Object.hasOwn(columnTypes, name)
+export const typeNames: readonly ColumnType[] = Object.keys(columnTypes).filter(isName)

@@ -1,0 +1,65 @@
+// The environment, read once and checked. `.env` is read too; the real environment wins.
+import { existsSync, readFileSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { parse as parseDotenv } from 'dotenv'
+import { EtlError } from './errors.ts'
+import { type LandingSetting, landingSetting } from './landing-setting.ts'
+import { type ReadAgain, type Secret, secret } from './redact.ts'
+import type { Environment } from './read-setting.ts'
+import { fileAgain } from './secret-files.ts'
+import { withSecrets } from './secret-settings.ts'
+
+/** Settings of the program itself. Those of an API are read by its folder under `sources`, from `raw`. */
+export interface Settings {
+  /** The warehouse; null: the embedded PostgreSQL under `home`. */
+  readonly databaseUrl: Secret | null
+  /** Absolute folder of the landing files and the embedded database. */
+  readonly home: string
+  /** Where the landings lie; a folder under `home` unless `MILLRACE_LANDING` says otherwise. */
+  readonly landing: LandingSetting
+  readonly raw: Environment
+}
+
+/** Reads settings from `environment` over `.env` in `folder`. Throws CONFIGURATION naming the variable and the remedy. */
+export const readSettings = (environment: Readonly<Record<string, string | undefined>>, folder: string): Settings => {
+  const raw = withSecrets(merged(environment, folder))
+  const home = resolve(folder, raw['MILLRACE_HOME'] || '.millrace')
+  return Object.freeze({
+    databaseUrl: databaseUrl(raw['DATABASE_URL'], fileAgain(raw, 'DATABASE_URL')),
+    home,
+    landing: landingSetting(raw, home, folder),
+    raw,
+  })
+}
+
+const merged = (environment: Readonly<Record<string, string | undefined>>, folder: string): Record<string, string> => {
+  const file = resolve(folder, '.env')
+  const values: Record<string, string> = existsSync(file) ? parseDotenv(readFileSync(file)) : {}
+  for (const [name, value] of Object.entries(environment)) if (value !== undefined) values[name] = value
+  return values
+}
+
+const databaseUrl = (text: string | undefined, again: ReadAgain | null): Secret | null => {
+  if (!text) return null
+  if (!isDatabaseUrl(text)) {
+    throw new EtlError('CONFIGURATION', 'DATABASE_URL is not an address such as postgres://user:password@host:5432/database.')
+  }
+  hidePassword(text)
+  if (again === null) return secret('DATABASE_URL', text)
+  return secret('DATABASE_URL', text, () => {
+    const found = again()
+    if (found === null || !isDatabaseUrl(found) || placeOf(found) !== placeOf(text)) return null
+    hidePassword(found)
+    return found
+  })
+}
+
+const isDatabaseUrl = (text: string): boolean => /^postgres(ql)?:\/\//.test(text) && URL.canParse(text)
+
+/** A living process must not spread over two warehouses: another place is for the next start. */
+const placeOf = (address: string): string => Object.assign(new URL(address), { username: '', password: '' }).href
+
+const hidePassword = (address: string): void => {
+  const password = decodeURIComponent(new URL(address).password)
+  if (password) secret('database password', password)
+}

@@ -1,0 +1,59 @@
+// Where services send messages to: the address under which this program is reached from outside, with a part of the path that is a secret.
+import { createHmac } from 'node:crypto'
+import { EtlError } from './errors.ts'
+import { passingSecret, type Secret, secret } from './redact.ts'
+import type { Environment } from './read-setting.ts'
+
+const addressName = 'MILLRACE_PUBLIC_URL'
+const secretName = 'MILLRACE_HOOK_SECRET'
+const shortestSecret = 16
+
+export interface Hooks {
+  /** The part of the path that only the service and we know. */
+  readonly token: Secret
+  /** Whole addresses; secrets, since whoever has one may knock. null: no address is set, nobody can be told one. */
+  releaseAddress(api: string, account: string): Secret | null
+  reportAddress(jobId: number): Secret | null
+}
+
+/** null: no secret is set, so that nothing is received. Throws CONFIGURATION. */
+export const hooksSetting = (raw: Environment): Hooks | null => {
+  const key = raw[secretName]?.trim()
+  const base = publicAddress(raw)
+  if (!key) {
+    if (base === null) return null
+    throw new EtlError('CONFIGURATION', `${addressName} is set and ${secretName} is not; make one with \`openssl rand -hex 24\`.`)
+  }
+  if (key.length < shortestSecret)
+    throw new EtlError(
+      'CONFIGURATION',
+      `${secretName} is shorter than ${shortestSecret} characters; make one with \`openssl rand -hex 24\`.`,
+    )
+  secret(secretName, key)
+  // Not the secret itself: an address that becomes known gives it away to nobody.
+  const token = secret('path of webhooks', createHmac('sha256', key).update('millrace webhooks').digest('hex').slice(0, 40))
+  // Their secret part is known to redact already; one more for each of a million reports would make it slow.
+  const addressOf = (path: string): Secret | null =>
+    base === null ? null : passingSecret('address of a webhook', `${base}/hooks/${token.reveal()}/${path}`)
+  return {
+    token,
+    releaseAddress: (api, account) => addressOf(`releases/${encodeURIComponent(api)}/${encodeURIComponent(account)}`),
+    reportAddress: (jobId) => addressOf(`reports/${jobId}`),
+  }
+}
+
+const publicAddress = (raw: Environment): string | null => {
+  const text = raw[addressName]
+  if (!text) return null
+  const url = URL.canParse(text) ? new URL(text) : null
+  const isLocal = url !== null && /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(url.hostname)
+  if (
+    url === null ||
+    url.search ||
+    url.hash ||
+    url.username ||
+    (url.protocol !== 'https:' && !(url.protocol === 'http:' && isLocal))
+  )
+    throw new EtlError('CONFIGURATION', `${addressName} is '${text}', expected an https address such as https://etl.example.com.`)
+  return url.href.replace(/\/$/, '')
+}

@@ -1,0 +1,121 @@
+// A service's key in what the service sends back, in whatever spelling: each character as it is, escaped as JSON does it or as a URL does, mixed at will.
+
+/** Where a key stands. */
+export interface Echo {
+  readonly at: number
+  /** Bytes of it; null: the bytes end before it does, and more of them may make it whole. */
+  readonly length: number | null
+}
+
+/** A shorter key would be found in words that are none. */
+const shortest = 6
+
+interface Pattern {
+  /** UTF-8. */
+  readonly bytes: Buffer
+  /** False: as it is alone, such as base64. */
+  readonly isEscaped: boolean
+}
+
+const backslash = 92
+const percent = 37
+const plus = 43
+const space = 32
+const letterU = 117
+
+let patterns: readonly Pattern[] = []
+const afterLetter = 1
+const afterSign = 2
+
+/** Bytes with which an echo may begin, and those that may follow: most bytes are passed over by these alone. */
+let begins = new Uint8Array(256)
+let follows = new Uint8Array(256)
+
+/** From here on it is looked for. */
+export const watchKey = (text: string): void => {
+  if (text.length < shortest) return
+  const bytes = Buffer.from(text)
+  const base64 = bytes.toString('base64')
+  const hex = bytes.toString('hex')
+  const whole = [base64.replace(/=+$/, ''), bytes.toString('base64url'), hex, hex.toUpperCase()]
+  patterns = [...patterns, { bytes, isEscaped: true }, ...whole.map((one) => ({ bytes: Buffer.from(one), isEscaped: false }))]
+  begins = new Uint8Array(256)
+  follows = new Uint8Array(256)
+  for (const pattern of patterns) {
+    begins[pattern.bytes[0] ?? 0] = 1
+    if (pattern.bytes[0] === space) begins[plus] = 1
+    for (const byte of [pattern.bytes[0] ?? 0, pattern.bytes[1] ?? 0, plus]) follows[byte] = afterLetter | afterSign
+  }
+  for (const byte of Buffer.from('u0123456789abcdefABCDEF')) follows[byte] = (follows[byte] ?? 0) | afterSign
+  for (const byte of [backslash, percent]) {
+    begins[byte] = 1
+    follows[byte] = afterLetter | afterSign
+  }
+}
+
+/** For tests. */
+export const forgetKeys = (): void => {
+  patterns = []
+  begins = new Uint8Array(256)
+  follows = new Uint8Array(256)
+}
+
+export const hasKeys = (): boolean => patterns.length > 0
+
+/** The first echo at `from` or behind it; null: there is none, and none begins. */
+export const findEcho = (bytes: Uint8Array, from: number): Echo | null => {
+  for (let at = from; at < bytes.length; at += 1) {
+    const byte = bytes[at] ?? 0
+    if (begins[byte] !== 1) continue
+    const wanted = byte === backslash || byte === percent ? afterSign : afterLetter
+    if (at + 1 < bytes.length && ((follows[bytes[at + 1] ?? 0] ?? 0) & wanted) === 0) continue
+    let isCut = false
+    for (const pattern of patterns) {
+      const end = matched(pattern, bytes, at, 0)
+      if (end === cut) isCut = true
+      else if (end !== no) return { at, length: end - at }
+    }
+    if (isCut) return { at, length: null }
+  }
+  return null
+}
+
+const no = -1
+const cut = -2
+
+/** Where the rest of the key ends that begins at `at`; `cut` where the bytes end before. */
+const matched = (pattern: Pattern, bytes: Uint8Array, at: number, index: number): number => {
+  const wanted = pattern.bytes[index]
+  if (wanted === undefined) return at
+  if (at >= bytes.length) return cut
+  let found = no
+  for (const length of spelled(bytes, at, wanted, pattern.isEscaped)) {
+    const end = length === cut ? cut : matched(pattern, bytes, at + length, index + 1)
+    if (end >= 0) return end
+    if (end === cut) found = cut
+  }
+  return found
+}
+
+const itself = [1] as const
+const nothing: readonly number[] = []
+
+/** Lengths of what stands at `at` where it may be that byte; `cut` where it is not all there. */
+const spelled = (bytes: Uint8Array, at: number, wanted: number, isEscaped: boolean): readonly number[] => {
+  const found = bytes[at] === wanted ? itself : nothing
+  if (!isEscaped) return found
+  if (bytes[at] === plus && wanted === space) return itself
+  // The longer spelling first: a key may hold the sign that escapes begin with.
+  if (bytes[at] === percent) return [...hexAt(bytes, at + 1, 2, wanted, 3), ...found]
+  if (bytes[at] !== backslash) return found
+  if (at + 1 >= bytes.length) return [cut, ...found]
+  if (bytes[at + 1] === letterU) return [...hexAt(bytes, at + 2, 4, wanted, 6), ...found]
+  return bytes[at + 1] === wanted ? [2, ...found] : found
+}
+
+const hexAt = (bytes: Uint8Array, from: number, digits: number, wanted: number, length: number): readonly number[] => {
+  const text = Buffer.from(bytes.subarray(from, from + digits)).toString('latin1')
+  const hex = wanted.toString(16).padStart(digits, '0')
+  if (!hex.startsWith(text.toLowerCase())) return []
+  return [text.length < digits ? cut : length]
+}

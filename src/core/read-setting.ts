@@ -1,0 +1,141 @@
+// Reads one setting each, for this program and for the folders of sources. Every complaint names the variable and what to do, never a secret's text.
+import { EtlError, isEtlError } from './errors.ts'
+import { type NamedPrice, priceBases } from './learned-price.ts'
+import { type Secret, serviceKey } from './redact.ts'
+import { fileAgain } from './secret-files.ts'
+
+/** The environment over `.env`, with secrets of files and commands in their places; nothing of it was checked. */
+export type Environment = Readonly<Record<string, string>>
+
+const configuration = (message: string): EtlError => new EtlError('CONFIGURATION', message)
+
+/** `NAME` for the account `default`, `NAME_ACME` for the account `acme`. */
+export const settingOf = (name: string, account: string): string =>
+  account === 'default' ? name : `${name}_${account.toUpperCase()}`
+
+/** null: not set, or empty. */
+export const readText = (environment: Environment, name: string): string | null => environment[name] || null
+
+/** A service's address. Throws CONFIGURATION where it is not set, or is more than scheme, host and path. */
+export const readAddress = (environment: Environment, name: string): URL => {
+  const text = readText(environment, name)
+  if (text === null) throw configuration(`${name} is not set; set it in .env (see .env.example), or try \`millrace demo\`.`)
+  const url = URL.canParse(text) ? new URL(text) : null
+  if (url === null || !['http:', 'https:'].includes(url.protocol))
+    throw configuration(`${name} is '${text}', expected an address such as https://api.example.com.`)
+  if (url.username || url.password || url.search || url.hash)
+    throw configuration(`${name} holds a user, a query or a fragment; give only scheme, host and path.`)
+  if (
+    url.protocol === 'http:' &&
+    !isLoopback(url.hostname) &&
+    !(readHosts(environment, plainHttpName) ?? []).includes(url.hostname)
+  )
+    throw configuration(
+      `${name} is plain http to ${url.hostname}: whoever is on the way would read the key. Use https; or, for a service inside your own network, set ` +
+        `${plainHttpName}=${url.hostname}.`,
+    )
+  return url
+}
+
+/** Hosts whose service may be asked without encryption, separated by commas. */
+const plainHttpName = 'MILLRACE_PLAIN_HTTP_HOSTS'
+
+const isLoopback = (hostname: string): boolean => /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(hostname)
+
+/** null: no key. A line break in a header value is refused by every HTTP client with an error that prints the value; it is refused here, without. */
+const keyIn = (text: string): string | null => {
+  const key = text.trim()
+  return key === '' || /[^\x21-\x7e]/.test(key) ? null : key
+}
+
+/** A key that is sent in a header or a query; null: not set. Throws CONFIGURATION for text that no key has. */
+export const readOptionalKey = (environment: Environment, name: string): Secret | null => {
+  const text = readText(environment, name)
+  if (text === null) return null
+  const key = keyIn(text)
+  if (key === null) throw configuration(`${name} holds a space or a character that no key has; copy it again.`)
+  const again = fileAgain(environment, name)
+  return serviceKey(name, key, again === null ? null : () => keyIn(again() ?? ''))
+}
+
+/** A key that must be there. Throws CONFIGURATION. */
+export const readKey = (environment: Environment, name: string): Secret => {
+  const key = readOptionalKey(environment, name)
+  if (key === null) throw configuration(`${name} is not set; put the service's key there or in .env (see .env.example).`)
+  return key
+}
+
+/** Requests per second. @param standard what the service allows, used unless the setting says otherwise */
+export const readRate = (environment: Environment, name: string, standard: number): number => {
+  const text = readText(environment, name)
+  if (text === null) return standard
+  const rate = Number(text)
+  if (rate > 0 && rate <= 100_000) return rate
+  throw configuration(`${name} is '${text}', expected a number from 0.1 to 100000; the service allows ${standard}.`)
+}
+
+/** Credits that may be spent; null: not set, no limit. */
+export const readCredits = (environment: Environment, name: string): number | null => {
+  const text = readText(environment, name)
+  if (text === null) return null
+  const value = Number(text)
+  if (Number.isSafeInteger(value) && value >= 0) return value
+  throw configuration(`${name} is '${text}', expected a whole number of credits, for example 50000.`)
+}
+
+/** What purchases of a dataset cost, by its name: `things=0.13/row asked`, with the least one costs behind `from`. Empty: not set. */
+export const readPrices = (environment: Environment, name: string, example: string): ReadonlyMap<string, NamedPrice> => {
+  const prices = new Map<string, NamedPrice>()
+  for (const part of (readText(environment, name) ?? '').split(',').map((text) => text.trim())) {
+    if (part === '') continue
+    const [, dataset, credits, words = '', least] =
+      /^([\w-]+)=(\d{1,9}(?:\.\d{1,6})?)\/([a-z ]+?)(?: from (\d{1,9}))?$/.exec(part) ?? []
+    const basis = priceBases.find((one) => one === words)
+    if (dataset === undefined || basis === undefined)
+      throw configuration(
+        `${name} holds '${part}', expected prices separated by commas, for example ${example}: a number from 0, and what it is for (${priceBases.join(', ')}).`,
+      )
+    prices.set(dataset, { basis, credits: Number(credits), minimum: Number(least ?? 0) })
+  }
+  return prices
+}
+
+/** A month of the year, 1 to 12; null: not set. */
+export const readMonth = (environment: Environment, name: string): number | null => {
+  const text = readText(environment, name)
+  if (text === null) return null
+  if (/^(?:[1-9]|1[0-2])$/.test(text)) return Number(text)
+  throw configuration(`${name} is '${text}', expected a month from 1 to 12, for example 10 for October.`)
+}
+
+/** Host names separated by commas; null: not set. */
+export const readHosts = (environment: Environment, name: string): readonly string[] | null => {
+  const words = (readText(environment, name) ?? '').split(',').map((host) => host.trim().toLowerCase())
+  const hosts = words.filter((host) => host !== '')
+  const wrong = hosts.find((host) => !/^[a-z0-9.-]+$/.test(host))
+  if (wrong !== undefined)
+    throw configuration(`${name} names '${wrong}', expected host names separated by commas, without https:// and port.`)
+  return hosts.length === 0 ? null : hosts
+}
+
+/** Settings that begin alike, by the rest of their names in lower case: `NAME_PATH_STATUS=/v5/status` is `status`. */
+export const readByPrefix = (environment: Environment, prefix: string): ReadonlyMap<string, string> =>
+  new Map(
+    Object.entries(environment).flatMap(([name, text]) =>
+      name.startsWith(prefix) && text !== '' ? [[name.slice(prefix.length).toLowerCase(), text] as const] : [],
+    ),
+  )
+
+/** Reads each setting and throws one CONFIGURATION that names all that is wrong, so that it can be put right in one go. */
+export const checkSettings = (...readings: readonly (() => unknown)[]): void => {
+  const problems = readings.flatMap((read) => {
+    try {
+      read()
+      return []
+    } catch (error) {
+      if (!isEtlError(error)) throw error
+      return [error.message]
+    }
+  })
+  if (problems.length > 0) throw configuration(problems.join('\n'))
+}

@@ -1,0 +1,17 @@
+// Files that people name: regular ones of a sane size, so that no pipe, device or mistake keeps a command waiting or fills its memory.
+import { readFileSync, statSync } from 'node:fs'
+
+const mib = 1024 * 1024
+
+/** A million values of a list take 30 MB. */
+export const mostListBytes = 64 * mib
+/** Of anything that a person writes by hand. */
+export const mostTextBytes = 4 * mib
+
+/** Throws an Error whose message says what is wrong with the file, without its path. */
+export const readRegular = (path: string, mostBytes: number): string => {
+  const found = statSync(path)
+  if (!found.isFile()) throw new Error('it is no regular file')
+  if (found.size > mostBytes) throw new Error(`it has ${found.size} bytes, more than ${mostBytes}`)
+  return readFileSync(path, 'utf8')
+}

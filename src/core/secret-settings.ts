@@ -1,0 +1,85 @@
+// Settings that are secrets may stand in a file or come from a command: NAME_FILE=/run/secrets/key, NAME_COMMAND="pass show key".
+import { execFileSync } from 'node:child_process'
+import { EtlError } from './errors.ts'
+import { serviceKey } from './redact.ts'
+import type { Environment } from './read-setting.ts'
+import { filesOf, keepFiles, secretInFile, withoutLineEnd } from './secret-files.ts'
+
+const commandMs = 15_000
+
+/** Of the program itself. Those of an API are named by its folder under `sources`. */
+const ownNames = [
+  'DATABASE_URL',
+  'MILLRACE_WEB_TOKEN',
+  'MILLRACE_HOOK_SECRET',
+  'MILLRACE_SUPERSET_PASSWORD',
+  'MILLRACE_SUPERSET_DATABASE_URL',
+  'AWS_ACCESS_KEY_ID',
+  'AWS_SECRET_ACCESS_KEY',
+  'AWS_SESSION_TOKEN',
+]
+
+/** The program's own secrets out of files and commands. Throws as `withApiSecrets` does. */
+export const withSecrets = (raw: Environment): Record<string, string> =>
+  settle(raw, new RegExp(`^(${ownNames.join('|')})_(FILE|COMMAND)$`))
+
+/**
+ * `raw` with every NAME_FILE and NAME_COMMAND of an API's secret, for whichever account, replaced by NAME. Every one that is set is known to
+ * `redact` from then on. Throws CONFIGURATION naming the variable, never what it held, when two of the three are set or the secret
+ * cannot be had.
+ * @param names without an account's suffix; letters, digits and _
+ */
+export const withApiSecrets = (raw: Environment, names: readonly string[]): Record<string, string> => {
+  if (names.length === 0) return { ...raw }
+  const name = `(?:${names.join('|')})(?:_[A-Z0-9_]+?)?`
+  const settled = settle(raw, new RegExp(`^(${name})_(FILE|COMMAND)$`))
+  const isSecret = new RegExp(`^${name}$`)
+  for (const [key, text] of Object.entries(settled)) if (isSecret.test(key)) serviceKey(key, text.trim())
+  return settled
+}
+
+/**
+ * The text of one setting that a person named and that is a secret: NAME, NAME_FILE or NAME_COMMAND; null: none is set. Throws as `withApiSecrets`
+ * does.
+ */
+export const namedSecret = (raw: Environment, name: string): string | null =>
+  settle(raw, new RegExp(`^(${name})_(FILE|COMMAND)$`))[name] || null
+
+const settle = (raw: Environment, secretNames: RegExp): Record<string, string> => {
+  const settled: Record<string, string> = {}
+  const files = new Map(filesOf(raw))
+  const taken = new Map<string, string>()
+  for (const [name, value] of Object.entries(raw)) {
+    const base = value === '' ? undefined : secretNames.exec(name)?.[1]
+    if (base === undefined) continue
+    const other = raw[base] ? base : taken.get(base)
+    if (other !== undefined) throw new EtlError('CONFIGURATION', `${other} and ${name} are both set; keep the one that is meant.`)
+    taken.set(base, name)
+    const isFile = name.endsWith('_FILE')
+    settled[base] = isFile ? secretInFile(name, value) : fromCommand(name, value)
+    if (isFile) files.set(base, value)
+  }
+  const rest = Object.entries(raw).filter(([name]) => !secretNames.test(name) && !taken.has(name))
+  const whole = { ...Object.fromEntries(rest), ...settled }
+  keepFiles(whole, files)
+  return whole
+}
+
+/** The operator's own words, from the environment and nowhere else. What it prints on standard error is the operator's to see. */
+const fromCommand = (name: string, command: string): string => {
+  try {
+    const text = execFileSync('/bin/sh', ['-c', command], {
+      timeout: commandMs,
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'inherit'],
+    })
+    return withoutLineEnd(name, text)
+  } catch (cause) {
+    if (cause instanceof EtlError) throw cause
+    // The cause would carry what the command printed.
+    throw new EtlError(
+      'CONFIGURATION',
+      `${name}: the command failed or took longer than ${commandMs / 1000} s; run it by hand to see why.`,
+    )
+  }
+}

@@ -1,0 +1,115 @@
+// The roles of a warehouse apart: who changes its shape, who loads it, who reads it; as SQL that a superuser runs.
+
+export interface RoleNames {
+  readonly owner: string
+  readonly loader: string
+  readonly reader: string
+}
+
+/** As `millrace roles` writes them; docs/security.md. */
+export const roleNames: RoleNames = { owner: 'millrace_owner', loader: 'millrace_loader', reader: 'bi_reader' }
+
+/**
+ * Session settings by role. A role's settings are not inherited by the logins that are its members, so each login gets them too, unless it has its own.
+ * A reader may take part of a minute and must not hold back cleaning; whoever changes the shape of the warehouse must not queue readers behind it for long; a
+ * loader waits for another load, but never for ever.
+ */
+export const sessionLimits: Readonly<Record<keyof RoleNames, Readonly<Record<string, string>>>> = {
+  owner: { lock_timeout: '2min', idle_in_transaction_session_timeout: '15min' },
+  loader: { lock_timeout: '15min', idle_in_transaction_session_timeout: '15min' },
+  reader: {
+    default_transaction_read_only: 'on',
+    statement_timeout: '60s',
+    // Compiling a plan over many months takes longer than running it: 5.2 s instead of 20 ms were seen.
+    jit: 'off',
+    lock_timeout: '30s',
+    idle_in_transaction_session_timeout: '5min',
+  },
+}
+
+const limitSessions = (names: RoleNames): string[] => {
+  const all = (['owner', 'loader', 'reader'] as const).flatMap((word) =>
+    Object.entries(sessionLimits[word]).map(([name, value]) => ({ role: names[word], name, value })),
+  )
+  const values = all.map(({ role, name, value }) => `('${role}', '${name}', '${value}')`).join(', ')
+  return [
+    '-- Limits of a session. Logins do not inherit them, so each gets those it has not set itself: run this again after making one.',
+    ...all.map(({ role, name, value }) => `alter role ${role} set ${name} = '${value}';`),
+    `do $$ declare one record; begin
+  for one in select r.rolname as login, l.name, l.value from (values ${values}) as l (role, name, value)
+    join pg_roles g on g.rolname = l.role join pg_auth_members m on m.roleid = g.oid join pg_roles r on r.oid = m.member
+    where r.rolcanlogin and not r.rolsuper and (l.role <> '${names.reader}' or not pg_has_role(r.oid, '${names.loader}', 'member'))
+      and not exists (select 1 from unnest(r.rolconfig) as s (setting) where split_part(s.setting, '=', 1) = l.name)
+  loop execute format('alter role %I set %s = %L', one.login, one.name, one.value); end loop; end $$;`,
+  ]
+}
+
+const makeRole = (name: string): string =>
+  `do $$ begin create role ${name} nologin; exception when duplicate_object or unique_violation then null; end $$;`
+
+/** Runs `statement` with %I put in for each row of `query`. */
+const forEach = (query: string, statement: string): string =>
+  `do $$ declare one record; begin for one in ${query} loop execute format('${statement}', one.schema, one.name); end loop; end $$;`
+
+const relations = (schemas: string, kinds: string): string =>
+  `select n.nspname as schema, c.relname as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
+    where n.nspname in (${schemas}) and c.relkind in (${kinds}) order by 2`
+
+const tables = "'r', 'p', 'v'"
+
+/**
+ * Idempotent, in one transaction; needs a warehouse that was migrated. The loader owns the tables of `data`, since PostgreSQL lets only an owner attach
+ * a month; the owner is its member, so that views of the owner read them. Names go into the text unquoted: lower-case letters and _ only.
+ */
+export const rolesSql = ({ owner, loader, reader }: RoleNames = roleNames): string =>
+  [
+    '-- Run as a superuser after `millrace migrate`, and again after each migration that adds a table. Running it twice changes nothing.',
+    'begin;',
+    ...[owner, loader, reader].map(makeRole),
+    `grant ${loader} to ${owner};`,
+    '-- Lists that definitions read by a query are read as a reader (for_each: query).',
+    `grant ${reader} to ${loader};`,
+    ...limitSessions({ owner, loader, reader }),
+    `do $$ begin execute format('grant connect, create, temporary on database %I to ${owner}', current_database());`,
+    `  execute format('grant connect, temporary on database %I to ${loader}', current_database());`,
+    `  execute format('grant connect on database %I to ${reader}', current_database()); end $$;`,
+    ...['etl', 'data', 'bi'].map((schema) => `alter schema ${schema} owner to ${owner};`),
+    '-- Everything in etl and bi is the owner’s, everything in data the loader’s.',
+    forEach(relations("'etl', 'bi'", tables), `alter table %I.%I owner to ${owner}`),
+    `alter sequence etl.ask_numbers owner to ${owner};`,
+    forEach(relations("'data'", tables), `alter table %I.%I owner to ${loader}`),
+    forEach(
+      `select n.nspname as schema, p.oid::regprocedure::text as name from pg_proc p join pg_namespace n on n.oid = p.pronamespace where n.nspname in ('etl', 'bi')`,
+      `alter routine %2$s owner to ${owner}`,
+    ),
+    '-- The loader writes the ledger, adds to dimensions, applies attributes and refreshes summaries; the record of migrations it only reads.',
+    `grant usage on schema etl, bi, data to ${loader};`,
+    `grant create on schema data to ${loader};`,
+    `grant select, insert, update, delete on all tables in schema etl to ${loader};`,
+    `grant usage on all sequences in schema etl to ${loader};`,
+    // A restored warehouse goes on above the numbers it finds.
+    `grant update on sequence etl.ask_numbers to ${loader};`,
+    `revoke insert, update, delete on etl.kysely_migration, etl.kysely_migration_lock from ${loader};`,
+    `grant select on all tables in schema bi to ${loader};`,
+    forEach(
+      `${relations("'bi'", "'r'").replace(' order by 2', '')} and c.relname like 'dim\\_%%' and c.relname <> 'dim_date'`,
+      `grant insert, update on %I.%I to ${loader}`,
+    ).replaceAll('%%', '%'),
+    `grant insert, update on bi.attribute_versions to ${loader};`,
+    forEach(
+      `${relations("'bi'", "'r'").replace(' order by 2', '')} and c.relname not like 'dim\\_%%' and c.relname <> 'attribute_versions'`,
+      `grant insert, delete on %I.%I to ${loader}`,
+    ).replaceAll('%%', '%'),
+    '-- Statistics of bi are renewed with the owner’s rights.',
+    `grant execute on function etl.analyze_published(regclass) to ${loader};`,
+    '-- Readers see bi and nothing else, also what comes later.',
+    `grant usage on schema bi to ${reader};`,
+    `grant select on all tables in schema bi to ${reader};`,
+    `grant execute on all functions in schema bi to ${reader};`,
+    `alter default privileges for role ${owner} in schema bi grant select on tables to ${reader}, ${loader};`,
+    `alter default privileges for role ${owner} in schema bi grant execute on functions to ${reader};`,
+    `alter default privileges for role ${owner} in schema etl grant select, insert, update, delete on tables to ${loader};`,
+    `alter default privileges for role ${owner} in schema etl grant usage on sequences to ${loader};`,
+    'commit;',
+    '',
+  ].join('\n')

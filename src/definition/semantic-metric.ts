@@ -1,0 +1,106 @@
+// One metric of a semantic file: its formula, and over which dimensions it adds up.
+import { suggest } from './problem.ts'
+import type { MetricFile } from './semantic-schema.ts'
+import type { EntryPlace, Formula, Metric, Subject } from './semantic.ts'
+import type { Path, YamlFile } from './yaml-file.ts'
+
+/** Collects problems at their places. */
+export type Wrong = (yaml: YamlFile, path: Path, message: string, part?: 'key' | 'value') => void
+
+/** Of a key in its file. */
+export const placeOf = (yaml: YamlFile, path: Path): EntryPlace => ({ file: yaml.file, ...yaml.place(path, 'key') })
+
+/** Two periods are compared over rows that have the figure in both: each sum leaves out what the other side lacks. */
+export const comparedOf = ([name, one]: [string, MetricFile]): [string, MetricFile][] => {
+  const { against: of, synonyms, ...rest } = one
+  if (of === undefined) return [[name, one]]
+  const sum = (column: string, other: string, about: string): [string, MetricFile] => [
+    `compared_${column}`,
+    { ...rest, about, sum: column, where: `${other} is not null` },
+  ]
+  const named = of.replaceAll('_', ' ')
+  return [
+    sum(of, `${of}_before`, `${named[0]?.toUpperCase()}${named.slice(1)} of what has them in both months.`),
+    sum(`${of}_before`, of, `${named[0]?.toUpperCase()}${named.slice(1)} of the same in the earlier month.`),
+    [
+      name,
+      {
+        ...rest,
+        ...(synonyms === undefined ? {} : { synonyms }),
+        ratio: { of: `compared_${of}`, to: `compared_${of}_before` },
+        unit: 'times the earlier month',
+        format: 'decimal',
+      },
+    ],
+  ]
+}
+
+const formulaKinds = ['sum', 'count_distinct', 'min', 'max', 'mean', 'ratio'] as const
+
+/** null: it has no formula, which is told. */
+export const metricOf = (name: string, one: MetricFile, subject: Subject, yaml: YamlFile, wrong: Wrong): Metric | null => {
+  const path = ['metrics', name]
+  const kinds = formulaKinds.filter((kind) => one[kind] !== undefined)
+  const [kind] = kinds
+  if (kind === undefined || kinds.length > 1) {
+    const found = kinds.length === 0 ? 'no formula' : `${kinds.length} formulas (${kinds.join(', ')})`
+    wrong(yaml, path, `${name} has ${found}; expected one of ${formulaKinds.join(', ')}.`, 'key')
+    return null
+  }
+  const places = [...subject.dimensions.keys(), ...(subject.time === null ? [] : [subject.time.column])]
+  for (const [part, dimension] of [
+    ...Object.keys(one.never_over ?? {}).map((of) => ['never_over', of] as const),
+    ...(one.whole_of ?? []).map((of) => ['whole_of', of] as const),
+  ])
+    if (!places.includes(dimension))
+      wrong(
+        yaml,
+        [...path, part, ...(part === 'never_over' ? [dimension] : [])],
+        `'${dimension}' is neither a dimension nor the time of ${subject.name}.${suggest(dimension, places)}`,
+        'key',
+      )
+  const allowed = subject.time?.grains ?? []
+  for (const [at, grain] of (one.grains ?? []).entries())
+    if (!allowed.includes(grain))
+      wrong(
+        yaml,
+        [...path, 'grains', at],
+        `'${grain}' is no length of period of ${subject.name}; there are ${allowed.join(', ') || 'none'}.`,
+      )
+  return {
+    at: placeOf(yaml, path),
+    name,
+    about: one.about,
+    formula: formulaOf(kind, one),
+    where: one.where ?? null,
+    unit: one.unit,
+    format: one.format,
+    synonyms: one.synonyms ?? [],
+    neverOver: neverOver(kind, one, subject),
+    wholeOf: one.whole_of ?? [],
+    grains: one.grains ?? allowed,
+  }
+}
+
+/**
+ * Over which dimensions rows of one figure may not meet, with the reason. A sum does not add up over values of which one holds the others (what is in one part may be in another, too), nor
+ * over rows that one row of the facts was made into, unless the file says that nothing is in two of them.
+ */
+const neverOver = (kind: string, one: MetricFile, { dimensions, grain, slice, pipeline }: Subject): Metric['neverOver'] => {
+  const found = new Map(Object.entries(one.never_over ?? {}))
+  for (const name of one.whole_of ?? []) found.set(name, `each row holds that of every ${name}`)
+  const proved = one.adds_up_over ?? []
+  if (kind !== 'sum' || pipeline === null || proved === 'all') return found
+  for (const { name, column, overlap, of } of dimensions.values()) {
+    if (of !== null || found.has(name) || proved.includes(name)) continue
+    if (overlap.kind === 'whole') found.set(name, `the same can be in several values of ${name}; ${overlap.whole} has it once`)
+    else if (grain.includes(column) && !slice.includes(column)) found.set(name, `the same can be in several rows of ${name}`)
+  }
+  return found
+}
+
+const formulaOf = (kind: (typeof formulaKinds)[number], one: MetricFile): Formula => {
+  if (one.ratio !== undefined) return { kind: 'ratio', ...one.ratio }
+  if (one.mean !== undefined) return { kind: 'mean', ...one.mean }
+  return kind === 'ratio' || kind === 'mean' ? { kind: 'sum', of: '1' } : { kind, of: one[kind] ?? '1' }
+}

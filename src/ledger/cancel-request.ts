@@ -1,0 +1,122 @@
+// A run that is cancelled: nothing is submitted for it from then on, its plans are dissolved, what was asked for stays for others.
+import { sql } from 'kysely'
+import { executePrepared } from '../db/prepared.ts'
+import type { Db } from '../db/tables.ts'
+import type { Numbers, Row } from '../db/typed-row.ts'
+import type { ClaimedJob } from './claim.ts'
+import { databaseNow } from './database-now.ts'
+import { isWaitedFor } from './wait-list.ts'
+
+/** From here on nothing is claimed or submitted for the run: an intent reads this mark in its own transaction. */
+export const requestCancel = async (db: Db, runId: number): Promise<void> => {
+  await db.updateTable('etl.runs').set({ cancel_requested_at: databaseNow }).where('run_id', '=', String(runId)).execute()
+}
+
+/** Whether somebody asked for it; the run may still be at work. */
+export const isCancelled = async (db: Db, runId: number): Promise<boolean> => {
+  const rows = await executePrepared(
+    db,
+    sql`select run_id from etl.runs where run_id = ${runId}::bigint and cancel_requested_at is not null`,
+  )
+  return rows.length > 0
+}
+
+/** Those of the claims whose run was cancelled and that no other run waits for. */
+export const cancelledJobs = async (db: Db, claims: readonly ClaimedJob[]): Promise<ClaimedJob[]> => {
+  const mine = claims.filter(({ orphan }) => !orphan)
+  if (mine.length === 0) return []
+  const rows = await executePrepared(
+    db,
+    sql<Row<'etl.jobs', 'job_id'>>`
+    select m.job_id from unnest(${mine.map(({ jobId }) => String(jobId))}::bigint[], ${mine.map(({ runId }) => String(runId))}::bigint[])
+      as m(job_id, run_id) join etl.runs c on c.run_id = m.run_id
+    where c.cancel_requested_at is not null and not ${isWaitedFor(sql`m.job_id`)}`,
+  )
+  const cancelled = new Set(rows.map((row) => Number(row.job_id)))
+  return mine.filter(({ jobId }) => cancelled.has(jobId))
+}
+
+/** Jobs in the run's list that some process holds and that no living run waits for: what a cancelled run still has at hand. */
+export const jobsAtHand = async (db: Db, runId: number): Promise<number> => {
+  const { rows } = await sql<Numbers<'count'>>`
+    select count(*)::integer as count from etl.jobs j
+    where j.holder is not null and not ${isWaitedFor(sql`j.job_id`)}
+      and exists (select from etl.run_jobs l where l.run_id = ${runId}::bigint and l.job_id = j.job_id)`.execute(db)
+  return rows[0]?.count ?? 0
+}
+
+/** Jobs a transaction: each keeps its planner waiting no longer than a step of planning does. */
+const stepSize = 10_000
+
+/**
+ * For a run that was cancelled. Its plans that nobody else waits for are dissolved; of what was asked for, and of what others wait for, it lets go. In
+ * steps, each a transaction.
+ */
+export const letGo = async (db: Db, runId: number): Promise<{ dissolved: number; letGo: number }> => {
+  let dissolved = 0
+  let left = 0
+  for (;;) {
+    const jobIds = await letGoOfSome(db, runId)
+    if (jobIds.length === 0) return { dissolved, letGo: left }
+    const gone = await dissolveUnwanted(db, jobIds)
+    dissolved += gone
+    left += jobIds.length - gone
+  }
+}
+
+/** Rows that are locked are being settled at this moment, and need no letting go. */
+const letGoOfSome = async (db: Db, runId: number): Promise<string[]> => {
+  const { rows } = await sql<Row<'etl.jobs', 'job_id'>>`
+    with open as (
+      select run_id, job_id from etl.run_jobs where run_id = ${runId}::bigint and outcome is null
+      order by job_id limit ${stepSize} for update skip locked
+    )
+    update etl.run_jobs w set outcome = 'let go', finished_at = clock_timestamp() from open o
+    where w.run_id = o.run_id and w.job_id = o.job_id returning w.job_id`.execute(db)
+  return rows.map((row) => row.job_id)
+}
+
+const dissolveUnwanted = (db: Db, jobIds: readonly string[]): Promise<number> =>
+  db.transaction().execute(async (trx) => {
+    // A planner that is about to make a run wait for one of them has this lock.
+    await sql`
+      select pipeline_id from etl.pipelines where pipeline_id in (select pipeline_id from etl.jobs where job_id = any(${[...jobIds]}::bigint[]))
+      order by pipeline_id for update`.execute(trx)
+    return dissolveJobs(trx, jobIds)
+  })
+
+/**
+ * Deletes those of the jobs that are only plans, that nobody holds and no living run waits for, and units that were nothing but planned; returns how many.
+ * The caller has the lock of their pipelines. A job that is being claimed at this moment is left alone.
+ */
+export const dissolveJobs = async (trx: Db, jobIds: readonly string[]): Promise<number> => {
+  const locked = await sql<Row<'etl.jobs', 'job_id'>>`
+    select j.job_id from etl.jobs j where j.job_id = any(${[...jobIds]}::bigint[]) and ${isPlan}
+    order by j.job_id for update skip locked`.execute(trx)
+  // Whether anybody waits is asked anew under the lock.
+  const { rows } = await sql<Numbers<'count'>>`
+    with gone as (
+      delete from etl.jobs j where j.job_id = any(${locked.rows.map((row) => row.job_id)}::bigint[]) and ${isPlan}
+        and not ${isWaitedFor(sql`j.job_id`)} returning j.job_id
+    ), waiting as (
+      update etl.run_jobs w set outcome = 'let go', finished_at = clock_timestamp() from gone
+      where w.job_id = gone.job_id and w.outcome is null returning w.job_id
+    ), units as (
+      select u.pipeline_id, u.window_from, u.slice_id, u.answer_id is null and u.ask_number is null and u.held_answer_id is null as is_new
+      from etl.units u join gone on gone.job_id = u.job_id order by u.pipeline_id, u.window_from, u.slice_id for update of u
+    ), forgotten as (
+      delete from etl.units u using units f
+      where f.is_new and u.pipeline_id = f.pipeline_id and u.window_from = f.window_from and u.slice_id = f.slice_id
+    ), freed as (
+      update etl.units u set job_id = null from units f
+      where not f.is_new and u.pipeline_id = f.pipeline_id and u.window_from = f.window_from and u.slice_id = f.slice_id
+    )
+    select count(*)::integer as count from gone`.execute(trx)
+  return rows[0]?.count ?? 0
+}
+
+/**
+ * Nothing was asked for it, nor is now; what is to be loaded again from an answer of another job asks for nothing either. What a person released or approved stays.
+ */
+const isPlan = sql<boolean>`j.state = 'open' and j.holder is null and not j.released and j.approval_id is null and (j.ask_number is null
+  or j.report_state is null and j.answer_id is not null and not exists (select from etl.answers a where a.job_id = j.job_id))`

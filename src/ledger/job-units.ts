@@ -1,0 +1,205 @@
+// The units that an answer is for, as a load gets them: read once before its rows, locked and told apart after them.
+import { type RawBuilder, sql } from 'kysely'
+import { EtlError } from '../core/errors.ts'
+import type { Box, IsoDate, Window } from '../core/types.ts'
+import { windowsBetween } from '../core/window.ts'
+import { executePrepared } from '../db/prepared.ts'
+import type { Counts, Flags, Lists, Maybe, Numbers, Row, Texts } from '../db/typed-row.ts'
+import type { Db } from '../db/tables.ts'
+import type { ClaimedJob } from './claim.ts'
+import { sliceValues } from './slices.ts'
+
+/** What of a claim says which units its job is for. */
+export type UnitsOfJob = Pick<ClaimedJob, 'jobId' | 'pipelineId' | 'sliceIds' | 'box' | 'windowEvery'>
+
+/** A unit's place is that of its window times the number of slices, plus that of its slice. */
+export interface AnswerUnits {
+  readonly windows: readonly Window[]
+  readonly sliceIds: readonly number[]
+  /** One value of each dimension, by slice. */
+  readonly values: ReadonlyMap<number, readonly string[]>
+  /** By place; 0: the answer is for the unit, the job is not. */
+  readonly numbers: Float64Array
+  /** Whether an answer was loaded into any of the job's, held for it, or asked for and passed over. */
+  readonly isKnown: boolean
+}
+
+/** @param asked what the answer was asked for, where that is more than the job covers */
+export const readAnswerUnits = async (
+  db: Db,
+  job: UnitsOfJob,
+  { answerId, box }: { readonly answerId: number; readonly box: Box },
+): Promise<AnswerUnits> => {
+  const isWhole = box.key === job.box.key
+  const values = isWhole ? await valuesOf(db, job) : await slicesOfAnswer(db, answerId, job)
+  const sliceIds = isWhole ? job.sliceIds : [...values.keys()]
+  const windows = windowsBetween(box.window.from, box.window.to, job.windowEvery)
+  const rows = await executePrepared(
+    db,
+    sql<Row<'etl.units', 'window_from'> & Lists<Numbers<'slices'>> & Lists<Texts<'units'>> & Flags<'known'>>`
+    select u.window_from, array_agg(u.slice_id) as slices, array_agg(u.unit_id) as units, bool_or(u.ask_number is not null) as known
+    from etl.units u where ${isUnitOf(job)} group by u.window_from`,
+  )
+  const numbers = new Float64Array(windows.length * sliceIds.length)
+  const places = new Map(sliceIds.map((id, place) => [id, place]))
+  const windowPlaces = new Map<IsoDate, number>(windows.map(({ from }, place) => [from, place]))
+  for (const { window_from, slices, units } of rows) {
+    const first = (windowPlaces.get(window_from) ?? 0) * sliceIds.length
+    for (const [at, sliceId] of slices.entries()) numbers[first + (places.get(sliceId) ?? 0)] = Number(units[at])
+  }
+  const found = numbers.reduce((sum, number) => sum + (number > 0 ? 1 : 0), 0)
+  const covered = windowsBetween(job.box.window.from, job.box.window.to, job.windowEvery).length * job.sliceIds.length
+  if (found !== covered) throw unitsMissing(job, found, covered)
+  return { windows, sliceIds, values, numbers, isKnown: rows.some(({ known }) => known) }
+}
+
+const isUnitOf = ({ pipelineId, box, sliceIds }: UnitsOfJob): RawBuilder<unknown> =>
+  sql`u.pipeline_id = ${pipelineId} and u.window_from >= ${box.window.from}::date and u.window_from < ${box.window.to}::date
+    and u.slice_id = any(${[...sliceIds]}::integer[])`
+
+/** In the order of the answer, as slices of the job's pipeline where it has them: another version may have asked, which names its dimensions in its own order. */
+const slicesOfAnswer = async (
+  db: Db,
+  answerId: number,
+  { pipelineId }: Pick<UnitsOfJob, 'pipelineId'>,
+): Promise<AnswerUnits['values']> => {
+  const { rows } = await sql<Row<'etl.slices', 'slice_id' | 'values'>>`
+    select coalesce(m.slice_id, s.slice_id) as slice_id, v."values"
+    from etl.answers a join etl.pipelines p on p.pipeline_id = a.pipeline_id cross join unnest(a.slice_ids) with ordinality as x (slice_id, place)
+      join etl.slices s on s.slice_id = x.slice_id join etl.pipelines o on o.pipeline_id = ${pipelineId}
+      cross join lateral (select array(select s."values"[array_position(p.dimensions, d)] from unnest(o.dimensions) with ordinality as w (d, n) order by n)
+        as "values") v
+      left join etl.slices m on m.pipeline_id = o.pipeline_id and m."values" = v."values"
+    where a.answer_id = ${answerId} order by x.place`.execute(db)
+  return new Map(rows.map(({ slice_id, values }) => [slice_id, values]))
+}
+
+/** Of one slice the box says them. */
+const valuesOf = async (db: Db, { box: { slice }, sliceIds }: UnitsOfJob): Promise<AnswerUnits['values']> => {
+  const [only, ...others] = sliceIds
+  if (only === undefined || others.length > 0) return sliceValues(db, sliceIds)
+  return new Map([[only, Object.values(slice).map((value) => (typeof value === 'string' ? value : (value[0] ?? '')))]])
+}
+
+const unitsMissing = ({ box }: UnitsOfJob, found: number, covered: number): EtlError =>
+  new EtlError(
+    'INTERNAL',
+    `${box.key}: of its ${covered} units the ledger has ${found}; please report this defect. Nothing was loaded.`,
+  )
+
+/** The job's units under lock. */
+export interface TakenUnits {
+  /** Numbers of those that hold a newer answer. */
+  readonly skipped: readonly number[]
+  /** See `AnswerUnits`; it may have changed since they were read. */
+  readonly isKnown: boolean
+  /** When rows of their windows were written last; null: never. A later load's moment must follow it, so that a row's moment names its load. */
+  readonly lastLoad: string | null
+  /** Whether that is before the transaction began. */
+  readonly isLater: boolean
+}
+
+const askNumberOf = (answerId: number): RawBuilder<unknown> =>
+  sql`(select ask_number from etl.answers where answer_id = ${answerId}::bigint)`
+
+/** Locks them in their order for the rest of the transaction. Not taken: those with an answer that was asked for later than this one. */
+export const takeUnits = async (db: Db, job: UnitsOfJob, answerId: number): Promise<TakenUnits> => {
+  const { from, to } = job.box.window
+  const [row] = await executePrepared(
+    db,
+    sql<Lists<Texts<'skipped'>> & Maybe<Flags<'known'> & Texts<'last_load'>> & Flags<'later'> & Counts<'n'>>`
+    with locked as materialized (
+      select u.unit_id, u.ask_number, u.answer_id from etl.units u where ${isUnitOf(job)} order by u.window_from, u.slice_id for update
+    ), taken as (
+      -- Its own again, also where a later question found that it still stands.
+      select unit_id, ask_number is not null as known, ask_number is not null and ask_number > ${askNumberOf(answerId)}
+        and answer_id is distinct from ${answerId}::bigint as newer from locked
+    ), last as (
+      select max(loaded_at) as at from etl.loads
+      where pipeline_id = ${job.pipelineId} and window_from >= ${from}::date and window_from < ${to}::date
+    )
+    select count(*) as n, coalesce(array_agg(unit_id) filter (where newer), '{}') as skipped, bool_or(known) as known,
+      (select at::text from last) as last_load, coalesce((select at from last) < transaction_timestamp(), true) as later from taken`,
+  )
+  if (row === undefined) throw unitsMissing(job, 0, job.sliceIds.length)
+  return { skipped: row.skipped.map(Number), isKnown: row.known === true, lastLoad: row.last_load, isLater: row.later }
+}
+
+/** Whether a unit has, or had, the number. */
+export const isGiven = async (db: Db, number: number): Promise<boolean> => {
+  const last = sql`pg_sequence_last_value(pg_get_serial_sequence('etl.units', 'unit_id')::regclass)`
+  const { rows } = await sql<Flags<'given'>>`select ${String(number)}::bigint <= coalesce(${last}, 0) as given`.execute(db)
+  return rows[0]?.given === true
+}
+
+/** The job asks no more for units that were passed over. */
+export const passOver = async (db: Db, { jobId }: UnitsOfJob, units: readonly number[]): Promise<void> => {
+  if (units.length === 0) return
+  await db
+    .updateTable('etl.units')
+    .set({ job_id: null })
+    .where((eb) => eb('unit_id', '=', eb.fn.any(eb.val(units.map(String)))))
+    .where('job_id', '=', String(jobId))
+    .execute()
+}
+
+/** A unit that keeps its rows, and the code that says why. */
+export interface HeldBack {
+  readonly unitId: number
+  readonly code: string
+}
+
+/** The answer waits for a person before it changes these units; their windows are open again from here on. A newer one that waits already goes on waiting. */
+export const holdUnits = async (db: Db, { jobId }: UnitsOfJob, answerId: number, held: readonly HeldBack[]): Promise<void> => {
+  if (held.length === 0) return
+  const isNewer = sql`(select h.ask_number from etl.answers h where h.answer_id = u.held_answer_id) > ${askNumberOf(answerId)}`
+  await sql`
+    with held as (
+      update etl.units u set job_id = nullif(u.job_id, ${jobId}::bigint),
+        held_answer_id = case when ${isNewer} then u.held_answer_id else ${answerId}::bigint end,
+        held_code = case when ${isNewer} then u.held_code else x.code end
+      from unnest(${held.map(({ unitId }) => String(unitId))}::bigint[], ${held.map(({ code }) => code)}::text[]) as x (unit_id, code)
+      where u.unit_id = x.unit_id returning u.pipeline_id, u.window_from
+    )
+    update etl.windows w set closed_generation = null, closed_at = null, closed_units = null, closed_rows = null
+    from (select distinct * from held) h
+    where w.pipeline_id = h.pipeline_id and w.window_from = h.window_from and w.closed_generation is not null`.execute(db)
+}
+
+/**
+ * A statement that points units to the answer that their rows come from now; one that a person has still to see stays held if it is newer. By their numbers
+ * and nothing else: with a second way to find them the planner takes the wrong one while the ledger has no statistics.
+ */
+export const pointUnits = (
+  { jobId }: Pick<ClaimedJob, 'jobId'>,
+  answerId: number,
+  units: readonly number[],
+): RawBuilder<unknown> => {
+  const askNumber = askNumberOf(answerId)
+  const isNewer = sql`(select h.ask_number from etl.answers h where h.answer_id = u.held_answer_id) > ${askNumber}`
+  return sql`update etl.units u set answer_id = ${answerId}::bigint, ask_number = greatest(u.ask_number, ${askNumber}),
+      job_id = nullif(u.job_id, ${jobId}::bigint), held_answer_id = case when ${isNewer} then u.held_answer_id end,
+      held_code = case when ${isNewer} then u.held_code end
+    where u.unit_id = any(${units.map(String)}::bigint[])`
+}
+
+/** Numbers of the same slices' units in the windows given. */
+export const unitsOfWindows = async (
+  db: Db,
+  { pipelineId, sliceIds }: UnitsOfJob,
+  windows: readonly IsoDate[],
+): Promise<ReadonlyMap<IsoDate, ReadonlyMap<number, number>>> => {
+  const rows = await db
+    .selectFrom('etl.units')
+    .select(['window_from', 'slice_id', 'unit_id'])
+    .where('pipeline_id', '=', pipelineId)
+    .where((eb) => eb('window_from', '=', eb.fn.any(sql<IsoDate[]>`${[...windows]}::date[]`)))
+    .where((eb) => eb('slice_id', '=', eb.fn.any(eb.val([...sliceIds]))))
+    .execute()
+  const byWindow = new Map<IsoDate, Map<number, number>>()
+  for (const { window_from, slice_id, unit_id } of rows) {
+    const found = byWindow.get(window_from) ?? new Map<number, number>()
+    byWindow.set(window_from, found.set(slice_id, Number(unit_id)))
+  }
+  return byWindow
+}

@@ -1,0 +1,77 @@
+// What the service was seen to charge for each dataset: bills on record, and what they tell of the next purchase.
+import { type RawBuilder, sql } from 'kysely'
+import { type Bill, type Lesson, lessonOf, type NamedPrice, type PriceKnown } from '../core/learned-price.ts'
+import { executePrepared } from '../db/prepared.ts'
+import type { Db } from '../db/tables.ts'
+import type { Row } from '../db/typed-row.ts'
+
+/** What has one price: a dataset, as an account pays for it. */
+export interface PriceSubject {
+  readonly account: string
+  /** `web-analytics.keywords`, `web-analytics.report/referrals` */
+  readonly dataset: string
+  /** By a setting of the account; it counts until there is a bill. */
+  readonly stated: NamedPrice | null
+  /** What others were seen to pay. */
+  readonly seen: readonly NamedPrice[]
+}
+
+type BillRow = Row<'etl.prices', 'rows_asked' | 'rows' | 'metrics' | 'values' | 'credits'>
+
+const numberOf = (text: string | null): number | null => (text === null ? null : Number(text))
+
+const billOf = ({ rows_asked, rows, metrics, values, credits }: BillRow): Bill => ({
+  size: { rowsAsked: numberOf(rows_asked), rows: numberOf(rows), metrics, values: Number(values) },
+  credits: Number(credits),
+})
+
+/** By the bills on record, the setting, and what others paid. */
+export const priceKnown = async (db: Db, { account, dataset, stated, seen }: PriceSubject): Promise<PriceKnown> => {
+  const rows = await executePrepared<BillRow>(
+    db,
+    sql`select rows_asked, rows, metrics, "values", credits from etl.prices
+      where account = ${account} and dataset = ${dataset} and dropped_at is null order by price_id`,
+  )
+  return { bills: rows.map(billOf), stated, seen }
+}
+
+/** A bill as it was seen. */
+export interface SeenBill extends Bill {
+  readonly saidIn: 'answer' | 'balance'
+  readonly jobId: number | null
+}
+
+/** Puts a bill on record where it says something new; one that contradicts those before it takes their place. */
+export const learnPrice = async (db: Db, subject: PriceSubject, known: PriceKnown, bill: SeenBill): Promise<Lesson> => {
+  const lesson = lessonOf(known, bill)
+  if (lesson === 'expected') return lesson
+  const { account, dataset } = subject
+  if (lesson === 'contradicts') await dropPrices(db, subject)
+  const { rowsAsked, rows, metrics, values } = bill.size
+  await db
+    .insertInto('etl.prices')
+    .values({
+      ...{ account, dataset, said_in: bill.saidIn, job_id: bill.jobId, rows_asked: rowsAsked, rows, metrics, values },
+      credits: bill.credits,
+    })
+    .execute()
+  return lesson
+}
+
+/** What was learned counts no more: another price was seen. */
+const dropPrices = (db: Db, { account, dataset }: PriceSubject): Promise<void> =>
+  dropThose(db, sql`account = ${account} and dataset = ${dataset}`)
+
+/** What two readings of the balance told counts no more: later ones told otherwise. */
+export const dropBalancePrices = (db: Db, account: string): Promise<void> =>
+  dropThose(db, sql`account = ${account} and said_in = 'balance'`)
+
+const dropThose = async (db: Db, which: RawBuilder<unknown>): Promise<void> => {
+  await sql`
+    with gone as (select price_id from etl.prices where ${which} and dropped_at is null order by price_id for update)
+    update etl.prices set dropped_at = clock_timestamp() where price_id in (select price_id from gone)`.execute(db)
+}
+
+/** The same after one more bill. */
+export const after = (known: PriceKnown, bill: Bill, lesson: Lesson): PriceKnown =>
+  lesson === 'expected' ? known : { ...known, bills: [...(lesson === 'contradicts' ? [] : known.bills), bill] }

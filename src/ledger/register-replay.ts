@@ -1,0 +1,196 @@
+// Jobs that load answers again: made from what units hold, or from answers that are named. They ask the service for nothing.
+import { type RawBuilder, type Selectable, sql } from 'kysely'
+import type { Window } from '../core/types.ts'
+import type { Counts } from '../db/typed-row.ts'
+import type { AnswersTable, Db } from '../db/tables.ts'
+import { lockPipeline } from './pipelines.ts'
+
+/** Which units are to be loaded again. */
+export interface ReplayScope {
+  readonly pipelineId: number
+  /** null: the whole span of each answer. */
+  readonly range: Window | null
+  /** Only slices with one of these values, by dimension; a dimension the pipeline does not have fits none. */
+  readonly only: ReadonlyMap<string, readonly string[]> | null
+  /** For people: `replay`, `quarantine retry`. */
+  readonly reason: string
+}
+
+/** Where a page of units ended. */
+export interface PageEnd {
+  readonly windowFrom: string
+  readonly sliceId: number
+}
+
+/** An answer to load again. */
+export interface LandedAnswer {
+  readonly answerId: number
+  /** Its locator. */
+  readonly landing: string
+}
+
+/** Jobs to make for answers of one page. */
+export interface ReplayPart {
+  readonly answerIds: readonly number[]
+  /** Of the first job, less one; a run works on the lowest first. */
+  readonly priority: number
+  /** Which units the run counts as asked for: those that hold the answer or hold it back, or all it covers. */
+  readonly counts: 'holding' | 'all'
+}
+
+/** What was made. */
+export interface ReplayCounts {
+  readonly jobs: number
+  readonly units: number
+}
+
+const unitsInPage = 5_000
+
+type PageRow = { readonly last_window: string | null; readonly last_slice: number | null } & Partial<
+  Pick<Selectable<AnswersTable>, 'answer_id' | 'landing'>
+>
+
+/**
+ * The answers that the next units of the range hold, hold back, or wait to load, each on the page of its first unit; `end` null: there are
+ * no more units. In the order of windows, so that it takes no memory of its own however many units there are.
+ */
+export const answersHeld = async (
+  db: Db,
+  scope: ReplayScope & { readonly range: Window },
+  after: PageEnd | null,
+): Promise<{ answers: LandedAnswer[]; end: PageEnd | null }> => {
+  const { pipelineId, range, only } = scope
+  const from = after?.windowFrom ?? range.from
+  const { rows } = await sql<PageRow>`
+    with page as (
+      select u.window_from, u.slice_id, u.answer_id, u.held_answer_id, u.job_id from etl.units u
+      where u.pipeline_id = ${pipelineId} and u.window_from >= ${from}::date and u.window_from < ${range.to}::date
+        and (u.window_from, u.slice_id) > (${from}::date, ${after?.sliceId ?? 0})
+      order by u.window_from, u.slice_id limit ${unitsInPage}
+    ), last as (
+      select window_from, slice_id from page order by window_from desc, slice_id desc limit 1
+    ), held as (
+      select x.answer_id, min(page.window_from) as window_from from page
+        join etl.slices s on s.slice_id = page.slice_id
+        join etl.pipelines p on p.pipeline_id = ${pipelineId}
+        left join etl.jobs j on j.job_id = page.job_id and j.answer_id is not null
+        cross join lateral unnest(array[page.answer_id, page.held_answer_id, j.answer_id]) as x (answer_id)
+      where x.answer_id is not null and ${fits(only)} group by x.answer_id
+    ), first as (
+      select a.answer_id, a.landing from held join etl.answers a using (answer_id)
+      where not exists (
+        select 1 from etl.units v join etl.slices s on s.slice_id = v.slice_id join etl.pipelines p on p.pipeline_id = v.pipeline_id
+        where v.pipeline_id = ${pipelineId} and v.window_from >= ${range.from}::date and v.window_from >= a.window_from
+          and (v.window_from, v.slice_id) <= (${from}::date, ${after?.sliceId ?? 0}) and v.slice_id = any(a.slice_ids)
+          and (v.answer_id = a.answer_id or v.held_answer_id = a.answer_id) and ${fits(only)})
+    )
+    select last.window_from as last_window, last.slice_id as last_slice, first.answer_id, first.landing
+    from last left join first on true order by first.answer_id`.execute(db)
+  const [page] = rows
+  const answers = rows.flatMap(({ answer_id, landing }) =>
+    answer_id == null || landing == null ? [] : [{ answerId: Number(answer_id), landing }],
+  )
+  if (page === undefined || page.last_window === null || page.last_slice === null) return { answers, end: null }
+  return { answers, end: { windowFrom: page.last_window, sliceId: page.last_slice } }
+}
+
+/** Slices (s) of a pipeline (p) with one of the wanted values in each dimension named. */
+const fits = (only: ReplayScope['only']): RawBuilder<boolean> =>
+  only === null || only.size === 0
+    ? sql<boolean>`true`
+    : sql<boolean>`${sql.join(
+        [...only].map(([name, values]) => sql`s."values"[array_position(p.dimensions, ${name})] = any(${[...values]}::text[])`),
+        sql` and `,
+      )}`
+
+/**
+ * One job for each answer, over those of its slices and windows that lie in the scope; an unfinished job that covers them is opened again
+ * instead. A unit's own pointer to the newest job that asks for it stays as it is. Takes the pipeline's lock.
+ */
+export const registerReplay = async (
+  trx: Db,
+  runId: number,
+  scope: ReplayScope,
+  { answerIds, priority, counts }: ReplayPart,
+): Promise<ReplayCounts> => {
+  if (answerIds.length === 0) return { jobs: 0, units: 0 }
+  const { pipelineId, range, only, reason } = scope
+  await lockPipeline(trx, pipelineId)
+  const { rows } = await sql<Counts<'jobs' | 'units'>>`
+    with wanted as materialized (
+      select w.place, a.answer_id, a.ask_number, coalesce(asked.kind, 'walk') as kind, p.account, p.window_every,
+        greatest(a.window_from, ${range?.from ?? null}::date) as window_from, least(a.window_to, ${range?.to ?? null}::date) as window_to,
+        array(
+          -- An answer that another version of the pipeline asked for names that version's slices.
+          select s.slice_id from etl.slices o join etl.slices s on s.pipeline_id = p.pipeline_id and s."values" = o."values"
+          where o.slice_id = any(a.slice_ids) and ${fits(only)} order by s.slice_id) as slice_ids
+      from unnest(${[...answerIds]}::bigint[]) with ordinality as w (answer_id, place)
+        join etl.answers a on a.answer_id = w.answer_id join etl.pipelines p on p.pipeline_id = ${pipelineId}
+        left join etl.jobs asked on asked.job_id = a.job_id
+    ), unfinished as materialized (
+      select j.job_id, j.answer_id, j.state, j.holder, j.slice_ids = w.slice_ids and j.window_from = w.window_from
+        and j.window_to = w.window_to as whole
+      from wanted w join etl.jobs j on j.answer_id = w.answer_id and j.pipeline_id = ${pipelineId}
+        and j.state in ('open', 'held', 'failed') and j.slice_ids @> w.slice_ids
+        and j.window_from <= w.window_from and j.window_to >= w.window_to
+      order by j.job_id for update of j
+    ), known as (
+      select distinct on (answer_id) * from unfinished order by answer_id, job_id
+    ), opened as (
+      update etl.jobs set state = 'open', attempts = 0, not_before = null, error_code = null, error_message = null, forced = true,
+        updated_at = clock_timestamp()
+      where job_id in (select job_id from known where holder is null)
+    ), made as (
+      insert into etl.jobs (pipeline_id, kind, reason, window_from, window_to, slice_ids, cells, forced, run_id, ask_number, answer_id, account)
+      select ${pipelineId}, kind, ${reason}, window_from, window_to, slice_ids, cardinality(slice_ids) * (
+          select count(*) from generate_series(window_from, window_to - 1,
+            case window_every when 'day' then interval '1 day' when 'week' then interval '7 days' else interval '1 month' end)),
+        true, ${runId}::bigint, ask_number, answer_id, account
+      from wanted where cardinality(slice_ids) > 0 and answer_id not in (select answer_id from known) order by place
+      returning job_id, answer_id
+    ), jobs as (
+      select job_id, answer_id, true as whole from made union all select job_id, answer_id, whole from known
+    ), joined as (
+      insert into etl.run_jobs (run_id, job_id, priority, units, slice_ids, window_from, window_to)
+      select ${runId}::bigint, j.job_id, ${priority} + w.place, (
+          select count(*) from etl.units u where u.pipeline_id = ${pipelineId} and u.window_from >= w.window_from
+            and u.window_from < w.window_to and u.slice_id = any(w.slice_ids)
+            and (${counts === 'all'} or coalesce(u.held_answer_id, u.answer_id) = w.answer_id or u.job_id = j.job_id)),
+        case when not j.whole then w.slice_ids end, case when not j.whole then w.window_from end, case when not j.whole then w.window_to end
+      from jobs j join wanted w using (answer_id) order by w.place
+      on conflict (run_id, job_id) do nothing returning units
+    )
+    select count(*) as jobs, coalesce(sum(units), 0) as units from joined`.execute(trx)
+  return { jobs: Number(rows[0]?.jobs ?? 0), units: Number(rows[0]?.units ?? 0) }
+}
+
+/** An answer with the pipeline whose units it is to be loaded into. */
+export interface OwnedAnswer extends LandedAnswer {
+  readonly pipelineId: number
+}
+
+/** The answer of that number; null: there is none. */
+export const landedAnswer = async (db: Db, answerId: number): Promise<OwnedAnswer | null> => {
+  const row = await db
+    .selectFrom('etl.answers')
+    .select(['answer_id', 'pipeline_id', 'landing'])
+    .where('answer_id', '=', String(answerId))
+    .executeTakeFirst()
+  return row === undefined ? null : { answerId: Number(row.answer_id), pipelineId: row.pipeline_id, landing: row.landing }
+}
+
+/** Answers of those pipelines with open rows in quarantine, oldest first. */
+export const answersInQuarantine = async (db: Db, pipelineIds: readonly number[]): Promise<OwnedAnswer[]> => {
+  if (pipelineIds.length === 0) return []
+  const rows = await db
+    .selectFrom('etl.quarantine as q')
+    .innerJoin('etl.answers as a', 'a.answer_id', 'q.answer_id')
+    .leftJoin('etl.jobs as j', 'j.job_id', 'q.job_id')
+    .select((eb) => ['a.answer_id', 'a.landing', eb.fn.coalesce('j.pipeline_id', 'a.pipeline_id').as('pipeline_id')])
+    .distinct()
+    .where('q.state', '=', 'open')
+    .where((eb) => eb(eb.fn.coalesce('j.pipeline_id', 'a.pipeline_id'), 'in', [...pipelineIds]))
+    .orderBy('a.answer_id')
+    .execute()
+  return rows.map((row) => ({ answerId: Number(row.answer_id), pipelineId: row.pipeline_id, landing: row.landing }))
+}

@@ -1,0 +1,52 @@
+// Rows to PostgreSQL as a COPY, at the pace at which it takes them.
+import { once } from 'node:events'
+import { copyInto } from '../db/connect.ts'
+import type { Session } from '../db/session.ts'
+
+/** Some rows in PostgreSQL's COPY text format. */
+export interface RowsChunk {
+  readonly copy: Buffer
+  readonly rows: number
+  /** Called once the bytes have left this process. */
+  readonly release: () => void
+}
+
+/**
+ * How many rows the server says it wrote. Throws what reading the chunks or writing them throws.
+ * @param target quoted name of the table @param columns quoted names in the order of the cells
+ */
+export const copyRows = async (
+  { client }: Pick<Session, 'client'>,
+  { target, columns }: { readonly target: string; readonly columns: readonly string[] },
+  chunks: AsyncIterable<RowsChunk>,
+): Promise<number> => {
+  const copy = copyInto(client, `copy ${target} (${columns.map((name) => `"${name}"`).join(', ')}) from stdin`)
+  // The driver lets go of a connection that dies; only the first error says why.
+  let broken: unknown = null
+  const finished = new Promise<void>((resolve, reject) => {
+    copy.once('finish', resolve)
+    copy.once('error', (error) => {
+      broken ??= error
+      reject(error)
+    })
+  })
+  finished.catch(() => undefined)
+  try {
+    for await (const chunk of chunks) {
+      if (broken !== null) throw broken
+      if (!copy.write(chunk.copy)) await Promise.race([once(copy, 'drain'), finished])
+      // What is larger than streams hold back counts as waiting until the system has taken it.
+      if (chunk.copy.length > copy.writableHighWaterMark) chunk.release()
+    }
+    if (broken !== null) throw broken
+    copy.end()
+    await finished
+    return copy.rowCount
+  } catch (error) {
+    if (broken === null) {
+      copy.destroy(new Error('the answer was not whole'))
+      await finished.catch(() => undefined)
+    }
+    throw error
+  }
+}

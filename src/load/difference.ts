@@ -1,0 +1,368 @@
+// An answer beside what is loaded: its rows in a table of the load's transaction, joined once by key; only what differs is written.
+import { createHash } from 'node:crypto'
+import { type RawBuilder, sql } from 'kysely'
+import { EtlError } from '../core/errors.ts'
+import type { Definition } from '../core/types.ts'
+import { executePrepared } from '../db/prepared.ts'
+import type { Session } from '../db/session.ts'
+import type { Counts, Flags, Maybe, Texts } from '../db/typed-row.ts'
+import {
+  amongValues,
+  copiedColumns,
+  dataTable,
+  historyTable,
+  inScope,
+  measureColumns,
+  names,
+  sameKey,
+  stagedKey,
+  type UnitScope,
+} from './table-columns.ts'
+
+/** Rows of an answer, or of a part of it, with `_unit_id`. */
+export interface Beside {
+  /** Quoted, with its schema. */
+  readonly name: string
+  readonly table: RawBuilder<unknown>
+  /** Whether rows bear their place in the answer as `_n`, from 1. */
+  readonly isNumbered: boolean
+}
+
+/** Fewer rows are compared in less time than it takes to count them for the planner. */
+const largeRows = 5_000
+
+const columnsOf = (definition: Definition): string =>
+  [...copiedColumns(definition).map(({ name, type }) => `"${name}" ${type}`), '_unit_id bigint'].join(', ')
+
+/**
+ * Unlogged, since the server reads such a table with several workers at once, and gone with the transaction: a dump or a reader never meets it. For a tiny
+ * answer the session's own temporary table is there already, empty.
+ */
+export const openBeside = async (
+  session: Session,
+  definition: Definition,
+  { isTiny, isNumbered }: { readonly isTiny: boolean; readonly isNumbered: boolean },
+): Promise<Beside> => {
+  const columns = columnsOf(definition)
+  if (isTiny && !isNumbered) {
+    const name = `pg_temp."beside_${createHash('sha256').update(columns).digest('hex').slice(0, 12)}"`
+    await sql`create temporary table if not exists ${sql.raw(name.slice('pg_temp.'.length))} (${sql.raw(columns)}) on commit delete rows`.execute(
+      session.kysely,
+    )
+    return { name, table: sql.raw(name), isNumbered }
+  }
+  const { rows } = await sql<Texts<'pid'>>`select pg_backend_pid()::text as pid`.execute(session.kysely)
+  const name = `data."beside_${rows[0]?.pid}"`
+  const number = isNumbered ? '_n bigint generated always as identity (cache 10000), ' : ''
+  await sql`create unlogged table ${sql.raw(`${name} (${number}${columns})`)}`.execute(session.kysely)
+  return { name, table: sql.raw(name), isNumbered }
+}
+
+/** Call before the commit. */
+export const closeBeside = async ({ kysely }: Session, { name }: Beside): Promise<void> => {
+  if (!name.startsWith('pg_temp.')) await sql`drop table ${sql.raw(name)}`.execute(kysely)
+}
+
+/**
+ * Rows are looked up on a disk without a head to move, and a large join is worth several workers, since the process waits for it; their usual price would
+ * be asked for rows that the join only compares. Merging sorts both sides first, which a hash does not.
+ */
+const joinSettings = {
+  work_mem: '256MB',
+  random_page_cost: '1.1',
+  parallel_setup_cost: '100',
+  parallel_tuple_cost: '0',
+  default_statistics_target: '10',
+  enable_mergejoin: 'off',
+} as const
+
+/** Call once the rows are in, before they are read. */
+export const prepareBeside = async ({ kysely }: Session, { table }: Beside, rows: number): Promise<void> => {
+  if (rows <= largeRows) return
+  await sql`select ${sql.join(Object.entries(joinSettings).map(([name, value]) => sql`set_config(${name}, ${value}, true)`))}`.execute(
+    kysely,
+  )
+  await sql`analyze ${table}`.execute(kysely)
+}
+
+/**
+ * The beginning of a load's transaction: rows written in it bear the run. Whether anything of the scope is loaded or has ended.
+ * @param looks false: nobody needs to know
+ */
+export const beginLoad = async (
+  { kysely }: Session,
+  definition: Definition,
+  scope: UnitScope,
+  { runId, looks }: { readonly runId: number; readonly looks: boolean },
+): Promise<boolean> => {
+  const isIn = (table: RawBuilder<unknown>) => sql`exists (select from ${table} t where ${amongValues(definition, scope, 't')})`
+  const rows = await executePrepared(
+    kysely,
+    sql<Flags<'found'>>`select set_config('millrace.run_id', ${String(runId)}, true),
+      ${looks ? sql`${isIn(dataTable(definition))} or ${isIn(historyTable(definition))}` : sql`false`} as found`,
+  )
+  return rows[0]?.found === true
+}
+
+/** What is loaded of a scope. */
+export interface Loaded {
+  /** Rows by number of their unit, odd numbers included. */
+  readonly byUnit: ReadonlyMap<number, number>
+  readonly rows: number
+  /** Newest moment that one of them bears. */
+  readonly newest: string | null
+}
+
+/** Call with the scope's units locked. */
+export const loadedRows = async ({ kysely }: Session, definition: Definition, scope: UnitScope): Promise<Loaded> => {
+  const { rows } = await sql<Counts<'unit_id' | 'n'> & Maybe<Texts<'newest'>>>`
+    select t._unit_id as unit_id, count(*) as n, max(t._loaded_at)::text as newest from ${dataTable(definition)} t
+    where ${inScope(definition, scope, 't')} group by 1`.execute(kysely)
+  return {
+    byUnit: new Map(rows.map((row) => [Number(row.unit_id), Number(row.n)])),
+    rows: rows.reduce((sum, row) => sum + Number(row.n), 0),
+    newest: rows.reduce<string | null>(
+      (newest, row) => (newest === null || (row.newest ?? '') > newest ? row.newest : newest),
+      null,
+    ),
+  }
+}
+
+/** The load's moment, and whether keys of the scope have ended revisions, which go on. */
+export interface Moment {
+  /** ISO time, later than every row it replaces and not before any end, even if the clock stands still or goes back. */
+  readonly loadedAt: string
+  readonly hasHistory: boolean
+}
+
+/** @param after moments it must follow; null: there is none */
+export const momentOf = async (
+  { kysely }: Session,
+  definition: Definition,
+  scope: UnitScope,
+  after: readonly (string | null)[],
+): Promise<Moment> => {
+  const follows = after.map((one) => sql`${one}::timestamptz + interval '1 microsecond'`)
+  const { rows } = await sql<Texts<'at'> & Flags<'has_history'>>`
+    select ended is not null as has_history, to_char(greatest(${sql.join([sql`transaction_timestamp()`, sql`ended`, ...follows])}) at time zone 'UTC',
+      'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as at
+    from (select max(h._valid_to) as ended from ${historyTable(definition)} h where ${amongValues(definition, scope, 'h')}) past`.execute(
+    kysely,
+  )
+  const [row] = rows
+  if (row === undefined) throw new EtlError('INTERNAL', `${definition.pipeline}: the moment of a load could not be asked for.`)
+  return { loadedAt: row.at, hasHistory: row.has_history }
+}
+
+/** Keys whose rows must not end, because the answer has a record of them that could not be loaded. Of the transaction. */
+const protectedTable = sql.raw('pg_temp."protected"')
+
+/** Fills the table of protected keys; false where there is none. @param keys staged key columns, in key order */
+export const protectKeys = async (
+  { kysely }: Session,
+  definition: Definition,
+  keys: readonly (readonly (string | null)[])[],
+): Promise<boolean> => {
+  const staged = stagedKey(definition)
+  if (keys.length === 0 || staged.length === 0) return false
+  const list = sql.join(staged.map((column) => sql`${sql.ref(column.name)} ${sql.raw(column.type)}`))
+  await sql`create temporary table "protected" (${list}) on commit drop`.execute(kysely)
+  const records = keys.map((key) => Object.fromEntries(staged.map((column, index) => [column.name, key[index] ?? null])))
+  await sql`insert into ${protectedTable} select ${names(staged)}
+    from jsonb_to_recordset(${JSON.stringify(records)}::jsonb) as x(${list})`.execute(kysely)
+  return true
+}
+
+/** What is compared, and how it is written. */
+export interface Comparison {
+  readonly session: Session
+  readonly definition: Definition
+  /** Units that keep what they have are left out of it. */
+  readonly scope: UnitScope
+  readonly beside: Beside
+  readonly runId: number
+  readonly moment: Moment
+  /** Rows of the scope in `beside`, and loaded. */
+  readonly came: number
+  readonly loaded: number
+  /** See `protectKeys`. */
+  readonly hasProtected: boolean
+  /** Whether rows that the answer lacks end. */
+  readonly mayEnd: boolean
+}
+
+/** Rows by number of the unit. */
+export type RowsByUnit = ReadonlyMap<number, number>
+
+/** What was written, by unit; null: a key of the answer comes twice, and what was done must be rolled back. */
+export interface Written {
+  readonly inserted: RowsByUnit
+  readonly updated: RowsByUnit
+  readonly ended: RowsByUnit
+}
+
+const differenceTable = sql.raw('pg_temp."difference"')
+
+type Kind = 'added' | 'changed' | 'missing' | 'kept'
+interface Kinds extends Readonly<Record<Kind, RowsByUnit>> {
+  /** Rows among the changed that bear the number of a unit that is left out. */
+  readonly foreign: number
+}
+
+/** Writes the difference. Throws the server's unique violation where a new key comes twice. */
+export const writeDifference = async (comparison: Comparison): Promise<Written | null> => {
+  const nothing: RowsByUnit = new Map()
+  if (comparison.loaded === 0 && comparison.scope.leftOut.length === 0)
+    return { inserted: await insertFrom(comparison, cameOf(comparison)), updated: nothing, ended: nothing }
+  const kinds = await findDifference(comparison)
+  // Keys of loaded rows are unique, so each of them is matched once or missing, unless a key of the answer comes twice.
+  const matched = comparison.came - sumOf(kinds.added) - kinds.foreign
+  if (matched + sumOf(kinds.missing) + sumOf(kinds.kept) !== comparison.loaded) return null
+  const { mayEnd } = comparison
+  const ended = kinds.missing.size === 0 || !mayEnd ? nothing : await endMissing(comparison, kinds.missing)
+  const updated = kinds.changed.size === 0 ? nothing : await updateChanged(comparison, kinds.changed)
+  const added = sql`(select * from ${differenceTable} where _kind = 'added')`
+  const inserted = kinds.added.size === 0 ? nothing : await insertFrom(comparison, added)
+  await sql`drop table ${differenceTable}`.execute(comparison.session.kysely)
+  return { inserted, updated, ended }
+}
+
+export const sumOf = (rows: RowsByUnit): number => [...rows.values()].reduce((sum, one) => sum + one, 0)
+
+/** Rows of the answer for units that take it, as a table. */
+export const cameOf = ({ beside, scope: { leftOut } }: Pick<Comparison, 'beside' | 'scope'>): RawBuilder<unknown> =>
+  leftOut.length === 0
+    ? beside.table
+    : sql`(select * from ${beside.table} b where b._unit_id <> all(${leftOut.map(String)}::bigint[]))`
+
+/** One hash join of the answer with the loaded rows keeps only what differs, in a table of the transaction. */
+const findDifference = async (comparison: Comparison): Promise<Kinds> => {
+  const { definition, scope, session } = comparison
+  const either = [...stagedKey(definition).map(({ name }) => name), '_unit_id'].map(
+    (name) => sql`coalesce(${sql.ref(`s.${name}`)}, ${sql.ref(`t.${name}`)}) as ${sql.ref(name)}`,
+  )
+  const others = copiedColumns(definition).filter(({ name }) => !stagedKey(definition).some((column) => column.name === name))
+  const differs = [...measureColumns(definition).map(({ name }) => name), '_unit_id'].map(
+    (name) => sql`${sql.ref(`s.${name}`)} is distinct from ${sql.ref(`t.${name}`)}`,
+  )
+  const isKept = comparison.hasProtected
+    ? sql`exists (select 1 from ${protectedTable} p where ${sameKey(definition, 'p', 't')})`
+    : sql`false`
+  const came = sql`(select true as _came, b.* from ${cameOf(comparison)} b)`
+  // A row that somebody gave another unit's number is the answer's by its key.
+  const isLeftOut = sql`t._unit_id = any(${scope.leftOut.map(String)}::bigint[])`
+  await sql`
+    create temporary table ${sql.raw('"difference"')} on commit drop as
+    select case when t._revision is null then 'added' when s._came is not null then 'changed' when ${isKept} then 'kept' else 'missing' end as _kind,
+      ${isLeftOut} as _is_foreign, ${sql.join([...either, ...others.map(({ name }) => sql.ref(`s.${name}`))])}
+    from ${came} s
+    full join (select * from ${dataTable(definition)} t where ${amongValues(definition, scope, 't')}) t on ${sameKey(definition, 's', 't')}
+    where t._revision is null or case when s._came is null then not ${isLeftOut} else ${sql.join(differs, sql` or `)} end`.execute(
+    session.kysely,
+  )
+  const { rows } = await sql<Texts<'kind'> & Counts<'unit_id' | 'n' | 'foreign'>>`
+    select _kind as kind, _unit_id as unit_id, count(*) as n, count(*) filter (where _is_foreign) as foreign from ${differenceTable} group by 1, 2`.execute(
+    session.kysely,
+  )
+  const of = (kind: Kind): RowsByUnit =>
+    new Map(rows.filter((row) => row.kind === kind).map((row) => [Number(row.unit_id), Number(row.n)]))
+  const kinds = {
+    added: of('added'),
+    changed: of('changed'),
+    missing: of('missing'),
+    kept: of('kept'),
+    foreign: rows.reduce((sum, row) => sum + Number(row.foreign), 0),
+  }
+  if (rows.reduce((sum, row) => sum + Number(row.n), 0) > 1_000) await sql`analyze ${differenceTable}`.execute(session.kysely)
+  return kinds
+}
+
+/** Counts come from RETURNING: a command tag counts rows sent, not rows written, on a distributed table. */
+type Counted = Counts<'n'> & Partial<Counts<'late'>>
+
+const written = async (
+  { session, definition }: Comparison,
+  statement: RawBuilder<Counted>,
+  expected: RowsByUnit,
+): Promise<RowsByUnit> => {
+  const { rows } = await statement.execute(session.kysely)
+  const { n = '0', late = '0' } = rows[0] ?? {}
+  if (late === '0' && Number(n) === sumOf(expected)) return expected
+  throw new EtlError(
+    'DATABASE',
+    `data.${definition.pipeline}_v${definition.version}: ${n} rows were written where ${sumOf(expected)} were to be: somebody else, or a trigger or rule ` +
+      'of the table, writes the same rows. Nothing was loaded; it is tried again.',
+  )
+}
+
+const lineage = sql.raw('_unit_id, _run_id, _revision, _loaded_at')
+
+const stamp = ({ moment }: Comparison): RawBuilder<unknown> => sql`${moment.loadedAt}::timestamptz`
+
+/** Rows whose key is not loaded. One that ended and comes back goes on with its revisions. */
+const insertFrom = async (comparison: Comparison, rows: RawBuilder<unknown>): Promise<RowsByUnit> => {
+  const { definition, scope, moment, session, runId } = comparison
+  const staged = stagedKey(definition)
+  const past = moment.hasHistory
+    ? sql`left join (select ${staged.length === 0 ? sql`true as whole` : names(staged)}, max(h._revision) as revision from ${historyTable(definition)} h
+        where ${amongValues(definition, scope, 'h')} ${staged.length === 0 ? sql`` : sql`group by ${names(staged)}`}) past
+        on ${sameKey(definition, 'past', 'd')}`
+    : sql``
+  const { rows: found } = await sql<Counts<'unit_id' | 'n'>>`
+    with new as (
+      insert into ${dataTable(definition)} (${names(copiedColumns(definition))}, ${lineage})
+      select ${sql.join(copiedColumns(definition).map(({ name }) => sql.ref(`d.${name}`)))}, d._unit_id, ${runId}::bigint,
+        ${moment.hasHistory ? sql`coalesce(past.revision, 0) + 1` : sql`1`}, ${stamp(comparison)}
+      from ${rows} d ${past} returning _unit_id
+    ) select _unit_id as unit_id, count(*) as n from new group by 1`.execute(session.kysely)
+  return new Map(found.map((row) => [Number(row.unit_id), Number(row.n)]))
+}
+
+const historyNames = (definition: Definition): RawBuilder<unknown> =>
+  sql`${names(definition.columns)}, ${lineage}, _valid_from, _valid_to, _ended_run_id`
+
+const historyValues = (comparison: Comparison): RawBuilder<unknown> =>
+  sql`${names(comparison.definition.columns)}, ${lineage}, _loaded_at, ${stamp(comparison)}, ${comparison.runId}::bigint`
+
+const isDifferent = ({ definition, scope }: Comparison, kind: Kind): RawBuilder<unknown> =>
+  sql`d._kind = ${kind} and ${sameKey(definition, 'd', 't')} and ${amongValues(definition, scope, 't')}`
+
+const endMissing = (comparison: Comparison, expected: RowsByUnit): Promise<RowsByUnit> => {
+  const { definition } = comparison
+  return written(
+    comparison,
+    sql<Counted>`
+      with ended as (
+        delete from ${dataTable(definition)} t using ${differenceTable} d where ${isDifferent(comparison, 'missing')} returning t.*
+      ), kept as (
+        insert into ${historyTable(definition)} (${historyNames(definition)}) select ${historyValues(comparison)} from ended
+        returning _valid_from >= _valid_to as late
+      ) select count(*) as n, count(*) filter (where late) as late from kept`,
+    expected,
+  )
+}
+
+const updateChanged = (comparison: Comparison, expected: RowsByUnit): Promise<RowsByUnit> => {
+  const { definition } = comparison
+  const where = isDifferent(comparison, 'changed')
+  const assignments = [...measureColumns(definition).map(({ name }) => name), '_unit_id'].map(
+    (name) => sql`${sql.ref(name)} = ${sql.ref(`d.${name}`)}`,
+  )
+  return written(
+    comparison,
+    sql<Counted>`
+      with kept as (
+        insert into ${historyTable(definition)} (${historyNames(definition)})
+        select ${historyValues(comparison)} from (select t.* from ${dataTable(definition)} t, ${differenceTable} d where ${where}) old
+        returning _revision, _valid_from >= _valid_to as late
+      ), changed as (
+        update ${dataTable(definition)} t set ${sql.join(assignments)}, _run_id = ${comparison.runId}::bigint, _revision = t._revision + 1,
+          _loaded_at = ${stamp(comparison)}
+        from ${differenceTable} d where ${where} returning t._revision
+      ), old as (select count(*) as rows, count(*) filter (where late) as late, coalesce(sum(_revision + 1), 0) as revisions from kept)
+      -- What was kept must be what was replaced: another load may have replaced it between the two.
+      select new.rows as n, old.late + (case when (old.rows, old.revisions) = (new.rows, new.revisions) then 0 else 1 end) as late
+      from old, (select count(*) as rows, coalesce(sum(_revision), 0) as revisions from changed) new`,
+    expected,
+  )
+}

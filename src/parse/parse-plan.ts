@@ -1,0 +1,159 @@
+// What is compiled once for an answer: its staged columns, their casts, and where the key stands among them.
+import type { AnswerDialect, AnswerForm } from '../core/source-spec.ts'
+import type { Box, Column, Definition } from '../core/types.ts'
+import { type Cast, compileCast, isPlain } from './cast.ts'
+import { CellError } from './cast-text.ts'
+import { maxKeyBytes } from './parse-limits.ts'
+import type { UnitMark } from './unit-mark.ts'
+
+/** How a column's cells become values. */
+export interface PlannedColumn {
+  readonly column: Column
+  readonly cast: Cast
+  /** The value is the cell as it stands: no spelling to correct, no unit to belong to. */
+  readonly isPlain: boolean
+  /** Names of the field in the answer as `fieldName` spells them, best first. */
+  readonly names: readonly string[]
+}
+
+/** Everything that parsing needs of a definition, compiled once for an answer. */
+export interface ParsePlan {
+  /** Columns that come with the answer, in the definition's order, which is the order of the COPY. */
+  readonly columns: readonly PlannedColumn[]
+  /** Places of the key's columns among them, in the key's order. */
+  readonly keyPlaces: readonly number[]
+  /** Columns of the definition that the answer may also carry without it being news. */
+  readonly knownElsewhere: ReadonlySet<string>
+  /** The list of a JSON page that holds the records; null: the only list of objects. */
+  readonly recordsIn: string | null
+  /** Bytes of a part once inflated. */
+  readonly maxBytes: number
+  /** Writes the unit's number behind each row and counts by unit. Default: nobody asks whose rows are. */
+  readonly mark?: UnitMark
+}
+
+/** A field's name without what spelling varies: case, spaces for underscores, blanks around it. */
+export const fieldName = (name: string): string => name.trim().toLowerCase().replaceAll(/\s+/g, '_')
+
+/** @param form how the answers of the definition's source look; @param dialect in which this one was asked for */
+export const compileParsePlan = (definition: Definition, box: Box, form: AnswerForm, dialect?: string | null): ParsePlan => {
+  const other = form.dialects?.[dialect ?? '']
+  const asked = { ...box, span: form.spanOf?.(definition, box.window) ?? box.window }
+  const staged = definition.columns.filter((column) => column.origin === 'response')
+  const others = definition.columns.filter((column) => column.origin !== 'response')
+  return {
+    columns: staged.map((column) => ({
+      column: isLacked(column, other) ? { ...column, ifAbsent: null } : column,
+      cast: compileCast(column, definition, asked, form),
+      isPlain: isPlain(column, box),
+      names: namesOf(column, other),
+    })),
+    keyPlaces: definition.key.map((name) => staged.findIndex((column) => column.name === name)).filter((place) => place >= 0),
+    knownElsewhere: new Set(others.map((column) => fieldName(column.name))),
+    recordsIn: other?.recordsIn ?? form.recordsIn ?? null,
+    maxBytes: definition.limits.maxBodyBytes,
+  }
+}
+
+const spellingsOf = ({ name, from }: Column): readonly string[] => (from.length > 0 ? from : [name])
+
+/** Whether the dialect has no such field. */
+export const isLacked = (column: Column, dialect: AnswerDialect | undefined): boolean =>
+  spellingsOf(column).some((name) => dialect?.lacks.includes(name))
+
+/** The dialect's own name for it comes first. */
+const namesOf = (column: Column, dialect: AnswerDialect | undefined): readonly string[] => {
+  const names = spellingsOf(column)
+  return [...new Set([...names.flatMap((name) => dialect?.fields[name] ?? []), ...names].map(fieldName))]
+}
+
+/** A cell that does not fit, with its column; null where the record as a whole does not. */
+export class RowError extends Error {
+  override readonly name = 'RowError'
+  readonly column: string | null
+  /** Nothing is wrong with the row: it is of a period that was asked for only because the service cannot be asked for less. */
+  readonly isElsewhere: boolean
+
+  constructor(column: string | null, message: string, isElsewhere = false) {
+    super(message)
+    this.column = column
+    this.isElsewhere = isElsewhere
+  }
+}
+
+/** The text of a planned column's cell, null for NULL. Throws CellError. */
+export type CellOf = (place: number) => string | null
+
+/** Reads one row into `values`, in the order of the COPY. Throws RowError. */
+export const castRow = (plan: ParsePlan, cellOf: CellOf, values: (string | null)[]): void => {
+  for (const [place, planned] of plan.columns.entries()) values[place] = castCell(planned, cellOf, place)
+  let characters = 0
+  for (const place of plan.keyPlaces) characters += values[place]?.length ?? 0
+  if (characters * 3 > maxKeyBytes) checkKeyBytes(plan, values)
+}
+
+const castCell = ({ column, cast }: PlannedColumn, cellOf: CellOf, place: number): string | null => {
+  try {
+    const cell = cellOf(place)
+    if (cell !== null) return cast(cell)
+    if (column.isKey) throw new CellError('part of the key has no value')
+    if (!column.nullable) throw new CellError('the column has no value and may not be NULL')
+    return null
+  } catch (error) {
+    if (error instanceof CellError) throw new RowError(column.name, error.message, error.isElsewhere)
+    throw error
+  }
+}
+
+/** Places of the columns that the service counts where it counts cells. */
+export const measurePlaces = ({ columns }: ParsePlan): readonly number[] =>
+  columns.flatMap(({ column }, place) => (column.isKey ? [] : [place]))
+
+/** Measures of the row that have a value, readable or not. */
+export const filledCells = (plan: ParsePlan, cellOf: CellOf): number =>
+  measurePlaces(plan).filter((place) => {
+    try {
+      return (cellOf(place) ?? '') !== ''
+    } catch (error) {
+      if (error instanceof CellError) return true
+      throw error
+    }
+  }).length
+
+const checkKeyBytes = (plan: ParsePlan, values: readonly (string | null)[]): void => {
+  const bytes = plan.keyPlaces.map((place) => Buffer.byteLength(values[place] ?? ''))
+  const total = bytes.reduce((sum, one) => sum + one, 0)
+  if (total <= maxKeyBytes) return
+  const widest = plan.keyPlaces[bytes.indexOf(Math.max(...bytes))]
+  throw new RowError(
+    widest === undefined ? null : (plan.columns[widest]?.column.name ?? null),
+    `the key has ${total} bytes, at most ${maxKeyBytes} fit an index entry`,
+  )
+}
+
+/** Null, or why the row does not fit; then `values` is not to be used. */
+export const tryRow = (plan: ParsePlan, cellOf: CellOf, values: (string | null)[]): RowError | null => {
+  try {
+    castRow(plan, cellOf, values)
+    return null
+  } catch (error) {
+    if (error instanceof RowError) return error
+    throw error
+  }
+}
+
+/** The key of a row that was rejected, or null where the key itself cannot be read. */
+export const keyOf = (plan: ParsePlan, cellOf: CellOf): (string | null)[] | null => {
+  const key: (string | null)[] = []
+  for (const place of plan.keyPlaces) {
+    const planned = plan.columns[place]
+    if (planned === undefined) return null
+    try {
+      key.push(castCell(planned, cellOf, place))
+    } catch (error) {
+      if (error instanceof RowError) return null
+      throw error
+    }
+  }
+  return key
+}

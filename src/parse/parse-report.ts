@@ -1,0 +1,91 @@
+// What parsing a unit found, counted over all its parts.
+import { EtlError } from '../core/errors.ts'
+import type { Reject } from '../core/types.ts'
+
+/** A record that could not become a row. */
+export interface RejectedRow extends Reject {
+  /** Staged key columns in the key's order, where all of them could be read: then the row is not missing from the answer. */
+  readonly key: readonly (string | null)[] | null
+  /** Place of the unit it names, see `UnitMark`; null: nobody can tell whose it is. */
+  readonly unit: number | null
+}
+
+/** `read` is always `rows` plus `rejects` plus `elsewhere`. */
+export interface ParseReport {
+  read: number
+  rows: number
+  rejects: number
+  /** Rows of units that the job is not for, or of none that was asked for. */
+  elsewhere: number
+  /** Rows of periods that came because the service was asked for more than the job wants; they are nobody's here and not among `read`. */
+  passedOver: number
+  /** Cells of measures with a value in rejected rows and rows passed over; a row that cannot be read may have any number of them. */
+  cellsLeftOut: { least: number; most: number }
+  /** All of them: `maxKeptRejects` is more than any unit may have. */
+  readonly rejected: RejectedRow[]
+  /** Fields that no column of the definition names. */
+  readonly unknownColumns: string[]
+  /** Columns whose field no record has. */
+  missingColumns: readonly string[]
+  /** Those of them that are worth telling: a header lacks them, or many records do. */
+  newlyMissing: readonly string[]
+  /** Columns whose field some records have and others lack. */
+  partlyMissing: readonly string[]
+  /** No row came so far, and the service meant it: a header alone, an empty list, or its word for it. */
+  empty: boolean
+  /** A last line that does not end as the others do: the body may have been cut right there. null: all is well. */
+  unended: { readonly part: number; readonly line: number } | null
+  /** Characters of raw text kept; what comes later is cut shorter. */
+  rawKept: number
+}
+
+/** Rejects of one unit; with more it fails at once. Their keys are needed in memory, so the number is bounded. */
+export const maxKeptRejects = 100_000
+/** Characters of a raw record that are kept; fewer once the unit's rejects hold `generousTotal` together. */
+export const longestRaw = 10_000
+const shortRaw = 200
+const generousTotal = 16 * 1024 * 1024
+const maxNames = 1_000
+
+/** Of an answer, over all its parts. */
+export const createParseReport = (): ParseReport => ({
+  read: 0,
+  rows: 0,
+  rejects: 0,
+  elsewhere: 0,
+  passedOver: 0,
+  cellsLeftOut: { least: 0, most: 0 },
+  rejected: [],
+  unknownColumns: [],
+  missingColumns: [],
+  newlyMissing: [],
+  partlyMissing: [],
+  empty: true,
+  unended: null,
+  rawKept: 0,
+})
+
+/** Counts and keeps a rejected row. Throws TOO_MANY_REJECTS beyond `maxKeptRejects`. */
+export const addReject = (report: ParseReport, reject: RejectedRow): void => {
+  if (report.rejected.length >= maxKeptRejects) throw tooMany(reject)
+  report.read += 1
+  report.rejects += 1
+  const raw = cut(reject.raw, report.rawKept < generousTotal ? longestRaw : shortRaw)
+  report.rawKept += raw.length
+  report.rejected.push({ ...reject, raw })
+}
+
+const cut = (raw: string, most: number): string =>
+  raw.length <= most ? raw : `${raw.slice(0, most).toWellFormed()}… (${raw.length} characters)`
+
+const tooMany = ({ part, line, reason }: RejectedRow): EtlError =>
+  new EtlError(
+    'TOO_MANY_REJECTS',
+    `More than ${maxKeptRejects} rows were rejected; the one in part ${part}, line ${line}: ${reason}. ` +
+      'Nothing was loaded. Compare the definition with the answer, correct the columns and run again.',
+  )
+
+/** Once for each name. */
+export const addUnknown = (report: ParseReport, name: string): void => {
+  if (report.unknownColumns.length < maxNames && !report.unknownColumns.includes(name)) report.unknownColumns.push(name)
+}

@@ -1,0 +1,311 @@
+// What a run or a range would take and why, by the same planning, without writing or buying anything: `plan`, and every --dry-run.
+import { asksOf } from '../core/asks.ts'
+import { unitsToCome } from '../core/forecast.ts'
+import { creditsFor, type CreditRange, priceWords, times, walkCredits } from '../core/learned-price.ts'
+import type { Definition, IsoDate } from '../core/types.ts'
+import { addWindows, lastDay, showSpan, showWindow, windowAt } from '../core/window.ts'
+import type { AskReason } from '../ledger/candidates.ts'
+import type { WantedBy } from '../ledger/guard-usual.ts'
+import { type PastTimes, type PastUnits, rowsAsked } from '../ledger/estimates.ts'
+import { priceKnown } from '../ledger/prices.ts'
+import type { PlanChanges } from '../ledger/plan-changes.ts'
+import type { Scope } from './frames.ts'
+import type { NightVerdict } from './guard.ts'
+import { pagesOf } from './guard-night.ts'
+import { isDearRange, heldBy, type UnitsToBuy, verdictOn } from './guard-verdict.ts'
+import { doneWithin } from './pace-backfill.ts'
+import { priceSubject, sourceOf } from './plan-context.ts'
+import type { PlanRuntime } from './plan-runtime.ts'
+import { type Prices, priceReports, type ReportToPrice } from './price.ts'
+import { withLists } from './query-lists.ts'
+import { type Found, type FoundJob, type IdleUnits, wouldPlan } from './would-plan.ts'
+
+/** A report, or the walks of one window. */
+export interface PreviewJob {
+  /** The report's key; of walks the pipeline and the window. */
+  readonly job: string
+  readonly pipeline: string
+  readonly window: string
+  readonly reason: AskReason
+  readonly units: number
+  readonly requests: number
+  readonly reports: number
+  readonly rows: number | null
+  readonly quota: number | null
+  /** Credits it may be, where they are not known, or the bills so far do not tell for certain; null: nobody can say, or there is no doubt. */
+  readonly range: { readonly low: number; readonly high: number } | null
+  /** `service`: it said so itself, of this job or of others like it. `history`: from what this warehouse loaded before. `unknown`: neither knows. */
+  readonly from: 'service' | 'history' | 'unknown'
+  /** It would wait for a person's word. */
+  readonly held: boolean
+  /** It has that word since an earlier command. */
+  readonly approved: boolean
+}
+
+/** What waits for a person's word. */
+export interface Waiting {
+  readonly units: number
+  readonly reports: number
+  readonly credits: number
+}
+
+/** What is known of a pipeline as a whole. Errors are fractions; null: nothing was loaded twice yet. */
+export interface PreviewPipeline extends IdleUnits {
+  readonly pipeline: string
+  readonly account: string
+  readonly rowsError: number | null
+  readonly quotaError: number | null
+  /** At the pace of the rate limit and of earlier answers; without those it is the least it can take. */
+  readonly seconds: number
+  readonly changes: PlanChanges
+  /** null: it has no guard, or buys no reports. */
+  readonly verdict: NightVerdict | null
+  /** A range that costs more than a night may: at a terminal a person is asked. */
+  readonly isDear: boolean
+  /** Since an earlier night, or an earlier command. */
+  readonly waiting: Waiting & { readonly priced: boolean }
+  /** What was approved and not bought yet. */
+  readonly backlog: Waiting
+  /** What its pages cost, in words; null: it has none, they are free, or nobody knows. */
+  readonly price: string | null
+  /** Credits spent or reserved this month (UTC). */
+  readonly spent: number
+  readonly accountSpent: number
+  /** Credits a month; null: no limit. */
+  readonly budget: number | null
+  readonly accountBudget: number | null
+  /** Credits this pipeline will have spent when the month is over: with this plan, and nights as its calendar has them; null: no price is known. */
+  readonly forecast: number | null
+  /** First and last day of the month that is meant. */
+  readonly month: { readonly from: IsoDate; readonly last: IsoDate }
+  /** The day the last report can be bought as budgets are; null: today, or never. */
+  readonly doneOn: IsoDate | null
+}
+
+export interface Preview {
+  readonly jobs: readonly PreviewJob[]
+  readonly pipelines: readonly PreviewPipeline[]
+  /** Free requests made to find this out. */
+  readonly asked: number
+  /** Reports whose price the service named, of those to be bought. */
+  readonly priced: number
+}
+
+/** Reports whose price the service is asked for, over all pipelines; the others are as dear by the unit. */
+const mostPriced = 50
+
+/** Calls nothing but what the service answers for free, 50 times at most; where it has no such way, this warehouse's own past decides. */
+export const previewRun = async (
+  runtime: PlanRuntime,
+  definitions: readonly Definition[],
+  scope: Scope,
+  signal: AbortSignal,
+): Promise<Preview> => {
+  let asked = 0
+  let said = 0
+  const jobs: PreviewJob[] = []
+  const pipelines: PreviewPipeline[] = []
+  const read: Definition[] = []
+  for (const written of definitions) read.push(await withLists(runtime, written, null))
+  const plans = new Map<Definition, Found>()
+  for (const group of Map.groupBy(read, questionOf).values())
+    for (const [at, found] of (await wouldPlan(runtime, group, scope, signal)).entries()) {
+      const definition = group[at]
+      if (definition !== undefined) plans.set(definition, found)
+    }
+  for (const [index, definition] of read.entries()) {
+    const found = plans.get(definition)
+    if (found === undefined) continue
+    // What one does not need is left for the next.
+    const most = Math.floor((mostPriced - said) / (definitions.length - index))
+    const record = (): void => {
+      asked += 1
+    }
+    const toBuy = found.jobs.filter(isToBuy)
+    const prices = await priceReports(runtime, definition, toBuy, { isStrict: true, most, signal, record })
+    said += prices.said.size
+    const walk = await walkPrice(runtime, definition, found.past)
+    const perUnit = prices.perUnit ?? walk?.unit?.likely ?? found.past.quota ?? 1
+    const verdict = verdictOn(found.guard, unitsOf(found.jobs), perUnit)
+    const mine = withLooks(definition, found, prices, verdict, walk)
+    jobs.push(...mine)
+    pipelines.push(aboutPipeline(runtime, definition, found, prices, verdict, mine, walk))
+  }
+  return { jobs, pipelines, asked, priced: said }
+}
+
+/** Those that ask the same of the same dimensions may serve each other. */
+const questionOf = (definition: Definition): string =>
+  JSON.stringify([asksOf(definition), definition.dimensions.map(({ name }) => name).sort()])
+
+type ReportJob = FoundJob & ReportToPrice
+
+const isToBuy = (job: FoundJob): job is ReportJob => job.box !== null && !job.isBought
+
+const isGuarded = ({ sources }: Pick<PlanRuntime, 'sources'>, { source }: Definition): boolean =>
+  sources.get(source)?.kind === 'report'
+
+const unitsOf = (jobs: readonly FoundJob[]): UnitsToBuy[] => jobs.filter(({ isPlanned, isBought }) => !isPlanned && !isBought)
+
+const nothing: CreditRange = { low: 0, high: 0, likely: 0 }
+
+/** What pages cost, as bills have it. */
+interface WalkPrice {
+  /** Of one unit; null: nobody can say anything. */
+  readonly unit: CreditRange | null
+  /** Of a look at one record. */
+  readonly look: CreditRange | null
+  /** In words; null: not known. */
+  readonly words: string | null
+}
+
+/** null: it has no pages that are paid for. */
+const walkPrice = async (runtime: PlanRuntime, definition: Definition, past: PastUnits): Promise<WalkPrice | null> => {
+  const source = sourceOf(runtime, definition)
+  if (source.kind === 'report') return null
+  if (source.billing === undefined) return { unit: nothing, look: nothing, words: null }
+  const known = await priceKnown(runtime.database.kysely, priceSubject(runtime, definition, source))
+  const look = creditsFor(known, { rowsAsked: 1, rows: 1, metrics: 1, values: 1 })
+  const { rows, pageSize } = rowsAsked(past, definition.limits.pageSize, source.limitsOf?.(definition.params).top)
+  return { unit: walkCredits(known, rows, pageSize), look, words: priceWords(known) }
+}
+
+const withLooks = (
+  definition: Definition,
+  found: Found,
+  prices: Prices,
+  verdict: NightVerdict | null,
+  walk: WalkPrice | null,
+): PreviewJob[] => {
+  const { pipeline, version } = definition
+  const held = verdict === null ? [] : heldBy(verdict, found.guard.mode)
+  const looks = [...found.sampled].map(([from, units]): PreviewJob => {
+    const window = showWindow(windowAt(from, definition.window.every))
+    const about = {
+      job: `${pipeline}/v${version}/${window}`,
+      pipeline,
+      window,
+      reason: 'look-back' as const,
+      held: false,
+      approved: false,
+    }
+    return { ...about, units, requests: units, reports: 0, rows: null, ...priced(walk?.look ?? null, units), from: 'unknown' }
+  })
+  return [
+    ...found.jobs.map((job) => pricedJob(definition, job, found.past, prices, held, walk)),
+    ...looks.filter(({ units }) => units > 0),
+  ]
+}
+
+const pricedJob = (
+  definition: Definition,
+  job: FoundJob,
+  past: PastUnits,
+  { said, perUnit }: Prices,
+  held: readonly WantedBy[],
+  walk: WalkPrice | null,
+): PreviewJob => {
+  const { window, reason, wantedBy, units, box, isBought, isHere, isPlanned, isApproved } = job
+  const shown = box === null ? showWindow(window) : showSpan(window)
+  const rows = past.rows === null ? null : Math.round(past.rows * units)
+  const isPriced = isToBuy(job) && perUnit !== null
+  const exact = isToBuy(job) ? said.get(job) : undefined
+  const credits = exact ?? (isPriced ? perUnit * units : past.quota === null ? null : past.quota * units)
+  const pages = isHere ? 0 : pagesOf(definition, past) * units
+  return {
+    job: box?.key ?? `${definition.pipeline}/v${definition.version}/${shown}`,
+    pipeline: definition.pipeline,
+    window: shown,
+    reason,
+    units,
+    requests: box === null ? pages : reportRequests(isPriced, isBought, isHere),
+    reports: box === null || isBought ? 0 : 1,
+    rows,
+    ...(box === null
+      ? priced(isHere ? nothing : (walk?.unit ?? null), units)
+      : { quota: isBought ? 0 : credits === null ? null : cents(credits), range: null }),
+    from: isPriced ? 'service' : rows !== null ? 'history' : 'unknown',
+    held: !isBought && !isPlanned && held.includes(wantedBy),
+    approved: isApproved,
+  }
+}
+
+/** Two decimals tell as much as anybody wants to know. */
+const cents = (credits: number): number => Number(credits.toFixed(2))
+
+/** Unknown is no number; how far off it may be is said beside it. */
+const priced = (unit: CreditRange | null, units: number): Pick<PreviewJob, 'quota' | 'range'> => {
+  const all = times(unit, units)
+  if (all === null) return { quota: null, range: null }
+  const isSure = all.likely !== null && all.high - all.low <= 0.01 * all.high
+  return {
+    quota: all.likely === null ? null : cents(all.likely),
+    range: isSure ? null : { low: cents(all.low), high: cents(all.high) },
+  }
+}
+
+/** Its price where the service states one, its submission, one poll and one download; what is bought needs less. */
+const reportRequests = (isPriced: boolean, isBought: boolean, isHere: boolean): number =>
+  isHere ? 0 : isBought ? 2 : isPriced ? 4 : 3
+
+const aboutPipeline = (
+  runtime: PlanRuntime,
+  definition: Definition,
+  found: Found,
+  prices: Prices,
+  verdict: NightVerdict | null,
+  jobs: readonly PreviewJob[],
+  walk: WalkPrice | null,
+): PreviewPipeline => {
+  const { past, idle, changes, waiting, backlog, spent, nowMs } = found
+  const allowance = runtime.allowance(definition)
+  const now = jobs.filter(({ held }) => !held)
+  const credits = sumOfCredits(now)
+  const perUnit = prices.perUnit ?? (walk === null ? past.quota : (walk.unit?.likely ?? null))
+  const isReport = isGuarded(runtime, definition)
+  const values = definition.dimensions.reduce((total, { values: list }) => total * list.length, 1)
+  // Pages of a month that is loaded are asked for again only where it changed, which nobody foresees.
+  const bought = isReport ? definition : { window: { ...definition.window, lookBack: 0 } }
+  const toCome = unitsToCome(bought, values, nowMs) * (perUnit ?? 0)
+  const isKnown = perUnit !== null || (jobs.length === 0 && spent.pipeline.month > 0)
+  const today = new Date(nowMs).toISOString().slice(0, 10)
+  const from = `${today.slice(0, 7)}-01`
+  const fresh = now.filter(({ approved }) => !approved)
+  return {
+    pipeline: definition.pipeline,
+    account: definition.account,
+    rowsError: past.rowsError,
+    quotaError: past.quotaError,
+    seconds: secondsOf(now, found.times, definition.limits.concurrency, allowance.requestsPerSecond),
+    ...idle,
+    changes,
+    verdict,
+    isDear: isReport && found.guard.mode === 'range' && isDearRange(found.guard, credits, perUnit ?? 1),
+    waiting: { ...sumOf(waiting), priced: waiting.every(({ priced }) => priced) },
+    backlog,
+    price: walk?.words ?? null,
+    spent: spent.pipeline.month,
+    accountSpent: spent.account.month,
+    budget: definition.limits.quotaPerMonth,
+    accountBudget: allowance.budget.perMonth,
+    forecast: isKnown ? Math.round(spent.pipeline.month + credits + toCome) : null,
+    month: { from, last: lastDay({ from, to: addWindows(from, 'month', 1) }) },
+    doneOn: doneWithin(definition, allowance.budget, spent, sumOfCredits(fresh) + backlog.credits, today),
+  }
+}
+
+const sumOfCredits = (jobs: readonly PreviewJob[]): number => jobs.reduce((total, { quota }) => total + (quota ?? 0), 0)
+
+const sumOf = (all: readonly Waiting[]): Waiting =>
+  all.reduce(
+    (sum, one) => ({ units: sum.units + one.units, reports: sum.reports + one.reports, credits: sum.credits + one.credits }),
+    { units: 0, reports: 0, credits: 0 },
+  )
+
+/** Requests at the slower of the rate limit and earlier answers; reports are made beside each other, so one's time is added. */
+const secondsOf = (jobs: readonly PreviewJob[], times: PastTimes, concurrency: number, perSecond: number): number => {
+  const requests = jobs.reduce((total, job) => total + job.requests, 0)
+  const answered = (requests * (times.requestMs ?? 0)) / 1000 / concurrency
+  const made = jobs.some((job) => job.reports > 0) ? (times.reportMs ?? 0) / 1000 : 0
+  return Math.max(requests / perSecond, answered) + made
+}

@@ -1,0 +1,222 @@
+// The guard at work: what of a plan may be bought now, and what waits for a person's word (promise 13).
+import { walkCredits } from '../core/learned-price.ts'
+import { apiNameOf } from '../core/source-spec.ts'
+import type { Box, Definition } from '../core/types.ts'
+import { boxOf } from '../core/unit-key.ts'
+import { lockByName } from '../db/named-lock.ts'
+import type { Db } from '../db/tables.ts'
+import { countApproval, dissolveHeld, noteApproval, openApproval, type ToApprove, waitingApproval } from '../ledger/approvals.ts'
+import { approveIn } from '../ledger/approve-jobs.ts'
+import { trimApproved } from '../ledger/approved-jobs.ts'
+import type { AskReason } from '../ledger/candidates.ts'
+import { type PastUnits, pastUnits, rowsAsked } from '../ledger/estimates.ts'
+import { lockPipeline } from '../ledger/pipelines.ts'
+import { priceKnown } from '../ledger/prices.ts'
+import type { BoxToMake, Ruling } from '../ledger/register-jobs.ts'
+import { type RequestRecord, recordRequests } from '../ledger/requests.ts'
+import { sliceValues } from '../ledger/slices.ts'
+import { guardDigest, type NightVerdict } from './guard.ts'
+import { guardFacts, heldBy, type UnitsToBuy, verdictOn } from './guard-verdict.ts'
+import { type PlanContext, priceSubject, recorder } from './plan-context.ts'
+import type { PlanRuntime } from './plan-runtime.ts'
+import { type Prices, priceReports } from './price.ts'
+import type { Task } from './steps.ts'
+
+/** What the guard makes of a plan. */
+export interface NightGuard {
+  /** What becomes of units that a step is about to ask for; null: more of the former. In the step's transaction, under the pipeline's lock. */
+  readonly rule: (trx: Db, units: readonly UnitsToBuy[] | null) => Promise<Ruling>
+  /** Whether anything of it was held so far. */
+  readonly holds: () => boolean
+}
+
+const free = { held: [], approvalId: null, allowed: [] } as const
+
+const buysAll = (credits: number | null): NightGuard => ({ rule: async () => ({ ...free, credits }), holds: () => false })
+
+/** Reports whose price a night asks for, where it asks at all. */
+const mostPricedANight = 5
+
+export const digestOf = ({ definition, pipeline, limits }: PlanContext): string =>
+  guardDigest({ generation: pipeline.generation, rule: definition.guard, limits })
+
+/** What was held is planned anew where lists, limits or the guard have changed, or a person names its months; what was approved loses values that left. */
+export const dissolveStale = async (context: PlanContext): Promise<void> => {
+  const { step, frame, scope, windows, signal } = context
+  const { pipelineId } = frame
+  const [first, last] = [windows[0], windows.at(-1)]
+  const range = scope.mode === 'range' && first !== undefined && last !== undefined ? { from: first.from, to: last.to } : null
+  for (let gone = 1; gone > 0; ) {
+    signal.throwIfAborted()
+    gone = await step(async (trx) => {
+      await lockPipeline(trx, pipelineId)
+      if (range !== null) return dissolveHeld(trx, pipelineId, range)
+      const waiting = await waitingApproval(trx, pipelineId, 'night')
+      return waiting === null || waiting.digest === digestOf(context) ? 0 : dissolveHeld(trx, pipelineId, { kind: 'night' })
+    })
+  }
+  await step(async (trx) => {
+    await lockPipeline(trx, pipelineId)
+    await trimApproved(trx, pipelineId)
+  })
+}
+
+/** Who starts a run with `--yes`, or says yes at the terminal, approves what waits already. */
+export const approveWaiting = async (
+  { consent }: Pick<PlanRuntime, 'consent'>,
+  { step, frame, scope }: PlanContext,
+): Promise<void> => {
+  const by = consent.approvedBy
+  if (by === null || scope.mode === 'range') return
+  await step((trx) => approveIn(trx, frame.pipelineId, by))
+}
+
+/** What a unit of the plan costs; null: nobody knows. */
+export interface UnitPrice {
+  /** As it was so far. */
+  readonly past: () => Promise<number | null>
+  /** By the service's own word, where that is free to ask for. */
+  readonly now: () => Promise<number | null>
+}
+
+/** Asks for prices only where something could be held. */
+export const guardPlan = async (
+  { consent }: Pick<PlanRuntime, 'consent'>,
+  context: PlanContext,
+  units: readonly UnitsToBuy[],
+  price: UnitPrice,
+): Promise<NightGuard> => {
+  const { definition, scope } = context
+  const rule = definition.guard
+  if (units.length === 0) return buysAll(null)
+  const isAsked = scope.mode === 'due' && units.some(({ wantedBy }) => wantedBy === 'beyond')
+  if (rule === null || (rule.creditsPerNight === null && !isAsked)) return buysAll(await price.past())
+  return guarding(context, units, (await price.now()) ?? (await price.past()), consent.approvedBy)
+}
+
+/**
+ * Judges what is left of the plan anew at each step: what other processes bought or planned of the account by then counts, since its planners take turns
+ * under one lock. @param by who has allowed what would be held; null: nobody
+ */
+const guarding = (context: PlanContext, units: readonly UnitsToBuy[], credits: number | null, by: string | null): NightGuard => {
+  // Where nobody knows a price a unit counts as one credit, so that the guard still tells much from little.
+  const perUnit = credits ?? 1
+  const { definition, scope } = context
+  const left = [...units]
+  let isOpened = false
+  let last: ToApprove | null = null
+  let held: Ruling['held'] = []
+  const judge = async (trx: Db, asked: readonly UnitsToBuy[]): Promise<ToApprove | null> => {
+    await lockByName(trx, `guard of ${apiNameOf(definition.source)}/${definition.account}`)
+    const verdict = verdictOn(await guardFacts(trx, context), left, perUnit)
+    // What was approved since is not what the rest was judged with: it needs a word of its own.
+    const before = isOpened ? held : []
+    held = [...before, ...(verdict === null ? [] : heldBy(verdict, scope.mode)).filter((one) => !before.includes(one))]
+    const waiting = left.filter(({ wantedBy }) => held.includes(wantedBy))
+    left.push(...asked.map((one) => ({ ...one, units: -one.units })))
+    const isHeld = asked.some(({ wantedBy }) => held.includes(wantedBy))
+    return verdict === null || !isHeld ? null : toApprove(context, verdict, waiting, perUnit)
+  }
+  const rule: NightGuard['rule'] = async (trx, asked) => {
+    if (asked !== null) last = await judge(trx, asked)
+    if (last === null) return { ...free, credits }
+    const isFirst = !isOpened
+    isOpened = true
+    if (by === null) return { held, approvalId: await approvalFor(trx, last, isFirst), allowed: [], credits }
+    if (isFirst) await noteApproval(trx, last, by)
+    return { ...free, allowed: held, credits }
+  }
+  return { rule, holds: () => isOpened && by === null }
+}
+
+/**
+ * The first step that holds something opens the approval. People decide between steps, and other runs plan: what is held after that belongs to whatever
+ * waits then, never to an approval that is over.
+ */
+const approvalFor = async (trx: Db, ask: ToApprove, isFirst: boolean): Promise<string> => {
+  const waiting = isFirst ? null : await waitingApproval(trx, ask.pipelineId, ask.kind)
+  return waiting?.approvalId ?? openApproval(trx, ask)
+}
+
+const toApprove = (context: PlanContext, { allowed }: NightVerdict, held: readonly UnitsToBuy[], perUnit: number): ToApprove => {
+  const { frame, scope } = context
+  const reasons: Partial<Record<AskReason, number>> = {}
+  for (const { reason, units } of held) reasons[reason] = (reasons[reason] ?? 0) + units
+  const units = held.reduce((total, one) => total + one.units, 0)
+  return {
+    pipelineId: frame.pipelineId,
+    kind: scope.mode === 'range' ? 'backfill' : 'night',
+    runId: frame.runId,
+    digest: digestOf(context),
+    ...{ allowed, reasons, units },
+    credits: units * perUnit,
+  }
+}
+
+/** What was held is counted once all of it is there. */
+export const settleApproval = async ({ step, frame }: PlanContext, { holds }: NightGuard): Promise<void> => {
+  if (!holds()) return
+  await step(async (trx) => {
+    await lockPipeline(trx, frame.pipelineId)
+    await countApproval(trx, frame.pipelineId)
+  })
+}
+
+/** Of a walk, as bills have it: as many pages as units took so far. */
+export const pagePrice = (runtime: PlanRuntime, { definition, source }: PlanContext): UnitPrice => {
+  const past = async (): Promise<number | null> => {
+    if (source.billing === undefined) return 0
+    const { kysely } = runtime.database
+    const top = source.limitsOf?.(definition.params).top
+    const { rows, pageSize } = rowsAsked(await pastUnits(kysely, definition.pipeline), definition.limits.pageSize, top)
+    const known = await priceKnown(kysely, priceSubject(runtime, definition, source))
+    return walkCredits(known, rows, pageSize)?.likely ?? null
+  }
+  return { past, now: past }
+}
+
+/** Of a unit; one that nobody knows anything of has a page at least. */
+export const pagesOf = ({ limits }: Pick<Definition, 'limits'>, { rows }: Pick<PastUnits, 'rows'>): number =>
+  Math.max(1, Math.ceil((rows ?? 0) / limits.pageSize))
+
+export const reportPrice = (
+  runtime: PlanRuntime,
+  context: PlanContext,
+  steps: readonly (readonly Task[])[],
+  packed: (db: Db, tasks: readonly Task[]) => Promise<readonly BoxToMake[]>,
+): UnitPrice => ({
+  past: async () => (await pastUnits(runtime.database.kysely, context.definition.pipeline)).quota,
+  now: async () => (await nightPrices(runtime, context, steps, packed)).perUnit,
+})
+
+const nightPrices = async (
+  runtime: PlanRuntime,
+  context: PlanContext,
+  steps: readonly (readonly Task[])[],
+  packed: (db: Db, tasks: readonly Task[]) => Promise<readonly BoxToMake[]>,
+): Promise<Prices> => {
+  const { definition, frame, signal } = context
+  const { kysely } = runtime.database
+  const requests: RequestRecord[] = []
+  const boxes = (await packed(kysely, steps[0] ?? [])).filter(({ answerId }) => answerId === null)
+  const some = boxes.length <= mostPricedANight ? boxes : [...boxes.slice(0, mostPricedANight - 1), ...boxes.slice(-1)]
+  const reports = await Promise.all(some.map(async (one) => ({ box: await boxWith(kysely, context, one), units: one.cells })))
+  try {
+    const record = recorder(runtime, frame, requests)
+    return await priceReports(runtime, definition, reports, { isStrict: false, most: mostPricedANight, signal, record })
+  } finally {
+    await recordRequests(kysely, requests)
+  }
+}
+
+/** The box as a source is given it. */
+export const boxWith = async (
+  db: Db,
+  { definition, pipeline }: { readonly definition: Definition; readonly pipeline: { readonly dimensions: readonly string[] } },
+  { from, to, sliceIds }: Pick<BoxToMake, 'from' | 'to' | 'sliceIds'>,
+): Promise<Box> => {
+  const values = await sliceValues(db, sliceIds)
+  const slices = sliceIds.map((id) => values.get(id) ?? [])
+  const { pipeline: name, version } = definition
+  return boxOf({ pipeline: name, version, window: { from, to }, dimensions: pipeline.dimensions, slices })
+}

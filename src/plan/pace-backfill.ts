@@ -1,0 +1,136 @@
+// When what is beyond a day's or a month's budget is done: budgets and what is spent of them, day after day.
+import type { Budget } from '../core/budget-scope.ts'
+import type { Settings } from '../core/env.ts'
+import { budgetsOf, tagBudgets } from '../core/tag-budgets.ts'
+import type { Definition, IsoDate } from '../core/types.ts'
+import { addWindows } from '../core/window.ts'
+import type { Db } from '../db/tables.ts'
+import { approvedReady, backlogOf, keepPaced, noteDoneOn } from '../ledger/approved-jobs.ts'
+import { extraLeft } from '../ledger/budget.ts'
+import { type SpentNow, spentOf } from '../ledger/spent.ts'
+import { priceWaiting } from '../ledger/waiting-prices.ts'
+import type { PlanRuntime } from './plan-runtime.ts'
+
+/** One budget, and what of it is left for the backlog. */
+export interface Pace {
+  readonly perMonth: number | null
+  readonly perDay: number | null
+  /** Left of it today and this month. */
+  readonly leftToday: number
+  readonly leftThisMonth: number
+  /** What a month's usual nights take of it. */
+  readonly kept: number
+  /** Pipelines that share it. */
+  readonly sharers: number
+}
+
+/** Further than this nobody plans. */
+const mostDays = 3_660
+
+/** The day on which the last credit is spent, at the earliest; null where the budgets never allow it within ten years. Days and months in UTC. */
+export const doneOn = (credits: number, paces: readonly Pace[], today: IsoDate): IsoDate | null => {
+  let left = credits
+  let day = today
+  let months = paces.map(({ leftThisMonth }) => leftThisMonth)
+  for (let count = 0; count < mostDays; count += 1) {
+    const room = Math.min(...paces.map((pace, index) => Math.min(dayRoom(pace, count === 0), months[index] ?? 0)))
+    left -= Math.max(0, room)
+    if (left <= 0) return day
+    months = months.map((month) => month - Math.max(0, room))
+    day = addWindows(day, 'day', 1)
+    if (day.endsWith('-01'))
+      months = paces.map(({ perMonth, kept, sharers }) => (perMonth === null ? Infinity : (perMonth - kept) / sharers))
+  }
+  return null
+}
+
+const dayRoom = ({ perDay, leftToday, sharers }: Pace, isToday: boolean): number =>
+  isToday ? leftToday : perDay === null ? Infinity : perDay / sharers
+
+export interface SpentBy {
+  readonly pipeline: SpentNow
+  readonly account: SpentNow
+  /** Of the tags that have a budget. */
+  readonly tags: readonly { readonly budget: Budget; readonly spent: SpentNow }[]
+}
+
+/** @param settings of the process: budgets of tags */
+export const spentBy = async (
+  db: Db,
+  { account, pipeline, tags }: Pick<Definition, 'account' | 'pipeline' | 'tags'>,
+  settings: Settings,
+): Promise<SpentBy> => {
+  const ofTags: SpentBy['tags'][number][] = []
+  for (const { name, value, budget } of budgetsOf(tagBudgets(settings.raw), tags))
+    ofTags.push({ budget, spent: await spentOf(db, { account, pipeline: null, tag: { name, value } }, pipeline) })
+  return {
+    pipeline: await spentOf(db, { account, pipeline }, pipeline),
+    account: await spentOf(db, { account, pipeline: null }, pipeline),
+    tags: ofTags,
+  }
+}
+
+/** The day on which the last of the credits can be spent; null: today, or never within ten years. */
+export const doneWithin = (
+  { limits }: Pick<Definition, 'limits'>,
+  account: Budget,
+  spent: SpentBy,
+  credits: number,
+  today: IsoDate,
+): IsoDate | null => {
+  const paces = [
+    paceOf({ perMonth: limits.quotaPerMonth, perDay: limits.quotaPerDay }, spent.pipeline),
+    paceOf(account, spent.account),
+    ...spent.tags.map(({ budget, spent: ofTag }) => paceOf(budget, ofTag)),
+  ]
+  const day = doneOn(credits, paces, today)
+  return day === today ? null : day
+}
+
+const paceOf = ({ perMonth, perDay }: Budget, spent: SpentNow): Pace => ({
+  perMonth,
+  perDay,
+  leftThisMonth: perMonth === null ? Number.POSITIVE_INFINITY : extraLeft('month', perMonth, spent),
+  leftToday: perDay === null ? Number.POSITIVE_INFINITY : extraLeft('day', perDay, spent),
+  kept: spent.kept,
+  sharers: spent.sharers,
+})
+
+export interface Paced {
+  readonly pipeline: string
+  readonly reports: number
+  readonly units: number
+  readonly credits: number
+  readonly doneOn: IsoDate | null
+}
+
+/** After a run: what waits has a price where the run has shown one; what was beyond a budget is bought by later nights from here on; when that will be done is recorded. Returns what is left of each pipeline. */
+export const paceRun = async (
+  runtime: Pick<PlanRuntime, 'database' | 'allowance' | 'clock' | 'settings'>,
+  definitions: readonly Definition[],
+  runId: number,
+  by: string | null,
+): Promise<Paced[]> => {
+  const { kysely } = runtime.database
+  if (by !== null) await keepPaced(kysely, runId, by)
+  const paced: Paced[] = []
+  for (const definition of definitions) {
+    const { pipeline } = definition
+    await priceWaiting(kysely, pipeline)
+    const backlog = await backlogOf(kysely, pipeline)
+    if (backlog.reports === 0) continue
+    const spent = await spentBy(kysely, definition, runtime.settings)
+    const today = new Date(runtime.clock.now()).toISOString().slice(0, 10)
+    const day = doneWithin(definition, runtime.allowance(definition).budget, spent, backlog.credits, today)
+    await noteDoneOn(kysely, pipeline, day)
+    paced.push({ pipeline, ...backlog, doneOn: day })
+  }
+  return paced
+}
+
+/** Pipelines of them with something approved that can be bought now and that no living run waits for. */
+export const readyToBuy = ({ database }: Pick<PlanRuntime, 'database'>, definitions: readonly Definition[]): Promise<string[]> =>
+  approvedReady(
+    database.kysely,
+    definitions.map(({ pipeline }) => pipeline),
+  )

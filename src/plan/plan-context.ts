@@ -1,0 +1,238 @@
+// What planning one pipeline knows: its definition, its windows, its place in the ledger, and how a step of it is committed.
+import { asksOf, metricsOf } from '../core/asks.ts'
+import { EtlError } from '../core/errors.ts'
+import type { SentRequest } from '../core/sent-request.ts'
+import { apiNameOf } from '../core/source-spec.ts'
+import type { Definition, IsoDate } from '../core/types.ts'
+import { addWindows, lastRestatementMs } from '../core/window.ts'
+import type { Db } from '../db/tables.ts'
+import type { Service } from '../extract/http-types.ts'
+import type { LookContext, Source } from '../extract/source.ts'
+import { type CellScope, type FullCheck, noRefresh, type Refresh, type WindowAsk } from '../ledger/candidates.ts'
+import { type UsualRule, usualRule } from '../ledger/guard-usual.ts'
+import { everAskedForTop, type RegisteredPipeline } from '../ledger/pipelines.ts'
+import type { JobFrame } from '../ledger/register-jobs.ts'
+import { newestRelease } from '../ledger/releases.ts'
+import { datasetOf } from '../ledger/data-points.ts'
+import type { PriceSubject } from '../ledger/prices.ts'
+import type { RequestRecord } from '../ledger/requests.ts'
+import { reuseScope } from '../ledger/reuse-answers.ts'
+import type { WindowState } from '../ledger/windows.ts'
+import { checkCycle, lookBackStart, nightOf, type PlanWindow, type Scope, windowsInScope } from './frames.ts'
+import { checkOnly } from './only-values.ts'
+import type { PackLimits } from './pack.ts'
+import type { PlanRuntime } from './plan-runtime.ts'
+import { mostUnitsAStep } from './steps.ts'
+
+/** Throws DEFINITION where the source is not here. */
+export const sourceOf = ({ sources }: Pick<PlanRuntime, 'sources'>, { source, file }: Definition) => {
+  const found = sources.get(source)
+  if (found === undefined) throw new EtlError('DEFINITION', `${file}: there is no source ${source}; correct source.`)
+  return found
+}
+
+/** What a source needs to answer a free question of planning. */
+export const lookContext = (
+  runtime: Pick<PlanRuntime, 'service' | 'log' | 'clock'>,
+  definition: Definition,
+  { signal, ...how }: Pick<Parameters<Service['forUnit']>[0], 'signal' | 'lane' | 'record'>,
+): LookContext => {
+  const { account, limits } = definition
+  const { timeoutMs, attempts, maxBodyBytes } = limits
+  const http = runtime.service(definition).forUnit({ account, signal, timeoutMs, attempts, maxBodyBytes, ...how })
+  return { http, log: runtime.log, clock: runtime.clock, signal }
+}
+
+/** Records what planning asks for free with the run, and counts it. */
+export const recorder =
+  (
+    { progress }: Pick<PlanRuntime, 'progress'>,
+    { runId, pipelineId }: Pick<RequestRecord, 'runId' | 'pipelineId'>,
+    requests: RequestRecord[],
+    subject: PriceSubject | null = null,
+  ) =>
+  (request: SentRequest): void => {
+    progress.counters.requests += 1
+    // The same object: what it cost is known once its answer was read.
+    requests.push(Object.assign(request, { jobId: null, runId, pipelineId, askNumber: null, subject }))
+  }
+
+/** Whose price a definition is paid by. */
+export const priceSubject = (
+  { allowance }: Pick<PlanRuntime, 'allowance'>,
+  definition: Definition,
+  source: Source,
+): PriceSubject => {
+  const of = datasetOf(definition, source)
+  // `keywords`, `referrals`: as the setting names it.
+  const name = of.dataset.split(/[./]/).at(-1) ?? of.dataset
+  return { ...of, stated: allowance(definition).prices?.get(name) ?? null, seen: source.billing?.seen ?? [] }
+}
+
+export interface PlanContext {
+  readonly definition: Definition
+  readonly source: Source
+  readonly pipeline: RegisteredPipeline
+  readonly frame: JobFrame
+  readonly cells: CellScope
+  readonly limits: PackLimits
+  readonly scope: Scope
+  /** Oldest first, without gaps. */
+  readonly windows: readonly PlanWindow[]
+  readonly states: ReadonlyMap<IsoDate, WindowState>
+  /** Windows before it may be closed; null: none. */
+  readonly lookBackFrom: IsoDate | null
+  /** By the database's clock, milliseconds since the epoch. */
+  readonly nowMs: number
+  /** The moment the service last published or restated anything, ISO. */
+  readonly restatedAt: string
+  /** Whose turn it is to be asked about again whatever the calendar says; null: nobody's. */
+  readonly fullCheck: FullCheck | null
+  readonly signal: AbortSignal
+  /** One transaction. */
+  readonly step: <T>(work: (trx: Db) => Promise<T>) => Promise<T>
+}
+
+export interface PlanInput {
+  readonly runtime: Pick<PlanRuntime, 'consent'>
+  /** False: whatever consent there is, no lost submission is sent again now. */
+  readonly maySendAgain?: boolean
+  readonly definition: Definition
+  readonly source: Source
+  readonly pipeline: RegisteredPipeline
+  readonly runId: number
+  readonly scope: Scope
+  readonly nowMs: number
+  readonly signal: AbortSignal
+  readonly step: PlanContext['step']
+}
+
+export const planContext = async (db: Db, states: PlanContext['states'], input: PlanInput): Promise<PlanContext> => {
+  const { source, pipeline, scope, nowMs, signal, step } = input
+  const definition = await withRelease(db, input.definition)
+  return {
+    ...{ definition, source, pipeline, scope, nowMs, signal, step, states },
+    frame: frameOf(input),
+    cells: await cellScope(db, { ...input, definition }),
+    limits: limitsOf(definition, source, pipeline.dimensions),
+    windows: windowsInScope(definition, scope, nowMs),
+    lookBackFrom: lookBackStart(definition, nowMs),
+    restatedAt: new Date(lastRestatementMs(definition.window.publication, nowMs)).toISOString(),
+    fullCheck: scope.mode === 'due' ? fullCheckOf(definition, source, nowMs) : null,
+  }
+}
+
+/** What the service itself said of its newest data counts beside the calendar. */
+const withRelease = async (db: Db, definition: Definition): Promise<Definition> => {
+  const { window, source, account } = definition
+  const released = await newestRelease(db, `${apiNameOf(source)}/${account}`, window.every === 'month' ? 'month' : 'day')
+  return released === null
+    ? definition
+    : { ...definition, window: { ...window, publication: { ...window.publication, released } } }
+}
+
+const isForced = ({ mode, force }: Scope): boolean => mode === 'range' && force === true
+
+const frameOf = ({ definition, source, pipeline, runId, scope }: PlanInput): JobFrame => ({
+  runId,
+  pipelineId: pipeline.pipelineId,
+  kind: source.kind,
+  account: definition.account,
+  every: definition.window.every,
+  force: isForced(scope),
+  isGuarded: definition.guard !== null,
+  order: scope.order ?? 'newest-first',
+})
+
+const cellScope = async (db: Db, input: PlanInput): Promise<CellScope> => {
+  const { runtime, maySendAgain = true, definition, source, pipeline, scope } = input
+  const only = checkOnly(definition, scope.only ?? new Map())
+  // Every answer of a walk holds all its fields, whichever a definition takes.
+  const metrics = source.kind === 'walk' ? [] : metricsOf(definition)
+  return {
+    pipelineId: pipeline.pipelineId,
+    policy: {
+      kind: source.kind,
+      force: isForced(scope),
+      resubmitUncertain: maySendAgain && (runtime.consent.resubmitUncertain || definition.report.resubmitUncertain),
+      resubmitFailed: definition.report.resubmitFailed,
+    },
+    only: new Map([...only].map(([name, values]) => [pipeline.dimensions.indexOf(name), values])),
+    reuse: await reuseScope(db, pipeline, { asks: asksOf(definition), metrics, source: source.name }),
+    top: await topOf(db, input),
+    usual: await usualOf(db, input),
+    asker: scope.mode === 'due' ? 'night' : isForced(scope) ? 'force' : 'range',
+  }
+}
+
+const topOf = async (db: Db, { definition, source, pipeline }: PlanInput): Promise<number | null | undefined> => {
+  const top = source.limitsOf?.(definition.params).top
+  return top ?? ((await everAskedForTop(db, pipeline.pipelineId)) ? null : undefined)
+}
+
+/** A person who names a range says what it is; a night without a guard does not care. */
+const usualOf = async (db: Db, { definition, source, pipeline, scope, nowMs }: PlanInput): Promise<UsualRule | null> => {
+  if (scope.mode === 'range' || !costsCredits(source) || definition.guard === null) return null
+  const { every, lookBack } = definition.window
+  const start = lookBackStart(definition, nowMs)
+  if (start === null) return null
+  const recentFrom = lookBack === 0 ? addWindows(start, every, -1) : start
+  return usualRule(db, pipeline.pipelineId, recentFrom)
+}
+
+/** Reports are bought; pages are where the source names their price. */
+export const costsCredits = ({ kind, billing }: Source): boolean => kind === 'report' || billing !== undefined
+
+/** What the dataset allows, else its source, as far as the definition does not lower it; never more than one step holds. */
+export const limitsOf = (
+  { dimensions, params, window }: Pick<Definition, 'dimensions' | 'params' | 'window'>,
+  source: Pick<Source, 'dimensions' | 'packing' | 'limitsOf'>,
+  names: readonly string[],
+): PackLimits => {
+  const { values = {}, months } = source.limitsOf?.(params) ?? {}
+  // Every window of so many months; a week or a day begins in one month and may end in the next.
+  const perMonth = { month: 1, week: 4, day: 28 }[window.every]
+  const windows = source.packing?.windows ?? 1
+  return {
+    values: names.map((name) => {
+      const bucket = dimensions.find((dimension) => dimension.name === name)?.bucket ?? null
+      return Math.min(values[name] ?? source.dimensions[name]?.mostPerRequest ?? 1, bucket ?? Number.MAX_SAFE_INTEGER)
+    }),
+    windows:
+      months === undefined
+        ? windows
+        : Math.min(windows, Math.max(1, window.every === 'month' ? months : (months - 1) * perMonth)),
+    cells: Math.min(source.packing?.cells ?? mostUnitsAStep, mostUnitsAStep),
+  }
+}
+
+const dayMs = 86_400_000
+
+const fullCheckOf = (definition: Definition, { kind }: Source, nowMs: number): FullCheck | null => {
+  const days = definition.window.fullCheckDays
+  const cycle = days === null ? null : checkCycle(kind, days)
+  if (cycle === null) return null
+  const { nights, olderThanDays } = cycle
+  return { before: new Date(nowMs - olderThanDays * dayMs).toISOString(), nights, night: nightOf(definition, nights, nowMs) }
+}
+
+/** Every wanted unit of it is loaded, and nothing can ask about these but force, the look-back, or a count of some values. */
+export const isClosed = ({ states, pipeline, frame, cells }: PlanContext, { from, isInLookBack }: PlanWindow): boolean =>
+  states.get(from)?.closedGeneration === pipeline.generation && !frame.force && !isInLookBack && cells.only.size === 0
+
+/** Which slices of the window are read. Of one that is closed only those wanted since, unless its loaded units matter. */
+export const askOf = ({ states, frame, scope }: PlanContext, window: PlanWindow, refresh: Refresh): WindowAsk => {
+  const isWhole = frame.force || window.isInLookBack || scope.mode === 'range' || refresh !== noRefresh
+  return {
+    from: window.from,
+    isPublished: window.isPublished,
+    since: isWhole ? 0 : (states.get(window.from)?.closedGeneration ?? 0),
+    refresh,
+  }
+}
+
+/** Calendar span of consecutive windows by their places. */
+export const spanOf = ({ windows, definition }: PlanContext, first: number, count: number): { from: IsoDate; to: IsoDate } => {
+  const from = windows[first]?.from ?? ''
+  return { from, to: addWindows(from, definition.window.every, count) }
+}

@@ -1,0 +1,169 @@
+// Report jobs of one pipeline: which cells need one, packed into as few as the source allows, a step of them at a time.
+import type { Db } from '../db/tables.ts'
+import { neededCells, noRefresh, type Refresh } from '../ledger/candidates.ts'
+import { lockPipeline } from '../ledger/pipelines.ts'
+import { type BoxToMake, insertBoxes, lockJobs, retireJobs, type Ruling } from '../ledger/register-jobs.ts'
+import { sliceBlocks, sliceValues } from '../ledger/slices.ts'
+import type { PlanWindow } from './frames.ts'
+import { fittingLimits, type NeededSlice, pack } from './pack.ts'
+import { collectNeeds, mostUnitsAStep, stepsOf, type Task, tasksOf } from './steps.ts'
+import type { CountedWindows } from './count-windows.ts'
+import type { NightGuard } from './guard-night.ts'
+import type { UnitsToBuy } from './guard-verdict.ts'
+import { askOf, type PlanContext, spanOf } from './plan-context.ts'
+
+/** A report costs quota, so it is bought again only within the look-back: after the service may have restated it, or where `window.full_check` is less than a month. */
+const refreshOf = ({ restatedAt, fullCheck }: PlanContext, { isInLookBack }: PlanWindow): Refresh =>
+  isInLookBack ? { ...noRefresh, restatedAt, fullCheck } : noRefresh
+
+export interface ReportSteps {
+  /** At most 50,000 units each. */
+  readonly steps: readonly Task[][]
+  /** Units to be bought. */
+  readonly units: readonly UnitsToBuy[]
+}
+
+/** What needs a report now; what needs none is counted. Reads only. */
+export const reportSteps = async (db: Db, context: PlanContext, counted: CountedWindows): Promise<ReportSteps> => {
+  const needs = collectNeeds()
+  const units: UnitsToBuy[] = []
+  for (const window of context.windows) {
+    context.signal.throwIfAborted()
+    const refresh = refreshOf(context, window)
+    if (await counted.skip(db, window, refresh, false)) continue
+    const { counts, needed } = await neededCells(db, context.cells, askOf(context, window, refresh), null)
+    counted.add(window, counts, false)
+    for (const { sliceIds, ...group } of needed) {
+      needs.add(window.place, groupKey(group), sliceIds)
+      if (group.answerId === null && group.servedBy === null)
+        units.push({ reason: group.reason, wantedBy: group.wantedBy, units: sliceIds.length })
+    }
+  }
+  const groups = needs.groups()
+  // What fits into one step is cut where it is packed.
+  if (groups.reduce((cells, { run, sliceIds }) => cells + run.count * sliceIds.length, 0) <= mostUnitsAStep)
+    return { steps: groups.length === 0 ? [] : [groups], units }
+  const tasks: Task[] = []
+  for (const { run, sliceIds } of groups) {
+    const limits = fittingLimits(context.limits, listLengths(context), run.count)
+    tasks.push(...tasksOf(run, await sliceBlocks(db, sliceIds, limits.values), limits))
+  }
+  const sign = context.frame.order === 'oldest-first' ? 1 : -1
+  const steps = stepsOf(tasks.sort((left, right) => sign * (left.run.first + left.run.count - right.run.first - right.run.count)))
+  return { steps, units }
+}
+
+type Group = Pick<BoxToMake, 'reason' | 'wantedBy' | 'formerJobId' | 'answerId' | 'servedBy'>
+
+const groupKey = ({ reason, wantedBy, formerJobId, answerId, servedBy }: Group): string =>
+  `${reason} ${wantedBy} ${formerJobId ?? ''} ${answerId ?? ''} ${servedBy ?? ''}`
+
+const listLengths = ({ definition, pipeline }: PlanContext): number[] =>
+  pipeline.dimensions.map((name) => definition.dimensions.find((one) => one.name === name)?.values.length ?? 1)
+
+export interface PackedStep {
+  readonly boxes: readonly BoxToMake[]
+  /** Jobs that units of the boxes have now. */
+  readonly leftJobIds: readonly string[]
+}
+
+/** What of the step's cells needs a report at this moment, packed. */
+export const packStep = async (db: Db, context: PlanContext, tasks: readonly Task[]): Promise<PackedStep> => {
+  const { groups, leftJobIds } = await stepNeeds(db, context, tasks)
+  return { boxes: await packed(db, context, groups), leftJobIds }
+}
+
+interface NeedsOfGroup {
+  readonly group: Group
+  /** Windows that each slice needs, by their places. */
+  readonly places: Map<number, number[]>
+}
+
+const stepNeeds = async (
+  db: Db,
+  context: PlanContext,
+  tasks: readonly Task[],
+): Promise<{ readonly groups: readonly NeedsOfGroup[]; readonly leftJobIds: readonly string[] }> => {
+  const groups = new Map<string, NeedsOfGroup>()
+  const left = new Set<string>()
+  for (const { window, sliceIds } of windowsOf(context, tasks)) {
+    const { needed } = await neededCells(db, context.cells, askOf(context, window, refreshOf(context, window)), sliceIds)
+    for (const { reason, wantedBy, formerJobId, answerId, servedBy, ...cells } of needed) {
+      const group = { reason, wantedBy, formerJobId, answerId, servedBy }
+      const known = groups.get(groupKey(group)) ?? { group, places: new Map<number, number[]>() }
+      groups.set(groupKey(group), known)
+      for (const id of cells.leftJobIds) left.add(id)
+      for (const id of cells.sliceIds) {
+        const places = known.places.get(id)
+        if (places === undefined) known.places.set(id, [window.place])
+        else places.push(window.place)
+      }
+    }
+  }
+  return { groups: [...groups.values()], leftJobIds: [...left] }
+}
+
+const packed = async (db: Db, context: PlanContext, groups: readonly NeedsOfGroup[]): Promise<BoxToMake[]> => {
+  const values = await sliceValues(db, [...new Set(groups.flatMap(({ places }) => [...places.keys()]))])
+  const boxes = groups.flatMap(({ group, places }) =>
+    pack(neededOf(places, values), context.limits).map(
+      ({ sliceIds, first, count }): BoxToMake => ({
+        ...group,
+        sliceIds,
+        ...spanOf(context, first, count),
+        cells: sliceIds.length * count,
+      }),
+    ),
+  )
+  return inOrder(boxes, context)
+}
+
+const neededOf = (places: NeedsOfGroup['places'], values: ReadonlyMap<number, readonly string[]>): NeededSlice[] =>
+  [...places].map(([sliceId, at]) => ({ sliceId, values: values.get(sliceId) ?? [], places: at }))
+
+const inOrder = (boxes: readonly BoxToMake[], { frame }: PlanContext): BoxToMake[] => {
+  const compare = (left: string, right: string): number => (left < right ? -1 : left > right ? 1 : 0)
+  return boxes.toSorted((left, right) =>
+    frame.order === 'oldest-first' ? compare(left.from, right.from) : compare(right.to, left.to),
+  )
+}
+
+/** Each window of the step with the slices it needs there. */
+const windowsOf = ({ windows }: PlanContext, tasks: readonly Task[]): { window: PlanWindow; sliceIds: number[] }[] =>
+  windows.flatMap((window) => {
+    const here = tasks.filter(({ run }) => run.first <= window.place && window.place < run.first + run.count)
+    return here.length === 0 ? [] : [{ window, sliceIds: here.flatMap(({ sliceIds }) => [...sliceIds]) }]
+  })
+
+/** Units of the boxes that are to be bought. */
+const unitsOf = (boxes: readonly BoxToMake[]): UnitsToBuy[] =>
+  boxes.flatMap(({ reason, wantedBy, answerId, servedBy, cells }) =>
+    answerId === null && servedBy === null ? [{ reason, wantedBy, units: cells }] : [],
+  )
+
+/** As the guard has it. What is here already, or on its way, costs nothing. */
+const ruled = (box: BoxToMake, { held, approvalId, allowed, credits }: Ruling): BoxToMake => {
+  const price = credits === null ? null : Number((credits * box.cells).toFixed(2))
+  if (box.answerId !== null || box.servedBy !== null) return { ...box, credits: 0 }
+  if (allowed.includes(box.wantedBy)) return { ...box, wantedBy: 'approval', credits: price }
+  return held.includes(box.wantedBy) ? { ...box, approvalId, credits: price } : { ...box, credits: price }
+}
+
+/** Makes the step's jobs. What was read before may be old by now: under the lock it is read again. */
+export const askForReports = (context: PlanContext, tasks: readonly Task[], guard: NightGuard): Promise<number> =>
+  context.step(async (trx) => {
+    await lockPipeline(trx, context.frame.pipelineId)
+    const seen = await stepNeeds(trx, context, tasks)
+    await lockJobs(trx, seen.leftJobIds)
+    // Whoever settles one of these jobs may have done so before the lock.
+    const { groups, leftJobIds } = seen.leftJobIds.length === 0 ? seen : await stepNeeds(trx, context, tasks)
+    const boxes = await packed(trx, context, groups)
+    const ruling = await guard.rule(trx, unitsOf(boxes))
+    const count = await insertBoxes(
+      trx,
+      context.frame,
+      boxes.map((box) => ruled(box, ruling)),
+    )
+    await retireJobs(trx, leftJobIds)
+    return count
+  })

@@ -1,0 +1,231 @@
+// From definitions and the ledger to the jobs a run waits for: set arithmetic in the database, one pipeline after the other.
+import type { Definition, IsoDate } from '../core/types.ts'
+import { showWindow } from '../core/window.ts'
+import type { Db } from '../db/tables.ts'
+import type { Refresh } from '../ledger/candidates.ts'
+import { takeUpApproved, trimApproved } from '../ledger/approved-jobs.ts'
+import { datasetOf, judgeHeldAgain } from '../ledger/data-points.ts'
+import { databaseMs } from '../ledger/database-now.ts'
+import { type JoinScope, joinJobs, nextStep } from '../ledger/join-jobs.ts'
+import { listsNotObeyed } from '../ledger/lists.ts'
+import { lockPipeline, registerPipeline } from '../ledger/pipelines.ts'
+import { dissolveUnsent, firstPriority, waitedFor } from '../ledger/register-jobs.ts'
+import { takeUpOrphans } from '../ledger/wait-list.ts'
+import { closeWindows, windowStates } from '../ledger/windows.ts'
+import { type CountedWindows, countWindows } from './count-windows.ts'
+import { findLost } from './find-lost.ts'
+import type { PlanWindow, Scope } from './frames.ts'
+import { approveWaiting, dissolveStale, guardPlan, pagePrice, reportPrice, settleApproval } from './guard-night.ts'
+import { type PlanContext, planContext, sourceOf } from './plan-context.ts'
+import { askForReports, packStep, type ReportSteps, reportSteps } from './plan-reports.ts'
+import type { PlanCounts, PlanRuntime } from './plan-runtime.ts'
+import { askForWalks, type NeededWalks, walksNeeded, walksToBuy } from './plan-walks.ts'
+import { withLists } from './query-lists.ts'
+import { sampleWindows } from './sample-windows.ts'
+import { mostUnitsAStep, type Task } from './steps.ts'
+
+export type { Scope }
+
+/** Of loaded units those of a range are counted as done; with `due` only those a sample vouched for. */
+export interface PlannedRun extends PlanCounts {
+  /** Requests made to see whether anything changed. */
+  readonly requests: number
+}
+
+/**
+ * Has the run wait for what every definition in scope needs: jobs there are, jobs made anew, and what was bought and nobody waits for. Each step is a
+ * commit under the pipeline's lock, so that planners of one pipeline take turns and whatever is planned by then stays when the command is stopped.
+ */
+export const planRun = async (
+  runtime: PlanRuntime,
+  runId: number,
+  definitions: readonly Definition[],
+  scope: Scope,
+  signal: AbortSignal,
+): Promise<PlannedRun> => {
+  const idle = { done: 0, held: 0, notPublished: 0, requests: 0 }
+  const unpublished = new Set<string>()
+  for (const written of definitions) {
+    const definition = await withLists(runtime, written, runId)
+    const context = await openPlan(runtime, runId, definition, scope, signal)
+    const { counted, requests } = await planPipeline(runtime, context)
+    for (const window of context.windows) if (!window.isPublished) unpublished.add(showWindow(window))
+    idle.done += counted.tally.done
+    idle.held += counted.tally.held
+    idle.notPublished += counted.tally.notPublished
+    idle.requests += requests
+  }
+  const unpublishedWindows = [...unpublished].sort()
+  const { kysely } = runtime.database
+  return {
+    ...(await waitedFor(kysely, runId)),
+    ...idle,
+    unpublishedWindows,
+    listsNotObeyed: await listsNotObeyed(kysely, runId),
+  }
+}
+
+/** Has the run wait for what a person approved of the pipeline, and for nothing else. */
+export const planApproved = async (runtime: PlanRuntime, runId: number, definition: Definition): Promise<PlanCounts> => {
+  const { kysely } = runtime.database
+  const source = sourceOf(runtime, definition)
+  await kysely.transaction().execute(async (trx) => {
+    const { pipelineId } = await registerPipeline(trx, definition, source)
+    await trimApproved(trx, pipelineId)
+    await takeUpApproved(trx, runId, definition.pipeline)
+  })
+  return { ...(await waitedFor(kysely, runId)), done: 0, held: 0, notPublished: 0 }
+}
+
+const openPlan = async (
+  runtime: PlanRuntime,
+  runId: number,
+  definition: Definition,
+  scope: Scope,
+  signal: AbortSignal,
+): Promise<PlanContext> => {
+  const { kysely } = runtime.database
+  const source = sourceOf(runtime, definition)
+  const maySendAgain = await findLost(runtime, runId, definition, signal)
+  const pipeline = await kysely.transaction().execute((trx) => registerPipeline(trx, definition, source))
+  const nowMs = await databaseMs(kysely)
+  const step: PlanContext['step'] = (work) => kysely.transaction().execute(work)
+  return planContext(kysely, await windowStates(kysely, pipeline.pipelineId), {
+    ...{ runtime, maySendAgain, definition, source, pipeline, runId, scope, nowMs, signal, step },
+  })
+}
+
+/** What a pipeline needs, found out before anything is asked for. */
+export interface Needs {
+  readonly context: PlanContext
+  readonly counted: CountedWindows
+  readonly walks: readonly NeededWalks[]
+  readonly reports: ReportSteps
+}
+
+/** For the planner and for the preview alike; they differ in what they make of it. @param refreshesOf what sampling has found of the windows of the look-back */
+export const findNeeds = async (
+  db: Db,
+  opened: PlanContext,
+  refreshesOf: (context: PlanContext) => Promise<ReadonlyMap<IsoDate, Refresh>>,
+): Promise<Needs> => {
+  const context = await closeOpen(db, opened)
+  const counted = countWindows(context)
+  if (context.frame.kind === 'report') return { context, counted, walks: [], reports: await reportSteps(db, context, counted) }
+  const refreshes = context.scope.mode === 'due' ? await refreshesOf(context) : new Map<IsoDate, Refresh>()
+  const walks = await walksNeeded(db, context, counted, refreshes)
+  return { context, counted, walks, reports: { steps: [], units: [] } }
+}
+
+const planPipeline = async (
+  runtime: PlanRuntime,
+  opened: PlanContext,
+): Promise<{ readonly counted: CountedWindows; readonly requests: number }> => {
+  let requests = 0
+  await judgeAgain(opened)
+  await dissolve(opened)
+  await approveWaiting(runtime, opened)
+  const { context, counted, walks, reports } = await findNeeds(runtime.database.kysely, opened, async (closed) => {
+    const samples = await sampleWindows(runtime, closed)
+    requests = samples.requests
+    return samples.refreshes
+  })
+  await askWalks(runtime, context, walks)
+  if (context.frame.kind === 'report') await askReports(runtime, context, reports)
+  await join(context)
+  await closeAgain(context, counted)
+  await context.step(async (trx) => {
+    const { runId, pipelineId } = context.frame
+    await lockPipeline(trx, pipelineId)
+    await takeUpOrphans(trx, runId, context.definition.pipeline, firstPriority)
+    // A range, or some values, are no reason to wait for everything else that was allowed.
+    if (context.scope.mode === 'due' && context.cells.only.size === 0)
+      await takeUpApproved(trx, runId, context.definition.pipeline)
+  })
+  return { counted, requests }
+}
+
+const askWalks = async (runtime: PlanRuntime, context: PlanContext, walks: readonly NeededWalks[]): Promise<void> => {
+  const guard = await guardPlan(runtime, context, walks.flatMap(walksToBuy), pagePrice(runtime, context))
+  for (const needed of walks) await askForWalks(context, needed, guard)
+  await settleApproval(context, guard)
+}
+
+const askReports = async (runtime: PlanRuntime, context: PlanContext, { steps, units }: ReportSteps): Promise<void> => {
+  const packed = async (db: Db, tasks: readonly Task[]) => (await packStep(db, context, tasks)).boxes
+  const guard = await guardPlan(runtime, context, units, reportPrice(runtime, context, steps, packed))
+  for (const tasks of steps) {
+    context.signal.throwIfAborted()
+    await askForReports(context, tasks, guard)
+  }
+  await settleApproval(context, guard)
+}
+
+/** Reports that were held because of their count, where the definition says by now what that counts, or other reports have shown it. */
+export const judgeAgain = async ({ definition, source, frame, step }: PlanContext): Promise<void> => {
+  if (source.kind === 'report')
+    await step((trx) => judgeHeldAgain(trx, frame.pipelineId, datasetOf(definition, source)).then(() => undefined))
+}
+
+/** Jobs that are only a plan and that nobody waits for are planned anew: lists, limits or an approval may have changed. */
+export const dissolve = async (context: PlanContext): Promise<void> => {
+  const { step, frame, signal } = context
+  for (let gone = 1; gone > 0; ) {
+    signal.throwIfAborted()
+    gone = await step(async (trx) => {
+      await lockPipeline(trx, frame.pipelineId)
+      return dissolveUnsent(trx, frame)
+    })
+  }
+  await dissolveStale(context)
+}
+
+/** Which jobs there are may be joined; null: no window is in scope. */
+export const joinScope = ({ windows, frame, cells }: PlanContext): JoinScope | null => {
+  const [first, last] = [windows[0], windows.at(-1)]
+  if (first === undefined || last === undefined) return null
+  const published = windows.findLast(({ isPublished }) => isPublished)?.from ?? null
+  return { frame, scope: cells, from: first.from, last: last.from, published }
+}
+
+/** Joins jobs that ask for units in scope already, also those another planner made meanwhile. */
+const join = async (context: PlanContext): Promise<void> => {
+  const scope = joinScope(context)
+  for (let after: string | null = scope === null ? null : '0'; scope !== null && after !== null; )
+    after = await joinStep(context, scope, after)
+}
+
+const joinStep = ({ frame, step, signal }: PlanContext, scope: JoinScope, after: string): Promise<string | null> => {
+  signal.throwIfAborted()
+  return step(async (trx) => {
+    await lockPipeline(trx, frame.pipelineId)
+    const next = await nextStep(trx, frame, after, mostUnitsAStep)
+    if (next?.isNew === true) await joinJobs(trx, scope, after, next.upTo)
+    return next?.upTo ?? null
+  })
+}
+
+/** Closes windows older than the look-back whose every unit is loaded, so that neither this planning nor a later one reads their cells. */
+const closeOpen = async (db: Db, context: PlanContext): Promise<PlanContext> => {
+  const { windows, states } = context
+  const open = windows.filter(({ from }) => (states.get(from)?.closedGeneration ?? null) === null)
+  const closed = await close(context, open)
+  return closed === 0 ? context : { ...context, states: await windowStates(db, context.frame.pipelineId) }
+}
+
+/** Windows that were closed before the lists changed, and lack nothing of what is wanted now. */
+const closeAgain = (context: PlanContext, { complete }: CountedWindows): Promise<number> =>
+  close(
+    context,
+    complete.filter(({ from }) => (context.states.get(from)?.closedGeneration ?? null) !== null),
+  )
+
+const close = async (context: PlanContext, windows: readonly PlanWindow[]): Promise<number> => {
+  const { lookBackFrom, pipeline, cells, frame, step } = context
+  const old = lookBackFrom === null ? [] : windows.map(({ from }) => from).filter((from) => from < lookBackFrom)
+  if (old.length === 0 || cells.only.size > 0 || frame.force) return 0
+  return step(async (trx) => {
+    await lockPipeline(trx, pipeline.pipelineId)
+    return closeWindows(trx, pipeline.pipelineId, old, pipeline.generation)
+  })
+}

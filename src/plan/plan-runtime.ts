@@ -1,0 +1,59 @@
+// What planning needs of the process it works in. A run's runtime is one (src/run/runtime.ts).
+import type { Clock } from '../core/clock.ts'
+import type { Settings } from '../core/env.ts'
+import type { Log } from '../core/log.ts'
+import type { AccountOf } from '../core/source-spec.ts'
+import type { Database } from '../db/connect.ts'
+import type { Allowance } from '../extract/api.ts'
+import type { Service } from '../extract/http-types.ts'
+import type { Source } from '../extract/source.ts'
+import type { OwnProcess } from '../ledger/processes.ts'
+
+/** Choices of the person who started the command. */
+export interface RunConsent {
+  /** Submissions whose answer was lost may be sent again. */
+  readonly resubmitUncertain: boolean
+  /** Who allows, for this run, what would else wait for approval; null: nobody. */
+  readonly approvedBy: string | null
+}
+
+/** Tells a person something that is no unit's state. */
+export interface Notice {
+  readonly event: 'notice'
+  readonly code: string
+  readonly message: string
+}
+
+export interface PlanRuntime {
+  readonly settings: Settings
+  readonly database: Database
+  /** The row of this process in the ledger, which holds its jobs. */
+  readonly process: OwnProcess
+  readonly sources: ReadonlyMap<string, Source>
+  /** The definition's API as its account sees it, one for each; throws CONFIGURATION where the key is missing. */
+  service(of: AccountOf): Service
+  /** What that account may use over all its pipelines; throws CONFIGURATION. */
+  allowance(of: AccountOf): Allowance
+  readonly progress: { readonly counters: { requests: number }; emit(event: Notice): void }
+  readonly log: Log
+  /** The database's time (see db/database-clock.ts). */
+  readonly clock: Clock
+  readonly consent: RunConsent
+}
+
+/** Units in scope of a run. */
+export interface PlanCounts {
+  /** The run waits for. */
+  readonly units: number
+  /** Jobs that cover them. */
+  readonly jobs: number
+  /** Loaded already. */
+  readonly done: number
+  /** Wait for a person. */
+  readonly held: number
+  readonly notPublished: number
+  /** The windows of those units as people read them, in order: `2026-11`, `2026-12`. */
+  readonly unpublishedWindows?: readonly string[]
+  /** Lists from SQL that are held for a person, or whose query failed. */
+  readonly listsNotObeyed?: number
+}

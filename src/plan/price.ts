@@ -1,0 +1,68 @@
+// What reports cost: the service's own word for a few of them, free of charge; the others cost as much by the unit.
+import { isEtlError, messageOf } from '../core/errors.ts'
+import type { SentRequest } from '../core/sent-request.ts'
+import type { Box, Definition } from '../core/types.ts'
+import type { LookContext } from '../extract/source.ts'
+import { lookContext, sourceOf } from './plan-context.ts'
+import type { PlanRuntime } from './plan-runtime.ts'
+
+export interface ReportToPrice {
+  readonly box: Box
+  readonly units: number
+}
+
+export interface Prices {
+  /** Credits of those that were asked about. */
+  readonly said: ReadonlyMap<ReportToPrice, number>
+  /** Credits a unit; null: the service names no price. */
+  readonly perUnit: number | null
+}
+
+export const noPrices: Prices = { said: new Map(), perUnit: null }
+
+/** How prices are asked for. */
+export interface Asking {
+  /** Whether what the service would reject is an error, or only leaves the price unknown: it is found out again when it is bought. */
+  readonly isStrict: boolean
+  /** The most that are asked about. */
+  readonly most: number
+  readonly signal: AbortSignal
+  /** Called with every request that is made. */
+  readonly record: (request: SentRequest) => void
+}
+
+/** Asks about some of them, evenly from the first to the last. A service that does not answer names no price. */
+export const priceReports = async (
+  runtime: Pick<PlanRuntime, 'sources' | 'service' | 'log' | 'clock'>,
+  definition: Definition,
+  reports: readonly ReportToPrice[],
+  { isStrict, most, signal, record }: Asking,
+): Promise<Prices> => {
+  if (reports.length === 0) return noPrices
+  const source = sourceOf(runtime, definition)
+  const look = lookContext(runtime, definition, { signal, record })
+  const count = Math.min(most, reports.length)
+  const said = new Map<ReportToPrice, number>()
+  for (let index = 0; index < count; index += 1) {
+    signal.throwIfAborted()
+    const report = reports[Math.floor((index * reports.length) / count)]
+    if (report === undefined) continue
+    const quota = await source.estimate({ definition, box: report.box }, look).then(
+      (estimate) => estimate.quota,
+      (error: unknown) => withoutPrice(look, definition, error, isStrict),
+    )
+    if (quota === null) break
+    said.set(report, quota)
+  }
+  if (said.size === 0) return noPrices
+  const units = [...said.keys()].reduce((total, report) => total + report.units, 0)
+  return { said, perUnit: [...said.values()].reduce((total, quota) => total + quota, 0) / units }
+}
+
+/** What the service would reject is said as it is; a service that is away, or answers nonsense, only leaves the price unknown. */
+const withoutPrice = ({ log, signal }: LookContext, { pipeline }: Definition, error: unknown, isStrict: boolean): null => {
+  signal.throwIfAborted()
+  if (isStrict && isEtlError(error) && ['BAD_REQUEST', 'NO_CAPABILITY', 'KEY_REFUSED'].includes(error.code)) throw error
+  log.warn({ pipeline, error: messageOf(error) }, 'the service named no price')
+  return null
+}

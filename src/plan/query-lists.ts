@@ -1,0 +1,184 @@
+// Lists from SQL: read before a pipeline is planned, obeyed unless they are empty or much shorter than before.
+import { isEtlError, messageOf } from '../core/errors.ts'
+import { secret } from '../core/redact.ts'
+import type { Definition, Dimension, ListQuery } from '../core/types.ts'
+import { type ListReading, readList } from '../db/read-list.ts'
+import type { Db } from '../db/tables.ts'
+import { checkValue } from '../definition/dimensions.ts'
+import type { Source } from '../extract/source.ts'
+import { dissolveHeldList, heldList, type KnownList, keepList, type ListOf, noteReading, takenList } from '../ledger/lists.ts'
+import { findPipeline, lockPipeline, registerPipeline } from '../ledger/pipelines.ts'
+import { sourceOf } from './plan-context.ts'
+import type { PlanRuntime } from './plan-runtime.ts'
+
+const mostValues = 1_000_000
+export const readerSetting = 'MILLRACE_READER_URL'
+
+export type ListRuntime = Pick<PlanRuntime, 'database' | 'settings' | 'sources' | 'progress' | 'log'>
+
+interface Read {
+  /** null: the query failed. */
+  readonly values: readonly string[] | null
+  /** Why it failed; or what was left out. */
+  readonly message: string | null
+}
+
+/** The definition with its lists filled in. What was read is remembered with the run. @param runId null: only read, nothing is written */
+export const withLists = async (runtime: ListRuntime, definition: Definition, runId: number | null): Promise<Definition> => {
+  if (definition.dimensions.every(({ query }) => query === undefined)) return definition
+  const source = sourceOf(runtime, definition)
+  const { kysely } = runtime.database
+  const pipelineId =
+    runId === null
+      ? await findPipeline(kysely, definition)
+      : (await kysely.transaction().execute((trx) => registerPipeline(trx, definition, source))).pipelineId
+  const dimensions: Dimension[] = []
+  for (const dimension of definition.dimensions) {
+    const { name, query } = dimension
+    if (query === undefined) dimensions.push(dimension)
+    else {
+      const read = await readValues(runtime, dimension, query, source)
+      const values = await obeyed(runtime, { definition, pipelineId, runId, dimension: name, query }, read)
+      dimensions.push({ ...dimension, values, query: { ...query, isRead: true } })
+    }
+  }
+  return { ...definition, dimensions }
+}
+
+/** What it takes to read a list. */
+type ListReader = Pick<ListRuntime, 'database' | 'settings' | 'sources'>
+
+const readValues = async (runtime: ListReader, { name }: Dimension, query: ListQuery, source: Source): Promise<Read> => {
+  const address = runtime.settings.raw[readerSetting] || null
+  const readerUrl = address === null ? null : secret(readerSetting, address)
+  const reading: ListReading = { sql: query.sql, timeoutMs: query.timeoutMs, most: mostValues, readerUrl }
+  const spec = source.dimensions[name] ?? { description: name, required: false, mostPerRequest: 1 }
+  try {
+    const wrong: string[] = []
+    const values = new Set<string>()
+    for (const text of await readList(runtime.database, reading)) {
+      const checked = checkValue(text, spec, source)
+      if ('message' in checked) wrong.push(checked.message)
+      else values.add(checked.value)
+    }
+    return {
+      values: [...values],
+      message: wrong.length === 0 ? null : `${wrong.length} values are left out: ${wrong.slice(0, 3).join('; ')}`,
+    }
+  } catch (error) {
+    if (!isEtlError(error) || error.code !== 'LIST_QUERY') throw error
+    return { values: null, message: messageOf(error) }
+  }
+}
+
+/** A list from SQL as the next run would find it. */
+export interface TriedList {
+  readonly dimension: string
+  readonly outcome: Verdict['outcome']
+  /** Values the query gives now. */
+  readonly count: number
+  /** Why it would not be obeyed, or what would be left out; null: nothing of that. */
+  readonly message: string | null
+}
+
+/** Reads every list of the definition and says what would become of it; writes nothing. */
+export const triedLists = async (runtime: ListReader, definition: Definition): Promise<TriedList[]> => {
+  const { kysely } = runtime.database
+  const pipelineId = await findPipeline(kysely, definition)
+  const tried: TriedList[] = []
+  for (const { query, ...dimension } of definition.dimensions) {
+    if (query === undefined) continue
+    const read = await readValues(runtime, dimension, query, sourceOf(runtime, definition))
+    const of = pipelineId === null ? null : { pipelineId, dimension: dimension.name }
+    const place = { definition, pipelineId, runId: null, dimension: dimension.name, query }
+    const known = of === null ? null : await takenList(kysely, of)
+    const { outcome, message } = judge(known, null, place, read)
+    tried.push({ dimension: dimension.name, outcome, count: read.values?.length ?? 0, message: message ?? read.message })
+  }
+  return tried
+}
+
+interface Place {
+  readonly definition: Definition
+  /** null: the pipeline was never planned. */
+  readonly pipelineId: number | null
+  readonly runId: number | null
+  readonly dimension: string
+  readonly query: ListQuery
+}
+
+/** Values that planning goes by, and a word to whoever watches where these are not what the query gives. */
+const obeyed = async (runtime: ListRuntime, place: Place, read: Read): Promise<readonly string[]> => {
+  const { definition, pipelineId, runId, dimension } = place
+  const { kysely } = runtime.database
+  const of: ListOf | null = pipelineId === null ? null : { pipelineId, dimension }
+  const decided =
+    of === null || runId === null
+      ? judge(of === null ? null : await takenList(kysely, of), of === null ? null : await heldList(kysely, of), place, read)
+      : await kysely.transaction().execute(async (trx) => {
+          await lockPipeline(trx, of.pipelineId)
+          const verdict = judge(await takenList(trx, of), await heldList(trx, of), place, read)
+          await keep(trx, of, runId, place, verdict, read)
+          return verdict
+        })
+  const about = decided.message ?? read.message
+  if (about !== null)
+    runtime.progress.emit({
+      event: 'notice',
+      code: 'LIST',
+      message: `${definition.pipeline}: the list of ${dimension}: ${about}`,
+    })
+  return decided.values
+}
+
+interface Verdict {
+  readonly outcome: 'taken' | 'unchanged' | 'held' | 'failed'
+  /** What planning goes by. */
+  readonly values: readonly string[]
+  readonly taken: KnownList | null
+  /** It waits already as it is. */
+  readonly isHeldAlready: boolean
+  readonly came: number
+  readonly gone: number
+  readonly message: string | null
+}
+
+const judge = (
+  taken: KnownList | null,
+  held: KnownList | null,
+  { query, definition }: Place,
+  { values, message }: Read,
+): Verdict => {
+  const former = taken?.values ?? []
+  const stays =
+    taken === null ? 'No list is known, so that nothing is loaded.' : `The former list of ${former.length} values stays in force.`
+  const keepFormer = { values: former, taken, isHeldAlready: false, came: 0, gone: 0 }
+  if (values === null) return { ...keepFormer, outcome: 'failed', message: `its query failed: ${message ?? ''} ${stays}` }
+  const [before, now] = [new Set(former), new Set(values)]
+  const came = values.filter((value) => !before.has(value)).length
+  const gone = former.filter((value) => !now.has(value)).length
+  if (taken !== null && came + gone === 0) return { ...keepFormer, outcome: 'unchanged', message: null }
+  const isHeld = values.length === 0 || (taken !== null && gone > former.length * query.shrink && gone > 1)
+  if (!isHeld) return { outcome: 'taken', values, taken, isHeldAlready: false, came, gone, message: null }
+  const isHeldAlready = held !== null && held.values.length === now.size && held.values.every((value) => now.has(value))
+  const found =
+    values.length === 0
+      ? 'its query gives no value'
+      : `its query gives ${values.length} values, and ${gone} of ${former.length} are gone`
+  const why = `${found}. ${stays} \`millrace approve ${definition.pipeline}\` obeys the new one.`
+  return { ...keepFormer, outcome: 'held', isHeldAlready, came, gone, message: why }
+}
+
+const keep = async (trx: Db, of: ListOf, runId: number, { query }: Place, verdict: Verdict, read: Read): Promise<void> => {
+  const { outcome, taken, came, gone, isHeldAlready, message } = verdict
+  const list = { ...of, query: query.sql, values: read.values ?? [], came, gone }
+  let listId = taken?.listId ?? null
+  if (outcome === 'taken') listId = await keepList(trx, list, 'taken')
+  else if (outcome === 'held' && !isHeldAlready) await keepList(trx, list, 'held')
+  else if (outcome === 'unchanged') await dissolveHeldList(trx, of)
+  const count = read.values?.length ?? null
+  await noteReading(trx, {
+    ...{ run_id: String(runId), pipeline_id: of.pipelineId, dimension: of.dimension, list_id: listId },
+    ...{ outcome, values: count, message: message ?? read.message },
+  })
+}

@@ -1,0 +1,128 @@
+// Whether the service has released anything new for the windows of the look-back: asked of a few units each, so that a quiet night costs a few requests.
+import { messageOf } from '../core/errors.ts'
+import { isSameFingerprint } from '../core/completeness.ts'
+import type { IsoDate } from '../core/types.ts'
+import { boxOf } from '../core/unit-key.ts'
+import type { Db } from '../db/tables.ts'
+import type { LookContext, Source } from '../extract/source.ts'
+import { noRefresh, type Refresh } from '../ledger/candidates.ts'
+import { type RequestRecord, recordRequests } from '../ledger/requests.ts'
+import { noteLookedAt, type SampledUnit, sampleUnits, unitsLeftBehind } from '../ledger/windows.ts'
+import type { PlanWindow } from './frames.ts'
+import { lookContext, type PlanContext, priceSubject, recorder } from './plan-context.ts'
+import type { PlanRuntime } from './plan-runtime.ts'
+
+/** Units asked about in a window on a usual night. */
+const usualSample = 2
+/** The same after a day on which the service may have published or restated. */
+const largeSample = 20
+
+export interface Samples {
+  /** Which loaded units of each window of the look-back are to be asked for again. */
+  readonly refreshes: ReadonlyMap<IsoDate, Refresh>
+  readonly requests: number
+}
+
+/**
+ * Asks the service about a few loaded units of each window of the look-back. Where none has changed, the whole window stands and only the window's
+ * `looked_at` is written; where one has, every loaded unit of it is to be asked about. Units it could not ask about are left to their own jobs.
+ */
+export const sampleWindows = async (runtime: PlanRuntime, context: PlanContext): Promise<Samples> => {
+  const refreshes = new Map<IsoDate, Refresh>()
+  const requests: RequestRecord[] = []
+  const { kysely } = runtime.database
+  try {
+    for (const window of context.windows.filter(({ isInLookBack }) => isInLookBack)) {
+      context.signal.throwIfAborted()
+      const refresh = await sampleWindow(runtime, context, window, requests)
+      if (refresh === null) continue
+      refreshes.set(window.from, refresh)
+      if (!refresh.all && refresh.sliceIds.length === 0) await noteLookedAt(kysely, context.frame.pipelineId, window.from)
+    }
+  } finally {
+    await recordRequests(kysely, requests)
+  }
+  return { refreshes, requests: requests.length }
+}
+
+/** null: nothing of the window is loaded. */
+const sampleWindow = async (
+  runtime: PlanRuntime,
+  context: PlanContext,
+  window: PlanWindow,
+  requests: RequestRecord[],
+): Promise<Refresh | null> => {
+  const { kysely } = runtime.database
+  const { units, isWhole } = await sampleOf(kysely, context, window)
+  if (units.length === 0) return null
+  // Of a release that some units of the window have, the others have not heard: no sample is needed to know that they are due.
+  const behind = await unitsLeftBehind(kysely, context.frame.pipelineId, window.from)
+  const { probe } = context.source
+  const known = units.filter(({ fingerprint }) => fingerprint.lastUpdated !== null)
+  if (probe === undefined || known.length === 0) return { ...noRefresh, all: true }
+  const { definition, frame, signal } = context
+  const record = recorder(runtime, frame, requests, priceSubject(runtime, definition, context.source))
+  const look = lookContext(runtime, definition, { signal, lane: String(frame.runId), record })
+  const verdicts = await inTurns(known, definition.limits.concurrency, (unit) => probed(probe, unit, context, window, look))
+  const changed = known.filter((_, index) => verdicts[index] === 'changed')
+  if (changed.length > 0 && !isWhole) return { ...noRefresh, all: true }
+  const unsure = units.filter((unit) => !known.includes(unit) && isWhole)
+  const failed = known.filter((_, index) => verdicts[index] === 'failed')
+  const seen = [...changed, ...unsure, ...failed].map(({ sliceId }) => sliceId)
+  return { ...noRefresh, sliceIds: [...new Set([...behind, ...seen])] }
+}
+
+/** How many units of the window are asked about, and which: others each night. More where the service may have restated since they were last known to stand. */
+export const sampleOf = async (
+  db: Db,
+  { frame, states, nowMs, restatedAt }: PlanContext,
+  { from }: PlanWindow,
+): Promise<{ readonly units: readonly SampledUnit[]; readonly isWhole: boolean }> => {
+  const turn = (Math.floor(nowMs / 86_400_000) * 0.618_034) % 1
+  const few = await sampleUnits(db, frame.pipelineId, from, { most: usualSample, turn })
+  const stoodAt = Math.min(...few.units.map(({ stoodAtMs }) => stoodAtMs))
+  const since = Math.max(states.get(from)?.lookedAtMs ?? 0, few.units.length === 0 ? nowMs : stoodAt)
+  if (since >= Date.parse(restatedAt) || few.isWhole) return few
+  return sampleUnits(db, frame.pipelineId, from, { most: largeSample, turn })
+}
+
+type Verdict = 'stands' | 'changed' | 'failed'
+
+const probed = async (
+  probe: NonNullable<Source['probe']>,
+  unit: SampledUnit,
+  { definition, pipeline, signal }: PlanContext,
+  window: PlanWindow,
+  look: LookContext,
+): Promise<Verdict> => {
+  try {
+    const box = boxOf({
+      pipeline: definition.pipeline,
+      version: definition.version,
+      window,
+      dimensions: pipeline.dimensions,
+      slices: [unit.values],
+    })
+    const now = await probe({ definition, box }, look)
+    return now !== null && isSameFingerprint(now, unit.fingerprint) ? 'stands' : 'changed'
+  } catch (error) {
+    signal.throwIfAborted()
+    look.log.warn(
+      { pipeline: definition.pipeline, window: window.from, error: messageOf(error) },
+      'a unit could not be asked about',
+    )
+    return 'failed'
+  }
+}
+
+/** Results in the order of the items, at most so many at once. */
+const inTurns = async <Item, Result>(
+  items: readonly Item[],
+  atOnce: number,
+  work: (item: Item) => Promise<Result>,
+): Promise<Result[]> => {
+  const results: Result[] = []
+  for (let start = 0; start < items.length; start += atOnce)
+    results.push(...(await Promise.all(items.slice(start, start + atOnce).map(work))))
+  return results
+}

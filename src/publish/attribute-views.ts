@@ -1,0 +1,63 @@
+// Attributes in bi: a row for each value and time, so that what a group was then can still be asked; and names in dimension tables.
+import { sql } from 'kysely'
+import type { AttributeRows } from '../core/attribute-types.ts'
+import type { Definition } from '../core/types.ts'
+import { lockByName } from '../db/named-lock.ts'
+import type { Counts, Texts } from '../db/typed-row.ts'
+import type { Db } from '../db/tables.ts'
+
+/** What applying changed, in values. */
+export interface AppliedAttributes {
+  readonly changed: number
+  readonly ended: number
+}
+
+/** Values whose attributes changed get a new row, those that left the file end, the others stay as they are. A subject without a file has no attributes. */
+export const applyAttributes = async (
+  trx: Db,
+  sets: readonly AttributeRows[],
+  definitions: readonly Definition[],
+): Promise<AppliedAttributes> => {
+  await lockByName(trx, 'attributes')
+  const all = sets.flatMap(({ file, subject, rows }) => rows.map((row) => ({ file, subject, ...row })))
+  const wanted = sql`jsonb_to_recordset(${JSON.stringify(all)}::jsonb) as w (subject text, value text, attributes jsonb, file text)`
+  const ended = await sql<Counts<'changed' | 'gone'>>`
+    with ended as (
+      update bi.attribute_versions v set valid_to = clock_timestamp() where valid_to is null
+        and not exists (select from ${wanted} where w.subject = v.subject and w.value = v.value and w.attributes = v.attributes)
+      returning v.subject, v.value
+    )
+    select count(*) filter (where w.value is not null) as changed, count(*) filter (where w.value is null) as gone
+    from ended e left join ${wanted} on w.subject = e.subject and w.value = e.value`.execute(trx)
+  const { rows: made } = await sql<Texts<'value'>>`
+    insert into bi.attribute_versions (subject, value, attributes, file)
+    select w.subject, w.value, w.attributes, w.file from ${wanted}
+    where not exists (select from bi.attribute_versions v where v.subject = w.subject and v.value = w.value and v.valid_to is null)
+    order by 1, 2 returning value`.execute(trx)
+  await fillDimensions(trx, definitions)
+  return { changed: made.length, ended: Number(ended.rows[0]?.gone ?? 0) }
+}
+
+/** Columns of dimension tables that people fill in: those the source has no text for and the table does not compute. */
+const fillDimensions = async (trx: Db, definitions: readonly Definition[]): Promise<void> => {
+  const tables = new Map(definitions.flatMap(({ dimensionTables }) => dimensionTables.map((table) => [table.name, table])))
+  for (const { name, column, columns = {} } of [...tables.values()].sort((a, b) => (a.name < b.name ? -1 : 1))) {
+    const open = Object.keys(columns).filter((one) => columns[one]?.textOf === undefined)
+    const { rows } = await sql<Texts<'name'>>`select attname as name from pg_attribute
+      where attrelid = to_regclass(${`bi.${name}`}) and attname = any(${open}::text[]) and attgenerated = ''`.execute(trx)
+    for (const { name: attribute } of rows) await fillColumn(trx, name, column, attribute)
+  }
+}
+
+/** What the file says now; nothing where it said something and does no more. Texts that no file ever gave are somebody else's. */
+const fillColumn = async (trx: Db, table: string, key: string, attribute: string): Promise<void> => {
+  const dimension = sql.table(`bi.${table}`)
+  const [value, text] = [sql`${sql.ref(`d.${key}`)}::text`, sql.ref(`d.${attribute}`)]
+  await sql`update ${dimension} d set ${sql.ref(attribute)} = v.attributes ->> ${attribute}
+    from bi.attribute_versions v where v.subject = ${key} and v.valid_to is null and v.value = ${value}
+      and v.attributes ? ${attribute} and ${text} is distinct from v.attributes ->> ${attribute}`.execute(trx)
+  await sql`update ${dimension} d set ${sql.ref(attribute)} = null where ${text} is not null
+    and not exists (select from bi.attribute_versions v where v.subject = ${key} and v.valid_to is null and v.value = ${value} and v.attributes ? ${attribute})
+    and ${text} = (select v.attributes ->> ${attribute} from bi.attribute_versions v where v.subject = ${key} and v.value = ${value}
+      and v.attributes ? ${attribute} order by v.valid_from desc limit 1)`.execute(trx)
+}

@@ -1,0 +1,134 @@
+// The versions of a pipeline as one series: which was published when, and what of a former one still counts because the published one has no answer for it.
+import { type RawBuilder, sql } from 'kysely'
+import type { Definition } from '../core/types.ts'
+import type { Maybe, Row, Texts } from '../db/typed-row.ts'
+import type { Db } from '../db/tables.ts'
+
+/** A span of time in which readers saw a former version. */
+export interface FormerSpan {
+  readonly version: number
+  /** The moment it was published, as text; null: it was the first. */
+  readonly from: string | null
+  readonly to: string
+  /** Its last span: rows of cells that the published version has no answer for go on. */
+  readonly goesOn: boolean
+  /** Columns of the published version that its table has with the same type. */
+  readonly columns: ReadonlySet<string>
+}
+
+export interface Series {
+  /** The moment the version was published, as text; null: there was none before. */
+  readonly since: string | null
+  /** Oldest first; those whose key is another one are left out. */
+  readonly former: readonly FormerSpan[]
+  /** Versions of which there still are cells that count. */
+  readonly kept: ReadonlySet<number>
+  /** Former versions whose tables are there, whatever their key. */
+  readonly readable: readonly number[]
+}
+
+/** Puts on record that readers see this version from now on, if they saw another one, and what of that one still counts. Idempotent. */
+export const recordVersion = async (trx: Db, { pipeline, version, window }: Definition): Promise<void> => {
+  const { rows } = await sql<Maybe<Row<'etl.published_versions', 'version'>>>`
+    select version from etl.published_versions where pipeline = ${pipeline} order by published_at desc limit 1`.execute(trx)
+  const [last] = rows
+  if (last?.version === version) return
+  if (last !== undefined)
+    await sql`update etl.kept_units k set until = c.until from etl.kept_cells c
+      where c.unit_id = k.unit_id and k.pipeline = ${pipeline} and k.until is null and c.until is not null`.execute(trx)
+  await sql`insert into etl.published_versions (pipeline, version, published_at)
+    values (${pipeline}, ${version}, ${last === undefined ? sql`'-infinity'` : sql`clock_timestamp()`})`.execute(trx)
+  if (last === undefined) return
+  await sql`delete from etl.kept_units where pipeline = ${pipeline} and version = ${version}`.execute(trx)
+  await sql`insert into etl.kept_units (unit_id, pipeline, version, window_from, cell)
+    select u.unit_id, p.pipeline, p.version, u.window_from, etl.slice_of(p.dimensions, s."values") || p.parameters
+    from etl.pipelines p join etl.units u on u.pipeline_id = p.pipeline_id and u.answer_id is not null join etl.slices s on s.slice_id = u.slice_id
+    where p.pipeline = ${pipeline} and p.version = ${last.version} and p.window_every = ${window.every}
+    on conflict (unit_id) do update set until = null`.execute(trx)
+  // What the new version has an answer for is handed over at this moment.
+  await sql`update etl.kept_units k set until = v.published_at from etl.kept_cells c, etl.published_now v
+    where c.unit_id = k.unit_id and v.pipeline = k.pipeline and k.pipeline = ${pipeline} and k.until is null and c.until is not null`.execute(
+    trx,
+  )
+  await sql`delete from etl.kept_units where pipeline = ${pipeline} and version = ${last.version} and until is not null`.execute(
+    trx,
+  )
+}
+
+type Span = Texts<'from' | 'to'> & Row<'etl.published_versions', 'version'>
+
+/** As it stands on record. */
+export const seriesOf = async (trx: Db, definition: Definition): Promise<Series> => {
+  const { pipeline } = definition
+  const text = (moment: RawBuilder<unknown>): RawBuilder<unknown> =>
+    sql`case when isfinite(${moment}) then to_char(${moment} at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS.US') || '+00' else '' end`
+  const { rows } = await sql<Span>`select version, ${text(sql`published_at`)} as "from",
+      coalesce(${text(sql`lead(published_at) over (order by published_at)`)}, '') as "to"
+    from etl.published_versions where pipeline = ${pipeline} order by published_at`.execute(trx)
+  const own = rows.at(-1)
+  const kept = await sql<
+    Row<'etl.kept_units', 'version'>
+  >`select distinct version from etl.kept_units where pipeline = ${pipeline}`.execute(trx)
+  const former: FormerSpan[] = []
+  const readable = new Set<number>()
+  for (const [at, { version, from, to }] of rows.slice(0, -1).entries()) {
+    const table = await tableOf(trx, definition, version)
+    if (table !== null && version !== definition.version) readable.add(version)
+    const columns =
+      version === definition.version ? new Set(definition.columns.map(({ name }) => name)) : shared(definition, table)
+    if (columns === null) continue
+    const goesOn = version !== definition.version && !rows.slice(at + 1).some((later) => later.version === version)
+    former.push({ version, from: from === '' ? null : from, to, goesOn, columns })
+  }
+  return {
+    since: own === undefined || own.from === '' ? null : own.from,
+    former,
+    kept: new Set(kept.rows.map(({ version }) => version)),
+    readable: [...readable].sort((a, b) => a - b),
+  }
+}
+
+/** Whether readers would see another version of any pipeline than they do. */
+export const changesVersion = async (db: Db, definitions: readonly Definition[]): Promise<boolean> => {
+  const published = definitions.filter(({ publish }) => publish)
+  const { rows } = await sql`select 1 from etl.published_now n
+    join unnest(${published.map(({ pipeline }) => pipeline)}::text[], ${published.map(({ version }) => version)}::integer[]) as w (pipeline, version)
+      on w.pipeline = n.pipeline where w.version <> n.version`.execute(db)
+  return rows.length > 0
+}
+
+interface TableColumns {
+  readonly types: ReadonlyMap<string, string>
+  readonly wanted: ReadonlyMap<string, string>
+  readonly key: readonly string[]
+}
+
+/** null: it is gone. */
+const tableOf = async (trx: Db, { pipeline, version: published }: Definition, version: number): Promise<TableColumns | null> => {
+  const columnsOf = async (number: number): Promise<ReadonlyMap<string, string>> => {
+    const { rows } = await sql<
+      Texts<'name' | 'type'>
+    >`select attname as name, format_type(atttypid, atttypmod) as type from pg_attribute
+      where attrelid = to_regclass(${`data.${pipeline}_v${number}`}) and attnum > 0 and not attisdropped`.execute(trx)
+    return new Map(rows.map(({ name, type }) => [name, type]))
+  }
+  const types = await columnsOf(version)
+  if (types.size === 0) return null
+  const { rows } = await sql<Texts<'name'>>`select a.attname as name from pg_index i
+    join pg_attribute a on a.attrelid = i.indrelid and a.attnum = any(i.indkey)
+    where i.indrelid = to_regclass(${`data.${pipeline}_v${version}`}) and i.indisprimary`.execute(trx)
+  return { types, wanted: await columnsOf(published), key: rows.map(({ name }) => name) }
+}
+
+/** null: its rows are told apart by other columns, so that they cannot stand among those of the published version. */
+const shared = ({ key, columns }: Definition, table: TableColumns | null): ReadonlySet<string> | null => {
+  if (table === null) return null
+  const { types, wanted, key: formerKey } = table
+  const isSame = (name: string): boolean => types.has(name) && types.get(name) === wanted.get(name)
+  if ([...key].sort().join() !== [...formerKey].sort().join() || !key.every(isSame)) return null
+  return new Set(columns.map(({ name }) => name).filter(isSame))
+}
+
+/** The query of units of a former version that still count. */
+export const keptUnits = ({ pipeline }: Definition, version: number): RawBuilder<unknown> =>
+  sql`select k.unit_id from etl.kept_cells k where k.pipeline = ${sql.lit(pipeline)} and k.version = ${sql.lit(version)} and k.until is null`

@@ -1,0 +1,88 @@
+// Every account of every API as this process knows it: settings read by the API's own folder, and one HTTP service and one rate budget each.
+import type { Clock } from '../core/clock.ts'
+import { EtlError } from '../core/errors.ts'
+import type { Log } from '../core/log.ts'
+import type { Environment } from '../core/read-setting.ts'
+import { withApiSecrets } from '../core/secret-settings.ts'
+import { type AccountOf, apiNameOf } from '../core/source-spec.ts'
+import type { Definition } from '../core/types.ts'
+import type { Database } from '../db/connect.ts'
+import type { Allowance, Api } from '../extract/api.ts'
+import type { Trouble } from '../extract/gate-types.ts'
+import { createService } from '../extract/http.ts'
+import type { Connection, Service } from '../extract/http-types.ts'
+import { createRateBudget } from '../extract/rate.ts'
+import { createAccountPace } from '../ledger/account-pace.ts'
+import { createRateWindows } from '../ledger/rate-windows.ts'
+
+/** Settings of every API, each read by its own folder. */
+export interface ApiSettings {
+  readonly apis: ReadonlyMap<string, Api>
+  /** Throws CONFIGURATION naming each setting that is missing or wrong. */
+  connection(of: AccountOf): Connection
+  /** Also for an account without a key. Throws CONFIGURATION. */
+  allowance(of: AccountOf): Allowance
+}
+
+export const readApiSettings = (apis: ReadonlyMap<string, Api>, raw: Environment): ApiSettings => {
+  const environment = withApiSecrets(
+    raw,
+    [...apis.values()].flatMap(({ secrets }) => secrets),
+  )
+  const apiOf = (source: string): Api => {
+    const api = apis.get(apiNameOf(source))
+    if (api === undefined)
+      throw new EtlError('CONFIGURATION', `There is no API '${apiNameOf(source)}'; there are ${[...apis.keys()].join(', ')}.`)
+    return api
+  }
+  return {
+    apis,
+    connection: ({ source, account }) => apiOf(source).connection(environment, account),
+    allowance: ({ source, account }) => apiOf(source).allowance(environment, account),
+  }
+}
+
+export interface ServiceRoom {
+  /** The warehouse in which every machine counts its requests; null: there is none, so that nobody else asks. */
+  readonly database: Pick<Database, 'pool' | 'kysely'> | null
+  readonly log: Log
+  readonly clock: Clock
+  /** Called when the service of an account is away or refuses everything, and with null when that is over. Default: nobody is. */
+  readonly tellTrouble?: (account: string, place: string, trouble: Trouble | null) => void
+}
+
+/** One service with one rate budget per API and account, made when first asked for. Throws CONFIGURATION where the key is missing. */
+export const createServices = (
+  settings: ApiSettings,
+  { database, log, clock, tellTrouble }: ServiceRoom,
+): ((of: AccountOf) => Service) => {
+  const made = new Map<string, Service>()
+  const create = (name: string, of: AccountOf): Service => {
+    const { requestsPerSecond } = settings.allowance(of)
+    const shared = database === null ? undefined : createRateWindows(database.pool, name)
+    const memory = database === null ? undefined : createAccountPace(database.kysely, name)
+    const rate = createRateBudget({ requestsPerSecond, clock, shared, memory })
+    return createService({
+      ...settings.connection(of),
+      rate,
+      log,
+      clock,
+      tellTrouble: (place, trouble) => tellTrouble?.(name, place, trouble),
+    })
+  }
+  return (of) => {
+    const name = `${apiNameOf(of.source)}/${of.account}`
+    const service = made.get(name) ?? create(name, of)
+    made.set(name, service)
+    return service
+  }
+}
+
+/** Each API and account that the definitions ask for, once, with those definitions. */
+export const accountsOf = (
+  definitions: readonly Definition[],
+): { readonly of: AccountOf; readonly definitions: readonly Definition[] }[] =>
+  [...Map.groupBy(definitions, ({ source, account }) => `${apiNameOf(source)}/${account}`).values()].flatMap((group) => {
+    const [first] = group
+    return first === undefined ? [] : [{ of: { source: apiNameOf(first.source), account: first.account }, definitions: group }]
+  })

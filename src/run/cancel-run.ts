@@ -1,0 +1,65 @@
+// Stops a run: nothing is submitted for it any more, what it only planned is dissolved, and its jobs at hand are put back by whoever holds them.
+import { EtlError } from '../core/errors.ts'
+import { sqlStateOf } from '../db/database-error.ts'
+import { stopsWith } from '../db/stoppable.ts'
+import { withdrawRun } from '../ledger/approve-jobs.ts'
+import { dissolveLeft, unitsLetGo } from '../ledger/person-actions.ts'
+import { jobsAtHand, letGo, requestCancel } from '../ledger/cancel-request.ts'
+import { finishRun, type RunState, runState } from '../ledger/runs.ts'
+import type { Runtime } from './runtime.ts'
+
+/** From the command's start; statements that wait for somebody's lock then are cancelled. */
+const patienceMs = 2_500
+const checkEveryMs = 100
+
+export interface Cancelled {
+  readonly state: RunState
+  /** Units the run had asked for and let go of. */
+  readonly parked: number
+  /** Failed purchases of it that no night tries again. */
+  readonly withdrawn: number
+}
+
+/**
+ * Resolves when no process holds a job on the run's behalf, at the latest after 5 seconds. Of a run that is over only what failed is taken back. Once the wish is on record
+ * nothing is submitted any more; what somebody's lock keeps from being tidied up is left to the run's own process. Throws DATABASE where the wish itself
+ * cannot be recorded.
+ */
+export const cancelRun = async (runtime: Pick<Runtime, 'database' | 'clock'>, runId: number): Promise<Cancelled> => {
+  const late = AbortSignal.timeout(patienceMs)
+  return stopsWith(late, () => cancelInTime(runtime, runId, late))
+}
+
+const cancelInTime = async (
+  { database: { kysely }, clock }: Pick<Runtime, 'database' | 'clock'>,
+  runId: number,
+  late: AbortSignal,
+): Promise<Cancelled> => {
+  const before = await runState(kysely, runId)
+  if (before === null) throw new EtlError('USAGE', `There is no run ${runId}; \`millrace status\` lists the runs.`)
+  if (before !== 'running') return { parked: 0, withdrawn: await withdrawRun(kysely, runId, 'cancel'), state: before }
+  await requestCancel(kysely, runId).catch((error: unknown) => {
+    throw late.aborted ? notCancelled(runId, error) : error
+  })
+  try {
+    await letGo(kysely, runId)
+    while (!late.aborted && (await jobsAtHand(kysely, runId)) > 0) await clock.sleep(checkEveryMs)
+    // Rows that were being settled at the first time.
+    await letGo(kysely, runId)
+    await dissolveLeft(kysely, runId)
+    await finishRun(kysely, runId, 'cancelled', null)
+    const withdrawn = await withdrawRun(kysely, runId, 'cancel')
+    return { parked: await unitsLetGo(kysely, runId), withdrawn, state: 'cancelled' }
+  } catch (error) {
+    if (!late.aborted || sqlStateOf(error) !== '57014') throw error
+    return { parked: 0, withdrawn: 0, state: 'cancelled' }
+  }
+}
+
+const notCancelled = (runId: number, cause: unknown): EtlError =>
+  new EtlError(
+    'DATABASE',
+    `Run ${runId} was not cancelled: another session has locked its row in etl.runs for more than ${patienceMs / 1000} seconds. ` +
+      'pg_blocking_pids() tells which; cancel again once it has ended.',
+    { cause },
+  )

@@ -1,0 +1,107 @@
+// The first bill of a dataset: pages of an unknown price are asked for one at a time, between two readings of the balance, until one was seen.
+import { messageOf } from '../core/errors.ts'
+import type { HttpAnswer } from '../extract/http-types.ts'
+import type { Meter, SourceContext } from '../extract/source.ts'
+import { isAlone } from '../ledger/meter.ts'
+import { type PriceSubject, priceKnown } from '../ledger/prices.ts'
+import type { JobWork } from './job-work.ts'
+
+/** What this process knows of one dataset. */
+interface Learning {
+  /** There is a price, or no way to see one. */
+  isOver: boolean
+  /** The page that is under way; null: none is. */
+  page: Promise<void> | null
+  /** Pages without any bill. */
+  inVain: number
+}
+
+/** So many, and there is no way to see one. */
+const mostInVain = 5
+
+/** Of each warehouse, since prices are on its record. */
+const known = new WeakMap<object, Map<string, Learning>>()
+
+const learningOf = (database: object, { account, dataset }: PriceSubject): Learning => {
+  const all = known.get(database) ?? new Map<string, Learning>()
+  known.set(database, all)
+  const key = `${account} ${dataset}`
+  const learning = all.get(key) ?? { isOver: false, page: null, inVain: 0 }
+  all.set(key, learning)
+  return learning
+}
+
+/** Another price was seen: the next page is asked for alone again. */
+export const forgetPrices = (database: object): void => {
+  known.delete(database)
+}
+
+/** A page whose bill may be the first. */
+export interface FirstPage {
+  /** What it cost by the balance; null: the balance does not tell. */
+  bill(): Promise<number | null>
+  /** Others may go on; to be called once, also where nothing came of it. */
+  end(): void
+}
+
+/** Waits until nobody else is at it; null: the price is known, or there is no way to see it. */
+export const beginFirst = async (work: JobWork, context: SourceContext, subject: PriceSubject): Promise<FirstPage | null> => {
+  const { runtime, claim } = work
+  const learning = learningOf(runtime.database, subject)
+  while (!learning.isOver && learning.page !== null) await learning.page
+  if (learning.isOver) return null
+  let release = (): void => undefined
+  learning.page = new Promise((resolve) => {
+    release = resolve
+  })
+  const end = (): void => {
+    learning.page = null
+    release()
+  }
+  try {
+    const { kysely } = runtime.database
+    const { bills, stated } = await priceKnown(kysely, subject)
+    if (bills.length > 0 || stated !== null) {
+      learning.isOver = true
+      end()
+      return null
+    }
+    const read = (): Promise<number | null> => readAlone(work, context)
+    const before = await read()
+    learning.inVain += 1
+    if (learning.inVain >= mostInVain) learning.isOver = true
+    return {
+      bill: async () => {
+        const now = before === null ? null : await read()
+        return before === null || now === null || now >= before ? null : before - now
+      },
+      end,
+    }
+  } catch (error) {
+    end()
+    runtime.log.info({ job_id: claim.jobId, error: messageOf(error) }, 'the price is not known')
+    throw error
+  }
+}
+
+/** What is left for pages; null: it does not say, or others are at work. */
+const readAlone = async (work: JobWork, { signal }: SourceContext): Promise<number | null> => {
+  const { runtime, source, claim, definition } = work
+  const { kysely } = runtime.database
+  if (source.meter === undefined) return null
+  const { account, limits, pipeline } = definition
+  // What is left of the account is no work of the run.
+  const how = { account, signal, timeoutMs: limits.timeoutMs, attempts: 1, maxBodyBytes: limits.maxBodyBytes }
+  const http = runtime.service(definition).forUnit({ ...how, record: () => undefined })
+  const left = await source.meter({ http, log: runtime.log, clock: runtime.clock, signal }).catch((): null => null)
+  // Reports are paid from another purse where the two are not the same number (fact 49).
+  const hasOwnPurse = left !== null && left.requests !== null && left.credits !== null && left.requests !== left.credits
+  const own = { processId: claim.holder, pipelineId: claim.pipelineId, hasOwnPurse }
+  return (await isAlone(kysely, { account, pipeline }, own)) ? purseOf(left) : null
+}
+
+const purseOf = (left: Meter | null): number | null => left?.requests ?? left?.credits ?? null
+
+/** Whether an answer is paid for. */
+export const isPaid = (answer: HttpAnswer): answer is HttpAnswer & Required<Pick<HttpAnswer, 'billed'>> =>
+  answer.billed !== undefined

@@ -1,0 +1,176 @@
+// One job, from its claim to what became of it: probe, extract and land, then parse and load what is landed, settle. Read it from top to bottom.
+import { asksOf, metricsOf } from '../core/asks.ts'
+import { type Completeness, isSameFingerprint } from '../core/completeness.ts'
+import { EtlError, messageOf } from '../core/errors.ts'
+import type { Fingerprint, Payload } from '../core/types.ts'
+import type { Landing } from '../extract/landing-store.ts'
+import type { SourceContext } from '../extract/source.ts'
+import { answerBox, insertAnswer } from '../ledger/answers.ts'
+import { askAnew, askNumberOf } from '../ledger/ask.ts'
+import type { ClaimedJob } from '../ledger/claim.ts'
+import { markUnchanged } from '../ledger/loads.ts'
+import { recordRequests } from '../ledger/requests.ts'
+import { announce, warnOfDrift } from './announce.ts'
+import { type JobWork, openJob, withoutDefinition } from './job-work.ts'
+import { type Landed, land } from './land.ts'
+import { loadAnswer } from './load-answer.ts'
+import type { LandedAnswer } from './loading.ts'
+import { openAnswer } from './open-answer.ts'
+import type { Runtime } from './runtime.ts'
+import { asEtlError } from './settle.ts'
+import { interruptedBy, settleJob } from './settle-failure.ts'
+import { contextOf, type OpenContext } from './source-context.ts'
+
+/** Works on one job until it is loaded, unchanged, parked, held, failed or replaced. Never throws for a job's own failure. */
+export const workJob = async (runtime: Runtime, claim: ClaimedJob, signal: AbortSignal): Promise<void> => {
+  const requests: JobWork['requests'] = []
+  try {
+    const work = await openJob(runtime, claim, requests, signal)
+    await perform(work)
+  } catch (error) {
+    await settleJob(runtime, claim, requests, signal.aborted ? interruptedBy(signal, error) : error)
+  }
+}
+
+const perform = async (work: JobWork): Promise<void> => {
+  if (work.claim.answer !== null) return loadAgain(work, work.claim.answer)
+  const context = contextOf(work)
+  try {
+    if (await standsUnchanged(work, context)) return
+    await fetchAndLoad(work, context)
+  } finally {
+    await context.end()
+  }
+}
+
+/** A refresh asks first, where asking is free or one record, whether the loaded answer still stands. */
+const standsUnchanged = async (work: JobWork, context: SourceContext): Promise<boolean> => {
+  const { claim, source, definition } = work
+  if (source.probe === undefined || claim.loaded === null || claim.forced || claim.reason === 'changed definition') return false
+  const { fingerprint } = claim.loaded
+  if (fingerprint.lastUpdated === null) return false
+  const now = await source.probe({ definition, box: claim.box }, context)
+  if (now === null || !isSameFingerprint(now, fingerprint)) return false
+  await settleUnchanged(work, { ...now, count: now.count ?? fingerprint.count })
+  return true
+}
+
+const settleUnchanged = async (work: JobWork, fingerprint: Fingerprint): Promise<void> => {
+  const { runtime, claim, requests } = work
+  const known = [...requests]
+  await runtime.database.kysely.transaction().execute(async (trx) => {
+    await recordRequests(trx, known)
+    await markUnchanged(trx, claim, fingerprint)
+  })
+  requests.splice(0, known.length)
+  announce(work, 'unchanged')
+}
+
+/** Reads the pages until an answer held still, at most `limits.walks` times, then loads it. A report is downloaded once a claim. */
+const fetchAndLoad = async (work: JobWork, context: OpenContext): Promise<void> => {
+  const { runtime, claim, definition } = work
+  let askNumber = claim.askNumber
+  let before: string | null = null
+  for (let walk = 1; ; walk += 1) {
+    const number = askNumber
+    try {
+      const drawn = async () => number ?? askNumberOf(runtime.database.kysely, claim)
+      const landed = await land(work, context, drawn, context.begun.keep)
+      await context.begun.drop()
+      return await loadLanded(work, landed)
+    } catch (error) {
+      const again = asEtlError(error)
+      const changed = again.code === 'UNSTABLE' || again.code === 'INCOMPLETE'
+      if (!changed || claim.kind !== 'walk') throw error
+      if (again.message === before) throw unusable(again)
+      if (walk >= definition.limits.walks) throw error
+      before = again.message
+      await context.begun.drop()
+      runtime.log.info(
+        { run_id: claim.runId, job_id: claim.jobId, unit: claim.box.key, walk, reason: again.message },
+        'reading its pages again',
+      )
+      askNumber = await askAnew(runtime.database.kysely, claim)
+    }
+  }
+}
+
+/** What is wrong in the same way twice is a fact and no moment: pages are not paid for again and again. */
+const unusable = (error: EtlError): EtlError =>
+  new EtlError(
+    'UNUSABLE',
+    `${error.message.replace(/; the next run reads it again\.$/, '.')} It came so twice and is not paid for again by itself. ` +
+      'Ask the service; to read it again: `millrace backfill … --force`.',
+    { cause: error },
+  )
+
+/** A refresh may bring the very bytes that are loaded: then nothing is parsed. */
+const loadLanded = async (work: JobWork, landed: Landed): Promise<void> => {
+  const { runtime, claim } = work
+  const { locator, manifest, completeness } = landed
+  if (work.mayLoad && !claim.forced && manifest.sha256 === claim.loaded?.sha256) {
+    await settleUnchanged(work, completeness.fingerprint)
+    // The job is settled; where this fails, retention takes the landing away.
+    await runtime.landing
+      .remove(locator)
+      .catch((error: unknown) => runtime.log.warn({ job_id: claim.jobId, error: messageOf(error) }, 'landing not removed'))
+    return
+  }
+  const answerId = await record(work, landed)
+  const open = () => runtime.landing.open(locator, work.signal)
+  await load(work, {
+    answerId,
+    box: claim.box,
+    completeness,
+    bytes: manifest.bytes,
+    parts: () => partsOf(completeness, landed.kept, open),
+  })
+}
+
+/** From here on the job asks for nothing again: its answer is whole on disk. */
+const record = ({ runtime, claim, definition, source }: JobWork, { locator, manifest, completeness }: Landed): Promise<number> =>
+  insertAnswer(runtime.database.kysely, claim, {
+    locator,
+    sha256: manifest.sha256,
+    bytes: manifest.bytes,
+    fingerprint: completeness.fingerprint,
+    dataPoints: completeness.dataPoints,
+    order: completeness.order ?? null,
+    dialect: completeness.dialect ?? null,
+    asks: asksOf(definition),
+    metrics: metricsOf(definition),
+    top: source.limitsOf?.(definition.params).top ?? null,
+  })
+
+/** An answer that was landed before, which may be for more than the job covers: it is parsed as what it was asked for. */
+const loadAgain = async (work: JobWork, answer: NonNullable<ClaimedJob['answer']>): Promise<void> => {
+  const { runtime, claim } = work
+  if (!work.mayLoad) throw withoutDefinition(claim)
+  const { answerId } = answer
+  const box = await answerBox(runtime.database.kysely, answerId, claim)
+  const { manifest } = await openAnswer(runtime, answer, work.signal)
+  const { completeness, bytes } = manifest
+  const open = () => runtime.landing.open(answer.landing, work.signal)
+  await load(work, { answerId, box, completeness, bytes, parts: () => partsOf(completeness, null, open) })
+}
+
+async function* partsOf(
+  { dataPoints }: Completeness,
+  kept: Landed['kept'],
+  open: () => Promise<Landing>,
+): AsyncGenerator<Payload, void, void> {
+  const mayBeEmpty = dataPoints === 0
+  if (kept === null) for await (const part of (await open()).parts()) yield { ...part, mayBeEmpty }
+  else for (const { chunks, ...part } of kept) yield { ...part, mayBeEmpty, body: handed(chunks) }
+}
+
+async function* handed(chunks: readonly Uint8Array[]): AsyncGenerator<Uint8Array, void, void> {
+  yield* chunks
+}
+
+const load = async (work: JobWork, answer: LandedAnswer): Promise<void> => {
+  if (!work.mayLoad) throw withoutDefinition(work.claim)
+  const { result, parsed } = await loadAnswer(work, answer)
+  announce(work, result)
+  warnOfDrift(work, parsed)
+}

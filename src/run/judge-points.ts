@@ -1,0 +1,176 @@
+// Whether a report is whole by the count of data points the service gives with it. What it counts is learnt from reports that agree.
+import {
+  type AnyReading,
+  type Arrived,
+  agreeing,
+  allReadings,
+  type Coverage,
+  type DataPointReading,
+  dataPointReadings,
+  mayLackRows,
+  repeatedReadings,
+  type Span,
+} from '../core/data-point-counts.ts'
+import { EtlError } from '../core/errors.ts'
+import type { Box, Definition } from '../core/types.ts'
+import { windowsBetween } from '../core/window.ts'
+import { judgedBefore } from '../ledger/answers.ts'
+import { datasetOf, knownReadings, narrowReadings } from '../ledger/data-points.ts'
+import { sumOf } from '../load/difference.ts'
+import { noneRepeated, type Repeated } from '../load/duplicates.ts'
+import { stagedKey } from '../load/table-columns.ts'
+import type { Loading, Read } from './loading.ts'
+import { differs, doubtful, type Fitting, fetchedAgain, held } from './points-message.ts'
+
+/** By what an answer's count of data points is compared. */
+export interface PointsRule {
+  readonly announced: number
+  /** Meanings that are still possible. */
+  readonly open: readonly AnyReading[]
+  readonly rule: Exclude<Definition['report']['dataPoints'], 'ignore' | undefined>
+  /** How many were asked for. */
+  readonly metrics: number
+  /** A report that came short for the first time is downloaded once more. */
+  readonly mayFetchAgain: boolean
+}
+
+/**
+ * null: nothing is compared, since the service gives no count, a person released the answer or wants no comparison, or the answer was found good before.
+ */
+export const readPointsRule = async ({ work, answer: { answerId, completeness } }: Loading): Promise<PointsRule | null> => {
+  const { claim, definition, runtime, source } = work
+  const { dataPoints: announced } = completeness
+  const rule = definition.report.dataPoints ?? 'learn'
+  if (announced === null || claim.released || rule === 'ignore') return null
+  const { kysely } = runtime.database
+  const before = await judgedBefore(kysely, answerId)
+  if (before.verdict === 'good') return null
+  const open = rule === 'learn' ? ((await knownReadings(kysely, datasetOf(definition, source))) ?? dataPointReadings) : [rule]
+  const mayFetchAgain = before.timesIncomplete === 0 && before.jobId === claim.jobId
+  return { announced, open, rule, metrics: before.metrics.length, mayFetchAgain }
+}
+
+/** Whether values have to be counted to compare. */
+export const countsValues = ({ open }: PointsRule): boolean => open.some((reading) => reading.startsWith('non_empty'))
+
+/** There is one meaning left, and by it the report is whole if no key comes twice. */
+export const agreesPlainly = ({ announced, open, metrics }: PointsRule, read: Read): boolean =>
+  open.length === 1 && agreeing(announced, arrivedOf(metrics, read, open), open).length === 1
+
+interface Judging extends PointsRule {
+  readonly loading: Loading
+  readonly read: Read & { readonly repeated: Repeated }
+}
+
+/** Throws INCOMPLETE. */
+export const judgePoints = async (loading: Loading, rule: PointsRule, read: Judging['read']): Promise<void> => {
+  const { claim, definition } = loading.work
+  const judging = { ...rule, loading, read }
+  const refusal = await refusalOf(judging)
+  if (refusal === null) return
+  const next = rule.mayFetchAgain ? fetchedAgain : held(fittingSettings(judging, refusal), definition.file)
+  throw new EtlError('INCOMPLETE', `${claim.box.key}: ${refusal.text} ${next}`, {
+    follows: { next: rule.mayFetchAgain ? 'fetch again' : 'keep the answer' },
+  })
+}
+
+interface Refusal {
+  readonly text: string
+  /** Settings that nothing speaks against: none that earlier reports have ruled out. */
+  readonly open: readonly AnyReading[]
+  /** Whether this is the first report that gives a count. */
+  readonly isFirst: boolean
+}
+
+/** Of the settings that are open those by which the report is whole; that duplicates count only where nothing else fits. */
+const fittingSettings = (judging: Judging, { open, isFirst }: Refusal): Fitting => {
+  const { agree } = compare(judging, open)
+  const plain = agree.filter((reading) => !reading.endsWith('_with_duplicates'))
+  return { settings: plain.length > 0 ? plain : agree, isFirst }
+}
+
+const withDuplicates = (known: readonly DataPointReading[]): readonly AnyReading[] =>
+  repeatedReadings.filter((reading) => known.some((one) => reading.startsWith(one)))
+
+/** null: the report is whole, and what it shows is on record. */
+const refusalOf = async (judging: Judging): Promise<Refusal | null> => {
+  const { rule, loading, announced } = judging
+  const { work, answer } = loading
+  const { kysely } = work.runtime.database
+  const dataset = datasetOf(work.definition, work.source)
+  const found = { announced, dataset: dataset.dataset }
+  if (rule !== 'learn') {
+    const { arrived, agree } = compare(judging, [rule])
+    return agree.length > 0 ? null : { text: differs({ ...found, arrived }, [rule]), open: allReadings, isFirst: false }
+  }
+  for (;;) {
+    const known = await knownReadings(kysely, dataset)
+    const open = known ?? dataPointReadings
+    const { arrived, agree } = compare(judging, open)
+    if (agree.length === 0)
+      return {
+        text: differs({ ...found, arrived }, known),
+        ...{ open: known === null ? allReadings : withDuplicates(known), isFirst: known === null },
+      }
+    if (open.length === 1) return null
+    if (isDoubtful(judging, arrived, open, agree))
+      return { text: doubtful({ ...found, arrived }, agree), open: agree, isFirst: false }
+    if (await narrowReadings(kysely, dataset, agree, answer.answerId)) return null
+  }
+}
+
+interface Compared<Reading> {
+  readonly arrived: Arrived
+  readonly agree: readonly Reading[]
+}
+
+const compare = <Reading extends AnyReading>(
+  { announced, metrics, read }: Judging,
+  open: readonly Reading[],
+): Compared<Reading> => {
+  const arrived = arrivedOf(metrics, read, open)
+  return { arrived, agree: agreeing(announced, arrived, open) }
+}
+
+/** As if no key came twice where nobody has looked for such. */
+const arrivedOf = (metrics: number, { parsed, mark, repeated }: Read, open: readonly AnyReading[]): Arrived => {
+  const { duplicates, conflicts, conflictingKeys, filled } = repeated ?? noneRepeated
+  const all = parsed.read + parsed.passedOver
+  const most = all - sumOf(duplicates)
+  const { cellsLeftOut: leftOut } = parsed
+  const filledSpan = (reading: AnyReading, twins: number, conflicting: number): Span | null =>
+    open.includes(reading)
+      ? { least: mark.filled - twins - conflicting + leftOut.least, most: mark.filled - twins + leftOut.most }
+      : null
+  return {
+    rows: { least: most - (conflicts.length - conflictingKeys), most },
+    metrics,
+    filled: filledSpan('non_empty_cells', filled.duplicates, filled.conflicts),
+    all: { rows: all, filled: filledSpan('non_empty_cells_with_duplicates', 0, 0) },
+  }
+}
+
+/** Only what was asked for can tell half a report from a whole one that is counted otherwise. */
+const isDoubtful = (
+  { loading, read, announced }: Judging,
+  arrived: Arrived,
+  open: readonly DataPointReading[],
+  agree: readonly DataPointReading[],
+): boolean => {
+  if (!open.includes('rows') || agree.includes('rows') || announced <= arrived.rows.most) return false
+  return mayLackRows(announced, arrived, coverageOf(loading, read))
+}
+
+const coverageOf = ({ work: { definition }, answer: { box }, units }: Loading, { mark }: Read): Coverage => ({
+  mostRows: hasFreeDimension(definition) ? null : units.sliceIds.length * periodsIn(definition, box),
+  share: mark.rows.reduce((sum, rows) => sum + (rows > 0 ? 1 : 0), 0) / mark.rows.length,
+})
+
+/** A key column that comes with the answer and is neither the period nor asked for, such as a channel. */
+const hasFreeDimension = (definition: Definition): boolean =>
+  stagedKey(definition).some(
+    ({ name, type }) => type !== 'date' && !definition.dimensions.some((dimension) => dimension.name === name),
+  )
+
+/** Periods that a row can be for, at most. */
+const periodsIn = ({ period }: Definition, { window }: Box): number => windowsBetween(window.from, window.to, period.every).length

@@ -1,0 +1,131 @@
+// What is found of an answer as a whole before any of it is loaded; what is refused is kept, with the verdict.
+import type { Completeness } from '../core/completeness.ts'
+import { EtlError, type ErrorCode } from '../core/errors.ts'
+import { redact } from '../core/redact.ts'
+import { setVerdict } from '../ledger/answers.ts'
+import { lockJob } from '../ledger/hold.ts'
+import { insertQuarantine, type QuarantineEntry, supersedeAnswer } from '../ledger/quarantine.ts'
+import { unitOfAnswer } from '../ledger/units.ts'
+import { sumOf } from '../load/difference.ts'
+import type { ParseReport, RejectedRow } from '../parse/parse-report.ts'
+import type { JobWork } from './job-work.ts'
+import { agreesPlainly, judgePoints, type PointsRule } from './judge-points.ts'
+import type { Loading, Read } from './loading.ts'
+import { conflictRecords } from './rows-of-job.ts'
+
+/** Enough to see what is wrong with an answer that is refused. */
+const shownRejects = 1_000
+
+/** Codes that say something of the answer, not of the attempt to load it. */
+const verdicts: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['INCOMPLETE', 'TOO_MANY_REJECTS', 'WRONG_ECHO'])
+
+export const isVerdict = (error: unknown): error is EtlError => error instanceof EtlError && verdicts.has(error.code)
+
+/** Rejected rows, and those that conflict, that an answer of so many rows may have. */
+const allowedRejects = ({ definition: { limits } }: JobWork, read: number): number =>
+  Math.min(limits.rejectCount ?? Number.POSITIVE_INFINITY, Math.floor(read * limits.rejectShare))
+
+/** Throws TOO_MANY_REJECTS. */
+const judgeRejects = (work: JobWork, rejects: number, read: number): void => {
+  const { definition, claim } = work
+  const allowed = allowedRejects(work, read)
+  if (rejects <= allowed) return
+  throw new EtlError(
+    'TOO_MANY_REJECTS',
+    `${claim.box.key}: ${rejects} of ${read} rows were rejected, the definition allows ${allowed} (limits.rejects). ` +
+      `See \`millrace quarantine list ${definition.pipeline}\`; then correct the columns or raise the limit.`,
+  )
+}
+
+/** Throws TRUNCATED. */
+const judgeLastLine = (
+  { claim, definition }: Pick<JobWork, 'claim' | 'definition'>,
+  { unended }: Pick<ParseReport, 'unended'>,
+): void => {
+  if (unended === null || definition.report.finalNewline === 'optional') return
+  const ifNever =
+    claim.kind === 'report'
+      ? ` If the service never ends its last line, write \`report: { final_newline: optional }\` into ${definition.file}.`
+      : ''
+  throw new EtlError(
+    'TRUNCATED',
+    `${claim.box.key}: part ${unended.part}, line ${unended.line}: the last line does not end as the others do, so the body was cut off. ` +
+      `Nothing was loaded; it is asked for again.${ifNever}`,
+  )
+}
+
+/** Throws INCOMPLETE. @param distinct rows that came, identical ones counted once */
+const judgeCount = ({ claim }: JobWork, distinct: number, { expectedRows }: Completeness): void => {
+  if (expectedRows === null || distinct === expectedRows) return
+  throw new EtlError(
+    'INCOMPLETE',
+    `${claim.box.key}: ${distinct} distinct rows arrived, the service announces ${expectedRows}. Nothing was loaded; ` +
+      'the next run reads it again.',
+  )
+}
+
+/**
+ * Throws where the answer is refused as a whole; `careful` where that depends on whether keys are repeated, which nobody has looked for. Conflicting rows are
+ * rejects too, and identical ones are one.
+ */
+export const judgeWhole = async (loading: Loading, points: PointsRule | null, read: Read): Promise<'good' | 'careful'> => {
+  const { work, answer, conflicting } = loading
+  const { parsed, mark, repeated } = read
+  judgeLastLine(work, parsed)
+  if (mark.strays > 0) throw rowsOutside(work, mark.strays)
+  judgeRejects(work, parsed.rejects, parsed.read)
+  const { completeness } = answer
+  if (repeated === null) {
+    const { expectedRows } = completeness
+    if (expectedRows !== null && parsed.read > expectedRows) return 'careful'
+    judgeCount(work, parsed.read, completeness)
+    return points === null || agreesPlainly(points, read) ? 'good' : 'careful'
+  }
+  judgeCount(work, parsed.read - sumOf(repeated.duplicates), completeness)
+  const { conflicts } = repeated
+  const rejects = parsed.rejects + conflicts.length
+  if (rejects > allowedRejects(work, parsed.read))
+    conflicting.push(...(await conflictRecords(loading, new Set(conflicts.slice(0, shownRejects).map(({ ordinal }) => ordinal)))))
+  judgeRejects(work, rejects, parsed.read)
+  if (points !== null) await judgePoints(loading, points, { ...read, repeated })
+  return 'good'
+}
+
+const rowsOutside = ({ claim }: JobWork, rows: number): EtlError =>
+  new EtlError(
+    'WRONG_ECHO',
+    `${claim.box.key}: ${rows} rows of the answer lie outside the windows or the values asked for. Nothing was loaded; check its landing and correct the definition.`,
+  )
+
+export const entryOf = ({ part, line, column, reason, raw }: RejectedRow): QuarantineEntry => ({
+  part,
+  line,
+  column,
+  reason,
+  raw,
+})
+
+/** Writes the verdict, and keeps the rows behind it where they are too many; the data stays as it was. */
+export const refuse = async (
+  work: JobWork,
+  answerId: number,
+  { code, message }: { readonly code: ErrorCode; readonly message: string | null },
+  entries: readonly QuarantineEntry[],
+): Promise<void> => {
+  const { runtime, claim, definition } = work
+  await runtime.database.kysely.transaction().execute(async (trx) => {
+    await lockJob(trx, claim)
+    await setVerdict(trx, answerId, code, message === null ? null : redact(message))
+    if (code !== 'TOO_MANY_REJECTS' || entries.length === 0) return
+    // Those of an earlier try give way: an answer that fails every night is not in quarantine a hundred times.
+    await supersedeAnswer(trx, answerId)
+    const unitId = await unitOfAnswer(trx, answerId)
+    await insertQuarantine(trx, {
+      answerId,
+      jobId: claim.jobId,
+      runId: claim.runId,
+      pipeline: definition.pipeline,
+      entries: entries.slice(0, shownRejects).map((entry) => ({ ...entry, unitId })),
+    })
+  })
+}

@@ -1,0 +1,118 @@
+// One job's answer from the service to the landing: parts pass through while they are written, and are whole and durable at the end.
+import { randomBytes } from 'node:crypto'
+import type { Completeness } from '../core/completeness.ts'
+import { EtlError, isEtlError } from '../core/errors.ts'
+import type { Payload } from '../core/types.ts'
+import type { Manifest } from '../extract/landing.ts'
+import type { LandingWriter } from '../extract/landing-store.ts'
+import type { SourceContext } from '../extract/source.ts'
+import { begunOnly } from './begun-walk.ts'
+import type { JobWork } from './job-work.ts'
+import { masked, maskedWords } from './mask-key.ts'
+import { questionOf } from './take-in-receipts.ts'
+import type { Runtime } from './runtime.ts'
+
+/** What landing needs of the work on a job. */
+export interface LandWork extends Pick<JobWork, 'claim' | 'definition' | 'source' | 'signal'> {
+  readonly runtime: Pick<Runtime, 'landing' | 'warehouse' | 'progress' | 'clock'>
+}
+
+/** An answer that is whole in its place. */
+export interface Landed {
+  readonly locator: string
+  readonly manifest: Manifest
+  readonly completeness: Completeness
+  /** Its parts as they were landed, where they are so few bytes that they need not be read back; null: they are more. */
+  readonly kept: readonly Kept[] | null
+}
+
+/** A part that is at hand. */
+export interface Kept extends Omit<Payload, 'body'> {
+  readonly chunks: readonly Uint8Array[]
+}
+
+/** So many bytes of an answer are kept. */
+const keptBytes = 256 * 1024
+
+/**
+ * Asks the source and writes all it answers. Nothing is opened before the first part has begun to arrive: a report that is still being made throws
+ * REPORT_PENDING here. After any error nothing of the landing is left, but for pages that a budget cut off.
+ */
+export const land = async (
+  work: LandWork,
+  context: SourceContext,
+  askNumber: () => Promise<string>,
+  keepBegun: (locator: string) => Promise<void> = async () => undefined,
+): Promise<Landed> => {
+  const { runtime, claim, definition, source } = work
+  const parts = source.extract({ definition, box: claim.box }, context)
+  const say = sayOnce(work, context)
+  let writer: LandingWriter | null = null
+  let kept: Kept[] | null = []
+  let room = keptBytes
+  let pages = 0
+  try {
+    let next = await parts.next()
+    writer = await openWriter(work, await askNumber())
+    for (; next.done !== true; next = await parts.next()) {
+      if (context.signal.aborted)
+        throw new EtlError('INTERRUPTED', `Stopped while reading ${claim.box.key}; run the same command again to resume.`)
+      runtime.progress.counters.pages += 1
+      const { body, ...part } = writer.part(masked(next.value, definition.limits.maxBodyBytes, say))
+      const chunks: Uint8Array[] = []
+      for await (const chunk of body) {
+        room -= chunk.length
+        if (room >= 0) chunks.push(chunk)
+        else kept = null
+      }
+      kept?.push({ ...part, chunks })
+      pages += 1
+    }
+    const { dialect } = context.http
+    const completeness = { ...maskedWords(next.value), ...(dialect === undefined ? {} : { dialect }) }
+    const manifest = await writer.finish({ completeness })
+    const { locator } = writer
+    writer = null
+    return { locator, manifest, completeness, kept }
+  } catch (error) {
+    // Pages that were paid for are kept: the walk goes on from there.
+    if (writer !== null && pages > 0 && isEtlError(error) && error.code === 'QUOTA_EXHAUSTED') {
+      await writer.finish({ completeness: begunOnly })
+      await keepBegun(writer.locator)
+      writer = null
+    }
+    throw error
+  } finally {
+    await writer?.abort()
+    await parts.return(nothingRead).catch(() => undefined)
+  }
+}
+
+const sayOnce = ({ claim }: LandWork, context: SourceContext): (() => void) => {
+  let isSaid = false
+  return () => {
+    if (!isSaid)
+      context.notice(
+        'KEY_ECHO',
+        `${claim.box.key}: the service's answer names the key; it was masked before anything was kept. Tell the service.`,
+      )
+    isSaid = true
+  }
+}
+
+const openWriter = ({ runtime, claim, definition, signal }: LandWork, askNumber: string): Promise<LandingWriter> =>
+  runtime.landing.create(
+    {
+      box: claim.box,
+      warehouse: runtime.warehouse,
+      askNumber,
+      fence: claim.fence,
+      nonce: randomBytes(3).toString('hex'),
+      now: runtime.clock.now,
+      // Of a stored definition the table's key is not known.
+      ...(definition.key.length === 0 ? {} : { question: questionOf(definition) }),
+    },
+    signal,
+  )
+
+const nothingRead: Completeness = { fingerprint: { lastUpdated: null, count: null }, expectedRows: null, dataPoints: null }

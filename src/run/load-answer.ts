@@ -1,0 +1,175 @@
+// A landed answer into the units of its job: one transaction, from the first row to the settled job. Told in decision 16.
+import { EtlError } from '../core/errors.ts'
+import { inSpan } from '../core/trace.ts'
+import type { Window } from '../core/types.ts'
+import { isCluster } from '../db/cluster.ts'
+import { sqlStateOf } from '../db/database-error.ts'
+import { type Session, withSession } from '../db/session.ts'
+import { readAnswerUnits } from '../ledger/job-units.ts'
+import { copyRows, type RowsChunk } from '../load/copy-rows.ts'
+import { type Beside, beginLoad, closeBeside, openBeside, prepareBeside } from '../load/difference.ts'
+import { removeRepeated } from '../load/duplicates.ts'
+import { ensurePartitions, ensureStatistics, forgetPartitions, makeMonth, monthToMake } from '../load/partition.ts'
+import { copiedColumns, tableName } from '../load/table-columns.ts'
+import { createParseReport, type ParseReport } from '../parse/parse-report.ts'
+import { entryOf, isVerdict, judgeWhole, refuse } from './judge.ts'
+import { countsValues, type PointsRule, readPointsRule } from './judge-points.ts'
+import type { JobWork } from './job-work.ts'
+import { type Arrived, settleLoad } from './load-units.ts'
+import type { LandedAnswer, Loading, LoadResult, Way } from './loading.ts'
+import { planRows, rowsOf } from './rows-of-job.ts'
+
+/** What a try came to: loaded, or to be tried another way, with nothing of this one left. */
+type Outcome = { readonly loaded: LoadResult } | { readonly over: Way; readonly mayMake?: boolean }
+
+/** A load starts over where others write the same rows or a key comes twice; so often in a row it is a defect, or somebody's lock. */
+const mostTurns = 6
+
+/** Pipelines whose last load had repeated keys begin with the search for them. */
+const repeating = new WeakSet<object>()
+
+/** So little is compared in a table that the session keeps. Bytes. */
+const tinyBytes = 256 * 1024
+/** From here on the planner should know how many rows there are. Bytes. */
+const largeBytes = 1_000_000
+
+/**
+ * Loads the answer into the units of the job and settles the job. Throws, and changes no data, where the answer is refused as a whole; its verdict is on
+ * record then.
+ */
+export const loadAnswer = async (
+  work: JobWork,
+  answer: LandedAnswer,
+): Promise<{ readonly result: LoadResult; readonly parsed: ParseReport }> => {
+  const { claim, definition, runtime } = work
+  const units = await readAnswerUnits(runtime.database.kysely, claim, answer)
+  const loading: Loading = { work, answer, units, conflicting: [] }
+  const points = await readPointsRule(loading)
+  let way: Way = repeating.has(definition) ? 'careful' : units.isKnown ? 'again' : 'first'
+  let mayMake = !(await isCluster(runtime.database))
+  for (let turn = 1; ; turn += 1) {
+    const parsed = createParseReport()
+    const turning = { loading, points, parsed, way, mayMake, mayTurn: turn < mostTurns }
+    try {
+      const outcome = await withSession(runtime.database.pool, (session) => tryTurn(session, turning))
+      if ('loaded' in outcome) return { result: outcome.loaded, parsed }
+      runtime.log.debug({ job_id: claim.jobId, way, over: outcome.over }, 'the load starts over')
+      runtime.progress.counters.rowsRead -= parsed.rows
+      way = outcome.over
+      mayMake = outcome.mayMake ?? mayMake
+    } catch (error) {
+      if (isVerdict(error)) await refuse(work, answer.answerId, error, [...parsed.rejected.map(entryOf), ...loading.conflicting])
+      throw error
+    }
+  }
+}
+
+interface Turn {
+  readonly loading: Loading
+  readonly points: PointsRule | null
+  readonly parsed: ParseReport
+  readonly way: Way
+  /** Whether a month that is not there may be made with the rows. */
+  readonly mayMake: boolean
+  /** False: what the database says now is final. */
+  readonly mayTurn: boolean
+}
+
+const tryTurn = async (session: Session, turn: Turn): Promise<Outcome> => {
+  const { loading, way, mayMake } = turn
+  const { definition, claim, requests } = loading.work
+  const { window } = claim.box
+  const month = way === 'first' && mayMake ? await monthToMake(session, definition, window, loading.answer.bytes) : null
+  if (month === null) await ensurePartitions(session, definition, window)
+  if (month === null && loading.answer.bytes > largeBytes) await ensureStatistics(session, definition, window)
+  const known = [...requests]
+  const trx = await session.kysely.startTransaction().execute()
+  try {
+    const outcome = await load({ ...session, kysely: trx }, turn, month)
+    await ('loaded' in outcome ? trx.commit() : trx.rollback()).execute()
+    // A load that is rolled back leaves them to whoever settles the job.
+    if ('loaded' in outcome) requests.splice(0, known.length)
+    return outcome
+  } catch (error) {
+    const over = turn.mayTurn ? overAfter(session, way, sqlStateOf(error)) : null
+    // The session is thrown away with the error, and the transaction with it.
+    if (over === null) throw error
+    await trx.rollback().execute()
+    return over
+  }
+}
+
+/** What the database's word means for the next try; null: it is no word about others' rows or ours. */
+const overAfter = (session: Session, way: Way, state: string): Outcome | null => {
+  switch (state) {
+    // A key comes twice, or somebody has loaded it meanwhile.
+    case '23505':
+      return { over: 'careful' }
+    // A deadlock, or a server whose transactions are serializable by somebody's order.
+    case '40P01':
+    case '40001':
+      return { over: way === 'first' ? 'again' : way }
+    // COPY is not for tables with row security.
+    case '0A000':
+      return way === 'first' ? { over: 'again' } : null
+    // A month that was there is detached.
+    case '23514':
+      forgetPartitions(session)
+      return { over: way, mayMake: false }
+    default:
+      return null
+  }
+}
+
+const load = async (session: Session, turn: Turn, month: Window | null): Promise<Outcome> => {
+  const { loading, way, points, parsed } = turn
+  const { work, answer, units } = loading
+  const { definition, claim } = work
+  const scope = { window: claim.box.window, slice: claim.box.slice, leftOut: [] }
+  const isFirst = way === 'first'
+  const isFound = await beginLoad(session, definition, scope, { runId: claim.runId, looks: isFirst })
+  if (isFound) return { over: 'again' }
+  const made = month === null ? null : await makeMonth(session, definition, month)
+  if (month !== null && made === null) return { over: 'first', mayMake: false }
+  const beside = isFirst
+    ? null
+    : await openBeside(session, definition, { isTiny: answer.bytes <= tinyBytes, isNumbered: way === 'careful' })
+  const rows = planRows(loading, way === 'careful' || (points !== null && countsValues(points)))
+  const columns = [...copiedColumns(definition).map(({ name }) => name), '_unit_id']
+  const target = beside?.name ?? made ?? `data."${tableName(definition)}"`
+  await inSpan('parse', { 'millrace.job': claim.box.key }, async () => {
+    const written = await copyRows(session, { target, columns }, counted(work, rowsOf(loading, rows, parsed)))
+    if (written !== parsed.rows) throw keptBack(target, parsed.rows, written)
+  })
+  if (beside !== null) await prepareBeside(session, beside, parsed.rows)
+  const repeated = beside === null || way !== 'careful' ? null : await removeRepeated(session, definition, beside)
+  if (repeated !== null) noteRepeats(definition, repeated.duplicates.size + repeated.conflicts.length > 0)
+  const read = { parsed, mark: rows.plan.mark, repeated }
+  if ((await judgeWhole(loading, points, read)) === 'careful') return { over: 'careful' }
+  const arrived: Arrived = { loading, read, beside, month, made, units }
+  const settled = await inSpan('load', { 'millrace.job': claim.box.key, 'millrace.rows': parsed.read }, () =>
+    settleLoad(session, arrived),
+  )
+  if (typeof settled === 'string') return { over: settled }
+  if (beside !== null) await closeBeside(session, beside as Beside)
+  return { loaded: settled }
+}
+
+const noteRepeats = (definition: object, hasSome: boolean): void => {
+  if (hasSome) repeating.add(definition)
+  else repeating.delete(definition)
+}
+
+async function* counted({ runtime }: JobWork, chunks: AsyncIterable<RowsChunk>): AsyncGenerator<RowsChunk, void, void> {
+  for await (const chunk of chunks) {
+    yield chunk
+    runtime.progress.counters.rowsRead += chunk.rows
+  }
+}
+
+const keptBack = (target: string, rows: number, written: number): EtlError =>
+  new EtlError(
+    'TABLE_DRIFT',
+    `${target}: ${rows} rows were sent and ${written} written, so a trigger or rule of the table keeps some back. Nothing was loaded; take it away, or write ` +
+      'what it is for into a view.',
+  )

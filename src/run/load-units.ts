@@ -1,0 +1,413 @@
+// The units of an answer whose rows have arrived: taken or passed over, tested, held or loaded, and everything that commits with them.
+import { type RawBuilder, sql } from 'kysely'
+import { EtlError } from '../core/errors.ts'
+import { type RowCounts, type Window, zeroCounts } from '../core/types.ts'
+import type { Session } from '../db/session.ts'
+import { foundGood, noteHeld } from '../ledger/answers.ts'
+import { lockJob } from '../ledger/hold.ts'
+import { type AnswerUnits, holdUnits, isGiven, passOver, type TakenUnits, takeUnits } from '../ledger/job-units.ts'
+import { recordLoad, type WindowLoad } from '../ledger/loads.ts'
+import {
+  insertQuarantine,
+  type QuarantineEntry,
+  supersedeHeld,
+  supersedeReplaced,
+  supersedeStrays,
+} from '../ledger/quarantine.ts'
+import { recordRequests } from '../ledger/requests.ts'
+import { finishJob } from '../ledger/settle-job.ts'
+import { recordTests } from '../ledger/test-failures.ts'
+import {
+  type Beside,
+  cameOf,
+  loadedRows,
+  momentOf,
+  protectKeys,
+  sumOf,
+  writeDifference,
+  type Written,
+} from '../load/difference.ts'
+import { addDimensions } from '../load/load-dimensions.ts'
+import { attachMonth } from '../load/partition.ts'
+import { refreshSummaries } from '../load/summaries.ts'
+import { dataTable, inScope, tableName, type UnitScope } from '../load/table-columns.ts'
+import { entryOf } from './judge.ts'
+import type { HeldCode, Loading, LoadResult, Read, Way } from './loading.ts'
+import { conflictRecords } from './rows-of-job.ts'
+import { type TestedUnit, testUnits } from './test-units.ts'
+import { fieldsOf, vanishedColumns } from './vanished-columns.ts'
+
+/** An answer whose rows are in the database, found good as a whole. */
+export interface Arrived {
+  readonly loading: Loading
+  readonly read: Read
+  /** null: the rows are in the table already, or in the month that is being made. */
+  readonly beside: Beside | null
+  readonly month: Window | null
+  /** Quoted name of the month's table. */
+  readonly made: string | null
+  readonly units: AnswerUnits
+}
+
+/** A unit of the job with what came for it. */
+interface Tally extends TestedUnit {
+  /** Rows that can be loaded, records that cannot, rows that are loaded. */
+  readonly rows: number
+  readonly refused: number
+  readonly previous: number
+  readonly duplicates: number
+}
+
+interface Held extends Tally {
+  readonly code: HeldCode
+  /** What its tests found. */
+  readonly because: string
+}
+
+/** What became of the job's units: all that follows is written from it. */
+interface Shared {
+  readonly taken: TakenUnits
+  readonly scope: UnitScope
+  readonly loaded: readonly Tally[]
+  readonly held: readonly Held[]
+}
+
+/** In the load's transaction. The way to start over with, where another load came between or a key comes twice. Throws FENCED. */
+export const settleLoad = async (session: Session, arrived: Arrived): Promise<LoadResult | Way> => {
+  const { loading, beside, read } = arrived
+  const { work, answer } = loading
+  const { claim, definition } = work
+  const started = work.runtime.clock.now()
+  await lockJob(session.kysely, claim)
+  const taken = await takeUnits(session.kysely, claim, answer.answerId)
+  if (beside === null && (taken.isKnown || !taken.isLater)) return 'again'
+  const all: UnitScope = { window: claim.box.window, slice: claim.box.slice, leftOut: taken.skipped }
+  const loadedNow = beside === null ? null : await loadedRows(session, definition, all)
+  await refuseUngiven(session, loading, loadedNow?.byUnit ?? new Map())
+  const tallies = tallyUnits(arrived, taken, loadedNow?.byUnit ?? new Map())
+  const vanished = claim.released ? [] : await vanishedColumns(session.kysely, loading, read.parsed)
+  const rule = claim.released ? null : holdRuleOf(work, vanished)
+  const keeping = heldOf(rule, tallies, new Map()).map(({ number }) => number)
+  const answered = { units: tallies, rows: rowsOfAnswer(arrived, all), mayBeLoaded: beside !== null }
+  const tested = await testUnits(session, loading, answered, keeping)
+  const held = heldOf(rule, tallies, tested.held)
+  // Rows that come twice count twice until somebody has looked for them; in the table its key does. What is held must not be there.
+  const isDoubtful = beside === null ? tested.held.size > 0 || held.some(({ rows }) => rows > 0) : tested.failures.length > 0
+  if (isDoubtful && read.repeated === null) return 'careful'
+  const isHeld = new Set(held.map(({ number }) => number))
+  const shared: Shared = {
+    taken,
+    scope: { ...all, leftOut: [...taken.skipped, ...isHeld] },
+    loaded: tallies.filter(({ number }) => !isHeld.has(number)),
+    held,
+  }
+  const after = [loadedNow?.newest ?? null, taken.lastLoad]
+  const written = await writeRows(session, arrived, shared, { after, loaded: loadedNow?.rows ?? 0, previous: loadedNow?.byUnit })
+  if (written === null) return 'careful'
+  const heldBecause = await holdBack(session, loading, held, vanished)
+  const counts = await record(session, arrived, shared, { ...written, started })
+  if (definition.tests.length > 0) await recordTests(session.kysely, claim, answer.answerId, tested.failures)
+  await passOver(session.kysely, claim, taken.skipped)
+  if (claim.cells > 1 || taken.isKnown) await supersedeReplaced(session.kysely, claim.pipelineId, claim.pipeline)
+  await recordRequests(session.kysely, [...work.requests])
+  await finishJob(session.kysely, claim, 'loaded', { mayPass: taken.skipped.length > 0, isLocked: true })
+  return { ...counts, unitsLoaded: shared.loaded.length, unitsHeld: held.length, heldBecause, unitsSkipped: taken.skipped.length }
+}
+
+/** Throws TABLE_DRIFT where a loaded row bears a number that no unit has had: its own unit would be taken for another one's sooner or later. */
+const refuseUngiven = async (
+  { kysely }: Session,
+  { work, units }: Loading,
+  loaded: ReadonlyMap<number, number>,
+): Promise<void> => {
+  const own = new Set(units.numbers)
+  const highest = [...loaded.keys()].reduce((most, number) => (own.has(number) ? most : Math.max(most, number)), 0)
+  if (highest === 0 || (await isGiven(kysely, highest))) return
+  throw new EtlError(
+    'TABLE_DRIFT',
+    `${work.claim.box.key}: rows in data.${tableName(work.definition)} bear the number of unit ${highest}, which this ledger has not given to any. ` +
+      'Nothing was loaded. If the ledger was created again, restore the one that belongs to the data; if somebody put the rows in by hand, delete them.',
+  )
+}
+
+/** The job's units that take the answer, with what came for them. */
+const tallyUnits = (
+  { units, read: { mark, repeated } }: Arrived,
+  { skipped }: TakenUnits,
+  previous: ReadonlyMap<number, number>,
+): readonly Tally[] => {
+  const isSkipped = new Set(skipped)
+  const conflicts = new Map<number, number>()
+  for (const { unitId } of repeated?.conflicts ?? []) conflicts.set(unitId, (conflicts.get(unitId) ?? 0) + 1)
+  const tallies: Tally[] = []
+  for (const [place, number] of units.numbers.entries()) {
+    if (number === 0 || isSkipped.has(number)) continue
+    const [duplicates, conflicting] = [repeated?.duplicates.get(number) ?? 0, conflicts.get(number) ?? 0]
+    tallies.push({
+      ...{ number, window: Math.floor(place / units.sliceIds.length), slice: place % units.sliceIds.length },
+      rows: (mark.rows[place] ?? 0) - duplicates - conflicting,
+      refused: (mark.rejects[place] ?? 0) + conflicting,
+      previous: previous.get(number) ?? 0,
+      duplicates,
+    })
+  }
+  return tallies
+}
+
+/** The answer's rows as a table, with `_unit_id`. */
+const rowsOfAnswer = ({ beside, made, loading }: Arrived, scope: UnitScope): RawBuilder<unknown> => {
+  const { definition } = loading.work
+  if (beside !== null) return cameOf({ beside, scope })
+  return made === null ? sql`(select * from ${dataTable(definition)} t where ${inScope(definition, scope, 't')})` : sql.raw(made)
+}
+
+/** What holds a unit back. */
+interface HoldRule {
+  readonly shrink: number
+  /** Rows that were asked for of each combination and period; null: all there are. */
+  readonly mostRows: number | null
+  /** So many are wanted; null: all. */
+  readonly top: number | null
+  /** Columns whose field vanished from the answer. */
+  readonly vanished: readonly string[]
+}
+
+const holdRuleOf = ({ definition, source }: Loading['work'], vanished: readonly string[]): HoldRule => ({
+  vanished,
+  shrink: definition.limits.shrink,
+  mostRows: source.limitsOf?.(definition.params).rows ?? null,
+  top: source.limitsOf?.(definition.params).top ?? null,
+})
+
+/** Units that the answer would rob of their rows, that were cut, that fail a test, or that it has nothing for but rejected records. @param rule null: a person allowed it */
+const heldOf = (rule: HoldRule | null, tallies: readonly Tally[], failing: ReadonlyMap<number, string>): readonly Held[] =>
+  tallies.flatMap((tally): readonly Held[] => {
+    const because = failing.get(tally.number)
+    if (because !== undefined) return [{ ...tally, code: 'TEST_FAILED', because }]
+    const code = rule === null ? null : holdCodeOf(rule, tally)
+    return code === null ? [] : [{ ...tally, code, because: '' }]
+  })
+
+/** null: it may be loaded. Periods of a window are cut each by itself. */
+export const holdCodeOf = (
+  { shrink, mostRows, top, vanished }: HoldRule,
+  { rows, refused, previous }: Pick<Tally, 'rows' | 'refused' | 'previous'>,
+): HeldCode | null => {
+  if (rows === 0 && refused > 0) return 'TOO_MANY_REJECTS'
+  if (rows > 0 && vanished.length > 0) return 'SCHEMA'
+  const came = rows + refused
+  if (mostRows !== null && came > 0 && came % mostRows === 0) return 'CAPPED'
+  // As many as were wanted: that fewer are wanted than before is no loss.
+  if (previous === 0 || (top !== null && came >= top)) return null
+  return rows === 0 || previous - came > shrink * previous ? 'SHRUNK' : null
+}
+
+/** Rows that were written, and the moment they bear; null: that of the transaction. */
+interface WrittenAt extends Written {
+  readonly loadedAt: string | null
+}
+
+/** null: a key comes twice. */
+const writeRows = async (
+  session: Session,
+  arrived: Arrived,
+  { scope, loaded, held }: Shared,
+  before: {
+    readonly after: readonly (string | null)[]
+    readonly loaded: number
+    readonly previous: ReadonlyMap<number, number> | undefined
+  },
+): Promise<WrittenAt | null> => {
+  const { beside, month, loading, read } = arrived
+  const { definition, claim } = loading.work
+  const none: ReadonlyMap<number, number> = new Map()
+  if (beside === null) {
+    // Nothing of what is held is among the rows: it brought rejects alone.
+    if (month !== null) await attachMonth(session, definition, month)
+    return {
+      inserted: new Map(loaded.filter(({ rows }) => rows > 0).map(({ number, rows }) => [number, rows])),
+      updated: none,
+      ended: none,
+      loadedAt: null,
+    }
+  }
+  if (loaded.length === 0) return { inserted: none, updated: none, ended: none, loadedAt: null }
+  const { rejected } = read.parsed
+  const keys = [
+    ...rejected.flatMap(({ key }) => (key === null ? [] : [key])),
+    ...(read.repeated?.conflicts.map(({ key }) => key) ?? []),
+  ]
+  const moment = await momentOf(session, definition, scope, before.after)
+  const written = await writeDifference({
+    ...{ session, definition, scope, beside, moment, runId: claim.runId },
+    came: loaded.reduce((sum, { rows }) => sum + rows, 0),
+    loaded: before.loaded - held.reduce((sum, { previous }) => sum + previous, 0),
+    hasProtected: await protectKeys(session, definition, keys),
+    // A record whose key cannot be read may be any of the loaded rows: then none of them is known to be missing.
+    mayEnd: rejected.every(({ key }) => key !== null),
+  })
+  if (written !== null) return { ...written, loadedAt: moment.loadedAt }
+  if (read.repeated === null) return null
+  throw new EtlError('INTERNAL', `${claim.box.key}: a key of the answer comes twice after duplicates were taken out.`)
+}
+
+/** Writes what goes with the rows. Counts of all windows. */
+const record = async (
+  session: Session,
+  arrived: Arrived,
+  shared: Shared,
+  written: WrittenAt & { readonly started: number },
+): Promise<RowCounts> => {
+  const { loading, read } = arrived
+  const { work, answer, units } = loading
+  const { claim, definition, runtime } = work
+  const { loaded, scope } = shared
+  if (sumOf(written.inserted) > 0) {
+    const rows = rowsOfAnswer(arrived, scope)
+    await addDimensions(session.kysely, definition, { slice: valuesOf(Object.keys(claim.box.slice), units, loaded), rows })
+  }
+  if (sumOf(written.inserted) + sumOf(written.updated) + sumOf(written.ended) > 0)
+    await refreshSummaries(session.kysely, definition, claim.box, runtime.marts)
+  const windows = countWindows(arrived, shared, written)
+  if (loaded.length > 0)
+    await recordLoad(session.kysely, {
+      ...{ claim, answerId: answer.answerId, windows, loadedAt: written.loadedAt },
+      units: loaded.map(({ number }) => number),
+      drift: driftOf(read),
+      fields: fieldsOf(read.parsed),
+      milliseconds: runtime.clock.now() - written.started,
+    })
+  await quarantine(session, arrived, shared)
+  return windows.map(({ counts }) => counts).reduce(addCounts, zeroCounts())
+}
+
+const valuesOf = (
+  dimensions: readonly string[],
+  { sliceIds, values }: AnswerUnits,
+  loaded: readonly Tally[],
+): ReadonlyMap<string, readonly string[]> => {
+  const slices = [...new Set(loaded.map(({ slice }) => slice))].map((slice) => values.get(sliceIds[slice] ?? 0) ?? [])
+  return new Map(dimensions.map((name, place) => [name, [...new Set(slices.map((one) => one[place] ?? ''))].sort()]))
+}
+
+/** Columns of the answer that the definition does not name, and the other way round; null: none. */
+const driftOf = ({ parsed: { unknownColumns, newlyMissing: missingColumns } }: Read): unknown =>
+  unknownColumns.length + missingColumns.length === 0 ? null : { unknownColumns, missingColumns }
+
+const addCounts = (sum: RowCounts, more: RowCounts): RowCounts => ({
+  read: sum.read + more.read,
+  inserted: sum.inserted + more.inserted,
+  updated: sum.updated + more.updated,
+  ended: sum.ended + more.ended,
+  unchanged: sum.unchanged + more.unchanged,
+  quarantined: sum.quarantined + more.quarantined,
+  duplicates: sum.duplicates + more.duplicates,
+})
+
+/** Windows of which something was loaded. Records of nobody, and rows that somebody put in by hand under a number of no unit, count with the first. */
+const countWindows = ({ loading, read }: Arrived, { loaded }: Shared, written: Written): readonly WindowLoad[] => {
+  const { windows, sliceIds } = loading.units
+  const byWindow = Map.groupBy(loaded, ({ window }) => window)
+  const known = new Set(loaded.map(({ number }) => number))
+  const others = [...written.ended].reduce((sum, [number, rows]) => sum + (known.has(number) ? 0 : rows), 0)
+  const strays = read.parsed.rejected.filter(({ unit }) => unit === null).length
+  return [...byWindow].map(([window, tallies], index) => {
+    const of = (rows: ReadonlyMap<number, number>): number =>
+      tallies.reduce((sum, { number }) => sum + (rows.get(number) ?? 0), 0)
+    const [inserted, updated, rows] = [of(written.inserted), of(written.updated), tallies.reduce((sum, one) => sum + one.rows, 0)]
+    const quarantined = tallies.reduce((sum, { refused }) => sum + refused, 0) + (index === 0 ? strays : 0)
+    const duplicates = tallies.reduce((sum, one) => sum + one.duplicates, 0)
+    return {
+      windowFrom: windows[window]?.from ?? '',
+      units: tallies.length,
+      withoutRows: tallies.filter((one) => one.rows + one.refused === 0).map(({ slice }) => sliceIds[slice] ?? 0),
+      counts: {
+        ...{
+          read: rows + quarantined + duplicates,
+          inserted,
+          updated,
+          unchanged: rows - inserted - updated,
+          quarantined,
+          duplicates,
+        },
+        ended: of(written.ended) + (index === 0 ? others : 0),
+      },
+    }
+  })
+}
+
+/** Units that keep their rows wait for a person. Why the first of them does. */
+const holdBack = async (
+  session: Session,
+  { work, answer }: Loading,
+  held: readonly Held[],
+  vanished: readonly string[],
+): Promise<LoadResult['heldBecause']> => {
+  const { claim, definition } = work
+  await holdUnits(
+    session.kysely,
+    claim,
+    answer.answerId,
+    held.map(({ number, code }) => ({ unitId: number, code })),
+  )
+  // What it was refused for before is over; what is noted of its units stands alone.
+  if (held.length > 0) await foundGood(session.kysely, answer.answerId)
+  let because: LoadResult['heldBecause'] = null
+  for (const code of ['SCHEMA', 'TEST_FAILED', 'CAPPED', 'SHRUNK', 'TOO_MANY_REJECTS'] as const) {
+    const [first, ...others] = held.filter((unit) => unit.code === code)
+    if (first === undefined) continue
+    const who = claim.cells === 1 ? '' : `, unit ${first.number}${others.length === 0 ? '' : ` and ${others.length} more`}`
+    const message = `${claim.box.key}${who}: ${reasonOf(first, holdRuleOf(work, vanished), definition.pipeline)}`
+    await noteHeld(session.kysely, answer.answerId, code, message)
+    because ??= { code, message }
+  }
+  return because
+}
+
+const reasonOf = (
+  { code, rows, previous, number, because }: Held,
+  { shrink, mostRows, vanished }: HoldRule,
+  pipeline: string,
+): string =>
+  code === 'SCHEMA'
+    ? `none of the records has ${vanished.join(', ')}, which the loads before had. The loaded rows stay. If the service renamed it, name the new field in ` +
+      `\`from\` and run \`millrace replay\`; if it is gone for good, write \`may_vanish: true\` into the column, or \`millrace release ${number}\` loads this answer.`
+    : code === 'TEST_FAILED'
+      ? `${because} If the new answer is right, \`millrace release ${number}\` loads it.`
+      : code === 'CAPPED'
+        ? `${rows} rows came, as many as were asked for (${mostRows} each), so there may be more. What is loaded stays. Raise params.limit of ${pipeline} ` +
+          `and run \`millrace backfill … --force\`, which costs more; or \`millrace release ${number}\` loads these.`
+        : code === 'SHRUNK'
+          ? `the new answer has ${rows} rows, ${previous} are loaded (limits.shrink ${shrink * 100}%). ` +
+            `The loaded rows stay; if the new answer is right, \`millrace release ${number}\` loads it.`
+          : `every record of the new answer was rejected. The loaded rows stay; see \`millrace quarantine list ${pipeline}\`, ` +
+            'then correct the columns and run `millrace quarantine retry`.'
+
+/** Writes the refused records in the place of what was open for their units; those of nobody where anything is loaded. */
+const quarantine = async (session: Session, { loading, read }: Arrived, { loaded, held }: Shared): Promise<void> => {
+  const { work, answer, units } = loading
+  const { claim, definition } = work
+  const { kysely } = session
+  const isLoaded = new Set(loaded.map(({ number }) => number))
+  const isHeld = new Set(held.map(({ number }) => number))
+  const refused: QuarantineEntry[] = read.parsed.rejected.flatMap((reject): QuarantineEntry[] => {
+    const unitId = reject.unit === null ? null : (units.numbers[reject.unit] ?? 0)
+    if (unitId === null) return loaded.length > 0 ? [{ ...entryOf(reject), unitId }] : []
+    return isLoaded.has(unitId) || isHeld.has(unitId) ? [{ ...entryOf(reject), unitId }] : []
+  })
+  const conflicts = (read.repeated?.conflicts ?? []).filter(({ unitId }) => isLoaded.has(unitId) || isHeld.has(unitId))
+  const owners = new Map(conflicts.map(({ ordinal, unitId }) => [ordinal, unitId]))
+  const records = await conflictRecords(loading, new Set(owners.keys()))
+  const entries = [...refused, ...records.map(({ ordinal, ...entry }) => ({ ...entry, unitId: owners.get(ordinal) ?? null }))]
+  const heldIds = [...new Set(entries.flatMap(({ unitId }) => (unitId != null && isHeld.has(unitId) ? [unitId] : [])))]
+  if (heldIds.length > 0) await supersedeHeld(kysely, answer.answerId, heldIds)
+  if (loaded.length > 0 && read.parsed.rejected.length > 0) await supersedeStrays(kysely, answer.answerId)
+  if (entries.length === 0) return
+  await insertQuarantine(kysely, {
+    answerId: answer.answerId,
+    jobId: claim.jobId,
+    runId: claim.runId,
+    pipeline: definition.pipeline,
+    entries,
+  })
+}

@@ -1,0 +1,211 @@
+// Opens what a command needs, cheapest first: definitions and settings before the database, the database before any call.
+import { hostname } from 'node:os'
+import { join } from 'node:path'
+import type { Clock } from '../core/clock.ts'
+import type { Settings } from '../core/env.ts'
+import { EtlError } from '../core/errors.ts'
+import { hooksSetting } from '../core/hooks-setting.ts'
+import type { Log } from '../core/log.ts'
+import type { Mart } from '../core/mart.ts'
+import { apiNameOf } from '../core/source-spec.ts'
+import type { Definition } from '../core/types.ts'
+import { defaultSilenceMs } from '../db/stoppable.ts'
+import { type Database, openDatabase } from '../db/connect.ts'
+import { openDatabaseClock, skewWarning } from '../db/database-clock.ts'
+import { assertMigrated, migrate } from '../db/migrate.ts'
+import { assertDefinitions, loadDefinitions } from '../definition/load.ts'
+import { loadNotifyFile } from '../definition/notify-file.ts'
+import { openLandingStore } from '../extract/landing.ts'
+import type { Source } from '../extract/source.ts'
+import { recordMarts } from '../ledger/known-marts-record.ts'
+import { claimableOf } from '../ledger/pipelines.ts'
+import { registerProcess } from '../ledger/processes.ts'
+import { compareTables } from '../load/drift.ts'
+import type { RunConsent } from '../plan/plan-runtime.ts'
+import { publishWithin } from '../publish/publish.ts'
+import { loadSourceFolders, type SourceFolders } from '../sources/registry.ts'
+import { accountsOf, createServices, readApiSettings } from './apis.ts'
+import { openIdentity } from './identity.ts'
+import { assertSummariesMade, openMarts } from './known-marts.ts'
+import { keepLease } from './process-watch.ts'
+import type { Progress } from './progress.ts'
+import { attributeFolder } from './refresh-attributes.ts'
+import { concurrencyOf } from './run-jobs.ts'
+import type { Runtime } from './runtime.ts'
+import { settleOrigins } from './service-origin.ts'
+import { assertTablesMade } from './tables-made.ts'
+import { troubleTeller } from './tell-trouble.ts'
+
+export interface RuntimeOptions {
+  readonly settings: Settings
+  /** Absolute folder of the pipeline definitions. */
+  readonly pipelinesFolder: string
+  /** Only these pipelines; empty: all. */
+  readonly pipelines: readonly string[]
+  /** Whether the command calls the service: then address and keys must be there. */
+  readonly callsService: boolean
+  /** Whether the command lands or reads answers: then their place must be ready. */
+  readonly usesLanding: boolean
+  readonly progress: Progress
+  readonly log: Log
+  readonly consent?: RunConsent
+  readonly clock?: Clock
+}
+
+export interface OpenRuntime extends Runtime {
+  close(): Promise<void>
+}
+
+/** Sources and their APIs: those that ship, and those of the user, in a folder beside the pipelines. */
+export const sourceFolders = (pipelinesFolder: string): Promise<SourceFolders> =>
+  loadSourceFolders([join(pipelinesFolder, '..', 'sources')])
+
+type OpenDefinitions = SourceFolders & { readonly definitions: readonly Definition[] }
+
+/** Definitions and sources, without touching the network or the database. Throws DEFINITION with every problem. */
+export const openDefinitions = async (folder: string, pipelines: readonly string[]): Promise<OpenDefinitions> => {
+  const { sources, apis } = await sourceFolders(folder)
+  const result = await loadDefinitions({ folder, sources, only: pipelines })
+  assertDefinitions(result)
+  return { definitions: result.definitions, sources, apis }
+}
+
+/** The source of that name, or USAGE naming those there are. */
+export const findSource = async (pipelinesFolder: string, name: string | null): Promise<Source> => {
+  const { sources } = await sourceFolders(pipelinesFolder)
+  const general = [...sources.values()].filter(({ datasetOf }) => datasetOf !== undefined)
+  const source = name === null ? (general.length === 1 ? general[0] : undefined) : sources.get(name)
+  if (source !== undefined) return source
+  const known = [...sources.keys()].join(', ')
+  if (name !== null) throw new EtlError('USAGE', `There is no source '${name}'; there are ${known}.`)
+  throw new EtlError('USAGE', `Which source does the dataset read? Add --source with one of ${known}.`)
+}
+
+/** Migration folders: those shipped, and the one beside the pipelines. */
+export const migrationFolders = (pipelinesFolder: string): string[] => [join(pipelinesFolder, '..', 'migrations')]
+
+/** Folder of the user's own dashboards; those shipped always count. */
+export const dashboardFolders = (pipelinesFolder: string): string[] => [join(pipelinesFolder, '..', 'dashboards')]
+
+/** Folder of the user's own semantic files; those shipped always count. */
+export const semanticFolders = (pipelinesFolder: string): string[] => [join(pipelinesFolder, '..', 'semantic')]
+
+export const openRuntime = async (options: RuntimeOptions): Promise<OpenRuntime> => {
+  const { settings, log, progress } = options
+  const opened = await openDefinitions(options.pipelinesFolder, options.pipelines)
+  const { sources, apis } = opened
+  const definitions = guarded(opened.definitions, settings)
+  const marts = await openMarts(options.pipelinesFolder)
+  const known = options.pipelines.length > 0 ? null : definitions.map(({ pipeline }) => pipeline)
+  const routes = await loadNotifyFile(options.pipelinesFolder, known)
+  const hooks = hooksSetting(settings.raw)
+  const apiSettings = readApiSettings(apis, settings.raw)
+  if (options.callsService) for (const { of } of accountsOf(definitions)) apiSettings.connection(of)
+  const database = await openDatabase({
+    databaseUrl: settings.databaseUrl,
+    home: settings.home,
+    applicationName: `millrace ${hostname()}:${process.pid}`.slice(0, 60),
+    maxConnections: concurrencyOf(definitions) + 6,
+    silenceMs: databaseSilenceMs(settings),
+  })
+  try {
+    await prepareSchema(database, definitions, marts.current(), options.pipelinesFolder)
+    if (options.callsService) await settleOrigins(database.kysely, apiSettings, definitions)
+    const databaseClock = await openDatabaseClock(database.kysely)
+    const clock = options.clock ?? databaseClock
+    const skew = skewWarning(databaseClock)
+    if (skew !== null && options.clock === undefined) progress.emit({ event: 'notice', code: 'CLOCK', message: skew })
+    const landing = openLandingStore(settings.landing)
+    if (options.usesLanding) await landing.ready()
+    const identity = await openIdentity({ database, landing }, options.usesLanding, progress)
+    const own = await registerProcess(database.kysely)
+    const lease = await keepLease(database, own, log, databaseClock.sync)
+    return {
+      settings,
+      database,
+      get warehouse() {
+        return identity.current()
+      },
+      begin: identity.begin,
+      process: own,
+      ownLine: lease.line,
+      landing,
+      sources,
+      definitions,
+      hasAllPipelines: options.pipelines.length === 0,
+      marts,
+      attributes: attributeFolder(options.pipelinesFolder, () => allDefinitions(options, opened)),
+      routes,
+      service: createServices(apiSettings, {
+        database,
+        log,
+        clock,
+        tellTrouble: troubleTeller({ database, log, clock, progress }),
+      }),
+      allowance: apiSettings.allowance,
+      releaseApi: ({ source }) => apis.get(apiNameOf(source))?.releases ?? null,
+      hooks,
+      claimable: () => claimableOf(database.kysely, definitions, sources),
+      progress,
+      log,
+      clock,
+      consent: options.consent ?? { resubmitUncertain: false, approvedBy: null },
+      close: async () => {
+        await lease.end()
+        await database.close()
+      },
+    }
+  } catch (error) {
+    await database.close()
+    throw error
+  }
+}
+
+/** Also those that the command was not given. */
+const allDefinitions = async (
+  { pipelinesFolder, pipelines }: RuntimeOptions,
+  opened: OpenDefinitions,
+): Promise<OpenDefinitions> => (pipelines.length === 0 ? opened : openDefinitions(pipelinesFolder, []))
+
+const guardSetting = 'MILLRACE_GUARD'
+
+/** `MILLRACE_GUARD=off` is `guard: off` in every definition. Throws CONFIGURATION for anything else. */
+const guarded = (definitions: readonly Definition[], { raw }: Settings): readonly Definition[] => {
+  const setting = raw[guardSetting] || 'on'
+  if (setting === 'on') return definitions
+  if (setting === 'off') return definitions.map((definition) => ({ ...definition, guard: null }))
+  throw new EtlError('CONFIGURATION', `${guardSetting} is '${setting}'; write off, or leave it out.`)
+}
+
+/** The embedded database is ours to migrate; any other is migrated by its owner. */
+const prepareSchema = async (
+  database: Database,
+  definitions: readonly Definition[],
+  marts: readonly Mart[],
+  pipelinesFolder: string,
+): Promise<void> => {
+  const folders = migrationFolders(pipelinesFolder)
+  if (database.embedded) {
+    await assertTablesMade(database, definitions, folders)
+    await migrate(database, { folders }, async (trx) => recordMarts(trx, await publishWithin(trx, definitions, marts)))
+  } else {
+    await assertMigrated(database, { folders })
+  }
+  const differences = (await compareTables(database.kysely, definitions)).filter(({ level }) => level === 'error')
+  if (differences.length > 0) {
+    const list = differences.map((difference) => `  ${difference.message}`).join('\n')
+    throw new EtlError('TABLE_DRIFT', `The live tables differ from the definitions:\n${list}\nSee \`millrace check\`.`)
+  }
+  await assertSummariesMade(database, definitions, marts)
+}
+
+const silenceName = 'MILLRACE_DATABASE_SILENCE'
+
+const databaseSilenceMs = (settings: Settings): number => {
+  const text = settings.raw[silenceName]
+  if (text === undefined || text === '') return defaultSilenceMs
+  const seconds = Number(text)
+  if (!(seconds >= 1 && seconds <= 3_600))
+    throw new EtlError('CONFIGURATION', `${silenceName} is '${text}', expected seconds from 1 to 3600; the default is 30.`)
+  return seconds * 1_000
+}

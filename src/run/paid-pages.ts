@@ -1,0 +1,149 @@
+// Pages that are paid for: what each may cost is set aside before it is asked for, and its bill is booked when it is read.
+import { type EtlError, isEtlError } from '../core/errors.ts'
+import { creditsFor, type PurchaseSize, walkCredits } from '../core/learned-price.ts'
+import type { UnitHttpOptions } from '../extract/http-types.ts'
+import type { SourceContext } from '../extract/source.ts'
+import { type Payer, reservePages, setReserved } from '../ledger/afford.ts'
+import { hasBudget } from '../ledger/budget.ts'
+import { pastUnits, rowsAsked } from '../ledger/estimates.ts'
+import { type PriceSubject, priceKnown } from '../ledger/prices.ts'
+import { recordRequests } from '../ledger/requests.ts'
+import type { BegunWalk } from './begun-walk.ts'
+import { beginFirst, isPaid } from './first-bill.ts'
+import type { JobWork } from './job-work.ts'
+
+export interface PaidPages {
+  readonly paying: NonNullable<UnitHttpOptions['paying']>
+  /** Whoever waits for this job's page or its money waits no longer. */
+  end(): Promise<void>
+}
+
+/** Of one job. @param context to ask the balance with */
+export const paidPages = (
+  work: JobWork,
+  payer: Payer,
+  subject: PriceSubject,
+  begun: BegunWalk,
+  context: () => SourceContext,
+): PaidPages => {
+  const purse = hasBudget(payer) ? purseOf(work, payer, subject) : null
+  const ends = new Set<() => void>()
+  let isSaid = false
+  const sayOnce = (credits: number | null): void => {
+    if (!isSaid)
+      context().notice(
+        'BILL_UNREADABLE',
+        `${work.claim.box.key}: the service says that a page cost ${credits} credits. No price is less than 0: it is booked as unknown. Ask the service.`,
+      )
+    isSaid = true
+  }
+  return {
+    paying: async (request, send) => {
+      // Looks at one record are of no walk.
+      const here = request.paidFor.rowsAsked === 1 ? null : await begun.page(request.part ?? 1)
+      if (here !== null) return here
+      const first = await beginFirst(work, context(), subject)
+      const end = (): void => {
+        if (ends.delete(end)) first?.end()
+      }
+      ends.add(end)
+      try {
+        const back = await purse?.reserve(request.paidFor, request.part ?? 1)
+        const answer = await send().catch(async (error: unknown) => {
+          await back?.()
+          throw error
+        })
+        if (!isPaid(answer)) {
+          end()
+          await back?.()
+          return answer
+        }
+        return {
+          ...answer,
+          billed: async (rows, credits) => {
+            const said = credits !== null && credits < 0 ? null : credits
+            if (said !== credits) sayOnce(credits)
+            await answer.billed(rows, said, said === null ? ((await first?.bill()) ?? null) : null)
+            if (first !== null || purse !== null) await book(work)
+            end()
+            await back?.()
+          },
+        }
+      } catch (error) {
+        end()
+        throw error
+      }
+    },
+    end: async () => {
+      for (const end of ends) end()
+      await purse?.end()
+    },
+  }
+}
+
+/** What was paid so far is on record before anybody buys more. */
+const book = async ({ runtime, requests }: JobWork): Promise<void> => {
+  const isOver = ({ paidFor }: (typeof requests)[number]): boolean => paidFor === null || paidFor.rows !== null
+  const paid = requests.filter(isOver)
+  requests.splice(0, requests.length, ...requests.filter((request) => !isOver(request)))
+  await runtime.database.kysely.transaction().execute((trx) => recordRequests(trx, paid))
+}
+
+const purseOf = (work: JobWork, payer: Payer, subject: PriceSubject) => {
+  const { runtime, claim } = work
+  const { kysely } = runtime.database
+  let reserved = 0
+  /** One after the other: what a page needs is judged by what those before it have taken. */
+  let turn: Promise<unknown> = Promise.resolve()
+  let refused: EtlError | null = null
+  const inTurn = <T>(step: () => Promise<T>): Promise<T> => {
+    const mine = turn.then(step)
+    turn = mine.catch(() => undefined)
+    return mine
+  }
+  const take = async (credits: number | null): Promise<void> => {
+    await reservePages(kysely, claim, payer, credits, reserved)
+    reserved = credits === null ? Number.POSITIVE_INFINITY : reserved + credits
+  }
+  const reserve = async (size: PurchaseSize, part: number): Promise<() => Promise<void>> => {
+    // Pages are landed in order: after one that could not be paid for no later one is of use.
+    if (refused !== null) throw refused
+    const { page, unit } = await pricesOf(work, subject, size)
+    try {
+      // A unit that does not fit into any day or month is bought page by page.
+      if (part === 1 && unit !== null) await canHold(() => take(unit).then(() => giveBack(unit)))
+      await take(page)
+    } catch (error) {
+      if (isEtlError(error)) refused = error
+      throw error
+    }
+    return () => inTurn(() => giveBack(page))
+  }
+  const giveBack = async (credits: number | null): Promise<void> => {
+    reserved = credits === null ? 0 : Math.max(0, reserved - credits)
+    await setReserved(kysely, claim, reserved)
+  }
+  return {
+    reserve: (size: PurchaseSize, part: number) => inTurn(() => reserve(size, part)),
+    end: async (): Promise<void> => {
+      if (reserved > 0) await inTurn(() => giveBack(null))
+    },
+  }
+}
+
+const canHold = async (take: () => Promise<void>): Promise<void> => {
+  await take().catch((error: unknown) => {
+    if (!isEtlError(error) || error.code !== 'QUOTA_EXHAUSTED' || error.follows?.next !== 'split') throw error
+  })
+}
+
+/** The most that the page may cost, and what the unit is thought to cost; null: nobody knows. */
+const pricesOf = async ({ runtime, definition, source }: JobWork, subject: PriceSubject, size: PurchaseSize) => {
+  const { kysely } = runtime.database
+  const known = await priceKnown(kysely, subject)
+  const range = creditsFor(known, { ...size, rows: size.rowsAsked })
+  const top = source.limitsOf?.(definition.params).top
+  const { rows, pageSize } = rowsAsked(await pastUnits(kysely, definition.pipeline), definition.limits.pageSize, top)
+  const unit = walkCredits(known, rows, pageSize)
+  return { page: range === null || range.likely === null ? null : range.high, unit: unit?.likely ?? null }
+}

@@ -1,0 +1,110 @@
+// What is kept by age and what goes: landings no unit needs any more, and the ledger's finished jobs, wait lists and requests.
+import { EtlError, isEtlError } from '../core/errors.ts'
+import { askNumberIn } from '../extract/landing-files.ts'
+import { receiptName, receiptsFolder, runName, runsFolder } from '../extract/receipt-files.ts'
+import { type LandingToCheck, type Pruned, landingsNeeded, pruneLedger } from '../ledger/prune.ts'
+import { namesToSweep, type Warehouse } from '../ledger/warehouse.ts'
+import type { Runtime } from './runtime.ts'
+
+const landingSetting = { name: 'MILLRACE_LANDING_DAYS', fallback: 400, least: 0 }
+const ledgerSetting = { name: 'MILLRACE_LEDGER_DAYS', fallback: 400, least: 1 }
+/** No upload that is still going on is as old as this. */
+const unfinishedDays = 2
+/** A backup that is older than this is restored without the receipts of what came after it. */
+const receiptDays = 400
+const dayMs = 24 * 3_600_000
+
+type Raw = Readonly<Record<string, string>>
+
+const daysOf = (raw: Raw, { name, fallback, least }: { name: string; fallback: number; least: number }): number => {
+  const text = raw[name]
+  if (text === undefined || text === '') return fallback
+  const days = Number(text)
+  if (!Number.isInteger(days) || days < least)
+    throw new EtlError('CONFIGURATION', `${name} is '${text}', expected a whole number of days from ${least}.`)
+  return days
+}
+
+/** Days a superseded landing is kept. Throws CONFIGURATION. */
+export const landingDays = (raw: Raw): number => daysOf(raw, landingSetting)
+
+/** Days a finished job, a finished run's wait list and a request stay in the ledger. Throws CONFIGURATION. */
+export const ledgerDays = (raw: Raw): number => daysOf(raw, ledgerSetting)
+
+/** What sweeping needs of a runtime. */
+export type SweepingRuntime = Pick<Runtime, 'settings' | 'landing' | 'clock' | 'database' | 'progress'>
+
+/** Both, after a night's work. */
+export const sweep = async (runtime: SweepingRuntime): Promise<void> => {
+  await sweepLandings(runtime)
+  await sweepLedger(runtime)
+}
+
+/** Answers, loads, purchases and runs stay. */
+export const sweepLedger = ({ database, settings }: Pick<SweepingRuntime, 'database' | 'settings'>): Promise<Pruned> =>
+  pruneLedger(database.kysely, ledgerDays(settings.raw))
+
+/**
+ * Removes landings of this warehouse and returns how many. What is loaded, held back, or still to be loaded stays, whatever its age. A store
+ * that does not let it is reported and ends nothing: the night's work is done, and the next night sweeps again.
+ */
+export const sweepLandings = async (runtime: SweepingRuntime): Promise<number> => {
+  const days = landingDays(runtime.settings.raw)
+  try {
+    const owners = await namesToSweep(runtime.database.kysely)
+    if (owners.length === 0) return 0
+    const before = (age: number): number => runtime.clock.now() - age * dayMs
+    const removed = await removeOlder(runtime, owners, before(days))
+    await removeNotes(runtime, owners, before(Math.max(days, receiptDays)))
+    await runtime.landing.dropUnfinished(before(Math.max(days, unfinishedDays)))
+    return removed
+  } catch (error) {
+    if (!isEtlError(error) || !error.code.startsWith('LANDING_')) throw error
+    runtime.progress.emit({ event: 'notice', code: error.code, message: `Old landings were not removed: ${error.message}` })
+    return 0
+  }
+}
+
+const atOnce = 200
+
+/**
+ * Another warehouse's landings may lie in the same place, and those of a restored copy of this one: names tell them apart. A copy of which nobody has
+ * said whether it goes on removes nothing.
+ */
+const removeOlder = async (runtime: SweepingRuntime, owners: readonly Warehouse[], olderThanMs: number): Promise<number> => {
+  let removed = 0
+  let batch: LandingToCheck[] = []
+  const removeBatch = async (): Promise<void> => {
+    const needed = await landingsNeeded(runtime.database.kysely, batch)
+    for (const { locator } of batch) {
+      if (needed.has(locator)) continue
+      await runtime.landing.remove(locator)
+      removed += 1
+    }
+    batch = []
+  }
+  for await (const locator of runtime.landing.older(olderThanMs)) {
+    const askNumber = askNumberIn(locator, owners)
+    if (askNumber === null) continue
+    batch.push({ locator, askNumber })
+    if (batch.length === atOnce) await removeBatch()
+  }
+  await removeBatch()
+  return removed
+}
+
+/** Receipts and notes of runs, which only a backup older than that could want; the newest run's stays. */
+const removeNotes = async ({ landing }: SweepingRuntime, owners: readonly Warehouse[], olderThanMs: number): Promise<void> => {
+  const epochsOf = Map.groupBy(owners, ({ id }) => id)
+  for (const [id, names] of epochsOf) {
+    const epochs = new Set(names.map(({ epoch }) => epoch))
+    for (const folder of [receiptsFolder(id), runsFolder(id)])
+      for await (const note of landing.notes.list(folder)) {
+        const epoch = receiptName(note.path)?.epoch ?? runName(note.path)?.epoch
+        if (epoch === undefined || !epochs.has(epoch)) continue
+        // In the order of their numbers: what comes later is younger.
+        if ((await note.writtenMs()) >= olderThanMs) break
+        await landing.notes.remove(note.path)
+      }
+  }
+}

@@ -1,0 +1,126 @@
+// The rows of a landed answer that are a job's: parsed, each with its constants and its unit's number, in the order of the COPY.
+import { EtlError } from '../core/errors.ts'
+import { windowAt } from '../core/window.ts'
+import { arrayText } from '../db/arrays.ts'
+import type { QuarantineEntry } from '../ledger/quarantine.ts'
+import type { RowsChunk } from '../load/copy-rows.ts'
+import { constantColumns, measureColumns, periodColumn, stagedColumns, stagedKey, unitColumns } from '../load/table-columns.ts'
+import { escapeCell } from '../parse/copy-text.ts'
+import { createAnswerParser, readRecords } from '../parse/parse.ts'
+import { compileParsePlan, type ParsePlan } from '../parse/parse-plan.ts'
+import type { ParseReport } from '../parse/parse-report.ts'
+import { createUnitMark, type MarkedUnits, type MarkPlaces, type UnitMark } from '../parse/unit-mark.ts'
+import type { Loading } from './loading.ts'
+
+/** How an answer is parsed for one job. */
+export interface RowsOfJob {
+  readonly plan: ParsePlan & { readonly mark: UnitMark }
+}
+
+/** @param countsValues whether values of measures are counted, which takes a look at every cell */
+export const planRows = ({ work, answer, units }: Loading, countsValues: boolean): RowsOfJob => {
+  const { definition, source } = work
+  const plan = compileParsePlan(definition, answer.box, source, answer.completeness.dialect)
+  const constants = constantColumns(definition, answer.box).map(({ value }) => `\t${copyText(value)}`)
+  const mark = createUnitMark(markedUnits(plan, { work, units }), placesOf({ work }, countsValues), constants.join(''))
+  return { plan: { ...plan, mark } }
+}
+
+const copyText = (value: string | boolean | number | readonly string[]): string => {
+  if (typeof value === 'boolean') return value ? 't' : 'f'
+  return escapeCell(String(typeof value === 'object' ? arrayText([...value]) : value))
+}
+
+const markedUnits = (plan: ParsePlan, { work: { definition, claim }, units }: Pick<Loading, 'work' | 'units'>): MarkedUnits => {
+  const columns = unitColumns(definition).map(({ name }) => ({
+    // As the answer spells the value after its cast: `007` is category 7.
+    cast: plan.columns.find(({ column }) => column.name === name)?.cast ?? ((value: string) => value),
+    place: Object.keys(claim.box.slice).indexOf(name),
+  }))
+  const nameOf = (values: readonly string[]): string =>
+    columns.map(({ cast, place }) => escapeCell(cast(values[place] ?? ''))).join('\t')
+  const slices = new Map(
+    units.sliceIds.map((id, place) => [Buffer.from(nameOf(units.values.get(id) ?? [])).toString('latin1'), place]),
+  )
+  const windows = new Map(units.windows.map(({ from }, place) => [from, place]))
+  const known = new Map<string, number>()
+  const windowOf = (period: string): number => {
+    const place = known.get(period) ?? windows.get(windowAt(period, claim.windowEvery).from) ?? -1
+    known.set(period, place)
+    return place
+  }
+  return { slices, sliceCount: units.sliceIds.length, windowOf, numbers: units.numbers }
+}
+
+const placesOf = ({ work: { definition } }: Pick<Loading, 'work'>, countsValues: boolean): MarkPlaces => {
+  const staged = stagedColumns(definition)
+  const key = stagedKey(definition).map(({ name }) => name)
+  const told = unitColumns(definition).map(({ name }) => name)
+  const period = periodColumn(definition)
+  const placeIn = (list: readonly string[], name: string): number | null => (list.includes(name) ? list.indexOf(name) : null)
+  const all = staged.map(({ name }) => name)
+  const measures = measureColumns(definition)
+  return {
+    slice: told.map((name) => all.indexOf(name)),
+    period: placeIn(all, period),
+    keySlice: told.map((name) => key.indexOf(name)),
+    keyPeriod: placeIn(key, period),
+    counted: countsValues
+      ? Uint8Array.from(staged, (column) => (!measures.includes(column) ? 0 : column.type === 'text' ? 2 : 1))
+      : null,
+  }
+}
+
+/** Rows as they are parsed. What was rejected or counted is in `parsed` and in the mark. Throws as the parser does, and INTERRUPTED. */
+export async function* rowsOf(
+  { work, answer }: Loading,
+  { plan }: RowsOfJob,
+  parsed: ParseReport,
+): AsyncGenerator<RowsChunk, void, void> {
+  const parser = createAnswerParser(plan, parsed)
+  for await (const part of answer.parts()) {
+    for await (const chunk of parser.parse(part)) {
+      if (work.signal.aborted)
+        throw new EtlError('INTERRUPTED', `Stopped while loading ${work.claim.box.key}; run the same command again to resume.`)
+      yield chunk
+    }
+  }
+  const rest = parser.rest()
+  if (rest !== null) yield rest
+}
+
+const reason = 'another row of the same answer has the same key and other values'
+
+/** Characters kept of each raw record, while they are few and when they are many. */
+const longestRaw = 10_000
+const shortRaw = 200
+const few = 1_000
+
+/** A record whose key another one has too. */
+export interface ConflictRecord extends QuarantineEntry {
+  /** Number of the row among those of the job, from 1. */
+  readonly ordinal: number
+}
+
+/** Raw records of rows by their number, read again from the landing. */
+export const conflictRecords = async (loading: Loading, ordinals: ReadonlySet<number>): Promise<readonly ConflictRecord[]> => {
+  if (ordinals.size === 0) return []
+  const { plan } = planRows(loading, false)
+  const most = ordinals.size > few ? shortRaw : longestRaw
+  const entries: ConflictRecord[] = []
+  let before = 0
+  for await (const part of loading.answer.parts()) {
+    const wanted = new Set([...ordinals].map((ordinal) => ordinal - before))
+    const records = readRecords(part, plan, wanted)
+    let next = await records.next()
+    for (; next.done !== true; next = await records.next()) {
+      const { ordinal, line, raw } = next.value
+      entries.push({ ordinal: before + ordinal, part: part.part, line, column: null, reason, raw: cut(raw, most) })
+    }
+    before += next.value
+  }
+  return entries
+}
+
+const cut = (raw: string, most: number): string =>
+  raw.length <= most ? raw : `${raw.slice(0, most).toWellFormed()}… (${raw.length} characters)`

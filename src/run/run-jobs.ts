@@ -1,0 +1,208 @@
+// A run: planned, worked on until none of the jobs it waits for is open, summed up.
+import { messageOf } from '../core/errors.ts'
+import { inSpan } from '../core/trace.ts'
+import type { Definition } from '../core/types.ts'
+import { stopsWith } from '../db/stoppable.ts'
+import { isCancelled } from '../ledger/cancel-request.ts'
+import { bringForward, endForgotten, leaveUnserved, leaveUntakeable } from '../ledger/run-list.ts'
+import {
+  emptySummary,
+  finishRun,
+  openJobs,
+  type RunSummary,
+  requestsSpared,
+  rowsByPipeline,
+  runSummary,
+  startRun,
+  unitsUnanswered,
+} from '../ledger/runs.ts'
+import type { PlanCounts } from '../plan/plan-runtime.ts'
+import { closeLoaded, keepStatistics, refreshAttributes } from './after-work.ts'
+import { readMetersAfter, readMetersBefore } from './read-meters.ts'
+import type { Runtime } from './runtime.ts'
+import { workLoop } from './work-loop.ts'
+
+export interface RunRequest {
+  readonly command: string
+  readonly arguments: Readonly<Record<string, unknown>>
+  /** What it runs: the most any of them allows is worked on at once. */
+  readonly definitions: readonly Definition[]
+  /** Puts what the run waits for into its list. */
+  readonly plan: (runId: number) => Promise<PlanCounts>
+  /** Jobs worked on at once for this run. 0: a loop of this process that helps every run does the work. Default: the most any definition allows. */
+  readonly concurrency?: number | undefined
+  readonly signal: AbortSignal
+}
+
+export interface RunResult {
+  readonly runId: number
+  readonly summary: RunSummary
+  readonly seconds: number
+  /** HTTP requests not made because a probe showed that the loaded answer still stands. */
+  readonly requestsSpared: number
+  /** Units left waiting because the service did not answer, or refused too many requests. */
+  readonly unanswered: number
+  /** Units that were asked for and were not there to be loaded: the service has not published their windows yet. Part of `waiting`. */
+  readonly notPublished: { readonly units: number; readonly windows: readonly string[] }
+  /** Lists from SQL that are held for a person, or whose query failed: the run went by the former ones. */
+  readonly listsNotObeyed: number
+  readonly state: 'done' | 'failed' | 'cancelled' | 'interrupted'
+}
+
+/** Plans, works on the run's own list and returns when each of its jobs is loaded, unchanged, held, failed or left waiting, whoever worked on it. */
+export const runJobs = async (runtime: Runtime, request: RunRequest): Promise<RunResult> => {
+  const started = runtime.clock.now()
+  const { kysely } = runtime.database
+  const runId = await startRun(kysely, runtime.process, { command: request.command, arguments: request.arguments })
+  try {
+    const planning = await planned(runtime, runId, request)
+    const counts = planning ?? nothingPlanned
+    const span = { 'millrace.run_id': runId, 'millrace.command': request.command, 'millrace.units': counts.units }
+    if (counts.jobs > 0 && asks(request))
+      await inSpan('meter', span, () => readMetersBefore(runtime, request.definitions, request.signal))
+    const worked = counts.jobs > 0 && (await inSpan('run', span, () => workUntilSettled(runtime, runId, request)))
+    const cancelled = planning === null || worked
+    if (cancelled) return await endEarly(runtime, runId, started, counts, 'cancelled')
+    if (!request.signal.aborted) await closeLoaded(runtime, runId, request.definitions)
+    await refreshAttributes(runtime, request.signal)
+    if (counts.jobs > 0) await keepStatistics(runtime, request)
+    if (request.signal.aborted) return await endEarly(runtime, runId, started, counts, 'interrupted')
+    // A night that only sampled leaves it to the next that has something to do.
+    if (counts.jobs > 0 && asks(request) && (await runSummary(kysely, runId)).quota_used > 0)
+      await inSpan('meter', span, () => readMetersAfter(runtime, request.definitions, request.signal))
+    const summary = withAside(await runSummary(kysely, runId), counts)
+    const unanswered = summary.units.waiting > 0 ? await unitsUnanswered(kysely, runId) : 0
+    const aside = asideOf(counts)
+    const state = stateOf(summary, unanswered + aside.listsNotObeyed, request.signal)
+    const seconds = (runtime.clock.now() - started) / 1000
+    await finishRun(kysely, runId, state, { ...summary, seconds, pipelines: await rowsByPipeline(kysely, runId) })
+    const spared = summary.units.unchanged > 0 ? await requestsSpared(kysely, runId) : 0
+    return { runId, summary, seconds, requestsSpared: spared, unanswered, ...aside, state }
+  } catch (error) {
+    if (request.signal.aborted)
+      return endEarly(runtime, runId, started, nothingPlanned, 'interrupted').catch(() => Promise.reject(error))
+    // Its jobs must not wait for a run that nobody works on.
+    await finishRun(kysely, runId, 'failed', null).catch(() => undefined)
+    throw error
+  }
+}
+
+/** What is loaded again from the landing asks the service nothing. */
+const asks = ({ command, signal }: RunRequest): boolean =>
+  !signal.aborted && ['run', 'backfill', 'schedule', 'demo'].includes(command)
+
+/** How long the end of a run waits for those who lock what it reads or writes: whoever cancelled it, or finds this process ended, closes it then. */
+const endWithinMs = { cancelled: 500, interrupted: 1_500 }
+
+/** A run that was cancelled or stopped ends at once, with what it has done by then. */
+const endEarly = async (
+  { database: { kysely }, clock, log }: Runtime,
+  runId: number,
+  started: number,
+  counts: PlanCounts,
+  state: keyof typeof endWithinMs,
+): Promise<RunResult> => {
+  const soon = AbortSignal.timeout(endWithinMs[state])
+  const summary = withAside(await stopsWith(soon, () => runSummary(kysely, runId)).catch(() => emptySummary), counts)
+  const seconds = (clock.now() - started) / 1000
+  const pipelines = await stopsWith(soon, () => rowsByPipeline(kysely, runId)).catch(() => ({}))
+  await stopsWith(soon, () => finishRun(kysely, runId, state, { ...summary, seconds, pipelines })).catch((error: unknown) =>
+    log.warn({ run_id: runId, error: messageOf(error) }, `the ${state} run could not be closed`),
+  )
+  return { runId, summary, seconds, requestsSpared: 0, unanswered: 0, ...asideOf(counts), state }
+}
+
+/** What planning has said that is no unit's state. */
+const asideOf = ({ notPublished, unpublishedWindows = [], listsNotObeyed = 0 }: PlanCounts) => ({
+  notPublished: { units: notPublished, windows: unpublishedWindows },
+  listsNotObeyed,
+})
+
+const nothingPlanned: PlanCounts = { units: 0, jobs: 0, done: 0, held: 0, notPublished: 0 }
+
+/** null: it was cancelled while it waited for somebody's lock. */
+const planned = async (runtime: Runtime, runId: number, request: RunRequest): Promise<PlanCounts | null> => {
+  const cancel = watchCancel(runtime, runId)
+  const stop = AbortSignal.any([request.signal, cancel.signal])
+  const counts = await stopsWith(stop, async () => {
+    await runtime.begin(runId)
+    return request.plan(runId)
+  })
+    .catch((error: unknown) => {
+      if (cancel.signal.aborted) return null
+      throw error
+    })
+    .finally(cancel.end)
+  if (counts === null) return null
+  runtime.progress.counters.unitsPlanned += counts.units
+  runtime.progress.emit({ event: 'planned', run_id: runId, units: counts.units })
+  return counts
+}
+
+const cancelCheckMs = 500
+
+const watchCancel = ({ ownLine }: Runtime, runId: number): { readonly signal: AbortSignal; readonly end: () => void } => {
+  const cancel = new AbortController()
+  let looking = false
+  const timer = setInterval(async () => {
+    if (looking) return
+    looking = true
+    if (await isCancelled(ownLine(), runId).catch(() => false)) cancel.abort()
+    looking = false
+  }, cancelCheckMs)
+  return { signal: cancel.signal, end: () => clearInterval(timer) }
+}
+
+const stateOf = ({ units }: RunSummary, others: number, signal: AbortSignal): RunResult['state'] =>
+  signal.aborted ? 'interrupted' : units.failed + units.held + others > 0 ? 'failed' : 'done'
+
+/** The ledger's summary plus the units that were in scope and needed nothing. */
+export const withAside = (summary: RunSummary, { done, held, notPublished }: PlanCounts): RunSummary => {
+  const { units } = summary
+  return {
+    ...summary,
+    units: {
+      ...units,
+      planned: units.planned + done + held + notPublished,
+      unchanged: units.unchanged + done,
+      held: units.held + held,
+      waiting: units.waiting + notPublished,
+    },
+  }
+}
+
+/** Between looks for jobs that would keep the run for ever. */
+const tidyEveryMs = 1_000
+
+/** True when the run was cancelled by someone. */
+const workUntilSettled = async (runtime: Runtime, runId: number, request: RunRequest): Promise<boolean> => {
+  const { kysely } = runtime.database
+  await bringForward(kysely, runId)
+  let tidiedAt = runtime.clock.now()
+  const done = async (): Promise<boolean> => {
+    const { count, cancelled, state } = await openJobs(kysely, runId)
+    if (count > 0 && runtime.clock.now() - tidiedAt > tidyEveryMs) {
+      tidiedAt = runtime.clock.now()
+      await tidy(runtime, runId)
+    }
+    // Closed by somebody who thought this process dead: it goes on as soon as the lease is renewed.
+    return cancelled || (count === 0 && state !== 'interrupted')
+  }
+  const { concurrency = concurrencyOf(request.definitions), signal } = request
+  await workLoop(runtime, { runId, concurrency, signal, done })
+  return isCancelled(kysely, runId)
+}
+
+/** Nothing is at hand, and still the run waits: for what others hold, or for what nobody here can do. */
+const tidy = async (runtime: Runtime, runId: number): Promise<void> => {
+  const { kysely } = runtime.database
+  const left = await leaveUntakeable(kysely, runId, await runtime.claimable())
+  if (left > 0) runtime.log.warn({ run_id: runId, jobs: left }, 'jobs left to whoever has their definition')
+  await leaveUnserved(kysely, runId)
+  const forgotten = await endForgotten(kysely, runId)
+  if (forgotten > 0) runtime.log.info({ run_id: runId, jobs: forgotten }, 'jobs were settled while this run joined them')
+}
+
+/** The most any of the definitions allows; pages of one unit and the rate budget bound it further. */
+export const concurrencyOf = (definitions: readonly Definition[]): number =>
+  Math.max(1, ...definitions.map((definition) => definition.limits.concurrency))

@@ -1,0 +1,87 @@
+// What a source is given to work on one job: requests recorded, the report remembered in the ledger, notices shown.
+import { budgetsOf, tagBudgets } from '../core/tag-budgets.ts'
+import type { HttpClient } from '../extract/http-types.ts'
+import type { SourceContext } from '../extract/source.ts'
+import { priceSubject } from '../plan/plan-context.ts'
+import { reportMemo } from '../ledger/report-memo.ts'
+import type { PriceSubject } from '../ledger/prices.ts'
+import { type BegunWalk, begunWalk } from './begun-walk.ts'
+import type { JobWork } from './job-work.ts'
+import { type PaidPages, paidPages } from './paid-pages.ts'
+import { withReceipts } from './take-in-receipts.ts'
+
+/** A context, and what is to be done when its job is over. */
+export interface OpenContext extends SourceContext {
+  end(): Promise<void>
+  readonly begun: BegunWalk
+}
+
+export const contextOf = (work: JobWork): OpenContext => {
+  const { runtime, claim, definition, source, signal } = work
+  // One name for the work, the same in every line a log collector gets: run, job, and each request of this claim.
+  const log = runtime.log.child({ run_id: claim.runId, job_id: claim.jobId, unit: claim.box.key })
+  const { requestsPerSecond, budget: accountBudget } = runtime.allowance(definition)
+  const payer = {
+    account: definition.account,
+    pipeline: definition.pipeline,
+    budget: { perMonth: definition.limits.quotaPerMonth, perDay: definition.limits.quotaPerDay },
+    accountBudget,
+    tagBudgets: budgetsOf(tagBudgets(runtime.settings.raw), definition.tags),
+  }
+  const memo = reportMemo(runtime.database.kysely, claim, {
+    ...payer,
+    runId: claim.runId,
+    deadlineMs: definition.limits.deadlineMs,
+    requestsPerSecond,
+  })
+  const subject = priceSubject(runtime, definition, source)
+  const begun = begunWalk(work)
+  const pages = paidPages(work, payer, subject, begun, () => context)
+  const context: OpenContext = {
+    http: httpOf(work, log, subject, pages.paying),
+    end: pages.end,
+    begun,
+    report: withReceipts(memo, work),
+    log,
+    clock: runtime.clock,
+    signal,
+    reportHook: runtime.hooks?.reportAddress(claim.jobId) ?? null,
+    resubmitUncertain: runtime.consent.resubmitUncertain,
+    notice: (code, message) => runtime.progress.emit({ event: 'notice', code, message }),
+  }
+  return context
+}
+
+/** Requests leave in turn with those of other runs, and each is written down. */
+const httpOf = (
+  { runtime, claim, definition, requests, signal }: JobWork,
+  log: SourceContext['log'],
+  subject: PriceSubject,
+  paying: PaidPages['paying'],
+): HttpClient => {
+  const { account, limits } = definition
+  let sent = 0
+  return runtime.service(definition).forUnit({
+    account,
+    signal,
+    lane: String(claim.runId),
+    timeoutMs: limits.timeoutMs,
+    attempts: limits.attempts,
+    patience: { attempts: limits.attempts, deadlineMs: limits.deadlineMs },
+    maxBodyBytes: limits.maxBodyBytes,
+    paying,
+    record: (request) => {
+      runtime.progress.counters.requests += 1
+      runtime.progress.counters.bytes += request.bytes
+      sent += 1
+      const { method, endpoint, attempt, status, milliseconds } = request
+      log.debug(
+        { request_id: `${claim.jobId}-${claim.fence}-${sent}`, method, endpoint, attempt, status, milliseconds },
+        'request',
+      )
+      const { jobId, runId, pipelineId, askNumber } = claim
+      // The same object: what it cost is known once its answer was read.
+      requests.push(Object.assign(request, { jobId, runId, pipelineId, askNumber, subject }))
+    },
+  })
+}

@@ -1,0 +1,254 @@
+// Jobs into the slots of this process: kept filled until it is stopped; lets go of what was lost or cancelled.
+import { EtlError, messageOf } from '../core/errors.ts'
+import { redact } from '../core/redact.ts'
+import { inSpan } from '../core/trace.ts'
+import { cancelledJobs, isCancelled } from '../ledger/cancel-request.ts'
+import { createCursor } from '../ledger/claim-cursor.ts'
+import { type ClaimedJob, claimJobs } from '../ledger/claim.ts'
+import { lostJobs } from '../ledger/hold.ts'
+import { reapDead } from '../ledger/processes.ts'
+import { stopsWith } from '../db/stoppable.ts'
+import { failJob, giveBackJobs, parkJob } from '../ledger/settle-job.ts'
+import { letGoOf, takeInHand } from './at-hand.ts'
+import { type JobSupply, createJobSupply } from './job-supply.ts'
+import { workJob } from './job.ts'
+import type { Runtime } from './runtime.ts'
+import { asEtlError } from './settle.ts'
+
+/** Resolves when `done` says so, the signal aborts or the run is cancelled; in each case nothing is at hand any more. */
+export const workLoop = async (runtime: Runtime, options: LoopOptions): Promise<void> => {
+  // Who helps every run must not begin with the list of one that died.
+  if (options.runId === null) await reapDead(runtime.database.kysely, runtime.process)
+  await workInSlots(runtime, options, (claim, signal) => workJob(runtime, claim, signal))
+}
+
+/** What keeping slots filled needs of a runtime. */
+export type SlotRuntime = Pick<Runtime, 'database' | 'ownLine' | 'process' | 'claimable' | 'clock' | 'log'>
+
+export interface LoopOptions {
+  /** Whose list is worked on; null: every living run's in turn, then what was asked for and nobody waits for. */
+  readonly runId: number | null
+  /** Jobs worked on at once; 0: none, others work on them. */
+  readonly concurrency: number
+  /** Aborts the loop: no new job is taken, those at hand are given back. */
+  readonly signal: AbortSignal
+  /** Asked when nothing is at hand; true ends the loop. */
+  readonly done: () => Promise<boolean>
+}
+
+/** Works on one job until it is settled. */
+export type Work = (claim: ClaimedJob, signal: AbortSignal) => Promise<void>
+
+const idleMs = 100
+const watchEveryMs = 300
+/** A job that was claimed ahead waits no longer than this, or to the next watch. */
+const longestWaitMs = 1_000
+/** Pipelines may come while the loop works. */
+const claimableForMs = 2_000
+/** How long the database may stay away before the loop gives up. */
+const databasePatienceMs = 120_000
+
+interface ActiveJob {
+  readonly claim: ClaimedJob
+  readonly abort: AbortController
+  readonly finished: Promise<void>
+}
+
+interface Loop {
+  readonly runtime: SlotRuntime
+  readonly options: LoopOptions
+  readonly work: Work
+  readonly active: Set<ActiveJob>
+  readonly supply: JobSupply
+  /** Aborted when the loop is stopped, or its run is cancelled. */
+  readonly stop: AbortController
+}
+
+const stopped = (): EtlError => new EtlError('INTERRUPTED', 'Stopped; run the same command again to resume.')
+
+/** Resolves when `done` says so, the signal aborts or the run is cancelled; in each case nothing is at hand any more. */
+export const workInSlots = async (runtime: SlotRuntime, options: LoopOptions, work: Work): Promise<void> => {
+  const stop = new AbortController()
+  const onAbort = (): void => stop.abort(stopped())
+  if (options.signal.aborted) onAbort()
+  options.signal.addEventListener('abort', onAbort, { once: true })
+  const supply = createJobSupply(jobSource(runtime, options), runtime.clock)
+  const loop: Loop = { runtime, options, work, active: new Set(), supply, stop }
+  const endWatch = startWatch(loop)
+  try {
+    await stopsWith(stop.signal, () => takeUntilDone(loop))
+  } finally {
+    stop.abort(stopped())
+    await Promise.allSettled([...loop.active].map((job) => job.finished))
+    endWatch()
+    // Where that fails they are free when this process ends, or its lease does.
+    await stopsWith(stop.signal, () => supply.giveBack(0)).catch((error) =>
+      runtime.log.warn({ error: messageOf(error) }, 'jobs not given back'),
+    )
+    options.signal.removeEventListener('abort', onAbort)
+  }
+}
+
+const takeUntilDone = async (loop: Loop): Promise<void> => {
+  const { runtime, options, active } = loop
+  const { signal } = loop.stop
+  const patience = createPatience(runtime)
+  while (!signal.aborted) {
+    try {
+      const taken = await takeJobs(loop)
+      if (active.size === 0 && taken === 0 && (await options.done())) return
+      patience.reset()
+      const finished = [...active].map((job) => job.finished)
+      if (finished.length > 0 && finished.length >= options.concurrency) await Promise.race(finished)
+      else if (taken === 0) await Promise.race([idle(runtime, signal), ...finished])
+    } catch (error) {
+      await patience.spend(error, signal)
+    }
+  }
+}
+
+const idle = (runtime: SlotRuntime, signal: AbortSignal): Promise<void> =>
+  runtime.clock.sleep(idleMs, signal).catch(() => undefined)
+
+const jobSource = ({ database, process, claimable, clock }: SlotRuntime, { runId }: LoopOptions) => {
+  const cursor = createCursor()
+  let known: Awaited<ReturnType<typeof claimable>> | null = null
+  let askedAt = 0
+  return {
+    claim: async (count: number): Promise<ClaimedJob[]> => {
+      if (known === null || clock.now() - askedAt > claimableForMs) {
+        known = await claimable()
+        askedAt = clock.now()
+      }
+      const wanted = { process, runId, claimable: known, count, cursor }
+      return takeInHand(process, () => claimJobs(database.kysely, wanted))
+    },
+    giveBack: (jobs: readonly ClaimedJob[]) => giveBackJobs(database.kysely, jobs).finally(() => letGoOf(process, jobs)),
+  }
+}
+
+const takeJobs = async (loop: Loop): Promise<number> => {
+  const room = loop.options.concurrency - loop.active.size
+  if (room <= 0) return 0
+  const claims = await loop.supply.take(room)
+  for (const claim of claims) begin(loop, claim)
+  return claims.length
+}
+
+const begin = (loop: Loop, claim: ClaimedJob): void => {
+  const { runtime, work, active, supply, stop } = loop
+  const abort = new AbortController()
+  const onStop = (): void => abort.abort(stopped())
+  if (stop.signal.aborted) onStop()
+  stop.signal.addEventListener('abort', onStop, { once: true })
+  const begun = runtime.clock.now()
+  const finished = inSpan('job', { 'millrace.job_id': claim.jobId, 'millrace.run_id': claim.runId }, () =>
+    stopsWith(abort.signal, () => work(claim, abort.signal)),
+  )
+    .catch((error) => stopsWith(stop.signal, () => abandon(loop, claim, error)))
+    .finally(() => {
+      stop.signal.removeEventListener('abort', onStop)
+      active.delete(job)
+      letGoOf(runtime.process, [claim])
+      supply.took(runtime.clock.now() - begun)
+    })
+  const job: ActiveJob = { claim, abort, finished }
+  active.add(job)
+}
+
+/** Pauses between tries to put a job off that could not be settled. */
+const abandonPausesMs = [0, 1_000, 5_000, 15_000]
+const abandonForMs = 5_000
+/** So often it is tried again; then what it stumbles over is its own. */
+const mostAbandoned = 5
+
+/**
+ * The job could not even be settled: the database is away, or a row breaks an invariant. A living process's lease would keep it from everybody, so it is put
+ * off as soon as the database takes that; in the end it fails, named, and nothing else does.
+ */
+const abandon = async ({ runtime, stop }: Loop, claim: ClaimedJob, error: unknown): Promise<void> => {
+  const { code } = asEtlError(error)
+  const reason = { code, message: redact(messageOf(error)) }
+  runtime.log.warn({ job_id: claim.jobId, error: reason.message }, 'job not settled')
+  const put = (): Promise<void> =>
+    claim.attempts >= mostAbandoned
+      ? failJob(runtime.database.kysely, claim, reason)
+      : parkJob(runtime.database.kysely, claim, { notBefore: abandonForMs, countsAttempt: true, final: false, ...reason })
+  for (const pause of abandonPausesMs) {
+    if (pause > 0 && stop.signal.aborted) return
+    await runtime.clock.sleep(pause, stop.signal).catch(() => undefined)
+    const isOver = await put().then(
+      () => true,
+      (refused) => asEtlError(refused).code === 'FENCED',
+    )
+    if (isOver) return
+  }
+}
+
+/** Ends jobs that were taken over or cancelled, and the loop whose run was. Two watches: somebody's lock may keep one of them waiting. */
+const startWatch = (loop: Loop): (() => void) => {
+  const ends = [everyWhile(loop, watch), everyWhile(loop, stopWhenCancelled)]
+  return () => {
+    for (const end of ends) end()
+  }
+}
+
+/** Never twice at once. */
+const everyWhile = (loop: Loop, look: (loop: Loop) => Promise<void>): (() => void) => {
+  let looking = false
+  const begin = async (): Promise<void> => {
+    if (looking) return
+    looking = true
+    try {
+      await stopsWith(loop.stop.signal, () => look(loop))
+    } catch (error) {
+      loop.runtime.log.warn({ error: messageOf(error) }, 'jobs at hand not checked')
+    } finally {
+      looking = false
+    }
+  }
+  const timer = setInterval(begin, watchEveryMs)
+  return () => clearInterval(timer)
+}
+
+const stopWhenCancelled = async ({ runtime, options, stop }: Loop): Promise<void> => {
+  if (options.runId !== null && (await isCancelled(runtime.ownLine(), options.runId))) stop.abort(stopped())
+}
+
+const watch = async ({ runtime, active, supply }: Loop): Promise<void> => {
+  const db = runtime.database.kysely
+  await supply.giveBack(longestWaitMs)
+  const before = [...active]
+  const ahead = [...supply.waiting()]
+  const lost = new Set(await lostJobs(db, [...before.map(({ claim }) => claim), ...ahead]))
+  const gone = ahead.filter((claim) => lost.has(claim))
+  supply.forget(gone)
+  letGoOf(runtime.process, gone)
+  for (const { claim, abort } of before)
+    if (lost.has(claim)) abort.abort(new EtlError('FENCED', `Job ${claim.jobId} was taken over by another process.`))
+  const claims = before.map(({ claim }) => claim)
+  const cancelled = new Set(await cancelledJobs(db, claims))
+  for (const { claim, abort } of before)
+    if (cancelled.has(claim)) abort.abort(new EtlError('CANCELLED', `Run ${claim.runId} was cancelled.`))
+}
+
+/** A database that restarts is waited for; one that stays away ends the loop with its own error. */
+const createPatience = (
+  runtime: SlotRuntime,
+): { reset: () => void; spend: (error: unknown, signal: AbortSignal) => Promise<void> } => {
+  let since: number | null = null
+  let pause = 200
+  return {
+    reset: () => {
+      since = null
+      pause = 200
+    },
+    spend: async (error, signal) => {
+      since ??= runtime.clock.now()
+      if (runtime.clock.now() - since > databasePatienceMs) throw error
+      runtime.log.warn({ error: messageOf(error) }, 'the ledger does not answer; trying again')
+      await runtime.clock.sleep(pause, signal).catch(() => undefined)
+      pause = Math.min(pause * 2, 5_000)
+    },
+  }
+}

@@ -1,0 +1,160 @@
+// Starts and stops the sandbox: the service of the interface on 127.0.0.1, with synthetic data and switchable faults.
+import { type IncomingMessage, type RequestListener, type Server, type ServerResponse, createServer } from 'node:http'
+import { EtlError, messageOf } from '../core/errors.ts'
+import { worldOf } from './batch-endpoints.ts'
+import type { Books } from './books.ts'
+import { control, isControl } from './control.ts'
+import { type Listener, handle } from './handle.ts'
+import type { KeywordQuery } from './keyword-data.ts'
+import { rowsOf, viewOf } from './keyword-endpoint.ts'
+import type { SandboxOptions } from './sandbox-options.ts'
+import { json } from './reply.ts'
+import type { ReportQuery, ReportWorld, TableQuery } from './report-query.ts'
+import { reportRows, shapeOf } from './report-rows.ts'
+import { send } from './send.ts'
+import { type Service, createService } from './service.ts'
+
+export type { Books } from './books.ts'
+export type { Fault } from './fault-kinds.ts'
+export type { SandboxOptions } from './sandbox-options.ts'
+
+export interface Sandbox {
+  /** Base URL of the service, without a slash at the end. */
+  readonly url: string
+  readonly port: number
+  readonly apiKey: string
+  /** Where download links lead: another port with `downloadHost`, else the same address. */
+  readonly downloadUrl: string
+  /** A copy of what happened so far. */
+  books(): Books
+  /** Changes options while it runs; new faults begin to count anew. Throws CONFIGURATION. */
+  configure(patch: SandboxOptions): void
+  /** Changes the month's values once more, as the service does when it corrects itself. @param month `YYYY-MM` @param domain of this one alone. */
+  restate(month: string, domain?: string): void
+  /** What is known beyond what was asked: for those who prove something about a client. */
+  readonly truth: Truth
+  /** Ends every connection at once. Safe to call twice. */
+  close(): Promise<void>
+}
+
+const host = '127.0.0.1'
+
+/** Throws CONFIGURATION where an option is wrong or the port is taken. */
+export const startSandbox = async (options: SandboxOptions = {}): Promise<Sandbox> => {
+  const service = createService(options)
+  const { port, downloadHost } = service.settings()
+  const servers: Server[] = []
+  let linkBase = ''
+  const open = async (at: number, listener: Listener): Promise<number> => {
+    const server = createServer(listen(service, listener, () => linkBase))
+    servers.push(server)
+    return listenOn(server, at)
+  }
+  const mainPort = await open(port, { api: true, downloads: !downloadHost })
+  const url = `http://${host}:${mainPort}`
+  linkBase = downloadHost ? `http://${host}:${await open(0, { api: false, downloads: true })}` : url
+  return {
+    url,
+    port: mainPort,
+    apiKey: service.settings().apiKey,
+    downloadUrl: linkBase,
+    books: () => service.books(),
+    configure: (patch) => service.configure(patch),
+    restate: (month, domain) => service.calendar.restate(month, domain),
+    truth: truthOf(service),
+    close: async () => {
+      service.webhooks.close()
+      await Promise.all(servers.map(closeServer))
+    },
+  }
+}
+
+const listen =
+  (service: Service, listener: Listener, linkBase: () => string): RequestListener =>
+  (request, response) => {
+    respond(service, request, response, listener, linkBase()).catch((error: unknown) => {
+      // A client that goes away is no event; anything else is a defect and must not look like an answer.
+      if (response.headersSent || response.destroyed) response.destroy()
+      else
+        send(response, json(500, { errors: [`The sandbox failed: ${messageOf(error)}`] }), null).catch(() => response.destroy())
+    })
+  }
+
+const respond = async (
+  service: Service,
+  request: IncomingMessage,
+  response: ServerResponse,
+  listener: Listener,
+  linkBase: string,
+): Promise<void> => {
+  response.on('error', () => response.destroy())
+  if (!URL.canParse(request.url ?? '/', 'http://sandbox'))
+    return send(response, json(400, { errors: ['The address is not valid'] }), null)
+  const { url, caller } = callerOf(new URL(request.url ?? '/', 'http://sandbox'))
+  if (listener.api && isControl(url.pathname)) return send(response, await control(service, request, url.pathname), null)
+  await handle(service, { request, response, url, caller }, listener, linkBase)
+}
+
+/** Several clients of one sandbox are told apart by the path of their base address: /as/NAME. */
+const callerOf = (url: URL): { url: URL; caller: string | null } => {
+  const [whole, name] = /^\/as\/([\w-]+)(?=\/)/.exec(url.pathname) ?? []
+  if (whole === undefined || name === undefined) return { url, caller: null }
+  const rest = new URL(url)
+  rest.pathname = url.pathname.slice(whole.length)
+  return { url: rest, caller: name }
+}
+
+const listenOn = (server: Server, port: number): Promise<number> =>
+  new Promise((resolve, reject) => {
+    server.once('error', (cause: NodeJS.ErrnoException) => {
+      const why = cause.code === 'EADDRINUSE' ? 'is taken' : `cannot be used (${cause.message})`
+      reject(
+        new EtlError('CONFIGURATION', `Port ${port} on ${host} ${why}. Choose another with --port, or 0 for any free one.`, {
+          cause,
+        }),
+      )
+    })
+    server.listen(port, host, () => {
+      const address = server.address()
+      resolve(address === null || typeof address === 'string' ? port : address.port)
+    })
+  })
+
+const closeServer = (server: Server): Promise<void> =>
+  new Promise((resolve) => {
+    server.close(() => resolve())
+    server.closeAllConnections()
+  })
+
+/** A report's row by column, spelled as in its file; null where there is no value. */
+export type SoldRow = Readonly<Record<string, string | null>>
+
+interface Truth {
+  /** Rows a report of this one table would hold if it were bought now. */
+  report(table: TableQuery): readonly SoldRow[]
+  /** Rows of a report that was bought, with the values it was made of; null: no such report. Faults of its content are left out. */
+  sold(reportId: string): readonly SoldRow[] | null
+  /** All records of a keyword query now, in the order of the answer. */
+  keywords(query: KeywordQuery): readonly Readonly<Record<string, unknown>>[]
+}
+
+const truthOf = (service: Service): Truth => ({
+  report: (table) =>
+    rows({ kind: table.vtable === null ? 'shopper' : 'report', format: 'csv', tables: [table] }, worldOf(service)),
+  sold: (reportId) => {
+    const report = service.reports.get(reportId)
+    if (report === null) return null
+    return report.content.has('empty-report') ? [] : rows(report.query, report.world)
+  },
+  keywords: (query) => {
+    if (rowsOf(service, query.domain) === 0) return []
+    const view = viewOf(service, query)
+    return Array.from({ length: view.count }, (_, index): Record<string, unknown> => JSON.parse(view.record(index)))
+  },
+})
+
+const rows = (query: ReportQuery, world: ReportWorld): SoldRow[] => {
+  const { keys, metrics } = shapeOf(query)
+  const names = [...keys, ...metrics]
+  return [...reportRows(query, world)].map((row) => Object.fromEntries(names.map((name, index) => [name, row[index] ?? null])))
+}

@@ -1,0 +1,261 @@
+// The batch endpoints: submit, shopper, validate, status, and the free questions (interface 4.2 to 4.5; facts 1 to 7, 20, 21, 50 to 55, 66 to 72).
+import { z } from 'zod'
+import { monthsBetween } from '../publication-calendar.ts'
+import type { VendorBooks, VendorReport } from './vendor-books.ts'
+import { fileOf, type TableAsked } from './vendor-data.ts'
+import type { VendorSettings } from './vendor-options.ts'
+import { chargeFor, type Price, type Priced } from './vendor-prices.ts'
+import { defaultLimit, shopperTables, type VendorTable, vendorTables } from './vendor-tables.ts'
+import * as words from './vendor-words.ts'
+import { jsonReply, type VendorReply } from './vendor-words.ts'
+
+const list = z.array(z.union([z.string(), z.int()]).transform(String)).min(1)
+const month = z.string().regex(/^\d{4}-(0[1-9]|1[0-2])$/)
+const format = z.enum(['csv', 'json'])
+const tableSchema = z.looseObject({
+  vtable: z.string(),
+  granularity: z.string(),
+  filters: z.record(z.string(), z.unknown()),
+  metrics: z.array(z.string()).min(1),
+  start_date: month,
+  end_date: month,
+  paging: z.looseObject({ limit: z.int().positive().optional() }).optional(),
+})
+const reportSchema = z.looseObject({
+  delivery_information: z.looseObject({ response_format: format }),
+  report_query: z.looseObject({ tables: z.array(tableSchema).min(1) }),
+})
+const shopperSchema = z.looseObject({
+  domains: list,
+  category_ids: list.optional(),
+  brands: list.optional(),
+  metrics: z.array(z.string()).min(1),
+  start_date: month,
+  end_date: month,
+  granularity: z.string(),
+  response_format: format,
+  limit: z.int().positive().optional(),
+})
+
+interface Submission {
+  readonly format: 'csv' | 'json'
+  readonly tables: readonly TableAsked[]
+}
+
+/** A refusal, or what was asked for. */
+type Read = { readonly refused: VendorReply } | { readonly asked: Submission }
+
+const fieldErrors = (error: z.ZodError): VendorReply =>
+  words.badRequest(error.issues.map(({ path, message }) => `${path.join('.') || 'body'}: ${message}`).join('; '))
+
+export const readReport = (settings: VendorSettings, body: unknown): Read => {
+  const parsed = reportSchema.safeParse(body)
+  if (!parsed.success) return { refused: fieldErrors(parsed.error) }
+  const tables: TableAsked[] = []
+  for (const one of parsed.data.report_query.tables) {
+    const table = vendorTables.get(one.vtable)
+    if (table === undefined) return { refused: words.unknownTable(one.vtable) }
+    // Subdomains are a question of domains alone.
+    const strange = Object.keys(one.filters).find(
+      (name) => !table.filters.includes(name) && !(name === 'include_subdomains' && table.filters[0] === 'domains'),
+    )
+    if (strange !== undefined) return { refused: words.badRequest(`filters.${strange}: not a filter of table ${table.name}`) }
+    const values = table.filters.map((filter) => list.safeParse(one.filters[filter]).data ?? [])
+    const missing = table.filters.findIndex((_, index) => values[index]?.length === 0)
+    if (missing >= 0) return { refused: words.badRequest(`filters.${table.filters[missing]}: expected at least one value`) }
+    const { granularity, metrics, start_date: from, end_date: to } = one
+    tables.push({ table, granularity, metrics, from, to, values, limit: one.paging?.limit ?? defaultLimit })
+  }
+  return checked(settings, { format: parsed.data.delivery_information.response_format, tables })
+}
+
+export const readShopper = (settings: VendorSettings, body: unknown): Read => {
+  const parsed = shopperSchema.safeParse(body)
+  if (!parsed.success) return { refused: fieldErrors(parsed.error) }
+  const { domains, category_ids, brands, metrics, granularity, start_date: from, end_date: to, response_format } = parsed.data
+  const table = shopperTables[brands === undefined ? 'category_ids' : 'brands']
+  const second = brands ?? category_ids
+  if (table === undefined || second === undefined) return { refused: words.badRequest('category_ids: expected a list') }
+  const limit = parsed.data.limit ?? defaultLimit
+  return checked(settings, {
+    format: response_format,
+    tables: [{ table, granularity, metrics, from, to, values: [domains, second], limit }],
+  })
+}
+
+const checked = (settings: VendorSettings, asked: Submission): Read => {
+  for (const one of asked.tables) {
+    const refused = tableRefused(settings, one)
+    if (refused !== null) return { refused }
+  }
+  return { asked: settings.widens ? { ...asked, tables: asked.tables.map(widened) } : asked }
+}
+
+/** To the whole quarter: more than was asked for, and charged so (fact 52). */
+const widened = (asked: TableAsked): TableAsked => {
+  const quarter = (text: string, end: boolean): string => {
+    const first = Math.floor((Number(text.slice(5)) - 1) / 3) * 3 + 1
+    return `${text.slice(0, 4)}-${String(end ? first + 2 : first).padStart(2, '0')}`
+  }
+  return { ...asked, from: quarter(asked.from, false), to: quarter(asked.to, true) }
+}
+
+const tableRefused = (settings: VendorSettings, asked: TableAsked): VendorReply | null => {
+  const { table, granularity, metrics, from, to, values } = asked
+  const { plan, oldestMonth, newestMonth, words: release } = settings
+  const planName = table.name.startsWith('shopper') ? 'shopper' : table.name
+  if (plan.tables !== null && !plan.tables.includes(planName)) return words.forbidden(release)
+  if (!table.granularities.includes(granularity)) return words.wrongGranularity(table.granularities)
+  if (metrics.some((metric) => !table.metrics.includes(metric))) return words.wrongMetrics(table.name)
+  if (from < oldestMonth) return words.beforeHistory(granularity, oldestMonth, from)
+  if (table.until !== null && to > table.until) return words.unknownTable(table.name)
+  if (to > newestMonth || from > to) return words.datesNotInRange
+  if (monthsBetween(from, to).length > table.mostMonths) return words.spanTooLong(table.mostMonths)
+  if ((values[0]?.length ?? 0) > table.mostValues)
+    return words.badRequest(`${table.filters[0]}: at most ${table.mostValues} are supported`)
+  return placeRefused(settings, asked)
+}
+
+/** Batch spells the world WW and countries in upper case (fact 38). */
+const placeRefused = ({ plan }: VendorSettings, { table, values }: TableAsked): VendorReply | null => {
+  const countries = table.filters.includes('countries') ? (values[table.filters.indexOf('countries')] ?? []) : []
+  const wrong = countries.find((code) => code !== code.toUpperCase())
+  if (wrong !== undefined) return words.badRequest(`countries: ${wrong} is not valid`)
+  const has = (code: string): boolean =>
+    plan.countries === null || plan.countries.includes(code === 'WW' ? 'world' : code.toLowerCase())
+  if (!countries.every(has)) return words.countryLacks(countries.length)
+  const lacked =
+    plan.domains !== null && table.filters[0] === 'domains' && !(values[0] ?? []).every((one) => plan.domains?.includes(one))
+  return lacked ? words.forbidden('08') : null
+}
+
+const priceFor = (settings: VendorSettings, { name, price }: VendorTable): Price => settings.prices[name] ?? price
+
+interface Made {
+  readonly text: string
+  readonly rows: number
+  readonly points: number
+  readonly priced: readonly { readonly price: Price; readonly size: Priced }[]
+}
+
+/** The bytes, and what they cost table by table. Without rows: a header, and the words in the first data row (fact 72). */
+const make = (settings: VendorSettings, { format: form, tables }: Submission): Made => {
+  const files = tables.map((asked) => ({
+    asked,
+    ...fileOf(asked, settings.seed, (value) => settings.keywordsByDomain[value] !== 0),
+  }))
+  const texts = files.map(({ header, rows }) => (form === 'csv' ? csvOf(header, rows) : jsonOf(header, rows)))
+  const priced = files.map(({ asked, rows }) => {
+    const cells = asked.values.reduce((product, values) => product * values.length, monthsBetween(asked.from, asked.to).length)
+    const size = { rowsAsked: cells * asked.limit, rows: rows.length, metrics: asked.metrics.length, periods: cells }
+    return { price: priceFor(settings, asked.table), size }
+  })
+  const rows = files.reduce((sum, file) => sum + file.rows.length, 0)
+  const points = files.reduce((sum, file) => sum + file.rows.length * file.asked.metrics.length, 0)
+  return { text: texts.join(''), rows, points, priced }
+}
+
+const csvOf = (header: readonly string[], rows: readonly (readonly string[])[]): string =>
+  `${[header, ...(rows.length === 0 ? [['No data returned']] : rows)].map((row) => row.join(',')).join('\n')}\n`
+
+const jsonOf = (header: readonly string[], rows: readonly (readonly string[])[]): string =>
+  rows
+    .map((row) =>
+      JSON.stringify(
+        Object.fromEntries(
+          header.map((name, index) => [name, /^-?[\d.]+$/.test(row[index] ?? '') ? Number(row[index]) : row[index]]),
+        ),
+      ),
+    )
+    .map((line) => `${line}\n`)
+    .join('')
+
+/** Takes the report and charges it, however it ends: 200 with an id, or a refusal. */
+export const submit = (
+  settings: VendorSettings,
+  books: VendorBooks,
+  read: Read,
+  body: unknown,
+  shopper: boolean,
+): VendorReply => {
+  if ('refused' in read && !settings.refuseLater) return read.refused
+  if (books.pending() >= settings.pendingReports) return words.tooManyPending
+  if ('refused' in read) {
+    const report = books.take({ body, format: 'csv', text: '', rows: 0, credits: 0, refused: read.refused.body })
+    return idReply(settings, report, shopper)
+  }
+  const made = make(settings, read.asked)
+  const [first] = read.asked.tables
+  let credits = 0
+  for (const { price, size } of made.priced) {
+    const charged = books.charge('batch', first?.table.name ?? 'report', price, size)
+    if (charged === null) return words.outOfCredits
+    credits += charged
+  }
+  return idReply(
+    settings,
+    books.take({ body, format: read.asked.format, text: made.text, rows: made.points, credits, refused: null }),
+    shopper,
+  )
+}
+
+const idReply = ({ shopperReply }: VendorSettings, { id }: VendorReport, shopper: boolean): VendorReply => {
+  if (!shopper) return jsonReply(200, { report_id: id, status: 'pending' })
+  return jsonReply(
+    200,
+    shopperReply === 'data.report_id' ? { data: { report_id: id } } : { [shopperReply]: id, status: 'pending' },
+  )
+}
+
+/** Free: the price of a report, or its errors (facts 21, 68). */
+export const validate = (settings: VendorSettings, read: Read): VendorReply => {
+  if ('refused' in read) return jsonReply(200, { is_valid: false, warnings: [], errors: errorsIn(read.refused.body) })
+  const estimated = make(settings, read.asked).priced.reduce((sum, { price, size }) => sum + chargeFor(price, size), 0)
+  return jsonReply(200, { is_valid: true, estimated_credits: estimated, warnings: [] })
+}
+
+const errorsIn = (body: string): unknown => {
+  const parsed: { errors?: unknown } = JSON.parse(body)
+  return parsed.errors ?? [body]
+}
+
+/** (facts 1, 4, 46, 69): quota is said with the finished report, in the words of the interface. */
+export const status = (books: VendorBooks, id: string, linkBase: string): VendorReply => {
+  const report = books.reports.get(id)
+  if (report === undefined) return jsonReply(404, { errors: ['request id not found'] })
+  if (!books.isDone(report)) return jsonReply(200, { status: Date.now() - report.takenAtMs < 50 ? 'pending' : 'processing' })
+  if (report.refused !== null) return jsonReply(200, { status: 'bad request', errors: [report.refused] })
+  return jsonReply(200, {
+    status: 'completed',
+    used_quota: report.credits,
+    data_points_count: report.rows,
+    download_url: `${linkBase}/files/${report.id}.${report.format}`,
+  })
+}
+
+/** (facts 19, 51) */
+export const credits = ({ balance, purses }: VendorSettings, books: VendorBooks): VendorReply => {
+  const left = books.left('batch')
+  if (balance !== 'total') return jsonReply(200, { [balance]: left })
+  return jsonReply(200, { total_credits: purses.batch, used_credits: (purses.batch ?? 0) - (left ?? 0), remaining_credits: left })
+}
+
+/** Both null without a cap: then the other question is asked (fact 50). */
+export const userCredits = ({ userCap }: VendorSettings, books: VendorBooks): VendorReply =>
+  jsonReply(200, { user_allowance: userCap, user_remaining: userCap === null ? null : books.left('batch') })
+
+/** (fact 20): a bare list. */
+export const describe = ({ oldestMonth, newestMonth, plan }: VendorSettings): VendorReply =>
+  jsonReply(
+    200,
+    [...vendorTables.values()]
+      .filter(({ name }) => plan.tables === null || plan.tables.includes(name))
+      .map((table) => ({
+        table: table.name,
+        table_granularity: Object.fromEntries(
+          table.granularities.map((name) => [name, { start_date: oldestMonth, end_date: table.until ?? newestMonth }]),
+        ),
+        table_metrics: table.metrics,
+        table_filters: table.filters,
+      })),
+  )

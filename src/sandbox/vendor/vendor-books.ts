@@ -1,0 +1,76 @@
+// What was asked, bought and charged, and what is left of each purse.
+import { randomUUID } from 'node:crypto'
+import { chargeFor, type Price, type Priced } from './vendor-prices.ts'
+import type { VendorSettings } from './vendor-options.ts'
+
+export type Purse = 'rest' | 'batch'
+
+/** A report that was taken. */
+export interface VendorReport {
+  readonly id: string
+  readonly body: unknown
+  readonly format: 'csv' | 'json'
+  /** A file for each table, as its bytes. */
+  readonly text: string
+  readonly rows: number
+  readonly credits: number
+  readonly takenAtMs: number
+  /** Why it ends as `bad_request`; null: it is made. */
+  readonly refused: string | null
+  downloads: number
+}
+
+export interface Charge {
+  readonly purse: Purse
+  readonly what: string
+  readonly size: Priced
+  readonly credits: number
+}
+
+export interface VendorBooks {
+  readonly charges: Charge[]
+  readonly reports: Map<string, VendorReport>
+  /** Requests by endpoint, refusals included. */
+  readonly counts: Record<string, number>
+  /** Requests with a key in their address. */
+  keysInUrls: number
+  left(purse: Purse): number | null
+  /** Null: the purse does not hold it, and nothing is charged. */
+  charge(purse: Purse, what: string, price: Price, size: Priced): number | null
+  take(report: Omit<VendorReport, 'id' | 'takenAtMs' | 'downloads'>): VendorReport
+  pending(): number
+  isDone(report: VendorReport): boolean
+}
+
+export const openBooks = (settings: () => VendorSettings): VendorBooks => {
+  const charges: Charge[] = []
+  const reports = new Map<string, VendorReport>()
+  const spent = (purse: Purse): number => charges.reduce((sum, one) => sum + (one.purse === purse ? one.credits : 0), 0)
+  const left = (purse: Purse): number | null => {
+    const { purses, userCap } = settings()
+    const whole = purse === 'batch' && userCap !== null ? Math.min(userCap, purses.batch ?? userCap) : purses[purse]
+    return whole === null ? null : whole - spent(purse)
+  }
+  const isDone = (report: VendorReport): boolean => Date.now() - report.takenAtMs >= settings().reportMs
+  return {
+    charges,
+    reports,
+    counts: {},
+    keysInUrls: 0,
+    left,
+    charge: (purse, what, price, size) => {
+      const credits = chargeFor(price, size)
+      const rest = left(purse)
+      if (rest !== null && credits > rest) return null
+      charges.push({ purse, what, size, credits })
+      return credits
+    },
+    take: (report) => {
+      const taken = { ...report, id: randomUUID(), takenAtMs: Date.now(), downloads: 0 }
+      reports.set(taken.id, taken)
+      return taken
+    },
+    pending: () => [...reports.values()].filter((report) => !isDone(report)).length,
+    isDone,
+  }
+}

@@ -1,0 +1,76 @@
+// What can be set about the service as its documentation and others' measurements describe it.
+import { z } from 'zod'
+import { EtlError } from '../../core/errors.ts'
+import { priceSchema } from './vendor-prices.ts'
+
+const month = z.string().regex(/^\d{4}-(0[1-9]|1[0-2])$/)
+const credits = z.number().nonnegative().nullable()
+const values = z.array(z.string()).nullable()
+
+/** A reply that stands in for the real one, for requests that `match` names: at most `times` times. */
+const replacedSchema = z.strictObject({
+  endpoint: z.enum(['keywords', 'submit', 'shopper', 'status', 'download', 'free']),
+  /** Part of the path, the query or the body that must be there. Default: any. */
+  match: z.string().default(''),
+  /** Answers so many such requests. Default: all. */
+  times: z.int().positive().default(Number.MAX_SAFE_INTEGER),
+  status: z.int().min(100).max(599),
+  type: z.string().default('application/json'),
+  body: z.string(),
+  headers: z.record(z.string(), z.string()).default({}),
+})
+
+export const vendorSchema = z.strictObject({
+  port: z.int().min(0).max(65_535).default(0),
+  /** REST and batch had a key each in this version (fact 16). */
+  restKey: z.string().min(1).default('vendor-key'),
+  batchKey: z.string().min(1).default('vendor-key'),
+  seed: z.int().default(1),
+  /** Newest and oldest month there is (facts 66, 74). */
+  newestMonth: month.default('2026-09'),
+  oldestMonth: month.default('2020-07'),
+  /** Keywords of a domain, country and month; 0 in `keywordsByDomain`: the service has no data for it. */
+  keywords: z.int().nonnegative().default(250),
+  keywordsByDomain: z.record(z.string(), z.int().nonnegative()).default({}),
+  /** Months one keyword request may span (fact 56). */
+  keywordMonths: z.int().positive().default(1),
+  /** By `keywords`, `shopper_category`, `shopper_brand` or a table's name; the rest keep their own. Default for keywords: 13 credits for 100 rows (fact 44). */
+  prices: z.record(z.string(), priceSchema).default({}),
+  /** Where the bill of an answer stands: in its meta, under the old or the new name, or only in the balance (facts 46, 50, 51). */
+  bill: z.enum(['data_credits_charged', 'sw_coins', 'balance']).default('data_credits_charged'),
+  /** Credits of each purse; null: no end (fact 49). */
+  purses: z.strictObject({ rest: credits.default(null), batch: credits.default(null) }).default({ rest: null, batch: null }),
+  /** The user's own cap within the batch purse; null: none, and both values of the answer are null (fact 50). */
+  userCap: credits.default(null),
+  /** How the batch balance is spelled (fact 51). */
+  balance: z.enum(['remaining_credits', 'credits', 'total']).default('remaining_credits'),
+  /** What the plan has; null: everything. */
+  plan: z
+    .strictObject({ tables: values.default(null), countries: values.default(null), domains: values.default(null) })
+    .default({ tables: null, countries: null, domains: null }),
+  /** Which release's words (facts 62 to 64). */
+  words: z.enum(['06', '08']).default('08'),
+  pendingReports: z.int().positive().default(100),
+  reportMs: z.int().nonnegative().default(300),
+  /** The status says so of reports it cannot make, after it took them (fact 69). */
+  refuseLater: z.boolean().default(false),
+  /** A week that was asked for is answered, and charged, as three (fact 52); months grow to the quarter they lie in. */
+  widens: z.boolean().default(false),
+  /** Where the shopper reply holds the id. */
+  shopperReply: z.enum(['report_id', 'id', 'reportId', 'data.report_id']).default('report_id'),
+  /** Whether the tables can be described (fact 20). */
+  describes: z.boolean().default(true),
+  requestsPerSecond: z.number().positive().nullable().default(10),
+  replies: z.array(replacedSchema).default([]),
+})
+
+export type VendorOptions = z.input<typeof vendorSchema>
+export type VendorSettings = z.output<typeof vendorSchema>
+
+/** Throws CONFIGURATION naming every wrong option. */
+export const readVendorOptions = (given: unknown): VendorSettings => {
+  const checked = vendorSchema.safeParse(given)
+  if (checked.success) return checked.data
+  const problems = checked.error.issues.map(({ path, message }) => `${path.join('.') || 'options'}: ${message}`).join('; ')
+  throw new EtlError('CONFIGURATION', `Options of the vendor sandbox: ${problems}. See docs/sandbox-reference.md.`)
+}

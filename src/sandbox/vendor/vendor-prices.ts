@@ -1,0 +1,50 @@
+// What an answer costs: the price shapes that were met at the service (facts 42 to 47), each by what is counted.
+import { z } from 'zod'
+
+/** What a price counts. `request`: flat. `revealed`: a credit for each metric value and one for each row (fact 47). */
+export const priceBases = [
+  'request',
+  'rows-asked',
+  'rows-returned',
+  'rows-by-metrics',
+  'metric-periods',
+  'periods',
+  'revealed',
+] as const
+
+export const priceSchema = z.strictObject({
+  by: z.enum(priceBases),
+  /** Credits for each of what is counted. Default 1. */
+  credits: z.number().positive().optional(),
+  /** The least an answer with rows costs. Default 0. */
+  minimum: z.number().nonnegative().optional(),
+  /** Whole credits: up (default), nearest, or as it comes. */
+  rounding: z.enum(['up', 'nearest', 'none']).optional(),
+})
+export type Price = z.infer<typeof priceSchema>
+
+/** The size of an answer. */
+export interface Priced {
+  /** Rows that were asked for at most. */
+  readonly rowsAsked: number
+  readonly rows: number
+  readonly metrics: number
+  /** Windows times domains times countries (or whatever else the table is filtered by). */
+  readonly periods: number
+}
+
+const counted: Readonly<Record<Price['by'], (size: Priced) => number>> = {
+  request: () => 1,
+  'rows-asked': ({ rowsAsked }) => rowsAsked,
+  'rows-returned': ({ rows }) => rows,
+  'rows-by-metrics': ({ rows, metrics }) => rows * (metrics + 1),
+  'metric-periods': ({ metrics, periods }) => metrics * periods,
+  periods: ({ periods }) => periods,
+  revealed: ({ rows, metrics }) => rows * metrics + rows,
+}
+
+const rounded = { up: Math.ceil, nearest: Math.round, none: (value: number): number => value }
+
+/** Credits for the answer; nothing for an answer without rows (fact 11). */
+export const chargeFor = ({ by, credits = 1, minimum = 0, rounding = 'up' }: Price, size: Priced): number =>
+  size.rows === 0 ? 0 : rounded[rounding](Math.max(minimum, Number((counted[by](size) * credits).toFixed(6))))

@@ -1,0 +1,117 @@
+// The nightly in one long-running process: node-cron and a check every minute drive the ticker until it is stopped.
+import { createTask, type ScheduledTask } from 'node-cron'
+import { messageOf } from '../core/errors.ts'
+import { notify } from './notify/send-alarms.ts'
+import { concurrencyOf } from '../run/run-jobs.ts'
+import type { Runtime } from '../run/runtime.ts'
+import { workLoop } from '../run/work-loop.ts'
+import { type Scheduled, scheduledOf } from '../run/scheduled.ts'
+import { createReleaseWatch, type ReleaseWatch } from './release-watch.ts'
+import { createTicker, type ScheduleState } from './ticker.ts'
+
+const tellEveryMs = 60_000
+const sweepEveryMs = 60_000
+/** What another process heard of is a row here. */
+const releaseEveryMs = 5_000
+
+/** A schedule that runs. */
+export interface Scheduler {
+  readonly state: ScheduleState
+  /** What services tell by themselves. */
+  readonly releases: ReleaseWatch
+  /** Pipelines whose tick came and was not taken: empty while time is kept. */
+  overdue(): Promise<readonly string[]>
+  /** Takes no more ticks and resolves when the runs in progress are done. */
+  stop(): Promise<void>
+}
+
+/** Catches up missed ticks as each pipeline's `catch_up` says, then keeps time until stopped. Beside that it helps every run there is. */
+export const startScheduler = async (runtime: Runtime, signal: AbortSignal): Promise<Scheduler> => {
+  // One loop does the work of all ticks, so that however many fall together, no more is worked on at once.
+  const ticker = createTicker(runtime, signal, { concurrency: 0 })
+  const helper = startHelper(runtime, signal)
+  // What is late and what could not be sent is checked between the nights too.
+  const tell = setInterval(() => void notify(runtime), tellEveryMs)
+  // node-cron leaves out a time that daylight saving skips, and all that a sleeping machine missed; what it took already is not taken twice.
+  const sweep = setInterval(() => {
+    ticker.sweep()
+    void ticker
+      .approved()
+      .catch((error) => runtime.log.warn({ error: messageOf(error) }, 'what was approved waits for the next minute'))
+  }, sweepEveryMs)
+  const watch = createReleaseWatch(runtime, signal, ticker.released)
+  const listen = every(releaseEveryMs, runtime, 'releases of data wait for the next look', async () => {
+    await watch.look()
+    await ticker.released()
+  })
+  const tasks: ScheduledTask[] = []
+  const stop = async (): Promise<void> => {
+    clearInterval(tell)
+    clearInterval(sweep)
+    await listen.stop()
+    await Promise.all(tasks.map((task) => task.destroy()))
+    await ticker.settled()
+    await helper.stop()
+  }
+  try {
+    await ticker.catchUp()
+    for (const entry of scheduledOf(runtime.definitions)) tasks.push(keepTime(entry, (dueMs) => ticker.take(entry, dueMs)))
+  } catch (error) {
+    await stop()
+    throw error
+  }
+  return { state: ticker.state, releases: watch, overdue: ticker.overdue, stop }
+}
+
+/** One after the other, never two at once. @param problem what the log says where it throws */
+const every = (ms: number, { log }: Runtime, problem: string, work: () => Promise<void>): { stop: () => Promise<void> } => {
+  let at: Promise<void> | null = null
+  const begin = (): void => {
+    at ??= work()
+      .catch((error: unknown) => log.warn({ error: messageOf(error) }, problem))
+      .finally(() => {
+        at = null
+      })
+  }
+  begin()
+  const timer = setInterval(begin, ms)
+  return {
+    stop: async () => {
+      clearInterval(timer)
+      await at
+    },
+  }
+}
+
+const helpAgainMs = 5_000
+
+/** Works for every run, and on what was asked for and nobody waits for; a database that stays away ends neither it nor the process. */
+const startHelper = (runtime: Runtime, signal: AbortSignal): { stop: () => Promise<void> } => {
+  const ending = new AbortController()
+  const stopped = AbortSignal.any([signal, ending.signal])
+  const options = { runId: null, concurrency: concurrencyOf(runtime.definitions), signal: stopped, done: async () => false }
+  const help = async (): Promise<void> => {
+    while (!stopped.aborted) {
+      await workLoop(runtime, options).catch((error) =>
+        runtime.log.error({ error: messageOf(error) }, 'no work was done for a while; trying again'),
+      )
+      await runtime.clock.sleep(helpAgainMs, stopped).catch(() => undefined)
+    }
+  }
+  const helping = help()
+  return {
+    stop: async () => {
+      ending.abort()
+      await helping
+    },
+  }
+}
+
+const keepTime = ({ definition, schedule }: Scheduled, onTick: (dueMs: number) => void): ScheduledTask => {
+  const task = createTask(schedule.cron, ({ date }) => onTick(Math.floor(date.getTime() / 60_000) * 60_000), {
+    timezone: schedule.timeZone,
+    name: definition.pipeline,
+  })
+  void task.start()
+  return task
+}

@@ -1,0 +1,222 @@
+// A view of bi as a folder or bucket for lakes: one Parquet file a month, and a list of them; later only the months that changed.
+import { copyFile, mkdir, mkdtemp, readdir, readFile, rename, rm, rmdir, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { basename, dirname, join } from 'node:path'
+import { sql } from 'kysely'
+import { z } from 'zod'
+import { EtlError } from '../../core/errors.ts'
+import type { Database } from '../../db/connect.ts'
+import { makeLock, tryLockByName } from '../../db/named-lock.ts'
+import { withSession } from '../../db/session.ts'
+import type { Flags, Texts } from '../../db/typed-row.ts'
+import type { Db } from '../../db/tables.ts'
+import { type Scales, scalesOf, writeParquet } from './parquet.ts'
+import { type RowFilter, selectRows, type ViewRows, viewRows } from './export-view.ts'
+
+/** Where the files go. A file is there whole or not at all. */
+export interface ExportTarget {
+  /** For people. */
+  readonly place: string
+  /** Null where there is none. */
+  text(name: string): Promise<string | null>
+  putText(name: string, text: string): Promise<void>
+  /** Takes the place of a file of the same name. */
+  putFile(name: string, file: string): Promise<void>
+  /** Nothing happens where there is none. */
+  remove(name: string): Promise<void>
+}
+
+/** One file a month. */
+export interface MonthsRequest {
+  readonly view: string
+  readonly filter: RowFilter
+  /** Whether months that are as the list says are left alone. */
+  readonly sinceLast: boolean
+  readonly target: ExportTarget
+}
+
+/** Names of files, relative to the target. */
+export interface MonthsResult {
+  readonly written: readonly string[]
+  readonly unchanged: number
+  readonly removed: readonly string[]
+  /** Rows of the files that were written. */
+  readonly rows: number
+}
+
+const listName = '_millrace_export.json'
+
+const listSchema = z.strictObject({
+  view: z.string(),
+  /** What the rows were filtered by; another filter is another export. */
+  filter: z.string(),
+  columns: z.array(z.strictObject({ name: z.string(), type: z.string() })),
+  scales: z.record(z.string(), z.number().int().nullable()),
+  /** A digest of null: an export began to write or remove the file, so nobody knows which rows it has. */
+  months: z.record(z.string(), z.strictObject({ file: z.string(), rows: z.number().int(), digest: z.string().nullable() })),
+})
+type FileList = z.infer<typeof listSchema>
+
+const fileOf = (month: string): string => `export_month=${month}/data.parquet`
+
+/** Throws USAGE when the view has no month, the place holds something else, or another export writes to it. All files show the same moment. */
+export const exportMonths = async (database: Database, request: MonthsRequest): Promise<MonthsResult> => {
+  const found = await viewRows(database.kysely, request.view, request.filter)
+  if (found.period === null)
+    throw new EtlError('USAGE', `bi.${request.view} has no month or date to make files by; leave --by out.`)
+  const lock = `export to ${request.target.place}`
+  if (!(await isReadOnly(database.kysely))) await makeLock(database.kysely, lock)
+  const folder = await mkdtemp(join(tmpdir(), 'millrace-export-'))
+  try {
+    return await withSession(database.pool, ({ kysely }) =>
+      kysely
+        .transaction()
+        .setIsolationLevel('repeatable read')
+        .execute(async (trx) => {
+          // Digests are made of text, which must not depend on the session.
+          await sql`set local timezone = 'UTC'`.execute(trx)
+          await holdPlace(trx, lock, request.target.place)
+          return writeMonths(trx, found, request, await readList(request), join(folder, 'month.parquet'))
+        }),
+    )
+  } finally {
+    await rm(folder, { recursive: true, force: true })
+  }
+}
+
+/** One export at a time, until its transaction ends. A standby takes no locks: from there two exports at once to one place are nobody's to see. */
+const holdPlace = async (trx: Db, lock: string, place: string): Promise<void> => {
+  if ((await isReadOnly(trx)) || (await tryLockByName(trx, lock))) return
+  throw new EtlError('USAGE', `Another export writes to ${place} now; run this one again when it is done, or name another place.`)
+}
+
+const isReadOnly = async (db: Db): Promise<boolean> => {
+  const { rows } = await sql<Flags<'reads_only'>>`select current_setting('transaction_read_only')::boolean as reads_only`.execute(
+    db,
+  )
+  return rows[0]?.reads_only === true
+}
+
+const filterText = ({ only, from, to }: RowFilter): string =>
+  JSON.stringify({ only: [...(only ?? [])].sort(([a], [b]) => (a < b ? -1 : 1)), from, to })
+
+const readList = async ({ target, view, filter }: MonthsRequest): Promise<FileList | null> => {
+  const text = await target.text(listName)
+  if (text === null) return null
+  const parsed = listSchema.safeParse(jsonOf(text))
+  const wrong = !parsed.success
+    ? 'a list of files that cannot be read'
+    : parsed.data.view !== view
+      ? `an export of bi.${parsed.data.view}`
+      : parsed.data.filter !== filterText(filter)
+        ? 'an export with other filters'
+        : null
+  if (wrong === null && parsed.success) return parsed.data
+  throw new EtlError('USAGE', `${target.place} holds ${wrong} (${listName}); name another place, or empty this one first.`)
+}
+
+const jsonOf = (text: string): unknown => {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return null
+  }
+}
+
+const writeMonths = async (
+  trx: Db,
+  found: ViewRows,
+  { target, sinceLast, view, filter }: MonthsRequest,
+  known: FileList | null,
+  file: string,
+): Promise<MonthsResult> => {
+  const rows = selectRows(found)
+  const scales = grown(await scalesOf(trx, found.columns, rows), known)
+  const columns = found.columns.map(({ name, type }) => ({ name, type }))
+  // Files of one export are read as one table, so they have the same columns and types.
+  const isSame = known !== null && JSON.stringify([known.columns, known.scales]) === JSON.stringify([columns, scales])
+  const months = await monthsOf(trx, found)
+  const changed = months.filter(({ month, digest }) => !sinceLast || !isSame || known.months[month]?.digest !== digest)
+  const removed = Object.keys(known?.months ?? {}).filter((name) => months.every(({ month }) => month !== name))
+  const files = new Map(Object.entries(known?.months ?? {}))
+  for (const month of [...changed.map((one) => one.month), ...removed])
+    files.set(month, { file: fileOf(month), rows: 0, digest: null })
+  const putList = (): Promise<void> =>
+    target.putText(listName, listText({ view, filter: filterText(filter), columns, scales, months: Object.fromEntries(files) }))
+  // Noted before the first file changes: of a killed export nobody knows how far it came, and the rows may be as the list has them by the next one.
+  if (changed.length + removed.length > 0) await putList()
+  let total = 0
+  for (const { month, digest } of changed) {
+    const count = await writeParquet(trx, { columns, rows: selectRows(found, `${month}-01`), scales, file })
+    await target.putFile(fileOf(month), file)
+    files.set(month, { file: fileOf(month), rows: count, digest })
+    total += count
+  }
+  for (const month of removed) {
+    await target.remove(fileOf(month))
+    files.delete(month)
+  }
+  await putList()
+  return { written: changed.map(({ month }) => month), unchanged: months.length - changed.length, removed, rows: total }
+}
+
+/** Months in order. */
+const listText = ({ months, ...others }: FileList): string => {
+  const sorted = Object.fromEntries(Object.entries(months).sort(([a], [b]) => (a < b ? -1 : 1)))
+  return `${JSON.stringify({ ...others, months: sorted }, null, 2)}\n`
+}
+
+/** Digits are only ever added: a month with fewer does not make the others be written again. */
+const grown = (scales: Scales, known: FileList | null): Scales =>
+  Object.fromEntries(
+    Object.entries(scales).map(([name, scale]) => {
+      const before = known?.scales[name]
+      if (scale === null || before === null) return [name, null]
+      return [name, Math.max(scale, before ?? 0)]
+    }),
+  )
+
+/** Each month with a digest of its rows, whatever order they lie in. */
+const monthsOf = async (trx: Db, found: ViewRows): Promise<{ month: string; digest: string }[]> => {
+  const result = await sql<Texts<'month' | 'digest'>>`
+    select to_char(${sql.ref(found.period ?? '')}, 'YYYY-MM') as month,
+      count(*) || ':' || sum(hashtextextended(rows::text, 0)::numeric) || ':' || sum(hashtextextended(rows::text, 1)::numeric) as digest
+    from (${selectRows(found)}) as rows where ${sql.ref(found.period ?? '')} is not null group by 1 order by 1`.execute(trx)
+  return result.rows
+}
+
+/** A folder that takes the files; made when it is not there. */
+export const folderTarget = (folder: string): ExportTarget => {
+  const put = async (name: string, write: (path: string) => Promise<void>): Promise<void> => {
+    const path = join(folder, name)
+    await mkdir(dirname(path), { recursive: true })
+    // What a killed export leaves is hidden, so that readers of the folder pass over it until the next one removes it.
+    const partial = join(dirname(path), `.${basename(path)}.${process.pid}.partial`)
+    await removePartials(path)
+    await write(partial)
+    await rename(partial, path)
+  }
+  return {
+    place: folder,
+    text: (name) => readFile(join(folder, name), 'utf8').catch(unlessMissing),
+    putText: (name, text) => put(name, (path) => writeFile(path, text)),
+    putFile: (name, file) => put(name, (path) => copyFile(file, path)),
+    remove: async (name) => {
+      await rm(join(folder, name), { force: true })
+      // A month's own folder goes with its only file.
+      if (dirname(name) !== '.') await rmdir(join(folder, dirname(name))).catch(() => undefined)
+    },
+  }
+}
+
+/** Only one export writes to a place at a time, so nobody is writing to them. */
+const removePartials = async (path: string): Promise<void> => {
+  const names = await readdir(dirname(path))
+  const left = names.filter((name) => name.startsWith(`.${basename(path)}.`) && name.endsWith('.partial'))
+  for (const name of left) await rm(join(dirname(path), name), { force: true })
+}
+
+const unlessMissing = (error: NodeJS.ErrnoException): null => {
+  if (error.code === 'ENOENT') return null
+  throw error
+}

@@ -1,0 +1,144 @@
+// A view of bi as one file for notebooks and spreadsheets: CSV with formulas made harmless, or Parquet; streamed, so that size costs no memory.
+import { createWriteStream } from 'node:fs'
+import { rename, rm } from 'node:fs/promises'
+import { pipeline } from 'node:stream/promises'
+import { type RawBuilder, sql } from 'kysely'
+import { EtlError } from '../../core/errors.ts'
+import { type Database, copyOutOf } from '../../db/connect.ts'
+import { suggest } from '../../definition/problem.ts'
+import { withSession } from '../../db/session.ts'
+import type { Db } from '../../db/tables.ts'
+import type { Texts } from '../../db/typed-row.ts'
+import { scalesOf, type ViewColumn, writeParquet } from './parquet.ts'
+
+/** One file of a whole view. */
+export interface ExportRequest {
+  /** A table or view in `bi`, without the schema. */
+  readonly view: string
+  readonly format: 'csv' | 'parquet'
+  /** Absolute path; written beside it first and renamed when whole. */
+  readonly file: string
+  readonly filter?: RowFilter
+}
+
+/** Rows written. Throws USAGE when there is no such view, or no such column to filter by. */
+export const exportView = async (
+  database: Database,
+  { view, format, file, filter = everyRow }: ExportRequest,
+): Promise<number> => {
+  const found = await viewRows(database.kysely, view, filter)
+  const partial = `${file}.partial`
+  try {
+    const rows = format === 'csv' ? await exportCsv(database, found, partial) : await exportParquet(database, found, partial)
+    await rename(partial, file)
+    return rows
+  } catch (error) {
+    await rm(partial, { force: true })
+    throw error
+  }
+}
+
+const isText = ({ type }: ViewColumn): boolean => type === 'text' || type.endsWith('[]') || type === 'jsonb'
+
+/** A spreadsheet takes a cell that begins with one of these for a formula; with an apostrophe before it, it is a word again. */
+const harmless = (column: ViewColumn): RawBuilder<unknown> => {
+  const name = sql.ref(column.name)
+  if (!isText(column)) return name
+  return sql`case when left(${name}::text, 1) in ('=', '+', '-', '@', E'\\t', E'\\r') then '''' || ${name}::text else ${name}::text end as ${name}`
+}
+
+const exportCsv = async (database: Database, found: ViewRows, file: string): Promise<number> => {
+  const cells = sql.join(found.columns.map(harmless))
+  const query = sql`copy (select ${cells} from (${selectRows(found)}) as rows) to stdout with (format csv, header)`
+  return withSession(database.pool, async ({ client }) => {
+    const stream = copyOutOf(client, query.compile(database.kysely).sql)
+    await pipeline(stream, createWriteStream(file, { flags: 'w' }))
+    return stream.rowCount
+  })
+}
+
+/** One repeatable-read transaction: the file is the view at one moment. */
+const exportParquet = (database: Database, found: ViewRows, file: string): Promise<number> =>
+  withSession(database.pool, ({ kysely }) =>
+    kysely
+      .transaction()
+      .setIsolationLevel('repeatable read')
+      .execute(async (trx) => {
+        const rows = selectRows(found)
+        return writeParquet(trx, { columns: found.columns, rows, scales: await scalesOf(trx, found.columns, rows), file })
+      }),
+  )
+
+/** null: not narrowed. */
+export interface RowFilter {
+  /** Values by column. */
+  readonly only: ReadonlyMap<string, readonly string[]> | null
+  /** First days of the first and last month, both included. */
+  readonly from: string | null
+  readonly to: string | null
+}
+
+/** Nothing is left out. */
+export const everyRow: RowFilter = { only: null, from: null, to: null }
+
+/** Which rows of a view are meant. */
+export interface ViewRows {
+  readonly view: string
+  readonly columns: readonly ViewColumn[]
+  /** The column that says the month; null where the view has none. */
+  readonly period: string | null
+  /** Without parameters, which COPY does not take. */
+  readonly where: RawBuilder<unknown>
+}
+
+/** Throws USAGE when there is no such view, or no such column to filter by. */
+export const viewRows = async (db: Db, view: string, filter: RowFilter): Promise<ViewRows> => {
+  const columns = await columnsOf(db, view)
+  const names = columns.map(({ name }) => name)
+  const period = ['month', 'date'].find((name) => columns.some((one) => one.name === name && one.type === 'date')) ?? null
+  for (const name of filter.only?.keys() ?? [])
+    if (!names.includes(name))
+      throw new EtlError('USAGE', `bi.${view} has no column '${name}' to filter by (--only); it has ${names.join(', ')}.`)
+  if (period === null && (filter.from !== null || filter.to !== null))
+    throw new EtlError('USAGE', `bi.${view} has no month or date; leave --from and --to out.`)
+  const conditions = [
+    ...[...(filter.only ?? [])].map(
+      ([name, values]) => sql`${sql.ref(name)}::text in (${sql.join(values.map((value) => sql.lit(value)))})`,
+    ),
+    ...(period === null || filter.from === null ? [] : [sql`${sql.ref(period)} >= ${sql.lit(filter.from)}::date`]),
+    ...(period === null || filter.to === null
+      ? []
+      : [sql`${sql.ref(period)} < ${sql.lit(filter.to)}::date + interval '1 month'`]),
+  ]
+  return { view, columns, period, where: conditions.length === 0 ? sql`true` : sql.join(conditions, sql` and `) }
+}
+
+/** The rows themselves, and of one month where it is given. */
+export const selectRows = ({ view, columns, period, where }: ViewRows, month?: string): RawBuilder<unknown> => {
+  const names = sql.join(columns.map(({ name }) => sql.ref(name)))
+  const inMonth =
+    month === undefined || period === null
+      ? sql`true`
+      : sql`${sql.ref(period)} >= ${sql.lit(month)}::date and ${sql.ref(period)} < ${sql.lit(month)}::date + interval '1 month'`
+  return sql`select ${names} from ${sql.table(`bi.${view}`)} where ${where} and ${inMonth}`
+}
+
+const columnsOf = async (db: Db, view: string): Promise<readonly ViewColumn[]> => {
+  const { rows } = await sql<ViewColumn>`
+    select a.attname as name, format_type(a.atttypid, null) as type from pg_attribute a join pg_class c on c.oid = a.attrelid
+    join pg_namespace n on n.oid = c.relnamespace
+    where n.nspname = 'bi' and c.relname = ${view} and c.relkind in ('r', 'v', 'p') and a.attnum > 0 and not a.attisdropped
+    order by a.attnum`.execute(db)
+  if (rows.length > 0) return rows
+  const all = await sql<Texts<'name'>>`select c.relname as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
+    where n.nspname = 'bi' and c.relkind in ('r', 'v', 'p') order by 1`.execute(db)
+  throw new EtlError(
+    'USAGE',
+    all.rows.length === 0
+      ? 'There are no views yet: run `millrace migrate`.'
+      : `There is no bi.${view}.${suggest(
+          view,
+          all.rows.map(({ name }) => name),
+        )} The data dictionary lists them.`,
+  )
+}

@@ -1,0 +1,156 @@
+// Rows of a query as a Parquet file: each type as lakes expect it, numerics exact, lists as lists; streamed in row groups.
+import type { SchemaElement } from 'hyparquet'
+import { type RawBuilder, sql } from 'kysely'
+import { type ColumnTypeEntry, columnTypes } from '../../core/column-types.ts'
+import { withPackages } from '../../core/optional-package.ts'
+import type { Db } from '../../db/tables.ts'
+
+/** A column as the catalog has it. */
+export interface ViewColumn {
+  readonly name: string
+  /** PostgreSQL's name of the type. */
+  readonly type: string
+}
+
+/** Digits behind the point of a numeric column that are enough for every value; null: some value fits no DECIMAL, and the column is text. */
+export type Scales = Readonly<Record<string, number | null>>
+
+const rowsAtOnce = 20_000
+/** The most digits that every reader of Parquet takes; 16 bytes hold them. */
+const decimalDigits = 38
+const decimalBytes = 16
+
+interface Shape {
+  readonly select: (name: RawBuilder<unknown>) => RawBuilder<unknown>
+  /** The column's elements, itself first; a list has two more. */
+  readonly elements: (name: string) => readonly SchemaElement[]
+  readonly value: (found: unknown) => unknown
+}
+
+const plain = (element: Omit<SchemaElement, 'name'>): Shape['elements'] => {
+  return (name) => [{ name, repetition_type: 'OPTIONAL', ...element }]
+}
+
+const asText: Shape = {
+  select: (name) => sql`${name}::text`,
+  elements: plain({ type: 'BYTE_ARRAY', converted_type: 'UTF8' }),
+  value: (text) => text,
+}
+const asBigint = (select: Shape['select'], converted?: 'TIMESTAMP_MICROS'): Shape => ({
+  select,
+  elements: plain({ type: 'INT64', ...(converted === undefined ? {} : { converted_type: converted }) }),
+  value: (text) => BigInt(String(text)),
+})
+/** The number without its point, exact. */
+const asDecimal = (scale: number): Shape => ({
+  select: (name) => sql`round(${name} * 10::numeric ^ ${sql.lit(scale)})::text`,
+  elements: plain({
+    type: 'FIXED_LEN_BYTE_ARRAY',
+    type_length: decimalBytes,
+    converted_type: 'DECIMAL',
+    precision: decimalDigits,
+    scale,
+  }),
+  value: (text) => BigInt(String(text)),
+})
+const asList: Shape = {
+  select: (name) => sql`${name}`,
+  elements: (name) => [
+    { name, repetition_type: 'OPTIONAL', converted_type: 'LIST', num_children: 1 },
+    { name: 'list', repetition_type: 'REPEATED', num_children: 1 },
+    { name: 'element', repetition_type: 'OPTIONAL', type: 'BYTE_ARRAY', converted_type: 'UTF8' },
+  ],
+  value: (words) => words,
+}
+
+/** How each kind of column is asked for and written; those of numerics depend on their digits. */
+const shapes: Readonly<Record<Exclude<ColumnTypeEntry['parquet'], 'decimal'> | 'double', Shape>> = {
+  text: asText,
+  long: asBigint((name) => sql`${name}::text`),
+  int: { select: (name) => sql`${name}`, elements: plain({ type: 'INT32' }), value: (number) => number },
+  boolean: { select: (name) => sql`${name}`, elements: plain({ type: 'BOOLEAN' }), value: (flag) => flag },
+  double: { select: (name) => sql`${name}`, elements: plain({ type: 'DOUBLE' }), value: (number) => number },
+  // Days and microseconds since 1970, as Parquet keeps them.
+  days: {
+    select: (name) => sql`(${name} - date '1970-01-01')`,
+    elements: plain({ type: 'INT32', converted_type: 'DATE' }),
+    value: (days) => days,
+  },
+  microseconds: asBigint((name) => sql`(extract(epoch from ${name}) * 1000000)::bigint::text`, 'TIMESTAMP_MICROS'),
+  list: asList,
+}
+
+const byCatalog = new Map(Object.values(columnTypes).map(({ catalog, parquet }) => [catalog, parquet]))
+
+const shapeOf = ({ name, type }: ViewColumn, scales: Scales): Shape => {
+  if (type === 'double precision') return shapes.double
+  const kind = byCatalog.get(type) ?? 'text'
+  if (kind !== 'decimal') return shapes[kind]
+  const scale = scales[name]
+  return scale === null || scale === undefined ? asText : asDecimal(scale)
+}
+
+/** What the numeric columns of `rows` need. Reads all of them. */
+export const scalesOf = async (trx: Db, columns: readonly ViewColumn[], rows: RawBuilder<unknown>): Promise<Scales> => {
+  const numerics = columns.filter(({ type }) => type === 'numeric').map(({ name }) => name)
+  if (numerics.length === 0) return {}
+  const wanted = numerics.flatMap((name, index) => {
+    const column = sql.ref(name)
+    return [
+      sql`coalesce(max(scale(trim_scale(${column}))), 0) as ${sql.ref(`scale_${index}`)}`,
+      sql`max(trunc(abs(${column})))::text as ${sql.ref(`most_${index}`)}`,
+    ]
+  })
+  const found = await sql<Record<string, unknown>>`select ${sql.join(wanted)} from (${rows}) as rows`.execute(trx)
+  const sizes = found.rows[0] ?? {}
+  return Object.fromEntries(
+    numerics.map((name, index) => [name, fitting(Number(sizes[`scale_${index}`]), String(sizes[`most_${index}`] ?? '0'))]),
+  )
+}
+
+/** NaN and infinity have no digits and no DECIMAL. */
+const fitting = (scale: number, most: string): number | null =>
+  /^\d+$/.test(most) && most.length + scale <= decimalDigits ? scale : null
+
+/** `scales` says how many digits behind the point each numeric column keeps; see scalesOf. */
+export interface ParquetRequest {
+  readonly columns: readonly ViewColumn[]
+  /** `select` of exactly these columns. */
+  readonly rows: RawBuilder<unknown>
+  readonly scales: Scales
+  readonly file: string
+}
+
+/** Rows written. To be called in a transaction; one file at a time. */
+export const writeParquet = async (trx: Db, { columns, rows, scales, file }: ParquetRequest): Promise<number> => {
+  const { fileWriter, ParquetWriter } = await withPackages(
+    'Parquet files',
+    ['hyparquet-writer'],
+    () => import('hyparquet-writer'),
+  )
+  const shaped = columns.map((column) => ({ name: column.name, shape: shapeOf(column, scales) }))
+  const writer = new ParquetWriter({
+    writer: fileWriter(file),
+    schema: [{ name: 'root', num_children: shaped.length }, ...shaped.flatMap(({ name, shape }) => shape.elements(name))],
+    createdBy: 'millrace',
+  })
+  const list = sql.join(shaped.map(({ name, shape }) => sql`${shape.select(sql.ref(name))} as ${sql.ref(name)}`))
+  await sql`declare export_rows no scroll cursor for select ${list} from (${rows}) as rows`.execute(trx)
+  let written = 0
+  for (;;) {
+    const { rows: some } = await sql<Record<string, unknown>>`fetch ${sql.lit(rowsAtOnce)} from export_rows`.execute(trx)
+    if (some.length === 0 && written > 0) break
+    writer.write({
+      columnData: shaped.map(({ name, shape }) => ({
+        name,
+        data: some.map((row) => (row[name] === null ? null : shape.value(row[name]))),
+      })),
+      rowGroupSize: rowsAtOnce,
+    })
+    written += some.length
+    if (some.length < rowsAtOnce) break
+  }
+  await sql`close export_rows`.execute(trx)
+  writer.finish()
+  return written
+}

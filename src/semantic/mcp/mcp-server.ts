@@ -1,0 +1,114 @@
+// The tools an assistant gets: metrics listed, explained and asked for; what is loaded, fresh and restated. Nothing here writes or buys.
+import { McpServer, type StandardSchemaWithJSON } from '@modelcontextprotocol/server'
+import { z } from 'zod'
+import { isEtlError, messageOf } from '../../core/errors.ts'
+import { redact } from '../../core/redact.ts'
+import { version } from '../../core/version.ts'
+import type { SemanticModel } from '../../definition/semantic.ts'
+import { answerQuery } from '../answer.ts'
+import { explainMetric, listMetrics } from '../explain.ts'
+import { querySchema } from '../query.ts'
+import type { Reader } from '../reader.ts'
+import { QueryRefusedError } from '../refusal.ts'
+import { answerView } from '../view-rows.ts'
+
+/** What the tools work with. */
+export interface McpContext {
+  readonly reader: Reader
+  readonly model: SemanticModel
+  /** Failures that are not the question's fault. */
+  readonly onError: (error: unknown) => void
+}
+
+const instructions = `Figures of a warehouse, by metric. Start with list_metrics, then query_metrics; explain_metric says what a figure means.
+A question that has no right answer is refused, with what to ask instead: follow it, do not add figures up yourself.
+Every answer has its SQL, the moment it was believed, whether it is final and which months are missing: say so when you report figures.
+NULL means no data, never 0.`
+
+const name = z.string().min(1).max(100)
+const month = z.string().regex(/^\d{4}-(0[1-9]|1[0-2])$/, 'a month such as 2026-01')
+const pipeline = name.optional().describe('Only this pipeline.')
+const period = z.strictObject({ from: month, to: month }).optional().describe('First and last month, both included.')
+const limit = z.int().min(1).max(1_000).default(100)
+
+/** A server of one connection. */
+export const createMcpServer = ({ reader, model, onError }: McpContext): McpServer => {
+  const server = new McpServer({ name: 'millrace', version }, { instructions })
+  const annotations = { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false }
+  const tool = <Input>(
+    called: string,
+    description: string,
+    inputSchema: Schema<Input>,
+    work: (input: Input) => Promise<object>,
+  ): void =>
+    void server.registerTool(called, { description, inputSchema, annotations }, async (input) =>
+      resultOf(() => work(input), onError),
+    )
+  tool(
+    'list_metrics',
+    'Every metric with a sentence, its unit, what it can be asked by and what it does not add up over.',
+    z.strictObject({
+      subject: name.optional(),
+      search: z.string().max(100).optional().describe('Words in name, sentence or synonyms.'),
+    }),
+    async (input) => ({ metrics: listMetrics(model, input) }),
+  )
+  tool(
+    'explain_metric',
+    'One metric: formula, unit, view, dimensions, and whether it adds up over each.',
+    z.strictObject({ metric: name }),
+    async ({ metric }) => explainMetric(model, metric),
+  )
+  tool(
+    'query_metrics',
+    'Figures of one subject by dimensions, with filters, a period, a comparison, or as they were believed at a moment.',
+    querySchema,
+    (input) => answerQuery(reader, model, input),
+  )
+  tool(
+    'coverage',
+    'What is there of each pipeline, month by month, newest first.',
+    z.strictObject({ pipeline, period, limit }),
+    (input) => answerView(reader, model, { view: 'coverage_months', ...input }),
+  )
+  tool('freshness', 'How fresh each pipeline is.', z.strictObject({ pipeline }), (input) =>
+    answerView(reader, model, { view: 'freshness', limit: 1_000, newestBy: 'last_loaded_at', ...input }),
+  )
+  tool(
+    'restatements',
+    'What the service changed after the fact, newest first.',
+    z.strictObject({ pipeline, period: period.describe('Months that were changed.'), limit }),
+    (input) => answerView(reader, model, { view: 'restatements', newestBy: 'seen_at', ...input }),
+  )
+  tool(
+    'why_did_it_change',
+    'Why figures of a month changed, newest first: restated, a slice came or went, not loaded, another version, asked for in another way.',
+    z.strictObject({ pipeline, period: period.describe('Months whose figures changed.'), limit }),
+    (input) => answerView(reader, model, { view: 'figure_changes', newestBy: 'changed_at', ...input }),
+  )
+  return server
+}
+
+/** What the library takes of a schema. */
+type Schema<Input> = StandardSchemaWithJSON<unknown, Input>
+
+interface ToolResult {
+  readonly [key: string]: unknown
+  readonly content: { readonly type: 'text'; readonly text: string }[]
+  readonly isError?: boolean
+}
+
+/** JSON as text. A refusal is a result that says what to ask instead; a failure says no more than that it is one. */
+const resultOf = async (work: () => Promise<object>, onError: (error: unknown) => void): Promise<ToolResult> => {
+  const as = (value: object, isError: boolean): ToolResult => ({
+    content: [{ type: 'text', text: redact(JSON.stringify(value)) }],
+    ...(isError ? { isError } : {}),
+  })
+  try {
+    return as(await work(), false)
+  } catch (error) {
+    if (error instanceof QueryRefusedError) return as({ refused: error.message, instead: error.instead }, true)
+    onError(error)
+    return as({ failed: isEtlError(error) ? error.message : `The warehouse could not be read: ${messageOf(error)}` }, true)
+  }
+}

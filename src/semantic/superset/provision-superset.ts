@@ -1,0 +1,258 @@
+// Makes Superset show the warehouse: the connection, then the bundle made for what it sees there, then what left the bundle is removed.
+import { z } from 'zod'
+import { EtlError } from '../../core/errors.ts'
+import type { Secret } from '../../core/redact.ts'
+import type { Definition } from '../../core/types.ts'
+import type { Dashboard } from '../../definition/dashboard.ts'
+import type { SemanticModel } from '../../definition/semantic.ts'
+import type { YamlMap } from '../yaml-text.ts'
+import { type Bundle, supersetBundle } from './superset-bundle.ts'
+import { type SupersetClient, zipOf } from './superset-client.ts'
+import { certifiedBy, type datasetOf, idOf, type ViewOfBi } from './superset-dataset.ts'
+
+/** What is made where. */
+export interface Provisioning {
+  readonly client: SupersetClient
+  /** Name of the connection in Superset. */
+  readonly connection: string
+  /** SQLAlchemy's address of the warehouse, as Superset reaches it. */
+  readonly warehouse: Secret
+  readonly model: SemanticModel
+  readonly definitions: readonly Definition[]
+  readonly dashboards: readonly Dashboard[]
+  /** Called with each step as it is done. */
+  readonly tell: (text: string) => void
+}
+
+/** Objects of one kind. */
+interface Tally {
+  readonly created: number
+  readonly updated: number
+  readonly removed: number
+}
+
+/** What was done; running it again makes nothing twice. */
+interface Provisioned {
+  readonly datasets: Tally
+  readonly charts: Tally
+  readonly dashboards: readonly { readonly title: string; readonly slug: string; readonly isNew: boolean }[]
+  /** What was left out, and why. */
+  readonly skipped: readonly string[]
+}
+
+const mostColumns = 10_000
+const anything = z.unknown()
+const idEntry = z.object({ id: z.int() })
+
+/**
+ * What bears our names is made or brought up to date, charts that left a file are removed, everything else is left alone.
+ * The bundle is taken as a whole or not at all. Throws SUPERSET.
+ */
+export const provisionSuperset = async (work: Provisioning): Promise<Provisioned> => {
+  const { client, tell } = work
+  const database = await provideConnection(work)
+  const views = await viewsOf(work, database.id)
+  const known = await knownDatasets(client, database.id)
+  const bundle = supersetBundle({
+    ...work,
+    views,
+    databaseId: database.uuid,
+    datasetId: (view) => known.get(view)?.uuid ?? idOf(work.connection, view),
+    adapt: (dataset) => withOwn(dataset, known.get(dataset.table_name)),
+  })
+  const before = await chartsOn(client, bundle)
+  const form = new FormData()
+  // The connection is not in it.
+  form.set('sparse', 'true')
+  form.set('bundle', new Blob([zipOf(bundle.files, 'millrace')], { type: 'application/zip' }), 'bundle.zip')
+  await client.ask('POST', '/api/v1/assets/import/', anything, form)
+  const after = await chartsOn(client, bundle)
+  const removed = await removeCharts(client, before, after)
+  const updated = after.charts.filter(({ id }) => before.charts.some((one) => one.id === id)).length
+  const old = views.filter(({ name }) => known.has(name)).length
+  tell(`datasets: ${views.length - old} made, ${old} brought up to date`)
+  const dashboards = bundle.dashboards.map(({ title, slug, charts }) => {
+    const isNew = !before.ids.has(slug)
+    tell(`dashboard ${title}: ${isNew ? 'made' : 'brought up to date'}, ${charts} charts`)
+    return { title, slug, isNew }
+  })
+  return {
+    datasets: { created: views.length - old, updated: old, removed: 0 },
+    charts: { created: after.charts.length - updated, updated, removed },
+    dashboards,
+    skipped: bundle.skipped,
+  }
+}
+
+/** A bundle carries no password, and would overwrite what people set on the connection. */
+const provideConnection = async ({ client, connection, warehouse, tell }: Provisioning) => {
+  const path = '/api/v1/database/'
+  const [found] = await client.list(path, idEntry, ['database_name', 'eq', connection])
+  const body = {
+    database_name: connection,
+    sqlalchemy_uri: warehouse.reveal(),
+    expose_in_sqllab: true,
+    allow_ctas: false,
+    allow_cvas: false,
+    allow_dml: false,
+    allow_file_upload: false,
+  }
+  if (found !== undefined) await client.ask('PUT', `${path}${found.id}`, anything, body)
+  const { id } = found ?? (await client.ask('POST', path, idEntry, { ...body, uuid: idOf(connection, 'connection') }))
+  const { result } = await client.ask('GET', `${path}${id}`, z.object({ result: z.object({ uuid: z.string() }) }))
+  tell(`connection ${connection}: ${found === undefined ? 'made' : 'brought up to date'}`)
+  return { id, uuid: result.uuid }
+}
+
+/** Superset's own request for a table's columns takes a second a table. */
+const columnsSql = `select c.relname as view, coalesce(obj_description(c.oid, 'pg_class'), '') as about_view,
+  a.attname as name, format_type(a.atttypid, a.atttypmod) as type, coalesce(col_description(c.oid, a.attnum), '') as about
+from pg_class c join pg_namespace n on n.oid = c.relnamespace join pg_attribute a on a.attrelid = c.oid
+where n.nspname = 'bi' and c.relkind in ('r', 'v', 'p', 'm') and not c.relispartition and a.attnum > 0 and not a.attisdropped
+  and has_table_privilege(c.oid, 'select')
+order by c.relname, a.attnum`
+
+const text = z.string()
+const columnsAnswer = z.object({
+  data: z.array(z.object({ view: text, about_view: text, name: text, type: text, about: text })),
+})
+
+/** Every table and view of `bi` that the connection's login may read, as SQL Lab answers it. */
+const viewsOf = async ({ client }: Provisioning, database: number): Promise<ViewOfBi[]> => {
+  const asked = { database_id: database, sql: columnsSql, runAsync: false, queryLimit: mostColumns }
+  const { data } = await client.ask('POST', '/api/v1/sqllab/execute/', columnsAnswer, asked)
+  if (data.length === 0)
+    throw new EtlError(
+      'SUPERSET',
+      'Superset sees no table or view in the schema bi. Is it the address of the warehouse, was `millrace migrate` run, and is the login a member of bi_reader?',
+    )
+  return [...Map.groupBy(data, ({ view }) => view)].map(([name, columns]) => ({
+    name,
+    about: columns[0]?.about_view ?? '',
+    columns: columns.map((one) => ({ name: one.name, type: one.type, about: one.about })),
+  }))
+}
+
+const words = z.string().nullish()
+const flag = z.boolean().nullish()
+/** Superset writes it as JSON text, which a person may have spoilt. */
+const extra = words.transform((json): YamlMap | null => {
+  try {
+    return z.record(z.string(), z.json()).parse(JSON.parse(json ?? ''))
+  } catch {
+    return null
+  }
+})
+
+/** A dataset as Superset answers it. */
+export const datasetDetails = z.object({
+  result: z.object({
+    uuid: text,
+    columns: z.array(
+      z.object({
+        column_name: text,
+        verbose_name: words,
+        description: words,
+        expression: words,
+        type: words,
+        is_dttm: flag,
+        filterable: flag,
+        groupby: flag,
+        python_date_format: words,
+        extra,
+      }),
+    ),
+    metrics: z.array(
+      z.object({
+        metric_name: text,
+        verbose_name: words,
+        expression: text,
+        description: words,
+        d3format: words,
+        metric_type: words,
+        warning_text: words,
+        extra,
+      }),
+    ),
+    always_filter_main_dttm: flag,
+  }),
+})
+type DatasetDetails = z.infer<typeof datasetDetails>['result']
+
+const knownDatasets = async (client: SupersetClient, database: number): Promise<ReadonlyMap<string, DatasetDetails>> => {
+  const path = '/api/v1/dataset/'
+  const entry = z.object({ id: z.int(), table_name: text })
+  const found = await client.list(path, entry, ['database', 'rel_o_m', database], ['schema', 'eq', 'bi'])
+  const details = new Map<string, DatasetDetails>()
+  for (const { id, table_name } of found)
+    details.set(table_name, (await client.ask('GET', `${path}${id}`, datasetDetails)).result)
+  return details
+}
+
+const certificate = z.object({ certification: z.object({ certified_by: z.literal(certifiedBy) }) })
+
+/**
+ * An import replaces datasets as a whole, so that what people added is put into the bundle: metrics and calculated columns that are
+ * not ours, and their labels of the columns. Ours are as the files say.
+ */
+export const withOwn = (dataset: ReturnType<typeof datasetOf>, known: DatasetDetails | undefined): YamlMap => {
+  if (known === undefined) return dataset
+  const ours = new Set(dataset.metrics.map(({ metric_name }) => metric_name))
+  const names = new Set(dataset.columns.map(({ column_name }) => column_name))
+  return {
+    ...dataset,
+    uuid: known.uuid,
+    always_filter_main_dttm: known.always_filter_main_dttm ?? false,
+    columns: [
+      ...dataset.columns.map((one) => {
+        const old = known.columns.find(({ column_name }) => column_name === one.column_name)
+        if (old === undefined) return one
+        const { verbose_name = null, python_date_format = null } = old
+        return { ...one, verbose_name, python_date_format, filterable: old.filterable ?? true, groupby: old.groupby ?? true }
+      }),
+      ...known.columns.filter(({ column_name, expression }) => expression && !names.has(column_name)),
+    ],
+    metrics: [
+      ...dataset.metrics,
+      ...known.metrics.filter((one) => !ours.has(one.metric_name) && !certificate.safeParse(one.extra).success),
+    ],
+  }
+}
+
+const chartEntry = z.object({
+  id: z.int(),
+  is_managed_externally: flag,
+  dashboards: z.array(idEntry),
+})
+
+interface Charts {
+  /** Of dashboards that are there, by slug. */
+  readonly ids: ReadonlyMap<string, number>
+  readonly charts: readonly z.infer<typeof chartEntry>[]
+}
+
+/** Charts on the bundle's dashboards, as Superset has them now. */
+const chartsOn = async (client: SupersetClient, { dashboards }: Bundle): Promise<Charts> => {
+  const ids = new Map<string, number>()
+  const charts = []
+  for (const { slug } of dashboards) {
+    const [entry] = await client.list('/api/v1/dashboard/', idEntry, ['slug', 'eq', slug])
+    if (entry === undefined) continue
+    ids.set(slug, entry.id)
+    charts.push(...(await client.list('/api/v1/chart/', chartEntry, ['dashboards', 'rel_m_m', entry.id])))
+  }
+  return { ids, charts }
+}
+
+/** An import removes nothing. Ours that left the dashboards go; those that somebody put on a dashboard of theirs stay there. */
+const removeCharts = async (client: SupersetClient, before: Charts, after: Charts): Promise<number> => {
+  const known = [...before.ids.values()]
+  const gone = before.charts.filter(
+    (one) =>
+      one.is_managed_externally === true &&
+      !after.charts.some(({ id }) => id === one.id) &&
+      one.dashboards.every(({ id }) => known.includes(id)),
+  )
+  for (const { id } of gone) await client.ask('DELETE', `/api/v1/chart/${id}`, anything)
+  return gone.length
+}

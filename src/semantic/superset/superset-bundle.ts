@@ -1,0 +1,146 @@
+// Everything Superset is given, as files of the bundle that its own commands import: connection, datasets with metrics, charts, dashboards.
+import type { Definition } from '../../core/types.ts'
+import type { Chart, Dashboard } from '../../definition/dashboard.ts'
+import type { SemanticModel } from '../../definition/semantic.ts'
+import { type YamlMap, yamlFile } from '../yaml-text.ts'
+import { type FixedColumn, supersetChart } from './superset-chart.ts'
+import { datasetOf, idOf, offered, subjectsOf, version, type ViewOfBi } from './superset-dataset.ts'
+import { dashboardMetadata, type PlacedChart, positionOf, withoutFixed } from './superset-layout.ts'
+
+/** What a bundle is made of. */
+export interface BundleWork {
+  /** Name of the connection in Superset. */
+  readonly connection: string
+  readonly views: readonly ViewOfBi[]
+  readonly model: SemanticModel
+  readonly definitions: readonly Definition[]
+  readonly dashboards: readonly Dashboard[]
+  /** Of the connection, where Superset has it already. Default: made from its name. */
+  readonly databaseId?: string
+  /** uuid of a view's dataset. Default: made from the names. */
+  readonly datasetId?: (view: string) => string
+  /** Changes a dataset before it is written. Default: as it is. */
+  readonly adapt?: (dataset: ReturnType<typeof datasetOf>) => YamlMap
+}
+
+export interface Bundle {
+  /** Files by their path in the bundle, without the connection. */
+  readonly files: ReadonlyMap<string, string>
+  readonly dashboards: readonly { readonly title: string; readonly slug: string; readonly charts: number }[]
+  /** Dashboards that were left out, and why. */
+  readonly skipped: readonly string[]
+}
+
+/** Other connections have dashboards of their own, which say so in title and address. */
+export const defaultConnection = 'Millrace'
+
+/** Without `type`: Superset's commands for datasets, for dashboards and for all then take the same bundle. */
+const metadata = { version, timestamp: '2026-01-01T00:00:00+00:00' }
+
+/** Pure: the same work gives the same files, and the same ids. */
+export const supersetBundle = (work: BundleWork): Bundle => {
+  const { connection, model, adapt = (one) => one, datasetId = (view) => idOf(connection, view) } = work
+  const databaseId = work.databaseId ?? idOf(connection, 'connection')
+  const shown = work.dashboards.map((dashboard) => ({ dashboard, reason: whyNot(work, dashboard) }))
+  const made = shown.filter(({ reason }) => reason === null).map(({ dashboard }) => dashboard)
+  const files = new Map([['metadata.yaml', yamlFile(metadata)]])
+  for (const view of work.views) {
+    const dataset = datasetOf(offered(view, model, made), datasetId(view.name), databaseId, subjectsOf(model, view.name))
+    files.set(`datasets/${fileName(connection)}/${view.name}.yaml`, yamlFile(adapt(dataset)))
+  }
+  const dashboards = made.map((dashboard) => addDashboard(files, { ...work, datasetId }, dashboard))
+  const skipped = shown.flatMap(({ dashboard, reason }) => (reason === null ? [] : [`${dashboard.title}: ${reason}`]))
+  return { files, dashboards, skipped }
+}
+
+/** The connection, for a Superset that has none of this name. No password: `superset set-database-uri` gives it one. */
+export const connectionFile = (connection: string): readonly [path: string, text: string] => [
+  `databases/${fileName(connection)}.yaml`,
+  yamlFile({
+    database_name: connection,
+    sqlalchemy_uri: 'postgresql+psycopg2://superset@localhost:5432/warehouse',
+    expose_in_sqllab: true,
+    allow_run_async: false,
+    allow_ctas: false,
+    allow_cvas: false,
+    allow_dml: false,
+    allow_file_upload: false,
+    extra: {},
+    uuid: idOf(connection, 'connection'),
+    version,
+  }),
+]
+
+const fileName = (text: string): string => slugOf(text) || 'x'
+const slugOf = (text: string): string =>
+  text
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9]+/g, '-')
+    .replaceAll(/^-|-$/g, '')
+
+const whyNot = ({ definitions, views }: BundleWork, { pipeline, charts, filters }: Dashboard): string | null => {
+  if (!definitions.some((one) => one.pipeline === pipeline && one.publish)) return `the pipeline ${pipeline} is not defined here`
+  const columnsOf = (name: string): string[] | undefined =>
+    views.find((view) => view.name === name)?.columns.map((column) => column.name)
+  const asked = [
+    ...charts.map(({ name, view, period, by, columns }) => ({
+      name,
+      view,
+      asks: [...(period === null ? [] : [period]), ...by, ...columns],
+    })),
+    ...filters.flatMap((one) => (one.kind === 'time' ? [] : [{ name: one.name, view: one.view, asks: [one.column] }])),
+  ]
+  for (const { name, view, asks } of asked) {
+    const columns = columnsOf(view)
+    if (columns === undefined) return `bi.${view} is not there; run \`millrace migrate\``
+    const unknown = asks.find((column) => !columns.includes(column))
+    if (unknown !== undefined)
+      return `'${name}' asks for bi.${view}.${unknown}, which is not there; correct the file, or the header of the mart`
+  }
+  return null
+}
+
+/** The pipeline's parameters that are part of its key: rows asked for with others are not its own. */
+const fixedColumns = (definition: Definition | undefined): FixedColumn[] =>
+  (definition?.columns ?? [])
+    .filter(({ origin, isKey }) => origin === 'param' && isKey)
+    .flatMap(({ name }) => {
+      const value = definition?.params[name]
+      return typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean' ? [{ column: name, value }] : []
+    })
+
+const addDashboard = (
+  files: Map<string, string>,
+  { connection, definitions, views, datasetId }: BundleWork & Pick<Required<BundleWork>, 'datasetId'>,
+  asWritten: Dashboard,
+): Bundle['dashboards'][number] => {
+  const fixed = fixedColumns(definitions.find(({ pipeline }) => pipeline === asWritten.pipeline))
+  const open = withoutFixed(asWritten, fixed)
+  const title = connection === defaultConnection ? open.title : `${open.title} (${connection})`
+  const slug = slugOf(`${connection} ${open.name}`)
+  const dashboard = { ...open, title }
+  const placed = dashboard.charts.map((chart, at): PlacedChart => {
+    const columns = views.find(({ name }) => name === chart.view)?.columns.map(({ name }) => name) ?? []
+    const made = { ...supersetChart(chart, columns, fixed), version, dataset_uuid: datasetId(chart.view) }
+    // Superset's own command never changes a chart that it has, so that a chart that changed is another one.
+    const uuid = idOf(connection, dashboard.name, chart.name, JSON.stringify(made))
+    files.set(`charts/${slug}/${chartFile(chart, at)}.yaml`, yamlFile({ ...made, uuid }))
+    return { id: at + 1, uuid, chart }
+  })
+  files.set(
+    `dashboards/${slug}.yaml`,
+    yamlFile({
+      dashboard_title: title,
+      slug,
+      uuid: idOf(connection, 'dashboard', dashboard.name),
+      published: true,
+      is_managed_externally: true,
+      position: positionOf(dashboard, placed),
+      metadata: dashboardMetadata(dashboard, placed, datasetId),
+      version,
+    }),
+  )
+  return { title, slug, charts: placed.length }
+}
+
+const chartFile = ({ name }: Chart, at: number): string => `${String(at + 1).padStart(2, '0')}-${fileName(name).slice(0, 80)}`

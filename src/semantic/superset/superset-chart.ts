@@ -1,0 +1,275 @@
+// One chart in Superset's words: what its own pages read (form data) and what its data request asks for (query context).
+import type { Chart, NumberFormat } from '../../definition/dashboard.ts'
+import type { YamlMap, YamlValue } from '../yaml-text.ts'
+
+/** A chart as its file in a bundle has it; Superset adds the dataset's id to both texts. */
+export interface SupersetChart extends YamlMap {
+  readonly slice_name: string
+  readonly description: string
+  readonly viz_type: string
+  readonly params: YamlMap
+  /** JSON text. */
+  readonly query_context: string
+  readonly is_managed_externally: true
+}
+
+/** Pure: the same chart gives the same texts. @param columns of the view */
+export const supersetChart = (chart: Chart, columns: readonly string[], fixed: readonly FixedColumn[]): SupersetChart => {
+  const held = fixed.filter(({ column }) => columns.includes(column))
+  const params = { ...commonForm(chart, held), ...formOf(chart, columns) }
+  return {
+    slice_name: chart.name,
+    description: chart.about,
+    viz_type: vizTypes[chart.kind],
+    params,
+    query_context: JSON.stringify({
+      force: false,
+      queries: [queryOf(chart, columns, held)],
+      form_data: params,
+      result_format: 'json',
+      result_type: 'full',
+    }),
+    is_managed_externally: true,
+  }
+}
+
+const queryOf = (chart: Chart, viewColumns: readonly string[], held: readonly FixedColumn[]): Record<string, unknown> => {
+  const metrics = metricsOf(chart, viewColumns)
+  const { period } = chart
+  const axis = { timeGrain: grain, columnType: 'BASE_AXIS', sqlExpression: period, label: period, expressionType: 'SQL' }
+  const common = {
+    filters: [
+      ...(period === null ? [] : [{ col: period, op: 'TEMPORAL_RANGE', val: 'No filter' }]),
+      ...held.map(({ column, value }) => ({ col: column, op: '==', val: value })),
+    ],
+    extras: { having: '', where: chart.where === null ? '' : `(${chart.where})` },
+    annotation_layers: [],
+    applied_time_extras: {},
+    url_params: {},
+    custom_params: {},
+    custom_form_data: {},
+  }
+  if (chart.kind === 'tile')
+    return { ...common, columns: [period], metrics, orderby: [[newestOf(chart), false]], row_limit: 1, order_desc: true }
+  if (period !== null)
+    return {
+      ...common,
+      columns: [axis, ...chart.by],
+      metrics,
+      orderby: [...[period, ...chart.by].map((name) => [name, true])],
+      row_limit: seriesRows,
+      series_columns: chart.by,
+      series_limit: 0,
+      order_desc: true,
+    }
+  if (chart.columns.length > 0)
+    return {
+      ...common,
+      columns: chart.columns,
+      orderby: chart.order.map(({ name, descending }) => [name, !descending]),
+      row_limit: chart.rows,
+    }
+  return {
+    ...common,
+    columns: chart.by,
+    metrics,
+    orderby: chart.order.map(({ name, descending }) => [metrics.find(({ label }) => label === name) ?? name, !descending]),
+    row_limit: chart.rows,
+    order_desc: chart.order[0]?.descending ?? true,
+  }
+}
+
+/** A column that has the one value in every chart of a pipeline: the pipeline's own parameters. */
+export interface FixedColumn {
+  readonly column: string
+  readonly value: string | number | boolean
+}
+
+/** Superset's names for the kinds of charts. */
+const vizTypes = {
+  trend: 'big_number',
+  // Not handlebars: Superset's own content security policy keeps a browser from compiling its templates.
+  tile: 'table',
+  line: 'echarts_timeseries_line',
+  bar: 'echarts_timeseries_bar',
+  table: 'table',
+} as const
+const formats: Readonly<Record<NumberFormat, string>> = {
+  count: ',d',
+  decimal: ',.2f',
+  share: '.1%',
+  change: '+.1%',
+  points: '+.1f',
+  money: '$,.0f',
+}
+/** Charts show months, in ISO 8601 as Superset wants it. */
+const grain = 'P1M'
+/** Points of a chart at most. */
+const seriesRows = 10_000
+
+interface Metric extends YamlMap {
+  readonly expressionType: 'SQL'
+  readonly sqlExpression: string
+  readonly label: string
+  readonly optionName: string
+}
+
+/** Where rows of several values meet that do not add up, the measure is NULL instead of a wrong sum. */
+const guarded = (chart: Chart, columns: readonly string[], expression: string): string => {
+  const alone = chart.neverAcross.filter((column) => columns.includes(column) && !chart.by.includes(column))
+  if (alone.length === 0) return expression
+  return `case when ${alone.map((column) => `count(distinct ${column}) = 1`).join(' and ')} then ${expression} end`
+}
+
+/** Measures as SQL over the view. @param columns of the view */
+const metricsOf = (chart: Chart, columns: readonly string[]): Metric[] =>
+  [...chart.measures].map(([label, expression], at) => ({
+    expressionType: 'SQL',
+    sqlExpression: guarded(chart, columns, expression),
+    label,
+    optionName: `metric_${at + 1}`,
+  }))
+
+/** What every kind has. @param held columns with the one value they have in this pipeline */
+const commonForm = (chart: Chart, held: readonly FixedColumn[]): YamlMap => ({
+  viz_type: vizTypes[chart.kind],
+  adhoc_filters: [
+    ...(chart.period === null ? [] : [{ ...simple('period', chart.period, 'TEMPORAL_RANGE', 'No filter') }]),
+    ...held.map(({ column, value }) => simple(column, column, '==', value)),
+    ...(chart.where === null
+      ? []
+      : [{ expressionType: 'SQL', clause: 'WHERE', sqlExpression: chart.where, filterOptionName: 'filter_where' }]),
+  ],
+  time_range: 'No filter',
+  extra_form_data: {},
+})
+
+const simple = (key: string, subject: string, operator: string, comparator: YamlValue): YamlMap => ({
+  expressionType: 'SIMPLE',
+  clause: 'WHERE',
+  subject,
+  operator,
+  ...(operator === '==' ? { operatorId: 'EQUALS' } : {}),
+  comparator,
+  filterOptionName: `filter_${key}`,
+})
+
+/** What one kind of chart adds. */
+const formOf = (chart: Chart, columns: readonly string[]): YamlMap => {
+  const metrics = metricsOf(chart, columns)
+  if (chart.kind === 'table') return tableForm(chart, metrics)
+  if (chart.kind === 'tile') return tileForm(chart, metrics)
+  const axis = {
+    x_axis: chart.period,
+    time_grain_sqla: grain,
+    granularity_sqla: chart.period,
+    y_axis_format: formats[chart.format],
+  }
+  if (chart.kind === 'trend')
+    return {
+      ...axis,
+      metric: metrics[0],
+      compare_lag: 1,
+      compare_suffix: 'on the month before',
+      show_timestamp: true,
+      time_format: '%B %Y',
+      show_trend_line: true,
+      start_y_axis_at_zero: true,
+      header_font_size: 0.3,
+      subheader_font_size: 0.125,
+    }
+  return {
+    ...axis,
+    metrics,
+    groupby: chart.by,
+    row_limit: seriesRows,
+    order_desc: true,
+    x_axis_sort_asc: true,
+    x_axis_time_format: '%b %Y',
+    show_legend: true,
+    legendType: 'scroll',
+    legendOrientation: 'top',
+    rich_tooltip: true,
+    truncate_metric: true,
+    show_empty_columns: true,
+    comparison_type: 'values',
+    tooltipTimeFormat: '%B %Y',
+    // In the order of their names: buckets are named so that this is their own order.
+    sort_series_type: 'name',
+    sort_series_ascending: true,
+    ...(chart.isRank ? { truncateYAxis: true, y_axis_bounds: [1, null], echart_options: rankAxis } : {}),
+    ...(chart.kind === 'bar'
+      ? { stack: 'Stack', orientation: 'vertical' }
+      : { seriesType: 'line', markerEnabled: true, markerSize: 5 }),
+  }
+}
+
+/** Superset has no control for it and hands this on to the library that draws. */
+const rankAxis = '{ yAxis: { inverse: true, min: 1 } }'
+
+/** Newest first, one row with its texts side by side. */
+const tileForm = (chart: Chart, metrics: readonly Metric[]): YamlMap => ({
+  query_mode: 'aggregate',
+  groupby: [chart.period],
+  metrics,
+  timeseries_limit_metric: newestOf(chart),
+  order_desc: true,
+  row_limit: 1,
+  server_page_length: 1,
+  page_length: 0,
+  show_cell_bars: false,
+  column_config: { [chart.period ?? '']: { customColumnName: 'Newest', d3TimeFormat: '%b %Y' } },
+})
+
+/** Sorts a tile's periods, newest first where it is descending. */
+const newestOf = ({ period }: Chart): Metric => ({
+  expressionType: 'SQL',
+  sqlExpression: `max(${period})`,
+  label: 'Newest',
+  optionName: 'metric_newest',
+})
+
+/** `clicks_before` as a heading: Clicks before. */
+const heading = (column: string): string => column.charAt(0).toUpperCase() + column.slice(1).replaceAll('_', ' ')
+
+const columnConfig = (chart: Chart): YamlMap => {
+  const months = chart.columns.filter((name) => ['month', 'date', 'period', 'window_from', 'starts_on'].includes(name))
+  const all = [...chart.columns, ...chart.by, ...chart.formats.keys()]
+  return Object.fromEntries(
+    [...new Set(all)].map((name) => [
+      name,
+      {
+        ...(chart.measures.has(name) ? {} : { customColumnName: heading(name) }),
+        ...(chart.formats.has(name) ? { d3NumberFormat: formats[chart.formats.get(name) ?? 'count'] } : {}),
+        ...(months.includes(name) ? { d3TimeFormat: '%b %Y' } : {}),
+      },
+    ]),
+  )
+}
+
+const tableForm = (chart: Chart, metrics: readonly Metric[]): YamlMap => {
+  const common = {
+    row_limit: chart.rows,
+    server_page_length: chart.rows,
+    page_length: 0,
+    table_timestamp_format: '%Y-%m-%d',
+    show_cell_bars: false,
+    column_config: columnConfig(chart),
+  }
+  if (chart.columns.length > 0)
+    return {
+      ...common,
+      query_mode: 'raw',
+      all_columns: chart.columns,
+      order_by_cols: chart.order.map(({ name, descending }) => JSON.stringify([name, !descending])),
+    }
+  const [first] = chart.order
+  return {
+    ...common,
+    query_mode: 'aggregate',
+    groupby: chart.by,
+    metrics,
+    timeseries_limit_metric: metrics.find(({ label }) => label === first?.name),
+    order_desc: first?.descending ?? true,
+  }
+}

@@ -1,0 +1,190 @@
+// Requests to Superset's REST API as one logged-in user: bearer token, CSRF token with its session, answers checked, errors in words.
+import { crc32 } from 'node:zlib'
+import { z } from 'zod'
+import { EtlError, messageOf } from '../../core/errors.ts'
+import { redact, type Secret, secret } from '../../core/redact.ts'
+
+/** Superset's REST API as far as it is needed. Everything throws EtlError SUPERSET with the path and what it answered. */
+export interface SupersetClient {
+  /** A body that is a form is sent as one, everything else as JSON. */
+  ask<T>(method: 'GET' | 'POST' | 'PUT' | 'DELETE', path: string, schema: z.ZodType<T>, body?: unknown): Promise<T>
+  /** Every entry of a list, page by page. @param filters that all hold: column, comparison in Superset's words, value */
+  list<T>(path: string, entry: z.ZodType<T>, ...filters: readonly ListFilter[]): Promise<T[]>
+}
+
+type ListFilter = readonly [column: string, comparison: 'eq' | 'rel_o_m' | 'rel_m_m', value: string | number]
+
+/** A user that may make datasets and charts. */
+export interface SupersetLogin {
+  /** Without a slash at the end. */
+  readonly url: string
+  readonly user: string
+  readonly password: Secret
+  readonly signal: AbortSignal
+}
+
+const answerMs = 60_000
+/** An import makes every dataset and chart in one go. */
+const importMs = 600_000
+const pageSize = 100
+
+/** Throws SUPERSET where it does not answer, CONFIGURATION where it does not know the user. */
+export const openSuperset = async (login: SupersetLogin): Promise<SupersetClient> => {
+  const headers = await logIn(login)
+  const ask: SupersetClient['ask'] = async (method, path, schema, body) =>
+    understood(path, schema, (await exchange(login, headers, method, path, body)).body)
+  return {
+    ask,
+    list: async (path, entry, ...filters) => {
+      const found = []
+      const page = z.object({ count: z.int(), result: z.array(entry) })
+      const conditions = filters.map(([col, opr, value]) => `(col:${col},opr:${opr},value:${risonOf(value)})`).join(',')
+      for (let at = 0; ; at += 1) {
+        const query = `(filters:!(${conditions}),page:${at},page_size:${pageSize})`
+        const { count, result } = await ask('GET', `${path}?q=${encodeURIComponent(query)}`, page)
+        found.push(...result)
+        if (result.length === 0 || found.length >= count) return found
+      }
+    },
+  }
+}
+
+/** Text in quotes, so that no character of a value means something to Rison, the notation of Superset's lists. */
+export const risonOf = (value: string | number): string =>
+  typeof value === 'number' ? String(value) : `'${value.replaceAll(/[!']/g, '!$&')}'`
+
+type Headers = Readonly<Record<string, string>>
+
+const logIn = async (login: SupersetLogin): Promise<Headers> => {
+  const credentials = { username: login.user, password: login.password.reveal(), provider: 'db', refresh: false }
+  const { body: entered } = await exchange(login, {}, 'POST', loginPath, credentials)
+  const token = secret('Superset token', understood(loginPath, z.object({ access_token: z.string() }), entered).access_token)
+  const bearer = { authorization: `Bearer ${token.reveal()}` }
+  const csrfPath = '/api/v1/security/csrf_token/'
+  const { body, cookies } = await exchange(login, bearer, 'GET', csrfPath)
+  const { result } = understood(csrfPath, z.object({ result: z.string() }), body)
+  secret('Superset CSRF token', result)
+  return { ...bearer, 'x-csrftoken': result, referer: `${login.url}/`, ...(cookies === '' ? {} : { cookie: cookies }) }
+}
+
+const loginPath = '/api/v1/security/login'
+
+const exchange = async (
+  { url, signal }: SupersetLogin,
+  headers: Headers,
+  method: string,
+  path: string,
+  body?: unknown,
+): Promise<{ body: unknown; cookies: string }> => {
+  const where = `${method} ${path.split('?')[0]}`
+  const isForm = body instanceof FormData
+  const answer = await send(where, `${url}${path}`, {
+    method,
+    headers: {
+      accept: 'application/json',
+      ...(body === undefined || isForm ? {} : { 'content-type': 'application/json' }),
+      ...headers,
+    },
+    ...(body === undefined ? {} : { body: isForm ? body : JSON.stringify(body) }),
+    redirect: 'manual',
+    signal: AbortSignal.any([signal, AbortSignal.timeout(isForm ? importMs : answerMs)]),
+  })
+  if (answer.status >= 200 && answer.status < 300) return { body: parsed(answer.text), cookies: answer.cookies }
+  if (path === loginPath && answer.status === 401)
+    throw new EtlError(
+      'CONFIGURATION',
+      'Superset does not know the user or the password; check MILLRACE_SUPERSET_USER and MILLRACE_SUPERSET_PASSWORD.',
+    )
+  throw new EtlError(
+    'SUPERSET',
+    `Superset answers ${where} with ${answer.status}: ${said(answer.text)}. ${remedy(answer.status)}`,
+  )
+}
+
+const send = async (where: string, url: string, init: RequestInit) => {
+  try {
+    const answer = await fetch(url, init)
+    const cookies = answer.headers.getSetCookie().map((one) => one.split(';')[0] ?? '')
+    for (const cookie of cookies) secret('Superset session', cookie.slice(cookie.indexOf('=') + 1))
+    return { status: answer.status, text: await answer.text(), cookies: cookies.join('; ') }
+  } catch (error) {
+    // fetch hides what happened in its cause.
+    const cause = error instanceof Error && error.cause !== undefined ? error.cause : error
+    throw new EtlError(
+      'SUPERSET',
+      `Superset at ${new URL(url).origin} does not answer ${where}: ${redact(messageOf(cause))}. Check the address and that Superset runs, then run the command again.`,
+      { cause: error },
+    )
+  }
+}
+
+const parsed = (text: string): unknown => {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return null
+  }
+}
+
+/** Superset's own words, which come in several shapes. */
+const said = (text: string): string => {
+  const shape = z.object({ message: z.unknown().optional(), errors: z.array(z.object({ message: z.string() })).optional() })
+  const { data } = shape.safeParse(parsed(text))
+  const words = data?.errors?.map(({ message }) => message).join('; ') ?? data?.message ?? text
+  return redact((typeof words === 'string' ? words : JSON.stringify(words)).replaceAll(/\s+/g, ' ').slice(0, 400)) || 'nothing'
+}
+
+const remedy = (status: number): string => {
+  if (status === 401 || status === 403)
+    return 'Give the user the role Admin, or Alpha and sql_lab with the rights to write databases and to import assets.'
+  if (status === 422)
+    return 'What it says tells which part it refuses; a connection is refused where Superset cannot reach the database.'
+  if (status >= 300 && status < 400) return 'Give the address Superset itself has, without a path that redirects.'
+  return "Check Superset's log, then run the command again to resume."
+}
+
+const understood = <T>(path: string, schema: z.ZodType<T>, body: unknown): T => {
+  const checked = schema.safeParse(body)
+  if (checked.success) return checked.data
+  const [issue] = checked.error.issues
+  throw new EtlError(
+    'SUPERSET',
+    `Superset's answer to ${path.split('?')[0]} is not as expected at ${issue?.path.join('.') || 'its top'}: ${issue?.message}. Is it Superset 4 or newer at this address?`,
+  )
+}
+
+/** 1 January 1980, the first moment that the format knows: the same files give the same bytes. */
+const dosDate = 0x21
+/** Names are UTF-8. */
+const utf8Flag = 0x800
+
+/** Files as one ZIP archive, stored and not deflated: Superset takes nothing else. @param root folder that all stand in */
+export const zipOf = (files: ReadonlyMap<string, string>, root: string): Uint8Array<ArrayBuffer> => {
+  const entries: Buffer[] = []
+  const directory: Buffer[] = []
+  let offset = 0
+  for (const [path, text] of files) {
+    const [name, content] = [Buffer.from(`${root}/${path}`), Buffer.from(text)]
+    const common = Buffer.alloc(26)
+    common.writeUInt16LE(20, 0)
+    common.writeUInt16LE(utf8Flag, 2)
+    common.writeUInt16LE(dosDate, 8)
+    common.writeUInt32LE(crc32(content), 10)
+    common.writeUInt32LE(content.length, 14)
+    common.writeUInt32LE(content.length, 18)
+    common.writeUInt16LE(name.length, 22)
+    const place = Buffer.alloc(14)
+    place.writeUInt32LE(offset, 10)
+    directory.push(Buffer.from('PK\x01\x02\x14\x00', 'latin1'), common, place, name)
+    const entry = Buffer.concat([Buffer.from('PK\x03\x04', 'latin1'), common, name, content])
+    entries.push(entry)
+    offset += entry.length
+  }
+  const end = Buffer.alloc(22)
+  end.write('PK\x05\x06', 'latin1')
+  end.writeUInt16LE(files.size, 8)
+  end.writeUInt16LE(files.size, 10)
+  end.writeUInt32LE(Buffer.concat(directory).length, 12)
+  end.writeUInt32LE(offset, 16)
+  return new Uint8Array(Buffer.concat([...entries, ...directory, end]))
+}

@@ -1,0 +1,91 @@
+// A dataset of Superset, as its import takes it: columns of one view of bi and the metrics of the semantic files, guarded.
+import { createHash } from 'node:crypto'
+import type { Dashboard } from '../../definition/dashboard.ts'
+import type { FigureFormat, Metric, SemanticModel, Subject } from '../../definition/semantic.ts'
+import { guardedSql } from '../formula.ts'
+import type { YamlMap } from '../yaml-text.ts'
+
+/** A table or view of `bi`. */
+export interface ViewOfBi {
+  readonly name: string
+  readonly about: string
+  readonly columns: readonly ViewColumn[]
+}
+
+export interface ViewColumn {
+  readonly name: string
+  /** PostgreSQL's name of it; null: not known. */
+  readonly type: string | null
+  readonly about: string
+}
+
+/** Version of the format of each file. */
+export const version = '1.0.0'
+
+/** Who a metric says it is certified by: by this, those that came from the files are told from a person's own. */
+export const certifiedBy = 'Millrace'
+
+const formats: Readonly<Record<FigureFormat, string>> = { count: ',d', decimal: ',.2f', share: '.1%', money: '$,.0f' }
+
+/** The same words give the same id, so that a second import replaces what the first made. */
+export const idOf = (...words: readonly string[]): string => {
+  const hex = createHash('sha256')
+    .update(`millrace/superset/${words.join('/')}`)
+    .digest('hex')
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-5${hex.slice(13, 16)}-8${hex.slice(17, 20)}-${hex.slice(20, 32)}`
+}
+
+/** @param databaseId the connection's uuid in Superset */
+export const datasetOf = (view: ViewOfBi, id: string, databaseId: string, subjects: readonly Subject[]) => {
+  const time = subjects.find((subject) => subject.time !== null)?.time?.column ?? null
+  const period = time ?? ['month', 'date'].find((name) => view.columns.some((column) => column.name === name)) ?? null
+  const metrics = subjects.flatMap((subject) => [...subject.metrics.values()].map((metric) => metricOf(metric, subject)))
+  return {
+    table_name: view.name,
+    schema: 'bi',
+    description: subjects[0]?.about ?? view.about,
+    main_dttm_col: period,
+    uuid: id,
+    database_uuid: databaseId,
+    version,
+    columns: view.columns.map(columnOf),
+    metrics,
+  } satisfies YamlMap
+}
+
+const columnOf = ({ name, type, about }: ViewColumn) => ({
+  column_name: name,
+  description: about,
+  type: type?.toUpperCase() ?? null,
+  is_dttm: type !== null && /^(date|timestamp)/i.test(type),
+  is_active: true,
+  groupby: true,
+  filterable: true,
+})
+
+const metricOf = (metric: Metric, subject: Subject) => ({
+  metric_name: metric.name,
+  verbose_name: metric.name.replaceAll('_', ' '),
+  expression: guardedSql(metric, subject),
+  description: `${metric.about} Unit: ${metric.unit}.`,
+  d3format: formats[metric.format],
+  extra: { certification: { certified_by: certifiedBy, details: `The subject ${subject.name} in semantic/*.yaml` } },
+})
+
+/** Subjects by the view they ask. */
+export const subjectsOf = ({ subjects }: SemanticModel, view: string): Subject[] =>
+  [...subjects.values()].filter((subject) => subject.view === view)
+
+/**
+ * Without figures that do not add up: a column that is there is offered for SUM. Those that a dashboard lists row by row stay.
+ */
+export const offered = (view: ViewOfBi, { subjects }: SemanticModel, dashboards: readonly Dashboard[]): ViewOfBi => {
+  const shows = (subject: Subject): boolean => [subject.view, `${subject.view}_history`, ...subject.shownBy].includes(view.name)
+  const guarded = [...subjects.values()].filter(shows).flatMap(({ metrics }) => [...metrics.values()].flatMap(guardedColumn))
+  const listed = dashboards.flatMap(({ charts }) => charts.flatMap((chart) => (chart.view === view.name ? chart.columns : [])))
+  const columns = view.columns.filter(({ name }) => !guarded.includes(name) || listed.includes(name))
+  return { ...view, columns }
+}
+
+const guardedColumn = ({ formula, neverOver }: Metric): string[] =>
+  formula.kind === 'sum' && neverOver.size > 0 && /^[a-z_]\w*$/.test(formula.of) ? [formula.of] : []

@@ -1,0 +1,151 @@
+// What a table of the batch service is asked by: from a definition's own words, else from known-tables.yaml. A table that nobody knows is as most are.
+import { readFileSync } from 'node:fs'
+import { parse } from 'yaml'
+import { z } from 'zod'
+import { shipped } from '../../core/shipped.ts'
+import type { DatasetLimits, DimensionSpec, SpecProblem } from '../../core/source-spec.ts'
+import type { Definition } from '../../core/types.ts'
+import { country, domain } from './dimension-spelling.ts'
+
+const schema = z.record(
+  z.string(),
+  z.strictObject({
+    filters: z.array(z.string()),
+    split: z.string().optional(),
+    rows: z.enum(['one', 'many']).optional(),
+    values: z.int().positive(),
+    months: z.int().positive().optional(),
+    granularities: z.array(z.string()).optional(),
+    until: z.string().optional(),
+    successor: z.string().optional(),
+  }),
+)
+type KnownTable = z.infer<typeof schema>[string]
+
+let known: z.infer<typeof schema> | null = null
+
+/** Read when first asked for. */
+const tables = (): z.infer<typeof schema> =>
+  (known ??= schema.parse(parse(readFileSync(shipped('src', 'sources', 'web-analytics', 'known-tables.yaml'), 'utf8'))))
+
+const nobodyKnows: KnownTable = { filters: ['domains', 'countries', 'include_subdomains'], rows: 'many', values: 100 }
+
+type Params = Readonly<Record<string, unknown>>
+
+/** What the definition says of its table itself. */
+export const ownWords = {
+  filters: z.exactOptional(
+    z.array(z.string().regex(/^[a-z][a-z0-9_]*$/, 'expected the name of a filter, see `millrace describe`')),
+  ),
+  rows: z.exactOptional(z.enum(['one', 'many'])),
+  most_values: z.exactOptional(z.int().min(1).max(1_000_000)),
+  most_months: z.exactOptional(z.int().min(1).max(1_000)),
+}
+
+const texts = z.array(z.string())
+
+/** As the definition with these parameters, as they were written, has it. */
+export const tableOf = (params: Params): KnownTable => {
+  const table = tables()[String(params['vtable'])] ?? nobodyKnows
+  const { filters, rows, most_values: values, most_months: months } = params
+  return {
+    ...table,
+    ...(texts.safeParse(filters).success ? { filters: texts.parse(filters) } : {}),
+    ...(rows === 'one' || rows === 'many' ? { rows } : {}),
+    ...(typeof values === 'number' ? { values } : {}),
+    ...(typeof months === 'number' ? { months } : {}),
+  }
+}
+
+/** What a table of many rows a domain answers with unless it is told otherwise (54). More is asked for by `params.limit` alone: rows cost. */
+const usualRows = 100
+
+const hasMany = ({ rows, split }: KnownTable): boolean => (rows ?? (split === undefined ? 'one' : 'many')) === 'many'
+
+/** A filter that is no list. */
+const flag = 'include_subdomains'
+
+/** Lists that a report of the table names. */
+export const listsOf = ({ filters }: KnownTable): readonly string[] => filters.filter((name) => name !== flag)
+
+/** `countries` is `country`, `segment_ids` is `segment_id`: of a pipeline, and of the file. */
+export const dimensionOf = (filter: string): string => filter.replace(/ies$/, 'y').replace(/s$/, '')
+
+const mostCountries = 250
+
+export const tableLimits = (params: Params): DatasetLimits => {
+  const table = tableOf(params)
+  const [first, ...others] = listsOf(table).map(dimensionOf)
+  const values = {
+    ...Object.fromEntries(others.map((name) => [name, name === 'country' ? mostCountries : 100])),
+    ...(first === undefined ? {} : { [first]: table.values }),
+  }
+  const { limit, top } = params
+  const rows = typeof limit === 'number' ? limit : hasMany(table) ? usualRows : undefined
+  return {
+    values,
+    ...(table.months === undefined ? {} : { months: table.months }),
+    // The first so many are complete by declaration: nothing of them was cut.
+    ...(typeof top === 'number' ? { top } : rows === undefined ? {} : { rows }),
+  }
+}
+
+/** The limit as a report names it; nothing for a table of few rows, and for one that nobody has seen take it. */
+export const pagingOf = (params: Params): { paging?: { limit: number } } => {
+  const { top, rows = top } = tableLimits(params)
+  const isKnown =
+    String(params['vtable']) in tables() || params['rows'] !== undefined || params['limit'] !== undefined || top !== undefined
+  return rows === undefined || !isKnown ? {} : { paging: { limit: rows } }
+}
+
+/** What a pipeline of the table runs for: whatever it filters by. */
+export const tableDimensions = (params: Params): Readonly<Record<string, DimensionSpec>> => {
+  const { values = {} } = tableLimits(params)
+  return Object.fromEntries(
+    listsOf(tableOf(params)).map((filter): [string, DimensionSpec] => {
+      const name = dimensionOf(filter)
+      const part = { domain, country }[name] ?? { description: `A value of the filter ${filter}`, required: true }
+      return [name, { ...part, mostPerRequest: values[name] ?? 1 }]
+    }),
+  )
+}
+
+/** The parameters with what the table takes unless it is told otherwise. */
+export const withDefaults = <Given extends Params>(params: Given): Given =>
+  tableOf(params).filters.includes(flag) && params[flag] === undefined ? { ...params, [flag]: true } : params
+
+/** `filters` of a report. @param listOf values of a dimension as the service writes them */
+export const filtersOf = (params: Params, listOf: (dimension: string) => readonly (string | number)[]): object =>
+  Object.fromEntries(
+    tableOf(params).filters.map((filter) => [filter, filter === flag ? params[flag] : listOf(dimensionOf(filter))]),
+  )
+
+/** What tells rows apart beside the filters; null: nobody knows. */
+export const splitOf = (table: string): readonly string[] | null => {
+  const found = tables()[table]
+  return found === undefined ? null : [found.split ?? []].flat()
+}
+
+export const tableProblems = ({ params }: Pick<Definition, 'params'>): readonly SpecProblem[] => {
+  const { filters, granularities } = tableOf(params)
+  const name = String(params['vtable'])
+  const granularity = String(params['granularity'])
+  return [
+    ...(params[flag] === undefined || filters.includes(flag)
+      ? []
+      : [
+          {
+            path: ['params', flag],
+            message: `the table ${name} does not filter by ${flag}; it filters by ${filters.join(', ')}.`,
+          },
+        ]),
+    ...(granularities === undefined || granularities.includes(granularity)
+      ? []
+      : [
+          {
+            path: ['params', 'granularity'],
+            message: `the table ${name} has no ${granularity} rows; write one of ${granularities.join(', ')}.`,
+          },
+        ]),
+  ]
+}

@@ -1,0 +1,174 @@
+// What each refusal of the service means: by place, status and code, and by words only where nothing else tells (api-facts A 7 to 11, G 53 to 71).
+import type { ErrorCode, RefusedPart } from '../../core/errors.ts'
+import type { Refusal } from './refusal-text.ts'
+
+/** Where it was said: `rest` a page of keywords, `batch` a report's submission or price, `free` what costs nothing and buys nothing. */
+export type Place = 'rest' | 'batch' | 'free'
+
+/** The three with a question mark are not told apart by what the service says; a free question decides (refused.ts). */
+export type Meaning =
+  | 'no data'
+  | 'not published'
+  | 'before history'
+  | 'span too long'
+  | 'plan lacks'
+  | 'no such table'
+  | 'key refused'
+  | 'out of credits'
+  | 'outage'
+  | 'wrong everywhere'
+  | 'bad request'
+  | 'dates?'
+  | 'key or credits?'
+  | 'key or data?'
+
+interface Row {
+  readonly meaning: Meaning
+  /** Default: everywhere. */
+  readonly place?: Place
+  readonly status?: readonly number[]
+  readonly code?: string
+  readonly words?: RegExp
+  readonly unless?: RegExp
+}
+
+const key = /\b(api[ _-]?key|key|unauthori[sz]ed|authenti\w+|forbidden|inactive|account)\b/i
+const data =
+  /\b(no (data|results?|records?|keywords?)|data (was |were |is )?not (found|available)|(domain|site|website) not found|unknown (domain|site))\b/i
+const credits = /\b(quota|credits?|hits?|allowance|exhausted|payment)\b/i
+const country = /\bcountr(y|ies)\b/i
+const refused = [401, 403]
+
+/** The first row that fits decides. Batch answers 401 to a bad key alone; REST also to a domain it has no data of (8, 60). */
+const table: readonly Row[] = [
+  // (62): the words changed between releases, the code did not.
+  { code: 'FORBIDDEN_ERROR', meaning: 'plan lacks' },
+  { code: '102', meaning: 'wrong everywhere' },
+  { code: '103', meaning: 'plan lacks' },
+  // (66): the oldest month is named, whatever the code.
+  { status: [400, 422], words: /\bavailable (as of|from|since)\b.*\brequested\b/i, meaning: 'before history' },
+  { code: '101', meaning: 'dates?' },
+  // (58): the page of the proxy in front.
+  { status: refused, words: /^\s*<(!doctype|html|head)/i, meaning: 'outage' },
+  { status: [402], meaning: 'out of credits' },
+  // (61): one text for two causes.
+  { place: 'rest', status: refused, words: /\bkey\b.*\b(or|and)\b.*\bcredits?\b/i, meaning: 'key or credits?' },
+  { place: 'batch', status: refused, words: /\bkey\b.*\b(or|and)\b.*\bcredits?\b/i, meaning: 'key or credits?' },
+  { place: 'free', status: refused, words: /\bkey\b.*\b(or|and)\b.*\bcredits?\b/i, meaning: 'key refused' },
+  // (60), and a bare "not found": with 404 it is also what any web server says of an address it does not have.
+  { place: 'rest', status: [401, 404], words: data, unless: /\bkey\b/i, meaning: 'no data' },
+  { place: 'rest', status: [401], words: /\bnot found\b/i, unless: key, meaning: 'no data' },
+  { place: 'free', status: [404], words: data, unless: /\bkey\b/i, meaning: 'no data' },
+  // (65)
+  { status: [400, 401, 403, 422], words: country, unless: /\bkey\b/i, meaning: 'plan lacks' },
+  // (67)
+  {
+    status: [400, 422],
+    words: /\binterval of\b|\b(only|at most|maximum( of)?|up to) \d+ (month|week|day)/i,
+    meaning: 'span too long',
+  },
+  // (63), and other words for a date: a withdrawn category is "not available" too, and no month will bring it back.
+  {
+    status: [400, 401, 422],
+    words:
+      /\bdates? (is |are )?(not in|out of) range\b|\bout of range\b|\bnot yet (available|published|released)\b|\b(date|month|period)\b.*\bnot (available|published|released)\b|\blatest available\b|\bno data (yet )?for (this|the) (date|month|period)\b|\bnot (published|released)\b/i,
+    meaning: 'dates?',
+  },
+  // (68, 70): about what is asked for, however it is cut.
+  {
+    status: [400, 422],
+    words: /\b(metrics?|granularity|response_format)\b/i,
+    unless: /\bdomains?\b/i,
+    meaning: 'wrong everywhere',
+  },
+  {
+    status: [400, 422],
+    words: /\b(v?table|dataset)\b.*\b(not|no longer|ended|withdrawn)\b|\b(no|unknown) (such )?(v?table|dataset)\b/i,
+    meaning: 'no such table',
+  },
+  { status: refused, words: credits, meaning: 'out of credits' },
+  { status: [400], words: /\b(enough|insufficient|exceed\w*|no)\b.*\bcredits?\b/i, meaning: 'out of credits' },
+  { place: 'rest', status: [401], unless: key, meaning: 'key or data?' },
+  { status: refused, meaning: 'key refused' },
+]
+
+const fits = ({ status, code, text }: Refusal, place: Place, row: Row): boolean =>
+  (row.place ?? place) === place &&
+  (row.status?.includes(status) ?? true) &&
+  (row.code ?? code) === code &&
+  (row.words?.test(text) ?? true) &&
+  row.unless?.test(text) !== true
+
+/** What a refusal means where it was said; what no row names is a bad request, and a server error an outage. */
+export const meaningOf = (refusal: Refusal, place: Place): Meaning =>
+  table.find((row) => fits(refusal, place, row))?.meaning ?? (refusal.status >= 500 ? 'outage' : 'bad request')
+
+interface Consequence {
+  readonly code: ErrorCode
+  /** The right next step; empty where the message says it itself. */
+  readonly next: string
+  /** Why a part of what was asked for may be taken though the whole was not; null: none is. */
+  readonly parts: RefusedPart | null
+}
+
+/** One consequence each. Until a free question has decided, the harmless reading holds. */
+export const consequences: Readonly<Record<Meaning, Consequence>> = {
+  'no data': { code: 'BAD_REQUEST', next: '', parts: null },
+  'not published': {
+    code: 'NOT_PUBLISHED',
+    next: 'The month is not published yet; the next run asks again.',
+    parts: 'dates',
+  },
+  'dates?': { code: 'NOT_PUBLISHED', next: 'The month is not published yet; the next run asks again.', parts: 'dates' },
+  'before history': {
+    code: 'NO_CAPABILITY',
+    next: 'It lies before what this key may ask; see `millrace capabilities`, then move window.from.',
+    parts: 'dates',
+  },
+  'span too long': {
+    code: 'BAD_REQUEST',
+    next: 'The service takes fewer months in one request; they are asked for apart.',
+    parts: 'size',
+  },
+  'plan lacks': {
+    code: 'NO_CAPABILITY',
+    next: "The account's plan does not have this. Ask the service to add it, or take it out of the definition; see `millrace capabilities` for what this key may ask.",
+    parts: 'values',
+  },
+  'no such table': {
+    code: 'NO_CAPABILITY',
+    next: 'The service does not offer this dataset, or not any more; see `millrace describe`, then change the definition.',
+    parts: null,
+  },
+  'key refused': {
+    code: 'KEY_REFUSED',
+    next: 'Check WEB_ANALYTICS_API_KEY (and WEB_ANALYTICS_BATCH_API_KEY), and that the account is active.',
+    parts: null,
+  },
+  'key or data?': {
+    code: 'KEY_REFUSED',
+    next: 'Check WEB_ANALYTICS_API_KEY (and WEB_ANALYTICS_BATCH_API_KEY), and that the account is active.',
+    parts: null,
+  },
+  'out of credits': {
+    code: 'QUOTA_EXHAUSTED',
+    next: 'The credits are used up (see `millrace quota`); it resumes when they are refilled.',
+    parts: null,
+  },
+  'key or credits?': {
+    code: 'QUOTA_EXHAUSTED',
+    next: 'The credits are used up (see `millrace quota`); it resumes when they are refilled.',
+    parts: null,
+  },
+  outage: { code: 'SERVICE_ERROR', next: 'If it lasts, ask the service.', parts: null },
+  'wrong everywhere': {
+    code: 'BAD_REQUEST',
+    next: 'Correct the parameters in the definition; `millrace check` and `millrace describe` show what is allowed.',
+    parts: null,
+  },
+  'bad request': {
+    code: 'BAD_REQUEST',
+    next: 'Correct the parameters in the definition; `millrace check` and `millrace describe` show what is allowed.',
+    parts: 'values',
+  },
+}

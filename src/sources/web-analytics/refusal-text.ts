@@ -1,0 +1,59 @@
+// A refusal as it was said: its status, the code in its body and its words, in whichever of the shapes seen (api-facts A 6, 10, G 62).
+import { z } from 'zod'
+import { redact } from '../../core/redact.ts'
+import type { HttpAnswer } from '../../extract/http-types.ts'
+import { excerpt } from '../../extract/http-answer.ts'
+
+const texts = z.union([z.string(), z.array(z.unknown())]).nullish()
+const errorBody = z.object({
+  errors: texts,
+  error_message: texts,
+  message: texts,
+  error: z
+    .union([z.string(), z.object({ code: z.unknown().optional(), message: texts, error_message: texts, actions: texts })])
+    .nullish(),
+  actions: texts,
+  meta: z.object({ error_code: z.unknown().optional(), error_message: texts }).nullish(),
+})
+
+/** What the service says instead of an answer (interface 7). */
+export interface Refusal {
+  readonly status: number
+  /** In-body code (101, 102, 103 ...), as text. */
+  readonly code: string | null
+  /** What the body says, on one line. */
+  readonly text: string
+}
+
+const longestText = 500
+
+const flat = (value: z.infer<typeof texts>): string[] =>
+  value === null || value === undefined
+    ? []
+    : [value].flat().map((item) => (typeof item === 'string' ? item : JSON.stringify(item)))
+
+/** Reads a refusal in any of the shapes seen: errors[], meta.*, error.{code,message}, flat fields, plain text. */
+export const readRefusal = ({ status, bytes }: Pick<HttpAnswer, 'status' | 'bytes'>): Refusal => {
+  const parsed = errorBody.safeParse(tryJson(bytes))
+  if (!parsed.success) return { status, code: null, text: excerpt(bytes) }
+  const { errors, error_message, message, error, meta, actions } = parsed.data
+  const inner = typeof error === 'string' ? { message: error } : (error ?? {})
+  const said = [errors, error_message, message, inner.message, inner.error_message, meta?.error_message, inner.actions, actions]
+    .flatMap(flat)
+    .filter(Boolean)
+  const code = meta?.error_code ?? (typeof error === 'object' ? error?.code : undefined)
+  return {
+    status,
+    code: code === undefined || code === null ? null : String(code),
+    // A service may repeat the key it refuses.
+    text: redact(said.join('; ')).slice(0, longestText) || excerpt(bytes),
+  }
+}
+
+const tryJson = (bytes: Buffer): unknown => {
+  try {
+    return JSON.parse(bytes.toString('utf8'))
+  } catch {
+    return null
+  }
+}

@@ -1,0 +1,118 @@
+// What a refused page or report means for it: where the words fit several causes a free question decides, never a guess (api-facts G 61 to 63).
+import { type EtlError, isEtlError } from '../../core/errors.ts'
+import type { Box } from '../../core/types.ts'
+import { addWindows, isPublished, windowsBetween } from '../../core/window.ts'
+import type { ExtractRequest, LookContext } from '../../extract/source.ts'
+import { dialectOf } from './service-dialect.ts'
+import { capabilities, credits, describe } from './discovery.ts'
+import { errorOf, saidBy, type Verdict } from './refusal-meanings.ts'
+import { type Meaning, meaningOf, type Place } from './refusal-table.ts'
+import type { Refusal } from './refusal-text.ts'
+
+const dayMs = 24 * 3_600_000
+
+/** Where a page or a report was refused. */
+export interface RefusedAt {
+  readonly place: Exclude<Place, 'free'>
+  /** The one that buys, also where another one said so. */
+  readonly endpoint: string
+  readonly request: ExtractRequest
+  readonly context: LookContext
+}
+
+/**
+ * null: the service has no data for it, which is an answer. Asks the service what costs nothing where its words fit several causes.
+ * @param said who said what, a sentence; default: the endpoint, what it answers
+ */
+export const refusedWith = async (at: RefusedAt, refusal: Refusal, said?: string): Promise<EtlError | null> => {
+  const verdict = await decided(at, refusal)
+  if (verdict.meaning === 'no data') return null
+  const { request, context, endpoint } = at
+  const notBefore = verdict.meaning === 'not published' ? context.clock.now() + dayMs : undefined
+  return errorOf(refusal, `${request.box.key}: ${said ?? saidBy(endpoint, refusal)}`, verdict, notBefore)
+}
+
+const decided = async (at: RefusedAt, refusal: Refusal): Promise<Verdict> => {
+  const meaning = meaningOf(refusal, at.place)
+  switch (meaning) {
+    case 'dates?':
+      return { meaning: datesOf(at, await rangeOf(at)) }
+    case 'key or credits?':
+      return { meaning: (await keyWorks(at)) === false ? 'key refused' : 'out of credits' }
+    case 'key or data?':
+      return { meaning: (await keyWorks(at)) === true ? 'no data' : 'key refused' }
+    case 'no such table':
+      // Listed and refused: it has ended, and what is older may still be had (marketing_channels, part G, "Tables").
+      return { meaning, hasParts: (await rangeOf(at)) !== null }
+    case 'plan lacks':
+      return { meaning, hasParts: refusal.code !== 'FORBIDDEN_ERROR' || (await isAValue(at)) }
+    default:
+      return { meaning }
+  }
+}
+
+/** What a free question answered; null: nothing. The end of the run stays what it is. */
+const unless = (error: unknown): null => {
+  if (isEtlError(error) && (error.code === 'INTERRUPTED' || error.code === 'CANCELLED')) throw error
+  return null
+}
+
+/** null: nobody can say. */
+const keyWorks = ({ place, context: { http } }: RefusedAt): Promise<boolean | null> =>
+  // Where capabilities are not offered there is one key for both.
+  (place === 'rest' && dialectOf(http).paths.capabilities !== null ? capabilities(http) : credits(http))
+    .then((said) => (said === null ? null : true))
+    .catch((error: unknown) => (isEtlError(error) && error.code === 'KEY_REFUSED' ? false : unless(error)))
+
+/** Months, YYYY-MM; null where the service does not say. */
+interface Range {
+  readonly from: string | null
+  readonly to: string | null
+}
+
+/** What the service says it has: of pages by its capabilities, of a dataset by its description. null: it says nothing of it. */
+const rangeOf = async ({ place, request, context: { http } }: RefusedAt): Promise<Range | null> => {
+  if (place === 'rest') {
+    const families = (await capabilities(http).catch(unless))?.families ?? []
+    return families.length === 0 ? null : { from: ends(families, 'from')[0] ?? null, to: ends(families, 'to').at(-1) ?? null }
+  }
+  const { vtable } = request.definition.params
+  const table = vtable === undefined ? undefined : (await describe(http).catch(unless))?.find((one) => one.table === vtable)
+  return table === undefined ? null : { from: table.from, to: table.to }
+}
+
+const ends = (families: readonly Range[], name: 'from' | 'to'): string[] =>
+  families.flatMap((family) => family[name]?.slice(0, 7) ?? []).sort()
+
+/** The newest month comes one to two months after its end (74); a dataset that is further behind has ended. */
+const mostMonthsBehind = 3
+
+/** The three causes of one text (63), told apart by the range the service names, else by the calendar. */
+const datesOf = ({ request: { definition, box }, context }: RefusedAt, range: Range | null): Meaning => {
+  const { every, publication } = definition.window
+  const now = context.clock.now()
+  const first = box.window.from.slice(0, 7)
+  const last = lastMonth(box)
+  if (range?.to != null && last > range.to) {
+    const behind = addWindows(`${range.to}-01`, 'month', mostMonthsBehind)
+    return isPublished({ from: behind, to: addWindows(behind, 'month', 1) }, publication, now) ? 'no such table' : 'not published'
+  }
+  if (range?.from != null && first < range.from) return 'before history'
+  if (windowsBetween(box.window.from, box.window.to, every).length > 1) return 'span too long'
+  // The newest month may come a little late; one whose successor is out does not.
+  const next = { from: box.window.to, to: addWindows(box.window.to, every, 1) }
+  return isPublished(next, publication, now) ? 'before history' : 'not published'
+}
+
+const lastMonth = ({ window }: Box): string => addWindows(window.to, 'day', -1).slice(0, 7)
+
+const taken = new Set<string>()
+
+const datasetOf = ({ endpoint, request: { definition }, context: { http } }: RefusedAt): string =>
+  [http.origin, definition.account, endpoint, definition.params['vtable'] ?? ''].join(' ')
+
+/** The account's plan has the dataset. */
+export const wasTaken = (at: RefusedAt): void => void taken.add(datasetOf(at))
+
+/** The plan lacks the dataset on a first call, and one of the values of a dataset that was taken before or is described (62). */
+const isAValue = async (at: RefusedAt): Promise<boolean> => taken.has(datasetOf(at)) || (await rangeOf(at)) !== null

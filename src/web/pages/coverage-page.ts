@@ -1,0 +1,130 @@
+// Coverage as a calendar heat map: slices down, months across, a letter and a colour a cell, each a link to its unit.
+import { html } from 'hono/html'
+import { type Definition, unitStates } from '../../core/types.ts'
+import { dateIn, isPublished, windowAt, windowsBetween } from '../../core/window.ts'
+import type { WebContext } from '../context.ts'
+import { count, coverageAddress, unitsAddress } from '../format.ts'
+import { command, type Html, page } from '../layout.ts'
+import { legend, marks } from '../month-strip.ts'
+import { coverageStates, type CoverageState, type CoverageUnit, pipelineCoverage } from '../reads/read-coverage.ts'
+import { type CoverageMonth, coverageMonths, unitsIn, type WindowState, windowStates } from '../reads/read-windows.ts'
+
+const slicesShown = 50
+
+/** Months by pipeline. */
+export const coveragePage = async (context: WebContext): Promise<Html> => {
+  const months = coverageMonths(await windowStates(context.kysely, { remembered: true }))
+  const names = [
+    ...new Set([...context.definitions.map(({ pipeline }) => pipeline), ...months.map(({ pipeline }) => pipeline)]),
+  ].sort()
+  const all = monthsOf(
+    context,
+    months.map(({ month }) => month),
+  )
+  const body = html`${legend}
+<div class="scroll newest" role="region" aria-label="Coverage by pipeline and month" tabindex="0"><table class="heat">
+${head('Pipeline', all)}
+<tbody>${names.map((pipeline) => {
+    const definition = context.definitions.find((one) => one.pipeline === pipeline)
+    const own = new Map(months.filter((row) => row.pipeline === pipeline).map((row) => [row.month, row]))
+    return html`<tr><th scope="row"><a href="${coverageAddress(pipeline)}">${pipeline}</a></th>${all.map((month) => {
+      const row = own.get(month)
+      if (row === undefined) return empty(context, definition, pipeline, month)
+      const figures = `: ${row.loaded} loaded, ${row.open} open, ${row.held} held, ${row.failed} failed`
+      return square(monthState(row), month, unitsAddress(pipeline, month), figures)
+    })}</tr>`
+  })}</tbody></table></div>`
+  return page({ title: 'Coverage', place: '/coverage', warehouse: context.warehouse, body })
+}
+
+/** Units by month of one pipeline; null: there is no such pipeline. @param offset slices before the first one shown */
+export const pipelineCoveragePage = async (context: WebContext, pipeline: string, offset = 0): Promise<Html | null> => {
+  const [{ slices, more }, states] = await Promise.all([
+    pipelineCoverage(context.kysely, pipeline, { most: slicesShown, offset }),
+    windowStates(context.kysely, { pipelines: [pipeline], remembered: true }),
+  ])
+  const definition = context.definitions.find((one) => one.pipeline === pipeline)
+  if (slices.length === 0 && offset === 0 && definition === undefined) return null
+  const all = monthsOf(
+    context,
+    slices.flatMap(({ units }) => units.map(({ month }) => month)),
+    definition,
+  )
+  const address = (from: number): string => `${coverageAddress(pipeline)}?offset=${Math.max(0, from)}`
+  const body = html`<p>${definition?.description ?? ''}</p>${stateCounts(pipeline, states)}${legend}
+${offset === 0 && !more ? '' : html`<p>Slices ${count(offset + 1)} to ${count(offset + slices.length)}. ${offset > 0 ? html`<a href="${address(offset - slicesShown)}">Earlier</a> ` : ''}${more ? html`<a href="${address(offset + slicesShown)}">More</a>` : ''} <span class="soft">The search above finds one by its name.</span></p>`}
+<div class="scroll newest" role="region" aria-label="Coverage by slice and month" tabindex="0"><table class="heat">
+${head('Slice', all)}
+<tbody>${slices.map(({ values, units }) => {
+    const cells = new Map<string, CoverageUnit>()
+    for (const unit of units) cells.set(unit.month, worse(unit, cells.get(unit.month)))
+    return html`<tr><th scope="row">${values.length === 0 ? 'all' : values.join(' · ')}</th>${all.map((month) => {
+      const unit = cells.get(month)
+      return unit === undefined
+        ? empty(context, definition, pipeline, month)
+        : square(unit.state, month, `/units/${unit.unit_id}`, '')
+    })}</tr>`
+  })}</tbody></table></div>`
+  return page({ title: `Coverage of ${pipeline}`, place: '/coverage', warehouse: context.warehouse, body })
+}
+
+/** How many units are in which state, each a way to them: those of all slices, also of those that are not on this page. */
+const stateCounts = (pipeline: string, states: readonly WindowState[]): Html => {
+  const counted = unitStates.flatMap((state) => {
+    const units = unitsIn(states.filter((row) => row.state === state))
+    return units === 0 ? [] : [{ state, units }]
+  })
+  return html`<p>${counted.map(({ state, units }, place) => html`${place === 0 ? '' : ', '}<a href="/units?${new URLSearchParams({ pipeline, state }).toString()}">${count(units)} ${state}</a>`)}</p>`
+}
+
+/** A month nothing was planned for; where it is missing, a link to the command that loads it. */
+const empty = (context: WebContext, definition: Definition | undefined, pipeline: string, month: string): Html => {
+  const state = emptyState(context, definition, month)
+  return square(state, month, state === 'missing' ? coverageAddress(pipeline, month) : null, '')
+}
+
+/** What to do about one month of one pipeline. */
+export const missingMonthPage = ({ warehouse, definitions }: WebContext, pipeline: string, month: string): Html | null => {
+  if (!definitions.some((definition) => definition.pipeline === pipeline)) return null
+  const range = `millrace backfill ${pipeline} --from ${month} --to ${month}`
+  const body = html`<p>Load what is missing of this month:</p><p>${command(range)}</p>
+<p>See first what that costs, without spending anything:</p><p>${command(`${range} --dry-run`)}</p>
+<p><a href="${unitsAddress(pipeline, month)}">Units of this month</a> · <a href="${coverageAddress(pipeline)}">Coverage of ${pipeline}</a></p>`
+  return page({ title: `${pipeline}, ${month}`, place: '/coverage', warehouse, body })
+}
+
+const worse = (one: CoverageUnit, other: CoverageUnit | undefined): CoverageUnit =>
+  other === undefined || coverageStates.indexOf(one.state) >= coverageStates.indexOf(other.state) ? one : other
+
+const monthState = (row: CoverageMonth): CoverageState =>
+  row.held > 0 ? 'held' : row.failed > 0 ? 'failed' : row.open > 0 ? 'missing' : 'loaded'
+
+/** A month without a unit is missing when the service has published it and the pipeline wants it. */
+const emptyState = ({ clock }: WebContext, definition: Definition | undefined, month: string): CoverageState | 'later' => {
+  if (definition === undefined) return 'later'
+  const window = windowAt(`${month}-01`, 'month')
+  const wanted = window.from >= definition.window.from && isPublished(window, definition.window.publication, clock.now())
+  return wanted ? 'missing' : 'later'
+}
+
+/** From the oldest month wanted or known to the one the calendar shows now. */
+const monthsOf = ({ clock, definitions }: WebContext, known: readonly string[], definition?: Definition): string[] => {
+  const today = dateIn(clock.now(), 'UTC')
+  const wanted = (definition === undefined ? definitions : [definition]).map(({ window }) => window.from.slice(0, 7))
+  const first = [...known, ...wanted].sort()[0] ?? today.slice(0, 7)
+  return windowsBetween(`${first}-01`, today, 'month').map((window) => window.from.slice(0, 7))
+}
+
+const head = (name: string, months: readonly string[]): Html => {
+  const years = Map.groupBy(months, (month) => month.slice(0, 4))
+  return html`<thead><tr><th scope="col" rowspan="2">${name}</th>${[...years].map(([year, own]) => html`<th scope="colgroup" colspan="${own.length}">${year}</th>`)}</tr>
+<tr>${months.map((month) => html`<th scope="col"><abbr title="${month}">${month.slice(5)}</abbr></th>`)}</tr></thead>`
+}
+
+const square = (state: CoverageState | 'later', month: string, href: string | null, more: string): Html => {
+  const [mark, words] = marks[state]
+  const label = `${month}: ${words}${more}`
+  return href === null
+    ? html`<td><span class="${state}" title="${label}">${mark}</span></td>`
+    : html`<td><a class="${state}" href="${href}" title="${label}" aria-label="${label}">${mark}</a></td>`
+}

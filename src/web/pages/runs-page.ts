@@ -1,0 +1,115 @@
+// Runs as a timeline and a table, and one run with its jobs and their units.
+import { html } from 'hono/html'
+import { argumentWords } from '../argument-words.ts'
+import { durations, timeline } from '../chart.ts'
+import type { WebContext } from '../context.ts'
+import { count, moment, span } from '../format.ts'
+import { badge, type Html, page, table, unitLink } from '../layout.ts'
+import { nextStepOf } from '../next-step.ts'
+import { boxKey } from '../reads/boxes.ts'
+import { lastRuns, oneRun, type RunJobLine, type RunLine, runJobs, runUnits } from '../reads/read-runs.ts'
+
+const shown = 50
+const jobsShown = 200
+const unitsShown = 1_000
+
+/** @param beforeRunId older than this one; null: the newest */
+export const runsPage = async (context: WebContext, beforeRunId: number | null): Promise<Html> => {
+  const runs = await lastRuns(context.kysely, shown, beforeRunId)
+  const now = new Date(context.clock.now()).toISOString()
+  const spans = runs.slice(0, 25).map((run) => ({
+    lane: run.command,
+    from: run.started_at,
+    to: run.finished_at ?? now,
+    series: run.state,
+    name: `#${run.run_id}`,
+    title: `#${run.run_id} ${run.command}: ${run.state}, ${run.loaded} loaded, ${run.held} held, ${run.failed} failed`,
+    href: `/runs/${run.run_id}`,
+  }))
+  const oldest = runs.at(-1)?.run_id
+  const body = html`${timeline('The last runs, times in UTC', spans)}
+${durations('How long they took', spans)}
+${table(
+  'Runs',
+  ['Run', 'Command', 'For', 'State', 'Started', 'Took', 'Planned', 'Loaded', 'Unchanged', 'Waiting', 'Held', 'Failed'],
+  runs.map((run) => [
+    html`<a href="/runs/${run.run_id}">#${run.run_id}</a>`,
+    run.command,
+    argumentWords(run.arguments),
+    badge(run.state),
+    moment(run.started_at),
+    took(run, context.clock.now()),
+    ...[run.planned, run.loaded, run.unchanged, run.waiting, run.held, run.failed].map((value) => count(value)),
+  ]),
+  'No run yet.',
+)}
+${runs.length === shown && oldest !== undefined ? html`<p><a href="/runs?before=${oldest}">Earlier runs</a></p>` : ''}`
+  return page({ title: 'Runs', place: '/runs', warehouse: context.warehouse, body })
+}
+
+const took = (run: RunLine, nowMs: number): string =>
+  span(((run.finished_at === null ? nowMs : Date.parse(run.finished_at)) - Date.parse(run.started_at)) / 1000)
+
+const finishedOf = (run: RunLine): number => run.loaded + run.unchanged + run.held + run.failed
+
+/** A run at work: how far it is, how fast, and how long it still takes at that pace. */
+export const runningRun = (run: RunLine, nowMs: number): Html => {
+  const finished = finishedOf(run)
+  const seconds = (nowMs - Date.parse(run.started_at)) / 1000
+  const left = finished === 0 ? null : (seconds / finished) * (run.planned - finished)
+  return html`<section aria-label="Run ${run.run_id} at work"><p><a href="/runs/${run.run_id}">${run.command} #${run.run_id}</a> at work:
+${count(finished)} of ${count(run.planned)} units, ${finished === 0 ? 'none finished yet' : `${(finished / Math.max(1, seconds / 60)).toFixed(1)} a minute`}${left === null ? '' : `, about ${span(left)} left`}.
+<a class="button" href="/runs/${run.run_id}/cancel">Cancel…</a></p>
+<progress max="${Math.max(1, run.planned)}" value="${finished}" aria-label="Units finished in run ${run.run_id}">${finished}</progress></section>`
+}
+
+/** null: there is no such run. */
+export const runPage = async (context: WebContext, runId: number): Promise<Html | null> => {
+  const run = await oneRun(context.kysely, runId)
+  if (run === null) return null
+  const jobs = await runJobs(context.kysely, runId, unitsShown)
+  const units = await runUnits(context.kysely, runId, jobs, unitsShown)
+  const body = html`${run.state === 'running' ? runningRun(run, context.clock.now()) : ''}
+<dl>
+<dt>Command</dt><dd>${run.command}</dd>
+<dt>Arguments</dt><dd>${argumentWords(run.arguments)}</dd>
+<dt>State</dt><dd>${badge(run.state)}</dd>
+<dt>Process</dt><dd>${run.process ?? '–'}</dd>
+<dt>Started</dt><dd>${moment(run.started_at)}</dd>
+<dt>Took</dt><dd>${took(run, context.clock.now())}</dd>
+<dt>Units</dt><dd>${count(run.planned)} planned: ${count(run.loaded)} loaded, ${count(run.unchanged)} unchanged, ${count(run.waiting)} waiting, ${count(run.held)} held, ${count(run.failed)} failed</dd>
+</dl>
+${jobTable(jobs)}
+${table(
+  units.length === unitsShown ? `Units (the first ${count(unitsShown)} of ${count(run.planned)})` : 'Units',
+  ['State now', 'Unit', 'Rows', 'Error', 'How to fix'],
+  units.map((unit) => [
+    badge(unit.state),
+    unitLink(unit.unit_id, unit.unit_key),
+    count(unit.rows),
+    unit.error_code ?? '',
+    nextStepOf(unit),
+  ]),
+  run.planned === 0 ? 'This run had nothing to do.' : 'No record of its jobs is kept any more.',
+)}`
+  return page({ title: `Run #${run.run_id}`, place: '/runs', warehouse: context.warehouse, body })
+}
+
+/** What was asked for in one go, and what became of it for the run. */
+const jobTable = (jobs: readonly RunJobLine[]): Html =>
+  table(
+    jobs.length > jobsShown ? `Jobs (the first ${count(jobsShown)})` : 'Jobs',
+    ['Outcome', 'Job', 'Asks for', 'Units', 'Held of them', 'Report', 'Error'],
+    jobs
+      .slice(0, jobsShown)
+      .map((job) => [
+        badge(job.outcome ?? job.state),
+        `#${job.job_id}`,
+        boxKey(job),
+        count(job.units),
+        count(job.held_units),
+        job.report_state ?? '–',
+        job.outcome === 'loaded' || job.outcome === 'unchanged' ? '' : (job.error_code ?? ''),
+      ]),
+    'No job.',
+  )

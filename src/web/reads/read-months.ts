@@ -1,0 +1,146 @@
+// How complete each of the last months of a pipeline is, and when its next one is due: by what windows were counted to, and the calendar.
+import { sql } from 'kysely'
+import type { Definition } from '../../core/types.ts'
+import {
+  addWindows,
+  alignDown,
+  dateIn,
+  dayOfMonth,
+  isPastEnd,
+  isPublished,
+  publicationDate,
+  windowAt,
+  windowsBetween,
+} from '../../core/window.ts'
+import type { Row } from '../../db/typed-row.ts'
+import type { Db } from '../../db/tables.ts'
+import { slicesWanted } from './slices-wanted.ts'
+import { unitsIn, type WindowState } from './read-windows.ts'
+
+/** `partly`: some units are loaded. `later`: the service has not published it, or the definition begins after it. */
+export type MonthState = 'loaded' | 'restated' | 'partly' | 'running' | 'waiting' | 'missing' | 'failed' | 'held' | 'later'
+
+export interface MonthLine {
+  /** `2026-01` */
+  readonly month: string
+  readonly state: MonthState
+  /** Every wanted unit of every window in it has rows, or was answered without any. */
+  readonly complete: boolean
+  readonly loaded: number
+  /** Units that are wanted, over its windows. */
+  readonly wanted: number
+}
+
+/** What the newest version of a pipeline wants. */
+export interface WantedLine extends Row<'etl.pipelines', 'pipeline_id' | 'pipeline'> {
+  /** Slices that the lists hold. */
+  readonly wanted: number
+  /** First days of closed windows in which a slice that came to the lists later is still missing. */
+  readonly unfinished: readonly string[]
+}
+
+/** One row a pipeline. Reads the windows and, once a generation, the wanted slices; no unit. */
+export const wantedLines = async (db: Db): Promise<WantedLine[]> => {
+  const { rows } = await sql<Omit<WantedLine, 'wanted'> & Row<'etl.pipelines', 'generation'>>`
+    select p.pipeline_id, p.pipeline, p.generation,
+      array(select w.window_from::text from etl.windows w where w.pipeline_id = p.pipeline_id and w.closed_generation < p.generation and exists
+        (select from etl.slices s where s.pipeline_id = p.pipeline_id and s.wanted_until is null and s.wanted_since > w.closed_generation)) as unfinished
+    from (select distinct on (pipeline) * from etl.pipelines order by pipeline, version desc, updated_at desc) p order by p.pipeline`.execute(
+    db,
+  )
+  return Promise.all(
+    rows.map(async ({ generation, ...line }) => ({
+      ...line,
+      wanted: await slicesWanted(db, { pipeline_id: line.pipeline_id, generation }),
+    })),
+  )
+}
+
+interface MonthInput {
+  readonly definition: Definition | undefined
+  readonly wanted: WantedLine | undefined
+  /** Of all pipelines. */
+  readonly states: readonly WindowState[]
+  /** Months in which rows changed lately, `2026-01`. */
+  readonly restated: ReadonlySet<string>
+  readonly nowMs: number
+}
+
+/** The newest `count` months to the one the calendar shows now, oldest first. */
+export const lastMonths = (input: MonthInput, count: number): MonthLine[] => {
+  const own = input.states.filter(({ pipeline_id }) => pipeline_id === input.wanted?.pipeline_id)
+  const byWindow = Map.groupBy(own, ({ window_from }) => window_from)
+  const newest = alignDown(dateIn(input.nowMs, 'UTC'), 'month')
+  return windowsBetween(addWindows(newest, 'month', 1 - count), addWindows(newest, 'month', 1), 'month').map(({ from, to }) =>
+    monthLine(input, byWindow, from, to),
+  )
+}
+
+const monthLine = (
+  { definition, wanted, restated, nowMs }: MonthInput,
+  byWindow: ReadonlyMap<string, readonly WindowState[]>,
+  from: string,
+  to: string,
+): MonthLine => {
+  const month = from.slice(0, 7)
+  const known = [...byWindow.keys()].filter((first) => first >= from && first < to)
+  const due = definition === undefined ? [] : publishedIn(definition, from, to, nowMs)
+  const rows = known.flatMap((first) => byWindow.get(first) ?? [])
+  const slices = wanted?.wanted ?? 0
+  const isWhole = (first: string): boolean =>
+    !(wanted?.unfinished.includes(first) ?? false) && unitsIn((byWindow.get(first) ?? []).filter((row) => row.loaded)) >= slices
+  const windows = [...new Set([...known, ...due])]
+  const complete = windows.length > 0 && slices > 0 && windows.every(isWhole) && rows.every((row) => row.loaded)
+  return {
+    month,
+    state: windows.length === 0 ? 'later' : stateOf(rows, complete, restated.has(month)),
+    complete,
+    loaded: unitsIn(rows.filter((row) => row.loaded)),
+    wanted: windows.length * slices,
+  }
+}
+
+/** What a person must see first wins. */
+const stateOf = (rows: readonly WindowState[], complete: boolean, restated: boolean): MonthState => {
+  const has = (...states: readonly string[]): boolean => rows.some(({ state }) => states.includes(state))
+  if (has('held')) return 'held'
+  if (has('failed')) return 'failed'
+  if (complete) return restated ? 'restated' : 'loaded'
+  if (has('running', 'landed')) return 'running'
+  if (has('waiting')) return 'waiting'
+  return rows.some((row) => row.loaded) ? 'partly' : 'missing'
+}
+
+const publishedIn = ({ window: { every, from: first, publication } }: Definition, from: string, to: string, nowMs: number) =>
+  windowsBetween(from > first ? from : first, to, every)
+    .filter((window) => window.from >= from && isPublished(window, publication, nowMs))
+    .map((window) => window.from)
+
+/** Complete months without a gap, the newest ones; null: none is complete. */
+export const completeSpan = (months: readonly MonthLine[]): { readonly from: string; readonly to: string } | null => {
+  const last = months.findLastIndex(({ complete }) => complete)
+  const gap = months.slice(0, last + 1).findLastIndex(({ complete }) => !complete)
+  const [from, to] = [months[gap + 1], months[last]]
+  return from === undefined || to === undefined ? null : { from: from.month, to: to.month }
+}
+
+/** The oldest month after the complete ones, with the day on which it is to be there. */
+export interface DueMonth {
+  readonly month: string
+  /** By the definition's `expect`, else the day on which the service publishes it. */
+  readonly on: string
+  readonly overdue: boolean
+}
+
+/** null: nobody knows, because there is no definition of it, or the table has ended and all of it is there. @param completeTo the newest complete month; null: none */
+export const nextDue = (definition: Definition | undefined, completeTo: string | null, nowMs: number): DueMonth | null => {
+  if (definition === undefined) return null
+  const { from, publication } = definition.window
+  const today = dateIn(nowMs, publication.timeZone)
+  const newest = addWindows(alignDown(today, 'month'), 'month', -1)
+  const next = completeTo === null ? newest : addWindows(`${completeTo}-01`, 'month', 1)
+  const window = windowAt(next < from ? from : next, 'month')
+  if (isPastEnd(window, publication)) return null
+  const on = definition.expect === null ? publicationDate(window, publication) : dayOfMonth(window.to, definition.expect.monthBy)
+  return { month: window.from.slice(0, 7), on, overdue: on < today }
+}

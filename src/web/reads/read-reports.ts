@@ -1,0 +1,124 @@
+// Bought reports: those still open, those of given jobs, and those a person may want to know of.
+import { type Selectable, sql } from 'kysely'
+import { givenUpBy } from '../../core/report-shape.ts'
+import type { ReportState } from '../../core/types.ts'
+import type { Db, Tables } from '../../db/tables.ts'
+import type { Numbers } from '../../db/typed-row.ts'
+import { type BoxColumns, boxColumns } from './boxes.ts'
+import { wholeAs, wholeOrNullAs } from './first-row.ts'
+
+export interface ReportLine extends BoxColumns {
+  readonly job_id: number
+  /** Units it is bought for. */
+  readonly cells: number
+  readonly account: string
+  readonly state: ReportState
+  readonly report_id: string | null
+  readonly status_word: string | null
+  readonly polls: number
+  readonly estimated_quota: number | null
+  readonly used_quota: number | null
+  readonly data_points_count: number | null
+  readonly error_message: string | null
+  /** Submitted, or about to be. */
+  readonly created_at: string
+  readonly age_seconds: number
+  readonly next_poll_at: string | null
+  readonly deadline_at: string | null
+}
+
+/** Purchases as lines, to be narrowed; `b` is the job. */
+export const reportLines = (db: Db) =>
+  db
+    .selectFrom('etl.jobs as b')
+    .innerJoin('etl.pipelines as p', 'p.pipeline_id', 'b.pipeline_id')
+    .select(boxColumns)
+    .select([
+      wholeAs('b', 'job_id'),
+      'b.cells',
+      'b.account',
+      sql<ReportState>`b.report_state`.as('state'),
+      'b.report_id',
+      'b.status_word',
+      'b.polls',
+    ])
+    .select([wholeOrNullAs('b', 'estimated_quota'), wholeOrNullAs('b', 'used_quota'), wholeOrNullAs('b', 'data_points_count')])
+    .select(['b.error_message', 'b.next_poll_at', 'b.deadline_at'])
+    .select(sql<string>`coalesce(b.submitted_at, b.created_at)`.as('created_at'))
+    .select(sql<number>`extract(epoch from clock_timestamp() - coalesce(b.submitted_at, b.created_at))::float8`.as('age_seconds'))
+    .where('b.report_state', 'is not', null)
+
+// Bought or perhaps bought, and not downloaded; written so that the small indexes of open and troubled jobs answer.
+const isOpen = sql<boolean>`b.report_state in ('intent', 'submitted', 'ready', 'uncertain')
+  and ((b.state = 'open' and b.ask_number is not null) or b.state in ('held', 'failed'))`
+
+/** Oldest first: the one that has waited longest matters most. @param pipelines only these; empty: all */
+export const openReports = (db: Db, limit: number, pipelines: readonly string[] = []): Promise<ReportLine[]> =>
+  reportLines(db)
+    .where(isOpen)
+    .$if(pipelines.length > 0, (query) => query.where('p.pipeline', 'in', pipelines))
+    .orderBy('b.created_at')
+    .orderBy('b.job_id')
+    .limit(limit)
+    .execute()
+
+export const countOpenReports = (db: Db): Promise<{ readonly open: number; readonly uncertain: number }> =>
+  db
+    .selectFrom('etl.jobs as b')
+    .select(sql<number>`count(*)::float8`.as('open'))
+    .select(sql<number>`(count(*) filter (where b.report_state = 'uncertain'))::float8`.as('uncertain'))
+    .where(isOpen)
+    .executeTakeFirstOrThrow()
+
+/**
+ * open: a job waits for it. uncertain: nobody knows whether the submission was taken. lost: bought, or perhaps bought, and nothing will come
+ * by itself. given up: a person said so. unused: bought, and no unit was loaded from it.
+ */
+const purchaseKinds = ['open', 'uncertain', 'lost', 'given up', 'unused'] as const
+type PurchaseKind = (typeof purchaseKinds)[number]
+
+interface Purchase
+  extends Pick<
+    Selectable<Tables['etl.reports']>,
+    | 'account'
+    | 'pipeline'
+    | 'version'
+    | 'window_from'
+    | 'window_to'
+    | 'cells'
+    | 'state'
+    | 'report_id'
+    | 'status_word'
+    | 'submitted_at'
+  > {
+  readonly kind: PurchaseKind
+  readonly job_id: number
+  readonly job_state: string
+  /** Credits the service named, else those that were estimated. */
+  readonly quota: number | null
+  readonly message: string | null
+}
+
+/** Newest first. @param pipelines empty: all */
+export const listPurchases = async (
+  db: Db,
+  { pipelines, limit }: { readonly pipelines: readonly string[]; readonly limit: number },
+): Promise<{ rows: Purchase[]; total: number }> => {
+  const among = pipelines.length === 0 ? sql`true` : sql`r.pipeline = any(${[...pipelines]}::text[])`
+  const { rows } = await sql<Purchase & Numbers<'total'>>`
+    with purchases as (
+      select case
+          when r.answer_id is null and r.job_state = 'open' and r.state in ('intent', 'submitted', 'ready') then 'open'
+          when r.state = 'uncertain' and r.job_state <> 'replaced' then 'uncertain'
+          when r.state in ('failed', 'expired') and r.job_state = 'replaced' and r.error_message like ${`% ${givenUpBy} %`} then 'given up'
+          when r.state in ('uncertain', 'expired') or (r.state = 'failed' and r.report_id is null) then 'lost'
+          when r.state in ('submitted', 'ready', 'downloaded') and r.job_state <> 'open'
+            and not exists (select 1 from etl.loads l where l.answer_id = r.answer_id) then 'unused' end as kind, r.*
+      from etl.reports r where ${among}
+    )
+    select kind, job_id::float8 as job_id, job_state, account, pipeline, version, window_from, window_to, cells, state, report_id,
+      status_word, submitted_at, coalesce(used_quota, estimated_quota)::float8 as quota, error_message as message,
+      (count(*) over ())::float8 as total
+    from purchases where kind is not null order by job_id desc limit ${limit}`.execute(db)
+  return { rows: rows.map(({ total: _, ...row }) => row), total: rows[0]?.total ?? 0 }
+}

@@ -1,0 +1,134 @@
+// Runs with what became of their units and the jobs they waited for.
+import { sql } from 'kysely'
+import type { JobState, ReportState } from '../../core/types.ts'
+import type { Numbers } from '../../db/typed-row.ts'
+import type { Db } from '../../db/tables.ts'
+import type { RunOutcome } from '../../db/tables-runs.ts'
+import { type BoxColumns, boxColumns } from './boxes.ts'
+import { wholeAs } from './first-row.ts'
+import { linesOf, type UnitLine } from './unit-lines.ts'
+
+export interface RunLine {
+  readonly run_id: number
+  readonly command: string
+  readonly arguments: unknown
+  readonly state: string
+  /** Name of the process it is or was part of. */
+  readonly process: string | null
+  readonly started_at: string
+  readonly finished_at: string | null
+  readonly planned: number
+  readonly loaded: number
+  readonly unchanged: number
+  readonly waiting: number
+  readonly held: number
+  readonly failed: number
+}
+
+const runLines = (db: Db) =>
+  db
+    .selectFrom('etl.run_list as r')
+    .select([wholeAs('r', 'run_id'), 'r.command', 'r.arguments', 'r.state', 'r.process', 'r.started_at', 'r.finished_at'])
+    .select([wholeAs('r', 'planned'), wholeAs('r', 'loaded'), wholeAs('r', 'unchanged'), wholeAs('r', 'waiting')])
+    .select([wholeAs('r', 'held'), wholeAs('r', 'failed')])
+
+/** The newest first. @param beforeRunId null: from the newest on */
+export const lastRuns = (db: Db, limit: number, beforeRunId: number | null = null): Promise<RunLine[]> =>
+  runLines(db)
+    .$if(beforeRunId !== null, (query) => query.where('r.run_id', '<', String(beforeRunId)))
+    .orderBy('r.run_id', 'desc')
+    .limit(limit)
+    .execute()
+
+export const oneRun = async (db: Db, runId: number): Promise<RunLine | null> =>
+  (await runLines(db).where('r.run_id', '=', String(runId)).executeTakeFirst()) ?? null
+
+export interface RunJobLine extends BoxColumns {
+  readonly job_id: number
+  readonly state: JobState
+  readonly report_state: ReportState | null
+  /** Units of the job that the run asked for. */
+  readonly units: number
+  readonly outcome: RunOutcome | null
+  readonly held_units: number
+  readonly error_code: string | null
+  readonly error_message: string | null
+}
+
+// What the run asked of the job `j`: all of it, or the part that its line `w` names.
+const part = sql`coalesce(w.slice_ids, j.slice_ids) as slice_ids, coalesce(w.window_from, j.window_from) as window_from,
+  coalesce(w.window_to, j.window_to) as window_to`
+const needsPersonFirst = sql`array_position(array['held', 'failed', 'waiting', 'loaded', 'unchanged'], w.outcome)`
+
+/** Jobs the run waited for: held, failed and waiting ones first, then those under way, then the others. Jobs of which no record is kept any more are left out. */
+export const runJobs = (db: Db, runId: number, limit: number): Promise<RunJobLine[]> =>
+  db
+    .selectFrom(
+      sql<RunJobRow>`(select w.job_id, w.units, w.outcome, w.held_units, j.pipeline_id, j.state, j.report_state, j.error_code, j.error_message,
+        row_number() over (order by coalesce(${needsPersonFirst}, case when w.outcome is null then 3 else 6 end), w.job_id) as place, ${part}
+        from etl.run_jobs w join etl.jobs j on j.job_id = w.job_id where w.run_id = ${String(runId)}::bigint order by place limit ${limit})`.as(
+        'b',
+      ),
+    )
+    .innerJoin('etl.pipelines as p', 'p.pipeline_id', 'b.pipeline_id')
+    .select(boxColumns)
+    .select([
+      wholeAs('b', 'job_id'),
+      'b.state',
+      'b.report_state',
+      'b.units',
+      'b.outcome',
+      'b.held_units',
+      'b.error_code',
+      'b.error_message',
+    ])
+    .orderBy('b.place')
+    .execute()
+
+interface RunJobRow
+  extends Pick<RunJobLine, 'state' | 'report_state' | 'units' | 'outcome' | 'held_units' | 'error_code' | 'error_message'> {
+  readonly job_id: string
+  readonly pipeline_id: number
+  readonly place: number
+  readonly window_from: string
+  readonly window_to: string
+}
+
+/** Units in the order of the jobs given; those of the first ones where they are more than `limit`. */
+export const runUnits = async (db: Db, runId: number, jobs: readonly RunJobLine[], limit: number): Promise<UnitLine[]> => {
+  let units = 0
+  const first = jobs.filter((job) => {
+    const wanted = units < limit
+    units += job.units
+    return wanted
+  })
+  const { rows } = await sql<Numbers<'unit_id'>>`
+    select u.unit_id::float8 as unit_id from unnest(${first.map(({ job_id }) => job_id)}::bigint[]) with ordinality as f (job_id, place)
+      join etl.run_jobs w on w.run_id = ${String(runId)}::bigint and w.job_id = f.job_id join etl.jobs j on j.job_id = f.job_id
+      join etl.pipelines p on p.pipeline_id = j.pipeline_id
+      cross join lateral (select ${part}) b
+      cross join lateral generate_series(b.window_from::timestamp, b.window_to - interval '1 day',
+        case p.window_every when 'day' then interval '1 day' when 'week' then interval '7 days' else interval '1 month' end) as t (at)
+      cross join lateral unnest(b.slice_ids) as s (slice_id)
+      join etl.units u on u.pipeline_id = j.pipeline_id and u.window_from = t.at::date and u.slice_id = s.slice_id
+    order by f.place, u.window_from, u.slice_id limit ${limit}`.execute(db)
+  return linesOf(
+    db,
+    rows.map((row) => row.unit_id),
+  )
+}
+
+export interface Event {
+  readonly event_id: number
+  readonly at: string
+  readonly kind: string
+  readonly message: string
+}
+
+export const lastEvents = (db: Db, limit: number): Promise<Event[]> =>
+  db
+    .selectFrom('etl.events as e')
+    .select([wholeAs('e', 'event_id'), 'e.at', 'e.kind', 'e.message'])
+    .orderBy('e.event_id', 'desc')
+    .limit(limit)
+    .execute()

@@ -1,0 +1,192 @@
+// Units and rows by window: what totals are added up from, and the coverage of one pipeline month by month.
+import { sql } from 'kysely'
+import type { UnitState } from '../../core/types.ts'
+import type { Db } from '../../db/tables.ts'
+import { wholeOrNullAs } from './first-row.ts'
+import { noTotals, windowKey, type WindowTotals, windowTotals } from './window-totals.ts'
+
+/** Units of one window in one state. */
+export interface WindowState {
+  readonly pipeline_id: number
+  readonly pipeline: string
+  readonly window_from: string
+  readonly state: UnitState
+  /** They have an answer, whatever is asked for beside it. */
+  readonly loaded: boolean
+  /** Asked for or held. */
+  readonly open: boolean
+  readonly units: number
+}
+
+export interface WindowLoads {
+  readonly pipeline: string
+  readonly window_from: string
+  readonly rows: number
+  readonly last_loaded_at: string | null
+  /** When the service was last asked whether anything changed. */
+  readonly last_checked_at: string | null
+}
+
+export interface Windows {
+  readonly states: readonly WindowState[]
+  readonly loads: readonly WindowLoads[]
+  /** How old the figures of windows are that changed since and are being counted; 0: all are as they are. */
+  readonly behindMs: number
+}
+
+/** Whose windows, and whether figures may be as old as their last count. */
+export interface Looking {
+  /** Only these; empty: all. */
+  readonly pipelines?: readonly string[]
+  /** For pages that are asked for again and again. Default false: everything is counted. */
+  readonly remembered?: boolean
+}
+
+/** Of closed windows what was counted when they were closed, of others what their units and loads are. */
+export const readWindows = async (db: Db, { pipelines = [], remembered = false }: Looking = {}): Promise<Windows> => {
+  const [listed, open] = await Promise.all([listedWindows(db, pipelines), openStates(db, pipelines)])
+  const openOf = Map.groupBy(open, windowKey)
+  const windows = listed.map((window) => ({ ...window, ...openUnits(openOf.get(windowKey(window)) ?? []) }))
+  const { totals, behindMs } = await windowTotals(db, windows, remembered)
+  return {
+    states: [...windows.flatMap((window) => settledStates(window, totals.get(windowKey(window)))), ...open].sort(byWindow),
+    loads: windows.map((window) => loadsOf(window, totals.get(windowKey(window)))),
+    behindMs,
+  }
+}
+
+/** Of all windows, by pipeline and window. */
+export const windowStates = async (db: Db, looking: Looking = {}): Promise<readonly WindowState[]> =>
+  (await readWindows(db, looking)).states
+
+const newestLoad = (outcome: 'loaded' | 'unchanged') =>
+  sql<string | null>`(select max(l.loaded_at) from etl.loads l
+    where l.pipeline_id = w.pipeline_id and l.window_from = w.window_from and l.outcome = ${sql.lit(outcome)})`
+
+const listedWindows = (db: Db, pipelines: readonly string[]) =>
+  db
+    .selectFrom('etl.window_list as w')
+    .select(['w.pipeline_id', 'w.pipeline', 'w.window_from', 'w.closed', 'w.looked_at'])
+    .select([wholeOrNullAs('w', 'closed_units'), wholeOrNullAs('w', 'closed_rows')])
+    .select([newestLoad('loaded').as('loaded_at'), newestLoad('unchanged').as('unchanged_at')])
+    .$if(pipelines.length > 0, (query) => query.where('w.pipeline', 'in', pipelines))
+    .execute()
+
+type ListedWindow = Awaited<ReturnType<typeof listedWindows>>[number]
+
+/** Units that are asked for or held. */
+const openStates = (db: Db, pipelines: readonly string[]): Promise<WindowState[]> =>
+  db
+    .selectFrom('etl.open_units as u')
+    .innerJoin('etl.pipelines as p', 'p.pipeline_id', 'u.pipeline_id')
+    .select(['u.pipeline_id', 'p.pipeline', 'u.window_from', 'u.state', sql<boolean>`true`.as('open')])
+    .select([sql<boolean>`u.answer_id is not null`.as('loaded'), sql<number>`count(*)::float8`.as('units')])
+    .$if(pipelines.length > 0, (query) => query.where('p.pipeline', 'in', pipelines))
+    .groupBy(['u.pipeline_id', 'p.pipeline', 'u.window_from', 'u.state', sql`u.answer_id is not null`])
+    .execute()
+
+const openUnits = (open: readonly WindowState[]) => ({
+  openWithRows: unitsIn(open.filter(({ loaded }) => loaded)),
+  openWithoutRows: unitsIn(open.filter(({ loaded }) => !loaded)),
+})
+
+/** Units that nobody asks for: with rows, and planned once. */
+const settledStates = (
+  { pipeline_id, pipeline, window_from, openWithRows }: ListedWindow & ReturnType<typeof openUnits>,
+  { loaded, idle }: WindowTotals = noTotals,
+): WindowState[] => {
+  const of = { pipeline_id, pipeline, window_from, open: false }
+  const states: WindowState[] = [
+    { ...of, state: 'loaded', loaded: true, units: Math.max(0, loaded - openWithRows) },
+    { ...of, state: 'planned', loaded: false, units: idle },
+  ]
+  return states.filter(({ units }) => units > 0)
+}
+
+const loadsOf = (
+  { pipeline, window_from, loaded_at, unchanged_at, looked_at }: ListedWindow,
+  { rows }: WindowTotals = noTotals,
+): WindowLoads => ({
+  ...{ pipeline, window_from, rows, last_loaded_at: loaded_at },
+  last_checked_at:
+    [loaded_at, unchanged_at, looked_at]
+      .filter((at) => at !== null)
+      .sort()
+      .at(-1) ?? null,
+})
+
+const byWindow = (a: WindowState, b: WindowState): number =>
+  compare(a.pipeline, b.pipeline) || compare(a.window_from, b.window_from)
+const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0)
+
+/** One pipeline, all its versions together. */
+export interface PipelineCounts {
+  readonly pipeline: string
+  readonly units: Readonly<Partial<Record<UnitState, number>>>
+  readonly rows: number
+  readonly newest_window: string | null
+  readonly oldest_window: string | null
+  readonly last_loaded_at: string | null
+}
+
+/** By name; pipelines that have no unit yet are left out. */
+export const pipelineCounts = ({ states, loads }: Windows): PipelineCounts[] =>
+  [...Map.groupBy(states, ({ pipeline }) => pipeline)].sort(byName).map(([pipeline, own]) => {
+    const ownLoads = loads.filter((row) => row.pipeline === pipeline)
+    const loaded = own
+      .filter((row) => row.loaded)
+      .map((row) => row.window_from)
+      .sort()
+    return {
+      pipeline,
+      units: Object.fromEntries(
+        [...Map.groupBy(own, ({ state }) => state)].map(([state, rows]) => [state, unitsIn(rows)] as const),
+      ),
+      rows: ownLoads.reduce((all, { rows }) => all + rows, 0),
+      newest_window: loaded.at(-1) ?? null,
+      oldest_window: loaded[0] ?? null,
+      last_loaded_at: latest(ownLoads),
+    }
+  })
+
+export const unitsIn = (states: readonly WindowState[]): number => states.reduce((all, { units }) => all + units, 0)
+
+/** A month of one pipeline. */
+export interface CoverageMonth {
+  readonly pipeline: string
+  /** `2026-01` */
+  readonly month: string
+  /** Units that have rows, whatever is asked for beside them. */
+  readonly loaded: number
+  readonly total: number
+  readonly held: number
+  readonly failed: number
+  /** Neither loaded nor held or failed. */
+  readonly open: number
+}
+
+/** By pipeline and month. */
+export const coverageMonths = (states: readonly WindowState[]): CoverageMonth[] =>
+  [...Map.groupBy(states, ({ pipeline, window_from }) => `${pipeline}/${window_from.slice(0, 7)}`)]
+    .sort(byName)
+    .map(([key, own]) => {
+      const inTrouble = ({ state }: WindowState): boolean => state === 'held' || state === 'failed'
+      return {
+        pipeline: own[0]?.pipeline ?? '',
+        month: key.slice(-7),
+        loaded: unitsIn(own.filter((row) => row.loaded)),
+        total: unitsIn(own),
+        held: unitsIn(own.filter(({ state }) => state === 'held')),
+        failed: unitsIn(own.filter(({ state }) => state === 'failed')),
+        open: unitsIn(own.filter((row) => !row.loaded && !inTrouble(row))),
+      }
+    })
+
+const byName = ([a]: readonly [string, unknown], [b]: readonly [string, unknown]): number => compare(a, b)
+
+const latest = (loads: readonly WindowLoads[]): string | null =>
+  loads
+    .map((row) => row.last_loaded_at)
+    .filter((at) => at !== null)
+    .sort()
+    .at(-1) ?? null

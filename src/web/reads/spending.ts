@@ -1,0 +1,129 @@
+// What credits were spent on: by account, pipeline and tag, and for values nobody wants any more. Every sum is of the same rows of etl.spending.
+import { sql } from 'kysely'
+import type { Db } from '../../db/tables.ts'
+
+export interface Spending {
+  /** `2026-01` */
+  readonly month: string
+  readonly account: string
+  readonly pipeline: string
+  /** What it is charged to, as it was when it was bought. */
+  readonly tags: Readonly<Record<string, string>>
+  readonly reports: number
+  /** Requests that are paid for one by one. */
+  readonly requests: number
+  /** Credits of reports, as the service named them. */
+  readonly report_credits: number
+  /** Credits of requests, as their bills said. */
+  readonly request_credits: number
+  /** Both. */
+  readonly used: number
+  /** Of reports under way, as estimated. */
+  readonly reserved: number
+  /** Reports and requests whose price nobody knows. */
+  readonly unpriced: number
+}
+
+/** The newest month first, then by account, pipeline and tags. @param fromDay the first one, `YYYY-MM-DD` */
+export const spendingByMonth = async (db: Db, fromDay: string): Promise<Spending[]> => {
+  const { rows } = await sql<Spending>`
+    select to_char(s.day, 'YYYY-MM') as month, s.account, s.pipeline, t.tags, sum(s.reports)::float8 as reports, sum(s.requests)::float8 as requests,
+      coalesce(sum(s.used_quota) filter (where s.requests = 0), 0)::float8 as report_credits,
+      coalesce(sum(s.used_quota) filter (where s.requests > 0), 0)::float8 as request_credits,
+      coalesce(sum(s.used_quota), 0)::float8 as used, sum(s.reserved_quota)::float8 as reserved, sum(s.unpriced)::float8 as unpriced
+    from etl.spending s join etl.tag_sets t using (tag_set_id) where s.day >= ${fromDay}::date
+    group by 1, 2, 3, t.tag_set_id, t.tags order by 1 desc, 2, 3, t.tags::text`.execute(db)
+  return rows
+}
+
+export interface TagSpending {
+  readonly month: string
+  /** Name of the tag. */
+  readonly tag: string
+  /** null: pipelines without that tag. */
+  readonly value: string | null
+  readonly pipelines: readonly string[]
+  readonly used: number
+  readonly reserved: number
+}
+
+/** For each tag that any of them has, all of the spending: its values, and what has no such tag. */
+export const spendingByTag = (spending: readonly Spending[]): TagSpending[] => {
+  const names = [...new Set(spending.flatMap(({ tags }) => Object.keys(tags)))].sort()
+  return names.flatMap((tag) =>
+    [...Map.groupBy(spending, ({ month, tags }) => JSON.stringify([month, tags[tag] ?? null])).values()].flatMap((group) => {
+      const [first] = group
+      if (first === undefined) return []
+      return [
+        {
+          month: first.month,
+          tag,
+          value: first.tags[tag] ?? null,
+          pipelines: [...new Set(group.map(({ pipeline }) => pipeline))].sort(),
+          used: group.reduce((sum, { used }) => sum + used, 0),
+          reserved: group.reduce((sum, { reserved }) => sum + reserved, 0),
+        },
+      ]
+    }),
+  )
+}
+
+export interface ValueSpending {
+  readonly pipeline: string
+  readonly dimension: string
+  readonly value: string
+  /** Whether a list still holds it. */
+  readonly wanted: boolean
+  readonly credits: number
+}
+
+/**
+ * What the credits of a month were spent on, by the values of each dimension's name: the price of a report is shared among its slices in equal parts, the
+ * odd credits one by one, so that the parts are the whole. Purchases of which no slice is known any more are left out.
+ * @param dimension null: by whole slice, for `wanted` alone
+ */
+const perSlice = (month: string) => sql`
+  with bought as (
+    select j.pipeline_id, j.slice_ids, coalesce(j.used_quota, case when j.report_state in ('intent', 'submitted', 'ready', 'downloaded', 'uncertain')
+        then coalesce(j.estimated_quota, 0) else 0 end) as credits
+    from etl.jobs j where j.report_state is not null and coalesce(j.asked_at, j.created_at) >= (${month}::date at time zone 'UTC')
+      and coalesce(j.asked_at, j.created_at) < ((${month}::date + interval '1 month') at time zone 'UTC')
+    union all
+    select j.pipeline_id, j.slice_ids, sum(q.credits) from etl.requests q join etl.jobs j on j.job_id = q.job_id
+    where q.credits > 0 and q.started_at >= (${month}::date at time zone 'UTC') and q.started_at < ((${month}::date + interval '1 month') at time zone 'UTC')
+    group by q.job_id, j.pipeline_id, j.slice_ids
+  ), shared as (
+    select b.pipeline_id, s.slice_id, (b.credits * s.place / cardinality(b.slice_ids)) - (b.credits * (s.place - 1) / cardinality(b.slice_ids)) as credits
+    from bought b cross join lateral unnest(b.slice_ids) with ordinality as s (slice_id, place) where b.credits > 0
+  )`
+
+/** By value of one dimension, the dearest first. @param month its first day */
+export const spendingByValue = async (db: Db, month: string, dimension: string): Promise<ValueSpending[]> => {
+  const { rows } = await sql<ValueSpending>`
+    ${perSlice(month)}
+    select p.pipeline, ${dimension} as dimension, s."values"[array_position(p.dimensions, ${dimension})] as value, bool_or(s.wanted_until is null) as wanted,
+      sum(h.credits)::float8 as credits
+    from shared h join etl.slices s using (slice_id) join etl.pipelines p on p.pipeline_id = h.pipeline_id
+    where ${dimension} = any(p.dimensions) group by 1, 3 order by 5 desc, 1, 3`.execute(db)
+  return rows
+}
+
+export interface UnwantedSpending {
+  readonly pipeline: string
+  /** Slices that left the lists and for which something was bought in the month. */
+  readonly slices: number
+  /** The first few. */
+  readonly examples: readonly string[]
+  readonly credits: number
+}
+
+/** What was bought in a month for values that no list holds any more. @param month its first day */
+export const unwantedSpending = async (db: Db, month: string): Promise<UnwantedSpending[]> => {
+  const { rows } = await sql<UnwantedSpending>`
+    ${perSlice(month)}
+    select p.pipeline, count(distinct h.slice_id)::integer as slices, (array_agg(distinct array_to_string(s."values", ', ')))[1:3] as examples,
+      sum(h.credits)::float8 as credits
+    from shared h join etl.slices s using (slice_id) join etl.pipelines p on p.pipeline_id = h.pipeline_id
+    where s.wanted_until is not null group by 1 having sum(h.credits) > 0 order by 4 desc, 1`.execute(db)
+  return rows
+}

@@ -1,0 +1,188 @@
+// Units as they are listed: those that need a person first, a page of them at a time, whatever the number of units.
+import { sql } from 'kysely'
+import type { UnitState } from '../../core/types.ts'
+import type { Maybe, Numbers, Row } from '../../db/typed-row.ts'
+import type { Db } from '../../db/tables.ts'
+import { wholeAs } from './first-row.ts'
+import { unitsIn, type WindowState } from './read-windows.ts'
+
+export interface UnitLine {
+  readonly unit_id: number
+  readonly unit_key: string
+  readonly pipeline: string
+  readonly state: UnitState
+  readonly attempts: number
+  /** null: not loaded, or loaded from an answer for many units, of which nobody counts the rows of one. */
+  readonly rows: number | null
+  readonly error_code: string | null
+  readonly error_message: string | null
+  readonly not_before: string | null
+  readonly loaded_at: string | null
+}
+
+export interface UnitFilter {
+  readonly pipeline?: string
+  readonly state?: UnitState
+  /** `2026-01` */
+  readonly month?: string
+}
+
+const troubles: readonly UnitState[] = ['held', 'failed']
+const openStates = ['waiting', 'running', 'landed', 'planned'] as const
+
+const fits =
+  ({ pipeline, state, month }: UnitFilter) =>
+  (row: WindowState): boolean =>
+    (pipeline === undefined || row.pipeline === pipeline) &&
+    (state === undefined || row.state === state) &&
+    (month === undefined || row.window_from.startsWith(month))
+
+export const countUnits = (states: readonly WindowState[], filter: UnitFilter): number => unitsIn(states.filter(fits(filter)))
+
+/** Where the units of a list stand, in its order: how many there are, and the numbers of some of them. */
+interface Shelf {
+  readonly units: number
+  ids(limit: number, offset: number): Promise<number[]>
+}
+
+/**
+ * In the order that needs a person most: held, failed, waiting, running, landed, planned, loaded; then newest window first.
+ * @param states of all windows, by which the units before the offset are passed over unread
+ */
+export const unitLines = async (
+  db: Db,
+  states: readonly WindowState[],
+  filter: UnitFilter,
+  { limit, offset = 0 }: { readonly limit: number; readonly offset?: number },
+): Promise<UnitLine[]> => {
+  const own = states.filter(fits(filter))
+  const isTrouble = ({ state }: WindowState): boolean => troubles.includes(state)
+  const shelves: Shelf[] = [
+    { units: unitsIn(own.filter(isTrouble)), ids: (most, skip) => troubledIds(db, filter, most, skip) },
+    { units: unitsIn(own.filter((row) => row.open && !isTrouble(row))), ids: (most, skip) => openIds(db, filter, most, skip) },
+    ...[false, true].map((loaded) => settledShelf(db, own.filter((row) => !row.open && row.loaded === loaded), loaded)), // biome-ignore format: one look
+  ]
+  const found: number[] = []
+  let skip = offset
+  for (const { units, ids } of shelves) {
+    if (skip < units && found.length < limit) found.push(...(await ids(limit - found.length, skip)))
+    skip = Math.max(0, skip - units)
+  }
+  return linesOf(db, found)
+}
+
+/** Held and failed units, found without reading the others. */
+export const troubledLines = async (db: Db, filter: UnitFilter, limit: number): Promise<UnitLine[]> =>
+  linesOf(db, await troubledIds(db, filter, limit, 0))
+
+const within = ({ pipeline, month, state }: UnitFilter) => {
+  const first = `${month}-01`
+  return sql<boolean>`${sql.join(
+    [
+      sql`true`,
+      ...(pipeline === undefined
+        ? []
+        : [sql`u.pipeline_id in (select p.pipeline_id from etl.pipelines p where p.pipeline = ${pipeline})`]),
+      ...(month === undefined
+        ? []
+        : [sql`u.window_from >= ${first}::date and u.window_from < ${first}::date + interval '1 month'`]),
+      ...(state === undefined ? [] : [sql`u.state = ${state}`]),
+    ],
+    sql` and `,
+  )}`
+}
+
+const troubledIds = async (db: Db, filter: UnitFilter, limit: number, offset: number): Promise<number[]> => {
+  const rows = await db
+    .selectFrom('etl.troubled_units as u')
+    .select(wholeAs('u', 'unit_id'))
+    .where(within(filter))
+    .orderBy('u.state', 'desc')
+    .orderBy('u.window_from', 'desc')
+    .orderBy('u.unit_id')
+    .limit(limit)
+    .offset(offset)
+    .execute()
+  return rows.map((row) => row.unit_id)
+}
+
+const openIds = async (db: Db, filter: UnitFilter, limit: number, offset: number): Promise<number[]> => {
+  const rows = await db
+    .selectFrom('etl.open_units as u')
+    .select(wholeAs('u', 'unit_id'))
+    .where(within(filter))
+    .where('u.state', 'not in', [...troubles])
+    .orderBy(sql`array_position(${sql.val([...openStates])}::text[], u.state)`)
+    .orderBy('u.window_from', 'desc')
+    .orderBy('u.unit_id')
+    .limit(limit)
+    .offset(offset)
+    .execute()
+  return rows.map((row) => row.unit_id)
+}
+
+/** Units that nobody asks for, window by window from the newest; only windows of the page are read. */
+const settledShelf = (db: Db, rows: readonly WindowState[], loaded: boolean): Shelf => {
+  const windows = [...rows].sort((a, b) => b.window_from.localeCompare(a.window_from) || a.pipeline_id - b.pipeline_id)
+  return {
+    units: unitsIn(rows),
+    ids: async (limit, offset) => {
+      const found: number[] = []
+      let skip = offset
+      for (const window of windows) {
+        if (found.length >= limit) break
+        if (skip < window.units) found.push(...(await settledIds(db, window, loaded, limit - found.length, skip)))
+        skip = Math.max(0, skip - window.units)
+      }
+      return found
+    },
+  }
+}
+
+const settledIds = async (db: Db, window: WindowState, loaded: boolean, limit: number, offset: number): Promise<number[]> => {
+  const rows = await db
+    .selectFrom('etl.units as u')
+    .select(wholeAs('u', 'unit_id'))
+    .where('u.pipeline_id', '=', window.pipeline_id)
+    .where('u.window_from', '=', window.window_from)
+    .where('u.job_id', 'is', null)
+    .where('u.held_answer_id', 'is', null)
+    .where('u.answer_id', loaded ? 'is not' : 'is', null)
+    .orderBy('u.slice_id')
+    .limit(limit)
+    .offset(offset)
+    .execute()
+  return rows.map((row) => row.unit_id)
+}
+
+/** The load that a unit's rows come from, and their number where the answer was for this unit alone. */
+const lastLoad = sql<Maybe<Row<'etl.loads', 'loaded_at'> & Numbers<'rows'>>>`(
+  select l.loaded_at, case when cardinality(a.slice_ids) = 1 then (l.rows_inserted + l.rows_updated + l.rows_unchanged)::float8 end as rows
+  from etl.loads l join etl.answers a on a.answer_id = l.answer_id
+  where l.answer_id = u.answer_id and l.window_from = u.window_from and l.outcome = 'loaded' order by l.loaded_at desc limit 1)`
+
+/** In the order of the numbers given. */
+export const linesOf = async (db: Db, unitIds: readonly number[]): Promise<UnitLine[]> => {
+  if (unitIds.length === 0) return []
+  const rows = await db
+    .selectFrom('etl.unit_list as u')
+    .leftJoinLateral(lastLoad.as('l'), (join) => join.onTrue())
+    .select([
+      wholeAs('u', 'unit_id'),
+      'u.unit_key',
+      'u.pipeline',
+      'u.state',
+      'u.attempts',
+      'l.rows',
+      'u.error_code',
+      'u.error_message',
+    ])
+    .select(['u.not_before', 'l.loaded_at'])
+    .where(sql<boolean>`u.unit_id = any(${sql.val([...unitIds])}::bigint[])`)
+    .execute()
+  const byId = new Map(rows.map((row) => [row.unit_id, row]))
+  return unitIds.flatMap((unitId) => byId.get(unitId) ?? [])
+}
+
+/** A unit by its number, as it is listed; null: there is none. */
+export const unitLine = async (db: Db, unitId: number): Promise<UnitLine | null> => (await linesOf(db, [unitId]))[0] ?? null

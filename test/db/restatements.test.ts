@@ -1,0 +1,197 @@
+// Restatements by unit, against brute force over its answers one by one: rows that change, end, come late or come back, and answers without a row.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { secret } from '../../src/core/redact.ts'
+import { loadMarts } from '../../src/definition/marts.ts'
+import { loadSemantics } from '../../src/definition/semantic-model.ts'
+import type { SemanticModel } from '../../src/definition/semantic.ts'
+import { publish } from '../../src/publish/publish.ts'
+import { answerQuery } from '../../src/semantic/answer.ts'
+import { openReader, type Reader } from '../../src/semantic/reader.ts'
+import { shippedDefinitions } from '../support/definitions.ts'
+import { randomOf } from '../support/figure-world.ts'
+import { months, newJob, newPipeline, newSlices, type PipelineKit } from '../support/ledger.ts'
+import { newAnswer } from '../support/ledger-answers.ts'
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+
+let db: TestDatabase
+let reader: Reader
+let model: SemanticModel
+
+beforeAll(async () => {
+  db = await createTestDatabase()
+  await publish(db.database, await shippedDefinitions(), await loadMarts([]))
+  model = await loadSemantics([])
+  reader = await openReader({ readerUrl: null, databaseUrl: secret('test database', db.url), home: '/nowhere' })
+  for (const table of ['keywords_v1', 'traffic_and_engagement_v1'])
+    await query(`create table data.${table}_p202507 partition of data.${table} for values from ('2025-07-01') to ('2025-08-01')`)
+})
+afterAll(async () => {
+  await reader.close()
+  await db.drop()
+})
+
+const query = async <T extends Record<string, unknown>>(text: string, values: readonly unknown[] = []): Promise<T[]> =>
+  (await db.database.pool.query<T>(text, [...values])).rows
+
+/** When the service was asked, once a month. */
+const moments = ['2025-08-12T03:00:00Z', '2025-09-12T03:00:00Z', '2025-10-12T03:00:00Z', '2025-11-12T03:00:00Z'] as const
+
+/** What each answer had of one unit: figures by the key of their rows; null: the row had none. */
+type Answer = ReadonlyMap<string, number | null>
+interface Life {
+  readonly domain: string
+  readonly answers: readonly Answer[]
+}
+
+/** @param keys rows that an answer may have */
+const livesOf = (seed: number, keys: readonly string[]): Life[] => {
+  const random = randomOf(seed)
+  return Array.from({ length: 24 }, (_, at) => ({
+    domain: `d${at}.com`,
+    answers: moments.slice(0, 1 + Math.floor(random() * moments.length)).map((): Answer => {
+      const there = keys.filter(() => random() > 0.35)
+      return new Map(there.map((key) => [key, random() < 0.15 ? null : Math.floor(random() * 4) * 100]))
+    }),
+  }))
+}
+
+interface Row {
+  readonly key: string
+  readonly figure: number | null
+  readonly revision: number
+  readonly from: string
+  readonly to: string | null
+}
+
+/** As loads leave them: a row's value lasts until an answer has another one, or none. */
+const rowsOf = ({ answers }: Life): Row[] => {
+  const rows: Row[] = []
+  for (const [at, answer] of answers.entries()) {
+    const moment = moments[at] ?? ''
+    for (const [place, row] of rows.entries())
+      if (row.to === null && (!answer.has(row.key) || answer.get(row.key) !== row.figure)) rows[place] = { ...row, to: moment }
+    for (const [key, figure] of answer)
+      if (!rows.some((row) => row.key === key && row.to === null))
+        rows.push({ key, figure, revision: rows.filter((row) => row.key === key).length + 1, from: moment, to: null })
+  }
+  return rows
+}
+
+/** The rows in the tables, and the loads without a row of a unit in the ledger. */
+const put = async (
+  table: string,
+  lives: readonly Life[],
+  cellsOf: (life: Life, row: Row) => Record<string, unknown>,
+): Promise<void> => {
+  await query(`truncate data.${table}, data.${table}_history`)
+  await query(`insert into bi.dim_domain (domain) select unnest($1::text[]) on conflict do nothing`, [
+    lives.map(({ domain }) => domain),
+  ])
+  const pipeline = await newPipeline(db)
+  for (const life of lives) {
+    const unitId = await unitOf(pipeline, life)
+    const all = rowsOf(life).map((row) => ({
+      ...cellsOf(life, row),
+      ...{ _unit_id: unitId, _run_id: 1, _revision: row.revision, _loaded_at: row.from, _valid_from: row.from },
+      ...{ _valid_to: row.to, _ended_run_id: 1 },
+    }))
+    const into = (name: string, some: readonly unknown[]) =>
+      query(`insert into data.${name} select * from jsonb_populate_recordset(null::data.${name}, $1)`, [JSON.stringify(some)])
+    await into(table, all.filter((row) => row._valid_to === null)) // biome-ignore format: one look
+    await into(`${table}_history`, all.filter((row) => row._valid_to !== null)) // biome-ignore format: one look
+  }
+}
+
+const unitOf = async (pipeline: PipelineKit, { domain, answers }: Life): Promise<number> => {
+  const [slice = 0] = await newSlices(db, pipeline, [domain])
+  const jobId = await newJob(db, pipeline, { sliceIds: [slice], window: months('2025-07') })
+  const answerId = await newAnswer(db, jobId)
+  for (const [at, answer] of answers.entries())
+    await query(
+      `insert into etl.loads (answer_id, pipeline_id, window_from, job_id, outcome, units, slices_without_rows, loaded_at)
+       values ($1, $2, '2025-07-01', $3, 'loaded', 1, $4, $5)`,
+      [answerId, pipeline.pipelineId, jobId, answer.size === 0 ? [slice] : [], moments[at]],
+    )
+  const [unit] = await query<{ id: string }>(`select unit_id as id from etl.units where job_id = $1`, [jobId])
+  return Number(unit?.id)
+}
+
+const sum = (values: readonly (number | null | undefined)[]): number | null => {
+  const known = values.filter((value) => typeof value === 'number')
+  return known.length === 0 ? null : known.reduce((a, b) => a + b, 0)
+}
+interface Restated {
+  readonly first: number | null
+  readonly now: number | null
+  readonly change: number | null
+}
+const restatedOf = ({ answers }: Life): Restated => {
+  const [first, now] = [sum([...(answers[0]?.values() ?? [])]), sum([...(answers.at(-1)?.values() ?? [])])]
+  return { first, now, change: first === null && now === null ? null : (now ?? 0) - (first ?? 0) }
+}
+
+const kinds = {
+  visits: {
+    view: 'traffic_restatements',
+    keys: ['row'],
+    table: 'traffic_and_engagement_v1',
+    cells: ({ domain }: Life, { figure }: Row) => ({
+      ...{
+        date: '2025-07-01',
+        granularity: 'monthly',
+        domain,
+        country: 'us',
+        include_subdomains: true,
+        all_traffic_visits: figure,
+      },
+    }),
+  },
+  clicks: {
+    view: 'keyword_restatements',
+    keys: ['shoes', 'boots', 'sandals', 'laces'],
+    table: 'keywords_v1',
+    cells: ({ domain }: Life, { key, figure }: Row) => ({
+      ...{ month: '2025-07-01', domain, country: 'us', traffic_source: 'All', web_source: 'Total', branded_type: 'All' },
+      ...{ keyword: key, top_url: 'u', clicks: figure },
+    }),
+  },
+} as const
+
+describe.each(['visits', 'clicks'] as const)('%s', (kind) => {
+  const { view, keys, table, cells } = kinds[kind]
+
+  test.each([1, 2, 3, 4, 5])('first and change add up to now, unit by unit and over all, seed %i', async (seed) => {
+    await query(`insert into bi.dim_country (country) values ('us') on conflict do nothing`)
+    const lives = livesOf(seed, keys)
+    await put(table, lives, cells)
+    const rows = await query<{ domain: string; first: string | null; now: string | null; change: string | null }>(
+      `select domain, ${kind}_first as first, ${kind}_now as now, ${kind}_change as change from bi.${view}`,
+    )
+    const number = (text: string | null | undefined): number | null => (text == null ? null : Number(text))
+    for (const life of lives) {
+      const found = rows.filter(({ domain }) => domain === life.domain)
+      // A unit that never had a row has nothing to restate.
+      expect(found.length, life.domain).toBe(rowsOf(life).length === 0 ? 0 : 1)
+      const [row] = found
+      const wanted = restatedOf(life)
+      expect({ first: number(row?.first), now: number(row?.now), change: number(row?.change) }, life.domain).toEqual(wanted)
+    }
+    const all = lives.map(restatedOf)
+    const [first, now, change] = [
+      sum(all.map((one) => one.first)),
+      sum(all.map((one) => one.now)),
+      sum(all.map((one) => one.change)),
+    ]
+    expect((first ?? 0) + (change ?? 0)).toBe(now ?? 0)
+    const asked = await answerQuery(reader, model, {
+      metrics: [`${kind}_first`, `${kind}_restated_by`, `${kind}_now`, `${kind}_restated_share`],
+      where: [{ dimension: 'country', is: 'us' }],
+    })
+    expect(asked.rows[0]).toEqual({
+      [`${kind}_first`]: first,
+      [`${kind}_restated_by`]: change,
+      [`${kind}_now`]: now,
+      [`${kind}_restated_share`]: Number(((change ?? 0) / (first ?? 1)).toFixed(6)),
+    })
+  })
+})

@@ -1,0 +1,110 @@
+// A field that vanishes from every record of an answer, and one that vanishes from some, as JSON and as CSV.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { Definition } from '../../src/core/types.ts'
+import type { LoadResult } from '../../src/run/loading.ts'
+import { boxOf, shippedDefinition } from '../support/definitions.ts'
+import { loadBody, type LoadKit, openLoading, workOn } from '../support/loading.ts'
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+
+let db: TestDatabase
+let keywords: Definition
+let kit: LoadKit
+
+beforeAll(async () => {
+  db = await createTestDatabase()
+  keywords = await shippedDefinition('keywords')
+  kit = await openLoading(db, keywords)
+})
+afterAll(() => db.drop())
+
+type Keyword = Readonly<Record<string, unknown>>
+
+const keyword = (index: number): Keyword => ({
+  keyword: `k${index}`,
+  top_url: 'a.com/',
+  clicks: 9,
+  volume: 5,
+  cpc: 1,
+  position: 1,
+  zero_clicks_share: 0.5,
+})
+const without = (record: Keyword, field: string): Keyword =>
+  Object.fromEntries(Object.entries(record).filter(([name]) => name !== field))
+const records = (count: number, change: (record: Keyword, index: number) => Keyword = (record) => record): Keyword[] =>
+  Array.from({ length: count }, (_, index) => change(keyword(index), index))
+
+interface Choice {
+  readonly month?: string
+  readonly of?: LoadKit
+  readonly released?: boolean
+}
+
+const load = async (
+  found: readonly Keyword[],
+  { month = '2026-01', of = kit, released = false }: Choice = {},
+): Promise<LoadResult> => {
+  const slice = { domain: 'a.com', country: 'us' }
+  const work = await workOn(of, boxOf(of.definition, month, slice), { set: { kind: 'walk', released } })
+  const body = JSON.stringify({ meta: { status: 'Success' }, keywords: found }, null, 1)
+  return loadBody(of, work, { body, expectedRows: found.length, sha256: body.length + month })
+}
+
+const volumes = async (month: string): Promise<unknown[]> =>
+  (
+    await db.database.pool.query<{ volume: unknown }>(
+      'select distinct volume from data.keywords_v1 where month = $1 order by volume',
+      [`${month}-01`],
+    )
+  ).rows.map(({ volume }) => volume)
+
+describe('a field that the loads before had', () => {
+  test('and no record has is drift: the answer is held and names it, nothing turns 0, and a release loads it', async () => {
+    expect(await load(records(20))).toMatchObject({ inserted: 20, unitsHeld: 0 })
+    const gone = records(20, (record) => without(record, 'volume'))
+    const held = await load(gone)
+    expect(held).toMatchObject({ unitsHeld: 1, updated: 0 })
+    expect(held.heldBecause).toMatchObject({ code: 'SCHEMA' })
+    expect(held.heldBecause?.message).toMatch(/none of the records has volume, .*may_vanish/)
+    expect(await volumes('2026-01')).toEqual(['5'])
+    expect((await load(gone, { month: '2026-02' })).heldBecause?.code).toBe('SCHEMA')
+    expect(await volumes('2026-02')).toEqual([])
+    expect(await load(gone, { released: true })).toMatchObject({ unitsHeld: 0, updated: 20 })
+    // Loaded so in its time, it is the new form.
+    expect(await load(gone, { month: '2026-02' })).toMatchObject({ unitsHeld: 0, inserted: 20 })
+  })
+
+  test('and some records lack is as the definition says', async () => {
+    const some = records(20, (record, index) => (index % 2 === 0 ? without(record, 'cpc') : record))
+    expect(await load(some, { month: '2026-03' })).toMatchObject({ unitsHeld: 0, inserted: 20 })
+    const { rows } = await db.database.pool.query(
+      `select cpc, count(*)::int as n from data.keywords_v1 where month = '2026-03-01' group by 1 order by 1`,
+    )
+    expect(rows).toEqual([
+      { cpc: '0', n: 10 },
+      { cpc: '1', n: 10 },
+    ])
+    // Few records of a sparse field may lack it by chance; many do not.
+    const none = (count: number): Keyword[] => records(count, (record) => without(record, 'cpc'))
+    expect((await load(none(3), { month: '2026-04' })).unitsHeld).toBe(0)
+    expect((await load(records(20), { month: '2026-05' })).unitsHeld).toBe(0)
+    expect((await load(none(100), { month: '2026-06' })).heldBecause?.code).toBe('SCHEMA')
+  })
+
+  test('may vanish where the definition allows it by name', async () => {
+    const columns = keywords.columns.map((column) => (column.name === 'position' ? { ...column, mayVanish: true } : column))
+    const allowing = { ...kit, definition: { ...keywords, columns } }
+    const whole = records(5)
+    expect((await load(whole, { month: '2026-07', of: allowing })).unitsHeld).toBe(0)
+    const gone = whole.map((record) => without(record, 'position'))
+    expect((await load(gone, { month: '2026-08', of: allowing })).unitsHeld).toBe(0)
+    const worse = gone.map((record) => without(record, 'zero_clicks_share'))
+    expect((await load(worse, { month: '2026-09', of: allowing })).heldBecause?.message).toContain('has zero_clicks_share,')
+  })
+
+  test('is not asked of an answer without records, which changes nothing for the next', async () => {
+    expect((await load(records(20), { month: '2026-10' })).unitsHeld).toBe(0)
+    expect((await load([], { month: '2026-11' })).unitsHeld).toBe(0)
+    const gone = records(20, (record) => without(record, 'clicks'))
+    expect((await load(gone, { month: '2026-12' })).heldBecause?.code).toBe('SCHEMA')
+  })
+})

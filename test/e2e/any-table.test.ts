@@ -1,0 +1,151 @@
+// Every table of the batch service by YAML alone: written by `millrace new dataset`, checked, planned, loaded, restated, against a service that knows their filters.
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { startVendorSandbox, type VendorSandbox } from '../../src/sandbox/vendor/vendor-server.ts'
+import { pipelinesOfRepository, summaryOf } from '../support/command.ts'
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { runWarm } from '../support/warm-command.ts'
+
+/** With what tells a row apart beside the period; those with more rows of a domain than come unasked name a limit. */
+const tables: Readonly<Record<string, { readonly key: readonly string[]; readonly limit?: number }>> = {
+  website_marketing_channels: { key: ['domain', 'country', 'channel', 'include_subdomains'] },
+  traffic_sources: { key: ['domain', 'country', 'source', 'include_subdomains'] },
+  referrals: { key: ['domain', 'country', 'referring_domain'], limit: 500 },
+  desktop_top_geo: { key: ['domain', 'country'], limit: 500 },
+  similar_sites: { key: ['domain', 'similar_domain'] },
+  website: { key: ['domain'] },
+  demographics: { key: ['domain', 'country', 'age_group'] },
+  audience_interests: { key: ['domain', 'country', 'interest'], limit: 500 },
+  popular_pages: { key: ['domain', 'country', 'page'], limit: 500 },
+  website_keywords: { key: ['domain', 'country', 'keyword'], limit: 500 },
+  segments: { key: ['segment_id', 'country'] },
+  apps: { key: ['app_id', 'country'] },
+  companies: { key: ['company_id'] },
+  market_overview: { key: [] },
+}
+const names = Object.keys(tables)
+
+let folder: string
+let db: TestDatabase
+let service: VendorSandbox
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'millrace-tables-'))
+  mkdirSync(join(folder, 'pipelines'))
+  mkdirSync(join(folder, 'marts'))
+  cpSync(join(pipelinesOfRepository, '..', 'marts', 'coverage_months.sql'), join(folder, 'marts', 'coverage_months.sql'))
+  db = await createTestDatabase()
+  service = await startVendorSandbox({ requestsPerSecond: null, reportMs: 0 })
+})
+afterAll(async () => {
+  await service.close()
+  await db.drop()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+const millrace = (...args: string[]) =>
+  runWarm(
+    [...args, '--json'],
+    {
+      WEB_ANALYTICS_BASE_URL: service.url,
+      WEB_ANALYTICS_API_KEY: service.apiKey,
+      WEB_ANALYTICS_REQUESTS_PER_SECOND: '500',
+      DATABASE_URL: db.url,
+      MILLRACE_HOME: join(folder, 'home'),
+    },
+    folder,
+  )
+
+const fileOf = (name: string): string => join(folder, 'pipelines', `${name}.yaml`)
+const range = ['--from', '2026-07', '--to', '2026-08', '--yes']
+const count = async (text: string): Promise<number> => Number((await db.database.pool.query(text)).rows[0]?.n)
+
+test('each is written with its key, checked and migrated', async () => {
+  for (const name of names) {
+    const made = await millrace('new', 'dataset', name, '--source', 'web-analytics.report')
+    expect(made.code, made.stderr).toBe(0)
+    const text = readFileSync(fileOf(name), 'utf8')
+    const key = /key: \[(.*)\]/.exec(text)?.[1]?.split(', ') ?? []
+    expect(key.filter((column) => column !== 'date' && column !== 'granularity').sort(), name).toEqual(
+      [...(tables[name]?.key ?? [])].sort(),
+    )
+    writeFileSync(fileOf(name), text.replace('poll_every: 5s', 'poll_every: 1s'))
+  }
+  const migrated = await millrace('migrate')
+  expect(migrated.code, migrated.stderr).toBe(0)
+  const checked = await millrace('check')
+  expect(checked.code, checked.stdout).toBe(0)
+})
+
+test('each is planned, loaded, held where it was cut at its limit, and restated', async () => {
+  const planned = await millrace('plan', ...names, ...range.slice(0, 4))
+  expect(planned.code, planned.stderr).toBe(0)
+  const cut = await millrace('backfill', ...names, ...range)
+  expect(cut.code, cut.stderr).toBe(1)
+  expect(cut.stderr).toMatch(/referrals.*CAPPED/)
+  expect(summaryOf(cut).units).toMatchObject({ planned: 2 * names.length, failed: 0, waiting: 0 })
+  for (const name of names) {
+    const { limit } = tables[name] ?? {}
+    if (limit === undefined) expect(await count(`select count(*) as n from data.${name}_v1`), name).toBeGreaterThan(0)
+    else writeFileSync(fileOf(name), readFileSync(fileOf(name), 'utf8').replace('params: {', `params: { limit: ${limit},`))
+  }
+  service.configure({ seed: 2 })
+  const again = await millrace('backfill', ...names, ...range, '--force')
+  expect(again.code, again.stderr).toBe(0)
+  expect(summaryOf(again).units).toMatchObject({ failed: 0, held: 0, loaded: 2 * names.length })
+  for (const name of names) {
+    expect(await count(`select count(*) as n from data.${name}_v1`), name).toBeGreaterThan(0)
+    if (tables[name]?.limit === undefined)
+      expect(await count(`select count(*) as n from data.${name}_v1_history`), name).toBeGreaterThan(0)
+  }
+}, 120_000)
+
+test('a wrong filter, granularity or metric is an error with the list of the table', async () => {
+  const change = async (name: string, from: string | RegExp, to: string, ...args: string[]): Promise<string> => {
+    const text = readFileSync(fileOf(name), 'utf8')
+    writeFileSync(fileOf(name), text.replace(from, to))
+    const { stdout, stderr } = await millrace('check', ...args)
+    writeFileSync(fileOf(name), text)
+    return stdout + stderr
+  }
+  expect(await change('website', 'for_each:', 'for_each:\n  country: [us]', '--offline')).toContain(
+    "the table website (it filters by domain) cannot run for each 'country'",
+  )
+  expect(await change('similar_sites', 'granularity: monthly', 'granularity: weekly', '--offline')).toMatch(
+    /similar_sites has no weekly rows; write one of daily, monthly/,
+  )
+  expect(await change('segments', 'params: {', 'params: { include_subdomains: true,', '--offline')).toMatch(
+    /segments does not filter by include_subdomains; it filters by segment_ids, countries/,
+  )
+  expect(await change('companies', /company_visits: \{ type/, 'visits: { from: company_hits, type')).toMatch(
+    /no metric 'company_hits' .*It has company_visits, company_employees/,
+  )
+})
+
+test('a table that ends is planned up to its last month, which coverage names; a definition that does not say so is told', async () => {
+  const made = await millrace('new', 'dataset', 'marketing_channels', '--source', 'web-analytics.report')
+  expect(made.code, made.stderr).toBe(0)
+  const told = await millrace('check')
+  expect(told.stdout + told.stderr).toMatch(
+    /marketing_channels ends with 2026-11; website_marketing_channels continues it; write until: 2026-11/,
+  )
+  const text = readFileSync(fileOf('marketing_channels'), 'utf8').replace('poll_every: 5s', 'poll_every: 1s')
+  writeFileSync(
+    fileOf('marketing_channels'),
+    text.replace('schedule:', 'until: 2026-07\nsuccessor: website_marketing_channels\nschedule:'),
+  )
+  expect((await millrace('migrate')).code).toBe(0)
+  const run = await millrace('backfill', 'marketing_channels', ...range)
+  expect(run.code, run.stderr).toBe(0)
+  expect(summaryOf(run).units).toMatchObject({ planned: 1, loaded: 1, waiting: 0 })
+  const { rows } = await db.database.pool.query(
+    `select pipeline, month::text, ends::text from bi.coverage_months where pipeline like '%marketing_channels' and month >= '2026-07-01' order by 1, 2`,
+  )
+  expect(rows).toEqual([
+    { pipeline: 'marketing_channels', month: '2026-07-01', ends: '2026-07-01' },
+    { pipeline: 'website_marketing_channels', month: '2026-07-01', ends: null },
+    { pipeline: 'website_marketing_channels', month: '2026-08-01', ends: null },
+  ])
+})

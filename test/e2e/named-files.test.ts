@@ -1,0 +1,59 @@
+// Files and folders that people name: what is no regular file of a sane size is refused before it is read, and a landing that cannot be written is found.
+import { execFileSync } from 'node:child_process'
+import { cpSync, mkdtempSync, readdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { type CommandResult, pipelinesOfRepository } from '../support/command.ts'
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { runWarm } from '../support/warm-command.ts'
+
+let folder: string
+let db: TestDatabase
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'millrace-named-'))
+  cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
+  db = await createTestDatabase()
+})
+afterEach(async () => {
+  await db.drop()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+const check = (more: Readonly<Record<string, string>> = {}): Promise<CommandResult> =>
+  runWarm(
+    ['check', '--offline', '--json'],
+    {
+      WEB_ANALYTICS_BASE_URL: 'http://127.0.0.1:9',
+      WEB_ANALYTICS_API_KEY: 'a-key-of-the-service',
+      DATABASE_URL: db.url,
+      MILLRACE_HOME: join(folder, 'home'),
+      ...more,
+    },
+    folder,
+  )
+
+const list = (): string => join(folder, 'pipelines', 'domains.txt')
+
+test('a list that is a pipe, a device or far too large is named, and nothing waits for it', async () => {
+  rmSync(list())
+  execFileSync('mkfifo', [list()])
+  expect((await check()).stdout).toContain('it is no regular file')
+  rmSync(list())
+  writeFileSync(list(), '')
+  truncateSync(list(), 100 * 1024 * 1024)
+  expect((await check()).stdout).toContain('more than 67108864')
+  writeFileSync(list(), 'a.com\n')
+  expect((await check({ WEB_ANALYTICS_API_KEY: '', WEB_ANALYTICS_API_KEY_FILE: '/dev/zero' })).stdout).toContain('a regular file')
+}, 60_000)
+
+test('check writes into the landing, or into what is there of its path, and leaves nothing behind', async () => {
+  const well = await check()
+  expect(well.stdout).toContain('can be written')
+  expect(readdirSync(folder)).toEqual(['pipelines'])
+  for (const landing of ['/proc/x', '/proc/self', join(list(), 'below-a-file')]) {
+    const { code, events } = await check({ MILLRACE_LANDING: landing })
+    expect([landing, code]).toEqual([landing, 2])
+    expect(events).toContainEqual(expect.objectContaining({ area: 'landing', level: 'error' }))
+  }
+}, 60_000)

@@ -1,0 +1,168 @@
+// What the service charges is learned from its bills and used alike by plan, ledger and budgets: against the sandbox that another hand wrote, and its own books.
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import type { VendorOptions } from '../../src/sandbox/vendor/vendor-options.ts'
+import { startVendorSandbox, type VendorSandbox } from '../../src/sandbox/vendor/vendor-server.ts'
+import { pipelinesOfRepository, summaryOf } from '../support/command.ts'
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { runWarm } from '../support/warm-command.ts'
+
+let folder: string
+let db: TestDatabase
+let service: VendorSandbox
+
+const start = async (options: VendorOptions = {}): Promise<void> => {
+  service = await startVendorSandbox({ requestsPerSecond: null, ...options })
+}
+
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'millrace-prices-'))
+  cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
+  writeFileSync(join(folder, 'pipelines', 'domains.txt'), 'a.com\nb.com\nc.com\nd.com\n')
+  db = await createTestDatabase()
+})
+
+afterEach(async () => {
+  await service.close()
+  await db.drop()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+const millrace = (args: readonly string[], more: Readonly<Record<string, string>> = {}) =>
+  runWarm(
+    [...args, '--json'],
+    {
+      WEB_ANALYTICS_BASE_URL: service.url,
+      WEB_ANALYTICS_API_KEY: service.apiKey,
+      DATABASE_URL: db.url,
+      MILLRACE_HOME: join(folder, 'home'),
+      WEB_ANALYTICS_REQUESTS_PER_SECOND: '500',
+      ...more,
+    },
+    folder,
+  )
+
+const month = (name: string): string[] => ['--from', name, '--to', name]
+const keywords = (...args: string[]): string[] => ['backfill', 'keywords', ...args]
+
+const one = async <Row>(statement: string): Promise<Row> => (await db.database.pool.query(statement)).rows[0]
+
+const charged = (): number => service.books.charges.reduce((sum, { credits }) => sum + credits, 0)
+const onRecord = async (): Promise<{ used: number; unpriced: number }> =>
+  one(`select coalesce(sum(used_quota), 0)::float8 as used, coalesce(sum(unpriced), 0)::int as unpriced from etl.spending`)
+
+interface Planned {
+  readonly quota: number | null
+  readonly range: { readonly low: number; readonly high: number } | null
+}
+
+const planned = async (...args: string[]): Promise<Planned[]> => {
+  const plan = await millrace(keywords(...args, '--dry-run'))
+  expect(plan.code, plan.stderr).toBe(0)
+  return plan.stdout
+    .split('\n')
+    .filter((line) => line.startsWith('{"event":"job"'))
+    .map((line) => JSON.parse(line))
+}
+
+const within = (found: number, expected: number): void =>
+  expect(Math.abs(found - expected), `${found} where ${expected} is right`).toBeLessThanOrEqual(0.01 * expected)
+
+test('a price is unknown, with the range others paid, until the first bill; then plan, ledger and the service agree', async () => {
+  await start({ keywords: 240 })
+  const before = await planned(...month('2026-08'))
+  expect(before).toMatchObject([{ quota: null, range: { low: expect.any(Number), high: expect.any(Number) } }])
+  expect((await millrace(keywords(...month('2026-08'), '--only', 'domain=a.com', '--yes'))).code).toBe(0)
+  within((await onRecord()).used, charged())
+  expect(await one(`select count(*)::int as n, min(said_in) as said from etl.prices where dropped_at is null`)).toEqual({
+    n: 1,
+    said: 'answer',
+  })
+  const [rest] = await planned(...month('2026-08'))
+  const paid = charged()
+  const run = await millrace(keywords(...month('2026-08'), '--yes'))
+  expect(run.code, run.stderr).toBe(0)
+  within(rest?.quota ?? 0, charged() - paid)
+  within((await onRecord()).used, charged())
+})
+
+test('a bill that stands only in the balance is seen by two readings around a page', async () => {
+  await start({ keywords: 240, bill: 'balance', purses: { rest: 100_000, batch: 100_000 } })
+  const run = await millrace(keywords(...month('2026-08'), '--yes'))
+  expect(run.code, run.stderr).toBe(0)
+  expect(await one(`select count(*)::int as n, min(said_in) as said from etl.prices where dropped_at is null`)).toEqual({
+    n: 1,
+    said: 'balance',
+  })
+  within((await onRecord()).used, charged())
+  expect(await onRecord()).toMatchObject({ unpriced: 0 })
+})
+
+test('another price is noticed at its first bill', async () => {
+  await start({ keywords: 240, prices: { keywords: { by: 'rows-asked', credits: 0.13 } } })
+  await millrace(keywords(...month('2026-07'), '--yes'))
+  service.configure({ prices: { keywords: { by: 'rows-returned', credits: 2.5 } } })
+  await millrace(keywords(...month('2026-08'), '--only', 'domain=a.com', '--yes'))
+  expect(await one(`select count(*)::int as n from etl.prices where dropped_at is not null`)).toEqual({ n: 1 })
+  const [rest] = await planned(...month('2026-08'))
+  const paid = charged()
+  await millrace(keywords(...month('2026-08'), '--yes'))
+  within(rest?.quota ?? 0, charged() - paid)
+  within((await onRecord()).used, charged())
+})
+
+test('a walk that would pass the budget stops between pages and goes on from there, nothing bought twice', async () => {
+  await start({ keywords: 5_000, prices: { keywords: { by: 'rows-returned', credits: 0.1 } } })
+  const file = join(folder, 'pipelines', 'domains.txt')
+  writeFileSync(file, 'a.com\n')
+  const only = ['--only', 'country=us']
+  const bounded = { WEB_ANALYTICS_QUOTA_PER_DAY: '320' }
+  const first = await millrace(keywords(...month('2026-08'), ...only, '--yes'), bounded)
+  expect(first.code, first.stderr).not.toBe(0)
+  expect(charged()).toBeGreaterThan(200)
+  expect(charged()).toBeLessThanOrEqual(320)
+  within((await onRecord()).used, charged())
+  const again = await millrace(keywords(...month('2026-08'), ...only, '--yes'), { WEB_ANALYTICS_QUOTA_PER_DAY: '10000' })
+  expect(again.code, again.stderr).toBe(0)
+  expect(summaryOf(again).units).toMatchObject({ loaded: 1 })
+  expect(charged()).toBe(500)
+  within((await onRecord()).used, charged())
+})
+
+test('the first N keywords are asked for and paid, complete by declaration; another N is a plan with a price', async () => {
+  await start({ keywords: 400, prices: { keywords: { by: 'rows-asked', credits: 0.1 } } })
+  const domains = Array.from({ length: 50 }, (_, index) => `d${index}.com`)
+  writeFileSync(join(folder, 'pipelines', 'domains.txt'), `${domains.join('\n')}\n`)
+  const file = join(folder, 'pipelines', 'keywords.yaml')
+  const yaml = readFileSync(file, 'utf8')
+  const topped = (top: number): void => writeFileSync(file, yaml.replace(/params: \{ /, `params: { top: ${top}, `))
+  topped(100)
+  const us = ['--only', 'country=us']
+  const run = await millrace(keywords(...month('2026-08'), ...us, '--yes'))
+  expect(run.code, run.stderr).toBe(0)
+  expect(charged()).toBe(500)
+  expect(await one(`select count(*)::int as rows from data.keywords_v1`)).toEqual({ rows: 5_000 })
+  expect((await millrace(keywords(...month('2026-08'), ...us, '--yes'))).code).toBe(0)
+  expect(charged()).toBe(500)
+
+  expect((await millrace(['migrate'])).code).toBe(0)
+  const july = await millrace(keywords(...month('2026-07'), '--only', 'country=us', '--yes'))
+  expect(july.code, july.stderr).toBe(0)
+  expect(await one(`select distinct rows_loaded from bi.coverage where country = 'us' and month = '2026-08-01'`)).toEqual({
+    rows_loaded: 'top 100 of 400',
+  })
+
+  topped(50)
+  const paid = charged()
+  const jobs = await planned(...month('2026-08'), ...us)
+  expect(jobs.reduce((sum, { quota }) => sum + (quota ?? 0), 0)).toBe(250)
+  const fewer = await millrace(keywords(...month('2026-08'), ...us, '--yes'))
+  expect(fewer.code, fewer.stderr).toBe(0)
+  expect(charged() - paid).toBe(250)
+  expect(
+    await one(`select count(*) filter (where movement = 'lost')::int as lost, count(*) filter (where movement = 'new')::int as new,
+      count(*) filter (where movement = 'not in the top 50' and clicks is null)::int as cut from bi.keyword_month_over_month where month = '2026-08-01'`),
+  ).toEqual({ lost: 0, new: 0, cut: 2_500 })
+})

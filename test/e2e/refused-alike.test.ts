@@ -1,0 +1,121 @@
+// A service that refuses every report in the same words, and one that refuses a single value of a report.
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
+import { pipelinesOfRepository, summaryOf } from '../support/command.ts'
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { monthsAsked, type StrictService, startStrictService } from '../support/strict-service.ts'
+import { runWarm } from '../support/warm-command.ts'
+
+const key = 'refused-key-0123456789'
+const domains = Array.from({ length: 20 }, (_, index) => `d${index}.com`)
+
+let folder: string
+let db: TestDatabase
+let service: StrictService
+/** Whether a report is refused. */
+let refuses: (asked: string) => boolean = () => true
+let submissions: string[] = []
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'millrace-refused-'))
+  cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
+  writeFileSync(join(folder, 'pipelines', 'domains.txt'), `${domains.join('\n')}\n`)
+  const traffic = join(folder, 'pipelines', 'traffic_and_engagement.yaml')
+  const text = readFileSync(traffic, 'utf8')
+    .replace('poll_every: 5s', 'poll_every: 1s')
+    .replace(/country: \[.*\]/, 'country: [us]')
+  writeFileSync(traffic, text)
+  service = await startStrictService({
+    key,
+    keywords: () => [],
+    report: (body) => {
+      const table = (body as { report_query: { tables: [{ filters: { domains: string[] }; metrics: string[] }] } }).report_query
+        .tables[0]
+      const lines = monthsAsked(table).flatMap((month) =>
+        table.filters.domains.map((domain) => [domain, 'us', `${month}-01`, ...table.metrics.map(() => '1')].join(',')),
+      )
+      return [['domain', 'country', 'date', ...table.metrics].join(','), ...lines, ''].join('\n')
+    },
+    intercept: (request, response, body) => {
+      if (request.method !== 'POST') return false
+      submissions.push(body)
+      if (!refuses(body)) return false
+      response.writeHead(400, { 'content-type': 'application/json' })
+      response.end(JSON.stringify({ message: 'The request cannot be served.' }))
+      return true
+    },
+  })
+})
+
+let home = ''
+const fresh = async (): Promise<void> => {
+  db = await createTestDatabase()
+  home = mkdtempSync(join(folder, 'home-'))
+  submissions = []
+}
+afterEach(() => db.drop())
+afterAll(async () => {
+  await service.close()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+const millrace = (...args: string[]) =>
+  runWarm(
+    [...args, '--json'],
+    {
+      WEB_ANALYTICS_BASE_URL: service.url,
+      WEB_ANALYTICS_API_KEY: key,
+      DATABASE_URL: db.url,
+      MILLRACE_HOME: home,
+      WEB_ANALYTICS_REQUESTS_PER_SECOND: '500',
+    },
+    folder,
+  )
+
+const backfill = () => millrace('backfill', 'traffic_and_engagement', '--from', '2025-09', '--to', '2026-08', '--yes')
+
+const failed = async (): Promise<string[]> => {
+  const { rows } = await db.database.pool.query<{ message: string }>(
+    `select distinct error_message as message from etl.jobs where state = 'failed' order by 1`,
+  )
+  return rows.map(({ message }) => message)
+}
+
+/** Cells of 20 domains and 12 months; halving takes eight steps. */
+const cells = 240
+const mostRefusals = 16
+
+test('a refusal of everything is asked about a few times and named; the same command asks as little, and loads once it is taken', async () => {
+  await fresh()
+  refuses = () => true
+  for (const _ of ['first', 'again']) {
+    submissions = []
+    const run = await backfill()
+    expect(run.code).toBe(1)
+    expect(summaryOf(run).units).toMatchObject({ planned: cells, failed: cells })
+    expect(submissions.length).toBeGreaterThanOrEqual(mostRefusals)
+    expect(submissions.length).toBeLessThanOrEqual(3 * mostRefusals)
+    expect((await failed())[0]).toMatch(
+      /"The request cannot be served\."[\s\S]* \d+ reports in a row were refused in these words, so this one is not cut further\.$/,
+    )
+  }
+  refuses = () => false
+  const taken = await backfill()
+  expect(taken.code, taken.stderr).toBe(0)
+  expect(summaryOf(taken).units).toMatchObject({ planned: cells, loaded: cells })
+  expect(service.bought).toHaveLength(1)
+})
+
+test.each([
+  ['a value that is', ['d7.com']],
+  ['four values far apart that are', ['d0.com', 'd6.com', 'd11.com', 'd19.com']],
+])('%s refused: everything else is loaded', async (_, bad) => {
+  await fresh()
+  refuses = (asked) => bad.some((domain) => asked.includes(`"${domain}"`))
+  const run = await backfill()
+  expect(run.code).toBe(1)
+  expect(summaryOf(run).units).toMatchObject({ planned: cells, loaded: cells - 12 * bad.length, failed: 12 * bad.length })
+  expect(submissions.length).toBeLessThan(cells)
+})

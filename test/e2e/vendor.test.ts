@@ -1,0 +1,162 @@
+// The real command against the service as its documentation and others' measurements have it (`sandbox --like vendor`), which another hand wrote than the client's.
+import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import type { VendorOptions } from '../../src/sandbox/vendor/vendor-options.ts'
+import { startVendorSandbox, type VendorSandbox } from '../../src/sandbox/vendor/vendor-server.ts'
+import { pipelinesOfRepository, summaryOf } from '../support/command.ts'
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { runWarm } from '../support/warm-command.ts'
+
+let folder: string
+let db: TestDatabase
+let service: VendorSandbox
+
+const start = async (options: VendorOptions = {}): Promise<void> => {
+  service = await startVendorSandbox({ requestsPerSecond: null, ...options })
+}
+
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'millrace-vendor-'))
+  cpSync(pipelinesOfRepository, join(folder, 'pipelines'), { recursive: true })
+  writeFileSync(join(folder, 'pipelines', 'domains.txt'), 'a.com\nb.com\n')
+  db = await createTestDatabase()
+})
+
+afterEach(async () => {
+  await service.close()
+  await db.drop()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+const millrace = (...args: string[]) =>
+  runWarm(
+    [...args, '--json'],
+    {
+      WEB_ANALYTICS_BASE_URL: service.url,
+      WEB_ANALYTICS_API_KEY: service.apiKey,
+      DATABASE_URL: db.url,
+      MILLRACE_HOME: join(folder, 'home'),
+      WEB_ANALYTICS_REQUESTS_PER_SECOND: '500',
+    },
+    folder,
+  )
+
+const rows = async (table: string): Promise<number> =>
+  Number((await db.database.pool.query(`select count(*)::int as n from data.${table}_v1`)).rows[0]?.n)
+
+describe('the service as it really answers', () => {
+  test('the shipped pipelines load a month, and no report is bought twice', async () => {
+    await start({ shopperReply: 'data.report_id' })
+    for (const pipeline of ['keywords', 'traffic_and_engagement', 'shopper_category_performance']) {
+      const run = await millrace('backfill', pipeline, '--from', '2026-08', '--to', '2026-08', '--yes')
+      expect(run.code, run.stderr).toBe(0)
+      expect(summaryOf(run).units).toMatchObject({ failed: 0, held: 0, waiting: 0 })
+    }
+    expect(await rows('keywords')).toBeGreaterThan(0)
+    // Twelve credits and more for a page (fact 44), and each report by its own shape.
+    expect(service.books.charges.filter(({ purse }) => purse === 'rest').every(({ credits }) => credits > 1)).toBe(true)
+    expect([...service.books.reports.values()].map(({ downloads }) => downloads)).toEqual([1, 1])
+  })
+
+  test('a plan that lacks a dataset stops its pipeline alone, says so in one line, and costs nothing the nights after', async () => {
+    await start({ plan: { tables: ['keywords', 'traffic_and_engagement'], countries: null, domains: null } })
+    const month = ['--from', '2026-08', '--to', '2026-08', '--yes']
+    const run = await millrace('backfill', 'keywords', 'traffic_and_engagement', 'shopper_category_performance', ...month)
+    expect(run.code, run.stderr).toBe(1)
+    const said = run.stderr.split('\n').filter((line) => line.includes('NO_CAPABILITY'))
+    expect(said, run.stderr).toHaveLength(1)
+    expect(said[0]).toMatch(/shopper_category_performance.*Upgrade your account.*plan does not have this/)
+    expect(run.stderr).not.toContain('KEY_REFUSED')
+    for (const table of ['keywords', 'traffic_and_engagement']) expect(await rows(table), table).toBeGreaterThan(0)
+    const before = [service.books.charges.length, service.books.reports.size]
+    expect((await millrace('backfill', 'shopper_category_performance', ...month)).code).toBe(1)
+    expect([service.books.charges.length, service.books.reports.size]).toEqual(before)
+    service.configure({ plan: { tables: ['traffic_and_engagement'], countries: null, domains: null } })
+    const check = await millrace('check')
+    expect(check.stdout).toMatch(/keywords: .*answers 403 .*plan does not have this/)
+    expect(check.stdout).not.toContain('the key is refused')
+  })
+
+  test('one domain that the plan lacks is left out of a report; the others load', async () => {
+    writeFileSync(join(folder, 'pipelines', 'domains.txt'), 'a.com\nb.com\nc.com\n')
+    await start({ plan: { tables: null, countries: null, domains: ['a.com', 'c.com'] } })
+    const run = await millrace('backfill', 'traffic_and_engagement', '--from', '2026-08', '--to', '2026-08', '--yes')
+    expect(run.code, run.stderr).toBe(1)
+    expect(run.stderr).toMatch(/b\.com.*NO_CAPABILITY/s)
+    const { rows: loaded } = await db.database.pool.query('select distinct domain from data.traffic_and_engagement_v1 order by 1')
+    expect(loaded).toEqual([{ domain: 'a.com' }, { domain: 'c.com' }])
+  })
+
+  test('"Dates not in range" is the newest month, which waits, or a month before history, which does not', async () => {
+    await start({ newestMonth: '2026-08', oldestMonth: '2025-03' })
+    for (const pipeline of ['keywords', 'traffic_and_engagement']) {
+      const late = await millrace('backfill', pipeline, '--from', '2026-09', '--to', '2026-09', '--yes')
+      expect(summaryOf(late).units, late.stderr).toMatchObject({ failed: 0, held: 0, loaded: 0 })
+      const old = await millrace('backfill', pipeline, '--from', '2025-02', '--to', '2025-03', '--yes')
+      expect(old.code, old.stderr).toBe(1)
+      expect(old.stderr).toMatch(/2025-02.*before what this key may ask/)
+      expect(summaryOf(old).units, old.stderr).toMatchObject({ waiting: 0, held: 0 })
+      expect(summaryOf(old).units['loaded']).toBe(summaryOf(old).units['failed'])
+    }
+  })
+
+  test('a report without rows says so in its first record, and is loaded as empty', async () => {
+    await start({ keywordsByDomain: { 'a.com': 0, 'b.com': 0 } })
+    const run = await millrace('backfill', 'traffic_and_engagement', '--from', '2026-08', '--to', '2026-08', '--yes')
+    expect(run.code, run.stderr).toBe(0)
+    expect(summaryOf(run).units).toMatchObject({ failed: 0, held: 0, waiting: 0 })
+  })
+
+  test('a new version of the answer costs two pages and not thirty; the units it was shown for wait for a person', async () => {
+    const body = JSON.stringify({ meta: { status: 'Success', data_credits_charged: 13 }, data: [{ term: 'a', clicks: 1 }] })
+    await start({ replies: [{ endpoint: 'keywords', status: 200, body }] })
+    const asked = ['backfill', 'keywords', '--from', '2026-07', '--to', '2026-08', '--yes']
+    const run = await millrace(...asked)
+    expect(run.code, run.stderr).toBe(1)
+    expect(summaryOf(run).units).toMatchObject({ held: 2, failed: 0, loaded: 0 })
+    expect(run.stderr).toMatch(/UNUSABLE.*/)
+    expect(run.stderr).toMatch(/not asked for, nothing was paid/)
+    expect(service.books.counts['keywords']).toBe(2)
+    await millrace(...asked)
+    expect(service.books.counts['keywords']).toBe(2)
+  })
+
+  test('a table cut at its limit is held as capped and never loaded as complete; a higher limit loads it', async () => {
+    await start()
+    const yaml = (limit: string): string => `pipeline: referrals
+version: 1
+description: Sites that send visitors.
+source: web-analytics.report
+params: { vtable: referrals${limit} }
+for_each:
+  domain: [a.com]
+  country: [us]
+window: { every: month, from: 2026-01 }
+table:
+  key: [date, domain, country, referring_domain]
+  columns:
+    referring_domain: { type: text, description: The site that sends them }
+    visits: { type: bigint, from: referral_visits, description: Visits that it sends }
+limits: { poll_every: 1s }
+`
+    const file = join(folder, 'pipelines', 'referrals.yaml')
+    writeFileSync(file, yaml(''))
+    for (const args of [['new', 'migration', 'referrals'], ['migrate']]) {
+      const made = await millrace(...args)
+      expect(made.code, made.stderr).toBe(0)
+    }
+    const month = ['backfill', 'referrals', '--from', '2026-08', '--to', '2026-08', '--yes']
+    const cut = await millrace(...month)
+    expect(cut.code, cut.stderr).toBe(1)
+    expect(summaryOf(cut).units).toMatchObject({ held: 1, loaded: 0 })
+    expect(cut.stderr).toMatch(/100 rows came, as many as were asked for.*Raise params.limit.*CAPPED/)
+    expect(await rows('referrals')).toBe(0)
+    expect([...service.books.reports.values()].map(({ body }) => JSON.stringify(body))[0]).toContain('"paging":{"limit":100}')
+    writeFileSync(file, yaml(', limit: 500'))
+    const whole = await millrace(...month, '--force')
+    expect(whole.code, whole.stderr).toBe(0)
+    expect(await rows('referrals')).toBeGreaterThan(100)
+  })
+})

@@ -1,0 +1,91 @@
+// Two versions of a pipeline side by side, by the real command: a cell is bought once, and the plan says so beforehand.
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox-server.ts'
+import { pipelinesOfRepository, summaryOf } from '../support/command.ts'
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+import { runWarm } from '../support/warm-command.ts'
+
+let folder: string
+let db: TestDatabase
+let sandbox: Sandbox
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'millrace-versions-'))
+  db = await createTestDatabase()
+  sandbox = await startSandbox({ requestsPerSecond: null, keywordsPerDomain: 20, reportDurationMs: 300 })
+  const pipelines = join(folder, 'pipelines')
+  mkdirSync(pipelines)
+  for (const name of ['traffic_and_engagement.yaml', 'keywords.yaml']) {
+    const text = readFileSync(join(pipelinesOfRepository, name), 'utf8')
+    writeFileSync(join(pipelines, name), text)
+    // The second follows one domain less, and one more.
+    const second = text.replace('version: 1\n', 'version: 2\npublish: false\n').replaceAll('domains.txt', 'others.txt')
+    writeFileSync(join(pipelines, name.replace('.yaml', '_2.yaml')), second)
+  }
+  cpSync(join(pipelinesOfRepository, 'domains.txt'), join(pipelines, 'domains.txt'))
+  writeFileSync(join(pipelines, 'others.txt'), 'example.net\nexample.org\nwikipedia.org\n')
+  for (const name of ['traffic_and_engagement', 'keywords']) {
+    const made = await millrace('new', 'migration', name)
+    expect(made.code, made.stderr).toBe(0)
+  }
+  expect((await millrace('migrate')).code).toBe(0)
+})
+afterAll(async () => {
+  await sandbox.close()
+  await db.drop()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+const millrace = (...args: string[]) =>
+  runWarm(
+    args,
+    {
+      WEB_ANALYTICS_BASE_URL: sandbox.url,
+      WEB_ANALYTICS_API_KEY: sandbox.apiKey,
+      WEB_ANALYTICS_REQUESTS_PER_SECOND: '300',
+      // Known before the first bill, so that the plan says it.
+      WEB_ANALYTICS_PRICES: 'keywords=1/request',
+      DATABASE_URL: db.url,
+      MILLRACE_HOME: join(folder, 'home'),
+    },
+    folder,
+  )
+
+test.each(['traffic_and_engagement', 'keywords'])(
+  '%s of both versions costs what four domains cost, as planned',
+  async (pipeline) => {
+    const backfill = (...options: string[]) =>
+      millrace('backfill', pipeline, '--from', '2026-07', '--to', '2026-08', '--json', ...options)
+    const before = sandbox.books().quotaUsed
+    const dry = summaryOf(await backfill('--dry-run'))
+    expect(sandbox.books().quotaUsed).toBe(before)
+    const ran = await backfill()
+    expect(ran.code, ran.stderr).toBe(0)
+    const real = summaryOf(ran)
+    expect(real.units).toMatchObject({ planned: dry.units.planned, failed: 0, held: 0, waiting: 0 })
+    expect(dry.quota_used).toBe(real.quota_used)
+    expect(sandbox.books().quotaUsed - before).toBe(real.quota_used)
+    const rows = await db.database.pool.query<{
+      version: number
+      domains: string
+      served: string
+    }>(`select p.version, count(distinct s."values"[1]) as domains,
+      count(distinct j.served_by) as served from etl.units u join etl.pipelines p using (pipeline_id) join etl.slices s on s.slice_id = u.slice_id
+      left join etl.jobs j on j.pipeline_id = p.pipeline_id and j.served_by is not null
+    where p.pipeline = '${pipeline}' and u.answer_id is not null group by 1 order by 1`)
+    expect(rows.rows.map(({ version, domains }) => [version, domains])).toEqual([
+      [1, '3'],
+      [2, '3'],
+    ])
+    const bought = await db.database.pool.query<{
+      cells: string
+      answers: string
+    }>(`select count(*) as cells, count(distinct answer_id) as answers from (
+      select s."values", u.window_from, count(distinct u.answer_id) as n, min(u.answer_id) as answer_id from etl.units u join etl.pipelines p using (pipeline_id)
+        join etl.slices s on s.slice_id = u.slice_id where p.pipeline = '${pipeline}' group by 1, 2 having count(distinct u.answer_id) > 1) twice`)
+    expect(bought.rows[0]?.cells).toBe('0')
+  },
+)

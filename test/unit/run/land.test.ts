@@ -1,0 +1,182 @@
+// An answer on its way into the landing: whole and under its own name, or not there at all.
+import { systemClock } from '../../../src/core/clock.ts'
+import { beforeEach, describe, expect, test } from 'vitest'
+import { z } from 'zod'
+import type { Completeness } from '../../../src/core/completeness.ts'
+import { EtlError } from '../../../src/core/errors.ts'
+import { silentLog } from '../../../src/core/log.ts'
+import type { Payload } from '../../../src/core/types.ts'
+import type { Source, SourceContext } from '../../../src/extract/source.ts'
+import { land as landAnswer, type LandWork } from '../../../src/run/land.ts'
+import { createProgress, type Progress } from '../../../src/run/progress.ts'
+import { claimedJob } from '../../support/claimed-job.ts'
+import { landingName } from '../../support/landing-names.ts'
+import { type MemoryLanding, memoryLanding } from '../../support/memory-landing.ts'
+import { memoryMemo } from '../../support/memory-memo.ts'
+import { column, definitionOf } from '../parse/parsing.ts'
+
+const completeness: Completeness = { fingerprint: { lastUpdated: '2026-02-03', count: 3 }, expectedRows: 3, dataPoints: null }
+const claim = claimedJob()
+const { warehouse } = landingName()
+
+let landing: MemoryLanding
+let progress: Progress
+let abort: AbortController
+/** What the source did: how often it was asked, and that it was let go of. */
+let said: string[]
+let askNumbers: number
+
+beforeEach(() => {
+  landing = memoryLanding()
+  progress = createProgress()
+  abort = new AbortController()
+  said = []
+  askNumbers = 0
+})
+
+const payload = (part: number, ...chunks: readonly (string | Error)[]): Payload => ({
+  format: 'csv',
+  part,
+  body: (async function* () {
+    for (const chunk of chunks) {
+      if (chunk instanceof Error) throw chunk
+      yield Buffer.from(chunk)
+    }
+  })(),
+})
+
+/** @param steps payloads in order; an error is thrown where it stands */
+const sourceOf = (steps: readonly (Payload | Error)[]): Source => ({
+  name: 'test.report',
+  kind: 'report',
+  description: '',
+  params: z.record(z.string(), z.string()),
+  dimensions: {},
+  fields: {},
+  openFields: true,
+  extract: async function* ({ box }) {
+    said.push(`asked for ${box.key}`)
+    try {
+      for (const step of steps) {
+        if (step instanceof Error) throw step
+        yield step
+      }
+      return completeness
+    } finally {
+      said.push('let go')
+    }
+  },
+  estimate: async () => ({ requests: null, rows: null, quota: null }),
+})
+
+const unused = (): never => {
+  throw new Error('not for this')
+}
+
+const land = (steps: readonly (Payload | Error)[], store: LandWork['runtime']['landing'] = landing) => {
+  const work: LandWork = {
+    runtime: { landing: store, warehouse, progress, clock: systemClock },
+    claim,
+    definition: definitionOf([column('country', 'text', { isKey: true })]),
+    source: sourceOf(steps),
+    signal: abort.signal,
+  }
+  const context: SourceContext = {
+    http: { url: unused, origin: 'https://service', read: unused, download: unused },
+    report: memoryMemo(null),
+    log: silentLog,
+    clock: { now: () => 0, random: () => 0.5, sleep: async () => undefined },
+    signal: abort.signal,
+    reportHook: null,
+    resubmitUncertain: false,
+    notice: unused,
+  }
+  return landAnswer(work, context, async () => {
+    askNumbers += 1
+    return '81'
+  })
+}
+
+const locatorEnd = /\/5b1c7d2e\.1-81-2-[0-9a-f]{6}$/
+
+describe('an answer', () => {
+  test('lies whole under the name of its question, and is at hand as it was landed', async () => {
+    const {
+      locator,
+      manifest,
+      completeness: proved,
+      kept,
+    } = await land([payload(1, 'a\n', '1\n'), payload(2), payload(3, 'a\n2\n')])
+    expect(locator).toMatch(locatorEnd)
+    const parts = ['a\n1\n', '', 'a\n2\n']
+    expect((await landing.read(locator)).map(String)).toEqual(parts)
+    expect(kept?.map(({ part, format, chunks }) => [part, format, Buffer.concat(chunks).toString()])).toEqual(
+      parts.map((text, at) => [at + 1, 'csv', text]),
+    )
+    expect([proved, manifest.completeness]).toEqual([completeness, completeness])
+    expect(manifest).toMatchObject({ ask_number: '81', asked_for: claim.box.key, bytes: 8 })
+    expect(progress.counters.pages).toBe(3)
+    expect([said, askNumbers]).toEqual([[`asked for ${claim.box.key}`, 'let go'], 1])
+  })
+
+  test('that is large is read back from where it lies', async () => {
+    const large = 'x'.repeat(200_000)
+    const { locator, kept } = await land([payload(1, large), payload(2, large)])
+    expect(kept).toBeNull()
+    expect((await landing.read(locator)).map(String)).toEqual([large, large])
+  })
+
+  test('without any part is an answer too', async () => {
+    const { locator, manifest } = await land([])
+    expect([manifest.parts, await landing.read(locator)]).toEqual([[], []])
+  })
+})
+
+describe('a report that is still being made', () => {
+  test('opens nothing and draws no number', async () => {
+    const pending = new EtlError('REPORT_PENDING', 'not yet', { notBefore: 9 })
+    await expect(land([pending])).rejects.toBe(pending)
+    expect([landing.begun, askNumbers, said]).toEqual([[], 0, [`asked for ${claim.box.key}`, 'let go']])
+  })
+})
+
+describe('an answer that is not whole', () => {
+  test.each([
+    [
+      'because the source fails midway',
+      [payload(1, 'one'), payload(2, 'two'), new EtlError('UNSTABLE', 'it changed')],
+      'UNSTABLE',
+    ],
+    ['because a body breaks off', [payload(1, 'one', new EtlError('TRUNCATED', 'cut')), payload(2, 'two')], 'TRUNCATED'],
+  ])('%s leaves nothing', async (_, steps, code) => {
+    await expect(land(steps)).rejects.toMatchObject({ code })
+    expect([landing.begun.length, landing.there.size, said.at(-1)]).toEqual([1, 0, 'let go'])
+  })
+
+  test('because the run was stopped leaves nothing', async () => {
+    const stopping: Payload = {
+      ...payload(1),
+      body: (async function* () {
+        yield Buffer.from('one')
+        abort.abort(new Error('stop'))
+      })(),
+    }
+    await expect(land([stopping, payload(2, 'two')])).rejects.toMatchObject({
+      code: 'INTERRUPTED',
+      message: expect.stringContaining(claim.box.key),
+    })
+    expect([landing.there.size, said.at(-1)]).toEqual([0, 'let go'])
+  })
+
+  test('because there is no place to land it lets go of the source', async () => {
+    const full = new EtlError('DISK', 'full')
+    const store = {
+      ...landing,
+      create: async () => {
+        throw full
+      },
+    }
+    await expect(land([payload(1, 'one')], store)).rejects.toBe(full)
+    expect(said.at(-1)).toBe('let go')
+  })
+})

@@ -1,0 +1,87 @@
+// How much of a table one report asks for: the limit belongs to the table (api-facts G 33, 55, 56), and a definition may lower it.
+import { describe, expect, test } from 'vitest'
+import { pack } from '../../../src/plan/pack.ts'
+import { limitsOf } from '../../../src/plan/plan-context.ts'
+import { generalReport } from '../../../src/sources/web-analytics/general-report.ts'
+import { holdCodeOf } from '../../../src/run/load-units.ts'
+import { filtersOf, pagingOf, tableLimits, withDefaults } from '../../../src/sources/web-analytics/known-tables.ts'
+import { definitionOf, dimension } from '../plan/definition.ts'
+
+const limits = (vtable: string, bucket: number | null = null, every: 'month' | 'week' = 'month') => {
+  const base = definitionOf([dimension('domain', [], bucket), dimension('country', [])])
+  const asked = { ...base, params: { vtable }, window: { ...base.window, every } }
+  return limitsOf(asked, generalReport, ['domain', 'country'])
+}
+
+const reports = (vtable: string, domains: number, months: number, bucket: number | null = null): number => {
+  const places = Array.from({ length: months }, (_, place) => place)
+  const needed = Array.from({ length: domains }, (_, sliceId) => ({ sliceId, values: [`d${sliceId}.com`, 'us'], places }))
+  return pack(needed, limits(vtable, bucket)).length
+}
+
+describe('a report', () => {
+  test('of a table of the service takes 40,000 domains at once, of one that derives from REST 100', () => {
+    expect(reports('traffic_and_engagement', 40_000, 1)).toBe(1)
+    expect(reports('geography', 40_000, 1)).toBe(400)
+    expect(reports('traffic_and_engagement', 40_000, 1, 100)).toBe(400)
+  })
+
+  test('of a table that nobody knows takes what every table takes', () => {
+    expect(reports('a_new_table', 250, 1)).toBe(3)
+  })
+
+  test('spans the months that its table takes', () => {
+    expect(reports('website_keywords', 1, 36)).toBe(12)
+    expect(reports('audience_interests', 1, 48)).toBe(2)
+    expect(reports('traffic_and_engagement', 1, 36)).toBe(1)
+    // Eight weeks lie in three months wherever they begin.
+    expect(limits('website_keywords', null, 'week').windows).toBe(8)
+  })
+
+  test('names the rows it wants of a table that has many, and may be told another number', () => {
+    const paging = (params: Record<string, string | number>): unknown => pagingOf(params)
+    expect(paging({ vtable: 'referrals' })).toEqual({ paging: { limit: 100 } })
+    expect(paging({ vtable: 'referrals', limit: 500 })).toEqual({ paging: { limit: 500 } })
+    expect(paging({ vtable: 'traffic_and_engagement' })).toEqual({})
+    // Nobody has seen it take the field; that it stops at 100 rows is assumed all the same.
+    expect([paging({ vtable: 'a_new_table' }), tableLimits({ vtable: 'a_new_table' }).rows]).toEqual([{}, 100])
+  })
+
+  test('with as many rows as were asked for is cut, and never loaded as complete', () => {
+    const unit = (rows: number, previous = 0, refused = 0) => ({ rows, refused, previous })
+    const rule = { shrink: 0.5, mostRows: 100, top: null, vanished: [] }
+    expect([unit(100), unit(99, 0, 1), unit(200), unit(100, 260)].map((one) => holdCodeOf(rule, one))).toEqual([
+      'CAPPED',
+      'CAPPED',
+      'CAPPED',
+      'CAPPED',
+    ])
+    expect([unit(99), unit(101), unit(0), unit(40, 100)].map((one) => holdCodeOf(rule, one))).toEqual([
+      null,
+      null,
+      null,
+      'SHRUNK',
+    ])
+    expect(holdCodeOf({ shrink: 0.5, mostRows: null, top: null, vanished: [] }, unit(100))).toBeNull()
+  })
+
+  test('names the lists that its table filters by, and nothing else', () => {
+    const filters = (params: Record<string, unknown>): object =>
+      filtersOf(withDefaults(params), (dimension) => [`one ${dimension}`])
+    expect(filters({ vtable: 'traffic_and_engagement' })).toEqual({
+      domains: ['one domain'],
+      countries: ['one country'],
+      include_subdomains: true,
+    })
+    expect(filters({ vtable: 'segments' })).toEqual({ segment_ids: ['one segment_id'], countries: ['one country'] })
+    expect(filters({ vtable: 'market', filters: [] })).toEqual({})
+    expect(filters({ vtable: 'stores', filters: ['companies', 'include_subdomains'] })).toEqual({
+      companies: ['one company'],
+      include_subdomains: true,
+    })
+    expect(tableLimits({ vtable: 'stores', filters: ['store_ids'], rows: 'one', most_values: 7, most_months: 2 })).toEqual({
+      values: { store_id: 7 },
+      months: 2,
+    })
+  })
+})
