@@ -1,6 +1,6 @@
 // What the service was seen to charge for each dataset: bills on record, and what they tell of the next purchase.
 import { type RawBuilder, sql } from 'kysely'
-import { type Bill, type Lesson, lessonOf, type NamedPrice, type PriceKnown } from '../core/learned-price.ts'
+import { type Bill, lessonOf, type NamedPrice, type PriceKnown } from '../core/learned-price.ts'
 import { executePrepared } from '../db/prepared.ts'
 import type { Db } from '../db/tables.ts'
 import type { Row } from '../db/typed-row.ts'
@@ -41,12 +41,22 @@ export interface SeenBill extends Bill {
   readonly jobId: number | null
 }
 
-/** Puts a bill on record where it says something new; one that contradicts those before it takes their place. */
-export const learnPrice = async (db: Db, subject: PriceSubject, known: PriceKnown, bill: SeenBill): Promise<Lesson> => {
+/** Puts a bill on record where it says something new; one that contradicts those before it takes their place. Returns what is known then. */
+export const learnPrice = async (db: Db, subject: PriceSubject, known: PriceKnown, bill: SeenBill): Promise<PriceKnown> => {
   const lesson = lessonOf(known, bill)
-  if (lesson === 'expected') return lesson
-  const { account, dataset } = subject
-  if (lesson === 'contradicts') await dropPrices(db, subject)
+  if (lesson === 'expected') return known
+  if (lesson === 'new') return addBill(db, subject, known, bill)
+  // Another process may have seen the new price first: its bill must not be dropped for what this one knew before.
+  await lockBills(db, subject)
+  const latest = await priceKnown(db, subject)
+  const judged = lessonOf(latest, bill)
+  if (judged === 'expected') return latest
+  if (judged === 'new') return addBill(db, subject, latest, bill)
+  await dropPrices(db, subject)
+  return addBill(db, subject, { ...latest, bills: [] }, bill)
+}
+
+const addBill = async (db: Db, { account, dataset }: PriceSubject, known: PriceKnown, bill: SeenBill): Promise<PriceKnown> => {
   const { rowsAsked, rows, metrics, values } = bill.size
   await db
     .insertInto('etl.prices')
@@ -55,7 +65,13 @@ export const learnPrice = async (db: Db, subject: PriceSubject, known: PriceKnow
       credits: bill.credits,
     })
     .execute()
-  return lesson
+  return { ...known, bills: [...known.bills, { size: bill.size, credits: bill.credits }] }
+}
+
+/** Until the caller's transaction ends. Bills are added without it: one too many does no harm. */
+const lockBills = async (db: Db, { account, dataset }: PriceSubject): Promise<void> => {
+  await sql`select price_id from etl.prices where account = ${account} and dataset = ${dataset} and dropped_at is null
+    order by price_id for update`.execute(db)
 }
 
 /** What was learned counts no more: another price was seen. */
@@ -71,7 +87,3 @@ const dropThose = async (db: Db, which: RawBuilder<unknown>): Promise<void> => {
     with gone as (select price_id from etl.prices where ${which} and dropped_at is null order by price_id for update)
     update etl.prices set dropped_at = clock_timestamp() where price_id in (select price_id from gone)`.execute(db)
 }
-
-/** The same after one more bill. */
-export const after = (known: PriceKnown, bill: Bill, lesson: Lesson): PriceKnown =>
-  lesson === 'expected' ? known : { ...known, bills: [...(lesson === 'contradicts' ? [] : known.bills), bill] }

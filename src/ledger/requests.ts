@@ -4,7 +4,7 @@ import { creditsFor } from '../core/learned-price.ts'
 import type { SentRequest } from '../core/sent-request.ts'
 import { executePrepared } from '../db/prepared.ts'
 import type { Db } from '../db/tables.ts'
-import { after, learnPrice, priceKnown, type PriceSubject } from './prices.ts'
+import { learnPrice, priceKnown, type PriceSubject } from './prices.ts'
 import { chargesOf, countCredits } from './request-credits.ts'
 
 /** One request and its answer, without secrets. */
@@ -52,8 +52,7 @@ const withPrices = async (db: Db, records: readonly RequestRecord[]): Promise<Re
     } else if (credits === null || saidIn === null) {
       priced.push({ ...record, credits: creditsFor(known, size)?.likely ?? null })
     } else {
-      const bill = { size, credits, saidIn, jobId }
-      known = after(known, bill, await learnPrice(db, subject, known, bill))
+      known = await learnPrice(db, subject, known, { size, credits, saidIn, jobId })
       priced.push(record)
     }
   }

@@ -1,0 +1,50 @@
+// What bills teach, where several processes read theirs at the same time.
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { learnPrice, type PriceSubject, priceKnown, type SeenBill } from '../../src/ledger/prices.ts'
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
+
+let db: TestDatabase
+
+beforeEach(async () => {
+  db = await createTestDatabase()
+})
+
+afterEach(() => db.drop())
+
+const subject: PriceSubject = { account: 'web-analytics:1', dataset: 'web-analytics.keywords', stated: null, seen: [] }
+
+const page = (rows: number, credits: number): SeenBill => ({
+  size: { rowsAsked: 1000, rows, metrics: 1, values: 1 },
+  credits,
+  saidIn: 'answer',
+  jobId: null,
+})
+
+const counts = async (): Promise<{ live: number; dropped: number }> => {
+  const { rows } = await db.database.pool.query(
+    'select count(*) filter (where dropped_at is null)::int as live, count(dropped_at)::int as dropped from etl.prices',
+  )
+  return rows[0]
+}
+
+test('two pages that both meet a new price drop the old one once, and keep what the first of them saw', async () => {
+  const { kysely } = db.database
+  await learnPrice(kysely, subject, await priceKnown(kysely, subject), page(240, 130))
+  const before = await priceKnown(kysely, subject)
+  // Both were asked for while the old price counted; the second one waits for the first.
+  await Promise.all([
+    kysely.transaction().execute((trx) => learnPrice(trx, subject, before, page(240, 600))),
+    kysely.transaction().execute((trx) => learnPrice(trx, subject, before, page(120, 300))),
+  ])
+  expect((await counts()).dropped).toBe(1)
+  expect((await priceKnown(kysely, subject)).bills.map(({ credits }) => credits)).toContain(600)
+})
+
+test('a bill that the price explains adds nothing', async () => {
+  const { kysely } = db.database
+  const first = await learnPrice(kysely, subject, await priceKnown(kysely, subject), page(240, 600))
+  const second = await learnPrice(kysely, subject, first, page(120, 300))
+  const third = await learnPrice(kysely, subject, second, page(60, 150))
+  expect(third).toEqual(await priceKnown(kysely, subject))
+  expect((await counts()).dropped).toBe(0)
+})
