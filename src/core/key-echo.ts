@@ -1,4 +1,5 @@
-// A service's key in what the service sends back, in whatever spelling: each character as it is, escaped as JSON does it or as a URL does, mixed at will.
+// A service's key in what the service sends back, in whatever spelling: each character as it is, escaped as JSON, CSV
+// or a URL does it, in small letters or capitals (hosts and countries are read without regard to them), mixed at will.
 
 /** Where a key stands. */
 export interface Echo {
@@ -22,6 +23,7 @@ const percent = 37
 const plus = 43
 const space = 32
 const letterU = 117
+const quote = 34
 
 let patterns: readonly Pattern[] = []
 const afterLetter = 1
@@ -30,6 +32,12 @@ const afterSign = 2
 /** Bytes with which an echo may begin, and those that may follow: most bytes are passed over by these alone. */
 let begins = new Uint8Array(256)
 let follows = new Uint8Array(256)
+
+const folded = Uint8Array.from({ length: 256 }, (_, byte) => (byte >= 65 && byte <= 90 ? byte + 32 : byte))
+const bothCases = (byte: number): readonly number[] => {
+  const small = folded[byte] ?? byte
+  return small >= 97 && small <= 122 ? [small, small - 32] : [byte]
+}
 
 /** From here on it is looked for. */
 export const watchKey = (text: string): void => {
@@ -42,9 +50,10 @@ export const watchKey = (text: string): void => {
   begins = new Uint8Array(256)
   follows = new Uint8Array(256)
   for (const pattern of patterns) {
-    begins[pattern.bytes[0] ?? 0] = 1
-    if (pattern.bytes[0] === space) begins[plus] = 1
-    for (const byte of [pattern.bytes[0] ?? 0, pattern.bytes[1] ?? 0, plus]) follows[byte] = afterLetter | afterSign
+    const [first = 0, second = 0] = pattern.bytes
+    for (const byte of bothCases(first)) begins[byte] = 1
+    if (first === space) begins[plus] = 1
+    for (const byte of [first, second, plus, quote].flatMap(bothCases)) follows[byte] = afterLetter | afterSign
   }
   for (const byte of Buffer.from('u0123456789abcdefABCDEF')) follows[byte] = (follows[byte] ?? 0) | afterSign
   for (const byte of [backslash, percent]) {
@@ -104,6 +113,10 @@ const nothing: readonly number[] = []
 const spelled = (bytes: Uint8Array, at: number, wanted: number, isEscaped: boolean): readonly number[] => {
   const found = bytes[at] === wanted ? itself : nothing
   if (!isEscaped) return found
+  if (found === nothing && folded[bytes[at] ?? 0] === folded[wanted]) return itself
+  // CSV doubles a quote.
+  if (wanted === quote && bytes[at] === quote && (bytes[at + 1] ?? quote) === quote)
+    return at + 1 < bytes.length ? [2, 1] : [cut, 1]
   if (bytes[at] === plus && wanted === space) return itself
   // The longer spelling first: a key may hold the sign that escapes begin with.
   if (bytes[at] === percent) return [...hexAt(bytes, at + 1, 2, wanted, 3), ...found]
@@ -115,7 +128,7 @@ const spelled = (bytes: Uint8Array, at: number, wanted: number, isEscaped: boole
 
 const hexAt = (bytes: Uint8Array, from: number, digits: number, wanted: number, length: number): readonly number[] => {
   const text = Buffer.from(bytes.subarray(from, from + digits)).toString('latin1')
-  const hex = wanted.toString(16).padStart(digits, '0')
-  if (!hex.startsWith(text.toLowerCase())) return []
+  const isWanted = bothCases(wanted).some((byte) => byte.toString(16).padStart(digits, '0').startsWith(text.toLowerCase()))
+  if (!isWanted) return []
   return [text.length < digits ? cut : length]
 }

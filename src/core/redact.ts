@@ -89,6 +89,12 @@ export const redact = (text: string): string => {
   return hasKeys() ? Buffer.from(withoutKeys(Buffer.from(out))).toString() : out
 }
 
+/** Whether a service's key stands in it, in any spelling. */
+export const holdsKey = (text: string): boolean => {
+  const bytes = Buffer.from(text)
+  return withoutKeys(bytes) !== bytes
+}
+
 /** The same bytes where no service's key is in them. */
 export const withoutKeys = (bytes: Uint8Array): Uint8Array => {
   const parts: Uint8Array[] = []

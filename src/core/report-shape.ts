@@ -1,4 +1,5 @@
 // What is durable about a paid report; the ledger implements it, the report steps use it.
+import { holdsKey } from './redact.ts'
 import type { ReportState } from './types.ts'
 
 /** What the ledger knows of a job's report. Spans are milliseconds by the database's clock: of clocks only that one is compared. */
@@ -24,8 +25,8 @@ export interface ReportRecord {
   readonly usedQuota: number | null
 }
 
-/** An id goes into paths, file names and messages: plain text, of a length that anybody can read out. */
-export const isReportId = (text: string): boolean => /^[^\s\p{C}]{1,200}$/u.test(text)
+/** An id goes into paths, file names and messages: plain text, of a length that anybody can read out, without a service's key in it. */
+export const isReportId = (text: string): boolean => /^[^\s\p{C}]{1,200}$/u.test(text) && !holdsKey(text)
 
 /** One line of the service's own list of reports. */
 export interface ListedReport {

@@ -1,6 +1,7 @@
 // Buying a report: what there is already, or one submission whose intent and id are on record.
 import { createHash } from 'node:crypto'
 import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
+import { holdsKey } from '../core/redact.ts'
 import { type GivenBefore, isReportId, type ListedReport, type ReportMemo, type ReportRecord } from '../core/report-shape.ts'
 import { inTime, leftBehind } from './in-time.ts'
 import type { ReportApi, ReportOptions } from './report-api.ts'
@@ -202,7 +203,9 @@ const notKept = (cause: unknown, unitKey: string, reportId: string): EtlError =>
 const noId = (text: string): EtlError =>
   new EtlError(
     'BAD_RESPONSE',
-    `The service answered with an id of ${text.length} characters that is no plain text of 1 to 200 characters`,
+    holdsKey(text)
+      ? 'The service answered with an id that holds the key'
+      : `The service answered with an id of ${text.length} characters that is no plain text of 1 to 200 characters`,
   )
 
 /** Always throws. Only a submission that certainly did not arrive may be forgotten. */

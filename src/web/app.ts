@@ -20,7 +20,7 @@ import { mountHooks } from './receive-hooks.ts'
 import { type Html, page } from './layout.ts'
 import { numberIn } from './number-in.ts'
 import { createLive } from './live.ts'
-import { metricsText } from './metrics.ts'
+import { metricsText, metricsWithoutLedger } from './metrics.ts'
 import { coveragePage, missingMonthPage, pipelineCoveragePage } from './pages/coverage-page.ts'
 import { overviewPage } from './pages/overview-page.ts'
 import { planPage } from './pages/plan-page.ts'
@@ -100,10 +100,7 @@ export const createStatusApp = ({ context, token, onError }: StatusAppOptions): 
   app.use(access.guard)
   app.post('/logout', (request) => access.logout(request))
   app.get('/live', (request) => live.respond(request))
-  app.get('/metrics', async (request) => {
-    const { type, text } = await metricsText(context)
-    return request.body(text, 200, { 'content-type': type })
-  })
+  app.get('/metrics', (request) => metrics(request, context, probe))
   mountPages(app, context)
   mountPlan(app, context, foresight)
   mountActions(app, context)
@@ -158,6 +155,11 @@ const createProbe = ({ kysely, overdue }: WebContext): Probe => {
     asking ??= ask()
     return Promise.race([asking, setTimeout(probeMs, 'away' as const, { ref: false })])
   }
+}
+
+const metrics = async (request: Context, context: WebContext, probe: Probe): Promise<Response> => {
+  const { type, text } = await ((await probe()) === 'away' ? metricsWithoutLedger() : metricsText(context))
+  return request.body(text, 200, { 'content-type': type })
 }
 
 const notice = ({ warehouse }: WebContext, title: string, text: string): Html =>

@@ -2,6 +2,7 @@
 import { Gauge, Registry } from 'prom-client'
 import { unitStates } from '../core/types.ts'
 import type { WebContext } from './context.ts'
+import { type AlarmLine, openAlarms } from './reads/read-alarms.ts'
 import { accountStates } from './reads/read-pace.ts'
 import { countQuarantined } from './reads/read-quarantine.ts'
 import { quotaDays } from './reads/read-quota.ts'
@@ -11,20 +12,49 @@ import { pipelineCounts, readWindows } from './reads/read-windows.ts'
 
 const runStates = ['running', 'done', 'failed', 'cancelled', 'interrupted'] as const
 
-/** Text in Prometheus' exposition format. Rows and times are summed over a pipeline's units. */
-export const metricsText = async (context: WebContext): Promise<{ readonly type: string; readonly text: string }> => {
-  const registry = new Registry()
-  const gauge = (name: string, help: string, labelNames: string[] = []) =>
+interface MetricsText {
+  readonly type: string
+  readonly text: string
+}
+
+const gauges =
+  (registry: Registry) =>
+  (name: string, help: string, labelNames: string[] = []) =>
     new Gauge({ name: `millrace_${name}`, help, labelNames, registers: [registry] })
+
+const written = async (registry: Registry, isReachable: boolean): Promise<MetricsText> => {
+  gauges(registry)('database_reachable', '0 while the database is away or hangs: then this is the only metric.').set(
+    isReachable ? 1 : 0,
+  )
+  return { type: registry.contentType, text: await registry.metrics() }
+}
+
+type Make = ReturnType<typeof gauges>
+
+const tellAlarms = (gauge: Make, alarms: readonly AlarmLine[], overdue: number): void => {
+  const open = gauge('alarms_open', 'Alarms that are not over, by kind and severity.', ['kind', 'severity'])
+  for (const { kind, severity } of alarms) open.inc({ kind, severity })
+  gauge('ticks_overdue', 'Pipelines whose scheduled run did not start in time.').set(overdue)
+}
+
+/** While the ledger cannot be read. */
+export const metricsWithoutLedger = (): Promise<MetricsText> => written(new Registry(), false)
+
+/** Text in Prometheus' exposition format. Rows and times are summed over a pipeline's units. */
+export const metricsText = async (context: WebContext): Promise<MetricsText> => {
+  const registry = new Registry()
+  const gauge = gauges(registry)
   const { kysely, clock } = context
   const month = `${new Date(clock.now()).toISOString().slice(0, 7)}-01`
-  const [windows, runs, reports, quarantine, quota, accounts] = await Promise.all([
+  const [windows, runs, reports, quarantine, quota, accounts, alarms, overdue] = await Promise.all([
     readWindows(kysely, { remembered: true }),
     lastRuns(kysely, 1),
     countOpenReports(kysely),
     countQuarantined(kysely),
     quotaDays(kysely, month),
     accountStates(kysely),
+    openAlarms(kysely),
+    context.overdue(),
   ])
 
   const units = gauge('units', 'Units by pipeline and state.', ['pipeline', 'state'])
@@ -71,10 +101,11 @@ export const metricsText = async (context: WebContext): Promise<{ readonly type:
     since.set({ account }, Date.parse(now.since) / 1000)
   }
 
+  tellAlarms(gauge, alarms, overdue.length)
   const lastRun = gauge('last_run_state', 'State of the newest run: 1 for the one it is in.', ['state'])
   const started = gauge('last_run_started_timestamp_seconds', 'When the newest run started.')
   const [run] = runs
   for (const state of runStates) lastRun.set({ state }, run?.state === state ? 1 : 0)
   if (run !== undefined) started.set(Date.parse(run.started_at) / 1000)
-  return { type: registry.contentType, text: await registry.metrics() }
+  return written(registry, true)
 }

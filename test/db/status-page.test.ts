@@ -18,7 +18,7 @@ afterEach(async () => {
   await db.drop()
 })
 
-const serve = async (options: { token?: boolean } = {}): Promise<string> => {
+const serve = async (options: Parameters<typeof servePage>[1] = {}): Promise<string> => {
   page = await servePage(db, options)
   return page.url
 }
@@ -253,7 +253,11 @@ describe('the pages', () => {
 
   test('metrics equal the ledger', async () => {
     await fillLedger(db, 'failing')
-    const metrics = await text(`${await serve()}/metrics`)
+    await db.database.pool.query(`insert into etl.notifications (cause, kind, severity, message, raised_at)
+      values ('a', 'late', 'critical', 'late', now()), ('b', 'late', 'critical', 'late', now())`)
+    const metrics = await text(`${await serve({ overdue: async () => ['keywords'] })}/metrics`)
+    expect(metrics).toContain('millrace_alarms_open{kind="late",severity="critical"} 2')
+    expect(metrics).toContain('millrace_ticks_overdue 1')
     expect(metrics).toContain('millrace_units{pipeline="keywords",state="held"} 2')
     expect(metrics).toContain('millrace_units{pipeline="keywords",state="loaded"} 3')
     expect(metrics).toContain('millrace_rows{pipeline="keywords"} 2390')

@@ -14,7 +14,7 @@ import { scheduledOf } from '../../src/run/scheduled.ts'
 import { createTicker } from '../../src/schedule/ticker.ts'
 import { pipelinesOfRepository } from '../support/command.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
-import { servePage } from '../support/status-page.ts'
+import { pageToken, servePage } from '../support/status-page.ts'
 
 let folder: string
 let db: TestDatabase
@@ -142,6 +142,8 @@ test('a database that is away makes the process unhealthy, and not dead: a probe
     expect((await fetch(`${page.url}/healthz`)).status).toBe(503)
     const alive = await fetch(`${page.url}/livez`)
     expect([alive.status, await alive.json()]).toEqual([200, { healthy: false, database: 'not reachable' }])
+    const metrics = await fetch(`${page.url}/metrics`, { headers: { authorization: `Bearer ${pageToken}` } })
+    expect([metrics.status, (await metrics.text()).match(/^millrace_.*$/gm)]).toEqual([200, ['millrace_database_reachable 0']])
   } finally {
     await page.close()
   }

@@ -1,16 +1,15 @@
 // The key is looked for in every sink after every kind of success and failure: output, log, tables, files, page, metrics, traces, process
 // list, and what reached another host. The service does its worst: it says the key back in errors, redirects, links and statuses.
 import { randomUUID } from 'node:crypto'
-import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { gunzipSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { canaryBatchKey, canaryKey, leaksIn } from '../support/canary.ts'
+import { everyPage, everyTable, filesBelow } from '../support/every-sink.ts'
 import { pipelinesOfRepository, startCommand } from '../support/command.ts'
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
-import { servePage } from '../support/status-page.ts'
+import { createTestDatabase } from '../support/postgres.ts'
 
 type Handle = (request: IncomingMessage, response: ServerResponse, body: string) => void
 
@@ -169,37 +168,6 @@ const filledIn = (response: ServerResponse, own: () => string): ServerResponse =
   return response
 }
 
-const filesBelow = (root: string): string =>
-  !existsSync(root)
-    ? ''
-    : readdirSync(root, { recursive: true, withFileTypes: true })
-        .filter((entry) => entry.isFile())
-        .map((entry) => {
-          const bytes = readFileSync(join(entry.parentPath, entry.name))
-          return `${entry.name} ${bytes.toString('latin1')} ${entry.name.endsWith('.gz') ? unzipped(bytes) : ''}`
-        })
-        .join('\n')
-
-/** A landing holds several members; what cannot be read as gzip is looked at as it is. */
-const unzipped = (bytes: Buffer): string => {
-  try {
-    return gunzipSync(bytes).toString('utf8')
-  } catch {
-    return ''
-  }
-}
-
-const everyTable = async (db: TestDatabase): Promise<string> => {
-  const { rows } = await db.database.pool.query<{ name: string }>(`select format('%I.%I', table_schema, table_name) as name
-    from information_schema.tables where table_schema not in ('pg_catalog', 'information_schema')`)
-  let text = ''
-  for (const { name } of rows) {
-    const found = await db.database.pool.query<{ line: string }>(`select t::text as line from ${name} t`)
-    text += `${name} ${found.rows.map(({ line }) => line).join('\n')}\n`
-  }
-  return text
-}
-
 const processList = (): string =>
   readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
@@ -211,31 +179,6 @@ const processList = (): string =>
       }
     })
     .join('\n')
-
-const everyPage = async (db: TestDatabase): Promise<string> => {
-  const served = await servePage(db)
-  try {
-    const { rows } = await db.database.pool.query<{ unit_id: string }>('select unit_id from etl.units')
-    const places = [
-      '/',
-      '/coverage',
-      '/coverage/keywords',
-      '/runs',
-      '/runs/1',
-      '/units',
-      '/reports',
-      '/quota',
-      '/quarantine',
-      '/tests',
-      '/schedule',
-      '/metrics',
-    ]
-    const all = [...places, ...rows.map(({ unit_id }) => `/units/${unit_id}`)]
-    return (await Promise.all(all.map(async (place) => (await fetch(served.url + place)).text()))).join('\n')
-  } finally {
-    await served.close()
-  }
-}
 
 describe('the key leaks nowhere', () => {
   test('the canary is found in every spelling where it is', () => {

@@ -24,3 +24,14 @@ const needles = [canaryKey, canaryBatchKey].flatMap((key) => Object.entries(spel
 
 /** Names of the spellings found in `text`. */
 export const leaksIn = (text: string): string[] => needles.filter(([, needle]) => text.includes(needle)).map(([name]) => name)
+
+const escapedSign = /\\(["\\/])/g
+
+/** As `leaksIn`, also where letters are escaped at will, as JSON or an address does it. */
+export const anySpellingIn = (text: string): string[] => {
+  const plain = text
+    .replaceAll(/\\u([0-9a-fA-F]{4})/g, (_, code: string) => String.fromCharCode(Number.parseInt(code, 16)))
+    .replaceAll(escapedSign, '$1')
+  const address = plain.replaceAll(/%([0-9a-fA-F]{2})/g, (_, code: string) => String.fromCharCode(Number.parseInt(code, 16)))
+  return [...new Set([text, plain, address, address.replaceAll('""', '"')].flatMap(leaksIn))]
+}

@@ -21,6 +21,7 @@ export const long = [
   'test/e2e/refusals.test.ts',
   'test/db/figures.test.ts',
   'test/db/load-beside.test.ts',
+  'test/e2e/echoed-key.test.ts',
   'test/e2e/prices.test.ts',
   'test/e2e/vendor.test.ts',
   'test/e2e/refused-alike.test.ts',

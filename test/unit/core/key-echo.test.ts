@@ -1,0 +1,36 @@
+import { afterEach, expect, test } from 'vitest'
+import { forgetSecrets, serviceKey, withoutKeys } from '../../../src/core/redact.ts'
+
+afterEach(forgetSecrets)
+
+const key = 'Ke+y/"0%5B&\\7f3d'
+
+const letters = [...key]
+const spellings: Readonly<Record<string, string>> = {
+  plain: key,
+  'as JSON': JSON.stringify(key).slice(1, -1),
+  'as JSON with its slash escaped': JSON.stringify(key).slice(1, -1).replaceAll('/', '\\/'),
+  'as JSON, every letter': letters.map((letter) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, '0')}`).join(''),
+  'as CSV': key.replaceAll('"', '""'),
+  'of an address': encodeURIComponent(key),
+  'of an address, small letters': encodeURIComponent(key).toLowerCase(),
+  'in small letters': key.toLowerCase(),
+  'in capitals': key.toUpperCase(),
+  'in capitals as JSON, every letter': [...key.toUpperCase()]
+    .map((letter) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, '0').toUpperCase()}`)
+    .join(''),
+  base64: Buffer.from(key).toString('base64'),
+  hex: Buffer.from(key).toString('hex'),
+}
+
+test.each(Object.entries(spellings))('the key is found %s', (_, spelled) => {
+  serviceKey('WEB_ANALYTICS_API_KEY', key)
+  const text = Buffer.from(withoutKeys(Buffer.from(`before ${spelled} after`))).toString()
+  expect(text).toMatch(/^before \[secret\]=* after$/)
+})
+
+test('what only resembles the key stays as it is', () => {
+  serviceKey('WEB_ANALYTICS_API_KEY', key)
+  for (const text of ['Ke+y', key.slice(0, -1), `${key.slice(0, 5)} ${key.slice(5)}`])
+    expect(Buffer.from(withoutKeys(Buffer.from(`before ${text} after`))).toString()).toBe(`before ${text} after`)
+})
