@@ -552,8 +552,11 @@ const words = [
     held_until timestamptz
   )`,
 
+  // One row an account that asks: written at each turn, so that pages leave room for its next version.
   `create table etl.pace (
     account text primary key,
+    next_at timestamptz not null default clock_timestamp(),
+    noted_at timestamptz not null default clock_timestamp(),
     requests_per_second double precision,
     ceiling double precision,
     changed_at timestamptz,
@@ -563,13 +566,7 @@ const words = [
     trouble_message text,
     trouble_since timestamptz,
     trouble_seen_at timestamptz
-  )`,
-  // The columns are those the limiter wants. Unlogged: after a crash of the server a pause of a second is all that could be lost.
-  `create unlogged table etl.rate_windows (
-    key varchar(255) primary key,
-    points integer not null default 0,
-    expire bigint
-  )`,
+  ) with (fillfactor = 50)`,
 ]
 
 const views = [
@@ -1400,9 +1397,11 @@ const relations: Readonly<Record<string, About>> = {
     },
   ],
   pace: [
-    'One row an account whose service refused requests for their number or did not answer: how fast it may ask since, and since when it is in trouble.',
+    'One row an account, for all machines: when its next request may leave, how fast it may ask since it was refused, and since when it is in trouble.',
     {
-      account: 'The API and the account in it.',
+      account: 'The API and the account in it; never its key.',
+      next_at: 'When the next request may leave, so that all keep the rate together; later after a refusal.',
+      noted_at: 'When that was noted. In the future: the clock of the database was set back since, and the distance counts.',
       requests_per_second:
         'Requests a second after the last halving; it grows each second since. NULL: never refused, so that the set rate holds.',
       ceiling: 'Requests a second that are not exceeded for an hour after the last refusal; NULL: not found out yet.',
@@ -1413,14 +1412,6 @@ const relations: Readonly<Record<string, About>> = {
       trouble_message: 'What the service says or does, in words.',
       trouble_since: 'Since when.',
       trouble_seen_at: 'When that was last tried. Long ago: whoever tried has ended.',
-    },
-  ],
-  rate_windows: [
-    "The window of time in which each account's requests are counted now; one row an account, and one for its last pause.",
-    {
-      key: 'requests: or pause: and the name of the account; never its key.',
-      points: 'Requests counted in the window. Of a pause its length in milliseconds.',
-      expire: 'When the window or the pause ends. Unit: milliseconds since 1970.',
     },
   ],
   kysely_migration: [

@@ -22,13 +22,24 @@ export interface RateRefusal {
   readonly configured: number
 }
 
-/** Where the pace of an account is kept: in the warehouse for all machines, or in this process where there is none. */
-export interface PaceMemory {
+/** An account as its requests find it. */
+export interface AccountTurn {
+  /** How long until a request may leave; a few milliseconds less than nothing where one might have left before. */
+  readonly waitMs: number
   /** null: it was never refused. */
-  read(): Promise<LearntPace | null>
-  /** What is to be kept from here on. */
-  refused(refusal: RateRefusal): Promise<LearntPace>
+  readonly learnt: LearntPace | null
 }
+
+/** The next free moment and the pace of one account: its row in the warehouse for all machines, or in this process where there is none. */
+export interface AccountRow {
+  /** Takes what lies between the next free moment and so much later; 0: only asks. */
+  reserve(ms: number): Promise<AccountTurn>
+  /** Nothing leaves for so long, whoever asks; never makes an earlier pause shorter. Resolves with what is to be kept from here on. */
+  refused(refusal: RateRefusal, pauseMs: number): Promise<LearntPace>
+}
+
+/** A departure this late keeps its place in the row, so that timers that fire late cost no rate; more would make a burst. */
+export const forgivenMs = 10
 
 /** Added each second: this share of the rate after the last halving, at least one request. */
 const growthShare = 0.1
@@ -43,6 +54,8 @@ const accidentMs = 120_000
 /** So long a ceiling is believed; then more is tried, slowly. */
 const ceilingForMs = 3_600_000
 const leastRate = 0.1
+/** What leaves so soon after a halving was granted before, by a process that had not heard of it. */
+const unheardMs = 1_000
 
 const growthOf = (base: number): number => Math.max(leastGrowth, base * growthShare)
 
@@ -63,7 +76,7 @@ export const rateOf = (learnt: LearntPace | null, configured: number): number =>
 export const slowerBy = (learnt: LearntPace | null, refusal: RateRefusal): LearntPace => {
   const { leftMsAgo, succeededMsAgo, perSecond, configured } = refusal
   if (learnt !== null) {
-    const isOld = leftMsAgo >= learnt.changedMsAgo
+    const isOld = leftMsAgo >= learnt.changedMsAgo - unheardMs
     const isNothingElse = succeededMsAgo === null || succeededMsAgo >= learnt.changedMsAgo
     if (isOld || isNothingElse) return learnt
   }

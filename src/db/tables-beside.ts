@@ -185,6 +185,8 @@ export interface ApprovalsTable {
 /** One row an account of an API: what its refusals have taught, and its trouble. */
 export interface PaceTable {
   account: string
+  next_at: Generated<string>
+  noted_at: Generated<string>
   requests_per_second: number | null
   ceiling: number | null
   changed_at: NullableTimestamp

@@ -1,17 +1,123 @@
 // A service that is away, or refuses everything, is noticed once for all requests of an account: they wait while one at a time tries it again.
 import type { Clock } from '../core/clock.ts'
 import type { EtlError } from '../core/errors.ts'
-import {
-  createPlaces,
-  firstPauseMs,
-  type GateOptions,
-  type Met,
-  type Place,
-  type Places,
-  type Shut,
-  turnMs,
-} from './gate-place.ts'
-import { type Finding, type Gate, type Waiter, wholeAccount } from './gate-types.ts'
+import { type Finding, type Gate, type Trouble, type Waiter, wholeAccount } from './gate-types.ts'
+
+export interface GateOptions {
+  readonly clock: Clock
+  /** Called when a trouble lasts, at each further try in vain, and with null when it is over. */
+  readonly tell: (place: string, trouble: Trouble | null) => void
+}
+
+/** Milliseconds; each further pause is three times as long, up to a minute. */
+const firstPauseMs = 1_000
+const longestPauseMs = 60_000
+/** How long the one that tried in vain lets others try first. */
+const turnMs = 2_000
+/** A pause as long as this is said at once; a shorter one when a try after it was in vain. */
+const saidFromMs = 5_000
+
+/** When a run met the trouble, and how often it had been tried in vain by then. */
+interface Met {
+  readonly sinceMs: number
+  readonly tries: number
+}
+
+/** A place in trouble. */
+interface Shut {
+  sinceMs: number
+  error: EtlError
+  tries: number
+  nextMs: number
+  isProbed: boolean
+  isSaid: boolean
+  isLasting: boolean
+  /** What the last one that tried in vain asked after. */
+  triedBy: string | undefined
+  readonly met: Map<string | symbol, Met>
+}
+
+/** What is known of one place; `shut` null: it answers. */
+interface Place {
+  readonly name: string
+  failures: number
+  failedAtMs: number
+  shut: Shut | null
+}
+
+/** In memory: another process finds out by itself. */
+const createPlaces = ({ clock, tell }: GateOptions) => {
+  const places = new Map<string, Place>()
+  let changed = Promise.withResolvers<void>()
+
+  const wake = (): void => {
+    changed.resolve()
+    changed = Promise.withResolvers<void>()
+  }
+  const pauseMs = (tries: number, askedMs: number | null): number => {
+    const own = Math.min(longestPauseMs, firstPauseMs * 3 ** tries) * (0.9 + clock.random() * 0.2)
+    return askedMs === null ? own : tries === 0 ? Math.max(50, askedMs) : Math.max(own, askedMs)
+  }
+  const say = (place: Place, shut: Shut): void => {
+    shut.isSaid = true
+    const { error, sinceMs, nextMs } = shut
+    tell(place.name, { place: place.name, code: error.code, message: error.message, sinceMs, nextMs })
+  }
+  /** It answers as it should. */
+  const open = (place: Place): void => {
+    const { shut } = place
+    place.shut = null
+    place.failures = 0
+    if (shut === null) return
+    if (shut.isSaid) tell(place.name, null)
+    wake()
+  }
+  /** A probe that gives up without knowing. */
+  const release = ({ shut }: Place, isProbe: boolean): void => {
+    if (shut === null || !isProbe) return
+    shut.isProbed = false
+    wake()
+  }
+  /** The probe found the same. */
+  const failedAgain = (place: Place, shut: Shut, { error, askedMs }: Finding, what: string | undefined): void => {
+    shut.tries += 1
+    shut.triedBy = what
+    shut.error = error
+    shut.nextMs = clock.now() + pauseMs(shut.tries, askedMs)
+    shut.isProbed = false
+    say(place, shut)
+    wake()
+  }
+  const failed = (place: Place, finding: Finding, what: string | undefined): void => {
+    const { error, askedMs, enough, isLasting } = finding
+    const now = clock.now()
+    if (place.shut !== null) {
+      if (askedMs !== null) place.shut.nextMs = Math.max(place.shut.nextMs, now + askedMs)
+      return
+    }
+    if (place.failures === 0) place.failedAtMs = now
+    place.failures += 1
+    if (place.failures < enough) return
+    const nextMs = now + pauseMs(0, askedMs)
+    const isNew = { tries: 0, isProbed: false, isSaid: false, met: new Map() }
+    const shut: Shut = { ...isNew, sinceMs: place.failedAtMs, error, nextMs, isLasting, triedBy: what }
+    place.shut = shut
+    if (nextMs - now >= saidFromMs || enough > 1) say(place, shut)
+  }
+  return {
+    of: (name: string): Place => {
+      const place: Place = places.get(name) ?? { name, failures: 0, failedAtMs: 0, shut: null }
+      places.set(name, place)
+      return place
+    },
+    isShut: (name: string): boolean => places.get(name)?.shut != null,
+    /** Resolves when any place changes. */
+    changed: (): Promise<void> => changed.promise,
+    ...{ open, release, failedAgain, failed },
+  }
+}
+
+type Places = ReturnType<typeof createPlaces>
 
 /** One for each account of an API. */
 export const createGate = (options: GateOptions): Gate => {

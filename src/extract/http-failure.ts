@@ -9,8 +9,6 @@ export interface Progress {
   connected: boolean
   /** The head of the answer is here. */
   answered: boolean
-  /** To be called once that is so. */
-  heard?: () => void
 }
 
 const timeouts = new Set(['UND_ERR_HEADERS_TIMEOUT', 'UND_ERR_BODY_TIMEOUT', 'UND_ERR_CONNECT_TIMEOUT', 'ETIMEDOUT'])

@@ -118,19 +118,17 @@ const sendOnce = async <A extends Answered>(
 ): Promise<Sent<A>> => {
   const { request } = asked
   const progress: Progress = { connected: false, answered: false }
-  const departure = await rate.take(signal, lane ?? 'others').catch((error: unknown) => {
+  const judged = await rate.take(signal, lane ?? 'others').catch((error: unknown) => {
     pass.drop()
     return stoppedOr(asked.signal.aborted ? error : unsent(error), asked)
   })
-  progress.heard = departure.answered
   try {
-    const answer = await once(progress).finally(departure.answered)
+    const answer = await once(progress)
     const trouble = troubleOf(answer, asked, clock)
     const isTooMany = answer.status === 429 && trouble?.place === wholeAccount
-    departure.judged(isTooMany)
     pass.end(trouble)
     // The others of the account hear of it, whatever process they are in.
-    if (isTooMany) rate.penalize(clock.now() + Math.min(trouble.askedMs ?? shortestPauseMs, longestPauseMs))
+    judged(isTooMany ? Math.min(trouble.askedMs ?? shortestPauseMs, longestPauseMs) : null)
     return trouble === null ? { trouble, answer } : { trouble, answer }
   } catch (error) {
     const failure = classify(error, asked, progress)

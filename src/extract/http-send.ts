@@ -109,7 +109,6 @@ export const send = async (call: SendOptions): Promise<RawAnswer> => {
       bodyTimeout: options.timeoutMs,
     })
     progress.answered = true
-    progress.heard?.()
     return readable(call, answer, own)
   } catch (error) {
     await own?.destroy()

@@ -77,7 +77,6 @@ const exchange = (call: SendOptions, dispatcher: Dispatcher, seen: Seen): Promis
           if (status < 200) return
           seen.status = status
           progress.answered = true
-          progress.heard?.()
           const headers = flatten(rawHeaders)
           const done = (bytes: Buffer): void => {
             settle()

@@ -1,32 +1,17 @@
-// One budget of requests a second for everything that asks with the same key.
+// One budget of requests a second for everything that asks with the same key: evenly spaced, in turn, and slower once the service refuses.
+import { addAbortListener } from 'node:events'
 import type { Clock } from '../core/clock.ts'
-import type { PaceMemory } from '../core/pace.ts'
-import { createLateGuard, type Departure, type JudgedDeparture, type LateGuard } from './late-guard.ts'
-import { createPacer, ownMemory, type Pacer } from './pacer.ts'
-import { createLanes } from './rate-lanes.ts'
+import { type AccountRow, forgivenMs, type LearntPace, rateOf, slowerBy } from '../core/pace.ts'
+
+/** To be told what the service thinks of a request: for how long it refuses more of them; null: it took it. Not where it said nothing. */
+export type Verdict = (refusedForMs: number | null) => void
 
 export interface RateBudget {
   /**
-   * Resolves when the next request may leave; the caller says when that is answered, and how: an answer 429 halves the rate for
-   * everybody who shares it. Lanes (runs) are served in turn, within one first come, first served. Rejects with the signal's reason as soon as it
-   * aborts.
+   * Resolves when the next request may leave. Lanes (runs) are served in turn, within one first come, first served. Rejects with the
+   * signal's reason as soon as it aborts.
    */
-  take(signal: AbortSignal, lane: string): Promise<JudgedDeparture>
-  /** The service asked for a pause: nothing leaves before `untilMs` (since the epoch), also who is waiting already. */
-  penalize(untilMs: number): void
-}
-
-/** Where all machines that use the same key count their departures. A window begins with the first departure in it. */
-export interface SharedWindows {
-  /**
-   * Takes `points` of the window at hand, which may hold `pointsOfWindow` and lasts `windowMs` if it begins now. `nextMs`: how long
-   * until it is worth to ask again, 0 at once.
-   */
-  take(points: number, pointsOfWindow: number, windowMs: number): Promise<{ readonly granted: boolean; readonly nextMs: number }>
-  /** Nobody gets anything for so long; never makes an earlier pause shorter. */
-  pause(ms: number): Promise<void>
-  /** The window at hand, or one that begins and is full now, ends so much later. */
-  extend(ms: number): Promise<void>
+  take(signal: AbortSignal, lane: string): Promise<Verdict>
 }
 
 /** What a budget is made of. */
@@ -34,198 +19,168 @@ export interface RateOptions {
   /** As set: never exceeded, and less from the first answer 429 on. */
   readonly requestsPerSecond: number
   readonly clock: Clock
-  /** Absent: this process is the only one that asks. */
-  readonly shared?: SharedWindows | undefined
-  /** Where what refusals teach is kept. Default: in this process. */
-  readonly memory?: PaceMemory | undefined
+  /** Default: in this process, which is the only one that asks. */
+  readonly account?: AccountRow | undefined
 }
 
-/** Share of the allowed rate that is used: the rest is what requests may be held up on a busy machine without an eleventh in a second of ten. */
-const usedShare = 0.975
-/** A departure this late keeps its place in the row, so that timers that fire late cost no rate; more would make a burst. */
-const forgivenShare = 0.1
+/** Share of the allowed rate that is used: a request may be held up for the rest of a second without an eleventh in a second of ten. */
+const usedShare = 0.965
+/** The row is asked no more often than this, for several departures at once where many are allowed. */
+const turnsPerSecond = 40
+const secondMs = 1_000
+/** Where at least this share of a second's departures was held back, the budget is used wholly. */
+const heldBackShare = 0.5
 
-/** Evenly spaced departures: a server that counts over any sliding second sees no more than it allows. */
+/** Time that stands still where the clock is set back: nobody waits for the difference. */
+const steadyTime = (clock: Clock): (() => number) => {
+  let [seenAt, setBackMs] = [clock.now(), 0]
+  return () => {
+    const now = clock.now()
+    setBackMs += Math.max(0, seenAt - now)
+    seenAt = now
+    return now + setBackMs
+  }
+}
+
+const aged = (learnt: LearntPace | null, ms: number): LearntPace | null =>
+  learnt && { ...learnt, changedMsAgo: learnt.changedMsAgo + ms, refusedMsAgo: learnt.refusedMsAgo + ms }
+
+/** Of a process that asks alone. */
+export const ownAccount = (clock: Clock): AccountRow => {
+  const now = steadyTime(clock)
+  let [nextAt, learntAt] = [0, 0]
+  let learnt: LearntPace | null = null
+  const current = (): LearntPace | null => aged(learnt, now() - learntAt)
+  return {
+    reserve: async (ms) => {
+      const at = Math.max(nextAt, now() - forgivenMs)
+      nextAt = at + ms
+      return { waitMs: at - now(), learnt: current() }
+    },
+    refused: async (refusal, pauseMs) => {
+      const found = slowerBy(current(), refusal)
+      nextAt = Math.max(nextAt, now() + pauseMs)
+      learnt = found
+      learntAt = now()
+      return found
+    },
+  }
+}
+
+/** A server that counts over any sliding second sees no more than it allows, whatever number of processes asks. */
 export const createRateBudget = (options: RateOptions): RateBudget => {
-  const { requestsPerSecond, clock, shared, memory = ownMemory(clock) } = options
-  const pacer = createPacer({ configured: requestsPerSecond, clock, memory })
-  const departures = shared === undefined ? ownDepartures(clock, pacer) : sharedDepartures(clock, pacer, shared)
-  const depart = async (signal: AbortSignal): Promise<JudgedDeparture> => {
-    const from = clock.now()
-    await pacer.refresh()
-    const departure = await departures.depart(signal)
-    const leftAt = clock.now()
-    pacer.left(leftAt > from)
-    const judged = (isRefused: boolean): void => {
-      pacer.judged(leftAt, isRefused)
-      if (isRefused) departures.beginAnew()
-    }
-    return { answered: departure.answered, judged }
+  const { requestsPerSecond: configured, clock, account = ownAccount(clock) } = options
+  const now = steadyTime(clock)
+  let learnt: LearntPace | null = null
+  let learntAt: number | null = null
+  let succeededAt: number | null = null
+  /** Departures reserved and not used yet. */
+  let inHand = { count: 0, nextAt: 0, spacingMs: 0 }
+  /** Refusals on their way to the row, one after the other. Nobody waits for them, but a failure is thrown to the next that asks. */
+  let telling: Promise<unknown> = Promise.resolve()
+  let recent: { readonly at: number; readonly waited: boolean }[] = []
+
+  const keep = (found: LearntPace | null): void => {
+    learnt = found
+    learntAt = now()
   }
-  return { take: createLanes(depart).take, penalize: departures.pauseUntil }
-}
-
-interface Departures {
-  depart(signal: AbortSignal): Promise<Departure>
-  pauseUntil(untilMs: number): void
-  /** What was granted at a former rate is not used any more. */
-  beginAnew(): void
-}
-
-/** A moment to wait for. Where the clock is set back, as the database's may be, it keeps its distance: nobody waits for the difference. */
-const createDeadline = (clock: Clock) => {
-  let [until, seenAt] = [0, clock.now()]
-  return {
-    get: (): number => {
-      const now = clock.now()
-      if (now < seenAt) until -= seenAt - now
-      seenAt = now
-      return until
-    },
-    set: (moment: number): void => {
-      until = moment
-      seenAt = clock.now()
-    },
+  const current = (): LearntPace | null => aged(learnt, now() - (learntAt ?? 0))
+  const reserve = async (): Promise<void> => {
+    const told = telling
+    telling = Promise.resolve()
+    await told
+    if (learntAt === null) keep((await account.reserve(0)).learnt)
+    const perSecond = rateOf(current(), configured)
+    const count = Math.max(1, Math.floor(perSecond / turnsPerSecond))
+    const spacingMs = secondMs / (perSecond * usedShare)
+    const turn = await account.reserve(count * spacingMs)
+    keep(turn.learnt)
+    inHand = { count, nextAt: now() + Math.max(0, turn.waitMs), spacingMs }
   }
-}
-
-/** Half of what a second's departures take longer than a second: one may be as late as the other is early. */
-const toleratedMs = (requestsPerSecond: number, spacingMs: number): number => (requestsPerSecond * spacingMs - 1000) / 2
-
-const ownDepartures = (clock: Clock, pacer: Pacer): Departures => {
-  const spacingMs = (): number => 1000 / (pacer.rate() * usedShare)
-  const next = createDeadline(clock)
-  const guard = createLateGuard({
-    clock,
-    spacingMs,
-    toleratedMs: () => toleratedMs(pacer.rate(), spacingMs()),
-    standStill: (ms) => {
-      next.set(Math.max(next.get(), clock.now()) + ms)
-    },
-  })
-  return {
-    depart: async (signal) => {
+  /** Departures that are over are not made up for: that would be a burst. */
+  const dropMissed = (): void => {
+    const { count, nextAt, spacingMs } = inHand
+    const missed = count === 0 ? 0 : Math.min(count, Math.max(0, Math.ceil((now() - forgivenMs - nextAt) / spacingMs)))
+    inHand = { count: count - missed, nextAt: nextAt + missed * spacingMs, spacingMs }
+  }
+  /** Departures of the last second; null: the budget held them back. */
+  const used = (): number | null =>
+    recent.filter(({ waited }) => waited).length >= recent.length * heldBackShare ? null : recent.length
+  const left = (waited: boolean): void => {
+    const at = now()
+    recent = [...recent.filter((one) => one.at >= at - secondMs), { at, waited }]
+  }
+  const refused = (leftAt: number, pauseMs: number): void => {
+    const succeededMsAgo = succeededAt === null ? null : now() - succeededAt
+    const refusal = { leftMsAgo: now() - leftAt, succeededMsAgo, perSecond: used(), configured }
+    // Here at once; what the others know besides comes with the answer.
+    keep(slowerBy(current(), refusal))
+    inHand = { ...inHand, count: 0 }
+    telling = telling.then(() => account.refused(refusal, pauseMs)).then(keep)
+    telling.catch(() => undefined)
+  }
+  const depart = async (signal: AbortSignal): Promise<Verdict> => {
+    let waited = false
+    for (;;) {
       signal.throwIfAborted()
-      // Looked at again after each sleep: a pause may have been asked for meanwhile, and timers may fire early.
-      for (let wait = next.get() - clock.now(); wait > 0; wait = next.get() - clock.now()) await clock.sleep(wait, signal)
-      const spacing = spacingMs()
-      const plannedAt = Math.max(next.get(), clock.now() - spacing * forgivenShare)
-      next.set(plannedAt + spacing)
-      return guard.departed(plannedAt)
-    },
-    pauseUntil: (untilMs) => {
-      next.set(Math.max(next.get(), untilMs))
-    },
-    beginAnew: () => undefined,
-  }
-}
-
-interface WindowShape {
-  readonly points: number
-  readonly windowMs: number
-  /** Points taken with one question. */
-  readonly portion: number
-}
-
-/** From this many a second on nobody waits for a place, but everybody for the question: it is asked four times a second, not twenty. */
-const fastFrom = 1_000
-
-/**
- * One departure a window where few are allowed, so that they are evenly spaced; more where a question for each would cost more than the
- * request. Any sliding second touches one window more than fits into it, hence the points taken off the rate.
- */
-export const windowShape = (requestsPerSecond: number): WindowShape => {
-  if (requestsPerSecond >= fastFrom) {
-    const points = Math.floor(requestsPerSecond / 5)
-    return { points, windowMs: 250, portion: Math.floor(points / 8) }
-  }
-  const points = Math.max(1, Math.floor(requestsPerSecond / 20))
-  if (points === 1) return { points, windowMs: Math.ceil(1000 / (requestsPerSecond * usedShare)), portion: 1 }
-  return {
-    points,
-    windowMs: Math.ceil(1000 / (Math.floor(requestsPerSecond / points) - 1)),
-    portion: Math.max(1, Math.floor(points / 8)),
-  }
-}
-
-/** Where many leave with one question, their lateness is lost among them. */
-const unguarded: LateGuard = { departed: () => ({ answered: () => undefined }) }
-
-/** Words to the other machines, one after the other. Nobody waits for them, but a failure is thrown to whoever asks next. */
-const createTelling = () => {
-  let last: Promise<unknown> = Promise.resolve()
-  return {
-    tell: (what: () => Promise<void>): void => {
-      last = last.then(what)
-      last.catch(() => undefined)
-    },
-    settled: async (): Promise<void> => {
-      const saying = last
-      last = Promise.resolve()
-      await saying
-    },
-  }
-}
-
-const sharedDepartures = (clock: Clock, pacer: Pacer, shared: SharedWindows): Departures => {
-  /** Of the window asked for last. */
-  let shape = windowShape(pacer.rate())
-  let inHand = 0
-  let inHandUntil = 0
-  let plannedAt = 0
-  const expected = createDeadline(clock)
-  const pausedUntil = createDeadline(clock)
-  const { tell, settled } = createTelling()
-  const standStill = (ms: number): void => {
-    expected.set(Math.max(expected.get(), clock.now()) + ms)
-    tell(() => shared.extend(ms))
-  }
-  const spaced = createLateGuard({
-    clock,
-    spacingMs: () => shape.windowMs,
-    toleratedMs: () => toleratedMs(pacer.rate(), shape.windowMs),
-    standStill,
-  })
-  /** Lateness since the window's end that nobody else can have used. */
-  const forgiven = (): number => {
-    const late = clock.now() - Math.max(expected.get(), pausedUntil.get())
-    return late < shape.windowMs / 2 ? Math.max(0, Math.min(late, shape.windowMs * forgivenShare)) : 0
-  }
-  const ask = async (): Promise<boolean> => {
-    await settled()
-    shape = windowShape(pacer.rate())
-    const { points, windowMs, portion } = shape
-    const early = points === 1 ? forgiven() : 0
-    const from = clock.now() - early
-    const { granted, nextMs } = await shared.take(portion, points, windowMs - early)
-    expected.set(clock.now() + nextMs)
-    if (granted) {
-      inHand = portion
-      inHandUntil = clock.now() + windowMs
-      plannedAt = from
+      dropMissed()
+      const waitMs = inHand.nextAt - now()
+      if (inHand.count === 0) await reserve()
+      else if (waitMs > 0) {
+        waited = true
+        await clock.sleep(waitMs, signal)
+      } else break
     }
-    return granted
+    inHand = { ...inHand, count: inHand.count - 1, nextAt: inHand.nextAt + inHand.spacingMs }
+    left(waited)
+    const leftAt = now()
+    return (refusedForMs) => {
+      if (refusedForMs === null) succeededAt = now()
+      else refused(leftAt, refusedForMs)
+    }
   }
-  return {
-    depart: async (signal) => {
-      for (;;) {
-        signal.throwIfAborted()
-        const now = clock.now()
-        const allowed = inHand > 0 && now < inHandUntil && now >= pausedUntil.get()
-        const wait = allowed ? 0 : Math.max(expected.get(), pausedUntil.get()) - now
-        if (wait > 0) await clock.sleep(wait, signal)
-        else if (allowed || (await ask())) {
-          inHand -= 1
-          return (shape.points > 1 ? unguarded : spaced).departed(plannedAt)
-        }
-      }
-    },
-    pauseUntil: (untilMs) => {
-      pausedUntil.set(Math.max(pausedUntil.get(), untilMs))
-      tell(() => shared.pause(untilMs - clock.now()))
-    },
-    beginAnew: () => {
-      inHand = 0
-    },
+  return { take: inTurn(depart) }
+}
+
+interface Waiting<T> {
+  readonly signal: AbortSignal
+  readonly settle: PromiseWithResolvers<T>
+}
+
+/** One departs at a time: of each lane in turn, however many any of them has waiting, so that a small run is small beside a large one. */
+const inTurn = <T>(depart: (signal: AbortSignal) => Promise<T>): ((signal: AbortSignal, lane: string) => Promise<T>) => {
+  /** In the order of their turns: a lane that was served goes to the end. */
+  const lanes = new Map<string, Waiting<T>[]>()
+  let busy = false
+
+  const next = (): Waiting<T> | null => {
+    for (const [lane, all] of lanes) {
+      lanes.delete(lane)
+      const [first, ...rest] = all.filter(({ signal }) => !signal.aborted)
+      if (rest.length > 0) lanes.set(lane, rest)
+      if (first !== undefined) return first
+    }
+    return null
+  }
+  const serve = async (): Promise<void> => {
+    if (busy) return
+    busy = true
+    for (let one = next(); one !== null; one = next()) await depart(one.signal).then(one.settle.resolve, one.settle.reject)
+    busy = false
+  }
+  return async (signal, lane) => {
+    signal.throwIfAborted()
+    const settle = Promise.withResolvers<T>()
+    // A request that is stopped does not wait for its turn.
+    const listening = addAbortListener(signal, () => settle.reject(signal.reason))
+    const waiting = lanes.get(lane) ?? []
+    waiting.push({ signal, settle })
+    lanes.set(lane, waiting)
+    void serve()
+    try {
+      return await settle.promise
+    } finally {
+      listening[Symbol.dispose]()
+    }
   }
 }

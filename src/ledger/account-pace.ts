@@ -1,55 +1,83 @@
-// What each account's refusals have taught about its rate, and since when its service is in trouble: one row an account, for all machines.
+// One row an account, for all machines: when its next request may leave, how fast since it was refused, and since when its service is in trouble.
 import { sql } from 'kysely'
-import { type LearntPace, type RateRefusal, slowerBy } from '../core/pace.ts'
+import { type AccountRow, forgivenMs, type LearntPace, slowerBy } from '../core/pace.ts'
 import { databaseError } from '../db/database-error.ts'
 import type { Db } from '../db/tables.ts'
 import { databaseNow } from './database-now.ts'
 
-/** What the account's refusals have taught, shared by every machine. */
-export interface AccountPace {
-  read(): Promise<LearntPace | null>
-  refused(refusal: RateRefusal): Promise<LearntPace>
-}
+/** Whether the warehouse is set up as far as that. */
+export const hasAccountPace = async (db: Db): Promise<boolean> =>
+  (await db.selectNoFrom(sql<boolean>`to_regclass('etl.pace') is not null`.as('found')).executeTakeFirst())?.found === true
 
-/** @param account its name, unlike that of any other API's. `refused` throws what the database throws, `read` an EtlError: whoever asks has sent nothing. */
-export const createAccountPace = (db: Db, account: string): AccountPace => ({
-  read: () =>
-    learntOf(db, account, false).catch((error: unknown) => {
-      throw databaseError(error, 'cannot tell the rate')
-    }),
-  refused: (refusal) =>
-    db.transaction().execute(async (trx) => {
-      await trx
-        .insertInto('etl.pace')
-        .values({ account })
-        .onConflict((conflict) => conflict.column('account').doNothing())
-        .execute()
-      const before = await learntOf(trx, account, true)
-      const learnt = slowerBy(before, refusal)
-      if (learnt === before) return before
-      const { base, ceiling } = learnt
-      await trx
-        .updateTable('etl.pace')
-        .set({ requests_per_second: base, ceiling, changed_at: databaseNow, refused_at: databaseNow })
-        .where('account', '=', account)
-        .execute()
-      return learnt
-    }),
+/** A moment was noted in the database's time; where its clock was set back since, it keeps its distance. */
+const nextFree = sql<string>`greatest(pace.next_at - greatest(pace.noted_at - clock_timestamp(), interval '0'), clock_timestamp() - ${sql.lit(`${forgivenMs} ms`)}::interval)`
+
+const span = (ms: number) => sql<string>`${ms}::float8 * interval '1 millisecond'`
+
+/**
+ * @param account its name, unlike that of any other API's. Throws what the database throws as an EtlError: what asks has sent nothing. The commits
+ * of a moment are not waited for: after a crash of the server a second of them is all that could be lost.
+ */
+export const createAccountPace = (db: Db, account: string): AccountRow => ({
+  reserve: (ms) =>
+    db
+      .insertInto('etl.pace')
+      .values({ account, next_at: sql`clock_timestamp() + ${span(ms)}`, noted_at: databaseNow })
+      .onConflict((conflict) =>
+        conflict.column('account').doUpdateSet({ next_at: sql`${nextFree} + ${span(ms)}`, noted_at: databaseNow }),
+      )
+      .returning(sql<number>`extract(epoch from next_at - noted_at)::float8 * 1000 - ${ms}::float8`.as('wait_ms'))
+      .returning(sql`set_config('synchronous_commit', 'off', true)`.as('asynchronous'))
+      .returning(paceColumns)
+      .executeTakeFirstOrThrow()
+      .then((row) => ({ waitMs: row.wait_ms, learnt: learntOf(row) }), inOurWords),
+  refused: (refusal, pauseMs) =>
+    db
+      .transaction()
+      .execute(async (trx) => {
+        const paused = sql<string>`greatest(${nextFree}, clock_timestamp() + ${span(pauseMs)})`
+        const own = trx.updateTable('etl.pace').where('account', '=', account)
+        const before = await own
+          .set({ next_at: paused, noted_at: databaseNow })
+          .returning(paceColumns)
+          .executeTakeFirstOrThrow()
+          .then(learntOf)
+        const learnt = slowerBy(before, refusal)
+        const { base, ceiling } = learnt
+        if (learnt !== before)
+          await own.set({ requests_per_second: base, ceiling, changed_at: databaseNow, refused_at: databaseNow }).execute()
+        return learnt
+      })
+      .catch(inOurWords),
 })
 
-const msSince = (column: string) => sql<number | null>`extract(epoch from clock_timestamp() - ${sql.ref(column)})::float8 * 1000`
-
-const learntOf = async (db: Db, account: string, isLocked: boolean): Promise<LearntPace | null> => {
-  const rows = db
-    .selectFrom('etl.pace')
-    .select(['requests_per_second', 'ceiling'])
-    .select([msSince('changed_at').as('changed_ago'), msSince('refused_at').as('refused_ago')])
-    .where('account', '=', account)
-  const row = await (isLocked ? rows.forUpdate() : rows).executeTakeFirst()
-  if (row === undefined || row.requests_per_second === null) return null
-  const { requests_per_second, ceiling, changed_ago, refused_ago } = row
-  return { base: requests_per_second, ceiling, changedMsAgo: changed_ago ?? 0, refusedMsAgo: refused_ago ?? 0 }
+const inOurWords = (error: unknown): never => {
+  throw databaseError(error, 'cannot tell the rate')
 }
+
+const msSince = (column: string) =>
+  sql<number>`coalesce(extract(epoch from clock_timestamp() - ${sql.ref(column)})::float8 * 1000, 0)`
+
+/** Of etl.pace: what `learntOf` reads. */
+export const paceColumns = [
+  sql<number | null>`requests_per_second`.as('requests_per_second'),
+  sql<number | null>`ceiling`.as('ceiling'),
+  msSince('changed_at').as('changed_ago'),
+  msSince('refused_at').as('refused_ago'),
+] as const
+
+interface PaceRow {
+  readonly requests_per_second: number | null
+  readonly ceiling: number | null
+  readonly changed_ago: number
+  readonly refused_ago: number
+}
+
+/** null: it was never refused. */
+export const learntOf = ({ requests_per_second, ceiling, changed_ago, refused_ago }: PaceRow): LearntPace | null =>
+  requests_per_second === null
+    ? null
+    : { base: requests_per_second, ceiling, changedMsAgo: changed_ago, refusedMsAgo: refused_ago }
 
 /** A trouble as it is on record. */
 export interface NotedTrouble {

@@ -13,7 +13,6 @@ import { createService } from '../extract/http.ts'
 import type { Connection, Service } from '../extract/http-types.ts'
 import { createRateBudget } from '../extract/rate.ts'
 import { createAccountPace } from '../ledger/account-pace.ts'
-import { createRateWindows } from '../ledger/rate-windows.ts'
 
 /** Settings of every API, each read by its own folder. */
 export interface ApiSettings {
@@ -44,7 +43,7 @@ export const readApiSettings = (apis: ReadonlyMap<string, Api>, raw: Environment
 
 export interface ServiceRoom {
   /** The warehouse in which every machine counts its requests; null: there is none, so that nobody else asks. */
-  readonly database: Pick<Database, 'pool' | 'kysely'> | null
+  readonly database: Pick<Database, 'kysely'> | null
   readonly log: Log
   readonly clock: Clock
   /** Called when the service of an account is away or refuses everything, and with null when that is over. Default: nobody is. */
@@ -59,9 +58,8 @@ export const createServices = (
   const made = new Map<string, Service>()
   const create = (name: string, of: AccountOf): Service => {
     const { requestsPerSecond } = settings.allowance(of)
-    const shared = database === null ? undefined : createRateWindows(database.pool, name)
-    const memory = database === null ? undefined : createAccountPace(database.kysely, name)
-    const rate = createRateBudget({ requestsPerSecond, clock, shared, memory })
+    const account = database === null ? undefined : createAccountPace(database.kysely, name)
+    const rate = createRateBudget({ requestsPerSecond, clock, account })
     return createService({
       ...settings.connection(of),
       rate,

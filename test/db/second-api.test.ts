@@ -119,7 +119,7 @@ test('its tables are checked: a dimension without a table is named, with what wr
 })
 
 test('its requests are counted under its own name, beside those of another API’s account of the same name', async () => {
-  expect(await rows('select key from etl.rate_windows')).toEqual([{ key: 'requests:shop-api/default' }])
+  expect(await rows('select account from etl.pace')).toEqual([{ account: 'shop-api/default' }])
   const runtime = await open(false, {
     WEB_ANALYTICS_BASE_URL: 'http://127.0.0.1:1',
     WEB_ANALYTICS_API_KEY: 'first-key-0123456789',

@@ -55,13 +55,13 @@ test.each([
   ['backfill', 'traffic_and_engagement', '--from', '2026-10', '--to', '2026-10', '--dry-run'],
   ['backfill', 'keywords', '--from', '2026-10', '--to', '2026-10'],
 ])('%s takes its requests from the budget that all share', async (...args) => {
-  await db.database.pool.query('truncate etl.rate_windows')
+  await db.database.pool.query('truncate etl.pace')
   const before = asked()
   const result = await millrace(...args)
   expect(result.code, result.stderr).toBe(0)
   expect(asked()).toBeGreaterThan(before)
-  const { rows } = await db.database.pool.query('select key from etl.rate_windows')
-  expect(rows.filter(({ key }) => key.startsWith('requests:'))).toEqual([{ key: 'requests:web-analytics/default' }])
+  const { rows } = await db.database.pool.query('select account from etl.pace')
+  expect(rows).toEqual([{ account: 'web-analytics/default' }])
 })
 
 test('two of them at once make no more requests a second than the account allows', async () => {

@@ -51,7 +51,7 @@ test('is migrated, checked, loaded and asked about', async () => {
   expect(checked.code, checked.stdout + checked.stderr).toBe(0)
   expect(shop.requests.map(({ path }) => path)).toEqual(['/v1/shops'])
   // Checks keep to the one rate that all machines of the warehouse share.
-  expect(await rows('select key from etl.rate_windows')).toEqual([{ key: 'requests:shop-api/default' }])
+  expect(await rows('select account from etl.pace')).toEqual([{ account: 'shop-api/default' }])
   const loaded = await millrace(['backfill', 'prices', '--from', '2026-09', '--to', '2026-09', '--json'])
   expect(loaded.code, loaded.stderr).toBe(0)
   expect(summaryOf(loaded)).toMatchObject({ units: { loaded: 2 }, rows: { inserted: 100 }, requests: 4 })

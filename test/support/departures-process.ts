@@ -1,10 +1,12 @@
 // A process that asks for departures of a shared budget, with a clock of its own: prints when each left, in true time.
 import { parseArgs } from 'node:util'
+import { Kysely, PostgresDialect } from 'kysely'
 import pg from 'pg'
 import { z } from 'zod'
 import { systemClock } from '../../src/core/clock.ts'
-import { createRateWindows } from '../../src/ledger/rate-windows.ts'
+import type { Tables } from '../../src/db/tables.ts'
 import { createRateBudget } from '../../src/extract/rate.ts'
+import { createAccountPace } from '../../src/ledger/account-pace.ts'
 
 const { values } = parseArgs({ options: { given: { type: 'string', default: '{}' } } })
 const { url, requestsPerSecond, count, clockAheadMs } = z
@@ -12,13 +14,13 @@ const { url, requestsPerSecond, count, clockAheadMs } = z
   .parse(JSON.parse(values.given))
 const trueNow = Date.now
 Date.now = () => trueNow() + clockAheadMs
-const pool = new pg.Pool({ connectionString: url, max: 2 })
-const budget = createRateBudget({ requestsPerSecond, clock: systemClock, shared: createRateWindows(pool, 'default') })
+const database = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: new pg.Pool({ connectionString: url, max: 2 }) }) })
+const budget = createRateBudget({ requestsPerSecond, clock: systemClock, account: createAccountPace(database, 'default') })
 const never = new AbortController().signal
 const departures: number[] = []
 for (let index = 0; index < count; index += 1) {
   await budget.take(never, 'run')
   departures.push(trueNow())
 }
-await pool.end()
+await database.destroy()
 process.stdout.write(JSON.stringify(departures))

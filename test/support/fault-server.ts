@@ -75,9 +75,8 @@ export const jumpClock = (start = Date.parse('2026-11-20T00:00:00Z')): JumpClock
 export const openRate: RateBudget = {
   take: async (signal) => {
     signal.throwIfAborted()
-    return { answered: () => undefined, judged: () => undefined }
+    return () => undefined
   },
-  penalize: () => undefined,
 }
 
 export const testKey = 'canary-key-0123456789'

@@ -8,7 +8,7 @@ import { type Database, openDatabase } from '../../db/connect.ts'
 import { isEmbeddedRunning } from '../../db/embedded.ts'
 import type { Api, Capabilities, Credits, Dataset } from '../../extract/api.ts'
 import type { HttpClient, Service } from '../../extract/http-types.ts'
-import { hasRateWindows } from '../../ledger/rate-windows.ts'
+import { hasAccountPace } from '../../ledger/account-pace.ts'
 import { type ApiSettings, createServices, readApiSettings } from '../../run/apis.ts'
 import { sourceFolders } from '../../run/open-runtime.ts'
 
@@ -49,7 +49,7 @@ export const servicesFor = async (
   database: Database | null,
   log: Log,
 ): Promise<(of: AccountOf) => Service> => {
-  const isShared = database !== null && (await hasRateWindows(database.pool))
+  const isShared = database !== null && (await hasAccountPace(database.kysely))
   return createServices(settings, { database: isShared ? database : null, log, clock: systemClock })
 }
 

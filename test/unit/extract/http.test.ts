@@ -94,38 +94,11 @@ describe('a harmless request', () => {
     const penalties: number[] = []
     const { http } = testClient(server.url, {
       clock,
-      rate: { ...openRate, penalize: (until) => penalties.push(until - clock.now()) },
+      rate: { take: async () => (refusedForMs) => refusedForMs !== null && penalties.push(refusedForMs) },
     })
     await http.read(get(http))
     expect(clock.slept).toEqual([ms])
     expect(penalties).toEqual([ms])
-  })
-
-  test('tells the budget once a request is answered, before its body is there, and also where no answer comes', async () => {
-    const told: string[] = []
-    let release = (): void => undefined
-    const server = await serve((_, response) => {
-      response.writeHead(200, { 'content-type': 'application/json' })
-      response.write('{')
-      release = () => response.end('}')
-    })
-    const rate: RateBudget = {
-      ...openRate,
-      take: async () => ({
-        answered: () => {
-          told.push('answered')
-          release()
-        },
-        judged: () => undefined,
-      }),
-    }
-    const { http } = testClient(server.url, { rate })
-    await http.read(get(http))
-    expect(told[0]).toBe('answered')
-    await server.close()
-    told.length = 0
-    await failure(http.read(post(http)))
-    expect(told[0]).toBe('answered')
   })
 
   test('waits its turn in the lane of its job, each try of it; without one, with all others that have none', async () => {
@@ -350,7 +323,6 @@ describe('a submission', () => {
     const { http, stop } = testClient(server.url, {
       rate: {
         take: (signal) => new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason))),
-        penalize: () => undefined,
       },
     })
     const submitting = failure(http.read(post(http)))
@@ -363,11 +335,11 @@ describe('a submission', () => {
   test('was not sent when the account’s rate could not be asked for, because the database is away', async () => {
     const server = await serve(json)
     const away = new EtlError('DATABASE_UNREACHABLE', 'refused', { context: { tried: 1 } })
-    const { http } = testClient(server.url, { rate: { take: () => Promise.reject(away), penalize: () => undefined } })
+    const { http } = testClient(server.url, { rate: { take: () => Promise.reject(away) } })
     const error = await failure(http.read(post(http)))
     expect([error.code, error.context, error.sent]).toEqual(['DATABASE_UNREACHABLE', { tried: 1 }, false])
     // Whatever was thrown: an error of the driver, which nobody has put into words, is no submission either.
-    const raw = { take: () => Promise.reject(new Error('connect ECONNREFUSED')), penalize: () => undefined }
+    const raw = { take: () => Promise.reject(new Error('connect ECONNREFUSED')) }
     const unknown = testClient(server.url, { rate: raw })
     expect(sent(await failure(unknown.http.read(post(unknown.http))))).toBe(false)
     expect(server.hits).toHaveLength(0)
@@ -392,9 +364,8 @@ describe('a submission', () => {
       rate: {
         take: async () => {
           stop.abort()
-          return { answered: () => undefined, judged: () => undefined }
+          return () => undefined
         },
-        penalize: () => undefined,
       },
     })
     expect(sent(await failure(http.read(post(http))))).toBe(false)

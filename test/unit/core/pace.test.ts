@@ -1,8 +1,7 @@
 // A limit that nobody configured: it is found out within a minute, kept from then on, and tried again slowly.
 import { describe, expect, test } from 'vitest'
 import { type LearntPace, rateOf, slowerBy } from '../../../src/core/pace.ts'
-import { ownMemory } from '../../../src/extract/pacer.ts'
-import { createRateBudget } from '../../../src/extract/rate.ts'
+import { createRateBudget, ownAccount } from '../../../src/extract/rate.ts'
 import { type ManualClock, manualClock, startOfTime } from '../../support/manual-clock.ts'
 
 const never = new AbortController().signal
@@ -47,53 +46,26 @@ interface Outcome {
   readonly isRefused: boolean
 }
 
-/** Processes that ask as fast as they may, each several at once, over the same memory; a refused one pauses all for a second. */
+/** Processes that ask as fast as they may, each several at once, over the same row; a refused one pauses all for a second. */
 const busy = async (clock: ManualClock, limiter: Limiter, configured: number, processes: number, untilMs: number) => {
-  const memory = ownMemory(clock)
+  const account = ownAccount(clock)
   const outcomes: Outcome[] = []
-  const budgets = Array.from({ length: processes }, () =>
-    createRateBudget({ requestsPerSecond: configured / processes, clock, memory: scaled(memory, processes) }),
-  )
+  const budgets = Array.from({ length: processes }, () => createRateBudget({ requestsPerSecond: configured, clock, account }))
   for (const rate of budgets) {
     const ask = async (): Promise<void> => {
       while (clock.now() < startOfTime + untilMs) {
-        const departure = await rate.take(never, 'run')
+        const judged = await rate.take(never, 'run')
         await clock.sleep(3)
         const isRefused = !limiter(clock.now())
         outcomes.push({ at: clock.now() - startOfTime, isRefused })
         await clock.sleep(3)
-        departure.answered()
-        departure.judged(isRefused)
-        if (isRefused) for (const each of budgets) each.penalize(clock.now() + 1_000)
+        judged(isRefused ? 1_000 : null)
       }
     }
     for (let slot = 0; slot < 4; slot += 1) void ask()
   }
   await clock.run(untilMs + 5_000)
   return outcomes
-}
-
-/** The windows of the table make one rate of what several processes ask; here each takes its part of it. */
-const scaled = (memory: ReturnType<typeof ownMemory>, processes: number): ReturnType<typeof ownMemory> => {
-  const part = (learnt: LearntPace): LearntPace => ({
-    ...learnt,
-    base: learnt.base / processes,
-    ceiling: learnt.ceiling === null ? null : learnt.ceiling / processes,
-  })
-  return {
-    read: async () => {
-      const learnt = await memory.read()
-      return learnt === null ? null : part(learnt)
-    },
-    refused: async (refusal) =>
-      part(
-        await memory.refused({
-          ...refusal,
-          configured: refusal.configured * processes,
-          perSecond: refusal.perSecond === null ? null : refusal.perSecond * processes,
-        }),
-      ),
-  }
 }
 
 const inMinute = (outcomes: readonly Outcome[], from: number, to: number) =>
