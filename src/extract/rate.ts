@@ -67,6 +67,20 @@ export const ownAccount = (clock: Clock): AccountRow => {
   }
 }
 
+/** Departures of the last second. */
+const lastSecond = (now: () => number) => {
+  let recent: { readonly at: number; readonly waited: boolean }[] = []
+  return {
+    left: (waited: boolean): void => {
+      const at = now()
+      recent = [...recent.filter((one) => one.at >= at - secondMs), { at, waited }]
+    },
+    /** null: the budget held them back. */
+    used: (): number | null =>
+      recent.filter(({ waited }) => waited).length >= recent.length * heldBackShare ? null : recent.length,
+  }
+}
+
 /** A server that counts over any sliding second sees no more than it allows, whatever number of processes asks. */
 export const createRateBudget = (options: RateOptions): RateBudget => {
   const { requestsPerSecond: configured, clock, account = ownAccount(clock) } = options
@@ -78,7 +92,7 @@ export const createRateBudget = (options: RateOptions): RateBudget => {
   let inHand = { count: 0, nextAt: 0, spacingMs: 0 }
   /** Refusals on their way to the row, one after the other. Nobody waits for them, but a failure is thrown to the next that asks. */
   let telling: Promise<unknown> = Promise.resolve()
-  let recent: { readonly at: number; readonly waited: boolean }[] = []
+  const { left, used } = lastSecond(now)
 
   const keep = (found: LearntPace | null): void => {
     learnt = found
@@ -102,13 +116,6 @@ export const createRateBudget = (options: RateOptions): RateBudget => {
     const { count, nextAt, spacingMs } = inHand
     const missed = count === 0 ? 0 : Math.min(count, Math.max(0, Math.ceil((now() - forgivenMs - nextAt) / spacingMs)))
     inHand = { count: count - missed, nextAt: nextAt + missed * spacingMs, spacingMs }
-  }
-  /** Departures of the last second; null: the budget held them back. */
-  const used = (): number | null =>
-    recent.filter(({ waited }) => waited).length >= recent.length * heldBackShare ? null : recent.length
-  const left = (waited: boolean): void => {
-    const at = now()
-    recent = [...recent.filter((one) => one.at >= at - secondMs), { at, waited }]
   }
   const refused = (leftAt: number, pauseMs: number): void => {
     const succeededMsAgo = succeededAt === null ? null : now() - succeededAt
