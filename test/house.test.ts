@@ -71,7 +71,6 @@ const owners: Record<string, readonly string[]> = {
   'string-width': ['cli'],
   hono: ['web'],
   'prom-client': ['web'],
-  '@observablehq/plot': ['web'],
   '@opentelemetry/api': ['cli'],
   '@modelcontextprotocol/server': ['semantic'],
 }
@@ -130,7 +129,6 @@ describe('the house', () => {
     const withExamples = /^src\/(cli\/(commands(-bi)?|demo|init|main|own-lists|parse-only)|definition\/schema(-parts)?)\.ts$/
     // Names that a library and Superset gave.
     const theirs: Readonly<Record<string, string>> = {
-      'src/web/chart.ts': 'domain:',
       'src/semantic/superset/superset-chart.ts': 'granularity_sqla',
       'src/semantic/dbt.ts': 'granularity',
       'src/semantic/dbt-metrics.ts': 'granularity',

@@ -1,9 +1,9 @@
 // What a run leaves to a person, or to the nights to come: what waits for approval, what is beyond a budget.
 import { stopsWith } from '../db/stoppable.ts'
-import { notify } from '../schedule/notify/send-alarms.ts'
 import { type Paced, paceRun } from '../plan/pace-backfill.ts'
 import type { RunResult } from '../run/run-jobs.ts'
 import type { Runtime } from '../run/runtime.ts'
+import { notify } from '../schedule/notify/send-alarms.ts'
 import { type WaitingWord, waitingWords } from '../web/reads/read-approvals.ts'
 import { formatNumber, type Output, some } from './output.ts'
 import { exitCodeOf, printSummary } from './summary.ts'

@@ -1,15 +1,15 @@
 // `millrace backfill`: a range of months, or with --dry-run what it would take.
 import { EtlError } from '../core/errors.ts'
-import { checkAlarming } from '../schedule/notify/send-alarms.ts'
+import { checkScope } from '../plan/frames.ts'
 import { planRun } from '../plan/plan-run.ts'
 import { runJobs } from '../run/run-jobs.ts'
-import { checkScope } from '../plan/frames.ts'
-import type { Handler, Invocation } from './command-spec.ts'
+import { checkAlarming } from '../schedule/notify/send-alarms.ts'
 import { afterRun, sayEnded, tellAfter } from './after-run.ts'
-import { agreed, personWith } from './consent.ts'
 import { rangeOf, rangeScope } from './command-options.ts'
-import { showPlan } from './plan-command.ts'
 import { withRuntime } from './command-runtime.ts'
+import type { Handler, Invocation } from './command-spec.ts'
+import { agreed, personWith } from './consent.ts'
+import { showPlan } from './plan-command.ts'
 
 /** Exit code 1 where units failed or are held, or nothing was bought. */
 export const handle: Handler = async (invocation) => {

@@ -1,9 +1,9 @@
 // `millrace cancel RUN`: asks a run to stop and waits until no process works on it.
 import { cancelRun } from '../run/cancel-run.ts'
-import type { Handler } from './command-spec.ts'
 import { wholeNumber } from './command-options.ts'
-import { some } from './output.ts'
 import { withRuntime } from './command-runtime.ts'
+import type { Handler } from './command-spec.ts'
+import { some } from './output.ts'
 
 /** Resolves when nothing of the run is at work any more. */
 export const handle: Handler = async (invocation) => {

@@ -1,9 +1,9 @@
 // `millrace check`: every finding, and with --all a line for each thing that is right or was not asked; 2 when there is an error, 0 otherwise.
 import { createLog } from '../core/log.ts'
-import { check } from './check/run-checks.ts'
 import { placeOf } from '../definition/problem.ts'
-import type { Handler } from './command-spec.ts'
+import { check } from './check/run-checks.ts'
 import { pipelinesFolder, settingsOf } from './command-runtime.ts'
+import type { Handler } from './command-spec.ts'
 import { paint, stateTone } from './terminal.ts'
 
 /** Exit code 2 where anything is wrong. */

@@ -1,9 +1,10 @@
 // Numbers on the command line.
+
+import { EtlError } from '../core/errors.ts'
 import { inclusiveRange } from '../core/window.ts'
 import type { Scope } from '../plan/frames.ts'
 import type { Invocation } from './command-spec.ts'
 import { parseOnly } from './parse-only.ts'
-import { EtlError } from '../core/errors.ts'
 
 /** A whole number from 1; anything else is USAGE in `words`. */
 export const wholeNumber = (value: unknown, words: (text: string) => string): number => {

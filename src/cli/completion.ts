@@ -2,9 +2,9 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { EtlError } from '../core/errors.ts'
+import { pipelinesFolder } from './command-runtime.ts'
 import type { Handler, Invocation } from './command-spec.ts'
 import { type Candidate, completeWords } from './complete-words.ts'
-import { pipelinesFolder } from './command-runtime.ts'
 
 /** Without words it prints the script, with words what may stand where the last of them is. */
 export const handle: Handler = async (invocation) => {

@@ -2,9 +2,9 @@
 import { userInfo } from 'node:os'
 import { createInterface } from 'node:readline/promises'
 import { previewRun } from '../plan/dry-run.ts'
-import type { OpenRuntime } from '../run/open-runtime.ts'
 import type { Scope } from '../plan/frames.ts'
 import { costsCredits, sourceOf } from '../plan/plan-context.ts'
+import type { OpenRuntime } from '../run/open-runtime.ts'
 import type { Invocation } from './command-spec.ts'
 import { closingLines } from './print-plan.ts'
 

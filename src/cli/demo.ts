@@ -1,20 +1,26 @@
 // `millrace demo`: the whole path on this machine, with synthetic data: sandbox, embedded PostgreSQL, three months, rows.
+import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
+import { sql } from 'kysely'
 import { readSettings, type Settings } from '../core/env.ts'
 import { EtlError } from '../core/errors.ts'
 import { shipped } from '../core/shipped.ts'
 import type { Definition, Window } from '../core/types.ts'
 import { addWindows, alignDown, dateIn, inclusiveRange } from '../core/window.ts'
+import { roleExists } from '../db/catalog.ts'
+import type { Database } from '../db/connect.ts'
+import { sessionLimits } from '../db/role-statements.ts'
+import type { Db } from '../db/tables.ts'
+import type { Numbers } from '../db/typed-row.ts'
 import { foreignRuns } from '../ledger/runs.ts'
-import { type Sample, demoReader, sampleRows } from '../web/reads/demo-reader.ts'
-import type { OpenRuntime } from '../run/open-runtime.ts'
 import { planRun, type Scope } from '../plan/plan-run.ts'
+import type { OpenRuntime } from '../run/open-runtime.ts'
 import { type RunResult, runJobs } from '../run/run-jobs.ts'
 import { type Sandbox, startSandbox } from '../sandbox/sandbox-server.ts'
 import { environmentFor, type OwnService } from '../sources/web-analytics/settings.ts'
+import { pipelinesFolder, untilInterrupted, withRuntime } from './command-runtime.ts'
 import type { Handler, Invocation } from './command-spec.ts'
 import { formatNumber, type Output } from './output.ts'
-import { pipelinesFolder, untilInterrupted, withRuntime } from './command-runtime.ts'
 import { exitCodeOf, printSummary } from './summary.ts'
 
 /** Requests a second in the demo; the sandbox on loopback does not ask for the service's 10. */
@@ -141,4 +147,42 @@ const keepRunning = async (invocation: Invocation, runtime: OpenRuntime, sandbox
   } finally {
     await page.close()
   }
+}
+
+const demoRole = 'bi_demo'
+
+/** The address to connect with, as a login that reads bi and nothing else. Its password is made anew each time and guards synthetic rows on this machine. */
+const demoReader = async (database: Database): Promise<string> => {
+  const password = randomBytes(9).toString('base64url')
+  if (!(await roleExists(database.kysely, demoRole)))
+    await sql`create role ${sql.id(demoRole)} login in role bi_reader`.execute(database.kysely)
+  for (const [name, value] of Object.entries(sessionLimits.reader))
+    await sql`alter role ${sql.id(demoRole)} set ${sql.raw(name)} = ${sql.lit(value)}`.execute(database.kysely)
+  await sql`alter role ${sql.id(demoRole)} password ${sql.lit(password)}`.execute(database.kysely)
+  const url = new URL(database.url.reveal())
+  url.username = demoRole
+  url.password = password
+  return url.href
+}
+
+interface Sample {
+  readonly columns: readonly string[]
+  readonly rows: readonly Readonly<Record<string, unknown>>[]
+  readonly total: number
+}
+
+/** Key columns that differ and the measures, newest period first. @param limit rows at most. */
+const sampleRows = async (kysely: Db, definition: Definition, limit: number): Promise<Sample> => {
+  const columns = definition.columns
+    .filter((column) => column.origin !== 'param')
+    .map((column) => column.name)
+    .slice(0, 8)
+  const view = sql.table(`bi.${definition.pipeline}`)
+  const period = sql.ref(definition.key[0] ?? '_loaded_at')
+  const { rows } = await sql<Record<string, unknown>>`
+    select ${sql.join(columns.map((column) => sql.ref(column)))} from ${view} order by ${period} desc limit ${limit}`.execute(
+    kysely,
+  )
+  const count = await sql<Numbers<'total'>>`select count(*)::float8 as total from ${view}`.execute(kysely)
+  return { columns, rows, total: count.rows[0]?.total ?? 0 }
 }

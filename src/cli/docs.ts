@@ -2,17 +2,17 @@
 import { basename, join, relative, resolve } from 'node:path'
 import type { Mart } from '../core/mart.ts'
 import type { Definition } from '../core/types.ts'
-import type { SemanticModel } from '../definition/semantic.ts'
 import { loadDashboards } from '../definition/dashboards.ts'
+import type { SemanticModel } from '../definition/semantic.ts'
 import { loadSemantics } from '../definition/semantic-model.ts'
+import { describedViews } from '../publish/view-columns.ts'
 import { dashboardFolders, semanticFolders } from '../run/open-runtime.ts'
 import { writeDocs } from '../run/write-docs.ts'
 import { assistantsMark, llmsText } from '../semantic/assistants.ts'
 import { semanticDocuments } from '../semantic/documents.ts'
 import { connectionFile, defaultConnection, supersetBundle } from '../semantic/superset/superset-bundle.ts'
-import { describedViews } from '../publish/view-columns.ts'
-import type { CommandSpec, Handler } from './command-spec.ts'
 import { pipelinesFolder } from './command-runtime.ts'
+import type { CommandSpec, Handler } from './command-spec.ts'
 
 /** With `--check` exit code 1 where a file is not as the definitions say. */
 export const handle: Handler = async (invocation) => {

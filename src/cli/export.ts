@@ -1,18 +1,18 @@
 // `millrace export VIEW`: a view of bi as a CSV or Parquet file, or as one Parquet file a month in a folder or bucket.
 import { resolve } from 'node:path'
-import { bucketSetting } from '../core/landing-setting.ts'
 import type { Settings } from '../core/env.ts'
 import { EtlError } from '../core/errors.ts'
+import { bucketSetting } from '../core/landing-setting.ts'
 import { withPackages } from '../core/optional-package.ts'
 import { type Database, openDatabase } from '../db/connect.ts'
 import { assertMigrated } from '../db/migrate.ts'
+import { bucketClient } from '../extract/landing.ts'
 import { type ExportTarget, exportMonths, folderTarget } from '../semantic/export/export-months.ts'
 import { exportView, type RowFilter } from '../semantic/export/export-view.ts'
-import { bucketClient } from '../extract/landing.ts'
-import type { Handler, Invocation } from './command-spec.ts'
-import { parseOnly } from './parse-only.ts'
-import { formatNumber } from './output.ts'
 import { settingsOf } from './command-runtime.ts'
+import type { Handler, Invocation } from './command-spec.ts'
+import { formatNumber } from './output.ts'
+import { parseOnly } from './parse-only.ts'
 
 /** The file is whole or not there. */
 export const handle: Handler = async (invocation) => {

@@ -3,10 +3,10 @@ import { EtlError } from '../core/errors.ts'
 import { createLog } from '../core/log.ts'
 import { type Settled, takenUpWords } from '../run/identity.ts'
 import { type MigrateResult, migrateAndPublish } from '../run/migrate-and-publish.ts'
-import type { Handler } from './command-spec.ts'
-import { formatNumber, type Output, some } from './output.ts'
 import { wholeNumber } from './command-options.ts'
 import { pipelinesFolder, settingsOf } from './command-runtime.ts'
+import type { Handler } from './command-spec.ts'
+import { formatNumber, type Output, some } from './output.ts'
 
 /** Exit code 0 also where nothing was pending. */
 export const handle: Handler = async (invocation) => {

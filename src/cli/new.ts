@@ -1,15 +1,15 @@
 // `millrace new dataset NAME` and `millrace new migration NAME`.
 import { relative } from 'node:path'
-import { discoverDatasets } from './check/discover.ts'
 import { EtlError } from '../core/errors.ts'
 import { type DescribedDataset, newDataset } from '../definition/dataset-files.ts'
 import { suggest } from '../definition/problem.ts'
 import type { Source } from '../extract/source.ts'
 import { type NewMigration, newMigration } from '../run/new-migration.ts'
 import { findSource } from '../run/open-runtime.ts'
+import { discoverDatasets } from './check/discover.ts'
+import { pipelinesFolder, settingsOf } from './command-runtime.ts'
 import type { Handler, Invocation } from './command-spec.ts'
 import { discoverRequest } from './offered.ts'
-import { pipelinesFolder, settingsOf } from './command-runtime.ts'
 
 /** Writes over nothing. */
 export const handle: Handler = (invocation) => {

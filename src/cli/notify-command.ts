@@ -2,9 +2,9 @@
 import { EtlError } from '../core/errors.ts'
 import { testReceivers } from '../schedule/notify/test-message.ts'
 import { openAlarms } from '../web/reads/read-alarms.ts'
-import { timesOf } from './zone.ts'
-import type { Handler, Invocation } from './command-spec.ts'
 import { withRuntime } from './command-runtime.ts'
+import type { Handler, Invocation } from './command-spec.ts'
+import { timesOf } from './zone.ts'
 
 export const handle: Handler = (invocation) => {
   const [action, ...rest] = invocation.args

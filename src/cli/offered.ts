@@ -1,9 +1,9 @@
 // What the three questions to the services share: who asks, and what is said where one does not tell.
 import { createLog } from '../core/log.ts'
 import type { Answer, DiscoverRequest } from './check/discover.ts'
+import { pipelinesFolder, settingsOf } from './command-runtime.ts'
 import type { Invocation } from './command-spec.ts'
 import type { Output } from './output.ts'
-import { pipelinesFolder, settingsOf } from './command-runtime.ts'
 
 /** Throws CONFIGURATION for settings that are wrong. */
 export const discoverRequest = (invocation: Invocation): DiscoverRequest => {

@@ -1,13 +1,13 @@
 // `millrace plan`: what a run, or the backfill of a range, would do and why; spends nothing. Every --dry-run is this.
 import { previewRun } from '../plan/dry-run.ts'
-import type { OpenRuntime } from '../run/open-runtime.ts'
 import { checkScope, type Scope } from '../plan/frames.ts'
+import type { OpenRuntime } from '../run/open-runtime.ts'
+import { rangeScope } from './command-options.ts'
+import { withRuntime } from './command-runtime.ts'
 import type { Handler, Invocation } from './command-spec.ts'
 import { parseOnly } from './parse-only.ts'
-import { rangeScope } from './command-options.ts'
 import { printPlan } from './print-plan.ts'
 import type { ProgressView } from './progress-bar.ts'
-import { withRuntime } from './command-runtime.ts'
 
 /** Spends nothing. */
 export const handle: Handler = async (invocation) => {

@@ -1,8 +1,8 @@
 // The plan on one screen: what would be asked for and why, what it costs, what waits for a word; or whole, as events.
 import type { Preview, PreviewJob, PreviewPipeline } from '../plan/dry-run.ts'
 import { formatNumber, formatSeconds, type Output, showWindows, some } from './output.ts'
-import { clipText } from './terminal.ts'
 import { planEvents, type ReasonRow, reasonsOf, sum } from './plan-events.ts'
+import { clipText } from './terminal.ts'
 
 /** @param command the one that is planned: `run`, `backfill`, `plan` */
 export const printPlan = (output: Output, command: string, preview: Preview): void => {

@@ -1,9 +1,9 @@
 // What `millrace quota` shows to people: the month by pipeline, by tag, for nobody, and the service's own books beside it.
-import type { Answer } from './check/discover.ts'
+
 import type { Credits } from '../extract/api.ts'
 import type { Forecast } from '../web/reads/read-forecast.ts'
-import type { MeterMonth } from '../web/reads/read-meter.ts'
-import type { Spending, TagSpending, UnwantedSpending, ValueSpending } from '../web/reads/spending.ts'
+import type { MeterMonth, Spending, TagSpending, UnwantedSpending, ValueSpending } from '../web/reads/spending.ts'
+import type { Answer } from './check/discover.ts'
 import { formatNumber, type Output, some } from './output.ts'
 
 /** All that `quota` knows of one month. */

@@ -1,8 +1,8 @@
 // Progress on standard error: a bar on a terminal, plain lines elsewhere, nothing of it on standard output.
 import cliProgress from 'cli-progress'
 import { redact } from '../core/redact.ts'
-import { type Counters, type Progress, type RunEvent, createProgress } from '../run/progress.ts'
-import { type Output, formatNumber, formatSeconds, some } from './output.ts'
+import { type Counters, createProgress, type Progress, type RunEvent } from '../run/progress.ts'
+import { formatNumber, formatSeconds, type Output, some } from './output.ts'
 import { columnsOf, paint, stateTone, textWidth, wrapText } from './terminal.ts'
 
 /** Between plain lines where nothing but the counters changed. */

@@ -2,11 +2,11 @@
 import { EtlError } from '../core/errors.ts'
 import { listQuarantine, showQuarantine } from '../ledger/quarantine.ts'
 import { retryQuarantine } from '../run/replay-range.ts'
+import { wholeNumber } from './command-options.ts'
+import { withDatabase, withRuntime } from './command-runtime.ts'
 import type { Handler, Invocation } from './command-spec.ts'
 import { assertKnownPipelines } from './known-pipelines.ts'
-import { wholeNumber } from './command-options.ts'
 import { printReplay } from './replay-command.ts'
-import { withDatabase, withRuntime } from './command-runtime.ts'
 
 /** `retry` is a replay: it asks the service for nothing. */
 export const handle: Handler = async (invocation) => {

@@ -1,14 +1,14 @@
 // `millrace quota`: credits left at each service, and what was spent, is reserved and will be spent here: by account, pipeline, tag and value.
-import { discoverCredits } from './check/discover.ts'
+
 import { EtlError } from '../core/errors.ts'
 import { openDatabase } from '../db/connect.ts'
-import type { Db } from '../db/tables.ts'
 import { assertMigrated } from '../db/migrate.ts'
+import type { Db } from '../db/tables.ts'
 import { databaseMs } from '../ledger/database-now.ts'
 import { forecasts } from '../web/reads/read-forecast.ts'
-import { meterMonths } from '../web/reads/read-meter.ts'
 import { quotaDays, quotaMonths } from '../web/reads/read-quota.ts'
-import { spendingByMonth, spendingByTag, spendingByValue, unwantedSpending } from '../web/reads/spending.ts'
+import { meterMonths, spendingByMonth, spendingByTag, spendingByValue, unwantedSpending } from '../web/reads/spending.ts'
+import { discoverCredits } from './check/discover.ts'
 import type { Handler, Invocation } from './command-spec.ts'
 import { discoverRequest } from './offered.ts'
 import type { Output } from './output.ts'

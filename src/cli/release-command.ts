@@ -5,9 +5,9 @@ import { type ReleaseResult, releaseUnits } from '../run/release-units.ts'
 import type { Runtime } from '../run/runtime.ts'
 import { linesOf, type UnitLine } from '../web/reads/unit-lines.ts'
 import { tellAfter } from './after-run.ts'
-import type { Handler, Invocation } from './command-spec.ts'
 import { wholeNumber } from './command-options.ts'
 import { withRuntime } from './command-runtime.ts'
+import type { Handler, Invocation } from './command-spec.ts'
 import { exitCodeOf, printSummary, summaryEvent } from './summary.ts'
 
 /** Exit code 1 where one of them was not held, needs approval, or is not loaded in the end. */

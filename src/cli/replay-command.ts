@@ -1,13 +1,12 @@
 // `millrace replay`: parse and load again from the landing, with no call to the service.
 import { EtlError } from '../core/errors.ts'
 import { inclusiveRange } from '../core/window.ts'
-import { replayAnswer, replayRange } from '../run/replay-range.ts'
 import type { ReplayResult } from '../run/replay-answers.ts'
-import { rangeOf } from './command-options.ts'
+import { replayAnswer, replayRange } from '../run/replay-range.ts'
+import { rangeOf, wholeNumber } from './command-options.ts'
+import { withRuntime } from './command-runtime.ts'
 import type { Handler, Invocation } from './command-spec.ts'
 import { parseOnly } from './parse-only.ts'
-import { wholeNumber } from './command-options.ts'
-import { withRuntime } from './command-runtime.ts'
 import { exitCodeOf, printSummary } from './summary.ts'
 
 /** Asks the service for nothing. */

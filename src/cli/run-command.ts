@@ -1,16 +1,17 @@
 // `millrace run`: what is due now, or with --dry-run what it would take.
-import { checkAlarming } from '../schedule/notify/send-alarms.ts'
-import { createPing } from '../schedule/notify/ping.ts'
+
+import { checkScope } from '../plan/frames.ts'
 import { planRun, type Scope } from '../plan/plan-run.ts'
 import { sweep } from '../run/retention.ts'
 import { runJobs } from '../run/run-jobs.ts'
-import { checkScope } from '../plan/frames.ts'
-import type { Handler } from './command-spec.ts'
+import { createPing } from '../schedule/notify/ping.ts'
+import { checkAlarming } from '../schedule/notify/send-alarms.ts'
 import { afterRun, sayEnded, tellAfter } from './after-run.ts'
+import { withRuntime } from './command-runtime.ts'
+import type { Handler } from './command-spec.ts'
 import { agreed } from './consent.ts'
 import { parseOnly } from './parse-only.ts'
 import { showPlan } from './plan-command.ts'
-import { withRuntime } from './command-runtime.ts'
 
 /** Exit code 1 where units failed or are held. */
 export const handle: Handler = async (invocation) => {

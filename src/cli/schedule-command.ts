@@ -1,12 +1,12 @@
 // `millrace schedule`: keeps time for every pipeline that has a schedule, until SIGTERM, which drains.
 import { EtlError } from '../core/errors.ts'
 import { timeIn } from '../core/window.ts'
+import { nextTicks } from '../plan/ticks.ts'
+import { scheduledOf } from '../run/scheduled.ts'
 import { hookReceiver } from '../schedule/hook-subscriptions.ts'
 import { type Scheduler, startScheduler } from '../schedule/run-schedule.ts'
-import { scheduledOf } from '../run/scheduled.ts'
-import { nextTicks } from '../plan/ticks.ts'
-import type { Handler } from './command-spec.ts'
 import { interruptedCode, untilInterrupted, withRuntime } from './command-runtime.ts'
+import type { Handler } from './command-spec.ts'
 import { serveStatusPage } from './status-page.ts'
 
 const shownTicks = 5

@@ -1,18 +1,18 @@
 // `millrace status`: the ledger in the terminal, with a small map of coverage.
 import { EtlError } from '../core/errors.ts'
+import type { UnitState } from '../core/types.ts'
 import type { Database } from '../db/connect.ts'
 import { openLandingStore } from '../extract/landing.ts'
 import { identityWarning } from '../run/identity.ts'
-import type { UnitState } from '../core/types.ts'
-import { type Status, readStatus } from '../web/reads/read-status.ts'
+import { readStatus, type Status } from '../web/reads/read-status.ts'
 import { printWords } from './approve-command.ts'
-import type { Handler, Invocation } from './command-spec.ts'
-import { assertKnownPipelines } from './known-pipelines.ts'
-import { type Times, timesOf } from './zone.ts'
-import { type Output, formatNumber, formatSeconds } from './output.ts'
 import { interruptedCode, settingsOf, untilInterrupted, withDatabase, withRuntime } from './command-runtime.ts'
+import type { Handler, Invocation } from './command-spec.ts'
 import { coverageLines } from './coverage-command.ts'
+import { assertKnownPipelines } from './known-pipelines.ts'
+import { formatNumber, formatSeconds, type Output } from './output.ts'
 import { columnsOf, paint, stateTone } from './terminal.ts'
+import { type Times, timesOf } from './zone.ts'
 
 /** Reads only; with `--serve` until it is stopped. */
 export const handle: Handler = async (invocation) => {

@@ -8,8 +8,8 @@ import { dashboardFolders, openDefinitions, semanticFolders } from '../run/open-
 import { provisionSuperset } from '../semantic/superset/provision-superset.ts'
 import { defaultConnection } from '../semantic/superset/superset-bundle.ts'
 import { openSuperset } from '../semantic/superset/superset-client.ts'
-import type { Handler } from './command-spec.ts'
 import { pipelinesFolder, settingsOf } from './command-runtime.ts'
+import type { Handler } from './command-spec.ts'
 
 const passwordName = 'MILLRACE_SUPERSET_PASSWORD'
 const warehouseName = 'MILLRACE_SUPERSET_DATABASE_URL'

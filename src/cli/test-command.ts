@@ -3,11 +3,11 @@ import { existsSync } from 'node:fs'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { EtlError, messageOf } from '../core/errors.ts'
+import type { Definition } from '../core/types.ts'
 import { openDefinitions } from '../run/open-runtime.ts'
 import { differences, outcomeOf, type Recorded, recordedFileSchema } from '../run/recorded-answers.ts'
-import type { Definition } from '../core/types.ts'
-import type { Handler } from './command-spec.ts'
 import { pipelinesFolder } from './command-runtime.ts'
+import type { Handler } from './command-spec.ts'
 
 /** Beside the definition. */
 export const recordedFile = (folder: string, pipeline: string): string => join(folder, `${pipeline}.recorded.json`)

@@ -1,11 +1,11 @@
 // `millrace worker`: helps every run and scheduler of the warehouse until it is stopped.
 import { messageOf } from '../core/errors.ts'
-import { notify } from '../schedule/notify/send-alarms.ts'
 import { concurrencyOf } from '../run/run-jobs.ts'
 import { workLoop } from '../run/work-loop.ts'
+import { notify } from '../schedule/notify/send-alarms.ts'
 import { createTicker } from '../schedule/ticker.ts'
-import type { Handler } from './command-spec.ts'
 import { interruptedCode, withRuntime } from './command-runtime.ts'
+import type { Handler } from './command-spec.ts'
 import { serveStatusPage } from './status-page.ts'
 
 const everyMs = 60_000

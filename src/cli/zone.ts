@@ -2,8 +2,8 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { timeIn } from '../core/window.ts'
-import type { Invocation } from './command-spec.ts'
 import { pipelinesFolder } from './command-runtime.ts'
+import type { Invocation } from './command-spec.ts'
 import type { Output } from './output.ts'
 
 const schedule = /^schedule:.*(?:\n[ \t]+.*)*/m

@@ -1,86 +1,105 @@
 // What a person may do from the page: each asks first, and acts only on a form sent from the page itself.
-import type { Hono } from 'hono'
+import type { Context, Hono } from 'hono'
 import { html } from 'hono/html'
+import { HTTPException } from 'hono/http-exception'
 import type { WebContext } from './context.ts'
 import { type Html, page } from './layout.ts'
-import { numberIn } from './number-in.ts'
 import { oneRun } from './reads/read-runs.ts'
 import { unitLine } from './reads/unit-lines.ts'
 
-interface Question {
-  readonly title: string
-  readonly text: string
-  readonly button: string
-  readonly back: string
+/** The number in the path's `:id`; one that no row can have is an address of nothing. Throws 404. */
+export const numberIn = (context: Context): number => {
+  const value = Number(context.req.param('id'))
+  if (Number.isSafeInteger(value)) return value
+  throw new HTTPException(404, { message: 'There is nothing at this address.' })
 }
 
-const ask = ({ warehouse }: WebContext, { title, text, button, back }: Question): Html =>
-  page({
-    title,
-    place: '',
-    warehouse,
-    live: false,
-    body: html`<p>${text}</p><form method="post"><p><button class="danger" type="submit">${button}</button> <a class="button" href="${back}">Leave it</a></p></form>`,
-  })
+interface Action {
+  /** What is asked before; null: there is no such unit or run. */
+  question(
+    web: WebContext,
+    id: number,
+  ): Promise<{ readonly title: string; readonly text: string; readonly button: string } | null>
+  /** What became of it, and whether anything did. */
+  act(web: WebContext, id: number): Promise<{ readonly text: string; readonly isDone: boolean }>
+}
 
-const done = ({ warehouse }: WebContext, title: string, text: string, back: string): Html =>
-  page({ title, place: '', warehouse, live: false, body: html`<p role="status">${text}</p><p><a href="${back}">Back</a></p>` })
+const aboutUnit = async ({ kysely }: WebContext, id: number) => {
+  const unit = await unitLine(kysely, id)
+  return unit === null ? null : { ...unit, why: unit.error_message ?? unit.error_code ?? 'no reason given' }
+}
 
-/** POST routes for what the page can do. */
-export const mountActions = (app: Hono, web: WebContext): void => {
-  app.get('/units/:id{[0-9]+}/release', async (context) => {
-    const unit = await unitLine(web.kysely, numberIn(context))
-    if (unit === null) return context.notFound()
-    return context.html(
-      ask(web, {
-        title: `Release unit #${unit.unit_id}?`,
-        text: `${unit.unit_key} is held: ${unit.error_message ?? unit.error_code ?? 'no reason given'} Released, its answer is loaded as it is, or asked for again.`,
+const release: Action = {
+  question: async (web, id) => {
+    const unit = await aboutUnit(web, id)
+    return (
+      unit && {
+        title: `Release unit #${id}?`,
+        text: `${unit.unit_key} is held: ${unit.why} Released, its answer is loaded as it is, or asked for again.`,
         button: 'Release it',
-        back: `/units/${unit.unit_id}`,
-      }),
+      }
     )
-  })
-  app.post('/units/:id{[0-9]+}/release', async (context) => {
-    const id = numberIn(context)
-    const released = await web.actions.release(id)
-    const text = released
-      ? 'Released. A running schedule or worker takes it up, else the next run.'
-      : 'It is not held (any more), or needs approval; nothing was changed.'
-    return context.html(done(web, `Unit #${id}`, text, `/units/${id}`), released ? 200 : 409)
-  })
-  app.get('/units/:id{[0-9]+}/retry', async (context) => {
-    const unit = await unitLine(web.kysely, numberIn(context))
-    if (unit === null) return context.notFound()
-    return context.html(
-      ask(web, {
-        title: `Retry unit #${unit.unit_id}?`,
-        text: `${unit.unit_key} failed: ${unit.error_message ?? unit.error_code ?? 'no reason given'} It is planned again with all its tries; a report that was bought is not bought again.`,
+  },
+  act: async ({ actions }, id) =>
+    (await actions.release(id))
+      ? { text: 'Released. A running schedule or worker takes it up, else the next run.', isDone: true }
+      : { text: 'It is not held (any more), or needs approval; nothing was changed.', isDone: false },
+}
+
+const retry: Action = {
+  question: async (web, id) => {
+    const unit = await aboutUnit(web, id)
+    return (
+      unit && {
+        title: `Retry unit #${id}?`,
+        text: `${unit.unit_key} failed: ${unit.why} It is planned again with all its tries; a report that was bought is not bought again.`,
         button: 'Plan it again',
-        back: `/units/${unit.unit_id}`,
-      }),
+      }
     )
-  })
-  app.post('/units/:id{[0-9]+}/retry', async (context) => {
-    const id = numberIn(context)
-    const planned = await web.actions.retry(id)
-    const text = planned ? 'Planned again. The next run takes it.' : 'It has not failed (any more); nothing was changed.'
-    return context.html(done(web, `Unit #${id}`, text, `/units/${id}`), planned ? 200 : 409)
-  })
-  app.get('/runs/:id{[0-9]+}/cancel', async (context) => {
-    const run = await oneRun(web.kysely, numberIn(context))
-    if (run === null) return context.notFound()
-    return context.html(
-      ask(web, {
-        title: `Cancel run #${run.run_id}?`,
-        text: `${run.command} #${run.run_id} stops within 5 seconds and submits nothing more. What is loaded stays; run the same command again to resume.`,
+  },
+  act: async ({ actions }, id) =>
+    (await actions.retry(id))
+      ? { text: 'Planned again. The next run takes it.', isDone: true }
+      : { text: 'It has not failed (any more); nothing was changed.', isDone: false },
+}
+
+const cancel: Action = {
+  question: async ({ kysely }, id) => {
+    const run = await oneRun(kysely, id)
+    return (
+      run && {
+        title: `Cancel run #${id}?`,
+        text: `${run.command} #${id} stops within 5 seconds and submits nothing more. What is loaded stays; run the same command again to resume.`,
         button: 'Cancel it',
-        back: `/runs/${run.run_id}`,
-      }),
+      }
     )
-  })
-  app.post('/runs/:id{[0-9]+}/cancel', async (context) => {
-    const id = numberIn(context)
-    if ((await oneRun(web.kysely, id)) === null) return context.notFound()
-    return context.html(done(web, `Run #${id}`, `The run is ${await web.actions.cancel(id)}.`, `/runs/${id}`))
-  })
+  },
+  act: async ({ actions }, id) => ({ text: `The run is ${await actions.cancel(id)}.`, isDone: true }),
+}
+
+/** A question and a form for each thing the page can do. */
+export const mountActions = (app: Hono, web: WebContext): void => {
+  for (const [place, name, { question, act }] of [
+    ['units', 'release', release],
+    ['units', 'retry', retry],
+    ['runs', 'cancel', cancel],
+  ] as const) {
+    const show = (title: string, body: Html): Html => page({ title, place: '', warehouse: web.warehouse, live: false, body })
+    const path = `/${place}/:id{[0-9]+}/${name}`
+    app.get(path, async (context) => {
+      const id = numberIn(context)
+      const asked = await question(web, id)
+      if (asked === null) return context.notFound()
+      const { title, text, button } = asked
+      const body = html`<p>${text}</p><form method="post"><p><button class="danger" type="submit">${button}</button> <a class="button" href="/${place}/${id}">Leave it</a></p></form>`
+      return context.html(show(title, body))
+    })
+    app.post(path, async (context) => {
+      const id = numberIn(context)
+      if ((await question(web, id)) === null) return context.notFound()
+      const { text, isDone } = await act(web, id)
+      const body = html`<p role="status">${text}</p><p><a href="/${place}/${id}">Back</a></p>`
+      return context.html(show(`${place === 'runs' ? 'Run' : 'Unit'} #${id}`, body), isDone ? 200 : 409)
+    })
+  }
 }

@@ -1,4 +1,4 @@
-// The status page as one app: headers, access, pages, live events, metrics and the three actions.
+// The status page as one app: headers, access, pages, metrics and the three actions.
 import { readFileSync } from 'node:fs'
 import { setTimeout } from 'node:timers/promises'
 import { type Context, Hono } from 'hono'
@@ -9,17 +9,15 @@ import { HTTPException } from 'hono/http-exception'
 import { secureHeaders } from 'hono/secure-headers'
 import { sql } from 'kysely'
 import type { Secret } from '../core/redact.ts'
-import { sqlStateOf } from '../db/database-error.ts'
 import { shipped } from '../core/shipped.ts'
 import { unitStates } from '../core/types.ts'
+import { sqlStateOf } from '../db/database-error.ts'
 import { createAccess } from './access.ts'
-import { mountActions } from './actions.ts'
+import { mountActions, numberIn } from './actions.ts'
 import type { WebContext } from './context.ts'
 import { createForesight, type Foresight } from './foresight.ts'
-import { mountHooks } from './receive-hooks.ts'
 import { type Html, page } from './layout.ts'
-import { numberIn } from './number-in.ts'
-import { createLive } from './live.ts'
+import { sharedMark } from './live.ts'
 import { metricsText, metricsWithoutLedger } from './metrics.ts'
 import { coveragePage, missingMonthPage, pipelineCoveragePage } from './pages/coverage-page.ts'
 import { overviewPage } from './pages/overview-page.ts'
@@ -33,6 +31,7 @@ import { searchPage } from './pages/search-page.ts'
 import { testsPage } from './pages/tests-page.ts'
 import { unitPage } from './pages/unit-page.ts'
 import { unitsPage } from './pages/units-page.ts'
+import { mountHooks } from './receive-hooks.ts'
 
 const mostBodyBytes = 16 * 1024
 const mostUnits = 10_000
@@ -60,7 +59,7 @@ const asset = (name: string): string => readFileSync(shipped('src', 'web', 'asse
 export const createStatusApp = ({ context, token, onError }: StatusAppOptions): StatusApp => {
   const app = new Hono()
   const access = createAccess({ token, nowMs: () => context.clock.now() })
-  const live = createLive(context, onError)
+  const mark = sharedMark(context.kysely)
   const foresight = createForesight(context.plan, context.clock, onError)
 
   app.use(
@@ -99,7 +98,7 @@ export const createStatusApp = ({ context, token, onError }: StatusAppOptions): 
   app.post('/login', (request) => access.login(request))
   app.use(access.guard)
   app.post('/logout', (request) => access.logout(request))
-  app.get('/live', (request) => live.respond(request))
+  app.get('/live', async (request) => request.text(await mark()))
   app.get('/metrics', (request) => metrics(request, context, probe))
   mountPages(app, context)
   mountPlan(app, context, foresight)
@@ -115,10 +114,7 @@ export const createStatusApp = ({ context, token, onError }: StatusAppOptions): 
   })
   return {
     app,
-    close: () => {
-      live.close()
-      foresight.close()
-    },
+    close: () => foresight.close(),
   }
 }
 

@@ -4,6 +4,10 @@ import type { Html } from './layout.ts'
 
 const groups = new Intl.NumberFormat('en-US')
 
+/** null counts as 0. */
+export const sum = <One>(all: readonly One[], pick: (one: One) => number | null): number =>
+  all.reduce((total, one) => total + (pick(one) ?? 0), 0)
+
 /** `1,234,567`; a dash where nobody knows. */
 export const count = (value: number | null): string => (value === null ? '–' : groups.format(value))
 

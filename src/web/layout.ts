@@ -79,6 +79,10 @@ export const table = (
 <tbody>${rows.map((cells) => html`<tr>${cells.map((value, place) => cell(value, rows.length > mostLabelled ? undefined : head[place]))}</tr>`)}</tbody>
 </table></div></section>`
 
+/** Left out where it has no rows. */
+export const optionalTable = (...[caption, head, rows]: Parameters<typeof table>): Html =>
+  rows.length === 0 ? html`` : table(caption, head, rows)
+
 /** On a phone each cell stands under the name of its column; a table of more rows than this scrolls instead. */
 const mostLabelled = 500
 
@@ -96,3 +100,25 @@ export const unitLink = (unitId: number, name: string): Html => html`<a href="/u
 
 /** A command to copy. */
 export const command = (text: string): Html => html`<code class="command">${text}</code>`
+
+/** As much of a unit as decides what can be done. */
+export interface Troubled {
+  readonly unit_id: number
+  readonly pipeline: string
+  readonly state: string
+  readonly error_code: string | null
+}
+
+/** What a person can do about a unit that is not loaded: a command, and the same as a button, which asks before anything is done. */
+export const nextStepOf = (unit: Troubled): Html => {
+  if (unit.state === 'held') {
+    if (unit.error_code === 'NEEDS_APPROVAL') return command(`millrace approve ${unit.pipeline}`)
+    const uncertain = unit.error_code === 'REPORT_UNCERTAIN'
+    return html`${command(uncertain ? `millrace run ${unit.pipeline} --resubmit-uncertain` : `millrace release ${unit.unit_id}`)}
+${uncertain ? '' : html`<a class="button" href="/units/${unit.unit_id}/release">Release…</a>`}`
+  }
+  if (unit.state === 'failed')
+    return html`${command(`millrace run ${unit.pipeline}`)} <a class="button" href="/units/${unit.unit_id}/retry">Retry…</a>`
+  if (unit.state === 'loaded') return html`nothing to do`
+  return html`it resumes by itself`
+}

@@ -1,9 +1,9 @@
 // Months as cells: a letter, a colour and words for each state, as a strip of one pipeline or slice and as squares of a heat map.
 import { html } from 'hono/html'
-import type { CoverageState } from './reads/read-coverage.ts'
-import type { MonthLine, MonthState } from './reads/read-months.ts'
 import { count, coverageAddress, unitsAddress } from './format.ts'
 import type { Html } from './layout.ts'
+import type { CoverageState } from './reads/read-coverage.ts'
+import type { MonthLine, MonthState } from './reads/read-months.ts'
 
 /** What a cell shows, so that nobody needs its colour. */
 export const marks: Readonly<Record<CoverageState | MonthState, readonly [mark: string, words: string]>> = {

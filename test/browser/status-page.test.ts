@@ -195,7 +195,7 @@ describe.skipIf(!existsSync(executable))('the status page in a browser', () => {
     expect(problems).toEqual([])
   })
 
-  test('runs of two seconds and of two hours are both seen on the axes, and each leads on by keyboard', async () => {
+  test('runs of two seconds and of two hours are both seen on the timeline, and each leads on by keyboard', async () => {
     await fillLedger(db, 'loaded')
     await db.database.pool.query(`insert into etl.runs (command, arguments, state, process_id, started_at, finished_at, summary) values
       ('run', '{"pipelines": []}', 'done', 1, now() - interval '3 hours', now() - interval '1 hour', '{}'),
@@ -203,19 +203,14 @@ describe.skipIf(!existsSync(executable))('the status page in a browser', () => {
     served = await servePage(db)
     const page = await open({ viewport: { width: 1100, height: 750 } })
     await page.goto(`${served.url}/runs`)
-    const [timeline, durations] = [page.locator('figure').nth(0), page.locator('figure').nth(1)]
-    for (const figure of [timeline, durations]) {
-      const bars = await figure
-        .locator('svg[role] rect')
-        .evaluateAll((all) => all.map((bar) => bar.getBoundingClientRect().width))
-      expect(bars).toHaveLength(3)
-      expect(Math.min(...bars)).toBeGreaterThan(2)
-      expect(Math.max(...bars)).toBeGreaterThan(4 * Math.min(...bars))
-    }
-    expect(await durations.locator('text').allTextContents()).toEqual(expect.arrayContaining(['1 s', '1 min', '1 h']))
-    expect(await timeline.locator('text').allTextContents()).toEqual(
-      expect.arrayContaining([expect.stringMatching(/^\d\d:\d\d$/)]),
-    )
+    const timeline = page.locator('figure').first()
+    const bars = await timeline
+      .locator('svg[role] rect')
+      .evaluateAll((all) => all.map((bar) => bar.getBoundingClientRect().width))
+    expect(bars).toHaveLength(3)
+    expect(Math.min(...bars)).toBeGreaterThan(2)
+    expect(Math.max(...bars)).toBeGreaterThan(4 * Math.min(...bars))
+    expect(await timeline.locator('figcaption').textContent()).toMatch(/\d\d:\d\d/)
     expect(await page.locator('main').textContent()).not.toMatch(/[{}[\]]/)
     await page.getByText('all pipelines').waitFor()
     await timeline.locator('a').first().focus()

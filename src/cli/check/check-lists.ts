@@ -2,8 +2,8 @@
 import type { Settings } from '../../core/env.ts'
 import type { Database } from '../../db/connect.ts'
 import { migrationState } from '../../db/migrate.ts'
-import { migrationFolders } from '../../run/open-runtime.ts'
 import { readerSetting, triedLists } from '../../plan/query-lists.ts'
+import { migrationFolders } from '../../run/open-runtime.ts'
 import type { Checking } from './check-warehouse.ts'
 import { counted, note } from './notes.ts'
 

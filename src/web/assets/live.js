@@ -1,4 +1,4 @@
-// Follows the ledger: when the server says something changed, the page is asked for again and its main part replaced.
+// Follows the ledger: when its mark is another one, the page is asked for again and its main part replaced.
 // Times of the ledger are UTC; the reader sees them in the zone of this machine, with its name.
 const zoned = new Intl.DateTimeFormat('en-GB', {
   year: 'numeric',
@@ -32,37 +32,28 @@ const askAgain = async () => {
 if (waiting) setTimeout(askAgain, 1_000)
 const main = document.querySelector('main[data-live]')
 const state = document.getElementById('live-state')
-if (main && state && 'EventSource' in window) {
-  const source = new EventSource(main.dataset.live)
-  let busy = false
-  let again = false
-  const refresh = async () => {
-    if (busy) {
-      again = true
-      return
-    }
-    busy = true
-    try {
-      const answer = await fetch(location.href, { headers: { accept: 'text/html' } })
-      if (!answer.ok) return
-      const fresh = new DOMParser().parseFromString(await answer.text(), 'text/html').querySelector('main')
-      const open = main.contains(document.activeElement) && /^(INPUT|SELECT|BUTTON)$/.test(document.activeElement.tagName)
-      if (fresh && !open) main.replaceChildren(...fresh.childNodes)
-      localise()
-      state.textContent = `followed live, last change ${new Date().toLocaleTimeString([], { timeZoneName: 'short' })}`
-    } finally {
-      busy = false
-      if (again) {
-        again = false
-        setTimeout(refresh, 500)
-      }
-    }
-  }
-  source.addEventListener('open', () => {
-    state.textContent = 'followed live'
-  })
-  source.addEventListener('change', refresh)
-  source.addEventListener('error', () => {
-    state.textContent = 'not connected; trying again'
-  })
+let mark = null
+const refresh = async () => {
+  const answer = await fetch(location.href, { headers: { accept: 'text/html' } })
+  if (!answer.ok) return
+  const fresh = new DOMParser().parseFromString(await answer.text(), 'text/html').querySelector('main')
+  const open = main.contains(document.activeElement) && /^(INPUT|SELECT|BUTTON)$/.test(document.activeElement.tagName)
+  if (fresh && !open) main.replaceChildren(...fresh.childNodes)
+  localise()
+  state.textContent = `followed live, last change ${new Date().toLocaleTimeString([], { timeZoneName: 'short' })}`
 }
+const follow = async () => {
+  try {
+    const answer = await fetch(main.dataset.live, { redirect: 'error' })
+    if (!answer.ok) throw new Error(String(answer.status))
+    const newest = await answer.text()
+    if (mark === null) state.textContent = 'followed live'
+    else if (newest !== mark) await refresh()
+    mark = newest
+  } catch {
+    state.textContent = 'not connected; trying again'
+    mark = ''
+  }
+  setTimeout(follow, 1_000)
+}
+if (main && state) follow()

@@ -6,7 +6,7 @@ import type { WebContext } from '../context.ts'
 import { count, coverageAddress, unitsAddress } from '../format.ts'
 import { command, type Html, page } from '../layout.ts'
 import { legend, marks } from '../month-strip.ts'
-import { coverageStates, type CoverageState, type CoverageUnit, pipelineCoverage } from '../reads/read-coverage.ts'
+import { type CoverageState, type CoverageUnit, coverageStates, pipelineCoverage } from '../reads/read-coverage.ts'
 import { type CoverageMonth, coverageMonths, unitsIn, type WindowState, windowStates } from '../reads/read-windows.ts'
 
 const slicesShown = 50

@@ -1,34 +1,28 @@
 // The ten-second page: what needs a person, how complete and fresh each pipeline is, what it cost, what works now.
 import { html } from 'hono/html'
 import type { UnitState } from '../../core/types.ts'
+import type { WebContext } from '../context.ts'
+import { count, lastDays, moment, sum } from '../format.ts'
+import { badge, command, type Html, nextStepOf, page, table, unitLink } from '../layout.ts'
+import { pipelineNights } from '../reads/pipeline-nights.ts'
 import { type Standing, standingWords, type WaitingWord, waitingWords } from '../reads/read-approvals.ts'
 import { forecasts } from '../reads/read-forecast.ts'
 import { wantedLines } from '../reads/read-months.ts'
 import { type AccountState, type AccountTrouble, accountStates } from '../reads/read-pace.ts'
-import { pipelineNights } from '../reads/pipeline-nights.ts'
 import { countQuarantined } from '../reads/read-quarantine.ts'
 import { quotaDays } from '../reads/read-quota.ts'
 import { countOpenReports } from '../reads/read-reports.ts'
 import { lastEvents, lastRuns, type RunLine } from '../reads/read-runs.ts'
-import { troubledLines, type UnitLine } from '../reads/unit-lines.ts'
 import { type PipelineCounts, pipelineCounts, readWindows } from '../reads/read-windows.ts'
-import type { WebContext } from '../context.ts'
-import { count, lastDays, moment, span } from '../format.ts'
-import { lanesFor } from '../lanes.ts'
-import { badge, command, type Html, page, table, unitLink } from '../layout.ts'
-import { nextStepOf } from '../next-step.ts'
-import { approvalTables } from './approval-tables.ts'
+import { troubledLines, type UnitLine } from '../reads/unit-lines.ts'
 import { pipelineRows } from './pipeline-rows.ts'
+import { approvalTables } from './plan-page.ts'
 import { runningRun } from './runs-page.ts'
 
 const shownTroubles = 20
 const nightsShown = 30
 /** The newest, among which those at work are. */
 const runsRead = 20
-/** Figures that are younger are as good as new. */
-const leastBehindMs = 1_000
-/** Questions at once. */
-const lanes = 3
 
 /** What a person sees first: is everything loaded, and if not, what to do. */
 export const overviewPage = async (context: WebContext): Promise<Html> => {
@@ -36,23 +30,22 @@ export const overviewPage = async (context: WebContext): Promise<Html> => {
   const nowMs = clock.now()
   const days = lastDays(nowMs, nightsShown)
   const [since = ''] = days
-  const ask = lanesFor(lanes)
   const [windows, wanted, foretold, held, failed, waiting, approved, accounts, runs, reports, quarantine, events, nights, quota] =
     await Promise.all([
-      ask(() => readWindows(kysely, { remembered: true })),
-      ask(() => wantedLines(kysely)),
-      ask(() => forecasts(kysely, nowMs)),
-      ask(() => troubledLines(kysely, { state: 'held' }, shownTroubles)),
-      ask(() => troubledLines(kysely, { state: 'failed' }, shownTroubles)),
-      ask(() => waitingWords(kysely)),
-      ask(() => standingWords(kysely)),
-      ask(() => accountStates(kysely)),
-      ask(() => lastRuns(kysely, runsRead)),
-      ask(() => countOpenReports(kysely)),
-      ask(() => countQuarantined(kysely)),
-      ask(() => lastEvents(kysely, 10)),
-      ask(() => pipelineNights(kysely, since)),
-      ask(() => quotaDays(kysely, since)),
+      readWindows(kysely, { remembered: true }),
+      wantedLines(kysely),
+      forecasts(kysely, nowMs),
+      troubledLines(kysely, { state: 'held' }, shownTroubles),
+      troubledLines(kysely, { state: 'failed' }, shownTroubles),
+      waitingWords(kysely),
+      standingWords(kysely),
+      accountStates(kysely),
+      lastRuns(kysely, runsRead),
+      countOpenReports(kysely),
+      countQuarantined(kysely),
+      lastEvents(kysely, 10),
+      pipelineNights(kysely, since),
+      quotaDays(kysely, since),
     ])
   const counts = pipelineCounts(windows)
   const body = html`<div class="overview"><div class="needs">
@@ -64,9 +57,8 @@ ${now(
   runs,
   counts,
   reports.open,
-  quarantine.reduce((all, row) => all + row.rows, 0),
+  sum(quarantine, ({ rows }) => rows),
   nowMs,
-  windows.behindMs,
 )}
 ${table(
   'Last events',
@@ -77,8 +69,7 @@ ${table(
   return page({ title: 'Overview', place: '/', warehouse: context.warehouse, body })
 }
 
-const unitsOf = (counts: readonly PipelineCounts[], state: UnitState): number =>
-  counts.reduce((all, { units }) => all + (units[state] ?? 0), 0)
+const unitsOf = (counts: readonly PipelineCounts[], state: UnitState): number => sum(counts, ({ units }) => units[state] ?? 0)
 
 interface Needs {
   readonly held: readonly UnitLine[]
@@ -116,7 +107,6 @@ const now = (
   reportsOpen: number,
   quarantined: number,
   nowMs: number,
-  behindMs: number,
 ): Html => {
   const working = runs.filter((run) => run.state === 'running')
   return html`<section><h2>Now</h2>
@@ -128,7 +118,7 @@ ${working.length === 0 ? html`<p class="empty">No run is at work.</p>` : working
 <li><strong>${count(unitsOf(counts, 'waiting'))}</strong> <a href="/units?state=waiting">waiting</a></li>
 <li><strong>${count(reportsOpen)}</strong> <a href="/reports">reports open</a></li>
 <li><strong>${count(quarantined)}</strong> <a href="/quarantine">rows in quarantine</a></li>
-</ul>${behindMs < leastBehindMs ? '' : html`<p class="soft">Loaded units and rows are those of ${span(behindMs / 1000)} ago; they are being counted.</p>`}</section>`
+</ul></section>`
 }
 
 const troubleNote = ({ account, code, message, since }: AccountTrouble): Html =>
@@ -137,7 +127,7 @@ const troubleNote = ({ account, code, message, since }: AccountTrouble): Html =>
 const verdict = (runs: readonly RunLine[], counts: readonly PipelineCounts[], waiting: readonly WaitingWord[]): Html => {
   if (counts.length === 0)
     return html`<p class="verdict">Nothing was planned yet. Begin with ${command('npx millrace run')} or ${command('npx millrace demo')}.</p>`
-  const unapproved = waiting.reduce((all, { units }) => all + units, 0)
+  const unapproved = sum(waiting, ({ units }) => units)
   const failed = unitsOf(counts, 'failed')
   // What waits for approval is held, too.
   const held = Math.max(0, unitsOf(counts, 'held') - unapproved)

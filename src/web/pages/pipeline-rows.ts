@@ -1,16 +1,16 @@
 // One row a pipeline: complete up to which month, fresh since when, due when, restated, what the nights brought and cost, what comes next.
 import { html } from 'hono/html'
 import type { Definition } from '../../core/types.ts'
-import type { Forecast } from '../reads/read-forecast.ts'
-import { completeSpan, type DueMonth, lastMonths, type MonthLine, nextDue, type WantedLine } from '../reads/read-months.ts'
-import { type PipelineNight, restatedOf } from '../reads/pipeline-nights.ts'
-import type { QuotaDay } from '../reads/read-quota.ts'
-import type { PipelineCounts, Windows } from '../reads/read-windows.ts'
+import { barsOf, nightBars } from '../charts.ts'
 import type { WebContext } from '../context.ts'
 import { age, count, coverageAddress, moment } from '../format.ts'
 import { type Html, table } from '../layout.ts'
 import { legend, monthStrip } from '../month-strip.ts'
-import { barsOf, nightBars } from '../sparks.ts'
+import { type PipelineNight, restatedOf } from '../reads/pipeline-nights.ts'
+import type { Forecast } from '../reads/read-forecast.ts'
+import { completeSpan, type DueMonth, lastMonths, type MonthLine, nextDue, type WantedLine } from '../reads/read-months.ts'
+import type { QuotaDay } from '../reads/read-quota.ts'
+import type { PipelineCounts, Windows } from '../reads/read-windows.ts'
 
 const monthsShown = 24
 

@@ -1,12 +1,11 @@
 // What the next run would do: units, reports and credits by reason, what waits for approval, and what changed; found out without spending anything.
 import { html } from 'hono/html'
-import { standingWords, waitingWords } from '../reads/read-approvals.ts'
-import { type Forecast, forecasts } from '../reads/read-forecast.ts'
 import type { WebContext } from '../context.ts'
 import type { Foreseen, NightPlan, PlannedPipeline, PlannedReason } from '../foresight.ts'
-import { age, count, coverageAddress, moment, span } from '../format.ts'
-import { badge, type Html, page, table } from '../layout.ts'
-import { approvalTables } from './approval-tables.ts'
+import { age, count, coverageAddress, moment, span, sum } from '../format.ts'
+import { badge, command, type Html, optionalTable, page, table } from '../layout.ts'
+import { type Standing, standingWords, type WaitingWord, waitingWords } from '../reads/read-approvals.ts'
+import { type Forecast, forecasts } from '../reads/read-forecast.ts'
 
 /** Asks the ledger, and shows the newest dry run; where there is none it is begun. */
 export const planPage = async (context: WebContext, foreseen: Foreseen): Promise<Html> => {
@@ -39,9 +38,6 @@ ${plan === null ? '' : html`<p class="verdict">${totalWords(plan)}</p>`}
       : html`Found out ${moment(at)}, ${age(at, clock.now())} ago, with ${count(plan.asked)} free ${plan.asked === 1 ? 'request' : 'requests'}; nothing was bought or written.${busy ? ' A new one is at work.' : ''}`
   } ${busy ? html`<a class="button" href="/plan">Show it</a>` : planAgain}</p>`
 }
-
-const sum = <One>(all: readonly One[], pick: (one: One) => number | null): number =>
-  all.reduce((total, one) => total + (pick(one) ?? 0), 0)
 
 const some = (value: number, unit: string): string => `${count(value)} ${unit}${value === 1 ? '' : 's'}`
 
@@ -118,5 +114,27 @@ const changeTable = ({ pipelines }: NightPlan): Html => {
     ...changes.lists.map(({ dimension, came, left }) => [pipeline, dimension, `${count(came)} came, ${count(left)} left`]),
     ...changes.definition.map(({ what, from, to }) => [pipeline, what, html`<code>${from}</code> to <code>${to}</code>`]),
   ])
-  return rows.length === 0 ? html`` : table('Changed since the last run', ['Pipeline', 'What', 'How'], rows)
+  return optionalTable('Changed since the last run', ['Pipeline', 'What', 'How'], rows)
 }
+
+/** What costs more than usual and waits for a word; and what has it and is not bought yet. */
+export const approvalTables = (waiting: readonly WaitingWord[], approved: readonly Standing[]): Html => html`
+${optionalTable(
+  'Needs approval',
+  ['Pipeline', 'Why', 'Units', 'Reports', 'Credits', 'A night may cost', 'To allow it'],
+  waiting.map(({ pipeline, reasons, units, reports, credits, priced, allowed }) => [
+    ...[pipeline, Object.keys(reasons).join(', '), count(units), count(reports)],
+    priced ? `about ${count(credits)}` : 'not known',
+    allowed === null ? '-' : count(allowed),
+    command(`npx millrace approve ${pipeline}`),
+  ]),
+)}
+${optionalTable(
+  'Approved, not bought yet',
+  ['Pipeline', 'Units', 'Reports', 'Credits', 'By', 'Done about'],
+  approved.map(({ pipeline, units, reports, credits, approved_by, done_on }) => [
+    ...[pipeline, count(units), count(reports), `about ${count(credits)}`],
+    approved_by ?? '-',
+    done_on ?? 'next run',
+  ]),
+)}`

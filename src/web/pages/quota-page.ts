@@ -1,30 +1,31 @@
 // Credits spent, reserved and foretold against the budgets of the definitions, by pipeline, tag and day.
 import { html } from 'hono/html'
 import type { DataPointRule } from '../../core/data-point-counts.ts'
-import { dayBars } from '../chart.ts'
+import { barsOf, nightBars } from '../charts.ts'
 import type { WebContext } from '../context.ts'
-import { dayBefore, lastDays } from '../format.ts'
-import { type Html, page, table } from '../layout.ts'
-import { forecasts } from '../reads/read-forecast.ts'
-import { dataPointReadings, type QuotaDay, quotaDays, type ReadingLine } from '../reads/read-quota.ts'
-import { meterMonths } from '../reads/read-meter.ts'
-import { spendingByMonth, spendingByTag, unwantedSpending } from '../reads/spending.ts'
-import { lanesFor } from '../lanes.ts'
+import { count, lastDays, moment, sum } from '../format.ts'
+import { type Html, optionalTable, page, table } from '../layout.ts'
+import { type Forecast, forecasts } from '../reads/read-forecast.ts'
 import {
-  accountTable,
-  booksTable,
-  nightsShown,
-  pipelineTable,
-  type Shown,
-  sumCards,
-  tagTable,
-  thisMonth,
-  unwantedTable,
-} from './quota-tables.ts'
+  dataPointReadings,
+  type QuotaDay,
+  type QuotaMonth,
+  quotaDays,
+  quotaMonths,
+  type ReadingLine,
+} from '../reads/read-quota.ts'
+import {
+  type MeterMonth,
+  meterMonths,
+  spendingByMonth,
+  spendingByTag,
+  type TagSpending,
+  type UnwantedSpending,
+  unwantedSpending,
+} from '../reads/spending.ts'
 
-const daysShown = 92
-/** Questions at once. */
-const lanes = 3
+/** Nights of the small charts. */
+const nightsShown = 30
 
 const ruleWords: Readonly<Record<Exclude<DataPointRule, 'learn'>, string>> = {
   rows: 'rows',
@@ -36,23 +37,22 @@ const ruleWords: Readonly<Record<Exclude<DataPointRule, 'learn'>, string>> = {
   ignore: 'not compared',
 }
 
-/** The month so far and what it will come to, whom it is charged to, and the days of the last three months. */
+/** The month so far and what it will come to, whom it is charged to, and its nights. */
 export const quotaPage = async (context: WebContext): Promise<Html> => {
   const nowMs = context.clock.now()
-  const since = `${dayBefore(nowMs, daysShown).slice(0, 7)}-01`
+  const nights = lastDays(nowMs, nightsShown)
   const month = new Date(nowMs).toISOString().slice(0, 7)
   const { kysely } = context
-  const ask = lanesFor(lanes)
   const [days, readings, foretold, spending, unwanted, meters] = await Promise.all([
-    ask(() => quotaDays(kysely, since)),
-    ask(() => dataPointReadings(kysely)),
-    ask(() => forecasts(kysely, nowMs)),
-    ask(() => spendingByMonth(kysely, `${month}-01`)),
-    ask(() => unwantedSpending(kysely, `${month}-01`)),
-    ask(() => meterMonths(kysely, `${month}-01`)),
+    quotaDays(kysely, [`${month}-01`, ...nights].sort()[0]),
+    dataPointReadings(kysely),
+    forecasts(kysely, nowMs),
+    spendingByMonth(kysely, `${month}-01`),
+    unwantedSpending(kysely, `${month}-01`),
+    meterMonths(kysely, `${month}-01`),
   ])
-  const rows = thisMonth(days, month)
-  const shown: Shown = { context, days, foretold, nights: lastDays(nowMs, nightsShown) }
+  const rows = quotaMonths(days).filter((one) => one.month === month)
+  const shown: Shown = { context, days, foretold, nights }
   const body = html`
 ${sumCards(rows, foretold, month)}
 ${accountTable(shown, rows, month)}
@@ -60,27 +60,8 @@ ${pipelineTable(shown, rows, month)}
 ${tagTable(spendingByTag(spending))}
 ${unwantedTable(unwanted)}
 ${booksTable(meters)}
-${readingsTable(context, readings)}
-${dailyCharts(context, days, since)}`
+${readingsTable(context, readings)}`
   return page({ title: 'Quota', place: '/quota', warehouse: context.warehouse, body })
-}
-
-const dailyCharts = (context: WebContext, days: readonly QuotaDay[], since: string): Html => {
-  const pipelines = [...new Set(days.map(({ pipeline }) => pipeline))].sort()
-  return html`${pipelines.map((pipeline) =>
-    dayBars({
-      title: `${pipeline}: quota by day`,
-      unit: 'credits',
-      values: days
-        .filter((day) => day.pipeline === pipeline)
-        .flatMap(({ day, used, reserved }) => [
-          { day, series: 'used', value: used },
-          { day, series: 'reserved', value: reserved },
-        ]),
-      days: [since, dayBefore(context.clock.now(), 0)],
-      rule: context.definitions.find((definition) => definition.pipeline === pipeline)?.limits.quotaPerDay ?? null,
-    }),
-  )}`
 }
 
 /** How the reports of each dataset are counted. */
@@ -100,4 +81,100 @@ const readingsTable = (context: WebContext, readings: readonly ReadingLine[]): H
       ),
     ],
     'No report that gives a count was loaded yet.',
+  )
+
+/** What the tables are made from. */
+interface Shown {
+  readonly context: WebContext
+  readonly days: readonly QuotaDay[]
+  readonly foretold: readonly Forecast[]
+  /** Days of the small charts, oldest first. */
+  readonly nights: readonly string[]
+}
+
+/** What has no forecast stays as it is. */
+const endOf = (foretold: readonly Forecast[]): string =>
+  foretold.every(({ forecast }) => forecast === null) ? '–' : count(sum(foretold, ({ forecast, spent }) => forecast ?? spent))
+
+const sumCards = (
+  rows: readonly QuotaMonth[],
+  foretold: readonly Forecast[],
+  month: string,
+): Html => html`<ul class="cards" aria-label="Credits of ${month}">
+<li><strong>${count(sum(rows, ({ used }) => used))}</strong> credits spent in ${month}</li>
+<li><strong>${count(sum(rows, ({ reserved }) => reserved))}</strong> reserved for reports under way</li>
+<li><strong>${endOf(foretold)}</strong> at the end of the month, as foretold</li>
+</ul>`
+
+const spark = ({ days, nights }: Shown, own: (day: QuotaDay) => boolean): Html =>
+  nightBars('credits', barsOf(nights, days.filter(own).map(({ day, used, reserved }) => ({ day, value: used + reserved }))), '--series-2') // biome-ignore format: one look
+
+const accountTable = (shown: Shown, rows: readonly QuotaMonth[], month: string): Html =>
+  table(
+    `By account, ${month}`,
+    ['Account', 'Reports', 'Requests', 'Used', 'Reserved', 'At its end', `Credits, ${nightsShown} nights`],
+    [...Map.groupBy(rows, ({ account }) => account)].map(([account, own]) => [
+      account,
+      ...[count(sum(own, (one) => one.reports)), count(sum(own, (one) => one.requests))],
+      ...[count(sum(own, (one) => one.used)), count(sum(own, (one) => one.reserved))],
+      endOf(shown.foretold.filter((one) => one.account === account)),
+      spark(shown, (day) => day.account === account),
+    ]),
+    'Nothing was bought this month.',
+  )
+
+const pipelineTable = (shown: Shown, rows: readonly QuotaMonth[], month: string): Html =>
+  table(
+    `By pipeline, ${month}`,
+    [
+      ...['Pipeline', 'Account', 'Reports', 'Requests', 'Used', 'Reserved'],
+      'At its end',
+      'Budget',
+      'Share',
+      `Credits, ${nightsShown} nights`,
+    ],
+    rows.map((row) => {
+      const { pipeline, account } = row
+      const budget = shown.context.definitions.find((one) => one.pipeline === pipeline)?.limits.quotaPerMonth ?? null
+      return [
+        ...[pipeline, account, count(row.reports), count(row.requests), count(row.used), count(row.reserved)],
+        endOf(shown.foretold.filter((one) => one.pipeline === pipeline && one.account === account)),
+        budget === null ? 'none' : count(budget),
+        budget === null ? '–' : shareBadge((row.used + row.reserved) / budget),
+        spark(shown, (day) => day.pipeline === pipeline && day.account === account),
+      ]
+    }),
+    'Nothing was bought this month.',
+  )
+
+const shareBadge = (share: number): Html =>
+  html`<span class="badge${share >= 1 ? ' failed' : share >= 0.8 ? ' held' : ''}">${Math.round(share * 100)} %</span>`
+
+const tagTable = (tags: readonly TagSpending[]): Html =>
+  optionalTable(
+    'By tag',
+    ['Tag', 'Value', 'Used', 'Reserved', 'Pipelines'],
+    tags.map(({ tag, value, used, reserved, pipelines: of }) => [
+      ...[tag, value ?? '(none)', count(used), count(reserved)],
+      of.join(', '),
+    ]),
+  )
+
+const unwantedTable = (unwanted: readonly UnwantedSpending[]): Html =>
+  optionalTable(
+    'Bought for values that no list holds any more',
+    ['Pipeline', 'Slices', 'Credits', 'For example'],
+    unwanted.map(({ pipeline, slices, credits, examples }) => [pipeline, count(slices), count(credits), examples.join('; ')]),
+  )
+
+const booksTable = (meters: readonly MeterMonth[]): Html =>
+  optionalTable(
+    "Beside the service's own books",
+    ['Account', 'Left there', 'Charged beyond what is on record', 'Last read'],
+    meters.map(({ account, remaining, difference, last_read_at }) => [
+      account,
+      count(remaining),
+      difference === null ? 'compared with the next reading' : count(difference),
+      moment(last_read_at),
+    ]),
   )

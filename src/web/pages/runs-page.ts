@@ -1,11 +1,9 @@
 // Runs as a timeline and a table, and one run with its jobs and their units.
 import { html } from 'hono/html'
-import { argumentWords } from '../argument-words.ts'
-import { durations, timeline } from '../chart.ts'
+import { timeline } from '../charts.ts'
 import type { WebContext } from '../context.ts'
 import { count, moment, span } from '../format.ts'
-import { badge, type Html, page, table, unitLink } from '../layout.ts'
-import { nextStepOf } from '../next-step.ts'
+import { badge, type Html, nextStepOf, page, table, unitLink } from '../layout.ts'
 import { boxKey } from '../reads/boxes.ts'
 import { lastRuns, oneRun, type RunJobLine, type RunLine, runJobs, runUnits } from '../reads/read-runs.ts'
 
@@ -21,14 +19,12 @@ export const runsPage = async (context: WebContext, beforeRunId: number | null):
     lane: run.command,
     from: run.started_at,
     to: run.finished_at ?? now,
-    series: run.state,
-    name: `#${run.run_id}`,
+    state: run.state,
     title: `#${run.run_id} ${run.command}: ${run.state}, ${run.loaded} loaded, ${run.held} held, ${run.failed} failed`,
     href: `/runs/${run.run_id}`,
   }))
   const oldest = runs.at(-1)?.run_id
-  const body = html`${timeline('The last runs, times in UTC', spans)}
-${durations('How long they took', spans)}
+  const body = html`${timeline('The last runs', spans)}
 ${table(
   'Runs',
   ['Run', 'Command', 'For', 'State', 'Started', 'Took', 'Planned', 'Loaded', 'Unchanged', 'Waiting', 'Held', 'Failed'],
@@ -113,3 +109,34 @@ const jobTable = (jobs: readonly RunJobLine[]): Html =>
       ]),
     'No job.',
   )
+
+/** What a run was started with. */
+type Arguments = Readonly<Record<string, unknown>>
+
+const words: Readonly<Record<string, (value: unknown, all: Arguments) => string | null>> = {
+  pipelines: (value) => (Array.isArray(value) && value.length > 0 ? value.join(', ') : 'all pipelines'),
+  pipeline: (value) => String(value),
+  from: (value, { to }) => (value === to ? String(value) : `${String(value)} to ${String(to)}`),
+  to: () => null,
+  only: (value) => `only ${String(value)}`,
+  force: (value) => (value === true ? 'also what is loaded' : null),
+  months: (value) => `${String(value)} months`,
+  units: (value) => (Array.isArray(value) ? `units ${value.map((id) => `#${String(id)}`).join(', ')}` : null),
+  answer: (value) => `answer #${String(value)}`,
+  approved: (value) => (value === true ? 'what was approved' : null),
+  due_at: (value) => `due ${String(value).slice(0, 16).replace('T', ' ')} UTC`,
+}
+
+/** `sales, 2026-01 to 2026-03, also what is loaded`; an argument that has no words keeps its name. */
+const argumentWords = (given: unknown): string => {
+  const all: Arguments = typeof given === 'object' && given !== null ? Object.fromEntries(Object.entries(given)) : {}
+  const order = Object.keys(words)
+  // The ledger keeps them in an order of its own.
+  const entries = Object.entries(all).sort(([a], [b]) => order.indexOf(a) - order.indexOf(b))
+  const parts = entries.flatMap(([name, value]) => {
+    if (value === null) return []
+    const word = words[name]
+    return word === undefined ? [`${name}: ${JSON.stringify(value)}`] : (word(value, all) ?? [])
+  })
+  return parts.length === 0 ? 'none' : parts.join(', ')
+}

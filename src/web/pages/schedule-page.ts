@@ -36,10 +36,10 @@ ${table(
   changed.map((load) => [
     moment(load.loaded_at),
     restated(load),
-    count(load.updated),
-    count(load.ended),
-    count(load.inserted),
-    load.rows_read === 0 ? '–' : `${Math.round(((load.updated + load.ended) / load.rows_read) * 100)} %`,
+    count(load.rows_updated),
+    count(load.rows_ended),
+    count(load.rows_inserted),
+    load.rows_read === 0 ? '–' : `${Math.round(((load.rows_updated + load.rows_ended) / load.rows_read) * 100)} %`,
   ]),
   'The service restated nothing.',
 )}

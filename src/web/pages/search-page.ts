@@ -1,11 +1,11 @@
 // What the lists hold under a name: each slice with its last months, each cell a link to its unit.
 import { html } from 'hono/html'
 import { addWindows, alignDown, dateIn, windowsBetween } from '../../core/window.ts'
-import { coverageStates, type CoverageUnit, searchSlices } from '../reads/read-coverage.ts'
 import type { WebContext } from '../context.ts'
 import { coverageAddress } from '../format.ts'
 import { type Html, page, table } from '../layout.ts'
 import { legend, strip } from '../month-strip.ts'
+import { type CoverageUnit, coverageStates, searchSlices } from '../reads/read-coverage.ts'
 
 const monthsShown = 24
 const most = { ofOne: 25, ofAll: 100 }

@@ -1,9 +1,9 @@
 // The tests of definitions: what each expects, how many units fail it, and the newest of them.
 import { html } from 'hono/html'
-import { type FailedTestLine, failedTests, testLines } from '../reads/read-data-tests.ts'
 import type { WebContext } from '../context.ts'
 import { count, moment } from '../format.ts'
 import { badge, type Html, page, table, unitLink } from '../layout.ts'
+import { type FailedTestLine, failedTests, testLines } from '../reads/read-data-tests.ts'
 
 const shown = 500
 

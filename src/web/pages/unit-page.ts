@@ -2,8 +2,7 @@
 import { html } from 'hono/html'
 import type { WebContext } from '../context.ts'
 import { bytes, count, coverageAddress, moment, sliceLabel } from '../format.ts'
-import { badge, command, type Html, page, table } from '../layout.ts'
-import { nextStepOf } from '../next-step.ts'
+import { badge, command, type Html, nextStepOf, page, table } from '../layout.ts'
 import { failedTests } from '../reads/read-data-tests.ts'
 import { quarantined } from '../reads/read-quarantine.ts'
 import {

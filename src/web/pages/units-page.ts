@@ -4,8 +4,8 @@ import { unitStates } from '../../core/types.ts'
 import type { WebContext } from '../context.ts'
 import { count, moment } from '../format.ts'
 import { badge, type Html, page, table, unitLink } from '../layout.ts'
-import { countUnits, type UnitFilter, unitLines } from '../reads/unit-lines.ts'
 import { windowStates } from '../reads/read-windows.ts'
+import { countUnits, type UnitFilter, unitLines } from '../reads/unit-lines.ts'
 
 /** @param limit rows of one page @param offset those before it */
 export const unitsPage = async (context: WebContext, filter: UnitFilter, limit: number, offset: number): Promise<Html> => {

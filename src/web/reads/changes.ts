@@ -1,8 +1,8 @@
 // What the service changed after the fact: loads that restated rows, and answers of another shape than the definition says.
 import { sql } from 'kysely'
 import type { Db } from '../../db/tables.ts'
-import { type BoxColumns, boxColumns } from './boxes.ts'
-import { wholeAs, wholeOrNull } from './first-row.ts'
+import { boxColumns } from './boxes.ts'
+import { wholeOrNullAs, wholes } from './whole-columns.ts'
 
 // One load of an answer into a window, with the answer's slices: what `boxColumns` wants of `b`.
 const loadBoxes = (db: Db) =>
@@ -17,19 +17,8 @@ const loadBoxes = (db: Db) =>
 // The unit, where the answer was for one alone.
 const onlyUnit = sql`b.slice_ids[1]`
 
-export interface Restatement extends BoxColumns {
-  readonly load_id: number
-  /** null: the answer was for several units. */
-  readonly unit_id: number | null
-  readonly loaded_at: string
-  readonly updated: number
-  readonly ended: number
-  readonly inserted: number
-  readonly rows_read: number
-}
-
 /** Loads that changed or ended rows of an earlier load, the largest first. @param fromDay the first one, `YYYY-MM-DD` */
-export const restatements = (db: Db, fromDay: string, limit: number): Promise<Restatement[]> =>
+export const restatements = (db: Db, fromDay: string, limit: number) =>
   db
     .selectFrom(
       loadBoxes(db)
@@ -48,21 +37,20 @@ export const restatements = (db: Db, fromDay: string, limit: number): Promise<Re
         .on('u.slice_id', '=', sql<number>`case when cardinality(b.slice_ids) = 1 then ${onlyUnit} end`),
     )
     .select(boxColumns)
-    .select([wholeAs('b', 'load_id'), wholeOrNull('u.unit_id').as('unit_id'), 'b.loaded_at', wholeAs('b', 'rows_read')])
-    .select([wholeOf('rows_updated', 'updated'), wholeOf('rows_ended', 'ended'), wholeOf('rows_inserted', 'inserted')])
+    // Without a unit where the answer was for several.
+    .select([
+      wholeOrNullAs('u', 'unit_id'),
+      'b.loaded_at',
+      ...wholes('b', 'rows_read', 'rows_updated', 'rows_ended', 'rows_inserted'),
+    ])
     .orderBy(sql`b.rows_updated + b.rows_ended`, 'desc')
     .orderBy('b.load_id', 'desc')
     .execute()
 
-const wholeOf = <Name extends string>(column: string, name: Name) => sql<number>`${sql.ref(`b.${column}`)}::float8`.as(name)
-
-export interface DriftLine extends BoxColumns {
-  readonly loaded_at: string
-  readonly drift: unknown
-}
+export type Restatement = Awaited<ReturnType<typeof restatements>>[number]
 
 /** One line a pipeline and version: its last load since `fromDay` that saw another shape. */
-export const lastDrifts = (db: Db, fromDay: string): Promise<DriftLine[]> =>
+export const lastDrifts = (db: Db, fromDay: string) =>
   db
     .selectFrom('etl.pipelines as p')
     .innerJoinLateral(

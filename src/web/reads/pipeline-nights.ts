@@ -1,7 +1,7 @@
 // What each night did to the rows of each pipeline, as its run kept it: no load is read.
 import { sql } from 'kysely'
-import type { Row } from '../../db/typed-row.ts'
 import type { Db } from '../../db/tables.ts'
+import type { Row } from '../../db/typed-row.ts'
 
 /** One run and pipeline. */
 export interface PipelineNight extends Row<'etl.pipelines', 'pipeline'> {

@@ -1,7 +1,7 @@
 // The units of slices month by month, each found by its key: coverage of one pipeline, and what a search finds.
 import { sql } from 'kysely'
-import type { Row } from '../../db/typed-row.ts'
 import type { Db } from '../../db/tables.ts'
+import type { Row } from '../../db/typed-row.ts'
 
 /** From best to worst, as a cell of several units shows its worst. */
 export const coverageStates = ['loaded', 'restated', 'running', 'waiting', 'missing', 'failed', 'held'] as const

@@ -3,7 +3,7 @@ import { sql } from 'kysely'
 import { unitsStillToCome } from '../../core/forecast.ts'
 import type { WindowRule } from '../../core/types.ts'
 import type { Db } from '../../db/tables.ts'
-import { slicesWanted } from './slices-wanted.ts'
+import { slicesWanted } from './read-months.ts'
 
 export interface Forecast {
   readonly account: string

@@ -4,49 +4,21 @@ import { givenUpBy } from '../../core/report-shape.ts'
 import type { ReportState } from '../../core/types.ts'
 import type { Db, Tables } from '../../db/tables.ts'
 import type { Numbers } from '../../db/typed-row.ts'
-import { type BoxColumns, boxColumns } from './boxes.ts'
-import { wholeAs, wholeOrNullAs } from './first-row.ts'
+import { boxColumns } from './boxes.ts'
+import { wholesOrNull } from './whole-columns.ts'
 
-export interface ReportLine extends BoxColumns {
-  readonly job_id: number
-  /** Units it is bought for. */
-  readonly cells: number
-  readonly account: string
-  readonly state: ReportState
-  readonly report_id: string | null
-  readonly status_word: string | null
-  readonly polls: number
-  readonly estimated_quota: number | null
-  readonly used_quota: number | null
-  readonly data_points_count: number | null
-  readonly error_message: string | null
-  /** Submitted, or about to be. */
-  readonly created_at: string
-  readonly age_seconds: number
-  readonly next_poll_at: string | null
-  readonly deadline_at: string | null
-}
-
-/** Purchases as lines, to be narrowed; `b` is the job. */
+/** Purchases as lines, to be narrowed; `b` is the job, whose age counts from its submission. */
 export const reportLines = (db: Db) =>
   db
     .selectFrom('etl.jobs as b')
     .innerJoin('etl.pipelines as p', 'p.pipeline_id', 'b.pipeline_id')
     .select(boxColumns)
-    .select([
-      wholeAs('b', 'job_id'),
-      'b.cells',
-      'b.account',
-      sql<ReportState>`b.report_state`.as('state'),
-      'b.report_id',
-      'b.status_word',
-      'b.polls',
-    ])
-    .select([wholeOrNullAs('b', 'estimated_quota'), wholeOrNullAs('b', 'used_quota'), wholeOrNullAs('b', 'data_points_count')])
-    .select(['b.error_message', 'b.next_poll_at', 'b.deadline_at'])
-    .select(sql<string>`coalesce(b.submitted_at, b.created_at)`.as('created_at'))
+    .select(['b.cells', 'b.account', sql<ReportState>`b.report_state`.as('state'), 'b.report_id', 'b.status_word', 'b.polls'])
+    .select([...wholesOrNull('b', 'estimated_quota', 'used_quota'), 'b.error_message', 'b.next_poll_at'])
     .select(sql<number>`extract(epoch from clock_timestamp() - coalesce(b.submitted_at, b.created_at))::float8`.as('age_seconds'))
     .where('b.report_state', 'is not', null)
+
+export type ReportLine = Awaited<ReturnType<ReturnType<typeof reportLines>['execute']>>[number]
 
 // Bought or perhaps bought, and not downloaded; written so that the small indexes of open and troubled jobs answer.
 const isOpen = sql<boolean>`b.report_state in ('intent', 'submitted', 'ready', 'uncertain')

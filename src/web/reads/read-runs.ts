@@ -1,36 +1,18 @@
 // Runs with what became of their units and the jobs they waited for.
 import { sql } from 'kysely'
-import type { JobState, ReportState } from '../../core/types.ts'
-import type { Numbers } from '../../db/typed-row.ts'
 import type { Db } from '../../db/tables.ts'
-import type { RunOutcome } from '../../db/tables-runs.ts'
-import { type BoxColumns, boxColumns } from './boxes.ts'
-import { wholeAs } from './first-row.ts'
+import type { Numbers, Row } from '../../db/typed-row.ts'
+import { boxColumns } from './boxes.ts'
 import { linesOf, type UnitLine } from './unit-lines.ts'
-
-export interface RunLine {
-  readonly run_id: number
-  readonly command: string
-  readonly arguments: unknown
-  readonly state: string
-  /** Name of the process it is or was part of. */
-  readonly process: string | null
-  readonly started_at: string
-  readonly finished_at: string | null
-  readonly planned: number
-  readonly loaded: number
-  readonly unchanged: number
-  readonly waiting: number
-  readonly held: number
-  readonly failed: number
-}
+import { wholeAs, wholes } from './whole-columns.ts'
 
 const runLines = (db: Db) =>
   db
     .selectFrom('etl.run_list as r')
     .select([wholeAs('r', 'run_id'), 'r.command', 'r.arguments', 'r.state', 'r.process', 'r.started_at', 'r.finished_at'])
-    .select([wholeAs('r', 'planned'), wholeAs('r', 'loaded'), wholeAs('r', 'unchanged'), wholeAs('r', 'waiting')])
-    .select([wholeAs('r', 'held'), wholeAs('r', 'failed')])
+    .select(wholes('r', 'planned', 'loaded', 'unchanged', 'waiting', 'held', 'failed'))
+
+export type RunLine = Awaited<ReturnType<ReturnType<typeof runLines>['execute']>>[number]
 
 /** The newest first. @param beforeRunId null: from the newest on */
 export const lastRuns = (db: Db, limit: number, beforeRunId: number | null = null): Promise<RunLine[]> =>
@@ -43,28 +25,16 @@ export const lastRuns = (db: Db, limit: number, beforeRunId: number | null = nul
 export const oneRun = async (db: Db, runId: number): Promise<RunLine | null> =>
   (await runLines(db).where('r.run_id', '=', String(runId)).executeTakeFirst()) ?? null
 
-export interface RunJobLine extends BoxColumns {
-  readonly job_id: number
-  readonly state: JobState
-  readonly report_state: ReportState | null
-  /** Units of the job that the run asked for. */
-  readonly units: number
-  readonly outcome: RunOutcome | null
-  readonly held_units: number
-  readonly error_code: string | null
-  readonly error_message: string | null
-}
-
 // What the run asked of the job `j`: all of it, or the part that its line `w` names.
 const part = sql`coalesce(w.slice_ids, j.slice_ids) as slice_ids, coalesce(w.window_from, j.window_from) as window_from,
   coalesce(w.window_to, j.window_to) as window_to`
 const needsPersonFirst = sql`array_position(array['held', 'failed', 'waiting', 'loaded', 'unchanged'], w.outcome)`
 
 /** Jobs the run waited for: held, failed and waiting ones first, then those under way, then the others. Jobs of which no record is kept any more are left out. */
-export const runJobs = (db: Db, runId: number, limit: number): Promise<RunJobLine[]> =>
+export const runJobs = (db: Db, runId: number, limit: number) =>
   db
     .selectFrom(
-      sql<RunJobRow>`(select w.job_id, w.units, w.outcome, w.held_units, j.pipeline_id, j.state, j.report_state, j.error_code, j.error_message,
+      sql<RunJobRow>`(select w.job_id, w.units, w.outcome, w.held_units, j.pipeline_id, j.state, j.report_state, j.error_code,
         row_number() over (order by coalesce(${needsPersonFirst}, case when w.outcome is null then 3 else 6 end), w.job_id) as place, ${part}
         from etl.run_jobs w join etl.jobs j on j.job_id = w.job_id where w.run_id = ${String(runId)}::bigint order by place limit ${limit})`.as(
         'b',
@@ -72,23 +42,16 @@ export const runJobs = (db: Db, runId: number, limit: number): Promise<RunJobLin
     )
     .innerJoin('etl.pipelines as p', 'p.pipeline_id', 'b.pipeline_id')
     .select(boxColumns)
-    .select([
-      wholeAs('b', 'job_id'),
-      'b.state',
-      'b.report_state',
-      'b.units',
-      'b.outcome',
-      'b.held_units',
-      'b.error_code',
-      'b.error_message',
-    ])
+    .select([wholeAs('b', 'job_id'), 'b.state', 'b.report_state', 'b.units', 'b.outcome', 'b.held_units', 'b.error_code'])
     .orderBy('b.place')
     .execute()
 
+export type RunJobLine = Awaited<ReturnType<typeof runJobs>>[number]
+
 interface RunJobRow
-  extends Pick<RunJobLine, 'state' | 'report_state' | 'units' | 'outcome' | 'held_units' | 'error_code' | 'error_message'> {
+  extends Row<'etl.jobs', 'pipeline_id' | 'state' | 'report_state' | 'error_code'>,
+    Row<'etl.run_jobs', 'units' | 'outcome' | 'held_units'> {
   readonly job_id: string
-  readonly pipeline_id: number
   readonly place: number
   readonly window_from: string
   readonly window_to: string
@@ -118,17 +81,5 @@ export const runUnits = async (db: Db, runId: number, jobs: readonly RunJobLine[
   )
 }
 
-export interface Event {
-  readonly event_id: number
-  readonly at: string
-  readonly kind: string
-  readonly message: string
-}
-
-export const lastEvents = (db: Db, limit: number): Promise<Event[]> =>
-  db
-    .selectFrom('etl.events as e')
-    .select([wholeAs('e', 'event_id'), 'e.at', 'e.kind', 'e.message'])
-    .orderBy('e.event_id', 'desc')
-    .limit(limit)
-    .execute()
+export const lastEvents = (db: Db, limit: number) =>
+  db.selectFrom('etl.events as e').select(['e.at', 'e.kind', 'e.message']).orderBy('e.event_id', 'desc').limit(limit).execute()

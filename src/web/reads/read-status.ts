@@ -1,14 +1,13 @@
 // The ledger as one answer, for the command line: units by state, coverage, freshness, open reports, quota, quarantine.
-import type { ReportState, UnitState } from '../../core/types.ts'
+
+import { sql } from 'kysely'
+import type { JobState, ReportState, UnitState } from '../../core/types.ts'
 import type { Db } from '../../db/tables.ts'
+import { type BoxColumns, boxColumns, boxKey } from './boxes.ts'
 import { type Standing, standingWords, type WaitingWord, waitingWords } from './read-approvals.ts'
-import { boxKey } from './boxes.ts'
 import { countQuarantined } from './read-quarantine.ts'
 import { type QuotaMonth, quotaDays, quotaMonths } from './read-quota.ts'
-import { type TroubledReplay, troubledReplays } from './replays.ts'
 import { openReports } from './read-reports.ts'
-import { wholeAs } from './first-row.ts'
-import { troubledLines, type UnitLine, unitLines } from './unit-lines.ts'
 import {
   type CoverageMonth,
   coverageMonths,
@@ -17,6 +16,8 @@ import {
   readWindows,
   type Windows,
 } from './read-windows.ts'
+import { troubledLines, type UnitLine, unitLines } from './unit-lines.ts'
+import { wholeAs } from './whole-columns.ts'
 
 export interface PipelineStatus extends PipelineCounts {
   readonly quarantined: number
@@ -44,22 +45,13 @@ export interface OpenReport {
   readonly next_poll_at: string | null
 }
 
-export interface LastRun {
-  readonly run_id: number
-  readonly command: string
-  readonly state: string
-  readonly started_at: string
-  readonly finished_at: string | null
-  readonly summary: unknown
-}
-
 export interface Status {
   readonly pipelines: readonly PipelineStatus[]
   readonly coverage: readonly CoverageMonth[]
   readonly troubled: readonly TroubledUnit[]
   readonly troubled_replays: readonly TroubledReplay[]
   readonly open_reports: readonly OpenReport[]
-  readonly runs: readonly LastRun[]
+  readonly runs: Awaited<ReturnType<typeof lastRuns>>
   readonly quota: readonly QuotaMonth[]
   /** What waits for a person's word. */
   readonly needs_approval: readonly WaitingWord[]
@@ -126,10 +118,57 @@ const troubled = async (db: Db, { states }: Windows, pipelines: readonly string[
   }))
 }
 
-const lastRuns = (db: Db): Promise<LastRun[]> =>
+const lastRuns = (db: Db) =>
   db
     .selectFrom('etl.runs as r')
     .select([wholeAs('r', 'run_id'), 'r.command', 'r.state', 'r.started_at', 'r.finished_at', 'r.summary'])
     .orderBy('r.run_id', 'desc')
     .limit(mostRuns)
     .execute()
+
+/** An answer that was to be loaded again and could not be: its job is one that no unit points to. */
+export interface TroubledReplay {
+  readonly job_id: number
+  readonly answer_id: number
+  /** Why it was to be loaded again: `replay`, `quarantine retry`. */
+  readonly reason: string
+  /** Key of the units it was to be loaded into. */
+  readonly box: string
+  readonly units: number
+  readonly state: JobState
+  readonly code: string | null
+  readonly message: string | null
+}
+
+/** Some unit of the job `b` still holds the answer, or holds it back. */
+const isInUse = sql<boolean>`exists (select from etl.units u where u.pipeline_id = b.pipeline_id and u.window_from >= b.window_from
+  and u.window_from < b.window_to and u.slice_id = any(b.slice_ids) and (u.answer_id = b.answer_id or u.held_answer_id = b.answer_id))`
+
+/** Failed and held ones, newest first, as long as units hold their answer. @param pipelines only these; empty: all */
+export const troubledReplays = async (db: Db, pipelines: readonly string[], limit: number): Promise<TroubledReplay[]> => {
+  const rows = await db
+    .selectFrom('etl.jobs as b')
+    .innerJoin('etl.pipelines as p', 'p.pipeline_id', 'b.pipeline_id')
+    .select(boxColumns)
+    .select([
+      wholeAs('b', 'job_id'),
+      wholeAs('b', 'answer_id'),
+      'b.reason',
+      'b.cells',
+      'b.state',
+      'b.error_code',
+      'b.error_message',
+    ])
+    .where('b.state', 'in', ['held', 'failed'])
+    .where('b.answer_id', 'is not', null)
+    .where((eb) => eb.not(eb.exists(eb.selectFrom('etl.units as u').select('u.unit_id').whereRef('u.job_id', '=', 'b.job_id'))))
+    .where(isInUse)
+    .$if(pipelines.length > 0, (query) => query.where('p.pipeline', 'in', pipelines))
+    .orderBy('b.job_id', 'desc')
+    .limit(limit)
+    .execute()
+  return rows.map(({ job_id, answer_id, reason, cells, state, error_code, error_message, ...box }) => ({
+    ...{ job_id, answer_id, reason, box: boxKey(box satisfies BoxColumns), units: cells },
+    ...{ state, code: error_code, message: error_message },
+  }))
+}

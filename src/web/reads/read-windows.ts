@@ -1,9 +1,10 @@
-// Units and rows by window: what totals are added up from, and the coverage of one pipeline month by month.
+// Units and rows by window: what totals are added up from, and the coverage of one pipeline month by month. There may be a million units in a window
+// that is not closed: a page counts it once, and again when something has changed.
 import { sql } from 'kysely'
 import type { UnitState } from '../../core/types.ts'
 import type { Db } from '../../db/tables.ts'
-import { wholeOrNullAs } from './first-row.ts'
-import { noTotals, windowKey, type WindowTotals, windowTotals } from './window-totals.ts'
+import type { Numbers, Row } from '../../db/typed-row.ts'
+import { wholeOrNullAs } from './whole-columns.ts'
 
 /** Units of one window in one state. */
 export interface WindowState {
@@ -30,11 +31,9 @@ export interface WindowLoads {
 export interface Windows {
   readonly states: readonly WindowState[]
   readonly loads: readonly WindowLoads[]
-  /** How old the figures of windows are that changed since and are being counted; 0: all are as they are. */
-  readonly behindMs: number
 }
 
-/** Whose windows, and whether figures may be as old as their last count. */
+/** Whose windows, and whether windows that look as they did are counted again. */
 export interface Looking {
   /** Only these; empty: all. */
   readonly pipelines?: readonly string[]
@@ -47,11 +46,10 @@ export const readWindows = async (db: Db, { pipelines = [], remembered = false }
   const [listed, open] = await Promise.all([listedWindows(db, pipelines), openStates(db, pipelines)])
   const openOf = Map.groupBy(open, windowKey)
   const windows = listed.map((window) => ({ ...window, ...openUnits(openOf.get(windowKey(window)) ?? []) }))
-  const { totals, behindMs } = await windowTotals(db, windows, remembered)
+  const totals = await windowTotals(db, windows, remembered)
   return {
     states: [...windows.flatMap((window) => settledStates(window, totals.get(windowKey(window)))), ...open].sort(byWindow),
     loads: windows.map((window) => loadsOf(window, totals.get(windowKey(window)))),
-    behindMs,
   }
 }
 
@@ -62,6 +60,68 @@ export const windowStates = async (db: Db, looking: Looking = {}): Promise<reado
 const newestLoad = (outcome: 'loaded' | 'unchanged') =>
   sql<string | null>`(select max(l.loaded_at) from etl.loads l
     where l.pipeline_id = w.pipeline_id and l.window_from = w.window_from and l.outcome = ${sql.lit(outcome)})`
+
+/** What is in a window: units with rows, whatever is asked for beside them; units without rows that nothing asks for; rows. */
+type WindowTotals = Numbers<'loaded' | 'idle' | 'rows'>
+
+const noTotals: WindowTotals = { loaded: 0, idle: 0, rows: 0 }
+
+type Key = Row<'etl.window_list', 'pipeline_id' | 'window_from'>
+
+const windowKey = ({ pipeline_id, window_from }: Key): string => `${pipeline_id}/${window_from}`
+
+interface Counted extends WindowTotals {
+  /** Rows come with a load, units with a job: as long as it is the same nothing has changed. */
+  readonly mark: string
+  /** Of this process's clock. */
+  readonly countedMs: number
+}
+
+const memos = new WeakMap<Db, Map<string, Counted>>()
+
+/** What neither load nor job tells of, for example a statement of an operator, shows after so long. */
+const trustedMs = 60_000
+
+const markOf = ({ loaded_at, openWithoutRows }: ListedWindow & ReturnType<typeof openUnits>): string =>
+  `${loaded_at}/${openWithoutRows}`
+
+/** By `windowKey`; the units of closed windows are not read. */
+const windowTotals = async (
+  db: Db,
+  windows: readonly (ListedWindow & ReturnType<typeof openUnits>)[],
+  remembered: boolean,
+): Promise<ReadonlyMap<string, WindowTotals>> => {
+  const known = (remembered ? memos.get(db) : undefined) ?? new Map<string, Counted>()
+  if (remembered) memos.set(db, known)
+  const countedMs = performance.now()
+  const isKnown = (found: Counted | undefined, mark: string): boolean =>
+    found?.mark === mark && countedMs - found.countedMs < trustedMs
+  const unknown = windows.filter((window) => !window.closed && !isKnown(known.get(windowKey(window)), markOf(window)))
+  const totals = await countUnits(db, unknown)
+  for (const window of unknown)
+    known.set(windowKey(window), { ...(totals.get(windowKey(window)) ?? noTotals), mark: markOf(window), countedMs })
+  return new Map(
+    windows.map((window) => [
+      windowKey(window),
+      window.closed
+        ? { loaded: window.closed_units ?? 0, idle: 0, rows: window.closed_rows ?? 0 }
+        : (known.get(windowKey(window)) ?? noTotals),
+    ]),
+  )
+}
+
+const countUnits = async (db: Db, windows: readonly Key[]): Promise<ReadonlyMap<string, WindowTotals>> => {
+  if (windows.length === 0) return new Map()
+  const { rows } = await sql<Key & WindowTotals>`
+    select w.pipeline_id, w.window_from, c.loaded, c.idle, l.rows
+    from unnest(${windows.map((one) => one.pipeline_id)}::integer[], ${windows.map((one) => one.window_from)}::date[]) as w (pipeline_id, window_from)
+      cross join lateral (select count(u.answer_id)::float8 as loaded,
+        (count(*) filter (where u.answer_id is null and u.job_id is null and u.held_answer_id is null))::float8 as idle
+        from etl.units u where u.pipeline_id = w.pipeline_id and u.window_from = w.window_from) c
+      cross join lateral (select coalesce(sum(x.rows_inserted - x.rows_ended), 0)::float8 as rows from etl.loads x
+        where x.pipeline_id = w.pipeline_id and x.window_from = w.window_from and x.outcome = 'loaded') l`.execute(db)
+  return new Map(rows.map((row) => [windowKey(row), row]))
+}
 
 const listedWindows = (db: Db, pipelines: readonly string[]) =>
   db

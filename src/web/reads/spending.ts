@@ -1,4 +1,5 @@
-// What credits were spent on: by account, pipeline and tag, and for values nobody wants any more. Every sum is of the same rows of etl.spending.
+// What credits were spent on: by account, pipeline and tag, and for values that left the lists. Every sum is of the same rows of etl.spending. Beside it
+// what the service charged by its own books.
 import { sql } from 'kysely'
 import type { Db } from '../../db/tables.ts'
 
@@ -125,5 +126,30 @@ export const unwantedSpending = async (db: Db, month: string): Promise<UnwantedS
       sum(h.credits)::float8 as credits
     from shared h join etl.slices s using (slice_id) join etl.pipelines p on p.pipeline_id = h.pipeline_id
     where s.wanted_until is not null group by 1 having sum(h.credits) > 0 order by 4 desc, 1`.execute(db)
+  return rows
+}
+
+export interface MeterMonth {
+  readonly api: string
+  readonly account: string
+  /** `2026-01` */
+  readonly month: string
+  readonly readings: number
+  /** Credits charged beyond what is on record (below 0: less); null: there are not two readings to compare. */
+  readonly difference: number | null
+  readonly last_read_at: string
+  /** As it said then. */
+  readonly remaining: number | null
+}
+
+/** The newest month first. @param fromDay the first one, `YYYY-MM-DD` */
+export const meterMonths = async (db: Db, fromDay: string): Promise<MeterMonth[]> => {
+  const { rows } = await sql<MeterMonth>`
+    select r.api, r.account, to_char(r.read_at at time zone 'UTC', 'YYYY-MM') as month, count(*)::integer as readings,
+      sum(r.difference)::float8 as difference, max(r.read_at) as last_read_at,
+      (array_agg(coalesce(r.remaining_credits, r.remaining_requests) order by r.reading_id desc))[1]::float8 as remaining
+    from etl.meter_readings r where r.read_at >= (${fromDay}::date at time zone 'UTC') group by 1, 2, 3 order by 3 desc, 1, 2`.execute(
+    db,
+  )
   return rows
 }

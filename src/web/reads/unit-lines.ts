@@ -1,24 +1,10 @@
 // Units as they are listed: those that need a person first, a page of them at a time, whatever the number of units.
 import { sql } from 'kysely'
 import type { UnitState } from '../../core/types.ts'
-import type { Maybe, Numbers, Row } from '../../db/typed-row.ts'
 import type { Db } from '../../db/tables.ts'
-import { wholeAs } from './first-row.ts'
+import type { Maybe, Numbers, Row } from '../../db/typed-row.ts'
 import { unitsIn, type WindowState } from './read-windows.ts'
-
-export interface UnitLine {
-  readonly unit_id: number
-  readonly unit_key: string
-  readonly pipeline: string
-  readonly state: UnitState
-  readonly attempts: number
-  /** null: not loaded, or loaded from an answer for many units, of which nobody counts the rows of one. */
-  readonly rows: number | null
-  readonly error_code: string | null
-  readonly error_message: string | null
-  readonly not_before: string | null
-  readonly loaded_at: string | null
-}
+import { amongIds, wholeAs } from './whole-columns.ts'
 
 export interface UnitFilter {
   readonly pipeline?: string
@@ -161,25 +147,21 @@ const lastLoad = sql<Maybe<Row<'etl.loads', 'loaded_at'> & Numbers<'rows'>>>`(
   from etl.loads l join etl.answers a on a.answer_id = l.answer_id
   where l.answer_id = u.answer_id and l.window_from = u.window_from and l.outcome = 'loaded' order by l.loaded_at desc limit 1)`
 
+const unitsOf = (db: Db, unitIds: readonly number[]) =>
+  db
+    .selectFrom('etl.unit_list as u')
+    .leftJoinLateral(lastLoad.as('l'), (join) => join.onTrue())
+    .select([wholeAs('u', 'unit_id'), 'u.unit_key', 'u.pipeline', 'u.state', 'u.attempts', 'l.rows', 'u.error_code'])
+    .select(['u.error_message', 'u.not_before', 'l.loaded_at'])
+    .where(amongIds('u.unit_id', unitIds))
+    .execute()
+
+export type UnitLine = Awaited<ReturnType<typeof unitsOf>>[number]
+
 /** In the order of the numbers given. */
 export const linesOf = async (db: Db, unitIds: readonly number[]): Promise<UnitLine[]> => {
   if (unitIds.length === 0) return []
-  const rows = await db
-    .selectFrom('etl.unit_list as u')
-    .leftJoinLateral(lastLoad.as('l'), (join) => join.onTrue())
-    .select([
-      wholeAs('u', 'unit_id'),
-      'u.unit_key',
-      'u.pipeline',
-      'u.state',
-      'u.attempts',
-      'l.rows',
-      'u.error_code',
-      'u.error_message',
-    ])
-    .select(['u.not_before', 'l.loaded_at'])
-    .where(sql<boolean>`u.unit_id = any(${sql.val([...unitIds])}::bigint[])`)
-    .execute()
+  const rows = await unitsOf(db, unitIds)
   const byId = new Map(rows.map((row) => [row.unit_id, row]))
   return unitIds.flatMap((unitId) => byId.get(unitId) ?? [])
 }

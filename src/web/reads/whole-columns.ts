@@ -13,5 +13,18 @@ export const wholeAs = <Name extends string>(table: string, name: Name): Aliased
 export const wholeOrNullAs = <Name extends string>(table: string, name: Name): AliasedRawBuilder<number | null, Name> =>
   wholeOrNull(`${table}.${name}`).as(name)
 
+/** Several of one table. */
+export const wholes = <Name extends string>(table: string, ...names: readonly Name[]): AliasedRawBuilder<number, Name>[] =>
+  names.map((name) => wholeAs(table, name))
+
+export const wholesOrNull = <Name extends string>(
+  table: string,
+  ...names: readonly Name[]
+): AliasedRawBuilder<number | null, Name>[] => names.map((name) => wholeOrNullAs(table, name))
+
+/** Whether the column is one of the numbers; of none, nothing is. */
+export const amongIds = (column: string, ids: readonly number[]): RawBuilder<boolean> =>
+  sql<boolean>`${sql.ref(column)} = any(${sql.val([...ids])}::bigint[])`
+
 /** Rows at most of a list on the page that nobody asked to be longer. */
 export const shortList = 50
