@@ -1,58 +1,34 @@
 // What a receipt says of a purchase, read from the ledger; and which purchases and runs the ledger knows.
-import { sql } from 'kysely'
+import { type NotNull, sql } from 'kysely'
 import type { Counts, Row } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { databaseNow } from './database-now.ts'
-import type { PipelineWords } from './taken-up-job.ts'
 
-/** A purchase in words that another ledger understands. */
-export interface PurchaseWords extends PipelineWords {
-  readonly jobId: string
-  readonly askNumber: string
-  readonly askedAt: string
-  /** Now, by the database's clock. */
-  readonly now: string
-  readonly endpoint: string | null
-  readonly request: unknown
-  readonly requestHash: string | null
-  readonly estimatedQuota: string | null
-  readonly reportId: string | null
-  readonly hasReceipt: boolean
-}
-
-/** null: nothing is bought by the job, or about to be. */
-export const purchaseWords = async (db: Db, jobId: number): Promise<PurchaseWords | null> => {
-  const row = await db
+/** A purchase in words that another ledger understands, named as in its receipt. null: nothing is bought by the job, or about to be. */
+export const purchaseOf = async (db: Db, jobId: number) =>
+  (await db
     .selectFrom('etl.jobs as j')
     .innerJoin('etl.pipelines as p', 'p.pipeline_id', 'j.pipeline_id')
-    .select(['j.job_id', 'j.ask_number', 'j.asked_at', 'p.pipeline', 'p.version', 'p.parameters', 'p.source', 'j.account'])
-    .select(['p.window_every', 'p.dimensions', 'p.definition', 'j.endpoint', 'j.request', 'j.request_hash', 'j.estimated_quota'])
-    .select(['j.report_id', 'j.receipt_at', databaseNow.as('now')])
+    .select([
+      'j.job_id',
+      'j.ask_number',
+      'j.asked_at',
+      'j.account',
+      'j.endpoint',
+      'j.request',
+      'j.request_hash',
+      'j.estimated_quota',
+    ])
+    .select(['j.report_id', 'j.receipt_at', databaseNow.as('noted_at'), 'p.pipeline', 'p.version as pipeline_version'])
+    .select(['p.parameters', 'p.source', 'p.window_every', 'p.dimensions', 'p.definition'])
     .where('j.job_id', '=', String(jobId))
     .where('j.report_state', 'is not', null)
-    .executeTakeFirst()
-  if (row === undefined || row.ask_number === null || row.asked_at === null) return null
-  return {
-    jobId: row.job_id,
-    askNumber: row.ask_number,
-    askedAt: row.asked_at,
-    now: row.now,
-    pipeline: row.pipeline,
-    version: row.version,
-    parameters: row.parameters,
-    source: row.source,
-    account: row.account,
-    windowEvery: row.window_every,
-    dimensions: row.dimensions,
-    definition: row.definition,
-    endpoint: row.endpoint,
-    request: row.request,
-    requestHash: row.request_hash,
-    estimatedQuota: row.estimated_quota,
-    reportId: row.report_id,
-    hasReceipt: row.receipt_at !== null,
-  }
-}
+    .where('j.ask_number', 'is not', null)
+    .where('j.asked_at', 'is not', null)
+    .$narrowType<{ ask_number: NotNull; asked_at: NotNull }>()
+    .executeTakeFirst()) ?? null
+
+export type Purchase = NonNullable<Awaited<ReturnType<typeof purchaseOf>>>
 
 /** The receipt of that id is written. Another id may be recorded for the job by now. */
 export const receiptWritten = async (db: Db, jobId: number, reportId: string): Promise<void> => {

@@ -37,6 +37,15 @@ export interface Evidence {
   readonly newest: Newest
 }
 
+/** What the listings need. */
+interface Reading {
+  readonly db: Db
+  readonly identity: Identity
+  readonly newest: Newest
+  list(folder: string, after?: string): ReturnType<LandingNotes['list']>
+  read(path: string): Promise<string | null>
+}
+
 /** A few listings, however long the history is: only what is as new as the ledger's newest is read. */
 export const readEvidence = async (
   db: Db,
@@ -45,11 +54,16 @@ export const readEvidence = async (
   signal?: AbortSignal,
 ): Promise<Evidence> => {
   const newest = await newestKnown(db)
+  const reading: Reading = {
+    ...{ db, identity, newest },
+    list: (folder, after) => notes.list(folder, after, signal),
+    read: (path) => notes.read(path, signal),
+  }
   return {
     newest,
-    ...(await epochsOf(notes, identity, signal)),
-    unknownRuns: await unknownRuns(db, notes, identity, newest.runId, signal),
-    unknown: await unknownPurchases(db, notes, identity, newest.boughtAsk, signal),
+    ...(await epochsOf(reading)),
+    unknownRuns: await unknownRuns(reading),
+    unknown: await unknownPurchases(reading),
   }
 }
 
@@ -57,31 +71,21 @@ export const readEvidence = async (
 export const isNewerElsewhere = ({ unknownRuns, unknown }: Evidence, { epoch }: Identity): boolean =>
   unknownRuns > 0 || unknown.some((receipt) => receipt.onRecord === 'nothing' && receipt.epoch === epoch)
 
-const epochsOf = async (
-  notes: LandingNotes,
-  { id, epoch }: Identity,
-  signal: AbortSignal | undefined,
-): Promise<Pick<Evidence, 'highestEpoch' | 'replacedBy'>> => {
+const epochsOf = async ({ list, identity }: Reading): Promise<Pick<Evidence, 'highestEpoch' | 'replacedBy'>> => {
   let highestEpoch = 0
   let replacedBy: number | null = null
-  for await (const { path } of notes.list(epochsFolder(id), undefined, signal)) {
+  for await (const { path } of list(epochsFolder(identity.id))) {
     const found = epochName(path)
     if (found === null) continue
     highestEpoch = Math.max(highestEpoch, found.epoch)
-    if (found.kind === 'goes-on' && found.epoch > epoch) replacedBy = found.epoch
+    if (found.kind === 'goes-on' && found.epoch > identity.epoch) replacedBy = found.epoch
   }
   return { highestEpoch, replacedBy }
 }
 
-const unknownRuns = async (
-  db: Db,
-  notes: LandingNotes,
-  { id, epoch }: Identity,
-  newestRun: number,
-  signal: AbortSignal | undefined,
-): Promise<number> => {
+const unknownRuns = async ({ db, list, identity: { id, epoch }, newest }: Reading): Promise<number> => {
   const listed: number[] = []
-  for await (const { path } of notes.list(runsFolder(id), runsAfter(id, newestRun), signal)) {
+  for await (const { path } of list(runsFolder(id), runsAfter(id, newest.runId))) {
     const found = runName(path)
     if (found !== null && found.epoch === epoch) listed.push(found.runId)
   }
@@ -92,42 +96,40 @@ const unknownRuns = async (
 
 const atOnce = 1_000
 
-const unknownPurchases = async (
-  db: Db,
-  notes: LandingNotes,
-  { id }: Identity,
-  boughtAsk: string,
-  signal: AbortSignal | undefined,
-): Promise<UnknownPurchase[]> => {
+const unknownPurchases = async (reading: Reading): Promise<UnknownPurchase[]> => {
   const unknown: UnknownPurchase[] = []
   let listed: ReceiptName[] = []
   const sift = async (): Promise<void> => {
-    unknown.push(...(await notOnRecord(db, listed)))
+    unknown.push(...(await notOnRecord(reading.db, listed)))
     listed = []
   }
-  for await (const { path } of notes.list(receiptsFolder(id), receiptsFrom(id, boughtAsk), signal)) {
-    const found = receiptName(path)
-    if (found !== null) listed.push(found)
+  for await (const receipt of receiptsToCompare(reading)) {
+    listed.push(receipt)
     if (listed.length >= atOnce) await sift()
   }
-  for await (const receipt of olderWithoutId(db, notes, id, boughtAsk, signal)) listed.push(receipt)
   await sift()
-  return withoutIntentsKept(unknown, await stillThere(notes, unknown))
+  const bought = new Set(unknown.filter(({ digest }) => digest !== null).map(purchaseName))
+  const kept: UnknownPurchase[] = []
+  // An intent says nothing more once the report's own receipt is there; one that was withdrawn since it was listed is gone.
+  for (const one of unknown)
+    if (one.digest !== null || (!bought.has(purchaseName(one)) && (await reading.read(one.path)) !== null)) kept.push(one)
+  return kept
 }
 
-/** Receipts of purchases that still wait for their id, and that so much was asked for behind that the list above begins after them. */
-async function* olderWithoutId(
-  db: Db,
-  notes: LandingNotes,
-  id: string,
-  boughtAsk: string,
-  signal: AbortSignal | undefined,
-): AsyncGenerator<ReceiptName> {
+const purchaseName = ({ askNumber, epoch }: ReceiptName): string => `${askNumber}.${epoch}`
+
+/** Those as new as the ledger's newest, then older ones of purchases that still wait for their id, behind which so much was asked for. */
+async function* receiptsToCompare({ db, list, identity: { id }, newest }: Reading): AsyncGenerator<ReceiptName> {
+  const from = receiptsFrom(id, newest.boughtAsk)
+  for await (const { path } of list(receiptsFolder(id), from)) {
+    const found = receiptName(path)
+    if (found !== null) yield found
+  }
   const asks = new Set(await asksWithoutId(db))
   const folders = new Set([...asks].map((askNumber) => receiptsOf(id, askNumber)))
   for (const folder of folders) {
-    if (`${folder}/` >= receiptsFrom(id, boughtAsk)) continue
-    for await (const { path } of notes.list(folder, undefined, signal)) {
+    if (`${folder}/` >= from) continue
+    for await (const { path } of list(folder)) {
       const found = receiptName(path)
       if (found !== null && asks.has(found.askNumber)) yield found
     }
@@ -136,29 +138,12 @@ async function* olderWithoutId(
 
 const notOnRecord = async (db: Db, listed: readonly ReceiptName[]): Promise<UnknownPurchase[]> => {
   const known = await purchasesOf(db, [...new Set(listed.map(({ askNumber }) => askNumber))])
-  const digests = new Set(
-    known.flatMap(({ account, reportId }) => (reportId === null ? [] : [purchaseDigest(account, reportId)])),
+  const withId = known.filter(({ reportId }) => reportId !== null)
+  const digests = new Set(withId.map(({ account, reportId }) => purchaseDigest(account, reportId ?? '')))
+  const asked = new Map(
+    [...known, ...withId].map(({ askNumber, reportId }) => [askNumber, reportId === null ? 'no id' : 'another id'] as const),
   )
-  const withId = new Set(known.filter(({ reportId }) => reportId !== null).map(({ askNumber }) => askNumber))
-  const asked = new Set(known.map(({ askNumber }) => askNumber))
   return listed
     .filter(({ askNumber, digest }) => (digest === null ? !asked.has(askNumber) : !digests.has(digest)))
-    .map((receipt) => {
-      const { askNumber } = receipt
-      return { ...receipt, onRecord: withId.has(askNumber) ? 'another id' : asked.has(askNumber) ? 'no id' : 'nothing' }
-    })
-}
-
-/** An intent that was withdrawn since it was listed is gone. */
-const stillThere = async (notes: LandingNotes, unknown: readonly UnknownPurchase[]): Promise<ReadonlySet<string>> => {
-  const there = new Set<string>()
-  for (const { path, digest } of unknown) if (digest !== null || (await notes.read(path)) !== null) there.add(path)
-  return there
-}
-
-/** An intent says nothing more once the report's own receipt is there. */
-const withoutIntentsKept = (unknown: readonly UnknownPurchase[], there: ReadonlySet<string>): UnknownPurchase[] => {
-  const nameOf = ({ askNumber, epoch }: ReceiptName): string => `${askNumber}.${epoch}`
-  const bought = new Set(unknown.filter(({ digest }) => digest !== null).map(nameOf))
-  return unknown.filter((one) => there.has(one.path) && (one.digest !== null || !bought.has(nameOf(one))))
+    .map((receipt) => ({ ...receipt, onRecord: asked.get(receipt.askNumber) ?? 'nothing' }))
 }

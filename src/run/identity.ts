@@ -19,7 +19,7 @@ import {
 import { databaseNowText } from '../ledger/database-now.ts'
 import { type Evidence, isNewerElsewhere, readEvidence } from './evidence.ts'
 import type { Progress } from './progress.ts'
-import { takeUp, takeUpPurchases, type TakeUpCounts } from './take-up-orphans.ts'
+import { adoptUnknown, adoptPurchases, type AdoptedCounts } from './adopt-unknown.ts'
 
 /** What finding out needs. */
 export interface Place {
@@ -55,14 +55,17 @@ export const judge = (identity: Identity, evidence: Evidence | null): Judged => 
 /** A copy; of a ledger that was only migrated it is none as long as nobody has worked under its name. */
 const isAway = ({ home, here }: Identity): boolean => home !== null && home !== here
 
-const foundWords = ({ unknownRuns, unknown }: Evidence, { epoch }: Identity): string => {
+const foundWords = ({ unknownRuns: runs, unknown }: Evidence, { epoch }: Identity): string => {
   const purchases = unknown.filter((receipt) => receipt.onRecord === 'nothing' && receipt.epoch === epoch).length
-  const counts = [
-    ...(unknownRuns > 0 ? [`${unknownRuns} ${unknownRuns === 1 ? 'run' : 'runs'}`] : []),
-    ...(purchases > 0 ? [`${purchases} ${purchases === 1 ? 'purchase' : 'purchases'}`] : []),
-  ]
-  return `${counts.join(' and ')} that its ledger does not know ${unknownRuns + purchases === 1 ? 'is' : 'are'} noted beside the landings`
+  return `${counted({ run: runs, purchase: purchases })} that its ledger does not know ${runs + purchases === 1 ? 'is' : 'are'} noted beside the landings`
 }
+
+/** Those there are, by their noun. */
+const counted = (counts: Readonly<Record<string, number>>): string =>
+  Object.entries(counts)
+    .filter(([, count]) => count > 0)
+    .map(([noun, count]) => `${count} ${noun}${count === 1 ? '' : 's'}`)
+    .join(' and ')
 
 /** Reason and remedy in one text; null: nothing is wrong. */
 export const warningOf = ({ standing, reason }: Judged): string | null =>
@@ -96,10 +99,10 @@ export const damagedReceipts = async ({ database, landing }: Place, signal?: Abo
 export interface Settled {
   readonly identity: Identity
   readonly warning: string | null
-  readonly takenUp: TakeUpCounts
+  readonly takenUp: AdoptedCounts
 }
 
-const nothing: TakeUpCounts = { purchases: 0, answers: 0, left: 0, damaged: [] }
+const nothing: AdoptedCounts = { purchases: 0, answers: 0, left: 0, damaged: [] }
 
 /**
  * Finds out and writes down what this database is, and takes up what receipts and landings prove where it is a copy. An ordinary start makes three small
@@ -110,31 +113,21 @@ export const settleIdentity = async (place: Place): Promise<Settled> => {
   const before = await settledHere(place)
   const evidence = await readEvidence(kysely, place.landing, before)
   const judged = judge(before, evidence)
-  if (judged.standing === 'own' && isAway(before)) {
-    await settleHere(kysely, before.here)
-    return { identity: await readIdentity(kysely), warning: null, takenUp: nothing }
+  const found = { db: kysely, landing: place.landing, id: before.id, evidence }
+  if (judged.standing === 'own') {
+    if (isAway(before)) await settleHere(kysely, before.here)
+    // Ids that were paid for while the database took nothing: their receipts have them.
+    const unknown = evidence.unknown.filter(({ onRecord, epoch }) => onRecord === 'no id' && epoch === before.epoch)
+    const takenUp = await adoptPurchases({ ...found, evidence: { ...evidence, unknown } })
+    return { identity: isAway(before) ? await readIdentity(kysely) : before, warning: null, takenUp }
   }
-  if (judged.standing === 'own') return { identity: before, warning: null, takenUp: await takeUpLostIds(place, before, evidence) }
-  if (before.standing === 'own' && judged.standing === 'copy')
-    await branch(place, before, judged.reason ?? '', evidence.highestEpoch)
-  if (before.standing === 'own' && judged.standing === 'replaced') await becomeReplaced(kysely, before, judged.reason ?? '')
   // A copy that was copied once more gets an epoch of its own again.
-  if (before.standing !== 'own' && before.home !== before.here)
-    await branch(place, before, judged.reason ?? '', evidence.highestEpoch)
-  const takenUp = await takeUp({ db: kysely, landing: place.landing, id: before.id, evidence })
+  if (before.standing === 'own' ? judged.standing === 'copy' : isAway(before)) {
+    const epoch = await takeEpoch(place, before, evidence.highestEpoch, 'copy')
+    await becomeCopy(kysely, { from: before, epoch, reason: judged.reason ?? '' })
+  } else if (before.standing === 'own') await becomeReplaced(kysely, before, judged.reason ?? '')
+  const takenUp = await adoptUnknown(found)
   return { identity: await readIdentity(kysely), warning: warningOf(judged), takenUp }
-}
-
-/** Ids that were paid for while the database took nothing: their receipts have them. */
-const takeUpLostIds = async (
-  { database, landing }: Place,
-  { id, epoch }: Identity,
-  evidence: Evidence,
-): Promise<TakeUpCounts> => {
-  const lost = evidence.unknown.filter((receipt) => receipt.onRecord === 'no id' && receipt.epoch === epoch)
-  return lost.length === 0
-    ? nothing
-    : takeUpPurchases({ db: database.kysely, landing, id, evidence: { ...evidence, unknown: lost } })
 }
 
 /** From here on a backup of the database bears its name. */
@@ -143,11 +136,6 @@ export const settledHere = async ({ database }: Pick<Place, 'database'>): Promis
   if (found.home !== null) return found
   await settleHere(database.kysely, found.here)
   return readIdentity(database.kysely)
-}
-
-const branch = async (place: Place, from: Identity, reason: string, highestEpoch: number): Promise<void> => {
-  const epoch = await takeEpoch(place, from, highestEpoch, 'copy')
-  await becomeCopy(place.database.kysely, { from, epoch, reason })
 }
 
 const mostTries = 1_000
@@ -208,22 +196,15 @@ export const openIdentity = async (place: Place, usesLanding: boolean, progress:
 }
 
 /** null: there was nothing to take up. */
-export const takenUpWords = ({ purchases, answers, left, damaged }: TakeUpCounts): string | null => {
-  const counts = [
-    ...(purchases > 0 ? [`${purchases} ${purchases === 1 ? 'purchase' : 'purchases'}`] : []),
-    ...(answers > 0 ? [`${answers} ${answers === 1 ? 'answer' : 'answers'}`] : []),
-  ]
-  const taken =
-    counts.length === 0
-      ? []
-      : [
-          `${counts.join(' and ')} that this ledger did not know ${purchases + answers === 1 ? 'was' : 'were'} taken up; nothing of it is bought again.`,
-        ]
-  const others =
-    left === 0
-      ? []
-      : [`${left} of other dimensions or windows than their pipelines have here ${left === 1 ? 'was' : 'were'} left.`]
-  const words = [...taken, ...others, ...damaged]
+export const takenUpWords = ({ purchases, answers, left, damaged }: AdoptedCounts): string | null => {
+  const words = [...damaged]
+  if (left > 0)
+    words.unshift(`${left} of other dimensions or windows than their pipelines have here ${left === 1 ? 'was' : 'were'} left.`)
+  const taken = counted({ purchase: purchases, answer: answers })
+  if (taken !== '')
+    words.unshift(
+      `${taken} that this ledger did not know ${purchases + answers === 1 ? 'was' : 'were'} taken up; nothing of it is bought again.`,
+    )
   return words.length === 0 ? null : words.join(' ')
 }
 
@@ -238,7 +219,7 @@ export const declareIdentity = async (place: Place, as: Declaration): Promise<Se
     return { identity: await readIdentity(kysely), warning: null, takenUp: nothing }
   }
   const evidence = await readEvidence(kysely, place.landing, identity)
-  const { purchases, answers, ...others } = await takeUp({ db: kysely, landing: place.landing, id: identity.id, evidence })
+  const { purchases, answers, ...others } = await adoptUnknown({ db: kysely, landing: place.landing, id: identity.id, evidence })
   const takenUp = { purchases: before.purchases + purchases, answers: before.answers + answers, ...others }
   const epoch = await takeEpoch(place, identity, evidence.highestEpoch, 'copy')
   const claim = JSON.stringify(await claimOf(place, { id: identity.id, epoch }, identity.here))

@@ -9,7 +9,7 @@ import type { SourceContext } from '../extract/source.ts'
 import { begunOnly } from './begun-walk.ts'
 import type { JobWork } from './job-work.ts'
 import { masked, maskedWords } from './mask-key.ts'
-import { questionOf } from './take-in-receipts.ts'
+import { questionOf } from './leave-receipts.ts'
 import type { Runtime } from './runtime.ts'
 
 /** What landing needs of the work on a job. */

@@ -8,7 +8,7 @@ import type { PriceSubject } from '../ledger/prices.ts'
 import { type BegunWalk, begunWalk } from './begun-walk.ts'
 import type { JobWork } from './job-work.ts'
 import { type PaidPages, paidPages } from './paid-pages.ts'
-import { withReceipts } from './take-in-receipts.ts'
+import { withReceipts } from './leave-receipts.ts'
 
 /** A context, and what is to be done when its job is over. */
 export interface OpenContext extends SourceContext {

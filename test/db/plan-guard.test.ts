@@ -4,7 +4,7 @@ import type { Definition, GuardRule } from '../../src/core/types.ts'
 import { windowsBetween } from '../../src/core/window.ts'
 import type { Source } from '../../src/extract/source.ts'
 import { approve, withdraw, withdrawRun } from '../../src/ledger/approve-jobs.ts'
-import { knownPipeline, takeUpWork } from '../../src/ledger/take-up.ts'
+import { knownPipeline, adoptWork } from '../../src/ledger/adopt-work.ts'
 import { keyParameters } from '../../src/ledger/pipelines.ts'
 import { causesInLedger } from '../../src/ledger/causes.ts'
 import { priceWaiting } from '../../src/ledger/waiting-prices.ts'
@@ -137,19 +137,23 @@ describe('a first run', () => {
       const lost = windowsBetween(`${months.older}-01`, `${months.before}-01`, 'month').slice(0, 3)
       const window = { from: lost[0]?.from ?? '', to: lost.at(-1)?.to ?? '' }
       await db.database.kysely.transaction().execute(async (trx) => {
-        const known = await knownPipeline(trx, { pipeline, version, parameters: keyParameters(planning.definition) })
+        const known = await knownPipeline(trx, {
+          pipeline,
+          pipeline_version: version,
+          parameters: keyParameters(planning.definition),
+        })
         if (known === null) expect.fail('no such pipeline')
         const slice = Object.fromEntries(known.dimensions.map((name) => [name, ['d0.com']]))
         const work = {
           window,
           slice,
-          askNumber: '900001',
-          askedAt: new Date().toISOString(),
+          ask_number: '900001',
+          asked_at: new Date().toISOString(),
           account: 'default',
-          reportId: `lost-${isApproved}`,
+          report_id: `lost-${isApproved}`,
         }
-        const nothing = { endpoint: null, request: {}, requestHash: 'x', estimatedQuota: null, answer: null }
-        expect(await takeUpWork(trx, known, 'month', { kind: 'report', ...work, ...nothing })).toBe('taken up')
+        const nothing = { endpoint: null, request: {}, request_hash: 'x', estimated_quota: null, answer: null }
+        expect(await adoptWork(trx, known, 'month', { kind: 'report', ...work, ...nothing })).toBe('taken up')
       })
       expect(await plans(planning)).toEqual([])
       expect(await waiting(planning)).toEqual([])

@@ -8,11 +8,11 @@ import { parseReceipt, type Receipt, type ReceiptName } from '../extract/receipt
 import { boxOf } from '../core/unit-key.ts'
 import { walkPipelines } from '../ledger/pipelines.ts'
 import { drawAbove } from '../ledger/receipts.ts'
-import { type TakenUp, knownPipeline, pipelineOf, takeUpWork } from '../ledger/take-up.ts'
-import type { FoundAnswer } from '../ledger/taken-up-job.ts'
+import { type Adopted, knownPipeline, pipelineOf, adoptWork } from '../ledger/adopt-work.ts'
+import type { FoundAnswer } from '../ledger/adopted-job.ts'
 import type { Evidence } from './evidence.ts'
 
-export interface TakeUpCounts {
+export interface AdoptedCounts {
   readonly purchases: number
   readonly answers: number
   /** Receipts of pipelines that have another shape here. */
@@ -21,7 +21,7 @@ export interface TakeUpCounts {
   readonly damaged: readonly string[]
 }
 
-export interface TakeUpRequest {
+export interface AdoptRequest {
   readonly db: Db
   readonly landing: LandingStore
   readonly id: string
@@ -29,7 +29,7 @@ export interface TakeUpRequest {
 }
 
 /** Idempotent, each piece a commit. New asks are newer than all that was found. */
-export const takeUp = async (request: TakeUpRequest): Promise<TakeUpCounts> => {
+export const adoptUnknown = async (request: AdoptRequest): Promise<AdoptedCounts> => {
   const { db, landing, id, evidence } = request
   let highest = BigInt(evidence.newest.ask)
   const see = (askNumber: string): void => {
@@ -38,19 +38,19 @@ export const takeUp = async (request: TakeUpRequest): Promise<TakeUpCounts> => {
   for (const { askNumber } of evidence.unknown) see(askNumber)
   for await (const { askNumber } of walksFound(db, landing, id, evidence.newest.ask)) see(askNumber)
   await drawAbove(db, String(highest))
-  const counts = await takeUpPurchases(request)
+  const counts = await adoptPurchases(request)
   let answers = 0
   for await (const walk of walksFound(db, landing, id, evidence.newest.ask))
-    if ((await takeUpWalk(db, landing, walk)) === 'taken up') answers += 1
+    if ((await adoptWalk(db, landing, walk)) === 'taken up') answers += 1
   return { ...counts, answers }
 }
 
 /** Those of the receipts alone. */
-export const takeUpPurchases = async ({ db, landing, id, evidence }: TakeUpRequest): Promise<TakeUpCounts> => {
+export const adoptPurchases = async ({ db, landing, id, evidence }: AdoptRequest): Promise<AdoptedCounts> => {
   let [purchases, left] = [0, 0]
   const damaged: string[] = []
   for (const name of evidence.unknown) {
-    const taken = await takeUpPurchase(db, landing, id, name).catch((error: unknown) => damageOf(name, error))
+    const taken = await adoptPurchase(db, landing, id, name).catch((error: unknown) => damageOf(name, error))
     if (taken === 'taken up') purchases += 1
     if (taken === 'other shape') left += 1
     if (typeof taken === 'object') damaged.push(taken.message)
@@ -68,28 +68,14 @@ const damageOf = ({ path }: ReceiptName, error: unknown): { readonly message: st
   }
 }
 
-const takeUpPurchase = async (db: Db, landing: LandingStore, id: string, { path }: ReceiptName): Promise<TakenUp> => {
+const adoptPurchase = async (db: Db, landing: LandingStore, id: string, { path }: ReceiptName): Promise<Adopted> => {
   const text = await landing.notes.read(path)
   if (text === null) return 'known'
   const receipt = parseReceipt(path, text)
   const answer = receipt.report_id === null ? null : await answerOf(landing, id, receipt)
   return db.transaction().execute(async (trx) => {
-    const { pipeline_version: version, window_every: windowEvery, question, ...words } = receipt
-    const pipeline = await pipelineOf(trx, { ...words, version, windowEvery, parameters: question.parameters })
-    return takeUpWork(trx, pipeline, windowEvery, {
-      kind: 'report',
-      askNumber: receipt.ask_number,
-      askedAt: receipt.asked_at,
-      account: receipt.account,
-      window: receipt.window,
-      slice: receipt.slice,
-      reportId: receipt.report_id,
-      endpoint: receipt.endpoint,
-      request: receipt.request,
-      requestHash: receipt.request_hash,
-      estimatedQuota: receipt.estimated_quota,
-      answer,
-    })
+    const pipeline = await pipelineOf(trx, { ...receipt, parameters: receipt.question.parameters })
+    return adoptWork(trx, pipeline, receipt.window_every, { ...receipt, kind: 'report', answer })
   })
 }
 
@@ -153,25 +139,21 @@ async function* walksFound(db: Db, landing: LandingStore, id: string, newestAsk:
   }
 }
 
-const takeUpWalk = async (
+const adoptWalk = async (
   db: Db,
   landing: LandingStore,
   { locator, askNumber, account, windowEvery }: FoundWalk,
-): Promise<TakenUp> => {
+): Promise<Adopted> => {
   const manifest = await wholeManifest(landing, locator)
   if (manifest?.question === undefined) return 'known'
-  const { pipeline, pipeline_version: version, question } = manifest
+  const { question } = manifest
   return db.transaction().execute(async (trx) => {
-    const known = await knownPipeline(trx, { pipeline, version, parameters: question.parameters })
+    const known = await knownPipeline(trx, { ...manifest, parameters: question.parameters })
     if (known === null) return 'other shape'
-    return takeUpWork(trx, known, windowEvery, {
-      kind: 'walk',
-      askNumber,
-      askedAt: manifest.landed_at,
-      account,
-      window: manifest.window,
-      slice: manifest.slice,
-      ...{ reportId: null, endpoint: null, request: null, requestHash: null, estimatedQuota: null },
+    return adoptWork(trx, known, windowEvery, {
+      ...{ kind: 'walk', ask_number: askNumber, asked_at: manifest.landed_at, account },
+      ...{ window: manifest.window, slice: manifest.slice },
+      ...{ report_id: null, endpoint: null, request: null, request_hash: null, estimated_quota: null },
       answer: foundAnswer(locator, manifest, question),
     })
   })

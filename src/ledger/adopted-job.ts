@@ -10,11 +10,11 @@ import { dissolving, retireJobs } from './register-jobs.ts'
 /** A pipeline as the receipt names it. */
 export interface PipelineWords {
   readonly pipeline: string
-  readonly version: number
+  readonly pipeline_version: number
   readonly parameters: unknown
   readonly source: string
   readonly account: string
-  readonly windowEvery: 'day' | 'week' | 'month'
+  readonly window_every: 'day' | 'week' | 'month'
   readonly dimensions: readonly string[]
   /** What fetching needs of the definition. */
   readonly definition: unknown
@@ -36,20 +36,20 @@ export interface FoundAnswer {
   readonly metrics: readonly string[]
 }
 
-/** What a receipt or a landing proves of a job that the ledger lost. */
-export interface FoundWork {
+/** What a receipt or a landing proves of a job that the ledger lost, named as in a receipt. */
+export interface LostWork {
   readonly kind: JobKind
-  readonly askNumber: string
-  readonly askedAt: string
+  readonly ask_number: string
+  readonly asked_at: string
   readonly account: string
   readonly window: Window
   readonly slice: Slice
   /** null: a walk, or a submission whose answer nobody noted. */
-  readonly reportId: string | null
+  readonly report_id: string | null
   readonly endpoint: string | null
   readonly request: unknown
-  readonly requestHash: string | null
-  readonly estimatedQuota: string | null
+  readonly request_hash: string | null
+  readonly estimated_quota: string | null
   /** null: nothing has landed yet. */
   readonly answer: FoundAnswer | null
 }
@@ -67,10 +67,10 @@ export const insertFoundJob = async (
   trx: Db,
   { pipelineId, windowEvery }: KnownPipeline,
   sliceIds: readonly number[],
-  work: FoundWork,
+  work: LostWork,
 ): Promise<string> => {
   const { answer } = work
-  const isLost = work.kind === 'report' && work.reportId === null
+  const isLost = work.kind === 'report' && work.report_id === null
   const row = await trx
     .insertInto('etl.jobs')
     .values({
@@ -85,17 +85,17 @@ export const insertFoundJob = async (
       state: isLost ? 'held' : 'open',
       error_code: isLost ? 'REPORT_UNCERTAIN' : null,
       error_message: isLost ? uncertain : null,
-      ask_number: work.askNumber,
-      asked_at: work.askedAt,
+      ask_number: work.ask_number,
+      asked_at: work.asked_at,
       account: work.account,
       endpoint: work.endpoint,
       request: work.request === null || work.request === undefined ? null : JSON.stringify(work.request),
-      request_hash: work.requestHash,
-      estimated_quota: work.estimatedQuota,
+      request_hash: work.request_hash,
+      estimated_quota: work.estimated_quota,
       report_state: work.kind === 'walk' ? null : isLost ? 'uncertain' : answer === null ? 'submitted' : 'downloaded',
-      report_id: work.reportId,
-      submitted_at: work.reportId === null ? null : work.askedAt,
-      receipt_at: work.reportId === null ? null : databaseNow,
+      report_id: work.report_id,
+      submitted_at: work.report_id === null ? null : work.asked_at,
+      receipt_at: work.report_id === null ? null : databaseNow,
     })
     .returning('job_id')
     .executeTakeFirstOrThrow()

@@ -5,16 +5,16 @@ import type { Counts, Flags, Row } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { databaseNow } from './database-now.ts'
 import { note } from './events.ts'
-import { type FoundWork, insertFoundJob, type KnownPipeline, type PipelineWords, pointUnits } from './taken-up-job.ts'
+import { type LostWork, insertFoundJob, type KnownPipeline, type PipelineWords, pointUnits } from './adopted-job.ts'
 import { mayBegin, reportTransitions } from './transitions.ts'
 
 /** `known`: the ledger has it. `other shape`: its pipeline has other dimensions or windows here. */
-export type TakenUp = 'taken up' | 'known' | 'other shape'
+export type Adopted = 'taken up' | 'known' | 'other shape'
 
 /** Locked until the transaction ends, as its planner would; null: the ledger has no such pipeline. */
 export const knownPipeline = async (
   trx: Db,
-  { pipeline, version, parameters }: Pick<PipelineWords, 'pipeline' | 'version' | 'parameters'>,
+  { pipeline, pipeline_version: version, parameters }: Pick<PipelineWords, 'pipeline' | 'pipeline_version' | 'parameters'>,
 ): Promise<KnownPipeline | null> => {
   const row = await trx
     .selectFrom('etl.pipelines')
@@ -37,11 +37,11 @@ export const pipelineOf = async (trx: Db, words: PipelineWords): Promise<KnownPi
     .insertInto('etl.pipelines')
     .values({
       pipeline: words.pipeline,
-      version: words.version,
+      version: words.pipeline_version,
       parameters: JSON.stringify(words.parameters),
       source: words.source,
       account: words.account,
-      window_every: words.windowEvery,
+      window_every: words.window_every,
       dimensions: [...words.dimensions],
       definition: JSON.stringify(words.definition),
     })
@@ -51,29 +51,29 @@ export const pipelineOf = async (trx: Db, words: PipelineWords): Promise<KnownPi
 }
 
 /** In a transaction that has locked the pipeline. */
-export const takeUpWork = async (
+export const adoptWork = async (
   trx: Db,
   pipeline: KnownPipeline,
-  windowEvery: PipelineWords['windowEvery'],
-  work: FoundWork,
-): Promise<TakenUp> => {
+  windowEvery: PipelineWords['window_every'],
+  work: LostWork,
+): Promise<Adopted> => {
   const names = Object.keys(work.slice).sort().join()
   if (pipeline.windowEvery !== windowEvery || [...pipeline.dimensions].sort().join() !== names) return 'other shape'
   if (await isOnRecord(trx, work)) return 'known'
   const sliceIds = await slicesOf(trx, pipeline, work.slice)
-  if (work.reportId !== null && (await idOfKnownJob(trx, pipeline, sliceIds, work, work.reportId))) return 'taken up'
-  if (work.reportId === null && work.answer === null && (await isAskedHere(trx, pipeline, work))) return 'known'
-  const { askNumber, isNew } = await freeAskNumber(trx, work.askNumber)
-  const jobId = await insertFoundJob(trx, pipeline, sliceIds, { ...work, askNumber })
+  if (work.report_id !== null && (await idOfKnownJob(trx, pipeline, sliceIds, work, work.report_id))) return 'taken up'
+  if (work.report_id === null && work.answer === null && (await isAskedHere(trx, pipeline, work))) return 'known'
+  const { askNumber, isNew } = await freeAskNumber(trx, work.ask_number)
+  const jobId = await insertFoundJob(trx, pipeline, sliceIds, { ...work, ask_number: askNumber })
   if (isNew && (await holdsAnswers(trx, jobId))) await setAside(trx, jobId)
   else await pointUnits(trx, pipeline, jobId, askNumber)
-  const what = work.reportId === null ? (work.answer === null ? 'A submission' : 'An answer') : `Report ${work.reportId}`
-  const message = `${what} of ${work.askedAt} that this ledger did not know was taken up as job ${jobId}, by what lies beside the landings.`
+  const what = work.report_id === null ? (work.answer === null ? 'A submission' : 'An answer') : `Report ${work.report_id}`
+  const message = `${what} of ${work.asked_at} that this ledger did not know was taken up as job ${jobId}, by what lies beside the landings.`
   await note(trx, { kind: 'taken up', pipelineId: pipeline.pipelineId, jobId: Number(jobId), message })
   return 'taken up'
 }
 
-const isOnRecord = async (trx: Db, { account, reportId, answer }: FoundWork): Promise<boolean> => {
+const isOnRecord = async (trx: Db, { account, report_id: reportId, answer }: LostWork): Promise<boolean> => {
   const byId =
     reportId === null
       ? undefined
@@ -92,7 +92,7 @@ const isOnRecord = async (trx: Db, { account, reportId, answer }: FoundWork): Pr
 }
 
 /** An intent of that number is on record here. */
-const isAskedHere = async (trx: Db, { pipelineId }: KnownPipeline, { askNumber }: FoundWork): Promise<boolean> => {
+const isAskedHere = async (trx: Db, { pipelineId }: KnownPipeline, { ask_number: askNumber }: LostWork): Promise<boolean> => {
   const job = await trx
     .selectFrom('etl.jobs')
     .select('job_id')
@@ -108,7 +108,7 @@ const idOfKnownJob = async (
   trx: Db,
   { pipelineId }: KnownPipeline,
   sliceIds: readonly number[],
-  { askNumber, window }: FoundWork,
+  { ask_number: askNumber, window }: LostWork,
   reportId: string,
 ): Promise<boolean> => {
   const rows = await trx

@@ -1,0 +1,122 @@
+// A receipt for each purchase: the intent before it is sent, the report as soon as its id is known. What the ledger forgets, they do not.
+import { asksOf, metricsOf } from '../core/asks.ts'
+import { isEtlError, messageOf } from '../core/errors.ts'
+import type { ReportMemo } from '../core/report-shape.ts'
+import { unstopped } from '../db/stoppable.ts'
+import { inTime } from '../extract/in-time.ts'
+import { type Question, questionSchema } from '../extract/landing-files.ts'
+import { boughtPath, intentPath, type Receipt } from '../extract/receipt-files.ts'
+import { keyParameters } from '../ledger/pipelines.ts'
+import { type Purchase, purchaseOf, receiptWritten } from '../ledger/receipts.ts'
+import type { JobWork } from './job-work.ts'
+
+/** What a receipt needs of the work on a job. */
+export type ReceiptWork = Pick<JobWork, 'claim' | 'definition' | 'signal'> & {
+  readonly runtime: Pick<JobWork['runtime'], 'database' | 'landing' | 'warehouse' | 'log' | 'clock'>
+}
+
+/** The same memo, which also leaves receipts. An intent without one is not sent; an id without one is kept, and its receipt tried again at each poll. */
+export const withReceipts = (memo: ReportMemo, work: ReceiptWork): ReportMemo => {
+  const { log, landing, database, warehouse } = work.runtime
+  const { jobId } = work.claim
+  /** As the intent had it, for when the database is away. */
+  let intended: Purchase | null = null
+  /** Never throws. False: the receipt could not be written. */
+  const leave = async (reportId: string, purchase: Purchase | null): Promise<boolean> => {
+    if (purchase === null) return false
+    const path = boughtPath(warehouse, purchase.ask_number, purchase.account, reportId)
+    return landing.notes.write(path, receiptOf(work, { ...purchase, report_id: reportId })).then(
+      () => true,
+      (error: unknown) => {
+        log.warn({ job_id: jobId, report_id: reportId, error: messageOf(error) }, 'the receipt of a purchase is not written yet')
+        return false
+      },
+    )
+  }
+  return {
+    ...memo,
+    current: async () => {
+      const record = await memo.current()
+      const reportId = record?.reportId ?? null
+      if (reportId === null) return record
+      const purchase = await purchaseOf(database.kysely, jobId)
+      if (purchase?.receipt_at === null && (await leave(reportId, purchase)))
+        await receiptWritten(database.kysely, jobId, reportId)
+      return record
+    },
+    intend: async (intent) => {
+      let isKnown = false
+      try {
+        await memo.intend(intent)
+        isKnown = true
+        intended = await purchaseOf(database.kysely, jobId)
+        if (intended !== null) await landing.notes.write(intentPath(warehouse, intended.ask_number), receiptOf(work, intended))
+      } catch (error) {
+        // Nothing was sent. What the ledger refuses is not on record; where the database went away, it may be.
+        if (isKnown || !isEtlError(error)) await takeBack(memo, work, intended, messageOf(error)).catch(() => undefined)
+        throw error
+      }
+    },
+    submitted: async (reportId, statusWord) => {
+      // Beside the record, not after it: where somebody's lock keeps the ledger from taking the id, or this process is told to stop, the receipt has it.
+      const purchase = intended ?? (await purchaseOf(database.kysely, jobId).catch(() => null))
+      const isNoted = leave(reportId, purchase)
+      const given = await memo.submitted(reportId, statusWord, async () => {
+        // Nothing was bought under the job's own number: what was noted of it goes, as in `takeBack`.
+        await isNoted
+        if (purchase === null) return
+        await landing.notes.remove(boughtPath(warehouse, purchase.ask_number, purchase.account, reportId))
+        await landing.notes.remove(intentPath(warehouse, purchase.ask_number))
+      })
+      if (given === null && (await isNoted)) await receiptWritten(database.kysely, jobId, reportId).catch(() => undefined)
+      return given
+    },
+    withdrawn: (message) => takeBack(memo, work, intended, message),
+  }
+}
+
+/** Between tries while the database is away: half a minute in all, as for an id. */
+const takeBackPausesMs = [100, 300, 1_000, 3_000, 5_000, 10_000, 10_000]
+
+/**
+ * Only this process knows that nothing left: the intent alone is uncertain, and is held for a person. So a database that is just restarting is waited for,
+ * though not by a process that is to stop. The receipt goes first: one of which the ledger knows nothing would be taken for that of a newer ledger.
+ */
+const takeBack = async (memo: ReportMemo, work: ReceiptWork, intended: Purchase | null, message: string): Promise<void> => {
+  const { signal, claim } = work
+  const { clock, landing, warehouse, log } = work.runtime
+  const withdraw = async (): Promise<void> => {
+    if (intended !== null) await landing.notes.remove(intentPath(warehouse, intended.ask_number))
+    await memo.withdrawn(message)
+  }
+  for (const pause of [...takeBackPausesMs, null]) {
+    try {
+      return await inTime({ signal, clock }, unstopped(withdraw))
+    } catch (error) {
+      if (pause === null || signal.aborted || isFinal(error)) throw error
+      log.warn({ job_id: claim.jobId, error: messageOf(error) }, 'an intent that was not sent is still on record')
+      await clock.sleep(pause, signal).catch(() => undefined)
+    }
+  }
+}
+
+/** The job is another's by now, or its report is not as this process left it. */
+const isFinal = (error: unknown): boolean => isEtlError(error) && (error.code === 'FENCED' || error.code === 'INTERNAL')
+
+/** What an answer was asked for, for its manifest. */
+export const questionOf = (definition: JobWork['definition']): Question => ({
+  parameters: keyParameters(definition),
+  asks: asksOf(definition),
+  metrics: metricsOf(definition),
+})
+
+/** Its text. The parameters are the ledger's: of a stored definition the table's key is not known. */
+const receiptOf = ({ runtime, claim, definition }: ReceiptWork, purchase: Purchase): string => {
+  const { receipt_at: _, parameters, ...words } = purchase
+  const receipt: Receipt = {
+    ...{ version: 1, warehouse: runtime.warehouse.id, epoch: runtime.warehouse.epoch, ...words },
+    question: questionSchema.parse({ parameters, asks: asksOf(definition), metrics: metricsOf(definition) }),
+    ...{ window: { ...claim.box.window }, slice: { ...claim.box.slice } },
+  }
+  return JSON.stringify(receipt)
+}
