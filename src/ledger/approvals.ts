@@ -1,8 +1,7 @@
 // What waits for a person's word before it is bought: recorded, counted, planned anew.
 import { type ExpressionBuilder, sql } from 'kysely'
 import type { IsoDate } from '../core/types.ts'
-import type { Db, Tables } from '../db/tables.ts'
-import type { ApprovalsTable } from '../db/tables-beside.ts'
+import type { ApprovalsTable, Db, Tables } from '../db/tables.ts'
 import type { AskReason } from './candidates.ts'
 import { databaseNow } from './database-now.ts'
 import { dissolving } from './register-jobs.ts'

@@ -1,8 +1,7 @@
 // Lists from the database that people hear of: held ones, and queries that fail.
 import { type Selectable, sql } from 'kysely'
 import type { Cause } from '../core/alarm.ts'
-import type { Db, PipelinesTable } from '../db/tables.ts'
-import type { ListReadsTable } from '../db/tables-spent.ts'
+import type { Db, ListReadsTable, PipelinesTable } from '../db/tables.ts'
 
 type ListTrouble = Pick<PipelinesTable, 'pipeline'> &
   Pick<Selectable<ListReadsTable>, 'dimension' | 'message'> & {

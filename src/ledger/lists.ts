@@ -1,7 +1,6 @@
 // Lists that definitions read from the database: the one that is obeyed, one that is held for a person, and what each run found.
 import { type Insertable, sql } from 'kysely'
-import type { Db } from '../db/tables.ts'
-import type { ListReadsTable, ListsTable } from '../db/tables-spent.ts'
+import type { Db, ListReadsTable, ListsTable } from '../db/tables.ts'
 import { databaseNow } from './database-now.ts'
 import { note } from './events.ts'
 import { lockPipeline } from './pipelines.ts'

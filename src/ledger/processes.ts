@@ -5,8 +5,7 @@ import { type Selectable, sql } from 'kysely'
 import { executePrepared } from '../db/prepared.ts'
 import type { Row } from '../db/typed-row.ts'
 import { beginMark, bootMark, processIsAlive } from '../db/process-mark.ts'
-import type { Db } from '../db/tables.ts'
-import type { ProcessesTable } from '../db/tables-runs.ts'
+import type { Db, ProcessesTable } from '../db/tables.ts'
 
 /** This process as the others see it. */
 export interface OwnProcess {

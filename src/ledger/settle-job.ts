@@ -2,9 +2,8 @@
 import { type RawBuilder, sql } from 'kysely'
 import { executePrepared } from '../db/prepared.ts'
 import type { Db } from '../db/tables.ts'
-import type { RunOutcome } from '../db/tables-runs.ts'
 import { fenced, type Hold, holdList, isHeldBy, lockJob } from './hold.ts'
-import { settleWaiting } from './wait-list.ts'
+import { type RunOutcome, settleWaiting } from './wait-list.ts'
 
 /** Why a job stopped, as it is kept with the job. */
 export interface Reason {

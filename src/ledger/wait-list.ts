@@ -1,8 +1,10 @@
 // The only record of waiting: which run waits for which job, what became of it, and the orphans that a run takes up.
 import { type RawBuilder, sql } from 'kysely'
-import type { Db } from '../db/tables.ts'
-import type { RunOutcome } from '../db/tables-runs.ts'
+import type { Db, RunJobsTable } from '../db/tables.ts'
 import type { Row } from '../db/typed-row.ts'
+
+/** How a job ended for a run that waited for it. `let go`: by a cancel; `replaced`: other jobs ask for its units. */
+export type RunOutcome = NonNullable<RunJobsTable['outcome']>
 
 /**
  * Some living run waits for the job. A run that is over, cancelled or whose process died waits for nothing, whatever stands in its list.

@@ -2,8 +2,7 @@
 import { type Selectable, sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
 import type { Flags, Row, Texts } from '../db/typed-row.ts'
-import type { Db } from '../db/tables.ts'
-import type { WarehouseTable } from '../db/tables-beside.ts'
+import type { Db, WarehouseTable } from '../db/tables.ts'
 import { databaseNow } from './database-now.ts'
 import { note } from './events.ts'
 

@@ -1,6 +1,8 @@
 // Whoever opens the warehouse in a tool is told what each thing is: no table, view, column or function of ours goes without a comment.
+import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { loadMarts } from '../../src/definition/marts.ts'
+import { generatedFile, tableTypes } from '../../scripts/table-types.ts'
 import { publish } from '../../src/publish/publish.ts'
 import { shippedDefinitions } from '../support/definitions.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
@@ -72,4 +74,8 @@ test('a figure that is 0 where the service leaves it out says so beside what NUL
       .filter((name) => absent.includes(String(name)))
       .sort(),
   ).toEqual([...absent].sort())
+})
+
+test('the table types are what the migrations say; if not: node scripts/table-types.ts', async () => {
+  expect(await tableTypes(db.database.pool)).toBe(readFileSync(generatedFile, 'utf8'))
 })

@@ -1,8 +1,7 @@
 // Answers in a real ledger for tests, and what its rows say of jobs, units and runs that wait.
 import type { Insertable, Selectable } from 'kysely'
 import type { Window } from '../../src/core/types.ts'
-import type { JobsTable, UnitsTable } from '../../src/db/tables.ts'
-import type { RunJobsTable } from '../../src/db/tables-runs.ts'
+import type { JobsTable, RunJobsTable, UnitsTable } from '../../src/db/tables.ts'
 import { type Where, at, type PipelineKit, nextAskNumber } from './ledger.ts'
 
 export interface AnswerChoice {

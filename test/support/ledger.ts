@@ -2,8 +2,7 @@
 import { type Insertable, sql } from 'kysely'
 import { addWindows, windowsBetween } from '../../src/core/window.ts'
 import type { Window } from '../../src/core/types.ts'
-import type { Db, JobsTable, PipelinesTable } from '../../src/db/tables.ts'
-import type { RunJobsTable } from '../../src/db/tables-runs.ts'
+import type { Db, JobsTable, PipelinesTable, RunJobsTable } from '../../src/db/tables.ts'
 import { type ClaimedJob, claimJobs } from '../../src/ledger/claim.ts'
 import type { TestDatabase } from './postgres.ts'
 
