@@ -4,14 +4,12 @@ import { approve, withdraw } from '../ledger/approve-jobs.ts'
 import { approveLists, type HeldList, heldLists } from '../ledger/lists.ts'
 import { type WaitingWord, waitingWords } from '../web/reads/read-approvals.ts'
 import type { Status } from '../web/reads/read-status.ts'
-import { withDatabase } from './command-runtime.ts'
+import { assertKnownPipelines, personWith, withDatabase } from './command-runtime.ts'
 import type { Handler, Invocation } from './command-spec.ts'
-import { personWith } from './consent.ts'
-import { assertKnownPipelines } from './known-pipelines.ts'
 import { formatNumber, type Output, some } from './output.ts'
 
 /** Allows, or takes back what was allowed and not bought yet. */
-export const handle: Handler = (invocation) =>
+export const approveCommand: Handler = (invocation) =>
   withDatabase(invocation, async (database) => {
     const { args, options } = invocation
     await assertKnownPipelines(database.kysely, invocation, args)

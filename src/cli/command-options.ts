@@ -1,10 +1,8 @@
-// Numbers on the command line.
-
+// Numbers, months and slices on the command line.
 import { EtlError } from '../core/errors.ts'
 import { inclusiveRange } from '../core/window.ts'
 import type { Scope } from '../plan/frames.ts'
 import type { Invocation } from './command-spec.ts'
-import { parseOnly } from './parse-only.ts'
 
 /** A whole number from 1; anything else is USAGE in `words`. */
 export const wholeNumber = (value: unknown, words: (text: string) => string): number => {
@@ -37,4 +35,25 @@ export const rangeScope = (invocation: Invocation, more: Partial<Scope> = {}): S
     only: parseOnly(options['only']),
     ...more,
   }
+}
+
+/** null: the option was not given. Throws USAGE. */
+export const parseOnly = (text: unknown): ReadonlyMap<string, readonly string[]> | null => {
+  if (text === undefined) return null
+  const only = new Map<string, readonly string[]>()
+  for (const part of String(text).split(';')) {
+    const [name, list, ...rest] = part.split('=')
+    const values = (list ?? '')
+      .split(',')
+      .map((value) => value.trim())
+      .filter(Boolean)
+    if (!name || values.length === 0 || rest.length > 0) {
+      throw new EtlError(
+        'USAGE',
+        `--only is '${String(text)}'; write it as --only domain=a.com,b.com (dimension=values, ';' between dimensions).`,
+      )
+    }
+    only.set(name.trim(), values)
+  }
+  return only
 }

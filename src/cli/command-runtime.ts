@@ -1,10 +1,12 @@
 // How a command opens the runtime: settings from the environment, pipelines from --pipelines, progress on standard error.
+import { userInfo } from 'node:os'
 import { resolve } from 'node:path'
 import { readSettings, type Settings } from '../core/env.ts'
 import { createLog } from '../core/log.ts'
 import { type Database, openDatabase } from '../db/connect.ts'
+import type { Db } from '../db/tables.ts'
 import { assertMigrated } from '../db/migrate.ts'
-import { type OpenRuntime, openRuntime } from '../run/open-runtime.ts'
+import { openDefinitions, type OpenRuntime, openRuntime } from '../run/open-runtime.ts'
 import type { Invocation } from './command-spec.ts'
 import { type ProgressView, showProgress } from './progress-bar.ts'
 
@@ -62,6 +64,25 @@ export const withDatabase = async <T>(invocation: Invocation, work: (database: D
     return await work(database)
   } finally {
     await database.close()
+  }
+}
+
+/** Throws USAGE naming those that neither the ledger nor a definition knows. Definitions are read only where the ledger does not know one. */
+export const assertKnownPipelines = async (db: Db, invocation: Invocation, pipelines: readonly string[]): Promise<void> => {
+  if (pipelines.length === 0) return
+  const known = await db.selectFrom('etl.pipelines').select('pipeline').distinct().execute()
+  const others = pipelines.filter((name) => !known.some(({ pipeline }) => pipeline === name))
+  if (others.length === 0) return
+  await openDefinitions(pipelinesFolder(invocation), others)
+}
+
+/** Who types, for the record. */
+export const personWith = (what: string): string => {
+  try {
+    return `${userInfo().username}, ${what}`
+  } catch {
+    // A container may have no name for its user.
+    return what
   }
 }
 

@@ -36,7 +36,7 @@ export interface CommandSpec {
   /** Options that are read from the command's own part of the program, only when it is the one asked for. */
   readonly moreOptions?: () => Promise<readonly OptionSpec[]>
   readonly examples: readonly string[]
-  load(): Promise<{ handle: Handler }>
+  load(): Promise<Handler>
 }
 
 /** An option in the words of `--help`. */
@@ -46,3 +46,12 @@ export const option = (flags: string, description: string, fallback?: string, va
   ...(fallback === undefined ? {} : { fallback }),
   ...(values === undefined ? {} : { values }),
 })
+
+/** Where the servers of the command line listen unless told otherwise; their help says the same. */
+export const [pagePort, mcpPort] = [7433, 7434]
+
+/** Options that every command has. */
+export const sharedOptions: readonly OptionSpec[] = [
+  { flags: '--json', description: 'print one JSON object a line, the last one a summary' },
+  { flags: '--pipelines <folder>', description: 'folder of the pipeline definitions', fallback: 'pipelines' },
+]

@@ -1,6 +1,5 @@
 // The commands that bring `bi` to people and programs: documents, files, dashboards, assistants.
-import { type CommandSpec, option } from './command-spec.ts'
-import { mcpPort } from './ports.ts'
+import { type CommandSpec, mcpPort, option } from './command-spec.ts'
 
 const only = option('--only <list>', 'only these slices: domain=a.com,b.com (repeat with ; for another dimension)')
 
@@ -14,7 +13,7 @@ export const biCommands: readonly CommandSpec[] = [
       option('--out <folder>', 'where the documents go', 'docs'),
     ],
     examples: ['millrace docs', 'millrace docs --check'],
-    load: () => import('./docs.ts'),
+    load: async () => (await import('./docs.ts')).docs,
   },
   {
     usage: 'export <view>',
@@ -39,7 +38,7 @@ export const biCommands: readonly CommandSpec[] = [
       'millrace export keywords --format parquet --only domain=a.com --from 2026-01',
       'millrace export keywords --by month --since last --out s3://lake/keywords',
     ],
-    load: () => import('./export.ts'),
+    load: async () => (await import('./export.ts')).exportFiles,
   },
   {
     usage: 'superset [url]',
@@ -48,7 +47,7 @@ export const biCommands: readonly CommandSpec[] = [
       option('--connection <name>', 'name of the connection in Superset; another one has dashboards of its own', 'Millrace'),
     ],
     examples: ['millrace superset https://superset.example.com', 'millrace superset http://localhost:8088 --json'],
-    load: () => import('./superset.ts'),
+    load: async () => (await import('./superset.ts')).superset,
   },
   {
     usage: 'mcp',
@@ -59,6 +58,6 @@ export const biCommands: readonly CommandSpec[] = [
       option('--port <port>', `port of --http; 0: any free one (default ${mcpPort})`),
     ],
     examples: ['millrace mcp', 'millrace mcp --http --port 7434'],
-    load: () => import('./mcp.ts'),
+    load: async () => (await import('./mcp.ts')).mcp,
   },
 ]

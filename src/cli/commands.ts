@@ -1,7 +1,6 @@
 // The table of commands: what `--help` says, which options exist, and which file does the work.
-import { type CommandSpec, option } from './command-spec.ts'
+import { type CommandSpec, option, pagePort } from './command-spec.ts'
 import { biCommands } from './commands-bi.ts'
-import { pagePort } from './ports.ts'
 
 const from = option('--from <month>', 'first month, YYYY-MM (or a day, YYYY-MM-DD)')
 const to = option('--to <month>', 'last month, inclusive, YYYY-MM (or a day)')
@@ -19,7 +18,7 @@ export const commands: readonly CommandSpec[] = [
       'Load what is due now: new windows, unfinished units, restated months within the look-back, older ones in turns.',
     options: [dryRun, only, yes, consent],
     examples: ['millrace run', 'millrace run --dry-run', 'millrace run keywords --json'],
-    load: () => import('./run-command.ts'),
+    load: async () => (await import('./run-commands.ts')).run,
   },
   {
     usage: 'backfill <pipeline...>',
@@ -39,7 +38,7 @@ export const commands: readonly CommandSpec[] = [
       'millrace backfill keywords --from 2026-01 --to 2026-03 --dry-run',
       'millrace backfill keywords --from 2026-01 --to 2026-03',
     ],
-    load: () => import('./backfill.ts'),
+    load: async () => (await import('./run-commands.ts')).backfill,
   },
   {
     usage: 'plan [pipeline...]',
@@ -47,7 +46,7 @@ export const commands: readonly CommandSpec[] = [
       'What a run, or the backfill of a range, would do and why: units, reports, credits, what changed; spends nothing.',
     options: [from, to, only, force],
     examples: ['millrace plan', 'millrace plan keywords --from 2026-01 --to 2026-03', 'millrace plan --json'],
-    load: () => import('./plan-command.ts'),
+    load: async () => (await import('./run-commands.ts')).plan,
   },
   {
     usage: 'approve [pipeline...]',
@@ -58,42 +57,42 @@ export const commands: readonly CommandSpec[] = [
       option('--withdraw', 'withdraw the approval of what is not bought yet'),
     ],
     examples: ['millrace approve --dry-run', 'millrace approve traffic_and_engagement'],
-    load: () => import('./approve-command.ts'),
+    load: async () => (await import('./approve-command.ts')).approveCommand,
   },
   {
     usage: 'schedule',
     description: 'Long-running: run each pipeline at its time, in its own time zone; missed nights are caught up.',
     options: [],
     examples: ['millrace schedule'],
-    load: () => import('./schedule-command.ts'),
+    load: async () => (await import('./lasting-commands.ts')).schedule,
   },
   {
     usage: 'webhooks <subscribe|test|remove>',
     description: "Subscribe to the service's release messages, so that a running `schedule` loads new data at once.",
     options: [option('--account <name>', 'which account (default: every account of the definitions)')],
     examples: ['millrace webhooks subscribe', 'millrace webhooks test', 'millrace webhooks remove'],
-    load: () => import('./webhooks-command.ts'),
+    load: async () => (await import('./webhooks-command.ts')).webhooks,
   },
   {
     usage: 'notify <test|list> [receiver...]',
     description: 'Alarms: send a test message to each receiver, or list what is wrong now and who was notified.',
     options: [],
     examples: ['millrace notify test', 'millrace notify test team', 'millrace notify list'],
-    load: () => import('./notify-command.ts'),
+    load: async () => (await import('./notify-command.ts')).notifications,
   },
   {
     usage: 'worker',
     description: 'Long-running: help every run and scheduler from another machine; finish what no run waits for.',
     options: [],
     examples: ['millrace worker'],
-    load: () => import('./worker.ts'),
+    load: async () => (await import('./lasting-commands.ts')).worker,
   },
   {
     usage: 'replay [pipeline...]',
     description: 'Parse and load again what units hold, or one answer, without calling the service.',
     options: [from, to, only, option('--answer <id>', 'one answer, into those of its units that hold no newer one')],
     examples: ['millrace replay keywords --from 2026-01 --to 2026-03', 'millrace replay --answer 812'],
-    load: () => import('./replay-command.ts'),
+    load: async () => (await import('./replay-commands.ts')).replay,
   },
   {
     usage: 'status [pipeline...]',
@@ -103,28 +102,28 @@ export const commands: readonly CommandSpec[] = [
       option('--port <port>', `port of the page; 0: any free one (default ${pagePort})`),
     ],
     examples: ['millrace status', 'millrace status keywords --json', 'millrace status --serve'],
-    load: () => import('./status-command.ts'),
+    load: async () => (await import('./status-command.ts')).status,
   },
   {
     usage: 'cancel <run>',
     description: 'Stop a run; nothing is submitted after it. Reports it bought are finished by the next run.',
     options: [],
     examples: ['millrace cancel 12'],
-    load: () => import('./cancel-command.ts'),
+    load: async () => (await import('./person-commands.ts')).cancel,
   },
   {
     usage: 'quarantine <list|show|retry> [what...]',
     description: 'Rejected rows, with the raw record and the reason; retry loads their answers again from the landing.',
     options: [option('--limit <rows>', 'rows to list', '50'), option('--all', 'also resolved and superseded rows')],
     examples: ['millrace quarantine list keywords', 'millrace quarantine show 17', 'millrace quarantine retry keywords'],
-    load: () => import('./quarantine-command.ts'),
+    load: async () => (await import('./replay-commands.ts')).quarantine,
   },
   {
     usage: 'release <unit...>',
     description: 'Release held units and work on them at once: load a suspicious answer as it is, or ask for a held unit again.',
     options: [],
     examples: ['millrace release 42'],
-    load: () => import('./release-command.ts'),
+    load: async () => (await import('./person-commands.ts')).release,
   },
   {
     usage: 'reports <list|adopt|give-up> [what...]',
@@ -135,7 +134,7 @@ export const commands: readonly CommandSpec[] = [
       option('--sure', 'give-up: also a report that is paid for and may still come'),
     ],
     examples: ['millrace reports list', 'millrace reports adopt 812 rep_4711', 'millrace reports give-up 812'],
-    load: () => import('./reports-command.ts'),
+    load: async () => (await import('./person-commands.ts')).reports,
   },
   {
     usage: 'check',
@@ -145,14 +144,14 @@ export const commands: readonly CommandSpec[] = [
       option('--all', 'also list what is right, and what was not asked and why'),
     ],
     examples: ['millrace check', 'millrace check --all'],
-    load: () => import('./check-command.ts'),
+    load: async () => (await import('./check-command.ts')).checkCommand,
   },
   {
     usage: 'test [pipeline...]',
     description: 'Run definitions over the recorded answers beside them, offline: rows, rejects, drift and tests as expected.',
     options: [option('--accept', 'take what comes now as expected')],
     examples: ['millrace test', 'millrace test keywords', 'millrace test --accept'],
-    load: () => import('./test-command.ts'),
+    load: async () => (await import('./recorded-commands.ts')).test,
   },
   {
     usage: 'record <unit>',
@@ -162,7 +161,7 @@ export const commands: readonly CommandSpec[] = [
       option('--anonymous', 'replace the names and numbers it was asked for'),
     ],
     examples: ['millrace record 42', 'millrace record 42 --records 5 --anonymous'],
-    load: () => import('./record-command.ts'),
+    load: async () => (await import('./recorded-commands.ts')).record,
   },
   {
     usage: 'migrate',
@@ -178,14 +177,14 @@ export const commands: readonly CommandSpec[] = [
       ),
     ],
     examples: ['millrace migrate', 'millrace migrate --wait 600', 'millrace migrate --as restored'],
-    load: () => import('./migrate-command.ts'),
+    load: async () => (await import('./migrate-command.ts')).migrate,
   },
   {
     usage: 'roles',
     description: 'Print the SQL that creates separate roles for owner, loader and reader; for a superuser to run.',
     options: [],
     examples: ['millrace roles | psql "$DATABASE_URL"'],
-    load: () => import('./roles-command.ts'),
+    load: async () => (await import('./migrate-command.ts')).roles,
   },
   ...biCommands,
   {
@@ -193,14 +192,14 @@ export const commands: readonly CommandSpec[] = [
     description: 'The datasets the service offers this key.',
     options: [option('--account <name>', 'which key', 'default')],
     examples: ['millrace describe'],
-    load: () => import('./describe.ts'),
+    load: async () => (await import('./offered-commands.ts')).describe,
   },
   {
     usage: 'capabilities',
     description: 'The values (countries, say) and dates the service offers this key.',
     options: [option('--account <name>', 'which key', 'default')],
     examples: ['millrace capabilities'],
-    load: () => import('./capabilities.ts'),
+    load: async () => (await import('./offered-commands.ts')).capabilities,
   },
   {
     usage: 'quota',
@@ -215,7 +214,7 @@ export const commands: readonly CommandSpec[] = [
       ),
     ],
     examples: ['millrace quota', 'millrace quota --month 2026-01 --by domain --json'],
-    load: () => import('./quota-command.ts'),
+    load: async () => (await import('./quota-command.ts')).quota,
   },
   {
     usage: 'new <dataset|migration> <name>',
@@ -228,7 +227,7 @@ export const commands: readonly CommandSpec[] = [
       option('--offline', 'do not ask the service; leave its columns to fill in'),
     ],
     examples: ['millrace new dataset traffic_sources', 'millrace new migration traffic_sources'],
-    load: () => import('./new.ts'),
+    load: async () => (await import('./new.ts')).newFiles,
   },
   {
     usage: 'init [folder]',
@@ -239,7 +238,7 @@ export const commands: readonly CommandSpec[] = [
       option('--countries <list>', 'countries to follow: us,gb, or world'),
     ],
     examples: ['millrace init my-warehouse', 'millrace init my-warehouse --domains a.com,b.com --countries us,gb'],
-    load: () => import('./init.ts'),
+    load: async () => (await import('./init.ts')).init,
   },
   {
     usage: 'completion <bash|zsh|fish> [words...]',
@@ -250,7 +249,7 @@ export const commands: readonly CommandSpec[] = [
       'millrace completion zsh >> ~/.zshrc',
       'millrace completion fish | source',
     ],
-    load: () => import('./completion.ts'),
+    load: async () => (await import('./completion.ts')).completion,
   },
   {
     usage: 'sandbox',
@@ -258,13 +257,13 @@ export const commands: readonly CommandSpec[] = [
     options: [],
     moreOptions: async () => (await import('../sandbox/sandbox-command-options.ts')).sandboxFlags,
     examples: ['millrace sandbox --port 8080', 'millrace sandbox --restate 2026-01'],
-    load: () => import('./sandbox.ts'),
+    load: async () => (await import('./sandbox.ts')).sandbox,
   },
   {
     usage: 'demo',
     description: 'Sandbox, embedded PostgreSQL, migrations and three months of every pipeline; shows the rows.',
     options: [option('--keep', 'leave the sandbox and the database running until Ctrl-C')],
     examples: ['millrace demo', 'millrace demo --keep'],
-    load: () => import('./demo.ts'),
+    load: async () => (await import('./demo.ts')).demo,
   },
 ]

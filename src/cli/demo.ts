@@ -28,7 +28,7 @@ const demoRequestsPerSecond = 200
 const months = 3
 
 /** Needs no setting: it starts a sandbox and the embedded PostgreSQL. */
-export const handle: Handler = async (asked) => {
+export const demo: Handler = async (asked) => {
   const invocation = withDefinitions(asked)
   const keep = invocation.options['keep'] === true
   const sandbox = await startSandbox({ requestsPerSecond: null })
@@ -137,7 +137,7 @@ const clip = (value: unknown): string => {
 }
 
 const keepRunning = async (invocation: Invocation, runtime: OpenRuntime, sandbox: Sandbox): Promise<void> => {
-  const { serveStatusPage } = await import('./status-page.ts')
+  const { serveStatusPage } = await import('./lasting-commands.ts')
   const page = await serveStatusPage(runtime)
   try {
     invocation.output.event({ event: 'status_page', url: page.url })

@@ -15,7 +15,7 @@ import { pipelinesFolder } from './command-runtime.ts'
 import type { CommandSpec, Handler } from './command-spec.ts'
 
 /** With `--check` exit code 1 where a file is not as the definitions say. */
-export const handle: Handler = async (invocation) => {
+export const docs: Handler = async (invocation) => {
   const { folder, options, output } = invocation
   const check = options['check'] === true
   const { files, stale, removed, kept } = await writeDocs({

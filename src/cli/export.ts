@@ -1,21 +1,19 @@
 // `millrace export VIEW`: a view of bi as a CSV or Parquet file, or as one Parquet file a month in a folder or bucket.
 import { resolve } from 'node:path'
-import type { Settings } from '../core/env.ts'
 import { EtlError } from '../core/errors.ts'
 import { bucketSetting } from '../core/landing-setting.ts'
 import { withPackages } from '../core/optional-package.ts'
-import { type Database, openDatabase } from '../db/connect.ts'
-import { assertMigrated } from '../db/migrate.ts'
+import type { Database } from '../db/connect.ts'
 import { bucketClient } from '../extract/landing.ts'
 import { type ExportTarget, exportMonths, folderTarget } from '../semantic/export/export-months.ts'
 import { exportView, type RowFilter } from '../semantic/export/export-view.ts'
-import { settingsOf } from './command-runtime.ts'
+import { settingsOf, withDatabase } from './command-runtime.ts'
 import type { Handler, Invocation } from './command-spec.ts'
 import { formatNumber } from './output.ts'
-import { parseOnly } from './parse-only.ts'
+import { parseOnly } from './command-options.ts'
 
 /** The file is whole or not there. */
-export const handle: Handler = async (invocation) => {
+export const exportFiles: Handler = async (invocation) => {
   const { options } = invocation
   const view = (invocation.args[0] ?? '').replace(/^bi\./, '')
   const filter = {
@@ -24,17 +22,10 @@ export const handle: Handler = async (invocation) => {
     to: monthOf('--to', options['to']),
   }
   const byMonth = byMonthOf(invocation)
-  const settings = settingsOf(invocation)
-  const database = await openDatabase({ databaseUrl: settings.databaseUrl, home: settings.home, maxConnections: 2 })
-  try {
-    await assertMigrated(database, { folders: [], allowUnknown: true })
-    await (byMonth
-      ? writeMonths(invocation, { database, view, filter, settings })
-      : writeFile(invocation, { database, view, filter }))
+  return withDatabase(invocation, async (database) => {
+    await (byMonth ? writeMonths : writeFile)(invocation, { database, view, filter })
     return 0
-  } finally {
-    await database.close()
-  }
+  })
 }
 
 /** First day of a month written as YYYY-MM. */
@@ -78,10 +69,9 @@ const writeFile = async ({ options, folder, output }: Invocation, { database, vi
   output.line(`wrote ${formatNumber(rows)} ${rows === 1 ? 'row' : 'rows'} to ${file}`)
 }
 
-const writeMonths = async (invocation: Invocation, asked: Asked & { readonly settings: Settings }): Promise<void> => {
-  const { database, view, filter, settings } = asked
+const writeMonths = async (invocation: Invocation, { database, view, filter }: Asked): Promise<void> => {
   const { options, output } = invocation
-  const target = await targetOf(invocation, settings, view)
+  const target = await targetOf(invocation, view)
   const result = await exportMonths(database, { view, filter, sinceLast: options['since'] !== undefined, target })
   const { written, unchanged, removed, rows } = result
   output.event({
@@ -101,7 +91,8 @@ const writeMonths = async (invocation: Invocation, asked: Asked & { readonly set
   )
 }
 
-const targetOf = async ({ options, folder, signal }: Invocation, { raw }: Settings, view: string): Promise<ExportTarget> => {
+const targetOf = async (invocation: Invocation, view: string): Promise<ExportTarget> => {
+  const { options, folder, signal } = invocation
   const out = String(options['out'] ?? view)
   if (!out.startsWith('s3://')) return folderTarget(resolve(folder, out))
   const { openBucketFiles } = await withPackages(
@@ -109,5 +100,5 @@ const targetOf = async ({ options, folder, signal }: Invocation, { raw }: Settin
     [bucketClient],
     () => import('../extract/bucket-files.ts'),
   )
-  return openBucketFiles(bucketSetting(raw, out, '--out'), signal)
+  return openBucketFiles(bucketSetting(settingsOf(invocation).raw, out, '--out'), signal)
 }

@@ -1,19 +1,19 @@
 // `millrace init FOLDER`: a repository of one's own with pipelines, settings, and what runs it every night.
-import { existsSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
-import { basename, dirname, join, relative, resolve } from 'node:path'
+import { basename, dirname, join, relative, resolve, sep } from 'node:path'
+import { z } from 'zod'
 import { EtlError } from '../core/errors.ts'
-import { shipped } from '../core/shipped.ts'
+import { packageFile, shipped } from '../core/shipped.ts'
+import { version } from '../core/version.ts'
 import type { Handler } from './command-spec.ts'
 import { some } from './output.ts'
-import { ownLists } from './own-lists.ts'
-import { ownOrigin } from './own-origin.ts'
 
 /** npm packs no file of these names, so the templates have others. */
 const hidden: Readonly<Record<string, string>> = { gitignore: '.gitignore', 'env.example': '.env.example' }
 
 /** Writes over nothing. */
-export const handle: Handler = async ({ args, options, folder, output }) => {
+export const init: Handler = async ({ args, options, folder, output }) => {
   const target = resolve(folder, args[0] ?? '.')
   const name = basename(target)
     .toLowerCase()
@@ -54,9 +54,6 @@ export const handle: Handler = async ({ args, options, folder, output }) => {
   return 0
 }
 
-/** As a shell takes it. */
-const quoted = (path: string): string => (/^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", `'\\''`)}'`)
-
 const takenWords = ([first = '', ...rest]: readonly string[]): string =>
   rest.length === 0 ? `${first} exists` : `${first} and ${some(rest.length, 'other file')} exist`
 
@@ -80,3 +77,83 @@ const below = async (folder: string): Promise<string[]> =>
   (await readdir(folder, { recursive: true, withFileTypes: true }))
     .filter((entry) => entry.isFile())
     .map((entry) => relative(folder, join(entry.parentPath, entry.name)))
+
+const [pattern, flags] = ['^( +country: )\\[.*\\]$', 'm']
+const listOfPlaces = new RegExp(pattern, flags)
+
+/** A shipped file of `pipelines`, with the lists of its reader. */
+type WithOwnLists = (file: string, text: string) => string
+
+/** Throws USAGE. Without either option every file stays as it is. */
+const ownLists = (options: Readonly<Record<string, unknown>>): WithOwnLists => {
+  const sites = valuesOf(options['domains'], {
+    is: /^([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)+[a-z]{2,}$/,
+    wrong: (value) =>
+      `--domains has '${value}', which is no domain; write for example --domains a.com,b.com, without https:// and www.`,
+  })
+  const places = valuesOf(options['countries'], {
+    is: /^(?:[a-z]{2}|world)$/,
+    wrong: (value) =>
+      `--countries has '${value}', which is no country; write for example --countries us,gb: two small letters each, or world.`,
+  })
+  return (file, text) => {
+    if (sites !== null && file.endsWith('domains.txt')) return withLines(text, sites)
+    if (places !== null && file.endsWith('.yaml')) return text.replace(listOfPlaces, `$1[${places.join(', ')}]`)
+    return text
+  }
+}
+
+interface Kind {
+  readonly is: RegExp
+  readonly wrong: (value: string) => string
+}
+
+/** null: the examples stay. */
+const valuesOf = (text: unknown, { is, wrong }: Kind): readonly string[] | null => {
+  if (text === undefined) return null
+  const values = String(text).split(',')
+  const unfit = values.find((value) => !is.test(value))
+  if (unfit !== undefined) throw new EtlError('USAGE', wrong(unfit))
+  return values
+}
+
+/** The file's own heading over other lines. */
+const withLines = (text: string, values: readonly string[]): string =>
+  [...text.split('\n').filter((line) => line.startsWith('#')), ...values, ''].join('\n')
+
+const lockSchema = z.object({ packages: z.record(z.string(), z.looseObject({ resolved: z.string().optional() })) })
+
+/**
+ * The version where it came from a registry; `file:…` where it came from a file, or is a checkout: no registry need have it.
+ * @param folder in which the package.json will be
+ */
+const ownOrigin = (folder: string): string => {
+  const own = dirname(packageFile())
+  const [project, inside] = splitAtModules(own)
+  if (project === null) return fileFrom(folder, own)
+  const lock = join(project, 'node_modules', '.package-lock.json')
+  if (!existsSync(lock)) return version
+  const parsed = lockSchema.safeParse(JSON.parse(readFileSync(lock, 'utf8')))
+  const resolved = parsed.success ? parsed.data.packages[inside]?.resolved : undefined
+  if (resolved === undefined || !resolved.startsWith('file:')) return version
+  return fileFrom(folder, resolve(project, resolved.slice('file:'.length)))
+}
+
+/** The folder that has the outermost node_modules, and the path from there as npm writes it; null: the program is not installed. */
+const splitAtModules = (own: string): readonly [string | null, string] => {
+  const at = own.indexOf(`${sep}node_modules${sep}`)
+  return at < 0
+    ? [null, '']
+    : [
+        own.slice(0, at),
+        own
+          .slice(at + 1)
+          .split(sep)
+          .join('/'),
+      ]
+}
+
+const fileFrom = (folder: string, target: string): string => `file:${relative(folder, target).split(sep).join('/')}`
+
+/** As a shell takes it. */
+const quoted = (path: string): string => (/^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", `'\\''`)}'`)

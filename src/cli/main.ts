@@ -8,9 +8,8 @@ import { version } from '../core/version.ts'
 import { databaseError, isDatabaseError } from '../db/database-error.ts'
 import { stopsWith } from '../db/stoppable.ts'
 import { placeOf } from '../definition/problem.ts'
-import type { CommandSpec } from './command-spec.ts'
+import { type CommandSpec, sharedOptions } from './command-spec.ts'
 import { commands } from './commands.ts'
-import { sharedOptions } from './complete-words.ts'
 import { createOutput, type Output } from './output.ts'
 import { columnsOf, nearPaths, paint, wrapText } from './terminal.ts'
 import { startTracing } from './tracing.ts'
@@ -115,7 +114,7 @@ const perform = async (
   const output = createOutput(options['json'] === true)
   const endTracing = await startTracing(process.env, version)
   try {
-    const { handle } = await spec.load()
+    const handle = await spec.load()
     // What a stream leaves behind dies young: a nursery that grows to 32 MB only costs memory, and time in caches. Set once the
     // modules are there, which live on and make it as large as it needs to be.
     setFlagsFromString('--semi-space-growth-factor=1')

@@ -10,8 +10,7 @@ import type { McpContext } from '../semantic/mcp/mcp-server.ts'
 import { openReader } from '../semantic/reader.ts'
 import { createEndpoint, listen, webSettings } from '../web/web-server.ts'
 import { interruptedCode, pipelinesFolder, settingsOf, untilInterrupted } from './command-runtime.ts'
-import type { Handler, Invocation } from './command-spec.ts'
-import { mcpPort } from './ports.ts'
+import { type Handler, type Invocation, mcpPort } from './command-spec.ts'
 
 const readerName = 'MILLRACE_READER_URL'
 const path = '/mcp'
@@ -19,7 +18,7 @@ const path = '/mcp'
 const loadProtocol = () => withPackages('Assistants', ['@modelcontextprotocol/server'], () => import('../semantic/mcp/serve.ts'))
 
 /** Standard output belongs to the protocol: everything else goes to standard error. */
-export const handle: Handler = async (invocation) => {
+export const mcp: Handler = async (invocation) => {
   const settings = settingsOf(invocation)
   const model = await loadSemantics(semanticFolders(pipelinesFolder(invocation)))
   const { databaseUrl, home } = settings

@@ -1,15 +1,16 @@
-// `millrace migrate`: migrations, then the bi views of every definition.
+// `millrace migrate`: migrations, then the bi views of every definition. `millrace roles`: the SQL that parts owner, loader and reader of the warehouse.
 import { EtlError } from '../core/errors.ts'
 import { createLog } from '../core/log.ts'
+import { rolesSql } from '../db/role-statements.ts'
 import { type Settled, takenUpWords } from '../run/identity.ts'
-import { type MigrateResult, migrateAndPublish } from '../run/migrate-and-publish.ts'
+import { migrateAndPublish, type MigrateResult } from '../run/migrate-and-publish.ts'
 import { wholeNumber } from './command-options.ts'
 import { pipelinesFolder, settingsOf } from './command-runtime.ts'
 import type { Handler } from './command-spec.ts'
 import { formatNumber, type Output, some } from './output.ts'
 
 /** Exit code 0 also where nothing was pending. */
-export const handle: Handler = async (invocation) => {
+export const migrate: Handler = async (invocation) => {
   const { output, options } = invocation
   const settings = settingsOf(invocation)
   const dryRun = options['dryRun'] === true
@@ -103,4 +104,12 @@ const identityWords = (declared: Settled | null) =>
 const declaredLines = ({ identity, takenUp }: Settled): string[] => {
   const words = takenUpWords(takenUp)
   return [`This database is warehouse ${identity.id}, epoch ${identity.epoch}.`, ...(words === null ? [] : [words])]
+}
+
+/** Prints SQL and runs none. */
+export const roles: Handler = async ({ output }) => {
+  const text = rolesSql()
+  output.event({ event: 'summary', command: 'roles', sql: text })
+  output.line(text)
+  return 0
 }

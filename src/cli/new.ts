@@ -9,10 +9,10 @@ import { findSource } from '../run/open-runtime.ts'
 import { discoverDatasets } from './check/discover.ts'
 import { pipelinesFolder, settingsOf } from './command-runtime.ts'
 import type { Handler, Invocation } from './command-spec.ts'
-import { discoverRequest } from './offered.ts'
+import { discoverRequest } from './offered-commands.ts'
 
 /** Writes over nothing. */
-export const handle: Handler = (invocation) => {
+export const newFiles: Handler = (invocation) => {
   const [kind, name] = invocation.args
   if (name !== undefined && kind === 'dataset') return writeDataset(invocation, name)
   if (name !== undefined && kind === 'migration') return writeMigration(invocation, name)

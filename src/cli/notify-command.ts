@@ -6,7 +6,7 @@ import { withRuntime } from './command-runtime.ts'
 import type { Handler, Invocation } from './command-spec.ts'
 import { timesOf } from './zone.ts'
 
-export const handle: Handler = (invocation) => {
+export const notifications: Handler = (invocation) => {
   const [action, ...rest] = invocation.args
   if (action === 'test') return test(invocation, rest)
   if (action === 'list' && rest.length === 0) return list(invocation)

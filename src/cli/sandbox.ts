@@ -4,7 +4,7 @@ import { startVendorSandbox } from '../sandbox/vendor/vendor-server.ts'
 import type { Handler } from './command-spec.ts'
 
 /** Ends with the process. */
-export const handle: Handler = async ({ options, output, signal }) => {
+export const sandbox: Handler = async ({ options, output, signal }) => {
   const own = sandboxOptionsFrom(options)
   const sandbox =
     options['like'] === 'vendor'

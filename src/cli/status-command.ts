@@ -5,17 +5,23 @@ import type { Database } from '../db/connect.ts'
 import { openLandingStore } from '../extract/landing.ts'
 import { identityWarning } from '../run/identity.ts'
 import { readStatus, type Status } from '../web/reads/read-status.ts'
+import type { CoverageMonth } from '../web/reads/read-windows.ts'
 import { printWords } from './approve-command.ts'
-import { interruptedCode, settingsOf, untilInterrupted, withDatabase, withRuntime } from './command-runtime.ts'
+import {
+  assertKnownPipelines,
+  interruptedCode,
+  settingsOf,
+  untilInterrupted,
+  withDatabase,
+  withRuntime,
+} from './command-runtime.ts'
 import type { Handler, Invocation } from './command-spec.ts'
-import { coverageLines } from './coverage-command.ts'
-import { assertKnownPipelines } from './known-pipelines.ts'
 import { formatNumber, formatSeconds, type Output } from './output.ts'
 import { columnsOf, paint, stateTone } from './terminal.ts'
 import { type Times, timesOf } from './zone.ts'
 
 /** Reads only; with `--serve` until it is stopped. */
-export const handle: Handler = async (invocation) => {
+export const status: Handler = async (invocation) => {
   if (invocation.options['serve'] === true) return serve(invocation)
   return withDatabase(invocation, async (database) => {
     await assertKnownPipelines(database.kysely, invocation, invocation.args)
@@ -44,7 +50,7 @@ const identityOf = async (invocation: Invocation, database: Database): Promise<s
 
 /** The page needs what an action needs, hence the whole runtime; it is loaded only here, `status` itself stays quick. */
 const serve = async (invocation: Invocation): Promise<number> => {
-  const { serveStatusPage } = await import('./status-page.ts')
+  const { serveStatusPage } = await import('./lasting-commands.ts')
   return withRuntime(invocation, { callsService: false, usesLanding: false, pipelines: [] }, async (runtime) => {
     const port = invocation.options['port']
     const page = await serveStatusPage(runtime, { port: port === undefined ? undefined : String(port) })
@@ -172,4 +178,50 @@ const printRuns = (output: Output, { runs }: Status, times: Times): void => {
     ]),
   )
   times.sayZone(output)
+}
+
+const monthsBetween = (first: string, last: string): string[] => {
+  const months: string[] = []
+  let [year, month] = first.split('-').map(Number) as [number, number]
+  for (let name = first; name <= last; ) {
+    months.push(name)
+    month += 1
+    if (month > 12) {
+      month = 1
+      year += 1
+    }
+    name = `${year}-${String(month).padStart(2, '0')}`
+  }
+  return months
+}
+
+const mark = (cell: CoverageMonth | undefined): string => {
+  if (cell === undefined) return paint('dim', '·')
+  if (cell.failed > 0) return paint('red', '✗')
+  if (cell.held > 0) return paint('yellow', '!')
+  return cell.loaded === cell.total ? paint('green', '█') : cell.loaded > 0 ? '▄' : '░'
+}
+
+/**
+ * Lines with one character per month from the oldest to the newest planned one.
+ * @param columns of the terminal: months that have no room there are left out, oldest first; null: all are shown
+ */
+export const coverageLines = (cells: readonly CoverageMonth[], columns: number | null = null): string[] => {
+  if (cells.length === 0) return []
+  const sorted = cells.map((cell) => cell.month).sort()
+  const pipelines = [...new Set(cells.map((cell) => cell.pipeline))]
+  const width = Math.max(...pipelines.map((name) => name.length))
+  const planned = monthsBetween(sorted[0] ?? '', sorted.at(-1) ?? '')
+  const months = columns === null ? planned : planned.slice(-Math.max(1, columns - width - 2))
+  const lines = pipelines.map((pipeline) => {
+    const row = months.map((month) => mark(cells.find((cell) => cell.pipeline === pipeline && cell.month === month)))
+    return `${pipeline.padEnd(width)}  ${row.join('')}`
+  })
+  return [
+    `${' '.repeat(width)}  ${months[0]} .. ${months.at(-1)}`,
+    ...lines,
+    `${' '.repeat(width)}  █ loaded  ▄ in part  ░ planned`,
+    `${' '.repeat(width)}  ! held  ✗ failed  · nothing planned`,
+    'Nothing planned: the service has not published the month yet, or no pipeline asks for it.',
+  ]
 }

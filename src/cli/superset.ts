@@ -15,7 +15,7 @@ const passwordName = 'MILLRACE_SUPERSET_PASSWORD'
 const warehouseName = 'MILLRACE_SUPERSET_DATABASE_URL'
 
 /** Running it again changes what differs. */
-export const handle: Handler = async (invocation) => {
+export const superset: Handler = async (invocation) => {
   const { options, output, signal } = invocation
   const settings = settingsOf(invocation)
   const url = addressOf(invocation.args[0] ?? settings.raw['MILLRACE_SUPERSET_URL'])

@@ -22,7 +22,7 @@ type Action = (invocation: Invocation, runtime: OpenRuntime, subscriber: Subscri
 
 const limits = { timeoutMs: 30_000, attempts: 3, maxBodyBytes: 10_000_000 }
 
-export const handle: Handler = (invocation) => {
+export const webhooks: Handler = (invocation) => {
   const [action, ...rest] = invocation.args
   const act = actions[String(action)]
   if (act === undefined || rest.length > 0)

@@ -1,4 +1,4 @@
-// The warehouse of a check: migrations, tables, marts, what is known of data points, landings, and whether it is the one it says it is.
+// The warehouse of a check: migrations, tables, marts, lists from SQL, what is known of data points, landings, and whether it is the one it says it is.
 import { randomUUID } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
@@ -11,19 +11,20 @@ import type { Database } from '../../db/connect.ts'
 import { openDatabaseClock, skewWarning } from '../../db/database-clock.ts'
 import { migrationState } from '../../db/migrate.ts'
 import { placeOf } from '../../definition/problem.ts'
-import { openLandingStore } from '../../extract/landing.ts'
 import { diskError } from '../../extract/landing-disk-error.ts'
 import { notesFolder } from '../../extract/landing-files.ts'
+import { openLandingStore } from '../../extract/landing.ts'
 import { datasetOf } from '../../ledger/data-points.ts'
 import { compareTables, type Difference } from '../../load/drift.ts'
 import { differingSummaries, summaryDiffers } from '../../load/summaries.ts'
 import { tableName } from '../../load/table-columns.ts'
+import { readerSetting, triedLists } from '../../plan/query-lists.ts'
 import { damagedReceipts, identityWarning } from '../../run/identity.ts'
 import { migrationFolders } from '../../run/open-runtime.ts'
 import type { SourceFolders } from '../../sources/registry.ts'
 import { dataPointReadings } from '../../web/reads/read-quota.ts'
 import { checkMart, compareAfter } from './check-tables.ts'
-import { counted, type Notes, note } from './notes.ts'
+import { counted, note, type Notes } from './notes.ts'
 
 /** Whether other machines may be asked. */
 export interface Asked {
@@ -195,4 +196,30 @@ export const checkIdentity = async (
     for (const damaged of await damagedReceipts(place, signal).catch(noneIfAway)) note(notes, 'identity', 'warning', damaged)
   if (warning !== null) note(notes, 'identity', 'error', warning)
   else note(notes, 'identity', 'proved', 'the database is the warehouse that its landings name.')
+}
+
+/** @param isOffline a list that another database gives is not read then */
+export const checkLists = async (
+  database: Database,
+  { definitions, folders, notes, pipelinesFolder }: Checking,
+  settings: Settings,
+  isOffline: boolean,
+): Promise<void> => {
+  const asking = definitions.filter(({ dimensions }) => dimensions.some(({ query }) => query !== undefined))
+  if (asking.length === 0 || folders === null) return
+  const state = await migrationState(database, { folders: migrationFolders(pipelinesFolder) })
+  const reason =
+    state.pending.length > 0
+      ? 'they need the migrated warehouse'
+      : isOffline && settings.raw[readerSetting]
+        ? `--offline was given, and ${readerSetting} may name another database`
+        : null
+  if (reason !== null) return note(notes, 'definition', 'not asked', `lists from SQL: ${reason}.`)
+  for (const definition of asking)
+    for (const { dimension, outcome, count, message } of await triedLists({ database, settings, ...folders }, definition)) {
+      const about = `${definition.file}: the list of ${dimension}`
+      if (outcome === 'failed') note(notes, 'definition', 'error', `${about}: ${message}`)
+      else if (message !== null) note(notes, 'definition', 'warning', `${about}: ${message}`)
+      else note(notes, 'definition', 'proved', `${about}: its query gives ${counted(count, 'value')}.`)
+    }
 }

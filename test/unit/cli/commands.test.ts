@@ -12,7 +12,7 @@ test('roles prints the SQL of its three roles', async () => {
   const lines: string[] = []
   const output = { line: (text: string) => lines.push(text), event: () => undefined }
   const handler = await commands.find(({ usage }) => usage === 'roles')?.load()
-  const code = await handler?.handle({ output, options: {}, args: [], environment: {} } as unknown as Invocation)
+  const code = await handler?.({ output, options: {}, args: [], environment: {} } as unknown as Invocation)
   expect(code).toBe(0)
   for (const role of ['millrace_owner', 'millrace_loader', 'bi_reader']) expect(lines.join('\n')).toContain(role)
 })

@@ -1,7 +1,7 @@
 // What the Tab key offers.
 import { expect, test } from 'vitest'
 import { commands } from '../../../src/cli/commands.ts'
-import { completeWords } from '../../../src/cli/complete-words.ts'
+import { completeWords } from '../../../src/cli/completion.ts'
 
 const offered = async (line: string): Promise<string[]> =>
   (await completeWords(commands, line.split(' '), async () => ['keywords', 'traffic_sources'])).map(({ text }) => text)

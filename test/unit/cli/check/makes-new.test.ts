@@ -1,7 +1,7 @@
 // Which pending migrations `check` may try beside loads.
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { touchesWhatIsThere } from '../../../../src/cli/check/makes-new.ts'
+import { touchesWhatIsThere } from '../../../../src/cli/check/check-tables.ts'
 import { loadMigration, migrationFiles } from '../../../../src/db/migration-files.ts'
 import { statementsOf } from '../../../../src/db/migration-sql.ts'
 

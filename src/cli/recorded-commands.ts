@@ -1,19 +1,22 @@
-// `millrace test [pipeline…]`: definitions over the recorded answers beside them, without a request and without a database.
+// `millrace test [pipeline…]`: definitions over the recorded answers beside them, without a request and without a database. `millrace record UNIT` cuts one
+// small from the landing of what a unit holds.
 import { existsSync } from 'node:fs'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { EtlError, messageOf } from '../core/errors.ts'
 import type { Definition } from '../core/types.ts'
 import { openDefinitions } from '../run/open-runtime.ts'
+import { recordAnswer } from '../run/record-answer.ts'
 import { differences, outcomeOf, type Recorded, recordedFileSchema } from '../run/recorded-answers.ts'
-import { pipelinesFolder } from './command-runtime.ts'
+import { wholeNumber } from './command-options.ts'
+import { pipelinesFolder, withRuntime } from './command-runtime.ts'
 import type { Handler } from './command-spec.ts'
 
 /** Beside the definition. */
-export const recordedFile = (folder: string, pipeline: string): string => join(folder, `${pipeline}.recorded.json`)
+const recordedFile = (folder: string, pipeline: string): string => join(folder, `${pipeline}.recorded.json`)
 
 /** Throws DEFINITION where the file is not as `millrace record` writes it. */
-export const readRecorded = async (file: string): Promise<readonly Recorded[]> => {
+const readRecorded = async (file: string): Promise<readonly Recorded[]> => {
   if (!existsSync(file)) return []
   try {
     return recordedFileSchema.parse(JSON.parse(await readFile(file, 'utf8'))).answers
@@ -26,11 +29,11 @@ export const readRecorded = async (file: string): Promise<readonly Recorded[]> =
   }
 }
 
-export const writeRecorded = (file: string, answers: readonly Recorded[]): Promise<void> =>
+const writeRecorded = (file: string, answers: readonly Recorded[]): Promise<void> =>
   writeFile(file, `${JSON.stringify({ answers }, null, 1)}\n`)
 
 /** Exit code 1 where something differs from what was expected. */
-export const handle: Handler = async (invocation) => {
+export const test: Handler = async (invocation) => {
   const { output, args, options } = invocation
   const folder = pipelinesFolder(invocation)
   const { definitions, sources } = await openDefinitions(folder, args)
@@ -66,4 +69,30 @@ const tryOutcome = async (
   const source = sources.get(definition.source)
   if (source === undefined) return `there is no source '${definition.source}'`
   return outcomeOf(definition, source, recorded).catch(messageOf)
+}
+
+/** Asks the service for nothing. One of the same name is replaced. */
+export const record: Handler = async (invocation) => {
+  const { args, options, output } = invocation
+  const unitId = wholeNumber(args[0], () => 'Write `millrace record UNIT`; the page and `millrace status` name units by number.')
+  const records = wholeNumber(options['records'], () => '--records takes a whole number from 1.')
+  return withRuntime(invocation, { callsService: false, usesLanding: true, pipelines: [] }, async (runtime, progress) => {
+    const { definition, recorded } = await recordAnswer(runtime, unitId, { records, isAnonymous: options['anonymous'] === true })
+    const file = recordedFile(pipelinesFolder(invocation), definition.pipeline)
+    const others = (await readRecorded(file)).filter(({ name }) => name !== recorded.name)
+    await writeRecorded(file, [...others, recorded])
+    progress.stop()
+    output.event({
+      event: 'summary',
+      command: 'record',
+      pipeline: definition.pipeline,
+      answer: recorded.name,
+      rows: recorded.expected.rows.length,
+      file,
+    })
+    output.line(
+      `wrote ${recorded.expected.rows.length} rows of ${recorded.name} into ${file}; \`millrace test ${definition.pipeline}\` compares`,
+    )
+    return 0
+  })
 }

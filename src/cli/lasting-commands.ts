@@ -1,0 +1,152 @@
+// The commands that last: `millrace schedule` keeps time for every pipeline that has a schedule, `millrace worker` helps every run and scheduler of the
+// warehouse; and the status page beside them, `demo --keep` and `status --serve`.
+import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
+import { timeIn } from '../core/window.ts'
+import { noteCancel, retryByPerson } from '../ledger/person-actions.ts'
+import { releaseByPerson } from '../ledger/release.ts'
+import { previewRun } from '../plan/dry-run.ts'
+import { nextTicks } from '../plan/ticks.ts'
+import { cancelRun } from '../run/cancel-run.ts'
+import type { OpenRuntime } from '../run/open-runtime.ts'
+import { concurrencyOf } from '../run/run-jobs.ts'
+import { scheduledOf } from '../run/scheduled.ts'
+import { workLoop } from '../run/work-loop.ts'
+import { hookReceiver } from '../schedule/hook-subscriptions.ts'
+import { notify } from '../schedule/notify/send-alarms.ts'
+import { type Scheduler, startScheduler } from '../schedule/run-schedule.ts'
+import { createTicker } from '../schedule/ticker.ts'
+import { createStatusApp } from '../web/app.ts'
+import type { WebContext } from '../web/context.ts'
+import { listen, type WebServer, webSettings } from '../web/web-server.ts'
+import { interruptedCode, untilInterrupted, withRuntime } from './command-runtime.ts'
+import { type Handler, pagePort } from './command-spec.ts'
+import { reasonsOf } from './plan-events.ts'
+
+const shownTicks = 5
+
+/** Ends when it is stopped; runs in progress put their jobs back. */
+export const schedule: Handler = async (invocation) =>
+  withRuntime(invocation, { callsService: true, usesLanding: true, pipelines: [] }, async (runtime) => {
+    const scheduled = scheduledOf(runtime.definitions)
+    if (scheduled.length === 0)
+      throw new EtlError('DEFINITION', 'No pipeline has a rule; add `rule: { cron: "30 2 * * *", time_zone: Europe/Berlin }`.')
+    for (const { definition, schedule: rule } of scheduled) {
+      const { cron, timeZone } = rule
+      const ticks = nextTicks(rule, shownTicks, runtime.clock.now())
+      const next = ticks.map((ms) => new Date(ms).toISOString())
+      invocation.output.event({ event: 'ticks', pipeline: definition.pipeline, time_zone: timeZone, next })
+      const shown = ticks.map((ms) => timeIn(ms, timeZone)).join(', ')
+      invocation.output.line(`${definition.pipeline} (${cron} ${timeZone}): ${shown}`)
+    }
+    let scheduler: Scheduler | null = null
+    const hooks = hookReceiver(runtime, () => scheduler?.releases ?? null)
+    const page = await serveStatusPage(runtime, { hooks, overdue: async () => scheduler?.overdue() ?? [] })
+    invocation.output.event({ event: 'status_page', url: page.url })
+    invocation.output.line(`status page: ${page.url}`)
+    try {
+      scheduler = await startScheduler(runtime, invocation.signal)
+      await untilInterrupted(invocation)
+      await scheduler.stop()
+    } finally {
+      await page.close()
+    }
+    return interruptedCode
+  })
+
+const everyMs = 60_000
+
+/** Ends when it is stopped; its jobs go to others. */
+export const worker: Handler = async (invocation) =>
+  withRuntime(invocation, { callsService: true, usesLanding: true, pipelines: [] }, async (runtime) => {
+    invocation.output.note(`worker ${runtime.process.name} helps every run; Ctrl-C ends it`)
+    const page = await serveStatusPage(runtime)
+    invocation.output.event({ event: 'status_page', url: page.url })
+    invocation.output.note(`status page: ${page.url}`)
+    // The loop below does the work of the runs it begins.
+    const ticker = createTicker(runtime, invocation.signal, { concurrency: 0 })
+    const begin = (): Promise<void> =>
+      ticker
+        .approved()
+        .catch((error) => runtime.log.warn({ error: messageOf(error) }, 'what was approved waits for the next minute'))
+    // Also where no scheduler lives people are told, and what a person allowed is bought.
+    const minute = setInterval(() => void notify(runtime).then(begin), everyMs)
+    void begin()
+    try {
+      await workLoop(runtime, {
+        runId: null,
+        concurrency: concurrencyOf(runtime.definitions),
+        signal: invocation.signal,
+        done: async () => false,
+      })
+    } finally {
+      clearInterval(minute)
+      await ticker.settled()
+      await page.close()
+    }
+    return interruptedCode
+  })
+
+/** Of `status --serve`, `schedule` and `worker`. */
+const actor = 'status page'
+
+interface PageOptions {
+  readonly port?: string | undefined
+  readonly overdue?: WebContext['overdue']
+  readonly hooks?: WebContext['hooks']
+}
+
+/**
+ * Serves the page until closed. A taken port ends the command only where someone chose it; the default gives way to a free one.
+ * @param port what `--port` says; undefined: MILLRACE_WEB_PORT, else 7433
+ * @param overdue asked by the health endpoint, see `Scheduler.overdue`
+ */
+export const serveStatusPage = async (
+  runtime: OpenRuntime,
+  { port, overdue = async () => [], hooks = null }: PageOptions = {},
+): Promise<WebServer> => {
+  const raw = port === undefined ? runtime.settings.raw : { ...runtime.settings.raw, MILLRACE_WEB_PORT: port }
+  const { address, token } = webSettings(raw, pagePort)
+  const { app, close } = createStatusApp({
+    context: { ...webContext(runtime), overdue, hooks },
+    token,
+    onError: (error) => runtime.log.warn({ error: messageOf(error) }, 'status page'),
+  })
+  const server = await listen(app, address).catch((error: unknown) => {
+    const chosen = raw['MILLRACE_WEB_PORT'] !== undefined && raw['MILLRACE_WEB_PORT'] !== ''
+    if (chosen || !isEtlError(error)) throw error
+    return listen(app, { ...address, port: 0 })
+  })
+  return {
+    url: server.url,
+    close: async () => {
+      close()
+      await server.close()
+    },
+  }
+}
+
+const webContext = (runtime: OpenRuntime): Omit<WebContext, 'overdue' | 'hooks'> => ({
+  kysely: runtime.database.kysely,
+  definitions: runtime.definitions,
+  clock: runtime.clock,
+  warehouse: runtime.database.display,
+  actions: {
+    release: (unitId) => releaseByPerson(runtime.database.kysely, unitId, actor),
+    retry: (unitId) => retryByPerson(runtime.database.kysely, unitId, actor),
+    cancel: async (runId) => {
+      const { state } = await cancelRun(runtime, runId)
+      if (state === 'cancelled') await noteCancel(runtime.database.kysely, runId, actor)
+      return state
+    },
+  },
+  plan: async (signal) => {
+    const { jobs, pipelines, asked } = await previewRun(runtime, runtime.definitions, { mode: 'due', only: null }, signal)
+    return { reasons: reasonsOf(jobs), pipelines, asked }
+  },
+  nextTicks: (count) =>
+    scheduledOf(runtime.definitions).map(({ definition, schedule }) => ({
+      pipeline: definition.pipeline,
+      timeZone: schedule.timeZone,
+      at: nextTicks(schedule, count, runtime.clock.now()),
+    })),
+})

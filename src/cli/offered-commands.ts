@@ -1,0 +1,81 @@
+// `millrace describe` and `millrace capabilities`: the datasets, and the values and dates, that each service offers this key.
+import { createLog } from '../core/log.ts'
+import { type Answer, discoverCapabilities, discoverDatasets, type DiscoverRequest } from './check/discover.ts'
+import { pipelinesFolder, settingsOf } from './command-runtime.ts'
+import type { Handler, Invocation } from './command-spec.ts'
+import { type Output, some } from './output.ts'
+
+/** Asks each API that has its settings. */
+export const describe: Handler = async (invocation) => {
+  const answers = await discoverDatasets(discoverRequest(invocation))
+  return showAnswers(invocation, { command: 'describe', what: 'its datasets' }, answers, (datasets, output) => {
+    for (const dataset of datasets) {
+      output.event({ event: 'dataset', ...dataset })
+      output.line(dataset.table)
+      for (const [param, values] of Object.entries(dataset.choices))
+        output.line(`  ${`${param}:`.padEnd(14)} ${values.join(', ') || '-'}`)
+      output.line(`  filters:       ${dataset.filters?.join(', ') || '-'}`)
+      if (dataset.dimensions !== null) output.line(`  dimensions:    ${dataset.dimensions.join(', ') || '-'}`)
+      output.line(`  metrics:       ${dataset.metrics.join(', ') || '-'}`)
+    }
+    output.line()
+    output.line('Next: `millrace new dataset NAME` writes the definition of one of them.')
+    return { datasets: datasets.length }
+  })
+}
+
+/** Asks each API that has its settings. */
+export const capabilities: Handler = async (invocation) => {
+  const answers = await discoverCapabilities(discoverRequest(invocation))
+  return showAnswers(invocation, { command: 'capabilities', what: 'what this key may ask' }, answers, (found, output) => {
+    const kinds = [...new Set(found.families.flatMap(({ values }) => Object.keys(values)))]
+    output.table(
+      ['family', 'from', 'to', ...kinds],
+      found.families.map(({ name, from, to, values }) => [
+        name,
+        from ?? '-',
+        to ?? '-',
+        ...kinds.map((kind) => values[kind]?.join(' ') ?? '-'),
+      ]),
+    )
+    if (found.remainingHits !== null) output.line(`${some(found.remainingHits, 'request')} left.`)
+    return {
+      remaining_hits: found.remainingHits,
+      families: found.families.map(({ values, ...family }) => ({ ...family, ...values })),
+    }
+  })
+}
+
+/** Throws CONFIGURATION for settings that are wrong. */
+export const discoverRequest = (invocation: Invocation): DiscoverRequest => {
+  const settings = settingsOf(invocation)
+  return {
+    settings,
+    pipelinesFolder: pipelinesFolder(invocation),
+    account: String(invocation.options['account']),
+    log: createLog(settings.raw['MILLRACE_LOG_LEVEL']),
+    signal: invocation.signal,
+  }
+}
+
+/** Shows what each API says, under its name where there are several. `show` prints one and returns what the summary says of it. */
+const showAnswers = <T>(
+  { output }: Invocation,
+  { command, what }: { readonly command: string; readonly what: string },
+  answers: readonly Answer<T>[],
+  show: (said: T, output: Output) => Readonly<Record<string, unknown>>,
+): number => {
+  if (answers.length === 0) {
+    output.event({ event: 'summary', command, offered: false })
+    output.line(`No source here has a way to tell ${what}.`)
+  }
+  for (const { api, said } of answers) {
+    const name = answers.length > 1 ? { api } : {}
+    if (answers.length > 1) output.line(`${api}:`)
+    const offered = said !== null
+    // Absence is no failure: not every version of a service has the endpoint.
+    if (!offered) output.line(`The service does not tell ${what} (no such endpoint). Nothing depends on it.`)
+    output.event({ event: 'summary', command, ...name, offered, ...(offered ? show(said, output) : {}) })
+  }
+  return 0
+}

@@ -1,0 +1,144 @@
+// What a person decides: `millrace reports list|adopt|give-up` about purchases, `millrace release UNIT…` about held units, `millrace cancel RUN` about a run.
+import { EtlError } from '../core/errors.ts'
+import { isReportId } from '../core/report-shape.ts'
+import { showSpan } from '../core/window.ts'
+import { adoptReport, giveUpReport } from '../ledger/purchases.ts'
+import type { Release } from '../ledger/release.ts'
+import { emptySummary } from '../ledger/runs.ts'
+import { cancelRun } from '../run/cancel-run.ts'
+import { type ReleaseResult, releaseUnits } from '../run/release-units.ts'
+import type { Runtime } from '../run/runtime.ts'
+import { listPurchases } from '../web/reads/read-reports.ts'
+import { linesOf, type UnitLine } from '../web/reads/unit-lines.ts'
+import { tellAfter } from './run-commands.ts'
+import { wholeNumber } from './command-options.ts'
+import { assertKnownPipelines, withDatabase, withRuntime } from './command-runtime.ts'
+import type { Handler, Invocation } from './command-spec.ts'
+import { formatNumber, some } from './output.ts'
+import { exitCodeOf, printSummary, summaryEvent } from './summary.ts'
+import { timesOf } from './zone.ts'
+
+const by = 'command line'
+
+/** `list` changes nothing; `adopt` and `give-up` decide about a purchase. */
+export const reports: Handler = async (invocation) => {
+  const [action, ...rest] = invocation.args
+  if (action === 'list') return list(invocation, rest)
+  if (action === 'adopt') return adopt(invocation, rest)
+  if (action === 'give-up') return giveUp(invocation, rest)
+  throw new EtlError('USAGE', `'${action}' is not one of list, adopt, give-up.`)
+}
+
+const list = async (invocation: Invocation, pipelines: readonly string[]): Promise<number> => {
+  const { output } = invocation
+  const limit = wholeNumber(invocation.options['limit'], () => '--limit takes a whole number from 1.')
+  return withDatabase(invocation, async ({ kysely }) => {
+    await assertKnownPipelines(kysely, invocation, pipelines)
+    const { rows, total } = await listPurchases(kysely, { pipelines, limit })
+    for (const row of rows) output.event({ event: 'report', ...row })
+    output.event({ event: 'summary', command: 'reports list', listed: rows.length, total })
+    const times = timesOf(invocation)
+    output.table(
+      ['job', 'kind', 'pipeline', 'months', 'units', 'state', 'report', 'credits', 'submitted'],
+      rows.map((row) => [
+        String(row.job_id),
+        row.kind,
+        row.pipeline,
+        showSpan({ from: row.window_from, to: row.window_to }),
+        formatNumber(row.cells),
+        row.status_word === null ? row.state : `${row.state} (${row.status_word})`,
+        row.report_id ?? '(id not known)',
+        row.quota === null ? '-' : formatNumber(row.quota),
+        times.at(row.submitted_at),
+      ]),
+    )
+    output.line(`${rows.length} of ${total} purchases.`)
+    if (rows.length > 0) times.sayZone(output)
+    const kinds = new Set(rows.map(({ kind }) => kind))
+    if (kinds.has('uncertain'))
+      output.line("Next: compare with the service's own list; `millrace reports adopt JOB ID` if it has one, else `give-up JOB`.")
+    else if (kinds.has('lost'))
+      output.line("Next: compare with the service's own list; `millrace reports adopt JOB ID` if it has one.")
+    return 0
+  })
+}
+
+const jobOf = (text: string | undefined, usage: string): number =>
+  wholeNumber(text, () => `Write \`millrace reports ${usage}\`; \`millrace reports list\` names the jobs.`)
+
+const adopt = async (invocation: Invocation, [job, reportId, ...rest]: readonly string[]): Promise<number> => {
+  const jobId = jobOf(job, 'adopt JOB ID')
+  if (reportId === undefined || rest.length > 0 || !isReportId(reportId))
+    throw new EtlError('USAGE', 'Write `millrace reports adopt JOB ID`, with the id as the service shows it.')
+  return withDatabase(invocation, async ({ kysely }) => {
+    await adoptReport(kysely, { jobId, reportId, by })
+    invocation.output.event({ event: 'summary', command: 'reports adopt', job_id: jobId, report_id: reportId })
+    invocation.output.line(
+      `Job ${jobId} has report ${reportId} now. The next run polls, downloads and loads it; nothing is bought.`,
+    )
+    return 0
+  })
+}
+
+const giveUp = async (invocation: Invocation, [job, ...rest]: readonly string[]): Promise<number> => {
+  const jobId = jobOf(rest.length > 0 ? undefined : job, 'give-up JOB [--sure]')
+  const sure = invocation.options['sure'] === true
+  return withDatabase(invocation, async ({ kysely }) => {
+    await giveUpReport(kysely, { jobId, by, sure })
+    invocation.output.event({ event: 'summary', command: 'reports give-up', job_id: jobId })
+    invocation.output.line(`Job ${jobId} is given up. The next run that wants its units buys them again.`)
+    return 0
+  })
+}
+
+/** Exit code 1 where one of them was not held, needs approval, or is not loaded in the end. */
+export const release: Handler = async (invocation) => {
+  const ids = invocation.args.map((arg) =>
+    wholeNumber(arg, (text) => `'${text}' is not a unit's number; \`millrace status\` lists held units.`),
+  )
+  // The key is asked for only where the service must be: a held answer loads without.
+  return withRuntime(invocation, { callsService: false, usesLanding: true, pipelines: [] }, async (runtime, progress) => {
+    const result = await releaseUnits(runtime, ids, { by: 'command line', signal: invocation.signal })
+    if (result.run !== null) await tellAfter(runtime, result.run)
+    progress.stop()
+    return printReleased(invocation, runtime, result)
+  })
+}
+
+const printReleased = async ({ output }: Invocation, runtime: Runtime, { units, run }: ReleaseResult): Promise<number> => {
+  const idsThat = (...kinds: readonly Release['kind'][]): number[] =>
+    [...units].filter(([, kind]) => kinds.includes(kind)).map(([unitId]) => unitId)
+  const [released, notHeld, needApproval] = [idsThat('released', 'joined'), idsThat('not held'), idsThat('needs approval')]
+  const lines = await linesOf(runtime.database.kysely, [...units.keys()])
+  const extra = { released, not_held: notHeld, needs_approval: needApproval }
+  for (const line of lines.filter(({ unit_id }) => released.includes(unit_id))) {
+    const { unit_id, unit_key, state, error_code, error_message } = line
+    output.event({ event: 'released', unit_id, unit: unit_key, state, code: error_code, message: error_message })
+    output.line(wordsOf(line))
+  }
+  for (const id of notHeld) output.line(`unit ${id} is not held; \`millrace status\` lists held units`)
+  for (const { unit_id, pipeline } of lines.filter((line) => needApproval.includes(line.unit_id)))
+    output.line(`unit ${unit_id} costs more than usual; \`millrace approve ${pipeline}\` allows it, and what waits with it`)
+  if (run === null) output.event({ ...summaryEvent('release', null, emptySummary, 0), ...extra })
+  else printSummary(output, 'release', run, extra)
+  const code = run === null ? 0 : exitCodeOf(run, false)
+  return code === 0 && released.length < units.size ? 1 : code
+}
+
+const wordsOf = ({ unit_id, unit_key, state, error_code, error_message }: UnitLine): string => {
+  const why = error_message === null ? '' : ` (${error_code ?? 'no code'}): ${error_message}`
+  return `unit ${unit_id} released; ${unit_key} is ${state}${state === 'loaded' ? '' : why}`
+}
+
+/** Resolves when nothing of the run is at work any more. */
+export const cancel: Handler = async (invocation) => {
+  const runId = wholeNumber(invocation.args[0], (text) => `'${text}' is not a run's number; \`millrace status\` lists the runs.`)
+  return withRuntime(invocation, { callsService: false, usesLanding: false, pipelines: [] }, async (runtime) => {
+    const { parked, withdrawn, state } = await cancelRun(runtime, runId)
+    invocation.output.event({ event: 'summary', command: 'cancel', run_id: runId, state, units_parked: parked, withdrawn })
+    invocation.output.line(`Run ${runId} is ${state}; ${some(parked, 'unit')} put back. Nothing more is submitted for it.`)
+    if (withdrawn > 0) invocation.output.line(`${some(withdrawn, 'failed purchase')} taken back: no night tries them again.`)
+    invocation.output.line('Run the same command again to resume.')
+    return 0
+  })
+}

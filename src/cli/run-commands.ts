@@ -1,0 +1,195 @@
+// `millrace run`: what is due now; `millrace backfill`: a range of months; `millrace plan`, and --dry-run of both: what they would do and why. Around them the
+// word of a person before money is spent, and what is left to tell at the end.
+import { createInterface } from 'node:readline/promises'
+import { EtlError } from '../core/errors.ts'
+import { stopsWith } from '../db/stoppable.ts'
+import { previewRun } from '../plan/dry-run.ts'
+import { checkScope } from '../plan/frames.ts'
+import { type Paced, paceRun } from '../plan/pace-backfill.ts'
+import { costsCredits, sourceOf } from '../plan/plan-context.ts'
+import { planRun, type Scope } from '../plan/plan-run.ts'
+import type { OpenRuntime } from '../run/open-runtime.ts'
+import { sweep } from '../run/retention.ts'
+import { type RunResult, runJobs } from '../run/run-jobs.ts'
+import type { Runtime } from '../run/runtime.ts'
+import { createPing } from '../schedule/notify/ping.ts'
+import { checkAlarming, notify } from '../schedule/notify/send-alarms.ts'
+import { type WaitingWord, waitingWords } from '../web/reads/read-approvals.ts'
+import { parseOnly, rangeOf, rangeScope } from './command-options.ts'
+import { personWith, withRuntime } from './command-runtime.ts'
+import type { Handler, Invocation } from './command-spec.ts'
+import { formatNumber, type Output, some } from './output.ts'
+import { closingLines, printPlan } from './print-plan.ts'
+import type { ProgressView } from './progress-bar.ts'
+import { exitCodeOf, printSummary } from './summary.ts'
+
+/** Exit code 1 where units failed or are held. */
+export const run: Handler = async (invocation) => {
+  const { args, options, output, signal } = invocation
+  const scope: Scope = { mode: 'due', only: parseOnly(options['only']) }
+  return withRuntime(invocation, { callsService: true, usesLanding: true }, async (opened, progress) => {
+    const { definitions } = opened
+    checkScope(definitions, scope)
+    if (options['dryRun'] === true) return showPlan(invocation, opened, progress, 'run', scope)
+    // A run without what the person refused: that is held, and the usual goes on.
+    const runtime = (await progress.aside(() => agreed(invocation, opened, 'run', scope))) ?? opened
+    checkAlarming(runtime)
+    const ping = createPing(runtime.settings, runtime.log)
+    await ping('start')
+    const result = await runJobs(runtime, {
+      command: 'run',
+      arguments: { pipelines: args, only: options['only'] ?? null },
+      definitions,
+      plan: (runId) => planRun(runtime, runId, definitions, scope, signal),
+      signal,
+    }).catch(async (error: unknown) => {
+      await ping('fail')
+      throw error
+    })
+    const after = await afterRun(runtime, result, runtime.consent.approvedBy)
+    if (result.state !== 'cancelled') await sweep(runtime)
+    await ping(result.state === 'done' ? 'success' : 'fail')
+    await tellAfter(runtime, result)
+    progress.stop()
+    sayEnded(output, 'run', result, after)
+    // Units that are not yet published, or wait for a budget, do not make a night fail.
+    return exitCodeOf(result, true)
+  })
+}
+
+/** Exit code 1 where units failed or are held, or nothing was bought. */
+export const backfill: Handler = async (invocation) => {
+  const { args, options, output, signal } = invocation
+  const { from, to } = rangeOf(invocation)
+  const scope = rangeScope(invocation, { order: orderOf(options) })
+  return withRuntime(invocation, { callsService: true, usesLanding: true }, async (opened, progress) => {
+    const { definitions } = opened
+    checkScope(definitions, scope)
+    if (options['dryRun'] === true) return showPlan(invocation, opened, progress, 'backfill', scope)
+    const runtime = await progress.aside(() => agreed(invocation, opened, 'backfill', scope))
+    if (runtime === null) {
+      output.note('Nothing was bought.')
+      return 1
+    }
+    checkAlarming(runtime)
+    const result = await runJobs(runtime, {
+      command: 'backfill',
+      arguments: { pipelines: args, from, to, only: options['only'] ?? null, force: options['force'] === true },
+      definitions,
+      plan: (runId) => planRun(runtime, runId, definitions, scope, signal),
+      signal,
+    })
+    const after = await afterRun(runtime, result, personWith('backfill'))
+    await tellAfter(runtime, result)
+    progress.stop()
+    sayEnded(output, 'backfill', result, after)
+    return exitCodeOf(result, false)
+  })
+}
+
+const orderOf = ({ order, oldestFirst }: Invocation['options']): 'newest-first' | 'oldest-first' => {
+  if (oldestFirst === true) return 'oldest-first'
+  if (order === 'newest' || order === 'oldest') return `${order}-first`
+  throw new EtlError('USAGE', `--order is '${String(order)}'; write --order newest (the default) or --order oldest.`)
+}
+
+/** Spends nothing. */
+export const plan: Handler = async (invocation) => {
+  const { options } = invocation
+  const isRange = options['from'] !== undefined || options['to'] !== undefined
+  const scope: Scope = isRange ? rangeScope(invocation) : { mode: 'due', only: parseOnly(options['only']) }
+  return withRuntime(invocation, { callsService: true, usesLanding: false }, async (runtime, progress) => {
+    checkScope(runtime.definitions, scope)
+    return showPlan(invocation, runtime, progress, 'plan', scope)
+  })
+}
+
+const showPlan = async (
+  { output, signal }: Invocation,
+  runtime: OpenRuntime,
+  progress: ProgressView,
+  command: string,
+  scope: Scope,
+): Promise<number> => {
+  const preview = await previewRun(runtime, runtime.definitions, scope, signal)
+  progress.stop()
+  printPlan(output, command, preview)
+  return 0
+}
+
+/** A runtime that may buy what was agreed to; null: the person wants nothing of it. */
+const agreed = async (
+  invocation: Invocation,
+  runtime: OpenRuntime,
+  command: 'run' | 'backfill',
+  scope: Scope,
+): Promise<OpenRuntime | null> => {
+  const { options, output, signal } = invocation
+  const approvedBy = (what: string): OpenRuntime => ({
+    ...runtime,
+    consent: { ...runtime.consent, approvedBy: personWith(what) },
+  })
+  if (options['yes'] === true) return approvedBy(`${command} --yes`)
+  const guarded = runtime.definitions.filter((one) => one.guard !== null && costsCredits(sourceOf(runtime, one)))
+  if (guarded.length === 0 || output.json || !process.stdin.isTTY || !process.stderr.isTTY) return runtime
+  const preview = await previewRun(runtime, guarded, scope, signal)
+  const asks =
+    preview.jobs.some(({ held }) => held) || preview.pipelines.some(({ waiting, isDear }) => waiting.units > 0 || isDear)
+  if (!asks) return runtime
+  for (const line of closingLines(preview)) output.note(line)
+  const question = scope.mode === 'range' ? 'Buy it? [y/N] ' : 'Buy what needs approval, too? [y/N] '
+  if (await isYes(question, signal)) return approvedBy(`${command} at the terminal`)
+  return scope.mode === 'range' ? null : runtime
+}
+
+const isYes = async (question: string, signal: AbortSignal): Promise<boolean> => {
+  const lines = createInterface({ input: process.stdin, output: process.stderr })
+  try {
+    return /^\s*(y|yes)\s*$/i.test(await lines.question(question, { signal }))
+  } finally {
+    lines.close()
+  }
+}
+
+/** What is left to tell once a run has ended: budgets it waits for, and what waits for a person. */
+interface AfterRun {
+  readonly paced: readonly Paced[]
+  readonly waiting: readonly WaitingWord[]
+}
+
+/** @param by whose word keeps what is beyond a budget; null: nobody gave one. A run that was stopped keeps nothing. */
+const afterRun = async (runtime: Runtime, { runId, state }: RunResult, by: string | null): Promise<AfterRun> => {
+  const { definitions, database } = runtime
+  const isWhole = state === 'done' || state === 'failed'
+  const find = async (): Promise<AfterRun> => ({
+    paced: await paceRun(runtime, definitions, runId, isWhole ? by : null),
+    waiting: await waitingWords(
+      database.kysely,
+      definitions.map(({ pipeline }) => pipeline),
+    ),
+  })
+  return isWhole ? find() : stopsWith(AbortSignal.timeout(stoppedForMs), find).catch(() => ({ paced: [], waiting: [] }))
+}
+
+/** Messages, for which a run that was stopped takes no longer either. */
+export const tellAfter = (runtime: Runtime, { state }: RunResult): Promise<void> =>
+  state === 'done' || state === 'failed' ? notify(runtime) : stopsWith(AbortSignal.timeout(stoppedForMs), () => notify(runtime))
+
+/** A run that was stopped tells what can be read in this time, and ends also where somebody locks what tells it. */
+const stoppedForMs = 500
+
+/** For machines what is left stands before the summary, which is the last line; for people after it. */
+const sayEnded = (output: Output, command: string, result: RunResult, { paced, waiting }: AfterRun): void => {
+  for (const one of waiting) output.event({ event: 'needs_approval', ...one, approve: `millrace approve ${one.pipeline}` })
+  for (const { doneOn, ...one } of paced) output.event({ event: 'paced', ...one, done_on: doneOn })
+  printSummary(output, command, result)
+  for (const { pipeline, reports, credits, doneOn } of paced)
+    output.line(
+      `${pipeline}: ${some(reports, 'report')} (about ${some(credits, 'credit')}) wait for the budget. Every night continues with them, newest month first` +
+        `${doneOn === null ? '' : `; the last about ${doneOn}`}.`,
+    )
+  for (const { pipeline, units, reports, credits, priced, allowed } of waiting)
+    output.line(
+      `${pipeline}: ${some(units, 'unit')} (${reports === 0 ? '' : `${some(reports, 'report')}, `}${priced ? `about ${some(credits, 'credit')}` : 'price not known'}) need approval${allowed === null ? '' : `: a night may cost ${formatNumber(allowed)}`}. \`millrace approve ${pipeline}\` allows them.`,
+    )
+}
