@@ -15,8 +15,8 @@ import { median } from './results.ts'
 const units = Number(process.argv[2] ?? 1_000)
 const rounds = Number(process.argv[3] ?? 5)
 const slots = 4
-/** As many as a process claims ahead of short work. */
-const atOnce = 17
+/** A slot that is free takes one. */
+const atOnce = 1
 
 const source = sourceOf({ kind: 'walk' })
 

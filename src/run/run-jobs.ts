@@ -20,7 +20,7 @@ import type { PlanCounts } from '../plan/plan-runtime.ts'
 import { closeLoaded, keepStatistics, refreshAttributes } from './after-work.ts'
 import { readMetersAfter, readMetersBefore } from './read-meters.ts'
 import type { Runtime } from './runtime.ts'
-import { workLoop } from './work-loop.ts'
+import { watchEvery, workLoop } from './work-loop.ts'
 
 export interface RunRequest {
   readonly command: string
@@ -143,14 +143,10 @@ const cancelCheckMs = 500
 
 const watchCancel = ({ ownLine }: Runtime, runId: number): { readonly signal: AbortSignal; readonly end: () => void } => {
   const cancel = new AbortController()
-  let looking = false
-  const timer = setInterval(async () => {
-    if (looking) return
-    looking = true
+  const end = watchEvery(cancelCheckMs, async () => {
     if (await isCancelled(ownLine(), runId).catch(() => false)) cancel.abort()
-    looking = false
-  }, cancelCheckMs)
-  return { signal: cancel.signal, end: () => clearInterval(timer) }
+  })
+  return { signal: cancel.signal, end }
 }
 
 const stateOf = ({ units }: RunSummary, others: number, signal: AbortSignal): RunResult['state'] =>

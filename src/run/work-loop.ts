@@ -8,9 +8,8 @@ import { type ClaimedJob, claimJobs } from '../ledger/claim.ts'
 import { lostJobs } from '../ledger/hold.ts'
 import { reapDead } from '../ledger/processes.ts'
 import { stopsWith } from '../db/stoppable.ts'
-import { failJob, giveBackJobs, parkJob } from '../ledger/settle-job.ts'
+import { failJob, parkJob } from '../ledger/settle-job.ts'
 import { letGoOf, takeInHand } from './at-hand.ts'
-import { type JobSupply, createJobSupply } from './job-supply.ts'
 import { workJob } from './job.ts'
 import type { Runtime } from './runtime.ts'
 import { asEtlError } from './settle.ts'
@@ -41,8 +40,6 @@ export type Work = (claim: ClaimedJob, signal: AbortSignal) => Promise<void>
 
 const idleMs = 100
 const watchEveryMs = 300
-/** A job that was claimed ahead waits no longer than this, or to the next watch. */
-const longestWaitMs = 1_000
 /** Pipelines may come while the loop works. */
 const claimableForMs = 2_000
 /** How long the database may stay away before the loop gives up. */
@@ -59,7 +56,7 @@ interface Loop {
   readonly options: LoopOptions
   readonly work: Work
   readonly active: Set<ActiveJob>
-  readonly supply: JobSupply
+  readonly claim: (count: number) => Promise<ClaimedJob[]>
   /** Aborted when the loop is stopped, or its run is cancelled. */
   readonly stop: AbortController
 }
@@ -72,8 +69,7 @@ export const workInSlots = async (runtime: SlotRuntime, options: LoopOptions, wo
   const onAbort = (): void => stop.abort(stopped())
   if (options.signal.aborted) onAbort()
   options.signal.addEventListener('abort', onAbort, { once: true })
-  const supply = createJobSupply(jobSource(runtime, options), runtime.clock)
-  const loop: Loop = { runtime, options, work, active: new Set(), supply, stop }
+  const loop: Loop = { runtime, options, work, active: new Set(), claim: claimer(runtime, options), stop }
   const endWatch = startWatch(loop)
   try {
     await stopsWith(stop.signal, () => takeUntilDone(loop))
@@ -81,10 +77,6 @@ export const workInSlots = async (runtime: SlotRuntime, options: LoopOptions, wo
     stop.abort(stopped())
     await Promise.allSettled([...loop.active].map((job) => job.finished))
     endWatch()
-    // Where that fails they are free when this process ends, or its lease does.
-    await stopsWith(stop.signal, () => supply.giveBack(0)).catch((error) =>
-      runtime.log.warn({ error: messageOf(error) }, 'jobs not given back'),
-    )
     options.signal.removeEventListener('abort', onAbort)
   }
 }
@@ -110,38 +102,34 @@ const takeUntilDone = async (loop: Loop): Promise<void> => {
 const idle = (runtime: SlotRuntime, signal: AbortSignal): Promise<void> =>
   runtime.clock.sleep(idleMs, signal).catch(() => undefined)
 
-const jobSource = ({ database, process, claimable, clock }: SlotRuntime, { runId }: LoopOptions) => {
+const claimer = ({ database, process, claimable, clock }: SlotRuntime, { runId }: LoopOptions): Loop['claim'] => {
   const cursor = createCursor()
   let known: Awaited<ReturnType<typeof claimable>> | null = null
   let askedAt = 0
-  return {
-    claim: async (count: number): Promise<ClaimedJob[]> => {
-      if (known === null || clock.now() - askedAt > claimableForMs) {
-        known = await claimable()
-        askedAt = clock.now()
-      }
-      const wanted = { process, runId, claimable: known, count, cursor }
-      return takeInHand(process, () => claimJobs(database.kysely, wanted))
-    },
-    giveBack: (jobs: readonly ClaimedJob[]) => giveBackJobs(database.kysely, jobs).finally(() => letGoOf(process, jobs)),
+  return async (count) => {
+    if (known === null || clock.now() - askedAt > claimableForMs) {
+      known = await claimable()
+      askedAt = clock.now()
+    }
+    const wanted = { process, runId, claimable: known, count, cursor }
+    return takeInHand(process, () => claimJobs(database.kysely, wanted))
   }
 }
 
 const takeJobs = async (loop: Loop): Promise<number> => {
   const room = loop.options.concurrency - loop.active.size
   if (room <= 0) return 0
-  const claims = await loop.supply.take(room)
+  const claims = await loop.claim(room)
   for (const claim of claims) begin(loop, claim)
   return claims.length
 }
 
 const begin = (loop: Loop, claim: ClaimedJob): void => {
-  const { runtime, work, active, supply, stop } = loop
+  const { runtime, work, active, stop } = loop
   const abort = new AbortController()
   const onStop = (): void => abort.abort(stopped())
   if (stop.signal.aborted) onStop()
   stop.signal.addEventListener('abort', onStop, { once: true })
-  const begun = runtime.clock.now()
   const finished = inSpan('job', { 'millrace.job_id': claim.jobId, 'millrace.run_id': claim.runId }, () =>
     stopsWith(abort.signal, () => work(claim, abort.signal)),
   )
@@ -150,7 +138,6 @@ const begin = (loop: Loop, claim: ClaimedJob): void => {
       stop.signal.removeEventListener('abort', onStop)
       active.delete(job)
       letGoOf(runtime.process, [claim])
-      supply.took(runtime.clock.now() - begun)
     })
   const job: ActiveJob = { claim, abort, finished }
   active.add(job)
@@ -187,27 +174,28 @@ const abandon = async ({ runtime, stop }: Loop, claim: ClaimedJob, error: unknow
 
 /** Ends jobs that were taken over or cancelled, and the loop whose run was. Two watches: somebody's lock may keep one of them waiting. */
 const startWatch = (loop: Loop): (() => void) => {
-  const ends = [everyWhile(loop, watch), everyWhile(loop, stopWhenCancelled)]
+  const { stop, runtime } = loop
+  const ends = [watch, stopWhenCancelled].map((look) =>
+    watchEvery(watchEveryMs, () =>
+      stopsWith(stop.signal, () => look(loop)).catch((error: unknown) =>
+        runtime.log.warn({ error: messageOf(error) }, 'jobs at hand not checked'),
+      ),
+    ),
+  )
   return () => {
     for (const end of ends) end()
   }
 }
 
-/** Never twice at once. */
-const everyWhile = (loop: Loop, look: (loop: Loop) => Promise<void>): (() => void) => {
-  let looking = false
-  const begin = async (): Promise<void> => {
-    if (looking) return
-    looking = true
-    try {
-      await stopsWith(loop.stop.signal, () => look(loop))
-    } catch (error) {
-      loop.runtime.log.warn({ error: messageOf(error) }, 'jobs at hand not checked')
-    } finally {
-      looking = false
-    }
-  }
-  const timer = setInterval(begin, watchEveryMs)
+/** Never twice at once. @param look does not throw */
+export const watchEvery = (ms: number, look: () => Promise<void>): (() => void) => {
+  let isLooking = false
+  const timer = setInterval(async () => {
+    if (isLooking) return
+    isLooking = true
+    await look()
+    isLooking = false
+  }, ms)
   return () => clearInterval(timer)
 }
 
@@ -215,18 +203,13 @@ const stopWhenCancelled = async ({ runtime, options, stop }: Loop): Promise<void
   if (options.runId !== null && (await isCancelled(runtime.ownLine(), options.runId))) stop.abort(stopped())
 }
 
-const watch = async ({ runtime, active, supply }: Loop): Promise<void> => {
+const watch = async ({ runtime, active }: Loop): Promise<void> => {
   const db = runtime.database.kysely
-  await supply.giveBack(longestWaitMs)
   const before = [...active]
-  const ahead = [...supply.waiting()]
-  const lost = new Set(await lostJobs(db, [...before.map(({ claim }) => claim), ...ahead]))
-  const gone = ahead.filter((claim) => lost.has(claim))
-  supply.forget(gone)
-  letGoOf(runtime.process, gone)
+  const claims = before.map(({ claim }) => claim)
+  const lost = new Set(await lostJobs(db, claims))
   for (const { claim, abort } of before)
     if (lost.has(claim)) abort.abort(new EtlError('FENCED', `Job ${claim.jobId} was taken over by another process.`))
-  const claims = before.map(({ claim }) => claim)
   const cancelled = new Set(await cancelledJobs(db, claims))
   for (const { claim, abort } of before)
     if (cancelled.has(claim)) abort.abort(new EtlError('CANCELLED', `Run ${claim.runId} was cancelled.`))

@@ -177,7 +177,7 @@ describe('a job is', () => {
     expect([await outcomeOf(db, runId, claim.jobId), await outcomeOf(db, settled, claim.jobId)]).toEqual(['unchanged', 'let go'])
   })
 
-  test('given back in one go with others that were claimed ahead; not those that are somebody else’s by now', async () => {
+  test('given back in one go with others; not those that are somebody else’s by now', async () => {
     const claims = [await claimed(), await claimed(), await claimed()]
     const [, , third] = claims
     await sql`update etl.jobs set fence = fence + 1 where job_id = ${third?.jobId}`.execute(k())
