@@ -1,10 +1,22 @@
 // The live tables against their definitions: every difference by name, with the remedy.
 import { columnTypes } from '../core/column-types.ts'
 import type { DimensionTable } from '../core/dimension-table.ts'
-import type { Column, Definition } from '../core/types.ts'
+import type { Column, Definition, TableIndex } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
-import { type LiveColumn, liveColumns, liveIndexes, missingDimensions, missingIndexes, primaryKeys } from './live-tables.ts'
+import {
+  type LiveColumn,
+  liveColumns,
+  liveIndexes,
+  missingDimensions,
+  missingIndexes,
+  primaryKeys,
+  serves,
+} from './live-tables.ts'
 import { tableName } from './table-columns.ts'
+import { EtlError } from '../core/errors.ts'
+import { missingRelations } from '../db/catalog.ts'
+import type { Database } from '../db/connect.ts'
+import { migrationsCreating } from '../db/migrate-trial.ts'
 
 /** One way in which a table is not as its definition says. */
 export interface Difference {
@@ -148,3 +160,67 @@ const compareOwn = (name: string, type: string, live: LiveColumn | undefined): s
   if (live === undefined) return ['is missing; every table carries its lineage (see docs/adding-a-dataset.md).']
   return live.type === type ? [] : [`is ${live.type}, expected ${type}; ${name} is part of every table's lineage.`]
 }
+
+interface NeededTable {
+  readonly schema: 'bi' | 'data'
+  readonly name: string
+  readonly pipeline: string
+}
+
+/** The table of facts and the dimension tables they join to. */
+const tablesOf = (definition: Definition): NeededTable[] => [
+  { schema: 'data', name: tableName(definition), pipeline: definition.pipeline },
+  ...definition.dimensionTables.map(({ name }) => ({ schema: 'bi' as const, name, pipeline: definition.pipeline })),
+]
+
+/** Throws TABLE_DRIFT naming each table that no migration creates, and what writes one. */
+export const assertTablesMade = async (
+  database: Database,
+  definitions: readonly Definition[],
+  folders: readonly string[],
+): Promise<void> => {
+  const needed = definitions.flatMap(tablesOf)
+  const missing = await missingRelations(
+    database.kysely,
+    needed.map(({ schema, name }) => `${schema}.${name}`),
+  )
+  const lines: string[] = []
+  for (const { schema, name, pipeline } of needed.filter((one) => missing.includes(`${one.schema}.${one.name}`)))
+    if ((await migrationsCreating(schema, name, { folders })).length === 0)
+      lines.push(`  ${schema}.${name}: \`millrace new migration ${pipeline}\` writes it.`)
+  if (lines.length === 0) return
+  throw new EtlError('TABLE_DRIFT', `No migration makes these tables, and nothing was changed:\n${lines.join('\n')}`)
+}
+
+/** What the next migration brings, and what none can. */
+export interface TableChanges {
+  readonly columns: readonly Column[]
+  readonly indexes: readonly TableIndex[]
+  /** In words with their remedy: a changed type or key, a column that is only in the table. */
+  readonly refused: readonly string[]
+}
+
+/** Empty where the table is as defined. */
+export const tableChanges = async (db: Db, definition: Definition): Promise<TableChanges> => {
+  const table = tableName(definition)
+  const names = new Set((await liveColumns(db, [table])).map(({ name }) => name))
+  const live = (await liveIndexes(db, [table])).get(table) ?? []
+  const missing = definition.columns.filter(({ name }) => !names.has(name))
+  const isNew = new Set(missing.map(({ name }) => name))
+  const differences = (await compareTables(db, [definition])).filter(
+    ({ level, table: one }) => level === 'error' && [table, `${table}_history`].includes(one),
+  )
+  return {
+    columns: missing,
+    indexes: definition.indexes.filter((wanted) => !live.some((one) => serves(one, wanted))),
+    refused: [
+      ...missing.flatMap((column) => (column.isKey || !column.nullable ? [notAddable(table, column)] : [])),
+      ...differences.filter(({ column }) => column === null || !isNew.has(column)).map(({ message }) => message),
+    ],
+  }
+}
+
+const notAddable = (table: string, { name, isKey }: Column): string =>
+  isKey
+    ? `data.${table}.${name} is new and part of the key; a new key is a new version.`
+    : `data.${table}.${name} is new and not nullable, and loaded rows have no value for it; make it nullable, or raise the version.`

@@ -6,7 +6,7 @@ import { apiNameOf } from '../core/source-spec.ts'
 import type { Definition, IsoDate } from '../core/types.ts'
 import { addWindows, lastRestatementMs } from '../core/window.ts'
 import type { Db } from '../db/tables.ts'
-import type { Service } from '../extract/http-types.ts'
+import type { UnitHttpOptions } from '../extract/http-types.ts'
 import type { LookContext, Source } from '../extract/source.ts'
 import { type CellScope, type FullCheck, noRefresh, type Refresh, type WindowAsk } from '../ledger/candidates.ts'
 import { type UsualRule, usualRule } from '../ledger/guard-usual.ts'
@@ -18,8 +18,7 @@ import type { PriceSubject } from '../ledger/prices.ts'
 import type { RequestRecord } from '../ledger/requests.ts'
 import { reuseScope } from '../ledger/reuse-answers.ts'
 import type { WindowState } from '../ledger/windows.ts'
-import { checkCycle, lookBackStart, nightOf, type PlanWindow, type Scope, windowsInScope } from './frames.ts'
-import { checkOnly } from './only-values.ts'
+import { checkCycle, lookBackStart, nightOf, type PlanWindow, type Scope, windowsInScope, checkOnly } from './frames.ts'
 import type { PackLimits } from './pack.ts'
 import type { PlanRuntime } from './plan-runtime.ts'
 import { mostUnitsAStep } from './steps.ts'
@@ -35,7 +34,7 @@ export const sourceOf = ({ sources }: Pick<PlanRuntime, 'sources'>, { source, fi
 export const lookContext = (
   runtime: Pick<PlanRuntime, 'service' | 'log' | 'clock'>,
   definition: Definition,
-  { signal, ...how }: Pick<Parameters<Service['forUnit']>[0], 'signal' | 'lane' | 'record'>,
+  { signal, ...how }: Pick<UnitHttpOptions, 'signal' | 'lane' | 'record'> & Partial<Pick<UnitHttpOptions, 'attempts'>>,
 ): LookContext => {
   const { account, limits } = definition
   const { timeoutMs, attempts, maxBodyBytes } = limits

@@ -9,7 +9,7 @@ import { fittingLimits, type NeededSlice, pack } from './pack.ts'
 import { collectNeeds, mostUnitsAStep, stepsOf, type Task, tasksOf } from './steps.ts'
 import type { CountedWindows } from './count-windows.ts'
 import type { NightGuard } from './guard-night.ts'
-import type { UnitsToBuy } from './guard-verdict.ts'
+import type { UnitsToBuy } from './guard.ts'
 import { askOf, type PlanContext, spanOf } from './plan-context.ts'
 
 /** A report costs quota, so it is bought again only within the look-back: after the service may have restated it, or where `window.full_check` is less than a month. */

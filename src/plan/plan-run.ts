@@ -13,16 +13,20 @@ import { dissolveUnsent, firstPriority, waitedFor } from '../ledger/register-job
 import { takeUpOrphans } from '../ledger/wait-list.ts'
 import { closeWindows, windowStates } from '../ledger/windows.ts'
 import { type CountedWindows, countWindows } from './count-windows.ts'
-import { findLost } from './find-lost.ts'
 import type { PlanWindow, Scope } from './frames.ts'
 import { approveWaiting, dissolveStale, guardPlan, pagePrice, reportPrice, settleApproval } from './guard-night.ts'
-import { type PlanContext, planContext, sourceOf } from './plan-context.ts'
+import { type PlanContext, planContext, sourceOf, lookContext, recorder } from './plan-context.ts'
 import { askForReports, packStep, type ReportSteps, reportSteps } from './plan-reports.ts'
 import type { PlanCounts, PlanRuntime } from './plan-runtime.ts'
 import { askForWalks, type NeededWalks, walksNeeded, walksToBuy } from './plan-walks.ts'
 import { withLists } from './query-lists.ts'
 import { sampleWindows } from './sample-windows.ts'
 import { mostUnitsAStep, type Task } from './steps.ts'
+import { messageOf } from '../core/errors.ts'
+import { findListed, listedSince } from '../extract/report-history.ts'
+import { lostPurchases, unknownReports } from '../ledger/lost-purchases.ts'
+import { adoptReport } from '../ledger/purchases.ts'
+import { type RequestRecord, recordRequests } from '../ledger/requests.ts'
 
 export type { Scope }
 
@@ -228,4 +232,44 @@ const close = async (context: PlanContext, windows: readonly PlanWindow[]): Prom
     await lockPipeline(trx, pipeline.pipelineId)
     return closeWindows(trx, pipeline.pipelineId, old, pipeline.generation)
   })
+}
+
+/**
+ * Records each id that is found: its job goes on, whoever has given consent to send it again. False: the list could not be read, so that nothing
+ * may be sent again by this run.
+ */
+const findLost = async (runtime: PlanRuntime, runId: number, definition: Definition, signal: AbortSignal): Promise<boolean> => {
+  const { database, sources, clock, progress } = runtime
+  const { pipeline, account } = definition
+  const source = sources.get(definition.source)
+  const lost = source?.listReports === undefined ? [] : await lostPurchases(database.kysely, pipeline)
+  if (source?.listReports === undefined || lost.length === 0) return true
+  const sent = lost.map(({ jobId, request, askedMsAgo }) => ({ jobId, request, sentAtMs: clock.now() - askedMsAgo }))
+  const requests: RequestRecord[] = []
+  try {
+    const record = recorder(runtime, { runId, pipelineId: null }, requests)
+    const context = lookContext(runtime, definition, { signal, record })
+    const listed = (await source.listReports(context, Math.min(...sent.map(listedSince)))) ?? []
+    const ids = listed.map(({ reportId }) => reportId)
+    const free = new Set(await unknownReports(database.kysely, account, ids))
+    for (const one of sent) {
+      const reportId = findListed(
+        listed.filter(({ reportId: id }) => free.has(id)),
+        one,
+      )
+      if (reportId === null) continue
+      free.delete(reportId)
+      await adoptReport(database.kysely, { jobId: one.jobId, reportId, by: runtime.process.name, isFound: true })
+      const message = `${pipeline}: report ${reportId}, whose submission got no answer, was found in the service's own list. It is not bought again.`
+      progress.emit({ event: 'notice', code: 'REPORT_FOUND', message })
+    }
+    return true
+  } catch (error) {
+    signal.throwIfAborted()
+    const message = `${pipeline}: the service's own list of reports cannot be read (${messageOf(error)}), so that no lost submission is sent again in this run.`
+    progress.emit({ event: 'notice', code: 'REPORT_UNCERTAIN', message })
+    return false
+  } finally {
+    await recordRequests(database.kysely, requests)
+  }
 }

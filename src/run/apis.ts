@@ -1,6 +1,6 @@
-// Every account of every API as this process knows it: settings read by the API's own folder, and one HTTP service and one rate budget each.
+// Every account of every API as this process knows it: settings read by the API's own folder, one HTTP service and one rate budget each, and a word to people where it is away.
 import type { Clock } from '../core/clock.ts'
-import { EtlError } from '../core/errors.ts'
+import { EtlError, messageOf } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import type { Environment } from '../core/read-setting.ts'
 import { withApiSecrets } from '../core/secret-settings.ts'
@@ -12,7 +12,9 @@ import type { Trouble } from '../extract/gate-types.ts'
 import { createService } from '../extract/http.ts'
 import type { Connection, Service } from '../extract/http-types.ts'
 import { createRateBudget } from '../extract/rate.ts'
-import { createAccountPace } from '../ledger/account-pace.ts'
+import { createAccountPace, endTrouble, noteTrouble } from '../ledger/account-pace.ts'
+import { redact } from '../core/redact.ts'
+import type { Runtime } from './runtime.ts'
 
 /** Settings of every API, each read by its own folder. */
 export interface ApiSettings {
@@ -84,3 +86,45 @@ export const accountsOf = (
     const [first] = group
     return first === undefined ? [] : [{ of: { source: apiNameOf(first.source), account: first.account }, definitions: group }]
   })
+
+/** Said again after so long while it lasts. */
+const sayAgainMs = 60_000
+
+/** Never throws: what cannot be written down is logged. */
+export const troubleTeller = ({
+  database,
+  log,
+  clock,
+  progress,
+}: Pick<Runtime, 'database' | 'log' | 'clock' | 'progress'>): ((
+  account: string,
+  place: string,
+  trouble: Trouble | null,
+) => void) => {
+  const said = new Map<string, { readonly sinceMs: number; readonly saidMs: number; readonly code: string }>()
+  const say = (code: string, message: string): void => progress.emit({ event: 'notice', code, message })
+  const keep = (writing: Promise<void>): void => {
+    writing.catch((error: unknown) => log.warn({ error: messageOf(error) }, 'the trouble of a service is not on record'))
+  }
+  return (account, place, trouble) => {
+    const key = `${account} ${place}`
+    const before = said.get(key)
+    if (trouble === null) {
+      said.delete(key)
+      if (before !== undefined)
+        say(before.code, `${account}: ${place} answers again, after ${seconds(clock.now() - before.sinceMs)}.`)
+      return keep(endTrouble(database.kysely, account, place))
+    }
+    const { code, sinceMs, nextMs } = trouble
+    const message = redact(trouble.message)
+    const now = clock.now()
+    if (before === undefined || now - before.saidMs >= sayAgainMs) {
+      said.set(key, { sinceMs, saidMs: now, code })
+      const wait = seconds(Math.max(0, nextMs - now))
+      say(code, `${account}: ${message} All requests to ${place} wait; one tries again in ${wait}. [${code}]`)
+    }
+    keep(noteTrouble(database.kysely, account, { place, code, message, sinceMsAgo: now - sinceMs }))
+  }
+}
+
+const seconds = (ms: number): string => `${Math.max(1, Math.round(ms / 1000))} s`

@@ -4,7 +4,10 @@ import type { HttpAnswer } from '../extract/http-types.ts'
 import type { Meter, SourceContext } from '../extract/source.ts'
 import { isAlone } from '../ledger/meter.ts'
 import { type PriceSubject, priceKnown } from '../ledger/prices.ts'
+import type { Definition } from '../core/types.ts'
+import { lookContext, sourceOf } from '../plan/plan-context.ts'
 import type { JobWork } from './job-work.ts'
+import type { Runtime } from './runtime.ts'
 
 /** What this process knows of one dataset. */
 interface Learning {
@@ -84,20 +87,25 @@ export const beginFirst = async (work: JobWork, context: SourceContext, subject:
   }
 }
 
+/** What the service says is left of an account; null: it does not. It is asked once. What it is asked is no work of the run: a preview does not count it either. */
+export const readBalance = async (
+  runtime: Pick<Runtime, 'sources' | 'service' | 'log' | 'clock'>,
+  definition: Definition,
+  signal: AbortSignal,
+): Promise<Meter | null> => {
+  const { meter } = sourceOf(runtime, definition)
+  return (await meter?.(lookContext(runtime, definition, { signal, attempts: 1, record: () => undefined }))) ?? null
+}
+
 /** What is left for pages; null: it does not say, or others are at work. */
-const readAlone = async (work: JobWork, { signal }: SourceContext): Promise<number | null> => {
-  const { runtime, source, claim, definition } = work
-  const { kysely } = runtime.database
+const readAlone = async ({ runtime, source, claim, definition }: JobWork, { signal }: SourceContext): Promise<number | null> => {
   if (source.meter === undefined) return null
-  const { account, limits, pipeline } = definition
-  // What is left of the account is no work of the run.
-  const how = { account, signal, timeoutMs: limits.timeoutMs, attempts: 1, maxBodyBytes: limits.maxBodyBytes }
-  const http = runtime.service(definition).forUnit({ ...how, record: () => undefined })
-  const left = await source.meter({ http, log: runtime.log, clock: runtime.clock, signal }).catch((): null => null)
+  const { account, pipeline } = definition
+  const left = await readBalance(runtime, definition, signal).catch((): null => null)
   // Reports are paid from another purse where the two are not the same number (fact 49).
   const hasOwnPurse = left !== null && left.requests !== null && left.credits !== null && left.requests !== left.credits
   const own = { processId: claim.holder, pipelineId: claim.pipelineId, hasOwnPurse }
-  return (await isAlone(kysely, { account, pipeline }, own)) ? purseOf(left) : null
+  return (await isAlone(runtime.database.kysely, { account, pipeline }, own)) ? purseOf(left) : null
 }
 
 const purseOf = (left: Meter | null): number | null => left?.requests ?? left?.credits ?? null

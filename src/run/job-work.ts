@@ -1,10 +1,11 @@
 // What the steps of one job share while a process holds it, and how that is put together from a claim.
 import { EtlError } from '../core/errors.ts'
 import type { Definition } from '../core/types.ts'
+import type { Db } from '../db/tables.ts'
 import type { Source } from '../extract/source.ts'
 import type { ClaimedJob } from '../ledger/claim.ts'
 import { storedDefinition } from '../ledger/pipelines.ts'
-import type { RequestRecord } from '../ledger/requests.ts'
+import { type RequestRecord, recordRequests } from '../ledger/requests.ts'
 import { answerOfAll } from '../ledger/units.ts'
 import { type Runtime, definitionOf } from './runtime.ts'
 
@@ -38,6 +39,29 @@ export const openJob = async (
     )
   const known = await withLoaded(runtime, claim)
   return { runtime, claim: known, definition, source, mayLoad: here !== null, requests, signal }
+}
+
+/**
+ * Writes in a transaction that also puts requests on record. These are taken out at once, so that no other puts them on record too, and are there again
+ * where it fails. @param isOver which of them
+ */
+export const withRequests = async <T>(
+  { kysely }: Pick<Runtime['database'], 'kysely'>,
+  requests: RequestRecord[],
+  write: (trx: Db) => Promise<T>,
+  isOver: (request: RequestRecord) => boolean = () => true,
+): Promise<T> => {
+  const known = requests.filter(isOver)
+  requests.splice(0, requests.length, ...requests.filter((request) => !isOver(request)))
+  try {
+    return await kysely.transaction().execute(async (trx) => {
+      await recordRequests(trx, known)
+      return write(trx)
+    })
+  } catch (error) {
+    requests.unshift(...known)
+    throw error
+  }
 }
 
 /** A report that is asked for again may bring what is loaded already: then it matters whether all its units have their rows from one answer. */

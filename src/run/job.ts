@@ -9,17 +9,16 @@ import { answerBox, insertAnswer } from '../ledger/answers.ts'
 import { askAnew, askNumberOf } from '../ledger/ask.ts'
 import type { ClaimedJob } from '../ledger/claim.ts'
 import { markUnchanged } from '../ledger/loads.ts'
-import { recordRequests } from '../ledger/requests.ts'
-import { announce, warnOfDrift } from './announce.ts'
-import { type JobWork, openJob, withoutDefinition } from './job-work.ts'
+import { type JobWork, openJob, withoutDefinition, withRequests } from './job-work.ts'
 import { type Landed, land } from './land.ts'
 import { loadAnswer } from './load-answer.ts'
-import type { LandedAnswer } from './loading.ts'
+import type { LandedAnswer, LoadResult } from './loading.ts'
 import { openAnswer } from './open-answer.ts'
 import type { Runtime } from './runtime.ts'
 import { asEtlError } from './settle.ts'
 import { interruptedBy, settleJob } from './settle-failure.ts'
 import { contextOf, type OpenContext } from './source-context.ts'
+import type { ParseReport } from '../parse/parse-report.ts'
 
 /** Works on one job until it is loaded, unchanged, parked, held, failed or replaced. Never throws for a job's own failure. */
 export const workJob = async (runtime: Runtime, claim: ClaimedJob, signal: AbortSignal): Promise<void> => {
@@ -57,12 +56,7 @@ const standsUnchanged = async (work: JobWork, context: SourceContext): Promise<b
 
 const settleUnchanged = async (work: JobWork, fingerprint: Fingerprint): Promise<void> => {
   const { runtime, claim, requests } = work
-  const known = [...requests]
-  await runtime.database.kysely.transaction().execute(async (trx) => {
-    await recordRequests(trx, known)
-    await markUnchanged(trx, claim, fingerprint)
-  })
-  requests.splice(0, known.length)
+  await withRequests(runtime.database, requests, (trx) => markUnchanged(trx, claim, fingerprint))
   announce(work, 'unchanged')
 }
 
@@ -173,4 +167,33 @@ const load = async (work: JobWork, answer: LandedAnswer): Promise<void> => {
   const { result, parsed } = await loadAnswer(work, answer)
   announce(work, result)
   warnOfDrift(work, parsed)
+}
+
+/** @param result what the load came to; `unchanged` where the loaded answer still stands. */
+const announce = ({ runtime, claim }: JobWork, result: LoadResult | 'unchanged'): void => {
+  runtime.progress.counters.unitsDone += claim.cells
+  const names = { run_id: claim.runId, job_id: claim.jobId, unit: claim.box.key, units: claim.cells }
+  const loaded = result === 'unchanged' ? null : result
+  const heldUnits = loaded?.unitsHeld ?? 0
+  const state = loaded === null ? 'unchanged' : heldUnits === claim.cells ? 'held' : 'loaded'
+  const rows = loaded?.read ?? 0
+  runtime.log.info({ ...names, state, rows, held_units: heldUnits }, 'job done')
+  const held = heldUnits > 0 ? { held_units: heldUnits, ...loaded?.heldBecause } : {}
+  runtime.progress.emit({ event: 'unit', ...names, state, rows, ...held })
+}
+
+/** A column that came or went is loaded around, and said: nobody should find out from a chart. */
+const warnOfDrift = ({ runtime, claim }: JobWork, { newlyMissing, unknownColumns }: ParseReport): void => {
+  const said = [
+    ...(newlyMissing.length > 0 ? [`the answer lacks ${newlyMissing.join(', ')} (loaded as NULL, or as if_absent says)`] : []),
+    ...(unknownColumns.length > 0
+      ? [`the answer has ${unknownColumns.join(', ')}, which the definition does not name (left in the landing)`]
+      : []),
+  ]
+  if (said.length > 0)
+    runtime.progress.emit({
+      event: 'notice',
+      code: 'DRIFT',
+      message: `${claim.box.key}: ${said.join('; ')}. Correct the definition, then run \`millrace replay\`.`,
+    })
 }

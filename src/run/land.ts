@@ -6,11 +6,13 @@ import type { Payload } from '../core/types.ts'
 import type { Manifest } from '../extract/landing.ts'
 import type { LandingWriter } from '../extract/landing-store.ts'
 import type { SourceContext } from '../extract/source.ts'
-import { begunOnly } from './begun-walk.ts'
+import { begunOnly } from './paid-pages.ts'
 import type { JobWork } from './job-work.ts'
-import { masked, maskedWords } from './mask-key.ts'
 import { questionOf } from './leave-receipts.ts'
 import type { Runtime } from './runtime.ts'
+import { findEcho, hasKeys } from '../core/key-echo.ts'
+import { redact, secretMarker, withoutKeys } from '../core/redact.ts'
+import { inflated } from '../parse/inflate.ts'
 
 /** What landing needs of the work on a job. */
 export interface LandWork extends Pick<JobWork, 'claim' | 'definition' | 'source' | 'signal'> {
@@ -116,3 +118,39 @@ const openWriter = ({ runtime, claim, definition, signal }: LandWork, askNumber:
   )
 
 const nothingRead: Completeness = { fingerprint: { lastUpdated: null, count: null }, expectedRows: null, dataPoints: null }
+
+/** The same part; a gzip file comes inflated, since its bytes hide what is in it. @param found called each time the key was there */
+export const masked = (payload: Payload, maxBytes: number, found: () => void): Payload =>
+  hasKeys() ? { ...payload, body: maskedBody(inflated(payload.body, maxBytes), found) } : payload
+
+/** What a source read of an answer by itself, in front of the mask. */
+export const maskedWords = (completeness: Completeness): Completeness => {
+  const { fingerprint, order } = completeness
+  const lastUpdated = fingerprint.lastUpdated === null ? null : redact(fingerprint.lastUpdated)
+  return {
+    ...completeness,
+    fingerprint: { ...fingerprint, lastUpdated },
+    ...(order == null ? {} : { order: JSON.parse(redact(JSON.stringify(order))) as typeof order }),
+  }
+}
+
+/** A key may stand across two chunks: what could begin one waits for the next. Everything else passes without a copy. */
+async function* maskedBody(body: AsyncIterable<Uint8Array>, found: () => void): AsyncGenerator<Uint8Array, void, void> {
+  let held: Uint8Array = Buffer.alloc(0)
+  for await (const chunk of body) {
+    const bytes = held.length === 0 ? chunk : Buffer.concat([held, chunk])
+    let from = 0
+    let echo = findEcho(bytes, from)
+    for (; echo !== null && echo.length !== null; echo = findEcho(bytes, from)) {
+      found()
+      if (echo.at > from) yield bytes.subarray(from, echo.at)
+      yield secretMarker
+      from = echo.at + echo.length
+    }
+    const ready = echo?.at ?? bytes.length
+    if (ready > from) yield bytes.subarray(from, ready)
+    held = bytes.subarray(ready)
+  }
+  // What could have begun a key did not; another one may stand behind that.
+  if (held.length > 0) yield withoutKeys(held)
+}

@@ -31,11 +31,10 @@ import { addDimensions } from '../load/load-dimensions.ts'
 import { attachMonth } from '../load/partition.ts'
 import { refreshSummaries } from '../load/summaries.ts'
 import { dataTable, inScope, tableName, type UnitScope } from '../load/table-columns.ts'
-import { entryOf } from './judge.ts'
+import { entryOf, fieldsOf, vanishedColumns } from './judge.ts'
 import type { HeldCode, Loading, LoadResult, Read, Way } from './loading.ts'
 import { conflictRecords } from './rows-of-job.ts'
 import { type TestedUnit, testUnits } from './test-units.ts'
-import { fieldsOf, vanishedColumns } from './vanished-columns.ts'
 
 /** An answer whose rows are in the database, found good as a whole. */
 export interface Arrived {

@@ -19,7 +19,7 @@ import { dropMarts } from '../publish/publish-marts.ts'
 import { changedShapes, shapesOf } from '../publish/shapes.ts'
 import { type Declaration, declareIdentity, type Settled, settledHere } from './identity.ts'
 import { attributesOf, publishAttributes } from './refresh-attributes.ts'
-import { assertTablesMade } from './tables-made.ts'
+import { assertTablesMade } from '../load/drift.ts'
 import { martFolders } from './known-marts.ts'
 import { migrationFolders, openDefinitions } from './open-runtime.ts'
 

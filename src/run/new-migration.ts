@@ -9,7 +9,7 @@ import { migrationState } from '../db/migrate.ts'
 import { shippedMigrations } from '../db/migration-files.ts'
 import { afterPending, migrationsCreating } from '../db/migrate-trial.ts'
 import { changeMigration, datasetMigration, dimensionsOf, type NewDimension } from '../definition/dataset-migration.ts'
-import { type TableChanges, tableChanges } from '../load/table-changes.ts'
+import { type TableChanges, tableChanges } from '../load/drift.ts'
 import { tableName } from '../load/table-columns.ts'
 import { migrationFolders, openDefinitions } from './open-runtime.ts'
 

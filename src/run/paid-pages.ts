@@ -1,16 +1,17 @@
-// Pages that are paid for: what each may cost is set aside before it is asked for, and its bill is booked when it is read.
+// Pages that are paid for: what each may cost is set aside before it is asked for, and its bill is booked when it is read; those of a walk that a budget stopped are kept.
 import { type EtlError, isEtlError } from '../core/errors.ts'
 import { creditsFor, type PurchaseSize, walkCredits } from '../core/learned-price.ts'
-import type { UnitHttpOptions } from '../extract/http-types.ts'
+import type { UnitHttpOptions, HttpAnswer } from '../extract/http-types.ts'
 import type { SourceContext } from '../extract/source.ts'
 import { type Payer, reservePages, setReserved } from '../ledger/afford.ts'
 import { hasBudget } from '../ledger/budget.ts'
 import { pastUnits, rowsAsked } from '../ledger/estimates.ts'
 import { type PriceSubject, priceKnown } from '../ledger/prices.ts'
-import { recordRequests } from '../ledger/requests.ts'
-import type { BegunWalk } from './begun-walk.ts'
 import { beginFirst, isPaid } from './first-bill.ts'
-import type { JobWork } from './job-work.ts'
+import { type JobWork, withRequests } from './job-work.ts'
+import type { Payload } from '../core/types.ts'
+import type { Completeness } from '../core/completeness.ts'
+import { begunLanding, setBegun } from '../ledger/ask.ts'
 
 export interface PaidPages {
   readonly paying: NonNullable<UnitHttpOptions['paying']>
@@ -82,12 +83,13 @@ export const paidPages = (
 }
 
 /** What was paid so far is on record before anybody buys more. */
-const book = async ({ runtime, requests }: JobWork): Promise<void> => {
-  const isOver = ({ paidFor }: (typeof requests)[number]): boolean => paidFor === null || paidFor.rows !== null
-  const paid = requests.filter(isOver)
-  requests.splice(0, requests.length, ...requests.filter((request) => !isOver(request)))
-  await runtime.database.kysely.transaction().execute((trx) => recordRequests(trx, paid))
-}
+const book = ({ runtime, requests }: JobWork): Promise<void> =>
+  withRequests(
+    runtime.database,
+    requests,
+    async () => undefined,
+    ({ paidFor }) => paidFor === null || paidFor.rows !== null,
+  )
 
 const purseOf = (work: JobWork, payer: Payer, subject: PriceSubject) => {
   const { runtime, claim } = work
@@ -146,4 +148,67 @@ const pricesOf = async ({ runtime, definition, source }: JobWork, subject: Price
   const { rows, pageSize } = rowsAsked(await pastUnits(kysely, definition.pipeline), definition.limits.pageSize, top)
   const unit = walkCredits(known, rows, pageSize)
   return { page: range === null || range.likely === null ? null : range.high, unit: unit?.likely ?? null }
+}
+
+/** Of no answer: more records are missing than any could have. */
+export const begunOnly: Completeness = {
+  fingerprint: { lastUpdated: null, count: null },
+  expectedRows: Number.MAX_SAFE_INTEGER,
+  dataPoints: null,
+}
+
+export interface BegunWalk {
+  /** A page that was landed before; null: it is to be asked for. */
+  page(part: number): Promise<HttpAnswer | null>
+  /** What came so far is kept in place of what was kept before. */
+  keep(locator: string): Promise<void>
+  /** The walk is over, or begins anew. */
+  drop(): Promise<void>
+}
+
+/** Of one job. */
+export const begunWalk = ({ runtime, claim, signal }: JobWork): BegunWalk => {
+  const { kysely } = runtime.database
+  let locator: string | null = null
+  let parts: Promise<AsyncIterator<Payload> | null> | null = null
+  const open = async (): Promise<AsyncIterator<Payload> | null> => {
+    locator = claim.kind === 'walk' && claim.askNumber !== null ? await begunLanding(kysely, claim) : null
+    if (locator === null) return null
+    try {
+      return (await runtime.landing.open(locator, signal)).parts()[Symbol.asyncIterator]()
+    } catch (error) {
+      if (!isEtlError(error) || !error.code.startsWith('LANDING_')) throw error
+      return null
+    }
+  }
+  /** Pages are asked for in their order, and read one after the other. */
+  let turn: Promise<unknown> = Promise.resolve()
+  const next = async (part: number): Promise<HttpAnswer | null> => {
+    parts ??= open()
+    const step = await (await parts)?.next()
+    if (step === undefined || step.done === true || step.value.part !== part) {
+      parts = Promise.resolve(null)
+      return null
+    }
+    const chunks: Uint8Array[] = []
+    for await (const chunk of step.value.body) chunks.push(chunk)
+    return { status: 200, contentType: 'application/json', bytes: Buffer.concat(chunks) }
+  }
+  const forget = async (kept: string | null): Promise<void> => {
+    const gone = locator
+    locator = kept
+    parts = Promise.resolve(null)
+    if (gone === null && kept === null) return
+    await setBegun(kysely, claim, kept)
+    if (gone !== null) await runtime.landing.remove(gone).catch(() => undefined)
+  }
+  return {
+    page: (part) => {
+      const mine = turn.then(() => next(part))
+      turn = mine.catch(() => undefined)
+      return mine
+    },
+    keep: (kept) => forget(kept),
+    drop: () => forget(null),
+  }
 }

@@ -6,7 +6,7 @@ import { stopsWith } from '../db/stoppable.ts'
 import { countedOf, hasReading, keepReading } from '../ledger/meter.ts'
 import { dropBalancePrices } from '../ledger/prices.ts'
 import { accountsOf } from './apis.ts'
-import { forgetPrices } from './first-bill.ts'
+import { forgetPrices, readBalance } from './first-bill.ts'
 import type { Runtime } from './runtime.ts'
 
 /** The questions are free, and the night does not wait for them; nor does a command that is told to stop, whoever locks the ledger. */
@@ -46,26 +46,21 @@ const eachMetered = async (
 }
 
 const readMeter = async (runtime: Runtime, definition: Definition, stop: AbortSignal): Promise<void> => {
-  const { database, log, clock, progress } = runtime
+  const { database, progress } = runtime
   const of = meterOf(definition)
   const before = await countedOf(database.kysely, of)
   if (!before.isQuiet) return
-  const { account, limits } = definition
-  const signal = AbortSignal.any([stop, AbortSignal.timeout(meterMs)])
-  const options = { account, signal, timeoutMs: meterMs, attempts: 1, maxBodyBytes: limits.maxBodyBytes }
-  // What is left of the account is no work of the run: a preview does not count it either.
-  const http = runtime.service(definition).forUnit({ ...options, record: () => undefined })
-  const left = (await runtime.sources.get(definition.source)?.meter?.({ http, log, clock, signal })) ?? null
+  const left = await readBalance(runtime, definition, AbortSignal.any([stop, AbortSignal.timeout(meterMs)]))
   const after = await countedOf(database.kysely, of)
   if (left === null || !after.isQuiet || after.requests !== before.requests || after.reports !== before.reports) return
   const difference = await keepReading(database.kysely, of, left, after)
   if (difference === null || difference === 0) return
   // A price that only the balance told may be another one by now.
-  await dropBalancePrices(database.kysely, account)
+  await dropBalancePrices(database.kysely, of.account)
   forgetPrices(database)
   const message =
     difference > 0
-      ? `${of.api}, account ${account}: the service charged ${difference} credits that are of no request on record: a price was not known or is another one now, others use the key, or a process was killed at its work.`
-      : `${of.api}, account ${account}: the service charged ${-difference} credits less than its prices say; requests that broke off may have been free.`
+      ? `${of.api}, account ${of.account}: the service charged ${difference} credits that are of no request on record: a price was not known or is another one now, others use the key, or a process was killed at its work.`
+      : `${of.api}, account ${of.account}: the service charged ${-difference} credits less than its prices say; requests that broke off may have been free.`
   progress.emit({ event: 'notice', code: 'CREDITS_DIFFER', message: `${message} \`millrace quota\` shows them apart.` })
 }

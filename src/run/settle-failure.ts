@@ -8,10 +8,9 @@ import { dropAnswer } from '../ledger/answers.ts'
 import type { ClaimedJob } from '../ledger/claim.ts'
 import { type JobPart, replaceJob } from '../ledger/replace-job.ts'
 import { refusedInARow } from '../ledger/refused-alike.ts'
-import { recordRequests } from '../ledger/requests.ts'
 import { failJob, holdJob, isIdKnown, parkJob, returnJob } from '../ledger/settle-job.ts'
 import { sliceValues } from '../ledger/slices.ts'
-import type { JobWork } from './job-work.ts'
+import { type JobWork, withRequests } from './job-work.ts'
 import { type Runtime, definitionOf } from './runtime.ts'
 import { type Settlement, asEtlError, nextStep, settle } from './settle.ts'
 
@@ -48,12 +47,7 @@ export const settleJob = async (
   const error = withNext(found, nextStep(found, decision, claim))
   const names = { run_id: claim.runId, job_id: claim.jobId, unit: claim.box.key }
   runtime.log.info({ ...names, code: error.code, decision: decision.kind, error: error.message }, 'job settled')
-  const known = [...requests]
-  const written = await runtime.database.kysely.transaction().execute(async (trx) => {
-    await recordRequests(trx, known)
-    return write(trx, claim, decision, error)
-  })
-  requests.splice(0, known.length)
+  const written = await withRequests(runtime.database, requests, (trx) => write(trx, claim, decision, error))
   tell(runtime, claim, written, error)
 }
 

@@ -5,9 +5,8 @@ import type { SourceContext } from '../extract/source.ts'
 import { priceSubject } from '../plan/plan-context.ts'
 import { reportMemo } from '../ledger/report-memo.ts'
 import type { PriceSubject } from '../ledger/prices.ts'
-import { type BegunWalk, begunWalk } from './begun-walk.ts'
+import { type BegunWalk, begunWalk, type PaidPages, paidPages } from './paid-pages.ts'
 import type { JobWork } from './job-work.ts'
-import { type PaidPages, paidPages } from './paid-pages.ts'
 import { withReceipts } from './leave-receipts.ts'
 
 /** A context, and what is to be done when its job is over. */

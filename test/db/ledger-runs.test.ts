@@ -4,7 +4,6 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { Db } from '../../src/db/tables.ts'
 import { cancelledJobs, dissolveJobs, isCancelled, jobsAtHand, letGo, requestCancel } from '../../src/ledger/cancel-request.ts'
 import { reapDead } from '../../src/ledger/processes.ts'
-import { recordRequests } from '../../src/ledger/requests.ts'
 import { bringForward, endForgotten, leaveUntakeable } from '../../src/ledger/run-list.ts'
 import { finishRun, foreignRuns, openJobs, requestsSpared, runState, runSummary, startRun } from '../../src/ledger/runs.ts'
 import { failJob, finishJob, holdJob, parkJob } from '../../src/ledger/settle-job.ts'
@@ -25,6 +24,7 @@ import {
   waitFor,
 } from '../support/ledger.ts'
 import { jobRow, loadedAs, newAnswer, outcomeOf, setJob, unitRows } from '../support/ledger-answers.ts'
+import { withRequests } from '../../src/run/job-work.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 
 let db: TestDatabase
@@ -145,7 +145,13 @@ describe('the summary of a run', () => {
       startedAt: '2026-02-01T00:00:00Z',
       milliseconds: 1,
     }
-    await recordRequests(k(), [request, { ...request, askNumber: '7', bytes: 2 }])
+    // Those that could not be put on record are kept for whoever settles the job.
+    const open = [request, { ...request, askNumber: '7', bytes: 2 }]
+    const refused = async () => Promise.reject(new Error('the database is away'))
+    await expect(withRequests({ kysely: k() }, open, refused)).rejects.toThrow('the database is away')
+    expect(open).toHaveLength(2)
+    await withRequests({ kysely: k() }, open, async () => undefined)
+    expect(open).toEqual([])
     expect(await runSummary(k(), runId)).toMatchObject({
       rows: { read: 5, inserted: 3, updated: 0, ended: 0, unchanged: 2, quarantined: 0, duplicates: 0 },
       requests: 2,

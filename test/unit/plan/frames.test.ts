@@ -2,8 +2,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { windowsBetween } from '../../../src/core/window.ts'
-import { checkCycle, lookBackStart, nightOf, type Scope, windowsInScope } from '../../../src/plan/frames.ts'
-import { checkOnly } from '../../../src/plan/only-values.ts'
+import { checkCycle, lookBackStart, nightOf, type Scope, windowsInScope, checkOnly } from '../../../src/plan/frames.ts'
 import { definitionOf, dimension } from './definition.ts'
 
 const single = definitionOf([dimension('domain', ['a.com'])])

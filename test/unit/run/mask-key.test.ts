@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { afterEach, expect, test } from 'vitest'
 import { gzipSync } from 'node:zlib'
 import { forgetSecrets, redact, serviceKey } from '../../../src/core/redact.ts'
-import { masked, maskedWords } from '../../../src/run/mask-key.ts'
+import { masked, maskedWords } from '../../../src/run/land.ts'
 
 afterEach(forgetSecrets)
 
