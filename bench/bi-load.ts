@@ -44,7 +44,7 @@ export const restateUnit = (
     const rows = sql`(select * from ${dataTable(definition)} t where ${inScope(definition, scope, 't')})`
     await loadOnce(session, {
       ...{ definition, scope, runId: round },
-      chunks: [{ copy: Buffer.from(lines.join('')), rows: lines.length, release: () => undefined }],
+      chunks: [{ copy: Buffer.from(lines.join('')), rows: lines.length }],
       beside: async ({ kysely }, inserted) => {
         if (inserted > 0) await addDimensions(kysely, definition, { slice, rows })
         await refreshSummaries(kysely, definition, scope, { current: () => marts, reread: async () => marts })

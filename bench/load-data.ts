@@ -68,7 +68,7 @@ export const benchRows = (
       const domain = domains[row % domainCount] ?? ''
       text += `${month}-01\t${domain}\tsite-${Math.floor(row / domainCount)}.example\t${first}\t${seed / 8}\t${third}\t${row}\t${seed % 100}\t0.${seed}${country === null ? '' : `\t${country}\t${(row % domainCount) + 1}`}\n`
     }
-    chunks.push({ copy: Buffer.from(text), rows: end - start, release: () => undefined })
+    chunks.push({ copy: Buffer.from(text), rows: end - start })
   }
   return chunks
 }

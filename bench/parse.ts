@@ -1,7 +1,6 @@
-// Rows and bytes a second of the parser alone: CSV in both lanes, and JSON pages. Run: node bench/parse.ts [ROWS] [fast|full|quoted|json]
+// Rows and bytes a second of the parser alone: CSV, and JSON pages. Run: node bench/parse.ts [ROWS] [plain|quoted|json]
 
 import type { Payload } from '../src/core/types.ts'
-import type { Lanes } from '../src/parse/csv-reader.ts'
 import { parsePayload } from '../src/parse/parse.ts'
 import { compileParsePlan, type ParsePlan } from '../src/parse/parse-plan.ts'
 import { createParseReport } from '../src/parse/parse-report.ts'
@@ -85,11 +84,11 @@ async function* single(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
   yield bytes
 }
 
-const measure = async (name: string, payloads: readonly Payload[], plan: ParsePlan, lanes: Lanes): Promise<void> => {
+const measure = async (name: string, payloads: readonly Payload[], plan: ParsePlan): Promise<void> => {
   const report = createParseReport()
   let bytes = 0
   const started = performance.now()
-  for (const payload of payloads) for await (const chunk of parsePayload(payload, plan, report, lanes)) bytes += chunk.copy.length
+  for (const payload of payloads) for await (const chunk of parsePayload(payload, plan, report)) bytes += chunk.copy.length
   const seconds = (performance.now() - started) / 1000
   const megabytes = bytes / 1e6
   const rate = `${Math.round(report.rows / seconds / 1000)}k rows/s, ${(megabytes / seconds).toFixed(0)} MB/s of COPY text`
@@ -108,12 +107,10 @@ const csvPayload = async (quoted: boolean): Promise<Payload> => {
 }
 
 for (let round = 1; round <= 3; round += 1) {
-  if (only === null || only === 'fast') await measure('csv, fast lane', [await csvPayload(false)], reportPlan(), 'fast')
-  if (only === null || only === 'full') await measure('csv, full lane', [await csvPayload(false)], reportPlan(), 'full')
-  if (only === null || only === 'quoted')
-    await measure('csv, a quoted cell in every row', [await csvPayload(true)], reportPlan(), 'fast')
+  if (only === null || only === 'plain') await measure('csv', [await csvPayload(false)], reportPlan())
+  if (only === null || only === 'quoted') await measure('csv, a quoted cell in every row', [await csvPayload(true)], reportPlan())
   if (only !== null && only !== 'json') continue
   const pages = Array.from({ length: 500 }, (_, index) => page(index))
   const payloads = pages.map((bytes, index): Payload => ({ format: 'json', part: index + 1, body: single(bytes) }))
-  await measure('json, 500 pages of 100 records', payloads, keywordPlan(), 'fast')
+  await measure('json, 500 pages of 100 records', payloads, keywordPlan())
 }

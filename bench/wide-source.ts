@@ -10,10 +10,13 @@ export const wideSource = `import { pathToFileURL } from 'node:url'
 const { sources: shipped } = await import(new URL('../dist/src/sources/web-analytics/index.js', pathToFileURL(process.argv[1])).href)
 const report = shipped.find(({ name }) => name === 'web-analytics.report')
 const { domain, country } = report.dimensions
+const dimensions = { domain: { ...domain, mostPerRequest: 1_000_000 }, country: { ...country, required: false } }
 export const sources = [{
   ...report,
   name: 'web-analytics.wide-report',
-  dimensions: { domain: { ...domain, mostPerRequest: 1_000_000 }, country: { ...country, required: false } },
+  dimensions,
+  dimensionsOf: () => dimensions,
+  limitsOf: () => ({}),
   packing: { windows: 1 },
 }]
 `

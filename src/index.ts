@@ -27,7 +27,6 @@ export type {
   Definition,
   Fingerprint,
   IsoDate,
-  JsonRecords,
   Payload,
   Slice,
   Unit,

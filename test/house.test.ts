@@ -62,7 +62,7 @@ const owners: Record<string, readonly string[]> = {
   undici: ['extract'],
   '@aws-sdk/client-s3': ['extract'],
   // Attribute files are small, and read as they are checked.
-  'csv-parse': ['parse', 'definition'],
+  'csv-parse': ['definition'],
   'node-cron': ['plan', 'schedule', 'definition'],
   dotenv: ['core'],
   nodemailer: ['schedule'],

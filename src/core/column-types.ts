@@ -5,16 +5,16 @@ export interface ColumnTypeEntry {
   readonly catalog: string
   /** How Parquet files hold it. */
   readonly parquet: 'text' | 'long' | 'int' | 'decimal' | 'boolean' | 'days' | 'microseconds' | 'list'
-  /** Whole numbers can be rounded; so many digits are in range for certain. */
-  readonly wholeDigits: number | null
+  /** Whole numbers can be rounded. */
+  readonly isWhole: boolean
   /** Figures of it are added up, compared and tested. */
   readonly isNumber: boolean
   /** Several values in a cell: JSON sends a list, and no key can hold it. */
   readonly isList: boolean
   /** JSON may send the words true and false. */
   readonly takesWords: boolean
-  /** How a cell is copied byte by byte where nothing has to be changed; `cast`: never. */
-  readonly copiedAs: 'text' | 'whole' | 'decimal' | 'cast'
+  /** Its values are any text, or hold some. */
+  readonly holdsText: boolean
   /** What may stand for a field that is absent; null: nothing. */
   readonly ifAbsent: RegExp | null
   /** Whether a test can list its values. */
@@ -22,11 +22,11 @@ export interface ColumnTypeEntry {
 }
 
 const rest = {
-  wholeDigits: null,
+  isWhole: false,
   isNumber: false,
   isList: false,
   takesWords: false,
-  copiedAs: 'cast',
+  holdsText: false,
   ifAbsent: null,
   isListable: false,
 } as const
@@ -38,18 +38,18 @@ const type = (catalog: string, parquet: ColumnTypeEntry['parquet'], more: Partia
   parquet,
 })
 
-const whole = { isNumber: true, isListable: true, copiedAs: 'whole' } as const
+const whole = { isNumber: true, isListable: true, isWhole: true } as const
 
 /** By its name in definitions, which SQL understands as well. */
 export const columnTypes = {
-  text: type('text', 'text', { takesWords: true, copiedAs: 'text', ifAbsent: /^/, isListable: true }),
-  bigint: type('bigint', 'long', { ...whole, wholeDigits: 18, ifAbsent: /^-?\d{1,18}$/ }),
-  integer: type('integer', 'int', { ...whole, wholeDigits: 9, ifAbsent: /^-?\d{1,9}$/ }),
-  numeric: type('numeric', 'decimal', { isNumber: true, copiedAs: 'decimal', ifAbsent: /^-?\d+(\.\d+)?$/ }),
+  text: type('text', 'text', { takesWords: true, holdsText: true, ifAbsent: /^/, isListable: true }),
+  bigint: type('bigint', 'long', { ...whole, ifAbsent: /^-?\d{1,18}$/ }),
+  integer: type('integer', 'int', { ...whole, ifAbsent: /^-?\d{1,9}$/ }),
+  numeric: type('numeric', 'decimal', { isNumber: true, ifAbsent: /^-?\d+(\.\d+)?$/ }),
   boolean: type('boolean', 'boolean', { takesWords: true, ifAbsent: /^(true|false)$/ }),
   date: type('date', 'days', { ifAbsent: /^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])$/ }),
   timestamptz: type('timestamp with time zone', 'microseconds'),
-  'text[]': type('text[]', 'list', { isList: true, isListable: true }),
+  'text[]': type('text[]', 'list', { isList: true, isListable: true, holdsText: true }),
 }
 
 export type ColumnType = keyof typeof columnTypes

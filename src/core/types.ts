@@ -242,18 +242,6 @@ export type UnitState = (typeof unitStates)[number]
 export const reportStates = ['intent', 'submitted', 'ready', 'downloaded', 'failed', 'rejected', 'uncertain', 'expired'] as const
 export type ReportState = (typeof reportStates)[number]
 
-/** The records of one JSON list by their places in the bytes, so that nobody needs to read the JSON again. Arrays may have room to spare. */
-export interface JsonRecords {
-  readonly bytes: Buffer
-  readonly count: number
-  /** Record i stands from `bounds[2 * i]` to before `bounds[2 * i + 1]`. It need not be an object; then it has no fields. */
-  readonly bounds: Int32Array
-  /** Its fields are those from number `firstField[i]` to before `firstField[i + 1]`. */
-  readonly firstField: Int32Array
-  /** Four places a field: where its name begins and ends, quotes included, and where its value does. */
-  readonly fields: Int32Array
-}
-
 /** One page or one report file as the service sent it. */
 export interface Payload {
   /** What was asked for; the parser believes the bytes. */

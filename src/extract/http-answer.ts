@@ -1,9 +1,6 @@
 // An answer's body as JSON, or what to say when it is none.
 import { EtlError, messageOf } from '../core/errors.ts'
 import { redact } from '../core/redact.ts'
-import type { JsonRecords } from '../core/types.ts'
-import { listNamed, readPage } from '../core/json-page-scan.ts'
-import { JsonError, skipBlanks } from '../core/json-scan.ts'
 import type { HttpAnswer } from './http-types.ts'
 
 /** First 80 characters of a body, on one line and without secrets, for messages. */
@@ -16,39 +13,37 @@ export const excerpt = (bytes: Uint8Array): string =>
  * @param addressSetting name of the setting that holds the service's address
  */
 export const parseJson = (answer: HttpAnswer, endpoint: string, addressSetting: string): unknown => {
+  const text = answer.bytes.toString('utf8')
   try {
-    return JSON.parse(answer.bytes.toString('utf8'))
+    return JSON.parse(text)
   } catch (cause) {
-    throw notJson(answer, endpoint, addressSetting, /end of JSON/i.test(messageOf(cause)) && answer.bytes.length > 0)
+    throw notJson(answer, endpoint, addressSetting, text.length > 0 && isCut(messageOf(cause), text))
   }
 }
+
+/** Whether V8 gave up where the text ends, not at a character of it. */
+const isCut = (message: string, text: string): boolean =>
+  /end of JSON|unterminated/i.test(message) || Number(/at position (\d+)/.exec(message)?.[1] ?? 0) >= text.length
 
 /** A page of records as its source looks at it; rows are made from the landed bytes alone. */
 export interface RecordPage {
   /** The body without the list. */
   readonly envelope: unknown
   /** null: there is no list of that name. */
-  readonly records: JsonRecords | null
+  readonly records: readonly unknown[] | null
 }
 
-/**
- * The answer as a JSON object that holds its records in `list`. Throws BAD_RESPONSE as `parseJson` does.
- */
+/** The answer as a JSON object that holds its records in `list`. Throws BAD_RESPONSE as `parseJson` does. */
 export const parsePage = (answer: HttpAnswer, endpoint: string, addressSetting: string, list: string): RecordPage => {
-  const { bytes } = answer
-  const start = skipBlanks(bytes, 0)
-  if (bytes[start] !== openBrace) return { envelope: parseJson(answer, endpoint, addressSetting), records: null }
-  try {
-    const page = readPage(bytes, start, (name) => name === list)
-    if (page === null) throw notJson(answer, endpoint, addressSetting, true)
-    if (skipBlanks(bytes, page.end) < bytes.length) throw notJson(answer, endpoint, addressSetting, false)
-    return { envelope: page.envelope(), records: listNamed(page, list) }
-  } catch (error) {
-    throw error instanceof JsonError ? notJson(answer, endpoint, addressSetting, false) : error
-  }
+  const body = parseJson(answer, endpoint, addressSetting)
+  if (!isRecord(body)) return { envelope: body, records: null }
+  const { [list]: records, ...envelope } = body
+  return Array.isArray(records) ? { envelope, records } : { envelope: body, records: null }
 }
 
-const openBrace = 123
+/** Whether it is a JSON object. */
+export const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 const notJson = (answer: HttpAnswer, endpoint: string, addressSetting: string, ends: boolean): EtlError =>
   new EtlError(

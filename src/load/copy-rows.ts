@@ -7,8 +7,6 @@ import type { Session } from '../db/session.ts'
 export interface RowsChunk {
   readonly copy: Buffer
   readonly rows: number
-  /** Called once the bytes have left this process. */
-  readonly release: () => void
 }
 
 /**
@@ -35,8 +33,6 @@ export const copyRows = async (
     for await (const chunk of chunks) {
       if (broken !== null) throw broken
       if (!copy.write(chunk.copy)) await Promise.race([once(copy, 'drain'), finished])
-      // What is larger than streams hold back counts as waiting until the system has taken it.
-      if (chunk.copy.length > copy.writableHighWaterMark) chunk.release()
     }
     if (broken !== null) throw broken
     copy.end()

@@ -3,9 +3,8 @@ import { EtlError } from '../core/errors.ts'
 import type { Reader } from './csv-reader.ts'
 import { findList } from './json-page.ts'
 import type { RecordLane } from './json-row.ts'
-import { cut, JsonError, skipBlanks } from '../core/json-scan.ts'
+import { cut, eachElement, JsonError, skipBlanks } from './json-scan.ts'
 import { maxPageBytes, maxRecordBytes } from './parse-limits.ts'
-import { createTail, type LineEnd, type Tail } from './line-end.ts'
 import { excerpt, rawText } from './raw-text.ts'
 import type { RowSink } from './row-sink.ts'
 
@@ -22,12 +21,13 @@ interface State {
   index: number
   /** Line of the body where the carry begins. */
   line: number
-  /** What stands between records that follow each other; null: no line end, or there is one record. */
-  lineEnd: LineEnd | null
-  /** The last bytes of the body so far. */
-  readonly tail: Tail
+  /** A line end stands between records that follow each other: the last one has one too, unless it was cut off. */
+  hasLines: boolean
+  /** The last byte of the body so far. */
+  last: number | undefined
 }
 
+const lf = 10
 const openBrace = 123
 const openBracket = 91
 const closeBracket = 93
@@ -42,8 +42,8 @@ export const createJsonReader = (sink: RowSink, lane: RecordLane): Reader => {
     bomSeen: false,
     index: 0,
     line: 1,
-    lineEnd: null,
-    tail: createTail(),
+    hasLines: false,
+    last: undefined,
   }
   const read = (bytes: Buffer, isLast: boolean): void => {
     const used = guarded(sink, state, bytes, () => readValues(sink, state, lane, bytes, isLast))
@@ -55,7 +55,7 @@ export const createJsonReader = (sink: RowSink, lane: RecordLane): Reader => {
   return {
     write: (chunk) => {
       const given = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength)
-      state.tail.add(given)
+      state.last = given.at(-1) ?? state.last
       const bytes = state.carry.length === 0 ? given : Buffer.concat([state.carry, given])
       if (bytes.length >= state.lookAgainAt) read(bytes, false)
       else state.carry = bytes === given ? Buffer.from(given) : bytes
@@ -64,8 +64,7 @@ export const createJsonReader = (sink: RowSink, lane: RecordLane): Reader => {
       read(state.carry, true)
       const isWhole = state.stage === 'done' || (state.stage === 'record' && state.carry.length === 0)
       if (!isWhole) throw truncated(sink.part, state)
-      if (state.lineEnd !== null && !state.tail.endsAs(state.lineEnd))
-        sink.report.unended ??= { part: sink.part, line: state.line }
+      if (state.hasLines && state.last !== lf) sink.report.unended ??= { part: sink.part, line: state.line }
     },
   }
 }
@@ -83,7 +82,7 @@ const readValues = (sink: RowSink, state: State, lane: RecordLane, bytes: Buffer
     const begun = at
     at = skipBlanks(bytes, at)
     if (at >= bytes.length) break
-    if (state.stage === 'record' && state.lineEnd === null && bytes.subarray(begun, at).includes(10)) state.lineEnd = 'lf'
+    if (state.stage === 'record' && !state.hasLines) state.hasLines = bytes.subarray(begun, at).includes(lf)
     const next = step(sink, state, lane, bytes, at, isLast, counter)
     if (next === cut) break
     at = next
@@ -143,9 +142,13 @@ const firstObject = (
 ): number => {
   const page = findList(sink.plan, bytes, at)
   if (page === null) return cut
-  const { end } = page
-  if (page.list !== null) {
-    for (let index = 0; index < page.list.count; index += 1) lane.take(page.list, index)
+  const { end, listAt } = page
+  if (listAt !== null) {
+    let index = 0
+    eachElement(bytes, listAt, 1, (_, recordAt) => {
+      index += 1
+      return lane.read(bytes, recordAt, index)
+    })
     state.stage = 'done'
     return end
   }

@@ -1,4 +1,5 @@
 // What is compiled once for an answer: its staged columns, their casts, and where the key stands among them.
+import { columnTypes } from '../core/column-types.ts'
 import type { AnswerDialect, AnswerForm } from '../core/source-spec.ts'
 import type { Box, Column, Definition } from '../core/types.ts'
 import { type Cast, compileCast, isPlain } from './cast.ts'
@@ -12,6 +13,8 @@ export interface PlannedColumn {
   readonly cast: Cast
   /** The value is the cell as it stands: no spelling to correct, no unit to belong to. */
   readonly isPlain: boolean
+  /** Its values may hold what COPY needs escaped; digits, dates and truth values do not. */
+  readonly isEscaped: boolean
   /** Names of the field in the answer as `fieldName` spells them, best first. */
   readonly names: readonly string[]
 }
@@ -46,6 +49,7 @@ export const compileParsePlan = (definition: Definition, box: Box, form: AnswerF
       column: isLacked(column, other) ? { ...column, ifAbsent: null } : column,
       cast: compileCast(column, definition, asked, form),
       isPlain: isPlain(column, box),
+      isEscaped: columnTypes[column.type].holdsText,
       names: namesOf(column, other),
     })),
     keyPlaces: definition.key.map((name) => staged.findIndex((column) => column.name === name)).filter((place) => place >= 0),

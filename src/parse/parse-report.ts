@@ -1,6 +1,7 @@
 // What parsing a unit found, counted over all its parts.
 import { EtlError } from '../core/errors.ts'
 import type { Reject } from '../core/types.ts'
+import { detached } from './raw-text.ts'
 
 /** A record that could not become a row. */
 export interface RejectedRow extends Reject {
@@ -72,7 +73,8 @@ export const addReject = (report: ParseReport, reject: RejectedRow): void => {
   report.rejects += 1
   const raw = cut(reject.raw, report.rawKept < generousTotal ? longestRaw : shortRaw)
   report.rawKept += raw.length
-  report.rejected.push({ ...reject, raw })
+  const key = reject.key?.map((cell) => (cell === null ? null : detached(cell))) ?? null
+  report.rejected.push({ ...reject, raw, key, reason: detached(reject.reason) })
 }
 
 const cut = (raw: string, most: number): string =>

@@ -1,7 +1,7 @@
 // From a part's bytes to COPY text: takes gzip away, picks the reader, hands on chunks.
 import type { Payload } from '../core/types.ts'
 import { type ParsedChunk, takeChunk } from './copy-text.ts'
-import { createCsvReader, type Lanes, type Reader } from './csv-reader.ts'
+import { createCsvReader, type Reader } from './csv-reader.ts'
 import { inflated } from './inflate.ts'
 import { createJsonReader } from './json-reader.ts'
 import { createRecordLane, type RecordLane } from './json-row.ts'
@@ -14,13 +14,13 @@ import { byFirstByte } from './sniff.ts'
 const stepBytes = 128 * 1024
 
 /** What one part needs is made anew for it; what all parts of an answer can share is made once. */
-const readersOf = (sink: RowSink, lanes: Lanes): ((payload: Payload) => Reader) => {
+const readersOf = (sink: RowSink): ((payload: Payload) => Reader) => {
   let lane: RecordLane | null = null
   return ({ part, format, mayBeEmpty }) => {
     sink.part = part
-    const laneOf = (): RecordLane => (lane ??= createRecordLane(sink, lanes))
+    const laneOf = (): RecordLane => (lane ??= createRecordLane(sink))
     return byFirstByte({ format, mayBeEmpty: mayBeEmpty === true }, (found) =>
-      found === 'json' ? createJsonReader(sink, laneOf()) : createCsvReader(sink, lanes),
+      found === 'json' ? createJsonReader(sink, laneOf()) : createCsvReader(sink),
     )
   }
 }
@@ -36,10 +36,10 @@ export interface AnswerParser {
   rest(): ParsedChunk | null
 }
 
-/** What was rejected, missing or unknown goes to `report`. @param lanes for tests and benchmarks; both produce the same */
-export const createAnswerParser = (plan: ParsePlan, report: ParseReport, lanes: Lanes = 'fast'): AnswerParser => {
+/** What was rejected, missing or unknown goes to `report`. */
+export const createAnswerParser = (plan: ParsePlan, report: ParseReport): AnswerParser => {
   const sink = createRowSink(plan, report)
-  const readerOf = readersOf(sink, lanes)
+  const readerOf = readersOf(sink)
   return {
     parse: async function* (payload) {
       const reader = readerOf(payload)
@@ -63,9 +63,8 @@ export async function* parsePayload(
   payload: Payload,
   plan: ParsePlan,
   report: ParseReport,
-  lanes: Lanes = 'fast',
 ): AsyncGenerator<ParsedChunk, void, void> {
-  const parser = createAnswerParser(plan, report, lanes)
+  const parser = createAnswerParser(plan, report)
   yield* parser.parse(payload)
   const chunk = parser.rest()
   if (chunk !== null) yield chunk
@@ -91,7 +90,7 @@ export async function* readRecords(
     ordinal += 1
     if (ordinals.has(ordinal)) found.push({ ordinal, line, raw: raw() })
   })
-  const reader = readersOf(sink, 'full')(payload)
+  const reader = readersOf(sink)(payload)
   for await (const bytes of inflated(payload.body, plan.maxBytes)) {
     for (let at = 0; at < bytes.length; at += stepBytes) {
       reader.write(bytes.subarray(at, at + stepBytes))

@@ -26,6 +26,9 @@ const validLength = (bytes: Buffer, at: number): number => {
   return 0
 }
 
+/** The text in memory of its own: a cell holds on to all the text it was cut from. It must be well formed. */
+export const detached = (text: string): string => Buffer.from(text).toString()
+
 /** The first characters of `text` on one line, for messages. */
 export const excerpt = (text: string, most = 80): string => {
   const line = text

@@ -1,5 +1,5 @@
 // Where readers put what they read: accepted rows into COPY text, the others into the report.
-import { type CopyWriter, createCopyWriter, writeRow } from './copy-text.ts'
+import { type CopyWriter, copyNull, createCopyWriter, escapeCell, writeRow } from './copy-text.ts'
 import { type CellOf, filledCells, keyOf, measurePlaces, type ParsePlan, type RowError, tryRow } from './parse-plan.ts'
 import { addReject, type ParseReport } from './parse-report.ts'
 
@@ -20,6 +20,8 @@ export interface RowSink {
   readonly writer: CopyWriter
   /** Scratch for one row, in the order of the COPY. */
   readonly values: (string | null)[]
+  /** The same as COPY text. */
+  readonly cells: string[]
   /** By planned column: the sum of 1, a record had its field; 2, one lacked it; 4, a header lacked it. */
   readonly seen: Uint8Array
   /** Called with each accepted row; null where nobody asks. */
@@ -33,6 +35,7 @@ export const createRowSink = (plan: ParsePlan, report: ParseReport, onAccepted: 
   report,
   writer: createCopyWriter(),
   values: [],
+  cells: [],
   seen: new Uint8Array(plan.columns.length),
   onAccepted,
 })
@@ -49,14 +52,6 @@ export const reportFields = ({ plan, report, seen }: RowSink): void => {
   report.newlyMissing = report.read < enoughRecords ? named((found) => found >= 4 && found % 2 === 0) : report.missingColumns
 }
 
-/** Counts a batch of records that a fast lane read itself: rows it wrote, and those it took back because they are not the job's. */
-export const countRows = ({ writer, report }: RowSink, rows: number, elsewhere: number): void => {
-  writer.rows += rows
-  report.read += rows + elsewhere
-  report.rows += rows
-  report.elsewhere += elsewhere
-}
-
 /** Writes the row, passes it over, or rejects it with the reason; returns whether it was rejected. */
 export const takeRow = (sink: RowSink, cellOf: CellOf, record: RecordPlace): boolean => {
   const problem = tryRow(sink.plan, cellOf, sink.values)
@@ -70,11 +65,20 @@ export const takeRow = (sink: RowSink, cellOf: CellOf, record: RecordPlace): boo
     reject(sink, problem, record, keyOf(sink.plan, cellOf))
     return true
   }
-  const from = sink.writer.at
-  writeRow(sink.writer, sink.values)
-  const isOurs = sink.plan.mark?.end(sink.writer, from) ?? true
-  countRows(sink, isOurs ? 1 : 0, isOurs ? 0 : 1)
-  if (isOurs) sink.onAccepted?.(record)
+  const { plan, report, writer, values, cells } = sink
+  const suffix = plan.mark === undefined ? '' : plan.mark.suffixOf(values)
+  report.read += 1
+  if (suffix === null) {
+    report.elsewhere += 1
+    return false
+  }
+  report.rows += 1
+  for (let place = 0; place < values.length; place += 1) {
+    const value = values[place] ?? null
+    cells[place] = value === null ? copyNull : plan.columns[place]?.isEscaped === false ? value : escapeCell(value)
+  }
+  writeRow(writer, cells, suffix)
+  sink.onAccepted?.(record)
   return false
 }
 

@@ -39,9 +39,7 @@ const markedUnits = (plan: ParsePlan, { work: { definition, claim }, units }: Pi
   }))
   const nameOf = (values: readonly string[]): string =>
     columns.map(({ cast, place }) => escapeCell(cast(values[place] ?? ''))).join('\t')
-  const slices = new Map(
-    units.sliceIds.map((id, place) => [Buffer.from(nameOf(units.values.get(id) ?? [])).toString('latin1'), place]),
-  )
+  const slices = new Map(units.sliceIds.map((id, place) => [nameOf(units.values.get(id) ?? []), place]))
   const windows = new Map(units.windows.map(({ from }, place) => [from, place]))
   const known = new Map<string, number>()
   const windowOf = (period: string): number => {

@@ -3,12 +3,11 @@ import { z } from 'zod'
 import { EtlError } from '../../core/errors.ts'
 import type { SourceOrder } from '../../core/completeness.ts'
 import type { NamedPrice } from '../../core/learned-price.ts'
-import type { Box, JsonRecords } from '../../core/types.ts'
+import type { Box } from '../../core/types.ts'
 import type { HttpAnswer, HttpClient } from '../../extract/http-types.ts'
-import { excerpt } from '../../extract/http-answer.ts'
+import { excerpt, isRecord } from '../../extract/http-answer.ts'
 import type { Page } from '../../extract/page-reader.ts'
 import { inProvedShape } from '../../extract/proved-shape.ts'
-import { fieldReader } from '../../core/json-page-scan.ts'
 import type { ExtractRequest, LookContext } from '../../extract/source.ts'
 import { pageOf } from './json-answer.ts'
 import { dialectOf, pathOf } from './service-dialect.ts'
@@ -142,11 +141,11 @@ const askForPage = async (
   if (records === null) return notAPage(request, context, answer, { path: [list], message: 'expected a list' })
   const { keywords_count, meta } = page.data
   if (saysError(meta?.status, meta?.error_code)) return refusedWithin200(request, context, answer)
-  await answer.billed?.(records.count, billOf(meta))
+  await answer.billed?.(records.length, billOf(meta))
   checkEcho(request, endpoint, meta?.request ?? null)
   return {
     bytes: answer.bytes,
-    records: records.count,
+    records: records.length,
     total: keywords_count ?? null,
     lastUpdated: meta?.last_updated ?? null,
     limit: numeric(meta?.query?.limit),
@@ -161,20 +160,18 @@ const askForPage = async (
 const billOf = (meta: Readonly<Record<string, unknown>> | null | undefined): number | null =>
   numeric(meta?.['data_credits_charged']) ?? numeric(meta?.['sw_coins'])
 
+const fieldOf = (record: unknown, name: string): unknown => (isRecord(record) ? record[name] : undefined)
+
 /** A keyword may come with several landing pages (api-facts A 40): both together tell a record from every other one. */
-const keysOf = (records: JsonRecords, topUrlField: string): string[] => {
-  const keyword = fieldReader(records, 'keyword')
-  const topUrl = fieldReader(records, topUrlField)
-  return Array.from({ length: records.count }, (_, index) => {
-    const name = keyword(index)
-    return name === null ? `record ${index}` : `${name},${topUrl(index)}`
+const keysOf = (records: readonly unknown[], topUrlField: string): string[] =>
+  records.map((record, index) => {
+    const keyword = fieldOf(record, 'keyword')
+    return keyword === undefined ? `record ${index}` : JSON.stringify([keyword, fieldOf(record, topUrlField)])
   })
-}
 
 /** The observed response is ordered by descending clicks (interface 2.2). */
-const orderOf = (records: JsonRecords): Page['order'] => {
-  const clicks = fieldReader(records, 'clicks')
-  const [first, last] = [0, records.count - 1].map((index) => numeric(JSON.parse(clicks(index) ?? 'null')))
+const orderOf = (records: readonly unknown[]): Page['order'] => {
+  const [first, last] = [records[0], records.at(-1)].map((record) => numeric(fieldOf(record, 'clicks')))
   return first == null || last == null ? null : { first, last }
 }
 

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import type { Column } from '../../../src/core/types.ts'
 import { column, parseBody, payloadOf, planOf } from './parsing.ts'
 
-/** What a cell of a type becomes, or why not; in quotes and without, so that both lanes have their say. */
+/** What a cell of a type becomes, or why not; in quotes and without. */
 const cast = async (
   type: Column['type'],
   cell: string,

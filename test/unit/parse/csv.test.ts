@@ -1,6 +1,5 @@
 import { gzipSync } from 'node:zlib'
 import { describe, expect, test } from 'vitest'
-import type { Lanes } from '../../../src/parse/csv-reader.ts'
 import { column, failureOf, parseBody, payloadOf, planOf } from './parsing.ts'
 
 const columns = [
@@ -14,8 +13,8 @@ const plan = planOf(columns, { slice: { domain: ['a.com', 'b.com'] } })
 const header = 'domain,date,note,visits,share'
 const good = ['a.com', '2026-01-01', 'x', '1', '0.5']
 
-describe.each<Lanes>(['fast', 'full'])('a CSV report, %s lane', (lanes) => {
-  const parse = (body: string | Uint8Array, size?: number) => parseBody(plan, payloadOf('csv', body, size), lanes)
+describe('a CSV report', () => {
+  const parse = (body: string | Uint8Array, size?: number) => parseBody(plan, payloadOf('csv', body, size))
   const failure = (body: string | Uint8Array) => failureOf(parse(body))
 
   test('becomes rows in the order of the definition, whatever the order of its columns', async () => {
@@ -203,7 +202,7 @@ describe.each<Lanes>(['fast', 'full'])('a CSV report, %s lane', (lanes) => {
   test('rejects a cell of more than a million characters, and a key too long to be indexed', async () => {
     const keyed = planOf([column('keyword', 'text', { isKey: true }), column('note', 'text')])
     const body = `keyword,note\nx,${'n'.repeat(1_000_001)}\n${'k'.repeat(2_001)},y\n${'é'.repeat(1_001)},z\n${'k'.repeat(2_000)},w\n`
-    const { rows, report } = await parseBody(keyed, payloadOf('csv', body), lanes)
+    const { rows, report } = await parseBody(keyed, payloadOf('csv', body))
     expect(rows.map((row) => row[1])).toEqual(['w'])
     expect(report.rejected.map(({ line, column, reason }) => [line, column, reason])).toEqual([
       [2, 'note', 'the cell has 1000001 characters, at most 1000000 are allowed'],
@@ -217,7 +216,7 @@ describe.each<Lanes>(['fast', 'full'])('a CSV report, %s lane', (lanes) => {
     const keyed = planOf(['a', 'b', 'c'].map((name) => column(name, 'text', { isKey: true })))
     const part = 'k'.repeat(666)
     const body = `a,b,c\n${part},${part},${part}\n${part},${part},${part}xyz\n`
-    const { rows, report } = await parseBody(keyed, payloadOf('csv', body), lanes)
+    const { rows, report } = await parseBody(keyed, payloadOf('csv', body))
     expect(rows).toHaveLength(1)
     expect(report.rejected).toMatchObject([
       { line: 3, column: 'c', reason: 'the key has 2001 bytes, at most 2000 fit an index entry' },
@@ -230,7 +229,7 @@ describe.each<Lanes>(['fast', 'full'])('a CSV report, %s lane', (lanes) => {
       column('top_url', 'text', { nullable: false }),
       column('clicks', 'bigint', { nullable: false }),
     ])
-    const { rows, report } = await parseBody(strict, payloadOf('csv', 'keyword,top_url,clicks\nnull,,1\n,u,2\nk,u,\n'), lanes)
+    const { rows, report } = await parseBody(strict, payloadOf('csv', 'keyword,top_url,clicks\nnull,,1\n,u,2\nk,u,\n'))
     expect(rows).toEqual([
       ['null', '', '1'],
       ['', 'u', '2'],
@@ -261,7 +260,7 @@ describe.each<Lanes>(['fast', 'full'])('a CSV report, %s lane', (lanes) => {
   test('that inflates beyond the limit is refused', async () => {
     const small = planOf(columns, { maxBytes: 100_000 })
     const bomb = gzipSync(`${header}\n${'a'.repeat(10_000_000)}`)
-    expect(await failureOf(parseBody(small, payloadOf('csv', bomb), lanes))).toMatch(/^TOO_LARGE: .*100000 bytes/s)
+    expect(await failureOf(parseBody(small, payloadOf('csv', bomb)))).toMatch(/^TOO_LARGE: .*100000 bytes/s)
   })
 })
 

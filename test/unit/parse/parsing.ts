@@ -1,6 +1,5 @@
 // What the tests of parsing share: small definitions, bodies cut anywhere, and a reader of COPY text.
 import type { Box, Column, Definition, Payload } from '../../../src/core/types.ts'
-import type { Lanes } from '../../../src/parse/csv-reader.ts'
 import { parsePayload } from '../../../src/parse/parse.ts'
 import { compileParsePlan, type ParsePlan } from '../../../src/parse/parse-plan.ts'
 import { createParseReport, type ParseReport } from '../../../src/parse/parse-report.ts'
@@ -108,11 +107,11 @@ export interface Parsed {
   readonly report: ParseReport
 }
 
-export const parseBody = async (plan: ParsePlan, payload: Payload, lanes: Lanes = 'fast'): Promise<Parsed> => {
+export const parseBody = async (plan: ParsePlan, payload: Payload): Promise<Parsed> => {
   const report = createParseReport()
   let copy = ''
   let rows = 0
-  for await (const chunk of parsePayload(payload, plan, report, lanes)) {
+  for await (const chunk of parsePayload(payload, plan, report)) {
     copy += chunk.copy.toString('utf8')
     rows += chunk.rows
   }

@@ -11,10 +11,10 @@ const require = createRequire(import.meta.url)
 
 const plan = planOf([column('id', 'integer', { isKey: true }), column('word', 'text')])
 
-const outcome = async (body: string, lanes: 'fast' | 'full'): Promise<unknown> => {
+const outcome = async (body: string): Promise<unknown> => {
   let rows: unknown = null
   const failure = await failureOf(
-    parseBody(plan, payloadOf('json', body), lanes).then((parsed) => {
+    parseBody(plan, payloadOf('json', body)).then((parsed) => {
       rows = { rows: parsed.rows, rejected: parsed.report.rejected.length }
     }),
   )
@@ -41,33 +41,29 @@ const refusedFree = new Set([
 
 describe('JSONTestSuite inside a record', () => {
   test.each(named('y_'))('%s is taken, and no neighbour is lost', async (_name, document) => {
-    for (const lanes of ['fast', 'full'] as const) expect(await outcome(within(document), lanes)).toEqual(whole)
+    expect(await outcome(within(document))).toEqual(whole)
   })
 
   test.each(named('n_'))('%s is refused with all its page', async (_name, document) => {
-    for (const lanes of ['fast', 'full'] as const) expect(await outcome(within(document), lanes)).toMatch(refused)
+    expect(await outcome(within(document))).toMatch(refused)
   })
 
   test.each(named('i_'))('%s has one outcome', async (name, document) => {
-    for (const lanes of ['fast', 'full'] as const) {
-      const found = await outcome(within(document), lanes)
-      if (refusedFree.has(name)) expect(found).toMatch(refused)
-      else expect(found).toEqual(whole)
-    }
+    const found = await outcome(within(document))
+    if (refusedFree.has(name)) expect(found).toMatch(refused)
+    else expect(found).toEqual(whole)
   })
 })
 
 describe('JSONTestSuite as the whole body', () => {
   test.each(named('n_'))('%s is refused, never an empty answer', async (_name, document) => {
-    for (const lanes of ['fast', 'full'] as const) expect(await outcome(document, lanes)).toMatch(refused)
+    expect(await outcome(document)).toMatch(refused)
   })
 
   test.each(named('i_'))('%s is refused or rejected with a reason, never an empty answer', async (_name, document) => {
-    for (const lanes of ['fast', 'full'] as const) {
-      const found = await outcome(document, lanes)
-      if (typeof found === 'string') expect(found).toMatch(refused)
-      else expect(found).toEqual({ rows: [], rejected: 1 })
-    }
+    const found = await outcome(document)
+    if (typeof found === 'string') expect(found).toMatch(refused)
+    else expect(found).toEqual({ rows: [], rejected: 1 })
   })
 })
 
@@ -81,12 +77,10 @@ describe('csv-spectrum', () => {
     const body = readFileSync(join(spectrum, 'csvs', `${name}.csv`))
     const expected: Record<string, string>[] = JSON.parse(readFileSync(join(spectrum, 'json', `${name}.json`), 'utf8'))
     const columns = Object.keys(expected[0] ?? {}).map((field, at) => column(field, 'text', { isKey: at === 0 }))
-    for (const lanes of ['fast', 'full'] as const) {
-      const { rows, report } = await parseBody(planOf(columns), payloadOf('csv', body), lanes)
-      expect(report.rejected).toEqual([])
-      // CSV has one spelling for an empty text and for none at all.
-      expect(rows).toEqual(expected.map((record) => Object.values(record).map((cell) => (cell === '' ? null : cell))))
-    }
+    const { rows, report } = await parseBody(planOf(columns), payloadOf('csv', body))
+    expect(report.rejected).toEqual([])
+    // CSV has one spelling for an empty text and for none at all.
+    expect(rows).toEqual(expected.map((record) => Object.values(record).map((cell) => (cell === '' ? null : cell))))
   })
 })
 
@@ -98,9 +92,7 @@ describe('the big list of naughty strings', () => {
     const expected = words.map((word, id) => [String(id), word])
     const json = JSON.stringify(words.map((word, id) => ({ id, word })))
     const csv = `id,word\n${words.map((word, id) => `${id},${csvCell(word)}`).join('\n')}\n`
-    for (const lanes of ['fast', 'full'] as const) {
-      expect((await parseBody(plan, payloadOf('json', json), lanes)).rows).toEqual(expected)
-      expect((await parseBody(plan, payloadOf('csv', csv), lanes)).rows).toEqual(expected)
-    }
+    expect((await parseBody(plan, payloadOf('json', json))).rows).toEqual(expected)
+    expect((await parseBody(plan, payloadOf('csv', csv))).rows).toEqual(expected)
   })
 })

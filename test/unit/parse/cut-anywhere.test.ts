@@ -1,7 +1,7 @@
-// The fast lane and the full one are the same parser: whatever comes, however it is cut.
+// However a body is cut into chunks, and whatever is in it, the same comes of it; of what is well formed, what csv-parse and JSON.parse read.
+import { parse } from 'csv-parse/sync'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import type { Lanes } from '../../../src/parse/csv-reader.ts'
 import { column, failureOf, parseBody, payloadOf, planOf } from './parsing.ts'
 
 const columns = [
@@ -98,10 +98,10 @@ const bodies: fc.Arbitrary<Uint8Array> = fc
       })
   })
 
-const outcome = async (body: Uint8Array, lanes: Lanes, size: number, format: 'csv' | 'json' = 'csv'): Promise<unknown> => {
+const outcome = async (body: Uint8Array, size: number, format: 'csv' | 'json' = 'csv'): Promise<unknown> => {
   let parsed: unknown = null
   const failure = await failureOf(
-    parseBody(plan, payloadOf(format, body, size), lanes).then(({ copy, report }) => {
+    parseBody(plan, payloadOf(format, body, size)).then(({ copy, report }) => {
       parsed = { copy, report }
     }),
   )
@@ -181,13 +181,13 @@ const jsonGood: Readonly<Record<string, string>> = {
   tags: '["a","b c"]',
 }
 
-test('both JSON lanes accept, reject and write the same, whatever comes', async () => {
+test('a JSON body has one outcome, however it is cut', async () => {
   let rows = 0
   await fc.assert(
     fc.asyncProperty(jsonRecords, fc.integer({ min: 1, max: 3_000 }), async (body, size) => {
-      const fast = await outcome(body, 'fast', size, 'json')
-      expect(fast).toEqual(await outcome(body, 'full', 1 << 20, 'json'))
-      if (typeof fast === 'object' && fast !== null && 'copy' in fast) rows += String(fast.copy).split('\n').length - 1
+      const cut = await outcome(body, size, 'json')
+      expect(cut).toEqual(await outcome(body, 1 << 20, 'json'))
+      if (typeof cut === 'object' && cut !== null && 'copy' in cut) rows += String(cut.copy).split('\n').length - 1
     }),
     { numRuns: runs },
   )
@@ -196,28 +196,47 @@ test('both JSON lanes accept, reject and write the same, whatever comes', async 
 
 test('a field that two columns name goes to both', async () => {
   const twice = planOf([column('keyword', 'text', { isKey: true }), column('again', 'text', { from: ['keyword'] })])
-  for (const lanes of ['fast', 'full'] as const) {
-    expect((await parseBody(twice, payloadOf('csv', 'keyword\na\n'), lanes)).rows).toEqual([['a', 'a']])
-    expect((await parseBody(twice, payloadOf('json', '[{"keyword":"a"}]'), lanes)).rows).toEqual([['a', 'a']])
-  }
+  expect((await parseBody(twice, payloadOf('csv', 'keyword\na\n'))).rows).toEqual([['a', 'a']])
+  expect((await parseBody(twice, payloadOf('json', '[{"keyword":"a"}]'))).rows).toEqual([['a', 'a']])
 })
 
-describe('the two lanes', () => {
-  test('accept, reject and write the same, whatever comes', async () => {
+describe('a CSV body', () => {
+  test('has one outcome, however it is cut', async () => {
     await fc.assert(
       fc.asyncProperty(bodies, fc.integer({ min: 1, max: 3_000 }), async (body, size) => {
-        expect(await outcome(body, 'fast', size)).toEqual(await outcome(body, 'full', 1 << 20))
+        expect(await outcome(body, size)).toEqual(await outcome(body, 1 << 20))
       }),
       { numRuns: runs },
     )
   }, 600_000)
 
-  test('do so wherever the body is cut into chunks', async () => {
+  test('has the records that csv-parse reads', async () => {
+    const word = fc.oneof(fc.constantFrom('', 'a', 'é🙂', 'a,b', 'say "hi"', '""', 'x\r\ny', 'x\ny', '\t', '5" tv'), fc.string())
+    const free = planOf(['a', 'b', 'c'].map((name) => column(name, 'text', { isKey: name === 'a' })))
+    const cell = fc
+      .tuple(word, fc.boolean())
+      .map(([text, isQuoted]) => (isQuoted || /^"|[,\r\n]/.test(text) ? quoted(text) : text))
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.tuple(fc.constant('key'), cell, cell), { maxLength: 8 }),
+        fc.constantFrom('\n', '\r\n', '\r'),
+        async (rows, end) => {
+          const body = ['a,b,c', ...rows].join(end) + end
+          const read: string[][] = parse(body.replaceAll('\0', '0'), { relax_quotes: true, record_delimiter: end })
+          const { rows: found } = await parseBody(free, payloadOf('csv', body.replaceAll('\0', '0'), 7))
+          expect(found).toEqual(read.slice(1).map((cells) => cells.map((text) => (text === '' ? null : text))))
+        },
+      ),
+      { numRuns: runs },
+    )
+  }, 600_000)
+
+  test('is the same wherever it is cut', async () => {
     const row = (note: string) => `a.com,us,2026-01-01,shoes,${note},x,1,2,0.5,true,2026-01-01T00:00:00Z,a`
     const notes = ['é🙂', '"q\r\nü"', '5" tv', '"x"y', '', 'a,b', '\t\\']
     const body = Buffer.from(`\ufeff${names.join(',')}\r\n${notes.map(row).join('\r\n')}\n\r${row('end')}\r`)
-    const whole = await outcome(body, 'full', body.length)
-    for (let size = 1; size <= body.length; size += 1) expect(await outcome(body, 'fast', size)).toEqual(whole)
+    const whole = await outcome(body, body.length)
+    for (let size = 1; size <= body.length; size += 1) expect(await outcome(body, size)).toEqual(whole)
     for (let cut = 1; cut < body.length; cut += 1) {
       async function* halves(): AsyncGenerator<Uint8Array> {
         yield body.subarray(0, cut)

@@ -1,7 +1,7 @@
 // The scanner takes what RFC 8259 takes and nothing else; JSON.parse is the judge.
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { cut, JsonError, skipBlanks, skipValue } from '../../../src/core/json-scan.ts'
+import { cut, JsonError, skipBlanks, skipValue } from '../../../src/parse/json-scan.ts'
 
 const accepts = (text: string): boolean => {
   // The blank behind the value ends a number, which could go on otherwise.
