@@ -1,7 +1,8 @@
-// What PostgreSQL's own catalog says: which tables, views and roles there are.
+// What PostgreSQL's own catalog says: which tables, views and roles there are, and whether the server is one of several.
 import { sql } from 'kysely'
-import type { Texts } from './typed-row.ts'
+import type { Database } from './connect.ts'
 import type { Db } from './tables.ts'
+import type { Texts } from './typed-row.ts'
 
 /** Those of the tables and views that are not there, in the order given. @param names with their schema */
 export const missingRelations = async (db: Db, names: readonly string[]): Promise<string[]> => {
@@ -24,3 +25,18 @@ export const roleExists = async (db: Db, role: string): Promise<boolean> => {
   const { rows } = await sql`select 1 from pg_roles where rolname = ${role}`.execute(db)
   return rows.length > 0
 }
+
+const clusters = new WeakMap<Database, boolean>()
+
+/**
+ * Tables that are spread over several servers are not written in one statement with those that are not. An answer is kept for the pool's life;
+ * a question that failed is asked again.
+ */
+export const isCluster = async (database: Database): Promise<boolean> => {
+  const known = clusters.get(database) ?? (await askCluster(database))
+  clusters.set(database, known)
+  return known
+}
+
+const askCluster = async ({ kysely }: Database): Promise<boolean> =>
+  (await sql`select 1 from pg_extension where extname = 'citus'`.execute(kysely)).rows.length > 0

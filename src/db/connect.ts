@@ -6,11 +6,10 @@ import { type CopyStreamQuery, type CopyToStreamQuery, from as copyFrom, to as c
 import { EtlError, isEtlError } from '../core/errors.ts'
 import type { Secret } from '../core/redact.ts'
 import { databaseError, describeUrl } from './database-error.ts'
-import { postgresDialect } from './dialect.ts'
+import { postgresDialect, readStartOptions, type Setting, setUpSession } from './session.ts'
 import { type EmbeddedServer, startEmbedded } from './embedded.ts'
 import { integersOf, textsOf } from './arrays.ts'
-import { assertOwnSession, isPooled } from './pooler.ts'
-import { readStartOptions, type Setting, setUpSession } from './session-settings.ts'
+import { assertOwnSession, isPooled } from './connect.ts'
 import { defaultSilenceMs, WatchedClient, watchStatements } from './stoppable.ts'
 import type { Db, Tables } from './tables.ts'
 

@@ -15,8 +15,8 @@ import {
   serverFiles,
   serverPassword,
   superuser,
+  withServerLock,
 } from './embedded-data.ts'
-import { withServerLock } from './embedded-lock.ts'
 import { runProgram, serverUser, type ServerUser } from './embedded-program.ts'
 
 /** The PostgreSQL of a warehouse that has no DATABASE_URL. */

@@ -3,8 +3,7 @@ import { sql } from 'kysely'
 import type { Database } from './connect.ts'
 import { databaseError, isDatabaseError } from './database-error.ts'
 import { type MigrateOptions, migrationState } from './migrate.ts'
-import { loadMigration, migrationFiles } from './migration-files.ts'
-import { statementsOf } from './migration-sql.ts'
+import { loadMigration, migrationFiles, statementsOf } from './migration-files.ts'
 import type { Db } from './tables.ts'
 
 /** Nothing here is worth making a load wait, neither before a lock nor behind one of ours. */

@@ -8,8 +8,7 @@ import { inPatientTransaction, type Patience } from './patience.ts'
 import type { Texts } from './typed-row.ts'
 import type { Db } from './tables.ts'
 import { databaseError, isDatabaseError, sqlStateOf } from './database-error.ts'
-import { loadMigration, migrationFiles } from './migration-files.ts'
-import { statementsOf } from './migration-sql.ts'
+import { loadMigration, migrationFiles, statementsOf } from './migration-files.ts'
 
 /** The ledger's schema also holds the record of migrations. */
 const migrationSchema = 'etl'

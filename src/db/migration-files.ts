@@ -1,9 +1,10 @@
-// The files of numbered migrations: where they lie and what one of them is.
+// The files of numbered migrations: where they lie, what one of them is, and the SQL it would send.
+import { DummyDriver, Kysely, PostgresAdapter, PostgresIntrospector, PostgresQueryCompiler } from 'kysely'
+import type { Migration } from 'kysely/migration'
 import { existsSync } from 'node:fs'
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import type { Migration } from 'kysely/migration'
 import { EtlError } from '../core/errors.ts'
 import { shipped } from '../core/shipped.ts'
 import { shareOurModules } from '../core/user-modules.ts'
@@ -34,3 +35,24 @@ export const loadMigration = async (name: string, file: string): Promise<Migrati
   const { up } = loaded
   return { up: async (database) => void (await up(database)) }
 }
+
+/** Statements in order. A migration that asks the database before it decides sees an empty answer here. */
+export const statementsOf = async (up: (database: Kysely<unknown>) => Promise<unknown>): Promise<string[]> => {
+  const statements: string[] = []
+  const database = new Kysely<unknown>({
+    dialect: {
+      createAdapter: () => new PostgresAdapter(),
+      createDriver: () => new DummyDriver(),
+      createIntrospector: (db) => new PostgresIntrospector(db),
+      createQueryCompiler: () => new PostgresQueryCompiler(),
+    },
+    log: ({ level, query }) => {
+      if (level === 'query') statements.push(withValues(query.sql, query.parameters))
+    },
+  })
+  await up(database)
+  return statements
+}
+
+const withValues = (text: string, values: readonly unknown[]): string =>
+  values.length === 0 ? text : `${text} -- with ${JSON.stringify(values)}`

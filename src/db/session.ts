@@ -1,7 +1,16 @@
-// One database connection held for a while: COPY, temporary tables and Kysely statements on the same session and transaction.
-import { Kysely, type PostgresPoolClient } from 'kysely'
-import type { Pool, PoolClient } from 'pg'
-import { postgresDialect } from './dialect.ts'
+// A session of ours: its settings, its dialect, and one connection held for a while for COPY, temporary tables and Kysely statements of one transaction.
+import {
+  type Dialect,
+  type DialectAdapter,
+  type Driver,
+  Kysely,
+  PostgresDialect,
+  type PostgresPool,
+  type PostgresPoolClient,
+  sql,
+} from 'kysely'
+import pg, { type Pool, type PoolClient } from 'pg'
+import { z } from 'zod'
 import type { Db, Tables } from './tables.ts'
 
 /** One connection for several statements that belong together: temporary tables, staging, a transaction. */
@@ -39,4 +48,95 @@ const sessionOf = (client: PoolClient): Session => {
   const kysely = new Kysely<Tables>({ dialect: postgresDialect(pool) })
   kyselyByClient.set(client, kysely)
   return { client, kysely }
+}
+
+export const postgresDialect = (pool: PostgresPool): Dialect => {
+  const dialect = new PostgresDialect({ pool })
+  return {
+    createDriver: () => keepFirstError(dialect.createDriver()),
+    createAdapter: () => lockRow(dialect.createAdapter()),
+    createIntrospector: (database) => dialect.createIntrospector(database),
+    createQueryCompiler: () => dialect.createQueryCompiler(),
+  }
+}
+
+/** Kysely asks for a rollback only with an error in hand; the driver has marked the connection, so it is not used again. */
+const keepFirstError = (driver: Driver): Driver => {
+  const rollback = driver.rollbackTransaction.bind(driver)
+  return Object.assign(driver, {
+    rollbackTransaction: (...asked: Parameters<Driver['rollbackTransaction']>) => rollback(...asked).catch(() => undefined),
+  })
+}
+
+/** Kysely takes an advisory lock, which anybody who may connect could hold. The row needs the right to write it; the lock ends with the transaction. */
+const lockRow = (adapter: DialectAdapter): DialectAdapter =>
+  Object.assign(adapter, {
+    acquireMigrationLock: async (
+      ...[db, { lockTable, lockTableSchema = 'public' }]: Parameters<DialectAdapter['acquireMigrationLock']>
+    ) => {
+      await sql`select id from ${sql.table(`${lockTableSchema}.${lockTable}`)} for update`.execute(db)
+    },
+    releaseMigrationLock: async () => undefined,
+  })
+
+/**
+ * Nothing of ours depends on settings of the server, the database, the login or the address. Texts look alike everywhere; a name without a schema is PostgreSQL's own, never what
+ * somebody put into `public`; a commit that was told is on disk. A process that sleeps inside a transaction, as on a suspended machine, loses it and its locks: else every other
+ * command that needs them would wait as long as it sleeps.
+ */
+const ownSettings: readonly Setting[] = [
+  ['TimeZone', 'UTC'],
+  ['DateStyle', 'ISO'],
+  ['IntervalStyle', 'iso_8601'],
+  ['extra_float_digits', '1'],
+  ['default_transaction_isolation', 'read committed'],
+  ['client_min_messages', 'warning'],
+  ['jit', 'off'],
+  ['idle_in_transaction_session_timeout', '60s'],
+]
+
+/** What an address may set otherwise: its migrations may name tables without their schema. */
+const unlessTheirs: readonly Setting[] = [['search_path', '']]
+
+/** Other values say what a standby has seen, which is its owner's to decide. */
+const neverOff = `case when current_setting('synchronous_commit') = 'off' then set_config('synchronous_commit', 'on', false) end`
+
+/** Name and value as SET takes them. */
+export type Setting = readonly [name: string, value: string]
+
+/** `-c name=value`, `-cname=value` and `--name=value`, blanks in a value behind a backslash, as libpq's `options`. */
+export interface StartOptions {
+  readonly settings: readonly Setting[]
+  /** What is no setting: only the server's start-up takes it. Empty: nothing. */
+  readonly rest: string
+}
+
+/** @param options of the address (`?options=…`); null: none. */
+export const readStartOptions = (options: string | null): StartOptions => {
+  const words = (options ?? '').match(/(?:\\.|[^\s\\])+/gs) ?? []
+  const settings: Setting[] = []
+  const rest: string[] = []
+  for (let at = 0; at < words.length; at += 1) {
+    const word = words[at] ?? ''
+    const next = word === '-c' ? words[at + 1] : undefined
+    const [, name, value] = /^(?:-c|--)?([\w.-]+)=(.*)$/s.exec(next ?? (/^(?:-c|--)/.test(word) ? word : '')) ?? []
+    if (next !== undefined) at += 1
+    if (name === undefined || value === undefined) rest.push(word, ...(next === undefined ? [] : [next]))
+    else settings.push([name.replaceAll('-', '_'), value.replace(/\\(.)/gs, '$1')])
+  }
+  return { settings, rest: rest.join(' ') }
+}
+
+const pidRow = z.object({ pid: z.number() })
+
+/**
+ * One statement: the settings of the address, then ours, which win. Throws where it is not answered in time. @returns the server's own number of the session; a pooler in between tells another.
+ */
+export const setUpSession = async (client: pg.ClientBase, theirs: readonly Setting[], limitMs: number): Promise<number> => {
+  const all = [...unlessTheirs, ...theirs, ...ownSettings]
+  const set = all.map((_, index) => `set_config($${index * 2 + 1}, $${index * 2 + 2}, false)`)
+  const text = `select pg_backend_pid() as pid, ${set.join(', ')}, ${neverOff}`
+  const asked: pg.QueryConfig & { query_timeout: number } = { text, values: all.flat(), query_timeout: limitMs }
+  const { rows } = await client.query(asked)
+  return pidRow.parse(rows[0]).pid
 }

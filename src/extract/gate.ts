@@ -1,7 +1,7 @@
 // A service that is away, or refuses everything, is noticed once for all requests of an account: they wait while one at a time tries it again.
 import type { Clock } from '../core/clock.ts'
 import type { EtlError } from '../core/errors.ts'
-import { type Finding, type Gate, type Trouble, type Waiter, wholeAccount } from './gate-types.ts'
+import { type Finding, type Gate, type Trouble, type Waiter, wholeAccount } from './gate.ts'
 
 export interface GateOptions {
   readonly clock: Clock

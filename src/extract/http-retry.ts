@@ -1,8 +1,7 @@
 // Which requests are sent again, after how long, and what a service that asks for a pause gets.
 import type { Clock } from '../core/clock.ts'
 import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
-import type { Finding, Pass, Waiter } from './gate-types.ts'
-import { wholeAccount } from './gate-types.ts'
+import { type Finding, type Pass, type Waiter, wholeAccount } from './gate.ts'
 import { excerpt } from './http-answer.ts'
 import { type Asked, classify, type Progress } from './http-failure.ts'
 import type { HttpRequest, OpenService, UnitHttpOptions } from './http-types.ts'

@@ -4,7 +4,7 @@ import type { SentRequest } from '../core/sent-request.ts'
 import type { Clock } from '../core/clock.ts'
 import type { Log } from '../core/log.ts'
 import type { Secret } from '../core/redact.ts'
-import type { Gate, Patience, Trouble } from './gate-types.ts'
+import type { Gate, Patience, Trouble } from './gate.ts'
 import type { RateBudget } from './rate.ts'
 import type { Refusals } from './refusals.ts'
 

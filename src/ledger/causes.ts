@@ -1,11 +1,10 @@
 // What the ledger says is wrong now: failed and held units, rejected rows, other fields than defined, what waits for approval.
-import { type RawBuilder, sql } from 'kysely'
+import { type RawBuilder, type Selectable, sql } from 'kysely'
 import type { Cause } from '../core/alarm.ts'
-import type { Maybe, Numbers, Row, Texts } from '../db/typed-row.ts'
-import type { Db } from '../db/tables.ts'
+import { changeOf, shownNumber } from '../core/data-test.ts'
+import type { Db, ListReadsTable, PipelinesTable } from '../db/tables.ts'
+import type { Counts, Flags, Maybe, Numbers, Row, Texts } from '../db/typed-row.ts'
 import { unpricedOf } from './approvals.ts'
-import { listCauses } from './list-causes.ts'
-import { testCauses } from './test-causes.ts'
 
 /** Units a notification remembers: a cause of more is over when these are loaded and no other is in trouble. */
 const mostRemembered = 1_000
@@ -147,3 +146,94 @@ const keptOf = ({ keeping, n }: CauseRow): string => {
   if (keeping === 0) return 'None of them was ever loaded.'
   return keeping === n ? 'Readers still see their earlier rows.' : `Readers still see the earlier rows of ${keeping}.`
 }
+
+type ListTrouble = Pick<PipelinesTable, 'pipeline'> &
+  Pick<Selectable<ListReadsTable>, 'dimension' | 'message'> & {
+    /** null: its query failed. */
+    readonly list_id: number | null
+  }
+
+/** Of each list what its newest reading found. */
+export const listCauses = async (db: Db): Promise<Cause[]> => {
+  const { rows } = await sql<ListTrouble>`
+    with read as (
+      select distinct on (r.pipeline_id, r.dimension) r.* from etl.list_reads r order by r.pipeline_id, r.dimension, r.run_id desc
+    )
+    select p.pipeline, r.dimension, r.message, (select l.list_id::float8 from etl.lists l where l.pipeline_id = r.pipeline_id
+        and l.dimension = r.dimension and l.state = 'held') as list_id
+    from read r join etl.pipelines p using (pipeline_id)
+    where r.outcome = 'failed' or r.outcome = 'held' and exists (select from etl.lists l where l.pipeline_id = r.pipeline_id
+      and l.dimension = r.dimension and l.state = 'held') order by 1, 2`.execute(db)
+  return rows.map(({ pipeline, dimension, list_id, message }) => ({
+    cause: `list/${pipeline}/${dimension}/${list_id ?? 'failed'}`,
+    kind: 'list',
+    pipeline,
+    message: `${pipeline}: the list of ${dimension}: ${message ?? ''}`,
+    changed: list_id === null ? 'Its query could not be read.' : 'It came empty or much shorter than before.',
+    nextStep:
+      list_id === null
+        ? 'Correct the query, or give the reader what it needs; the next run reads it again.'
+        : `Where that is right, \`millrace approve ${pipeline}\` obeys it; else correct what its query reads.`,
+    details: { dimension, list_id },
+  }))
+}
+
+/** So long it is among the causes, so that each receiver hears of it once. */
+const told = '2 days'
+
+/** Failures of one test in one run. */
+type TestRow = Row<'etl.failed_tests', 'pipeline' | 'test'> &
+  Flags<'restated'> &
+  Counts<'run_id' | 'units'> &
+  Texts<'first' | 'last' | 'example'> &
+  Maybe<Counts<'found' | 'expected'>>
+
+/** Of runs that are over: a message sent in the middle of one would have half the figures. */
+export const testCauses = async (db: Db): Promise<readonly Cause[]> => {
+  const { rows } = await sql<TestRow>`
+    select f.kind = 'restated' as restated, f.pipeline, f.run_id, f.test, count(*) as units, min(f.window_from)::text as first,
+      max(f.window_from)::text as last, sum(t.found) as found, sum(t.expected) as expected,
+      (array_agg(etl.unit_key(p.pipeline, p.version, f.window_from, p.window_every, p.dimensions, s."values") || ': ' || f.message
+        order by abs(t.found - t.expected) / nullif(abs(t.expected), 0) desc nulls last, f.unit_id))[1] as example
+    from etl.failed_tests f join etl.runs r on r.run_id = f.run_id join etl.pipelines p on p.pipeline_id = f.pipeline_id
+      join etl.slices s on s.slice_id = f.slice_id
+      cross join lateral (select case when f.kind = 'restated' then f.found::numeric end as found,
+        case when f.kind = 'restated' then f.expected::numeric end as expected) t
+    where f.tested_at > clock_timestamp() - ${told}::interval and f.outcome = 'warned' and r.state <> 'running'
+    group by 1, 2, 3, 4 order by 1, 2, 3, 4`.execute(db)
+  const groups = Map.groupBy(rows, ({ restated, pipeline, run_id }) => `${restated ? 'restated' : 'test'}/${pipeline}/${run_id}`)
+  return [...groups].map(([cause, tests]) => causeOf(cause, tests))
+}
+
+const causeOf = (cause: string, tests: readonly TestRow[]): Cause => {
+  const [largest] = tests.toSorted((left, right) => Number(right.units) - Number(left.units))
+  const { restated = false, pipeline = '', run_id = '' } = largest ?? {}
+  const first = tests.map((row) => row.first).toSorted()[0] ?? ''
+  const last =
+    tests
+      .map((row) => row.last)
+      .toSorted()
+      .at(-1) ?? ''
+  return {
+    cause,
+    kind: restated ? 'restated' : 'test',
+    pipeline,
+    grouping: `run ${run_id}`,
+    message: `${pipeline}: ${restated ? 'restated beyond what is allowed' : 'loaded, but tests fail'}. ${tests.map(lineOf).join(' ')} For example ${largest?.example ?? ''}`,
+    changed: `${first === last ? `Window ${first}.` : `Windows from ${first} to ${last}.`} Run ${run_id} loaded ${restated ? 'the new values; the former ones are in the history.' : 'them.'}`,
+    nextStep: `\`select * from bi.test_failures where pipeline = '${pipeline}'\` lists them; \`on_failure: hold\` in the definition has such answers wait for a person.`,
+    details: { run_id: Number(run_id), first, last, tests: tests.map(detailOf) },
+  }
+}
+
+const lineOf = (row: TestRow): string => {
+  const units = `${row.test}: ${row.units} ${row.units === '1' ? 'unit' : 'units'}`
+  if (!row.restated) return `${units}.`
+  return `${units}, ${shownNumber(row.expected)} became ${shownNumber(row.found)}${changeOf(row.found, row.expected)}.`
+}
+
+const detailOf = ({ test, units, found, expected }: TestRow) => ({
+  test,
+  units: Number(units),
+  ...(found === null ? {} : { found, expected }),
+})

@@ -1,13 +1,12 @@
 // Pipelines in the ledger: who they are, what they want, and what fetching needs of their definition. A pipeline's row is its planner's lock.
 import { type RawBuilder, sql } from 'kysely'
-import { EtlError } from '../core/errors.ts'
+import { metricsOf } from '../core/asks.ts'
 import { expectationOf } from '../core/data-test.ts'
+import { EtlError } from '../core/errors.ts'
 import type { SourceSpec } from '../core/source-spec.ts'
 import type { Definition, ParamValue } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
-import { metricsOf } from '../core/asks.ts'
 import type { Claimable } from './run-list.ts'
-import { tagSetOf } from './tag-sets.ts'
 import { listsDigest, syncSlices, type ValueList } from './slices.ts'
 
 /** The pipeline's number and the generation of its lists. */
@@ -266,4 +265,19 @@ export const walkPipelines = async (
     .distinct()
     .execute()
   return rows.map(({ pipeline, version, account, window_every }) => ({ pipeline, version, account, windowEvery: window_every }))
+}
+
+/** The number of the set, which is made where it is new. */
+export const tagSetOf = async (trx: Db, tags: Readonly<Record<string, string>>): Promise<number> => {
+  const text = JSON.stringify(tags)
+  const known = () =>
+    trx.selectFrom('etl.tag_sets').select('tag_set_id').where(sql<boolean>`tags = ${text}::jsonb`).executeTakeFirst()
+  const found = await known()
+  if (found !== undefined) return found.tag_set_id
+  await trx
+    .insertInto('etl.tag_sets')
+    .values({ tags: text })
+    .onConflict((on) => on.column('tags').doNothing())
+    .execute()
+  return (await known())?.tag_set_id ?? 1
 }

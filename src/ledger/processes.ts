@@ -1,11 +1,11 @@
-// The processes that work on this ledger: a row and one lease each, for all their jobs and runs. What a dead one held is free again.
+// The processes that work on this ledger: a row and one lease each, for all their jobs and runs, and leases for work outside transactions. What a dead one held is free again.
+import { type RawBuilder, type Selectable, sql } from 'kysely'
 import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
-import { type Selectable, sql } from 'kysely'
 import { executePrepared } from '../db/prepared.ts'
-import type { Row } from '../db/typed-row.ts'
 import { beginMark, bootMark, processIsAlive } from '../db/process-mark.ts'
 import type { Db, ProcessesTable } from '../db/tables.ts'
+import type { Row } from '../db/typed-row.ts'
 
 /** This process as the others see it. */
 export interface OwnProcess {
@@ -154,4 +154,48 @@ const bury = async (db: Db, processId: number): Promise<void> => {
     )
     update etl.runs r set state = 'interrupted', finished_at = dead.ended_at from dead
     where r.process_id = dead.process_id and r.state = 'running'`.execute(db)
+}
+
+const seconds = (count: number) => sql<string>`clock_timestamp() + ${count}::float8 * interval '1 second'`
+
+const isOver = sql<boolean>`coalesce(etl.locks.held_until, '-infinity') <= clock_timestamp()`
+
+const take = async (
+  db: Db,
+  name: string,
+  processId: number,
+  forSeconds: number,
+  mayTake: RawBuilder<boolean>,
+): Promise<boolean> => {
+  const { rows } = await sql`
+    insert into etl.locks (name, held_by, held_until) values (${name}, ${processId}, ${seconds(forSeconds)})
+    on conflict (name) do update set held_by = excluded.held_by, held_until = excluded.held_until where ${mayTake} returning name`.execute(
+    db,
+  )
+  return rows.length > 0
+}
+
+/** Has the lease for so many seconds from now; false: another living process has it. Taking it again renews it. */
+export const takeLease = (db: Db, name: string, { processId }: OwnProcess, forSeconds: number): Promise<boolean> =>
+  take(
+    db,
+    name,
+    processId,
+    forSeconds,
+    sql<boolean>`${isOver} or etl.locks.held_by = excluded.held_by or exists (select from etl.processes p
+      where p.process_id = etl.locks.held_by and (p.ended_at is not null or p.lease_until < clock_timestamp()))`,
+  )
+
+/** True once in so many seconds, for one of all processes: what is done at intervals, whoever does it. */
+export const takeTurn = (db: Db, name: string, { processId }: OwnProcess, everySeconds: number): Promise<boolean> =>
+  take(db, name, processId, everySeconds, isOver)
+
+/** Lets go of it, where this process has it. */
+export const endLease = async (db: Db, name: string, { processId }: OwnProcess): Promise<void> => {
+  await db
+    .updateTable('etl.locks')
+    .set({ held_until: null, held_by: null })
+    .where('name', '=', name)
+    .where('held_by', '=', processId)
+    .execute()
 }

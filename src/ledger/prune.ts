@@ -3,7 +3,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Counts, Maybe, Row, Texts } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
-import { addUpCredits } from './request-credits.ts'
+import { addUpCredits } from './requests.ts'
 
 /** Rows that went, by table. */
 export interface Pruned {

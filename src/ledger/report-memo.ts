@@ -1,38 +1,27 @@
 // The ledger's memory of one job's report: every step commits before it returns; all but a new id under the job's fence.
 import { type Selectable, sql, type UpdateObject } from 'kysely'
-import type { Budget, TagBudget } from '../core/budget-scope.ts'
 import { EtlError } from '../core/errors.ts'
 import type { ReportIntent, ReportMemo, ReportRecord } from '../core/report-shape.ts'
 import type { ReportState } from '../core/types.ts'
 import { unstopped } from '../db/stoppable.ts'
 import type { Db, JobsTable, Tables } from '../db/tables.ts'
-import { affordable, giveWay, isBeyondUsual, keepPrice } from './afford.ts'
-import { reserveBudget } from './budget.ts'
+import { affordable, giveWay, isBeyondUsual, keepPrice, type Payer, reserveBudget } from './budget.ts'
 import type { ClaimedJob } from './claim.ts'
 import { databaseNow } from './database-now.ts'
-import { forgottenSpan } from './forgotten.ts'
 import { fenced, isHeldBy, lockJob } from './hold.ts'
-import { unknownReports } from './lost-purchases.ts'
+import { unknownReports } from './purchases.ts'
 import { recordId } from './record-id.ts'
 import { isSameApi } from './spent.ts'
 import { mayBegin, reportTransitions, type Transition } from './transitions.ts'
-import { assertMayBuy } from './warehouse.ts'
+import { assertMayBuy, forgottenSpan } from './warehouse.ts'
 
 /** What the memory of a purchase must know of its job. */
-export interface ReportMemoOptions {
-  readonly account: string
-  readonly pipeline: string
+export interface ReportMemoOptions extends Payer {
   /** The run in whose name it is bought. */
   readonly runId: number
   readonly deadlineMs: number
   /** What the account allows. */
   readonly requestsPerSecond: number
-  /** Credits this pipeline may spend; null: no limit. */
-  readonly budget: Budget
-  /** Credits the account may spend over all its pipelines. */
-  readonly accountBudget: Budget
-  /** Credits that may be spent for its tags. */
-  readonly tagBudgets: readonly TagBudget[]
 }
 
 /** Of the rate, what polls of open reports may take; the rest is for submissions and downloads. */

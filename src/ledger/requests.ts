@@ -5,7 +5,6 @@ import type { SentRequest } from '../core/sent-request.ts'
 import { executePrepared } from '../db/prepared.ts'
 import type { Db } from '../db/tables.ts'
 import { learnPrice, priceKnown, type PriceSubject } from './prices.ts'
-import { chargesOf, countCredits } from './request-credits.ts'
 
 /** One request and its answer, without secrets. */
 export interface RequestRecord extends SentRequest {
@@ -35,8 +34,8 @@ export const recordRequests = async (db: Db, records: readonly RequestRecord[]):
   if (records.length === 0) return
   const priced = await withPrices(db, records)
   await executePrepared(db, insertRequests(JSON.stringify(priced.map(({ subject: _, ...record }) => record))))
-  const charges = chargesOf(priced)
-  if (charges.length > 0) await executePrepared(db, countCredits(JSON.stringify(charges)))
+  const paid = priced.filter(({ credits, paidFor }) => (credits === null ? paidFor !== null : credits > 0))
+  if (paid.length > 0) await executePrepared(db, countCredits(JSON.stringify(paid)))
 }
 
 /** Bills teach the price, in their order; what came without one costs what is known by then, and stays unknown where nothing is. */
@@ -57,4 +56,35 @@ const withPrices = async (db: Db, records: readonly RequestRecord[]): Promise<Re
     }
   }
   return priced
+}
+
+/** Rows of one day that backends add to, each to its own: two that write at the same time do not wait for each other. */
+const slots = 1024
+
+/** The new row is added to the one there is. */
+const addedUp = sql`on conflict (day, account, pipeline_id, tag_set_id, is_night, slot) do update
+      set requests = c.requests + excluded.requests, credits = c.credits + excluded.credits, uncertain = c.uncertain + excluded.uncertain,
+        unpriced = c.unpriced + excluded.unpriced`
+
+/** In one order, in which the sums are locked. @param paid JSON of a list of records that cost something */
+const countCredits = (paid: string): RawBuilder<unknown> => sql`
+    insert into etl.request_credits as c (day, account, pipeline_id, tag_set_id, is_night, slot, requests, credits, uncertain, unpriced)
+    select left(x."startedAt", 10)::date, x.account, x."pipelineId", p.tag_set_id,
+      coalesce((select j.wanted_by = 'night' from etl.jobs j where j.job_id = x."jobId"),
+        (select r.command in ('run', 'schedule') from etl.runs r where r.run_id = x."runId"), false), pg_backend_pid() % ${sql.lit(slots)},
+      count(*), coalesce(sum(x.credits), 0), coalesce(sum(x.credits) filter (where x."isUncertain"), 0), count(*) filter (where x.credits is null)
+    from jsonb_to_recordset(${paid}::jsonb) as x("startedAt" text, account text, "pipelineId" integer, "runId" bigint, "jobId" bigint, credits numeric,
+        "isUncertain" boolean) join etl.pipelines p on p.pipeline_id = x."pipelineId"
+    group by 1, 2, 3, 4, 5 order by 1, 2, 3, 4, 5
+    ${addedUp}`
+
+/** Adds the rows of days that are over up to one each. Two at once do nothing twice. */
+export const addUpCredits = async (db: Db): Promise<void> => {
+  await sql`
+    with gone as (
+      delete from etl.request_credits where slot >= 0 and day < (clock_timestamp() at time zone 'UTC')::date - 1 returning *
+    )
+    insert into etl.request_credits as c (day, account, pipeline_id, tag_set_id, is_night, slot, requests, credits, uncertain, unpriced)
+    select day, account, pipeline_id, tag_set_id, is_night, -1, sum(requests), sum(credits), sum(uncertain), sum(unpriced) from gone group by 1, 2, 3, 4, 5
+    ${addedUp}`.execute(db)
 }

@@ -1,8 +1,10 @@
 // Which warehouse this is, and whether this database is the one that goes on: landings and receipts bear its name, so that none takes another's for its own.
-import { type Selectable, sql } from 'kysely'
+import { type RawBuilder, type Selectable, sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
-import type { Flags, Row, Texts } from '../db/typed-row.ts'
+import type { Forgotten } from '../core/report-shape.ts'
 import type { Db, WarehouseTable } from '../db/tables.ts'
+import type { Flags, Row, Texts } from '../db/typed-row.ts'
+import type { ClaimedJob } from './claim.ts'
 import { databaseNow } from './database-now.ts'
 import { note } from './events.ts'
 
@@ -200,3 +202,52 @@ export const assertMayBuy = async (trx: Db, unitKey: string): Promise<void> => {
 export const howToDecide =
   'If this database replaces the other (restored, or moved here) and the other is gone for good: `millrace migrate --as restored`. ' +
   'If the other stays in use and this one is to be used beside it: `millrace migrate --as clone`.'
+
+/** So long after a person declared it restored the service is asked for what it made before; reports are kept there for days. */
+const searchedFor = sql`interval '30 days'`
+
+/**
+ * From the last run that the backup knew to the moment a person declared that this database goes on. null where that was never, or long ago, or where the
+ * job's units have rows: what is asked for then is something newer.
+ */
+export const forgottenSpan = async (db: Db, { jobId, forced }: ClaimedJob): Promise<Forgotten | null> => {
+  const until = forced ? null : await lastEvent(db, 'continues', null)
+  if (until === null || (await hasRows(db, jobId))) return null
+  const copied = (await lastEvent(db, 'copy', until)) ?? until
+  const { at: since } = await db
+    .selectFrom('etl.runs')
+    .select((eb) => eb.fn.max<string | null>('started_at').as('at'))
+    .where('started_at', '<', copied)
+    .executeTakeFirstOrThrow()
+  const before = sql<string>`${copied}::timestamptz - ${searchedFor}`
+  const row = await db
+    .selectNoFrom([msAgo(since === null ? before : since).as('since'), msAgo(until).as('until')])
+    .executeTakeFirstOrThrow()
+  return { sinceMsAgo: row.since, untilMsAgo: row.until }
+}
+
+const msAgo = (at: unknown): RawBuilder<number> =>
+  sql<number>`extract(epoch from clock_timestamp() - ${at}::timestamptz)::float8 * 1000`
+
+/** @param until null: up to now */
+const lastEvent = async (db: Db, kind: string, until: string | null): Promise<string | null> => {
+  const { at } = await db
+    .selectFrom('etl.events')
+    .select((eb) => eb.fn.max<string | null>('at').as('at'))
+    .where('kind', '=', kind)
+    .where('at', '>', sql<string>`clock_timestamp() - ${searchedFor}`)
+    .$if(until !== null, (events) => events.where('at', '<=', until ?? ''))
+    .executeTakeFirstOrThrow()
+  return at
+}
+
+const hasRows = async (db: Db, jobId: number): Promise<boolean> => {
+  const unit = await db
+    .selectFrom('etl.units')
+    .select('unit_id')
+    .where('job_id', '=', String(jobId))
+    .where('ask_number', 'is not', null)
+    .limit(1)
+    .executeTakeFirst()
+  return unit !== undefined
+}

@@ -24,8 +24,7 @@ import { sampleWindows } from './sample-windows.ts'
 import { mostUnitsAStep, type Task } from './steps.ts'
 import { messageOf } from '../core/errors.ts'
 import { findListed, listedSince } from '../extract/report-history.ts'
-import { lostPurchases, unknownReports } from '../ledger/lost-purchases.ts'
-import { adoptReport } from '../ledger/purchases.ts'
+import { adoptReport, lostPurchases, unknownReports } from '../ledger/purchases.ts'
 import { type RequestRecord, recordRequests } from '../ledger/requests.ts'
 
 export type { Scope }

@@ -6,7 +6,7 @@ import type { Source } from '../extract/source.ts'
 import type { ClaimedJob } from '../ledger/claim.ts'
 import { storedDefinition } from '../ledger/pipelines.ts'
 import { type RequestRecord, recordRequests } from '../ledger/requests.ts'
-import { answerOfAll } from '../ledger/units.ts'
+import { answerOfAll } from '../ledger/job-units.ts'
 import { type Runtime, definitionOf } from './runtime.ts'
 
 export interface JobWork {

@@ -2,7 +2,7 @@
 import { EtlError } from '../core/errors.ts'
 import { inSpan } from '../core/trace.ts'
 import type { Window } from '../core/types.ts'
-import { isCluster } from '../db/cluster.ts'
+import { isCluster } from '../db/catalog.ts'
 import { sqlStateOf } from '../db/database-error.ts'
 import { type Session, withSession } from '../db/session.ts'
 import { readAnswerUnits } from '../ledger/job-units.ts'

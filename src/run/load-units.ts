@@ -6,7 +6,7 @@ import type { Session } from '../db/session.ts'
 import { foundGood, noteHeld } from '../ledger/answers.ts'
 import { lockJob } from '../ledger/hold.ts'
 import { type AnswerUnits, holdUnits, isGiven, passOver, type TakenUnits, takeUnits } from '../ledger/job-units.ts'
-import { recordLoad, type WindowLoad } from '../ledger/loads.ts'
+import { recordLoad, recordTests, type WindowLoad } from '../ledger/loads.ts'
 import {
   insertQuarantine,
   type QuarantineEntry,
@@ -16,7 +16,6 @@ import {
 } from '../ledger/quarantine.ts'
 import { recordRequests } from '../ledger/requests.ts'
 import { finishJob } from '../ledger/settle-job.ts'
-import { recordTests } from '../ledger/test-failures.ts'
 import {
   type Beside,
   cameOf,

@@ -3,15 +3,14 @@ import { type EtlError, isEtlError } from '../core/errors.ts'
 import { creditsFor, type PurchaseSize, walkCredits } from '../core/learned-price.ts'
 import type { UnitHttpOptions, HttpAnswer } from '../extract/http-types.ts'
 import type { SourceContext } from '../extract/source.ts'
-import { type Payer, reservePages, setReserved } from '../ledger/afford.ts'
-import { hasBudget } from '../ledger/budget.ts'
+import { hasBudget, type Payer, reservePages, setReserved } from '../ledger/budget.ts'
 import { pastUnits, rowsAsked } from '../ledger/estimates.ts'
 import { type PriceSubject, priceKnown } from '../ledger/prices.ts'
 import { beginFirst, isPaid } from './first-bill.ts'
 import { type JobWork, withRequests } from './job-work.ts'
 import type { Payload } from '../core/types.ts'
 import type { Completeness } from '../core/completeness.ts'
-import { begunLanding, setBegun } from '../ledger/ask.ts'
+import { begunLanding, setBegun } from '../ledger/hold.ts'
 
 export interface PaidPages {
   readonly paying: NonNullable<UnitHttpOptions['paying']>

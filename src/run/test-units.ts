@@ -4,7 +4,7 @@ import { type DataTest, type TestFinding, findingWords } from '../core/data-test
 import type { Window } from '../core/types.ts'
 import type { Session } from '../db/session.ts'
 import { unitsOfWindows } from '../ledger/job-units.ts'
-import { type FailedTest, releasedBefore } from '../ledger/test-failures.ts'
+import { type FailedTest, releasedBefore } from '../ledger/loads.ts'
 import { type FailedRow, failedTests, type FormerWindow, formerWindows } from '../load/run-data-tests.ts'
 import type { Loading } from './loading.ts'
 

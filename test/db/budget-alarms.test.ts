@@ -1,7 +1,7 @@
 // Budgets of a month that are spent, or nearly: who is told of it.
 import { sql } from 'kysely'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { tagSetOf } from '../../src/ledger/tag-sets.ts'
+import { tagSetOf } from '../../src/ledger/pipelines.ts'
 import { quotaCauses } from '../../src/schedule/notify/budgets.ts'
 import type { Runtime } from '../../src/run/runtime.ts'
 import { newPipeline } from '../support/ledger.ts'

@@ -1,7 +1,7 @@
 import { setTimeout } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { secret } from '../../src/core/redact.ts'
-import { isCluster } from '../../src/db/cluster.ts'
+import { isCluster } from '../../src/db/catalog.ts'
 import { openDatabase } from '../../src/db/connect.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 import { startTcpProxy } from '../support/tcp-proxy.ts'

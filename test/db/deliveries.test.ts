@@ -8,10 +8,10 @@ import {
   type ReceiverTraits,
   type Sending,
   settleLeftBehind,
+  syncNotifications,
   type Telling,
 } from '../../src/ledger/deliveries.ts'
-import { endLease, takeLease, takeTurn } from '../../src/ledger/lease.ts'
-import { syncNotifications } from '../../src/ledger/notifications.ts'
+import { endLease, takeLease, takeTurn } from '../../src/ledger/processes.ts'
 import { newProcess } from '../support/ledger.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 

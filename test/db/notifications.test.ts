@@ -4,8 +4,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { releaseByPerson } from '../../src/ledger/release.ts'
 import { letGo, requestCancel } from '../../src/ledger/cancel-request.ts'
 import { causesInLedger } from '../../src/ledger/causes.ts'
-import { deliverNext } from '../../src/ledger/deliveries.ts'
-import { syncNotifications } from '../../src/ledger/notifications.ts'
+import { deliverNext, syncNotifications } from '../../src/ledger/deliveries.ts'
 import { failJob, holdJob, parkJob } from '../../src/ledger/settle-job.ts'
 import {
   type PipelineKit,

@@ -7,7 +7,7 @@ import { approve, withdraw, withdrawRun } from '../../src/ledger/approve-jobs.ts
 import { knownPipeline, adoptWork } from '../../src/ledger/adopt-work.ts'
 import { keyParameters } from '../../src/ledger/pipelines.ts'
 import { causesInLedger } from '../../src/ledger/causes.ts'
-import { priceWaiting } from '../../src/ledger/waiting-prices.ts'
+import { priceWaiting } from '../../src/ledger/estimates.ts'
 import { waitingWords } from '../../src/web/reads/read-approvals.ts'
 import { allLoaded, pipelineIdOf } from '../support/plan-ledger.ts'
 import { definitionFor, type Planning, plan, preview, range, sourceOf, withLists } from '../support/planning.ts'

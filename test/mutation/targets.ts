@@ -33,7 +33,7 @@ export const targets: readonly Target[] = [
     ],
   },
   {
-    files: ['src/ledger/report-memo.ts', 'src/ledger/budget.ts', 'src/ledger/ask.ts'],
+    files: ['src/ledger/report-memo.ts', 'src/ledger/budget.ts', 'src/ledger/hold.ts'],
     tests: ['test/db/ledger-reports.test.ts'],
   },
   {

@@ -2,7 +2,7 @@
 import { tagBudgets } from '../../core/tag-budgets.ts'
 import type { Cause } from '../../core/alarm.ts'
 import { apiNameOf } from '../../core/source-spec.ts'
-import { type QuotaSpent, quotaThisMonth, tagThisMonth } from '../../ledger/month-spent.ts'
+import { type QuotaSpent, quotaThisMonth, tagThisMonth } from '../../ledger/spent.ts'
 import type { Runtime } from '../../run/runtime.ts'
 
 /** Percent of a month's budget from which on it is a cause. */

@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { EtlError } from '../../core/errors.ts'
 import type { Capabilities, Credits, Dataset } from '../../extract/api.ts'
-import { isAwayAt } from '../../extract/gate-types.ts'
+import { isAwayAt } from '../../extract/gate.ts'
 import type { Source } from '../../extract/source.ts'
 import type { HttpAnswer, HttpClient } from '../../extract/http-types.ts'
 import { askOptional } from './absent.ts'

@@ -1,8 +1,7 @@
 // A place in trouble is noticed once: one request tries, the others wait; who has waited long enough is let go.
 import { describe, expect, test } from 'vitest'
 import { EtlError } from '../../../src/core/errors.ts'
-import { createGate } from '../../../src/extract/gate.ts'
-import { type Finding, type Gate, type Trouble, type Waiter, wholeAccount } from '../../../src/extract/gate-types.ts'
+import { createGate, type Finding, type Gate, type Trouble, type Waiter, wholeAccount } from '../../../src/extract/gate.ts'
 import { type ManualClock, manualClock, startOfTime } from '../../support/manual-clock.ts'
 
 const never = new AbortController().signal

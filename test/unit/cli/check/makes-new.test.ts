@@ -2,8 +2,7 @@
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { touchesWhatIsThere } from '../../../../src/cli/check/check-tables.ts'
-import { loadMigration, migrationFiles } from '../../../../src/db/migration-files.ts'
-import { statementsOf } from '../../../../src/db/migration-sql.ts'
+import { loadMigration, migrationFiles, statementsOf } from '../../../../src/db/migration-files.ts'
 
 test.each([
   [['create table data.x_v1 (a text)', 'create index on data.x_v1 (a)', `comment on column data.x_v1.a is 'a'`]],
