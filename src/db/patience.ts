@@ -79,7 +79,7 @@ const tryOnce = async <T>(
 }
 
 /** Logins, applications and since when they hold what the session waits for; empty where it waits for nobody. */
-export const blockersOf = async (db: Db, pid: number): Promise<string> => {
+const blockersOf = async (db: Db, pid: number): Promise<string> => {
   const { rows } = await sql<Numbers<'pid'> & Maybe<Texts<'login' | 'application' | 'since'>>>`
     select a.pid, a.usename as login, a.application_name as application, to_char(a.xact_start, 'YYYY-MM-DD HH24:MI:SS TZ') as since
     from unnest(pg_blocking_pids(${pid}::integer)) as b (pid) join pg_stat_activity a on a.pid = b.pid order by a.pid`.execute(db)

@@ -9,7 +9,7 @@ import {
   type PostgresPoolClient,
   sql,
 } from 'kysely'
-import pg, { type Pool, type PoolClient } from 'pg'
+import type { ClientBase, Pool, PoolClient, QueryConfig } from 'pg'
 import { z } from 'zod'
 import type { Db, Tables } from './tables.ts'
 
@@ -132,11 +132,11 @@ const pidRow = z.object({ pid: z.number() })
 /**
  * One statement: the settings of the address, then ours, which win. Throws where it is not answered in time. @returns the server's own number of the session; a pooler in between tells another.
  */
-export const setUpSession = async (client: pg.ClientBase, theirs: readonly Setting[], limitMs: number): Promise<number> => {
+export const setUpSession = async (client: ClientBase, theirs: readonly Setting[], limitMs: number): Promise<number> => {
   const all = [...unlessTheirs, ...theirs, ...ownSettings]
   const set = all.map((_, index) => `set_config($${index * 2 + 1}, $${index * 2 + 2}, false)`)
   const text = `select pg_backend_pid() as pid, ${set.join(', ')}, ${neverOff}`
-  const asked: pg.QueryConfig & { query_timeout: number } = { text, values: all.flat(), query_timeout: limitMs }
+  const asked: QueryConfig & { query_timeout: number } = { text, values: all.flat(), query_timeout: limitMs }
   const { rows } = await client.query(asked)
   return pidRow.parse(rows[0]).pid
 }

@@ -59,7 +59,7 @@ export class WatchedClient extends pg.Client {
 }
 
 /** Watches connections until they close. */
-export interface StatementWatch {
+interface StatementWatch {
   add(client: WatchedClient): void
   end(): Promise<void>
 }

@@ -44,7 +44,7 @@ export const reserveBudget = async (trx: Db, reservation: Reservation): Promise<
 }
 
 /** The same without the locks: a report that would be refused need not be priced first. */
-export const checkBudget = async (db: Db, reservation: Reservation): Promise<void> => {
+const checkBudget = async (db: Db, reservation: Reservation): Promise<void> => {
   for (const purse of pursesOf(reservation))
     if (isBounded(purse)) refuseBeyond(purse, reservation, await spentOf(db, purse, reservation.pipeline))
 }

@@ -154,7 +154,7 @@ type ListTrouble = Pick<PipelinesTable, 'pipeline'> &
   }
 
 /** Of each list what its newest reading found. */
-export const listCauses = async (db: Db): Promise<Cause[]> => {
+const listCauses = async (db: Db): Promise<Cause[]> => {
   const { rows } = await sql<ListTrouble>`
     with read as (
       select distinct on (r.pipeline_id, r.dimension) r.* from etl.list_reads r order by r.pipeline_id, r.dimension, r.run_id desc
@@ -189,7 +189,7 @@ type TestRow = Row<'etl.failed_tests', 'pipeline' | 'test'> &
   Maybe<Counts<'found' | 'expected'>>
 
 /** Of runs that are over: a message sent in the middle of one would have half the figures. */
-export const testCauses = async (db: Db): Promise<readonly Cause[]> => {
+const testCauses = async (db: Db): Promise<readonly Cause[]> => {
   const { rows } = await sql<TestRow>`
     select f.kind = 'restated' as restated, f.pipeline, f.run_id, f.test, count(*) as units, min(f.window_from)::text as first,
       max(f.window_from)::text as last, sum(t.found) as found, sum(t.expected) as expected,

@@ -111,7 +111,7 @@ interface Reading {
 }
 
 /** Requests and reports may be paid from one purse, which then says the same twice. null: refilled, or it did not say. */
-export const differenceOf = (before: Reading, now: Reading): number | null => {
+const differenceOf = (before: Reading, now: Reading): number | null => {
   const isOnePurse = before.left.requests === before.left.credits && now.left.requests === now.left.credits
   const charged = (purse: keyof Left): number | null => {
     const [was, is] = [before.left[purse], now.left[purse]]

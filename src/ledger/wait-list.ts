@@ -15,7 +15,7 @@ export const isWaitedFor = (jobId: RawBuilder<unknown>): RawBuilder<boolean> =>
     where w.job_id = ${jobId} and w.outcome is null and r.state = 'running' and r.cancel_requested_at is null)`
 
 /** An open job that was asked for and that no living run waits for. @param job name of its row */
-export const isOrphan = (job: string): RawBuilder<boolean> => {
+const isOrphan = (job: string): RawBuilder<boolean> => {
   const column = (name: string): RawBuilder<unknown> => sql.ref(`${job}.${name}`)
   return sql<boolean>`${column('state')} = 'open' and ${column('ask_number')} is not null and not ${isWaitedFor(column('job_id'))}`
 }
