@@ -95,7 +95,8 @@ const dearest = (purchases: readonly Purchase[], nowMs: number): number => {
   return Math.max(0, ...days.values())
 }
 
-const isNew = ({ atMs }: Purchase, nowMs: number): boolean => nowMs - atMs < dayMs
+/** What a run bought that began more than 22 hours ago is yesterday's (docs/internals/decisions/0008). */
+const isNew = ({ atMs }: Purchase, nowMs: number): boolean => nowMs - atMs < 22 * hourMs
 
 /** What 24 hours may cost without a word: of the pipeline, and of its account. */
 const allowed = (

@@ -66,6 +66,7 @@ export const nightly = [
   'test/e2e/stopped.test.ts',
   'test/e2e/releases.test.ts',
   'test/e2e/command-ends.test.ts',
+  'test/e2e/many-domains.test.ts',
   'test/e2e/alarms.test.ts',
   'test/e2e/guard-word.test.ts',
   'test/e2e/notifications.test.ts',
