@@ -66,7 +66,7 @@ export const checkCommand: Handler = async (invocation) => {
 }
 
 /** `pipelines` empty: all of them. `offline`: no other machine is asked. */
-export interface CheckRequest {
+interface CheckRequest {
   /** A function, so that wrong settings become findings instead of ending the check. */
   readonly settings: () => Settings
   readonly pipelinesFolder: string
@@ -77,7 +77,7 @@ export interface CheckRequest {
 }
 
 /** Findings decide the exit code; lines say what was proved and what was not asked, and why. */
-export interface CheckResult {
+interface CheckResult {
   readonly findings: readonly Finding[]
   readonly lines: readonly CheckLine[]
   /** Areas that were checked. */

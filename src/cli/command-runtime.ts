@@ -18,7 +18,7 @@ export const pipelinesFolder = ({ options, folder }: Invocation): string =>
   resolve(folder, String(options['pipelines'] ?? 'pipelines'))
 
 /** What the command needs of a runtime; what it does not need is not opened. */
-export interface RuntimeCall {
+interface RuntimeCall {
   readonly pipelines?: readonly string[]
   readonly callsService: boolean
   /** Whether the command lands or reads answers. */

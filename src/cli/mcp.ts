@@ -6,7 +6,7 @@ import { withPackages } from '../core/optional-package.ts'
 import { type Secret, secret } from '../core/redact.ts'
 import { loadSemantics } from '../definition/semantic-model.ts'
 import { semanticFolders } from '../run/open-runtime.ts'
-import type { McpContext } from '../semantic/mcp/mcp-server.ts'
+import type { McpContext } from '../semantic/mcp-server.ts'
 import { openReader } from '../semantic/reader.ts'
 import { createEndpoint, listen, webSettings } from '../web/web-server.ts'
 import { interruptedCode, pipelinesFolder, settingsOf, untilInterrupted } from './command-runtime.ts'
@@ -15,7 +15,7 @@ import { type Handler, type Invocation, mcpPort } from './command-spec.ts'
 const readerName = 'MILLRACE_READER_URL'
 const path = '/mcp'
 
-const loadProtocol = () => withPackages('Assistants', ['@modelcontextprotocol/server'], () => import('../semantic/mcp/serve.ts'))
+const loadProtocol = () => withPackages('Assistants', ['@modelcontextprotocol/server'], () => import('../semantic/mcp-server.ts'))
 
 /** Standard output belongs to the protocol: everything else goes to standard error. */
 export const mcp: Handler = async (invocation) => {

@@ -1,6 +1,6 @@
 // `millrace notify test|list`: whether messages arrive, and what is wrong now.
 import { EtlError } from '../core/errors.ts'
-import { testReceivers } from '../schedule/notify/test-message.ts'
+import { testReceivers } from '../schedule/notify/send-alarms.ts'
 import { openAlarms } from '../web/reads/read-alarms.ts'
 import { withRuntime } from './command-runtime.ts'
 import type { Handler, Invocation } from './command-spec.ts'

@@ -206,7 +206,7 @@ const mark = (cell: CoverageMonth | undefined): string => {
  * Lines with one character per month from the oldest to the newest planned one.
  * @param columns of the terminal: months that have no room there are left out, oldest first; null: all are shown
  */
-export const coverageLines = (cells: readonly CoverageMonth[], columns: number | null = null): string[] => {
+const coverageLines = (cells: readonly CoverageMonth[], columns: number | null = null): string[] => {
   if (cells.length === 0) return []
   const sorted = cells.map((cell) => cell.month).sort()
   const pipelines = [...new Set(cells.map((cell) => cell.pipeline))]

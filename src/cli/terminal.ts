@@ -4,7 +4,7 @@ import { styleText } from 'node:util'
 import stringWidth from 'string-width'
 
 /** Colours of meaning: green is done, yellow waits for somebody, red failed, dim is less important. */
-export type Tone = 'green' | 'yellow' | 'red' | 'dim' | 'bold'
+type Tone = 'green' | 'yellow' | 'red' | 'dim' | 'bold'
 
 /** @param stream the text goes to: NO_COLOR, FORCE_COLOR and pipes are respected */
 export const paint = (tone: Tone, text: string, stream: NodeJS.WriteStream = process.stdout): string =>

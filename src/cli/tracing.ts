@@ -7,7 +7,7 @@ import { traceWith } from '../core/trace.ts'
 type Environment = Readonly<Record<string, string | undefined>>
 
 /** Endpoints and `OTEL_TRACES_EXPORTER=otlp` switch traces on, `none` and `OTEL_SDK_DISABLED=true` off. */
-export const tracesAsked = (environment: Environment): boolean => {
+const tracesAsked = (environment: Environment): boolean => {
   if (environment['OTEL_SDK_DISABLED'] === 'true') return false
   const exporter = environment['OTEL_TRACES_EXPORTER'] ?? ''
   if (exporter !== '') return exporter.split(',').includes('otlp')

@@ -1,10 +1,12 @@
-// Attributes in bi: a row for each value and time, so that what a group was then can still be asked; and names in dimension tables.
+// What people fill in of bi: attributes, a row for each value and time, so that what a group was then can still be asked; names in dimension tables; the month the
+// fiscal year begins with.
 import { sql } from 'kysely'
 import type { AttributeRows } from '../core/attribute-types.ts'
 import type { Definition } from '../core/types.ts'
+import type { Database } from '../db/connect.ts'
 import { lockByName } from '../db/named-lock.ts'
-import type { Counts, Texts } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
+import type { Counts, Texts } from '../db/typed-row.ts'
 
 /** What applying changed, in values. */
 export interface AppliedAttributes {
@@ -61,3 +63,21 @@ const fillColumn = async (trx: Db, table: string, key: string, attribute: string
     and ${text} = (select v.attributes ->> ${attribute} from bi.attribute_versions v where v.subject = ${key} and v.value = ${value}
       and v.attributes ? ${attribute} order by v.valid_from desc limit 1)`.execute(trx)
 }
+
+/**
+ * Idempotent; writes the days that differ and no other. A fiscal year bears the number of the calendar year it ends in.
+ * @param firstMonth of the fiscal year, 1 to 12
+ * @returns how many days changed
+ */
+export const setFiscalYear = ({ kysely }: Pick<Database, 'kysely'>, firstMonth: number): Promise<number> =>
+  kysely.transaction().execute(async (trx) => {
+    await lockByName(trx, 'publish')
+    const shifted = sql`(d.month_start + make_interval(months => ${(13 - firstMonth) % 12}::integer))`
+    const { numAffectedRows } = await sql`
+      update bi.dim_date d set fiscal_year = f.year, fiscal_quarter = f.quarter, fiscal_month = f.month, fiscal_year_name = 'FY' || f.year,
+        fiscal_quarter_name = 'FY' || f.year || ' Q' || f.quarter
+      from (select d.date, extract(year from ${shifted})::integer as year, extract(quarter from ${shifted})::integer as quarter,
+        extract(month from ${shifted})::integer as month from (select date, month_start from bi.dim_date) d) f
+      where f.date = d.date and (d.fiscal_year, d.fiscal_month) is distinct from (f.year, f.month)`.execute(trx)
+    return Number(numAffectedRows ?? 0n)
+  })

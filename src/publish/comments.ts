@@ -1,4 +1,4 @@
-// What the catalog says of each object: from the definition's own words.
+// What the catalog says of each object, from the definition's own words, and which dimension table each key column of the facts joins to.
 import { type RawBuilder, sql } from 'kysely'
 import type { DimensionTable } from '../core/dimension-table.ts'
 import type { Column, Definition, RoundingMode } from '../core/types.ts'
@@ -65,7 +65,7 @@ export const freshnessComments: Readonly<Record<string, string>> = {
 }
 
 /** A dimension table in words: its name in bi, what it is, and its columns, the key first. */
-export interface DimensionWords {
+interface DimensionWords {
   readonly name: string
   readonly about: string
   readonly columns: Readonly<Record<string, string>>
@@ -126,3 +126,20 @@ export const commentOn = (
   object: RawBuilder<unknown>,
   text: string,
 ): RawBuilder<unknown> => sql`comment on ${sql.raw(kind)} ${object} is ${sql.lit(text)}`
+
+/** One way from facts to a dimension. */
+export interface Join {
+  /** Of the facts. */
+  readonly column: string
+  /** In bi, and the column that is its key. */
+  readonly table: string
+  readonly to: string
+  /** Its values come from the calendar or the lists, not from the rows: a summary of few rows a unit can afford a foreign key. */
+  readonly isOfUnits: boolean
+}
+
+/** Periods join to the calendar, whatever the source. */
+export const joinsOf = ({ dimensionTables }: Pick<Definition, 'dimensionTables'>): readonly Join[] => [
+  ...['month', 'date'].map((column) => ({ column, table: calendar.name, to: 'date', isOfUnits: true })),
+  ...dimensionTables.map(({ column, name, isAskedFor }) => ({ column, table: name, to: column, isOfUnits: isAskedFor })),
+]

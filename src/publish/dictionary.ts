@@ -1,8 +1,7 @@
 // The data dictionary: what a reader of bi needs to know, made from the definitions and the marts' own headers.
 import type { Mart } from '../core/mart.ts'
 import type { Column, Definition } from '../core/types.ts'
-import { columnComment, dimensionWords, freshnessComments, grainOf, lineageComments } from './comments.ts'
-import { joinsOf } from './joins.ts'
+import { columnComment, dimensionWords, freshnessComments, grainOf, joinsOf, lineageComments } from './comments.ts'
 
 const cell = (text: string): string => text.replaceAll('|', '\\|').replaceAll('\n', ' ')
 const row = (...cells: readonly string[]): string => `| ${cells.map(cell).join(' | ')} |`

@@ -9,8 +9,7 @@ import { sqlStateOf } from '../db/database-error.ts'
 import { inPatientTransaction, type Patience } from '../db/patience.ts'
 import type { Maybe, Texts } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
-import { columnComment, commentOn, lineageComments } from './comments.ts'
-import { joinsOf } from './joins.ts'
+import { columnComment, commentOn, joinsOf, lineageComments } from './comments.ts'
 import type { MartReaders } from './mart-readers.ts'
 import { giveRights, grantsOn, replaceView } from './replace-view.ts'
 import { recordVersion, seriesOf } from './versions.ts'
@@ -76,7 +75,7 @@ export const prepareSummaries = async (
 }
 
 /** By name of a mart the table it was filled into; those whose table is right are left out. */
-export type PreparedSummaries = ReadonlyMap<string, string>
+type PreparedSummaries = ReadonlyMap<string, string>
 
 /** Filled when it is new, when its query changed, and when the pipeline's version did; else left to the loads. Returns the table's name in `data`. */
 const fillSummary = async (trx: Db, mart: Mart, source: Definition, place: number): Promise<string> => {

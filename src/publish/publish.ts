@@ -94,7 +94,7 @@ const longestReaderMs = 60_000
 const retryEveryMs = 300
 
 /** How long is waited for readers of what changes, and what happens where the marts are published. */
-export interface PublishOptions extends Patience {
+interface PublishOptions extends Patience {
   /** In the same transaction, with the names of those that were. */
   readonly onMarts?: ((trx: Db, published: readonly string[]) => Promise<void>) | undefined
 }

@@ -4,7 +4,7 @@ import type { Definition } from '../core/types.ts'
 import { columnComment, dimensionWords, freshnessComments, grainOf, lineageComments } from './comments.ts'
 
 /** A table or view of bi in words. */
-export interface DescribedView {
+interface DescribedView {
   readonly name: string
   readonly about: string
   readonly columns: readonly DescribedColumn[]

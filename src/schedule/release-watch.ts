@@ -1,22 +1,23 @@
-// New data as the service tells of them: a message whose sender is checked, and its capabilities, fetched now and then. What wakes a run is a row.
-import { messageOf } from '../core/errors.ts'
+// New data as the service tells of them: a message whose sender is checked, and its capabilities, fetched now and then. What wakes a run is a row. The state
+// of a report that comes so brings its next poll forward.
+import { EtlError, messageOf } from '../core/errors.ts'
+import type { HookReceiver } from '../core/hook-receiver.ts'
+import type { Environment } from '../core/read-setting.ts'
 import { passingSecret } from '../core/redact.ts'
 import type { Release, ReleasedData } from '../core/release-month.ts'
-import type { AccountOf } from '../core/source-spec.ts'
-import { apiNameOf } from '../core/source-spec.ts'
+import { type AccountOf, apiNameOf } from '../core/source-spec.ts'
 import type { IsoDate } from '../core/types.ts'
 import { addWindows, alignDown, dateIn } from '../core/window.ts'
 import type { ReleaseApi, ReleaseMessage } from '../extract/api.ts'
 import type { HttpClient } from '../extract/http-types.ts'
 import { takeTurn } from '../ledger/processes.ts'
-import { type Heard, newestRelease, recordRelease, subscriptionOf } from '../ledger/releases.ts'
+import { hastenPoll, type Heard, newestRelease, recordRelease, subscriptionOf } from '../ledger/releases.ts'
 import { accountsOf } from '../run/apis.ts'
 import type { Runtime } from '../run/runtime.ts'
 import { scheduledOf } from '../run/scheduled.ts'
-import { pollSecondsOf } from './release-polls.ts'
 
 /** What became of a message. `later`: nobody can say now who sent it; the sender may try again. */
-export type Reception = 'recorded' | 'known' | 'test' | 'forged' | 'not understood' | 'later'
+type Reception = 'recorded' | 'known' | 'test' | 'forged' | 'not understood' | 'later'
 
 export interface ReleaseWatch {
   /** @param proof what the sender gave as proof; null: nothing */
@@ -152,4 +153,70 @@ export const wholeUntil = (every: ReleasedData, date: IsoDate, nowMs: number): I
   const last = addWindows(addWindows(first, 'month', 1), 'day', -1)
   const isWhole = (date === first || date === last) && last < tomorrow(nowMs)
   return isWhole ? last : addWindows(first, 'day', -1)
+}
+
+const statuses: Readonly<Record<Reception, number>> = {
+  recorded: 200,
+  known: 200,
+  test: 200,
+  forged: 403,
+  'not understood': 400,
+  later: 503,
+}
+
+/** A report that is being polled at the moment its message comes is polled once more. */
+const heldAgainMs = 500
+const mostHeld = 10
+
+/** null: MILLRACE_HOOK_SECRET is not set. @param watch null as long as the schedule is not up: senders try again */
+export const hookReceiver = (runtime: Runtime, watch: () => ReleaseWatch | null): HookReceiver | null => {
+  const { hooks, log, database, clock } = runtime
+  if (hooks === null) return null
+  const hasten = async (jobId: number): Promise<void> => {
+    for (let look = 0; look < mostHeld && (await hastenPoll(database.kysely, jobId)) === 'held'; look += 1)
+      await clock.sleep(heldAgainMs)
+  }
+  return {
+    token: hooks.token,
+    release: async (api, account, body, header) => {
+      const found = await (watch()?.hear(api, account, body, header) ?? 'later')
+      log.debug({ account: `${api}/${account}`, found }, 'message about a release')
+      return statuses[found]
+    },
+    report: async (jobId, body) => {
+      const apis = [...new Set(runtime.definitions.map(({ source, account }) => runtime.releaseApi({ source, account })))]
+      if (apis.some((api) => api?.isStillMaking(body))) return 200
+      // The service waits five seconds at most; it is answered at once.
+      hasten(jobId).catch((error: unknown) =>
+        log.warn({ job_id: jobId, error: messageOf(error) }, 'the poll is not brought forward'),
+      )
+      return 200
+    },
+  }
+}
+
+const pollName = 'MILLRACE_RELEASE_POLL'
+/** From release to the first submission at most a minute, planning included. */
+const awaitedSeconds = 40
+const otherwiseSeconds = 600
+/** A month is not released on its first two days. */
+const awaitedFrom = 3
+
+/** Seconds between two looks; null: never. Throws CONFIGURATION. @param known the last day of the newest data by kind; null: none is known */
+export const pollSecondsOf = (
+  environment: Environment,
+  known: ReadonlyMap<ReleasedData, IsoDate | null>,
+  today: IsoDate,
+): number | null => {
+  const text = environment[pollName]
+  if (text) {
+    const seconds = Number(text)
+    if (!(seconds >= 0 && seconds <= 86_400))
+      throw new EtlError('CONFIGURATION', `${pollName} is '${text}', expected seconds from 1 to 86400, or 0 for never.`)
+    return seconds === 0 ? null : seconds
+  }
+  const lastMonth = addWindows(alignDown(today, 'month'), 'day', -1)
+  const month = known.get('month')
+  const isAwaited = month !== undefined && (month ?? '') < lastMonth && Number(today.slice(8)) >= awaitedFrom
+  return isAwaited ? awaitedSeconds : otherwiseSeconds
 }

@@ -25,7 +25,7 @@ export interface Keeper {
 }
 
 /** `released`: the service said that there are new data. */
-export type TickKind = 'on time' | 'caught up' | 'released'
+type TickKind = 'on time' | 'caught up' | 'released'
 
 /**
  * Begins the run of one tick, unless another process has taken it. Overlap `queue` waits for the run before it; `skip` checks at once and gives

@@ -18,7 +18,7 @@ export interface ScheduleState {
 }
 
 /** The schedule without timers: whoever holds it says when time has passed. */
-export interface Ticker {
+interface Ticker {
   readonly state: ScheduleState
   /** Tells which ticks are late, then takes those that came while no scheduler ran, as each pipeline's `catch_up` says. */
   catchUp(): Promise<void>
@@ -40,7 +40,7 @@ export interface Ticker {
 const overdueMs = 5 * 60_000
 
 /** How the runs of ticks work. */
-export interface TickerOptions {
+interface TickerOptions {
   /** Jobs worked on at once for each run; 0: somebody else in this process does. Default: what the definition allows. */
   readonly concurrency?: number
 }

@@ -4,7 +4,7 @@ import { formulaWords } from './explain.ts'
 import { additivity } from './formula.ts'
 
 /** A command in words. */
-export interface CommandWords {
+interface CommandWords {
   readonly usage: string
   readonly description: string
 }
@@ -17,7 +17,7 @@ export interface PipelineWords {
 }
 
 /** What the pages are made of. */
-export interface AssistantWords {
+interface AssistantWords {
   readonly model: SemanticModel
   readonly commands: readonly CommandWords[]
   readonly pipelines: readonly PipelineWords[]

@@ -4,12 +4,10 @@ import { type Grain, knowsThePast, type Metric, type SemanticModel, type Subject
 import { findDimension, findMetrics } from './find.ts'
 import { isWhole, shiftOf, type Span, spanOf } from './period.ts'
 import { assertAdditive, defaultFilters } from './pins.ts'
-import { refuse } from './refusal.ts'
-import type { SemanticQuery } from './query.ts'
+import { refuse, type SemanticQuery } from './query.ts'
 import type { CellFilter } from './state.ts'
-import { comparedCells, comparedRows, type Sides } from './compare-periods.ts'
+import { comparedCells, comparedRows, plainRows, type Plan, type Sides, statementOf, tiedBy } from './statement.ts'
 import type { Statement } from './reader.ts'
-import { type Plan, plainRows, statementOf, tiedBy } from './statement.ts'
 
 /** What is sent to the database, and what a reader of the answer must know. */
 export interface CompiledQuery {

@@ -1,11 +1,10 @@
 // The model in words, for people and assistants: which metrics there are and what each means.
-import type { Formula, Metric, SemanticModel, Subject } from '../definition/semantic.ts'
-import { knowsThePast } from '../definition/semantic.ts'
+import { type Formula, knowsThePast, type Metric, type SemanticModel, type Subject } from '../definition/semantic.ts'
 import { allMetrics, findMetric } from './find.ts'
 import { additivity, formulaSql, guardedSql } from './formula.ts'
 
 /** One line of a list. */
-export interface MetricLine {
+interface MetricLine {
   readonly metric: string
   readonly subject: string
   readonly about: string

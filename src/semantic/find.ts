@@ -1,10 +1,10 @@
 // Names in a question, found in the model; what is not there is refused with what there is.
 import { suggest } from '../definition/problem.ts'
 import type { Metric, SemanticDimension, SemanticModel, Subject } from '../definition/semantic.ts'
-import { refuse } from './refusal.ts'
+import { refuse } from './query.ts'
 
 /** A metric beside the subject it belongs to. */
-export interface FoundMetric {
+interface FoundMetric {
   readonly metric: Metric
   readonly subject: Subject
 }

@@ -5,8 +5,7 @@ import { columnNames } from '../db/catalog.ts'
 import { suggest } from '../definition/problem.ts'
 import type { SemanticDimension, Subject } from '../definition/semantic.ts'
 import type { Reading } from './reader.ts'
-import { refuse } from './refusal.ts'
-import type { QueryFilter } from './query.ts'
+import { type QueryFilter, refuse } from './query.ts'
 import type { Sql } from './statement.ts'
 
 /** Names among which the nearest is looked for. */

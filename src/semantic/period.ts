@@ -1,8 +1,7 @@
 // The period of a question: half-open days, whole rows only, and the same span before.
 import type { Grain, Subject } from '../definition/semantic.ts'
 import { Temporal } from '../core/temporal.ts'
-import { refuse } from './refusal.ts'
-import type { SemanticQuery } from './query.ts'
+import { refuse, type SemanticQuery } from './query.ts'
 
 /** Half-open. */
 export interface Span {

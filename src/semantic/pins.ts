@@ -1,8 +1,7 @@
 // What keeps a figure right: members that overlap never meet in it, and what does not add up is asked one by one.
 import type { Grain, Metric, SemanticDimension, Subject } from '../definition/semantic.ts'
 import { isOne, type Span } from './period.ts'
-import { refuse } from './refusal.ts'
-import type { QueryFilter, SemanticQuery } from './query.ts'
+import { type QueryFilter, refuse, type SemanticQuery } from './query.ts'
 
 /** A condition the question did not name, and why it is there. */
 export interface DefaultFilter {

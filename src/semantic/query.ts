@@ -1,4 +1,4 @@
-// A question in words of the model: metrics, what to ask them by, filters, period, comparison, moment.
+// A question in words of the model: metrics, what to ask them by, filters, period, comparison, moment; and the refusal of one that has no right answer.
 import { z } from 'zod'
 import { grains } from '../definition/semantic.ts'
 
@@ -50,3 +50,20 @@ export const querySchema = z.strictObject({
 /** A checked question. */
 export type SemanticQuery = z.output<typeof querySchema>
 export type QueryFilter = SemanticQuery['where'][number]
+
+/** Not a failure: the question as it stands has no right answer, or costs too much. */
+export class QueryRefusedError extends Error {
+  override readonly name = 'QueryRefusedError'
+  /** Changes to the question that would make it answerable, the best first. */
+  readonly instead: readonly string[]
+
+  constructor(because: string, instead: readonly string[] = []) {
+    super(because)
+    this.instead = instead
+  }
+}
+
+/** Never returns. @param instead what to ask instead */
+export const refuse = (because: string, instead: readonly string[] = []): never => {
+  throw new QueryRefusedError(because, instead)
+}

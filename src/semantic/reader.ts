@@ -7,10 +7,10 @@ import { sqlStateOf } from '../db/database-error.ts'
 import { readerRole } from '../db/read-list.ts'
 import { type Session, withSession } from '../db/session.ts'
 import type { Db } from '../db/tables.ts'
-import { refuse } from './refusal.ts'
+import { refuse } from './query.ts'
 
 /** What one answer may take. The planner's estimate is no limit: it is wrong by a factor of a thousand for questions that take milliseconds. */
-export interface ReadLimits {
+interface ReadLimits {
   /** Of all statements of the answer together. */
   readonly timeoutMs: number
 }
@@ -19,7 +19,7 @@ export interface ReadLimits {
 const usualLimits: ReadLimits = { timeoutMs: 10_000 }
 
 /** Whose eyes the warehouse is seen with. */
-export interface ReaderOptions {
+interface ReaderOptions {
   /** Login of a reader; null: the warehouse's own login, which takes the reader's role in every transaction. */
   readonly readerUrl: Secret | null
   readonly databaseUrl: Secret | null

@@ -21,7 +21,7 @@ export interface Access {
 }
 
 /** Tells who may read the page, by cookie or by `Authorization: Bearer`. */
-export interface AccessGuard {
+interface AccessGuard {
   readonly guard: MiddlewareHandler
   /** Handles the form at `/login`. */
   login(context: Context): Promise<Response>

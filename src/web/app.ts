@@ -40,13 +40,13 @@ const unitsADefaultPage = 500
 const mostSearched = 200
 
 /** The page without a server. */
-export interface StatusApp {
+interface StatusApp {
   readonly app: Hono
   close(): void
 }
 
 /** Errors go to `onError`; the visitor reads that something went wrong and no more. */
-export interface StatusAppOptions {
+interface StatusAppOptions {
   readonly context: WebContext
   /** null: loopback alone may look. */
   readonly token: Secret | null

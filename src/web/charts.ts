@@ -6,7 +6,7 @@ import type { Html } from './layout.ts'
 const [barWidth, height] = [4, 28]
 
 /** One bar. */
-export interface NightBar {
+interface NightBar {
   /** `YYYY-MM-DD` */
   readonly day: string
   readonly value: number

@@ -6,7 +6,7 @@ import type { Db } from '../db/tables.ts'
 import type { NightPlan } from './foresight.ts'
 
 /** What a person may do from the page. Each writes an event to the ledger in the transaction that does it. */
-export interface Actions {
+interface Actions {
   /** A held unit goes on, as it is; false: it was not held. */
   release(unitId: number): Promise<boolean>
   /** A failed unit is planned again for the next run; false: it had not failed. */

@@ -102,7 +102,7 @@ export const unitLink = (unitId: number, name: string): Html => html`<a href="/u
 export const command = (text: string): Html => html`<code class="command">${text}</code>`
 
 /** As much of a unit as decides what can be done. */
-export interface Troubled {
+interface Troubled {
   readonly unit_id: number
   readonly pipeline: string
   readonly state: string

@@ -22,7 +22,7 @@ export const marks: Readonly<Record<CoverageState | MonthState, readonly [mark: 
 export const legend = html`<ul class="legend heat" aria-label="Legend">${Object.entries(marks).map(([state, [mark, words]]) => html`<li><span class="${state}">${mark || ' '}</span>${words}</li>`)}</ul>`
 
 /** A cell of a strip. */
-export interface StripCell {
+interface StripCell {
   /** `2026-01` */
   readonly month: string
   readonly state: CoverageState | MonthState

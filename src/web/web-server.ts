@@ -8,7 +8,7 @@ import { type Secret, secret } from '../core/redact.ts'
 import { createAccess } from './access.ts'
 
 /** Where the page listens. */
-export interface WebAddress {
+interface WebAddress {
   readonly host: string
   /** 0: any free one. */
   readonly port: number

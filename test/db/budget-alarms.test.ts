@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { tagSetOf } from '../../src/ledger/pipelines.ts'
-import { quotaCauses } from '../../src/schedule/notify/budgets.ts'
+import { quotaCauses } from '../../src/schedule/notify/alarm-causes.ts'
 import type { Runtime } from '../../src/run/runtime.ts'
 import { newPipeline } from '../support/ledger.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'

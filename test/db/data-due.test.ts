@@ -1,7 +1,7 @@
 // Data that are expected by a day: when a month counts as due, and what is said of one that is not there.
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Definition } from '../../src/core/types.ts'
-import { dueCauses, dueMonths } from '../../src/schedule/notify/due.ts'
+import { dueCauses, dueMonths } from '../../src/schedule/notify/alarm-causes.ts'
 import type { Runtime } from '../../src/run/runtime.ts'
 import { months, newJob, newPipeline, newRun, newSlices, nextAskNumber } from '../support/ledger.ts'
 import { loadedAs, newAnswer } from '../support/ledger-answers.ts'

@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { addDimensions } from '../../src/load/load-dimensions.ts'
-import { setFiscalYear } from '../../src/publish/calendar.ts'
+import { setFiscalYear } from '../../src/publish/attribute-views.ts'
 import { shippedDefinition } from '../support/definitions.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 

@@ -34,7 +34,7 @@ export const compareAfter = async (
 }
 
 /** What was found of one mart; `message` names file, line and column where it is about a line. */
-export interface MartFinding {
+interface MartFinding {
   readonly result: 'error' | 'warning' | 'proved' | 'not asked'
   readonly message: string
   /** The column that no definition and no header explains, where the finding is about that. */

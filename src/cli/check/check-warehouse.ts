@@ -33,7 +33,7 @@ export interface Asked {
 }
 
 /** What the parts of a check share. `folders` is null where the sources could not be loaded: a finding of its own. */
-export interface Checking {
+interface Checking {
   readonly pipelinesFolder: string
   readonly definitions: readonly Definition[]
   readonly marts: readonly Mart[]

@@ -1,11 +1,15 @@
-// Everything that is wrong now: what the ledger says, budgets, and what should have happened. Whoever adds a kind of alarm adds its reader here.
+// Everything that is wrong now: what the ledger says, budgets, nights that are late, and data that are expected by a day and are not there. A new kind of
+// alarm adds its reader here.
 import type { Cause } from '../../core/alarm.ts'
-import { timeIn } from '../../core/window.ts'
+import { apiNameOf } from '../../core/source-spec.ts'
+import { tagBudgets } from '../../core/tag-budgets.ts'
+import type { Definition, IsoDate, Window } from '../../core/types.ts'
+import { addWindows, alignDown, dateIn, dayOfMonth, isPublished, showWindow, timeIn, windowAt } from '../../core/window.ts'
 import { causesInLedger } from '../../ledger/causes.ts'
-import { scheduledOf, untakenTicks } from '../../run/scheduled.ts'
+import { type DueWindow, dueWindow } from '../../ledger/data-due.ts'
+import { type QuotaSpent, quotaThisMonth, tagThisMonth } from '../../ledger/spent.ts'
 import type { Runtime } from '../../run/runtime.ts'
-import { quotaCauses } from './budgets.ts'
-import { dueCauses } from './due.ts'
+import { scheduledOf, untakenTicks } from '../../run/scheduled.ts'
 
 /** A night that is this late is a cause of its own. */
 const lateMs = 60 * 60_000
@@ -32,7 +36,7 @@ const lateCauses = async (runtime: Runtime): Promise<Cause[]> => {
       kind: 'late',
       pipeline,
       grouping: 'late',
-      message: `${pipeline} was due at ${timeIn(oldest, schedule.timeZone)} (${schedule.timeZone}) and has not run${more(missed.length)}; is \`millrace schedule\` running?`,
+      message: `${pipeline} was due at ${timeIn(oldest, schedule.timeZone)} (${schedule.timeZone}) and has not run${soFar(missed.length)}; is \`millrace schedule\` running?`,
       changed: 'Nobody took its tick, although the definition names a schedule.',
       nextStep: 'Start `millrace schedule` again, or run `millrace run` once; what is due is made up for.',
       details: { due_at: due, missed: missed.length },
@@ -41,4 +45,157 @@ const lateCauses = async (runtime: Runtime): Promise<Cause[]> => {
   return late
 }
 
-const more = (missed: number): string => (missed > 1 ? ` (${missed} ticks so far)` : '')
+const soFar = (missed: number): string => (missed > 1 ? ` (${missed} ticks so far)` : '')
+
+/** Percent of a month's budget from which on it is a cause. */
+const quotaLevels = [80, 100] as const
+
+export const quotaCauses = async (runtime: Runtime): Promise<Cause[]> => {
+  const spent = await quotaThisMonth(runtime.database.kysely)
+  const byAccount = Map.groupBy(spent, ({ account, source }) => `account ${account} of ${apiNameOf(source)}`)
+  return [
+    ...runtime.definitions.flatMap(({ pipeline, limits }) =>
+      levelsReached(runtime, pipeline, pipeline, sum(spent.filter((row) => row.pipeline === pipeline)), limits.quotaPerMonth),
+    ),
+    ...(await tagCauses(runtime)),
+    ...[...byAccount].flatMap(([whose, rows]) => levelsReached(runtime, null, whose, sum(rows), accountBudget(runtime, rows))),
+  ]
+}
+
+/** A tag's budget holds all pipelines that have it, so that it is nobody's alone. */
+const tagCauses = async (runtime: Runtime): Promise<Cause[]> => {
+  const found: Cause[] = []
+  for (const { name, value, budget } of tagBudgets(runtime.settings.raw))
+    for (const { api, spent } of await tagThisMonth(runtime.database.kysely, name, value))
+      found.push(...levelsReached(runtime, null, `${name} ${value} of ${api}`, spent, budget.perMonth))
+  return found
+}
+
+/** What was spent may have been spent for an API that is gone. */
+const accountBudget = (runtime: Runtime, [first]: readonly QuotaSpent[]): number | null => {
+  if (first === undefined || ![...runtime.sources.keys()].some((name) => apiNameOf(name) === apiNameOf(first.source))) return null
+  return runtime.allowance(first).budget.perMonth
+}
+
+const sum = (rows: readonly QuotaSpent[]): number => rows.reduce((total, { spent }) => total + spent, 0)
+
+/** The first warning is not over when the second comes. */
+const levelsReached = (
+  runtime: Runtime,
+  pipeline: string | null,
+  whose: string,
+  spent: number,
+  budget: number | null,
+): Cause[] => {
+  const month = new Date(runtime.clock.now()).toISOString().slice(0, 7)
+  if (budget === null || spent === 0) return []
+  return quotaLevels
+    .filter((level) => spent * 100 >= budget * level)
+    .map((level) => ({
+      cause: `quota/${whose}/${month}/${level}`,
+      kind: 'quota' as const,
+      severity: level === 100 ? ('error' as const) : ('warning' as const),
+      pipeline,
+      message: `${whose} has spent or reserved ${spent} of its ${budget} credits for ${month} (${level} % reached).`,
+      changed:
+        level === 100
+          ? 'No further report is bought in its name this month.'
+          : `${budget - spent} credits are left until the month ends.`,
+      nextStep: '`millrace quota` shows who spent them; `millrace plan` what the next night would buy.',
+      details: { month, spent, budget, level },
+    }))
+}
+
+/** Months that are checked: an older one that is not loaded was reported long ago. */
+const mostMonths = 3
+
+export const dueCauses = async (runtime: Runtime): Promise<Cause[]> => {
+  const nowMs = runtime.clock.now()
+  const found: Cause[] = []
+  for (const definition of runtime.definitions)
+    for (const { window, dueOn } of dueMonths(definition, nowMs)) {
+      const state = await dueWindow(runtime.database.kysely, definition, window.from)
+      if (state === null || state.missing > 0) found.push(causeOf(definition, window, dueOn, state))
+      // Of what never ran the newest month says it all.
+      if (state === null) break
+    }
+  return found
+}
+
+/** Months whose day has come, newest first. */
+export const dueMonths = (
+  { expect, window: rule }: Pick<Definition, 'expect' | 'window'>,
+  nowMs: number,
+): { readonly window: Window; readonly dueOn: IsoDate }[] => {
+  if (expect === null) return []
+  const today = dateIn(nowMs, rule.publication.timeZone)
+  const months: { window: Window; dueOn: IsoDate }[] = []
+  for (let back = 1; back <= mostMonths + 1 && months.length < mostMonths; back += 1) {
+    const from = addWindows(alignDown(today, 'month'), 'month', -back)
+    const window = windowAt(from, 'month')
+    const dueOn = dayOfMonth(window.to, expect.monthBy)
+    if (from >= rule.from && dueOn <= today && isPublished(window, rule.publication, nowMs)) months.push({ window, dueOn })
+  }
+  return months
+}
+
+const causeOf = ({ pipeline }: Definition, window: Window, dueOn: IsoDate, state: DueWindow | null): Cause => {
+  const month = showWindow(window)
+  const about = reasonOf(pipeline, state)
+  const missing =
+    state === null || state.missing === state.units
+      ? 'is not loaded'
+      : `lacks ${state.missing} of ${state.units} ${state.units === 1 ? 'unit' : 'units'}`
+  return {
+    cause: `due/${pipeline}/${month}`,
+    kind: 'due',
+    pipeline,
+    grouping: `due ${month}${about.isService ? ' not published' : ''}`,
+    message: `${month} of ${pipeline} ${missing}; it was expected on ${dueOn}.`,
+    changed: about.why,
+    nextStep: about.next,
+    details: { month, due_on: dueOn, reason: about.reason, ...(state ?? {}) },
+  }
+}
+
+interface Reason {
+  readonly reason: 'never ran' | 'service late' | 'trouble' | 'budget' | 'not run'
+  readonly isService: boolean
+  readonly why: string
+  readonly next: string
+}
+
+/** The service's own delay is said to be that: nobody needs to look for a fault here. */
+const reasonOf = (pipeline: string, state: DueWindow | null): Reason => {
+  const of = (reason: Reason['reason'], why: string, next: string): Reason => ({
+    reason,
+    isService: reason === 'service late',
+    why,
+    next,
+  })
+  if (state === null || state.lastRunAt === null)
+    return of('never ran', 'No run has ever planned it.', `Start \`millrace schedule\`, or run \`millrace run ${pipeline}\`.`)
+  if (state.notPublished > 0)
+    return of(
+      'service late',
+      `The service itself is late: of what was asked for it has not published ${state.notPublished} ${state.notPublished === 1 ? 'unit' : 'units'} yet.`,
+      'Nothing has to be done here: every night asks again.',
+    )
+  if (state.inTrouble > 0)
+    return of(
+      'trouble',
+      `${state.inTrouble} ${state.inTrouble === 1 ? 'unit failed or is held' : 'units failed or are held'}.`,
+      `\`millrace status ${pipeline}\` says why and what to do.`,
+    )
+  if (state.overBudget > 0)
+    return of(
+      'budget',
+      `${state.overBudget} ${state.overBudget === 1 ? 'unit waits' : 'units wait'} for a budget.`,
+      '`millrace quota` shows what is spent; raise the budget, or wait.',
+    )
+  return of(
+    'not run',
+    `Nothing failed. The last run that worked on it began at ${state.lastRunAt.slice(0, 16).replace('T', ' ')} UTC.`,
+    `Is \`millrace schedule\` running? \`millrace run ${pipeline}\` loads what is due.`,
+  )
+}

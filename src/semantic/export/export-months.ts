@@ -27,7 +27,7 @@ export interface ExportTarget {
 }
 
 /** One file a month. */
-export interface MonthsRequest {
+interface MonthsRequest {
   readonly view: string
   readonly filter: RowFilter
   /** Whether months that are as the list says are left alone. */
@@ -36,7 +36,7 @@ export interface MonthsRequest {
 }
 
 /** Names of files, relative to the target. */
-export interface MonthsResult {
+interface MonthsResult {
   readonly written: readonly string[]
   readonly unchanged: number
   readonly removed: readonly string[]

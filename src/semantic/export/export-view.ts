@@ -12,7 +12,7 @@ import type { Texts } from '../../db/typed-row.ts'
 import { scalesOf, type ViewColumn, writeParquet } from './parquet.ts'
 
 /** One file of a whole view. */
-export interface ExportRequest {
+interface ExportRequest {
   /** A table or view in `bi`, without the schema. */
   readonly view: string
   readonly format: 'csv' | 'parquet'

@@ -113,7 +113,7 @@ const fitting = (scale: number, most: string): number | null =>
   /^\d+$/.test(most) && most.length + scale <= decimalDigits ? scale : null
 
 /** `scales` says how many digits behind the point each numeric column keeps; see scalesOf. */
-export interface ParquetRequest {
+interface ParquetRequest {
   readonly columns: readonly ViewColumn[]
   /** `select` of exactly these columns. */
   readonly rows: RawBuilder<unknown>

@@ -11,7 +11,7 @@ import { type SupersetClient, zipOf } from './superset-client.ts'
 import { certifiedBy, type datasetOf, idOf, type ViewOfBi } from './superset-dataset.ts'
 
 /** What is made where. */
-export interface Provisioning {
+interface Provisioning {
   readonly client: SupersetClient
   /** Name of the connection in Superset. */
   readonly connection: string

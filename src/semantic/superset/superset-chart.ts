@@ -3,7 +3,7 @@ import type { Chart, NumberFormat } from '../../definition/dashboard.ts'
 import type { YamlMap, YamlValue } from '../yaml-text.ts'
 
 /** A chart as its file in a bundle has it; Superset adds the dataset's id to both texts. */
-export interface SupersetChart extends YamlMap {
+interface SupersetChart extends YamlMap {
   readonly slice_name: string
   readonly description: string
   readonly viz_type: string

@@ -15,7 +15,7 @@ export interface SupersetClient {
 type ListFilter = readonly [column: string, comparison: 'eq' | 'rel_o_m' | 'rel_m_m', value: string | number]
 
 /** A user that may make datasets and charts. */
-export interface SupersetLogin {
+interface SupersetLogin {
   /** Without a slash at the end. */
   readonly url: string
   readonly user: string

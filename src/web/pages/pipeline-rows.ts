@@ -15,7 +15,7 @@ import type { PipelineCounts, Windows } from '../reads/read-windows.ts'
 const monthsShown = 24
 
 /** What the rows are made from, of all pipelines. */
-export interface PipelineFacts {
+interface PipelineFacts {
   readonly windows: Windows
   readonly counts: readonly PipelineCounts[]
   readonly wanted: readonly WantedLine[]

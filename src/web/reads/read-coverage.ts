@@ -15,7 +15,7 @@ export interface CoverageUnit {
 }
 
 /** One slice, or the same of several versions, with its units by window. */
-export interface CoverageSlice extends Row<'etl.slices', 'values'> {
+interface CoverageSlice extends Row<'etl.slices', 'values'> {
   readonly units: readonly CoverageUnit[]
 }
 
@@ -70,7 +70,7 @@ export const pipelineCoverage = async (
 }
 
 /** A slice with its units of the last months. */
-export interface FoundSlice extends Row<'etl.pipelines', 'pipeline'>, CoverageSlice {
+interface FoundSlice extends Row<'etl.pipelines', 'pipeline'>, CoverageSlice {
   /** Whether the lists still hold it. */
   readonly wanted: boolean
 }

@@ -19,13 +19,13 @@ import {
 import { troubledLines, type UnitLine, unitLines } from './unit-lines.ts'
 import { wholeAs } from './whole-columns.ts'
 
-export interface PipelineStatus extends PipelineCounts {
+interface PipelineStatus extends PipelineCounts {
   readonly quarantined: number
   /** How its newest answer differed from the definition; null: it did not. */
   readonly drift: unknown
 }
 
-export interface TroubledUnit {
+interface TroubledUnit {
   readonly unit_id: number
   readonly unit: string
   readonly state: UnitState
@@ -34,7 +34,7 @@ export interface TroubledUnit {
   readonly not_before: string | null
 }
 
-export interface OpenReport {
+interface OpenReport {
   /** Key of what it is bought for. */
   readonly box: string
   readonly units: number
@@ -127,7 +127,7 @@ const lastRuns = (db: Db) =>
     .execute()
 
 /** An answer that was to be loaded again and could not be: its job is one that no unit points to. */
-export interface TroubledReplay {
+interface TroubledReplay {
   readonly job_id: number
   readonly answer_id: number
   /** Why it was to be loaded again: `replay`, `quarantine retry`. */
@@ -145,7 +145,7 @@ const isInUse = sql<boolean>`exists (select from etl.units u where u.pipeline_id
   and u.window_from < b.window_to and u.slice_id = any(b.slice_ids) and (u.answer_id = b.answer_id or u.held_answer_id = b.answer_id))`
 
 /** Failed and held ones, newest first, as long as units hold their answer. @param pipelines only these; empty: all */
-export const troubledReplays = async (db: Db, pipelines: readonly string[], limit: number): Promise<TroubledReplay[]> => {
+const troubledReplays = async (db: Db, pipelines: readonly string[], limit: number): Promise<TroubledReplay[]> => {
   const rows = await db
     .selectFrom('etl.jobs as b')
     .innerJoin('etl.pipelines as p', 'p.pipeline_id', 'b.pipeline_id')

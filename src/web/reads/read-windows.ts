@@ -19,7 +19,7 @@ export interface WindowState {
   readonly units: number
 }
 
-export interface WindowLoads {
+interface WindowLoads {
   readonly pipeline: string
   readonly window_from: string
   readonly rows: number

@@ -4,7 +4,7 @@ import { type AliasedRawBuilder, type RawBuilder, sql } from 'kysely'
 /** The column as a number. */
 export const whole = (column: string): RawBuilder<number> => sql<number>`${sql.ref(column)}::float8`
 
-export const wholeOrNull = (column: string): RawBuilder<number | null> => sql<number | null>`${sql.ref(column)}::float8`
+const wholeOrNull = (column: string): RawBuilder<number | null> => sql<number | null>`${sql.ref(column)}::float8`
 
 /** The same under its own name, the table's alias left out. */
 export const wholeAs = <Name extends string>(table: string, name: Name): AliasedRawBuilder<number, Name> =>

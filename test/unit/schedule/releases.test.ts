@@ -2,8 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import { isPublished, lastRestatementMs } from '../../../src/core/window.ts'
 import type { HttpClient } from '../../../src/extract/http-types.ts'
-import { pollSecondsOf } from '../../../src/schedule/release-polls.ts'
-import { wholeUntil } from '../../../src/schedule/release-watch.ts'
+import { pollSecondsOf, wholeUntil } from '../../../src/schedule/release-watch.ts'
 import { releases } from '../../../src/sources/web-analytics/release-calendar.ts'
 
 const now = Date.parse('2026-11-08T12:00:00Z')

@@ -1,16 +1,16 @@
-// The tools an assistant gets: metrics listed, explained and asked for; what is loaded, fresh and restated. Nothing here writes or buys.
-import { McpServer, type StandardSchemaWithJSON } from '@modelcontextprotocol/server'
+// The tools an assistant gets: metrics listed, explained and asked for; what is loaded, fresh and restated. Nothing here writes or buys. They are reached by
+// standard input and output, or by requests over HTTP that somebody else has let in.
+import { createMcpHandler, McpServer, type StandardSchemaWithJSON } from '@modelcontextprotocol/server'
+import { serveStdio } from '@modelcontextprotocol/server/stdio'
 import { z } from 'zod'
-import { isEtlError, messageOf } from '../../core/errors.ts'
-import { redact } from '../../core/redact.ts'
-import { version } from '../../core/version.ts'
-import type { SemanticModel } from '../../definition/semantic.ts'
-import { answerQuery } from '../answer.ts'
-import { explainMetric, listMetrics } from '../explain.ts'
-import { querySchema } from '../query.ts'
-import type { Reader } from '../reader.ts'
-import { QueryRefusedError } from '../refusal.ts'
-import { answerView } from '../view-rows.ts'
+import { isEtlError, messageOf } from '../core/errors.ts'
+import { redact } from '../core/redact.ts'
+import { version } from '../core/version.ts'
+import type { SemanticModel } from '../definition/semantic.ts'
+import { answerQuery, answerView } from './answer.ts'
+import { explainMetric, listMetrics } from './explain.ts'
+import { QueryRefusedError, querySchema } from './query.ts'
+import type { Reader } from './reader.ts'
 
 /** What the tools work with. */
 export interface McpContext {
@@ -111,4 +111,31 @@ const resultOf = async (work: () => Promise<object>, onError: (error: unknown) =
     onError(error)
     return as({ failed: isEtlError(error) ? error.message : `The warehouse could not be read: ${messageOf(error)}` }, true)
   }
+}
+
+/** Speaks until the other end closes or the signal aborts. */
+export const serveOnStdio = async (context: McpContext, signal: AbortSignal): Promise<void> => {
+  const closed = new Promise<void>((resolve) => {
+    process.stdin.once('end', () => resolve())
+    process.stdin.once('close', () => resolve())
+    if (signal.aborted) resolve()
+    signal.addEventListener('abort', () => resolve(), { once: true })
+  })
+  const handle = serveStdio(() => createMcpServer(context), { onerror: context.onError })
+  await closed
+  await handle.close()
+}
+
+/** Largest question over HTTP. */
+export const mostRequestBytes = 256 * 1024
+
+/** One request, one answer: nothing is remembered between them. */
+export const createMcpEndpoint = (
+  context: McpContext,
+): { handle(request: Request): Promise<Response>; close(): Promise<void> } => {
+  const handler = createMcpHandler(() => createMcpServer(context), {
+    onerror: context.onError,
+    maxRequestBodySize: mostRequestBytes,
+  })
+  return { handle: (request) => handler.fetch(request), close: () => handler.close() }
 }
