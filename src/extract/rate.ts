@@ -69,11 +69,12 @@ export const ownAccount = (clock: Clock): AccountRow => {
 
 /** Departures of the last second. */
 const lastSecond = (now: () => number) => {
-  let recent: { readonly at: number; readonly waited: boolean }[] = []
+  const recent: { readonly at: number; readonly waited: boolean }[] = []
   return {
     left: (waited: boolean): void => {
       const at = now()
-      recent = [...recent.filter((one) => one.at >= at - secondMs), { at, waited }]
+      while ((recent[0]?.at ?? at) < at - secondMs) recent.shift()
+      recent.push({ at, waited })
     },
     /** null: the budget held them back. */
     used: (): number | null =>

@@ -5,6 +5,7 @@ import type { Db } from '../db/tables.ts'
 import type { Numbers, Row } from '../db/typed-row.ts'
 import type { ClaimedJob } from './claim.ts'
 import { databaseNow } from './database-now.ts'
+import { dissolving } from './register-jobs.ts'
 import { isWaitedFor } from './wait-list.ts'
 
 /** From here on nothing is claimed or submitted for the run: an intent reads this mark in its own transaction. */
@@ -94,25 +95,11 @@ export const dissolveJobs = async (trx: Db, jobIds: readonly string[]): Promise<
     select j.job_id from etl.jobs j where j.job_id = any(${[...jobIds]}::bigint[]) and ${isPlan}
     order by j.job_id for update skip locked`.execute(trx)
   // Whether anybody waits is asked anew under the lock.
-  const { rows } = await sql<Numbers<'count'>>`
-    with gone as (
-      delete from etl.jobs j where j.job_id = any(${locked.rows.map((row) => row.job_id)}::bigint[]) and ${isPlan}
-        and not ${isWaitedFor(sql`j.job_id`)} returning j.job_id
-    ), waiting as (
-      update etl.run_jobs w set outcome = 'let go', finished_at = clock_timestamp() from gone
-      where w.job_id = gone.job_id and w.outcome is null returning w.job_id
-    ), units as (
-      select u.pipeline_id, u.window_from, u.slice_id, u.answer_id is null and u.ask_number is null and u.held_answer_id is null as is_new
-      from etl.units u join gone on gone.job_id = u.job_id order by u.pipeline_id, u.window_from, u.slice_id for update of u
-    ), forgotten as (
-      delete from etl.units u using units f
-      where f.is_new and u.pipeline_id = f.pipeline_id and u.window_from = f.window_from and u.slice_id = f.slice_id
-    ), freed as (
-      update etl.units u set job_id = null from units f
-      where not f.is_new and u.pipeline_id = f.pipeline_id and u.window_from = f.window_from and u.slice_id = f.slice_id
-    )
-    select count(*)::integer as count from gone`.execute(trx)
-  return rows[0]?.count ?? 0
+  const { rows } = await sql`
+    with ${dissolving(sql`
+      select j.job_id from etl.jobs j where j.job_id = any(${locked.rows.map((row) => row.job_id)}::bigint[]) and ${isPlan}
+        and not ${isWaitedFor(sql`j.job_id`)}`)}`.execute(trx)
+  return rows.length
 }
 
 /**

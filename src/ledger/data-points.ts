@@ -4,8 +4,8 @@ import type { DataPointReading } from '../core/data-point-counts.ts'
 import type { SourceSpec } from '../core/source-spec.ts'
 import type { Definition } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
-import { databaseNow } from './database-now.ts'
 import { lockPipeline } from './pipelines.ts'
+import { openAgain } from './transitions.ts'
 
 /** Whose count is read. */
 export interface CountedDataset {
@@ -71,7 +71,7 @@ export const judgeHeldAgain = async (trx: Db, pipelineId: number, { account, dat
   if (jobs.length === 0) return 0
   await trx
     .updateTable('etl.jobs')
-    .set({ state: 'open', attempts: 0, not_before: null, error_code: null, error_message: null, updated_at: databaseNow })
+    .set(openAgain)
     .where(
       'job_id',
       'in',

@@ -1,6 +1,6 @@
 // Lists that definitions read from the database: the one that is obeyed, one that is held for a person, and what each run found.
 import { type Insertable, sql } from 'kysely'
-import type { Db, ListReadsTable, ListsTable } from '../db/tables.ts'
+import type { Db, ListReadsTable } from '../db/tables.ts'
 import { databaseNow } from './database-now.ts'
 import { note } from './events.ts'
 import { lockPipeline } from './pipelines.ts'
@@ -15,12 +15,12 @@ export interface ListOf {
   readonly dimension: string
 }
 
-/** The newest one that is obeyed; null: none was read yet. */
-export const takenList = (db: Db, of: ListOf): Promise<KnownList | null> => newest(db, of, 'taken')
-
-export const heldList = (db: Db, of: ListOf): Promise<KnownList | null> => newest(db, of, 'held')
-
-const newest = async (db: Db, { pipelineId, dimension }: ListOf, state: ListsTable['state']): Promise<KnownList | null> => {
+/** The newest one of that state; null: there is none. */
+export const newestList = async (
+  db: Db,
+  { pipelineId, dimension }: ListOf,
+  state: 'taken' | 'held',
+): Promise<KnownList | null> => {
   const row = await db
     .selectFrom('etl.lists')
     .select(['list_id', 'values'])

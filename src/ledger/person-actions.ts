@@ -2,10 +2,9 @@
 import { type Selectable, sql } from 'kysely'
 import type { Db, JobsTable, UnitsTable } from '../db/tables.ts'
 import { dissolveJobs } from './cancel-request.ts'
-import { databaseNow } from './database-now.ts'
 import { note } from './events.ts'
 import { lockPipeline } from './pipelines.ts'
-import { mayBegin, reportTransitions } from './transitions.ts'
+import { mayBegin, openAgain, reportTransitions } from './transitions.ts'
 
 /** A failed unit's job is worked on again with all its attempts; a report it bought stays its own. False: it had not failed. */
 export const retryByPerson = (db: Db, unitId: number, by: string): Promise<boolean> =>
@@ -53,18 +52,7 @@ export const lockUnit = async (trx: Db, unitId: number): Promise<{ unit: UnitRow
 export const reopen = async (trx: Db, jobId: string, set: { readonly released?: boolean }): Promise<number> => {
   await trx
     .updateTable('etl.jobs')
-    .set({
-      state: 'open',
-      guard: 'usual',
-      attempts: 0,
-      not_before: null,
-      next_poll_at: null,
-      deadline_at: null,
-      error_code: null,
-      error_message: null,
-      updated_at: databaseNow,
-      ...set,
-    })
+    .set({ ...openAgain, guard: 'usual', next_poll_at: null, deadline_at: null, ...set })
     .where('job_id', '=', jobId)
     .execute()
   await trx

@@ -6,7 +6,7 @@ import type { Db, JobsTable } from '../db/tables.ts'
 import { databaseNow } from './database-now.ts'
 import { note } from './events.ts'
 import { lockPipeline } from './pipelines.ts'
-import { jobTransitions, reportTransitions } from './transitions.ts'
+import { jobTransitions, openAgain, reportTransitions } from './transitions.ts'
 
 /** A purchase whose id a person knows. */
 export interface Adoption {
@@ -40,7 +40,7 @@ export const adoptReport = (db: Db, { jobId, reportId, by, isFound = false }: Ad
     await trx
       .updateTable('etl.jobs')
       .set({
-        state: 'open',
+        ...openAgain,
         report_state: 'submitted',
         report_id: reportId,
         receipt_at: null,
@@ -51,12 +51,7 @@ export const adoptReport = (db: Db, { jobId, reportId, by, isFound = false }: Ad
         next_poll_at: null,
         deadline_at: null,
         completed_at: null,
-        attempts: 0,
-        not_before: null,
-        error_code: null,
-        error_message: null,
         fence: sql<string>`fence + 1`,
-        updated_at: databaseNow,
       })
       .where('job_id', '=', String(jobId))
       .execute()

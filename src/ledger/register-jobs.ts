@@ -28,12 +28,15 @@ export const priorityOf = (order: JobFrame['order'], from: RawBuilder<unknown>, 
 export const firstPriority = -1_000_000
 
 /** Part of a statement over `gone`: units count on these jobs no longer, and those that were nothing but planned are forgotten. */
-export const leavingUnits: RawBuilder<unknown> = sql`forgotten as (
-      delete from etl.units where job_id in (select job_id from gone)
-        and answer_id is null and ask_number is null and held_answer_id is null
+export const leavingUnits: RawBuilder<unknown> = sql`left_units as (
+      select u.pipeline_id, u.window_from, u.slice_id, u.answer_id is null and u.ask_number is null and u.held_answer_id is null as is_new
+      from etl.units u join gone on gone.job_id = u.job_id order by u.pipeline_id, u.window_from, u.slice_id for update of u
+    ), forgotten as (
+      delete from etl.units u using left_units f
+      where f.is_new and u.pipeline_id = f.pipeline_id and u.window_from = f.window_from and u.slice_id = f.slice_id
     ), freed as (
-      update etl.units set job_id = null where job_id in (select job_id from gone)
-        and (answer_id is not null or ask_number is not null or held_answer_id is not null)
+      update etl.units u set job_id = null from left_units f
+      where not f.is_new and u.pipeline_id = f.pipeline_id and u.window_from = f.window_from and u.slice_id = f.slice_id
     )`
 
 /**

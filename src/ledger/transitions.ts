@@ -1,6 +1,7 @@
 // Every way a job or its report may change its state: the statements keep to it, the drawings in docs/internals/how-it-works.md equal it.
 import { type RawBuilder, sql } from 'kysely'
 import type { JobState, ReportState } from '../core/types.ts'
+import { databaseNow } from './database-now.ts'
 
 /** One arrow of the state diagrams in docs/internals/how-it-works.md. */
 export interface Transition<State> {
@@ -54,3 +55,13 @@ export const reportTransitions = {
 /** Condition that `column` holds a state in which the transition may begin. */
 export const mayBegin = (column: string, { from }: Transition<string>): RawBuilder<boolean> =>
   sql<boolean>`${sql.ref(column)} = any(${[...from]}::text[])`
+
+/** Columns of a job that is worked on again, with all its attempts. */
+export const openAgain = {
+  state: 'open',
+  attempts: 0,
+  not_before: null,
+  error_code: null,
+  error_message: null,
+  updated_at: databaseNow,
+} as const

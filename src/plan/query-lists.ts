@@ -6,7 +6,7 @@ import { type ListReading, readList } from '../db/read-list.ts'
 import type { Db } from '../db/tables.ts'
 import { checkValue } from '../definition/dimensions.ts'
 import type { Source } from '../extract/source.ts'
-import { dissolveHeldList, heldList, type KnownList, keepList, type ListOf, noteReading, takenList } from '../ledger/lists.ts'
+import { dissolveHeldList, type KnownList, keepList, type ListOf, newestList, noteReading } from '../ledger/lists.ts'
 import { findPipeline, lockPipeline, registerPipeline } from '../ledger/pipelines.ts'
 import { sourceOf } from './plan-context.ts'
 import type { PlanRuntime } from './plan-runtime.ts'
@@ -91,7 +91,7 @@ export const triedLists = async (runtime: ListReader, definition: Definition): P
     const read = await readValues(runtime, dimension, query, sourceOf(runtime, definition))
     const of = pipelineId === null ? null : { pipelineId, dimension: dimension.name }
     const place = { definition, pipelineId, runId: null, dimension: dimension.name, query }
-    const known = of === null ? null : await takenList(kysely, of)
+    const known = of === null ? null : await newestList(kysely, of, 'taken')
     const { outcome, message } = judge(known, null, place, read)
     tried.push({ dimension: dimension.name, outcome, count: read.values?.length ?? 0, message: message ?? read.message })
   }
@@ -114,10 +114,15 @@ const obeyed = async (runtime: ListRuntime, place: Place, read: Read): Promise<r
   const of: ListOf | null = pipelineId === null ? null : { pipelineId, dimension }
   const decided =
     of === null || runId === null
-      ? judge(of === null ? null : await takenList(kysely, of), of === null ? null : await heldList(kysely, of), place, read)
+      ? judge(
+          of === null ? null : await newestList(kysely, of, 'taken'),
+          of === null ? null : await newestList(kysely, of, 'held'),
+          place,
+          read,
+        )
       : await kysely.transaction().execute(async (trx) => {
           await lockPipeline(trx, of.pipelineId)
-          const verdict = judge(await takenList(trx, of), await heldList(trx, of), place, read)
+          const verdict = judge(await newestList(trx, of, 'taken'), await newestList(trx, of, 'held'), place, read)
           await keep(trx, of, runId, place, verdict, read)
           return verdict
         })
