@@ -139,40 +139,21 @@ const askSessions = `select pid, state = 'active' and wait_event is distinct fro
       then pg_cancel_backend(pid) else false end as cancelled
   from pg_stat_activity where pid = any($1::integer[])`
 
-interface Line {
-  ask(look: Look, mayWaitMs: number): Promise<ReadonlyMap<number, SessionRow>>
-  close(): Promise<void>
-}
-
-const openLine = (config: () => pg.ClientConfig, limitMs: number): Line => {
-  let open: pg.Client | null = null
-  const connect = async (): Promise<pg.Client> => {
-    const times = { connectionTimeoutMillis: limitMs, query_timeout: limitMs }
-    const client = new pg.Client({ ...config(), ...times, application_name: 'millrace stop' })
-    client.on('error', () => undefined)
-    await client.connect()
-    return client
-  }
+/** A pool of one: a connection that failed is replaced by the next look, and none is kept where nothing waits. */
+const openLine = (now: () => pg.ClientConfig, limitMs: number) => {
+  const times = { connectionTimeoutMillis: limitMs, query_timeout: limitMs }
+  const pool = new pg.Pool({ ...{ Client: WatchedClient, now }, ...times, max: 1, application_name: 'millrace stop' })
+  pool.on('error', () => undefined)
   return {
-    ask: async ({ all, stopping }, mayWaitMs) => {
-      try {
-        open ??= await connect()
-        const { rows } = await open.query(askSessions, [all.map(({ pid }) => pid), stopping.map(({ pid }) => pid), mayWaitMs])
-        return new Map(
-          z
-            .array(sessionRow)
-            .parse(rows)
-            .map((row) => [row.pid, row]),
-        )
-      } catch (error) {
-        // The next look opens a new one. Not waited for: over a dead line the farewell takes as long as the question.
-        open?.end().catch(() => undefined)
-        open = null
-        throw error
-      }
+    ask: async ({ all, stopping }: Look, mayWaitMs: number): Promise<ReadonlyMap<number, SessionRow>> => {
+      const { rows } = await pool.query(askSessions, [all.map(({ pid }) => pid), stopping.map(({ pid }) => pid), mayWaitMs])
+      return new Map(
+        z
+          .array(sessionRow)
+          .parse(rows)
+          .map((row) => [row.pid, row]),
+      )
     },
-    close: async () => {
-      await open?.end().catch(() => undefined)
-    },
+    close: () => pool.end().catch(() => undefined),
   }
 }

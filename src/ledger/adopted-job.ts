@@ -5,7 +5,7 @@ import type { Counts, Lists, Maybe } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
 import { countApproval } from './approvals.ts'
 import { databaseNow } from './database-now.ts'
-import { dissolving, retireJobs } from './register-jobs.ts'
+import { dissolving, openingWindows, retireJobs } from './register-jobs.ts'
 
 /** A pipeline as the receipt names it. */
 export interface PipelineWords {
@@ -150,11 +150,7 @@ export const pointUnits = async (
       order by window_from, slice_id
       on conflict (pipeline_id, window_from, slice_id) do update set job_id = excluded.job_id
       returning window_from
-    ), opened as (
-      insert into etl.windows (pipeline_id, window_from) select distinct ${pipelineId}::integer, window_from from asked
-      on conflict (pipeline_id, window_from) do update set closed_generation = null, closed_at = null, closed_units = null, closed_rows = null
-        where windows.closed_generation is not null
-    )
+    ), ${openingWindows(pipelineId)}
     select array_agg(distinct job_id) as left from had where not stays and job_id is not null`.execute(trx)
   const left = rows[0]?.left ?? []
   await dissolvePlans(trx, pipelineId, left)

@@ -114,6 +114,14 @@ const needsApproval = (
 ): RawBuilder<string> => sql<string>`'It would cost more than this pipeline''s nights usually do, and waits for a person: \`millrace plan '
   || p.pipeline || '\` shows what it is, \`millrace approve ' || p.pipeline || '\` allows it.' from etl.pipelines p where p.pipeline_id = ${pipelineId}`
 
+/** Part of a statement over `asked`: the windows of units that are asked for are open from now on. */
+export const openingWindows = (pipelineId: number): RawBuilder<unknown> => sql`opened as (
+    -- Read from what was asked for: the server begins with the last of the statements that nothing reads, and a load locks its units first.
+    insert into etl.windows (pipeline_id, window_from) select distinct ${pipelineId}::integer, window_from from asked
+    on conflict (pipeline_id, window_from) do update set closed_generation = null, closed_at = null, closed_units = null, closed_rows = null
+      where windows.closed_generation is not null
+  )`
+
 /** Part of a statement over `box`: the jobs, their units, who waits, and the windows that are open from now on. */
 const made = ({ runId, pipelineId, kind, account, every, force, isGuarded, order }: JobFrame): RawBuilder<unknown> => sql`
   made as (
@@ -143,12 +151,7 @@ const made = ({ runId, pipelineId, kind, account, every, force, isGuarded, order
       select c.slice_id, min(m.window_from) as first from made m cross join unnest(m.slice_ids) as c (slice_id)
       where ${sql.lit(isGuarded)} and m.wanted_by = 'night' and m.state = 'open' group by 1) f
     where s.slice_id = f.slice_id and (s.night_from is null or s.night_from > f.first)
-  ), opened as (
-    -- Read from what was asked for: the server begins with the last of the statements that nothing reads, and a load locks its units first.
-    insert into etl.windows (pipeline_id, window_from) select distinct ${pipelineId}::integer, window_from from asked
-    on conflict (pipeline_id, window_from) do update set closed_generation = null, closed_at = null, closed_units = null, closed_rows = null
-      where windows.closed_generation is not null
-  )`
+  ), ${openingWindows(pipelineId)}`
 
 /** Makes the jobs, points their units to them and has the run wait for them; how many. */
 export const insertBoxes = async (trx: Db, frame: JobFrame, boxes: readonly BoxToMake[]): Promise<number> => {
