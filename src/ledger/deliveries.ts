@@ -73,7 +73,7 @@ export const deliverDue = async (
 }
 
 /**
- * Sends the next message that is due, or puts it off; false when none is due. Only for the one process that may send (see lease.ts): the mark of
+ * Sends the next message that is due, or puts it off; false when none is due. Only for the one process that may send (see takeLease): the mark of
  * another one is that of a sender that ended in the middle.
  */
 export const deliverNext = async (db: Db, receivers: readonly ReceiverTraits[], sending: Sending): Promise<boolean> => {
