@@ -3,7 +3,10 @@ import type { Settings } from '../core/env.ts'
 import { EtlError } from '../core/errors.ts'
 import { type Secret, secret } from '../core/redact.ts'
 import { loadDashboards } from '../definition/dashboards.ts'
+import { loadMarts } from '../definition/marts.ts'
 import { loadSemantics } from '../definition/semantic-model.ts'
+import { describedViews } from '../publish/view-columns.ts'
+import { martFolders } from '../run/known-marts.ts'
 import { dashboardFolders, openDefinitions, semanticFolders } from '../run/open-runtime.ts'
 import { provisionSuperset } from '../semantic/superset/provision-superset.ts'
 import { defaultConnection } from '../semantic/superset/superset-bundle.ts'
@@ -21,13 +24,23 @@ export const superset: Handler = async (invocation) => {
   const url = addressOf(invocation.args[0] ?? settings.raw['MILLRACE_SUPERSET_URL'])
   const folder = pipelinesFolder(invocation)
   const { definitions } = await openDefinitions(folder, [])
+  const views = describedViews(definitions, await loadMarts(martFolders(folder)))
   const dashboards = await loadDashboards(dashboardFolders(folder))
   const model = await loadSemantics(semanticFolders(folder))
   const warehouse = warehouseOf(settings)
   const password = passwordOf(settings)
   const client = await openSuperset({ url, user: settings.raw['MILLRACE_SUPERSET_USER'] || 'admin', password, signal })
   const connection = String(options['connection'] ?? defaultConnection)
-  const result = await provisionSuperset({ client, connection, warehouse, model, definitions, dashboards, tell: output.note })
+  const result = await provisionSuperset({
+    client,
+    connection,
+    warehouse,
+    views,
+    model,
+    definitions,
+    dashboards,
+    tell: output.note,
+  })
   const shown = result.dashboards.map(({ title, slug, isNew }) => ({
     title,
     url: `${url}/superset/dashboard/${slug}/`,

@@ -2,6 +2,7 @@
 import type { Mart } from '../core/mart.ts'
 import type { Definition } from '../core/types.ts'
 import { columnComment, dimensionWords, freshnessComments, grainOf, lineageComments } from './comments.ts'
+import { historyColumns, viewColumns } from './views.ts'
 
 /** A table or view of bi in words. */
 interface DescribedView {
@@ -17,26 +18,41 @@ interface DescribedColumn {
   readonly about: string
 }
 
-/** Columns of its own that every fact has. */
-const ofFacts: readonly DescribedColumn[] = Object.entries({
+/** Columns that every fact or history has. */
+const lineageTypes: Readonly<Record<string, string>> = {
   is_final: 'boolean',
   restated_at: 'timestamptz',
+  valid_from: 'timestamptz',
+  valid_to: 'timestamptz',
+  is_current: 'boolean',
+  _version: 'integer',
   _unit_id: 'bigint',
   _run_id: 'bigint',
   _revision: 'integer',
   _loaded_at: 'timestamptz',
-}).map(([name, type]) => ({ name, type, about: lineageComments[name] ?? '' }))
+}
 
-/** Facts, marts, dimensions and freshness; a mart's columns are those its header explains, its key, and those its grain names. */
+/** Columns of a fact or its history, by their names. */
+const columnsOf = ({ columns }: Definition, names: readonly string[]): DescribedColumn[] =>
+  names.map((name) => {
+    const own = columns.find((column) => column.name === name)
+    return own === undefined
+      ? { name, type: lineageTypes[name] ?? null, about: lineageComments[name] ?? '' }
+      : { name, type: own.type, about: columnComment(own) }
+  })
+
+/** Facts with their histories, marts, dimensions and freshness; a mart's columns are those its header explains, its key, and those its grain names. */
 export const describedViews = (definitions: readonly Definition[], marts: readonly Mart[]): readonly DescribedView[] => {
   const published = definitions.filter(({ publish }) => publish)
   const facts = published.map((definition) => ({
     name: definition.pipeline,
     about: `${definition.description} ${grainOf(definition)}`,
-    columns: [
-      ...definition.columns.map((column) => ({ name: column.name, type: column.type, about: columnComment(column) })),
-      ...ofFacts,
-    ],
+    columns: columnsOf(definition, viewColumns(definition)),
+  }))
+  const histories = published.map((definition) => ({
+    name: `${definition.pipeline}_history`,
+    about: `Every revision of bi.${definition.pipeline}, ended ones included.`,
+    columns: columnsOf(definition, historyColumns(definition)),
   }))
   const others = dimensionWords(published).map(({ name, about, columns }) => ({ name, about, columns: said(columns) }))
   const freshness = {
@@ -46,7 +62,7 @@ export const describedViews = (definitions: readonly Definition[], marts: readon
   }
   const known = new Map([...facts.flatMap(({ columns }) => columns)].map((column) => [column.name, column]))
   const views = marts.map((mart) => martView(mart, known, new Set(marts.flatMap(({ columns }) => [...columns.keys()]))))
-  return [...facts, ...views, ...others, freshness].sort((a, b) => (a.name < b.name ? -1 : 1))
+  return [...facts, ...histories, ...views, ...others, freshness].sort((a, b) => (a.name < b.name ? -1 : 1))
 }
 
 const said = (columns: Readonly<Record<string, string>>): DescribedColumn[] =>

@@ -136,7 +136,6 @@ const route = async (state: State, url: URL, method: string, body: unknown): Pro
     await importBundle(state.rows, body, () => state.nextId++)
     return ok({ message: 'OK' })
   }
-  if (url.pathname === '/api/v1/sqllab/execute/' && method === 'POST') return ok(await sqlLab(state, body))
   const [, kind = '', id, rest] =
     /^\/api\/v1\/(database|dataset|chart|dashboard)\/(\d+|data)?\/?(\w+)?\/?$/.exec(url.pathname) ?? []
   if (kind === 'chart' && id === 'data' && method === 'POST') return ok({ result: await chartData(state, body) })
@@ -231,15 +230,6 @@ const tables = async (state: State, database: Row): Promise<string[]> => {
     `select table_name as name from information_schema.tables where table_schema = 'bi'`,
   )
   return rows.map(({ name }) => name)
-}
-
-/** A statement of SQL Lab, as one that only reads. */
-const sqlLab = async (state: State, body: unknown): Promise<unknown> => {
-  const { database_id, sql, queryLimit } = z
-    .strictObject({ database_id: z.int(), sql: z.string(), runAsync: z.literal(false), queryLimit: z.int() })
-    .parse(body)
-  const { rows } = await warehouseOf(state, databaseOf(state, database_id)).query(sql)
-  return { status: 'success', data: rows.slice(0, queryLimit) }
 }
 
 const databaseOf = (state: State, id: unknown): Row => {

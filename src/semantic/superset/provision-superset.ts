@@ -1,14 +1,13 @@
-// Makes Superset show the warehouse: the connection, then the bundle made for what it sees there, then what left the bundle is removed.
+// Makes Superset show the warehouse: the connection, then the bundle, then what left the bundle is removed.
 import { z } from 'zod'
-import { EtlError } from '../../core/errors.ts'
 import type { Secret } from '../../core/redact.ts'
 import type { Definition } from '../../core/types.ts'
 import type { Dashboard } from '../../definition/dashboard.ts'
 import type { SemanticModel } from '../../definition/semantic.ts'
 import type { YamlMap } from '../yaml-text.ts'
-import { type Bundle, supersetBundle } from './superset-bundle.ts'
+import { type Bundle, type BundleWork, supersetBundle } from './superset-bundle.ts'
 import { type SupersetClient, zipOf } from './superset-client.ts'
-import { certifiedBy, type datasetOf, idOf, type ViewOfBi } from './superset-dataset.ts'
+import { certifiedBy, type datasetOf, idOf } from './superset-dataset.ts'
 
 /** What is made where. */
 interface Provisioning {
@@ -17,6 +16,7 @@ interface Provisioning {
   readonly connection: string
   /** SQLAlchemy's address of the warehouse, as Superset reaches it. */
   readonly warehouse: Secret
+  readonly views: BundleWork['views']
   readonly model: SemanticModel
   readonly definitions: readonly Definition[]
   readonly dashboards: readonly Dashboard[]
@@ -40,7 +40,7 @@ interface Provisioned {
   readonly skipped: readonly string[]
 }
 
-const mostColumns = 10_000
+const text = z.string()
 const anything = z.unknown()
 const idEntry = z.object({ id: z.int() })
 
@@ -49,13 +49,11 @@ const idEntry = z.object({ id: z.int() })
  * The bundle is taken as a whole or not at all. Throws SUPERSET.
  */
 export const provisionSuperset = async (work: Provisioning): Promise<Provisioned> => {
-  const { client, tell } = work
+  const { client, tell, views } = work
   const database = await provideConnection(work)
-  const views = await viewsOf(work, database.id)
   const known = await knownDatasets(client, database.id)
   const bundle = supersetBundle({
     ...work,
-    views,
     databaseId: database.uuid,
     datasetId: (view) => known.get(view)?.uuid ?? idOf(work.connection, view),
     adapt: (dataset) => withOwn(dataset, known.get(dataset.table_name)),
@@ -102,35 +100,6 @@ const provideConnection = async ({ client, connection, warehouse, tell }: Provis
   const { result } = await client.ask('GET', `${path}${id}`, z.object({ result: z.object({ uuid: z.string() }) }))
   tell(`connection ${connection}: ${found === undefined ? 'made' : 'brought up to date'}`)
   return { id, uuid: result.uuid }
-}
-
-/** Superset's own request for a table's columns takes a second a table. */
-const columnsSql = `select c.relname as view, coalesce(obj_description(c.oid, 'pg_class'), '') as about_view,
-  a.attname as name, format_type(a.atttypid, a.atttypmod) as type, coalesce(col_description(c.oid, a.attnum), '') as about
-from pg_class c join pg_namespace n on n.oid = c.relnamespace join pg_attribute a on a.attrelid = c.oid
-where n.nspname = 'bi' and c.relkind in ('r', 'v', 'p', 'm') and not c.relispartition and a.attnum > 0 and not a.attisdropped
-  and has_table_privilege(c.oid, 'select')
-order by c.relname, a.attnum`
-
-const text = z.string()
-const columnsAnswer = z.object({
-  data: z.array(z.object({ view: text, about_view: text, name: text, type: text, about: text })),
-})
-
-/** Every table and view of `bi` that the connection's login may read, as SQL Lab answers it. */
-const viewsOf = async ({ client }: Provisioning, database: number): Promise<ViewOfBi[]> => {
-  const asked = { database_id: database, sql: columnsSql, runAsync: false, queryLimit: mostColumns }
-  const { data } = await client.ask('POST', '/api/v1/sqllab/execute/', columnsAnswer, asked)
-  if (data.length === 0)
-    throw new EtlError(
-      'SUPERSET',
-      'Superset sees no table or view in the schema bi. Is it the address of the warehouse, was `millrace migrate` run, and is the login a member of bi_reader?',
-    )
-  return [...Map.groupBy(data, ({ view }) => view)].map(([name, columns]) => ({
-    name,
-    about: columns[0]?.about_view ?? '',
-    columns: columns.map((one) => ({ name: one.name, type: one.type, about: one.about })),
-  }))
 }
 
 const words = z.string().nullish()
