@@ -22,6 +22,8 @@ const ratioFromBytes = 32 * 1024 * 1024
 /** How much of a body is read, and what its errors say. */
 export interface BodyLimits {
   readonly maxBytes: number
+  /** What may pass without a byte, milliseconds. */
+  readonly timeoutMs: number
   /** For messages: address without query. */
   readonly where: string
   /** Name of the setting that holds the service's address. */
@@ -35,11 +37,9 @@ const namesOf = (encoding: string | undefined): string[] =>
     .map((name) => name.trim())
     .filter((name) => name !== '' && name !== 'identity')
 
-/** Whether anything is to be taken off. */
-export const isEncoded = (encoding: string | undefined): boolean => namesOf(encoding).length > 0
-
 /** The body's bytes as meant, in order; errors of the network and of the decoder come out of the iteration. */
 export async function* decodedBody(body: Readable, encoding: string | undefined, limits: BodyLimits): AsyncGenerator<Uint8Array> {
+  const heard = watchAnswer(limits)
   const names = namesOf(encoding)
   let compressedBytes: () => number = () => Number.POSITIVE_INFINITY
   let stream: Readable = body
@@ -51,14 +51,41 @@ export async function* decodedBody(body: Readable, encoding: string | undefined,
     const before = stream
     before.once('error', (error) => decoder.destroy(error))
     stream = before.pipe(decoder)
+    // What drips may never fill a block that the decoder hands on.
+    if (index === 0) before.on('data', (chunk: Uint8Array) => stopLate(before, heard(chunk.length)))
   }
   let bytes = 0
   for await (const chunk of stream) {
     bytes += chunk.length
+    const late = stream === body ? heard(chunk.length) : null
+    if (late !== null) throw late
     if (bytes > limits.maxBytes) throw tooLarge(limits)
     if (bytes > ratioFromBytes && bytes > maxRatio * compressedBytes()) throw tooDense(limits)
     yield chunk
   }
+}
+
+/** Twice what may pass without a byte, and a second more for each 16 KiB that came. */
+const timeouts = 2
+/** A busy machine hears of bytes this late. */
+const leastMs = 2_000
+const slowestBytesPerSecond = 16 * 1024
+
+/** One that drips is as good as none. Called with the bytes of each piece as it comes; an error where all of them together came too slowly. */
+const watchAnswer = ({ timeoutMs, where }: Pick<BodyLimits, 'timeoutMs' | 'where'>): ((bytes: number) => EtlError | null) => {
+  const from = performance.now()
+  let total = 0
+  return (bytes) => {
+    total += bytes
+    const tookMs = performance.now() - from
+    if (tookMs <= Math.max(leastMs, timeouts * timeoutMs) + (total / slowestBytesPerSecond) * 1_000) return null
+    const message = `${where}: the answer drips: ${total} bytes in ${Math.round(tookMs / 1_000)} s. It was not read on. If the service is slow, raise limits.timeout.`
+    return new EtlError('SERVICE_TIMEOUT', message, { context: { sent: true, network: '' } })
+  }
+}
+
+const stopLate = (body: Readable, late: EtlError | null): void => {
+  if (late !== null) body.destroy(late)
 }
 
 /** TOO_LARGE with the limit and the setting that raises it. */

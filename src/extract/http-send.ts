@@ -2,7 +2,6 @@
 import { Agent, buildConnector, type Dispatcher, request } from 'undici'
 import { guardedLookup } from './download-address.ts'
 import type { UnitHttpOptions } from './http-types.ts'
-import { watchAnswer } from './answer-time.ts'
 import { acceptedEncodings, decodedBody, tooLarge } from './http-decode.ts'
 import type { Progress } from './http-failure.ts'
 
@@ -78,7 +77,7 @@ const watchedAgent = (timeoutMs: number, progress: Progress): Agent => {
 }
 
 /** `own` is to be closed with the answer; null: it is shared. */
-export const connectionOf = ({ dispatcher, options, progress }: SendOptions): { dispatcher: Dispatcher; own: Agent | null } => {
+const connectionOf = ({ dispatcher, options, progress }: SendOptions): { dispatcher: Dispatcher; own: Agent | null } => {
   if (dispatcher === null) {
     const own = watchedAgent(options.timeoutMs, progress)
     return { dispatcher: own, own }
@@ -88,7 +87,7 @@ export const connectionOf = ({ dispatcher, options, progress }: SendOptions): { 
 }
 
 /** With those that every request has. */
-export const headersOf = ({ headers }: SendOptions): Record<string, string> => ({
+const headersOf = ({ headers }: SendOptions): Record<string, string> => ({
   ...headers,
   'accept-encoding': acceptedEncodings,
   'user-agent': 'millrace',
@@ -97,6 +96,7 @@ export const headersOf = ({ headers }: SendOptions): Record<string, string> => (
 /** Sends once. Whatever it throws, `progress` says how far it got. */
 export const send = async (call: SendOptions): Promise<RawAnswer> => {
   const { url, options, progress } = call
+  options.signal.throwIfAborted()
   const { dispatcher, own } = connectionOf(call)
   try {
     const answer = await request(url, {
@@ -116,13 +116,35 @@ export const send = async (call: SendOptions): Promise<RawAnswer> => {
   }
 }
 
+/** What is known of an answer so far, also of one that is cut off. */
+export interface Seen {
+  status: number | null
+  /** Of the body, decoded. */
+  bytes: number
+}
+
+/** Sends once and reads the answer to its end. Whatever it throws, `progress` says how far it got and `seen` what came. */
+export const sendWhole = async (
+  call: SendOptions,
+  seen: Seen,
+): Promise<Omit<RawAnswer, 'body' | 'discard'> & { bytes: Buffer }> => {
+  const { status, headers, body } = await send(call)
+  seen.status = status
+  const chunks: Uint8Array[] = []
+  for await (const chunk of body) {
+    seen.bytes += chunk.length
+    chunks.push(chunk)
+  }
+  return { status, headers, bytes: Buffer.concat(chunks) }
+}
+
 const readable = (
   { url, maxBytes, addressSetting, options }: SendOptions,
   answer: Dispatcher.ResponseData,
   own: Agent | null,
 ): RawAnswer => {
   const headers = flatten(answer.headers)
-  const limits = { maxBytes, addressSetting, where: `${url.origin}${url.pathname}` }
+  const limits = { maxBytes, addressSetting, timeoutMs: options.timeoutMs, where: `${url.origin}${url.pathname}` }
   const release = async (): Promise<void> => {
     // Destroying a body that was not read to its end complains to whoever listens; nobody else does.
     answer.body.once('error', () => undefined)
@@ -132,12 +154,7 @@ const readable = (
   const body = async function* (): AsyncGenerator<Uint8Array> {
     try {
       if (Number(headers['content-length'] ?? 0) > maxBytes) throw tooLarge(limits)
-      const heard = watchAnswer({ timeoutMs: options.timeoutMs, where: limits.where })
-      for await (const chunk of decodedBody(answer.body, headers['content-encoding'], limits)) {
-        const late = heard(chunk.length)
-        if (late !== null) throw late
-        yield chunk
-      }
+      yield* decodedBody(answer.body, headers['content-encoding'], limits)
     } finally {
       await release()
     }
@@ -146,7 +163,7 @@ const readable = (
 }
 
 /** A header that comes twice is joined by commas, as RFC 9110 5.3 allows. */
-export const flatten = (headers: Readonly<Record<string, string | string[] | undefined>>): Record<string, string> =>
+const flatten = (headers: Readonly<Record<string, string | string[] | undefined>>): Record<string, string> =>
   Object.fromEntries(
     Object.entries(headers).flatMap(([name, value]) =>
       value === undefined ? [] : [[name.toLowerCase(), [value].flat().join(', ')]],

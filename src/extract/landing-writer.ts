@@ -1,5 +1,5 @@
 // Bytes to a landing as they arrive: hashed, compressed in zlib's own thread, whole only when the manifest stands.
-import { createHash } from 'node:crypto'
+import { createHash, type Hash } from 'node:crypto'
 import { promisify } from 'node:util'
 import { createGzip, gzip, gzipSync } from 'node:zlib'
 import type { Payload } from '../core/types.ts'
@@ -23,8 +23,6 @@ export interface LandingSink {
 const chunkBytes = 64 * 1024
 /** Given to zlib's thread at once: waking it costs as much for a network packet as for this. */
 const batchBytes = 512 * 1024
-/** A batch ends with the network's chunk that fills it. */
-const batchRoom = batchBytes + 256 * 1024
 /** Parts that are packed and written while the next ones arrive; 4 MB of them at most. */
 const mostWaitingParts = 8
 /** Up to here packing a part at once costs less than waking zlib's thread for it. */
@@ -48,7 +46,7 @@ const pack = async (bytes: Buffer): Promise<Buffer> => {
 /** Compresses, hashes and counts as the bytes pass; memory does not grow with the answer. */
 export const createLandingWriter = (target: LandingSink, name: LandingName): LandingWriter => {
   const sink = gathering(target)
-  const total = createTotal()
+  const total = createHash('sha256')
   const parts: ManifestPart[] = []
   const line = createLine()
   const moment = (): string => new Date(name.now?.() ?? Date.now()).toISOString()
@@ -70,7 +68,7 @@ export const createLandingWriter = (target: LandingSink, name: LandingName): Lan
         version: 2,
         ...ownerOf(name),
         parts,
-        sha256: total.digest(),
+        sha256: total.digest('hex'),
         bytes,
         completeness: { ...completeness, fingerprint: { ...completeness.fingerprint } },
         landed_at: moment(),
@@ -148,33 +146,12 @@ const createLine = (): Line => {
   }
 }
 
-type Hash = ReturnType<typeof createHash>
-
-/** The digest of all parts, one behind the other; while there is one, its own is that. */
-interface Total {
-  /** What takes the bytes of a part. @param hash the part's own */
-  nextPart(hash: Hash): readonly Hash[]
-  /** Call when the part's bytes are all taken and its own digest is not yet asked for. */
-  partRead(hash: Hash): void
-  digest(): string
-}
-
-const createTotal = (): Total => {
-  let total: Hash | null = null
-  return {
-    nextPart: (hash) => (total === null ? [hash] : [hash, total]),
-    partRead: (hash) => {
-      total ??= hash.copy()
-    },
-    digest: () => (total ?? createHash('sha256')).digest('hex'),
-  }
-}
-
 type LandedPart = Omit<ManifestPart, 'offset'>
 
 interface Landing {
   readonly sink: LandingSink
-  readonly total: Total
+  /** Over all parts. */
+  readonly total: Hash
   readonly line: Line
   readonly done: (part: LandedPart) => void
   /** Now, as ISO text. */
@@ -183,7 +160,6 @@ interface Landing {
 
 async function* landPart(payload: Payload, { sink, total, line, done, moment }: Landing): AsyncGenerator<Uint8Array> {
   const hash = createHash('sha256')
-  const sums = total.nextPart(hash)
   let rawLength = 0
   let waiting: Uint8Array[] = []
   let waitingBytes = 0
@@ -199,7 +175,8 @@ async function* landPart(payload: Payload, { sink, total, line, done, moment }: 
     })
   try {
     for await (const chunk of payload.body) {
-      for (const sum of sums) sum.update(chunk)
+      hash.update(chunk)
+      total.update(chunk)
       rawLength += chunk.length
       waiting.push(chunk)
       waitingBytes += chunk.length
@@ -208,15 +185,13 @@ async function* landPart(payload: Payload, { sink, total, line, done, moment }: 
           await line.end()
           stream = openGzip(sink)
         }
-        await stream.write(waiting, waitingBytes)
+        await stream.write(Buffer.concat(waiting, waitingBytes))
         waiting = []
         waitingBytes = 0
       }
       yield chunk
     }
-    total.partRead(hash)
-    const [only, ...others] = waiting
-    const rest = only !== undefined && others.length === 0 ? bufferOf(only) : Buffer.concat(waiting, waitingBytes)
+    const rest = Buffer.concat(waiting, waitingBytes)
     if (stream !== null) return landed(await stream.end(rest))
     // A page is packed and written while the next one is on its way.
     const packing = pack(rest)
@@ -231,11 +206,9 @@ async function* landPart(payload: Payload, { sink, total, line, done, moment }: 
   }
 }
 
-const bufferOf = ({ buffer, byteOffset, length }: Uint8Array): Buffer => Buffer.from(buffer, byteOffset, length)
-
 interface GzipStream {
-  /** Copies the chunks; resolves when there is room for more, while these are still being packed. */
-  write(chunks: readonly Uint8Array[], bytes: number): Promise<void>
+  /** Resolves when there is room for more, while these bytes are still being packed. */
+  write(bytes: Buffer): Promise<void>
   /** Length of all that was written, packed. */
   end(bytes: Buffer): Promise<number>
   destroy(): void
@@ -245,17 +218,12 @@ const openGzip = (sink: LandingSink): GzipStream => {
   const gzip = createGzip({ ...quick, chunkSize: chunkBytes })
   const writing = writeAll(gzip, sink)
   writing.catch(() => undefined)
-  // Two are used in turns: memory that is taken anew for each batch makes the collector run for nothing else.
-  const rooms = [Buffer.allocUnsafeSlow(batchRoom), Buffer.allocUnsafeSlow(batchRoom)]
   let packed: Promise<unknown> = Promise.resolve()
   return {
-    write: async (chunks, bytes) => {
-      const room = rooms.shift()
-      if (room !== undefined) rooms.push(room)
-      const batch = room === undefined || bytes > room.length ? Buffer.concat(chunks, bytes) : joined(chunks, room)
+    write: async (bytes) => {
       const before = packed
       // Where the disk fails, that is the reason, not that the stream was closed for it.
-      packed = Promise.race([new Promise<void>((done) => gzip.write(batch, (error) => error ?? done())), writing])
+      packed = Promise.race([new Promise<void>((done) => gzip.write(bytes, (error) => error ?? done())), writing])
       packed.catch(() => undefined)
       await before
     },
@@ -265,15 +233,6 @@ const openGzip = (sink: LandingSink): GzipStream => {
     },
     destroy: () => gzip.destroy(),
   }
-}
-
-const joined = (chunks: readonly Uint8Array[], room: Buffer): Buffer => {
-  let at = 0
-  for (const chunk of chunks) {
-    room.set(chunk, at)
-    at += chunk.length
-  }
-  return room.subarray(0, at)
 }
 
 const writeAll = async (gzip: ReturnType<typeof createGzip>, sink: LandingSink): Promise<number> => {
