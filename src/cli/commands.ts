@@ -71,14 +71,14 @@ export const commands: readonly CommandSpec[] = [
     description: "Subscribe to the service's release messages, so that a running `schedule` loads new data at once.",
     options: [option('--account <name>', 'which account (default: every account of the definitions)')],
     examples: ['millrace webhooks subscribe', 'millrace webhooks test', 'millrace webhooks remove'],
-    load: async () => (await import('./webhooks-command.ts')).webhooks,
+    load: async () => (await import('./message-commands.ts')).webhooks,
   },
   {
     usage: 'notify <test|list> [receiver...]',
     description: 'Alarms: send a test message to each receiver, or list what is wrong now and who was notified.',
     options: [],
     examples: ['millrace notify test', 'millrace notify test team', 'millrace notify list'],
-    load: async () => (await import('./notify-command.ts')).notifications,
+    load: async () => (await import('./message-commands.ts')).notifications,
   },
   {
     usage: 'worker',

@@ -1,12 +1,13 @@
-// Coverage as a calendar heat map: slices down, months across, a letter and a colour a cell, each a link to its unit.
+// Coverage as a calendar heat map: slices down, months across, a letter and a colour a cell, each a link to its unit. And what the lists hold under a name: each
+// slice with its last months.
 import { html } from 'hono/html'
 import { type Definition, unitStates } from '../../core/types.ts'
-import { dateIn, isPublished, windowAt, windowsBetween } from '../../core/window.ts'
+import { addWindows, alignDown, dateIn, isPublished, windowAt, windowsBetween } from '../../core/window.ts'
 import type { WebContext } from '../context.ts'
 import { count, coverageAddress, unitsAddress } from '../format.ts'
-import { command, type Html, page } from '../layout.ts'
-import { legend, marks } from '../month-strip.ts'
-import { type CoverageState, type CoverageUnit, coverageStates, pipelineCoverage } from '../reads/read-coverage.ts'
+import { command, type Html, page, table } from '../layout.ts'
+import { legend, marks, strip } from '../month-strip.ts'
+import { type CoverageState, coverageStates, type CoverageUnit, pipelineCoverage, searchSlices } from '../reads/read-coverage.ts'
 import { type CoverageMonth, coverageMonths, unitsIn, type WindowState, windowStates } from '../reads/read-windows.ts'
 
 const slicesShown = 50
@@ -127,4 +128,42 @@ const square = (state: CoverageState | 'later', month: string, href: string | nu
   return href === null
     ? html`<td><span class="${state}" title="${label}">${mark}</span></td>`
     : html`<td><a class="${state}" href="${href}" title="${label}" aria-label="${label}">${mark}</a></td>`
+}
+
+const monthsShown = 24
+const mostFound = { ofOne: 25, ofAll: 100 }
+
+/** @param text as somebody typed it */
+export const searchPage = async (context: WebContext, text: string): Promise<Html> => {
+  const wanted = text.trim()
+  const texts = [...new Set([wanted, wanted.toLowerCase()])]
+  const newest = alignDown(dateIn(context.clock.now(), 'UTC'), 'month')
+  const first = addWindows(newest, 'month', 1 - monthsShown)
+  const months = windowsBetween(first, addWindows(newest, 'month', 1), 'month').map(({ from }) => from.slice(0, 7))
+  const found = wanted === '' ? [] : await searchSlices(context.kysely, texts, first, mostFound)
+  const body = html`${table(
+    wanted === '' ? 'Nothing to search for' : `Slices that begin with ${wanted}`,
+    ['Slice', 'Pipeline', `The last ${monthsShown} months`],
+    found.map(({ pipeline, values, wanted: listed, units }) => [
+      html`${values.join(' · ')}${listed ? '' : html` <span class="badge">no list holds it any more</span>`}`,
+      html`<a href="${coverageAddress(pipeline)}">${pipeline}</a>`,
+      strip(`The last ${monthsShown} months of ${values.join(' · ')}`, months.map((month) => cellOf(month, units))), // biome-ignore format: one look
+    ]),
+    wanted === ''
+      ? 'Type the beginning of a value of the lists.'
+      : 'No slice begins with it. Check the spelling; the first value of a slice is searched.',
+  )}
+<p class="soft">At most ${mostFound.ofOne} slices of a pipeline and about ${mostFound.ofAll} in all are shown; type more of the name to narrow them.</p>${legend}`
+  return page({ title: 'Search', place: '/search', warehouse: context.warehouse, body, live: false, find: text })
+}
+
+/** The worst of the month's units; without one, nothing was planned. */
+const cellOf = (month: string, units: readonly CoverageUnit[]) => {
+  const unit = units
+    .filter((one) => one.month === month)
+    .sort((a, b) => coverageStates.indexOf(a.state) - coverageStates.indexOf(b.state))
+    .at(-1)
+  return unit === undefined
+    ? { month, state: 'later' as const, more: ', or never planned', href: null }
+    : { month, state: unit.state, more: '', href: `/units/${unit.unit_id}` }
 }

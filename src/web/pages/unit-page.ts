@@ -12,16 +12,14 @@ import {
   jobRequests,
   type LoadLine,
   type RequestLine,
-  type UnitDetail,
   unitAnswers,
+  type UnitDetail,
   unitDetail,
   unitJobs,
   unitLoads,
   unitRows,
 } from '../reads/unit-detail.ts'
-import { quarantineTable } from './quarantine-page.ts'
-import { reportTable } from './reports-page.ts'
-import { failedTestTable } from './tests-page.ts'
+import { failedTestTable, quarantineTable, reportTable } from './trouble-pages.ts'
 
 const rejectedShown = 50
 

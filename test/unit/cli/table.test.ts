@@ -1,6 +1,6 @@
 // Tables of the terminal: aligned by what a reader sees, and never wider than the screen.
 import { expect, test } from 'vitest'
-import { layOut } from '../../../src/cli/table.ts'
+import { layOut } from '../../../src/cli/output.ts'
 import { clipText, nearPaths, textWidth, wrapText } from '../../../src/cli/terminal.ts'
 
 const head = ['keyword', 'page', 'clicks']
