@@ -1,21 +1,20 @@
 // What a run or a range would take and why, by the same planning, without writing or buying anything: `plan`, and every --dry-run.
 import { asksOf } from '../core/asks.ts'
 import { unitsToCome } from '../core/forecast.ts'
-import { creditsFor, type CreditRange, priceWords, times, walkCredits } from '../core/learned-price.ts'
+import { creditsFor, type CreditRange, priceWords, times } from '../core/learned-price.ts'
 import type { Definition, IsoDate } from '../core/types.ts'
 import { addWindows, lastDay, showSpan, showWindow, windowAt } from '../core/window.ts'
 import type { AskReason } from '../ledger/candidates.ts'
 import type { WantedBy } from '../ledger/guard-usual.ts'
-import { type PastTimes, type PastUnits, rowsAsked } from '../ledger/estimates.ts'
-import { priceKnown } from '../ledger/prices.ts'
+import type { PastTimes, PastUnits } from '../ledger/estimates.ts'
 import type { PlanChanges } from '../ledger/plan-changes.ts'
 import type { Scope } from './frames.ts'
 import { type NightVerdict, isDearRange, heldBy, type UnitsToBuy, verdictOn } from './guard.ts'
 import { pagesOf } from './guard-night.ts'
 import { doneWithin } from './pace-backfill.ts'
-import { priceSubject, sourceOf } from './plan-context.ts'
+import { sourceOf } from './plan-context.ts'
 import type { PlanRuntime } from './plan-runtime.ts'
-import { type Prices, priceReports, type ReportToPrice } from './price.ts'
+import { pagePrices, type Prices, priceReports, type ReportToPrice } from './price.ts'
 import { withLists } from './query-lists.ts'
 import { type Found, type FoundJob, type IdleUnits, wouldPlan } from './would-plan.ts'
 
@@ -123,7 +122,7 @@ export const previewRun = async (
     const toBuy = found.jobs.filter(isToBuy)
     const prices = await priceReports(runtime, definition, toBuy, { isStrict: true, most, signal, record })
     said += prices.said.size
-    const walk = await walkPrice(runtime, definition, found.past)
+    const walk = await walkPrice(runtime, definition)
     const perUnit = prices.perUnit ?? walk?.unit?.likely ?? found.past.quota ?? 1
     const verdict = verdictOn(found.guard, unitsOf(found.jobs), perUnit)
     const mine = withLooks(definition, found, prices, verdict, walk)
@@ -159,14 +158,13 @@ interface WalkPrice {
 }
 
 /** null: it has no pages that are paid for. */
-const walkPrice = async (runtime: PlanRuntime, definition: Definition, past: PastUnits): Promise<WalkPrice | null> => {
+const walkPrice = async (runtime: PlanRuntime, definition: Definition): Promise<WalkPrice | null> => {
   const source = sourceOf(runtime, definition)
   if (source.kind === 'report') return null
   if (source.billing === undefined) return { unit: nothing, look: nothing, words: null }
-  const known = await priceKnown(runtime.database.kysely, priceSubject(runtime, definition, source))
+  const { known, unit } = await pagePrices(runtime.database.kysely, runtime, { definition, source })
   const look = creditsFor(known, { rowsAsked: 1, rows: 1, metrics: 1, values: 1 })
-  const { rows, pageSize } = rowsAsked(past, definition.limits.pageSize, source.limitsOf?.(definition.params).top)
-  return { unit: walkCredits(known, rows, pageSize), look, words: priceWords(known) }
+  return { unit, look, words: priceWords(known) }
 }
 
 const withLooks = (

@@ -1,5 +1,4 @@
 // The guard at work: what of a plan may be bought now, and what waits for a person's word (promise 13).
-import { walkCredits } from '../core/learned-price.ts'
 import { apiNameOf } from '../core/source-spec.ts'
 import type { Box, Definition } from '../core/types.ts'
 import { boxOf } from '../core/unit-key.ts'
@@ -9,17 +8,16 @@ import { countApproval, dissolveHeld, noteApproval, openApproval, type ToApprove
 import { approveIn } from '../ledger/approve-jobs.ts'
 import { trimApproved } from '../ledger/approved-jobs.ts'
 import type { AskReason } from '../ledger/candidates.ts'
-import { type PastUnits, pastUnits, rowsAsked } from '../ledger/estimates.ts'
+import { type PastUnits, pastUnits } from '../ledger/estimates.ts'
 import { lockPipeline } from '../ledger/pipelines.ts'
-import { priceKnown } from '../ledger/prices.ts'
 import type { BoxToMake, Ruling } from '../ledger/register-jobs.ts'
 import { type RequestRecord, recordRequests } from '../ledger/requests.ts'
 import { sliceValues } from '../ledger/slices.ts'
 import { guardDigest, type NightVerdict, guardFacts, heldBy, type UnitsToBuy, verdictOn } from './guard.ts'
-import { type PlanContext, priceSubject, recorder } from './plan-context.ts'
+import { type PlanContext, recorder } from './plan-context.ts'
 import type { PlanRuntime } from './plan-runtime.ts'
-import { type Prices, priceReports } from './price.ts'
-import type { Task } from './steps.ts'
+import { pagePrices, type Prices, priceReports } from './price.ts'
+import type { Task } from './pack.ts'
 
 /** What the guard makes of a plan. */
 export interface NightGuard {
@@ -162,15 +160,11 @@ export const settleApproval = async ({ step, frame }: PlanContext, { holds }: Ni
 }
 
 /** Of a walk, as bills have it: as many pages as units took so far. */
-export const pagePrice = (runtime: PlanRuntime, { definition, source }: PlanContext): UnitPrice => {
-  const past = async (): Promise<number | null> => {
-    if (source.billing === undefined) return 0
-    const { kysely } = runtime.database
-    const top = source.limitsOf?.(definition.params).top
-    const { rows, pageSize } = rowsAsked(await pastUnits(kysely, definition.pipeline), definition.limits.pageSize, top)
-    const known = await priceKnown(kysely, priceSubject(runtime, definition, source))
-    return walkCredits(known, rows, pageSize)?.likely ?? null
-  }
+export const pagePrice = (runtime: PlanRuntime, context: PlanContext): UnitPrice => {
+  const past = async (): Promise<number | null> =>
+    context.source.billing === undefined
+      ? 0
+      : ((await pagePrices(runtime.database.kysely, runtime, context)).unit?.likely ?? null)
   return { past, now: past }
 }
 

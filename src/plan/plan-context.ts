@@ -19,9 +19,8 @@ import type { RequestRecord } from '../ledger/requests.ts'
 import { reuseScope } from '../ledger/reuse-answers.ts'
 import type { WindowState } from '../ledger/windows.ts'
 import { checkCycle, lookBackStart, nightOf, type PlanWindow, type Scope, windowsInScope, checkOnly } from './frames.ts'
-import type { PackLimits } from './pack.ts'
+import { type PackLimits, mostUnitsAStep } from './pack.ts'
 import type { PlanRuntime } from './plan-runtime.ts'
-import { mostUnitsAStep } from './steps.ts'
 
 /** Throws DEFINITION where the source is not here. */
 export const sourceOf = ({ sources }: Pick<PlanRuntime, 'sources'>, { source, file }: Definition) => {

@@ -8,7 +8,7 @@ import { windowsOverdue } from '../ledger/windows.ts'
 import type { PlanWindow } from './frames.ts'
 import type { NightGuard } from './guard-night.ts'
 import type { UnitsToBuy } from './guard.ts'
-import { mostUnitsAStep } from './steps.ts'
+import { mostUnitsAStep } from './pack.ts'
 import type { CountedWindows } from './count-windows.ts'
 import { askOf, type PlanContext } from './plan-context.ts'
 

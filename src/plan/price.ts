@@ -1,10 +1,26 @@
-// What reports cost: the service's own word for a few of them, free of charge; the others cost as much by the unit.
+// What units cost: pages by the bills so far; reports by the service's own word for a few of them, free of charge, and the others as much by the unit.
 import { isEtlError, messageOf } from '../core/errors.ts'
 import type { SentRequest } from '../core/sent-request.ts'
 import type { Box, Definition } from '../core/types.ts'
-import type { LookContext } from '../extract/source.ts'
-import { lookContext, sourceOf } from './plan-context.ts'
+import { lookContext, priceSubject, sourceOf } from './plan-context.ts'
+import type { LookContext, Source } from '../extract/source.ts'
+import { type CreditRange, type PriceKnown, walkCredits } from '../core/learned-price.ts'
+import type { Db } from '../db/tables.ts'
+import { pastUnits, rowsAsked } from '../ledger/estimates.ts'
+import { priceKnown } from '../ledger/prices.ts'
 import type { PlanRuntime } from './plan-runtime.ts'
+
+/** What pages cost, as bills have it, and what that makes for a unit of as many pages as units took so far; null: nobody can say anything. */
+export const pagePrices = async (
+  db: Db,
+  runtime: Pick<PlanRuntime, 'allowance'>,
+  { definition, source }: { readonly definition: Definition; readonly source: Source },
+): Promise<{ readonly known: PriceKnown; readonly unit: CreditRange | null }> => {
+  const known = await priceKnown(db, priceSubject(runtime, definition, source))
+  const { top } = source.limitsOf?.(definition.params) ?? {}
+  const { rows, pageSize } = rowsAsked(await pastUnits(db, definition.pipeline), definition.limits.pageSize, top)
+  return { known, unit: walkCredits(known, rows, pageSize) }
+}
 
 export interface ReportToPrice {
   readonly box: Box

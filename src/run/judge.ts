@@ -1,5 +1,4 @@
 // What is found of an answer as a whole before any of it is loaded; what is refused is kept, with the verdict.
-import { sql } from 'kysely'
 import type { Completeness } from '../core/completeness.ts'
 import { EtlError, type ErrorCode } from '../core/errors.ts'
 import { redact } from '../core/redact.ts'
@@ -13,10 +12,6 @@ import type { JobWork } from './job-work.ts'
 import { agreesPlainly, judgePoints, type PointsRule } from './judge-points.ts'
 import type { Loading, Read } from './loading.ts'
 import { conflictRecords } from './rows-of-job.ts'
-import type { Row } from '../db/typed-row.ts'
-import type { Db } from '../db/tables.ts'
-import type { LoadRecord } from '../ledger/loads.ts'
-import { isLacked } from '../parse/parse-plan.ts'
 
 /** Enough to see what is wrong with an answer that is refused. */
 const shownRejects = 1_000
@@ -134,38 +129,3 @@ export const refuse = async (
     })
   })
 }
-
-type Fields = Pick<ParseReport, 'read' | 'missingColumns' | 'partlyMissing'>
-
-/** Loads before, of which the newest are asked. */
-const formerLoads = 50
-/** A field that some records lack may by chance be lacked by all of fewer than these. */
-const enoughRecords = 100
-
-/** Names of columns. Empty: nothing vanished, or the definition allows it. */
-export const vanishedColumns = async (db: Db, { work, answer }: Loading, found: Fields): Promise<readonly string[]> => {
-  const { claim, definition } = work
-  const dialect = work.source.dialects?.[answer.completeness.dialect ?? '']
-  const suspects = definition.columns.filter(
-    (column) => found.missingColumns.includes(column.name) && column.mayVanish !== true && !isLacked(column, dialect),
-  )
-  if (found.read === 0 || suspects.length === 0) return []
-  const { rows } = await sql<Row<'etl.answers', 'missing_columns' | 'partly_missing' | 'metrics'>>`
-    select a.missing_columns, a.partly_missing, a.metrics from etl.answers a
-    where a.pipeline_id = ${claim.pipelineId} and a.missing_columns is not null
-      and a.dialect is not distinct from ${answer.completeness.dialect ?? null}
-      and a.ask_number <= (select ask_number from etl.answers where answer_id = ${answer.answerId}::bigint)
-    order by a.answer_id desc limit ${sql.lit(formerLoads)}`.execute(db)
-  return suspects.flatMap(({ name, from }) => {
-    const asked = rows.filter(({ metrics }) => metrics.includes(from[0] ?? name))
-    const isSparse = asked.some(({ partly_missing }) => partly_missing?.includes(name))
-    const [newest] = asked
-    // What was loaded without it, in its time, may be so again.
-    const had = newest !== undefined && !newest.missing_columns?.includes(name)
-    return had && (!isSparse || found.read >= enoughRecords) ? [name] : []
-  })
-}
-
-/** What the next loads are compared with; null: an answer without records says nothing of its fields. */
-export const fieldsOf = ({ read, missingColumns, partlyMissing }: Fields): LoadRecord['fields'] =>
-  read === 0 ? null : { missing: missingColumns, partly: partlyMissing }

@@ -7,7 +7,7 @@ import { sqlStateOf } from '../db/database-error.ts'
 import { type Session, withSession } from '../db/session.ts'
 import { readAnswerUnits } from '../ledger/job-units.ts'
 import { copyRows, type RowsChunk } from '../load/copy-rows.ts'
-import { type Beside, beginLoad, closeBeside, openBeside, prepareBeside } from '../load/difference.ts'
+import { beginLoad, closeBeside, openBeside, prepareBeside } from '../load/difference.ts'
 import { removeRepeated } from '../load/duplicates.ts'
 import { ensurePartitions, ensureStatistics, forgetPartitions, makeMonth, monthToMake } from '../load/partition.ts'
 import { copiedColumns, tableName } from '../load/table-columns.ts'
@@ -123,7 +123,7 @@ const overAfter = (session: Session, way: Way, state: string): Outcome | null =>
 
 const load = async (session: Session, turn: Turn, month: Window | null): Promise<Outcome> => {
   const { loading, way, points, parsed } = turn
-  const { work, answer, units } = loading
+  const { work, answer } = loading
   const { definition, claim } = work
   const scope = { window: claim.box.window, slice: claim.box.slice, leftOut: [] }
   const isFirst = way === 'first'
@@ -146,12 +146,12 @@ const load = async (session: Session, turn: Turn, month: Window | null): Promise
   if (repeated !== null) noteRepeats(definition, repeated.duplicates.size + repeated.conflicts.length > 0)
   const read = { parsed, mark: rows.plan.mark, repeated }
   if ((await judgeWhole(loading, points, read)) === 'careful') return { over: 'careful' }
-  const arrived: Arrived = { loading, read, beside, month, made, units }
+  const arrived: Arrived = { loading, read, beside, month, made }
   const settled = await inSpan('load', { 'millrace.job': claim.box.key, 'millrace.rows': parsed.read }, () =>
     settleLoad(session, arrived),
   )
   if (typeof settled === 'string') return { over: settled }
-  if (beside !== null) await closeBeside(session, beside as Beside)
+  if (beside !== null) await closeBeside(session, beside)
   return { loaded: settled }
 }
 

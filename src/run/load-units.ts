@@ -3,9 +3,8 @@ import { type RawBuilder, sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
 import { type RowCounts, type Window, zeroCounts } from '../core/types.ts'
 import type { Session } from '../db/session.ts'
-import { foundGood, noteHeld } from '../ledger/answers.ts'
 import { lockJob } from '../ledger/hold.ts'
-import { type AnswerUnits, holdUnits, isGiven, passOver, type TakenUnits, takeUnits } from '../ledger/job-units.ts'
+import { type AnswerUnits, isGiven, passOver, type TakenUnits, takeUnits } from '../ledger/job-units.ts'
 import { recordLoad, recordTests, type WindowLoad } from '../ledger/loads.ts'
 import {
   insertQuarantine,
@@ -19,6 +18,7 @@ import { finishJob } from '../ledger/settle-job.ts'
 import {
   type Beside,
   cameOf,
+  type Loaded,
   loadedRows,
   momentOf,
   protectKeys,
@@ -30,10 +30,11 @@ import { addDimensions } from '../load/load-dimensions.ts'
 import { attachMonth } from '../load/partition.ts'
 import { refreshSummaries } from '../load/summaries.ts'
 import { dataTable, inScope, tableName, type UnitScope } from '../load/table-columns.ts'
-import { entryOf, fieldsOf, vanishedColumns } from './judge.ts'
-import type { HeldCode, Loading, LoadResult, Read, Way } from './loading.ts'
+import { entryOf } from './judge.ts'
+import { fieldsOf, heldOf, type Held, holdBack, holdRuleOf, type Tally } from './hold-units.ts'
+import type { Loading, LoadResult, Read, Way } from './loading.ts'
 import { conflictRecords } from './rows-of-job.ts'
-import { type TestedUnit, testUnits } from './test-units.ts'
+import { testUnits } from './test-units.ts'
 
 /** An answer whose rows are in the database, found good as a whole. */
 export interface Arrived {
@@ -44,22 +45,6 @@ export interface Arrived {
   readonly month: Window | null
   /** Quoted name of the month's table. */
   readonly made: string | null
-  readonly units: AnswerUnits
-}
-
-/** A unit of the job with what came for it. */
-interface Tally extends TestedUnit {
-  /** Rows that can be loaded, records that cannot, rows that are loaded. */
-  readonly rows: number
-  readonly refused: number
-  readonly previous: number
-  readonly duplicates: number
-}
-
-interface Held extends Tally {
-  readonly code: HeldCode
-  /** What its tests found. */
-  readonly because: string
 }
 
 /** What became of the job's units: all that follows is written from it. */
@@ -69,6 +54,9 @@ interface Shared {
   readonly loaded: readonly Tally[]
   readonly held: readonly Held[]
 }
+
+/** Of a first load. */
+const nothingLoaded: Loaded = { byUnit: new Map(), rows: 0, newest: null }
 
 /** In the load's transaction. The way to start over with, where another load came between or a key comes twice. Throws FENCED. */
 export const settleLoad = async (session: Session, arrived: Arrived): Promise<LoadResult | Way> => {
@@ -80,11 +68,10 @@ export const settleLoad = async (session: Session, arrived: Arrived): Promise<Lo
   const taken = await takeUnits(session.kysely, claim, answer.answerId)
   if (beside === null && (taken.isKnown || !taken.isLater)) return 'again'
   const all: UnitScope = { window: claim.box.window, slice: claim.box.slice, leftOut: taken.skipped }
-  const loadedNow = beside === null ? null : await loadedRows(session, definition, all)
-  await refuseUngiven(session, loading, loadedNow?.byUnit ?? new Map())
-  const tallies = tallyUnits(arrived, taken, loadedNow?.byUnit ?? new Map())
-  const vanished = claim.released ? [] : await vanishedColumns(session.kysely, loading, read.parsed)
-  const rule = claim.released ? null : holdRuleOf(work, vanished)
+  const before = beside === null ? nothingLoaded : await loadedRows(session, definition, all)
+  await refuseUngiven(session, loading, before)
+  const tallies = tallyUnits(arrived, taken, before)
+  const rule = await holdRuleOf(session.kysely, loading, read.parsed)
   const keeping = heldOf(rule, tallies, new Map()).map(({ number }) => number)
   const answered = { units: tallies, rows: rowsOfAnswer(arrived, all), mayBeLoaded: beside !== null }
   const tested = await testUnits(session, loading, answered, keeping)
@@ -99,10 +86,9 @@ export const settleLoad = async (session: Session, arrived: Arrived): Promise<Lo
     loaded: tallies.filter(({ number }) => !isHeld.has(number)),
     held,
   }
-  const after = [loadedNow?.newest ?? null, taken.lastLoad]
-  const written = await writeRows(session, arrived, shared, { after, loaded: loadedNow?.rows ?? 0, previous: loadedNow?.byUnit })
+  const written = await writeRows(session, arrived, shared, before)
   if (written === null) return 'careful'
-  const heldBecause = await holdBack(session, loading, held, vanished)
+  const heldBecause = await holdBack(session, loading, held, rule)
   const counts = await record(session, arrived, shared, { ...written, started })
   if (definition.tests.length > 0) await recordTests(session.kysely, claim, answer.answerId, tested.failures)
   await passOver(session.kysely, claim, taken.skipped)
@@ -113,13 +99,9 @@ export const settleLoad = async (session: Session, arrived: Arrived): Promise<Lo
 }
 
 /** Throws TABLE_DRIFT where a loaded row bears a number that no unit has had: its own unit would be taken for another one's sooner or later. */
-const refuseUngiven = async (
-  { kysely }: Session,
-  { work, units }: Loading,
-  loaded: ReadonlyMap<number, number>,
-): Promise<void> => {
+const refuseUngiven = async ({ kysely }: Session, { work, units }: Loading, { byUnit }: Loaded): Promise<void> => {
   const own = new Set(units.numbers)
-  const highest = [...loaded.keys()].reduce((most, number) => (own.has(number) ? most : Math.max(most, number)), 0)
+  const highest = [...byUnit.keys()].reduce((most, number) => (own.has(number) ? most : Math.max(most, number)), 0)
   if (highest === 0 || (await isGiven(kysely, highest))) return
   throw new EtlError(
     'TABLE_DRIFT',
@@ -130,9 +112,9 @@ const refuseUngiven = async (
 
 /** The job's units that take the answer, with what came for them. */
 const tallyUnits = (
-  { units, read: { mark, repeated } }: Arrived,
+  { loading: { units }, read: { mark, repeated } }: Arrived,
   { skipped }: TakenUnits,
-  previous: ReadonlyMap<number, number>,
+  before: Loaded,
 ): readonly Tally[] => {
   const isSkipped = new Set(skipped)
   const conflicts = new Map<number, number>()
@@ -145,7 +127,7 @@ const tallyUnits = (
       ...{ number, window: Math.floor(place / units.sliceIds.length), slice: place % units.sliceIds.length },
       rows: (mark.rows[place] ?? 0) - duplicates - conflicting,
       refused: (mark.rejects[place] ?? 0) + conflicting,
-      previous: previous.get(number) ?? 0,
+      previous: before.byUnit.get(number) ?? 0,
       duplicates,
     })
   }
@@ -159,47 +141,6 @@ const rowsOfAnswer = ({ beside, made, loading }: Arrived, scope: UnitScope): Raw
   return made === null ? sql`(select * from ${dataTable(definition)} t where ${inScope(definition, scope, 't')})` : sql.raw(made)
 }
 
-/** What holds a unit back. */
-interface HoldRule {
-  readonly shrink: number
-  /** Rows that were asked for of each combination and period; null: all there are. */
-  readonly mostRows: number | null
-  /** So many are wanted; null: all. */
-  readonly top: number | null
-  /** Columns whose field vanished from the answer. */
-  readonly vanished: readonly string[]
-}
-
-const holdRuleOf = ({ definition, source }: Loading['work'], vanished: readonly string[]): HoldRule => ({
-  vanished,
-  shrink: definition.limits.shrink,
-  mostRows: source.limitsOf?.(definition.params).rows ?? null,
-  top: source.limitsOf?.(definition.params).top ?? null,
-})
-
-/** Units that the answer would rob of their rows, that were cut, that fail a test, or that it has nothing for but rejected records. @param rule null: a person allowed it */
-const heldOf = (rule: HoldRule | null, tallies: readonly Tally[], failing: ReadonlyMap<number, string>): readonly Held[] =>
-  tallies.flatMap((tally): readonly Held[] => {
-    const because = failing.get(tally.number)
-    if (because !== undefined) return [{ ...tally, code: 'TEST_FAILED', because }]
-    const code = rule === null ? null : holdCodeOf(rule, tally)
-    return code === null ? [] : [{ ...tally, code, because: '' }]
-  })
-
-/** null: it may be loaded. Periods of a window are cut each by itself. */
-export const holdCodeOf = (
-  { shrink, mostRows, top, vanished }: HoldRule,
-  { rows, refused, previous }: Pick<Tally, 'rows' | 'refused' | 'previous'>,
-): HeldCode | null => {
-  if (rows === 0 && refused > 0) return 'TOO_MANY_REJECTS'
-  if (rows > 0 && vanished.length > 0) return 'SCHEMA'
-  const came = rows + refused
-  if (mostRows !== null && came > 0 && came % mostRows === 0) return 'CAPPED'
-  // As many as were wanted: that fewer are wanted than before is no loss.
-  if (previous === 0 || (top !== null && came >= top)) return null
-  return rows === 0 || previous - came > shrink * previous ? 'SHRUNK' : null
-}
-
 /** Rows that were written, and the moment they bear; null: that of the transaction. */
 interface WrittenAt extends Written {
   readonly loadedAt: string | null
@@ -209,12 +150,8 @@ interface WrittenAt extends Written {
 const writeRows = async (
   session: Session,
   arrived: Arrived,
-  { scope, loaded, held }: Shared,
-  before: {
-    readonly after: readonly (string | null)[]
-    readonly loaded: number
-    readonly previous: ReadonlyMap<number, number> | undefined
-  },
+  { taken, scope, loaded, held }: Shared,
+  before: Loaded,
 ): Promise<WrittenAt | null> => {
   const { beside, month, loading, read } = arrived
   const { definition, claim } = loading.work
@@ -235,11 +172,11 @@ const writeRows = async (
     ...rejected.flatMap(({ key }) => (key === null ? [] : [key])),
     ...(read.repeated?.conflicts.map(({ key }) => key) ?? []),
   ]
-  const moment = await momentOf(session, definition, scope, before.after)
+  const moment = await momentOf(session, definition, scope, [before.newest, taken.lastLoad])
   const written = await writeDifference({
     ...{ session, definition, scope, beside, moment, runId: claim.runId },
     came: loaded.reduce((sum, { rows }) => sum + rows, 0),
-    loaded: before.loaded - held.reduce((sum, { previous }) => sum + previous, 0),
+    loaded: before.rows - held.reduce((sum, { previous }) => sum + previous, 0),
     hasProtected: await protectKeys(session, definition, keys),
     // A record whose key cannot be read may be any of the loaded rows: then none of them is known to be missing.
     mayEnd: rejected.every(({ key }) => key !== null),
@@ -310,76 +247,24 @@ const countWindows = ({ loading, read }: Arrived, { loaded }: Shared, written: W
   const others = [...written.ended].reduce((sum, [number, rows]) => sum + (known.has(number) ? 0 : rows), 0)
   const strays = read.parsed.rejected.filter(({ unit }) => unit === null).length
   return [...byWindow].map(([window, tallies], index) => {
-    const of = (rows: ReadonlyMap<number, number>): number =>
-      tallies.reduce((sum, { number }) => sum + (rows.get(number) ?? 0), 0)
-    const [inserted, updated, rows] = [of(written.inserted), of(written.updated), tallies.reduce((sum, one) => sum + one.rows, 0)]
-    const quarantined = tallies.reduce((sum, { refused }) => sum + refused, 0) + (index === 0 ? strays : 0)
-    const duplicates = tallies.reduce((sum, one) => sum + one.duplicates, 0)
+    const sum = (of: (one: Tally) => number): number => tallies.reduce((total, one) => total + of(one), 0)
+    const of = (rows: ReadonlyMap<number, number>): number => sum(({ number }) => rows.get(number) ?? 0)
+    const [inserted, updated, rows] = [of(written.inserted), of(written.updated), sum((one) => one.rows)]
+    const quarantined = sum(({ refused }) => refused) + (index === 0 ? strays : 0)
+    const duplicates = sum((one) => one.duplicates)
     return {
       windowFrom: windows[window]?.from ?? '',
       units: tallies.length,
       withoutRows: tallies.filter((one) => one.rows + one.refused === 0).map(({ slice }) => sliceIds[slice] ?? 0),
       counts: {
-        ...{
-          read: rows + quarantined + duplicates,
-          inserted,
-          updated,
-          unchanged: rows - inserted - updated,
-          quarantined,
-          duplicates,
-        },
+        read: rows + quarantined + duplicates,
+        unchanged: rows - inserted - updated,
         ended: of(written.ended) + (index === 0 ? others : 0),
+        ...{ inserted, updated, quarantined, duplicates },
       },
     }
   })
 }
-
-/** Units that keep their rows wait for a person. Why the first of them does. */
-const holdBack = async (
-  session: Session,
-  { work, answer }: Loading,
-  held: readonly Held[],
-  vanished: readonly string[],
-): Promise<LoadResult['heldBecause']> => {
-  const { claim, definition } = work
-  await holdUnits(
-    session.kysely,
-    claim,
-    answer.answerId,
-    held.map(({ number, code }) => ({ unitId: number, code })),
-  )
-  // What it was refused for before is over; what is noted of its units stands alone.
-  if (held.length > 0) await foundGood(session.kysely, answer.answerId)
-  let because: LoadResult['heldBecause'] = null
-  for (const code of ['SCHEMA', 'TEST_FAILED', 'CAPPED', 'SHRUNK', 'TOO_MANY_REJECTS'] as const) {
-    const [first, ...others] = held.filter((unit) => unit.code === code)
-    if (first === undefined) continue
-    const who = claim.cells === 1 ? '' : `, unit ${first.number}${others.length === 0 ? '' : ` and ${others.length} more`}`
-    const message = `${claim.box.key}${who}: ${reasonOf(first, holdRuleOf(work, vanished), definition.pipeline)}`
-    await noteHeld(session.kysely, answer.answerId, code, message)
-    because ??= { code, message }
-  }
-  return because
-}
-
-const reasonOf = (
-  { code, rows, previous, number, because }: Held,
-  { shrink, mostRows, vanished }: HoldRule,
-  pipeline: string,
-): string =>
-  code === 'SCHEMA'
-    ? `none of the records has ${vanished.join(', ')}, which the loads before had. The loaded rows stay. If the service renamed it, name the new field in ` +
-      `\`from\` and run \`millrace replay\`; if it is gone for good, write \`may_vanish: true\` into the column, or \`millrace release ${number}\` loads this answer.`
-    : code === 'TEST_FAILED'
-      ? `${because} If the new answer is right, \`millrace release ${number}\` loads it.`
-      : code === 'CAPPED'
-        ? `${rows} rows came, as many as were asked for (${mostRows} each), so there may be more. What is loaded stays. Raise params.limit of ${pipeline} ` +
-          `and run \`millrace backfill … --force\`, which costs more; or \`millrace release ${number}\` loads these.`
-        : code === 'SHRUNK'
-          ? `the new answer has ${rows} rows, ${previous} are loaded (limits.shrink ${shrink * 100}%). ` +
-            `The loaded rows stay; if the new answer is right, \`millrace release ${number}\` loads it.`
-          : `every record of the new answer was rejected. The loaded rows stay; see \`millrace quarantine list ${pipeline}\`, ` +
-            'then correct the columns and run `millrace quarantine retry`.'
 
 /** Writes the refused records in the place of what was open for their units; those of nobody where anything is loaded. */
 const quarantine = async (session: Session, { loading, read }: Arrived, { loaded, held }: Shared): Promise<void> => {

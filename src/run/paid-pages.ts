@@ -1,12 +1,12 @@
 // Pages that are paid for: what each may cost is set aside before it is asked for, and its bill is booked when it is read; those of a walk that a budget stopped are kept.
 import { type EtlError, isEtlError } from '../core/errors.ts'
-import { creditsFor, type PurchaseSize, walkCredits } from '../core/learned-price.ts'
+import { creditsFor, type PurchaseSize } from '../core/learned-price.ts'
 import type { UnitHttpOptions, HttpAnswer } from '../extract/http-types.ts'
 import type { SourceContext } from '../extract/source.ts'
 import { hasBudget, type Payer, reservePages, setReserved } from '../ledger/budget.ts'
-import { pastUnits, rowsAsked } from '../ledger/estimates.ts'
-import { type PriceSubject, priceKnown } from '../ledger/prices.ts'
-import { beginFirst, isPaid } from './first-bill.ts'
+import type { PriceSubject } from '../ledger/prices.ts'
+import { pagePrices } from '../plan/price.ts'
+import { beginFirst, isPaid } from './read-balance.ts'
 import { type JobWork, withRequests } from './job-work.ts'
 import type { Payload } from '../core/types.ts'
 import type { Completeness } from '../core/completeness.ts'
@@ -26,7 +26,7 @@ export const paidPages = (
   begun: BegunWalk,
   context: () => SourceContext,
 ): PaidPages => {
-  const purse = hasBudget(payer) ? purseOf(work, payer, subject) : null
+  const purse = hasBudget(payer) ? purseOf(work, payer) : null
   const ends = new Set<() => void>()
   let isSaid = false
   const sayOnce = (credits: number | null): void => {
@@ -90,7 +90,7 @@ const book = ({ runtime, requests }: JobWork): Promise<void> =>
     ({ paidFor }) => paidFor === null || paidFor.rows !== null,
   )
 
-const purseOf = (work: JobWork, payer: Payer, subject: PriceSubject) => {
+const purseOf = (work: JobWork, payer: Payer) => {
   const { runtime, claim } = work
   const { kysely } = runtime.database
   let reserved = 0
@@ -109,7 +109,7 @@ const purseOf = (work: JobWork, payer: Payer, subject: PriceSubject) => {
   const reserve = async (size: PurchaseSize, part: number): Promise<() => Promise<void>> => {
     // Pages are landed in order: after one that could not be paid for no later one is of use.
     if (refused !== null) throw refused
-    const { page, unit } = await pricesOf(work, subject, size)
+    const { page, unit } = await pricesOf(work, size)
     try {
       // A unit that does not fit into any day or month is bought page by page.
       if (part === 1 && unit !== null) await canHold(() => take(unit).then(() => giveBack(unit)))
@@ -139,13 +139,10 @@ const canHold = async (take: () => Promise<void>): Promise<void> => {
 }
 
 /** The most that the page may cost, and what the unit is thought to cost; null: nobody knows. */
-const pricesOf = async ({ runtime, definition, source }: JobWork, subject: PriceSubject, size: PurchaseSize) => {
-  const { kysely } = runtime.database
-  const known = await priceKnown(kysely, subject)
+const pricesOf = async (work: JobWork, size: PurchaseSize) => {
+  const { runtime } = work
+  const { known, unit } = await pagePrices(runtime.database.kysely, runtime, work)
   const range = creditsFor(known, { ...size, rows: size.rowsAsked })
-  const top = source.limitsOf?.(definition.params).top
-  const { rows, pageSize } = rowsAsked(await pastUnits(kysely, definition.pipeline), definition.limits.pageSize, top)
-  const unit = walkCredits(known, rows, pageSize)
   return { page: range === null || range.likely === null ? null : range.high, unit: unit?.likely ?? null }
 }
 

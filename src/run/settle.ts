@@ -1,9 +1,18 @@
 // What becomes of a job whose work threw: parked, held or failed; the one place that decides it.
 import type { Clock } from '../core/clock.ts'
-import { EtlError, errorCodes, isEtlError, messageOf } from '../core/errors.ts'
-import type { Limits } from '../core/types.ts'
+import { EtlError, errorCodes, isEtlError, messageOf, isUnanswered, type RefusedPart } from '../core/errors.ts'
+import type { Limits, Window, WindowSize } from '../core/types.ts'
 import { databaseError, isDatabaseError } from '../db/database-error.ts'
 import type { ClaimedJob } from '../ledger/claim.ts'
+import { redact } from '../core/redact.ts'
+import { addWindows, windowsBetween } from '../core/window.ts'
+import type { Db } from '../db/tables.ts'
+import { dropAnswer } from '../ledger/answers.ts'
+import { type JobPart, refusedInARow, replaceJob } from '../ledger/replace-job.ts'
+import { failJob, holdJob, isIdKnown, parkJob, returnJob } from '../ledger/settle-job.ts'
+import { sliceValues } from '../ledger/slices.ts'
+import { type JobWork, withRequests } from './job-work.ts'
+import { type Runtime, definitionOf } from './runtime.ts'
 
 export type Settlement =
   /** Another process has the job; nothing of it may be written. */
@@ -116,4 +125,147 @@ export const nextStep = (error: EtlError, decision: Settlement, { attempts }: Pi
   if (decision.kind !== 'park') return ''
   if (decision.final) return ' The next run tries again.'
   return ` It is tried again in ${Math.max(1, Math.round(decision.notBeforeMs / 1000))} s.`
+}
+
+/** The landed bytes are no good: the next try must fetch them again instead of reading them. */
+const unusable = new Set([
+  'BAD_RESPONSE',
+  'TRUNCATED',
+  'INCOMPLETE',
+  'UNSTABLE',
+  'LANDING_CORRUPT',
+  'LANDING_MISSING',
+  'WRONG_ECHO',
+])
+
+export const interruptedBy = (signal: AbortSignal, error: unknown): unknown =>
+  asEtlError(error).code === 'FENCED'
+    ? error
+    : ['CANCELLED', 'FENCED'].includes(asEtlError(signal.reason).code)
+      ? signal.reason
+      : new EtlError('INTERRUPTED', 'Stopped; run the same command again to resume.', { cause: error })
+
+/** What settling needs of a runtime. */
+type SettlingRuntime = Pick<Runtime, 'database' | 'definitions' | 'progress' | 'log' | 'clock'>
+
+/** Writes what became of the job and its requests in one transaction. */
+export const settleJob = async (
+  runtime: SettlingRuntime,
+  claim: ClaimedJob,
+  requests: JobWork['requests'],
+  thrown: unknown,
+): Promise<void> => {
+  const found = asEtlError(thrown)
+  const decision = settle(found, claim, definitionOf(runtime, claim)?.limits ?? null, runtime.clock)
+  const error = withNext(found, nextStep(found, decision, claim))
+  const names = { run_id: claim.runId, job_id: claim.jobId, unit: claim.box.key }
+  runtime.log.info({ ...names, code: error.code, decision: decision.kind, error: error.message }, 'job settled')
+  const written = await withRequests(runtime.database, requests, (trx) => write(trx, claim, decision, error))
+  tell(runtime, claim, written, error)
+}
+
+/** Messages say what will happen, and only what will: so the one who decides it ends them. */
+const withNext = (error: EtlError, next: string): EtlError => (next === '' ? error : error.with(error.message + next))
+
+/** The decision, written down. */
+const write = async (trx: Db, claim: ClaimedJob, decision: Settlement, error: EtlError): Promise<Settlement> => {
+  if (decision.kind === 'leave') return decision
+  // What waits for a person's word stays as that person is to see it.
+  if (unusable.has(error.code) && error.follows?.next !== 'keep the answer' && claim.askNumber !== null)
+    await dropAnswer(trx, claim)
+  // Nothing is held, or bought again, over an id that came while this process thought it lost.
+  if (error.code === 'REPORT_UNCERTAIN' && (await isIdKnown(trx, claim))) {
+    await returnJob(trx, claim)
+    return { kind: 'return' }
+  }
+  const reason = { code: error.code, message: redact(error.message) }
+  switch (decision.kind) {
+    case 'return':
+      await returnJob(trx, claim)
+      return decision
+    case 'again':
+      await replaceJob(trx, claim, [{ sliceIds: claim.sliceIds, window: claim.box.window }])
+      return decision
+    case 'split':
+      return splitJob(trx, claim, error)
+    case 'park': {
+      const { notBeforeMs, countsAttempt, final } = decision
+      await parkJob(trx, claim, { notBefore: notBeforeMs, countsAttempt, final, ...reason })
+      return decision
+    }
+    case 'hold':
+      await holdJob(trx, claim, reason)
+      return decision
+    case 'fail':
+      await failJob(trx, claim, reason)
+      return decision
+  }
+}
+
+/** Unless the service says the same to every part: then the job fails as it is. */
+const splitJob = async (trx: Db, claim: ClaimedJob, error: EtlError): Promise<Settlement> => {
+  const { code, follows } = error
+  const about = follows?.next === 'split' ? follows.about : 'size'
+  const isAboutSize = about === 'size'
+  const words = redact(error.message.replaceAll(claim.box.key, ''))
+  const refused = isAboutSize ? null : await refusedInARow(trx, claim, words)
+  if (refused === null) {
+    await replaceJob(trx, claim, await halvesOf(trx, claim, about), isAboutSize ? null : { code, message: words })
+    return { kind: 'split' }
+  }
+  const message = `${redact(error.message)} ${refused} reports in a row were refused in these words, so this one is not cut further.`
+  await failJob(trx, claim, { code, message })
+  return { kind: 'fail' }
+}
+
+const tell = (runtime: SettlingRuntime, claim: ClaimedJob, decision: Settlement, error: EtlError): void => {
+  const { kind } = decision
+  if (kind === 'leave' || kind === 'return' || kind === 'again' || kind === 'split') return
+  const state = kind === 'park' ? 'waiting' : kind === 'hold' ? 'held' : 'failed'
+  if (state !== 'waiting' || (kind === 'park' && decision.final)) runtime.progress.counters.unitsDone += claim.cells
+  runtime.progress.emit({
+    event: 'unit',
+    run_id: claim.runId,
+    job_id: claim.jobId,
+    unit: claim.box.key,
+    units: claim.cells,
+    state,
+    code: error.code,
+    message: error.message,
+    ...(kind === 'park' && decision.final && isUnanswered(error) ? { left: true } : {}),
+    ...(kind === 'park' ? { not_before: new Date(runtime.clock.now() + decision.notBeforeMs).toISOString() } : {}),
+  })
+}
+
+/** What was refused for its values is cut by values as long as there are several, anything else by windows. */
+export const halvesOf = async (db: Db, claim: ClaimedJob, about: RefusedPart): Promise<readonly JobPart[]> => {
+  const { window } = claim.box
+  const isByValues = about === 'values' && claim.sliceIds.length > 1
+  const byWindow = isByValues ? null : halvesOfSpan(window, claim.windowEvery)
+  // The newer half first: it is what comes first when quota runs short.
+  if (byWindow !== null) return byWindow.toReversed().map((half) => ({ sliceIds: claim.sliceIds, window: half }))
+  const values = await sliceValues(db, claim.sliceIds)
+  return halvesOfSlices(values).map((sliceIds) => ({ sliceIds, window }))
+}
+
+/** null: it is one window. */
+export const halvesOfSpan = (span: Window, every: WindowSize): readonly [Window, Window] | null => {
+  const count = windowsBetween(span.from, span.to, every).length
+  if (count < 2) return null
+  const middle = addWindows(span.from, every, Math.floor(count / 2))
+  return [
+    { from: span.from, to: middle },
+    { from: middle, to: span.to },
+  ]
+}
+
+/** Cut by the dimension with most values, so that each half is every combination of its values again. */
+export const halvesOfSlices = (slices: ReadonlyMap<number, readonly string[]>): readonly (readonly number[])[] => {
+  const [first] = slices.values()
+  const lists = (first ?? []).map((_, place) => [...new Set([...slices.values()].map((values) => values[place] ?? ''))].sort())
+  const place = lists.reduce((best, list, index) => (list.length > (lists[best]?.length ?? 0) ? index : best), 0)
+  const list = lists[place] ?? []
+  const left = new Set(list.slice(0, Math.ceil(list.length / 2)))
+  const halves = Map.groupBy(slices.keys(), (id) => left.has(slices.get(id)?.[place] ?? ''))
+  return [...halves.values()]
 }

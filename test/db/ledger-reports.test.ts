@@ -16,7 +16,7 @@ import { holdJob, isIdKnown } from '../../src/ledger/settle-job.ts'
 import { reportTransitions, type Transition } from '../../src/ledger/transitions.ts'
 import { takeUpOrphans } from '../../src/ledger/wait-list.ts'
 import { createProgress } from '../../src/run/progress.ts'
-import { settleJob } from '../../src/run/settle-failure.ts'
+import { settleJob } from '../../src/run/settle.ts'
 import {
   bought,
   months,

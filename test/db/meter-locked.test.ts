@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { keepReading } from '../../src/ledger/meter.ts'
 import { registerPipeline } from '../../src/ledger/pipelines.ts'
-import { readMetersAfter, readMetersBefore } from '../../src/run/read-meters.ts'
+import { readMetersAfter, readMetersBefore } from '../../src/run/read-balance.ts'
 import { definitionFor, runtimeFor, sourceOf } from '../support/planning.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts'
 

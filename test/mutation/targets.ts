@@ -75,7 +75,7 @@ export const targets: readonly Target[] = [
       'test/db/plan-sequences.test.ts',
     ],
   },
-  { files: ['src/plan/pack.ts', 'src/plan/steps.ts'], tests: ['test/unit/plan/pack.test.ts', 'test/db/plan-jobs.test.ts'] },
+  { files: ['src/plan/pack.ts'], tests: ['test/unit/plan/pack.test.ts', 'test/db/plan-jobs.test.ts'] },
   { files: ['src/ledger/quarantine.ts'], tests: ['test/db/ledger-quarantine.test.ts', 'test/db/load-windows.test.ts'] },
   {
     files: ['src/ledger/person-actions.ts', 'src/ledger/release.ts', 'src/ledger/register-replay.ts'],
@@ -88,6 +88,7 @@ export const targets: readonly Target[] = [
       'src/ledger/answers.ts',
       'src/run/load-answer.ts',
       'src/run/load-units.ts',
+      'src/run/hold-units.ts',
       'src/run/judge.ts',
     ],
     tests: ['test/db/load-windows.test.ts', 'test/db/load-unit.test.ts', 'test/db/load-oracle.test.ts'],
@@ -105,7 +106,7 @@ export const targets: readonly Target[] = [
     tests: ['test/unit/extract/report.test.ts'],
   },
   {
-    files: ['src/run/settle.ts', 'src/run/settle-failure.ts'],
+    files: ['src/run/settle.ts'],
     tests: ['test/unit/run/settle.test.ts', 'test/unit/run/settle-job.test.ts', 'test/unit/run/split-job.test.ts'],
   },
 ]

@@ -1,8 +1,18 @@
 // Packing: every needed cell exactly once, within the limits, in products only.
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { fittingLimits, type NeededSlice, type PackLimits, pack, piecesOf, runsOf } from '../../../src/plan/pack.ts'
-import { collectNeeds, mostUnitsAStep, stepsOf, tasksOf } from '../../../src/plan/steps.ts'
+import {
+  fittingLimits,
+  type NeededSlice,
+  type PackLimits,
+  pack,
+  piecesOf,
+  runsOf,
+  collectNeeds,
+  mostUnitsAStep,
+  stepsOf,
+  tasksOf,
+} from '../../../src/plan/pack.ts'
 
 const places = (first: number, count: number) => Array.from({ length: count }, (_, index) => first + index)
 

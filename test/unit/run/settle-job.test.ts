@@ -1,7 +1,7 @@
 // What stopped the work on a job, told by what it threw and by the signal.
 import { describe, expect, test } from 'vitest'
 import { EtlError } from '../../../src/core/errors.ts'
-import { interruptedBy } from '../../../src/run/settle-failure.ts'
+import { interruptedBy } from '../../../src/run/settle.ts'
 
 describe('work that was stopped', () => {
   const stopped = (reason: unknown, error: unknown): unknown => {

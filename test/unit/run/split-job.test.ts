@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest'
 import type { WindowSize } from '../../../src/core/types.ts'
 import { addWindows, windowAt, windowsBetween } from '../../../src/core/window.ts'
 import type { Tables } from '../../../src/db/tables.ts'
-import { halvesOf, halvesOfSlices, halvesOfSpan } from '../../../src/run/settle-failure.ts'
+import { halvesOf, halvesOfSlices, halvesOfSpan } from '../../../src/run/settle.ts'
 import { claimedJob } from '../../support/claimed-job.ts'
 import { combinations } from '../../support/definitions.ts'
 

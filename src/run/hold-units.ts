@@ -1,0 +1,157 @@
+// Units that an answer may not change before a person has seen it: what holds them back, and what people read of it.
+import { sql } from 'kysely'
+import type { Session } from '../db/session.ts'
+import type { Db } from '../db/tables.ts'
+import type { Row } from '../db/typed-row.ts'
+import { foundGood, noteHeld } from '../ledger/answers.ts'
+import { holdUnits } from '../ledger/job-units.ts'
+import type { LoadRecord } from '../ledger/loads.ts'
+import { isLacked } from '../parse/parse-plan.ts'
+import type { ParseReport } from '../parse/parse-report.ts'
+import type { HeldCode, Loading, LoadResult } from './loading.ts'
+import type { TestedUnit } from './test-units.ts'
+
+/** A unit of the job with what came for it. */
+export interface Tally extends TestedUnit {
+  /** Rows that can be loaded, records that cannot, rows that are loaded. */
+  readonly rows: number
+  readonly refused: number
+  readonly previous: number
+  readonly duplicates: number
+}
+
+export interface Held extends Tally {
+  readonly code: HeldCode
+  /** What its tests found. */
+  readonly because: string
+}
+
+/** What holds a unit back. */
+export interface HoldRule {
+  readonly shrink: number
+  /** Rows that were asked for of each combination and period; null: all there are. */
+  readonly mostRows: number | null
+  /** So many are wanted; null: all. */
+  readonly top: number | null
+  /** Columns whose field vanished from the answer. */
+  readonly vanished: readonly string[]
+}
+
+/** null: a person allowed the answer. */
+export const holdRuleOf = async (db: Db, loading: Loading, parsed: ParseReport): Promise<HoldRule | null> => {
+  const { claim, definition, source } = loading.work
+  if (claim.released) return null
+  const { rows = null, top = null } = source.limitsOf?.(definition.params) ?? {}
+  return { vanished: await vanishedColumns(db, loading, parsed), shrink: definition.limits.shrink, mostRows: rows, top }
+}
+
+/** Units that the answer would rob of their rows, that were cut, that fail a test, or that it has nothing for but rejected records. @param rule null: a person allowed it */
+export const heldOf = (rule: HoldRule | null, tallies: readonly Tally[], failing: ReadonlyMap<number, string>): readonly Held[] =>
+  tallies.flatMap((tally): readonly Held[] => {
+    const because = failing.get(tally.number)
+    if (because !== undefined) return [{ ...tally, code: 'TEST_FAILED', because }]
+    const code = rule === null ? null : holdCodeOf(rule, tally)
+    return code === null ? [] : [{ ...tally, code, because: '' }]
+  })
+
+/** null: it may be loaded. Periods of a window are cut each by itself. */
+export const holdCodeOf = (
+  { shrink, mostRows, top, vanished }: HoldRule,
+  { rows, refused, previous }: Pick<Tally, 'rows' | 'refused' | 'previous'>,
+): HeldCode | null => {
+  if (rows === 0 && refused > 0) return 'TOO_MANY_REJECTS'
+  if (rows > 0 && vanished.length > 0) return 'SCHEMA'
+  const came = rows + refused
+  if (mostRows !== null && came > 0 && came % mostRows === 0) return 'CAPPED'
+  // As many as were wanted: that fewer are wanted than before is no loss.
+  if (previous === 0 || (top !== null && came >= top)) return null
+  return rows === 0 || previous - came > shrink * previous ? 'SHRUNK' : null
+}
+
+/** Units that keep their rows wait for a person. Why the first of them does; null: none does. */
+export const holdBack = async (
+  { kysely }: Session,
+  { work, answer: { answerId } }: Loading,
+  held: readonly Held[],
+  rule: HoldRule | null,
+): Promise<LoadResult['heldBecause']> => {
+  if (held.length === 0) return null
+  const { claim, definition } = work
+  const codes = held.map(({ number, code }) => ({ unitId: number, code }))
+  await holdUnits(kysely, claim, answerId, codes)
+  // What it was refused for before is over; what is noted of its units stands alone.
+  await foundGood(kysely, answerId)
+  let because: LoadResult['heldBecause'] = null
+  for (const code of ['SCHEMA', 'TEST_FAILED', 'CAPPED', 'SHRUNK', 'TOO_MANY_REJECTS'] as const) {
+    const [first, ...others] = held.filter((unit) => unit.code === code)
+    if (first === undefined) continue
+    const who = claim.cells === 1 ? '' : `, unit ${first.number}${others.length === 0 ? '' : ` and ${others.length} more`}`
+    const message = `${claim.box.key}${who}: ${reasonOf(first, rule, definition.pipeline)}`
+    await noteHeld(kysely, answerId, code, message)
+    because ??= { code, message }
+  }
+  return because
+}
+
+const reasonOf = ({ code, rows, previous, number, because }: Held, rule: HoldRule | null, pipeline: string): string => {
+  const release = `\`millrace release ${number}\``
+  switch (code) {
+    case 'SCHEMA':
+      return (
+        `none of the records has ${rule?.vanished.join(', ')}, which the loads before had. The loaded rows stay. If the service renamed it, name the new field in ` +
+        `\`from\` and run \`millrace replay\`; if it is gone for good, write \`may_vanish: true\` into the column, or ${release} loads this answer.`
+      )
+    case 'TEST_FAILED':
+      return `${because} If the new answer is right, ${release} loads it.`
+    case 'CAPPED':
+      return (
+        `${rows} rows came, as many as were asked for (${rule?.mostRows} each), so there may be more. What is loaded stays. Raise params.limit of ${pipeline} ` +
+        `and run \`millrace backfill … --force\`, which costs more; or ${release} loads these.`
+      )
+    case 'SHRUNK':
+      return (
+        `the new answer has ${rows} rows, ${previous} are loaded (limits.shrink ${(rule?.shrink ?? 0) * 100}%). ` +
+        `The loaded rows stay; if the new answer is right, ${release} loads it.`
+      )
+    case 'TOO_MANY_REJECTS':
+      return (
+        `every record of the new answer was rejected. The loaded rows stay; see \`millrace quarantine list ${pipeline}\`, ` +
+        'then correct the columns and run `millrace quarantine retry`.'
+      )
+  }
+}
+
+type Fields = Pick<ParseReport, 'read' | 'missingColumns' | 'partlyMissing'>
+
+/** Loads before, of which the newest are asked. */
+const formerLoads = 50
+/** A field that some records lack may by chance be lacked by all of fewer than these. */
+const enoughRecords = 100
+
+/** Names of columns. Empty: nothing vanished, or the definition allows it. */
+const vanishedColumns = async (db: Db, { work, answer }: Loading, found: Fields): Promise<readonly string[]> => {
+  const { claim, definition } = work
+  const dialect = work.source.dialects?.[answer.completeness.dialect ?? '']
+  const suspects = definition.columns.filter(
+    (column) => found.missingColumns.includes(column.name) && column.mayVanish !== true && !isLacked(column, dialect),
+  )
+  if (found.read === 0 || suspects.length === 0) return []
+  const { rows } = await sql<Row<'etl.answers', 'missing_columns' | 'partly_missing' | 'metrics'>>`
+    select a.missing_columns, a.partly_missing, a.metrics from etl.answers a
+    where a.pipeline_id = ${claim.pipelineId} and a.missing_columns is not null
+      and a.dialect is not distinct from ${answer.completeness.dialect ?? null}
+      and a.ask_number <= (select ask_number from etl.answers where answer_id = ${answer.answerId}::bigint)
+    order by a.answer_id desc limit ${sql.lit(formerLoads)}`.execute(db)
+  return suspects.flatMap(({ name, from }) => {
+    const asked = rows.filter(({ metrics }) => metrics.includes(from[0] ?? name))
+    const isSparse = asked.some(({ partly_missing }) => partly_missing?.includes(name))
+    const [newest] = asked
+    // What was loaded without it, in its time, may be so again.
+    const had = newest !== undefined && !newest.missing_columns?.includes(name)
+    return had && (!isSparse || found.read >= enoughRecords) ? [name] : []
+  })
+}
+
+/** What the next loads are compared with; null: an answer without records says nothing of its fields. */
+export const fieldsOf = ({ read, missingColumns, partlyMissing }: Fields): LoadRecord['fields'] =>
+  read === 0 ? null : { missing: missingColumns, partly: partlyMissing }
