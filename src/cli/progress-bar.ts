@@ -18,12 +18,11 @@ export interface ProgressView extends Progress {
 
 /** Progress that draws itself; every event also goes to `--json` output. */
 export const showProgress = (output: Output): ProgressView => {
-  const view = process.stderr.isTTY && !output.json ? barView() : plainView()
   const progress = createProgress((event) => {
     output.event(event)
     view.event(event)
   })
-  view.begin(progress)
+  const view = (process.stderr.isTTY && !output.json ? barView : plainView)(createProgressLine(progress))
   let stopped = false
   const stop = (): void => {
     if (!stopped) view.stop()
@@ -41,7 +40,6 @@ export const showProgress = (output: Output): ProgressView => {
 }
 
 interface View {
-  begin(progress: Progress): void
   event(event: RunEvent): void
   hide(): void
   show(): void
@@ -68,32 +66,27 @@ const endedLine = ({ pipeline, due_at, run_id, state, units }: Extract<RunEvent,
   return `${pipeline}: tick of ${due_at}, run ${run_id} ${state}: ${words}`
 }
 
-const plainView = (): View => {
-  let line: ProgressLine | null = null
-  let timer: NodeJS.Timeout | null = null
+const plainView = (line: ProgressLine): View => {
   let printed = ''
   const write = (text: string): void => void process.stderr.write(`${redact(text)}\n`)
   const print = (): void => {
-    const share = line?.share()
+    const { done, planned } = line.share()
     // What stands still is said once: a scheduler is silent between its nights.
-    if (line === null || share === undefined || share.planned === 0) return
-    const state = `${share.done}/${share.planned}`
-    if (share.done === share.planned && state === printed) return
+    if (planned === 0) return
+    const state = `${done}/${planned}`
+    if (done === planned && state === printed) return
     printed = state
     write(line.text())
   }
+  const timer = setInterval(print, plainEveryMs)
+  timer.unref()
   return {
-    begin: (progress) => {
-      line = createProgressLine(progress)
-      timer = setInterval(print, plainEveryMs)
-      timer.unref()
-    },
     event: (event) => {
       const note = noteOf(event)
       if (note !== null) write(note)
       if (event.event === 'tick') write(endedLine(event))
       if (event.event !== 'planned') return
-      line?.planned(event.units)
+      line.planned(event.units)
       printed = ''
       if (event.units > 0) write(`run ${event.run_id}: ${some(event.units, 'unit')} to do`)
     },
@@ -101,7 +94,7 @@ const plainView = (): View => {
     hide: () => undefined,
     show: () => undefined,
     stop: () => {
-      if (timer !== null) clearInterval(timer)
+      clearInterval(timer)
       print()
     },
   }
@@ -111,9 +104,8 @@ const barsize = 20
 /** Columns of the bar, its percentage and what separates them; the last one of a terminal stays free. */
 const beside = barsize + ' 100% | '.length + 1
 
-const barView = (): View => {
-  let timer: NodeJS.Timeout | null = null
-  let line: ProgressLine | null = null
+const barView = (line: ProgressLine): View => {
+  let timer: NodeJS.Timeout | undefined
   const bar = new cliProgress.SingleBar({
     format: '{bar} {percentage}% | {text}',
     barCompleteChar: '█',
@@ -125,7 +117,6 @@ const barView = (): View => {
     gracefulExit: false,
   })
   const draw = (): void => {
-    if (line === null) return
     const { done, planned } = line.share()
     bar.setTotal(Math.max(1, planned))
     bar.update(done, { text: planned === 0 ? 'planning' : line.text((columnsOf(process.stderr) ?? 80) - beside) })
@@ -136,18 +127,15 @@ const barView = (): View => {
     timer.unref()
   }
   const hide = (): void => {
-    if (timer !== null) clearInterval(timer)
+    clearInterval(timer)
     bar.stop()
   }
+  show()
   return {
-    begin: (progress) => {
-      line = createProgressLine(progress)
-      show()
-    },
     hide,
     show,
     event: (event) => {
-      if (event.event === 'planned') line?.planned(event.units)
+      if (event.event === 'planned') line.planned(event.units)
       const note = event.event === 'tick' ? endedLine(event) : noteOf(event)
       if (note === null) return
       // The bar's own line is overwritten, the note stays above it.
