@@ -34,6 +34,8 @@ const dayOfMonth = whole('a day of the month, 1 to 31', 1, 31)
 const quota = whole('a whole number of credits', 0, Number.MAX_SAFE_INTEGER)
 
 const bucket = whole('a count of values that go into one report, at least 1', 1, 1_000_000)
+  .optional()
+  .describe('At most this many values go into one report. Default: as many as the source takes.')
 const listValue = z.union([z.string(), z.number()], { error: 'a plain value' })
 const valueList = z.array(listValue, { error: 'a list of values' })
 
@@ -46,11 +48,11 @@ const dimension = z
         file: line('the path of a list file, one value a line').describe(
           'List file beside the YAML, one value a line; # begins a comment.',
         ),
-        bucket: bucket.optional().describe('At most this many values go into one report. Default: as many as the source takes.'),
+        bucket,
       }),
       z.strictObject({
         values: valueList.describe('The values themselves.'),
-        bucket: bucket.optional().describe('At most this many values go into one report. Default: as many as the source takes.'),
+        bucket,
       }),
       z.strictObject({
         query: line('a query such as "select domain from ..."').describe(
@@ -60,7 +62,7 @@ const dimension = z
           .optional()
           .describe('A list that loses more than this share of its values is held until a person approves it. Default 10%.'),
         timeout: duration.optional().describe('Longest time the query may take. Default 30s.'),
-        bucket: bucket.optional().describe('At most this many values go into one report. Default: as many as the source takes.'),
+        bucket,
       }),
     ],
     {

@@ -43,7 +43,7 @@ const foundAgain = async (
     lost,
   )
   if (found === null) throw uncertain(options)
-  await keepId(context, options, found, null)
+  await writeDownId(context, options, found, null)
   const record = await report.current()
   if (record === null) throw uncertain(options)
   return record
@@ -86,7 +86,7 @@ const submit = async (api: ReportApi, context: SourceContext, options: ReportOpt
   await report.intend({ endpoint: api.endpoint, request: api.request, requestHash: requestHash(api.request), estimatedQuota })
   const { reportId, word } = await api.submit().catch((error: unknown) => unsure(report, error, options))
   if (!isReportId(reportId)) await unsure(report, noId(reportId), options)
-  await keepId(context, options, reportId, word)
+  await writeDownId(context, options, reportId, word)
   return onRecord(report, options)
 }
 
@@ -123,7 +123,7 @@ const takeUpBefore = async (
     requestHash: requestHash(api.request),
     estimatedQuota: null,
   })
-  await keepId(context, options, reportId, null)
+  await writeDownId(context, options, reportId, null)
   notice(
     'REPORT_FOUND',
     `${options.unitKey}: report ${reportId}, bought before this warehouse was restored, was found in the service's own list. It is not bought again.`,
@@ -147,10 +147,10 @@ const refusedAsWhole = (error: unknown): unknown => {
 }
 
 /** Waits between tries to write down an id: half a minute in all. */
-const keepIdPausesMs = [100, 300, 1_000, 3_000, 5_000, 10_000, 10_000]
+const writePausesMs = [100, 300, 1_000, 3_000, 5_000, 10_000, 10_000]
 
 /** The id is paid for: neither a database that is just restarting nor another process that took the job over must lose it. */
-const keepId = async (
+const writeDownId = async (
   context: SourceContext,
   { unitKey }: ReportOptions,
   reportId: string,
@@ -165,7 +165,7 @@ const keepId = async (
       return
     } catch (error) {
       if (isEtlError(error) && error.code === 'REPORT_PENDING') throw error
-      const pause = keepIdPausesMs[attempt]
+      const pause = writePausesMs[attempt]
       log.error(
         { unit: unitKey, report_id: reportId, error: messageOf(error) },
         'the id of a submitted report is not on record yet',
