@@ -140,9 +140,6 @@ type ReportJob = FoundJob & ReportToPrice
 
 const isToBuy = (job: FoundJob): job is ReportJob => job.box !== null && !job.isBought
 
-const isGuarded = ({ sources }: Pick<PlanRuntime, 'sources'>, { source }: Definition): boolean =>
-  sources.get(source)?.kind === 'report'
-
 const unitsOf = (jobs: readonly FoundJob[]): UnitsToBuy[] => jobs.filter(({ isPlanned, isBought }) => !isPlanned && !isBought)
 
 const nothing: CreditRange = { low: 0, high: 0, likely: 0 }
@@ -157,7 +154,7 @@ interface WalkPrice {
   readonly words: string | null
 }
 
-/** null: it has no pages that are paid for. */
+/** null: it is of reports. */
 const walkPrice = async (runtime: PlanRuntime, definition: Definition): Promise<WalkPrice | null> => {
   const source = sourceOf(runtime, definition)
   if (source.kind === 'report') return null
@@ -259,7 +256,7 @@ const aboutPipeline = (
   const now = jobs.filter(({ held }) => !held)
   const credits = sumOfCredits(now)
   const perUnit = prices.perUnit ?? (walk === null ? past.quota : (walk.unit?.likely ?? null))
-  const isReport = isGuarded(runtime, definition)
+  const isReport = walk === null
   const values = definition.dimensions.reduce((total, { values: list }) => total * list.length, 1)
   // Pages of a month that is loaded are asked for again only where it changed, which nobody foresees.
   const bought = isReport ? definition : { window: { ...definition.window, lookBack: 0 } }

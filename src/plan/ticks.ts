@@ -1,7 +1,9 @@
-// Which ticks a schedule had, as the scheduler itself reads its cron expression.
+// Which ticks a schedule had, as the scheduler itself reads its cron expression, and which of them nobody took.
 import { createTask } from 'node-cron'
 import { Temporal } from '../core/temporal.ts'
-import type { Schedule } from '../core/types.ts'
+import type { Schedule, Definition } from '../core/types.ts'
+import type { PlanRuntime } from './plan-runtime.ts'
+import { lastTickMs } from '../ledger/tick-records.ts'
 
 const minuteMs = 60_000
 /** Ticks older than this are not caught up one by one; what is due is derived from the ledger anyway. */
@@ -110,4 +112,29 @@ export const nextTicks = (schedule: Schedule, count: number, nowMs: number): num
   )
     ticks.push(...ticksBetween(schedule, after, after + stepMs))
   return ticks.slice(0, count)
+}
+
+export interface Scheduled {
+  readonly definition: Definition
+  readonly schedule: Schedule
+}
+
+export const scheduledOf = (definitions: readonly Definition[]): Scheduled[] =>
+  definitions.flatMap((definition) => (definition.schedule === null ? [] : [{ definition, schedule: definition.schedule }]))
+
+/** Ticks between the last one on record and now that nobody took, oldest first. A pipeline that never ticked has missed none. */
+export const untakenTicks = async (
+  runtime: Pick<PlanRuntime, 'database' | 'clock'>,
+  { definition, schedule }: Scheduled,
+): Promise<number[]> => {
+  const last = await lastTickMs(runtime.database.kysely, definition.pipeline)
+  return last === null ? [] : ticksBetween(schedule, last, runtime.clock.now())
+}
+
+/** Those of them that a start of `schedule` takes, as `catch_up` says. */
+export const missedTicks = async (runtime: Pick<PlanRuntime, 'database' | 'clock'>, entry: Scheduled): Promise<number[]> => {
+  const { catchUp } = entry.schedule
+  if (catchUp === 'none') return []
+  const missed = await untakenTicks(runtime, entry)
+  return catchUp === 'all' ? missed : missed.slice(-1)
 }

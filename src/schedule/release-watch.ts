@@ -14,7 +14,7 @@ import { takeTurn } from '../ledger/processes.ts'
 import { hastenPoll, type Heard, newestRelease, recordRelease, subscriptionOf } from '../ledger/releases.ts'
 import { accountsOf } from '../run/apis.ts'
 import type { Runtime } from '../run/runtime.ts'
-import { scheduledOf } from '../run/scheduled.ts'
+import { scheduledOf } from '../plan/ticks.ts'
 
 /** What became of a message. `later`: nobody can say now who sent it; the sender may try again. */
 type Reception = 'recorded' | 'known' | 'test' | 'forged' | 'not understood' | 'later'

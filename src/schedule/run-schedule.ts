@@ -5,7 +5,7 @@ import { notify } from './notify/send-alarms.ts'
 import { concurrencyOf } from '../run/run-jobs.ts'
 import type { Runtime } from '../run/runtime.ts'
 import { workLoop } from '../run/work-loop.ts'
-import { type Scheduled, scheduledOf } from '../run/scheduled.ts'
+import { type Scheduled, scheduledOf } from '../plan/ticks.ts'
 import { createReleaseWatch, type ReleaseWatch } from './release-watch.ts'
 import { createTicker, type ScheduleState } from './ticker.ts'
 

@@ -10,7 +10,7 @@ import { withCurrentLists } from '../run/current-lists.ts'
 import { sweep } from '../run/retention.ts'
 import { type RunResult, runJobs } from '../run/run-jobs.ts'
 import type { Runtime } from '../run/runtime.ts'
-import type { Scheduled } from '../run/scheduled.ts'
+import type { Scheduled } from '../plan/ticks.ts'
 
 /** What a scheduler knows of the runs it began. */
 export interface Keeper {

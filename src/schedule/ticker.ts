@@ -6,8 +6,7 @@ import { checkAlarming, notify } from './notify/send-alarms.ts'
 import { createPing } from './notify/ping.ts'
 import type { RunResult } from '../run/run-jobs.ts'
 import type { Runtime } from '../run/runtime.ts'
-import { missedTicks, type Scheduled, scheduledOf } from '../run/scheduled.ts'
-import { ticksBetween } from '../plan/ticks.ts'
+import { missedTicks, type Scheduled, scheduledOf, ticksBetween } from '../plan/ticks.ts'
 import { buyApproved, type Keeper, takeTick } from './tick-runs.ts'
 
 /** For the page and for `healthz`. */

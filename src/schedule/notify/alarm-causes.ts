@@ -9,7 +9,7 @@ import { causesInLedger } from '../../ledger/causes.ts'
 import { type DueWindow, dueWindow } from '../../ledger/data-due.ts'
 import { type QuotaSpent, quotaThisMonth, tagThisMonth } from '../../ledger/spent.ts'
 import type { Runtime } from '../../run/runtime.ts'
-import { scheduledOf, untakenTicks } from '../../run/scheduled.ts'
+import { scheduledOf, untakenTicks } from '../../plan/ticks.ts'
 
 /** A night that is this late is a cause of its own. */
 const lateMs = 60 * 60_000
