@@ -64,9 +64,11 @@ registerHooks({ load: (url, context, next) => {
     )
     const scripts = readdirSync(dist, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.js'))
     const imported = scripts.flatMap((name) =>
-      [...readFileSync(join(dist, name), 'utf8').matchAll(/(?:from|import\(|import|require\.resolve\() ?"(@?[a-z][^":]*)"/g)].map(
-        ([, specifier = '']) => specifier.split('/', specifier.startsWith('@') ? 2 : 1).join('/'),
-      ),
+      [
+        ...readFileSync(join(dist, name), 'utf8').matchAll(
+          /(?:from|import\(|import|require(?:\$\d+)?\.resolve\() ?"(@?[a-z][^":]*)"/g,
+        ),
+      ].map(([, specifier = '']) => specifier.split('/', specifier.startsWith('@') ? 2 : 1).join('/')),
     )
     const compiledIn = [...readFileSync(join(dist, 'THIRD-PARTY-NOTICES.md'), 'utf8').matchAll(/^## (\S+) (\d\S+) \(/gm)]
     for (const [, name, version] of compiledIn) {
