@@ -1,4 +1,5 @@
 // One request and its answer over undici: connections, time-outs per phase, and how far the request got.
+import { addAbortListener } from 'node:events'
 import { Agent, buildConnector, type Dispatcher, request } from 'undici'
 import { guardedLookup } from './download-address.ts'
 import type { UnitHttpOptions } from './http-types.ts'
@@ -131,11 +132,40 @@ export const sendWhole = async (
   const { status, headers, body } = await send(call)
   seen.status = status
   const chunks: Uint8Array[] = []
-  for await (const chunk of body) {
-    seen.bytes += chunk.length
-    chunks.push(chunk)
+  let end: (() => void) | null = null
+  try {
+    for await (const chunk of body) {
+      seen.bytes += chunk.length
+      chunks.push(chunk)
+      if (end === null && seen.bytes > largeBytes) end = await turnOfLarge(call.options.signal)
+    }
+    return { status, headers, bytes: Buffer.concat(chunks) }
+  } finally {
+    end?.()
   }
-  return { status, headers, bytes: Buffer.concat(chunks) }
+}
+
+/** An answer of more bytes is read on when no other such one is being read: all answers together need little more memory than one. */
+const largeBytes = 8 * 1024 * 1024
+
+let lastTurn: Promise<void> = Promise.resolve()
+
+/** Resolves with what ends the turn; rejects with the signal's reason once it aborts. */
+const turnOfLarge = async (signal: AbortSignal): Promise<() => void> => {
+  const before = lastTurn
+  const turn = Promise.withResolvers<void>()
+  lastTurn = before.then(() => turn.promise)
+  const stopped = Promise.withResolvers<never>()
+  const listening = addAbortListener(signal, () => stopped.reject(signal.reason))
+  try {
+    await Promise.race([before, stopped.promise])
+    return turn.resolve
+  } catch (error) {
+    turn.resolve()
+    throw error
+  } finally {
+    listening[Symbol.dispose]()
+  }
 }
 
 const readable = (

@@ -187,3 +187,50 @@ test('a bomb is refused long before it is unpacked, in flat memory', async () =>
   expect(code).toBe('TOO_LARGE')
   expect(bytes).toBeLessThan(64_000_000)
 })
+
+test('of several large answers at once one is read to its end after the other', async () => {
+  const mebibyte = Buffer.alloc(1024 * 1024, 'x')
+  const size = 40
+  // Sockets hold some of what nobody reads yet.
+  const beyondSockets = 24
+  const inHand = new Set<object>()
+  let most = 0
+  await serve(async (_, response) => {
+    response.writeHead(200)
+    for (let sent = 0; sent < size; sent += 1) {
+      if (!response.write(mebibyte)) await new Promise((resolve) => response.once('drain', resolve))
+      if (sent > beyondSockets) inHand.add(response)
+      most = Math.max(most, inHand.size)
+    }
+    inHand.delete(response)
+    response.end()
+  })
+  const { http } = testClient(server?.url ?? new URL('http://x'), {}, { timeoutMs: 20_000, attempts: 1 })
+  const answers = await Promise.all(Array.from({ length: 4 }, () => http.read(get(http))))
+  expect(answers.map(({ bytes }) => bytes.length)).toEqual(Array.from({ length: 4 }, () => size * mebibyte.length))
+  expect(most).toBe(1)
+}, 60_000)
+
+test('who waits for a large answer stops waiting at once when it is stopped, and the next goes on', async () => {
+  const many = Buffer.alloc(20 * 1024 * 1024, 'x')
+  const stop = new AbortController()
+  let asked = 0
+  await serve((_, response) => {
+    asked += 1
+    response.writeHead(200, { 'content-length': many.length })
+    // The first never ends by itself.
+    if (asked === 1) response.write(many.subarray(1))
+    else response.end(many)
+  })
+  const url = server?.url ?? new URL('http://x')
+  const hanging = testClient(url, {}, { timeoutMs: 20_000, attempts: 1, signal: stop.signal }).http
+  const first = codeOf(hanging.read(get(hanging)))
+  await expect.poll(() => asked).toBe(1)
+  await new Promise((resolve) => setTimeout(resolve, 300))
+  const { http } = testClient(url, {}, { timeoutMs: 20_000, attempts: 1 })
+  const second = http.read(get(http))
+  await new Promise((resolve) => setTimeout(resolve, 300))
+  stop.abort(new Error('stopped'))
+  await first
+  expect((await second).bytes.length).toBe(many.length)
+}, 60_000)
