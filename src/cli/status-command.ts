@@ -3,7 +3,7 @@ import { EtlError } from '../core/errors.ts'
 import type { UnitState } from '../core/types.ts'
 import type { Database } from '../db/connect.ts'
 import { openLandingStore } from '../extract/landing.ts'
-import { identityWarning } from '../run/identity.ts'
+import { damagedReceipts, identityWarning } from '../run/identity.ts'
 import { readStatus, type Status } from '../web/reads/read-status.ts'
 import type { CoverageMonth } from '../web/reads/read-windows.ts'
 import { printWords } from './approve-command.ts'
@@ -29,11 +29,17 @@ export const status: Handler = async (invocation) => {
     const unknown = invocation.args.filter((name) => !status.pipelines.some(({ pipeline }) => pipeline === name))
     if (unknown.length > 0)
       throw new EtlError('USAGE', `Nothing was planned yet for ${unknown.join(', ')}; run \`millrace run ${unknown.join(' ')}\`.`)
-    const warning = await identityOf(invocation, database)
-    invocation.output.event({ event: 'summary', command: 'status', ...status, warehouse_warning: warning })
+    const { warning, damaged } = await identityOf(invocation, database)
+    invocation.output.event({
+      event: 'summary',
+      command: 'status',
+      ...status,
+      warehouse_warning: warning,
+      damaged_receipts: damaged,
+    })
     if (invocation.output.json) return 0
     print(invocation.output, status, { display: database.display, times: timesOf(invocation) })
-    if (warning !== null) invocation.output.line(`\n${warning}`)
+    for (const problem of [warning, ...damaged]) if (problem !== null) invocation.output.line(`\n${problem}`)
     return 0
   })
 }
@@ -41,11 +47,21 @@ export const status: Handler = async (invocation) => {
 /** How long a store of landings that is far away may keep `status` waiting. */
 const patienceMs = 3_000
 
-/** Why this database may not be the warehouse it says it is; null: it is, or the store did not say. */
-const identityOf = async (invocation: Invocation, database: Database): Promise<string | null> => {
+interface Standing {
+  /** Why this database may not be the warehouse it says it is; null: it is, or the store did not say. */
+  readonly warning: string | null
+  /** Receipts that cannot be taken in. */
+  readonly damaged: readonly string[]
+}
+
+const identityOf = async (invocation: Invocation, database: Database): Promise<Standing> => {
   const place = { database, landing: openLandingStore(settingsOf(invocation).landing) }
   const signal = AbortSignal.timeout(patienceMs)
-  return identityWarning(place, { remote: true, signal }).catch(() => identityWarning(place, { remote: false }))
+  try {
+    return { warning: await identityWarning(place, { remote: true, signal }), damaged: await damagedReceipts(place, signal) }
+  } catch {
+    return { warning: await identityWarning(place, { remote: false }), damaged: [] }
+  }
 }
 
 /** The page needs what an action needs, hence the whole runtime; it is loaded only here, `status` itself stays quick. */

@@ -2,6 +2,8 @@
 import { copyFileSync, existsSync, readdirSync, rmSync, statSync, utimesSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest'
+import { openLandingStore } from '../../src/extract/landing.ts'
+import { boughtPath } from '../../src/extract/receipt-files.ts'
 import { differences } from '../outsider/pairs.ts'
 import { type Rows, wantedTruth } from '../outsider/truth.ts'
 import { currentRows } from '../outsider/warehouse.ts'
@@ -271,4 +273,16 @@ test('a run from an empty database on a landing that is full of old folders dele
   expect(files.filter((path) => !existsSync(join(landing(), path)))).toEqual([])
   const replay = await millrace(original, ['replay', ...all, ...range()])
   expect(replay.code, replay.stderr).toBe(0)
+})
+
+test('a damaged receipt is named by status, too, and stops no command', async () => {
+  expect((await millrace(original, ['backfill', 'keywords', ...range()])).code).toBe(0)
+  const { rows } = await original.pool.query('select warehouse_id as id, epoch from etl.warehouse')
+  const path = boughtPath(rows[0], '999', 'default', 'cut')
+  const landings = openLandingStore({ kind: 'folder', folder: landing() })
+  await landings.notes.write(path, '{"version":1')
+  const shown = await millrace(original, ['status'])
+  expect(shown.code).toBe(0)
+  expect(shown.events.at(-1)).toMatchObject({ damaged_receipts: [expect.stringContaining('beside the landings is damaged')] })
+  expect((await millrace(original, ['backfill', 'keywords', ...range()])).code).toBe(0)
 })
