@@ -37,11 +37,11 @@ export interface ListedReport {
   readonly request: unknown
 }
 
-/** The report is another job's: that one's answer is taken, or waited for. */
+/** The report is another job's: that one's answer is taken, or waited for; where that one asked for something else, the id is no answer. */
 export interface GivenBefore {
   readonly message: string
-  /** The job goes on after so long. */
-  readonly waitMs: number
+  /** The job goes on after so long; null: the id is that of another request, and what became of this one is not known. */
+  readonly waitMs: number | null
 }
 
 /** A span of time that is not on record. */

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto'
 import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
 import { holdsKey } from '../core/redact.ts'
-import { type GivenBefore, isReportId, type ListedReport, type ReportMemo, type ReportRecord } from '../core/report-shape.ts'
+import { isReportId, type ListedReport, type ReportMemo, type ReportRecord } from '../core/report-shape.ts'
 import { inTime, leftBehind } from './in-time.ts'
 import type { ReportApi, ReportOptions } from './report-api.ts'
 import { findForgotten, findListed, listedSince } from './report-history.ts'
@@ -152,19 +152,21 @@ const writePausesMs = [100, 300, 1_000, 3_000, 5_000, 10_000, 10_000]
 /** The id is paid for: neither a database that is just restarting nor another process that took the job over must lose it. */
 const writeDownId = async (
   context: SourceContext,
-  { unitKey }: ReportOptions,
+  options: ReportOptions,
   reportId: string,
   word: string | null,
 ): Promise<void> => {
   const { report, log, clock } = context
+  const { unitKey } = options
   for (let attempt = 0; ; attempt += 1) {
     try {
       const given = await inTime(context, report.submitted(reportId, word))
-      if (given !== null) throw taken(given, unitKey, clock.now())
+      if (given?.waitMs === null) return await unsure(report, new EtlError('BAD_RESPONSE', given.message), options)
+      if (given !== null) throw taken(given.message, unitKey, clock.now() + given.waitMs)
       log.info({ unit: unitKey, report_id: reportId }, 'report submitted')
       return
     } catch (error) {
-      if (isEtlError(error) && error.code === 'REPORT_PENDING') throw error
+      if (isEtlError(error) && (error.code === 'REPORT_PENDING' || error.code === 'REPORT_UNCERTAIN')) throw error
       const pause = writePausesMs[attempt]
       log.error(
         { unit: unitKey, report_id: reportId, error: messageOf(error) },
@@ -186,9 +188,9 @@ const stillWritten = (unitKey: string, reportId: string): EtlError =>
   )
 
 /** The service has made it before, for another job. */
-const taken = ({ message, waitMs }: GivenBefore, unitKey: string, nowMs: number): EtlError =>
+const taken = (message: string, unitKey: string, notBefore: number): EtlError =>
   new EtlError('REPORT_PENDING', `${unitKey}: ${message}`, {
-    notBefore: nowMs + waitMs,
+    notBefore,
     follows: { next: 'wait', isFinal: false },
   })
 

@@ -1,5 +1,6 @@
 // The id of a report that was paid for, recorded by whoever knows it; and an id that the service gave before, because it knows the request: an
 // idempotent submission is answered with the report it has, which another job of the account has already.
+import assert from 'node:assert/strict'
 import { type Selectable, sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
 import type { GivenBefore } from '../core/report-shape.ts'
@@ -79,7 +80,7 @@ const keepId = async (db: Db, claim: ClaimedJob, { reportId, statusWord }: Given
 /** A report that another job waits for is asked about again after so long. */
 const otherWaitsMs = 30_000
 
-type Other = Pick<Selectable<JobsTable>, 'job_id' | 'state' | 'answer_id' | 'ask_number' | 'asked_at'>
+type Other = Pick<Selectable<JobsTable>, 'job_id' | 'state' | 'answer_id' | 'ask_number' | 'asked_at' | 'request_hash'>
 
 /**
  * Takes the report up instead of fighting for it: its answer where that has landed, the report itself where its job is over. Where its job still waits
@@ -88,8 +89,11 @@ type Other = Pick<Selectable<JobsTable>, 'job_id' | 'state' | 'answer_id' | 'ask
  */
 const takeUpKnown = (db: Db, claim: ClaimedJob, { reportId, letGo }: GivenId): Promise<GivenBefore | null> =>
   db.transaction().execute(async (trx) => {
-    const other = await lockBoth(trx, claim, reportId)
+    const { own, other } = await lockBoth(trx, claim, reportId)
     if (other === null) return null
+    // What is not on record (a restored ledger) contradicts nothing.
+    if (own.request_hash !== null && other.request_hash !== null && own.request_hash !== other.request_hash)
+      return { message: `the service gave report ${reportId}, which job ${other.job_id} has for another request`, waitMs: null }
     await letGo?.()
     if (other.answer_id !== null) {
       await takeAnswer(trx, claim, other.answer_id)
@@ -106,10 +110,10 @@ const takeUpKnown = (db: Db, claim: ClaimedJob, { reportId, letGo }: GivenId): P
 const goesOn = (message: string, waitMs: number): GivenBefore => ({ message: `${message}. It is not bought again.`, waitMs })
 
 /** In the order of their numbers, as everybody locks jobs. */
-const lockBoth = async (trx: Db, claim: ClaimedJob, reportId: string): Promise<Other | null> => {
+const lockBoth = async (trx: Db, claim: ClaimedJob, reportId: string): Promise<{ own: Other; other: Other | null }> => {
   const rows = await trx
     .selectFrom('etl.jobs')
-    .select(['job_id', 'state', 'answer_id', 'ask_number', 'asked_at'])
+    .select(['job_id', 'state', 'answer_id', 'ask_number', 'asked_at', 'request_hash'])
     .where((eb) =>
       eb.or([
         eb('job_id', '=', String(claim.jobId)),
@@ -119,7 +123,9 @@ const lockBoth = async (trx: Db, claim: ClaimedJob, reportId: string): Promise<O
     .orderBy('job_id')
     .forUpdate()
     .execute()
-  return rows.find((row) => Number(row.job_id) !== claim.jobId) ?? null
+  const own = rows.find((row) => Number(row.job_id) === claim.jobId)
+  assert.ok(own !== undefined, `job ${claim.jobId} is on record`)
+  return { own, other: rows.find((row) => row !== own) ?? null }
 }
 
 const notAsked = {

@@ -286,7 +286,7 @@ describe('an id that the service gave before', () => {
   const former = async (set: Parameters<typeof setJob>[2] = {}): Promise<number> => {
     const job = await newJob(db, pipeline, { set: { kind: 'report', account: `a${count}` } })
     const number = await nextAskNumber(db)
-    await setJob(db, job, { ...bought(id(), Number(number)), asked_at: '2026-02-01T00:00:00Z', ...set })
+    await setJob(db, job, { ...bought(id(), Number(number)), request_hash: intent.requestHash, ...set })
     return job
   }
 
@@ -317,6 +317,21 @@ describe('an id that the service gave before', () => {
     expect(await row()).toMatchObject({ state: 'open', report_state: null, ask_number: null })
     expect(await jobRow(db, other)).toMatchObject({ state: 'open', report_id: id() })
   })
+
+  test.each(['open', 'done', 'failed'] as const)(
+    'for another request is no id of this one: nothing is taken from the %s job',
+    async (state) => {
+      const other = await former({ state, report_state: 'ready', request_hash: 'of another' })
+      const before = await jobRow(db, other)
+      await memo.intend(intent)
+      expect(await memo.submitted(id(), 'pending')).toMatchObject({
+        waitMs: null,
+        message: expect.stringContaining(`job ${other}`),
+      })
+      expect(await row()).toMatchObject({ state: 'open', report_state: 'intent', report_id: null })
+      expect(await jobRow(db, other)).toEqual(before)
+    },
+  )
 
   test.each(['failed', 'replaced'] as const)('is this job’s where the other is %s without an answer', async (state) => {
     const other = await former({ state, report_state: 'expired' })

@@ -48,7 +48,7 @@ export const told = async (world: World, pipeline: Pipeline): Promise<Bought> =>
 }
 
 /** jsonb has an order of its own. */
-const bodyText = (value: unknown): string => {
+export const bodyText = (value: unknown): string => {
   if (Array.isArray(value)) return `[${value.map(bodyText).join()}]`
   if (typeof value !== 'object' || value === null) return JSON.stringify(value)
   const parts = Object.entries(value).map(([name, inner]) => `${name}:${bodyText(inner)}`)

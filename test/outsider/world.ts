@@ -50,7 +50,7 @@ export const names = (word: string, count: number): string[] =>
 
 /** Newest month the service has now: it appears on the 10th of the next, in the service's zone. */
 const newestMonth = async (sandbox: Sandbox): Promise<string> => {
-  const answer = await fetch(`${sandbox.url}/capabilities?api_key=${sandbox.apiKey}`)
+  const answer = await fetch(`${sandbox.url}/capabilities?api_key=${encodeURIComponent(sandbox.apiKey)}`)
   const found = /"end_date":"(\d{4}-\d{2})/.exec(await answer.text())?.[1]
   if (found === undefined) throw new Error('the sandbox does not say its newest month')
   return found

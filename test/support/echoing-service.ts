@@ -22,7 +22,7 @@ export const seeded = (seed: number): Random => {
   }
 }
 
-const pick = <Item>(items: readonly Item[], random: Random): Item => {
+export const pick = <Item>(items: readonly Item[], random: Random): Item => {
   const item = items[Math.floor(random() * items.length)]
   if (item === undefined) throw new Error('nothing to pick from')
   return item
@@ -58,7 +58,7 @@ const csvSpellings = (random: Random): Readonly<Record<string, (key: string) => 
 
 const strings = /"(?:[^"\\]|\\.)*"/g
 
-const sayInJson = (text: string, key: string, random: Random, said: string[]): string => {
+export const sayInJson = (text: string, key: string, random: Random, said: string[]): string => {
   const places = [...text.matchAll(strings)]
   if (places.length === 0) return text
   const place = pick(places, random)
@@ -71,7 +71,7 @@ const sayInJson = (text: string, key: string, random: Random, said: string[]): s
   return `${text.slice(0, place.index)}"${content}"${text.slice(place.index + place[0].length)}`
 }
 
-const sayInCsv = (text: string, key: string, random: Random, said: string[]): string => {
+export const sayInCsv = (text: string, key: string, random: Random, said: string[]): string => {
   const lines = text.split('\n')
   const at = Math.floor(random() * Math.max(1, lines.length - 1))
   const cells = (lines[at] ?? '').split(',')
@@ -83,13 +83,13 @@ const sayInCsv = (text: string, key: string, random: Random, said: string[]): st
   return lines.join('\n')
 }
 
-const bodyOf = async (request: IncomingMessage): Promise<Buffer> => {
+export const bodyOf = async (request: IncomingMessage): Promise<Buffer> => {
   const chunks: Buffer[] = []
   for await (const chunk of request) chunks.push(Buffer.from(chunk))
   return Buffer.concat(chunks)
 }
 
-const ownHeaders = ['content-length', 'content-encoding', 'transfer-encoding', 'connection', 'keep-alive', 'date']
+export const ownHeaders = ['content-length', 'content-encoding', 'transfer-encoding', 'connection', 'keep-alive', 'date']
 
 /** @param upstream address of the sandbox @param often share of answers in which the key is said */
 export const startEchoing = async (upstream: string, key: string, random: Random, often = 0.35): Promise<EchoingService> => {

@@ -19,7 +19,7 @@ export interface ServedPage {
 }
 
 export const servePage = async (
-  db: TestDatabase,
+  db: Pick<TestDatabase, 'database'>,
   options: {
     token?: boolean
     overdue?: () => Promise<readonly string[]>

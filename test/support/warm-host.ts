@@ -12,16 +12,20 @@ export interface Order {
   readonly folder: string
 }
 
-/** How it ended, and what it printed. */
+/** How it ended. */
 export interface Ending {
   readonly code: number
-  readonly stdout: string
-  readonly stderr: string
+}
+
+/** What it printed, piece by piece. */
+export interface Told {
+  readonly to: 'stdout' | 'stderr'
+  readonly told: string
 }
 
 type Main = (argv: readonly string[]) => Promise<void>
 
-const streams = [process.stdout, process.stderr]
+const streams = { stdout: process.stdout, stderr: process.stderr }
 const signals = ['SIGINT', 'SIGTERM'] as const
 
 const loadMain = async (): Promise<Main> => {
@@ -40,19 +44,17 @@ const become = ({ args, environment, folder }: Order): void => {
   process.exitCode = undefined
 }
 
-/** What is printed from here on; nothing reaches the real streams. */
-const listen = (): readonly string[] => {
-  const printed = ['', '']
-  for (const [index, stream] of streams.entries()) {
+/** What is printed from here on goes over the channel; nothing reaches the real streams. */
+const listen = (): void => {
+  for (const to of ['stdout', 'stderr'] as const) {
     const write = (chunk: string | Uint8Array, ...rest: readonly unknown[]): boolean => {
-      printed[index] += typeof chunk === 'string' ? chunk : Buffer.from(chunk).toString()
+      process.send?.({ to, told: typeof chunk === 'string' ? chunk : Buffer.from(chunk).toString() } satisfies Told)
       const written = rest.at(-1)
       if (typeof written === 'function') written()
       return true
     }
-    Object.assign(stream, { write })
+    Object.assign(streams[to], { write })
   }
-  return printed
 }
 
 /** The exit code that the program ends its process with. */
@@ -65,13 +67,12 @@ const exitOf = (start: () => Promise<void>): Promise<number> =>
 
 const perform = async (main: Main, order: Order): Promise<Ending> => {
   become(order)
-  const printed = listen()
+  listen()
   const code = await exitOf(() => main(order.args))
   // A process that ends takes its listeners along.
   for (const signal of signals) process.removeAllListeners(signal)
-  for (const stream of streams) stream.removeAllListeners('error')
-  const [stdout = '', stderr = ''] = printed
-  return { code, stdout, stderr }
+  for (const stream of Object.values(streams)) stream.removeAllListeners('error')
+  return { code }
 }
 
 const launcherPath = launcher()
@@ -82,7 +83,8 @@ process.on('message', (order: Order) => {
   perform(main, order).then(
     (ending) => process.send?.(ending),
     (error: unknown) => {
-      process.send?.({ code: 1, stdout: '', stderr: String(error instanceof Error ? error.stack : error) })
+      process.send?.({ to: 'stderr', told: String(error instanceof Error ? error.stack : error) } satisfies Told)
+      process.send?.({ code: 1 } satisfies Ending)
     },
   )
 })

@@ -659,6 +659,12 @@ describe('a submission whose answer was lost', () => {
     expect(error).toMatchObject({ code: 'REPORT_PENDING', notBefore: start, message: 'u: its answer is loaded' })
     expect(memo.steps.some((step) => step.startsWith('uncertain'))).toBe(false)
   })
+
+  test('that the service answers with the id of another request is uncertain: nobody knows what became of it', async () => {
+    const { error, memo } = await errorOf({ given: { message: 'the service gave report r, which job 7 has', waitMs: null } })
+    expect(error).toMatchObject({ code: 'REPORT_UNCERTAIN', message: expect.stringContaining('which job 7 has') })
+    expect(memo.steps.some((step) => step.startsWith('uncertain'))).toBe(true)
+  })
 })
 
 describe('words for a state', () => {
