@@ -95,8 +95,9 @@ export const startHostileServer = async (): Promise<HostileServer> => {
     for (const pid of processesOf(files))
       try {
         process.kill(pid, name)
-      } catch {
+      } catch (error) {
         // It ended in between.
+        if (!(error instanceof Error && error.message.includes('ESRCH'))) throw error
       }
   }
   return {
