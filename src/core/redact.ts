@@ -84,9 +84,10 @@ const spellings = (text: string): string[] => {
 
 /** `text` with every registered secret, in every common spelling, replaced by a marker. */
 export const redact = (text: string): string => {
-  let out = text
+  // First: an escaped letter of a key may end in the key's own first letter, of which half an escape would be left.
+  let out = hasKeys() ? Buffer.from(withoutKeys(Buffer.from(text))).toString() : text
   for (const pattern of patterns) if (out.includes(pattern)) out = out.replaceAll(pattern, marker)
-  return hasKeys() ? Buffer.from(withoutKeys(Buffer.from(out))).toString() : out
+  return out
 }
 
 /** Whether a service's key stands in it, in any spelling. */

@@ -151,9 +151,11 @@ test('a budget of a tag, of the account or of the pipeline holds page requests a
   settings = { MILLRACE_TAG_BUDGETS: 'client=acme:7/month' }
   edit('keywords', (text) => text.replace('concurrency: 4', 'concurrency: 1'))
   const run = await millrace('backfill', 'keywords', ...range)
-  // Three pages a unit: one that was begun within the budget is finished.
-  expect(sandbox.books().quotaUsed).toBe(9)
-  expect(run.events.at(-1)).toMatchObject({ units: { loaded: 3, waiting: 3, held: 0, failed: 0 } })
+  // Three pages a unit: the first page of the third would be the seventh credit, its others would pass the budget.
+  const within = sandbox.books().quotaUsed
+  expect(within).toBeGreaterThanOrEqual(6)
+  expect(within).toBeLessThanOrEqual(7)
+  expect(run.events.at(-1)).toMatchObject({ units: { loaded: 2, waiting: 4, held: 0, failed: 0 } })
   const spent = sandbox.books().quotaUsed
   await millrace('backfill', 'keywords', ...range)
   expect(sandbox.books().quotaUsed).toBe(spent)
