@@ -48,6 +48,7 @@ export const nightly = [
   'test/e2e/strict.test.ts',
   'test/outsider/nights.test.ts',
   'test/outsider/clocks.test.ts',
+  'test/outsider/runbook.test.ts',
   'test/e2e/hostile-soak.test.ts',
   'test/e2e/chargeback.test.ts',
   'test/e2e/long-backfill.test.ts',
