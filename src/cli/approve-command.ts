@@ -17,7 +17,11 @@ export const approveCommand: Handler = (invocation) =>
     const waiting = await waitingWords(database.kysely, args)
     const held = await heldLists(database.kysely, args)
     if (options['dryRun'] === true || options['list'] === true) return show(invocation, waiting, held)
-    const approved = await approve(database.kysely, args, personWith('approve'))
+    const unpriced = new Set(waiting.flatMap(({ approval_id, credits }) => (credits === null ? [String(approval_id)] : [])))
+    const approved = (await approve(database.kysely, args, personWith('approve'))).map((one) => ({
+      ...one,
+      credits: unpriced.has(String(one.approvalId)) ? null : one.credits,
+    }))
     const lists = await approveLists(database.kysely, args, personWith('approve'))
     for (const one of approved) invocation.output.event({ event: 'approved', ...one })
     for (const one of lists) invocation.output.event({ event: 'list_approved', ...listEvent(one) })
@@ -35,7 +39,7 @@ export const approveCommand: Handler = (invocation) =>
     if (approved.length + lists.length === 0) invocation.output.line(nothing(args))
     for (const { pipeline, units, reports, credits } of approved)
       invocation.output.line(
-        `${pipeline}: ${some(units, 'unit')}${reports === 0 ? '' : ` in ${some(reports, 'report')}`}, about ${some(credits, 'credit')}: approved.`,
+        `${pipeline}: ${some(units, 'unit')}${reports === 0 ? '' : ` in ${some(reports, 'report')}`}, ${aboutCredits(credits)}: approved.`,
       )
     if (approved.length > 0)
       invocation.output.line('The next `millrace run` buys them; a running `millrace schedule` does within a minute.')
@@ -79,21 +83,25 @@ const printHeldLists = (output: Output, held: readonly HeldList[]): void => {
 const printWaiting = (output: Output, waiting: readonly WaitingWord[]): void =>
   output.table(
     ['needs approval', 'why', 'months', 'units', 'reports', 'credits', 'a night may cost'],
-    waiting.map(({ pipeline, reasons, from, to, units, reports, credits, priced, allowed }) => [
+    waiting.map(({ pipeline, reasons, from, to, units, reports, credits, allowed }) => [
       pipeline,
       Object.keys(reasons).join(', '),
       from === to ? (from ?? '-') : `${from}..${to}`,
       formatNumber(units),
       formatNumber(reports),
-      priced ? formatNumber(credits) : 'not known',
+      credits === null ? 'not known' : formatNumber(credits),
       allowed === null ? '-' : formatNumber(allowed),
     ]),
   )
 
-const totals = (all: readonly { readonly units: number; readonly reports: number; readonly credits: number }[]) => ({
+/** As messages have it. */
+export const aboutCredits = (credits: number | null): string =>
+  credits === null ? 'price not known' : `about ${some(credits, 'credit')}`
+
+const totals = (all: readonly { readonly units: number; readonly reports: number; readonly credits: number | null }[]) => ({
   units: all.reduce((total, { units }) => total + units, 0),
   reports: all.reduce((total, { reports }) => total + reports, 0),
-  credits: all.reduce((total, { credits }) => total + credits, 0),
+  credits: all.reduce<number | null>((total, { credits }) => (total === null || credits === null ? null : total + credits), 0),
 })
 
 const takeBack = async ({ args, output }: Invocation, database: Database): Promise<number> => {
@@ -122,7 +130,7 @@ export const printWords = (output: Output, { needs_approval, approved }: Pick<St
       pipeline,
       formatNumber(units),
       formatNumber(reports),
-      formatNumber(credits),
+      credits === null ? 'not known' : formatNumber(credits),
       approved_by ?? '-',
       done_on ?? 'next run',
     ]),

@@ -1,5 +1,6 @@
 // `millrace run`: what is due now; `millrace backfill`: a range of months; `millrace plan`, and --dry-run of both: what they would do and why. Around them the
 // word of a person before money is spent, and what is left to tell at the end.
+import { aboutCredits } from './approve-command.ts'
 import { createInterface } from 'node:readline/promises'
 import { EtlError } from '../core/errors.ts'
 import { stopsWith } from '../db/stoppable.ts'
@@ -188,8 +189,8 @@ const sayEnded = (output: Output, command: string, result: RunResult, { paced, w
       `${pipeline}: ${some(reports, 'report')} (about ${some(credits, 'credit')}) wait for the budget. Every night continues with them, newest month first` +
         `${doneOn === null ? '' : `; the last about ${doneOn}`}.`,
     )
-  for (const { pipeline, units, reports, credits, priced, allowed } of waiting)
+  for (const { pipeline, units, reports, credits, allowed } of waiting)
     output.line(
-      `${pipeline}: ${some(units, 'unit')} (${reports === 0 ? '' : `${some(reports, 'report')}, `}${priced ? `about ${some(credits, 'credit')}` : 'price not known'}) need approval${allowed === null ? '' : `: a night may cost ${formatNumber(allowed)}`}. \`millrace approve ${pipeline}\` allows them.`,
+      `${pipeline}: ${some(units, 'unit')} (${reports === 0 ? '' : `${some(reports, 'report')}, `}${aboutCredits(credits)}) need approval${allowed === null ? '' : `: a night may cost ${formatNumber(allowed)}`}. \`millrace approve ${pipeline}\` allows them.`,
     )
 }

@@ -123,8 +123,8 @@ export const previewRun = async (
     const prices = await priceReports(runtime, definition, toBuy, { isStrict: true, most, signal, record })
     said += prices.said.size
     const walk = await walkPrice(runtime, definition)
-    const perUnit = prices.perUnit ?? walk?.unit?.likely ?? found.past.quota ?? 1
-    const verdict = verdictOn(found.guard, unitsOf(found.jobs), perUnit)
+    const price = prices.perUnit ?? walk?.unit?.likely ?? found.past.quota ?? walk?.unit?.high ?? null
+    const verdict = verdictOn(found.guard, unitsOf(found.jobs), price)
     const mine = withLooks(definition, found, prices, verdict, walk)
     jobs.push(...mine)
     pipelines.push(aboutPipeline(runtime, definition, found, prices, verdict, mine, walk))

@@ -74,6 +74,8 @@ export interface UnitPrice {
   readonly past: () => Promise<number | null>
   /** By the service's own word, where that is free to ask for. */
   readonly now: () => Promise<number | null>
+  /** The most that others were seen to pay, for one of which nobody knows the price. */
+  readonly atMost: () => Promise<number | null>
 }
 
 /** Asks for prices only where something could be held. */
@@ -88,16 +90,27 @@ export const guardPlan = async (
   if (units.length === 0) return buysAll(null)
   const isAsked = scope.mode === 'due' && units.some(({ wantedBy }) => wantedBy === 'beyond')
   if (rule === null || (rule.creditsPerNight === null && !isAsked)) return buysAll(await price.past())
-  return guarding(context, units, (await price.now()) ?? (await price.past()), consent.approvedBy)
+  const credits = (await price.now()) ?? (await price.past())
+  return guarding(context, units, { credits, judged: credits ?? (await price.atMost()) }, consent.approvedBy)
+}
+
+/** Of a unit, in credits; null: nobody knows. */
+interface JudgedPrice {
+  readonly credits: number | null
+  /** What the guard counts with. */
+  readonly judged: number | null
 }
 
 /**
  * Judges what is left of the plan anew at each step: what other processes bought or planned of the account by then counts, since its planners take turns
  * under one lock. @param by who has allowed what would be held; null: nobody
  */
-const guarding = (context: PlanContext, units: readonly UnitsToBuy[], credits: number | null, by: string | null): NightGuard => {
-  // Where nobody knows a price a unit counts as one credit, so that the guard still tells much from little.
-  const perUnit = credits ?? 1
+const guarding = (
+  context: PlanContext,
+  units: readonly UnitsToBuy[],
+  { credits, judged }: JudgedPrice,
+  by: string | null,
+): NightGuard => {
   const { definition, scope } = context
   const left = [...units]
   let isOpened = false
@@ -105,14 +118,14 @@ const guarding = (context: PlanContext, units: readonly UnitsToBuy[], credits: n
   let held: Ruling['held'] = []
   const judge = async (trx: Db, asked: readonly UnitsToBuy[]): Promise<ToApprove | null> => {
     await lockByName(trx, `guard of ${apiNameOf(definition.source)}/${definition.account}`)
-    const verdict = verdictOn(await guardFacts(trx, context), left, perUnit)
+    const verdict = verdictOn(await guardFacts(trx, context), left, judged)
     // What was approved since is not what the rest was judged with: it needs a word of its own.
     const before = isOpened ? held : []
     held = [...before, ...(verdict === null ? [] : heldBy(verdict, scope.mode)).filter((one) => !before.includes(one))]
     const waiting = left.filter(({ wantedBy }) => held.includes(wantedBy))
     left.push(...asked.map((one) => ({ ...one, units: -one.units })))
     const isHeld = asked.some(({ wantedBy }) => held.includes(wantedBy))
-    return verdict === null || !isHeld ? null : toApprove(context, verdict, waiting, perUnit)
+    return verdict === null || !isHeld ? null : toApprove(context, verdict, waiting, judged ?? 1)
   }
   const rule: NightGuard['rule'] = async (trx, asked) => {
     if (asked !== null) last = await judge(trx, asked)
@@ -161,11 +174,10 @@ export const settleApproval = async ({ step, frame }: PlanContext, { holds }: Ni
 
 /** Of a walk, as bills have it: as many pages as units took so far. */
 export const pagePrice = (runtime: PlanRuntime, context: PlanContext): UnitPrice => {
-  const past = async (): Promise<number | null> =>
-    context.source.billing === undefined
-      ? 0
-      : ((await pagePrices(runtime.database.kysely, runtime, context)).unit?.likely ?? null)
-  return { past, now: past }
+  const isFree = context.source.billing === undefined
+  const unit = async () => (await pagePrices(runtime.database.kysely, runtime, context)).unit
+  const past = async (): Promise<number | null> => (isFree ? 0 : ((await unit())?.likely ?? null))
+  return { past, now: past, atMost: async () => (isFree ? 0 : ((await unit())?.high ?? null)) }
 }
 
 /** Of a unit; one that nobody knows anything of has a page at least. */
@@ -180,6 +192,7 @@ export const reportPrice = (
 ): UnitPrice => ({
   past: async () => (await pastUnits(runtime.database.kysely, context.definition.pipeline)).quota,
   now: async () => (await nightPrices(runtime, context, steps, packed)).perUnit,
+  atMost: async () => null,
 })
 
 const nightPrices = async (

@@ -95,9 +95,15 @@ export const guardFacts = async (db: Db, { definition, frame, scope, limits }: P
   }
 }
 
-/** The verdict on so many units, at a price; null: there is no guard. */
-export const verdictOn = (facts: GuardFacts, units: readonly UnitsToBuy[], perUnit: number): NightVerdict | null => {
+/**
+ * The verdict on so many units, at a price; null: there is no guard. Where nobody knows a price, units are compared with the units of former nights; a
+ * figure of credits in the definition cannot be compared with them, and everything waits for approval.
+ */
+export const verdictOn = (facts: GuardFacts, units: readonly UnitsToBuy[], price: number | null): NightVerdict | null => {
   if (facts.rule === null) return null
+  const { creditsPerNight } = facts.rule
+  if (price === null && creditsPerNight !== null) return { allowed: creditsPerNight, holds: units.length > 0 ? 'all' : 'nothing' }
+  const perUnit = price ?? 1
   const credits = (...by: readonly WantedBy[]): number =>
     units.reduce((total, one) => total + (by.length === 0 || by.includes(one.wantedBy) ? perUnit * one.units : 0), 0)
   return facts.mode === 'range'

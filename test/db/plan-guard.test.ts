@@ -118,11 +118,11 @@ describe('a first run', () => {
   test('says that a price is not known, and names it as soon as a report has shown it', async () => {
     const planning = planningOf(domains(4), {}, pricedAt(null))
     const first = await plan(db, planning, due)
-    expect(await waiting(planning)).toMatchObject([{ units: 44, priced: false }])
+    expect(await waiting(planning)).toMatchObject([{ units: 44, credits: null }])
     expect((await causes(planning))[0]?.message).toContain('44 units (1 report, price not known)')
     await bought(planning, first.runId)
     await priceWaiting(db.database.kysely, planning.definition.pipeline)
-    expect(await waiting(planning)).toMatchObject([{ units: 44, credits: 132, priced: true }])
+    expect(await waiting(planning)).toMatchObject([{ units: 44, credits: 132 }])
     expect((await preview(db, planning, due)).pipelines[0]?.waiting).toMatchObject({ credits: 132, priced: true })
   })
 
@@ -353,7 +353,7 @@ describe('pages that are paid for one by one', () => {
     const planning: Planning = { ...planningOf(domains(4), {}, pages), stated: { basis: 'request', credits: 2 } }
     const first = await plan(db, planning, due)
     expect(await plans(planning)).toEqual(['8 new: open, usual', '44 older month: held, needs approval'])
-    expect(await waiting(planning)).toMatchObject([{ units: 44, reports: 0, credits: 88, allowed: 32, priced: true }])
+    expect(await waiting(planning)).toMatchObject([{ units: 44, reports: 0, credits: 88, allowed: 32 }])
     expect((await causes(planning))[0]?.message).toContain('44 units (about 88 credits) need approval')
     await allLoaded(db, planning.definition)
     expect(await plan(db, planning, due)).toMatchObject({ held: 44 })

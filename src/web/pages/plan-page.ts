@@ -122,9 +122,9 @@ export const approvalTables = (waiting: readonly WaitingWord[], approved: readon
 ${optionalTable(
   'Needs approval',
   ['Pipeline', 'Why', 'Units', 'Reports', 'Credits', 'A night may cost', 'To allow it'],
-  waiting.map(({ pipeline, reasons, units, reports, credits, priced, allowed }) => [
+  waiting.map(({ pipeline, reasons, units, reports, credits, allowed }) => [
     ...[pipeline, Object.keys(reasons).join(', '), count(units), count(reports)],
-    priced ? `about ${count(credits)}` : 'not known',
+    credits === null ? 'not known' : `about ${count(credits)}`,
     allowed === null ? '-' : count(allowed),
     command(`npx millrace approve ${pipeline}`),
   ]),
@@ -133,7 +133,7 @@ ${optionalTable(
   'Approved, not bought yet',
   ['Pipeline', 'Units', 'Reports', 'Credits', 'By', 'Done about'],
   approved.map(({ pipeline, units, reports, credits, approved_by, done_on }) => [
-    ...[pipeline, count(units), count(reports), `about ${count(credits)}`],
+    ...[pipeline, count(units), count(reports), credits === null ? 'not known' : `about ${count(credits)}`],
     approved_by ?? '-',
     done_on ?? 'next run',
   ]),

@@ -10,9 +10,8 @@ export interface WaitingWord {
   readonly kind: string
   readonly units: number
   readonly reports: number
-  /** What they are thought to cost; 1 a unit where nobody knows a price. */
-  readonly credits: number
-  readonly priced: boolean
+  /** What they are thought to cost; null: the price of some is not known. */
+  readonly credits: number | null
   /** What the night might have cost; null: nothing bounded it. */
   readonly allowed: number | null
   /** Units by reason. */
@@ -25,8 +24,9 @@ export interface WaitingWord {
 /** Oldest first. @param pipelines only these; empty: all */
 export const waitingWords = async (db: Db, pipelines: readonly string[] = []): Promise<WaitingWord[]> => {
   const { rows } = await sql<WaitingWord>`
-    select a.approval_id::float8 as approval_id, p.pipeline, p.version, a.kind, a.units::float8 as units, a.reports, a.credits::float8 as credits,
-      not exists (select from etl.jobs j where j.approval_id = a.approval_id and j.ask_number is null and j.estimated_quota is null) as priced,
+    select a.approval_id::float8 as approval_id, p.pipeline, p.version, a.kind, a.units::float8 as units, a.reports,
+      case when not exists (select from etl.jobs j where j.approval_id = a.approval_id and j.ask_number is null and j.estimated_quota is null)
+        then a.credits::float8 end as credits,
       a.allowed::float8 as allowed, a.reasons, etl.window_name(a.window_from, p.window_every) as from,
       etl.window_name((a.window_to - case p.window_every when 'day' then interval '1 day' when 'week' then interval '7 days' else interval '1 month' end)::date,
         p.window_every) as to, a.asked_at
@@ -40,7 +40,8 @@ export interface Standing {
   readonly pipeline: string
   readonly units: number
   readonly reports: number
-  readonly credits: number
+  /** null: the price of some is not known. */
+  readonly credits: number | null
   readonly approved_by: string | null
   /** The day the last of it can be bought; null: with the next run, or not known. */
   readonly done_on: string | null
@@ -49,7 +50,8 @@ export interface Standing {
 /** Approved, or named by a person, and not bought yet: beyond a day's or a month's budget, or nobody ran since. */
 export const standingWords = async (db: Db, pipelines: readonly string[] = []): Promise<Standing[]> => {
   const { rows } = await sql<Standing>`
-    select p.pipeline, sum(j.cells)::float8 as units, count(*)::integer as reports, sum(coalesce(j.estimated_quota, j.cells))::float8 as credits,
+    select p.pipeline, sum(j.cells)::float8 as units, count(*)::integer as reports,
+      case when bool_and(j.estimated_quota is not null) then sum(j.estimated_quota)::float8 end as credits,
       max(a.decided_by) as approved_by, max(a.done_on)::text as done_on
     from etl.approvals a join etl.pipelines p using (pipeline_id) join etl.jobs j on j.approval_id = a.approval_id
     where a.state = 'approved' and j.ask_number is null and j.state = 'open' and (${pipelines.length === 0} or p.pipeline = any(${[...pipelines]}::text[]))

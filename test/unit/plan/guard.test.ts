@@ -1,7 +1,7 @@
 // The guard's arithmetic, the pace of budgets and the forecast.
 import { describe, expect, test } from 'vitest'
 import { nightsToCome, unitsToCome } from '../../../src/core/forecast.ts'
-import { judgeNight, judgeRange } from '../../../src/plan/guard.ts'
+import { judgeNight, judgeRange, verdictOn } from '../../../src/plan/guard.ts'
 import { doneOn, type Pace } from '../../../src/plan/pace-backfill.ts'
 import { definitionOf } from './definition.ts'
 
@@ -104,5 +104,36 @@ describe('the nights to come', () => {
   test('a day that the month does not have is its last one', () => {
     const publication = { publishedOn: 31, restatedOn: [], timeZone: 'UTC' }
     expect(nightsToCome(definitionOf([], { publication }), at('2026-02-03')).map(({ date }) => date)).toEqual(['2026-02-28'])
+  })
+})
+
+describe('where nobody knows a price', () => {
+  const nothing = { dearest: 0, usual: 0, beyond: 0 }
+  const facts = {
+    pipeline: nothing,
+    account: nothing,
+    named: 0,
+    report: null,
+    mode: 'due',
+    reportUnits: 10,
+    waiting: null,
+  } as const
+  const units = (usual: number, beyond: number) =>
+    [
+      { reason: 'new', wantedBy: 'night', units: usual },
+      { reason: 'new', wantedBy: 'beyond', units: beyond },
+    ] as const
+
+  test('units are compared with units', () => {
+    const rule = { creditsPerNight: null, factor: 2 }
+    expect(verdictOn({ ...facts, rule }, units(20, 20), null)?.holds).toBe('nothing')
+    expect(verdictOn({ ...facts, rule }, units(20, 21), null)?.holds).toBe('unusual')
+  })
+
+  test('a figure of credits is no measure of them: everything waits for a person', () => {
+    const rule = { creditsPerNight: 1_000, factor: 2 }
+    expect(verdictOn({ ...facts, rule }, units(1, 0), null)).toEqual({ allowed: 1_000, holds: 'all' })
+    expect(verdictOn({ ...facts, rule }, units(1, 0), 5)?.holds).toBe('nothing')
+    expect(verdictOn({ ...facts, rule }, [], null)?.holds).toBe('nothing')
   })
 })
