@@ -36,7 +36,7 @@ three pipelines and lists that change, while a service of ill will answers: drip
 dates in the year 9999, \`Retry-After\` in years, the key in any spelling, storms of 400, web pages as 200, bodies that are cut, redirects to another host. PostgreSQL
 hangs (SIGSTOP) for up to six seconds; its clock jumps by seconds, hours and days, also back. After 25 such minutes a warehouse is settled by ordinary commands;
 a person adopts what the service's books have, gives up what they do not have, and asks again for what is held.
-\`npm run soak -- --hostile --minutes ${figures.minutes} --seed ${figures.seed} --write\` repeats it; some minutes are part of \`npm run test:long\`.
+\`npm run soak -- --hostile --minutes ${figures.minutes} --seed ${figures.seed} --write\` repeats it.
 
 | figure | ${figures.minutes} seeded minutes |
 | --- | --- |

@@ -49,7 +49,6 @@ export const nightly = [
   'test/outsider/nights.test.ts',
   'test/outsider/clocks.test.ts',
   'test/outsider/runbook.test.ts',
-  'test/e2e/hostile-soak.test.ts',
   'test/e2e/chargeback.test.ts',
   'test/e2e/long-backfill.test.ts',
   'test/browser/status-page.test.ts',
