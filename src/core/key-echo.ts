@@ -71,20 +71,25 @@ export const forgetKeys = (): void => {
 
 export const hasKeys = (): boolean => patterns.length > 0
 
-/** The first echo at `from` or behind it; null: there is none, and none begins. */
-export const findEcho = (bytes: Uint8Array, from: number): Echo | null => {
+/**
+ * The first echo at `from` or behind it, the longest where one key holds another; null: there is none, and none begins. @param isEnd no more bytes come:
+ * what only begins one is none
+ */
+export const findEcho = (bytes: Uint8Array, from: number, isEnd = false): Echo | null => {
   for (let at = from; at < bytes.length; at += 1) {
     const byte = bytes[at] ?? 0
     if (begins[byte] !== 1) continue
     const wanted = byte === backslash || byte === percent ? afterSign : afterLetter
     if (at + 1 < bytes.length && ((follows[bytes[at + 1] ?? 0] ?? 0) & wanted) === 0) continue
     let isCut = false
+    let longest = no
     for (const pattern of patterns) {
       const end = matched(pattern, bytes, at, 0)
       if (end === cut) isCut = true
-      else if (end !== no) return { at, length: end - at }
+      else longest = Math.max(longest, end)
     }
-    if (isCut) return { at, length: null }
+    if (isCut && !isEnd) return { at, length: null }
+    if (longest !== no) return { at, length: longest - at }
   }
   return null
 }

@@ -100,15 +100,9 @@ export const holdsKey = (text: string): boolean => {
 export const withoutKeys = (bytes: Uint8Array): Uint8Array => {
   const parts: Uint8Array[] = []
   let from = 0
-  for (let echo = findEcho(bytes, 0); echo !== null; ) {
-    const { at, length } = echo
-    if (length === null) {
-      echo = findEcho(bytes, at + 1)
-      continue
-    }
-    parts.push(bytes.subarray(from, at), secretMarker)
-    from = at + length
-    echo = findEcho(bytes, from)
+  for (let echo = findEcho(bytes, 0, true); echo !== null; echo = findEcho(bytes, from, true)) {
+    parts.push(bytes.subarray(from, echo.at), secretMarker)
+    from = echo.at + (echo.length ?? 0)
   }
   return parts.length === 0 ? bytes : Buffer.concat([...parts, bytes.subarray(from)])
 }

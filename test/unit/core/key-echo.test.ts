@@ -29,6 +29,13 @@ test.each(Object.entries(spellings))('the key is found %s', (_, spelled) => {
   expect(text).toMatch(/^before \[secret\]=* after$/)
 })
 
+test('of a key that holds another one nothing is left', () => {
+  serviceKey('WEB_ANALYTICS_API_KEY', key)
+  serviceKey('WEB_ANALYTICS_BATCH_API_KEY', `${key}-batch`)
+  for (const text of [`${key}-batch`, encodeURIComponent(`${key}-batch`), JSON.stringify(`${key}-batch`).slice(1, -1)])
+    expect(Buffer.from(withoutKeys(Buffer.from(`before ${text} after ${key}`))).toString()).toBe('before [secret] after [secret]')
+})
+
 test('what only resembles the key stays as it is', () => {
   serviceKey('WEB_ANALYTICS_API_KEY', key)
   for (const text of ['Ke+y', key.slice(0, -1), `${key.slice(0, 5)} ${key.slice(5)}`])

@@ -28,6 +28,14 @@ test('the key is masked in every spelling, however the body is cut, and nothing 
   expect(await through(gzipSync(body), 7)).toEqual({ text: clean, found: 4 })
 })
 
+test('of a key that holds another one nothing is left, however the body is cut', async () => {
+  serviceKey('KEY', key)
+  serviceKey('BATCH', `${key}-batch`)
+  const body = Buffer.from(`a,${key}-batch,b\n${key},c\n${key}-bat`)
+  for (let size = 1; size <= body.length; size += 1)
+    expect(await through(body, size)).toMatchObject({ text: 'a,[secret],b\n[secret],c\n[secret]-bat' })
+})
+
 test('a body without the key passes as it is, and so does every body where no key is known', async () => {
   const zipped = gzipSync('a,b\n')
   expect((await through(zipped, 5)).text).toBe(zipped.toString())
