@@ -18,6 +18,8 @@ export interface ListCursor {
   place(): Place | null
   /** @param last the place of the last job taken, null: none. @param toEnd the list was gone through to its end */
   went(last: Place | null, toEnd: boolean): void
+  /** Entries may have come before the place. */
+  restart(): void
 }
 
 /** What a process remembers from one claim to the next. */
@@ -27,6 +29,8 @@ export interface ClaimCursor {
   readonly orphans: Pause
   /** The runs in the order in which they are served this time: each is first in its turn. */
   turn(runIds: readonly number[]): readonly number[]
+  /** Every list from its top. */
+  restart(): void
   /** The cursor in one of several runs. */
   of(runId: number): Pick<ClaimCursor, 'due' | 'list'>
 }
@@ -41,10 +45,14 @@ const top: Place = { priority: -2_147_483_648, jobId: '0' }
 /** @param now milliseconds of a clock that only goes forward; default the process's own */
 export const createCursor = (now: () => number = () => performance.now()): ClaimCursor => {
   const runs = new Map<number, Pick<ClaimCursor, 'due' | 'list'>>()
+  const list = createListCursor(now)
   let served = 0
   return {
     due: createPause(now, dueEveryMs),
-    list: createListCursor(now),
+    list,
+    restart: () => {
+      for (const one of [list, ...[...runs.values()].map((run) => run.list)]) one.restart()
+    },
     orphans: createPause(now, orphansEveryMs),
     turn: (runIds) => {
       for (const known of runs.keys()) if (!runIds.includes(known)) runs.delete(known)
@@ -85,6 +93,10 @@ const createListCursor = (now: () => number): ListCursor => {
       place = top
       // What lies before the place it began at was not read this time.
       if (fromTop) nextAt = now() + rescanEveryMs
+    },
+    restart: () => {
+      place = top
+      nextAt = Number.NEGATIVE_INFINITY
     },
   }
 }

@@ -146,7 +146,8 @@ const waitingFor = (row: WaitingRow, job: MadeJob, every: WindowSize): Insertabl
   return {
     run_id: row.run_id,
     job_id: job.job_id,
-    priority: row.priority,
+    // Ahead of what was planned beside its whole: parts of parts come first, so that a few refusals lead to a part that is taken, or to none.
+    priority: row.priority - 1,
     units,
     slice_ids: isWhole ? null : sliceIds,
     window_from: isWhole ? null : windowFrom,

@@ -57,6 +57,7 @@ interface Loop {
   readonly work: Work
   readonly active: Set<ActiveJob>
   readonly claim: (count: number) => Promise<ClaimedJob[]>
+  readonly restart: () => void
   /** Aborted when the loop is stopped, or its run is cancelled. */
   readonly stop: AbortController
 }
@@ -69,7 +70,7 @@ export const workInSlots = async (runtime: SlotRuntime, options: LoopOptions, wo
   const onAbort = (): void => stop.abort(stopped())
   if (options.signal.aborted) onAbort()
   options.signal.addEventListener('abort', onAbort, { once: true })
-  const loop: Loop = { runtime, options, work, active: new Set(), claim: claimer(runtime, options), stop }
+  const loop: Loop = { runtime, options, work, active: new Set(), ...claimer(runtime, options), stop }
   const endWatch = startWatch(loop)
   try {
     await stopsWith(stop.signal, () => takeUntilDone(loop))
@@ -102,11 +103,14 @@ const takeUntilDone = async (loop: Loop): Promise<void> => {
 const idle = (runtime: SlotRuntime, signal: AbortSignal): Promise<void> =>
   runtime.clock.sleep(idleMs, signal).catch(() => undefined)
 
-const claimer = ({ database, process, claimable, clock }: SlotRuntime, { runId }: LoopOptions): Loop['claim'] => {
+const claimer = (
+  { database, process, claimable, clock }: SlotRuntime,
+  { runId }: LoopOptions,
+): Pick<Loop, 'claim' | 'restart'> => {
   const cursor = createCursor()
   let known: Awaited<ReturnType<typeof claimable>> | null = null
   let askedAt = 0
-  return async (count) => {
+  const claim = async (count: number): Promise<ClaimedJob[]> => {
     if (known === null || clock.now() - askedAt > claimableForMs) {
       known = await claimable()
       askedAt = clock.now()
@@ -114,6 +118,7 @@ const claimer = ({ database, process, claimable, clock }: SlotRuntime, { runId }
     const wanted = { process, runId, claimable: known, count, cursor }
     return takeInHand(process, () => claimJobs(database.kysely, wanted))
   }
+  return { claim, restart: cursor.restart }
 }
 
 const takeJobs = async (loop: Loop): Promise<number> => {
@@ -138,6 +143,8 @@ const begin = (loop: Loop, claim: ClaimedJob): void => {
       stop.signal.removeEventListener('abort', onStop)
       active.delete(job)
       letGoOf(runtime.process, [claim])
+      // A report that was refused leaves parts of it, which come first.
+      if (claim.kind === 'report') loop.restart()
     })
   const job: ActiveJob = { claim, abort, finished }
   active.add(job)

@@ -171,7 +171,7 @@ describe('the embedded PostgreSQL', () => {
   })
 
   test('is not locked for good by a command that was killed while it held the lock', async () => {
-    const script = `import { withServerLock } from '${source('embedded-lock')}'
+    const script = `import { withServerLock } from '${source('embedded-data')}'
       import { mkdirSync } from 'node:fs'
       mkdirSync('${home}/postgres')
       await withServerLock('${home}/postgres', async () => { console.log('held'); await new Promise((done) => setTimeout(done, 60_000)) })`
