@@ -270,10 +270,10 @@ describe('a job that is cut', () => {
       where run_id in (${runId}, ${narrow}) order by run_id, job_id`.execute(k())
     expect(rows).toMatchObject([
       { run_id: String(runId), job_id: String(jobId), outcome: 'replaced' },
-      { job_id: String(first), priority: 7, units: 4, slice_ids: null, window_from: null, outcome: null },
-      { job_id: String(second), priority: 7, units: 4, slice_ids: null },
+      { job_id: String(first), priority: 6, units: 4, slice_ids: null, window_from: null, outcome: null },
+      { job_id: String(second), priority: 6, units: 4, slice_ids: null },
       { run_id: String(narrow), job_id: String(jobId), outcome: 'replaced' },
-      { job_id: String(first), priority: 3, units: 2, slice_ids: [b], window_from: '2026-01-01', outcome: null },
+      { job_id: String(first), priority: 2, units: 2, slice_ids: [b], window_from: '2026-01-01', outcome: null },
     ])
     expect(a).toBeGreaterThan(0)
   })
