@@ -123,7 +123,7 @@ export const previewRun = async (
     const prices = await priceReports(runtime, definition, toBuy, { isStrict: true, most, signal, record })
     said += prices.said.size
     const walk = await walkPrice(runtime, definition)
-    const price = prices.perUnit ?? walk?.unit?.likely ?? found.past.quota ?? walk?.unit?.high ?? null
+    const price = prices.perUnit ?? walk?.unit?.likely ?? found.past.quota ?? null
     const verdict = verdictOn(found.guard, unitsOf(found.jobs), price)
     const mine = withLooks(definition, found, prices, verdict, walk)
     jobs.push(...mine)

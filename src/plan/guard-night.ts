@@ -74,8 +74,6 @@ export interface UnitPrice {
   readonly past: () => Promise<number | null>
   /** By the service's own word, where that is free to ask for. */
   readonly now: () => Promise<number | null>
-  /** The most that others were seen to pay, for one of which nobody knows the price. */
-  readonly atMost: () => Promise<number | null>
 }
 
 /** Asks for prices only where something could be held. */
@@ -90,27 +88,14 @@ export const guardPlan = async (
   if (units.length === 0) return buysAll(null)
   const isAsked = scope.mode === 'due' && units.some(({ wantedBy }) => wantedBy === 'beyond')
   if (rule === null || (rule.creditsPerNight === null && !isAsked)) return buysAll(await price.past())
-  const credits = (await price.now()) ?? (await price.past())
-  return guarding(context, units, { credits, judged: credits ?? (await price.atMost()) }, consent.approvedBy)
-}
-
-/** Of a unit, in credits; null: nobody knows. */
-interface JudgedPrice {
-  readonly credits: number | null
-  /** What the guard counts with. */
-  readonly judged: number | null
+  return guarding(context, units, (await price.now()) ?? (await price.past()), consent.approvedBy)
 }
 
 /**
  * Judges what is left of the plan anew at each step: what other processes bought or planned of the account by then counts, since its planners take turns
  * under one lock. @param by who has allowed what would be held; null: nobody
  */
-const guarding = (
-  context: PlanContext,
-  units: readonly UnitsToBuy[],
-  { credits, judged }: JudgedPrice,
-  by: string | null,
-): NightGuard => {
+const guarding = (context: PlanContext, units: readonly UnitsToBuy[], credits: number | null, by: string | null): NightGuard => {
   const { definition, scope } = context
   const left = [...units]
   let isOpened = false
@@ -118,14 +103,14 @@ const guarding = (
   let held: Ruling['held'] = []
   const judge = async (trx: Db, asked: readonly UnitsToBuy[]): Promise<ToApprove | null> => {
     await lockByName(trx, `guard of ${apiNameOf(definition.source)}/${definition.account}`)
-    const verdict = verdictOn(await guardFacts(trx, context), left, judged)
+    const verdict = verdictOn(await guardFacts(trx, context), left, credits)
     // What was approved since is not what the rest was judged with: it needs a word of its own.
     const before = isOpened ? held : []
     held = [...before, ...(verdict === null ? [] : heldBy(verdict, scope.mode)).filter((one) => !before.includes(one))]
     const waiting = left.filter(({ wantedBy }) => held.includes(wantedBy))
     left.push(...asked.map((one) => ({ ...one, units: -one.units })))
     const isHeld = asked.some(({ wantedBy }) => held.includes(wantedBy))
-    return verdict === null || !isHeld ? null : toApprove(context, verdict, waiting, judged ?? 1)
+    return verdict === null || !isHeld ? null : toApprove(context, verdict, waiting, credits ?? 1)
   }
   const rule: NightGuard['rule'] = async (trx, asked) => {
     if (asked !== null) last = await judge(trx, asked)
@@ -177,7 +162,7 @@ export const pagePrice = (runtime: PlanRuntime, context: PlanContext): UnitPrice
   const isFree = context.source.billing === undefined
   const unit = async () => (await pagePrices(runtime.database.kysely, runtime, context)).unit
   const past = async (): Promise<number | null> => (isFree ? 0 : ((await unit())?.likely ?? null))
-  return { past, now: past, atMost: async () => (isFree ? 0 : ((await unit())?.high ?? null)) }
+  return { past, now: past }
 }
 
 /** Of a unit; one that nobody knows anything of has a page at least. */
@@ -192,7 +177,6 @@ export const reportPrice = (
 ): UnitPrice => ({
   past: async () => (await pastUnits(runtime.database.kysely, context.definition.pipeline)).quota,
   now: async () => (await nightPrices(runtime, context, steps, packed)).perUnit,
-  atMost: async () => null,
 })
 
 const nightPrices = async (
