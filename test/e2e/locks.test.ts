@@ -109,6 +109,8 @@ describe('while the database makes its sessions wait for locks', () => {
     await firstRequest(here)
     await operator.query(`begin; ${locked['the jobs']}`)
     await expect.poll(() => waitingForLocks(here), { timeout: 10_000 }).toBeGreaterThan(0)
+    // What had its intent on record before the rows were locked arrives yet.
+    await new Promise((resolve) => setTimeout(resolve, 500))
     const submitted = here.sandbox.books().submissions.length
     const started = performance.now()
     const cancel = here.begin(['cancel', '1', '--json'])
