@@ -1,7 +1,11 @@
-// Charts as SVG: a bar a night as small as a word, and runs on a timeline. Colours come from the style sheet, so that light and dark both fit.
-import { html } from 'hono/html'
-import { count, moment } from './format.ts'
+// Charts as SVG: a bar a night as small as a word; runs on a timeline and credits by day, drawn on the server by Observable Plot. Colours come from
+// the style sheet, so that light and dark both fit.
+import * as Plot from '@observablehq/plot'
+import { html, raw } from 'hono/html'
+import { parseHTML } from 'linkedom'
+import { count } from './format.ts'
 import type { Html } from './layout.ts'
+import type { QuotaDay } from './reads/read-quota.ts'
 
 const [barWidth, height] = [4, 28]
 
@@ -39,6 +43,26 @@ export const barsOf = (days: readonly string[], values: readonly NightBar[]): Ni
   return days.map((day) => ({ day, value: sums.get(day) ?? 0 }))
 }
 
+const { document } = parseHTML('<!doctype html><html><body></body></html>')
+
+const fills: Readonly<Record<string, string>> = {
+  ...{ done: '--series-1', running: '--series-2', failed: '--series-4' },
+  ...{ used: '--series-1', reserved: '--series-2', budget: '--series-4' },
+}
+const fillOf = (series: string): string => `var(${fills[series] ?? '--series-3'})`
+
+/** @param role `group` where parts of it are links */
+const figure = (title: string, series: readonly string[], role: 'img' | 'group', options: Plot.PlotOptions): Html => {
+  const svg = String(Plot.plot({ document, width: 760, color: { type: 'identity' }, ...options }).outerHTML)
+    // Our content-security policy refuses Plot's style element; the same rules stand in our style sheet.
+    .replace(/<style>.*?<\/style>/gs, '')
+    // The whole has a label; Plot's labels on groups inside it are ones that no screen reader may use.
+    .replaceAll(/(<g[^>]*) aria-label="[^"]*"/g, '$1')
+  return html`<figure>
+<figcaption>${title}${[...new Set(series)].map((name) => html` <span class="key"><svg aria-hidden="true" width="10" height="10"><rect width="10" height="10" fill="${fillOf(name)}"></rect></svg> ${name}</span>`)}</figcaption>
+<svg role="${role}" aria-label="${title}" ${raw(svg.slice('<svg '.length))}</figure>`
+}
+
 /** A bar from one ISO time to another, which leads to `href`. */
 export interface Span {
   readonly lane: string
@@ -50,25 +74,55 @@ export interface Span {
   readonly href: string
 }
 
-const fills: Readonly<Record<string, string>> = { done: '--series-1', running: '--series-2', failed: '--series-4' }
-const fillOf = (state: string): string => `var(${fills[state] ?? '--series-3'})`
-
-const [spansWidth, laneHeight, namesWidth] = [760, 26, 110]
-/** A run of seconds is seen beside one of hours. */
-const leastWidth = 3
-
 /** Spans of time in lanes, each a link. */
 export const timeline = (title: string, spans: readonly Span[]): Html => {
   if (spans.length === 0) return html`<figure><figcaption>${title}</figcaption><p class="empty">Nothing yet.</p></figure>`
-  const lanes = [...new Set(spans.map(({ lane }) => lane))]
-  const [from = '', to = ''] = [spans.map((span) => span.from).sort()[0], spans.map((span) => span.to).sort().at(-1)] // biome-ignore format: one look
-  const whole = Math.max(1, Date.parse(to) - Date.parse(from))
-  const room = spansWidth - namesWidth - leastWidth
-  const place = (at: string): number => namesWidth + ((Date.parse(at) - Date.parse(from)) / whole) * room
-  return html`<figure>
-<figcaption>${title}, ${moment(from)} to ${moment(to)}${[...new Set(spans.map(({ state }) => state))].map((state) => html` <span class="key"><svg aria-hidden="true" width="10" height="10"><rect width="10" height="10" fill="${fillOf(state)}"></rect></svg> ${state}</span>`)}</figcaption>
-<svg role="group" aria-label="${title}" viewBox="0 0 ${spansWidth} ${lanes.length * laneHeight}">
-${lanes.map((lane, row) => html`<text x="0" y="${row * laneHeight + 17}" fill="currentColor">${lane}</text>`)}
-${spans.map((span) => html`<a href="${span.href}"><rect x="${place(span.from).toFixed(1)}" y="${lanes.indexOf(span.lane) * laneHeight + 2}" width="${(place(span.to) - place(span.from) + leastWidth).toFixed(1)}" height="${laneHeight - 4}" fill="${fillOf(span.state)}"><title>${span.title}</title></rect></a>`)}
-</svg></figure>`
+  const whole = Math.max(...spans.map(({ to }) => Date.parse(to))) - Math.min(...spans.map(({ from }) => Date.parse(from)))
+  // A run of seconds is seen beside one of hours.
+  const least = Math.max(1_000, whole / 200)
+  const states = spans.map(({ state }) => state)
+  return figure(title, states, 'group', {
+    height: 40 + new Set(spans.map(({ lane }) => lane)).size * 26,
+    marginLeft: 180,
+    x: { type: 'utc', label: null, grid: true, ticks: 6, tickFormat: (at: Date) => clockText(at, whole) },
+    y: { label: null },
+    marks: [
+      Plot.barX(spans, {
+        x1: ({ from }: Span) => new Date(from),
+        x2: ({ from, to }: Span) => new Date(Math.max(Date.parse(to), Date.parse(from) + least)),
+        ...{ y: 'lane', fill: ({ state }: Span) => fillOf(state), title: 'title', href: 'href' },
+        // Above and below alone: the bar of a short run is a few pixels wide.
+        ...{ insetTop: 2, insetBottom: 2 },
+      }),
+    ],
+  })
+}
+
+/** As much of a moment as tells the ticks of an axis apart that spans so much. */
+const clockText = (at: Date, spanMs: number): string => {
+  const iso = at.toISOString()
+  if (spanMs < 600_000) return iso.slice(11, 19)
+  return spanMs < 86_400_000 ? iso.slice(11, 16) : `${iso.slice(5, 10)} ${iso.slice(11, 16)}`
+}
+
+/** Credits of one pipeline. @param from first day of the axis, `YYYY-MM-DD` @param to the last one @param budget a day, as a line; null: none */
+export const creditsByDay = (title: string, days: readonly QuotaDay[], from: string, to: string, budget: number | null): Html => {
+  const bars = days.flatMap(({ day, account, used, reserved }) =>
+    Object.entries({ used, reserved }).flatMap(([series, value]) => (value > 0 ? [{ day, account, series, value }] : [])),
+  )
+  return figure(title, [...bars.map(({ series }) => series), ...(budget === null ? [] : ['budget'])], 'img', {
+    height: 200,
+    marginLeft: 60,
+    x: { type: 'utc', label: null, domain: [new Date(from), new Date(Date.parse(to) + 86_400_000)] },
+    y: { label: 'credits', grid: true, tickFormat: short },
+    marks: [
+      Plot.rectY(bars, {
+        ...{ x: ({ day }: (typeof bars)[number]) => new Date(day), interval: 'day', y: 'value' },
+        fill: ({ series }: (typeof bars)[number]) => fillOf(series),
+        title: ({ day, account, series, value }: (typeof bars)[number]) => `${day}: ${count(value)} ${series}, ${account}`,
+      }),
+      Plot.ruleY([0]),
+      ...(budget === null ? [] : [Plot.ruleY([budget], { stroke: fillOf('budget'), strokeDasharray: '4 3' })]),
+    ],
+  })
 }

@@ -237,7 +237,7 @@ describe('the pages', () => {
     page = null
   })
 
-  test('credits stand by account, pipeline, tag and night', async () => {
+  test('credits stand by account, pipeline, tag and night, and by day with the budget', async () => {
     await fillLedger(db, 'failing')
     await db.database.pool.query(`update etl.jobs set used_quota = 40, asked_at = now() where report_state is not null`)
     await db.database.pool.query(`insert into etl.tag_sets (tags) values ('{"client": "acme"}')`)
@@ -246,10 +246,15 @@ describe('the pages', () => {
       `update etl.pipelines set tag_set_id = (select max(tag_set_id) from etl.tag_sets), definition = jsonb_build_object('window', $1::jsonb)`,
       [JSON.stringify(window)],
     )
-    const shown = await text(`${await serve()}/quota`)
+    const definitions = (await shippedDefinitions()).map((one) => ({ ...one, limits: { ...one.limits, quotaPerDay: 100 } }))
+    page = await servePage(db, { definitions })
+    const shown = await text(`${page.url}/quota`)
     expect(shown).toMatch(/<strong>40<\/strong> credits spent/)
     for (const words of ['By account, 20', 'By pipeline, 20', 'By tag', 'acme', 'credits by night: 40 in 30 nights'])
       expect(shown).toContain(words)
+    expect(shown).toMatch(
+      /role="img" aria-label="keywords: credits by day"[\s\S]*<title>20\d\d-\d\d-\d\d: 40 used, \w+<[\s\S]*stroke-dasharray/,
+    )
   })
 
   test('metrics equal the ledger', async () => {

@@ -1,9 +1,9 @@
 // Credits spent, reserved and foretold against the budgets of the definitions, by pipeline, tag and day.
 import { html } from 'hono/html'
 import type { DataPointRule } from '../../core/data-point-counts.ts'
-import { barsOf, nightBars } from '../charts.ts'
+import { barsOf, creditsByDay, nightBars } from '../charts.ts'
 import type { WebContext } from '../context.ts'
-import { count, lastDays, moment, sum } from '../format.ts'
+import { count, dayBefore, lastDays, moment, sum } from '../format.ts'
 import { type Html, optionalTable, page, table } from '../layout.ts'
 import { type Forecast, forecasts } from '../reads/read-forecast.ts'
 import {
@@ -26,6 +26,8 @@ import {
 
 /** Nights of the small charts. */
 const nightsShown = 30
+/** Days of the large ones, and those of the first month before them. */
+const daysShown = 92
 
 const ruleWords: Readonly<Record<Exclude<DataPointRule, 'learn'>, string>> = {
   rows: 'rows',
@@ -37,14 +39,15 @@ const ruleWords: Readonly<Record<Exclude<DataPointRule, 'learn'>, string>> = {
   ignore: 'not compared',
 }
 
-/** The month so far and what it will come to, whom it is charged to, and its nights. */
+/** The month so far and what it will come to, whom it is charged to, and the days of the last three months. */
 export const quotaPage = async (context: WebContext): Promise<Html> => {
   const nowMs = context.clock.now()
   const nights = lastDays(nowMs, nightsShown)
   const month = new Date(nowMs).toISOString().slice(0, 7)
+  const since = `${dayBefore(nowMs, daysShown).slice(0, 7)}-01`
   const { kysely } = context
   const [days, readings, foretold, spending, unwanted, meters] = await Promise.all([
-    quotaDays(kysely, [`${month}-01`, ...nights].sort()[0]),
+    quotaDays(kysely, since),
     dataPointReadings(kysely),
     forecasts(kysely, nowMs),
     spendingByMonth(kysely, `${month}-01`),
@@ -60,9 +63,24 @@ ${pipelineTable(shown, rows, month)}
 ${tagTable(spendingByTag(spending))}
 ${unwantedTable(unwanted)}
 ${booksTable(meters)}
-${readingsTable(context, readings)}`
+${readingsTable(context, readings)}
+${dailyCharts(shown, since)}`
   return page({ title: 'Quota', place: '/quota', warehouse: context.warehouse, body })
 }
+
+/** One a pipeline that was charged for. */
+const dailyCharts = ({ context, days, nights }: Shown, since: string): Html[] =>
+  [
+    ...Map.groupBy(
+      days.filter(({ used, reserved }) => used + reserved > 0),
+      ({ pipeline }) => pipeline,
+    ),
+  ]
+    .sort(([a], [b]) => a.localeCompare(b))
+    .map(([pipeline, own]) => {
+      const budget = context.definitions.find((one) => one.pipeline === pipeline)?.limits.quotaPerDay ?? null
+      return creditsByDay(`${pipeline}: credits by day`, own, since, nights.at(-1) ?? since, budget)
+    })
 
 /** How the reports of each dataset are counted. */
 const readingsTable = (context: WebContext, readings: readonly ReadingLine[]): Html =>

@@ -24,7 +24,7 @@ export const runsPage = async (context: WebContext, beforeRunId: number | null):
     href: `/runs/${run.run_id}`,
   }))
   const oldest = runs.at(-1)?.run_id
-  const body = html`${timeline('The last runs', spans)}
+  const body = html`${timeline('The last runs, times in UTC', spans)}
 ${table(
   'Runs',
   ['Run', 'Command', 'For', 'State', 'Started', 'Took', 'Planned', 'Loaded', 'Unchanged', 'Waiting', 'Held', 'Failed'],
