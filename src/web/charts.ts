@@ -84,6 +84,8 @@ export const timeline = (title: string, spans: readonly Span[]): Html => {
   return figure(title, states, 'group', {
     height: 40 + new Set(spans.map(({ lane }) => lane)).size * 26,
     marginLeft: 180,
+    // Half of the name of a last tick.
+    marginRight: 34,
     x: { type: 'utc', label: null, grid: true, ticks: 6, tickFormat: (at: Date) => clockText(at, whole) },
     y: { label: null },
     marks: [

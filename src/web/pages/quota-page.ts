@@ -60,11 +60,11 @@ export const quotaPage = async (context: WebContext): Promise<Html> => {
 ${sumCards(rows, foretold, month)}
 ${accountTable(shown, rows, month)}
 ${pipelineTable(shown, rows, month)}
+${dailyCharts(shown, since)}
 ${tagTable(spendingByTag(spending))}
 ${unwantedTable(unwanted)}
 ${booksTable(meters)}
-${readingsTable(context, readings)}
-${dailyCharts(shown, since)}`
+${readingsTable(context, readings)}`
   return page({ title: 'Quota', place: '/quota', warehouse: context.warehouse, body })
 }
 
