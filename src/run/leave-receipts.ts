@@ -61,13 +61,17 @@ export const withReceipts = (memo: ReportMemo, work: ReceiptWork): ReportMemo =>
       // Beside the record, not after it: where somebody's lock keeps the ledger from taking the id, or this process is told to stop, the receipt has it.
       const purchase = intended ?? (await purchaseOf(database.kysely, jobId).catch(() => null))
       const isNoted = leave(reportId, purchase)
+      const forgetId = async (): Promise<void> => {
+        await isNoted
+        if (purchase !== null) await landing.notes.remove(boughtPath(warehouse, purchase.ask_number, purchase.account, reportId))
+      }
       const given = await memo.submitted(reportId, statusWord, async () => {
         // Nothing was bought under the job's own number: what was noted of it goes, as in `takeBack`.
-        await isNoted
-        if (purchase === null) return
-        await landing.notes.remove(boughtPath(warehouse, purchase.ask_number, purchase.account, reportId))
-        await landing.notes.remove(intentPath(warehouse, purchase.ask_number))
+        await forgetId()
+        if (purchase !== null) await landing.notes.remove(intentPath(warehouse, purchase.ask_number))
       })
+      // Another request's report: a restored ledger must not find two receipts of it.
+      if (given?.waitMs === null) await forgetId()
       if (given === null && (await isNoted)) await receiptWritten(database.kysely, jobId, reportId).catch(() => undefined)
       return given
     },

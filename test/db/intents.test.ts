@@ -93,6 +93,20 @@ describe('an id that was paid for', () => {
     expect(await receipts()).toHaveLength(2)
   })
 
+  test('of another job’s request is noted for that one alone: a restored ledger would give the report to whichever receipt it reads first', async () => {
+    const first = await memoHere()
+    await first.intend(intent)
+    expect(await first.submitted('r-both', null)).toBeNull()
+    const second = await memoHere(await another())
+    await second.intend({ ...intent, requestHash: 'h2' })
+    expect(await second.submitted('r-both', null)).toMatchObject({ waitMs: null })
+    const bought = (await receipts()).filter((name) => !name.endsWith('.intent.json'))
+    expect(bought).toHaveLength(1)
+    expect(JSON.parse((await landing.notes.read(bought[0] ?? '')) ?? '')).toMatchObject({ job_id: String(claim.jobId) })
+    // Its own intent stays: what became of it nobody knows.
+    expect(await receipts()).toHaveLength(3)
+  })
+
   test('and noted beside the landings alone is put on record by the next start, however much was asked for since', async () => {
     const warehouse = await readIdentity(db.database.kysely)
     const memo = await memoHere(claim, warehouse)
