@@ -9,37 +9,44 @@ interface Shape {
   badUntilMs: number
   said: string
   trying: Promise<void> | null
+  /** Runs in which a person asked for one all the same. */
+  readonly forcedBy: Set<number>
 }
 
 const shapes = new Map<string, Shape>()
 
 /** One bad answer is one unit's; a second one in the same words is the service's. */
 const enough = 2
-/** By then another night tries again. */
-const badForMs = 6 * 3_600_000
+/** Then one more is asked for; where that cannot be read either, after three times as long. */
+const firstWaitMs = 10 * 60_000
+const longestWaitMs = 6 * 3_600_000
 
 export interface ShapeWaiter {
   readonly clock: Clock
   readonly signal: AbortSignal
   /** The unit, for the message. */
   readonly unit: string
+  /** The run in which a person said that it is to be asked for whatever came before; null: no person did. */
+  readonly forcedBy: number | null
 }
 
-/** Asks, alone where the shape is not proved; `ask` throws UNUSABLE for an answer that cannot be read. Throws without asking where two units had such a one. */
+/**
+ * Asks, alone where the shape is not proved; `ask` throws UNUSABLE for an answer that cannot be read. Throws without asking where two units had such a one,
+ * until it is time for another try, or a person forces one: one a run.
+ */
 export const inProvedShape = async <T>(key: string, waiter: ShapeWaiter, ask: () => Promise<T>): Promise<T> => {
-  const { clock, signal, unit } = waiter
-  const shape = shapes.get(key) ?? { isGood: false, unread: 0, badUntilMs: 0, said: '', trying: null }
+  const { clock, signal } = waiter
+  const shape = shapes.get(key) ?? { isGood: false, unread: 0, badUntilMs: 0, said: '', trying: null, forcedBy: new Set() }
   shapes.set(key, shape)
-  while (!shape.isGood) {
-    if (clock.now() < shape.badUntilMs) throw notAsked(unit, shape)
-    if (shape.trying === null) break
-    await orAborted(shape.trying, signal)
-  }
+  // In turn, so that of those that wait for one try only the first makes the next.
+  while (!shape.isGood && shape.trying !== null) await orAborted(shape.trying, signal)
+  if (!shape.isGood && clock.now() < shape.badUntilMs) mayForce(shape, waiter)
   const over = Promise.withResolvers<void>()
   if (!shape.isGood) shape.trying = over.promise
   try {
     const answer = await ask()
     Object.assign(shape, { isGood: true, unread: 0 })
+    shape.forcedBy.clear()
     return answer
   } catch (error) {
     if (isEtlError(error) && error.code === 'UNUSABLE') unread(shape, error.message, clock)
@@ -50,17 +57,27 @@ export const inProvedShape = async <T>(key: string, waiter: ShapeWaiter, ask: ()
   }
 }
 
+/** Throws where the run was not forced, or had its try. */
+const mayForce = (shape: Shape, { unit, forcedBy }: ShapeWaiter): void => {
+  if (forcedBy === null || shape.forcedBy.has(forcedBy)) throw notAsked(unit, shape)
+  shape.forcedBy.add(forcedBy)
+}
+
 const unread = (shape: Shape, said: string, clock: Clock): void => {
   shape.isGood = false
   shape.unread += 1
   shape.said = said
-  if (shape.unread >= enough) shape.badUntilMs = clock.now() + badForMs
+  if (shape.unread >= enough) shape.badUntilMs = clock.now() + Math.min(longestWaitMs, firstWaitMs * 3 ** (shape.unread - enough))
 }
 
-const notAsked = (unit: string, { said }: Shape): EtlError =>
-  new EtlError('BAD_RESPONSE', `${unit}: not asked for, nothing was paid: answers come in a shape that cannot be read. ${said}`, {
-    follows: { next: 'retry', inMs: 60_000, isFinal: true },
-  })
+const notAsked = (unit: string, { said, badUntilMs }: Shape): EtlError => {
+  const until = new Date(badUntilMs).toISOString().slice(0, 16).replace('T', ' ')
+  return new EtlError(
+    'BAD_RESPONSE',
+    `${unit}: not asked for, nothing was paid: answers come in a shape that cannot be read. A run after ${until} UTC asks for one again; \`millrace backfill … --force\` does at once. ${said}`,
+    { follows: { next: 'retry', inMs: 60_000, isFinal: true } },
+  )
+}
 
 const orAborted = async (waited: Promise<void>, signal: AbortSignal): Promise<void> => {
   signal.throwIfAborted()

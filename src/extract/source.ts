@@ -21,12 +21,14 @@ export interface SourceContext {
   readonly reportHook: Secret | null
   /** Submissions whose answer was lost may be sent again in this run: by a new job, which names this one. */
   readonly resubmitUncertain: boolean
+  /** The run in which a person forces this job. */
+  readonly forcedBy?: number | null
   /** Tells whoever watches the run something that is no failure. */
   notice(code: string, message: string): void
 }
 
 /** Enough to look, not to buy: a probe or an estimate has no report to remember. */
-export type LookContext = Pick<SourceContext, 'http' | 'log' | 'clock' | 'signal'>
+export type LookContext = Pick<SourceContext, 'http' | 'log' | 'clock' | 'signal' | 'forcedBy'>
 
 /** What a source is asked for. */
 export interface ExtractRequest {

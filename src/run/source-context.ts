@@ -46,6 +46,7 @@ export const contextOf = (work: JobWork): OpenContext => {
     signal,
     reportHook: runtime.hooks?.reportAddress(claim.jobId) ?? null,
     resubmitUncertain: runtime.consent.resubmitUncertain,
+    forcedBy: claim.forced ? claim.runId : null,
     notice: (code, message) => runtime.progress.emit({ event: 'notice', code, message }),
   }
   return context

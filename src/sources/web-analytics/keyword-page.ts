@@ -110,7 +110,7 @@ export const fetchPage: typeof askForPage = (request, context, offset, ...more) 
   const ask = (): ReturnType<typeof askForPage> => askForPage(request, context, offset, ...more)
   const { definition, box } = request
   const key = [context.http.origin, definition.account, pathOf(context.http, 'keywords')].join(' ')
-  return offset > 0 ? ask() : inProvedShape(key, { ...context, unit: box.key }, ask)
+  return offset > 0 ? ask() : inProvedShape(key, { ...context, forcedBy: context.forcedBy ?? null, unit: box.key }, ask)
 }
 
 const askForPage = async (

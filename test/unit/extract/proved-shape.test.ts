@@ -1,0 +1,61 @@
+import { expect, test } from 'vitest'
+import { EtlError } from '../../../src/core/errors.ts'
+import { inProvedShape } from '../../../src/extract/proved-shape.ts'
+import { manualClock } from '../../support/manual-clock.ts'
+
+const minute = 60_000
+
+/** A service that answers what nobody can read until it is mended. */
+const world = (key: string) => {
+  const clock = manualClock()
+  const service = { asked: 0, isMended: false }
+  const answer = (): Promise<string> => {
+    service.asked += 1
+    return service.isMended
+      ? Promise.resolve('a page')
+      : Promise.reject(new EtlError('UNUSABLE', 'It answers something else than keywords.'))
+  }
+  const ask = (forcedBy: number | null = null): Promise<string> => {
+    const waiter = { clock, signal: new AbortController().signal, unit: 'a.com', forcedBy }
+    return inProvedShape(key, waiter, answer).catch((error: Error) => error.message)
+  }
+  return { clock, service, ask }
+}
+
+test('two answers that cannot be read stop the others, who say until when, and that --force does not wait', async () => {
+  const { service, ask } = world('stops')
+  await ask()
+  await ask()
+  expect(await ask()).toMatch(/^a\.com: not asked for, nothing was paid.*after 1970-01-01 00:26 UTC.*backfill … --force/)
+  expect(service.asked).toBe(2)
+})
+
+test('one is asked for again after ten minutes, and after three times as long each time, at most six hours', async () => {
+  const { clock, service, ask } = world('waits')
+  await ask()
+  await ask()
+  let at = 0
+  for (const wait of [10, 30, 90, 270, 360, 360]) {
+    const before = service.asked
+    at += wait * minute
+    await clock.run(at - 1)
+    await ask()
+    expect(service.asked, `${wait} minutes are not over`).toBe(before)
+    await clock.run(at)
+    await ask()
+    await ask()
+    expect(service.asked, `after ${wait} minutes`).toBe(before + 1)
+  }
+})
+
+test('a run that a person forces asks for one at once, and for the others when it can be read', async () => {
+  const { service, ask } = world('forced')
+  await ask()
+  await ask()
+  await Promise.all([ask(7), ask(7), ask(7)])
+  expect(service.asked, 'the first alone').toBe(3)
+  service.isMended = true
+  expect(await ask(7), 'the same run had its try').toMatch(/not asked for/)
+  expect(await Promise.all([ask(8), ask(8), ask(8)])).toEqual(['a page', 'a page', 'a page'])
+  expect(await ask(), 'and so for everybody').toBe('a page')
+})
