@@ -207,10 +207,10 @@ const splitJob = async (trx: Db, claim: ClaimedJob, error: EtlError): Promise<Se
   const { code, follows } = error
   const about = follows?.next === 'split' ? follows.about : 'size'
   const isAboutSize = about === 'size'
-  const words = redact(error.message.replaceAll(claim.box.key, ''))
-  const refused = isAboutSize ? null : await refusedInARow(trx, claim, words)
+  const refusal = isAboutSize ? null : { code, message: redact(error.message.replaceAll(claim.box.key, '')) }
+  const refused = refusal === null ? null : await refusedInARow(trx, claim, refusal)
   if (refused === null) {
-    await replaceJob(trx, claim, await halvesOf(trx, claim, about), isAboutSize ? null : { code, message: words })
+    await replaceJob(trx, claim, await halvesOf(trx, claim, about), refusal)
     return { kind: 'split' }
   }
   const message = `${redact(error.message)} ${refused} reports in a row were refused in these words, so this one is not cut further.`
