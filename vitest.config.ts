@@ -7,6 +7,8 @@ import { long, nightly, SlowestFirst, volume } from './test/support/long.ts'
 // package (the packed program installed from npm; needs the registry, hence not part of `npm test`), image (the image built and run; needs Docker too), citus (needs a cluster).
 // They share two cores with PostgreSQL itself, hence the low worker counts. Projects of one count run side by side.
 const maxWorkers = 3
+// In continuous integration a test of real processes gets a second try; the end of the log names each that needed it (test/support/count-reporter.ts).
+const retry = process.env['CI'] === 'true' ? 1 : 0
 const withProgram = ['postgres', 'program', 'published'].map((name) => `test/support/${name}.global.ts`)
 export default defineConfig({
   test: {
@@ -30,6 +32,7 @@ export default defineConfig({
         extends: true,
         test: {
           name: 'db',
+          retry,
           include: ['test/db/**/*.test.ts'],
           exclude: [...long, ...nightly],
           globalSetup: ['test/support/postgres.global.ts'],
@@ -42,6 +45,7 @@ export default defineConfig({
         extends: true,
         test: {
           name: 'e2e',
+          retry,
           include: ['test/e2e/**/*.test.ts'],
           exclude: [...long, ...nightly],
           globalSetup: withProgram,
@@ -54,6 +58,7 @@ export default defineConfig({
         extends: true as const,
         test: {
           name,
+          retry,
           include: [...include],
           globalSetup: withProgram,
           testTimeout: 180_000,
