@@ -62,37 +62,29 @@ const show = ({ args, output }: Invocation, waiting: readonly WaitingWord[], hel
   })
   if (waiting.length + held.length === 0) output.line(nothing(args))
   if (waiting.length > 0) printWaiting(output, waiting)
-  printHeldLists(output, held)
+  output.optionalTable(held, {
+    'held list': ({ pipeline }) => pipeline,
+    of: ({ dimension }) => dimension,
+    values: ({ values }) => values,
+    new: ({ came }) => came,
+    gone: ({ gone }) => gone,
+  })
   return 0
 }
 
 const listEvent = ({ heldSince, ...one }: HeldList) => ({ ...one, held_since: heldSince })
 
-const printHeldLists = (output: Output, held: readonly HeldList[]): void => {
-  if (held.length === 0) return
-  output.table(
-    ['held list', 'of', 'values', 'new', 'gone'],
-    held.map(({ pipeline, dimension, values, came, gone }) => [
-      ...[pipeline, dimension, formatNumber(values)],
-      ...[formatNumber(came), formatNumber(gone)],
-    ]),
-  )
-}
-
 /** A table of what waits. */
 const printWaiting = (output: Output, waiting: readonly WaitingWord[]): void =>
-  output.table(
-    ['needs approval', 'why', 'months', 'units', 'reports', 'credits', 'a night may cost'],
-    waiting.map(({ pipeline, reasons, from, to, units, reports, credits, allowed }) => [
-      pipeline,
-      Object.keys(reasons).join(', '),
-      from === to ? (from ?? '-') : `${from}..${to}`,
-      formatNumber(units),
-      formatNumber(reports),
-      credits === null ? 'not known' : formatNumber(credits),
-      allowed === null ? '-' : formatNumber(allowed),
-    ]),
-  )
+  output.table(waiting, {
+    'needs approval': ({ pipeline }) => pipeline,
+    why: ({ reasons }) => Object.keys(reasons).join(', '),
+    months: ({ from, to }) => (from === to ? from : `${from}..${to}`),
+    units: ({ units }) => units,
+    reports: ({ reports }) => reports,
+    credits: ({ credits }) => credits ?? 'not known',
+    'a night may cost': ({ allowed }) => allowed,
+  })
 
 /** As messages have it. */
 export const aboutCredits = (credits: number | null): string =>
@@ -122,17 +114,12 @@ export const printWords = (output: Output, { needs_approval, approved }: Pick<St
     printWaiting(output, needs_approval)
     output.line('Next: `millrace plan` shows it, `millrace approve` allows it.')
   }
-  if (approved.length === 0) return
-  output.line()
-  output.table(
-    ['approved, not bought yet', 'units', 'reports', 'credits', 'by', 'done about'],
-    approved.map(({ pipeline, units, reports, credits, approved_by, done_on }) => [
-      pipeline,
-      formatNumber(units),
-      formatNumber(reports),
-      credits === null ? 'not known' : formatNumber(credits),
-      approved_by ?? '-',
-      done_on ?? 'next run',
-    ]),
-  )
+  output.optionalTable(approved, {
+    'approved, not bought yet': ({ pipeline }) => pipeline,
+    units: ({ units }) => units,
+    reports: ({ reports }) => reports,
+    credits: ({ credits }) => credits ?? 'not known',
+    by: ({ approved_by }) => approved_by,
+    'done about': ({ done_on }) => done_on ?? 'next run',
+  })
 }

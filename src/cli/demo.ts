@@ -125,10 +125,7 @@ const inHome = ({ home }: Settings): string => (home.endsWith(demoHome) ? `MILLR
 const printSample = (output: Output, pipeline: string, { columns, rows, total }: Sample): void => {
   output.line()
   output.line(`bi.${pipeline}: ${formatNumber(total)} rows, for example`)
-  output.table(
-    columns,
-    rows.map((row) => columns.map((column) => clip(row[column]))),
-  )
+  output.table(rows, Object.fromEntries(columns.map((column) => [column, (row: Sample['rows'][number]) => clip(row[column])])))
 }
 
 const clip = (value: unknown): string => {

@@ -1,8 +1,7 @@
 // Arguments in, exit code out: 0 done, 1 some units failed or held, 2 wrong usage, definition or configuration, 130 interrupted.
 import { setFlagsFromString } from 'node:v8'
 import { Command, CommanderError } from 'commander'
-import { asDiskError } from '../core/disk-error.ts'
-import { type ErrorCode, isEtlError, messageOf } from '../core/errors.ts'
+import { asDiskError, type ErrorCode, isEtlError, messageOf } from '../core/errors.ts'
 import { redact } from '../core/redact.ts'
 import { version } from '../core/version.ts'
 import { databaseError, isDatabaseError } from '../db/database-error.ts'

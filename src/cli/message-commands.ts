@@ -10,16 +10,12 @@ import { accountsOf } from '../run/apis.ts'
 import type { OpenRuntime } from '../run/open-runtime.ts'
 import { testReceivers } from '../schedule/notify/send-alarms.ts'
 import { openAlarms } from '../web/reads/read-alarms.ts'
+import { byAction } from './command-options.ts'
 import { withRuntime } from './command-runtime.ts'
 import type { Handler, Invocation } from './command-spec.ts'
 import { timesOf } from './zone.ts'
 
-export const notifications: Handler = (invocation) => {
-  const [action, ...rest] = invocation.args
-  if (action === 'test') return test(invocation, rest)
-  if (action === 'list' && rest.length === 0) return list(invocation)
-  throw new EtlError('USAGE', `'${invocation.args.join(' ')}' is not \`test [receiver...]\` or \`list\`.`)
-}
+export const notifications: Handler = async (invocation) => byAction(invocation, { test, list })
 
 const opened = { callsService: false, usesLanding: false, pipelines: [] } as const
 
@@ -36,8 +32,9 @@ const test = (invocation: Invocation, names: readonly string[]): Promise<number>
     return failed === 0 ? 0 : 1
   })
 
-const list = (invocation: Invocation): Promise<number> =>
-  withRuntime(invocation, opened, async ({ database }) => {
+const list = (invocation: Invocation, rest: readonly string[]): Promise<number> => {
+  if (rest.length > 0) throw new EtlError('USAGE', 'Write `millrace notify list` alone: it lists what is wrong in the warehouse.')
+  return withRuntime(invocation, opened, async ({ database }) => {
     const { output } = invocation
     const alarms = await openAlarms(database.kysely)
     const times = timesOf(invocation)
@@ -45,19 +42,17 @@ const list = (invocation: Invocation): Promise<number> =>
     output.event({ event: 'summary', command: 'notify list', alarms: alarms.length })
     if (alarms.length === 0) output.line('Nothing is wrong: no alarm is open.')
     else
-      output.table(
-        ['severity', 'kind', 'since', 'sent to', 'what is wrong'],
-        alarms.map(({ severity, kind, raised_at, told, message }) => [
-          severity,
-          kind,
-          times.at(raised_at),
-          told.map(({ receiver, state }) => `${receiver}: ${state}`).join(', '),
-          message.slice(0, 100),
-        ]),
-      )
+      output.table(alarms, {
+        severity: ({ severity }) => severity,
+        kind: ({ kind }) => kind,
+        since: ({ raised_at }) => times.at(raised_at),
+        'sent to': ({ told }) => told.map(({ receiver, state }) => `${receiver}: ${state}`).join(', '),
+        'what is wrong': ({ message }) => message.slice(0, 100),
+      })
     if (alarms.length > 0) times.sayZone(output)
     return 0
   })
+}
 
 interface Subscriber {
   readonly of: AccountOf

@@ -1,5 +1,6 @@
 // `millrace describe` and `millrace capabilities`: the datasets, and the values and dates, that each service offers this key.
 import { createLog } from '../core/log.ts'
+import type { Capabilities } from '../extract/api.ts'
 import { type Answer, discoverCapabilities, discoverDatasets, type DiscoverRequest } from './check/discover.ts'
 import { pipelinesFolder, settingsOf } from './command-runtime.ts'
 import type { Handler, Invocation } from './command-spec.ts'
@@ -24,20 +25,19 @@ export const describe: Handler = async (invocation) => {
   })
 }
 
+type Family = Capabilities['families'][number]
+
 /** Asks each API that has its settings. */
 export const capabilities: Handler = async (invocation) => {
   const answers = await discoverCapabilities(discoverRequest(invocation))
   return showAnswers(invocation, { command: 'capabilities', what: 'what this key may ask' }, answers, (found, output) => {
     const kinds = [...new Set(found.families.flatMap(({ values }) => Object.keys(values)))]
-    output.table(
-      ['family', 'from', 'to', ...kinds],
-      found.families.map(({ name, from, to, values }) => [
-        name,
-        from ?? '-',
-        to ?? '-',
-        ...kinds.map((kind) => values[kind]?.join(' ') ?? '-'),
-      ]),
-    )
+    output.table(found.families, {
+      family: ({ name }) => name,
+      from: ({ from }) => from,
+      to: ({ to }) => to,
+      ...Object.fromEntries(kinds.map((kind) => [kind, ({ values }: Family) => values[kind]?.join(' ') ?? null])),
+    })
     if (found.remainingHits !== null) output.line(`${some(found.remainingHits, 'request')} left.`)
     return {
       remaining_hits: found.remainingHits,

@@ -16,8 +16,15 @@ export interface Output {
   /** A remark on standard error, in both modes. */
   note(text: string): void
   /** Columns aligned for people; numbers to the right; in blocks where the terminal is too narrow. */
-  table(head: readonly string[], rows: readonly (readonly string[])[]): void
+  table<Row>(rows: readonly Row[], columns: Columns<Row>): void
+  /** The same below an empty line; nothing where there are no rows. */
+  optionalTable<Row>(rows: readonly Row[], columns: Columns<Row>): void
 }
+
+/** By the heads of the columns, what each shows of a row; null is a dash. */
+type Columns<Row> = Readonly<Record<string, (row: Row) => string | number | null>>
+
+const shown = (cell: string | number | null): string => (typeof cell === 'number' ? formatNumber(cell) : (cell ?? '-'))
 
 /** @param json one JSON object a line instead of text */
 export const createOutput = (json: boolean): Output => {
@@ -25,6 +32,11 @@ export const createOutput = (json: boolean): Output => {
     // What has lines of its own is a script or SQL, in which every break means something.
     const columns = text.includes('\n') ? null : columnsOf(process.stdout)
     if (!json) process.stdout.write(`${redact(wrapText(nearPaths(text), columns))}\n`)
+  }
+  const table = <Row>(rows: readonly Row[], columns: Columns<Row>): void => {
+    const cells = rows.map((row) => Object.values(columns).map((show) => shown(show(row))))
+    for (const text of layOut(Object.keys(columns), cells, columnsOf(process.stdout)))
+      line(/^─[─ ]*$/.test(text) ? paint('dim', text) : text)
   }
   let summedUp = false
   return {
@@ -36,8 +48,11 @@ export const createOutput = (json: boolean): Output => {
       if (json) process.stdout.write(`${redact(JSON.stringify(value))}\n`)
     },
     note: (text) => void process.stderr.write(`${redact(wrapText(nearPaths(text), columnsOf(process.stderr)))}\n`),
-    table: (head, rows) => {
-      for (const text of layOut(head, rows, columnsOf(process.stdout))) line(/^─[─ ]*$/.test(text) ? paint('dim', text) : text)
+    table,
+    optionalTable: (rows, columns) => {
+      if (rows.length === 0) return
+      line()
+      table(rows, columns)
     },
   }
 }

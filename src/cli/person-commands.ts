@@ -11,23 +11,17 @@ import type { Runtime } from '../run/runtime.ts'
 import { listPurchases } from '../web/reads/read-reports.ts'
 import { linesOf, type UnitLine } from '../web/reads/unit-lines.ts'
 import { tellAfter } from './run-commands.ts'
-import { wholeNumber } from './command-options.ts'
+import { byAction, wholeNumber } from './command-options.ts'
 import { assertKnownPipelines, withDatabase, withRuntime } from './command-runtime.ts'
 import type { Handler, Invocation } from './command-spec.ts'
-import { formatNumber, some } from './output.ts'
+import { some } from './output.ts'
 import { exitCodeOf, printSummary, summaryEvent } from './summary.ts'
 import { timesOf } from './zone.ts'
 
 const by = 'command line'
 
 /** `list` changes nothing; `adopt` and `give-up` decide about a purchase. */
-export const reports: Handler = async (invocation) => {
-  const [action, ...rest] = invocation.args
-  if (action === 'list') return list(invocation, rest)
-  if (action === 'adopt') return adopt(invocation, rest)
-  if (action === 'give-up') return giveUp(invocation, rest)
-  throw new EtlError('USAGE', `'${action}' is not one of list, adopt, give-up.`)
-}
+export const reports: Handler = async (invocation) => byAction(invocation, { list, adopt, 'give-up': giveUp })
 
 const list = async (invocation: Invocation, pipelines: readonly string[]): Promise<number> => {
   const { output } = invocation
@@ -38,20 +32,17 @@ const list = async (invocation: Invocation, pipelines: readonly string[]): Promi
     for (const row of rows) output.event({ event: 'report', ...row })
     output.event({ event: 'summary', command: 'reports list', listed: rows.length, total })
     const times = timesOf(invocation)
-    output.table(
-      ['job', 'kind', 'pipeline', 'months', 'units', 'state', 'report', 'credits', 'submitted'],
-      rows.map((row) => [
-        String(row.job_id),
-        row.kind,
-        row.pipeline,
-        showSpan({ from: row.window_from, to: row.window_to }),
-        formatNumber(row.cells),
-        row.status_word === null ? row.state : `${row.state} (${row.status_word})`,
-        row.report_id ?? '(id not known)',
-        row.quota === null ? '-' : formatNumber(row.quota),
-        times.at(row.submitted_at),
-      ]),
-    )
+    output.table(rows, {
+      job: ({ job_id }) => String(job_id),
+      kind: ({ kind }) => kind,
+      pipeline: ({ pipeline }) => pipeline,
+      months: ({ window_from, window_to }) => showSpan({ from: window_from, to: window_to }),
+      units: ({ cells }) => cells,
+      state: ({ state, status_word }) => (status_word === null ? state : `${state} (${status_word})`),
+      report: ({ report_id }) => report_id ?? '(id not known)',
+      credits: ({ quota }) => quota,
+      submitted: ({ submitted_at }) => times.at(submitted_at),
+    })
     output.line(`${rows.length} of ${total} purchases.`)
     if (rows.length > 0) times.sayZone(output)
     const kinds = new Set(rows.map(({ kind }) => kind))

@@ -118,35 +118,37 @@ const creditsLeft = ({ api, said }: Answer<Credits>, isOneOfSeveral: boolean): s
   return remaining === null ? `${whose} does not tell the credits left.` : `${whose} has ${formatNumber(remaining)} credits left.`
 }
 
-const printPipelines = (output: Output, { month, spending, forecasts }: QuotaOf): void => {
+const printPipelines = (output: Output, quota: QuotaOf): void => {
+  const { month, spending, forecasts } = quota
   if (spending.length === 0) {
     output.line(`Nothing was spent in ${month}.`)
     return
   }
-  const total = (pick: (one: Spending) => number): string => formatNumber(sum(spending, pick))
-  const foretold = (pipeline: string, account: string): string => {
-    const one = forecasts.find((known) => known.pipeline === pipeline && known.account === account)
-    return one?.forecast == null ? '-' : formatNumber(one.forecast)
+  const isSame = (one: Spending) => (other: Pick<Spending, 'pipeline' | 'account'>) =>
+    other.pipeline === one.pipeline && other.account === one.account
+  const rows = spending.map((one) => ({
+    ...one,
+    // What a pipeline spent with other tags before is another row, the forecast is of all.
+    end: spending.find(isSame(one)) === one ? (forecasts.find(isSame(one))?.forecast ?? null) : '',
+  }))
+  const all = {
+    ...{ pipeline: 'all', account: '', tags: {}, end: totals(quota).forecast },
+    reports: sum(spending, ({ reports }) => reports),
+    requests: sum(spending, ({ requests }) => requests),
+    used: sum(spending, ({ used }) => used),
+    reserved: sum(spending, ({ reserved }) => reserved),
   }
   const isTagged = spending.some(({ tags }) => Object.keys(tags).length > 0)
-  const seen = new Set<string>()
-  const rows = spending.map((one) => {
-    const { pipeline, account, tags, reports, requests, used, reserved } = one
-    // What a pipeline spent with other tags before is another row, the forecast is of all.
-    const isFirst = !seen.has(`${account} ${pipeline}`)
-    seen.add(`${account} ${pipeline}`)
-    return [
-      ...[pipeline, account, ...(isTagged ? [tagWords(tags)] : []), formatNumber(reports), formatNumber(requests)],
-      ...[formatNumber(used), formatNumber(reserved), isFirst ? foretold(pipeline, account) : ''],
-    ]
+  output.table([...rows, all], {
+    [month]: ({ pipeline }) => pipeline,
+    account: ({ account }) => account,
+    ...(isTagged ? { tags: ({ tags }: Pick<Spending, 'tags'>) => tagWords(tags) } : {}),
+    reports: ({ reports }) => reports,
+    requests: ({ requests }) => requests,
+    used: ({ used }) => used,
+    reserved: ({ reserved }) => reserved,
+    'at its end': ({ end }) => end,
   })
-  const known = forecasts.filter(({ forecast }) => forecast !== null)
-  const whole = known.length === 0 ? '-' : formatNumber(sum(forecasts, ({ forecast, spent }) => forecast ?? spent))
-  const sums = [total(({ reports }) => reports), total(({ requests }) => requests), total(({ used }) => used)]
-  output.table(
-    [month, 'account', ...(isTagged ? ['tags'] : []), 'reports', 'requests', 'used', 'reserved', 'at its end'],
-    [...rows, ['all', '', ...(isTagged ? [''] : []), ...sums, total(({ reserved }) => reserved), whole]],
-  )
 }
 
 const tagWords = (tags: Readonly<Record<string, string>>): string =>
@@ -154,43 +156,36 @@ const tagWords = (tags: Readonly<Record<string, string>>): string =>
     .map(([name, value]) => `${name}=${value}`)
     .join(' ')
 
-const printTags = (output: Output, { tags }: QuotaOf): void => {
-  if (tags.length === 0) return
-  output.line()
-  output.table(
-    ['tag', 'value', 'used', 'reserved', 'pipelines'],
-    tags.map(({ tag, value, used, reserved, pipelines }) => [
-      ...[tag, value ?? '(none)', formatNumber(used), formatNumber(reserved)],
-      pipelines.join(', '),
-    ]),
-  )
-}
+const printTags = (output: Output, { tags }: QuotaOf): void =>
+  output.optionalTable(tags, {
+    tag: ({ tag }) => tag,
+    value: ({ value }) => value ?? '(none)',
+    used: ({ used }) => used,
+    reserved: ({ reserved }) => reserved,
+    pipelines: ({ pipelines }) => pipelines.join(', '),
+  })
 
 const mostValues = 40
 
 const printValues = (output: Output, { values }: QuotaOf): void => {
   if (values === null) return
   output.line()
-  output.table(
-    ['value', 'pipeline', 'credits', 'in a list'],
-    values
-      .slice(0, mostValues)
-      .map(({ value, pipeline, credits, wanted }) => [...[value, pipeline, formatNumber(credits)], wanted ? 'yes' : 'no']),
-  )
+  output.table(values.slice(0, mostValues), {
+    value: ({ value }) => value,
+    pipeline: ({ pipeline }) => pipeline,
+    credits: ({ credits }) => credits,
+    'in a list': ({ wanted }) => (wanted ? 'yes' : 'no'),
+  })
   if (values.length > mostValues) output.line(`and ${formatNumber(values.length - mostValues)} more; --json has all.`)
 }
 
-const printUnwanted = (output: Output, { unwanted }: QuotaOf): void => {
-  if (unwanted.length === 0) return
-  output.line()
-  output.table(
-    ['bought for nobody any more', 'units of lists', 'credits', 'for example'],
-    unwanted.map(({ pipeline, slices, credits, examples }) => [
-      ...[pipeline, formatNumber(slices), formatNumber(credits)],
-      examples.join('; '),
-    ]),
-  )
-}
+const printUnwanted = (output: Output, { unwanted }: QuotaOf): void =>
+  output.optionalTable(unwanted, {
+    'bought for values since removed': ({ pipeline }) => pipeline,
+    'units of lists': ({ slices }) => slices,
+    credits: ({ credits }) => credits,
+    'for example': ({ examples }) => examples.join('; '),
+  })
 
 const printBooks = (output: Output, { meters, spending }: QuotaOf): void => {
   const requests = sum(spending, (one) => one.request_credits)

@@ -4,7 +4,7 @@ import { EtlError } from '../core/errors.ts'
 import { inclusiveRange } from '../core/window.ts'
 import { listQuarantine, showQuarantine } from '../ledger/quarantine.ts'
 import { replayAnswer, replayRange, type ReplayResult, retryQuarantine } from '../run/replay.ts'
-import { parseOnly, rangeOf, wholeNumber } from './command-options.ts'
+import { byAction, parseOnly, rangeOf, wholeNumber } from './command-options.ts'
 import { assertKnownPipelines, withDatabase, withRuntime } from './command-runtime.ts'
 import type { Handler, Invocation } from './command-spec.ts'
 import { exitCodeOf, printSummary } from './summary.ts'
@@ -52,13 +52,7 @@ const printReplay = ({ output }: Invocation, command: string, result: ReplayResu
 }
 
 /** `retry` is a replay: it asks the service for nothing. */
-export const quarantine: Handler = async (invocation) => {
-  const [action, ...rest] = invocation.args
-  if (action === 'list') return list(invocation, rest)
-  if (action === 'show') return show(invocation, rest)
-  if (action === 'retry') return retry(invocation, rest)
-  throw new EtlError('USAGE', `'${action}' is not one of list, show, retry.`)
-}
+export const quarantine: Handler = async (invocation) => byAction(invocation, { list, show, retry })
 
 const list = async (invocation: Invocation, pipelines: readonly string[]): Promise<number> => {
   const { options, output } = invocation
@@ -68,18 +62,15 @@ const list = async (invocation: Invocation, pipelines: readonly string[]): Promi
     const { rows, total } = await listQuarantine(kysely, { pipelines, limit, all: options['all'] === true })
     for (const row of rows) output.event({ event: 'quarantined', ...row })
     output.event({ event: 'summary', command: 'quarantine list', listed: rows.length, total })
-    output.table(
-      ['id', 'unit', 'part', 'line', 'column', 'reason', 'raw'],
-      rows.map((row) => [
-        String(row.quarantine_id),
-        row.unit_key ?? '(not known)',
-        String(row.part),
-        String(row.line),
-        row.column_name ?? '-',
-        row.reason,
-        clip(row.raw),
-      ]),
-    )
+    output.table(rows, {
+      id: ({ quarantine_id }) => String(quarantine_id),
+      unit: ({ unit_key }) => unit_key ?? '(not known)',
+      part: ({ part }) => String(part),
+      line: ({ line }) => String(line),
+      column: ({ column_name }) => column_name,
+      reason: ({ reason }) => reason,
+      raw: ({ raw }) => clip(raw),
+    })
     output.line(`${rows.length} of ${total} rows. \`millrace quarantine show ID\` prints one whole.`)
     return 0
   })

@@ -24,22 +24,45 @@ import { closingLines, printPlan } from './print-plan.ts'
 import type { ProgressView } from './progress-bar.ts'
 import { exitCodeOf, printSummary } from './summary.ts'
 
-/** Exit code 1 where units failed or are held. */
+/** Exit code 1 where units failed or are held. Units that are not yet published, or wait for a budget, do not make a night fail. */
 export const run: Handler = async (invocation) => {
-  const { args, options, output, signal } = invocation
-  const scope: Scope = { mode: 'due', only: parseOnly(options['only']) }
-  return withRuntime(invocation, { callsService: true, usesLanding: true }, async (opened, progress) => {
+  const only = invocation.options['only']
+  return load(invocation, 'run', { mode: 'due', only: parseOnly(only) }, { only: only ?? null })
+}
+
+/** Exit code 1 where units failed or are held, or nothing was bought. */
+export const backfill: Handler = async (invocation) => {
+  const { options } = invocation
+  const { only, force } = options
+  const scope = rangeScope(invocation, { order: orderOf(options) })
+  return load(invocation, 'backfill', scope, { ...rangeOf(invocation), only: only ?? null, force: force === true })
+}
+
+/** @param named what the run was asked for beside its pipelines, as the ledger keeps it */
+const load = (
+  invocation: Invocation,
+  command: 'run' | 'backfill',
+  scope: Scope,
+  named: Readonly<Record<string, unknown>>,
+): Promise<number> =>
+  withRuntime(invocation, { callsService: true, usesLanding: true }, async (opened, progress) => {
+    const { args, options, output, signal } = invocation
     const { definitions } = opened
+    const isNight = command === 'run'
     checkScope(definitions, scope)
-    if (options['dryRun'] === true) return showPlan(invocation, opened, progress, 'run', scope)
-    // A run without what the person refused: that is held, and the usual goes on.
-    const runtime = (await progress.aside(() => agreed(invocation, opened, 'run', scope))) ?? opened
+    if (options['dryRun'] === true) return showPlan(invocation, opened, progress, command, scope)
+    const runtime = await progress.aside(() => agreed(invocation, opened, command, scope))
+    if (runtime === null) {
+      output.note('Nothing was bought.')
+      return 1
+    }
     checkAlarming(runtime)
-    const ping = createPing(runtime.settings, runtime.log)
+    // The watchdog expects nights alone.
+    const ping = isNight ? createPing(runtime.settings, runtime.log) : async () => undefined
     await ping('start')
     const result = await runJobs(runtime, {
-      command: 'run',
-      arguments: { pipelines: args, only: options['only'] ?? null },
+      command,
+      arguments: { pipelines: args, ...named },
       definitions,
       plan: (runId) => planRun(runtime, runId, definitions, scope, signal),
       signal,
@@ -47,46 +70,14 @@ export const run: Handler = async (invocation) => {
       await ping('fail')
       throw error
     })
-    const after = await afterRun(runtime, result, runtime.consent.approvedBy)
-    if (result.state !== 'cancelled') await sweep(runtime)
+    const after = await afterRun(runtime, result, isNight ? runtime.consent.approvedBy : personWith('backfill'))
+    if (isNight && result.state !== 'cancelled') await sweep(runtime)
     await ping(result.state === 'done' ? 'success' : 'fail')
     await tellAfter(runtime, result)
     progress.stop()
-    sayEnded(output, 'run', result, after)
-    // Units that are not yet published, or wait for a budget, do not make a night fail.
-    return exitCodeOf(result, true)
+    sayEnded(output, command, result, after)
+    return exitCodeOf(result, isNight)
   })
-}
-
-/** Exit code 1 where units failed or are held, or nothing was bought. */
-export const backfill: Handler = async (invocation) => {
-  const { args, options, output, signal } = invocation
-  const { from, to } = rangeOf(invocation)
-  const scope = rangeScope(invocation, { order: orderOf(options) })
-  return withRuntime(invocation, { callsService: true, usesLanding: true }, async (opened, progress) => {
-    const { definitions } = opened
-    checkScope(definitions, scope)
-    if (options['dryRun'] === true) return showPlan(invocation, opened, progress, 'backfill', scope)
-    const runtime = await progress.aside(() => agreed(invocation, opened, 'backfill', scope))
-    if (runtime === null) {
-      output.note('Nothing was bought.')
-      return 1
-    }
-    checkAlarming(runtime)
-    const result = await runJobs(runtime, {
-      command: 'backfill',
-      arguments: { pipelines: args, from, to, only: options['only'] ?? null, force: options['force'] === true },
-      definitions,
-      plan: (runId) => planRun(runtime, runId, definitions, scope, signal),
-      signal,
-    })
-    const after = await afterRun(runtime, result, personWith('backfill'))
-    await tellAfter(runtime, result)
-    progress.stop()
-    sayEnded(output, 'backfill', result, after)
-    return exitCodeOf(result, false)
-  })
-}
 
 const orderOf = ({ order, oldestFirst }: Invocation['options']): 'newest-first' | 'oldest-first' => {
   if (oldestFirst === true) return 'oldest-first'
@@ -118,7 +109,7 @@ const showPlan = async (
   return 0
 }
 
-/** A runtime that may buy what was agreed to; null: the person wants nothing of it. */
+/** A runtime that may buy what was agreed to; null: the person wants nothing of a backfill. A night goes on without what the person refused. */
 const agreed = async (
   invocation: Invocation,
   runtime: OpenRuntime,

@@ -1,6 +1,6 @@
 // `millrace status`: the ledger in the terminal, with a small map of coverage.
 import { EtlError } from '../core/errors.ts'
-import type { UnitState } from '../core/types.ts'
+import { windowsBetween } from '../core/window.ts'
 import type { Database } from '../db/connect.ts'
 import { openLandingStore } from '../extract/landing.ts'
 import { damagedReceipts, identityWarning } from '../run/identity.ts'
@@ -108,27 +108,18 @@ const print = (output: Output, status: Status, { display, times }: Around): void
 const waitingWords = 'Waiting: not possible yet; each unit below names its reason. The next run resumes them.'
 
 const printPipelines = (output: Output, { pipelines }: Status, { at }: Times): void =>
-  output.table(
-    ['pipeline', 'loaded', 'waiting', 'held', 'failed', 'other', 'rows', 'newest', 'last load', 'quarantined'],
-    pipelines.map(({ pipeline, units, rows, newest_window, last_loaded_at, quarantined }) => {
-      const count = (state: UnitState): number => units[state] ?? 0
-      const other = count('planned') + count('running') + count('landed')
-      const marked = (state: 'held' | 'failed'): string =>
-        count(state) === 0 ? '0' : paint(stateTone(state), formatNumber(count(state)))
-      return [
-        pipeline,
-        formatNumber(count('loaded')),
-        formatNumber(count('waiting')),
-        marked('held'),
-        marked('failed'),
-        formatNumber(other),
-        formatNumber(rows),
-        newest_window?.slice(0, 7) ?? '-',
-        at(last_loaded_at),
-        formatNumber(quarantined),
-      ]
-    }),
-  )
+  output.table(pipelines, {
+    pipeline: ({ pipeline }) => pipeline,
+    loaded: ({ units }) => units.loaded ?? 0,
+    waiting: ({ units }) => units.waiting ?? 0,
+    held: ({ units: { held = 0 } }) => (held === 0 ? 0 : paint(stateTone('held'), formatNumber(held))),
+    failed: ({ units: { failed = 0 } }) => (failed === 0 ? 0 : paint(stateTone('failed'), formatNumber(failed))),
+    other: ({ units: { planned = 0, running = 0, landed = 0 } }) => planned + running + landed,
+    rows: ({ rows }) => rows,
+    newest: ({ newest_window }) => newest_window?.slice(0, 7) ?? null,
+    'last load': ({ last_loaded_at }) => at(last_loaded_at),
+    quarantined: ({ quarantined }) => quarantined,
+  })
 
 const printTroubled = (output: Output, { troubled }: Status): void => {
   if (troubled.length === 0) return
@@ -150,65 +141,35 @@ const printReplays = (output: Output, { troubled_replays }: Status): void => {
   }
 }
 
-const printReports = (output: Output, { open_reports }: Status): void => {
-  if (open_reports.length === 0) return
-  output.line()
-  output.table(
-    ['open report', 'state', 'service says', 'age', 'bought for'],
-    open_reports.map((report) => [
-      report.report_id ?? '(id not known)',
-      report.state,
-      report.status_word ?? '-',
-      formatSeconds(report.age_seconds),
-      report.box,
-    ]),
-  )
-}
+const printReports = (output: Output, { open_reports }: Status): void =>
+  output.optionalTable(open_reports, {
+    'open report': ({ report_id }) => report_id ?? '(id not known)',
+    state: ({ state }) => state,
+    'service says': ({ status_word }) => status_word,
+    age: ({ age_seconds }) => formatSeconds(age_seconds),
+    'bought for': ({ box }) => box,
+  })
 
-const printQuota = (output: Output, { quota }: Status): void => {
-  if (quota.length === 0) return
-  output.line()
-  output.table(
-    ['quota', 'account', 'month', 'reports', 'used', 'reserved'],
-    quota.map((row) => [
-      row.pipeline,
-      row.account,
-      row.month,
-      formatNumber(row.reports),
-      formatNumber(row.used),
-      formatNumber(row.reserved),
-    ]),
-  )
-}
+const printQuota = (output: Output, { quota }: Status): void =>
+  output.optionalTable(quota, {
+    quota: ({ pipeline }) => pipeline,
+    account: ({ account }) => account,
+    month: ({ month }) => month,
+    reports: ({ reports }) => reports,
+    used: ({ used }) => used,
+    reserved: ({ reserved }) => reserved,
+  })
 
 const printRuns = (output: Output, { runs }: Status, times: Times): void => {
   output.line()
-  output.table(
-    ['run', 'command', 'state', 'started', 'finished'],
-    runs.map((run) => [
-      String(run.run_id),
-      run.command,
-      paint(stateTone(run.state), run.state),
-      times.at(run.started_at),
-      times.at(run.finished_at),
-    ]),
-  )
+  output.table(runs, {
+    run: ({ run_id }) => String(run_id),
+    command: ({ command }) => command,
+    state: ({ state }) => paint(stateTone(state), state),
+    started: ({ started_at }) => times.at(started_at),
+    finished: ({ finished_at }) => times.at(finished_at),
+  })
   times.sayZone(output)
-}
-
-const monthsBetween = (first: string, last: string): string[] => {
-  const months: string[] = []
-  let [year, month] = first.split('-').map(Number) as [number, number]
-  for (let name = first; name <= last; ) {
-    months.push(name)
-    month += 1
-    if (month > 12) {
-      month = 1
-      year += 1
-    }
-    name = `${year}-${String(month).padStart(2, '0')}`
-  }
-  return months
 }
 
 const mark = (cell: CoverageMonth | undefined): string => {
@@ -227,7 +188,8 @@ const coverageLines = (cells: readonly CoverageMonth[], columns: number | null =
   const sorted = cells.map((cell) => cell.month).sort()
   const pipelines = [...new Set(cells.map((cell) => cell.pipeline))]
   const width = Math.max(...pipelines.map((name) => name.length))
-  const planned = monthsBetween(sorted[0] ?? '', sorted.at(-1) ?? '')
+  const [first = '', last = first] = [sorted[0], sorted.at(-1)]
+  const planned = windowsBetween(`${first}-01`, `${last}-02`, 'month').map(({ from }) => from.slice(0, 7))
   const months = columns === null ? planned : planned.slice(-Math.max(1, columns - width - 2))
   const lines = pipelines.map((pipeline) => {
     const row = months.map((month) => mark(cells.find((cell) => cell.pipeline === pipeline && cell.month === month)))

@@ -18,7 +18,8 @@ export interface QuietHours {
 export type WrittenAt = string
 
 export type ReceiverSpec = { readonly name: string; readonly at: WrittenAt } & (
-  | { readonly kind: 'slack' | 'pagerduty' /** Name of the variable. */; readonly variable: string }
+  | { readonly kind: 'slack' /** Name of the setting. */; readonly variable: string }
+  | { readonly kind: 'pagerduty'; readonly variable: string }
   | {
       readonly kind: 'webhook'
       readonly variable: string /** Of the key that signs; null: it is not signed. */

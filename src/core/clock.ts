@@ -1,4 +1,5 @@
 // Time and chance as arguments, so that tests can decide both.
+import { setTimeout } from 'node:timers/promises'
 
 export interface Clock {
   /** Milliseconds since the epoch. */
@@ -12,17 +13,9 @@ export interface Clock {
 export const systemClock: Clock = {
   now: () => Date.now(),
   random: () => Math.random(),
-  sleep: (ms, signal) =>
-    new Promise((resolve, reject) => {
-      if (signal?.aborted) return reject(signal.reason)
-      const timer = setTimeout(() => {
-        signal?.removeEventListener('abort', onAbort)
-        resolve()
-      }, ms)
-      const onAbort = (): void => {
-        clearTimeout(timer)
-        reject(signal?.reason)
-      }
-      signal?.addEventListener('abort', onAbort, { once: true })
-    }),
+  sleep: async (ms, signal) => {
+    await setTimeout(ms, undefined, { signal }).catch((error: unknown) => {
+      throw signal?.reason ?? error
+    })
+  },
 }

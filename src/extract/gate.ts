@@ -261,15 +261,11 @@ const metBy = (shut: Shut, { run }: Waiter, now: number): Met => {
 
 const wokenOr = async (clock: Clock, changed: Promise<void>, ms: number, signal: AbortSignal): Promise<void> => {
   const over = new AbortController()
-  const stopped = Promise.withResolvers<never>()
-  const onAbort = (): void => stopped.reject(signal.reason)
-  signal.addEventListener('abort', onAbort, { once: true })
-  const waits: Promise<void>[] = [changed, stopped.promise, clock.sleep(ms, over.signal)]
+  const slept = clock.sleep(ms, AbortSignal.any([signal, over.signal]))
+  slept.catch(() => undefined)
   try {
-    await Promise.race(waits)
+    await Promise.race([changed, slept])
   } finally {
-    signal.removeEventListener('abort', onAbort)
-    for (const wait of waits) wait.catch(() => undefined)
     over.abort()
   }
 }

@@ -65,23 +65,21 @@ ${body}
 const searchForm = (find: string): Html =>
   html`<form role="search" action="/search" class="search"><label for="find">Find</label> <input id="find" name="q" type="search" size="18" placeholder="a value of the lists" value="${find}" required> <button type="submit">Search</button></form>`
 
-/** A table with a caption; `rows` are cells, already escaped where they hold markup. */
-export const table = (
-  caption: string,
-  head: readonly string[],
-  rows: readonly (readonly (Html | string | number)[])[],
-  empty = 'Nothing here.',
-): Html =>
+/** By the heads of the columns, what each shows of a row: escaped where it holds markup. */
+type Columns<Row> = Readonly<Record<string, (row: Row) => Html | string | number>>
+
+/** @param empty what stands in place of a table without rows */
+export const table = <Row>(caption: string, rows: readonly Row[], empty: string, columns: Columns<Row>): Html =>
   rows.length === 0
     ? html`<section><h2>${caption}</h2><p class="empty">${empty}</p></section>`
     : html`<section><h2>${caption}</h2><div class="scroll" role="region" aria-label="${caption}" tabindex="0"><table${rows.length > mostLabelled ? '' : html` class="stack"`}>
-<thead><tr>${head.map((name) => html`<th scope="col">${name}</th>`)}</tr></thead>
-<tbody>${rows.map((cells) => html`<tr>${cells.map((value, place) => cell(value, rows.length > mostLabelled ? undefined : head[place]))}</tr>`)}</tbody>
+<thead><tr>${Object.keys(columns).map((name) => html`<th scope="col">${name}</th>`)}</tr></thead>
+<tbody>${rows.map((row) => html`<tr>${Object.entries(columns).map(([name, show]) => cell(show(row), rows.length > mostLabelled ? undefined : name))}</tr>`)}</tbody>
 </table></div></section>`
 
 /** Left out where it has no rows. */
-export const optionalTable = (...[caption, head, rows]: Parameters<typeof table>): Html =>
-  rows.length === 0 ? html`` : table(caption, head, rows)
+export const optionalTable = <Row>(caption: string, rows: readonly Row[], columns: Columns<Row>): Html =>
+  rows.length === 0 ? html`` : table(caption, rows, '', columns)
 
 /** On a phone each cell stands under the name of its column; a table of more rows than this scrolls instead. */
 const mostLabelled = 500

@@ -1,10 +1,13 @@
-// Receivers with their addresses and keys: those of notify.yaml and those of the environment, checked before anything is called.
-import type { Settings } from '../../core/env.ts'
-import { namedSecret } from '../../core/secret-settings.ts'
-import { EtlError } from '../../core/errors.ts'
-import { type Secret, secret } from '../../core/redact.ts'
+// Receivers of alarms, those of notify.yaml and those of the environment: each kind with the settings it reads, checked before anything is called, the form of
+// its messages, and how they are sent. A new kind is one function here. An address is revealed where a message leaves and nowhere else.
+import { createHmac } from 'node:crypto'
 import type { AlarmRoutes, ReceiverSpec, Route } from '../../core/alarm-routes.ts'
-import type { ReceiverTraits } from '../../ledger/deliveries.ts'
+import type { Settings } from '../../core/env.ts'
+import { EtlError, messageOf } from '../../core/errors.ts'
+import { redact, type Secret, secret } from '../../core/redact.ts'
+import { namedSecret } from '../../core/secret-settings.ts'
+import type { ReceiverTraits, Telling, Told } from '../../ledger/deliveries.ts'
+import { plainText, wordsOf } from './wording.ts'
 
 const slackName = 'MILLRACE_NOTIFY_SLACK'
 const webhookName = 'MILLRACE_NOTIFY_WEBHOOK'
@@ -16,14 +19,35 @@ const smtpName = 'MILLRACE_SMTP_URL'
 const pagerdutyAddressName = 'MILLRACE_PAGERDUTY_URL'
 const pagerdutyAddress = 'https://events.pagerduty.com/v2/enqueue'
 
-/** Where alarms go, with its address and key. */
-export type Receiver = ReceiverTraits &
-  (
-    | { readonly kind: 'slack'; readonly url: Secret }
-    | { readonly kind: 'webhook'; readonly url: Secret; readonly key: Secret | null }
-    | { readonly kind: 'pagerduty'; readonly url: string; readonly key: Secret }
-    | { readonly kind: 'email'; readonly smtp: Secret; readonly from: string; readonly to: readonly string[] }
-  )
+const sendMs = 10_000
+const longestProblem = 200
+const longestBlock = 2_900
+/** Of a message's first line; longer ones are cut by mail programs anyway. */
+const longestSubject = 150
+const longestSummary = 1_000
+
+/** What a message says of who sends it, and when. */
+interface Sender {
+  /** Names the warehouse in messages for machines: two warehouses may share a receiver. */
+  readonly warehouseId: string
+  readonly nowMs: number
+}
+
+/** One message on its way. */
+interface Message extends Sender {
+  readonly telling: Telling
+  /** The first of what it tells. */
+  readonly first: Told
+}
+
+/** Where alarms go. */
+export interface Receiver extends ReceiverTraits {
+  readonly kind: ReceiverSpec['kind']
+  /** What a message opens there stays open until another one closes it. */
+  readonly opens: boolean
+  /** null: it was taken; else why not. */
+  send(message: Message): Promise<string | null>
+}
 
 /** notify.yaml together with the settings it names. */
 export interface Alarming {
@@ -50,56 +74,170 @@ export const alarmingOf = ({ raw }: Settings, routes: AlarmRoutes | null): Alarm
   return { receivers, routes: found, quietHours: routes?.quietHours ?? null }
 }
 
+/** null: it was taken; else why not, without secrets. */
+export const tell = async (receiver: Receiver, telling: Telling, sender: Sender): Promise<string | null> => {
+  const [first] = telling.told
+  if (first === undefined) return null
+  try {
+    return await receiver.send({ ...sender, telling, first })
+  } catch (error) {
+    return redact(error instanceof EtlError ? error.message : causeOf(error)).slice(0, longestProblem)
+  }
+}
+
+/** fetch itself says no more than that it failed. */
+const causeOf = (error: unknown): string =>
+  error instanceof Error && error.cause instanceof Error ? `${error.message}: ${messageOf(error.cause)}` : messageOf(error)
+
 type Raw = Settings['raw']
+type Spec<Kind extends ReceiverSpec['kind']> = Extract<ReceiverSpec, { kind: Kind }>
 
 const ownReceivers = (raw: Raw): Receiver[] => {
   const at = 'the environment'
-  const email = (raw[emailName] ?? '')
+  const to = (raw[emailName] ?? '')
     .split(',')
     .map((one) => one.trim())
     .filter((one) => one !== '')
-  return [
-    ...(isSet(raw, slackName) ? [receiverOf(raw, { name: 'slack', at, kind: 'slack', variable: slackName })] : []),
-    ...(isSet(raw, webhookName)
-      ? [receiverOf(raw, { name: 'webhook', at, kind: 'webhook', variable: webhookName, key: webhookKeyName }, true)]
-      : []),
-    ...(isSet(raw, pagerdutyName)
-      ? [receiverOf(raw, { name: 'pagerduty', at, kind: 'pagerduty', variable: pagerdutyName })]
-      : []),
-    ...(email.length > 0 ? [receiverOf(raw, { name: 'email', at, kind: 'email', to: email })] : []),
+  const key = isSet(raw, webhookKeyName) ? webhookKeyName : null
+  const specs: ReceiverSpec[] = [
+    ...(isSet(raw, slackName) ? [{ name: 'slack', at, kind: 'slack', variable: slackName } as const] : []),
+    ...(isSet(raw, webhookName) ? [{ name: 'webhook', at, kind: 'webhook', variable: webhookName, key } as const] : []),
+    ...(isSet(raw, pagerdutyName) ? [{ name: 'pagerduty', at, kind: 'pagerduty', variable: pagerdutyName } as const] : []),
+    ...(to.length > 0 ? [{ name: 'email', at, kind: 'email', to } as const] : []),
   ]
+  return specs.map((spec) => receiverOf(raw, spec))
 }
 
 const isSet = (raw: Raw, name: string): boolean => [name, `${name}_FILE`, `${name}_COMMAND`].some((one) => raw[one])
 
-/** @param mayBeUnsigned the key may be missing */
-const receiverOf = (raw: Raw, spec: ReceiverSpec, mayBeUnsigned = false): Receiver => {
-  const { name } = spec
+const receiverOf = (raw: Raw, spec: ReceiverSpec): Receiver => {
   switch (spec.kind) {
     case 'slack':
-      return { name, kind: 'slack', grouped: true, repeatable: false, url: address(raw, spec.variable, spec.at) }
-    case 'webhook': {
-      const url = address(raw, spec.variable, spec.at)
-      const key = spec.key === null || (mayBeUnsigned && !isSet(raw, spec.key)) ? null : keyOf(raw, spec.key, spec.at)
-      return { name, kind: 'webhook', grouped: false, repeatable: true, url, key }
-    }
+      return slack(raw, spec)
+    case 'webhook':
+      return webhook(raw, spec)
     case 'pagerduty':
-      return {
-        ...{ name, kind: 'pagerduty', grouped: false, repeatable: true },
-        url: pagerdutyUrl(raw),
-        key: keyOf(raw, spec.variable, spec.at),
-      }
+      return pagerduty(raw, spec)
     case 'email':
-      return {
-        name,
-        kind: 'email',
-        grouped: true,
-        repeatable: false,
-        smtp: smtpOf(raw, spec.at),
-        from: fromOf(raw, spec.at),
-        to: spec.to,
-      }
+      return email(raw, spec)
   }
+}
+
+const people = { grouped: true, repeatable: false, opens: false } as const
+const machine = { grouped: false, repeatable: true, opens: false } as const
+
+/** Plain text alone: what a service says back must not become a link or a mention. */
+const slack = (raw: Raw, { name, kind, variable, at }: Spec<'slack'>): Receiver => {
+  const url = address(raw, variable, at)
+  const block = (text: string) => ({ type: 'section', text: { type: 'plain_text', text: text.slice(0, longestBlock) } })
+  return {
+    ...{ name, kind, ...people },
+    send: ({ telling, first }) => {
+      const { headline, parts } = wordsOf(telling)
+      const blocks = [block(headline), ...parts.map(({ title, lines }) => block(`${title}:\n${lines.join('\n')}`))]
+      const delivery = { 'millrace-delivery': deliveryId(telling, first) }
+      return post(url.reveal(), redact(JSON.stringify({ text: headline, blocks })), delivery)
+    },
+  }
+}
+
+const webhook = (raw: Raw, spec: Spec<'webhook'>): Receiver => {
+  const { name, kind, at } = spec
+  const url = address(raw, spec.variable, at)
+  const key = spec.key === null ? null : keyOf(raw, spec.key, at)
+  return {
+    ...{ name, kind, ...machine },
+    send: ({ telling, first, nowMs }) => {
+      const id = deliveryId(telling, first)
+      const { severity, pipeline, message, changed, nextStep, raisedAt, resolvedAt } = first
+      const of = { kind: first.kind, severity, pipeline, message, changed, next_step: nextStep }
+      const body = redact(JSON.stringify({ id, event: telling.event, ...of, raised_at: raisedAt, resolved_at: resolvedAt }))
+      const sentAt = String(Math.floor(nowMs / 1000))
+      const signed = key && createHmac('sha256', key.reveal()).update(`${sentAt}.${body}`).digest('hex')
+      const signature = signed === null ? {} : { 'millrace-signature': `t=${sentAt},v1=${signed}` }
+      return post(url.reveal(), body, { 'millrace-delivery': id, ...signature })
+    },
+  }
+}
+
+/** Events API v2: one incident for each cause, which its end resolves. */
+const pagerduty = (raw: Raw, { name, kind, variable, at }: Spec<'pagerduty'>): Receiver => {
+  const url = pagerdutyUrl(raw)
+  const key = keyOf(raw, variable, at)
+  return {
+    ...{ name, kind, ...machine, opens: true },
+    send: ({ telling, first, warehouseId }) => {
+      const { severity, pipeline, message, changed, nextStep, raisedAt } = first
+      const event = {
+        event_action: telling.event === 'resolved' ? 'resolve' : 'trigger',
+        dedup_key: `millrace/${warehouseId}/${first.notificationId}`,
+        payload: {
+          ...{ summary: message.slice(0, longestSummary), source: 'millrace', severity, class: first.kind, timestamp: raisedAt },
+          ...(pipeline === null ? {} : { component: pipeline }),
+          custom_details: { what_changed: changed, what_to_do: nextStep },
+        },
+      }
+      // The key is added behind redact, which would take it out.
+      const body = { routing_key: key.reveal(), ...(JSON.parse(redact(JSON.stringify(event))) as object) }
+      return post(url, JSON.stringify(body), {})
+    },
+  }
+}
+
+/** Over the SMTP server of MILLRACE_SMTP_URL. */
+const email = (raw: Raw, { name, kind, to, at }: Spec<'email'>): Receiver => {
+  const smtp = smtpOf(raw, at)
+  const from = fromOf(raw, at)
+  return {
+    ...{ name, kind, ...people },
+    send: async ({ telling, first, warehouseId }) => {
+      const transport = await transportTo(new URL(smtp.reveal()))
+      try {
+        const words = wordsOf(telling)
+        const { rejected } = await transport.sendMail({
+          from: { name: 'Millrace', address: from },
+          to: [...to],
+          subject: redact(`[millrace] ${words.headline}`).replaceAll(/\s+/g, ' ').slice(0, longestSubject),
+          text: redact(`${plainText(words)}\n`),
+          messageId: `<${warehouseId}-${deliveryId(telling, first)}@${from.slice(from.indexOf('@') + 1)}>`,
+          // RFC 3834: nobody's holiday note answers it.
+          headers: { 'Auto-Submitted': 'auto-generated' },
+        })
+        return rejected.length === 0 ? null : `the server refuses ${rejected.length} of ${to.length} addresses`
+      } finally {
+        transport.close()
+      }
+    },
+  }
+}
+
+const transportTo = async (url: URL) => {
+  // Read from disk only by those who send any.
+  const { createTransport } = await import('nodemailer')
+  return createTransport({
+    host: url.hostname.replace(/^\[|\]$/g, ''),
+    port: Number(url.port) || (url.protocol === 'smtps:' ? 465 : 587),
+    secure: url.protocol === 'smtps:',
+    // A password goes over no line that others can read.
+    requireTLS: url.protocol === 'smtp:' && !isLocal(url),
+    ...(url.username === '' ? {} : { auth: { user: decodeURIComponent(url.username), pass: decodeURIComponent(url.password) } }),
+    ...{ connectionTimeout: sendMs, greetingTimeout: sendMs, socketTimeout: sendMs },
+  })
+}
+
+/** The same for every try, so that a receiver can tell a repetition. */
+const deliveryId = ({ event }: Telling, { notificationId }: Told): string => `${notificationId}-${event}`
+
+const post = async (url: string, body: string, headers: Readonly<Record<string, string>>): Promise<string | null> => {
+  const answer = await fetch(url, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...headers },
+    body,
+    redirect: 'error',
+    signal: AbortSignal.timeout(sendMs),
+  })
+  await answer.body?.cancel()
+  return answer.ok ? null : `HTTP ${answer.status}`
 }
 
 const keyOf = (raw: Raw, name: string, at: string): Secret => {

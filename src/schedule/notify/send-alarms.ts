@@ -15,8 +15,7 @@ import { endLease, takeLease } from '../../ledger/processes.ts'
 import type { Runtime } from '../../run/runtime.ts'
 import { causes } from './alarm-causes.ts'
 import { quietForMs, receiversOf, type TagsOf } from './alarm-routing.ts'
-import { tell } from './channels.ts'
-import { type Alarming, alarmingOf } from './receivers.ts'
+import { type Alarming, alarmingOf, tell } from './receivers.ts'
 
 /** One process sends at a time; whoever dies is followed by another after that. Longer than a message takes. */
 const leaseName = 'alarms are sent'
@@ -119,9 +118,7 @@ export const testReceivers = async (runtime: Runtime, names: readonly string[]):
     const sender = { warehouseId: `test-${nowMs}`, nowMs }
     const raised = await tell(receiver, testTelling(receiver.name, 'raised', nowMs), sender)
     const over =
-      raised === null && receiver.kind === 'pagerduty'
-        ? await tell(receiver, testTelling(receiver.name, 'resolved', nowMs), sender)
-        : null
+      raised === null && receiver.opens ? await tell(receiver, testTelling(receiver.name, 'resolved', nowMs), sender) : null
     tested.push({ receiver: receiver.name, kind: receiver.kind, problem: raised ?? over })
   }
   return tested

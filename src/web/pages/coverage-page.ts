@@ -141,17 +141,19 @@ export const searchPage = async (context: WebContext, text: string): Promise<Htm
   const first = addWindows(newest, 'month', 1 - monthsShown)
   const months = windowsBetween(first, addWindows(newest, 'month', 1), 'month').map(({ from }) => from.slice(0, 7))
   const found = wanted === '' ? [] : await searchSlices(context.kysely, texts, first, mostFound)
+  const last = `The last ${monthsShown} months`
   const body = html`${table(
     wanted === '' ? 'Nothing to search for' : `Slices that begin with ${wanted}`,
-    ['Slice', 'Pipeline', `The last ${monthsShown} months`],
-    found.map(({ pipeline, values, wanted: listed, units }) => [
-      html`${values.join(' · ')}${listed ? '' : html` <span class="badge">no list holds it any more</span>`}`,
-      html`<a href="${coverageAddress(pipeline)}">${pipeline}</a>`,
-      strip(`The last ${monthsShown} months of ${values.join(' · ')}`, months.map((month) => cellOf(month, units))), // biome-ignore format: one look
-    ]),
+    found,
     wanted === ''
       ? 'Type the beginning of a value of the lists.'
       : 'No slice begins with it. Check the spelling; the first value of a slice is searched.',
+    {
+      Slice: ({ values, wanted: listed }) =>
+        html`${values.join(' · ')}${listed ? '' : html` <span class="badge">no list holds it any more</span>`}`,
+      Pipeline: ({ pipeline }) => html`<a href="${coverageAddress(pipeline)}">${pipeline}</a>`,
+      [last]: ({ values, units }) => strip(`${last} of ${values.join(' · ')}`, months.map((month) => cellOf(month, units))), // biome-ignore format: one look
+    },
   )}
 <p class="soft">At most ${mostFound.ofOne} slices of a pipeline and about ${mostFound.ofAll} in all are shown; type more of the name to narrow them.</p>${legend}`
   return page({ title: 'Search', place: '/search', warehouse: context.warehouse, body, live: false, find: text })

@@ -1,26 +1,36 @@
 // The ten-second page: what needs a person, how complete and fresh each pipeline is, what it cost, what works now.
 import { html } from 'hono/html'
-import type { UnitState } from '../../core/types.ts'
+import type { Definition, UnitState } from '../../core/types.ts'
+import { barsOf, nightBars } from '../charts.ts'
 import type { WebContext } from '../context.ts'
-import { count, lastDays, moment, sum } from '../format.ts'
+import { age, count, coverageAddress, lastDays, moment, sum } from '../format.ts'
 import { badge, command, type Html, nextStepOf, page, table, unitLink } from '../layout.ts'
-import { pipelineNights } from '../reads/pipeline-nights.ts'
+import { legend, monthStrip } from '../month-strip.ts'
+import { type PipelineNight, pipelineNights, restatedOf } from '../reads/pipeline-nights.ts'
 import { type Standing, standingWords, type WaitingWord, waitingWords } from '../reads/read-approvals.ts'
-import { forecasts } from '../reads/read-forecast.ts'
-import { wantedLines } from '../reads/read-months.ts'
+import { type Forecast, forecasts } from '../reads/read-forecast.ts'
+import {
+  completeSpan,
+  type DueMonth,
+  lastMonths,
+  type MonthLine,
+  nextDue,
+  type WantedLine,
+  wantedLines,
+} from '../reads/read-months.ts'
 import { type AccountState, type AccountTrouble, accountStates } from '../reads/read-pace.ts'
 import { countQuarantined } from '../reads/read-quarantine.ts'
-import { quotaDays } from '../reads/read-quota.ts'
+import { type QuotaDay, quotaDays } from '../reads/read-quota.ts'
 import { countOpenReports } from '../reads/read-reports.ts'
 import { lastEvents, lastRuns, type RunLine } from '../reads/read-runs.ts'
-import { type PipelineCounts, pipelineCounts, readWindows } from '../reads/read-windows.ts'
+import { type PipelineCounts, pipelineCounts, readWindows, type Windows } from '../reads/read-windows.ts'
 import { troubledLines, type UnitLine } from '../reads/unit-lines.ts'
-import { pipelineRows } from './pipeline-rows.ts'
 import { approvalTables } from './plan-page.ts'
 import { runningRun } from './runs-page.ts'
 
 const shownTroubles = 20
 const nightsShown = 30
+const monthsShown = 24
 /** The newest, among which those at work are. */
 const runsRead = 20
 
@@ -60,12 +70,11 @@ ${now(
   sum(quarantine, ({ rows }) => rows),
   nowMs,
 )}
-${table(
-  'Last events',
-  ['When', 'Kind', 'What'],
-  events.map((event) => [moment(event.at), event.kind, event.message]),
-  'No event yet.',
-)}</div></div>`
+${table('Last events', events, 'No event yet.', {
+  When: ({ at }) => moment(at),
+  Kind: ({ kind }) => kind,
+  What: ({ message }) => message,
+})}</div></div>`
   return page({ title: 'Overview', place: '/', warehouse: context.warehouse, body })
 }
 
@@ -88,17 +97,12 @@ const needsPerson = (
 ${verdict(runs, counts, waiting)}
 ${accounts.flatMap(({ trouble }) => (trouble === null ? [] : [troubleNote(trouble)]))}
 ${approvalTables(waiting, approved)}
-${table(
-  'What to do',
-  ['State', 'Unit', 'Why', 'How to fix'],
-  [...held, ...failed].map((unit) => [
-    badge(unit.state),
-    unitLink(unit.unit_id, unit.unit_key),
-    unit.error_message ?? unit.error_code ?? '',
-    nextStepOf(unit),
-  ]),
-  waiting.length === 0 ? 'Nothing needs a person.' : 'Nothing else needs a person.',
-)}`
+${table('What to do', [...held, ...failed], waiting.length === 0 ? 'Nothing needs a person.' : 'Nothing else needs a person.', {
+  State: ({ state }) => badge(state),
+  Unit: ({ unit_id, unit_key }) => unitLink(unit_id, unit_key),
+  Why: ({ error_message, error_code }) => error_message ?? error_code ?? '',
+  'How to fix': nextStepOf,
+})}`
 
 /** Runs at work, and how many units are in which state. */
 const now = (
@@ -147,3 +151,102 @@ const verdict = (runs: readonly RunLine[], counts: readonly PipelineCounts[], wa
     return html`<p class="verdict warn">The last run did not end by itself.${when}</p>`
   return html`<p class="verdict good">All is well.${when}</p>`
 }
+
+/** What the rows are made from, of all pipelines. */
+interface PipelineFacts {
+  readonly windows: Windows
+  readonly counts: readonly PipelineCounts[]
+  readonly wanted: readonly WantedLine[]
+  readonly nights: readonly PipelineNight[]
+  readonly quota: readonly QuotaDay[]
+  readonly forecasts: readonly Forecast[]
+  /** Nights of the charts, `YYYY-MM-DD`, oldest first. */
+  readonly days: readonly string[]
+}
+
+/** Every pipeline that is defined or in the ledger, by name: complete up to which month, fresh since when, due when, what the nights brought and cost. */
+const pipelineRows = (context: WebContext, facts: PipelineFacts): Html => {
+  const names = new Set([...context.definitions, ...facts.counts].map(({ pipeline }) => pipeline))
+  const ticks = new Map(context.nextTicks(1).map(({ pipeline, at }) => [pipeline, at[0]]))
+  const rows = [...names].sort().map((pipeline) => factsOf(context, facts, pipeline))
+  const nights = `${facts.days.length} nights`
+  return html`<div class="pipelines">${table('Pipelines', rows, 'No pipeline is defined here.', {
+    Pipeline: ({ pipeline, rows }) =>
+      html`<a href="${coverageAddress(pipeline)}"><strong>${breakable(pipeline)}</strong></a><br><span class="soft">${count(rows)} rows</span>`,
+    [`Complete, and the last ${monthsShown} months`]: ({ pipeline, span, months }) =>
+      html`${completeWords(span, months)} ${monthStrip(pipeline, months)}`,
+    Fresh: ({ freshAt, nowMs }) =>
+      freshAt === undefined
+        ? html`<span class="soft">never loaded</span>`
+        : html`${age(freshAt, nowMs)} ago<br>${moment(freshAt)}`,
+    Due: ({ due }) => dueWords(due),
+    Restated: ({ restated: { at, newest } }) =>
+      at === null ? html`<span class="soft">not lately</span>` : html`${moment(at)}<br>${listed(newest)}`,
+    [`Rows, ${nights}`]: (one) => nightBars('rows', one.loads, '--series-1'),
+    [`Credits, ${nights}`]: (one) => nightBars('credits', one.credits, '--series-2'),
+    'Credits this month': ({ definition, forecasts: own }) => forecastWords(definition, own),
+    'Next run': ({ pipeline }) => {
+      const tick = ticks.get(pipeline)
+      return tick === undefined ? html`<span class="soft">no schedule</span>` : moment(new Date(tick).toISOString())
+    },
+  })}
+<details><summary>What the letters mean</summary>${legend}</details></div>`
+}
+
+/** What the facts say of one of them. */
+const factsOf = ({ definitions, clock }: WebContext, facts: PipelineFacts, pipeline: string) => {
+  const isOwn = (one: { readonly pipeline: string }): boolean => one.pipeline === pipeline
+  const nowMs = clock.now()
+  const definition = definitions.find(isOwn)
+  const nights = facts.nights.filter(isOwn)
+  const restated = restatedOf(nights)
+  const wanted = facts.wanted.find(isOwn)
+  const months = lastMonths({ definition, wanted, states: facts.windows.states, restated: restated.months, nowMs }, monthsShown)
+  const span = completeSpan(months)
+  return {
+    ...{ pipeline, definition, restated, months, span, nowMs },
+    rows: facts.counts.find(isOwn)?.rows ?? 0,
+    /** The newest moment at which the service was asked for anything of it. */
+    freshAt: facts.windows.loads
+      .filter(isOwn)
+      .flatMap((load) => load.last_checked_at ?? load.last_loaded_at ?? [])
+      .sort()
+      .at(-1),
+    due: nextDue(definition, span?.to ?? null, nowMs),
+    loads: barsOf(facts.days, nights.map(({ day, inserted, updated, ended }) => ({ day, value: inserted + updated + ended }))), // biome-ignore format: one look
+    credits: barsOf(facts.days, facts.quota.filter(isOwn).map(({ day, used, reserved }) => ({ day, value: used + reserved }))), // biome-ignore format: one look
+    forecasts: facts.forecasts.filter(isOwn),
+  }
+}
+
+/** Long names break behind an underscore. */
+const breakable = (name: string): Html =>
+  html`${name.split('_').map((part, place) => html`${place === 0 ? '' : html`_<wbr>`}${part}`)}`
+
+/** `2026-10`, and since when without a gap. */
+const completeWords = (span: ReturnType<typeof completeSpan>, months: readonly MonthLine[]): Html => {
+  if (span === null) return html`<strong class="upto">no month yet</strong>`
+  const since = span.from === months[0]?.month ? `${span.from} or earlier` : span.from
+  return html`<strong class="upto">${span.to}</strong> <span class="soft">${span.from === span.to ? 'that month alone' : `since ${since} without a gap`}</span>`
+}
+
+const dueWords = (due: DueMonth | null): Html => {
+  if (due === null) return html`<span class="soft">no definition here</span>`
+  const text = `${due.month} on ${due.on}`
+  return due.overdue ? html`<span class="badge failed">overdue</span> ${text}` : html`${text}`
+}
+
+const forecastWords = (definition: Definition | undefined, own: readonly Forecast[]): Html => {
+  const spent = own.reduce((sum, one) => sum + one.spent, 0)
+  const known = own.flatMap(({ forecast }) => forecast ?? [])
+  const budget = definition?.limits.quotaPerMonth ?? null
+  const end = known.length === 0 ? null : known.reduce((sum, one) => sum + one, 0)
+  return html`${count(spent)} so far<br>${end === null ? html`<span class="soft">no forecast</span>` : html`about ${count(end)} at its end`}${budget === null ? '' : html`<br><span class="soft">of ${count(budget)}</span>`}`
+}
+
+const mostListed = 3
+
+const listed = (months: readonly string[]): string =>
+  months.length <= mostListed
+    ? months.join(', ')
+    : `${months.slice(-mostListed).join(', ')} and ${months.length - mostListed} more`

@@ -66,36 +66,38 @@ const creditWords = (reasons: readonly PlannedReason[]): string => {
 }
 
 const reasonTable = ({ reasons }: NightPlan): Html =>
-  table(
-    'What it would ask for, and why',
-    ['Pipeline', 'Why', 'Months', 'Units', 'Reports', 'Requests', 'Credits', 'When'],
-    reasons.map(({ pipeline, reason, from, to, units, reports, requests, credits, held }) => [
-      html`<a href="${coverageAddress(pipeline)}">${pipeline}</a>`,
-      reason,
-      from === to ? from : `${from} to ${to}`,
-      ...[count(units), count(reports), count(requests), credits === null ? 'not known' : count(Math.round(credits))],
-      held ? html`${badge('held')} waits for approval` : 'next run',
-    ]),
-    'Nothing is to be loaded.',
-  )
+  table('What it would ask for, and why', reasons, 'Nothing is to be loaded.', {
+    Pipeline: ({ pipeline }) => html`<a href="${coverageAddress(pipeline)}">${pipeline}</a>`,
+    Why: ({ reason }) => reason,
+    Months: ({ from, to }) => (from === to ? from : `${from} to ${to}`),
+    Units: ({ units }) => count(units),
+    Reports: ({ reports }) => count(reports),
+    Requests: ({ requests }) => count(requests),
+    Credits: ({ credits }) => (credits === null ? 'not known' : count(Math.round(credits))),
+    When: ({ held }) => (held ? html`${badge('held')} waits for approval` : 'next run'),
+  })
 
 const pipelineTable = ({ definitions, nextTicks }: WebContext, plan: NightPlan | null, foretold: readonly Forecast[]): Html => {
   const ticks = new Map(nextTicks(1).map(({ pipeline, at }) => [pipeline, at[0]]))
-  return table(
-    'By pipeline',
-    ['Pipeline', 'Next run', 'Loaded already', 'Held', 'Not published yet', 'Credits this month'],
-    definitions.map(({ pipeline, limits }) => {
+  const idle = (pipeline: string, pick: (one: PlannedPipeline) => number): string => {
+    const own = plan?.pipelines.find((one) => one.pipeline === pipeline)
+    return own === undefined ? '–' : count(Math.max(0, pick(own)))
+  }
+  return table('By pipeline', definitions, 'No pipeline is defined here.', {
+    Pipeline: ({ pipeline }) => pipeline,
+    'Next run': ({ pipeline }) => {
       const tick = ticks.get(pipeline)
-      const own = foretold.filter((one) => one.pipeline === pipeline)
-      return [
-        pipeline,
-        tick === undefined ? 'no schedule' : moment(new Date(tick).toISOString()),
-        ...idleCells(plan?.pipelines.find((one) => one.pipeline === pipeline)),
-        monthWords(own, limits.quotaPerMonth),
-      ]
-    }),
-    'No pipeline is defined here.',
-  )
+      return tick === undefined ? 'no schedule' : moment(new Date(tick).toISOString())
+    },
+    'Loaded already': ({ pipeline }) => idle(pipeline, ({ done }) => done),
+    Held: ({ pipeline }) => idle(pipeline, ({ held }) => held),
+    'Not published yet': ({ pipeline }) => idle(pipeline, ({ notPublished }) => notPublished),
+    'Credits this month': ({ pipeline, limits }) =>
+      monthWords(
+        foretold.filter((one) => one.pipeline === pipeline),
+        limits.quotaPerMonth,
+      ),
+  })
 }
 
 /** `246 so far, about 720 at its end, of 4,000` */
@@ -106,35 +108,34 @@ const monthWords = (own: readonly Forecast[], budget: number | null): string => 
   return `${count(sum(own, ({ spent }) => spent))} so far${end}${budget === null ? '' : `, of ${count(budget)}`}`
 }
 
-const idleCells = (one: PlannedPipeline | undefined): string[] =>
-  one === undefined ? ['–', '–', '–'] : [count(one.done), count(Math.max(0, one.held)), count(one.notPublished)]
-
 const changeTable = ({ pipelines }: NightPlan): Html => {
-  const rows = pipelines.flatMap(({ pipeline, changes }) => [
-    ...changes.lists.map(({ dimension, came, left }) => [pipeline, dimension, `${count(came)} came, ${count(left)} left`]),
-    ...changes.definition.map(({ what, from, to }) => [pipeline, what, html`<code>${from}</code> to <code>${to}</code>`]),
+  const changes = pipelines.flatMap(({ pipeline, changes: { lists, definition } }) => [
+    ...lists.map(({ dimension, came, left }) => ({ pipeline, what: dimension, how: `${count(came)} came, ${count(left)} left` })),
+    ...definition.map(({ what, from, to }) => ({ pipeline, what, how: html`<code>${from}</code> to <code>${to}</code>` })),
   ])
-  return optionalTable('Changed since the last run', ['Pipeline', 'What', 'How'], rows)
+  return optionalTable('Changed since the last run', changes, {
+    Pipeline: ({ pipeline }) => pipeline,
+    What: ({ what }) => what,
+    How: ({ how }) => how,
+  })
 }
 
 /** What costs more than usual and waits for a word; and what has it and is not bought yet. */
 export const approvalTables = (waiting: readonly WaitingWord[], approved: readonly Standing[]): Html => html`
-${optionalTable(
-  'Needs approval',
-  ['Pipeline', 'Why', 'Units', 'Reports', 'Credits', 'A night may cost', 'To allow it'],
-  waiting.map(({ pipeline, reasons, units, reports, credits, allowed }) => [
-    ...[pipeline, Object.keys(reasons).join(', '), count(units), count(reports)],
-    credits === null ? 'not known' : `about ${count(credits)}`,
-    allowed === null ? '-' : count(allowed),
-    command(`npx millrace approve ${pipeline}`),
-  ]),
-)}
-${optionalTable(
-  'Approved, not bought yet',
-  ['Pipeline', 'Units', 'Reports', 'Credits', 'By', 'Done about'],
-  approved.map(({ pipeline, units, reports, credits, approved_by, done_on }) => [
-    ...[pipeline, count(units), count(reports), credits === null ? 'not known' : `about ${count(credits)}`],
-    approved_by ?? '-',
-    done_on ?? 'next run',
-  ]),
-)}`
+${optionalTable('Needs approval', waiting, {
+  Pipeline: ({ pipeline }) => pipeline,
+  Why: ({ reasons }) => Object.keys(reasons).join(', '),
+  Units: ({ units }) => count(units),
+  Reports: ({ reports }) => count(reports),
+  Credits: ({ credits }) => (credits === null ? 'not known' : `about ${count(credits)}`),
+  'A night may cost': ({ allowed }) => (allowed === null ? '-' : count(allowed)),
+  'To allow it': ({ pipeline }) => command(`npx millrace approve ${pipeline}`),
+})}
+${optionalTable('Approved, not bought yet', approved, {
+  Pipeline: ({ pipeline }) => pipeline,
+  Units: ({ units }) => count(units),
+  Reports: ({ reports }) => count(reports),
+  Credits: ({ credits }) => (credits === null ? 'not known' : `about ${count(credits)}`),
+  By: ({ approved_by }) => approved_by ?? '-',
+  'Done about': ({ done_on }) => done_on ?? 'next run',
+})}`

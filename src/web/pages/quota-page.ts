@@ -83,23 +83,24 @@ const dailyCharts = ({ context, days, nights }: Shown, since: string): Html[] =>
     })
 
 /** How the reports of each dataset are counted. */
-const readingsTable = (context: WebContext, readings: readonly ReadingLine[]): Html =>
-  table(
-    'What data_points_count counts: learnt from reports that agree, or said by a definition',
-    ['Dataset or pipeline', 'Account', 'Data points are', 'Known from'],
-    [
-      ...readings.map(({ dataset, account, readings: known, answer_id }) => [
-        dataset,
-        account,
-        known.map((reading) => ruleWords[reading]).join(', or '),
-        `answer ${answer_id}`,
-      ]),
-      ...context.definitions.flatMap(({ pipeline, account, report: { dataPoints = 'learn' } }) =>
-        dataPoints === 'learn' ? [] : [[pipeline, account, ruleWords[dataPoints], 'its definition']],
-      ),
-    ],
-    'No report that gives a count was loaded yet.',
-  )
+const readingsTable = (context: WebContext, readings: readonly ReadingLine[]): Html => {
+  const known = [
+    ...readings.map(({ dataset, account, readings: all, answer_id }) => ({
+      ...{ of: dataset, account, from: `answer ${answer_id}` },
+      are: all.map((reading) => ruleWords[reading]).join(', or '),
+    })),
+    ...context.definitions.flatMap(({ pipeline, account, report: { dataPoints = 'learn' } }) =>
+      dataPoints === 'learn' ? [] : [{ of: pipeline, account, are: ruleWords[dataPoints], from: 'its definition' }],
+    ),
+  ]
+  const caption = 'What data_points_count counts: learnt from reports that agree, or said by a definition'
+  return table(caption, known, 'No report that gives a count was loaded yet.', {
+    'Dataset or pipeline': ({ of }) => of,
+    Account: ({ account }) => account,
+    'Data points are': ({ are }) => are,
+    'Known from': ({ from }) => from,
+  })
+}
 
 /** What the tables are made from. */
 interface Shown {
@@ -128,71 +129,63 @@ const spark = ({ days, nights }: Shown, own: (day: QuotaDay) => boolean): Html =
   nightBars('credits', barsOf(nights, days.filter(own).map(({ day, used, reserved }) => ({ day, value: used + reserved }))), '--series-2') // biome-ignore format: one look
 
 const accountTable = (shown: Shown, rows: readonly QuotaMonth[], month: string): Html =>
-  table(
-    `By account, ${month}`,
-    ['Account', 'Reports', 'Requests', 'Used', 'Reserved', 'At its end', `Credits, ${nightsShown} nights`],
-    [...Map.groupBy(rows, ({ account }) => account)].map(([account, own]) => [
-      account,
-      ...[count(sum(own, (one) => one.reports)), count(sum(own, (one) => one.requests))],
-      ...[count(sum(own, (one) => one.used)), count(sum(own, (one) => one.reserved))],
-      endOf(shown.foretold.filter((one) => one.account === account)),
-      spark(shown, (day) => day.account === account),
-    ]),
-    'Nothing was bought this month.',
-  )
+  table(`By account, ${month}`, [...Map.groupBy(rows, (row) => row.account)], 'Nothing was bought this month.', {
+    Account: ([account]) => account,
+    Reports: ([, own]) => count(sum(own, ({ reports }) => reports)),
+    Requests: ([, own]) => count(sum(own, ({ requests }) => requests)),
+    Used: ([, own]) => count(sum(own, ({ used }) => used)),
+    Reserved: ([, own]) => count(sum(own, ({ reserved }) => reserved)),
+    'At its end': ([account]) => endOf(shown.foretold.filter((one) => one.account === account)),
+    [`Credits, ${nightsShown} nights`]: ([account]) => spark(shown, (day) => day.account === account),
+  })
 
-const pipelineTable = (shown: Shown, rows: readonly QuotaMonth[], month: string): Html =>
-  table(
-    `By pipeline, ${month}`,
-    [
-      ...['Pipeline', 'Account', 'Reports', 'Requests', 'Used', 'Reserved'],
-      'At its end',
-      'Budget',
-      'Share',
-      `Credits, ${nightsShown} nights`,
-    ],
-    rows.map((row) => {
-      const { pipeline, account } = row
-      const budget = shown.context.definitions.find((one) => one.pipeline === pipeline)?.limits.quotaPerMonth ?? null
-      return [
-        ...[pipeline, account, count(row.reports), count(row.requests), count(row.used), count(row.reserved)],
-        endOf(shown.foretold.filter((one) => one.pipeline === pipeline && one.account === account)),
-        budget === null ? 'none' : count(budget),
-        budget === null ? '–' : shareBadge((row.used + row.reserved) / budget),
-        spark(shown, (day) => day.pipeline === pipeline && day.account === account),
-      ]
-    }),
-    'Nothing was bought this month.',
-  )
+const pipelineTable = (shown: Shown, rows: readonly QuotaMonth[], month: string): Html => {
+  const budgetOf = ({ pipeline }: QuotaMonth): number | null =>
+    shown.context.definitions.find((one) => one.pipeline === pipeline)?.limits.quotaPerMonth ?? null
+  const isOf = (row: QuotaMonth) => (one: Pick<QuotaMonth, 'pipeline' | 'account'>) =>
+    one.pipeline === row.pipeline && one.account === row.account
+  return table(`By pipeline, ${month}`, rows, 'Nothing was bought this month.', {
+    Pipeline: ({ pipeline }) => pipeline,
+    Account: ({ account }) => account,
+    Reports: ({ reports }) => count(reports),
+    Requests: ({ requests }) => count(requests),
+    Used: ({ used }) => count(used),
+    Reserved: ({ reserved }) => count(reserved),
+    'At its end': (row) => endOf(shown.foretold.filter(isOf(row))),
+    Budget: (row) => (budgetOf(row) === null ? 'none' : count(budgetOf(row))),
+    Share: (row) => shareBadge(row.used + row.reserved, budgetOf(row)),
+    [`Credits, ${nightsShown} nights`]: (row) => spark(shown, isOf(row)),
+  })
+}
 
-const shareBadge = (share: number): Html =>
-  html`<span class="badge${share >= 1 ? ' failed' : share >= 0.8 ? ' held' : ''}">${Math.round(share * 100)} %</span>`
+const shareBadge = (spent: number, budget: number | null): Html | string => {
+  if (budget === null) return '–'
+  const share = spent / budget
+  return html`<span class="badge${share >= 1 ? ' failed' : share >= 0.8 ? ' held' : ''}">${Math.round(share * 100)} %</span>`
+}
 
 const tagTable = (tags: readonly TagSpending[]): Html =>
-  optionalTable(
-    'By tag',
-    ['Tag', 'Value', 'Used', 'Reserved', 'Pipelines'],
-    tags.map(({ tag, value, used, reserved, pipelines: of }) => [
-      ...[tag, value ?? '(none)', count(used), count(reserved)],
-      of.join(', '),
-    ]),
-  )
+  optionalTable('By tag', tags, {
+    Tag: ({ tag }) => tag,
+    Value: ({ value }) => value ?? '(none)',
+    Used: ({ used }) => count(used),
+    Reserved: ({ reserved }) => count(reserved),
+    Pipelines: ({ pipelines }) => pipelines.join(', '),
+  })
 
 const unwantedTable = (unwanted: readonly UnwantedSpending[]): Html =>
-  optionalTable(
-    'Bought for values that no list holds any more',
-    ['Pipeline', 'Slices', 'Credits', 'For example'],
-    unwanted.map(({ pipeline, slices, credits, examples }) => [pipeline, count(slices), count(credits), examples.join('; ')]),
-  )
+  optionalTable('Bought for values that no list holds any more', unwanted, {
+    Pipeline: ({ pipeline }) => pipeline,
+    Slices: ({ slices }) => count(slices),
+    Credits: ({ credits }) => count(credits),
+    'For example': ({ examples }) => examples.join('; '),
+  })
 
 const booksTable = (meters: readonly MeterMonth[]): Html =>
-  optionalTable(
-    "Beside the service's own books",
-    ['Account', 'Left there', 'Charged beyond what is on record', 'Last read'],
-    meters.map(({ account, remaining, difference, last_read_at }) => [
-      account,
-      count(remaining),
+  optionalTable("Beside the service's own books", meters, {
+    Account: ({ account }) => account,
+    'Left there': ({ remaining }) => count(remaining),
+    'Charged beyond what is on record': ({ difference }) =>
       difference === null ? 'compared with the next reading' : count(difference),
-      moment(last_read_at),
-    ]),
-  )
+    'Last read': ({ last_read_at }) => moment(last_read_at),
+  })

@@ -25,20 +25,20 @@ export const runsPage = async (context: WebContext, beforeRunId: number | null):
   }))
   const oldest = runs.at(-1)?.run_id
   const body = html`${timeline('The last runs, times in UTC', spans)}
-${table(
-  'Runs',
-  ['Run', 'Command', 'For', 'State', 'Started', 'Took', 'Planned', 'Loaded', 'Unchanged', 'Waiting', 'Held', 'Failed'],
-  runs.map((run) => [
-    html`<a href="/runs/${run.run_id}">#${run.run_id}</a>`,
-    run.command,
-    argumentWords(run.arguments),
-    badge(run.state),
-    moment(run.started_at),
-    took(run, context.clock.now()),
-    ...[run.planned, run.loaded, run.unchanged, run.waiting, run.held, run.failed].map((value) => count(value)),
-  ]),
-  'No run yet.',
-)}
+${table('Runs', runs, 'No run yet.', {
+  Run: ({ run_id }) => html`<a href="/runs/${run_id}">#${run_id}</a>`,
+  Command: ({ command }) => command,
+  For: (run) => argumentWords(run.arguments),
+  State: ({ state }) => badge(state),
+  Started: ({ started_at }) => moment(started_at),
+  Took: (run) => took(run, context.clock.now()),
+  Planned: ({ planned }) => count(planned),
+  Loaded: ({ loaded }) => count(loaded),
+  Unchanged: ({ unchanged }) => count(unchanged),
+  Waiting: ({ waiting }) => count(waiting),
+  Held: ({ held }) => count(held),
+  Failed: ({ failed }) => count(failed),
+})}
 ${runs.length === shown && oldest !== undefined ? html`<p><a href="/runs?before=${oldest}">Earlier runs</a></p>` : ''}`
   return page({ title: 'Runs', place: '/runs', warehouse: context.warehouse, body })
 }
@@ -78,37 +78,30 @@ export const runPage = async (context: WebContext, runId: number): Promise<Html 
 ${jobTable(jobs)}
 ${table(
   units.length === unitsShown ? `Units (the first ${count(unitsShown)} of ${count(run.planned)})` : 'Units',
-  ['State now', 'Unit', 'Rows', 'Error', 'How to fix'],
-  units.map((unit) => [
-    badge(unit.state),
-    unitLink(unit.unit_id, unit.unit_key),
-    count(unit.rows),
-    unit.error_code ?? '',
-    nextStepOf(unit),
-  ]),
+  units,
   run.planned === 0 ? 'This run had nothing to do.' : 'No record of its jobs is kept any more.',
+  {
+    'State now': ({ state }) => badge(state),
+    Unit: ({ unit_id, unit_key }) => unitLink(unit_id, unit_key),
+    Rows: ({ rows }) => count(rows),
+    Error: ({ error_code }) => error_code ?? '',
+    'How to fix': nextStepOf,
+  },
 )}`
   return page({ title: `Run #${run.run_id}`, place: '/runs', warehouse: context.warehouse, body })
 }
 
 /** What was asked for in one go, and what became of it for the run. */
 const jobTable = (jobs: readonly RunJobLine[]): Html =>
-  table(
-    jobs.length > jobsShown ? `Jobs (the first ${count(jobsShown)})` : 'Jobs',
-    ['Outcome', 'Job', 'Asks for', 'Units', 'Held of them', 'Report', 'Error'],
-    jobs
-      .slice(0, jobsShown)
-      .map((job) => [
-        badge(job.outcome ?? job.state),
-        `#${job.job_id}`,
-        boxKey(job),
-        count(job.units),
-        count(job.held_units),
-        job.report_state ?? '–',
-        job.outcome === 'loaded' || job.outcome === 'unchanged' ? '' : (job.error_code ?? ''),
-      ]),
-    'No job.',
-  )
+  table(jobs.length > jobsShown ? `Jobs (the first ${count(jobsShown)})` : 'Jobs', jobs.slice(0, jobsShown), 'No job.', {
+    Outcome: ({ outcome, state }) => badge(outcome ?? state),
+    Job: ({ job_id }) => `#${job_id}`,
+    'Asks for': boxKey,
+    Units: ({ units }) => count(units),
+    'Held of them': ({ held_units }) => count(held_units),
+    Report: ({ report_state }) => report_state ?? '–',
+    Error: ({ outcome, error_code }) => (outcome === 'loaded' || outcome === 'unchanged' ? '' : (error_code ?? '')),
+  })
 
 /** What a run was started with. */
 type Arguments = Readonly<Record<string, unknown>>

@@ -18,36 +18,27 @@ const restated = (load: Restatement): Html =>
 export const schedulePage = async (context: WebContext): Promise<Html> => {
   const since = dayBefore(context.clock.now(), daysShown)
   const [changed, drifts] = await Promise.all([restatements(context.kysely, since, 100), lastDrifts(context.kysely, since)])
-  const body = html`${table(
-    'The next five ticks',
-    ['Pipeline', 'Time zone', 'Next runs'],
-    context
-      .nextTicks(5)
-      .map(({ pipeline, timeZone, at }) => [
-        html`<a href="${coverageAddress(pipeline)}">${pipeline}</a>`,
-        timeZone,
-        html`${at.map((ms, place) => html`${place === 0 ? '' : ', '}${moment(new Date(ms).toISOString())}`)}`,
-      ]),
-    'No pipeline has a schedule.',
-  )}
-${table(
-  `Restatements of the last ${daysShown} days, the largest first`,
-  ['When', 'What', 'Rows changed', 'Rows ended', 'Rows new', 'Share changed'],
-  changed.map((load) => [
-    moment(load.loaded_at),
-    restated(load),
-    count(load.rows_updated),
-    count(load.rows_ended),
-    count(load.rows_inserted),
-    load.rows_read === 0 ? '–' : `${Math.round(((load.rows_updated + load.rows_ended) / load.rows_read) * 100)} %`,
-  ]),
-  'The service restated nothing.',
-)}
-${table(
-  'Schema drift: fields the service sends or lacks against the definition',
-  ['Pipeline', 'Seen', 'Answer for', 'What'],
-  drifts.map((line) => [line.pipeline, moment(line.loaded_at), boxKey(line), html`<code>${JSON.stringify(line.drift)}</code>`]),
-  'The answers look as the definitions say.',
-)}`
+  const drifted = 'Schema drift: fields the service sends or lacks against the definition'
+  const body = html`${table('The next five ticks', context.nextTicks(5), 'No pipeline has a schedule.', {
+    Pipeline: ({ pipeline }) => html`<a href="${coverageAddress(pipeline)}">${pipeline}</a>`,
+    'Time zone': ({ timeZone }) => timeZone,
+    'Next runs': ({ at }) =>
+      html`${at.map((ms, place) => html`${place === 0 ? '' : ', '}${moment(new Date(ms).toISOString())}`)}`,
+  })}
+${table(`Restatements of the last ${daysShown} days, the largest first`, changed, 'The service restated nothing.', {
+  When: ({ loaded_at }) => moment(loaded_at),
+  What: restated,
+  'Rows changed': ({ rows_updated }) => count(rows_updated),
+  'Rows ended': ({ rows_ended }) => count(rows_ended),
+  'Rows new': ({ rows_inserted }) => count(rows_inserted),
+  'Share changed': ({ rows_read, rows_updated, rows_ended }) =>
+    rows_read === 0 ? '–' : `${Math.round(((rows_updated + rows_ended) / rows_read) * 100)} %`,
+})}
+${table(drifted, drifts, 'The answers look as the definitions say.', {
+  Pipeline: ({ pipeline }) => pipeline,
+  Seen: ({ loaded_at }) => moment(loaded_at),
+  'Answer for': boxKey,
+  What: ({ drift }) => html`<code>${JSON.stringify(drift)}</code>`,
+})}`
   return page({ title: 'Schedule', place: '/schedule', warehouse: context.warehouse, body })
 }

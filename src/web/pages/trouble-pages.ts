@@ -12,24 +12,19 @@ const reportsShown = 200
 
 /** @param empty what stands there instead where there is none */
 export const reportTable = (caption: string, reports: readonly ReportLine[], empty: string): Html =>
-  table(
-    caption,
-    ['State', 'Report id', 'Service says', 'Bought for', 'Units', 'Account', 'Age', 'Polls', 'Next poll', 'Quota', 'Error'],
-    reports.map((report) => [
-      badge(report.state),
-      report.report_id ?? '(not known)',
-      report.status_word ?? '–',
-      boxKey(report),
-      count(report.cells),
-      report.account,
-      span(report.age_seconds),
-      report.polls,
-      moment(report.next_poll_at),
-      report.used_quota === null ? `about ${count(report.estimated_quota)}` : count(report.used_quota),
-      report.error_message ?? '',
-    ]),
-    empty,
-  )
+  table(caption, reports, empty, {
+    State: ({ state }) => badge(state),
+    'Report id': ({ report_id }) => report_id ?? '(not known)',
+    'Service says': ({ status_word }) => status_word ?? '–',
+    'Bought for': boxKey,
+    Units: ({ cells }) => count(cells),
+    Account: ({ account }) => account,
+    Age: ({ age_seconds }) => span(age_seconds),
+    Polls: ({ polls }) => polls,
+    'Next poll': ({ next_poll_at }) => moment(next_poll_at),
+    Quota: ({ used_quota, estimated_quota }) => (used_quota === null ? `about ${count(estimated_quota)}` : count(used_quota)),
+    Error: ({ error_message }) => error_message ?? '',
+  })
 
 /** Purchases that are open, lost or unused. */
 export const reportsPage = async (context: WebContext): Promise<Html> => {
@@ -47,61 +42,52 @@ const whose = ({ unit_id, unit_key, job_id, pipeline }: QuarantineLine): Html | 
 
 /** Rejected records with their reasons. */
 export const quarantineTable = (caption: string, rows: readonly QuarantineLine[]): Html =>
-  table(
-    caption,
-    ['Row', 'Unit', 'Line', 'Column', 'Reason', 'Raw record', 'Since'],
-    rows.map((row) => [
-      `#${row.quarantine_id}`,
-      whose(row),
-      `part ${row.part}, line ${row.line}`,
-      row.column_name ?? '–',
-      row.reason,
-      html`<code>${row.raw}</code>`,
-      moment(row.created_at),
-    ]),
-    'No row is in quarantine.',
-  )
+  table(caption, rows, 'No row is in quarantine.', {
+    Row: ({ quarantine_id }) => `#${quarantine_id}`,
+    Unit: whose,
+    Line: ({ part, line }) => `part ${part}, line ${line}`,
+    Column: ({ column_name }) => column_name ?? '–',
+    Reason: ({ reason }) => reason,
+    'Raw record': ({ raw }) => html`<code>${raw}</code>`,
+    Since: ({ created_at }) => moment(created_at),
+  })
 
 /** Open records, newest first. */
 export const quarantinePage = async (context: WebContext): Promise<Html> => {
   const [counts, rows] = await Promise.all([countQuarantined(context.kysely), quarantined(context.kysely, shown)])
-  const body = html`${table(
-    'By pipeline',
-    ['Pipeline', 'Rows', 'Once the definition is fixed'],
-    counts.map((row) => [row.pipeline, count(row.rows), command(`millrace quarantine retry ${row.pipeline}`)]),
-    'No row is in quarantine.',
-  )}
+  const body = html`${table('By pipeline', counts, 'No row is in quarantine.', {
+    Pipeline: ({ pipeline }) => pipeline,
+    Rows: (row) => count(row.rows),
+    'Once the definition is fixed': ({ pipeline }) => command(`millrace quarantine retry ${pipeline}`),
+  })}
 ${rows.length === 0 ? '' : quarantineTable(rows.length === shown ? `The newest ${count(shown)} rows` : 'Rows', rows)}`
   return page({ title: 'Quarantine', place: '/quarantine', warehouse: context.warehouse, body })
 }
 
 /** Units with the tests they fail. */
 export const failedTestTable = (caption: string, rows: readonly FailedTestLine[]): Html =>
-  table(
-    caption,
-    ['Unit', 'Test', 'What became of it', 'Expected and found', 'Tested'],
-    rows.map((row) => [unitLink(row.unit_id, row.unit_key), row.test, badge(row.outcome), row.message, moment(row.tested_at)]),
-    'No unit fails a test.',
-  )
+  table(caption, rows, 'No unit fails a test.', {
+    Unit: ({ unit_id, unit_key }) => unitLink(unit_id, unit_key),
+    Test: ({ test }) => test,
+    'What became of it': ({ outcome }) => badge(outcome),
+    'Expected and found': ({ message }) => message,
+    Tested: ({ tested_at }) => moment(tested_at),
+  })
 
 /** Every test of every pipeline. */
 export const testsPage = async (context: WebContext): Promise<Html> => {
   const [tests, failed] = await Promise.all([testLines(context.kysely), failedTests(context.kysely, shown)])
-  const body = html`${table(
-    'Tests of the definitions',
-    ['Pipeline', 'Test', 'Expects that', 'Otherwise', 'Units held', 'Warned', 'Released', 'Last failed'],
-    tests.map((row) => [
-      row.pipeline,
-      row.test,
-      row.expects,
-      row.on_failure,
-      count(row.held),
-      count(row.warned),
-      count(row.released),
-      moment(row.tested_at),
-    ]),
-    'No definition has tests. `tests:` in a definition says what its rows must be.',
-  )}
+  const none = 'No definition has tests. `tests:` in a definition says what its rows must be.'
+  const body = html`${table('Tests of the definitions', tests, none, {
+    Pipeline: ({ pipeline }) => pipeline,
+    Test: ({ test }) => test,
+    'Expects that': ({ expects }) => expects,
+    Otherwise: ({ on_failure }) => on_failure,
+    'Units held': ({ held }) => count(held),
+    Warned: ({ warned }) => count(warned),
+    Released: ({ released }) => count(released),
+    'Last failed': ({ tested_at }) => moment(tested_at),
+  })}
 ${failedTestTable(failed.length === shown ? `The newest ${count(shown)} failures` : 'Units that fail a test', failed)}`
   return page({ title: 'Tests', place: '/tests', warehouse: context.warehouse, body })
 }

@@ -83,89 +83,54 @@ ${unit.error_message === null || unit.state === 'loaded' ? '' : html`<p class="p
 }
 
 const answerTable = (unit: UnitDetail, answers: readonly AnswerLine[]): Html =>
-  table(
-    'Answers',
-    ['Answer', 'Asked for', 'For', 'Verdict', 'Size', 'Landing'],
-    answers.map((answer) => [
-      `#${answer.answer_id}${answer.answer_id === unit.answer_id ? ' (loaded)' : answer.answer_id === unit.held_answer_id ? ' (held)' : ''}`,
-      moment(answer.asked_at),
-      answer.slices === 1 ? 'this slice' : `${count(answer.slices)} slices`,
-      answer.verdict_message ?? answer.verdict ?? 'not judged yet',
-      bytes(answer.bytes),
-      html`<code>${answer.landing}</code>`,
-    ]),
-    'No answer yet.',
-  )
+  table('Answers', answers, 'No answer yet.', {
+    Answer: ({ answer_id }) =>
+      `#${answer_id}${answer_id === unit.answer_id ? ' (loaded)' : answer_id === unit.held_answer_id ? ' (held)' : ''}`,
+    'Asked for': ({ asked_at }) => moment(asked_at),
+    For: ({ slices }) => (slices === 1 ? 'this slice' : `${count(slices)} slices`),
+    Verdict: ({ verdict, verdict_message }) => verdict_message ?? verdict ?? 'not judged yet',
+    Size: (answer) => bytes(answer.bytes),
+    Landing: ({ landing }) => html`<code>${landing}</code>`,
+  })
 
 const jobTable = (jobs: readonly JobLine[]): Html =>
-  table(
-    'Jobs',
-    ['Job', 'State', 'Kind', 'Why', 'Units', 'Run', 'Asked again for'],
-    jobs.map((job) => [
-      `#${job.job_id}`,
-      badge(job.state),
-      job.kind,
-      job.reason,
-      count(job.cells),
-      runLink(job.run_id),
-      job.former_job_id === null ? '–' : `#${job.former_job_id}`,
-    ]),
-    'No record of its jobs is kept.',
-  )
+  table('Jobs', jobs, 'No record of its jobs is kept.', {
+    Job: ({ job_id }) => `#${job_id}`,
+    State: ({ state }) => badge(state),
+    Kind: ({ kind }) => kind,
+    Why: ({ reason }) => reason,
+    Units: ({ cells }) => count(cells),
+    Run: ({ run_id }) => runLink(run_id),
+    'Asked again for': ({ former_job_id }) => (former_job_id === null ? '–' : `#${former_job_id}`),
+  })
 
 const runLink = (runId: number | null): Html | string => (runId === null ? '–' : html`<a href="/runs/${runId}">#${runId}</a>`)
 
 const loadTable = (loads: readonly LoadLine[]): Html =>
-  table(
-    'Loads',
-    [
-      'When',
-      'Run',
-      'Outcome',
-      'Units',
-      'Read',
-      'Inserted',
-      'Updated',
-      'Ended',
-      'Unchanged',
-      'Quarantined',
-      'Duplicates',
-      'Drift',
-      'Answer',
-    ],
-    loads.map((load) => [
-      moment(load.loaded_at),
-      runLink(load.run_id),
-      badge(load.outcome),
-      ...[
-        load.units,
-        load.rows_read,
-        load.rows_inserted,
-        load.rows_updated,
-        load.rows_ended,
-        load.rows_unchanged,
-        load.rows_quarantined,
-        load.rows_duplicates,
-      ].map((value) => count(value)),
-      load.drift === null ? '' : html`<code>${JSON.stringify(load.drift)}</code>`,
-      `#${load.answer_id}`,
-    ]),
-    'Not loaded yet.',
-  )
+  table('Loads', loads, 'Not loaded yet.', {
+    When: ({ loaded_at }) => moment(loaded_at),
+    Run: ({ run_id }) => runLink(run_id),
+    Outcome: ({ outcome }) => badge(outcome),
+    Units: ({ units }) => count(units),
+    Read: (load) => count(load.rows_read),
+    Inserted: (load) => count(load.rows_inserted),
+    Updated: (load) => count(load.rows_updated),
+    Ended: (load) => count(load.rows_ended),
+    Unchanged: (load) => count(load.rows_unchanged),
+    Quarantined: (load) => count(load.rows_quarantined),
+    Duplicates: (load) => count(load.rows_duplicates),
+    Drift: ({ drift }) => (drift === null ? '' : html`<code>${JSON.stringify(drift)}</code>`),
+    Answer: ({ answer_id }) => `#${answer_id}`,
+  })
 
 const requestTable = (requests: readonly RequestLine[]): Html =>
-  table(
-    'Requests',
-    ['Started', 'Request', 'Job', 'Part', 'Attempt', 'Status', 'Size', 'Took'],
-    requests.map((request) => [
-      moment(request.started_at),
-      `${request.method} ${request.endpoint}`,
-      request.job_id === null ? '–' : `#${request.job_id}`,
-      request.part ?? '–',
-      request.attempt,
-      request.status ?? request.error_code ?? 'no answer',
-      bytes(request.bytes),
-      `${Math.round(request.milliseconds)} ms`,
-    ]),
-    'No request yet.',
-  )
+  table('Requests', requests, 'No request yet.', {
+    Started: ({ started_at }) => moment(started_at),
+    Request: ({ method, endpoint }) => `${method} ${endpoint}`,
+    Job: ({ job_id }) => (job_id === null ? '–' : `#${job_id}`),
+    Part: ({ part }) => part ?? '–',
+    Attempt: ({ attempt }) => attempt,
+    Status: ({ status, error_code }) => status ?? error_code ?? 'no answer',
+    Size: (request) => bytes(request.bytes),
+    Took: ({ milliseconds }) => `${Math.round(milliseconds)} ms`,
+  })

@@ -24,19 +24,14 @@ export const unitsPage = async (context: WebContext, filter: UnitFilter, limit: 
 <p>${count(all)} units${all > units.length ? html`, ${count(offset + 1)} to ${count(offset + units.length)} shown` : ''}.
 ${offset > 0 ? html`<a href="${address(Math.max(0, offset - limit))}">Earlier</a>` : ''}
 ${offset + units.length < all ? html`<a href="${address(offset + limit)}">More</a>` : ''}</p>
-${table(
-  'Units',
-  ['State', 'Unit', 'Rows', 'Tries', 'Loaded', 'Error'],
-  units.map((unit) => [
-    badge(unit.state),
-    unitLink(unit.unit_id, unit.unit_key),
-    count(unit.rows),
-    unit.attempts,
-    moment(unit.loaded_at),
-    unit.error_code ?? '',
-  ]),
-  'No matching units.',
-)}`
+${table('Units', units, 'No matching units.', {
+  State: ({ state }) => badge(state),
+  Unit: ({ unit_id, unit_key }) => unitLink(unit_id, unit_key),
+  Rows: ({ rows }) => count(rows),
+  Tries: ({ attempts }) => attempts,
+  Loaded: ({ loaded_at }) => moment(loaded_at),
+  Error: ({ error_code }) => error_code ?? '',
+})}`
   return page({ title: 'Units', place: '/units', warehouse: context.warehouse, body })
 }
 

@@ -1,6 +1,6 @@
 // A folder without rights or a full disk is no defect of the program.
 import { expect, test } from 'vitest'
-import { asDiskError } from '../../../src/core/disk-error.ts'
+import { asDiskError } from '../../../src/core/errors.ts'
 
 test('what the file system refuses is named with its path; other errors are left as they are', () => {
   const message = "EACCES: permission denied, mkdir '/srv/w'"
