@@ -1,13 +1,17 @@
 // `millrace docs`: every page and file that is made from the definitions, the marts and the semantic files.
-import { basename, join, relative, resolve } from 'node:path'
+import { existsSync } from 'node:fs'
+import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { basename, dirname, join, relative, resolve } from 'node:path'
 import type { Mart } from '../core/mart.ts'
 import type { Definition } from '../core/types.ts'
 import { loadDashboards } from '../definition/dashboards.ts'
+import { loadMarts } from '../definition/marts.ts'
 import type { SemanticModel } from '../definition/semantic.ts'
 import { loadSemantics } from '../definition/semantic-model.ts'
+import { dataDictionary } from '../publish/dictionary.ts'
 import { describedViews } from '../publish/view-columns.ts'
-import { dashboardFolders, semanticFolders } from '../run/open-runtime.ts'
-import { writeDocs } from '../run/write-docs.ts'
+import { martFolders } from '../run/known-marts.ts'
+import { dashboardFolders, openDefinitions, semanticFolders } from '../run/open-runtime.ts'
 import { assistantsMark, llmsText } from '../semantic/assistants.ts'
 import { semanticDocuments } from '../semantic/documents.ts'
 import { connectionFile, defaultConnection, supersetBundle } from '../semantic/superset/superset-bundle.ts'
@@ -18,14 +22,14 @@ import type { CommandSpec, Handler } from './command-spec.ts'
 export const docs: Handler = async (invocation) => {
   const { folder, options, output } = invocation
   const check = options['check'] === true
-  const { files, stale, removed, kept } = await writeDocs({
-    pipelinesFolder: pipelinesFolder(invocation),
-    out: resolve(folder, String(options['out'])),
-    check,
-    more: (definitions, marts) =>
-      moreDocuments(pipelinesFolder(invocation), { definitions, marts }, invocation.commands, output.note),
-    mark: assistantsMark,
-  })
+  const pipelines = pipelinesFolder(invocation)
+  const out = resolve(folder, String(options['out']))
+  const { definitions } = await openDefinitions(pipelines, [])
+  const marts = await loadMarts(martFolders(pipelines))
+  const more = await moreDocuments(pipelines, { definitions, marts }, invocation.commands, output.note)
+  const all = new Map([['data-dictionary.md', dataDictionary(definitions, marts)], ...more])
+  const documents = new Map([...all].map(([path, text]) => [join(out, path), text]))
+  const { files, stale, removed, kept } = await write(documents, out, check)
   const shown = (list: readonly string[]): string[] => list.map((file) => relative(folder, file))
   output.event({ event: 'summary', command: 'docs', check, files: shown(files), stale: shown(stale), kept: shown(kept) })
   const written = (file: string): string => (removed.includes(file) ? 'removed  ' : 'wrote    ')
@@ -34,6 +38,54 @@ export const docs: Handler = async (invocation) => {
   for (const file of files) output.line(`${state(file)} ${relative(folder, file)}`)
   if (check && stale.length > 0) output.line('Run `millrace docs` and commit what it writes.')
   return check && stale.length > 0 ? 1 : 0
+}
+
+/** What became of the documents. */
+interface DocsResult {
+  readonly files: readonly string[]
+  /** Files that differed from what the definitions say. */
+  readonly stale: readonly string[]
+  /** Generated files of what is gone: removed, or stale where nothing is written. */
+  readonly removed: readonly string[]
+  /** Files that are somebody's own, hence left alone. */
+  readonly kept: readonly string[]
+}
+
+/** @param check compares only */
+const write = async (documents: ReadonlyMap<string, string>, out: string, check: boolean): Promise<DocsResult> => {
+  const left = await leftOver(out, documents)
+  if (!check) for (const file of left) await rm(file)
+  const stale: string[] = [...left]
+  const kept: string[] = []
+  for (const [file, text] of documents) {
+    const old = existsSync(file) ? await readFile(file, 'utf8') : null
+    if (old === text) continue
+    // One that is there without our mark is somebody's own.
+    if (old !== null && text.includes(assistantsMark) && !old.includes(assistantsMark)) {
+      kept.push(file)
+      continue
+    }
+    stale.push(file)
+    if (check) continue
+    await mkdir(dirname(file), { recursive: true })
+    await writeFile(file, text)
+  }
+  return { files: [...documents.keys(), ...left], stale, removed: left, kept }
+}
+
+/** Generated files of what is gone: in the folders that are made as a whole, and marked as made. */
+const leftOver = async (out: string, documents: ReadonlyMap<string, string>): Promise<string[]> => {
+  const left: string[] = []
+  for (const folder of ['dbt', 'lightdash', 'superset-bundle']) {
+    if (!existsSync(join(out, folder))) continue
+    for (const entry of await readdir(join(out, folder), { recursive: true, withFileTypes: true })) {
+      const file = join(entry.parentPath, entry.name)
+      if (!entry.isFile() || documents.has(file)) continue
+      const [first = ''] = (await readFile(file, 'utf8')).split('\n', 1)
+      if (/^(?:#|--|\{#) Made by `?millrace docs`? from (?:semantic|pipelines)/.test(first)) left.push(file)
+    }
+  }
+  return left.sort()
 }
 
 interface Defined {

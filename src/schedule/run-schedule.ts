@@ -7,7 +7,7 @@ import type { Runtime } from '../run/runtime.ts'
 import { workLoop } from '../run/work-loop.ts'
 import { type Scheduled, scheduledOf } from '../plan/ticks.ts'
 import { createReleaseWatch, type ReleaseWatch } from './release-watch.ts'
-import { createTicker, type ScheduleState } from './ticker.ts'
+import { createTicker } from './ticker.ts'
 
 const tellEveryMs = 60_000
 const sweepEveryMs = 60_000
@@ -16,7 +16,6 @@ const releaseEveryMs = 5_000
 
 /** A schedule that runs. */
 export interface Scheduler {
-  readonly state: ScheduleState
   /** What services tell by themselves. */
   readonly releases: ReleaseWatch
   /** Pipelines whose tick came and was not taken: empty while time is kept. */
@@ -60,7 +59,7 @@ export const startScheduler = async (runtime: Runtime, signal: AbortSignal): Pro
     await stop()
     throw error
   }
-  return { state: ticker.state, releases: watch, overdue: ticker.overdue, stop }
+  return { releases: watch, overdue: ticker.overdue, stop }
 }
 
 /** One after the other, never two at once. @param problem what the log says where it throws */

@@ -19,7 +19,6 @@ export interface Keeper {
   readonly ping: Ping
   readonly concurrency: number | undefined
   readonly running: Set<string>
-  readonly lastResults: Map<string, RunResult['state']>
   /** By pipeline: the runs begun, one after the other; never rejects. */
   readonly chains: Map<string, Promise<void>>
 }
@@ -32,7 +31,7 @@ type TickKind = 'on time' | 'caught up' | 'released'
  * way. Never rejects: what goes wrong is logged.
  */
 export const takeTick = (keeper: Keeper, entry: Scheduled, dueMs: number, kind: TickKind): void => {
-  const { runtime, signal, ping, concurrency, running, lastResults, chains } = keeper
+  const { runtime, signal, ping, concurrency, running, chains } = keeper
   const { pipeline } = entry.definition
   const before = chains.get(pipeline) ?? Promise.resolve()
   // New data are not left to the next night because this one is still at work.
@@ -45,7 +44,7 @@ export const takeTick = (keeper: Keeper, entry: Scheduled, dueMs: number, kind: 
     if (!isMine || skipped) return
     running.add(pipeline)
     try {
-      lastResults.set(pipeline, await runTick(runtime, { ping, definition: entry.definition, dueMs, concurrency, signal }))
+      await runTick(runtime, { ping, definition: entry.definition, dueMs, concurrency, signal })
     } finally {
       running.delete(pipeline)
     }
@@ -84,14 +83,13 @@ interface Tick {
 }
 
 /** One run of what is due. Whatever happens to it, people hear of it and the tick is over. */
-const runTick = async (runtime: Runtime, tick: Tick): Promise<RunResult['state']> => {
+const runTick = async (runtime: Runtime, tick: Tick): Promise<void> => {
   const { ping, definition, dueMs } = tick
   let result: RunResult | null = null
   try {
     await ping('start')
     result = await runDue(runtime, tick)
     await sweep(runtime)
-    return result.state
   } finally {
     await ping(result?.state === 'done' ? 'success' : 'fail')
     await notify(runtime)

@@ -4,21 +4,12 @@ import { releasesSince, type WakingRelease } from '../ledger/releases.ts'
 import { lastTickMs } from '../ledger/tick-records.ts'
 import { checkAlarming, notify } from './notify/send-alarms.ts'
 import { createPing } from './notify/ping.ts'
-import type { RunResult } from '../run/run-jobs.ts'
 import type { Runtime } from '../run/runtime.ts'
 import { missedTicks, type Scheduled, scheduledOf, ticksBetween } from '../plan/ticks.ts'
 import { buyApproved, type Keeper, takeTick } from './tick-runs.ts'
 
-/** For the page and for `healthz`. */
-export interface ScheduleState {
-  /** Pipelines at work now. */
-  readonly running: ReadonlySet<string>
-  readonly lastResults: ReadonlyMap<string, RunResult['state']>
-}
-
 /** The schedule without timers: whoever holds it says when time has passed. */
 interface Ticker {
-  readonly state: ScheduleState
   /** Tells which ticks are late, then takes those that came while no scheduler ran, as each pipeline's `catch_up` says. */
   catchUp(): Promise<void>
   /** Takes the ticks that came since the last check. */
@@ -53,12 +44,11 @@ export const createTicker = (runtime: Runtime, signal: AbortSignal, { concurrenc
   // Settings that are wrong end the command before the first night, not in it.
   const ping = createPing(runtime.settings, runtime.log)
   checkAlarming(runtime)
-  const keeper: Keeper = { runtime, signal, ping, concurrency, running: new Set(), lastResults: new Map(), chains: new Map() }
+  const keeper: Keeper = { runtime, signal, ping, concurrency, running: new Set(), chains: new Map() }
   const begunMs = runtime.clock.now()
   let lookedMs = begunMs
 
   return {
-    state: keeper,
     approved: () => buyApproved(keeper),
     catchUp: async () => {
       // Notified before anything is taken: a night that is made up for was missed all the same.
