@@ -1,5 +1,7 @@
 // `millrace sandbox`: the service itself on this machine, until Ctrl-C.
 import { runSandbox, sandboxOptionsFrom } from '../sandbox/sandbox-command-options.ts'
+import { parseJson } from '../sandbox/sandbox-options.ts'
+import { readVendorOptions } from '../sandbox/vendor/vendor-options.ts'
 import { startVendorSandbox } from '../sandbox/vendor/vendor-server.ts'
 import type { Handler } from './command-spec.ts'
 
@@ -18,7 +20,8 @@ export const sandbox: Handler = async ({ options, output, signal }) => {
 }
 
 const startVendor = async (port: number | undefined, text: unknown, output: Pick<Parameters<Handler>[0]['output'], 'line'>) => {
-  const sandbox = await startVendorSandbox({ port: port ?? 8080, ...JSON.parse(typeof text === 'string' ? text : '{}') })
+  const options = readVendorOptions(text === undefined ? {} : parseJson(String(text), '--vendor'))
+  const sandbox = await startVendorSandbox({ ...options, port: port ?? 8080 })
   output.line(`The service as its documentation has it, at ${sandbox.url} (this machine only). Key: ${sandbox.apiKey}`)
   output.line(`Charges and reports: ${sandbox.url}/_vendor/books. Options: docs/sandbox-reference.md. Ctrl-C ends it.`)
   return sandbox

@@ -250,14 +250,11 @@ const readText = (file: string, word: string): string => {
   }
 }
 
-const parseJson = (text: string, word: string): unknown => {
+/** Throws USAGE naming the flag. */
+export const parseJson = (text: string, word: string): unknown => {
   try {
     return JSON.parse(text, withoutPrototype)
   } catch (cause) {
-    throw new EtlError(
-      'USAGE',
-      `${word}: not JSON (${messageOf(cause)}). Expected a list such as [{"kind":"status-500","nth":3}].`,
-      { cause },
-    )
+    throw new EtlError('USAGE', `${word}: not JSON (${messageOf(cause)}). See docs/sandbox-reference.md.`, { cause })
   }
 }

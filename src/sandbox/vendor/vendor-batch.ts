@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { monthsBetween } from '../publication-calendar.ts'
 import type { VendorBooks, VendorReport } from './vendor-books.ts'
-import { fileOf, type TableAsked } from './vendor-data.ts'
+import { fileOf, quarters, type TableAsked } from './vendor-data.ts'
 import type { VendorSettings } from './vendor-options.ts'
 import { chargeFor, type Price, type Priced } from './vendor-prices.ts'
 import { defaultLimit, shopperTables, type VendorTable, vendorTables } from './vendor-tables.ts'
@@ -84,20 +84,13 @@ export const readShopper = (settings: VendorSettings, body: unknown): Read => {
 }
 
 const checked = (settings: VendorSettings, asked: Submission): Read => {
+  // Of several tables the smallest limit holds for all (fact 55).
+  const mostValues = Math.min(...asked.tables.map(({ table }) => table.mostValues))
   for (const one of asked.tables) {
-    const refused = tableRefused(settings, one)
+    const refused = tableRefused(settings, { ...one, table: { ...one.table, mostValues } })
     if (refused !== null) return { refused }
   }
-  return { asked: settings.widens ? { ...asked, tables: asked.tables.map(widened) } : asked }
-}
-
-/** To the whole quarter: more than was asked for, and charged so (fact 52). */
-const widened = (asked: TableAsked): TableAsked => {
-  const quarter = (text: string, end: boolean): string => {
-    const first = Math.floor((Number(text.slice(5)) - 1) / 3) * 3 + 1
-    return `${text.slice(0, 4)}-${String(end ? first + 2 : first).padStart(2, '0')}`
-  }
-  return { ...asked, from: quarter(asked.from, false), to: quarter(asked.to, true) }
+  return { asked: settings.widens ? { ...asked, tables: asked.tables.map((one) => ({ ...one, ...quarters(one) })) } : asked }
 }
 
 const tableRefused = (settings: VendorSettings, asked: TableAsked): VendorReply | null => {
@@ -107,7 +100,7 @@ const tableRefused = (settings: VendorSettings, asked: TableAsked): VendorReply 
   if (plan.tables !== null && !plan.tables.includes(planName)) return words.forbidden(release)
   if (!table.granularities.includes(granularity)) return words.wrongGranularity(table.granularities)
   if (metrics.some((metric) => !table.metrics.includes(metric))) return words.wrongMetrics(table.name)
-  if (from < oldestMonth) return words.beforeHistory(granularity, oldestMonth, from)
+  if (from < oldestMonth) return words.beforeHistory(granularity, oldestMonth, from, release)
   if (table.until !== null && to > table.until) return words.unknownTable(table.name)
   if (to > newestMonth || from > to) return words.datesNotInRange
   if (monthsBetween(from, to).length > table.mostMonths) return words.spanTooLong(table.mostMonths)
@@ -214,9 +207,10 @@ export const validate = (settings: VendorSettings, read: Read): VendorReply => {
   return jsonReply(200, { is_valid: true, estimated_credits: estimated, warnings: [] })
 }
 
+/** The sentences of a refusal, whatever envelope it has. */
 const errorsIn = (body: string): unknown => {
-  const parsed: { errors?: unknown } = JSON.parse(body)
-  return parsed.errors ?? [body]
+  const parsed: { errors?: unknown; error?: { error_message?: string } } = JSON.parse(body)
+  return parsed.errors ?? [parsed.error?.error_message ?? body]
 }
 
 /** (facts 1, 4, 46, 69): quota is said with the finished report, in the words of the interface. */

@@ -1,7 +1,7 @@
 // What was asked, bought and charged, and what is left of each purse.
 import { randomUUID } from 'node:crypto'
-import { chargeFor, type Price, type Priced } from './vendor-prices.ts'
 import type { VendorSettings } from './vendor-options.ts'
+import { chargeFor, type Price, type Priced } from './vendor-prices.ts'
 
 export type Purse = 'rest' | 'batch'
 
@@ -32,6 +32,8 @@ export interface VendorBooks {
   readonly reports: Map<string, VendorReport>
   /** Requests by endpoint, refusals included. */
   readonly counts: Record<string, number>
+  /** How often each of `replies` was sent. */
+  readonly replaced: number[]
   /** Requests with a key in their address. */
   keysInUrls: number
   left(purse: Purse): number | null
@@ -56,6 +58,7 @@ export const openBooks = (settings: () => VendorSettings): VendorBooks => {
     charges,
     reports,
     counts: {},
+    replaced: [],
     keysInUrls: 0,
     left,
     charge: (purse, what, price, size) => {

@@ -1,6 +1,6 @@
 // The rows behind the answers: the same request gives the same rows, whoever asks and whenever.
 import { combine, hashText, unit } from '../hash.ts'
-import { monthsBetween } from '../publication-calendar.ts'
+import { addMonths, monthsBetween } from '../publication-calendar.ts'
 import { columnOf, type VendorTable } from './vendor-tables.ts'
 
 /** One table of a submission, checked. */
@@ -14,6 +14,13 @@ export interface TableAsked {
   readonly to: string
   /** Rows of each value and month at most. */
   readonly limit: number
+}
+
+/** The whole quarters around a span: more than was asked for, and charged so (fact 52). */
+export const quarters = ({ from, to }: { readonly from: string; readonly to: string }): { from: string; to: string } => {
+  const firstOf = (text: string): string =>
+    `${text.slice(0, 5)}${String(Number(text.slice(5)) - ((Number(text.slice(5)) - 1) % 3)).padStart(2, '0')}`
+  return { from: firstOf(from), to: addMonths(firstOf(to), 2) }
 }
 
 export interface KeywordsAsked {

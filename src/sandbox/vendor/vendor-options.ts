@@ -10,13 +10,15 @@ const values = z.array(z.string()).nullable()
 /** A reply that stands in for the real one, for requests that `match` names: at most `times` times. */
 const replacedSchema = z.strictObject({
   endpoint: z.enum(['keywords', 'submit', 'shopper', 'status', 'download', 'free']),
-  /** Part of the path, the query or the body that must be there. Default: any. */
-  match: z.string().default(''),
+  /** Part of the path, the query or the body (of a status or a file: of the report) that must be there, each of them. Default: any. */
+  match: z.array(z.string()).default([]),
   /** Answers so many such requests. Default: all. */
   times: z.int().positive().default(Number.MAX_SAFE_INTEGER),
-  status: z.int().min(100).max(599),
+  status: z.int().min(100).max(599).default(200),
   type: z.string().default('application/json'),
-  body: z.string(),
+  body: z.string().default(''),
+  /** Fields of the real answer to replace, instead of the whole; null takes one away. */
+  merge: z.record(z.string(), z.unknown()).optional(),
   headers: z.record(z.string(), z.string()).default({}),
 })
 

@@ -1,8 +1,8 @@
 // The keyword endpoint and the free questions of REST (interface 4.1; facts 17, 18, 44, 56, 59 to 65).
 import { addWindows } from '../../core/window.ts'
-import { addMonths } from '../publication-calendar.ts'
+import { addMonths, monthsBetween } from '../publication-calendar.ts'
 import type { VendorBooks } from './vendor-books.ts'
-import { keywordRecords } from './vendor-data.ts'
+import { keywordRecords, quarters } from './vendor-data.ts'
 import type { VendorSettings } from './vendor-options.ts'
 import type { Price } from './vendor-prices.ts'
 import * as words from './vendor-words.ts'
@@ -16,14 +16,11 @@ const isDomain = (text: string): boolean => /^[a-z0-9-]+(\.[a-z0-9-]+)+$/.test(t
 
 const lastDay = (month: string): string => addWindows(`${addMonths(month, 1)}-01`, 'day', -1)
 
-const monthsWithin = (from: string, to: string): number =>
-  (Number(to.slice(0, 4)) - Number(from.slice(0, 4))) * 12 + Number(to.slice(5, 7)) - Number(from.slice(5, 7)) + 1
-
 /** Null: the dates can be answered. */
 const datesRefused = (settings: VendorSettings, from: string, to: string): VendorReply | null => {
   const { newestMonth, oldestMonth, keywordMonths, words: release } = settings
   const isOutside = from < oldestMonth || to > newestMonth || from > to
-  const isLong = monthsWithin(from, to) > keywordMonths
+  const isLong = monthsBetween(from, to).length > keywordMonths
   if (!isOutside && !isLong) return null
   if (release === '08') return words.datesNotInRange
   return isOutside ? words.datesOutOfRange(`${oldestMonth}-01`, lastDay(newestMonth)) : words.spanTooLong(keywordMonths)
@@ -44,7 +41,7 @@ export const keywords = (settings: VendorSettings, books: VendorBooks, query: UR
   const count = settings.keywordsByDomain[domain] ?? settings.keywords
   if (!isDomain(domain) || count === 0) return words.dataNotFound
   if (plan.domains !== null && !plan.domains.includes(domain)) return words.forbidden(release)
-  return page(settings, books, query, { domain, country, from, to, count })
+  return page(settings, books, query, { domain, country, count, ...(settings.widens ? quarters({ from, to }) : { from, to }) })
 }
 
 interface KeywordPage {
@@ -59,7 +56,7 @@ const page = (settings: VendorSettings, books: VendorBooks, query: URLSearchPara
   const limit = number(query.get('limit'), 100)
   const offset = number(query.get('offset'), 0)
   const records = keywordRecords({ ...asked, month: asked.from }, settings.seed, offset, Math.min(offset + limit, asked.count))
-  const size = { rowsAsked: limit, rows: records.length, metrics: 13, periods: monthsWithin(asked.from, asked.to) }
+  const size = { rowsAsked: limit, rows: records.length, metrics: 13, periods: monthsBetween(asked.from, asked.to).length }
   const credits = books.charge(
     'rest',
     `keywords ${asked.domain} ${asked.country} ${asked.from}`,

@@ -104,32 +104,42 @@ const download = (books: VendorBooks, id: string): VendorReply => {
   return { status: 200, type: report.format === 'csv' ? 'text/csv' : 'application/json', body: report.text }
 }
 
+type Reply = VendorReply & { readonly headers?: Readonly<Record<string, string>> }
+
+/** The reply with other fields; null takes one away. */
+const merged = (reply: VendorReply, fields: Readonly<Record<string, unknown>>): VendorReply => {
+  const body: Record<string, unknown> = { ...JSON.parse(reply.body), ...fields }
+  for (const [name, value] of Object.entries(fields)) if (value === null) delete body[name]
+  return jsonReply(reply.status, body)
+}
+
 /** Throws CONFIGURATION naming every wrong option. */
 export const startVendorSandbox = async (options: VendorOptions = {}): Promise<VendorSandbox> => {
   let settings = readVendorOptions(options)
   let given: VendorOptions = options
   const books = openBooks(() => settings)
   const bucket = createRateBucket(() => performance.now())
-  const replaced = new Map<number, number>()
-  const answer = (asked: Asked, linkBase: string): VendorReply & { readonly headers?: Readonly<Record<string, string>> } => {
+  const answer = (asked: Asked, linkBase: string): Reply => {
     const found = routes.find(({ path, method }) => method === asked.method && path.test(asked.url.pathname))
     if (asked.url.pathname === '/_vendor/books') return jsonReply(200, { ...books, reports: [...books.reports.values()] })
     if (asked.url.search.includes(settings.restKey) || asked.url.search.includes(settings.batchKey)) books.keysInUrls += 1
     if (found === undefined) return jsonReply(404, { message: 'Not Found' })
     books.counts[found.endpoint] = (books.counts[found.endpoint] ?? 0) + 1
-    const instead = settings.replies.findIndex(({ endpoint, match, times }, index) => {
-      const text = `${asked.url.pathname}${asked.url.search} ${JSON.stringify(asked.body ?? null)}`
-      return endpoint === found.endpoint && text.includes(match) && (replaced.get(index) ?? 0) < times
-    })
-    const reply = settings.replies[instead]
-    if (reply !== undefined) {
-      replaced.set(instead, (replaced.get(instead) ?? 0) + 1)
-      return reply
-    }
+    const id = found.path.exec(asked.url.pathname)?.[1] ?? ''
+    // What a report was asked with counts at its status and its file, too.
+    const text = `${asked.url.pathname}${asked.url.search} ${JSON.stringify(asked.body ?? books.reports.get(id)?.body ?? null)}`
+    const place = settings.replies.findIndex(
+      ({ endpoint, match, times }, index) =>
+        endpoint === found.endpoint && match.every((part) => text.includes(part)) && (books.replaced[index] ?? 0) < times,
+    )
+    const instead = settings.replies[place]
+    if (instead !== undefined) books.replaced[place] = (books.replaced[place] ?? 0) + 1
+    if (instead !== undefined && instead.merge === undefined) return instead
     // Batch counts pending reports alone (fact 53).
     const isRest = found.endpoint === 'keywords' || found.path.source.includes('capabilities')
     if (isRest && !bucket.take(settings.requestsPerSecond).ok) return words.tooManyRequests
-    return found.answer({ settings, books, linkBase }, asked, found.path.exec(asked.url.pathname)?.[1] ?? '')
+    const reply = found.answer({ settings, books, linkBase }, asked, id)
+    return instead?.merge === undefined ? reply : merged(reply, instead.merge)
   }
   const server = createServer((request, response) => {
     respond(request, response, answer).catch(() => response.destroy())
@@ -142,7 +152,7 @@ export const startVendorSandbox = async (options: VendorOptions = {}): Promise<V
     configure: (patch) => {
       given = { ...given, ...patch }
       settings = readVendorOptions(given)
-      if (patch.replies !== undefined) replaced.clear()
+      if (patch.replies !== undefined) books.replaced.length = 0
     },
     close: async () => {
       server.closeAllConnections()
@@ -154,7 +164,7 @@ export const startVendorSandbox = async (options: VendorOptions = {}): Promise<V
 const respond = async (
   request: IncomingMessage,
   response: ServerResponse,
-  answer: (asked: Asked, linkBase: string) => VendorReply & { readonly headers?: Readonly<Record<string, string>> },
+  answer: (asked: Asked, linkBase: string) => Reply,
 ): Promise<void> => {
   const body = await readJson(request)
   const linkBase = `http://${request.headers.host ?? '127.0.0.1'}`

@@ -22,166 +22,52 @@ const own = { mostValues: 1_000_000, mostMonths: 61, until: null, granularities:
 /** Derived from REST: few domains, no weeks (fact 55). */
 const derived = { ...own, mostValues: 100, granularities: ['daily', 'monthly'] } as const
 const byValue: Price = { by: 'metric-periods' }
-const many = (column: string, rows: number): VendorTable['part'] => ({ column, rows })
-const site = ['domains', 'countries'] as const
 
+type Some = Partial<Omit<VendorTable, 'name' | 'metrics' | 'part'>> & { readonly part?: readonly [column: string, rows: number] }
+
+/** One of the service's own for domains and countries, priced by the value, unless `some` says otherwise. */
+const table = (name: string, metrics: string, { part, ...some }: Some = {}): VendorTable => ({
+  ...own,
+  name,
+  filters: ['domains', 'countries'],
+  metrics: metrics.split(' '),
+  price: byValue,
+  part: part === undefined ? null : { column: part[0], rows: part[1] },
+  ...some,
+})
+
+const domains = { filters: ['domains'] } as const
+const engagement = 'all_traffic_visits mobile_visits desktop_visits desktop_unique_visitors mobile_unique_visitors all_page_views'
 const list: readonly VendorTable[] = [
-  {
-    ...own,
-    name: 'traffic_and_engagement',
-    filters: site,
-    part: null,
-    price: byValue,
-    metrics: [
-      'all_traffic_visits',
-      'mobile_visits',
-      'desktop_visits',
-      'desktop_unique_visitors',
-      'mobile_unique_visitors',
-      'all_page_views',
-      'desktop_new_visitors',
-      'desktop_returning_visitors',
-      'ppc_spend',
-    ],
-  },
+  table('traffic_and_engagement', `${engagement} desktop_new_visitors desktop_returning_visitors ppc_spend`),
   // Fact: SUP 36081690111517.
-  {
-    ...own,
-    name: 'marketing_channels',
-    filters: site,
-    part: many('channel', 8),
-    price: byValue,
-    metrics: ['channel_visits', 'channel_share'],
-    until: '2026-11',
-  },
-  {
-    ...own,
-    name: 'website_marketing_channels',
-    filters: site,
-    part: many('channel', 10),
-    price: byValue,
-    metrics: ['channel_visits', 'channel_share'],
-  },
-  {
-    ...own,
-    name: 'traffic_sources',
-    filters: site,
-    part: many('source', 6),
-    price: byValue,
-    metrics: ['source_visits', 'source_share'],
-  },
-  {
-    ...own,
-    name: 'referrals',
-    filters: site,
-    part: many('referring_domain', 260),
-    price: { by: 'revealed' },
-    metrics: ['referral_visits', 'referral_share'],
-  },
-  {
-    ...own,
-    name: 'desktop_top_geo',
-    filters: ['domains'],
-    part: many('country', 120),
-    price: { by: 'rows-returned' },
-    metrics: ['geo_visits', 'geo_share'],
-  },
-  {
+  table('marketing_channels', 'channel_visits channel_share', { part: ['channel', 8], until: '2026-11' }),
+  table('website_marketing_channels', 'channel_visits channel_share', { part: ['channel', 10] }),
+  table('traffic_sources', 'source_visits source_share', { part: ['source', 6] }),
+  table('referrals', 'referral_visits referral_share', { part: ['referring_domain', 260], price: { by: 'revealed' } }),
+  table('desktop_top_geo', 'geo_visits geo_share', { ...domains, part: ['country', 120], price: { by: 'rows-returned' } }),
+  table('geography', 'geo_total_visits geo_mobile_visits geo_desktop_visits', {
     ...derived,
-    name: 'geography',
-    filters: ['domains'],
-    part: many('country', 120),
+    ...domains,
+    part: ['country', 120],
     price: { by: 'rows-returned' },
-    metrics: ['geo_total_visits', 'geo_mobile_visits', 'geo_desktop_visits'],
-  },
-  {
-    ...derived,
-    name: 'similar_sites',
-    filters: ['domains'],
-    part: many('similar_domain', 40),
-    price: { by: 'rows-asked' },
-    metrics: ['similarity'],
-  },
-  {
-    ...own,
-    name: 'website',
-    filters: ['domains'],
-    part: null,
-    price: byValue,
-    metrics: ['global_rank', 'category', 'description'],
-  },
-  {
-    ...own,
-    name: 'demographics',
-    filters: site,
-    part: many('age_group', 6),
-    price: byValue,
-    metrics: ['male_share', 'female_share'],
-    mostMonths: 37,
-  },
-  {
-    ...own,
-    name: 'audience_interests',
-    filters: site,
-    part: many('interest', 150),
+  }),
+  table('similar_sites', 'similarity', { ...derived, ...domains, part: ['similar_domain', 40], price: { by: 'rows-asked' } }),
+  table('website', 'global_rank category description', domains),
+  table('demographics', 'male_share female_share', { part: ['age_group', 6], mostMonths: 37 }),
+  table('audience_interests', 'affinity overlap', {
+    part: ['interest', 150],
     price: { by: 'rows-returned', credits: 2.5 },
-    metrics: ['affinity', 'overlap'],
     mostMonths: 37,
-  },
-  {
-    ...derived,
-    name: 'popular_pages',
-    filters: site,
-    part: many('page', 300),
-    price: { by: 'rows-asked', credits: 2 },
-    metrics: ['page_share'],
-  },
-  {
-    ...own,
-    name: 'website_keywords',
-    filters: site,
-    part: many('keyword', 400),
-    price: { by: 'rows-by-metrics' },
-    metrics: ['clicks', 'volume', 'cpc'],
-    mostMonths: 3,
-  },
-  {
-    ...own,
-    name: 'segments',
-    filters: ['segment_ids', 'countries'],
-    part: null,
-    price: byValue,
-    metrics: ['segment_total_visits', 'segment_total_pages'],
-    mostValues: 100,
-  },
+  }),
+  table('popular_pages', 'page_share', { ...derived, part: ['page', 300], price: { by: 'rows-asked', credits: 2 } }),
+  table('website_keywords', 'clicks volume cpc', { part: ['keyword', 400], price: { by: 'rows-by-metrics' }, mostMonths: 3 }),
+  table('segments', 'segment_total_visits segment_total_pages', { filters: ['segment_ids', 'countries'], mostValues: 100 }),
   // Their filters are known from third parties alone (part G, last row).
-  {
-    ...own,
-    name: 'apps',
-    filters: ['app_ids', 'countries'],
-    part: null,
-    price: byValue,
-    metrics: ['app_downloads', 'app_active_users'],
-    mostValues: 100,
-  },
-  {
-    ...own,
-    name: 'companies',
-    filters: ['company_ids'],
-    part: null,
-    price: byValue,
-    metrics: ['company_visits', 'company_employees'],
-    mostValues: 100,
-  },
+  table('apps', 'app_downloads app_active_users', { filters: ['app_ids', 'countries'], mostValues: 100 }),
+  table('companies', 'company_visits company_employees', { filters: ['company_ids'], mostValues: 100 }),
   // Assumed: a table of the whole market, which names nothing to report on.
-  {
-    ...own,
-    name: 'market_overview',
-    filters: [],
-    part: null,
-    price: byValue,
-    metrics: ['market_visits', 'market_sites'],
-  },
+  table('market_overview', 'market_visits market_sites', { filters: [] }),
 ]
 
 export const vendorTables: ReadonlyMap<string, VendorTable> = new Map(list.map((table) => [table.name, table]))
@@ -189,17 +75,12 @@ export const vendorTables: ReadonlyMap<string, VendorTable> = new Map(list.map((
 /** Rows of each value unless the request says more (fact 54). */
 export const defaultLimit = 100
 
-const shopper = (column: string, subject: string, variants: readonly string[]): VendorTable => ({
-  ...own,
-  name: `shopper_${subject}`,
-  filters: ['domains', column],
-  granularities: ['monthly'],
-  part: null,
-  price: byValue,
-  metrics: ['product_views', 'units_sold', 'revenue', 'cvr'].flatMap((name) =>
+const shopper = (column: string, subject: string, variants: readonly string[]): VendorTable => {
+  const metrics = ['product_views', 'units_sold', 'revenue', 'cvr'].flatMap((name) =>
     variants.map((variant) => `${subject}_sales_performance_${name}${variant}`),
-  ),
-})
+  )
+  return table(`shopper_${subject}`, metrics.join(' '), { filters: ['domains', column], granularities: ['monthly'] })
+}
 
 /** The two forms of a shopper request (facts 41, 78), by the list that it names. */
 export const shopperTables: Readonly<Record<string, VendorTable>> = {

@@ -61,7 +61,8 @@ const olderAnswer = z.object({
 const keywordsV5 = (of: Answering, { url }: Asked): VendorReply => {
   const question = olderQuestion(of, url.searchParams)
   if ('refused' in question) return question.refused
-  const reply = keywords(of.settings, of.books, question)
+  // At most three months (56).
+  const reply = keywords({ ...of.settings, keywordMonths: 3 }, of.books, question)
   if (reply.status !== 200) return reply
   const { meta, keywords: records } = olderAnswer.parse(JSON.parse(reply.body))
   const asked = url.searchParams.get('metrics')?.split(',') ?? null

@@ -46,9 +46,13 @@ const countryTexts = [
 /** The plan lacks the country, in one of several words (65). */
 export const countryLacks = (which: number): VendorReply =>
   coded(400, 'VALIDATION_ERROR', countryTexts[which % countryTexts.length] ?? '')
-/** (66) */
-export const beforeHistory = (granularity: string, from: string, asked: string): VendorReply =>
-  errors(`Historical data for ${granularity} granularity is available as of ${from}. You have requested ${asked}.`)
+/** (66): the older page puts dashes before the months. */
+export const beforeHistory = (granularity: string, from: string, asked: string, release: '06' | '08'): VendorReply =>
+  errors(
+    release === '08'
+      ? `Historical data for ${granularity} granularity is available as of ${from}. You have requested ${asked}.`
+      : `Historical data for ${granularity} granularity is available as of - ${from}. You have requested - ${asked}`,
+  )
 /** (67) */
 export const spanTooLong = (months: number): VendorReply => errors(`supports only an interval of ${months} month(s) of data`)
 /** (68) */
