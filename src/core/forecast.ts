@@ -14,7 +14,7 @@ export const nightsToCome = ({ window }: Pick<Definition, 'window'>, nowMs: numb
 
 /** Days of the service's month after `after` on which reports are bought. */
 const nightsAfter = (window: WindowRule, after: IsoDate, nowMs: number): Night[] => {
-  const { publishedOn, restatedOn, timeZone } = window.publication
+  const { publishedOn, afterDays, restatedOn, timeZone } = window.publication
   const end = addWindows(alignDown(dateIn(nowMs, timeZone), 'month'), 'month', 1)
   const nights: Night[] = []
   for (let date = addWindows(after, 'day', 1); date < end; date = addWindows(date, 'day', 1)) {
@@ -22,7 +22,7 @@ const nightsAfter = (window: WindowRule, after: IsoDate, nowMs: number): Night[]
     const isLast = addWindows(date, 'day', 1) === end
     // A day that the month does not have is its last one.
     const is = (of: number): boolean => of === day || (isLast && of > day)
-    const isRelease = is(publishedOn)
+    const isRelease = afterDays !== undefined || is(publishedOn)
     if (isRelease) nights.push({ date, windows: Math.max(1, window.lookBack) })
     else if (restatedOn.some(is) && window.lookBack > 0) nights.push({ date, windows: window.lookBack })
   }

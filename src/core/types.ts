@@ -85,6 +85,8 @@ export type WindowSize = 'day' | 'week' | 'month'
 /** When the service publishes a month and when it may change it again: days of the following month, in `timeZone`. */
 export interface PublicationCalendar {
   readonly publishedOn: number
+  /** A window is there so many days after its end, and may change on any day. Default: the days of the month count. */
+  readonly afterDays?: number
   readonly restatedOn: readonly number[]
   readonly timeZone: string
   /** First day of which there are no data any more, of a table that ends. Default: it goes on. */

@@ -80,9 +80,11 @@ export const timeIn = (nowMs: number, timeZone: string): string =>
     .toString({ smallestUnit: 'minute' })
     .replace('T', ' ')
 
-/** The day on which the month holding `window`'s last day is published: `publishedOn` of the month after it. */
+/** `afterDays` after its end, else the day on which the month holding `window`'s last day is published: `publishedOn` of the month after it. */
 export const publicationDate = (window: Window, calendar: PublicationCalendar): IsoDate =>
-  dayOfMonth(addWindows(alignDown(lastDay(window), 'month'), 'month', 1), calendar.publishedOn)
+  calendar.afterDays !== undefined
+    ? addWindows(window.to, 'day', calendar.afterDays)
+    : dayOfMonth(addWindows(alignDown(lastDay(window), 'month'), 'month', 1), calendar.publishedOn)
 
 /** Whether the table has ended before it. */
 export const isPastEnd = (window: Window, { until }: PublicationCalendar): boolean => until !== undefined && window.from >= until
@@ -103,6 +105,7 @@ export const startOfDayMs = (date: IsoDate, timeZone: string): number =>
 /** The last moment up to now at which the service published or restated anything (milliseconds since the epoch). */
 export const lastRestatementMs = (calendar: PublicationCalendar, nowMs: number): number => {
   const today = dateIn(nowMs, calendar.timeZone)
+  if (calendar.afterDays !== undefined) return startOfDayMs(today, calendar.timeZone)
   const month = alignDown(today, 'month')
   const days = [...new Set([calendar.publishedOn, ...calendar.restatedOn])]
   const dates = [addWindows(month, 'month', -1), month].flatMap((start) => days.map((day) => dayOfMonth(start, day)))

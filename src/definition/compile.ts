@@ -120,7 +120,7 @@ const expectationOf = (raw: RawDefinition['expect'], { every, publication }: Win
   const path: Path = ['expect', 'month_by']
   if (every !== 'month')
     report(scope, path, `expect.month_by is for windows of a month; window.every is ${every}. Remove expect.`, 'key')
-  if (monthBy < publication.publishedOn)
+  if (monthBy < (publication.afterDays ?? publication.publishedOn))
     report(
       scope,
       path,
@@ -155,7 +155,12 @@ const windowRule = (raw: RawDefinition['window'], scope: Scope): WindowRule => {
     from: firstDay(raw.from, every, scope),
     lookBack: raw.look_back ?? 2,
     fullCheckDays: raw.full_check === 'off' ? null : Number((raw.full_check ?? '30d').slice(0, -1)),
-    publication: { publishedOn: calendar?.published_on ?? 10, restatedOn: calendar?.restated_on ?? [10, 15], timeZone: zone },
+    publication: {
+      publishedOn: calendar?.published_on ?? 10,
+      restatedOn: calendar?.restated_on ?? [10, 15],
+      timeZone: zone,
+      ...(calendar?.after_days === undefined ? {} : { afterDays: calendar.after_days }),
+    },
   }
 }
 

@@ -217,13 +217,18 @@ const column = z.strictObject(
 const publication = z.strictObject(
   {
     published_on: dayOfMonth.optional().describe('Day of the following month on which a month is published. Default 10.'),
+    after_days: whole('a count of days, 0 to 60', 0, 60)
+      .optional()
+      .describe(
+        'Days after its end at which a window is published; it may change on any day then. In place of published_on and restated_on.',
+      ),
     restated_on: z
       .array(dayOfMonth, { error: 'a list of days of the month' })
       .optional()
       .describe('Days of a month on which published values may change. Default [10, 15].'),
     time_zone: timeZone.optional().describe('Time zone of these days. Default Etc/GMT+5 (Eastern time without daylight saving).'),
   },
-  { error: 'a map with published_on, restated_on, time_zone' },
+  { error: 'a map with published_on, restated_on, after_days, time_zone' },
 )
 
 const window = z.strictObject(

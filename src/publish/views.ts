@@ -20,9 +20,10 @@ const periodOf = (definition: Definition): string => definition.key.find((name) 
 /** After that many months no nightly run asks for the window again. */
 const finalAfter = (definition: Definition): RawBuilder<unknown> => {
   const { every, lookBack, publication } = definition.window
+  const days = publication.afterDays ?? publication.publishedOn
   // PostgreSQL takes no interval that names days twice.
-  if (every === 'day') return sql.lit(`${lookBack + 1 + publication.publishedOn} days`)
-  return sql.lit(`${lookBack + 1} ${every}s ${publication.publishedOn} days`)
+  if (every === 'day') return sql.lit(`${lookBack + 1 + days} days`)
+  return sql.lit(`${lookBack + 1} ${every}s ${days} days`)
 }
 
 /** Rows of several days may share a window, which is asked for as a whole: they are final together. */

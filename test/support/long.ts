@@ -24,6 +24,7 @@ export const long = [
   'test/e2e/echoed-key.test.ts',
   'test/e2e/prices.test.ts',
   'test/e2e/vendor.test.ts',
+  'test/e2e/examples.test.ts',
   'test/e2e/refused-alike.test.ts',
   'test/e2e/origin.test.ts',
   'test/db/load-large.test.ts',

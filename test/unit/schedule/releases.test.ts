@@ -101,3 +101,11 @@ describe('a release on record', () => {
     expect(lastRestatementMs(late, Date.parse('2026-11-12T16:00:00Z'))).toBe(Date.parse('2026-11-10T05:00:00Z'))
   })
 })
+
+test('a service that publishes each day: a window is there so many days after its end, and may change on any day', () => {
+  const daily = { publishedOn: 10, restatedOn: [], timeZone: 'UTC', afterDays: 2 }
+  const third = { from: '2026-11-03', to: '2026-11-04' }
+  expect(isPublished(third, daily, Date.parse('2026-11-05T23:59:00Z'))).toBe(false)
+  expect(isPublished(third, daily, Date.parse('2026-11-06T00:00:00Z'))).toBe(true)
+  expect(lastRestatementMs(daily, Date.parse('2026-11-07T16:00:00Z'))).toBe(Date.parse('2026-11-07T00:00:00Z'))
+})
