@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import type { Settings } from '../core/env.ts'
 import { isEtlError, messageOf } from '../core/errors.ts'
 import { hooksSetting } from '../core/hooks-setting.ts'
-import { createLog, type Log } from '../core/log.ts'
+import { createLog } from '../core/log.ts'
 import type { Mart } from '../core/mart.ts'
 import { checkSettings } from '../core/read-setting.ts'
 import type { AccountOf } from '../core/source-spec.ts'
@@ -29,35 +29,29 @@ import { checkDatabase, checkIdentity, checkLanding, checkLists } from './check/
 import { checkSemanticColumns, checkSemanticFiles } from './check/check-semantics.ts'
 import { checkUnread } from './check/check-settings.ts'
 import { servicesFor } from './check/discover.ts'
-import { type Area, type CheckLine, counted, type Finding, note, type Notes } from './check/notes.ts'
+import { type Area, counted, note, type Notes } from './check/notes.ts'
 import { pipelinesFolder, settingsOf } from './command-runtime.ts'
-import type { Handler } from './command-spec.ts'
+import type { Handler, Invocation } from './command-spec.ts'
 import { paint, stateTone } from './terminal.ts'
 
 /** Exit code 2 where anything is wrong. */
 export const checkCommand: Handler = async (invocation) => {
   const { output, options } = invocation
-  const { findings, lines, checked } = await check({
-    settings: () => settingsOf(invocation),
-    pipelinesFolder: pipelinesFolder(invocation),
-    pipelines: [],
-    offline: options['offline'] === true,
-    log: createLog(invocation.environment['MILLRACE_LOG_LEVEL']),
-    signal: invocation.signal,
-  })
+  const { notes, checked } = await check(invocation)
+  const findings = notes.filter(({ result }) => result === 'error' || result === 'warning')
+  const lines = notes.filter((one) => !findings.includes(one))
   for (const { area, result, message } of lines) {
     output.event({ event: 'check', area, result, message })
     if (options['all'] === true) output.line(`${paint(stateTone(result), result)} (${area}): ${message}`)
   }
-  const errors = findings.filter((finding) => finding.level === 'error').length
   // Errors last: that is where a terminal stops.
-  for (const finding of findings.toSorted((left, right) => right.level.localeCompare(left.level))) {
-    output.event({ event: 'finding', ...finding, ...placeOf(finding.message) })
-    output.line(`${paint(stateTone(finding.level), finding.level)} (${finding.area}): ${finding.message}`)
+  for (const { area, result, message } of findings.toSorted((left, right) => right.result.localeCompare(left.result))) {
+    output.event({ event: 'finding', area, level: result, message, ...placeOf(message) })
+    output.line(`${paint(stateTone(result), result)} (${area}): ${message}`)
   }
-  const warnings = findings.length - errors
-  const proved = lines.filter(({ result }) => result === 'proved').length
-  const notAsked = lines.length - proved
+  const countOf = (wanted: string): number => notes.filter(({ result }) => result === wanted).length
+  const [errors, proved] = [countOf('error'), countOf('proved')]
+  const [warnings, notAsked] = [findings.length - errors, lines.length - proved]
   output.event({ event: 'summary', command: 'check', errors, warnings, proved, not_asked: notAsked, checked })
   const right = `${proved} proved, ${notAsked} not asked`
   const where = options['all'] === true ? '' : ': `millrace check --all` lists them'
@@ -65,65 +59,48 @@ export const checkCommand: Handler = async (invocation) => {
   return errors > 0 ? 2 : 0
 }
 
-/** `pipelines` empty: all of them. `offline`: no other machine is asked. */
-interface CheckRequest {
-  /** A function, so that wrong settings become findings instead of ending the check. */
-  readonly settings: () => Settings
-  readonly pipelinesFolder: string
-  readonly pipelines: readonly string[]
-  readonly offline: boolean
-  readonly log: Log
-  readonly signal: AbortSignal
-}
-
-/** Findings decide the exit code; lines say what was proved and what was not asked, and why. */
-interface CheckResult {
-  readonly findings: readonly Finding[]
-  readonly lines: readonly CheckLine[]
-  /** Areas that were checked. */
-  readonly checked: readonly string[]
-}
-
-/** Nothing is changed anywhere; an area that cannot be checked is a finding and does not stop the others. */
-export const check = async (request: CheckRequest): Promise<CheckResult> => {
-  const notes: Notes = { findings: [], lines: [] }
-  const checked: string[] = []
+/** Nothing is changed anywhere; an area that cannot be checked is an error and does not stop the others. `checked`: those that could. */
+const check = async (invocation: Invocation): Promise<{ readonly notes: Notes; readonly checked: readonly string[] }> => {
+  const folder = pipelinesFolder(invocation)
+  const { signal } = invocation
+  const offline = invocation.options['offline'] === true
+  const notes: Notes = []
+  const checked = new Set<string>()
   const attempt = async <T>(area: Area, work: () => Promise<T>): Promise<T | null> => {
     try {
       const result = await work()
-      checked.push(area)
+      checked.add(area)
       return result
     } catch (error) {
-      note(notes, area, 'error', isEtlError(error) ? error.message : messageOf(error))
+      note(notes, area, 'error', messageOf(error))
       return null
     }
   }
-  const folders = await attempt('definition', () => sourceFolders(request.pipelinesFolder))
+  const folders = await attempt('definition', () => sourceFolders(folder))
   const definitions =
-    folders === null ? [] : ((await attempt('definition', () => checkDefinitions(request, folders, notes))) ?? [])
-  const marts = (await attempt('mart', () => checkMarts(request, notes))) ?? []
-  if (folders !== null) await attempt('attributes', () => checkAttributes(request, folders, definitions, notes))
-  const model = await attempt('semantic', () => checkSemanticFiles(semanticFolders(request.pipelinesFolder), notes))
-  const settings = await attempt('configuration', async () => request.settings())
-  const result = (): CheckResult => ({ ...notes, checked: [...new Set(checked)] })
+    folders === null ? [] : ((await attempt('definition', () => checkDefinitions(folder, folders, notes))) ?? [])
+  const marts = (await attempt('mart', () => checkMarts(folder, notes))) ?? []
+  if (folders !== null) await attempt('attributes', () => checkAttributes(folder, folders, definitions, notes))
+  const model = await attempt('semantic', () => checkSemanticFiles(semanticFolders(folder), notes))
+  const settings = await attempt('configuration', async () => settingsOf(invocation))
+  const result = () => ({ notes, checked: [...checked] })
   if (settings === null) return result()
-  await attempt('alarms', () => checkAlarms(request, settings, definitions, notes))
-  await attempt('configuration', async () => checkUnread(settings, folders?.apis ?? new Map(), await notifyText(request), notes))
+  await attempt('alarms', () => checkAlarms(folder, settings, definitions, notes))
+  await attempt('configuration', async () => checkUnread(settings, folders?.apis ?? new Map(), await notifyText(folder), notes))
   const apis = await attempt('configuration', async () => readApiSettings(folders?.apis ?? new Map(), settings.raw))
-  const asking = request.offline || apis === null ? [] : checkAccounts(apis, definitions, notes)
+  const asking = offline || apis === null ? [] : checkAccounts(apis, definitions, notes)
   const database = await attempt('database', () => open(settings))
   try {
-    const { pipelinesFolder } = request
-    const checking = { pipelinesFolder, definitions, marts, folders, notes }
+    const checking = { pipelinesFolder: folder, definitions, marts, folders, notes }
     if (database !== null) await attempt('database', () => checkDatabase(database, checking))
-    if (database !== null) await attempt('definition', () => checkLists(database, checking, settings, request.offline))
+    if (database !== null) await attempt('definition', () => checkLists(database, checking, settings, offline))
     if (database !== null && model !== null) await attempt('semantic', () => checkSemanticColumns(database.kysely, model, notes))
-    await attempt('landing', () => checkLanding(settings, request, notes))
-    if (database !== null) await attempt('identity', () => checkIdentity(database, settings, request, notes))
+    await attempt('landing', () => checkLanding(settings, { offline, signal }, notes))
+    if (database !== null) await attempt('identity', () => checkIdentity(database, settings, { offline, signal }, notes))
     if (apis !== null) await attempt('identity', () => checkOrigins(database, apis, definitions, notes))
-    if (request.offline) note(notes, 'service', 'not asked', 'keys, paths and datasets: --offline was given.')
+    if (offline) note(notes, 'service', 'not asked', 'keys, paths and datasets: --offline was given.')
     else if (apis !== null && asking.length > 0)
-      await attempt('service', () => checkServices(request, { apis, asking, database }, notes))
+      await attempt('service', () => checkServices(invocation, { apis, asking, database }, notes))
   } finally {
     await database?.close()
   }
@@ -139,26 +116,20 @@ const provedFiles = (notes: Notes, area: Area, files: readonly string[], problem
   for (const file of files) if (!wrong.has(file)) note(notes, area, 'proved', `${file}: ${words}`)
 }
 
-const checkDefinitions = async (
-  request: CheckRequest,
-  { sources }: SourceFolders,
-  notes: Notes,
-): Promise<readonly Definition[]> => {
-  const { definitions, problems } = await loadDefinitions({ folder: request.pipelinesFolder, sources, only: request.pipelines })
+const checkDefinitions = async (folder: string, { sources }: SourceFolders, notes: Notes): Promise<readonly Definition[]> => {
+  const { definitions, problems } = await loadDefinitions({ folder, sources, only: [] })
   const files = definitions.map(({ file }) => file)
   provedFiles(notes, 'definition', files, problems, 'every line is understood, lists in files are read.')
   return definitions
 }
 
 const checkAttributes = async (
-  { pipelinesFolder, pipelines }: CheckRequest,
+  folder: string,
   { sources }: SourceFolders,
   definitions: readonly Definition[],
   notes: Notes,
 ): Promise<void> => {
-  // What a file is of is known from all definitions.
-  if (pipelines.length > 0) return note(notes, 'attributes', 'not asked', 'attributes: they are checked with all pipelines.')
-  const { sets, problems } = await attributesOf(pipelinesFolder, definitions, sources)
+  const { sets, problems } = await attributesOf(folder, definitions, sources)
   provedFiles(
     notes,
     'attributes',
@@ -168,28 +139,28 @@ const checkAttributes = async (
   )
 }
 
-const checkMarts = async (request: CheckRequest, notes: Notes): Promise<readonly Mart[]> => {
-  const { marts, problems } = await readMarts(martFolders(request.pipelinesFolder))
+const checkMarts = async (folder: string, notes: Notes): Promise<readonly Mart[]> => {
+  const { marts, problems } = await readMarts(martFolders(folder))
   provedFiles(notes, 'mart', [], problems, '')
   if (marts.length > 0) note(notes, 'mart', 'proved', `${counted(marts.length, 'header')} of marts are whole.`)
   return marts
 }
 
 /** Receivers name settings of their own. */
-const notifyText = async ({ pipelinesFolder }: CheckRequest): Promise<string> => {
-  const file = join(pipelinesFolder, '..', 'notify.yaml')
+const notifyText = async (folder: string): Promise<string> => {
+  const file = join(folder, '..', 'notify.yaml')
   return existsSync(file) ? readFile(file, 'utf8') : ''
 }
 
 /** Nobody is told anything by it: addresses are looked at, not tried. */
 const checkAlarms = async (
-  { pipelinesFolder, pipelines }: CheckRequest,
+  folder: string,
   settings: Settings,
   definitions: readonly Definition[],
   notes: Notes,
 ): Promise<void> => {
-  const known = pipelines.length > 0 ? null : definitions.map(({ pipeline }) => pipeline)
-  const { routes, problems } = await readNotifyFile(pipelinesFolder, known)
+  const known = definitions.map(({ pipeline }) => pipeline)
+  const { routes, problems } = await readNotifyFile(folder, known)
   for (const problem of problems) note(notes, 'alarms', 'error', showProblem(problem))
   if (problems.length > 0) return
   const { receivers } = alarmingOf(settings, routes)
@@ -220,7 +191,7 @@ const checkAccounts = (apis: ApiSettings, definitions: readonly Definition[], no
     } catch (error) {
       const messages = messageOf(error).split('\n')
       for (const message of new Set(messages))
-        if (!notes.findings.some((known) => known.message === message)) note(notes, 'configuration', 'error', message)
+        if (!notes.some((known) => known.message === message)) note(notes, 'configuration', 'error', message)
       return false
     }
   })
@@ -261,11 +232,11 @@ interface ServiceCheck {
 }
 
 const checkServices = async (
-  { signal, log }: CheckRequest,
+  { signal, environment }: Invocation,
   { apis, asking, database }: ServiceCheck,
   notes: Notes,
 ): Promise<void> => {
-  const service = await servicesFor(apis, database, log)
+  const service = await servicesFor(apis, database, createLog(environment['MILLRACE_LOG_LEVEL']))
   const limits = { timeoutMs: 15_000, attempts: 2, maxBodyBytes: 10_000_000 }
   for (const { of, definitions } of asking) {
     const http = service(of).forUnit({ account: of.account, signal, ...limits, record: () => undefined })

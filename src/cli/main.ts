@@ -1,7 +1,8 @@
 // Arguments in, exit code out: 0 done, 1 some units failed or held, 2 wrong usage, definition or configuration, 130 interrupted.
 import { setFlagsFromString } from 'node:v8'
 import { Command, CommanderError } from 'commander'
-import { asDiskError, type ErrorCode, isEtlError, messageOf } from '../core/errors.ts'
+import { diskError } from '../core/disk-error.ts'
+import { type ErrorCode, isEtlError, messageOf } from '../core/errors.ts'
 import { redact } from '../core/redact.ts'
 import { version } from '../core/version.ts'
 import { databaseError, isDatabaseError } from '../db/database-error.ts'
@@ -128,7 +129,7 @@ const perform = async (
       await sumUpStopped(spec, args, output)
       return 130
     }
-    const error = isDatabaseError(thrown) ? databaseError(thrown, 'ended the command') : asDiskError(thrown)
+    const error = isDatabaseError(thrown) ? databaseError(thrown, 'ended the command') : diskError(thrown)
     report(error, output.json)
     return isEtlError(error) && usageCodes.has(error.code) ? 2 : 1
   } finally {

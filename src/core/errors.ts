@@ -166,11 +166,3 @@ export const isUnanswered = ({ code }: EtlError): boolean => unansweredCodes.som
 
 /** Text of anything thrown, for messages that wrap it. */
 export const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))
-
-const refusals: ReadonlySet<unknown> = new Set(['EACCES', 'EPERM', 'EROFS', 'ENOSPC', 'EDQUOT', 'ENOTDIR', 'EISDIR', 'EMFILE'])
-
-/** DISK where the file system refused a path, which is no defect of the program; anything else as it is. */
-export const asDiskError = (error: unknown): unknown => {
-  if (!(error instanceof Error) || !('code' in error) || !('path' in error) || !refusals.has(error.code)) return error
-  return new EtlError('DISK', `${messageOf(error)}. Check who may write there and how much room is left.`, { cause: error })
-}

@@ -2,8 +2,8 @@
 import { randomBytes } from 'node:crypto'
 import { link, mkdir, readdir, readFile, rm, stat } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
+import { diskError } from '../core/disk-error.ts'
 import { type FolderTree, writeDurable } from './durable-files.ts'
-import { diskError } from './landing-disk-error.ts'
 import type { LandingNotes, Note } from './landing-store.ts'
 
 /** @param root absolute */

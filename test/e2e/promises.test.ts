@@ -116,9 +116,12 @@ test('2 a finished unit run again writes no row and asks for nothing', async () 
 test('3 a row that is gone from a newer answer ends and stays in history; nothing outside the unit is touched', async () => {
   await millrace(['backfill', 'keywords', '--from', '2026-07', '--to', '2026-08'])
   const others = await rowsOf('keywords', "month < '2026-08-01' or domain = 'b.com'")
+  sandbox.configure({ keywordsByDomain: { 'a.com': 180 } })
   sandbox.restate('2026-08', 'a.com')
   const restated = await backfill('keywords', '--force', '--only', 'domain=a.com')
-  expect(restated.rows.updated + restated.rows.ended).toBeGreaterThan(0)
+  const { ended, inserted } = restated.rows
+  expect(ended).toBeGreaterThanOrEqual(20)
+  expect(await count(`${table('keywords')} where month = '2026-08-01' and domain = 'a.com'`)).toBe(200 - ended + inserted)
   expect(await rowsOf('keywords', "month < '2026-08-01' or domain = 'b.com'")).toEqual(others)
   expect(await count(`${table('keywords')}_history`)).toBe(restated.rows.updated + restated.rows.ended)
 })

@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import { diskError } from '../../core/disk-error.ts'
 import type { Settings } from '../../core/env.ts'
 import { isEtlError } from '../../core/errors.ts'
 import type { Mart } from '../../core/mart.ts'
@@ -11,7 +12,6 @@ import type { Database } from '../../db/connect.ts'
 import { openDatabaseClock, skewWarning } from '../../db/database-clock.ts'
 import { migrationState } from '../../db/migrate.ts'
 import { placeOf } from '../../definition/problem.ts'
-import { diskError } from '../../extract/landing-disk-error.ts'
 import { notesFolder } from '../../extract/landing-files.ts'
 import { openLandingStore } from '../../extract/landing.ts'
 import { datasetOf } from '../../ledger/data-points.ts'
@@ -85,8 +85,9 @@ const tell = ({ definitions, notes }: Checking, differences: readonly Difference
 }
 
 /** A definition that is wrong explains no column: what its file names is not reported for each mart that reads it, only the mistake itself. */
-const wordsOfWrong = async ({ findings }: Notes): Promise<ReadonlySet<string>> => {
-  const files = findings.flatMap(({ area, message }) => (area === 'definition' ? (placeOf(message).file ?? []) : []))
+const wordsOfWrong = async (notes: Notes): Promise<ReadonlySet<string>> => {
+  const wrong = notes.filter(({ area, result }) => area === 'definition' && result === 'error')
+  const files = wrong.flatMap(({ message }) => placeOf(message).file ?? [])
   const texts = await Promise.all([...new Set(files)].map((file) => readFile(file, 'utf8').catch(() => '')))
   return new Set(texts.flatMap((text) => text.match(/[a-z_][a-z0-9_]*/g) ?? []))
 }
@@ -117,7 +118,9 @@ const checkQueries = async (database: Database, { marts, definitions, notes }: C
 
 const checkReadings = async ({ kysely }: Database, { definitions, folders, notes }: Checking): Promise<void> => {
   const readings = await dataPointReadings(kysely)
-  const said = new Set<string>()
+  const say = (result: 'proved' | 'not asked', message: string): void => {
+    if (!notes.some((known) => known.message === message)) note(notes, 'data points', result, message)
+  }
   for (const definition of definitions) {
     const source = folders?.sources.get(definition.source)
     if (source?.kind !== 'report') continue
@@ -125,17 +128,11 @@ const checkReadings = async ({ kysely }: Database, { definitions, folders, notes
     const known = readings.find((line) => line.dataset === dataset && line.account === account)
     const rule = definition.report.dataPoints ?? 'learn'
     const name = `${dataset}, account ${account}`
-    if (rule === 'ignore') said.add(`not asked\t${name}: the definition ignores data_points_count (report.data_points).`)
-    else if (rule !== 'learn') said.add(`proved\t${name}: data_points_count counts ${rule}, says the definition.`)
-    else if (known === undefined) said.add(`not asked\t${name}: no report that gives a count has been loaded yet.`)
+    if (rule === 'ignore') say('not asked', `${name}: the definition ignores data_points_count (report.data_points).`)
+    else if (rule !== 'learn') say('proved', `${name}: data_points_count counts ${rule}, says the definition.`)
+    else if (known === undefined) say('not asked', `${name}: no report that gives a count has been loaded yet.`)
     else
-      said.add(
-        `proved\t${name}: data_points_count counts ${known.readings.join(' or ')}, learnt up to answer ${known.answer_id}.`,
-      )
-  }
-  for (const line of said) {
-    const [result, message = ''] = line.split('\t')
-    note(notes, 'data points', result === 'proved' ? 'proved' : 'not asked', message)
+      say('proved', `${name}: data_points_count counts ${known.readings.join(' or ')}, learnt up to answer ${known.answer_id}.`)
   }
 }
 

@@ -1,4 +1,4 @@
-// What a check found: mistakes, and a line for each thing that is proved or was not asked.
+// What a check found, a line for each thing.
 export type Area =
   | 'definition'
   | 'mart'
@@ -14,34 +14,18 @@ export type Area =
   | 'service'
   | 'data points'
 
-/** Something a person has to correct (`error`), or should know (`warning`). */
-export interface Finding {
+/** One question of a check: shown to be right, to be corrected (`error`), to be known (`warning`), or not asked and why. */
+interface Note {
   readonly area: Area
-  readonly level: 'error' | 'warning'
-  readonly message: string
-}
-
-/** One thing: shown to be right, or not asked and why. */
-export interface CheckLine {
-  readonly area: Area
-  readonly result: 'proved' | 'not asked'
+  readonly result: 'error' | 'warning' | 'proved' | 'not asked'
   readonly message: string
 }
 
 /** What the areas fill. */
-export interface Notes {
-  readonly findings: Finding[]
-  readonly lines: CheckLine[]
-}
+export type Notes = Note[]
 
-/** Every way in which one question of a check can end. */
-export type Result = Finding['level'] | CheckLine['result']
-
-/** Errors and warnings become findings, the rest lines. */
-export const note = ({ findings, lines }: Notes, area: Area, result: Result, message: string): void => {
-  if (result === 'error' || result === 'warning') findings.push({ area, level: result, message })
-  else lines.push({ area, result, message })
-}
+export const note = (notes: Notes, area: Area, result: Note['result'], message: string): void =>
+  void notes.push({ area, result, message })
 
 /** `1 migration`, `3 migrations`. */
 export const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`

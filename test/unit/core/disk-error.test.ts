@@ -1,11 +1,11 @@
 // A folder without rights or a full disk is no defect of the program.
 import { expect, test } from 'vitest'
-import { asDiskError } from '../../../src/core/errors.ts'
+import { diskError } from '../../../src/core/disk-error.ts'
 
 test('what the file system refuses is named with its path; other errors are left as they are', () => {
   const message = "EACCES: permission denied, mkdir '/srv/w'"
   const refused = Object.assign(new Error(message), { code: 'EACCES', syscall: 'mkdir', path: '/srv/w' })
-  expect(asDiskError(refused)).toMatchObject({ code: 'DISK', message: expect.stringContaining("mkdir '/srv/w'. Check") })
+  expect(diskError(refused)).toMatchObject({ code: 'DISK', message: expect.stringContaining("mkdir '/srv/w'. No permission") })
   const other = new TypeError('x is undefined')
-  expect(asDiskError(other)).toBe(other)
+  expect(diskError(other)).toBe(other)
 })

@@ -1,5 +1,5 @@
-// The disk's refusals in our own words.
-import { EtlError, isEtlError, messageOf } from '../core/errors.ts'
+// The disk's refusals in our own words: a folder without rights or a full disk is no defect of the program.
+import { EtlError, isEtlError, messageOf } from './errors.ts'
 
 const advice: Readonly<Record<string, string>> = {
   ENOSPC: 'The disk is full: free space, then run the same command again.',
@@ -8,6 +8,7 @@ const advice: Readonly<Record<string, string>> = {
   EPERM: 'No permission: give the user who runs Millrace the right to write there, or set MILLRACE_HOME.',
   EROFS: 'The file system is read-only: set MILLRACE_HOME to one that is not.',
   ENOTDIR: 'A file is where a folder must be: remove it, or set MILLRACE_HOME to a folder.',
+  EISDIR: 'A folder is where a file must be: remove it.',
   EEXIST: 'A file is where a folder must be: remove it, or set MILLRACE_HOME to a folder.',
   ENOENT: 'Nothing can be made there: set MILLRACE_HOME or MILLRACE_LANDING to another folder.',
   EIO: 'The disk does not answer as it should: see whether it is well, and a shared path mounted.',
@@ -15,9 +16,14 @@ const advice: Readonly<Record<string, string>> = {
   EMFILE: 'Too many open files: lower limits.concurrency or raise the limit of the system.',
 }
 
-/** @param place what was being written. Anything that is no refusal of the disk comes back as it is. */
-export const diskError = (error: unknown, place: string): unknown => {
-  if (isEtlError(error) || typeof error !== 'object' || error === null || !('code' in error)) return error
+/**
+ * DISK where the disk refused; anything else as it is. @param place what was being written; left out: what the error names, and then a path that is missing
+ * or is there already is no refusal of the disk, but a defect
+ */
+export const diskError = (error: unknown, place?: string): unknown => {
+  if (isEtlError(error) || !(error instanceof Error) || !('code' in error)) return error
   const text = advice[String(error.code)]
-  return text === undefined ? error : new EtlError('DISK', `${place}: ${messageOf(error)}. ${text}`, { cause: error })
+  if (text === undefined || (place === undefined && (!('path' in error) || /^E(NOENT|EXIST)$/.test(String(error.code)))))
+    return error
+  return new EtlError('DISK', `${place === undefined ? '' : `${place}: `}${messageOf(error)}. ${text}`, { cause: error })
 }
