@@ -19,6 +19,7 @@ import { readNotifyFile } from '../definition/notify-file.ts'
 import { placeOf, type Problem, showProblem } from '../definition/problem.ts'
 import type { Connection } from '../extract/http-types.ts'
 import { accountsOf, type ApiSettings, readApiSettings } from '../run/apis.ts'
+import { createLineage } from '../run/lineage.ts'
 import { martFolders } from '../run/known-marts.ts'
 import { semanticFolders, sourceFolders } from '../run/open-runtime.ts'
 import { attributesOf } from '../run/refresh-attributes.ts'
@@ -169,6 +170,7 @@ const checkAlarms = async (
     note(notes, 'alarms', 'proved', `their receivers are set: ${names}. \`millrace notify test\` tries them.`)
   else note(notes, 'alarms', 'not asked', 'no receiver is set: nobody gets a message when something goes wrong (docs/alarms.md).')
   hooksSetting(settings.raw)
+  createLineage(settings.raw, createLog('error'))
 }
 
 interface Asking {

@@ -17,6 +17,7 @@ import {
   unitsUnanswered,
 } from '../ledger/runs.ts'
 import type { PlanCounts } from '../plan/plan-runtime.ts'
+import { createLineage } from './lineage.ts'
 import { readMetersAfter, readMetersBefore } from './read-balance.ts'
 import type { Runtime } from './runtime.ts'
 import { watchEvery, workLoop } from './work-loop.ts'
@@ -56,9 +57,26 @@ export interface RunResult {
 
 /** Plans, works on the run's own list and returns when each of its jobs is loaded, unchanged, held, failed or left waiting, whoever worked on it. */
 export const runJobs = async (runtime: Runtime, request: RunRequest): Promise<RunResult> => {
+  const { kysely } = runtime.database
+  const lineage = createLineage(runtime.settings.raw, runtime.log)
+  const runId = await startRun(kysely, runtime.process, { command: request.command, arguments: request.arguments })
+  const told = { warehouseId: runtime.warehouse.id, runId, definitions: request.definitions }
+  await lineage.started(told)
+  try {
+    const result = await perform(runtime, runId, request)
+    // Who ended it early must not wait for what others lock.
+    const isEarly = result.state === 'cancelled' || result.state === 'interrupted'
+    await lineage.ended(told, result.state, async () => (isEarly ? {} : rowsByPipeline(kysely, runId)))
+    return result
+  } catch (error) {
+    await lineage.ended(told, 'failed', async () => ({}))
+    throw error
+  }
+}
+
+const perform = async (runtime: Runtime, runId: number, request: RunRequest): Promise<RunResult> => {
   const started = runtime.clock.now()
   const { kysely } = runtime.database
-  const runId = await startRun(kysely, runtime.process, { command: request.command, arguments: request.arguments })
   try {
     const planning = await planned(runtime, runId, request)
     const counts = planning ?? nothingPlanned

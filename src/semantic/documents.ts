@@ -3,6 +3,7 @@ import type { Mart } from '../core/mart.ts'
 import type { Definition } from '../core/types.ts'
 import type { FigureFormat, SemanticDimension, SemanticModel, Subject } from '../definition/semantic.ts'
 import { metricsChapter } from './assistants.ts'
+import { dataContract } from './data-contract.ts'
 import { dbtFiles } from './dbt.ts'
 import { guardedSql } from './formula.ts'
 import { yamlFile } from './yaml-text.ts'
@@ -17,6 +18,7 @@ export const semanticDocuments = (
     [...files].map(([path, text]) => [`${folder}/${path}`, text])
   return new Map([
     ['metrics-dictionary.md', metricsChapter(model)],
+    ['data-contract.yaml', dataContract(definitions)],
     ...below('dbt', dbtFiles(model, definitions, marts)),
     ...below('lightdash', lightdashFiles(model)),
   ])

@@ -1,4 +1,4 @@
-// Traces reach a collector as run > unit > request, parse and load, hold no secret, and change nothing when the collector is away.
+// Traces reach a collector as run > unit > request, parse and load, and lineage as OpenLineage events; both hold no secret, and change nothing when the collector is away.
 import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:http'
 import { tmpdir } from 'node:os'
@@ -127,4 +127,49 @@ test('nothing is sent unless it is asked for', async () => {
     expect((await backfill(extra)).code).toBe(0)
     expect(bodies).toEqual([])
   }
+})
+
+interface LineageEvent {
+  readonly eventType: string
+  readonly eventTime: string
+  readonly producer: string
+  readonly schemaURL: string
+  readonly run: { readonly runId: string }
+  readonly job: { readonly namespace: string; readonly name: string }
+  readonly outputs: readonly {
+    readonly name: string
+    readonly facets: {
+      readonly schema: {
+        readonly _producer: string
+        readonly _schemaURL: string
+        readonly fields: { name: string; type: string }[]
+      }
+    }
+    readonly outputFacets?: { readonly outputStatistics: { readonly rowCount: number } }
+  }[]
+}
+
+test('a run is told as OpenLineage events: a start and an end of one id, with the columns and the rows that were written', async () => {
+  const lineage = { OPENLINEAGE_URL: collectorUrl(), OPENLINEAGE_API_KEY: collectorToken, OPENLINEAGE_NAMESPACE: 'shop' }
+  const result = await backfill(lineage)
+  expect(result.code, result.stderr).toBe(0)
+  const [start, end, ...more] = bodies.map((body): LineageEvent => JSON.parse(body))
+  expect(more).toEqual([])
+  expect([start?.eventType, end?.eventType]).toEqual(['START', 'COMPLETE'])
+  // A UUID of version 8, in the variant of RFC 9562.
+  expect(start?.run.runId).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/)
+  expect(end?.run.runId).toBe(start?.run.runId)
+  for (const event of [start, end]) {
+    expect(event?.schemaURL).toMatch(/^https:\/\/openlineage\.io\/spec\/2-0-2\/OpenLineage\.json#\/\$defs\/RunEvent$/)
+    expect(Number.isNaN(Date.parse(event?.eventTime ?? ''))).toBe(false)
+    expect(event?.job).toMatchObject({ namespace: 'shop', name: 'keywords' })
+    expect(event?.outputs[0]?.facets.schema.fields).toContainEqual(expect.objectContaining({ name: 'clicks', type: 'numeric' }))
+  }
+  const { rows } = await db.database.pool.query(`select count(*)::int as n from data.keywords_v1`)
+  expect(end?.outputs[0]?.outputFacets?.outputStatistics.rowCount).toBe(rows[0]?.n)
+  expect(new Set(authorizations)).toEqual(new Set([`Bearer ${collectorToken}`]))
+  for (const text of [bodies.join(), result.stdout, result.stderr]) expect(text).not.toContain(key)
+  expect((await backfill({ OPENLINEAGE_URL: 'http://127.0.0.1:9' })).code).toBe(0)
+  const wrong = await backfill({ OPENLINEAGE_URL: 'marquez' })
+  expect([wrong.code, wrong.stderr + wrong.stdout]).toEqual([2, expect.stringContaining('OPENLINEAGE_URL is no address')])
 })
