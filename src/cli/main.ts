@@ -5,6 +5,7 @@ import { diskError } from '../core/disk-error.ts'
 import { type ErrorCode, isEtlError, messageOf } from '../core/errors.ts'
 import { redact } from '../core/redact.ts'
 import { version } from '../core/version.ts'
+import { showWaits } from '../core/waiting.ts'
 import { databaseError, isDatabaseError } from '../db/database-error.ts'
 import { stopsWith } from '../db/stoppable.ts'
 import { placeOf } from '../definition/problem.ts'
@@ -112,6 +113,10 @@ const perform = async (
   { signal, isSignalled }: Interruption,
 ): Promise<number> => {
   const output = createOutput(options['json'] === true)
+  showWaits((message) => {
+    output.event({ event: 'notice', code: 'WAITING', message })
+    output.note(message)
+  })
   const endTracing = await startTracing(process.env, version)
   try {
     const handle = await spec.load()

@@ -1,6 +1,7 @@
 // Progress on standard error: a bar on a terminal, plain lines elsewhere, nothing of it on standard output.
 import cliProgress from 'cli-progress'
 import { redact } from '../core/redact.ts'
+import { showWaits } from '../core/waiting.ts'
 import { type Counters, createProgress, type Progress, type RunEvent } from '../run/progress.ts'
 import { formatNumber, formatSeconds, type Output, some } from './output.ts'
 import { columnsOf, paint, stateTone, textWidth, wrapText } from './terminal.ts'
@@ -23,10 +24,12 @@ export const showProgress = (output: Output): ProgressView => {
     view.event(event)
   })
   const view = (process.stderr.isTTY && !output.json ? barView : plainView)(createProgressLine(progress))
+  const before = showWaits((message) => progress.emit({ event: 'notice', code: 'WAITING', message }))
   let stopped = false
   const stop = (): void => {
     if (!stopped) view.stop()
     stopped = true
+    showWaits(before)
   }
   const aside = async <T>(ask: () => Promise<T>): Promise<T> => {
     view.hide()

@@ -19,3 +19,14 @@ export const systemClock: Clock = {
     })
   },
 }
+
+/** Milliseconds for spans within a process: they stand still where the clock is set back, so that nothing waits for the difference. */
+export const steadyTime = ({ now }: Pick<Clock, 'now'>): (() => number) => {
+  let [seenAt, setBackMs] = [now(), 0]
+  return () => {
+    const at = now()
+    setBackMs += Math.max(0, seenAt - at)
+    seenAt = at
+    return at + setBackMs
+  }
+}

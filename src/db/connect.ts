@@ -111,7 +111,8 @@ const withOwnSession = (url: Secret): OwnSession => {
 const connect = async (options: DatabaseOptions, url: Secret, embedded: EmbeddedServer | null): Promise<Database> => {
   const session = withOwnSession(url)
   const silenceMs = options.silenceMs ?? defaultSilenceMs
-  const watch = watchStatements(() => withOwnSession(url).config, silenceMs)
+  const display = describeUrl(url)
+  const watch = watchStatements(() => withOwnSession(url).config, silenceMs, display)
   // A password may be rotated while the process lives.
   const now = (): pg.ClientConfig => {
     url.renew()
@@ -137,7 +138,6 @@ const connect = async (options: DatabaseOptions, url: Secret, embedded: Embedded
   // end the process.
   pool.on('error', () => undefined)
   pool.on('connect', (client) => client.on('error', () => undefined))
-  const display = describeUrl(url)
   try {
     await assertUsable(pool, session.config, display, options.readsOnly === true)
   } catch (error) {

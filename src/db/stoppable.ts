@@ -3,6 +3,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import pg from 'pg'
 import { z } from 'zod'
+import { tellWait } from '../core/waiting.ts'
 import { sqlStateOf } from './database-error.ts'
 import { byName } from './prepared.ts'
 
@@ -28,6 +29,10 @@ const nextGraceMs = 100
 const soonMs = 2_000
 const lookEveryMs = 200
 const lineMs = 10_000
+/** A statement that is unanswered for so long is looked after, and again after so long. */
+const slowMs = 5_000
+/** Work takes its time: it is told later. */
+const workMs = 15_000
 
 /** A connection that knows whether a statement is under way. */
 export class WatchedClient extends pg.Client {
@@ -38,6 +43,7 @@ export class WatchedClient extends pg.Client {
   /** Of the statement under way. */
   signal: AbortSignal = never
   askedAt = 0
+  lookAt = 0
   losses = 0
 
   // What goes in and comes out is the driver's own, in all its forms.
@@ -68,27 +74,32 @@ interface Look {
   readonly all: readonly WatchedClient[]
   readonly stopping: readonly WatchedClient[]
   readonly silent: readonly WatchedClient[]
+  /** Waited for so long that people are told why. */
+  readonly slow: readonly WatchedClient[]
 }
 
-/** One for a pool. @param config of the connection over which the server is asked; made when first needed. */
-export const watchStatements = (config: () => pg.ClientConfig, silenceMs: number): StatementWatch => {
+/** One for a pool. @param config of the connection over which the server is asked; made when first needed. @param display the database as people know it */
+export const watchStatements = (config: () => pg.ClientConfig, silenceMs: number, display: string): StatementWatch => {
   const clients = new Set<WatchedClient>()
   const line = openLine(config, Math.min(lineMs, silenceMs))
   let looking = false
   let cancelledAt = Number.NEGATIVE_INFINITY
   const look = async (): Promise<void> => {
+    if (looking) return
     const found = whoWaits(clients, silenceMs)
-    if (looking || found.all.length === 0) return
+    if (found.all.length === 0) return
     looking = true
     try {
       const mayWaitMs = performance.now() - cancelledAt < soonMs ? nextGraceMs : graceMs
       const sessions = await line.ask(found, mayWaitMs)
       if ([...sessions.values()].some(({ cancelled }) => cancelled)) cancelledAt = performance.now()
       for (const client of found.silent) judge(client, silenceMs, lossOf(sessions.get(client.pid)))
+      for (const client of found.slow) tellSlow(client, display, whyOf(sessions.get(client.pid)))
     } catch (error) {
       // Too many connections, or no right to connect any more: the server is there.
       const isThere = /^(53|28)/.test(sqlStateOf(error))
       for (const client of found.silent) judge(client, silenceMs, isThere ? null : 'a new connection is not answered either')
+      for (const client of found.slow) tellSlow(client, display, 'a new connection is not answered either')
     } finally {
       looking = false
     }
@@ -111,16 +122,40 @@ const whoWaits = (clients: ReadonlySet<WatchedClient>, silenceMs: number): Look 
   const busy = [...clients].filter(({ busySince }) => busySince !== null)
   const stopping = busy.filter(({ signal, busySince }) => signal.aborted && now - (busySince ?? now) >= nextGraceMs)
   const silent = busy.filter(({ askedAt, losses }) => now - askedAt >= (losses === 0 ? silenceMs : silenceMs / 4))
-  return { all: [...new Set([...stopping, ...silent])], stopping, silent }
+  const slow = busy.filter(({ busySince, lookAt }) => now >= Math.max(lookAt, (busySince ?? now) + slowMs))
+  for (const client of slow) client.lookAt = now + slowMs
+  return { all: [...new Set([...stopping, ...silent, ...slow])], stopping, silent, slow }
 }
 
-const sessionRow = z.object({ pid: z.number(), works: z.boolean(), cancelled: z.boolean() })
+const sessionRow = z.object({
+  pid: z.number(),
+  works: z.boolean(),
+  locked: z.boolean(),
+  ours: z.boolean(),
+  cancelled: z.boolean(),
+})
 type SessionRow = z.infer<typeof sessionRow>
 
 /** Why nobody will answer; null where somebody may. */
 const lossOf = (session: SessionRow | undefined): string | null => {
   if (session === undefined) return 'its session is gone'
   return session.works ? null : 'the server waits for us: what was sent has been lost'
+}
+
+/** For people; null: it waits for us, as a COPY does. */
+const whyOf = (session: SessionRow | undefined): string | null => {
+  if (session === undefined) return 'its session is gone'
+  if (session.locked) return 'it waits for a lock that another session holds'
+  return session.ours ? null : works
+}
+
+const works = 'it works on one statement'
+
+const tellSlow = ({ busySince }: WatchedClient, display: string, why: string | null): void => {
+  if (busySince === null || why === null) return
+  const ms = performance.now() - busySince
+  if (why === works && ms < workMs) return
+  tellWait(`database ${display}`, `The database ${display} has not answered for ${Math.round(ms / 1_000)} s: ${why}.`)
 }
 
 /** Ends the connection, seen twice: an answer may have been on its way while we asked. */
@@ -135,6 +170,7 @@ const judge = (client: WatchedClient, silenceMs: number, loss: string | null): v
 
 /** A COPY may wait for us: for rows that are still being parsed. */
 const askSessions = `select pid, state = 'active' and wait_event is distinct from 'ClientRead' or query ilike 'copy %' as works,
+    coalesce(wait_event_type = 'Lock', false) as locked, coalesce(wait_event = 'ClientRead', false) as ours,
     case when pid = any($2::integer[]) and state = 'active' and wait_event_type = 'Lock' and clock_timestamp() - query_start > $3 * interval '1 ms'
       then pg_cancel_backend(pid) else false end as cancelled
   from pg_stat_activity where pid = any($1::integer[])`

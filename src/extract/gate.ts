@@ -1,6 +1,7 @@
 // A service that is away, or refuses everything, is noticed once for all requests of an account: they wait while one at a time tries it again.
-import type { Clock } from '../core/clock.ts'
+import { type Clock, steadyTime } from '../core/clock.ts'
 import { type ErrorCode, type EtlError, isEtlError } from '../core/errors.ts'
+import { toldPauseMs } from '../core/waiting.ts'
 
 /** Places are kept apart: the account as a whole (nobody answers, or 429), and each path that answers with server errors. */
 export const wholeAccount = 'the account'
@@ -18,9 +19,9 @@ export interface Trouble {
   readonly code: ErrorCode
   /** What the service says or does. */
   readonly message: string
-  readonly sinceMs: number
-  /** When it is tried again. */
-  readonly nextMs: number
+  readonly lastedMs: number
+  /** Until it is tried again. */
+  readonly nextInMs: number
 }
 
 /** What a request found out about a place. */
@@ -81,8 +82,6 @@ const firstPauseMs = 1_000
 const longestPauseMs = 60_000
 /** How long the one that tried in vain lets others try first. */
 const turnMs = 2_000
-/** A pause as long as this is said at once; a shorter one when a try after it was in vain. */
-const saidFromMs = 5_000
 
 /** When a run met the trouble, and how often it had been tried in vain by then. */
 interface Met {
@@ -112,8 +111,14 @@ interface Place {
   shut: Shut | null
 }
 
+const pauseMs = (clock: Clock, tries: number, askedMs: number | null): number => {
+  const own = Math.min(longestPauseMs, firstPauseMs * 3 ** tries) * (0.9 + clock.random() * 0.2)
+  return askedMs === null ? own : tries === 0 ? Math.max(50, askedMs) : Math.max(own, askedMs)
+}
+
 /** In memory: another process finds out by itself. */
 const createPlaces = ({ clock, tell }: GateOptions) => {
+  const steadyNow = steadyTime(clock)
   const places = new Map<string, Place>()
   let changed = Promise.withResolvers<void>()
 
@@ -121,14 +126,11 @@ const createPlaces = ({ clock, tell }: GateOptions) => {
     changed.resolve()
     changed = Promise.withResolvers<void>()
   }
-  const pauseMs = (tries: number, askedMs: number | null): number => {
-    const own = Math.min(longestPauseMs, firstPauseMs * 3 ** tries) * (0.9 + clock.random() * 0.2)
-    return askedMs === null ? own : tries === 0 ? Math.max(50, askedMs) : Math.max(own, askedMs)
-  }
   const say = (place: Place, shut: Shut): void => {
     shut.isSaid = true
     const { error, sinceMs, nextMs } = shut
-    tell(place.name, { place: place.name, code: error.code, message: error.message, sinceMs, nextMs })
+    const spans = { lastedMs: steadyNow() - sinceMs, nextInMs: Math.max(0, nextMs - steadyNow()) }
+    tell(place.name, { place: place.name, code: error.code, message: error.message, ...spans })
   }
   /** It answers as it should. */
   const open = (place: Place): void => {
@@ -150,26 +152,27 @@ const createPlaces = ({ clock, tell }: GateOptions) => {
     shut.tries += 1
     shut.triedBy = what
     shut.error = error
-    shut.nextMs = clock.now() + pauseMs(shut.tries, askedMs)
+    shut.nextMs = steadyNow() + pauseMs(clock, shut.tries, askedMs)
     shut.isProbed = false
     say(place, shut)
     wake()
   }
   const failed = (place: Place, finding: Finding, what: string | undefined): void => {
     const { error, askedMs, enough, isLasting } = finding
-    const now = clock.now()
+    const now = steadyNow()
     if (place.shut !== null) {
-      if (askedMs !== null) place.shut.nextMs = Math.max(place.shut.nextMs, now + askedMs)
+      if (askedMs === null) return
+      place.shut.nextMs = Math.max(place.shut.nextMs, now + askedMs)
+      if (askedMs >= toldPauseMs && !place.shut.isSaid) say(place, place.shut)
       return
     }
     if (place.failures === 0) place.failedAtMs = now
     place.failures += 1
     if (place.failures < enough) return
-    const nextMs = now + pauseMs(0, askedMs)
+    const nextMs = now + pauseMs(clock, 0, askedMs)
     const isNew = { tries: 0, isProbed: false, isSaid: false, met: new Map() }
-    const shut: Shut = { ...isNew, sinceMs: place.failedAtMs, error, nextMs, isLasting, triedBy: what }
-    place.shut = shut
-    if (nextMs - now >= saidFromMs || enough > 1) say(place, shut)
+    place.shut = { ...isNew, sinceMs: place.failedAtMs, error, nextMs, isLasting, triedBy: what }
+    if (nextMs - now >= toldPauseMs || enough > 1) say(place, place.shut)
   }
   return {
     of: (name: string): Place => {
@@ -178,9 +181,10 @@ const createPlaces = ({ clock, tell }: GateOptions) => {
       return place
     },
     isShut: (name: string): boolean => places.get(name)?.shut != null,
+    now: steadyNow,
     /** Resolves when any place changes. */
     changed: (): Promise<void> => changed.promise,
-    ...{ open, release, failedAgain, failed },
+    ...{ say, open, release, failedAgain, failed },
   }
 }
 
@@ -230,18 +234,20 @@ const enter = async (clock: Clock, places: Places, place: Place, waiter: Waiter)
     signal.throwIfAborted()
     const { shut } = place
     if (shut === null) return false
-    const now = clock.now()
+    const now = places.now()
     const met = metBy(shut, waiter, now)
     const nextMs = shut.nextMs + (waiter.what !== undefined && shut.triedBy === waiter.what ? turnMs : 0)
     const leftMs = met.sinceMs + patience.deadlineMs - now
     if (leftMs <= 0 || (!shut.isLasting && shut.tries - met.tries >= patience.attempts))
-      throw away(place, shut, met, { now, final: true, notBefore: Math.max(now, nextMs) })
+      throw away(place, shut, met, { now, final: true, notBefore: clock.now() + Math.max(0, nextMs - now) })
     if (!shut.isProbed && now >= nextMs) {
       shut.isProbed = true
       return true
     }
     const waitMs = shut.isProbed ? Math.max(firstPauseMs, nextMs - now) : nextMs - now
-    if (waitMs > waiter.longestPauseMs) throw away(place, shut, met, { now, final: waitMs >= leftMs, notBefore: now + waitMs })
+    if (waitMs > waiter.longestPauseMs)
+      throw away(place, shut, met, { now, final: waitMs >= leftMs, notBefore: clock.now() + waitMs })
+    if (waitMs >= toldPauseMs && !shut.isSaid) places.say(place, shut)
     await wokenOr(clock, places.changed(), Math.min(leftMs, longestSleepMs, shut.isProbed ? longestSleepMs : waitMs), signal)
   }
 }

@@ -1,5 +1,6 @@
 // A finished report's body from whatever address the service names, never authenticated.
 import { EtlError } from '../core/errors.ts'
+import { watchWait } from '../core/waiting.ts'
 import { allowedDownload } from './download-address.ts'
 import type { HttpRequest, HttpStream, OpenService, UnitHttpOptions } from './http-types.ts'
 import { excerpt } from './http-answer.ts'
@@ -98,6 +99,11 @@ async function* nothing(): AsyncGenerator<Uint8Array> {}
 async function* watched(answer: Opened, asked: Asked): AsyncGenerator<Uint8Array> {
   const html = /\bhtml\b/i.test(answer.headers['content-type'] ?? '')
   let bytes = 0
+  const { url, endpoint } = asked.request
+  const over = watchWait(
+    `download ${endpoint}`,
+    (lasted) => `${url.origin}${endpoint}: the download has brought ${bytes} bytes in ${lasted} s.`,
+  )
   try {
     for await (const chunk of answer.body) {
       if (html) throw notAReport(asked.request, chunk)
@@ -110,6 +116,7 @@ async function* watched(answer: Opened, asked: Asked): AsyncGenerator<Uint8Array
     answer.finish({ bytes, errorCode: failure.code })
     throw failure
   } finally {
+    over()
     answer.finish({ bytes, errorCode: 'INTERRUPTED' })
   }
 }

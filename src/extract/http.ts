@@ -3,6 +3,7 @@ import type { Clock } from '../core/clock.ts'
 import { EtlError } from '../core/errors.ts'
 import type { Secret } from '../core/redact.ts'
 import { inSpan } from '../core/trace.ts'
+import { watchWait } from '../core/waiting.ts'
 import { createGate } from './gate.ts'
 import { download } from './http-download.ts'
 import { type Progress, classify, neverLeft } from './http-failure.ts'
@@ -119,6 +120,7 @@ const readOnce = async (
   const log = recorder(options, request, attempt, service.clock.now())
   const seen: Seen = { status: null, bytes: 0 }
   const patience = request.idempotent ? null : withPatience(options.signal, service.clock, () => progress.connected)
+  const answered = watchAnswer(request)
   try {
     const call = {
       dispatcher: request.idempotent ? agents.shared(options.timeoutMs) : null,
@@ -140,9 +142,17 @@ const readOnce = async (
     log({ ...seen, errorCode: failure.code, neverLeft: neverLeft(failure) })
     throw failure
   } finally {
+    answered()
     patience?.end()
   }
 }
+
+/** To be called when the answer is there, or will not come. */
+const watchAnswer = ({ method, endpoint, url }: HttpRequest): (() => void) =>
+  watchWait(
+    `answer to ${endpoint}`,
+    (lasted) => `${url.origin}: no whole answer to ${method} ${endpoint} after ${lasted} s; it is waited for.`,
+  )
 
 /** A run that is cancelled ends within five seconds; a service that has not answered by then may have taken it or not. */
 const patienceMs = 3_000

@@ -1,7 +1,8 @@
 // One budget of requests a second for everything that asks with the same key: evenly spaced, in turn, and slower once the service refuses.
 import { addAbortListener } from 'node:events'
-import type { Clock } from '../core/clock.ts'
+import { type Clock, steadyTime } from '../core/clock.ts'
 import { type AccountRow, forgivenMs, type LearntPace, rateOf, slowerBy } from '../core/pace.ts'
+import { toldPauseMs } from '../core/waiting.ts'
 
 /** To be told what the service thinks of a request: for how long it refuses more of them; null: it took it. Not where it said nothing. */
 export type Verdict = (refusedForMs: number | null) => void
@@ -21,6 +22,8 @@ export interface RateOptions {
   readonly clock: Clock
   /** Default: in this process, which is the only one that asks. */
   readonly account?: AccountRow | undefined
+  /** Called before a wait of seconds, with its milliseconds. */
+  readonly onPause?: (ms: number) => void
 }
 
 /** Share of the allowed rate that is used: a request may be held up for the rest of a second without an eleventh in a second of ten. */
@@ -30,17 +33,6 @@ const turnsPerSecond = 40
 const secondMs = 1_000
 /** Where at least this share of a second's departures was held back, the budget is used wholly. */
 const heldBackShare = 0.5
-
-/** Time that stands still where the clock is set back: nobody waits for the difference. */
-const steadyTime = (clock: Clock): (() => number) => {
-  let [seenAt, setBackMs] = [clock.now(), 0]
-  return () => {
-    const now = clock.now()
-    setBackMs += Math.max(0, seenAt - now)
-    seenAt = now
-    return now + setBackMs
-  }
-}
 
 const aged = (learnt: LearntPace | null, ms: number): LearntPace | null =>
   learnt && { ...learnt, changedMsAgo: learnt.changedMsAgo + ms, refusedMsAgo: learnt.refusedMsAgo + ms }
@@ -84,7 +76,7 @@ const lastSecond = (now: () => number) => {
 
 /** A server that counts over any sliding second sees no more than it allows, whatever number of processes asks. */
 export const createRateBudget = (options: RateOptions): RateBudget => {
-  const { requestsPerSecond: configured, clock, account = ownAccount(clock) } = options
+  const { requestsPerSecond: configured, clock, account = ownAccount(clock), onPause = () => undefined } = options
   const now = steadyTime(clock)
   let learnt: LearntPace | null = null
   let learntAt: number | null = null
@@ -136,6 +128,7 @@ export const createRateBudget = (options: RateOptions): RateBudget => {
       if (inHand.count === 0) await reserve()
       else if (waitMs > 0) {
         waited = true
+        if (waitMs >= toldPauseMs) onPause(waitMs)
         await clock.sleep(waitMs, signal)
       } else break
     }

@@ -6,6 +6,7 @@ import { executePrepared } from '../db/prepared.ts'
 import { beginMark, bootMark, processIsAlive } from '../db/process-mark.ts'
 import type { Db, ProcessesTable } from '../db/tables.ts'
 import type { Row } from '../db/typed-row.ts'
+import { settleTimes } from './clock-set-back.ts'
 
 /** This process as the others see it. */
 export interface OwnProcess {
@@ -88,8 +89,9 @@ export interface ReapOptions {
   readonly byLease?: boolean
 }
 
-/** Frees the jobs and closes the runs of processes that died. One small question where none did. */
+/** Frees the jobs and closes the runs of processes that died, and sets times right that a wrong clock noted. Two small questions where there is nothing. */
 export const reapDead = async (db: Db, own: OwnProcess, { byLease = true }: ReapOptions = {}): Promise<void> => {
+  await settleTimes(db, leaseMs)
   const here = { host: hostname(), boot: bootMark() }
   for (const one of await othersWithSomething(db, own.processId)) {
     if (!one.has_ended && !((byLease && one.is_over) || isDeadHere(one, here))) continue

@@ -1,6 +1,8 @@
 // A run's list kept such that the run ends: what was put off for long, what cannot be taken here, what was settled without it.
 import { type RawBuilder, sql } from 'kysely'
 import type { Db } from '../db/tables.ts'
+import type { Numbers, Texts } from '../db/typed-row.ts'
+import type { OwnProcess } from './processes.ts'
 import { isWaitedFor, passedUnits } from './wait-list.ts'
 
 /** What a process may take. */
@@ -37,6 +39,37 @@ export const bringForward = async (db: Db, runId: number): Promise<number> => {
       deadline_at = case when deadline_at <= clock_timestamp() then null else deadline_at end, updated_at = clock_timestamp()
     where job_id in (select job_id from late) returning job_id`.execute(db)
   return rows.length
+}
+
+/** What the open jobs of a run wait for. */
+export interface RunWaits {
+  /** Being made by the service. */
+  readonly reports: { readonly count: number; readonly nextInSeconds: number }
+  /** Tried again later; why the next of them is. */
+  readonly putOff: { readonly count: number; readonly nextInSeconds: number; readonly message: string }
+  /** In the hands of other processes. */
+  readonly others: number
+}
+
+type WaitRow = Numbers<'reports' | 'next_poll' | 'put_off' | 'next_try' | 'others'> & Texts<'message'>
+
+export const runWaits = async (db: Db, runId: number, { processId }: OwnProcess): Promise<RunWaits> => {
+  const { rows } = await sql<WaitRow>`
+    select count(*) filter (where is_made)::float8 as reports, coalesce(min(wait) filter (where is_made), 0) as next_poll,
+      count(*) filter (where is_off)::float8 as put_off, coalesce(min(wait) filter (where is_off), 0) as next_try,
+      coalesce((array_agg(error_message order by wait) filter (where is_off))[1], '') as message,
+      count(*) filter (where holder <> ${processId})::float8 as others
+    from etl.run_jobs w join etl.jobs j on j.job_id = w.job_id and j.state = 'open'
+      cross join lateral (select extract(epoch from j.not_before - clock_timestamp())::float8 as wait,
+        j.not_before is not null and j.error_code = 'REPORT_PENDING' as is_made,
+        j.not_before is not null and j.error_code is distinct from 'REPORT_PENDING' as is_off) x
+    where w.run_id = ${runId}::bigint and w.outcome is null`.execute(db)
+  const [row] = rows
+  return {
+    reports: { count: row?.reports ?? 0, nextInSeconds: row?.next_poll ?? 0 },
+    putOff: { count: row?.put_off ?? 0, nextInSeconds: row?.next_try ?? 0, message: row?.message ?? '' },
+    others: row?.others ?? 0,
+  }
 }
 
 /**

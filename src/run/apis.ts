@@ -14,6 +14,7 @@ import type { Connection, Service } from '../extract/http-types.ts'
 import { createRateBudget } from '../extract/rate.ts'
 import { createAccountPace, endTrouble, noteTrouble } from '../ledger/account-pace.ts'
 import { redact } from '../core/redact.ts'
+import { tellWait } from '../core/waiting.ts'
 import type { Runtime } from './runtime.ts'
 
 /** Settings of every API, each read by its own folder. */
@@ -48,26 +49,31 @@ export interface ServiceRoom {
   readonly database: Pick<Database, 'kysely'> | null
   readonly log: Log
   readonly clock: Clock
-  /** Called when the service of an account is away or refuses everything, and with null when that is over. Default: nobody is. */
+  /** Called when the service of an account is away or refuses everything, and with null when that is over. Default: people are told while it lasts. */
   readonly tellTrouble?: (account: string, place: string, trouble: Trouble | null) => void
 }
 
 /** One service with one rate budget per API and account, made when first asked for. Throws CONFIGURATION where the key is missing. */
 export const createServices = (
   settings: ApiSettings,
-  { database, log, clock, tellTrouble }: ServiceRoom,
+  { database, log, clock, tellTrouble = tellOnly }: ServiceRoom,
 ): ((of: AccountOf) => Service) => {
   const made = new Map<string, Service>()
   const create = (name: string, of: AccountOf): Service => {
     const { requestsPerSecond } = settings.allowance(of)
     const account = database === null ? undefined : createAccountPace(database.kysely, name)
-    const rate = createRateBudget({ requestsPerSecond, clock, account })
+    const onPause = (ms: number): void =>
+      tellWait(
+        `pause of ${name}`,
+        `${name}: requests wait ${seconds(ms)}: the service asked one of those who share the account for a pause.`,
+      )
+    const rate = createRateBudget({ requestsPerSecond, clock, account, onPause })
     return createService({
       ...settings.connection(of),
       rate,
       log,
       clock,
-      tellTrouble: (place, trouble) => tellTrouble?.(name, place, trouble),
+      tellTrouble: (place, trouble) => tellTrouble(name, place, trouble),
     })
   }
   return (of) => {
@@ -87,6 +93,13 @@ export const accountsOf = (
     return first === undefined ? [] : [{ of: { source: apiNameOf(first.source), account: first.account }, definitions: group }]
   })
 
+const waitWords = (account: string, place: string, { code, message, nextInMs }: Trouble): string =>
+  `${account}: ${redact(message)} All requests to ${place} wait; one tries again in ${seconds(nextInMs)}. [${code}]`
+
+const tellOnly = (account: string, place: string, trouble: Trouble | null): void => {
+  if (trouble !== null) tellWait(`${account} ${place}`, waitWords(account, place, trouble))
+}
+
 /** Said again after so long while it lasts. */
 const sayAgainMs = 60_000
 
@@ -94,14 +107,9 @@ const sayAgainMs = 60_000
 export const troubleTeller = ({
   database,
   log,
-  clock,
   progress,
-}: Pick<Runtime, 'database' | 'log' | 'clock' | 'progress'>): ((
-  account: string,
-  place: string,
-  trouble: Trouble | null,
-) => void) => {
-  const said = new Map<string, { readonly sinceMs: number; readonly saidMs: number; readonly code: string }>()
+}: Pick<Runtime, 'database' | 'log' | 'progress'>): ((account: string, place: string, trouble: Trouble | null) => void) => {
+  const said = new Map<string, { readonly begunMs: number; readonly saidMs: number; readonly code: string }>()
   const say = (code: string, message: string): void => progress.emit({ event: 'notice', code, message })
   const keep = (writing: Promise<void>): void => {
     writing.catch((error: unknown) => log.warn({ error: messageOf(error) }, 'the trouble of a service is not on record'))
@@ -112,18 +120,16 @@ export const troubleTeller = ({
     if (trouble === null) {
       said.delete(key)
       if (before !== undefined)
-        say(before.code, `${account}: ${place} answers again, after ${seconds(clock.now() - before.sinceMs)}.`)
+        say(before.code, `${account}: ${place} answers again, after ${seconds(performance.now() - before.begunMs)}.`)
       return keep(endTrouble(database.kysely, account, place))
     }
-    const { code, sinceMs, nextMs } = trouble
-    const message = redact(trouble.message)
-    const now = clock.now()
+    const { code, lastedMs } = trouble
+    const now = performance.now()
     if (before === undefined || now - before.saidMs >= sayAgainMs) {
-      said.set(key, { sinceMs, saidMs: now, code })
-      const wait = seconds(Math.max(0, nextMs - now))
-      say(code, `${account}: ${message} All requests to ${place} wait; one tries again in ${wait}. [${code}]`)
+      said.set(key, { begunMs: now - lastedMs, saidMs: now, code })
+      say(code, waitWords(account, place, trouble))
     }
-    keep(noteTrouble(database.kysely, account, { place, code, message, sinceMsAgo: now - sinceMs }))
+    keep(noteTrouble(database.kysely, account, { place, code, message: redact(trouble.message), sinceMsAgo: lastedMs }))
   }
 }
 

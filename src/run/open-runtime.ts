@@ -138,7 +138,7 @@ export const openRuntime = async (options: RuntimeOptions): Promise<OpenRuntime>
         database,
         log,
         clock,
-        tellTrouble: troubleTeller({ database, log, clock, progress }),
+        tellTrouble: troubleTeller({ database, log, progress }),
       }),
       allowance: apiSettings.allowance,
       releaseApi: ({ source }) => apis.get(apiNameOf(source))?.releases ?? null,

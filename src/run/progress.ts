@@ -1,5 +1,7 @@
 // What a running process tells whoever watches: counters that grow, and events as units change state.
 import type { UnitState } from '../core/types.ts'
+import { tellWait } from '../core/waiting.ts'
+import type { RunWaits } from '../ledger/run-list.ts'
 import type { RunSummary } from '../ledger/runs.ts'
 
 export interface Counters {
@@ -52,3 +54,22 @@ export const createProgress = (listener: (event: RunEvent) => void = () => undef
   counters: { unitsPlanned: 0, unitsDone: 0, rowsRead: 0, pages: 0, bytes: 0, requests: 0 },
   emit: listener,
 })
+
+const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`
+const inSeconds = (seconds: number): string => `${Math.max(1, Math.round(seconds))} s`
+
+/** What a run that has nothing at hand waits for, each kind of it once a minute. */
+export const tellRunWaits = ({ reports, putOff, others }: RunWaits): void => {
+  const [is, are] = [`that is being made`, `that are being made`]
+  if (reports.count > 0)
+    tellWait(
+      'reports',
+      `Waiting for ${counted(reports.count, 'report')} ${reports.count === 1 ? is : are}; the next poll in ${inSeconds(reports.nextInSeconds)}.`,
+    )
+  if (putOff.count > 0)
+    tellWait(
+      `put off ${putOff.message}`,
+      `Waiting to try ${counted(putOff.count, 'job')} again, the next in ${inSeconds(putOff.nextInSeconds)}: ${putOff.message}`,
+    )
+  if (others > 0) tellWait('others', `Waiting for ${counted(others, 'job')} that another command works on.`)
+}

@@ -1,10 +1,11 @@
 // A run: planned, worked on until none of the jobs it waits for is open, summed up.
 import { messageOf, isEtlError } from '../core/errors.ts'
 import { inSpan } from '../core/trace.ts'
+import { toldPauseMs } from '../core/waiting.ts'
 import type { Definition } from '../core/types.ts'
 import { stopsWith } from '../db/stoppable.ts'
 import { isCancelled } from '../ledger/cancel-request.ts'
-import { bringForward, endForgotten, leaveUnserved, leaveUntakeable } from '../ledger/run-list.ts'
+import { bringForward, endForgotten, leaveUnserved, leaveUntakeable, runWaits } from '../ledger/run-list.ts'
 import {
   emptySummary,
   finishRun,
@@ -19,6 +20,7 @@ import {
 import type { PlanCounts } from '../plan/plan-runtime.ts'
 import { createLineage } from './lineage.ts'
 import { readMetersAfter, readMetersBefore } from './read-balance.ts'
+import { tellRunWaits } from './progress.ts'
 import type { Runtime } from './runtime.ts'
 import { watchEvery, workLoop } from './work-loop.ts'
 import { databaseMs } from '../ledger/database-now.ts'
@@ -57,6 +59,7 @@ export interface RunResult {
 
 /** Plans, works on the run's own list and returns when each of its jobs is loaded, unchanged, held, failed or left waiting, whoever worked on it. */
 export const runJobs = async (runtime: Runtime, request: RunRequest): Promise<RunResult> => {
+<<<<<<< HEAD
   const { kysely } = runtime.database
   const lineage = createLineage(runtime.settings.raw, runtime.log)
   const runId = await startRun(kysely, runtime.process, { command: request.command, arguments: request.arguments })
@@ -76,6 +79,9 @@ export const runJobs = async (runtime: Runtime, request: RunRequest): Promise<Ru
 
 const perform = async (runtime: Runtime, runId: number, request: RunRequest): Promise<RunResult> => {
   const started = runtime.clock.now()
+=======
+  const started = performance.now()
+>>>>>>> 9d25316 (A command that waits says for what within seconds, whatever it waits for; after a clock that was ahead nothing waits for the difference)
   const { kysely } = runtime.database
   try {
     const planning = await planned(runtime, runId, request)
@@ -97,7 +103,7 @@ const perform = async (runtime: Runtime, runId: number, request: RunRequest): Pr
     const unanswered = summary.units.waiting > 0 ? await unitsUnanswered(kysely, runId) : 0
     const aside = asideOf(counts)
     const state = stateOf(summary, unanswered + aside.listsNotObeyed, request.signal)
-    const seconds = (runtime.clock.now() - started) / 1000
+    const seconds = (performance.now() - started) / 1000
     await finishRun(kysely, runId, state, { ...summary, seconds, pipelines: await rowsByPipeline(kysely, runId) })
     const spared = summary.units.unchanged > 0 ? await requestsSpared(kysely, runId) : 0
     return { runId, summary, seconds, requestsSpared: spared, unanswered, ...aside, state }
@@ -119,7 +125,7 @@ const endWithinMs = { cancelled: 500, interrupted: 1_500 }
 
 /** A run that was cancelled or stopped ends at once, with what it has done by then. */
 const endEarly = async (
-  { database: { kysely }, clock, log }: Runtime,
+  { database: { kysely }, log }: Runtime,
   runId: number,
   started: number,
   counts: PlanCounts,
@@ -127,7 +133,7 @@ const endEarly = async (
 ): Promise<RunResult> => {
   const soon = AbortSignal.timeout(endWithinMs[state])
   const summary = withAside(await stopsWith(soon, () => runSummary(kysely, runId)).catch(() => emptySummary), counts)
-  const seconds = (clock.now() - started) / 1000
+  const seconds = (performance.now() - started) / 1000
   const pipelines = await stopsWith(soon, () => rowsByPipeline(kysely, runId)).catch(() => ({}))
   await stopsWith(soon, () => finishRun(kysely, runId, state, { ...summary, seconds, pipelines })).catch((error: unknown) =>
     log.warn({ run_id: runId, error: messageOf(error) }, `the ${state} run could not be closed`),
@@ -197,12 +203,17 @@ const tidyEveryMs = 1_000
 const workUntilSettled = async (runtime: Runtime, runId: number, request: RunRequest): Promise<boolean> => {
   const { kysely } = runtime.database
   await bringForward(kysely, runId)
-  let tidiedAt = runtime.clock.now()
+  let tidiedAt = performance.now()
+  let waitsReadAt = tidiedAt
   const done = async (): Promise<boolean> => {
     const { count, cancelled, state } = await openJobs(kysely, runId)
-    if (count > 0 && runtime.clock.now() - tidiedAt > tidyEveryMs) {
-      tidiedAt = runtime.clock.now()
+    if (count > 0 && performance.now() - tidiedAt > tidyEveryMs) {
+      tidiedAt = performance.now()
       await tidy(runtime, runId)
+    }
+    if (count > 0 && performance.now() - waitsReadAt > toldPauseMs) {
+      waitsReadAt = performance.now()
+      tellRunWaits(await runWaits(kysely, runId, runtime.process))
     }
     // Closed by somebody who thought this process dead: it goes on as soon as the lease is renewed.
     return cancelled || (count === 0 && state !== 'interrupted')

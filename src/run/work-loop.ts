@@ -2,6 +2,7 @@
 import { EtlError, messageOf } from '../core/errors.ts'
 import { redact } from '../core/redact.ts'
 import { inSpan } from '../core/trace.ts'
+import { tellWait } from '../core/waiting.ts'
 import { cancelledJobs, isCancelled } from '../ledger/cancel-request.ts'
 import { createCursor } from '../ledger/claim-cursor.ts'
 import { type ClaimedJob, claimJobs } from '../ledger/claim.ts'
@@ -103,17 +104,14 @@ const takeUntilDone = async (loop: Loop): Promise<void> => {
 const idle = (runtime: SlotRuntime, signal: AbortSignal): Promise<void> =>
   runtime.clock.sleep(idleMs, signal).catch(() => undefined)
 
-const claimer = (
-  { database, process, claimable, clock }: SlotRuntime,
-  { runId }: LoopOptions,
-): Pick<Loop, 'claim' | 'restart'> => {
+const claimer = ({ database, process, claimable }: SlotRuntime, { runId }: LoopOptions): Pick<Loop, 'claim' | 'restart'> => {
   const cursor = createCursor()
   let known: Awaited<ReturnType<typeof claimable>> | null = null
   let askedAt = 0
   const claim = async (count: number): Promise<ClaimedJob[]> => {
-    if (known === null || clock.now() - askedAt > claimableForMs) {
+    if (known === null || performance.now() - askedAt > claimableForMs) {
       known = await claimable()
-      askedAt = clock.now()
+      askedAt = performance.now()
     }
     const wanted = { process, runId, claimable: known, count, cursor }
     return takeInHand(process, () => claimJobs(database.kysely, wanted))
@@ -234,8 +232,11 @@ const createPatience = (
       pause = 200
     },
     spend: async (error, signal) => {
-      since ??= runtime.clock.now()
-      if (runtime.clock.now() - since > databasePatienceMs) throw error
+      since ??= performance.now()
+      const leftMs = since + databasePatienceMs - performance.now()
+      if (leftMs < 0) throw error
+      const { message } = asEtlError(error)
+      tellWait('the ledger', `${message} It is tried again for ${Math.round(leftMs / 1_000)} s.`)
       runtime.log.warn({ error: messageOf(error) }, 'the ledger does not answer; trying again')
       await runtime.clock.sleep(pause, signal).catch(() => undefined)
       pause = Math.min(pause * 2, 5_000)

@@ -109,6 +109,27 @@ describe('the gate', () => {
     expect(long.told).toHaveLength(1)
   })
 
+  test('says a pause of minutes that is asked for while a short one lasts', async () => {
+    const here = world()
+    const [first, second] = [await here.gate.pass(waiter()), await here.gate.pass(waiter())]
+    first.end(finding({ enough: 1 }))
+    second.end(finding({ enough: 1, askedMs: 300_000 }))
+    expect(here.told).toMatchObject([{ nextInMs: 300_000 }])
+  })
+
+  test('waits no longer where the clock is set back meanwhile', async () => {
+    const clock = manualClock()
+    let aheadMs = 172_800_000
+    const now = (): number => clock.now() + aheadMs
+    const here = { clock, told: [], gate: createGate({ clock: { ...clock, now }, tell: () => undefined }) }
+    await shut(here)
+    aheadMs = 0
+    const [first, late] = [waiting(here.gate), waiting(here.gate, { longestPauseMs: 0 })]
+    await clock.run(1_000)
+    expect(first.passed).not.toBeNull()
+    expect(late.error).toMatchObject({ notBefore: startOfTime + 1_000 })
+  })
+
   test('lets go of all that wait once the tries are spent, and of who comes then; later one tries anew', async () => {
     const here = world()
     const { clock, gate } = here
