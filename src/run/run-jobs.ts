@@ -59,7 +59,6 @@ export interface RunResult {
 
 /** Plans, works on the run's own list and returns when each of its jobs is loaded, unchanged, held, failed or left waiting, whoever worked on it. */
 export const runJobs = async (runtime: Runtime, request: RunRequest): Promise<RunResult> => {
-<<<<<<< HEAD
   const { kysely } = runtime.database
   const lineage = createLineage(runtime.settings.raw, runtime.log)
   const runId = await startRun(kysely, runtime.process, { command: request.command, arguments: request.arguments })
@@ -78,10 +77,7 @@ export const runJobs = async (runtime: Runtime, request: RunRequest): Promise<Ru
 }
 
 const perform = async (runtime: Runtime, runId: number, request: RunRequest): Promise<RunResult> => {
-  const started = runtime.clock.now()
-=======
   const started = performance.now()
->>>>>>> 9d25316 (A command that waits says for what within seconds, whatever it waits for; after a clock that was ahead nothing waits for the difference)
   const { kysely } = runtime.database
   try {
     const planning = await planned(runtime, runId, request)
