@@ -33,6 +33,16 @@ const afterSign = 2
 let begins = new Uint8Array(256)
 let follows = new Uint8Array(256)
 
+/**
+ * For three bytes that stand one behind the other: how many places on a key could end that is spelled without escapes, 0 where it may end with them.
+ * A key is looked for at its end, so that most bytes are never looked at.
+ */
+let shifts = new Uint8Array(0)
+/** Bytes of the shortest pattern, and of the longest: the first escape of a key, or the place where it is cut off, is so near to its beginning. */
+let least = 0
+let reach = 0
+let escapes: readonly number[] = []
+
 const folded = Uint8Array.from({ length: 256 }, (_, byte) => (byte >= 65 && byte <= 90 ? byte + 32 : byte))
 const bothCases = (byte: number): readonly number[] => {
   const small = folded[byte] ?? byte
@@ -60,6 +70,29 @@ export const watchKey = (text: string): void => {
     begins[byte] = 1
     follows[byte] = afterLetter | afterSign
   }
+  // A doubled quote is a spelling of another length, too.
+  escapes = [backslash, percent, ...(patterns.some(({ bytes: key }) => key.includes(quote)) ? [quote] : [])]
+  const lengths = patterns.map(({ bytes: key }) => key.length)
+  reach = Math.max(...lengths)
+  least = Math.min(255, ...lengths)
+  shifts = new Uint8Array(1 << 16).fill(least - 2)
+  for (const pattern of patterns)
+    for (let at = 0; at + 2 < least; at += 1)
+      for (const first of plainSpellings(pattern, at))
+        for (const second of plainSpellings(pattern, at + 1))
+          for (const third of plainSpellings(pattern, at + 2)) {
+            const place = placeOf(first, second, third)
+            shifts[place] = Math.min(shifts[place] ?? 0, least - 3 - at)
+          }
+}
+
+const placeOf = (first: number, second: number, third: number): number => ((first << 9) ^ (second << 5) ^ third) & 0xffff
+
+/** Bytes that a letter of the key may be without an escape. */
+const plainSpellings = ({ bytes, isEscaped }: Pattern, at: number): readonly number[] => {
+  const byte = bytes[at] ?? 0
+  if (!isEscaped) return [byte]
+  return byte === space ? [space, plus] : bothCases(byte)
 }
 
 /** For tests. */
@@ -76,22 +109,71 @@ export const hasKeys = (): boolean => patterns.length > 0
  * what only begins one is none
  */
 export const findEcho = (bytes: Uint8Array, from: number, isEnd = false): Echo | null => {
-  for (let at = from; at < bytes.length; at += 1) {
-    const byte = bytes[at] ?? 0
-    if (begins[byte] !== 1) continue
-    const wanted = byte === backslash || byte === percent ? afterSign : afterLetter
-    if (at + 1 < bytes.length && ((follows[bytes[at + 1] ?? 0] ?? 0) & wanted) === 0) continue
-    let isCut = false
-    let longest = no
-    for (const pattern of patterns) {
-      const end = matched(pattern, bytes, at, 0)
-      if (end === cut) isCut = true
-      else longest = Math.max(longest, end)
+  const nextEscape = escapesIn(bytes)
+  for (let at = from; at < bytes.length; ) {
+    const nextSign = nextEscape(at)
+    // Before this no letter of a key can be escaped or cut off.
+    const near = Math.max(at, nextSign - reach)
+    for (at = nextPlain(bytes, at, near); at < near; at = nextPlain(bytes, at + 1, near)) {
+      const echo = echoAt(bytes, at, isEnd)
+      if (echo !== null) return echo
     }
-    if (isCut && !isEnd) return { at, length: null }
-    if (longest !== no) return { at, length: longest - at }
+    for (; at <= nextSign && at < bytes.length; at += 1) {
+      if (!mayBegin(bytes, at)) continue
+      const echo = echoAt(bytes, at, isEnd)
+      if (echo !== null) return echo
+    }
   }
   return null
+}
+
+/** Where the next escape stands, the end of the bytes where there is none; asked with places that only grow. */
+const escapesIn = (bytes: Uint8Array): ((from: number) => number) => {
+  const found = escapes.map(() => -1)
+  return (from) => {
+    let next = bytes.length
+    for (const [index, sign] of escapes.entries()) {
+      let at = found[index] ?? -1
+      if (at < from) {
+        at = bytes.indexOf(sign, from)
+        if (at < 0) at = bytes.length
+        found[index] = at
+      }
+      next = Math.min(next, at)
+    }
+    return next
+  }
+}
+
+/** The first place from `at` on where a key spelled without escapes may begin; not before `end` where there is none. */
+const nextPlain = (bytes: Uint8Array, from: number, end: number): number => {
+  let at = from
+  while (at < end) {
+    const last = at + least - 1
+    const shift = shifts[placeOf(bytes[last - 2] ?? 0, bytes[last - 1] ?? 0, bytes[last] ?? 0)] ?? 0
+    if (shift === 0) return at
+    at += shift
+  }
+  return end
+}
+
+const mayBegin = (bytes: Uint8Array, at: number): boolean => {
+  const byte = bytes[at] ?? 0
+  if (begins[byte] !== 1) return false
+  const wanted = byte === backslash || byte === percent ? afterSign : afterLetter
+  return at + 1 >= bytes.length || ((follows[bytes[at + 1] ?? 0] ?? 0) & wanted) !== 0
+}
+
+const echoAt = (bytes: Uint8Array, at: number, isEnd: boolean): Echo | null => {
+  let isCut = false
+  let longest = no
+  for (const pattern of patterns) {
+    const end = matched(pattern, bytes, at, 0)
+    if (end === cut) isCut = true
+    else longest = Math.max(longest, end)
+  }
+  if (isCut && !isEnd) return { at, length: null }
+  return longest === no ? null : { at, length: longest - at }
 }
 
 const no = -1

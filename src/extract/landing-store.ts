@@ -15,6 +15,8 @@ export interface LandingWriter {
   readonly locator: string
   /** The same payload; whoever reads its bytes gets them after they were hashed and handed to the store. */
   part(payload: Payload): Payload
+  /** Over all parts so far, as the manifest will say it. Every part must have been read to its end. */
+  sha256(): string
   /** Makes the landing durable. Every part must have been read to its end. Throws FENCED where another writer's stands there. */
   finish(result: { readonly completeness: Completeness }): Promise<Manifest>
   /** Takes everything away again; safe after any error. */

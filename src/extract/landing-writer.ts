@@ -47,6 +47,7 @@ const pack = async (bytes: Buffer): Promise<Buffer> => {
 export const createLandingWriter = (target: LandingSink, name: LandingName): LandingWriter => {
   const sink = gathering(target)
   const total = createHash('sha256')
+  let isFirst = true
   const parts: ManifestPart[] = []
   const line = createLine()
   const moment = (): string => new Date(name.now?.() ?? Date.now()).toISOString()
@@ -59,7 +60,13 @@ export const createLandingWriter = (target: LandingSink, name: LandingName): Lan
   }
   return {
     locator: landingLocator(name),
-    part: (payload) => ({ ...payload, body: landPart(payload, { sink, total, line, done, moment }) }),
+    part: (payload) => {
+      // The first part is all so far: its bytes are hashed once.
+      const hash = isFirst ? total : createHash('sha256')
+      isFirst = false
+      return { ...payload, body: landPart(payload, { sink, total, hash, line, done, moment }) }
+    },
+    sha256: () => total.copy().digest('hex'),
     finish: async ({ completeness }) => {
       await line.end()
       const durable = sink.close()
@@ -150,33 +157,26 @@ type LandedPart = Omit<ManifestPart, 'offset'>
 
 interface Landing {
   readonly sink: LandingSink
-  /** Over all parts. */
+  /** Over all parts, and over this one. */
   readonly total: Hash
+  readonly hash: Hash
   readonly line: Line
   readonly done: (part: LandedPart) => void
   /** Now, as ISO text. */
   readonly moment: () => string
 }
 
-async function* landPart(payload: Payload, { sink, total, line, done, moment }: Landing): AsyncGenerator<Uint8Array> {
-  const hash = createHash('sha256')
+async function* landPart(payload: Payload, { sink, total, hash, line, done, moment }: Landing): AsyncGenerator<Uint8Array> {
   let rawLength = 0
   let waiting: Uint8Array[] = []
   let waitingBytes = 0
   let stream: GzipStream | null = null
-  const landed = (length: number): void =>
-    done({
-      part: payload.part,
-      format: payload.format,
-      length,
-      raw_length: rawLength,
-      sha256: hash.digest('hex'),
-      landed_at: moment(),
-    })
+  const landed = (length: number, sha256: string): void =>
+    done({ part: payload.part, format: payload.format, length, raw_length: rawLength, sha256, landed_at: moment() })
   try {
     for await (const chunk of payload.body) {
-      hash.update(chunk)
       total.update(chunk)
+      if (hash !== total) hash.update(chunk)
       rawLength += chunk.length
       waiting.push(chunk)
       waitingBytes += chunk.length
@@ -192,14 +192,15 @@ async function* landPart(payload: Payload, { sink, total, line, done, moment }: 
       yield chunk
     }
     const rest = Buffer.concat(waiting, waitingBytes)
-    if (stream !== null) return landed(await stream.end(rest))
+    const sha256 = hash.copy().digest('hex')
+    if (stream !== null) return landed(await stream.end(rest), sha256)
     // A page is packed and written while the next one is on its way.
     const packing = pack(rest)
     packing.catch(() => undefined)
     await line.add(async () => {
       const packed = await packing
       await sink.write(packed)
-      landed(packed.length)
+      landed(packed.length, sha256)
     })
   } finally {
     stream?.destroy()

@@ -1,7 +1,7 @@
 // One job, from its claim to what became of it: probe, extract and land, then parse and load what is landed, settle. Read it from top to bottom.
 import { asksOf, metricsOf } from '../core/asks.ts'
 import { type Completeness, isSameFingerprint } from '../core/completeness.ts'
-import { EtlError, messageOf } from '../core/errors.ts'
+import { EtlError } from '../core/errors.ts'
 import type { Fingerprint, Payload } from '../core/types.ts'
 import type { Landing } from '../extract/landing-store.ts'
 import type { SourceContext } from '../extract/source.ts'
@@ -68,8 +68,11 @@ const fetchAndLoad = async (work: JobWork, context: OpenContext): Promise<void> 
     const number = askNumber
     try {
       const drawn = async () => number ?? askNumberOf(runtime.database.kysely, claim)
-      const landed = await land(work, context, drawn, context.begun.keep)
+      const loaded = work.mayLoad && !claim.forced ? (claim.loaded?.sha256 ?? null) : null
+      const landed = await land(work, context, drawn, context.begun.keep, loaded)
       await context.begun.drop()
+      // A refresh may bring the very bytes that are loaded: then nothing is landed or parsed.
+      if (landed.manifest === null) return await settleUnchanged(work, landed.completeness.fingerprint)
       return await loadLanded(work, landed)
     } catch (error) {
       const again = asEtlError(error)
@@ -97,18 +100,9 @@ const unusable = (error: EtlError): EtlError =>
     { cause: error },
   )
 
-/** A refresh may bring the very bytes that are loaded: then nothing is parsed. */
 const loadLanded = async (work: JobWork, landed: Landed): Promise<void> => {
   const { runtime, claim } = work
   const { locator, manifest, completeness } = landed
-  if (work.mayLoad && !claim.forced && manifest.sha256 === claim.loaded?.sha256) {
-    await settleUnchanged(work, completeness.fingerprint)
-    // The job is settled; where this fails, retention takes the landing away.
-    await runtime.landing
-      .remove(locator)
-      .catch((error: unknown) => runtime.log.warn({ job_id: claim.jobId, error: messageOf(error) }, 'landing not removed'))
-    return
-  }
   const answerId = await record(work, landed)
   const open = () => runtime.landing.open(locator, work.signal)
   await load(work, {

@@ -28,6 +28,12 @@ export interface Landed {
   readonly kept: readonly Kept[] | null
 }
 
+/** An answer that the units hold already: nothing of it was kept. */
+export interface Spared {
+  readonly completeness: Completeness
+  readonly manifest: null
+}
+
 /** A part that is at hand. */
 export interface Kept extends Omit<Payload, 'body'> {
   readonly chunks: readonly Uint8Array[]
@@ -38,14 +44,16 @@ const keptBytes = 256 * 1024
 
 /**
  * Asks the source and writes all it answers. Nothing is opened before the first part has begun to arrive: a report that is still being made throws
- * REPORT_PENDING here. After any error nothing of the landing is left, but for pages that a budget cut off.
+ * REPORT_PENDING here. After any error nothing of the landing is left, but for pages that a budget cut off. @param loaded SHA-256 of the answer that the units
+ * hold, where it may stand: the same bytes are not landed again
  */
 export const land = async (
   work: LandWork,
   context: SourceContext,
   askNumber: () => Promise<string>,
   keepBegun: (locator: string) => Promise<void> = async () => undefined,
-): Promise<Landed> => {
+  loaded: string | null = null,
+): Promise<Landed | Spared> => {
   const { runtime, claim, definition, source } = work
   const parts = source.extract({ definition, box: claim.box }, context)
   const say = sayOnce(work, context)
@@ -72,6 +80,7 @@ export const land = async (
     }
     const { dialect } = context.http
     const completeness = { ...maskedWords(next.value), ...(dialect === undefined ? {} : { dialect }) }
+    if (loaded !== null && writer.sha256() === loaded) return { completeness, manifest: null }
     const manifest = await writer.finish({ completeness })
     const { locator } = writer
     writer = null

@@ -41,3 +41,36 @@ test('what only resembles the key stays as it is', () => {
   for (const text of ['Ke+y', key.slice(0, -1), `${key.slice(0, 5)} ${key.slice(5)}`])
     expect(Buffer.from(withoutKeys(Buffer.from(`before ${text} after`))).toString()).toBe(`before ${text} after`)
 })
+
+/** A letter as a service may write it. */
+const spelledAtWill = (letter: string, draw: (most: number) => number): string => {
+  const hex = letter.charCodeAt(0).toString(16)
+  const other = letter === letter.toLowerCase() ? letter.toUpperCase() : letter.toLowerCase()
+  const ways = [letter, letter, other, `%${hex.padStart(2, '0')}`, `\\u${hex.padStart(4, '0')}`]
+  return ways[draw(ways.length)] ?? letter
+}
+
+test.each([key, 'bench-key-0123456789', 'a b+c d', 'aaaaaaab', `\\%u00"`])(
+  'the key %j is found wherever it stands, each letter spelled at will, and nothing else changes',
+  (text) => {
+    serviceKey('WEB_ANALYTICS_API_KEY', text)
+    let state = 1
+    const draw = (most: number): number => {
+      state = (state * 1_103_515_245 + 12_345) % 2_147_483_648
+      return Math.floor((state / 2_147_483_648) * most)
+    }
+    const noises = ['.', 'zz,', text.slice(0, 3), text.slice(1), '\\u00', '%2', '\n', '~'.repeat(900)]
+    for (let round = 0; round < 300; round += 1) {
+      let body = ''
+      let expected = ''
+      for (let piece = 0; piece < 6; piece += 1) {
+        // A bar ends what could begin an echo or go on with one.
+        const noise = `|${noises[draw(noises.length)] ?? ''}|`
+        const plain = draw(text.length + 1)
+        body += noise + text.slice(0, plain) + [...text.slice(plain)].map((letter) => spelledAtWill(letter, draw)).join('')
+        expected += `${noise}[secret]`
+      }
+      expect(Buffer.from(withoutKeys(Buffer.from(`${body}|`))).toString()).toBe(`${expected}|`)
+    }
+  },
+)

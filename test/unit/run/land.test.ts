@@ -7,7 +7,7 @@ import { EtlError } from '../../../src/core/errors.ts'
 import { silentLog } from '../../../src/core/log.ts'
 import type { Payload } from '../../../src/core/types.ts'
 import type { Source, SourceContext } from '../../../src/extract/source.ts'
-import { land as landAnswer, type LandWork } from '../../../src/run/land.ts'
+import { land as landAnswer, type Landed, type LandWork, type Spared } from '../../../src/run/land.ts'
 import { createProgress, type Progress } from '../../../src/run/progress.ts'
 import { claimedJob } from '../../support/claimed-job.ts'
 import { landingName } from '../../support/landing-names.ts'
@@ -73,7 +73,13 @@ const unused = (): never => {
   throw new Error('not for this')
 }
 
-const land = (steps: readonly (Payload | Error)[], store: LandWork['runtime']['landing'] = landing) => {
+interface Given {
+  readonly store?: LandWork['runtime']['landing']
+  /** Digest of what the units hold. */
+  readonly loaded?: string
+}
+
+const landOrSpare = (steps: readonly (Payload | Error)[], { store = landing, loaded }: Given): Promise<Landed | Spared> => {
   const work: LandWork = {
     runtime: { landing: store, warehouse, progress, clock: systemClock },
     claim,
@@ -91,10 +97,17 @@ const land = (steps: readonly (Payload | Error)[], store: LandWork['runtime']['l
     resubmitUncertain: false,
     notice: unused,
   }
-  return landAnswer(work, context, async () => {
+  const askNumber = async (): Promise<string> => {
     askNumbers += 1
     return '81'
-  })
+  }
+  return landAnswer(work, context, askNumber, undefined, loaded)
+}
+
+const land = async (steps: readonly (Payload | Error)[], given: Given = {}): Promise<Landed> => {
+  const landed = await landOrSpare(steps, given)
+  if (landed.manifest === null) throw new Error('the answer was not kept')
+  return landed
 }
 
 const locatorEnd = /\/5b1c7d2e\.1-81-2-[0-9a-f]{6}$/
@@ -124,6 +137,15 @@ describe('an answer', () => {
     const { locator, kept } = await land([payload(1, large), payload(2, large)])
     expect(kept).toBeNull()
     expect((await landing.read(locator)).map(String)).toEqual([large, large])
+  })
+
+  test('whose very bytes the units hold is not kept a second time', async () => {
+    const parts = () => [payload(1, 'a\n', '1\n'), payload(2, 'a\n2\n')]
+    const first = await land(parts())
+    const spared = await landOrSpare(parts(), { loaded: first.manifest.sha256 })
+    expect(spared).toEqual({ completeness, manifest: null })
+    expect([[...landing.there.keys()], landing.begun.length]).toEqual([[first.locator], 2])
+    expect((await land([payload(1, 'a\n3\n')], { loaded: first.manifest.sha256 })).manifest.bytes).toBe(4)
   })
 
   test('without any part is an answer too', async () => {
@@ -176,7 +198,7 @@ describe('an answer that is not whole', () => {
         throw full
       },
     }
-    await expect(land([payload(1, 'one')], store)).rejects.toBe(full)
+    await expect(land([payload(1, 'one')], { store })).rejects.toBe(full)
     expect(said.at(-1)).toBe('let go')
   })
 })
