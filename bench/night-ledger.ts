@@ -49,6 +49,9 @@ interface Asked {
 
 const firstDay = (month: string | undefined): RawBuilder<unknown> => sql`${`${month}-01`}::date`
 
+const shapeOf = (asks: string, metrics: readonly string[]): RawBuilder<unknown> =>
+  sql`(select etl.shape_of(${asks}, ${[...metrics]}::text[], null, null, null, null, null) as shape_id)`
+
 const fillReports = async (db: Db, pipelineId: number, months: readonly string[], { asks, metrics }: Asked): Promise<void> => {
   const [from, last] = [firstDay(months[0]), firstDay(months.at(-1))]
   await sql`
@@ -64,12 +67,11 @@ const fillReports = async (db: Db, pipelineId: number, months: readonly string[]
         'downloaded', 'night-' || n, clock_timestamp(), clock_timestamp() from block
       returning *
     ), answered as (
-      insert into etl.answers (pipeline_id, job_id, ask_number, asked_at, landing, sha256, bytes, window_from, window_to, slice_ids, asks, metrics,
-        verdict)
-      select pipeline_id, job_id, ask_number, asked_at, 'night/' || job_id, encode(sha256(job_id::text::bytea), 'hex'), 1000000, window_from,
-        window_to, slice_ids, ${asks}, ${[...metrics]}::text[], 'good' from asked returning *
+      insert into etl.answer_rows (pipeline_id, job_id, answer_id, asked_at, landing, sha256, bytes, window_from, window_to, slice_ids, shape_id, verdict)
+      select pipeline_id, job_id, ask_number, asked_at, 'night/' || job_id, sha256(job_id::text::bytea), 1000000, window_from, window_to, slice_ids,
+        s.shape_id, 'good' from asked, ${shapeOf(asks, metrics)} s returning *
     )
-    insert into etl.loads (answer_id, pipeline_id, window_from, job_id, outcome, units, rows_read, rows_inserted, milliseconds)
+    insert into etl.load_rows (answer_id, pipeline_id, window_from, job_id, outcome, units, rows_read, rows_inserted, milliseconds)
     select answer_id, pipeline_id, w::date, job_id, 'loaded', cardinality(slice_ids), cardinality(slice_ids), cardinality(slice_ids), 100
     from answered, generate_series(window_from, window_to - 1, interval '1 month') w order by w`.execute(db)
   await sql`update etl.jobs j set answer_id = a.answer_id from etl.answers a where a.job_id = j.job_id`.execute(db)
@@ -88,20 +90,17 @@ const fillWalks = async (
 ): Promise<void> => {
   await sql`
     with answered as (
-      insert into etl.answers (pipeline_id, job_id, ask_number, asked_at, stood_at, landing, sha256, bytes, window_from, window_to, slice_ids, asks, metrics,
-        source_last_updated, source_count, verdict)
-      select ${pipelineId}, n, n, clock_timestamp() - interval '60 days', clock_timestamp(), 'keywords/v1/' || ${month}::text || '/' || n || '-' || slice_id,
-        encode(sha256(n::text::bytea), 'hex'), 4000, ${firstDay(month)}, (${firstDay(month)} + interval '1 month')::date, array[slice_id], ${asks},
-        ${[...metrics]}::text[], ${updated}, ${count}::bigint, 'good'
-      from (select slice_id, nextval('etl.ask_numbers') as n from etl.slices where pipeline_id = ${pipelineId} order by slice_id) x
-      returning answer_id, ask_number, job_id, slice_ids[1] as slice_id
-    ), loaded as (
-      insert into etl.loads (answer_id, pipeline_id, window_from, job_id, outcome, units, rows_read, rows_inserted, milliseconds, loaded_at)
-      select answer_id, ${pipelineId}, ${firstDay(month)}, job_id, 'loaded', 1, ${count}::bigint, ${count}::bigint, 5,
-        clock_timestamp() - interval '60 days' from answered
+      insert into etl.answer_rows (pipeline_id, job_id, answer_id, asked_at, stood_at, landing, sha256, bytes, window_from, window_to, slice_id,
+        shape_id, source_last_updated, source_count, verdict, loaded_at, rows_inserted, milliseconds)
+      select ${pipelineId}, n, n, clock_timestamp() - interval '60 days', clock_timestamp(), '5b1c7d2e.1-' || n || '-1-9f3c1e', sha256(n::text::bytea), 4000,
+        ${firstDay(month)}, (${firstDay(month)} + interval '1 month')::date, slice_id, s.shape_id, ${updated}, ${count}::bigint, 'good',
+        clock_timestamp() - interval '60 days', ${count}::bigint, 5
+      from (select slice_id, nextval('etl.ask_numbers') as n from etl.slices where pipeline_id = ${pipelineId} order by slice_id) x,
+        ${shapeOf(asks, metrics)} s
+      returning answer_id, slice_id
     )
     insert into etl.units (pipeline_id, window_from, slice_id, ask_number, answer_id)
-    select ${pipelineId}, ${firstDay(month)}, slice_id, ask_number, answer_id from answered order by slice_id`.execute(db)
+    select ${pipelineId}, ${firstDay(month)}, slice_id, answer_id, answer_id from answered order by slice_id`.execute(db)
 }
 
 export interface TableSize {

@@ -183,7 +183,7 @@ export const forget = async (project: Project, pipeline: string): Promise<void> 
 /** Pipelines and their slices stay: they are there long before a night. The landing goes, too: what it proves to have been bought would be taken up. */
 export const forgetLedger = async ({ database, folder }: Pick<Project, 'database' | 'folder'>): Promise<void> => {
   await database.pool.query(
-    'truncate etl.runs, etl.run_jobs, etl.jobs, etl.units, etl.answers, etl.loads, etl.windows, etl.requests, etl.quarantine cascade',
+    'truncate etl.runs, etl.run_jobs, etl.jobs, etl.units, etl.answer_rows, etl.load_rows, etl.windows, etl.requests, etl.quarantine cascade',
   )
   rmSync(join(folder, 'home', 'landing'), { recursive: true, force: true })
 }

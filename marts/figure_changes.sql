@@ -2,7 +2,7 @@
 -- grain: One row a pipeline, month, changed_at, why and slice.
 -- question: Why is September another figure than last week?
 -- topic: Can I trust the figures
--- reads: restatements, coverage, etl.loads, etl.answers, etl.pipelines, etl.slices, etl.published_versions, etl.window_list
+-- reads: restatements, coverage, etl.loads, etl.loads_without_rows, etl.answers, etl.pipelines, etl.slices, etl.published_versions, etl.window_list
 -- column pipeline: The pipeline.
 -- column month: First day of the month whose figures it is about.
 -- column changed_at: When it happened; NULL where something is not loaded.
@@ -27,9 +27,9 @@ where l.rows_inserted > 0 and l.rows_updated + l.rows_ended = 0
 union all
 -- Where there were rows before: an answer without any for the slice, after one with some.
 select p.pipeline, date_trunc('month', l.window_from::timestamp)::date, l.loaded_at, 'went', etl.slice_of(p.dimensions, s."values")::text, 0, 0, null, null
-from etl.loads l cross join lateral unnest(l.slices_without_rows) as x (slice_id) join etl.pipelines p on p.pipeline_id = l.pipeline_id
+from etl.loads_without_rows l cross join lateral unnest(l.slices_without_rows) as x (slice_id) join etl.pipelines p on p.pipeline_id = l.pipeline_id
   join etl.slices s on s.slice_id = x.slice_id
-where l.slices_without_rows <> '{}' and exists (select from etl.loads e join etl.answers b on b.answer_id = e.answer_id
+where exists (select from etl.loads e join etl.answers b on b.answer_id = e.answer_id
   where e.pipeline_id = l.pipeline_id and e.window_from = l.window_from and e.load_id < l.load_id and e.outcome = 'loaded'
     and x.slice_id = any(b.slice_ids) and not x.slice_id = any(e.slices_without_rows))
 union all

@@ -2,7 +2,7 @@
 -- grain: One row a month, domain, country, traffic_source, web_source and branded_type.
 -- question: By how many clicks did April change after we reported on it?
 -- topic: What changed in search
--- reads: keywords_history, etl.loads, etl.units
+-- reads: keywords_history, etl.loads_without_rows, etl.units
 -- column clicks_first: Clicks as they were first loaded; NULL where the first answer had none. Unit: clicks a month.
 -- column clicks_now: Clicks as believed now; NULL where no row is left. Unit: clicks a month.
 -- column clicks_change: clicks_now minus clicks_first, what one of the two lacks counted as 0: clicks_first and clicks_change add up to clicks_now over any rows. Unit: clicks a month.
@@ -24,9 +24,9 @@ from (
         h.keyword, h.top_url) as is_last_and_ended
     from bi.keywords_history h
     -- A unit whose first answer had no row of it is known from its loads alone.
-    left join (select u.unit_id, min(l.loaded_at) as loaded_at from etl.loads l cross join lateral unnest(l.slices_without_rows) as x (slice_id)
+    left join (select u.unit_id, min(l.loaded_at) as loaded_at from etl.loads_without_rows l cross join lateral unnest(l.slices_without_rows) as x (slice_id)
       join etl.units u on u.pipeline_id = l.pipeline_id and u.window_from = l.window_from and u.slice_id = x.slice_id
-      where l.slices_without_rows <> '{}' group by 1) e on e.unit_id = h._unit_id
+      group by 1) e on e.unit_id = h._unit_id
     window unit as (partition by h.month, h.domain, h.country, h.traffic_source, h.web_source, h.branded_type)
   ) revisions
   group by month, domain, country, traffic_source, web_source, branded_type, first_loaded_at

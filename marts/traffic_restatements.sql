@@ -2,7 +2,7 @@
 -- grain: One row a date, granularity, domain, country and include_subdomains.
 -- question: By how much did the service change last quarter's visits afterwards?
 -- topic: Visits
--- reads: traffic_and_engagement_history, etl.loads, etl.units, domains
+-- reads: traffic_and_engagement_history, etl.loads_without_rows, etl.units, domains
 -- column visits_first: Visits as they were first loaded; NULL where the first answer had none. Unit: visits.
 -- column visits_now: Visits as believed now; NULL where the row ended. Unit: visits.
 -- column visits_change: visits_now minus visits_first, what one of the two lacks counted as 0: visits_first and visits_change add up to visits_now over any rows. Unit: visits.
@@ -26,9 +26,9 @@ from (
       h.valid_to is not null and h.valid_to is distinct from lead(h.valid_from) over (unit order by h.valid_from) as ended
     from bi.traffic_and_engagement_history h
     -- A unit whose first answer had no row of it is known from its loads alone.
-    left join (select u.unit_id, min(l.loaded_at) as loaded_at from etl.loads l cross join lateral unnest(l.slices_without_rows) as x (slice_id)
+    left join (select u.unit_id, min(l.loaded_at) as loaded_at from etl.loads_without_rows l cross join lateral unnest(l.slices_without_rows) as x (slice_id)
       join etl.units u on u.pipeline_id = l.pipeline_id and u.window_from = l.window_from and u.slice_id = x.slice_id
-      where l.slices_without_rows <> '{}' group by 1) e on e.unit_id = h._unit_id
+      group by 1) e on e.unit_id = h._unit_id
     window unit as (partition by h.date, h.granularity, h.domain, h.country, h.include_subdomains)
   ) revisions
   group by date, granularity, domain, country, include_subdomains, first_loaded_at

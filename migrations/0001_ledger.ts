@@ -242,41 +242,62 @@ const words = [
   `create index run_jobs_open on etl.run_jobs (run_id, priority, job_id) where outcome is null`,
   `create index run_jobs_waiting on etl.run_jobs (job_id) where outcome is null`,
 
-  `create table etl.answers (
-    answer_id bigint generated always as identity primary key,
-    pipeline_id integer not null references etl.pipelines,
-    job_id bigint not null,
-    ask_number bigint not null unique,
-    asked_at timestamptz not null,
-    stood_at timestamptz,
-    landed_at timestamptz not null default now(),
-    landing text not null,
-    sha256 text not null,
-    bytes bigint not null,
-    window_from date not null,
-    window_to date not null,
-    slice_ids integer[] not null,
+  // What many answers have in common stands once. Made by etl.shape_of alone, never changed.
+  `create table etl.answer_shapes (
+    shape_id integer generated always as identity primary key,
+    digest bytea not null unique,
     asks text not null,
     metrics text[] not null,
-    source_last_updated text,
-    source_count bigint,
-    data_points_count bigint,
-    source_order jsonb,
     top_rows integer,
     dialect text,
+    source_order jsonb,
     missing_columns text[],
-    partly_missing text[],
-    times_incomplete integer not null default 0,
-    verdict text,
-    verdict_message text
+    partly_missing text[]
   )`,
-  `create index answers_top on etl.answers (answer_id) where top_rows is not null`,
-  `create index answers_job on etl.answers (job_id)`,
-  `create index answers_windows on etl.answers (pipeline_id, window_from)`,
-  `create index answers_landing on etl.answers (landing)`,
+  // The rows behind etl.answers, and behind etl.loads for an answer for one unit that its own job loaded: a walk is one row. Ordered by width, so that
+  // no byte is lost between columns; a count of 0 is stored as NULL.
+  `create table etl.answer_rows (
+    answer_id bigint primary key,
+    job_id bigint not null,
+    asked_at timestamptz not null,
+    bytes bigint not null,
+    source_count bigint,
+    loaded_at timestamptz,
+    run_id bigint,
+    rows_inserted bigint,
+    rows_updated bigint,
+    rows_ended bigint,
+    rows_unchanged bigint,
+    rows_quarantined bigint,
+    rows_duplicates bigint,
+    stood_at timestamptz,
+    data_points_count bigint,
+    pipeline_id integer not null references etl.pipelines,
+    shape_id integer not null,
+    window_from date not null,
+    window_to date not null,
+    milliseconds real,
+    slice_id integer,
+    times_incomplete smallint not null default 0,
+    slice_ids integer[],
+    sha256 bytea not null,
+    landing text not null,
+    source_last_updated text,
+    verdict text,
+    verdict_message text,
+    drift jsonb,
+    check (num_nonnulls(slice_id, slice_ids) = 1)
+  )`,
+  `create index answer_rows_window on etl.answer_rows (pipeline_id, window_from, loaded_at)`,
   // What was ever answered for one slice: answers for it alone by the first index, packed ones by the second.
-  `create index answers_slice on etl.answers (pipeline_id, (slice_ids[1]), window_from)`,
-  `create index answers_packed on etl.answers (pipeline_id, window_from) where cardinality(slice_ids) > 1`,
+  `create index answer_rows_slice on etl.answer_rows (slice_id, window_from) where slice_id is not null`,
+  `create index answer_rows_packed on etl.answer_rows (pipeline_id, window_from) where slice_id is null`,
+  `create index answer_rows_path on etl.answer_rows (landing) where strpos(landing, '/') > 0`,
+  `create index answer_rows_run on etl.answer_rows (run_id) where run_id is not null`,
+  `create index answer_rows_restated on etl.answer_rows (loaded_at) where coalesce(rows_updated, 0) + coalesce(rows_ended, 0) > 0`,
+  `create index answer_rows_drift on etl.answer_rows (pipeline_id, loaded_at) where drift is not null`,
+  `create index answer_rows_without_rows on etl.answer_rows (pipeline_id, window_from)
+    where loaded_at is not null and rows_inserted is null and rows_updated is null and rows_unchanged is null`,
 
   // Slices, units, jobs and wait lists come by the hundred thousand, under the lock of their pipeline's row. Pipelines and runs are never deleted:
   // foreign keys to them would be checked for each row and say nothing new.
@@ -298,15 +319,13 @@ const words = [
   `create index units_job on etl.units (job_id) where job_id is not null`,
   `create index units_held on etl.units (pipeline_id, held_answer_id) where held_answer_id is not null`,
 
-  `create table etl.loads (
-    load_id bigint generated always as identity primary key,
-    answer_id bigint not null references etl.answers,
-    pipeline_id integer not null references etl.pipelines,
-    window_from date not null,
+  // Loads that do not stand with their answer: of an answer for several units, of one that was loaded before or for another job, or that was found unchanged.
+  `create table etl.load_rows (
+    load_id bigint primary key default nextval('etl.ask_numbers'),
+    answer_id bigint not null references etl.answer_rows,
     job_id bigint not null,
     run_id bigint references etl.runs,
-    outcome text not null check (outcome in ('loaded', 'unchanged')),
-    units integer not null default 0,
+    loaded_at timestamptz not null default now(),
     rows_read bigint not null default 0,
     rows_inserted bigint not null default 0,
     rows_updated bigint not null default 0,
@@ -314,26 +333,29 @@ const words = [
     rows_unchanged bigint not null default 0,
     rows_quarantined bigint not null default 0,
     rows_duplicates bigint not null default 0,
+    pipeline_id integer not null references etl.pipelines,
+    window_from date not null,
+    units integer not null default 0,
+    milliseconds real,
+    outcome text not null check (outcome in ('loaded', 'unchanged')),
     slices_without_rows integer[] not null default '{}',
     drift jsonb,
-    loaded_at timestamptz not null default now(),
-    milliseconds double precision,
     check (outcome = 'unchanged' or
       rows_read = rows_inserted + rows_updated + rows_unchanged + rows_quarantined + rows_duplicates)
   )`,
-  `create index loads_answer on etl.loads (answer_id, window_from)`,
-  `create index loads_window on etl.loads (pipeline_id, window_from, outcome, loaded_at)`,
-  `create index loads_restated on etl.loads (loaded_at) where rows_updated + rows_ended > 0`,
-  `create index loads_drift on etl.loads (pipeline_id, loaded_at) where drift is not null`,
-  `create index loads_run on etl.loads (run_id)`,
-  `create index loads_without_rows on etl.loads (pipeline_id, window_from) where slices_without_rows <> '{}'`,
+  `create index load_rows_answer on etl.load_rows (answer_id, window_from)`,
+  `create index load_rows_window on etl.load_rows (pipeline_id, window_from, outcome, loaded_at)`,
+  `create index load_rows_restated on etl.load_rows (loaded_at) where rows_updated + rows_ended > 0`,
+  `create index load_rows_drift on etl.load_rows (pipeline_id, loaded_at) where drift is not null`,
+  `create index load_rows_run on etl.load_rows (run_id)`,
+  `create index load_rows_without_rows on etl.load_rows (pipeline_id, window_from) where slices_without_rows <> '{}'`,
 
   // What a data point is, learnt from answers that agree with their own count.
   `create table etl.data_point_readings (
     account text not null,
     dataset text not null,
     readings text[] not null check (cardinality(readings) > 0),
-    answer_id bigint not null references etl.answers,
+    answer_id bigint not null references etl.answer_rows,
     updated_at timestamptz not null default now(),
     primary key (account, dataset)
   )`,
@@ -408,7 +430,7 @@ const words = [
 
   `create table etl.quarantine (
     quarantine_id bigint generated always as identity primary key,
-    answer_id bigint not null references etl.answers,
+    answer_id bigint not null references etl.answer_rows,
     job_id bigint not null,
     unit_id bigint,
     run_id bigint references etl.runs,
@@ -429,7 +451,7 @@ const words = [
   // What the tests of a definition found in units. Only those of a unit's loaded and held answers mean anything: etl.failed_tests.
   `create table etl.test_failures (
     unit_id bigint not null,
-    answer_id bigint not null references etl.answers,
+    answer_id bigint not null references etl.answer_rows,
     test text not null,
     pipeline_id integer not null references etl.pipelines,
     window_from date not null,
@@ -596,6 +618,59 @@ const views = [
     return (select string_agg(f.message, ' ' order by f.test) || ' If the new answer is right, \`millrace release ' || test_sentence.unit_id || '\` loads it.'
       from etl.test_failures f where f.unit_id = test_sentence.unit_id and f.answer_id = test_sentence.answer_id and f.on_failure = 'hold')`,
 
+  // The shape of an answer by what it is made of; made where there is none yet. Another transaction may be about to make the same one: its turn is awaited.
+  `create function etl.shape_of(of_asks text, of_metrics text[], of_top integer, of_dialect text, of_order jsonb, of_missing text[], of_partly text[])
+    returns integer language plpgsql as $$
+    declare
+      key bytea := sha256(convert_to(jsonb_build_array(of_asks, of_metrics, of_top, of_dialect, of_order, of_missing, of_partly)::text, 'UTF8'));
+      found_id integer;
+    begin
+      select shape_id into found_id from etl.answer_shapes where digest = key;
+      if found_id is null then
+        insert into etl.answer_shapes (digest, asks, metrics, top_rows, dialect, source_order, missing_columns, partly_missing)
+          values (key, of_asks, of_metrics, of_top, of_dialect, of_order, of_missing, of_partly)
+          on conflict (digest) do update set digest = excluded.digest returning shape_id into found_id;
+      end if;
+      return found_id;
+    end $$`,
+  // Where the landings of a unit lie, as landingLocator() of the program names them but for rare letters: keywords_v1/2026-01-01/a.com_us-1f0c9a2b3d4e/.
+  `create function etl.landing_folder(pipeline_id integer, slice_id integer, window_from date) returns text language sql stable
+    return (select p.pipeline || '_v' || p.version || '/' || to_char(landing_folder.window_from, 'YYYY-MM-DD') || '/'
+      || left(array_to_string(array(
+          select left(regexp_replace(regexp_replace(lower(v collate "C"), '[^a-z0-9.-]+', '_', 'g'), '\\.{2,}', '_', 'g'), 40)
+          from unnest(s."values") with ordinality as x (v, place) order by place), '_'), 80)
+      || '-' || left(encode(sha256(convert_to(etl.unit_key(p.pipeline, p.version, landing_folder.window_from, p.window_every, p.dimensions, s."values"),
+        'UTF8')), 'hex'), 12) || '/'
+      from etl.pipelines p, etl.slices s where p.pipeline_id = landing_folder.pipeline_id and s.slice_id = landing_folder.slice_id)`,
+  // Of a landing what its row does not say already: its name in its unit's folder where that bears the answer's number, else all of it.
+  `create function etl.landing_name(locator text, folder text, answer_id bigint) returns text language sql immutable
+    return case when starts_with(locator, folder) and strpos(substr(locator, length(folder) + 1), '/') = 0
+      and split_part(substr(locator, length(folder) + 1), '-', 2) = answer_id::text then substr(locator, length(folder) + 1) else locator end`,
+  // Answers with all words. What is not asked for is not joined.
+  `create view etl.answers as
+    select a.answer_id, a.pipeline_id, a.job_id, a.answer_id as ask_number, a.asked_at, a.stood_at,
+      case when strpos(a.landing, '/') > 0 then a.landing else etl.landing_folder(a.pipeline_id, a.slice_id, a.window_from) || a.landing end as landing,
+      encode(a.sha256, 'hex') as sha256, a.bytes, a.window_from, a.window_to, a.slice_id,
+      coalesce(a.slice_ids, array[a.slice_id]) as slice_ids, h.asks, h.metrics, a.source_last_updated, a.source_count,
+      a.data_points_count, h.top_rows, h.source_order, h.dialect, h.missing_columns, h.partly_missing, a.times_incomplete, a.verdict, a.verdict_message
+    from etl.answer_rows a left join etl.answer_shapes h on h.shape_id = a.shape_id`,
+  // Loads, wherever they stand.
+  `create view etl.loads as
+    select load_id, answer_id, pipeline_id, window_from, job_id, run_id, outcome, units, rows_read, rows_inserted, rows_updated, rows_ended,
+      rows_unchanged, rows_quarantined, rows_duplicates, slices_without_rows, drift, loaded_at, milliseconds from etl.load_rows
+    union all
+    select answer_id, answer_id, pipeline_id, window_from, job_id, run_id, 'loaded', 1,
+      coalesce(rows_inserted, 0) + coalesce(rows_updated, 0) + coalesce(rows_unchanged, 0) + coalesce(rows_quarantined, 0) + coalesce(rows_duplicates, 0),
+      coalesce(rows_inserted, 0), coalesce(rows_updated, 0), coalesce(rows_ended, 0), coalesce(rows_unchanged, 0), coalesce(rows_quarantined, 0),
+      coalesce(rows_duplicates, 0), case when rows_inserted is null and rows_updated is null and rows_unchanged is null then array[slice_id] else '{}' end,
+      drift, loaded_at, milliseconds from etl.answer_rows where loaded_at is not null`,
+  // Those of them that brought no row for a slice.
+  `create view etl.loads_without_rows as
+    select answer_id, pipeline_id, window_from, loaded_at, load_id, slices_without_rows from etl.load_rows where slices_without_rows <> '{}'
+    union all
+    select answer_id, pipeline_id, window_from, loaded_at, answer_id, array[slice_id] from etl.answer_rows
+    where loaded_at is not null and rows_inserted is null and rows_updated is null and rows_unchanged is null`,
+
   // What people see of a unit, by its pointers and its job (null: none asks for it).
   `create function etl.unit_state(u etl.units, j etl.jobs) returns text language sql stable
     return case when (u).held_answer_id is not null or (j).state = 'held' then 'held'
@@ -741,10 +816,9 @@ const views = [
     where not exists (select from etl.units u where u.pipeline_id = e.pipeline_id and u.window_from = e.window_from and u.slice_id = s.slice_id)
     union all
     select distinct u.pipeline_id, u.window_from, u.slice_id, u.unit_id, case when u.held_answer_id is null then 'service had none' else 'held' end, u.held_code
-    from etl.loads l cross join lateral unnest(l.slices_without_rows) as x (slice_id)
+    from etl.loads_without_rows l cross join lateral unnest(l.slices_without_rows) as x (slice_id)
       join etl.units u on u.pipeline_id = l.pipeline_id and u.window_from = l.window_from and u.slice_id = x.slice_id and u.answer_id = l.answer_id
-      join etl.slices s on s.slice_id = u.slice_id and s.wanted_until is null
-    where l.slices_without_rows <> '{}'`,
+      join etl.slices s on s.slice_id = u.slice_id and s.wanted_until is null`,
 
   `create view etl.published_now as
     select distinct on (pipeline) pipeline, version, published_at from etl.published_versions order by pipeline, published_at desc`,
@@ -867,6 +941,58 @@ const testFailureSeen = {
   tested_at: 'When it was tested.',
 } as const
 const testFailure = { ...testFailureSeen, released: 'Whether a person allowed the answer although it fails.' }
+
+const shapeWords = {
+  asks: 'Digest of what was asked but for values, windows and metrics.',
+  metrics: 'Metrics it was asked for.',
+  top_rows:
+    'Only the first so many rows of each unit and period were asked for: complete by declaration. NULL: all were. Unit: rows.',
+  source_order:
+    'How the service says the rows were sorted: sort and asc of meta.query, as it wrote them; NULL where it does not say.',
+  dialect: 'The dialect of the service it was asked in: v4 or v5; NULL: the source has one alone.',
+  missing_columns: 'Columns of the definition that none of its records has; NULL: not read yet.',
+  partly_missing: 'Columns of the definition that some of its records lack; NULL: not read yet.',
+} as const
+
+const answerWords = {
+  answer_id: 'Number of the answer: that of its question.',
+  pipeline_id: pipelineOfRow,
+  job_id: 'The job it came for: etl.jobs.',
+  asked_at: 'When its question was asked.',
+  stood_at: 'When the service last said that nothing has changed since; NULL: it was not asked.',
+  bytes,
+  window_from: spanFrom,
+  window_to: spanTo,
+  slice_id: 'The slice it answers for: etl.slices; NULL: several.',
+  source_last_updated: 'The last_updated the service gave with it, as it wrote it; NULL where it gave none.',
+  source_count: 'How many rows the service said there are; NULL where it does not say. Unit: rows.',
+  data_points_count: dataPoints,
+  times_incomplete: 'How often the bytes that came for it disagreed with the count the service gave.',
+  verdict: 'good, or the error code it was refused with; NULL: not judged yet.',
+  verdict_message: 'Why it was refused; NULL where it was not.',
+} as const
+
+const loadWords = {
+  load_id: 'Number of the load.',
+  answer_id: answerOfRow,
+  pipeline_id: pipelineOfRow,
+  window_from: windowFrom,
+  job_id: 'The job that loaded it: etl.jobs.',
+  run_id: runOfRow,
+  outcome: 'loaded, or unchanged where the service had nothing new.',
+  units: `Units that took the answer. ${unitsCounted}`,
+  rows_read: 'Rows in the answer: inserted, updated, unchanged, quarantined and duplicates together. Unit: rows.',
+  rows_inserted: 'Rows that were new. Unit: rows.',
+  rows_updated: 'Rows that got another value; the old one went to history. Unit: rows.',
+  rows_ended: 'Rows missing from the answer; they went to history. Unit: rows.',
+  rows_unchanged: 'Rows that were there already. Unit: rows.',
+  rows_quarantined: 'Rows that were rejected: etl.quarantine. Unit: rows.',
+  rows_duplicates: 'Rows that came more than once, without the one that was kept. Unit: rows.',
+  slices_without_rows: 'Slices of the units that took the answer and for which it has no row. Unit: numbers of etl.slices.',
+  drift: 'How the answer differed in shape from the definition; NULL where it did not.',
+  loaded_at: 'When it was loaded: exactly the _loaded_at of its rows.',
+  milliseconds: 'How long it took; NULL where it was not measured. Unit: milliseconds.',
+} as const
 
 const relations: Readonly<Record<string, About>> = {
   marts: [
@@ -1136,61 +1262,55 @@ const relations: Readonly<Record<string, About>> = {
       finished_at: 'When the outcome was known.',
     },
   ],
+  answer_shapes: [
+    'What many answers have in common, once: how they were asked for and what their records lack.',
+    { shape_id: 'Number of the shape.', digest: 'SHA-256 of the other columns, by which a shape is found again.', ...shapeWords },
+  ],
+  answer_rows: [
+    'Rows behind etl.answers, and behind etl.loads where an answer for one unit was loaded by the job it came for. Written here, read there.',
+    {
+      ...answerWords,
+      shape_id: 'What it has in common with others: etl.answer_shapes.',
+      slice_ids: 'Slices it answers for; NULL: one.',
+      sha256: 'SHA-256 of the raw bytes.',
+      landing: 'Name of its landing in the folder etl.landing_folder of its unit; with a slash: all of the name.',
+      loaded_at: 'When it was first loaded; NULL: never, or see etl.load_rows.',
+      run_id: 'The run that loaded it: etl.runs; NULL: see loaded_at.',
+      rows_inserted: 'Rows that were new; NULL: none. Unit: rows.',
+      rows_updated: 'Rows that got another value; NULL: none. Unit: rows.',
+      rows_ended: 'Rows missing from the answer; NULL: none. Unit: rows.',
+      rows_unchanged: 'Rows that were there already; NULL: none. Unit: rows.',
+      rows_quarantined: 'Rows that were rejected; NULL: none. Unit: rows.',
+      rows_duplicates: 'Rows that came more than once; NULL: none. Unit: rows.',
+      milliseconds: loadWords.milliseconds,
+      drift: loadWords.drift,
+    },
+  ],
   answers: [
     'One row an answer: the immutable bytes that came for a job, and what they answer for.',
     {
-      answer_id: 'Number of the answer.',
-      pipeline_id: pipelineOfRow,
-      job_id: 'The job it came for: etl.jobs.',
-      ask_number: askNumber,
-      asked_at: 'When it was asked for.',
-      stood_at: 'When the service last said that nothing has changed since; NULL: it was not asked.',
-      landed_at: 'When its bytes were stored.',
+      ...answerWords,
+      ...shapeWords,
+      ask_number: `${askNumber} The same as answer_id.`,
+      slice_ids: 'Slices it answers for: etl.slices.',
       landing,
       sha256,
-      bytes,
-      window_from: spanFrom,
-      window_to: spanTo,
-      slice_ids: 'Slices it answers for: etl.slices.',
-      asks: 'Digest of what was asked but for values, windows and metrics.',
-      metrics: 'Metrics it was asked for.',
-      source_last_updated: 'The last_updated the service gave with it, as it wrote it.',
-      source_count: 'How many rows the service said there are; NULL where it does not say. Unit: rows.',
-      data_points_count: dataPoints,
-      top_rows:
-        'Only the first so many rows of each unit and period were asked for: complete by declaration. NULL: all were. Unit: rows.',
-      source_order:
-        'How the service says the rows were sorted: sort and asc of meta.query, as it wrote them; NULL where it does not say.',
-      dialect: 'The dialect of the service it was asked in: v4 or v5; NULL: the source has one alone.',
-      missing_columns: 'Columns of the definition that none of its records has; NULL: not read yet.',
-      partly_missing: 'Columns of the definition that some of its records lack; NULL: not read yet.',
-      times_incomplete: 'How often the bytes that came for it disagreed with the count the service gave.',
-      verdict: 'good, or the error code it was refused with; NULL: not judged yet.',
-      verdict_message: 'Why it was refused.',
     },
   ],
+  load_rows: ['Rows behind etl.loads that do not stand with their answer. Written here, read there.', loadWords],
   loads: [
     'One row an answer and window: what it did to the table, committed together with the rows. A row leads here by _unit_id (its window) and _loaded_at.',
+    loadWords,
+  ],
+  loads_without_rows: [
+    'Loads of etl.loads that brought no row for a slice.',
     {
-      load_id: 'Number of the load.',
       answer_id: answerOfRow,
       pipeline_id: pipelineOfRow,
       window_from: windowFrom,
-      job_id: 'The job that loaded it: etl.jobs.',
-      run_id: runOfRow,
-      outcome: 'loaded, or unchanged where the service had nothing new.',
-      units: `Units that took the answer. ${unitsCounted}`,
-      rows_read: 'Rows in the answer: inserted, updated, unchanged, quarantined and duplicates together. Unit: rows.',
-      rows_inserted: 'Rows that were new. Unit: rows.',
-      rows_updated: 'Rows that got another value; the old one went to history. Unit: rows.',
-      rows_ended: 'Rows missing from the answer; they went to history. Unit: rows.',
-      rows_unchanged: 'Rows that were there already. Unit: rows.',
-      rows_quarantined: 'Rows that were rejected: etl.quarantine. Unit: rows.',
-      rows_duplicates: 'Rows that came more than once, without the one that was kept. Unit: rows.',
-      slices_without_rows: 'Slices of the units that took the answer and for which it has no row. Unit: numbers of etl.slices.',
-      drift: 'How the answer differed in shape from the definition; NULL where it did not.',
-      loaded_at: 'When it was loaded: exactly the _loaded_at of its rows.',
-      milliseconds: 'How long it took. Unit: milliseconds.',
+      loaded_at: loadWords.loaded_at,
+      load_id: loadWords.load_id,
+      slices_without_rows: loadWords.slices_without_rows,
     },
   ],
   data_point_readings: [
@@ -1617,6 +1737,9 @@ const functions: Readonly<Record<string, string>> = {
   window_name: 'What people see of a window: 2026-01, 2026-01-05, or 2026-01-05..2026-01-11.',
   unit_key: 'Pipeline, version, window and slice of a unit as one text.',
   slice_of: 'Values by the names of their dimensions.',
+  shape_of: 'The shape of an answer that is made of these; made where there is none.',
+  landing_folder: 'Where the landings of a unit lie.',
+  landing_name: 'What of the name of a landing is stored with its answer.',
   assert_part_of_question:
     'True inside of a question; an error where bi.<pipeline>_as_of is run by itself, because its moment comes from a query.',
   analyze_published: 'Renews the statistics of a table of bi, with the rights of its owner.',

@@ -34,6 +34,7 @@ export type Db = Kysely<Tables>
 const unit = `'planned' | 'running' | 'waiting' | 'landed' | 'loaded' | 'failed' | 'held'`
 const words: Readonly<Record<string, string>> = {
   'data_point_readings.readings': `('rows' | 'cells' | 'non_empty_cells')[]`,
+  'loads.outcome': `LoadRowsTable['outcome']`,
   'unit_list.state': unit,
   'open_units.state': unit,
   'window_states.state': unit,
@@ -80,6 +81,7 @@ const scalars: Readonly<Record<string, string>> = {
   boolean: 'boolean',
   integer: 'number',
   smallint: 'number',
+  real: 'number',
   'double precision': 'number',
 }
 

@@ -17,60 +17,88 @@ export type NullableJson = SqlColumn<unknown, string | null | undefined, string 
 /** The warehouse as Kysely knows it: the one type for a database or a transaction. Timestamps are ISO text (see connect.ts). */
 export type Db = Kysely<Tables>
 
-/** One row an answer: the immutable bytes that came for a job, and what they answer for. */
-export interface AnswersTable {
-  /** Number of the answer. */
-  answer_id: GeneratedBigint
-  /** The pipeline and version: etl.pipelines. */
-  pipeline_id: number
+/** Rows behind etl.answers, and behind etl.loads where an answer for one unit was loaded by the job it came for. Written here, read there. */
+export interface AnswerRowsTable {
+  /** Number of the answer: that of its question. */
+  answer_id: BigintText
   /** The job it came for: etl.jobs. */
   job_id: BigintText
-  /** Its place in the order of all answers: the higher number wins, unit by unit. */
-  ask_number: BigintText
-  /** When it was asked for. */
+  /** When its question was asked. */
   asked_at: string
-  /** When the service last said that nothing has changed since; NULL: it was not asked. */
-  stood_at: string | null
-  /** When its bytes were stored. */
-  landed_at: Generated<string>
-  /** Where the raw bytes lie, as a name under the landing folder or bucket. */
-  landing: string
-  /** SHA-256 of the raw bytes in hexadecimal. */
-  sha256: string
   /** Size of the raw bytes before compression. Unit: bytes. */
   bytes: BigintText
+  /** How many rows the service said there are; NULL where it does not say. Unit: rows. */
+  source_count: NullableBigint
+  /** When it was first loaded; NULL: never, or see etl.load_rows. */
+  loaded_at: string | null
+  /** The run that loaded it: etl.runs; NULL: see loaded_at. */
+  run_id: NullableBigint
+  /** Rows that were new; NULL: none. Unit: rows. */
+  rows_inserted: NullableBigint
+  /** Rows that got another value; NULL: none. Unit: rows. */
+  rows_updated: NullableBigint
+  /** Rows missing from the answer; NULL: none. Unit: rows. */
+  rows_ended: NullableBigint
+  /** Rows that were there already; NULL: none. Unit: rows. */
+  rows_unchanged: NullableBigint
+  /** Rows that were rejected; NULL: none. Unit: rows. */
+  rows_quarantined: NullableBigint
+  /** Rows that came more than once; NULL: none. Unit: rows. */
+  rows_duplicates: NullableBigint
+  /** When the service last said that nothing has changed since; NULL: it was not asked. */
+  stood_at: string | null
+  /** How many data points the service said the report holds; NULL where it did not say. */
+  data_points_count: NullableBigint
+  /** The pipeline and version: etl.pipelines. */
+  pipeline_id: number
+  /** What it has in common with others: etl.answer_shapes. */
+  shape_id: number
   /** First day of the first window. */
   window_from: string
   /** The day after the last day of the last window. */
   window_to: string
-  /** Slices it answers for: etl.slices. */
-  slice_ids: number[]
+  /** How long it took; NULL where it was not measured. Unit: milliseconds. */
+  milliseconds: number | null
+  /** The slice it answers for: etl.slices; NULL: several. */
+  slice_id: number | null
+  /** How often the bytes that came for it disagreed with the count the service gave. */
+  times_incomplete: Generated<number>
+  /** Slices it answers for; NULL: one. */
+  slice_ids: number[] | null
+  /** SHA-256 of the raw bytes. */
+  sha256: string
+  /** Name of its landing in the folder etl.landing_folder of its unit; with a slash: all of the name. */
+  landing: string
+  /** The last_updated the service gave with it, as it wrote it; NULL where it gave none. */
+  source_last_updated: string | null
+  /** good, or the error code it was refused with; NULL: not judged yet. */
+  verdict: string | null
+  /** Why it was refused; NULL where it was not. */
+  verdict_message: string | null
+  /** How the answer differed in shape from the definition; NULL where it did not. */
+  drift: NullableJson
+}
+
+/** What many answers have in common, once: how they were asked for and what their records lack. */
+export interface AnswerShapesTable {
+  /** Number of the shape. */
+  shape_id: Generated<number>
+  /** SHA-256 of the other columns, by which a shape is found again. */
+  digest: string
   /** Digest of what was asked but for values, windows and metrics. */
   asks: string
   /** Metrics it was asked for. */
   metrics: string[]
-  /** The last_updated the service gave with it, as it wrote it. */
-  source_last_updated: string | null
-  /** How many rows the service said there are; NULL where it does not say. Unit: rows. */
-  source_count: NullableBigint
-  /** How many data points the service said the report holds; NULL where it did not say. */
-  data_points_count: NullableBigint
-  /** How the service says the rows were sorted: sort and asc of meta.query, as it wrote them; NULL where it does not say. */
-  source_order: NullableJson
   /** Only the first so many rows of each unit and period were asked for: complete by declaration. NULL: all were. Unit: rows. */
   top_rows: number | null
   /** The dialect of the service it was asked in: v4 or v5; NULL: the source has one alone. */
   dialect: string | null
+  /** How the service says the rows were sorted: sort and asc of meta.query, as it wrote them; NULL where it does not say. */
+  source_order: NullableJson
   /** Columns of the definition that none of its records has; NULL: not read yet. */
   missing_columns: string[] | null
   /** Columns of the definition that some of its records lack; NULL: not read yet. */
   partly_missing: string[] | null
-  /** How often the bytes that came for it disagreed with the count the service gave. */
-  times_incomplete: Generated<number>
-  /** good, or the error code it was refused with; NULL: not judged yet. */
-  verdict: string | null
-  /** Why it was refused. */
-  verdict_message: string | null
 }
 
 /** One row for what waits for a person's word before it is bought, or has it; its jobs name it. What is planned anew is another row. */
@@ -343,24 +371,18 @@ export interface ListsTable {
   decided_by: string | null
 }
 
-/** One row an answer and window: what it did to the table, committed together with the rows. A row leads here by _unit_id (its window) and _loaded_at. */
-export interface LoadsTable {
+/** Rows behind etl.loads that do not stand with their answer. Written here, read there. */
+export interface LoadRowsTable {
   /** Number of the load. */
-  load_id: GeneratedBigint
+  load_id: DefaultBigint
   /** The answer: etl.answers. */
   answer_id: BigintText
-  /** The pipeline and version: etl.pipelines. */
-  pipeline_id: number
-  /** First day of the window. */
-  window_from: string
   /** The job that loaded it: etl.jobs. */
   job_id: BigintText
   /** The run: etl.runs. */
   run_id: NullableBigint
-  /** loaded, or unchanged where the service had nothing new. */
-  outcome: 'loaded' | 'unchanged'
-  /** Units that took the answer. Unit: units. */
-  units: Generated<number>
+  /** When it was loaded: exactly the _loaded_at of its rows. */
+  loaded_at: Generated<string>
   /** Rows in the answer: inserted, updated, unchanged, quarantined and duplicates together. Unit: rows. */
   rows_read: DefaultBigint
   /** Rows that were new. Unit: rows. */
@@ -375,14 +397,20 @@ export interface LoadsTable {
   rows_quarantined: DefaultBigint
   /** Rows that came more than once, without the one that was kept. Unit: rows. */
   rows_duplicates: DefaultBigint
+  /** The pipeline and version: etl.pipelines. */
+  pipeline_id: number
+  /** First day of the window. */
+  window_from: string
+  /** Units that took the answer. Unit: units. */
+  units: Generated<number>
+  /** How long it took; NULL where it was not measured. Unit: milliseconds. */
+  milliseconds: number | null
+  /** loaded, or unchanged where the service had nothing new. */
+  outcome: 'loaded' | 'unchanged'
   /** Slices of the units that took the answer and for which it has no row. Unit: numbers of etl.slices. */
   slices_without_rows: Generated<number[]>
   /** How the answer differed in shape from the definition; NULL where it did not. */
   drift: NullableJson
-  /** When it was loaded: exactly the _loaded_at of its rows. */
-  loaded_at: Generated<string>
-  /** How long it took. Unit: milliseconds. */
-  milliseconds: number | null
 }
 
 /** Names that transactions lock while they work: a budget, a month of a table, what is published. And leases, for work outside transactions. */
@@ -897,6 +925,62 @@ export interface WindowsTable {
   looked_at: string | null
 }
 
+/** One row an answer: the immutable bytes that came for a job, and what they answer for. */
+export interface AnswersView {
+  /** Number of the answer: that of its question. */
+  answer_id: string
+  /** The pipeline and version: etl.pipelines. */
+  pipeline_id: number
+  /** The job it came for: etl.jobs. */
+  job_id: string
+  /** Its place in the order of all answers: the higher number wins, unit by unit. The same as answer_id. */
+  ask_number: string
+  /** When its question was asked. */
+  asked_at: string
+  /** When the service last said that nothing has changed since; NULL: it was not asked. */
+  stood_at: string | null
+  /** Where the raw bytes lie, as a name under the landing folder or bucket. */
+  landing: string
+  /** SHA-256 of the raw bytes in hexadecimal. */
+  sha256: string
+  /** Size of the raw bytes before compression. Unit: bytes. */
+  bytes: string
+  /** First day of the first window. */
+  window_from: string
+  /** The day after the last day of the last window. */
+  window_to: string
+  /** The slice it answers for: etl.slices; NULL: several. */
+  slice_id: number | null
+  /** Slices it answers for: etl.slices. */
+  slice_ids: number[]
+  /** Digest of what was asked but for values, windows and metrics. */
+  asks: string
+  /** Metrics it was asked for. */
+  metrics: string[]
+  /** The last_updated the service gave with it, as it wrote it; NULL where it gave none. */
+  source_last_updated: string | null
+  /** How many rows the service said there are; NULL where it does not say. Unit: rows. */
+  source_count: string | null
+  /** How many data points the service said the report holds; NULL where it did not say. */
+  data_points_count: string | null
+  /** Only the first so many rows of each unit and period were asked for: complete by declaration. NULL: all were. Unit: rows. */
+  top_rows: number | null
+  /** How the service says the rows were sorted: sort and asc of meta.query, as it wrote them; NULL where it does not say. */
+  source_order: unknown
+  /** The dialect of the service it was asked in: v4 or v5; NULL: the source has one alone. */
+  dialect: string | null
+  /** Columns of the definition that none of its records has; NULL: not read yet. */
+  missing_columns: string[] | null
+  /** Columns of the definition that some of its records lack; NULL: not read yet. */
+  partly_missing: string[] | null
+  /** How often the bytes that came for it disagreed with the count the service gave. */
+  times_incomplete: number
+  /** good, or the error code it was refused with; NULL: not judged yet. */
+  verdict: string | null
+  /** Why it was refused; NULL where it was not. */
+  verdict_message: string | null
+}
+
 /** One row a window between a pipeline's oldest and newest one, planned or not. */
 export interface ExpectedWindowsView {
   /** The pipeline and version: etl.pipelines. */
@@ -977,6 +1061,64 @@ export interface LastLoadsView {
   loaded_at: string
   /** How its answer differed in shape from the definition; NULL where it did not. */
   drift: unknown
+}
+
+/** One row an answer and window: what it did to the table, committed together with the rows. A row leads here by _unit_id (its window) and _loaded_at. */
+export interface LoadsView {
+  /** Number of the load. */
+  load_id: string
+  /** The answer: etl.answers. */
+  answer_id: string
+  /** The pipeline and version: etl.pipelines. */
+  pipeline_id: number
+  /** First day of the window. */
+  window_from: string
+  /** The job that loaded it: etl.jobs. */
+  job_id: string
+  /** The run: etl.runs. */
+  run_id: string | null
+  /** loaded, or unchanged where the service had nothing new. */
+  outcome: LoadRowsTable['outcome']
+  /** Units that took the answer. Unit: units. */
+  units: number
+  /** Rows in the answer: inserted, updated, unchanged, quarantined and duplicates together. Unit: rows. */
+  rows_read: string
+  /** Rows that were new. Unit: rows. */
+  rows_inserted: string
+  /** Rows that got another value; the old one went to history. Unit: rows. */
+  rows_updated: string
+  /** Rows missing from the answer; they went to history. Unit: rows. */
+  rows_ended: string
+  /** Rows that were there already. Unit: rows. */
+  rows_unchanged: string
+  /** Rows that were rejected: etl.quarantine. Unit: rows. */
+  rows_quarantined: string
+  /** Rows that came more than once, without the one that was kept. Unit: rows. */
+  rows_duplicates: string
+  /** Slices of the units that took the answer and for which it has no row. Unit: numbers of etl.slices. */
+  slices_without_rows: number[]
+  /** How the answer differed in shape from the definition; NULL where it did not. */
+  drift: unknown
+  /** When it was loaded: exactly the _loaded_at of its rows. */
+  loaded_at: string
+  /** How long it took; NULL where it was not measured. Unit: milliseconds. */
+  milliseconds: number | null
+}
+
+/** Loads of etl.loads that brought no row for a slice. */
+export interface LoadsWithoutRowsView {
+  /** The answer: etl.answers. */
+  answer_id: string
+  /** The pipeline and version: etl.pipelines. */
+  pipeline_id: number
+  /** First day of the window. */
+  window_from: string
+  /** When it was loaded: exactly the _loaded_at of its rows. */
+  loaded_at: string
+  /** Number of the load. */
+  load_id: string
+  /** Slices of the units that took the answer and for which it has no row. Unit: numbers of etl.slices. */
+  slices_without_rows: number[]
 }
 
 /** One row a wanted slice and expected window that has no row of data. */
@@ -1283,7 +1425,8 @@ export interface WindowStatesView {
 
 /** By name in PostgreSQL, views last. */
 export interface Tables {
-  'etl.answers': AnswersTable
+  'etl.answer_rows': AnswerRowsTable
+  'etl.answer_shapes': AnswerShapesTable
   'etl.approvals': ApprovalsTable
   'etl.data_point_readings': DataPointReadingsTable
   'etl.deliveries': DeliveriesTable
@@ -1293,7 +1436,7 @@ export interface Tables {
   'etl.kept_units': KeptUnitsTable
   'etl.list_reads': ListReadsTable
   'etl.lists': ListsTable
-  'etl.loads': LoadsTable
+  'etl.load_rows': LoadRowsTable
   'etl.locks': LocksTable
   'etl.marts': MartsTable
   'etl.meter_readings': MeterReadingsTable
@@ -1318,10 +1461,13 @@ export interface Tables {
   'etl.units': UnitsTable
   'etl.warehouse': WarehouseTable
   'etl.windows': WindowsTable
+  'etl.answers': AnswersView
   'etl.expected_windows': ExpectedWindowsView
   'etl.failed_tests': FailedTestsView
   'etl.kept_cells': KeptCellsView
   'etl.last_loads': LastLoadsView
+  'etl.loads': LoadsView
+  'etl.loads_without_rows': LoadsWithoutRowsView
   'etl.missing_cells': MissingCellsView
   'etl.open_units': OpenUnitsView
   'etl.published_now': PublishedNowView

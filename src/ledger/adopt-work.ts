@@ -3,6 +3,7 @@ import { sql } from 'kysely'
 import type { Slice } from '../core/types.ts'
 import type { Counts, Flags, Row } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
+import { isLandingKnown } from './answers.ts'
 import { databaseNow } from './database-now.ts'
 import { note } from './events.ts'
 import { type LostWork, insertFoundJob, type KnownPipeline, type PipelineWords, pointUnits } from './adopted-job.ts'
@@ -73,7 +74,10 @@ export const adoptWork = async (
   return 'taken up'
 }
 
-const isOnRecord = async (trx: Db, { account, report_id: reportId, answer }: LostWork): Promise<boolean> => {
+const isOnRecord = async (
+  trx: Db,
+  { account, report_id: reportId, ask_number: askNumber, answer }: LostWork,
+): Promise<boolean> => {
   const byId =
     reportId === null
       ? undefined
@@ -84,11 +88,7 @@ const isOnRecord = async (trx: Db, { account, report_id: reportId, answer }: Los
           .where('report_id', '=', reportId)
           .executeTakeFirst()
   if (byId !== undefined) return true
-  if (answer === null) return false
-  return (
-    (await trx.selectFrom('etl.answers').select('answer_id').where('landing', '=', answer.locator).executeTakeFirst()) !==
-    undefined
-  )
+  return answer !== null && (await isLandingKnown(trx, { locator: answer.locator, askNumber }))
 }
 
 /** An intent of that number is on record here. */

@@ -1,8 +1,9 @@
 // The job that stands for work another ledger had begun, with the answer that landed of it, and the units that wait for it.
 import { sql } from 'kysely'
-import type { Fingerprint, JobKind, Slice, Window } from '../core/types.ts'
+import type { JobKind, Slice, Window } from '../core/types.ts'
 import type { Counts, Lists, Maybe } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
+import { insertingAnswer, type LandedAnswer } from './answers.ts'
 import { countApproval } from './approvals.ts'
 import { databaseNow } from './database-now.ts'
 import { dissolving, openingWindows, retireJobs } from './register-jobs.ts'
@@ -21,19 +22,9 @@ export interface PipelineWords {
 }
 
 /** A landing that is whole. */
-export interface FoundAnswer {
-  readonly locator: string
-  readonly sha256: string
-  readonly bytes: number
-  readonly fingerprint: Fingerprint
-  readonly dataPoints: number | null
+export interface FoundAnswer extends LandedAnswer {
   /** Of a report: what it cost; null: the landing does not say. */
   readonly usedQuota: number | null
-  /** As the service sorted it; undefined or null where it did not say. */
-  readonly order?: unknown
-  readonly dialect?: string | null
-  readonly asks: string
-  readonly metrics: readonly string[]
 }
 
 /** What a receipt or a landing proves of a job that the ledger lost, named as in a receipt. */
@@ -108,18 +99,12 @@ const uncertain =
   'reports: `millrace reports adopt` records the id; to send it again (it may be bought twice) run with --resubmit-uncertain.'
 
 const insertFound = async (trx: Db, jobId: string, answer: FoundAnswer): Promise<void> => {
-  const { locator, sha256, bytes, fingerprint, dataPoints, usedQuota, order = null, dialect = null, asks, metrics } = answer
   await sql`
-    with answer as (
-      insert into etl.answers (pipeline_id, job_id, ask_number, asked_at, landing, sha256, bytes, window_from, window_to, slice_ids, asks,
-        metrics, source_last_updated, source_count, data_points_count, source_order, dialect)
-      select pipeline_id, job_id, ask_number, asked_at, ${locator}, ${sha256}, ${bytes}::bigint, window_from, window_to, slice_ids, ${asks},
-        ${[...metrics]}::text[], ${fingerprint.lastUpdated}, ${fingerprint.count}::bigint, ${dataPoints}::bigint,
-        ${order === null ? null : JSON.stringify(order)}::jsonb, ${dialect}::text
-      from etl.jobs where job_id = ${jobId}::bigint returning answer_id
-    )
-    update etl.jobs set answer_id = (select answer_id from answer), data_points_count = ${dataPoints}::bigint,
-      used_quota = ${usedQuota}::numeric
+    with job as materialized (
+      select * from etl.jobs where job_id = ${jobId}::bigint
+    ), answer as (${insertingAnswer(answer)} returning answer_id)
+    update etl.jobs set answer_id = (select answer_id from answer), data_points_count = ${answer.dataPoints}::bigint,
+      used_quota = ${answer.usedQuota}::numeric
     where job_id = ${jobId}::bigint`.execute(trx)
 }
 

@@ -1,7 +1,6 @@
 // Answers on record: what came for a job, immutable, and what was found of it as a whole.
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import { EtlError } from '../core/errors.ts'
-import type { SourceOrder } from '../core/completeness.ts'
 import type { Box, Fingerprint } from '../core/types.ts'
 import { boxOf } from '../core/unit-key.ts'
 import { executePrepared } from '../db/prepared.ts'
@@ -17,7 +16,8 @@ export interface LandedAnswer {
   readonly bytes: number
   readonly fingerprint: Fingerprint
   readonly dataPoints: number | null
-  readonly order?: SourceOrder | null
+  /** As the service sorted it; undefined or null where it did not say. */
+  readonly order?: unknown
   readonly dialect?: string | null
   /** See core/asks.ts. */
   readonly asks: string
@@ -31,23 +31,16 @@ export interface LandedAnswer {
  * good, keeps the number it has. Throws FENCED.
  */
 export const insertAnswer = async (db: Db, hold: Hold, landed: LandedAnswer): Promise<number> => {
-  const { locator, sha256, bytes, fingerprint, dataPoints, order, dialect = null, asks, metrics, top = null } = landed
   const rows = await executePrepared(
     db,
     sql<Row<'etl.answers', 'answer_id'>>`
     with job as materialized (
-      select pipeline_id, job_id, ask_number, asked_at, window_from, window_to, slice_ids from etl.jobs where ${isHeldBy(hold)} for update
-    ),
-    answer as (
-      insert into etl.answers (pipeline_id, job_id, ask_number, asked_at, landing, sha256, bytes, window_from, window_to, slice_ids, asks,
-        metrics, source_last_updated, source_count, data_points_count, source_order, dialect, top_rows)
-      select pipeline_id, job_id, ask_number, coalesce(asked_at, clock_timestamp()), ${locator}, ${sha256}, ${bytes}::bigint, window_from,
-        window_to, slice_ids, ${asks}, ${[...metrics]}::text[], ${fingerprint.lastUpdated}, ${fingerprint.count}::bigint, ${dataPoints}::bigint,
-        ${jsonOrNull(order)}::jsonb, ${dialect}::text, ${top}::integer
-      from job
-      on conflict (ask_number) do update set landing = excluded.landing, sha256 = excluded.sha256, bytes = excluded.bytes,
-        landed_at = excluded.landed_at, source_last_updated = excluded.source_last_updated, source_count = excluded.source_count,
-        data_points_count = excluded.data_points_count, source_order = excluded.source_order, dialect = excluded.dialect, top_rows = excluded.top_rows, verdict = null, verdict_message = null
+      select * from etl.jobs where ${isHeldBy(hold)} for update
+    ), answer as (
+      ${insertingAnswer(landed)}
+      on conflict (answer_id) do update set landing = excluded.landing, sha256 = excluded.sha256, bytes = excluded.bytes,
+        source_last_updated = excluded.source_last_updated, source_count = excluded.source_count, data_points_count = excluded.data_points_count,
+        shape_id = excluded.shape_id, verdict = null, verdict_message = null
       returning answer_id
     )
     update etl.jobs set answer_id = (select answer_id from answer), updated_at = clock_timestamp(),
@@ -59,7 +52,40 @@ export const insertAnswer = async (db: Db, hold: Hold, landed: LandedAnswer): Pr
   return Number(row.answer_id)
 }
 
+/** Part of a statement over `job`, a row of etl.jobs: the answer that landed for it. */
+export const insertingAnswer = (landed: LandedAnswer): RawBuilder<unknown> => {
+  const { locator, sha256, bytes, fingerprint, dataPoints, order, dialect = null, asks, metrics, top = null } = landed
+  return sql`
+    insert into etl.answer_rows (answer_id, job_id, asked_at, bytes, source_count, data_points_count, pipeline_id, shape_id, window_from, window_to,
+      slice_id, slice_ids, sha256, landing, source_last_updated)
+    select ask_number, job_id, coalesce(asked_at, clock_timestamp()), ${bytes}::bigint, ${fingerprint.count}::bigint, ${dataPoints}::bigint,
+      pipeline_id, etl.shape_of(${asks}, ${[...metrics]}::text[], ${top}::integer, ${dialect}::text, ${jsonOrNull(order)}::jsonb, null, null),
+      window_from, window_to, case cardinality(slice_ids) when 1 then slice_ids[1] end, case when cardinality(slice_ids) <> 1 then slice_ids end, decode(${sha256}, 'hex'),
+      etl.landing_name(${locator}, etl.landing_folder(pipeline_id, case cardinality(slice_ids) when 1 then slice_ids[1] end, window_from), ask_number), ${fingerprint.lastUpdated}
+    from job`
+}
+
 const jsonOrNull = (value: unknown): string | null => (value === undefined || value === null ? null : JSON.stringify(value))
+
+/** A landing by its name. */
+export interface NamedLanding {
+  readonly locator: string
+  /** Of the question it answers; null where its name does not say. */
+  readonly askNumber: string | null
+}
+
+/** Whether `a`, of etl.answers, has its bytes in `l` (landing, ask_number): found by its number, or by the whole name where it was taken in under another one. */
+export const liesIn = sql<boolean>`a.landing = l.landing and a.answer_id in (
+  select l.ask_number union all select r.answer_id from etl.answer_rows r where r.landing = l.landing and strpos(r.landing, '/') > 0)`
+
+/** Whether an answer on record has its bytes there. */
+export const isLandingKnown = async (db: Db, { locator, askNumber }: NamedLanding): Promise<boolean> => {
+  const { rows } = await sql`
+    select from (select ${locator}::text as landing, ${askNumber}::bigint as ask_number) l, etl.answers a where ${liesIn}`.execute(
+    db,
+  )
+  return rows.length > 0
+}
 
 /** SHA-256 of the bytes the answer was recorded with. */
 export const shaOnRecord = async (db: Db, answerId: number): Promise<string> => {
@@ -81,7 +107,7 @@ export const dropAnswer = async (db: Db, hold: Hold): Promise<void> => {
 /** The answer is good as a whole; what was noted of units that are held stays. */
 export const foundGood = async (db: Db, answerId: number): Promise<void> => {
   await db
-    .updateTable('etl.answers')
+    .updateTable('etl.answer_rows')
     .set({ verdict: 'good', verdict_message: null })
     .where('answer_id', '=', String(answerId))
     .where('verdict', 'is distinct from', 'good')
@@ -112,7 +138,7 @@ export const judgedBefore = async (db: Db, answerId: number): Promise<Judged> =>
 /** The answer is refused as a whole. @param verdict code of the error that says why */
 export const setVerdict = async (db: Db, answerId: number, verdict: string, message: string | null): Promise<void> => {
   await db
-    .updateTable('etl.answers')
+    .updateTable('etl.answer_rows')
     .set((eb) => ({
       verdict,
       verdict_message: message,
@@ -125,7 +151,7 @@ export const setVerdict = async (db: Db, answerId: number, verdict: string, mess
 /** For people who ask why units of a good answer are held: one sentence for each code is kept, the first. */
 export const noteHeld = async (db: Db, answerId: number, code: string, message: string): Promise<void> => {
   await sql`
-    update etl.answers set verdict = 'good', verdict_message = concat_ws(chr(10), verdict_message, ${`${code}: ${message}`}::text)
+    update etl.answer_rows set verdict = 'good', verdict_message = concat_ws(chr(10), verdict_message, ${`${code}: ${message}`}::text)
     where answer_id = ${answerId}::bigint and coalesce(strpos(verdict_message, ${`${code}: `}), 0) = 0`.execute(db)
 }
 

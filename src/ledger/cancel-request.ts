@@ -106,4 +106,4 @@ export const dissolveJobs = async (trx: Db, jobIds: readonly string[]): Promise<
  * Nothing was asked for it, nor is now; what is to be loaded again from an answer of another job asks for nothing either. What a person released or approved stays.
  */
 const isPlan = sql<boolean>`j.state = 'open' and j.holder is null and not j.released and j.approval_id is null and (j.ask_number is null
-  or j.report_state is null and j.answer_id is not null and not exists (select from etl.answers a where a.job_id = j.job_id))`
+  or j.report_state is null and j.answer_id is not null and not exists (select from etl.answers a where a.answer_id = j.answer_id and a.job_id = j.job_id))`

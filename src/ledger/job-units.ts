@@ -115,8 +115,10 @@ export const takeUnits = async (db: Db, job: UnitsOfJob, answerId: number): Prom
       select unit_id, ask_number is not null as known, ask_number is not null and ask_number > ${askNumberOf(answerId)}
         and answer_id is distinct from ${answerId}::bigint as newer from locked
     ), last as (
-      select max(loaded_at) as at from etl.loads
-      where pipeline_id = ${job.pipelineId} and window_from >= ${from}::date and window_from < ${to}::date
+      -- Window by window: each is one look into an index, however many loads it has.
+      select max(m.at) as at from generate_series(${from}::date, ${to}::date - 1, ${`1 ${job.windowEvery}`}::interval) as w (at)
+        cross join lateral (select max(loaded_at) as at from etl.loads
+          where pipeline_id = ${job.pipelineId} and window_from = w.at::date and outcome = 'loaded') m
     )
     select count(*) as n, coalesce(array_agg(unit_id) filter (where newer), '{}') as skipped, bool_or(known) as known,
       (select at::text from last) as last_load, coalesce((select at from last) < transaction_timestamp(), true) as later from taken`,

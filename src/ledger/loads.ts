@@ -1,5 +1,5 @@
 // Load records, one for each answer and window, and what tests found of its units: written in the transaction that changes the rows; or alone where nothing had changed.
-import { type RawBuilder, sql } from 'kysely'
+import { sql } from 'kysely'
 import type { TestFinding } from '../core/data-test.ts'
 import { EtlError } from '../core/errors.ts'
 import type { Fingerprint, IsoDate, RowCounts } from '../core/types.ts'
@@ -35,9 +35,6 @@ export interface LoadRecord {
   readonly milliseconds: number
 }
 
-const textsOf = (names: readonly string[] | undefined): RawBuilder<unknown> =>
-  sql`${names === undefined ? null : [...names]}::text[]`
-
 /**
  * Call inside the load's transaction: a record for each window, the units' pointers, what was in quarantine for them, and that the answer was found good.
  * Quarantine comes first: those records that are still wrong are written after it.
@@ -56,20 +53,35 @@ export const recordLoad = async (
     db,
     sql`
     with loaded as materialized (
-      select * from jsonb_to_recordset(${JSON.stringify(records)}::jsonb) as x ("windowFrom" date, units integer, "withoutRows" integer[], read bigint,
+      select x.*, ${claim.runId}::bigint as run_id, ${drift === null ? null : JSON.stringify(drift)}::jsonb as drift,
+        coalesce(${loadedAt}::timestamptz, transaction_timestamp()) as loaded_at, ${milliseconds}::real as milliseconds
+      from jsonb_to_recordset(${JSON.stringify(records)}::jsonb) as x ("windowFrom" date, units integer, "withoutRows" integer[], read bigint,
         inserted bigint, updated bigint, ended bigint, unchanged bigint, quarantined bigint, duplicates bigint)
+    ), beside as materialized (
+      -- The first load of an answer for one unit stands in the answer's own row.
+      select l.* from loaded l join etl.answer_rows a on a.answer_id = ${answerId}::bigint and a.loaded_at is null
+        and a.job_id = ${claim.jobId}::bigint and a.pipeline_id = ${claim.pipelineId}::integer and a.window_from = l."windowFrom"
+      where a.slice_id is not null and (select count(*) from loaded) = 1
+        and l."withoutRows" = case when l.inserted + l.updated + l.unchanged = 0 then array[a.slice_id] else '{}' end
     ), load as (
-      insert into etl.loads (answer_id, pipeline_id, window_from, job_id, run_id, outcome, units, rows_read, rows_inserted, rows_updated,
+      insert into etl.load_rows (answer_id, pipeline_id, window_from, job_id, run_id, outcome, units, rows_read, rows_inserted, rows_updated,
         rows_ended, rows_unchanged, rows_quarantined, rows_duplicates, slices_without_rows, drift, loaded_at, milliseconds)
-      select ${answerId}::bigint, ${claim.pipelineId}::integer, "windowFrom", ${claim.jobId}::bigint, ${claim.runId}::bigint, 'loaded', units, read,
-        inserted, updated, ended, unchanged, quarantined, duplicates, "withoutRows", ${drift === null ? null : JSON.stringify(drift)}::jsonb,
-        coalesce(${loadedAt}::timestamptz, transaction_timestamp()), ${milliseconds}::float8
-      from loaded order by "windowFrom"
+      select ${answerId}::bigint, ${claim.pipelineId}::integer, "windowFrom", ${claim.jobId}::bigint, run_id, 'loaded', units, read,
+        inserted, updated, ended, unchanged, quarantined, duplicates, "withoutRows", drift, loaded_at, milliseconds
+      from loaded where not exists (select from beside) order by "windowFrom"
+    ), read as materialized (
+      select a.answer_id, ${fields === null ? sql`a.shape_id` : sql`etl.shape_of(h.asks, h.metrics, h.top_rows, h.dialect, h.source_order, ${[...fields.missing]}::text[], ${[...fields.partly]}::text[])`} as shape_id
+      from etl.answer_rows a join etl.answer_shapes h on h.shape_id = a.shape_id where a.answer_id = ${answerId}::bigint
     ), judged as (
-      update etl.answers set verdict = 'good', verdict_message = case when verdict = 'good' then verdict_message end,
-        missing_columns = coalesce(${textsOf(fields?.missing)}, missing_columns), partly_missing = coalesce(${textsOf(fields?.partly)}, partly_missing)
-      where answer_id = ${answerId}::bigint
-        and (verdict is distinct from 'good' or missing_columns is distinct from coalesce(${textsOf(fields?.missing)}, missing_columns))
+      update etl.answer_rows a set verdict = 'good', verdict_message = case when a.verdict = 'good' then a.verdict_message end, shape_id = r.shape_id,
+        loaded_at = coalesce(a.loaded_at, b.loaded_at), run_id = coalesce(a.run_id, b.run_id), milliseconds = coalesce(a.milliseconds, b.milliseconds),
+        rows_inserted = coalesce(a.rows_inserted, nullif(b.inserted, 0)), rows_updated = coalesce(a.rows_updated, nullif(b.updated, 0)),
+        rows_ended = coalesce(a.rows_ended, nullif(b.ended, 0)), rows_unchanged = coalesce(a.rows_unchanged, nullif(b.unchanged, 0)),
+        rows_quarantined = coalesce(a.rows_quarantined, nullif(b.quarantined, 0)),
+        rows_duplicates = coalesce(a.rows_duplicates, nullif(b.duplicates, 0)), drift = coalesce(a.drift, b.drift)
+      from read r left join beside b on true
+      where a.answer_id = ${answerId}::bigint
+        and (b.loaded_at is not null or a.verdict is distinct from 'good' or a.shape_id <> r.shape_id)
     ), counted as (
       -- A replay into a closed window changes how many rows it has, and nothing else of it.
       update etl.windows w set closed_rows = w.closed_rows + l.inserted - l.ended from loaded l
@@ -96,10 +108,10 @@ export const markUnchanged = async (db: Db, claim: ClaimedJob, fingerprint: Fing
     db,
     sql`
     with stood as (
-      update etl.answers set stood_at = clock_timestamp(), source_last_updated = ${fingerprint.lastUpdated},
+      update etl.answer_rows set stood_at = clock_timestamp(), source_last_updated = ${fingerprint.lastUpdated},
         source_count = ${fingerprint.count}::bigint where answer_id = ${loaded.answerId}::bigint returning answer_id
     ), load as (
-      insert into etl.loads (answer_id, pipeline_id, window_from, job_id, run_id, outcome)
+      insert into etl.load_rows (answer_id, pipeline_id, window_from, job_id, run_id, outcome)
       select answer_id, ${claim.pipelineId}::integer, w.at::date, ${claim.jobId}::bigint, ${claim.runId}::bigint, 'unchanged'
       from stood cross join generate_series(${from}::date, ${to}::date - 1, ${`1 ${claim.windowEvery}`}::interval) as w (at) returning load_id
     ), settled as (

@@ -3,6 +3,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Counts, Maybe, Row, Texts } from '../db/typed-row.ts'
 import type { Db } from '../db/tables.ts'
+import { liesIn, type NamedLanding } from './answers.ts'
 import { addUpCredits } from './requests.ts'
 
 /** Rows that went, by table. */
@@ -103,22 +104,15 @@ const oldProcesses = (before: string): RawBuilder<unknown> => sql`
       and not exists (select 1 from etl.jobs j where j.holder = p.process_id)
     order by p.process_id limit ${step} for update of p skip locked)`
 
-/** A landing that is old enough to go, if nothing needs it. */
-export interface LandingToCheck {
-  readonly locator: string
-  /** Of the question it answers; null where its name does not say. */
-  readonly askNumber: string | null
-}
-
 /** Those of `landings` that must stay. */
-export const landingsNeeded = async (db: Db, landings: readonly LandingToCheck[]): Promise<ReadonlySet<string>> => {
+export const landingsNeeded = async (db: Db, landings: readonly NamedLanding[]): Promise<ReadonlySet<string>> => {
   if (landings.length === 0) return new Set()
   const locators = landings.map(({ locator }) => locator)
   const askNumbers = landings.map(({ askNumber }) => askNumber)
   const { rows } = await sql<Row<'etl.answers', 'landing'>>`
     select l.landing from unnest(${locators}::text[], ${askNumbers}::bigint[]) as l (landing, ask_number)
     where l.ask_number in (select ask_number from etl.jobs where state = 'open' and ask_number is not null)
-      or exists (select 1 from etl.answers a where a.landing = l.landing and (
+      or exists (select 1 from etl.answers a where ${liesIn} and (
         exists (select 1 from etl.jobs j where j.answer_id = a.answer_id and j.state in ('open', 'held', 'failed'))
         or exists (select 1 from etl.units u where u.held_answer_id = a.answer_id)
         -- Another version of the pipeline may have loaded it too, whose slices have numbers of their own.

@@ -2,7 +2,7 @@
 import { type RawBuilder, type Selectable, sql } from 'kysely'
 import type { Window } from '../core/types.ts'
 import type { Counts } from '../db/typed-row.ts'
-import type { AnswersTable, Db } from '../db/tables.ts'
+import type { AnswersView, Db } from '../db/tables.ts'
 import { lockPipeline } from './pipelines.ts'
 
 /** Which units are to be loaded again. */
@@ -47,7 +47,7 @@ export interface ReplayCounts {
 const unitsInPage = 5_000
 
 type PageRow = { readonly last_window: string | null; readonly last_slice: number | null } & Partial<
-  Pick<Selectable<AnswersTable>, 'answer_id' | 'landing'>
+  Pick<Selectable<AnswersView>, 'answer_id' | 'landing'>
 >
 
 /**

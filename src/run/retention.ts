@@ -2,7 +2,8 @@
 import { EtlError, isEtlError } from '../core/errors.ts'
 import { askNumberIn } from '../extract/landing-files.ts'
 import { receiptName, receiptsFolder, runName, runsFolder } from '../extract/receipt-files.ts'
-import { type LandingToCheck, type Pruned, landingsNeeded, pruneLedger } from '../ledger/prune.ts'
+import type { NamedLanding } from '../ledger/answers.ts'
+import { type Pruned, landingsNeeded, pruneLedger } from '../ledger/prune.ts'
 import { namesToSweep, type Warehouse } from '../ledger/warehouse.ts'
 import type { Runtime } from './runtime.ts'
 
@@ -73,7 +74,7 @@ const atOnce = 200
  */
 const removeOlder = async (runtime: SweepingRuntime, owners: readonly Warehouse[], olderThanMs: number): Promise<number> => {
   let removed = 0
-  let batch: LandingToCheck[] = []
+  let batch: NamedLanding[] = []
   const removeBatch = async (): Promise<void> => {
     const needed = await landingsNeeded(runtime.database.kysely, batch)
     for (const { locator } of batch) {

@@ -295,7 +295,7 @@ describe('a purchase', () => {
     const answer = await newAnswer(db, used)
     await loadedAs(db, used, answer, Number((await jobRow(db, used)).ask_number))
     await db.database.kysely
-      .insertInto('etl.loads')
+      .insertInto('etl.load_rows')
       .values({
         answer_id: answer,
         pipeline_id: pipeline.pipelineId,

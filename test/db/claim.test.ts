@@ -104,14 +104,14 @@ describe('a claim', () => {
     const [sliceId = 0] = await newSlices(db, pipeline, ['refreshed.com'])
     const former = await newJob(db, pipeline, { sliceIds: [sliceId] })
     const askNumber = await nextAskNumber(db)
-    const answerId = await newAnswer(db, former, { askNumber, sha256: 'abc', lastUpdated: '2026-01-31', sourceCount: 7 })
+    const answerId = await newAnswer(db, former, { askNumber, sha256: 'abcd', lastUpdated: '2026-01-31', sourceCount: 7 })
     await loadedAs(db, former, answerId, askNumber)
     await newJob(db, pipeline, { sliceIds: [sliceId], runs: [{ runId, priority: 1 }] })
     const landed = await newJob(db, pipeline, { runs: [{ runId, priority: 2 }] })
-    const landedId = await newAnswer(db, landed, { landing: 'here' })
+    const landedId = await newAnswer(db, landed, { landing: 'over/here' })
     const [refresh, whole] = await take(db, one, runId, [pipeline])
-    expect(refresh?.loaded).toEqual({ answerId, sha256: 'abc', fingerprint: { lastUpdated: '2026-01-31', count: 7 } })
-    expect(whole).toMatchObject({ jobId: landed, answer: { answerId: landedId, landing: 'here' }, loaded: null })
+    expect(refresh?.loaded).toEqual({ answerId, sha256: 'abcd', fingerprint: { lastUpdated: '2026-01-31', count: 7 } })
+    expect(whole).toMatchObject({ jobId: landed, answer: { answerId: landedId, landing: 'over/here' }, loaded: null })
   })
 
   test('draws a new ask number for a walk each time, never for a report, and none where the answer is there', async () => {

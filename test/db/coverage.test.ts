@@ -30,7 +30,7 @@ const load = async (
   const job = await newJob(db, pipeline, { sliceIds, window: months(month) })
   const answer = await newAnswer(db, job)
   await loadedAs(db, job, answer, answer)
-  await sql`insert into etl.loads (answer_id, pipeline_id, window_from, job_id, outcome, units, slices_without_rows)
+  await sql`insert into etl.load_rows (answer_id, pipeline_id, window_from, job_id, outcome, units, slices_without_rows)
     values (${answer}, ${pipeline.pipelineId}, ${`${month}-01`}, ${job}, 'loaded', ${sliceIds.length}, ${[...without]}::integer[])`.execute(
     db.database.kysely,
   )

@@ -132,7 +132,7 @@ const putLives = async (random: () => number): Promise<TrafficLife[]> => {
     let revision = 0
     const ended: unknown[] = []
     for (const [at, visits] of answers.entries()) {
-      await query(`insert into etl.loads (answer_id, pipeline_id, window_from, job_id, outcome, units, slices_without_rows, loaded_at)
+      await query(`insert into etl.load_rows (answer_id, pipeline_id, window_from, job_id, outcome, units, slices_without_rows, loaded_at)
         values ($1, $2, $3, $4, 'loaded', 1, $5, $6)`, [answerId, pipeline.pipelineId, date, jobId, visits === null ? [slice] : [], moments[at]]) // biome-ignore format: one look
       if (visits === (open?.['all_traffic_visits'] ?? null)) continue
       if (open !== null) ended.push({ ...open, _valid_from: open['_loaded_at'], _valid_to: moments[at], _ended_run_id: 1 })

@@ -119,7 +119,7 @@ describe('the summary of a run', () => {
       },
     })
     const answerId = await newAnswer(db, jobId)
-    await sql`insert into etl.loads (answer_id, pipeline_id, window_from, job_id, run_id, outcome, rows_read, rows_inserted, rows_unchanged)
+    await sql`insert into etl.load_rows (answer_id, pipeline_id, window_from, job_id, run_id, outcome, rows_read, rows_inserted, rows_unchanged)
       values (${answerId}, ${pipeline.pipelineId}, '2026-01-01', ${jobId}, ${runId}, 'loaded', 5, 3, 2),
         (${answerId}, ${pipeline.pipelineId}, '2026-01-01', ${joined}, ${earlier}, 'loaded', 7, 7, 0)`.execute(k())
     const request = {
@@ -187,7 +187,7 @@ describe('the summary of a run', () => {
       select 1, ${former}::bigint, ${ask}::bigint, 'default', 'GET', '/k', case i when 8 then 2 else 1 end, now(), 1 from generate_series(1, 8) i
       union all select 1, ${former}::bigint, ${ask}::bigint - 1, 'default', 'GET', '/k', 1, now(), 1
       union all select ${runId}::bigint, ${jobId}::bigint, 9, 'default', 'GET', '/k', 1, now(), 1`.execute(k())
-    await sql`insert into etl.loads (answer_id, pipeline_id, window_from, job_id, run_id, outcome)
+    await sql`insert into etl.load_rows (answer_id, pipeline_id, window_from, job_id, run_id, outcome)
       values (${answerId}, ${pipeline.pipelineId}, '2026-01-01', ${jobId}, ${runId}, 'unchanged')`.execute(k())
     expect(await requestsSpared(k(), runId)).toBe(6)
   })

@@ -228,7 +228,7 @@ describe('an answer that still stands', () => {
 describe('an answer on record', () => {
   const landed = {
     locator: 'here',
-    sha256: 's',
+    sha256: 'ab',
     bytes: 1,
     fingerprint: { lastUpdated: null, count: null },
     dataPoints: 7,
@@ -242,9 +242,9 @@ describe('an answer on record', () => {
     expect(await jobRow(db, work.claim.jobId)).toMatchObject({ answer_id: String(answerId), report_state: 'downloaded' })
     await dropAnswer(db.database.kysely, work.claim)
     expect(await jobRow(db, work.claim.jobId)).toMatchObject({ answer_id: null, report_state: 'ready' })
-    expect(await insertAnswer(db.database.kysely, work.claim, { ...landed, locator: 'there' })).toBe(answerId)
+    expect(await insertAnswer(db.database.kysely, work.claim, { ...landed, locator: 'over/there' })).toBe(answerId)
     expect(await query('select landing, data_points_count, metrics, verdict from etl.answers')).toEqual([
-      { landing: 'there', data_points_count: '7', metrics: ['m'], verdict: null },
+      { landing: 'over/there', data_points_count: '7', metrics: ['m'], verdict: null },
     ])
   })
 

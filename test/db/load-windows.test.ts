@@ -280,7 +280,7 @@ describe('an answer loaded again', () => {
 
   test('gives rows a moment that names its load alone, however the clock goes', async () => {
     const { work } = await load(both(), ...four)
-    await query(`update etl.loads set loaded_at = loaded_at + interval '1 day'`)
+    await query(`update etl.load_rows set loaded_at = loaded_at + interval '1 day'`)
     await query(`update data.traffic_and_engagement_v1 set _loaded_at = _loaded_at + interval '1 day'`)
     await load(both(), ...four.map((row) => row.replace(/us,\d/, 'us,9')))
     const rows = await query<{ n: number }>(`select count(distinct l.answer_id)::int as n from data.traffic_and_engagement_v1 t

@@ -192,7 +192,7 @@ describe('marts, on rows worked out by hand', () => {
     await loadedAs(kysely, packed, await newAnswer(kysely, packed), 12)
     await setJob(kysely, packed, { report_state: 'downloaded', used_quota: 12 })
     await newJob(kysely, pipeline, { sliceIds: [rival], window, runs: [runId], set: { state: 'failed' } })
-    await query(`insert into etl.loads (answer_id, pipeline_id, window_from, job_id, run_id, outcome, units, rows_read, rows_inserted, rows_updated, rows_unchanged, rows_ended)
+    await query(`insert into etl.load_rows (answer_id, pipeline_id, window_from, job_id, run_id, outcome, units, rows_read, rows_inserted, rows_updated, rows_unchanged, rows_ended)
       select answer_id, pipeline_id, window_from, job_id, ${runId}, 'loaded', 1, 20, 1, 4, 15, 1 from etl.answers`)
     await query(`update etl.run_jobs set outcome = 'failed' where outcome is null`)
     await query(`update etl.runs set state = 'done', started_at = now() - interval '90 seconds', finished_at = now()`)
@@ -220,7 +220,7 @@ describe('marts, on rows worked out by hand', () => {
     await query('delete from etl.run_jobs')
     expect(await query(history)).toEqual([{ command: 'run', seconds: 90, units: 4, units_in_trouble: 1, rows_written: 12 }])
     // The packed report cost 12 credits and was loaded once; loaded again, it costs nothing more.
-    await query(`insert into etl.loads (answer_id, pipeline_id, window_from, job_id, run_id, outcome, units, rows_read, rows_unchanged)
+    await query(`insert into etl.load_rows (answer_id, pipeline_id, window_from, job_id, run_id, outcome, units, rows_read, rows_unchanged)
       select answer_id, pipeline_id, window_from, job_id, run_id, outcome, units, rows_read, rows_read from etl.loads`)
     expect(
       await query(

@@ -52,7 +52,7 @@ const claimed = async (jobId: number) => {
 }
 
 const load = async (jobId: number, answerId: number, outcome: 'loaded' | 'unchanged' = 'loaded'): Promise<void> => {
-  await sql`insert into etl.loads (answer_id, pipeline_id, window_from, job_id, outcome, rows_read, rows_inserted)
+  await sql`insert into etl.load_rows (answer_id, pipeline_id, window_from, job_id, outcome, rows_read, rows_inserted)
     select ${answerId}, pipeline_id, window_from, job_id, ${outcome}, 1, 1 from etl.jobs where job_id = ${jobId}`.execute(k())
 }
 
@@ -158,7 +158,7 @@ test('the newest load tells of drift until a later one sees none', async () => {
   const jobId = await newJob(db, pipeline)
   const answerId = await newAnswer(db, jobId)
   await load(jobId, answerId)
-  await sql`update etl.loads set drift = '{"unknownColumns": ["x"]}' where answer_id = ${answerId}`.execute(k())
+  await sql`update etl.load_rows set drift = '{"unknownColumns": ["x"]}' where answer_id = ${answerId}`.execute(k())
   expect(await look(pipeline)).toEqual([`drift/${pipeline.pipeline}`])
   await load(jobId, answerId)
   expect(await look(pipeline)).toEqual([])

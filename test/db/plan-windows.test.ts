@@ -52,7 +52,7 @@ describe('what a night reads of a window', () => {
           db.database.kysely,
         ),
       stands: (domain: string, at: string) =>
-        sql`update etl.answers set stood_at = ${at} where answer_id in (select answer_id from etl.units where ${unit(domain)})`.execute(
+        sql`update etl.answer_rows set stood_at = ${at} where answer_id in (select answer_id from etl.units where ${unit(domain)})`.execute(
           db.database.kysely,
         ),
       keep: (kept: readonly string[]) =>
@@ -139,7 +139,7 @@ describe('what a night reads of a window', () => {
     const { kysely } = db.database
     const { pipelineId, runId } = walks
     const { pipeline, version } = walks.planning.definition
-    await sql`update etl.loads set run_id = ${runId} where pipeline_id = ${pipelineId}`.execute(kysely)
+    await sql`update etl.load_rows set run_id = ${runId} where pipeline_id = ${pipelineId}`.execute(kysely)
     const whole = (from: string, withAge: boolean) => windows.wholeWindow(kysely, pipelineId, from, { withAge })
     expect(await whole(january1, true)).toEqual({ units: 3, stoodAtMs: Date.parse(night(1)) })
     await walks.stands('a', night(4))

@@ -34,7 +34,7 @@ const k = () => db.database.kysely
 
 /** A load of the whole answer into each of its windows. */
 const load = async (answerId: number, loadedAt: string, rows = 1, runId: number | null = null): Promise<void> => {
-  await sql`insert into etl.loads (answer_id, pipeline_id, window_from, job_id, run_id, outcome, units, rows_read, rows_inserted, loaded_at)
+  await sql`insert into etl.load_rows (answer_id, pipeline_id, window_from, job_id, run_id, outcome, units, rows_read, rows_inserted, loaded_at)
     select a.answer_id, a.pipeline_id, w::date, a.job_id, ${runId}, 'loaded', cardinality(a.slice_ids), ${rows}, ${rows}, ${loadedAt}
     from etl.answers a, generate_series(a.window_from::timestamp, a.window_to - interval '1 day', interval '1 month') w
     where a.answer_id = ${answerId}`.execute(k())
@@ -100,7 +100,9 @@ describe('totals', () => {
     await newJob(db, pipeline, { sliceIds: slices.slice(0, 1), window: months('2026-01') })
     expect(await look(true)).toEqual(await look(false))
     // Nothing is read again of a window that looks as it did.
-    await sql`update etl.loads set rows_inserted = 100, rows_read = 100 where pipeline_id = ${pipeline.pipelineId}`.execute(k())
+    await sql`update etl.load_rows set rows_inserted = 100, rows_read = 100 where pipeline_id = ${pipeline.pipelineId}`.execute(
+      k(),
+    )
     expect(await look(true)).toMatchObject([{ rows: 5 }])
   })
 

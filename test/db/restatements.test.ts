@@ -108,7 +108,7 @@ const unitOf = async (pipeline: PipelineKit, { domain, answers }: Life): Promise
   const answerId = await newAnswer(db, jobId)
   for (const [at, answer] of answers.entries())
     await query(
-      `insert into etl.loads (answer_id, pipeline_id, window_from, job_id, outcome, units, slices_without_rows, loaded_at)
+      `insert into etl.load_rows (answer_id, pipeline_id, window_from, job_id, outcome, units, slices_without_rows, loaded_at)
        values ($1, $2, '2025-07-01', $3, 'loaded', 1, $4, $5)`,
       [answerId, pipeline.pipelineId, jobId, answer.size === 0 ? [slice] : [], moments[at]],
     )

@@ -87,7 +87,7 @@ const answered = async (store: LandingStore, pipeline: PipelineKit, name: string
     const { window_from } = await jobRow(db, jobId)
     const rows = { rows_read: 0, rows_inserted: 0, rows_updated: 0, rows_ended: 0, rows_unchanged: 0, rows_quarantined: 0 }
     await db.database.kysely
-      .insertInto('etl.loads')
+      .insertInto('etl.load_rows')
       .values({
         ...{ answer_id: answerId, pipeline_id: pipeline.pipelineId, window_from, job_id: jobId, outcome: 'loaded' as const },
         ...{ ...rows, rows_duplicates: 0, milliseconds: null },
@@ -148,7 +148,7 @@ describe.each([
       [second.pipelineId, unit?.slice_id, answerId],
     )
     await db.database.pool.query(
-      `insert into etl.loads (answer_id, pipeline_id, window_from, job_id, outcome, rows_read, rows_inserted, rows_updated, rows_ended,
+      `insert into etl.load_rows (answer_id, pipeline_id, window_from, job_id, outcome, rows_read, rows_inserted, rows_updated, rows_ended,
         rows_unchanged, rows_quarantined, rows_duplicates) values ($1, $2, '2026-01-01', $3, 'loaded', 0, 0, 0, 0, 0, 0, 0)`,
       [answerId, second.pipelineId, jobId],
     )

@@ -109,7 +109,7 @@ describe('a backfill', () => {
     const proxy = await startTcpProxy(here.db.url)
     const result = await here.run(proxy.url, async (running) => {
       while (running()) {
-        proxy.loseCommit((statements) => statements.includes('etl"."loads') || statements.includes('etl.loads'))
+        proxy.loseCommit((statements) => statements.includes('etl.load_rows'))
         await wait(100)
       }
     })

@@ -34,7 +34,7 @@ const withStage = async (databases: Databases, play: (stage: Stage) => Promise<v
       create table public.slow (window_from date primary key, seconds float8 not null);
       create function public.take_time() returns trigger language plpgsql as $$ begin
         perform pg_sleep(s.seconds) from public.slow s where s.window_from = new.window_from; return new; end $$;
-      create trigger take_time before insert on etl.loads for each row execute function public.take_time()`)
+      create trigger take_time before insert on etl.load_rows for each row execute function public.take_time()`)
     const loaded = await run(world, ['backfill', pipeline, ...rangeOf(world)], { caller: 'prepare' })
     if (loaded.code !== 0) return [`the months were not loaded: ${loaded.code}\n${complaint(loaded)}`]
     noteSold(stage)
@@ -129,7 +129,7 @@ const holderOfSlow = async (pool: Pool): Promise<Holder | null> => {
 const isAsleep = async (pool: Pool): Promise<boolean> =>
   (
     await pool.query(
-      `select 1 from pg_stat_activity where datname = current_database() and wait_event = 'PgSleep' and query like '%etl.loads%'`,
+      `select 1 from pg_stat_activity where datname = current_database() and wait_event = 'PgSleep' and query like '%etl.load_rows%'`,
     )
   ).rows.length > 0
 

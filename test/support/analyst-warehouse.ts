@@ -100,7 +100,7 @@ const pretend = async (pool: Pick<Pool, 'query'>, moment: string, after: string)
     await set(`data.${pipeline}_v1`, '_loaded_at')
     await set(`data.${pipeline}_v1_history`, '_valid_to')
   }
-  await set('etl.loads', 'loaded_at')
+  for (const table of ['etl.load_rows', 'etl.answer_rows']) await set(table, 'loaded_at')
   await set('etl.windows', 'looked_at')
-  for (const column of ['asked_at', 'stood_at', 'landed_at']) await set('etl.answers', column)
+  for (const column of ['asked_at', 'stood_at']) await set('etl.answer_rows', column)
 }

@@ -1,5 +1,5 @@
 // Answers in a real ledger for tests, and what its rows say of jobs, units and runs that wait.
-import type { Insertable, Selectable } from 'kysely'
+import { type Insertable, type Selectable, sql } from 'kysely'
 import type { Window } from '../../src/core/types.ts'
 import type { JobsTable, RunJobsTable, UnitsTable } from '../../src/db/tables.ts'
 import { type Where, at, type PipelineKit, nextAskNumber } from './ledger.ts'
@@ -18,21 +18,23 @@ export interface AnswerChoice {
 export const newAnswer = async (where: Where, jobId: number, choice: AnswerChoice = {}): Promise<number> => {
   const job = await jobRow(where, jobId)
   const askNumber = choice.askNumber ?? job.ask_number ?? (await nextAskNumber(where))
+  const sliceIds = [...(choice.sliceIds ?? job.slice_ids)]
+  const [first = 0, ...others] = sliceIds
   const row = await at(where)
-    .insertInto('etl.answers')
+    .insertInto('etl.answer_rows')
     .values({
       pipeline_id: job.pipeline_id,
       job_id: jobId,
-      ask_number: askNumber,
+      answer_id: askNumber,
       asked_at: '2026-02-01T00:00:00Z',
       landing: choice.landing ?? `landing/${jobId}`,
-      sha256: choice.sha256 ?? 'sha',
+      sha256: sql`decode(${choice.sha256 ?? 'ab'}, 'hex')`,
       bytes: 10,
       window_from: choice.window?.from ?? job.window_from,
       window_to: choice.window?.to ?? job.window_to,
-      slice_ids: [...(choice.sliceIds ?? job.slice_ids)],
-      asks: 'asks',
-      metrics: [],
+      slice_id: others.length === 0 ? first : null,
+      slice_ids: others.length === 0 ? null : sliceIds,
+      shape_id: sql`etl.shape_of('asks', '{}', null, null, null, null, null)`,
       source_last_updated: choice.lastUpdated ?? null,
       source_count: choice.sourceCount ?? null,
       verdict: null,

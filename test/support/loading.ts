@@ -1,4 +1,5 @@
 // Jobs of a real ledger with answers written out by hand, from their claim to what loading them leaves.
+import { createHash } from 'node:crypto'
 import { type Insertable, sql } from 'kysely'
 import { metricsOf } from '../../src/core/asks.ts'
 import { systemClock } from '../../src/core/clock.ts'
@@ -222,7 +223,10 @@ export const loadBody = async (kit: LoadKit, work: JobWork, choice: AnswerChoice
   const answerId =
     known?.answerId ??
     (await insertAnswer(kysely, claim, {
-      ...{ locator, fingerprint, bytes, sha256: choice.sha256 ?? `sha ${body.length}`, asks: 'asks' },
+      ...{ locator, fingerprint, bytes, asks: 'asks' },
+      sha256: createHash('sha256')
+        .update(choice.sha256 ?? `${body.length}`)
+        .digest('hex'),
       dataPoints: choice.dataPoints ?? null,
       metrics: metricsOf(kit.definition),
     }))

@@ -28,6 +28,7 @@ export const long = [
   'test/e2e/refused-alike.test.ts',
   'test/e2e/origin.test.ts',
   'test/db/load-large.test.ts',
+  'test/e2e/ledger-size.test.ts',
   'test/e2e/one-budget.test.ts',
   'test/db/status-page.test.ts',
 ] as const

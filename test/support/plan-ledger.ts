@@ -86,8 +86,8 @@ export const loaded = async (
 ): Promise<number> => {
   const askNumber = await nextAskNumber(db)
   const answerId = await newAnswer(db, jobId, { askNumber, lastUpdated, sourceCount: count })
-  await sql`update etl.answers set asked_at = ${askedAt} where answer_id = ${answerId}`.execute(db.database.kysely)
-  await sql`insert into etl.loads (answer_id, pipeline_id, window_from, job_id, outcome, units, rows_read, rows_inserted, rows_updated, rows_ended,
+  await sql`update etl.answer_rows set asked_at = ${askedAt} where answer_id = ${answerId}`.execute(db.database.kysely)
+  await sql`insert into etl.load_rows (answer_id, pipeline_id, window_from, job_id, outcome, units, rows_read, rows_inserted, rows_updated, rows_ended,
       rows_unchanged, rows_quarantined, rows_duplicates, loaded_at)
     select ${answerId}, u.pipeline_id, u.window_from, ${jobId}, 'loaded', count(*), count(*), count(*), 0, 0, 0, 0, 0, ${askedAt}
     from etl.units u where u.job_id = ${jobId} group by 2, 3`.execute(db.database.kysely)

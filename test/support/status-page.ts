@@ -127,14 +127,15 @@ export const fillLedger = async (db: TestDatabase, scenery: Scenery): Promise<vo
   await pool.query(`insert into etl.jobs (pipeline_id, kind, reason, window_from, window_to, slice_ids, cells, state, run_id, ask_number, answer_id, account)
     select 1, 'walk', 'new', m, m + interval '1 month', array[s], 1, 'done', 1, row_number() over (order by m, s), row_number() over (order by m, s), 'default'
     from generate_series('2026-08-01'::date, '2026-10-01', '1 month') m, generate_series(1, 2) s order by m, s`)
-  await pool.query(`insert into etl.answers (pipeline_id, job_id, ask_number, asked_at, landing, sha256, bytes, window_from, window_to, slice_ids, asks, metrics, verdict)
-    select 1, job_id, ask_number, now() - interval '1 hour', 'keywords/' || job_id, repeat('a', 64), 1000, window_from, window_to, slice_ids, 'x', '{}', 'good'
+  await pool.query(`insert into etl.answer_rows (pipeline_id, job_id, answer_id, asked_at, landing, sha256, bytes, window_from, window_to, slice_id, shape_id, verdict)
+    select 1, job_id, ask_number, now() - interval '1 hour', 'keywords/' || job_id, decode(repeat('aa', 32), 'hex'), 1000, window_from, window_to, slice_ids[1],
+      etl.shape_of('x', '{}', null, null, null, null, null), 'good'
     from etl.jobs order by job_id`)
   await pool.query(`insert into etl.units (pipeline_id, window_from, slice_id, ask_number, answer_id)
     select 1, window_from, slice_ids[1], ask_number, answer_id from etl.answers order by answer_id`)
   await pool.query(`insert into etl.run_jobs (run_id, job_id, priority, units, outcome, finished_at)
     select 1, job_id, 1, 1, 'loaded', now() - interval '1 hour' from etl.jobs`)
-  await pool.query(`insert into etl.loads (answer_id, pipeline_id, window_from, job_id, run_id, outcome, units, rows_read, rows_inserted, rows_updated, loaded_at, drift)
+  await pool.query(`insert into etl.load_rows (answer_id, pipeline_id, window_from, job_id, run_id, outcome, units, rows_read, rows_inserted, rows_updated, loaded_at, drift)
     select answer_id, 1, window_from, job_id, 1, 'loaded', 1, 400, case when job_id = 1 then 390 else 400 end, case when job_id = 1 then 10 else 0 end,
       now() - interval '1 hour', case when job_id = 2 then '{"unknownColumns": ["surprise"]}'::jsonb end from etl.answers order by answer_id`)
   if (scenery === 'failing') await breakUnits(db)
@@ -143,9 +144,10 @@ export const fillLedger = async (db: TestDatabase, scenery: Scenery): Promise<vo
 
 /** Unit 1 has an answer that is held, unit 2 a job that failed, unit 3 a report of which nobody knows whether it was bought. */
 const breakUnits = async ({ database: { pool } }: TestDatabase): Promise<void> => {
-  await pool.query(`insert into etl.answers (pipeline_id, job_id, ask_number, asked_at, landing, sha256, bytes, window_from, window_to, slice_ids, asks, metrics,
+  await pool.query(`insert into etl.answer_rows (pipeline_id, job_id, answer_id, asked_at, landing, sha256, bytes, window_from, window_to, slice_id, shape_id,
       verdict, verdict_message)
-    values (1, 1, 7, now(), 'keywords/7', repeat('b', 64), 400, '2026-08-01', '2026-09-01', '{1}', 'x', '{}', 'good', 'Lost <b>60 %</b> of its rows.')`)
+    values (1, 1, 7, now(), 'keywords/7', decode(repeat('bb', 32), 'hex'), 400, '2026-08-01', '2026-09-01', 1,
+      etl.shape_of('x', '{}', null, null, null, null, null), 'good', 'Lost <b>60 %</b> of its rows.')`)
   await pool.query(`update etl.units set held_answer_id = 7, held_code = 'SHRUNK' where unit_id = 1`)
   await pool.query(`insert into etl.jobs (pipeline_id, kind, reason, window_from, window_to, slice_ids, cells, state, account, error_code, error_message)
     values (1, 'walk', 'new', '2026-08-01', '2026-09-01', '{2}', 1, 'failed', 'default', 'BAD_RESPONSE', 'The page is HTML.')`)

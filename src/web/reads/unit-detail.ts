@@ -32,10 +32,8 @@ export const unitAnswers = (db: Db, { pipeline_id, window_from, slice_id }: Plac
     .where('a.pipeline_id', '=', pipeline_id)
     .where('a.window_from', '<=', window_from)
     .where('a.window_to', '>', window_from)
-  const alone = covering.where(sql<boolean>`a.slice_ids[1] = ${slice_id}`).where(sql<boolean>`cardinality(a.slice_ids) = 1`)
-  const packed = covering
-    .where(sql<boolean>`cardinality(a.slice_ids) > 1`)
-    .where(sql<boolean>`a.slice_ids @> array[${slice_id}::integer]`)
+  const alone = covering.where('a.slice_id', '=', slice_id)
+  const packed = covering.where('a.slice_id', 'is', null).where(sql<boolean>`a.slice_ids @> array[${slice_id}::integer]`)
   return db
     .selectFrom(alone.unionAll(packed).as('a'))
     .select(wholes('a', 'answer_id', 'job_id', 'ask_number', 'bytes'))
