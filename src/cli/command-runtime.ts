@@ -1,4 +1,5 @@
 // How a command opens the runtime: settings from the environment, pipelines from --pipelines, progress on standard error.
+import { once } from 'node:events'
 import { userInfo } from 'node:os'
 import { resolve } from 'node:path'
 import { readSettings, type Settings } from '../core/env.ts'
@@ -91,6 +92,5 @@ export const interruptedCode = 130
 
 /** Resolves at the first SIGINT or SIGTERM, or when nobody reads the output any more. */
 export const untilInterrupted = async ({ signal }: Invocation): Promise<void> => {
-  if (signal.aborted) return
-  await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }))
+  if (!signal.aborted) await once(signal, 'abort')
 }

@@ -59,7 +59,7 @@ const overHttp = async (invocation: Invocation, { raw }: Settings, context: McpC
 const readerUrlOf = ({ raw }: Settings): Secret | null => {
   const text = raw[readerName]
   if (!text) return null
-  const password = URL.canParse(text) ? new URL(text).password : ''
+  const password = URL.parse(text)?.password
   if (password) secret(`${readerName} password`, decodeURIComponent(password))
   return secret(readerName, text)
 }

@@ -1,4 +1,5 @@
 // `millrace superset URL`: the warehouse's connection, datasets and dashboards in a Superset that runs already.
+import { isPrivate, plainAddress } from '../core/address.ts'
 import type { Settings } from '../core/env.ts'
 import { EtlError } from '../core/errors.ts'
 import { type Secret, secret } from '../core/redact.ts'
@@ -63,14 +64,13 @@ export const superset: Handler = async (invocation) => {
 /** Without a slash at the end. A password goes over it, so it is https but on this machine and in a network of containers. */
 const addressOf = (text: string | undefined): string => {
   if (!text) throw new EtlError('USAGE', 'Which Superset? Name its address: `millrace superset https://superset.example.com`.')
-  const url = URL.canParse(text) ? new URL(text) : null
-  if (url === null || !['http:', 'https:'].includes(url.protocol) || url.username || url.password || url.search || url.hash)
+  const url = plainAddress(text)
+  if (url === null)
     throw new EtlError(
       'USAGE',
-      `'${url === null ? text : url.host}' is no address of Superset, expected for example https://superset.example.com.`,
+      `'${URL.parse(text)?.host || text}' is no address of Superset, expected for example https://superset.example.com.`,
     )
-  const isNear = !url.hostname.includes('.') || /^127\.|^\[::1\]$/.test(url.hostname)
-  if (url.protocol === 'http:' && !isNear)
+  if (!isPrivate(url) && url.hostname.includes('.'))
     throw new EtlError('USAGE', `${url.origin} would carry a password in the open; use its https address.`)
   return `${url.origin}${url.pathname}`.replace(/\/+$/, '')
 }
@@ -93,12 +93,12 @@ const warehouseOf = ({ raw }: Settings): Secret => {
       `${warehouseName} is not set; put there the warehouse as Superset reaches it, with a login that only reads: postgres://superset:…@host:5432/warehouse ` +
         '(create role superset login password … in role bi_reader; then millrace migrate).',
     )
-  if (!/^postgres(ql)?:\/\//.test(text) || !URL.canParse(text))
+  const url = URL.parse(text)
+  if (url === null || !/^postgres(ql)?:$/.test(url.protocol))
     throw new EtlError(
       'CONFIGURATION',
       `${warehouseName} is not an address such as postgres://superset:password@host:5432/warehouse.`,
     )
-  const { password } = new URL(text)
-  if (password) secret(warehouseName, decodeURIComponent(password))
+  if (url.password) secret(warehouseName, decodeURIComponent(url.password))
   return secret(warehouseName, text.replace(/^postgres(ql)?:/, 'postgresql+psycopg2:'))
 }

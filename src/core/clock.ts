@@ -1,4 +1,5 @@
 // Time and chance as arguments, so that tests can decide both.
+import { addAbortListener } from 'node:events'
 import { setTimeout } from 'node:timers/promises'
 
 export interface Clock {
@@ -28,5 +29,17 @@ export const steadyTime = ({ now }: Pick<Clock, 'now'>): (() => number) => {
     setBackMs += Math.max(0, seenAt - at)
     seenAt = at
     return at + setBackMs
+  }
+}
+
+/** What is waited for; rejects with the signal's reason as soon as that aborts. */
+export const orAborted = async <T>(waited: Promise<T>, signal: AbortSignal): Promise<T> => {
+  signal.throwIfAborted()
+  const stopped = Promise.withResolvers<never>()
+  const listening = addAbortListener(signal, () => stopped.reject(signal.reason))
+  try {
+    return await Promise.race([waited, stopped.promise])
+  } finally {
+    listening[Symbol.dispose]()
   }
 }

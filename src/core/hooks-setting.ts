@@ -1,5 +1,6 @@
 // Where services send messages to: the address under which this program is reached from outside, with a part of the path that is a secret.
 import { createHmac } from 'node:crypto'
+import { isPrivate, plainAddress } from './address.ts'
 import { EtlError } from './errors.ts'
 import { passingSecret, type Secret, secret } from './redact.ts'
 import type { Environment } from './read-setting.ts'
@@ -45,15 +46,8 @@ export const hooksSetting = (raw: Environment): Hooks | null => {
 const publicAddress = (raw: Environment): string | null => {
   const text = raw[addressName]
   if (!text) return null
-  const url = URL.canParse(text) ? new URL(text) : null
-  const isLocal = url !== null && /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(url.hostname)
-  if (
-    url === null ||
-    url.search ||
-    url.hash ||
-    url.username ||
-    (url.protocol !== 'https:' && !(url.protocol === 'http:' && isLocal))
-  )
+  const url = plainAddress(text)
+  if (url === null || !isPrivate(url))
     throw new EtlError('CONFIGURATION', `${addressName} is '${text}', expected an https address such as https://etl.example.com.`)
   return url.href.replace(/\/$/, '')
 }

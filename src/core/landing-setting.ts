@@ -1,5 +1,6 @@
 // MILLRACE_LANDING: a folder (also one that machines share) or an S3-compatible bucket, with the usual AWS_* variables for the latter.
 import { join, resolve } from 'node:path'
+import { plainAddress } from './address.ts'
 import { EtlError } from './errors.ts'
 import { type Secret, secret } from './redact.ts'
 
@@ -73,9 +74,8 @@ const endpointOf = (raw: Raw): URL | null => {
   const variable = raw['AWS_ENDPOINT_URL_S3'] ? 'AWS_ENDPOINT_URL_S3' : 'AWS_ENDPOINT_URL'
   const text = raw[variable]
   if (!text) return null
-  const url = URL.canParse(text) ? new URL(text) : null
-  if (url === null || !['http:', 'https:'].includes(url.protocol) || url.username || url.password || url.search || url.hash)
-    throw new EtlError('CONFIGURATION', `${variable} is no address such as https://minio.example.com:9000.`)
+  const url = plainAddress(text)
+  if (url === null) throw new EtlError('CONFIGURATION', `${variable} is no address such as https://minio.example.com:9000.`)
   return url
 }
 

@@ -1,4 +1,5 @@
 // Reads one setting each, for this program and for the folders of sources. Every complaint names the variable and what to do, never a secret's text.
+import { isPrivate } from './address.ts'
 import { EtlError, isEtlError } from './errors.ts'
 import { type NamedPrice, priceBases } from './learned-price.ts'
 import { type Secret, serviceKey } from './redact.ts'
@@ -20,16 +21,12 @@ export const readText = (environment: Environment, name: string): string | null 
 export const readAddress = (environment: Environment, name: string): URL => {
   const text = readText(environment, name)
   if (text === null) throw configuration(`${name} is not set; set it in .env (see .env.example), or try \`millrace demo\`.`)
-  const url = URL.canParse(text) ? new URL(text) : null
+  const url = URL.parse(text)
   if (url === null || !['http:', 'https:'].includes(url.protocol))
     throw configuration(`${name} is '${text}', expected an address such as https://api.example.com.`)
   if (url.username || url.password || url.search || url.hash)
     throw configuration(`${name} holds a user, a query or a fragment; give only scheme, host and path.`)
-  if (
-    url.protocol === 'http:' &&
-    !isLoopback(url.hostname) &&
-    !(readHosts(environment, plainHttpName) ?? []).includes(url.hostname)
-  )
+  if (!isPrivate(url) && !(readHosts(environment, plainHttpName) ?? []).includes(url.hostname))
     throw configuration(
       `${name} is plain http to ${url.hostname}: whoever is on the way would read the key. Use https; or, for a service inside your own network, set ` +
         `${plainHttpName}=${url.hostname}.`,
@@ -39,8 +36,6 @@ export const readAddress = (environment: Environment, name: string): URL => {
 
 /** Hosts whose service may be asked without encryption, separated by commas. */
 const plainHttpName = 'MILLRACE_PLAIN_HTTP_HOSTS'
-
-const isLoopback = (hostname: string): boolean => /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(hostname)
 
 /** null: no key. A line break in a header value is refused by every HTTP client with an error that prints the value; it is refused here, without. */
 const keyIn = (text: string): string | null => {

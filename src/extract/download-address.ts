@@ -56,7 +56,7 @@ const inList = (list: BlockList, address: string): boolean => {
 /** `::ffff:a.b.c.d` and `::a.b.c.d` (RFC 4291 2.5.5), in whatever spelling, are the IPv4 address they hold; null: it holds none. */
 const heldIpv4 = (address: string): string | null => {
   // The address parser writes every IPv6 address in one way, with hexadecimal groups.
-  const written = URL.canParse(`http://[${address}]`) ? new URL(`http://[${address}]`).hostname.slice(1, -1) : address
+  const written = URL.parse(`http://[${address}]`)?.hostname.slice(1, -1) ?? address
   const [, high, low] = /^::(?:ffff:)?([0-9a-f]{1,4}):([0-9a-f]{1,4})$/.exec(written) ?? []
   if (high === undefined || low === undefined) return null
   const [first, second] = [Number.parseInt(high, 16), Number.parseInt(low, 16)]
@@ -92,7 +92,7 @@ const isNeighbour = (address: string, baseUrl: URL): boolean =>
  * @param from what a relative link starts from. @param hosts those allowed by setting; null: every public one.
  */
 export const allowedDownload = (link: string, from: URL, baseUrl: URL, hosts: readonly string[] | null): URL => {
-  const url = URL.canParse(link, from) ? new URL(link, from) : null
+  const url = URL.parse(link, from.href)
   if (url === null) throw refuse('something that is no address')
   if (url.protocol !== 'https:' && url.protocol !== 'http:') throw refuse(`a ${url.protocol} address`)
   if (redact(url.href) !== url.href) throw refuse('an address that holds a secret of ours')

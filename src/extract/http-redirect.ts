@@ -19,7 +19,7 @@ export const redirected = (
   redirects: number,
 ): HttpRequest => {
   const location = answer.headers['location'] ?? ''
-  const target = URL.canParse(location, request.url) ? new URL(location, request.url) : null
+  const target = URL.parse(location, request.url.href)
   const here = target?.origin === request.url.origin
   if (target !== null && here && request.idempotent && request.method === 'GET' && redirects < maxRedirects) {
     // The service may have put the key into the address it names; it is added again when the request leaves.

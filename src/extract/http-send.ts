@@ -1,6 +1,6 @@
 // One request and its answer over undici: connections, time-outs per phase, and how far the request got.
-import { addAbortListener } from 'node:events'
 import { Agent, buildConnector, type Dispatcher, request } from 'undici'
+import { orAborted } from '../core/clock.ts'
 import { guardedLookup } from './download-address.ts'
 import type { UnitHttpOptions } from './http-types.ts'
 import { acceptedEncodings, decodedBody, tooLarge } from './http-decode.ts'
@@ -155,16 +155,12 @@ const turnOfLarge = async (signal: AbortSignal): Promise<() => void> => {
   const before = lastTurn
   const turn = Promise.withResolvers<void>()
   lastTurn = before.then(() => turn.promise)
-  const stopped = Promise.withResolvers<never>()
-  const listening = addAbortListener(signal, () => stopped.reject(signal.reason))
   try {
-    await Promise.race([before, stopped.promise])
+    await orAborted(before, signal)
     return turn.resolve
   } catch (error) {
     turn.resolve()
     throw error
-  } finally {
-    listening[Symbol.dispose]()
   }
 }
 

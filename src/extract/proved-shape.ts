@@ -1,5 +1,5 @@
 // Pages are paid for: where nobody knows yet whether they come in a shape that can be read, one is asked for and the others wait for it.
-import type { Clock } from '../core/clock.ts'
+import { type Clock, orAborted } from '../core/clock.ts'
 import { EtlError, isEtlError } from '../core/errors.ts'
 
 interface Shape {
@@ -77,16 +77,4 @@ const notAsked = (unit: string, { said, badUntilMs }: Shape): EtlError => {
     `${unit}: not asked for, nothing was paid: answers come in a shape that cannot be read. A run after ${until} UTC asks for one again; \`millrace backfill … --force\` does at once. ${said}`,
     { follows: { next: 'retry', inMs: 60_000, isFinal: true } },
   )
-}
-
-const orAborted = async (waited: Promise<void>, signal: AbortSignal): Promise<void> => {
-  signal.throwIfAborted()
-  const stopped = Promise.withResolvers<never>()
-  const onAbort = (): void => stopped.reject(signal.reason)
-  signal.addEventListener('abort', onAbort, { once: true })
-  try {
-    await Promise.race([waited, stopped.promise])
-  } finally {
-    signal.removeEventListener('abort', onAbort)
-  }
 }

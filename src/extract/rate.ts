@@ -1,6 +1,5 @@
 // One budget of requests a second for everything that asks with the same key: evenly spaced, in turn, and slower once the service refuses.
-import { addAbortListener } from 'node:events'
-import { type Clock, steadyTime } from '../core/clock.ts'
+import { type Clock, orAborted, steadyTime } from '../core/clock.ts'
 import { type AccountRow, forgivenMs, type LearntPace, rateOf, slowerBy } from '../core/pace.ts'
 import { toldPauseMs } from '../core/waiting.ts'
 
@@ -172,16 +171,11 @@ const inTurn = <T>(depart: (signal: AbortSignal) => Promise<T>): ((signal: Abort
   return async (signal, lane) => {
     signal.throwIfAborted()
     const settle = Promise.withResolvers<T>()
-    // A request that is stopped does not wait for its turn.
-    const listening = addAbortListener(signal, () => settle.reject(signal.reason))
     const waiting = lanes.get(lane) ?? []
     waiting.push({ signal, settle })
     lanes.set(lane, waiting)
     void serve()
-    try {
-      return await settle.promise
-    } finally {
-      listening[Symbol.dispose]()
-    }
+    // A request that is stopped does not wait for its turn.
+    return orAborted(settle.promise, signal)
   }
 }

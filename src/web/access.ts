@@ -31,7 +31,7 @@ interface AccessGuard {
 const digest = (text: string): Buffer => createHash('sha256').update(text).digest()
 
 /** In constant time, whatever the length. */
-const equal = (a: string, b: string): boolean => timingSafeEqual(digest(a), digest(b))
+export const equal = (a: string, b: string): boolean => timingSafeEqual(digest(a), digest(b))
 
 const loopbackNames = /^(localhost|127\.0\.0\.1|\[::1\])(:\d+)?$/i
 

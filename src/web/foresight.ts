@@ -1,4 +1,5 @@
 // What the next run would do, found out once for all who ask and remembered for a while: it takes seconds, and questions to the service.
+import { setTimeout } from 'node:timers/promises'
 import type { Clock } from '../core/clock.ts'
 import { isEtlError } from '../core/errors.ts'
 
@@ -92,7 +93,7 @@ export const createForesight = (
     look: async () => {
       const [nowMs, isOld] = [clock.now(), known.plan === null || clock.now() - known.atMs > goodForMs]
       if (isOld && nowMs - triedMs > retryMs) renew()
-      if (known.busy) await Promise.race([work, pause(patienceMs)])
+      if (known.busy) await Promise.race([work, setTimeout(patienceMs, undefined, { ref: false })])
       return known
     },
     renew,
@@ -102,5 +103,3 @@ export const createForesight = (
 
 const wordsOf = (error: unknown): string =>
   isEtlError(error) ? error.message : 'The ledger could not be read just now; the log says why.'
-
-const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms).unref())

@@ -1,12 +1,8 @@
 // The paths that services send messages to. The secret part of the path is all that proves a caller may knock; who sent it is checked behind it.
-import { createHash, timingSafeEqual } from 'node:crypto'
 import type { Context, Hono } from 'hono'
 import type { HookReceiver } from '../core/hook-receiver.ts'
 import type { Secret } from '../core/redact.ts'
-
-const digest = (text: string): Buffer => createHash('sha256').update(text).digest()
-
-const isRight = (token: Secret, given: string): boolean => timingSafeEqual(digest(token.reveal()), digest(given))
+import { equal } from './access.ts'
 
 /** Bodies are limited by the app, before they are read. */
 export const mountHooks = (app: Hono, hooks: HookReceiver): void => {
@@ -30,9 +26,8 @@ const param = (request: Context, name: string): string => request.req.param(name
 const nothingHere = (request: Context): Response => request.text('There is nothing at this address.\n', 404)
 
 const received = async (request: Context, token: Secret, take: (body: unknown) => Promise<number>): Promise<Response> => {
-  if (!isRight(token, param(request, 'token'))) return nothingHere(request)
-  const text = await request.req.text()
-  const body = parsed(text)
+  if (!equal(token.reveal(), param(request, 'token'))) return nothingHere(request)
+  const body = parsed(await request.req.text())
   if (body === undefined) return request.text('Expected JSON.\n', 400)
   const status = await take(body)
   return new Response(null, { status, headers: status === 503 ? { 'retry-after': '30' } : {} })

@@ -3,6 +3,7 @@ import { serve } from '@hono/node-server'
 import { Hono } from 'hono'
 import { bodyLimit } from 'hono/body-limit'
 import { secureHeaders } from 'hono/secure-headers'
+import { isLoopback } from '../core/address.ts'
 import { EtlError } from '../core/errors.ts'
 import { type Secret, secret } from '../core/redact.ts'
 import { createAccess } from './access.ts'
@@ -25,8 +26,6 @@ const hostName = 'MILLRACE_WEB_HOST'
 const portName = 'MILLRACE_WEB_PORT'
 const tokenName = 'MILLRACE_WEB_TOKEN'
 const shortestToken = 16
-
-const isLoopback = (host: string): boolean => /^(localhost|127\.\d+\.\d+\.\d+|::1)$/.test(host)
 
 /** Address and token by the environment; CONFIGURATION where the page would be open to others without a token. */
 export const webSettings = (
@@ -102,4 +101,4 @@ export const createEndpoint = ({ path, token, mostBytes, nowMs, handle }: Endpoi
   return app
 }
 
-const hostOf = (origin: string): string | null => (URL.canParse(origin) ? new URL(origin).host : null)
+const hostOf = (origin: string): string | null => URL.parse(origin)?.host ?? null

@@ -15,7 +15,7 @@ export type Ping = (what: 'start' | 'success' | 'fail') => Promise<void>
 export const createPing = ({ raw }: Settings, log: Log): Ping => {
   const text = raw[pingName]
   if (text === undefined || text === '') return async () => undefined
-  if (!URL.canParse(text) || !/^https?:$/.test(new URL(text).protocol))
+  if (!/^https?:$/.test(URL.parse(text)?.protocol ?? ''))
     throw new EtlError('CONFIGURATION', `${pingName} is no address such as https://hc.example.com/ping/ID.`)
   const base = secret(pingName, text)
   return async (what) => {

@@ -1,6 +1,7 @@
 // Receivers of alarms, those of notify.yaml and those of the environment: each kind with the settings it reads, checked before anything is called, the form of
 // its messages, and how they are sent. A new kind is one function here. An address is revealed where a message leaves and nowhere else.
 import { createHmac } from 'node:crypto'
+import { isLoopback, isPrivate } from '../../core/address.ts'
 import type { AlarmRoutes, ReceiverSpec, Route } from '../../core/alarm-routes.ts'
 import type { Settings } from '../../core/env.ts'
 import { EtlError, messageOf } from '../../core/errors.ts'
@@ -219,7 +220,7 @@ const transportTo = async (url: URL) => {
     port: Number(url.port) || (url.protocol === 'smtps:' ? 465 : 587),
     secure: url.protocol === 'smtps:',
     // A password goes over no line that others can read.
-    requireTLS: url.protocol === 'smtp:' && !isLocal(url),
+    requireTLS: url.protocol === 'smtp:' && !isLoopback(url.hostname),
     ...(url.username === '' ? {} : { auth: { user: decodeURIComponent(url.username), pass: decodeURIComponent(url.password) } }),
     ...{ connectionTimeout: sendMs, greetingTimeout: sendMs, socketTimeout: sendMs },
   })
@@ -247,13 +248,11 @@ const keyOf = (raw: Raw, name: string, at: string): Secret => {
   return secret(name, text)
 }
 
-const isLocal = ({ hostname }: URL): boolean => /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(hostname)
-
 /** Addresses are secrets: whoever has one can write to the channel. */
 const address = (raw: Raw, name: string, at: string): Secret => {
   const held = keyOf(raw, name, at)
-  const url = URL.canParse(held.reveal()) ? new URL(held.reveal()) : null
-  if (url === null || (url.protocol !== 'https:' && !(url.protocol === 'http:' && isLocal(url))))
+  const url = URL.parse(held.reveal())
+  if (url === null || !isPrivate(url))
     throw new EtlError(
       'CONFIGURATION',
       `${name} is no https address; it holds what may write to the channel, so it is not shown.`,
@@ -265,15 +264,15 @@ const address = (raw: Raw, name: string, at: string): Secret => {
 
 const pagerdutyUrl = (raw: Raw): string => {
   const text = raw[pagerdutyAddressName] || pagerdutyAddress
-  const url = URL.canParse(text) ? new URL(text) : null
-  if (url === null || (url.protocol !== 'https:' && !isLocal(url)))
+  const url = URL.parse(text)
+  if (url === null || !isPrivate(url))
     throw new EtlError('CONFIGURATION', `${pagerdutyAddressName} is no https address such as ${pagerdutyAddress}.`)
   return url.href
 }
 
 const smtpOf = (raw: Raw, at: string): Secret => {
   const held = keyOf(raw, smtpName, at)
-  const url = URL.canParse(held.reveal()) ? new URL(held.reveal()) : null
+  const url = URL.parse(held.reveal())
   if (url === null || !/^smtps?:$/.test(url.protocol) || url.hostname === '')
     throw new EtlError(
       'CONFIGURATION',

@@ -1,0 +1,14 @@
+// Addresses that people set: what may stand in them, and which are of this machine.
+
+/** A name or an address of this machine. */
+export const isLoopback = (host: string): boolean => /^(localhost|127\.\d+\.\d+\.\d+|\[::1\]|::1)$/i.test(host)
+
+/** Nobody on the way reads what goes there: https, or http to this machine. */
+export const isPrivate = ({ protocol, hostname }: URL): boolean =>
+  protocol === 'https:' || (protocol === 'http:' && isLoopback(hostname))
+
+/** An http or https address of host and path alone; null: the text is none. */
+export const plainAddress = (text: string): URL | null => {
+  const url = URL.parse(text)
+  return url !== null && /^https?:$/.test(url.protocol) && !(url.username || url.password || url.search || url.hash) ? url : null
+}
