@@ -1,4 +1,5 @@
 // `millrace approve [PIPELINE…]`: allows what waits because it costs more than usual; shows it; takes a word back.
+import { counted, formatNumber } from '../core/counted.ts'
 import type { Database } from '../db/connect.ts'
 import { approve, withdraw } from '../ledger/approve-jobs.ts'
 import { approveLists, type HeldList, heldLists } from '../ledger/lists.ts'
@@ -6,7 +7,7 @@ import { type WaitingWord, waitingWords } from '../web/reads/read-approvals.ts'
 import type { Status } from '../web/reads/read-status.ts'
 import { assertKnownPipelines, personWith, withDatabase } from './command-runtime.ts'
 import type { Handler, Invocation } from './command-spec.ts'
-import { formatNumber, type Output, some } from './output.ts'
+import type { Output } from './output.ts'
 
 /** Allows, or takes back what was allowed and not bought yet. */
 export const approveCommand: Handler = (invocation) =>
@@ -34,12 +35,12 @@ export const approveCommand: Handler = (invocation) =>
     })
     for (const { pipeline, dimension, values, gone } of lists)
       invocation.output.line(
-        `${pipeline}: the list of ${dimension} with ${some(values, 'value')} (${formatNumber(gone)} gone): approved, as long as its query gives these.`,
+        `${pipeline}: the list of ${dimension} with ${counted(values, 'value')} (${formatNumber(gone)} gone): approved, as long as its query gives these.`,
       )
     if (approved.length + lists.length === 0) invocation.output.line(nothing(args))
     for (const { pipeline, units, reports, credits } of approved)
       invocation.output.line(
-        `${pipeline}: ${some(units, 'unit')}${reports === 0 ? '' : ` in ${some(reports, 'report')}`}, ${aboutCredits(credits)}: approved.`,
+        `${pipeline}: ${counted(units, 'unit')}${reports === 0 ? '' : ` in ${counted(reports, 'report')}`}, ${aboutCredits(credits)}: approved.`,
       )
     if (approved.length > 0)
       invocation.output.line('The next `millrace run` buys them; a running `millrace schedule` does within a minute.')
@@ -88,7 +89,7 @@ const printWaiting = (output: Output, waiting: readonly WaitingWord[]): void =>
 
 /** As messages have it. */
 export const aboutCredits = (credits: number | null): string =>
-  credits === null ? 'price not known' : `about ${some(credits, 'credit')}`
+  credits === null ? 'price not known' : `about ${counted(credits, 'credit')}`
 
 const totals = (all: readonly { readonly units: number; readonly reports: number; readonly credits: number | null }[]) => ({
   units: all.reduce((total, { units }) => total + units, 0),
@@ -102,7 +103,7 @@ const takeBack = async ({ args, output }: Invocation, database: Database): Promi
   output.line(
     dissolved === 0
       ? 'Nothing that was approved is left to be bought.'
-      : `${some(dissolved, 'purchase')} not made. What is beyond the usual is held again by the next run.`,
+      : `${counted(dissolved, 'purchase')} not made. What is beyond the usual is held again by the next run.`,
   )
   return 0
 }

@@ -2,6 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { sql } from 'kysely'
+import { formatNumber } from '../core/counted.ts'
 import { readSettings, type Settings } from '../core/env.ts'
 import { EtlError } from '../core/errors.ts'
 import { shipped } from '../core/shipped.ts'
@@ -20,7 +21,7 @@ import { type Sandbox, startSandbox } from '../sandbox/sandbox-server.ts'
 import { environmentFor, type OwnService } from '../sources/web-analytics/settings.ts'
 import { pipelinesFolder, untilInterrupted, withRuntime } from './command-runtime.ts'
 import type { Handler, Invocation } from './command-spec.ts'
-import { formatNumber, type Output } from './output.ts'
+import type { Output } from './output.ts'
 import { exitCodeOf, printSummary } from './summary.ts'
 
 /** Requests a second in the demo; the sandbox on loopback does not ask for the service's 10. */

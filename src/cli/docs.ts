@@ -40,19 +40,11 @@ export const docs: Handler = async (invocation) => {
   return check && stale.length > 0 ? 1 : 0
 }
 
-/** What became of the documents. */
-interface DocsResult {
-  readonly files: readonly string[]
-  /** Files that differed from what the definitions say. */
-  readonly stale: readonly string[]
-  /** Generated files of what is gone: removed, or stale where nothing is written. */
-  readonly removed: readonly string[]
-  /** Files that are somebody's own, hence left alone. */
-  readonly kept: readonly string[]
-}
-
-/** @param check compares only */
-const write = async (documents: ReadonlyMap<string, string>, out: string, check: boolean): Promise<DocsResult> => {
+/**
+ * `stale`: what differed from what the definitions say; `removed`: generated files of what is gone, also stale; `kept`: somebody's own, left alone.
+ * @param check compares only
+ */
+const write = async (documents: ReadonlyMap<string, string>, out: string, check: boolean) => {
   const left = await leftOver(out, documents)
   if (!check) for (const file of left) await rm(file)
   const stale: string[] = [...left]

@@ -1,5 +1,6 @@
 // `millrace export VIEW`: a view of bi as a CSV or Parquet file, or as one Parquet file a month in a folder or bucket.
 import { resolve } from 'node:path'
+import { counted } from '../core/counted.ts'
 import { EtlError } from '../core/errors.ts'
 import { bucketSetting } from '../core/landing-setting.ts'
 import { withPackages } from '../core/optional-package.ts'
@@ -9,7 +10,6 @@ import { type ExportTarget, exportMonths, folderTarget } from '../semantic/expor
 import { exportView, type RowFilter } from '../semantic/export/export-view.ts'
 import { settingsOf, withDatabase } from './command-runtime.ts'
 import type { Handler, Invocation } from './command-spec.ts'
-import { formatNumber } from './output.ts'
 import { parseOnly } from './command-options.ts'
 
 /** The file is whole or not there. */
@@ -66,7 +66,7 @@ const writeFile = async ({ options, folder, output }: Invocation, { database, vi
   const file = resolve(folder, String(options['out'] ?? `${view}.${format}`))
   const rows = await exportView(database, { view, format, file, filter })
   output.event({ event: 'summary', command: 'export', view, format, file, rows })
-  output.line(`wrote ${formatNumber(rows)} ${rows === 1 ? 'row' : 'rows'} to ${file}`)
+  output.line(`wrote ${counted(rows, 'row')} to ${file}`)
 }
 
 const writeMonths = async (invocation: Invocation, { database, view, filter }: Asked): Promise<void> => {
@@ -86,7 +86,7 @@ const writeMonths = async (invocation: Invocation, { database, view, filter }: A
     rows,
   })
   output.line(
-    `wrote ${formatNumber(rows)} ${rows === 1 ? 'row' : 'rows'} in ${written.length} ${written.length === 1 ? 'month' : 'months'} to ${target.place}` +
+    `wrote ${counted(rows, 'row')} in ${counted(written.length, 'month')} to ${target.place}` +
       `; ${unchanged} unchanged${removed.length === 0 ? '' : `, ${removed.length} removed`}`,
   )
 }

@@ -3,11 +3,11 @@ import { existsSync, readFileSync } from 'node:fs'
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { basename, dirname, join, relative, resolve, sep } from 'node:path'
 import { z } from 'zod'
+import { counted } from '../core/counted.ts'
 import { EtlError } from '../core/errors.ts'
 import { packageFile, shipped } from '../core/shipped.ts'
 import { version } from '../core/version.ts'
 import type { Handler } from './command-spec.ts'
-import { some } from './output.ts'
 
 /** npm packs no file of these names, so the templates have others. */
 const hidden: Readonly<Record<string, string>> = { gitignore: '.gitignore', 'env.example': '.env.example' }
@@ -36,7 +36,7 @@ export const init: Handler = async ({ args, options, folder, output }) => {
   }
   const written = files.map(({ to }) => relative(folder, to)).sort()
   output.event({ event: 'summary', command: 'init', folder: target, files: written, millrace: origin })
-  output.line(`wrote ${some(written.length, 'file')} below ${relative(folder, target) || '.'}`)
+  output.line(`wrote ${counted(written.length, 'file')} below ${relative(folder, target) || '.'}`)
   if (origin.startsWith('file:'))
     output.line(
       `package.json takes Millrace from where this program came: ${origin}. Write a version there once a registry has it.`,
@@ -55,14 +55,9 @@ export const init: Handler = async ({ args, options, folder, output }) => {
 }
 
 const takenWords = ([first = '', ...rest]: readonly string[]): string =>
-  rest.length === 0 ? `${first} exists` : `${first} and ${some(rest.length, 'other file')} exist`
+  rest.length === 0 ? `${first} exists` : `${first} and ${counted(rest.length, 'other file')} exist`
 
-interface FileToWrite {
-  readonly from: string
-  readonly to: string
-}
-
-const planFiles = async (target: string): Promise<FileToWrite[]> => {
+const planFiles = async (target: string) => {
   const templates = shipped('templates', 'warehouse')
   return [
     ...(await below(templates)).map((path) => ({ from: join(templates, path), to: join(target, hidden[path] ?? path) })),

@@ -1,4 +1,5 @@
 // `millrace migrate`: migrations, then the bi views of every definition. `millrace roles`: the SQL that parts owner, loader and reader of the warehouse.
+import { counted, formatNumber } from '../core/counted.ts'
 import { EtlError } from '../core/errors.ts'
 import { createLog } from '../core/log.ts'
 import { rolesSql } from '../db/role-statements.ts'
@@ -7,7 +8,7 @@ import { migrateAndPublish, type MigrateResult } from '../run/migrate-and-publis
 import { wholeNumber } from './command-options.ts'
 import { pipelinesFolder, settingsOf } from './command-runtime.ts'
 import type { Handler } from './command-spec.ts'
-import { formatNumber, type Output, some } from './output.ts'
+import type { Output } from './output.ts'
 
 /** Exit code 0 also where nothing was pending. */
 export const migrate: Handler = async (invocation) => {
@@ -63,7 +64,7 @@ const printChanges = (output: Output, result: MigrateResult, dryRun: boolean): v
   for (const name of removed) output.line(`Removed bi.${name}: its file is gone.`)
   const ofAttributes = attributes.changed + attributes.ended
   if (ofAttributes > 0)
-    output.line(`Attributes: ${some(attributes.changed, 'value')} changed, ${formatNumber(attributes.ended)} ended.`)
+    output.line(`Attributes: ${counted(attributes.changed, 'value')} changed, ${formatNumber(attributes.ended)} ended.`)
   if (applied.length + made.length + changed.length + removed.length + ofAttributes > 0) return
   output.line(
     dryRun

@@ -1,10 +1,11 @@
 // `millrace describe` and `millrace capabilities`: the datasets, and the values and dates, that each service offers this key.
+import { counted } from '../core/counted.ts'
 import { createLog } from '../core/log.ts'
 import type { Capabilities } from '../extract/api.ts'
 import { type Answer, discoverCapabilities, discoverDatasets, type DiscoverRequest } from './check/discover.ts'
 import { pipelinesFolder, settingsOf } from './command-runtime.ts'
 import type { Handler, Invocation } from './command-spec.ts'
-import { type Output, some } from './output.ts'
+import type { Output } from './output.ts'
 
 /** Asks each API that has its settings. */
 export const describe: Handler = async (invocation) => {
@@ -38,7 +39,7 @@ export const capabilities: Handler = async (invocation) => {
       to: ({ to }) => to,
       ...Object.fromEntries(kinds.map((kind) => [kind, ({ values }: Family) => values[kind]?.join(' ') ?? null])),
     })
-    if (found.remainingHits !== null) output.line(`${some(found.remainingHits, 'request')} left.`)
+    if (found.remainingHits !== null) output.line(`${counted(found.remainingHits, 'request')} left.`)
     return {
       remaining_hits: found.remainingHits,
       families: found.families.map(({ values, ...family }) => ({ ...family, ...values })),

@@ -1,6 +1,7 @@
 // What a command prints: lines for people or one JSON object a line for machines, everything through the redactor. Tables in columns aligned by what they fill on
 // the screen, in blocks where the terminal is narrower than the table.
 import { stripVTControlCharacters } from 'node:util'
+import { formatNumber } from '../core/counted.ts'
 import { redact } from '../core/redact.ts'
 import { clipText, columnsOf, nearPaths, paint, textWidth, wrapText } from './terminal.ts'
 
@@ -56,14 +57,6 @@ export const createOutput = (json: boolean): Output => {
     },
   }
 }
-
-/** `1,234,567` */
-export const formatNumber = (value: number | string | bigint): string =>
-  Number.isInteger(Number(value)) ? BigInt(value).toLocaleString('en-US') : Number(value).toLocaleString('en-US')
-
-/** `1 unit`, `2,000 units`. */
-export const some = (value: number, noun: string): string =>
-  `${formatNumber(Math.round(value))} ${noun}${Math.round(value) === 1 ? '' : 's'}`
 
 /** `2026-11`, `2026-11 and 2026-12`, `2026-11..2027-02`. @param windows in order */
 export const showWindows = (windows: readonly string[]): string => {

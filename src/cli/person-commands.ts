@@ -1,4 +1,5 @@
 // What a person decides: `millrace reports list|adopt|give-up` about purchases, `millrace release UNIT…` about held units, `millrace cancel RUN` about a run.
+import { counted } from '../core/counted.ts'
 import { EtlError } from '../core/errors.ts'
 import { isReportId } from '../core/report-shape.ts'
 import { showSpan } from '../core/window.ts'
@@ -14,7 +15,6 @@ import { tellAfter } from './run-commands.ts'
 import { byAction, wholeNumber } from './command-options.ts'
 import { assertKnownPipelines, withDatabase, withRuntime } from './command-runtime.ts'
 import type { Handler, Invocation } from './command-spec.ts'
-import { some } from './output.ts'
 import { exitCodeOf, printSummary, summaryEvent } from './summary.ts'
 import { timesOf } from './zone.ts'
 
@@ -127,8 +127,8 @@ export const cancel: Handler = async (invocation) => {
   return withRuntime(invocation, { callsService: false, usesLanding: false, pipelines: [] }, async (runtime) => {
     const { parked, withdrawn, state } = await cancelRun(runtime, runId)
     invocation.output.event({ event: 'summary', command: 'cancel', run_id: runId, state, units_parked: parked, withdrawn })
-    invocation.output.line(`Run ${runId} is ${state}; ${some(parked, 'unit')} put back. Nothing more is submitted for it.`)
-    if (withdrawn > 0) invocation.output.line(`${some(withdrawn, 'failed purchase')} taken back: no night tries them again.`)
+    invocation.output.line(`Run ${runId} is ${state}; ${counted(parked, 'unit')} put back. Nothing more is submitted for it.`)
+    if (withdrawn > 0) invocation.output.line(`${counted(withdrawn, 'failed purchase')} taken back: no night tries them again.`)
     invocation.output.line('Run the same command again to resume.')
     return 0
   })

@@ -1,11 +1,8 @@
 // The plan as events: a line for each job, reason, change and pipeline, and a summary with the keys of a real run's.
+import { sum } from '../core/counted.ts'
 import type { Preview, PreviewJob } from '../plan/dry-run.ts'
 import type { PlannedReason } from '../web/foresight.ts'
 import type { Output } from './output.ts'
-
-/** null counts as 0. */
-export const sum = <One>(all: readonly One[], pick: (one: One) => number | null): number =>
-  all.reduce((total, one) => total + (pick(one) ?? 0), 0)
 
 /** The plan as JSON lines, its summary last, in the words of a run's summary. */
 export const planEvents = (output: Output, command: string, preview: Preview): void => {

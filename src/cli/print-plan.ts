@@ -1,7 +1,8 @@
 // The plan on one screen: what would be asked for and why, what it costs, what waits for a word; or whole, as events.
+import { counted, formatNumber, sum } from '../core/counted.ts'
 import type { Preview, PreviewJob, PreviewPipeline } from '../plan/dry-run.ts'
-import { formatNumber, formatSeconds, type Output, showWindows, some } from './output.ts'
-import { planEvents, type ReasonRow, reasonsOf, sum } from './plan-events.ts'
+import { formatSeconds, type Output, showWindows } from './output.ts'
+import { planEvents, type ReasonRow, reasonsOf } from './plan-events.ts'
 import { clipText } from './terminal.ts'
 
 /** @param command the one that is planned: `run`, `backfill`, `plan` */
@@ -120,17 +121,17 @@ const totalWords = (jobs: readonly PreviewJob[]): string => {
     sum(jobs, (one) => one.rows),
   ]
   return [
-    some(units, 'unit'),
-    some(reports, 'report'),
-    some(requests, 'request'),
-    ...(jobs.some((job) => job.rows !== null) ? [`~${some(rows, 'row')}`] : []),
+    counted(units, 'unit'),
+    counted(reports, 'report'),
+    counted(requests, 'request'),
+    ...(jobs.some((job) => job.rows !== null) ? [`~${counted(rows, 'row')}`] : []),
     creditWords(jobs),
   ].join(', ')
 }
 
 /** What nobody knows the price of is not free. */
 const creditWords = (jobs: readonly PreviewJob[]): string => {
-  const credits = some(
+  const credits = counted(
     sum(jobs, ({ quota }) => quota),
     'credit',
   )
@@ -144,12 +145,12 @@ const heldLines = (jobs: readonly PreviewJob[], pipelines: readonly PreviewPipel
     const units = sum(held, (job) => job.units) + waiting.units
     if (units === 0) return []
     const isKnown = waiting.priced && held.every(({ quota }) => quota !== null)
-    const credits = isKnown ? `about ${some(sum(held, ({ quota }) => quota) + waiting.credits, 'credit')}` : 'price not known'
+    const credits = isKnown ? `about ${counted(sum(held, ({ quota }) => quota) + waiting.credits, 'credit')}` : 'price not known'
     const allowed =
       verdict === null || !Number.isFinite(verdict.allowed)
         ? ''
         : `; a night may cost ${formatNumber(Math.round(verdict.allowed))}`
-    const text = `* ${pipeline}: ${some(units, 'unit')}, ${credits}`
+    const text = `* ${pipeline}: ${counted(units, 'unit')}, ${credits}`
     // A figure that is cut off would be another figure.
     return [{ pipeline, text: clipped(`${text}${text.length + allowed.length < width ? allowed : ''}.`) }]
   })
@@ -165,7 +166,7 @@ const heldLines = (jobs: readonly PreviewJob[], pipelines: readonly PreviewPipel
 const paceLines = (pipelines: readonly PreviewPipeline[]): string[] =>
   pipelines.flatMap(({ pipeline, doneOn, backlog }) => {
     if (doneOn !== null) return [clipped(`${pipeline}: over a budget; continues each night, done ${doneOn}.`)]
-    return backlog.units === 0 ? [] : [clipped(`${pipeline}: ${some(backlog.units, 'approved unit')} go with the next run.`)]
+    return backlog.units === 0 ? [] : [clipped(`${pipeline}: ${counted(backlog.units, 'approved unit')} go with the next run.`)]
   })
 
 const monthLines = ({ jobs, pipelines }: Preview): string[] => {
@@ -220,7 +221,7 @@ const priceLine = ({ jobs, asked, priced }: Preview): string => {
   const bought = jobs.filter(({ reports }) => reports > 0)
   if (bought.length === 0) return 'Nothing was spent by planning.'
   if (priced > 0)
-    return `Prices by the service for ${priced} of ${some(bought.length, 'report')}${priced < bought.length ? ', the others estimated' : ''}; ${some(asked, 'free request')}, nothing spent.`
+    return `Prices by the service for ${priced} of ${counted(bought.length, 'report')}${priced < bought.length ? ', the others estimated' : ''}; ${counted(asked, 'free request')}, nothing spent.`
   const isKnown = bought.some(({ quota }) => quota !== null)
   return `Prices ${isKnown ? 'estimated from earlier reports' : 'not known (-): neither the service nor an earlier report tells'}; nothing was spent.`
 }

@@ -1,9 +1,10 @@
 // Progress on standard error: a bar on a terminal, plain lines elsewhere, nothing of it on standard output.
 import cliProgress from 'cli-progress'
+import { counted, formatNumber } from '../core/counted.ts'
 import { redact } from '../core/redact.ts'
 import { showWaits } from '../core/waiting.ts'
 import { type Counters, createProgress, type Progress, type RunEvent } from '../run/progress.ts'
-import { formatNumber, formatSeconds, type Output, some } from './output.ts'
+import { formatSeconds, type Output } from './output.ts'
 import { columnsOf, paint, stateTone, textWidth, wrapText } from './terminal.ts'
 
 /** Between plain lines where nothing but the counters changed. */
@@ -91,7 +92,7 @@ const plainView = (line: ProgressLine): View => {
       if (event.event !== 'planned') return
       line.planned(event.units)
       printed = ''
-      if (event.units > 0) write(`run ${event.run_id}: ${some(event.units, 'unit')} to do`)
+      if (event.units > 0) write(`run ${event.run_id}: ${counted(event.units, 'unit')} to do`)
     },
     // Its lines stay where they are.
     hide: () => undefined,
@@ -186,7 +187,7 @@ export const createProgressLine = ({ counters }: Progress, now: () => number = (
         // From the share of units done; unknown until the first is.
         `time left ${done === 0 || planned === 0 ? '?' : formatSeconds((seconds / done) * (planned - done))}`,
         `${formatNumber(rows)} rows (${formatNumber(rate)}/s)`,
-        ...(since('pages') > 0 ? [some(since('pages'), 'page')] : []),
+        ...(since('pages') > 0 ? [counted(since('pages'), 'page')] : []),
       ]
       while (parts.length > 1 && textWidth(parts.join(', ')) > columns) parts.pop()
       return parts.join(', ')

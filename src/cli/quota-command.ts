@@ -1,28 +1,24 @@
 // `millrace quota`: credits left at each service, and what was spent, is reserved and will be spent here: by account, pipeline, tag and value.
+import { counted, formatNumber, sum } from '../core/counted.ts'
 import { EtlError } from '../core/errors.ts'
 import type { Db } from '../db/tables.ts'
 import type { Credits } from '../extract/api.ts'
 import { databaseMs } from '../ledger/database-now.ts'
-import { sum } from './plan-events.ts'
-import { type Forecast, forecasts } from '../web/reads/read-forecast.ts'
+import { forecasts } from '../web/reads/read-forecast.ts'
 import { quotaDays, quotaMonths } from '../web/reads/read-quota.ts'
 import {
-  type MeterMonth,
   meterMonths,
   type Spending,
   spendingByMonth,
   spendingByTag,
   spendingByValue,
-  type TagSpending,
   unwantedSpending,
-  type UnwantedSpending,
-  type ValueSpending,
 } from '../web/reads/spending.ts'
 import { type Answer, discoverCredits } from './check/discover.ts'
 import { withDatabase } from './command-runtime.ts'
 import type { Handler, Invocation } from './command-spec.ts'
 import { discoverRequest } from './offered-commands.ts'
-import { formatNumber, type Output, some } from './output.ts'
+import type { Output } from './output.ts'
 
 /** The ledger is asked also where the service cannot be. */
 export const quota: Handler = async (invocation) => {
@@ -47,7 +43,10 @@ export const quota: Handler = async (invocation) => {
   })
 }
 
-const quotaOf = async (db: Db, { options }: Invocation): Promise<QuotaOf> => {
+/** All that `quota` knows of one month. */
+type QuotaOf = Awaited<ReturnType<typeof quotaOf>>
+
+const quotaOf = async (db: Db, { options }: Invocation) => {
   const nowMs = await databaseMs(db)
   const present = new Date(nowMs).toISOString().slice(0, 7)
   const month = String(options['month'] ?? present)
@@ -60,9 +59,11 @@ const quotaOf = async (db: Db, { options }: Invocation): Promise<QuotaOf> => {
     month,
     spending,
     tags: spendingByTag(spending),
+    // Of this month alone.
     forecasts: month === present ? await forecasts(db, nowMs) : [],
     unwanted: await unwantedSpending(db, first),
     meters: (await meterMonths(db, first)).filter((one) => one.month === month),
+    // By the values of `--by`; null: it was not asked for.
     values: by === null ? null : await spendingByValue(db, first, by),
   }
 }
@@ -86,20 +87,6 @@ const totals = ({ spending, forecasts: foretold, unwanted, meters }: QuotaOf) =>
   unwanted: sum(unwanted, ({ credits }) => credits),
   not_on_record: sum(meters, ({ difference }) => difference),
 })
-
-/** All that `quota` knows of one month. */
-interface QuotaOf {
-  /** `2026-01` */
-  readonly month: string
-  readonly spending: readonly Spending[]
-  readonly tags: readonly TagSpending[]
-  /** Of this month; empty for another one. */
-  readonly forecasts: readonly Forecast[]
-  readonly unwanted: readonly UnwantedSpending[]
-  readonly meters: readonly MeterMonth[]
-  /** By the values of `--by`; null: it was not asked for. */
-  readonly values: readonly ValueSpending[] | null
-}
 
 /** Credits by account: those left at the service, and those spent and reserved here. */
 const printQuota = (output: Output, quota: QuotaOf, answers: readonly Answer<Credits>[]): void => {
@@ -190,16 +177,16 @@ const printUnwanted = (output: Output, { unwanted }: QuotaOf): void =>
 const printBooks = (output: Output, { meters, spending }: QuotaOf): void => {
   const requests = sum(spending, (one) => one.request_credits)
   output.line()
-  if (requests > 0) output.line(`Of these ${some(requests, 'credit')} are of requests, as their bills said.`)
+  if (requests > 0) output.line(`Of these ${counted(requests, 'credit')} are of requests, as their bills said.`)
   const unpriced = sum(spending, (one) => one.unpriced)
-  if (unpriced > 0) output.line(`The price of ${some(unpriced, 'purchase')} is not known: they are not among them.`)
+  if (unpriced > 0) output.line(`The price of ${counted(unpriced, 'purchase')} is not known: they are not among them.`)
   for (const { account, difference, last_read_at, readings } of meters) {
     const at = last_read_at.slice(0, 16).replace('T', ' ')
     if (difference === null)
       output.line(`Account ${account}: the service's own books were read once (${at}); the next run compares.`)
     else if (difference === 0)
       output.line(
-        `Account ${account}: the service's own books agree to the credit (${some(readings, 'reading')}, the last at ${at} UTC).`,
+        `Account ${account}: the service's own books agree to the credit (${counted(readings, 'reading')}, the last at ${at} UTC).`,
       )
     else
       output.line(

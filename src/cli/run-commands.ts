@@ -1,12 +1,13 @@
 // `millrace run`: what is due now; `millrace backfill`: a range of months; `millrace plan`, and --dry-run of both: what they would do and why. Around them the
 // word of a person before money is spent, and what is left to tell at the end.
+import { counted, formatNumber } from '../core/counted.ts'
 import { aboutCredits } from './approve-command.ts'
 import { createInterface } from 'node:readline/promises'
 import { EtlError } from '../core/errors.ts'
 import { stopsWith } from '../db/stoppable.ts'
 import { previewRun } from '../plan/dry-run.ts'
 import { checkScope } from '../plan/frames.ts'
-import { type Paced, paceRun } from '../plan/pace-backfill.ts'
+import { paceRun } from '../plan/pace-backfill.ts'
 import { costsCredits, sourceOf } from '../plan/plan-context.ts'
 import { planRun, type Scope } from '../plan/plan-run.ts'
 import type { OpenRuntime } from '../run/open-runtime.ts'
@@ -15,11 +16,11 @@ import { type RunResult, runJobs } from '../run/run-jobs.ts'
 import type { Runtime } from '../run/runtime.ts'
 import { createPing } from '../schedule/notify/ping.ts'
 import { checkAlarming, notify } from '../schedule/notify/send-alarms.ts'
-import { type WaitingWord, waitingWords } from '../web/reads/read-approvals.ts'
+import { waitingWords } from '../web/reads/read-approvals.ts'
 import { parseOnly, rangeOf, rangeScope } from './command-options.ts'
 import { personWith, withRuntime } from './command-runtime.ts'
 import type { Handler, Invocation } from './command-spec.ts'
-import { formatNumber, type Output, some } from './output.ts'
+import type { Output } from './output.ts'
 import { closingLines, printPlan } from './print-plan.ts'
 import type { ProgressView } from './progress-bar.ts'
 import { exitCodeOf, printSummary } from './summary.ts'
@@ -143,17 +144,11 @@ const isYes = async (question: string, signal: AbortSignal): Promise<boolean> =>
   }
 }
 
-/** What is left to tell once a run has ended: budgets it waits for, and what waits for a person. */
-interface AfterRun {
-  readonly paced: readonly Paced[]
-  readonly waiting: readonly WaitingWord[]
-}
-
-/** @param by whose word keeps what is beyond a budget; null: nobody gave one. A run that was stopped keeps nothing. */
-const afterRun = async (runtime: Runtime, { runId, state }: RunResult, by: string | null): Promise<AfterRun> => {
+/** What is left to tell once a run has ended: budgets it waits for, and what waits for a person. @param by whose word keeps what is beyond a budget; null: nobody gave one. A run that was stopped keeps nothing. */
+const afterRun = async (runtime: Runtime, { runId, state }: RunResult, by: string | null) => {
   const { definitions, database } = runtime
   const isWhole = state === 'done' || state === 'failed'
-  const find = async (): Promise<AfterRun> => ({
+  const find = async () => ({
     paced: await paceRun(runtime, definitions, runId, isWhole ? by : null),
     waiting: await waitingWords(
       database.kysely,
@@ -171,17 +166,22 @@ export const tellAfter = (runtime: Runtime, { state }: RunResult): Promise<void>
 const stoppedForMs = 500
 
 /** For machines what is left stands before the summary, which is the last line; for people after it. */
-const sayEnded = (output: Output, command: string, result: RunResult, { paced, waiting }: AfterRun): void => {
+const sayEnded = (
+  output: Output,
+  command: string,
+  result: RunResult,
+  { paced, waiting }: Awaited<ReturnType<typeof afterRun>>,
+): void => {
   for (const one of waiting) output.event({ event: 'needs_approval', ...one, approve: `millrace approve ${one.pipeline}` })
   for (const { doneOn, ...one } of paced) output.event({ event: 'paced', ...one, done_on: doneOn })
   printSummary(output, command, result)
   for (const { pipeline, reports, credits, doneOn } of paced)
     output.line(
-      `${pipeline}: ${some(reports, 'report')} (about ${some(credits, 'credit')}) wait for the budget. Every night continues with them, newest month first` +
+      `${pipeline}: ${counted(reports, 'report')} (about ${counted(credits, 'credit')}) wait for the budget. Every night continues with them, newest month first` +
         `${doneOn === null ? '' : `; the last about ${doneOn}`}.`,
     )
   for (const { pipeline, units, reports, credits, allowed } of waiting)
     output.line(
-      `${pipeline}: ${some(units, 'unit')} (${reports === 0 ? '' : `${some(reports, 'report')}, `}${aboutCredits(credits)}) need approval${allowed === null ? '' : `: a night may cost ${formatNumber(allowed)}`}. \`millrace approve ${pipeline}\` allows them.`,
+      `${pipeline}: ${counted(units, 'unit')} (${reports === 0 ? '' : `${counted(reports, 'report')}, `}${aboutCredits(credits)}) need approval${allowed === null ? '' : `: a night may cost ${formatNumber(allowed)}`}. \`millrace approve ${pipeline}\` allows them.`,
     )
 }

@@ -1,4 +1,5 @@
 // `millrace status`: the ledger in the terminal, with a small map of coverage.
+import { formatNumber } from '../core/counted.ts'
 import { EtlError } from '../core/errors.ts'
 import { windowsBetween } from '../core/window.ts'
 import type { Database } from '../db/connect.ts'
@@ -16,7 +17,7 @@ import {
   withRuntime,
 } from './command-runtime.ts'
 import type { Handler, Invocation } from './command-spec.ts'
-import { formatNumber, formatSeconds, type Output } from './output.ts'
+import { formatSeconds, type Output } from './output.ts'
 import { columnsOf, paint, stateTone } from './terminal.ts'
 import { type Times, timesOf } from './zone.ts'
 
@@ -47,14 +48,8 @@ export const status: Handler = async (invocation) => {
 /** How long a store of landings that is far away may keep `status` waiting. */
 const patienceMs = 3_000
 
-interface Standing {
-  /** Why this database may not be the warehouse it says it is; null: it is, or the store did not say. */
-  readonly warning: string | null
-  /** Receipts that cannot be taken in. */
-  readonly damaged: readonly string[]
-}
-
-const identityOf = async (invocation: Invocation, database: Database): Promise<Standing> => {
+/** Why this database may not be the warehouse it says it is (null: it is, or the store did not say), and receipts that cannot be taken in. */
+const identityOf = async (invocation: Invocation, database: Database) => {
   const place = { database, landing: openLandingStore(settingsOf(invocation).landing) }
   const signal = AbortSignal.timeout(patienceMs)
   try {

@@ -1,7 +1,8 @@
 // The closing words of a run: one table for people, one object for machines, and the exit code.
+import { counted, formatNumber } from '../core/counted.ts'
 import { emptySummary, type RunSummary } from '../ledger/runs.ts'
 import type { RunResult } from '../run/run-jobs.ts'
-import { formatBytes, formatNumber, formatSeconds, type Output, showWindows, some } from './output.ts'
+import { formatBytes, formatSeconds, type Output, showWindows } from './output.ts'
 import { paint, stateTone } from './terminal.ts'
 
 /** `{"event":"summary",…}` of contract.md. */
@@ -39,24 +40,24 @@ export const printSummary = (
   output.line()
   const isHeld = state === 'failed' && summary.units.failed === 0
   const what =
-    units.held === 0 && listsNotObeyed > 0 ? `ended with ${some(listsNotObeyed, 'list')} not obeyed` : 'ended with units held'
+    units.held === 0 && listsNotObeyed > 0 ? `ended with ${counted(listsNotObeyed, 'list')} not obeyed` : 'ended with units held'
   output.line(
     `Run ${runId} ${isHeld ? paint('yellow', what) : paint(stateTone(state), stateWords[state])} in ${formatSeconds(seconds)}: ${unitWords(units)}.`,
   )
   output.line(
     `Rows: ${formatNumber(rows.read)} read, ${formatNumber(rows.inserted)} inserted, ${formatNumber(rows.updated)} updated, ` +
       `${formatNumber(rows.ended)} ended, ${formatNumber(rows.unchanged)} unchanged, ${formatNumber(rows.quarantined)} quarantined, ` +
-      `${some(rows.duplicates, 'duplicate')}.`,
+      `${counted(rows.duplicates, 'duplicate')}.`,
   )
   output.line(
-    `Service: ${some(summary.requests, 'request')}, ${some(summary.reports_submitted, 'report')} submitted, ` +
-      `${some(summary.quota_used, 'credit')} used, ${formatBytes(summary.bytes)}.`,
+    `Service: ${counted(summary.requests, 'request')}, ${counted(summary.reports_submitted, 'report')} submitted, ` +
+      `${counted(summary.quota_used, 'credit')} used, ${formatBytes(summary.bytes)}.`,
   )
   const skipped = skippedWords(command, summary, requestsSpared)
   if (skipped !== null) output.line(skipped)
   if (notPublished.units > 0)
     output.line(
-      `Not published yet by the service: ${showWindows(notPublished.windows)} (${some(notPublished.units, 'unit')}). Nothing was asked for these; run it again once they are there.`,
+      `Not published yet by the service: ${showWindows(notPublished.windows)} (${counted(notPublished.units, 'unit')}). Nothing was asked for these; run it again once they are there.`,
     )
   const next = nextWords(summary, notPublished.units)
   if (next !== null) output.line(next)
@@ -65,8 +66,8 @@ export const printSummary = (
 /** A backfill counts what is loaded already as unchanged without asking; a nightly run has asked. */
 const skippedWords = (command: string, { units }: RunSummary, requestsSpared: number): string | null => {
   if (units.unchanged === 0 || (command !== 'run' && requestsSpared === 0)) return null
-  const saved = requestsSpared === 0 ? '' : `, which saved ${some(requestsSpared, 'request')}`
-  return `Skipped, unchanged at the source: ${some(units.unchanged, 'unit')}${saved}.`
+  const saved = requestsSpared === 0 ? '' : `, which saved ${counted(requestsSpared, 'request')}`
+  return `Skipped, unchanged at the source: ${counted(units.unchanged, 'unit')}${saved}.`
 }
 
 const stateWords = {
@@ -83,7 +84,7 @@ const unitWords = (units: RunSummary['units']): string => {
   const parts = (['loaded', 'unchanged', 'waiting', 'held', 'failed'] as const)
     .filter((state) => units[state] > 0)
     .map((state) => `${formatNumber(units[state])} ${stateNames(state)}`)
-  return `${some(units.planned, 'unit')} planned, ${parts.join(', ') || 'none finished'}`
+  return `${counted(units.planned, 'unit')} planned, ${parts.join(', ') || 'none finished'}`
 }
 
 const nextWords = ({ units, rows }: RunSummary, notPublished: number): string | null => {

@@ -4,28 +4,16 @@ import type { BucketSetting } from '../core/landing-setting.ts'
 import { openBucket } from './bucket.ts'
 import { openUpload } from './bucket-upload.ts'
 
-/** Small texts and files in a bucket, by name. */
-export interface BucketFiles {
-  /** `s3://bucket/prefix`, for people. */
-  readonly place: string
-  /** Null where there is none. */
-  text(name: string): Promise<string | null>
-  putText(name: string, text: string): Promise<void>
-  /** Nobody sees it before it is whole. */
-  putFile(name: string, file: string): Promise<void>
-  /** Nothing happens where there is none. */
-  remove(name: string): Promise<void>
-}
-
-/** Throws LANDING_REFUSED or LANDING_UNREACHABLE when it is used. */
-export const openBucketFiles = (setting: BucketSetting, signal: AbortSignal): BucketFiles => {
+/** Small texts and files in a bucket, by name; nobody sees one before it is whole. Throws LANDING_REFUSED or LANDING_UNREACHABLE when it is used. */
+export const openBucketFiles = (setting: BucketSetting, signal: AbortSignal) => {
   const bucket = openBucket(setting)
   const keyOf = (name: string): string => `${setting.prefix}${name}`
   return {
     place: bucket.placeOf(setting.prefix.replace(/\/$/, '')),
-    text: (name) => bucket.text(keyOf(name), signal),
-    putText: (name, text) => bucket.put(keyOf(name), Buffer.from(text), signal),
-    putFile: async (name, file) => {
+    /** Null where there is none. */
+    text: (name: string) => bucket.text(keyOf(name), signal),
+    putText: (name: string, text: string) => bucket.put(keyOf(name), Buffer.from(text), signal),
+    putFile: async (name: string, file: string) => {
       const upload = openUpload(bucket, keyOf(name), signal)
       try {
         for await (const chunk of createReadStream(file, { signal })) await upload.write(chunk)
@@ -35,6 +23,7 @@ export const openBucketFiles = (setting: BucketSetting, signal: AbortSignal): Bu
         throw error
       }
     },
-    remove: (name) => bucket.remove(keyOf(name), signal),
+    /** Nothing happens where there is none. */
+    remove: (name: string) => bucket.remove(keyOf(name), signal),
   }
 }

@@ -43,13 +43,8 @@ const endpointUrl = (baseUrl: URL, path: string): URL => {
   return url
 }
 
-interface Authenticated {
-  readonly url: URL
-  readonly headers: Readonly<Record<string, string>>
-}
-
 /** Keys go to the service's own origin and nowhere else, whatever a source asks for. */
-const authenticated = ({ baseUrl, authenticate }: ServiceOptions, request: HttpRequest): Authenticated => {
+const authenticated = ({ baseUrl, authenticate }: ServiceOptions, request: HttpRequest) => {
   const url = new URL(request.url)
   if (url.origin !== baseUrl.origin) throw new EtlError('INTERNAL', `The key is for ${baseUrl.origin}, not for ${url.origin}.`)
   const headers: Record<string, string> = { accept: 'application/json' }

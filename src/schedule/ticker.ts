@@ -8,24 +8,6 @@ import type { Runtime } from '../run/runtime.ts'
 import { missedTicks, type Scheduled, scheduledOf, ticksBetween } from '../plan/ticks.ts'
 import { buyApproved, type Keeper, takeTick } from './tick-runs.ts'
 
-/** The schedule without timers: whoever holds it says when time has passed. */
-interface Ticker {
-  /** Tells which ticks are late, then takes those that came while no scheduler ran, as each pipeline's `catch_up` says. */
-  catchUp(): Promise<void>
-  /** Takes the ticks that came since the last check. */
-  sweep(): void
-  /** Begins a run for each pipeline with something that a person approved and nobody works on: its nights need not be waited for. */
-  approved(): Promise<void>
-  /** Begins a run for each pipeline whose service said, since it last ran, that there are new data: once for each release. */
-  released(): Promise<void>
-  /** Takes the tick of that minute, where the schedule has one; taking it again does nothing. */
-  take(entry: Scheduled, dueMs: number): void
-  /** Pipelines with a tick that came since this ticker began, that nobody took and that no run in progress makes wait. */
-  overdue(): Promise<readonly string[]>
-  /** Resolves when the runs in progress are done. */
-  settled(): Promise<void>
-}
-
 /** Ticks are checked for each minute and taken at once; who is so late does not keep time any more. */
 const overdueMs = 5 * 60_000
 
@@ -38,8 +20,8 @@ interface TickerOptions {
 /** A timer may be that much early by the database's clock. */
 const timerSlackMs = 5_000
 
-/** Keeps time from now on. @param signal aborted: no more ticks are taken, runs in progress put their jobs back. */
-export const createTicker = (runtime: Runtime, signal: AbortSignal, { concurrency }: TickerOptions = {}): Ticker => {
+/** The schedule without timers, which keeps time from now on: whoever holds it says when time has passed. @param signal aborted: no more ticks are taken, runs in progress put their jobs back. */
+export const createTicker = (runtime: Runtime, signal: AbortSignal, { concurrency }: TickerOptions = {}) => {
   const scheduled = scheduledOf(runtime.definitions)
   // Settings that are wrong end the command before the first night, not in it.
   const ping = createPing(runtime.settings, runtime.log)
@@ -49,32 +31,39 @@ export const createTicker = (runtime: Runtime, signal: AbortSignal, { concurrenc
   let lookedMs = begunMs
 
   return {
+    /** Begins a run for each pipeline with something that a person approved and nobody works on: its nights need not be waited for. */
     approved: () => buyApproved(keeper),
+    /** Tells which ticks are late, then takes those that came while no scheduler ran, as each pipeline's `catch_up` says. */
     catchUp: async () => {
       // Notified before anything is taken: a night that is made up for was missed all the same.
       await notify(runtime)
       for (const entry of scheduled)
         for (const dueMs of await missedTicks(runtime, entry)) takeTick(keeper, entry, dueMs, 'caught up')
     },
+    /** Takes the ticks that came since the last check. */
     sweep: () => {
       const nowMs = runtime.clock.now()
       for (const entry of scheduled)
         for (const dueMs of ticksBetween(entry.schedule, lookedMs, nowMs)) takeTick(keeper, entry, dueMs, 'on time')
       lookedMs = nowMs
     },
+    /** Begins a run for each pipeline whose service said, since it last ran, that there are new data: once for each release. */
     released: wakeOnRelease(keeper, scheduled, begunMs),
-    take: (entry, dueMs) => {
+    /** Takes the tick of that minute, where the schedule has one; taking it again does nothing. */
+    take: (entry: Scheduled, dueMs: number) => {
       // The timer runs by the machine's clock: where that is ahead, the tick is not due yet, and the check every minute takes it when it is.
       if (dueMs > runtime.clock.now() + timerSlackMs) return
       // The second time of a repeated hour is no tick.
       if (ticksBetween(entry.schedule, dueMs - 1, dueMs).length > 0) takeTick(keeper, entry, dueMs, 'on time')
     },
+    /** Pipelines with a tick that came since this ticker began, that nobody took and that no run in progress makes wait. */
     overdue: () =>
       overdueOf(
         runtime,
         scheduled.filter(({ definition }) => !keeper.running.has(definition.pipeline)),
         begunMs,
       ),
+    /** Resolves when the runs in progress are done. */
     settled: async () => void (await Promise.all(keeper.chains.values())),
   }
 }

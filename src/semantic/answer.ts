@@ -169,17 +169,8 @@ interface ViewQuestion {
   readonly limit: number
 }
 
-/** As `Answer`, for rows that are no metric. */
-interface ViewAnswer {
-  readonly columns: readonly string[]
-  readonly rows: readonly Readonly<Record<string, Cell>>[]
-  readonly is_cut: boolean
-  readonly sql: string
-  readonly parameters: readonly unknown[]
-}
-
-/** Throws QueryRefusedError where the view is not there or cannot be asked so. */
-export const answerView = (reader: Reader, model: SemanticModel, question: ViewQuestion): Promise<ViewAnswer> =>
+/** As `Answer`, for rows that are no metric. Throws QueryRefusedError where the view is not there or cannot be asked so. */
+export const answerView = (reader: Reader, model: SemanticModel, question: ViewQuestion) =>
   reader.answer(async (reading) => {
     const { view, pipeline, limit } = question
     const columns = await columnNames(reading.db, `bi.${view}`)

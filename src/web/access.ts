@@ -20,14 +20,6 @@ export interface Access {
   readonly nowMs: () => number
 }
 
-/** Tells who may read the page, by cookie or by `Authorization: Bearer`. */
-interface AccessGuard {
-  readonly guard: MiddlewareHandler
-  /** Handles the form at `/login`. */
-  login(context: Context): Promise<Response>
-  logout(context: Context): Response
-}
-
 const digest = (text: string): Buffer => createHash('sha256').update(text).digest()
 
 /** In constant time, whatever the length. */
@@ -35,8 +27,8 @@ export const equal = (a: string, b: string): boolean => timingSafeEqual(digest(a
 
 const loopbackNames = /^(localhost|127\.0\.0\.1|\[::1\])(:\d+)?$/i
 
-/** Sessions live in memory: a restart asks for the token again. */
-export const createAccess = ({ token, nowMs }: Access): AccessGuard => {
+/** Tells who may read the page, by cookie or by `Authorization: Bearer`. Sessions live in memory: a restart asks for the token again. */
+export const createAccess = ({ token, nowMs }: Access) => {
   const sessions = new Map<string, number>()
   const failures = new Map<string, readonly number[]>()
 
@@ -80,7 +72,8 @@ export const createAccess = ({ token, nowMs }: Access): AccessGuard => {
 
   return {
     guard,
-    login: async (context) => {
+    /** Handles the form at `/login`. */
+    login: async (context: Context): Promise<Response> => {
       if (context.req.method !== 'POST') return context.html(loginPage(''))
       const given = (await context.req.parseBody())['token']
       const refused = refusal(context, typeof given === 'string' ? given : '')
@@ -97,7 +90,7 @@ export const createAccess = ({ token, nowMs }: Access): AccessGuard => {
       })
       return context.redirect('/', 303)
     },
-    logout: (context) => {
+    logout: (context: Context): Response => {
       sessions.delete(getCookie(context, cookieName) ?? '')
       deleteCookie(context, cookieName, { path: '/' })
       return context.redirect('/login', 303)

@@ -36,12 +36,6 @@ const unitsADefaultPage = 500
 /** Characters of a search. */
 const mostSearched = 200
 
-/** The page without a server. */
-interface StatusApp {
-  readonly app: Hono
-  close(): void
-}
-
 /** Errors go to `onError`; the visitor reads that something went wrong and no more. */
 interface StatusAppOptions {
   readonly context: WebContext
@@ -52,8 +46,8 @@ interface StatusAppOptions {
 
 const asset = (name: string): string => readFileSync(shipped('src', 'web', 'assets', name), 'utf8')
 
-/** Answers `/healthz` and `/metrics` besides the pages. */
-export const createStatusApp = ({ context, token, onError }: StatusAppOptions): StatusApp => {
+/** The page without a server. Answers `/healthz` and `/metrics` besides the pages. */
+export const createStatusApp = ({ context, token, onError }: StatusAppOptions) => {
   const app = new Hono()
   const access = createAccess({ token, nowMs: () => context.clock.now() })
   const mark = sharedMark(context.kysely)
@@ -109,10 +103,7 @@ export const createStatusApp = ({ context, token, onError }: StatusAppOptions): 
     onError(error)
     return request.html(notice(context, 'Not available', 'The ledger could not be read just now; the log says why.'), 503)
   })
-  return {
-    app,
-    close: () => foresight.close(),
-  }
+  return { app, close: foresight.close }
 }
 
 /**

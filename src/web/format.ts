@@ -1,15 +1,10 @@
 // Numbers, times and units of the ledger as people read them.
 import { html } from 'hono/html'
+import { formatNumber } from '../core/counted.ts'
 import type { Html } from './layout.ts'
 
-const groups = new Intl.NumberFormat('en-US')
-
-/** null counts as 0. */
-export const sum = <One>(all: readonly One[], pick: (one: One) => number | null): number =>
-  all.reduce((total, one) => total + (pick(one) ?? 0), 0)
-
 /** `1,234,567`; a dash where nobody knows. */
-export const count = (value: number | null): string => (value === null ? '–' : groups.format(value))
+export const count = (value: number | null): string => (value === null ? '–' : formatNumber(value))
 
 /** ISO time as `2026-11-20 02:31 UTC`; where scripts run, assets/live.js shows it in the reader's zone. */
 export const moment = (iso: string | null): Html | string =>

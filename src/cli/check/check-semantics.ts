@@ -1,5 +1,6 @@
 // The semantic files of a check: every line understood, every column there, every formula accepted by PostgreSQL.
 import { sql } from 'kysely'
+import { counted } from '../../core/counted.ts'
 import { messageOf } from '../../core/errors.ts'
 import { columnNames } from '../../db/catalog.ts'
 import { isDatabaseError } from '../../db/database-error.ts'
@@ -8,7 +9,7 @@ import { type Problem, showProblem, suggest } from '../../definition/problem.ts'
 import type { EntryPlace, SemanticModel, Subject } from '../../definition/semantic.ts'
 import { readSemantics } from '../../definition/semantic-model.ts'
 import { formulaSql } from '../../semantic/formula.ts'
-import { counted, type Notes, note } from './notes.ts'
+import { type Notes, note } from './notes.ts'
 
 /** Without a database: what the files say. @returns the model as far as it is right */
 export const checkSemanticFiles = async (folders: readonly string[], notes: Notes): Promise<SemanticModel> => {

@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import { counted } from '../../core/counted.ts'
 import { diskError } from '../../core/disk-error.ts'
 import type { Settings } from '../../core/env.ts'
 import { isEtlError } from '../../core/errors.ts'
@@ -24,7 +25,7 @@ import { migrationFolders } from '../../run/open-runtime.ts'
 import type { SourceFolders } from '../../sources/registry.ts'
 import { dataPointReadings } from '../../web/reads/read-quota.ts'
 import { checkMart, compareAfter } from './check-tables.ts'
-import { counted, note, type Notes } from './notes.ts'
+import { note, type Notes } from './notes.ts'
 
 /** Whether other machines may be asked. */
 export interface Asked {

@@ -26,6 +26,3 @@ export type Notes = Note[]
 
 export const note = (notes: Notes, area: Area, result: Note['result'], message: string): void =>
   void notes.push({ area, result, message })
-
-/** `1 migration`, `3 migrations`. */
-export const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`

@@ -1,6 +1,7 @@
 // Everything that is wrong now: what the ledger says, budgets, nights that are late, and data that are expected by a day and are not there. A new kind of
 // alarm adds its reader here.
 import type { Cause } from '../../core/alarm.ts'
+import { counted, sum } from '../../core/counted.ts'
 import { apiNameOf } from '../../core/source-spec.ts'
 import { tagBudgets } from '../../core/tag-budgets.ts'
 import type { Definition, IsoDate, Window } from '../../core/types.ts'
@@ -55,10 +56,18 @@ export const quotaCauses = async (runtime: Runtime): Promise<Cause[]> => {
   const byAccount = Map.groupBy(spent, ({ account, source }) => `account ${account} of ${apiNameOf(source)}`)
   return [
     ...runtime.definitions.flatMap(({ pipeline, limits }) =>
-      levelsReached(runtime, pipeline, pipeline, sum(spent.filter((row) => row.pipeline === pipeline)), limits.quotaPerMonth),
+      levelsReached(
+        runtime,
+        pipeline,
+        pipeline,
+        creditsOf(spent.filter((row) => row.pipeline === pipeline)),
+        limits.quotaPerMonth,
+      ),
     ),
     ...(await tagCauses(runtime)),
-    ...[...byAccount].flatMap(([whose, rows]) => levelsReached(runtime, null, whose, sum(rows), accountBudget(runtime, rows))),
+    ...[...byAccount].flatMap(([whose, rows]) =>
+      levelsReached(runtime, null, whose, creditsOf(rows), accountBudget(runtime, rows)),
+    ),
   ]
 }
 
@@ -77,7 +86,7 @@ const accountBudget = (runtime: Runtime, [first]: readonly QuotaSpent[]): number
   return runtime.allowance(first).budget.perMonth
 }
 
-const sum = (rows: readonly QuotaSpent[]): number => rows.reduce((total, { spent }) => total + spent, 0)
+const creditsOf = (rows: readonly QuotaSpent[]): number => sum(rows, ({ spent }) => spent)
 
 /** The first warning is not over when the second comes. */
 const levelsReached = (
@@ -145,7 +154,7 @@ const causeOf = ({ pipeline }: Definition, window: Window, dueOn: IsoDate, state
   const missing =
     state === null || state.missing === state.units
       ? 'is not loaded'
-      : `lacks ${state.missing} of ${state.units} ${state.units === 1 ? 'unit' : 'units'}`
+      : `lacks ${state.missing} of ${counted(state.units, 'unit')}`
   return {
     cause: `due/${pipeline}/${month}`,
     kind: 'due',
@@ -178,7 +187,7 @@ const reasonOf = (pipeline: string, state: DueWindow | null): Reason => {
   if (state.notPublished > 0)
     return of(
       'service late',
-      `The service itself is late: of what was asked for it has not published ${state.notPublished} ${state.notPublished === 1 ? 'unit' : 'units'} yet.`,
+      `The service itself is late: of what was asked for it has not published ${counted(state.notPublished, 'unit')} yet.`,
       'Nothing has to be done here: every night asks again.',
     )
   if (state.inTrouble > 0)

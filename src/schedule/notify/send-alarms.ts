@@ -94,15 +94,8 @@ const sendingOf = ({ warehouse, clock }: Runtime, { receivers, quietHours }: Ala
   },
 })
 
-export interface Tested {
-  readonly receiver: string
-  readonly kind: string
-  /** null: it took the message. */
-  readonly problem: string | null
-}
-
-/** Raised and over: what a receiver opens for the one it closes for the other. @param names which receivers; empty: all. Throws USAGE, CONFIGURATION. */
-export const testReceivers = async (runtime: Runtime, names: readonly string[]): Promise<readonly Tested[]> => {
+/** Raised and over: what a receiver opens for the one it closes for the other. @param names which receivers; empty: all. `problem` null: it took the message. Throws USAGE, CONFIGURATION. */
+export const testReceivers = async (runtime: Runtime, names: readonly string[]) => {
   const { receivers } = alarmingOf(runtime.settings, runtime.routes)
   const known = receivers.map(({ name }) => name)
   if (known.length === 0)
@@ -113,7 +106,7 @@ export const testReceivers = async (runtime: Runtime, names: readonly string[]):
   const unknown = names.find((name) => !known.includes(name))
   if (unknown !== undefined) throw new EtlError('USAGE', `There is no receiver '${unknown}'; there are ${known.join(', ')}.`)
   const nowMs = runtime.clock.now()
-  const tested: Tested[] = []
+  const tested = []
   for (const receiver of receivers.filter(({ name }) => names.length === 0 || names.includes(name))) {
     const sender = { warehouseId: `test-${nowMs}`, nowMs }
     const raised = await tell(receiver, testTelling(receiver.name, 'raised', nowMs), sender)

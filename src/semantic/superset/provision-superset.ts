@@ -24,31 +24,15 @@ interface Provisioning {
   readonly tell: (text: string) => void
 }
 
-/** Objects of one kind. */
-interface Tally {
-  readonly created: number
-  readonly updated: number
-  readonly removed: number
-}
-
-/** What was done; running it again makes nothing twice. */
-interface Provisioned {
-  readonly datasets: Tally
-  readonly charts: Tally
-  readonly dashboards: readonly { readonly title: string; readonly slug: string; readonly isNew: boolean }[]
-  /** What was left out, and why. */
-  readonly skipped: readonly string[]
-}
-
 const text = z.string()
 const anything = z.unknown()
 const idEntry = z.object({ id: z.int() })
 
 /**
  * What bears our names is made or brought up to date, charts that left a file are removed, everything else is left alone.
- * The bundle is taken as a whole or not at all. Throws SUPERSET.
+ * The bundle is taken as a whole or not at all; running it again makes nothing twice. `skipped`: what was left out, and why. Throws SUPERSET.
  */
-export const provisionSuperset = async (work: Provisioning): Promise<Provisioned> => {
+export const provisionSuperset = async (work: Provisioning) => {
   const { client, tell, views } = work
   const database = await provideConnection(work)
   const known = await knownDatasets(client, database.id)

@@ -2,19 +2,8 @@
 import type { Chart, NumberFormat } from '../../definition/dashboard.ts'
 import type { YamlMap, YamlValue } from '../yaml-text.ts'
 
-/** A chart as its file in a bundle has it; Superset adds the dataset's id to both texts. */
-interface SupersetChart extends YamlMap {
-  readonly slice_name: string
-  readonly description: string
-  readonly viz_type: string
-  readonly params: YamlMap
-  /** JSON text. */
-  readonly query_context: string
-  readonly is_managed_externally: true
-}
-
-/** Pure: the same chart gives the same texts. @param columns of the view */
-export const supersetChart = (chart: Chart, columns: readonly string[], fixed: readonly FixedColumn[]): SupersetChart => {
+/** A chart as its file in a bundle has it; Superset adds the dataset's id to both texts. Pure: the same chart gives the same texts. @param columns of the view */
+export const supersetChart = (chart: Chart, columns: readonly string[], fixed: readonly FixedColumn[]) => {
   const held = fixed.filter(({ column }) => columns.includes(column))
   const params = { ...commonForm(chart, held), ...formOf(chart, columns) }
   return {
@@ -30,7 +19,7 @@ export const supersetChart = (chart: Chart, columns: readonly string[], fixed: r
       result_type: 'full',
     }),
     is_managed_externally: true,
-  }
+  } satisfies YamlMap
 }
 
 const queryOf = (chart: Chart, viewColumns: readonly string[], held: readonly FixedColumn[]): Record<string, unknown> => {

@@ -1,9 +1,10 @@
 // The ten-second page: what needs a person, how complete and fresh each pipeline is, what it cost, what works now.
 import { html } from 'hono/html'
+import { sum } from '../../core/counted.ts'
 import type { Definition, UnitState } from '../../core/types.ts'
 import { barsOf, nightBars } from '../charts.ts'
 import type { WebContext } from '../context.ts'
-import { age, count, coverageAddress, lastDays, moment, sum } from '../format.ts'
+import { age, count, coverageAddress, lastDays, moment } from '../format.ts'
 import { badge, command, type Html, nextStepOf, page, table, unitLink } from '../layout.ts'
 import { legend, monthStrip } from '../month-strip.ts'
 import { type PipelineNight, pipelineNights, restatedOf } from '../reads/pipeline-nights.ts'

@@ -1,8 +1,9 @@
 // What the next run would do: units, reports and credits by reason, what waits for approval, and what changed; found out without spending anything.
 import { html } from 'hono/html'
+import { counted, sum } from '../../core/counted.ts'
 import type { WebContext } from '../context.ts'
 import type { Foreseen, NightPlan, PlannedPipeline, PlannedReason } from '../foresight.ts'
-import { age, count, coverageAddress, moment, span, sum } from '../format.ts'
+import { age, count, coverageAddress, moment, span } from '../format.ts'
 import { badge, command, type Html, optionalTable, page, table } from '../layout.ts'
 import { type Standing, standingWords, type WaitingWord, waitingWords } from '../reads/read-approvals.ts'
 import { type Forecast, forecasts } from '../reads/read-forecast.ts'
@@ -35,11 +36,9 @@ ${plan === null ? '' : html`<p class="verdict">${totalWords(plan)}</p>`}
       ? busy
         ? 'The dry run is at work; its plan is shown here when it is ready.'
         : 'No dry run has ended yet.'
-      : html`Found out ${moment(at)}, ${age(at, clock.now())} ago, with ${count(plan.asked)} free ${plan.asked === 1 ? 'request' : 'requests'}; nothing was bought or written.${busy ? ' A new one is at work.' : ''}`
+      : html`Found out ${moment(at)}, ${age(at, clock.now())} ago, with ${counted(plan.asked, 'free request')}; nothing was bought or written.${busy ? ' A new one is at work.' : ''}`
   } ${busy ? html`<a class="button" href="/plan">Show it</a>` : planAgain}</p>`
 }
-
-const some = (value: number, unit: string): string => `${count(value)} ${unit}${value === 1 ? '' : 's'}`
 
 const totalWords = ({ reasons, pipelines }: NightPlan): string => {
   const now = reasons.filter(({ held }) => !held)
@@ -55,14 +54,14 @@ const totalWords = ({ reasons, pipelines }: NightPlan): string => {
       sum(pipelines, ({ seconds }) => seconds),
     ),
   )
-  return `The next run loads ${some(units, 'unit')}: ${some(reports, 'report')}, ${some(requests, 'request')}, ${creditWords(now)}. It takes ${least} or longer.`
+  return `The next run loads ${counted(units, 'unit')}: ${counted(reports, 'report')}, ${counted(requests, 'request')}, ${creditWords(now)}. It takes ${least} or longer.`
 }
 
 /** What nobody knows the price of is not free. */
 const creditWords = (reasons: readonly PlannedReason[]): string => {
   const known = sum(reasons, ({ credits }) => credits)
-  if (reasons.every(({ credits }) => credits !== null)) return `about ${some(Math.round(known), 'credit')}`
-  return known > 0 ? `about ${some(Math.round(known), 'credit')} and what has no price yet` : 'price not known'
+  if (reasons.every(({ credits }) => credits !== null)) return `about ${counted(Math.round(known), 'credit')}`
+  return known > 0 ? `about ${counted(Math.round(known), 'credit')} and what has no price yet` : 'price not known'
 }
 
 const reasonTable = ({ reasons }: NightPlan): Html =>

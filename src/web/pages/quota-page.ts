@@ -1,9 +1,10 @@
 // Credits spent, reserved and foretold against the budgets of the definitions, by pipeline, tag and day.
 import { html } from 'hono/html'
+import { sum } from '../../core/counted.ts'
 import type { DataPointRule } from '../../core/data-point-counts.ts'
 import { barsOf, creditsByDay, nightBars } from '../charts.ts'
 import type { WebContext } from '../context.ts'
-import { count, dayBefore, lastDays, moment, sum } from '../format.ts'
+import { count, dayBefore, lastDays, moment } from '../format.ts'
 import { type Html, optionalTable, page, table } from '../layout.ts'
 import { type Forecast, forecasts } from '../reads/read-forecast.ts'
 import {

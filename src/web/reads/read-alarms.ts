@@ -1,18 +1,8 @@
 // What is wrong now and who has heard of it.
 import type { Db } from '../../db/tables.ts'
 
-/** One thing that is wrong, with what became of its message for each receiver. */
-export interface AlarmLine {
-  readonly kind: string
-  readonly severity: string
-  readonly pipeline: string | null
-  readonly message: string
-  readonly raised_at: string
-  readonly told: readonly { readonly receiver: string; readonly state: string; readonly problem: string | null }[]
-}
-
-/** Most severe and oldest first. */
-export const openAlarms = async (db: Db): Promise<readonly AlarmLine[]> => {
+/** Most severe and oldest first, each with what became of its message for each receiver. */
+export const openAlarms = async (db: Db) => {
   const alarms = await db
     .selectFrom('etl.notifications')
     .select(['notification_id', 'kind', 'severity', 'pipeline', 'message', 'raised_at'])
@@ -41,3 +31,5 @@ export const openAlarms = async (db: Db): Promise<readonly AlarmLine[]> => {
         })),
     }))
 }
+
+export type AlarmLine = Awaited<ReturnType<typeof openAlarms>>[number]

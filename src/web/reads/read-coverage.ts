@@ -40,18 +40,12 @@ const unitsOf = sql<readonly CoverageUnit[]>`(
     where u.pipeline_id = w.pipeline_id and u.window_from = w.window_from and u.slice_id = s.slice_id limit 1) c
   where w.pipeline_id = s.pipeline_id)`
 
-interface PipelineCoverage {
-  readonly slices: readonly CoverageSlice[]
-  /** There are slices behind these. */
-  readonly more: boolean
-}
-
-/** Slices of a pipeline by their values. @param most slices @param offset those before them */
+/** Slices of a pipeline by their values; `more`: there are slices behind these. @param most slices @param offset those before them */
 export const pipelineCoverage = async (
   db: Db,
   pipeline: string,
   { most, offset = 0 }: { readonly most: number; readonly offset?: number },
-): Promise<PipelineCoverage> => {
+) => {
   const { rows } = await sql<CoverageSlice>`
     with windows as materialized (
       select w.pipeline_id, w.window_from from etl.window_list w where w.pipeline = ${pipeline}

@@ -4,26 +4,11 @@ import { rateOf } from '../../core/pace.ts'
 import type { Db } from '../../db/tables.ts'
 import { learntOf, paceColumns } from '../../ledger/account-pace.ts'
 
-export interface AccountTrouble {
-  /** The API and the account in it. */
-  readonly account: string
-  readonly code: string
-  readonly message: string
-  readonly since: string
-}
-
-export interface AccountState {
-  readonly account: string
-  /** Requests a second allowed now, unless fewer are set. */
-  readonly requestsPerSecond: number | null
-  readonly trouble: AccountTrouble | null
-}
-
 /** Whoever is in trouble tries at least once a minute; older news is of a process that ended. */
 const newsForMs = 150_000
 
-/** Accounts that were ever refused or in trouble, by name. */
-export const accountStates = async (db: Db): Promise<AccountState[]> => {
+/** Accounts that were ever refused or in trouble, by name: requests a second allowed now, unless fewer are set. */
+export const accountStates = async (db: Db) => {
   const rows = await db
     .selectFrom('etl.pace')
     .select(['account', 'trouble_code', 'trouble_message', 'trouble_since'])
@@ -44,3 +29,6 @@ export const accountStates = async (db: Db): Promise<AccountState[]> => {
     }
   })
 }
+
+export type AccountState = Awaited<ReturnType<typeof accountStates>>[number]
+export type AccountTrouble = NonNullable<AccountState['trouble']>

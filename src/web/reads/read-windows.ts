@@ -180,17 +180,10 @@ const byWindow = (a: WindowState, b: WindowState): number =>
 const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0)
 
 /** One pipeline, all its versions together. */
-export interface PipelineCounts {
-  readonly pipeline: string
-  readonly units: Readonly<Partial<Record<UnitState, number>>>
-  readonly rows: number
-  readonly newest_window: string | null
-  readonly oldest_window: string | null
-  readonly last_loaded_at: string | null
-}
+export type PipelineCounts = ReturnType<typeof pipelineCounts>[number]
 
 /** By name; pipelines that have no unit yet are left out. */
-export const pipelineCounts = ({ states, loads }: Windows): PipelineCounts[] =>
+export const pipelineCounts = ({ states, loads }: Windows) =>
   [...Map.groupBy(states, ({ pipeline }) => pipeline)].sort(byName).map(([pipeline, own]) => {
     const ownLoads = loads.filter((row) => row.pipeline === pipeline)
     const loaded = own
@@ -211,22 +204,10 @@ export const pipelineCounts = ({ states, loads }: Windows): PipelineCounts[] =>
 
 export const unitsIn = (states: readonly WindowState[]): number => states.reduce((all, { units }) => all + units, 0)
 
-/** A month of one pipeline. */
-export interface CoverageMonth {
-  readonly pipeline: string
-  /** `2026-01` */
-  readonly month: string
-  /** Units that have rows, whatever is asked for beside them. */
-  readonly loaded: number
-  readonly total: number
-  readonly held: number
-  readonly failed: number
-  /** Neither loaded nor held or failed. */
-  readonly open: number
-}
+export type CoverageMonth = ReturnType<typeof coverageMonths>[number]
 
-/** By pipeline and month. */
-export const coverageMonths = (states: readonly WindowState[]): CoverageMonth[] =>
+/** By pipeline and month (`2026-01`). `loaded`: units that have rows, whatever is asked for beside them; `open`: neither loaded nor held or failed. */
+export const coverageMonths = (states: readonly WindowState[]) =>
   [...Map.groupBy(states, ({ pipeline, window_from }) => `${pipeline}/${window_from.slice(0, 7)}`)]
     .sort(byName)
     .map(([key, own]) => {

@@ -37,19 +37,10 @@ export const spendingByMonth = async (db: Db, fromDay: string): Promise<Spending
   return rows
 }
 
-export interface TagSpending {
-  readonly month: string
-  /** Name of the tag. */
-  readonly tag: string
-  /** null: pipelines without that tag. */
-  readonly value: string | null
-  readonly pipelines: readonly string[]
-  readonly used: number
-  readonly reserved: number
-}
+export type TagSpending = ReturnType<typeof spendingByTag>[number]
 
-/** For each tag that any of them has, all of the spending: its values, and what has no such tag. */
-export const spendingByTag = (spending: readonly Spending[]): TagSpending[] => {
+/** For each tag that any of them has, all of the spending: its values, and what has no such tag (null). */
+export const spendingByTag = (spending: readonly Spending[]) => {
   const names = [...new Set(spending.flatMap(({ tags }) => Object.keys(tags)))].sort()
   return names.flatMap((tag) =>
     [...Map.groupBy(spending, ({ month, tags }) => JSON.stringify([month, tags[tag] ?? null])).values()].flatMap((group) => {

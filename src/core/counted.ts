@@ -1,0 +1,17 @@
+// Numbers as people read them, with what they count.
+
+const groups = new Intl.NumberFormat('en-US')
+
+/** `1,234,567`; also of texts that hold one. */
+export const formatNumber = (value: number | string | bigint): string =>
+  groups.format(Number.isInteger(Number(value)) ? BigInt(value) : Number(value))
+
+/** `1 unit`, `2,000 units`. */
+export const counted = (value: number, noun: string): string => {
+  const whole = Math.round(value)
+  return `${formatNumber(whole)} ${noun}${whole === 1 ? '' : 's'}`
+}
+
+/** null counts as 0. */
+export const sum = <One>(all: readonly One[], pick: (one: One) => number | null): number =>
+  all.reduce((total, one) => total + (pick(one) ?? 0), 0)
