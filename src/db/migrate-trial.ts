@@ -6,16 +6,17 @@ import { type MigrateOptions, migrationState } from './migrate.ts'
 import { loadMigration, migrationFiles, statementsOf } from './migration-files.ts'
 import type { Db } from './tables.ts'
 
-/** Nothing here is worth making a load wait, neither before a lock nor behind one of ours. */
-const patience = `set local lock_timeout = '2s'; set local statement_timeout = '30s'`
+/** In a warehouse that is in use a load waits no longer than that, neither before a lock of ours nor behind one; in an empty one nobody does. */
+const patience = { inUse: ['100ms', '1s'], empty: ['2s', '30s'] } as const
 
-/** What `read` sees once every pending migration is applied. Nothing of them stays. */
+/** What `read` sees once every pending migration is applied. Nothing of them stays. Throws where a migration needs longer, or a lock that another holds. */
 export const afterPending = async <T>(database: Database, options: MigrateOptions, read: (db: Db) => Promise<T>): Promise<T> => {
-  const { pending } = await migrationState(database, options)
+  const { pending, applied } = await migrationState(database, options)
+  const [lock, statement] = patience[applied.length === 0 ? 'empty' : 'inUse']
   const files = await migrationFiles(options.folders)
   const trial = await database.kysely.startTransaction().execute()
   try {
-    await sql.raw(patience).execute(trial)
+    await sql.raw(`set local lock_timeout = '${lock}'; set local statement_timeout = '${statement}'`).execute(trial)
     await makeRecord(trial)
     for (const name of pending) await (await loadMigration(name, files.get(name) ?? '')).up(trial)
     return await read(trial)

@@ -69,7 +69,7 @@ export const checkDatabase = async (database: Database, checking: Checking): Pro
     await checkQueries(database, checking)
     return checkReadings(database, checking)
   }
-  const found = await compareAfter(database, folders, state.pending, checking.definitions, state.applied.length === 0)
+  const found = await compareAfter(database, folders, checking.definitions)
   if (typeof found === 'string') note(notes, 'table', 'not asked', `tables of the definitions: ${found}.`)
   else tell(checking, found, 'its migration makes the columns, types and key of the definition (tried and taken back).')
   note(notes, 'mart', 'not asked', 'queries of the marts: they need the migrated warehouse.')
