@@ -19,16 +19,8 @@ import { unitsIn, type WindowState } from './read-windows.ts'
 /** `partly`: some units are loaded. `later`: the service has not published it, or the definition begins after it. */
 export type MonthState = 'loaded' | 'restated' | 'partly' | 'running' | 'waiting' | 'missing' | 'failed' | 'held' | 'later'
 
-export interface MonthLine {
-  /** `2026-01` */
-  readonly month: string
-  readonly state: MonthState
-  /** Every wanted unit of every window in it has rows, or was answered without any. */
-  readonly complete: boolean
-  readonly loaded: number
-  /** Units that are wanted, over its windows. */
-  readonly wanted: number
-}
+/** One month (`2026-01`). `complete`: every wanted unit of every window in it has rows, or was answered without any; `wanted`: units, over its windows. */
+export type MonthLine = ReturnType<typeof monthLine>
 
 /** What the newest version of a pipeline wants. */
 export interface WantedLine extends Row<'etl.pipelines', 'pipeline_id' | 'pipeline'> {
@@ -80,7 +72,7 @@ const monthLine = (
   byWindow: ReadonlyMap<string, readonly WindowState[]>,
   from: string,
   to: string,
-): MonthLine => {
+) => {
   const month = from.slice(0, 7)
   const known = [...byWindow.keys()].filter((first) => first >= from && first < to)
   const due = definition === undefined ? [] : publishedIn(definition, from, to, nowMs)
@@ -123,16 +115,13 @@ export const completeSpan = (months: readonly MonthLine[]): { readonly from: str
   return from === undefined || to === undefined ? null : { from: from.month, to: to.month }
 }
 
-/** The oldest month after the complete ones, with the day on which it is to be there. */
-export interface DueMonth {
-  readonly month: string
-  /** By the definition's `expect`, else the day on which the service publishes it. */
-  readonly on: string
-  readonly overdue: boolean
-}
+export type DueMonth = NonNullable<ReturnType<typeof nextDue>>
 
-/** null: nobody knows, because there is no definition of it, or the table has ended and all of it is there. @param completeTo the newest complete month; null: none */
-export const nextDue = (definition: Definition | undefined, completeTo: string | null, nowMs: number): DueMonth | null => {
+/**
+ * The oldest month after the complete ones, with the day on which it is to be there: by the definition's `expect`, else the day on which the service publishes it.
+ * null: nobody knows, because there is no definition of it, or the table has ended and all of it is there. @param completeTo the newest complete month; null: none
+ */
+export const nextDue = (definition: Definition | undefined, completeTo: string | null, nowMs: number) => {
   if (definition === undefined) return null
   const { from, publication } = definition.window
   const today = dateIn(nowMs, publication.timeZone)
