@@ -3,6 +3,8 @@
 export interface ColumnTypeEntry {
   /** As PostgreSQL's catalog writes it. */
   readonly catalog: string
+  /** Its word in a data contract (ODCS). */
+  readonly contract: 'string' | 'integer' | 'number' | 'boolean' | 'date' | 'array'
   /** How Parquet files hold it. */
   readonly parquet: 'text' | 'long' | 'int' | 'decimal' | 'boolean' | 'days' | 'microseconds' | 'list'
   /** Whole numbers can be rounded. */
@@ -31,25 +33,25 @@ const rest = {
   isListable: false,
 } as const
 
-const type = (catalog: string, parquet: ColumnTypeEntry['parquet'], more: Partial<ColumnTypeEntry> = {}): ColumnTypeEntry => ({
-  ...rest,
-  ...more,
-  catalog,
-  parquet,
-})
+const type = (
+  catalog: string,
+  parquet: ColumnTypeEntry['parquet'],
+  contract: ColumnTypeEntry['contract'],
+  more: Partial<ColumnTypeEntry> = {},
+): ColumnTypeEntry => ({ ...rest, ...more, catalog, parquet, contract })
 
 const whole = { isNumber: true, isListable: true, isWhole: true } as const
 
 /** By its name in definitions, which SQL understands as well. */
 export const columnTypes = {
-  text: type('text', 'text', { takesWords: true, holdsText: true, ifAbsent: /^/, isListable: true }),
-  bigint: type('bigint', 'long', { ...whole, ifAbsent: /^-?\d{1,18}$/ }),
-  integer: type('integer', 'int', { ...whole, ifAbsent: /^-?\d{1,9}$/ }),
-  numeric: type('numeric', 'decimal', { isNumber: true, ifAbsent: /^-?\d+(\.\d+)?$/ }),
-  boolean: type('boolean', 'boolean', { takesWords: true, ifAbsent: /^(true|false)$/ }),
-  date: type('date', 'days', { ifAbsent: /^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])$/ }),
-  timestamptz: type('timestamp with time zone', 'microseconds'),
-  'text[]': type('text[]', 'list', { isList: true, isListable: true, holdsText: true }),
+  text: type('text', 'text', 'string', { takesWords: true, holdsText: true, ifAbsent: /^/, isListable: true }),
+  bigint: type('bigint', 'long', 'integer', { ...whole, ifAbsent: /^-?\d{1,18}$/ }),
+  integer: type('integer', 'int', 'integer', { ...whole, ifAbsent: /^-?\d{1,9}$/ }),
+  numeric: type('numeric', 'decimal', 'number', { isNumber: true, ifAbsent: /^-?\d+(\.\d+)?$/ }),
+  boolean: type('boolean', 'boolean', 'boolean', { takesWords: true, ifAbsent: /^(true|false)$/ }),
+  date: type('date', 'days', 'date', { ifAbsent: /^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])$/ }),
+  timestamptz: type('timestamp with time zone', 'microseconds', 'date'),
+  'text[]': type('text[]', 'list', 'array', { isList: true, isListable: true, holdsText: true }),
 }
 
 export type ColumnType = keyof typeof columnTypes

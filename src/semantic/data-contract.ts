@@ -1,19 +1,8 @@
 // The data contract of what `bi` publishes, in the Open Data Contract Standard (ODCS 3.0.2): tables, columns, keys, and by when a month is there.
-import type { ColumnType } from '../core/column-types.ts'
+import { columnTypes } from '../core/column-types.ts'
 import type { Column, Definition } from '../core/types.ts'
 import { columnComment, grainOf } from '../publish/comments.ts'
 import { type YamlMap, yamlFile } from './yaml-text.ts'
-
-const logicalTypes: Readonly<Record<ColumnType, string>> = {
-  text: 'string',
-  bigint: 'integer',
-  integer: 'integer',
-  numeric: 'number',
-  boolean: 'boolean',
-  date: 'date',
-  timestamptz: 'date',
-  'text[]': 'array',
-}
 
 /** One contract over every published pipeline, the same for the same definitions. */
 export const dataContract = (definitions: readonly Definition[]): string => {
@@ -46,12 +35,12 @@ const tableOf = (definition: Definition): YamlMap => ({
 /** @param place of it in the key; -1: it is none of it */
 const propertyOf = (column: Column, place: number): YamlMap => ({
   name: column.name,
-  logicalType: logicalTypes[column.type],
+  logicalType: columnTypes[column.type].contract,
   physicalType: column.type,
   description: columnComment(column),
   required: place >= 0 || !column.nullable,
   ...(place < 0 ? {} : { primaryKey: true, primaryKeyPosition: place + 1 }),
-  ...(column.type === 'text[]' ? { items: { name: column.name, logicalType: 'string' } } : {}),
+  ...(columnTypes[column.type].isList ? { items: { name: column.name, logicalType: 'string' } } : {}),
 })
 
 const promises = ({ pipeline, expect, schedule }: Definition): YamlMap[] => [
