@@ -2,7 +2,7 @@
 -- grain: One row a pipeline, version and month, from the oldest to the newest one.
 -- question: May I report on October yet?
 -- topic: Can I trust the figures
--- reads: etl.expected_windows, etl.missing_cells, etl.slices, etl.pipelines, etl.published_now, etl.window_loads
+-- reads: etl.expected_windows, etl.missing_cells, etl.slices, etl.pipelines, etl.published_now, etl.window_loads, breaks
 -- column pipeline: The pipeline.
 -- column version: Its published version.
 -- column month: First day of the month.
@@ -19,6 +19,7 @@
 -- column is_answered: Whether the service was asked for every cell, and answered.
 -- column is_complete: Whether every cell has rows.
 -- column ends: Last month of a table that ends; NULL: it has no end.
+-- column method: Number of the method that the month follows: 1, and one more from each break on (breaks). Months of different numbers are not comparable.
 -- column last_loaded_at: The last load.
 -- column last_checked_at: When the service was last asked whether anything changed.
 select c.pipeline, c.version, c.month, c.cells, c.cells - coalesce(m.cells, 0) as cells_with_rows, coalesce(m.had_none, 0) as cells_service_had_none,
@@ -27,7 +28,7 @@ select c.pipeline, c.version, c.month, c.cells, c.cells - coalesce(m.cells, 0) a
   case when c.domains is null then c.cells - coalesce(m.cells, 0) || ' of ' || c.cells || ' cells'
     else c.domains - coalesce(m.domains, 0) || ' of ' || c.domains || ' domains' end as completeness,
   coalesce(m.cells, 0) = coalesce(m.had_none, 0) as is_answered, coalesce(m.cells, 0) = 0 as is_complete,
-  ends.at as ends, l.last_loaded_at, l.last_checked_at
+  ends.at as ends, 1 + (select count(*) from bi.breaks k where k.pipeline = c.pipeline and k.month <= c.month) as method, l.last_loaded_at, l.last_checked_at
 from (select w.pipeline, w.version, date_trunc('month', w.window_from::timestamp)::date as month, sum(s.slices)::bigint as cells, max(s.domains) as domains
     from etl.expected_windows w join (select o.pipeline_id, count(*) as slices, nullif(count(distinct o."values"[array_position(p.dimensions, 'domain')]), 0) as domains
       from etl.slices o join etl.pipelines p on p.pipeline_id = o.pipeline_id where o.wanted_until is null group by 1) s on s.pipeline_id = w.pipeline_id

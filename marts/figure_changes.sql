@@ -6,14 +6,14 @@
 -- column pipeline: The pipeline.
 -- column month: First day of the month whose figures it is about.
 -- column changed_at: When it happened; NULL where something is not loaded.
--- column why: restated, dialect (restated by an answer asked for in another way), came (first loaded), went (no rows any more), not loaded, or version (another one was published).
+-- column why: restated, dialect (asked for in another way), method (the service counts otherwise), came (first loaded), went (no rows any more), not loaded, or version (another was published).
 -- column slice: What it is about: a value or a list of values for each dimension, as JSON text; NULL: all of them.
 -- column rows_changed: Rows with another value than before. Unit: rows.
 -- column rows_new: Rows that appeared. Unit: rows.
 -- column rows_ended: Rows that vanished. Unit: rows.
 -- column detail: The version, or why it is not loaded.
 select r.pipeline, date_trunc('month', r.window_from::timestamp)::date as month, r.seen_at as changed_at,
-  case r.cause when 'dialect' then 'dialect' else 'restated' end as why, r.slice, r.rows_changed, r.rows_new, r.rows_ended, null as detail
+  case r.cause when 'service' then 'restated' else r.cause end as why, r.slice, r.rows_changed, r.rows_new, r.rows_ended, null as detail
 from bi.restatements r
 union all
 select p.pipeline, date_trunc('month', l.window_from::timestamp)::date, l.loaded_at, 'came', box.slice, l.rows_updated, l.rows_inserted, l.rows_ended, null

@@ -2,12 +2,13 @@
 -- grain: One row a month, months_back, domain, country, traffic_source, web_source, branded_type: wherever one of the two months has a row. months_back runs from 1 to 36; always choose one.
 -- question: Did our clicks from search grow over last year, counting only domains that both months have?
 -- topic: What changed in search
--- reads: keyword_months, dim_date, domains
+-- reads: keyword_months, dim_date, domains, breaks
 -- column month: First day of the month.
 -- column months_back: How many months earlier the other month is: 1 the month before, 3 the quarter before, 12 the same month last year. Unit: months.
 -- column comparison: previous (1), previous quarter (3), same last year (12); NULL for the others.
 -- column quarter: First day of the month's quarter.
 -- column loaded_in: Which of the two months has the row: both, now or before. Compare sum(X) filter (where X_before is not null) with sum(X_before) filter (where X is not null).
+-- column method_changed: Whether the service counts by another method since the earlier month: then the two are not comparable, see breaks.
 -- column clicks: Clicks from all keywords in the month; NULL where it is not loaded. Unit: clicks a month.
 -- column clicks_before: Clicks from all keywords in the earlier month; NULL where it is not loaded. Unit: clicks a month.
 -- column clicks_brand: Clicks from keywords that hold the domain's name in the month; NULL where it is not loaded. Unit: clicks a month.
@@ -34,6 +35,7 @@
 select m.month, b.months_back, case b.months_back when 1 then 'previous' when 3 then 'previous quarter' when 12 then 'same last year' end as comparison,
   date_trunc('quarter', m.month::timestamp)::date as quarter, pair.domain, pair.country, pair.traffic_source, pair.web_source, pair.branded_type,
   pair.loaded_in,
+  exists (select from bi.breaks k where k.pipeline = 'keywords' and k.starts_on > (m.month - make_interval(months => b.months_back))::date and k.starts_on <= m.month) as method_changed,
   pair.clicks, pair.clicks_before, pair.clicks_brand, pair.clicks_brand_before, pair.clicks_top_3, pair.clicks_top_3_before,
   pair.clicks_with_position, pair.clicks_with_position_before, pair.keywords, pair.keywords_before, pair.searches, pair.searches_before,
   pair.searches_without_click, pair.searches_without_click_before,

@@ -2,7 +2,7 @@
 -- grain: One row a period, starts_on, months_back, domain, country, traffic_source, web_source, branded_type and keyword. Always choose one period and one months_back.
 -- question: Which keywords brought us clicks in the second quarter of last year and none in this one's?
 -- topic: What changed in search
--- reads: keywords, keyword_months, cut_units
+-- reads: keywords, keyword_months, cut_units, breaks
 -- column period: month or quarter.
 -- column starts_on: First day of the period.
 -- column months_back: How many months earlier the other period is: for a month 1 to 36, for a quarter 3, 6 and so on; 12 is the same period last year. Unit: months.
@@ -10,6 +10,7 @@
 -- column clicks: Clicks in the period; 0 for a lost keyword, which is in the period it is missing from; NULL where the service gave none. Unit: clicks.
 -- column clicks_before: Clicks in the earlier period; NULL for a new keyword. Unit: clicks.
 -- column clicks_change: clicks minus clicks_before, a keyword that one of the two periods lacks counted as 0; NULL where is_loaded is false. Unit: clicks.
+-- column method_changed: Whether the service counts by another method since the earlier period: then the two are not comparable, see breaks.
 -- column best_position: Best position in the period; NULL for a lost keyword. Unit: rank in the results.
 -- column best_position_before: Best position in the earlier period. Unit: rank in the results.
 -- column movement: new, lost, up, down or same, by clicks; first: no earlier period; in part: not all months of both; not in the top 500 (before): only so many were asked for; not known.
@@ -18,6 +19,7 @@
 select m.period, m.starts_on, b.months_back, m.domain, m.country, m.traffic_source, m.web_source, m.branded_type, pair.keyword,
   loaded.is_so as is_loaded, case when pair.is_now then pair.clicks when loaded.is_so and cut.top_now is null then 0 end as clicks, pair.clicks_before,
   case when loaded.is_so and (pair.is_now or cut.top_now is null) and (pair.was_before or cut.top_before is null) then case when pair.is_now then pair.clicks else 0 end - case when pair.was_before then pair.clicks_before else 0 end end as clicks_change,
+  exists (select from bi.breaks k where k.pipeline = 'keywords' and k.starts_on > (m.starts_on - make_interval(months => b.months_back))::date and k.starts_on < (m.starts_on + make_interval(months => m.span))::date) as method_changed,
   pair.best_position, pair.best_position_before,
   case when earlier.months = 0 then 'first' when not loaded.is_so then 'in part' when not pair.is_now then coalesce('not in the top ' || cut.top_now, 'lost')
     when not pair.was_before then coalesce('not in the top ' || cut.top_before || ' before', 'new') when pair.clicks > pair.clicks_before then 'up' when pair.clicks < pair.clicks_before then 'down'

@@ -2,13 +2,14 @@
 -- grain: One row a month, months_back, domain, category_id: wherever one of the two months has a row. months_back runs from 1 to 36; always choose one.
 -- question: Did revenue grow over last year, counting only categories that both months have?
 -- topic: Shops
--- reads: shopper_category_performance, dim_date, dim_category, domains
+-- reads: shopper_category_performance, dim_date, dim_category, domains, breaks
 -- column month: First day of the month.
 -- column months_back: How many months earlier the other month is: 1 the month before, 3 the quarter before, 12 the same month last year. Unit: months.
 -- column comparison: previous (1), previous quarter (3), same last year (12); NULL for the others.
 -- column quarter: First day of the month's quarter.
 -- column category: The category's name, from attributes/categories.csv or the service; its number where nobody named it.
 -- column loaded_in: Which of the two months has the row: both, now or before. Compare sum(X) filter (where X_before is not null) with sum(X_before) filter (where X is not null).
+-- column method_changed: Whether the service counts by another method since the earlier month: then the two are not comparable, see breaks.
 -- column revenue: Sales in the month; NULL where it is not loaded. Unit: US dollars.
 -- column revenue_before: Sales in the earlier month; NULL where it is not loaded. Unit: US dollars.
 -- column product_views: Views of product pages in the month; NULL where it is not loaded. Unit: views.
@@ -22,6 +23,7 @@
 select m.month, b.months_back, case b.months_back when 1 then 'previous' when 3 then 'previous quarter' when 12 then 'same last year' end as comparison,
   date_trunc('quarter', m.month::timestamp)::date as quarter, pair.domain, pair.category_id,
   pair.loaded_in,
+  exists (select from bi.breaks k where k.pipeline = 'shopper_category_performance' and k.starts_on > (m.month - make_interval(months => b.months_back))::date and k.starts_on <= m.month) as method_changed,
   pair.revenue, pair.revenue_before, pair.product_views, pair.product_views_before, pair.units_sold, pair.units_sold_before,
   coalesce(c.name, pair.category_id::text) as category, coalesce(g.domain_group, '(none)') as domain_group, coalesce(g.ownership, '(none)') as ownership
 from (select d.date as month from bi.dim_date d where d.date = d.month_start and exists (select from bi.shopper_category_performance f where f.date = d.date)) m

@@ -2,12 +2,13 @@
 -- grain: One row a month, months_back, domain, country, include_subdomains: wherever one of the two months has a row. months_back runs from 1 to 36; always choose one.
 -- question: Did our visits grow, counting only domains that both months have?
 -- topic: Visits
--- reads: traffic_and_engagement, dim_date, domains
+-- reads: traffic_and_engagement, dim_date, domains, breaks
 -- column month: First day of the month.
 -- column months_back: How many months earlier the other month is: 1 the month before, 3 the quarter before, 12 the same month last year. Unit: months.
 -- column comparison: previous (1), previous quarter (3), same last year (12); NULL for the others.
 -- column quarter: First day of the month's quarter.
 -- column loaded_in: Which of the two months has the row: both, now or before. Compare sum(X) filter (where X_before is not null) with sum(X_before) filter (where X is not null).
+-- column method_changed: Whether the service counts by another method since the earlier month: then the two are not comparable, see breaks.
 -- column visits: Visits from desktop and mobile web in the month; NULL where it is not loaded. Unit: visits.
 -- column visits_before: Visits from desktop and mobile web in the earlier month; NULL where it is not loaded. Unit: visits.
 -- column desktop_visits: Visits from desktop in the month; NULL where it is not loaded. Unit: visits.
@@ -23,6 +24,7 @@
 select m.month, b.months_back, case b.months_back when 1 then 'previous' when 3 then 'previous quarter' when 12 then 'same last year' end as comparison,
   date_trunc('quarter', m.month::timestamp)::date as quarter, pair.domain, pair.country, pair.include_subdomains,
   pair.loaded_in,
+  exists (select from bi.breaks k where k.pipeline = 'traffic_and_engagement' and k.starts_on > (m.month - make_interval(months => b.months_back))::date and k.starts_on <= m.month) as method_changed,
   pair.visits, pair.visits_before, pair.desktop_visits, pair.desktop_visits_before, pair.mobile_visits, pair.mobile_visits_before,
   pair.page_views, pair.page_views_before,
   coalesce(g.domain_group, '(none)') as domain_group, coalesce(g.ownership, '(none)') as ownership

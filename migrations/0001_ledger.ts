@@ -286,6 +286,7 @@ const words = [
     verdict text,
     verdict_message text,
     drift jsonb,
+    changes jsonb,
     check (num_nonnulls(slice_id, slice_ids) = 1)
   )`,
   `create index answer_rows_window on etl.answer_rows (pipeline_id, window_from, loaded_at)`,
@@ -340,6 +341,7 @@ const words = [
     outcome text not null check (outcome in ('loaded', 'unchanged')),
     slices_without_rows integer[] not null default '{}',
     drift jsonb,
+    changes jsonb,
     check (outcome = 'unchanged' or
       rows_read = rows_inserted + rows_updated + rows_unchanged + rows_quarantined + rows_duplicates)
   )`,
@@ -469,6 +471,39 @@ const words = [
   )`,
   `create index test_failures_pipeline on etl.test_failures (pipeline_id, test)`,
   `create index test_failures_tested on etl.test_failures (tested_at)`,
+
+  // What a run's restatements came to, by window and column; and months from which on the service counts by another method.
+  `create table etl.restated (
+    pipeline_id integer not null references etl.pipelines,
+    run_id bigint not null,
+    window_from date not null,
+    column_name text not null,
+    seen_at timestamptz not null,
+    age integer not null,
+    rows_compared bigint not null,
+    share double precision not null,
+    size double precision not null,
+    shift double precision not null,
+    primary key (pipeline_id, run_id, window_from, column_name)
+  )`,
+  `create index restated_run on etl.restated (run_id)`,
+  `create index restated_seen on etl.restated (seen_at)`,
+  `create table etl.breaks (
+    break_id bigint generated always as identity primary key,
+    pipeline_id integer not null references etl.pipelines,
+    run_id bigint not null,
+    kind text not null check (kind in ('method', 'dialect')),
+    starts_on date not null,
+    seen_back_to date not null,
+    columns text[] not null,
+    share double precision not null,
+    change double precision not null,
+    usual_share double precision not null,
+    usual_size double precision not null,
+    ask_number bigint not null,
+    noticed_at timestamptz not null default clock_timestamp(),
+    unique (pipeline_id, run_id)
+  )`,
 
   `create table etl.events (
     event_id bigint generated always as identity primary key,
@@ -657,13 +692,13 @@ const views = [
   // Loads, wherever they stand.
   `create view etl.loads as
     select load_id, answer_id, pipeline_id, window_from, job_id, run_id, outcome, units, rows_read, rows_inserted, rows_updated, rows_ended,
-      rows_unchanged, rows_quarantined, rows_duplicates, slices_without_rows, drift, loaded_at, milliseconds from etl.load_rows
+      rows_unchanged, rows_quarantined, rows_duplicates, slices_without_rows, drift, loaded_at, milliseconds, changes from etl.load_rows
     union all
     select answer_id, answer_id, pipeline_id, window_from, job_id, run_id, 'loaded', 1,
       coalesce(rows_inserted, 0) + coalesce(rows_updated, 0) + coalesce(rows_unchanged, 0) + coalesce(rows_quarantined, 0) + coalesce(rows_duplicates, 0),
       coalesce(rows_inserted, 0), coalesce(rows_updated, 0), coalesce(rows_ended, 0), coalesce(rows_unchanged, 0), coalesce(rows_quarantined, 0),
       coalesce(rows_duplicates, 0), case when rows_inserted is null and rows_updated is null and rows_unchanged is null then array[slice_id] else '{}' end,
-      drift, loaded_at, milliseconds from etl.answer_rows where loaded_at is not null`,
+      drift, loaded_at, milliseconds, changes from etl.answer_rows where loaded_at is not null`,
   // Those of them that brought no row for a slice.
   `create view etl.loads_without_rows as
     select answer_id, pipeline_id, window_from, loaded_at, load_id, slices_without_rows from etl.load_rows where slices_without_rows <> '{}'
@@ -992,6 +1027,8 @@ const loadWords = {
   drift: 'How the answer differed in shape from the definition; NULL where it did not.',
   loaded_at: 'When it was loaded: exactly the _loaded_at of its rows.',
   milliseconds: 'How long it took; NULL where it was not measured. Unit: milliseconds.',
+  changes:
+    'Of rows that changed, by column of numbers: rows (how many), size and shift (sums of the changes as parts of the larger value, without and with sign); NULL where none did.',
 } as const
 
 const relations: Readonly<Record<string, About>> = {
@@ -1284,6 +1321,7 @@ const relations: Readonly<Record<string, About>> = {
       rows_duplicates: 'Rows that came more than once; NULL: none. Unit: rows.',
       milliseconds: loadWords.milliseconds,
       drift: loadWords.drift,
+      changes: loadWords.changes,
     },
   ],
   answers: [
@@ -1426,6 +1464,41 @@ const relations: Readonly<Record<string, About>> = {
       slice_id: 'The slice: etl.slices.',
       outcome: 'held (the answer waits for a person), released (a person allowed it) or warned (loaded).',
       ...testFailureSeen,
+    },
+  ],
+  restated: [
+    'What a run found restated. One row a pipeline, run, window and column of numbers; columns without a change have none.',
+    {
+      pipeline_id: pipelineOfRow,
+      run_id: 'The run: etl.runs.',
+      window_from: windowFrom,
+      column_name: 'The column of the table.',
+      seen_at: 'The last load of the run that changed the window.',
+      age: 'How many windows had ended by then since this one did, at most 3. Unit: windows.',
+      rows_compared: 'Rows that the run had an earlier value of. Unit: rows.',
+      share:
+        'Rows with another value in the column, as a part of the window; units that the run did not ask for count as unchanged. Unit: fraction.',
+      size: 'Mean change of those rows, without sign, as a part of the larger value. Unit: fraction.',
+      shift: 'The same with sign. Unit: fraction.',
+    },
+  ],
+  breaks: [
+    'Windows from which on a pipeline follows another method of the service. One row a pipeline, version and run that noticed it.',
+    {
+      break_id: 'Number of the break.',
+      pipeline_id: pipelineOfRow,
+      run_id: 'The run that noticed it: etl.runs.',
+      kind: 'dialect where the answers were asked for in another dialect of the service than those before; else method.',
+      starts_on:
+        'First day of the first window that is loaded as the new method has it; earlier ones are as the former one has them.',
+      seen_back_to: 'First day of the oldest window in which a cell changed in the same way since.',
+      columns: 'Columns that changed; the one that changed most comes first.',
+      share: 'Rows of a window that changed in the first column. Unit: fraction.',
+      change: 'Mean change of the first column, as a part of the former value. Unit: fraction.',
+      usual_share: 'The largest share of a window that usual restatements change, the median over windows. Unit: fraction.',
+      usual_size: 'By how much they change it at most, the median over windows. Unit: fraction of the larger value.',
+      ask_number: 'Answers asked for with this number or a later one follow the new method.',
+      noticed_at: 'When it was noticed.',
     },
   ],
   events: [

@@ -1,6 +1,7 @@
 // The plan on one screen: what would be asked for and why, what it costs, what waits for a word; or whole, as events.
 import { counted, formatNumber, sum } from '../core/counted.ts'
 import type { Preview, PreviewJob, PreviewPipeline } from '../plan/dry-run.ts'
+import type { Offer } from '../plan/older-months.ts'
 import { formatSeconds, type Output, showWindows } from './output.ts'
 import { planEvents, type ReasonRow, reasonsOf } from './plan-events.ts'
 import { clipText } from './terminal.ts'
@@ -18,6 +19,7 @@ const mostRows = 12
 const planLines = (preview: Preview): string[] => [
   ...tableLines(preview),
   ...changeLines(preview.pipelines),
+  ...olderLines(preview.pipelines),
   ...idleLines(preview.pipelines),
   ...closingLines(preview),
 ]
@@ -77,6 +79,21 @@ const changeLines = (pipelines: readonly PreviewPipeline[]): string[] => {
   ])
   return all.length > 3 ? [...all.slice(0, 2), `and ${all.length - 2} more changes; --json has all.`] : all
 }
+
+/** A command is shown whole, however long it is. */
+const olderLines = (pipelines: readonly PreviewPipeline[]): string[] =>
+  pipelines.flatMap(({ pipeline, older }) =>
+    older.flatMap(({ startsOn, column, change, from, to, sample, all }) => [
+      clipped(`${pipeline}: another method from ${startsOn} on (${column} ${percentWords(change)}); ${from}..${to} not.`),
+      `  How far back it goes, ${offerWords(sample)}`,
+      `  All of it again, ${offerWords(all)}`,
+    ]),
+  )
+
+const percentWords = (change: number): string => `${change < 0 ? '-' : '+'}${Math.abs(change * 100).toFixed(0)} %`
+
+const offerWords = ({ command, units, credits }: Offer): string =>
+  `${counted(units, 'unit')}, ${credits === null ? 'price not known' : `about ${counted(credits, 'credit')}`}: ${command}`
 
 const named = (values: readonly string[], total: number): string => `${values.slice(0, 3).join(', ')}${total > 3 ? ', …' : ''}`
 

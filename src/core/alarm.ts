@@ -26,6 +26,7 @@ export const alarmKinds = {
   quarantine: kind('warning', 'rows were rejected'),
   test: kind('warning', 'rows were loaded that fail a test of their definition', { hasEnd: false }),
   restated: kind('warning', 'the service changed loaded values by more than a test allows', { hasEnd: false }),
+  break: kind('warning', 'the service counts by another method from a month on', { hasEnd: false }),
   quota: kind('warning', 'a budget is spent to 80 % or 100 %'),
   approval: kind('warning', 'a run found more to buy than its guard allows'),
 } as const satisfies Record<string, KindSpec>

@@ -77,6 +77,8 @@ export interface AnswerRowsTable {
   verdict_message: string | null
   /** How the answer differed in shape from the definition; NULL where it did not. */
   drift: NullableJson
+  /** Of rows that changed, by column of numbers: rows (how many), size and shift (sums of the changes as parts of the larger value, without and with sign); NULL where none did. */
+  changes: NullableJson
 }
 
 /** What many answers have in common, once: how they were asked for and what their records lack. */
@@ -137,6 +139,36 @@ export interface ApprovalsTable {
   decided_by: string | null
   /** The day its last report can be bought within the budgets; NULL where that is not known. */
   done_on: string | null
+}
+
+/** Windows from which on a pipeline follows another method of the service. One row a pipeline, version and run that noticed it. */
+export interface BreaksTable {
+  /** Number of the break. */
+  break_id: GeneratedBigint
+  /** The pipeline and version: etl.pipelines. */
+  pipeline_id: number
+  /** The run that noticed it: etl.runs. */
+  run_id: BigintText
+  /** dialect where the answers were asked for in another dialect of the service than those before; else method. */
+  kind: 'method' | 'dialect'
+  /** First day of the first window that is loaded as the new method has it; earlier ones are as the former one has them. */
+  starts_on: string
+  /** First day of the oldest window in which a cell changed in the same way since. */
+  seen_back_to: string
+  /** Columns that changed; the one that changed most comes first. */
+  columns: string[]
+  /** Rows of a window that changed in the first column. Unit: fraction. */
+  share: number
+  /** Mean change of the first column, as a part of the former value. Unit: fraction. */
+  change: number
+  /** The largest share of a window that usual restatements change, the median over windows. Unit: fraction. */
+  usual_share: number
+  /** By how much they change it at most, the median over windows. Unit: fraction of the larger value. */
+  usual_size: number
+  /** Answers asked for with this number or a later one follow the new method. */
+  ask_number: BigintText
+  /** When it was noticed. */
+  noticed_at: Generated<string>
 }
 
 /** One row an account and dataset: what its data points are, as far as its answers have shown. */
@@ -411,6 +443,8 @@ export interface LoadRowsTable {
   slices_without_rows: Generated<number[]>
   /** How the answer differed in shape from the definition; NULL where it did not. */
   drift: NullableJson
+  /** Of rows that changed, by column of numbers: rows (how many), size and shift (sums of the changes as parts of the larger value, without and with sign); NULL where none did. */
+  changes: NullableJson
 }
 
 /** Names that transactions lock while they work: a budget, a month of a table, what is published. And leases, for work outside transactions. */
@@ -727,6 +761,30 @@ export interface RequestsTable {
   started_at: string
   /** From sending to the end of the answer. Unit: milliseconds. */
   milliseconds: number
+}
+
+/** What a run found restated. One row a pipeline, run, window and column of numbers; columns without a change have none. */
+export interface RestatedTable {
+  /** The pipeline and version: etl.pipelines. */
+  pipeline_id: number
+  /** The run: etl.runs. */
+  run_id: BigintText
+  /** First day of the window. */
+  window_from: string
+  /** The column of the table. */
+  column_name: string
+  /** The last load of the run that changed the window. */
+  seen_at: string
+  /** How many windows had ended by then since this one did, at most 3. Unit: windows. */
+  age: number
+  /** Rows that the run had an earlier value of. Unit: rows. */
+  rows_compared: BigintText
+  /** Rows with another value in the column, as a part of the window; units that the run did not ask for count as unchanged. Unit: fraction. */
+  share: number
+  /** Mean change of those rows, without sign, as a part of the larger value. Unit: fraction. */
+  size: number
+  /** The same with sign. Unit: fraction. */
+  shift: number
 }
 
 /** One row a run and job: what the run waits for and what became of it. The only record of waiting. */
@@ -1103,6 +1161,8 @@ export interface LoadsView {
   loaded_at: string
   /** How long it took; NULL where it was not measured. Unit: milliseconds. */
   milliseconds: number | null
+  /** Of rows that changed, by column of numbers: rows (how many), size and shift (sums of the changes as parts of the larger value, without and with sign); NULL where none did. */
+  changes: unknown
 }
 
 /** Loads of etl.loads that brought no row for a slice. */
@@ -1428,6 +1488,7 @@ export interface Tables {
   'etl.answer_rows': AnswerRowsTable
   'etl.answer_shapes': AnswerShapesTable
   'etl.approvals': ApprovalsTable
+  'etl.breaks': BreaksTable
   'etl.data_point_readings': DataPointReadingsTable
   'etl.deliveries': DeliveriesTable
   'etl.events': EventsTable
@@ -1451,6 +1512,7 @@ export interface Tables {
   'etl.releases': ReleasesTable
   'etl.request_credits': RequestCreditsTable
   'etl.requests': RequestsTable
+  'etl.restated': RestatedTable
   'etl.run_jobs': RunJobsTable
   'etl.runs': RunsTable
   'etl.slices': SlicesTable

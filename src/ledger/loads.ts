@@ -18,6 +18,8 @@ export interface WindowLoad {
   readonly units: number
   readonly withoutRows: readonly number[]
   readonly counts: RowCounts
+  /** By how much figures of it changed, as JSON; null: none did. */
+  readonly changes: unknown
 }
 
 /** What is recorded of a load. */
@@ -43,10 +45,11 @@ export const recordLoad = async (
   db: Db,
   { claim, answerId, windows, units, drift, fields, loadedAt, milliseconds }: LoadRecord,
 ): Promise<void> => {
-  const records = windows.map(({ windowFrom, units: count, withoutRows, counts }) => ({
+  const records = windows.map(({ windowFrom, units: count, withoutRows, counts, changes }) => ({
     windowFrom,
     units: count,
     withoutRows,
+    changes,
     ...counts,
   }))
   await executePrepared(
@@ -56,7 +59,7 @@ export const recordLoad = async (
       select x.*, ${claim.runId}::bigint as run_id, ${drift === null ? null : JSON.stringify(drift)}::jsonb as drift,
         coalesce(${loadedAt}::timestamptz, transaction_timestamp()) as loaded_at, ${milliseconds}::real as milliseconds
       from jsonb_to_recordset(${JSON.stringify(records)}::jsonb) as x ("windowFrom" date, units integer, "withoutRows" integer[], read bigint,
-        inserted bigint, updated bigint, ended bigint, unchanged bigint, quarantined bigint, duplicates bigint)
+        inserted bigint, updated bigint, ended bigint, unchanged bigint, quarantined bigint, duplicates bigint, changes jsonb)
     ), beside as materialized (
       -- The first load of an answer for one unit stands in the answer's own row.
       select l.* from loaded l join etl.answer_rows a on a.answer_id = ${answerId}::bigint and a.loaded_at is null
@@ -65,9 +68,9 @@ export const recordLoad = async (
         and l."withoutRows" = case when l.inserted + l.updated + l.unchanged = 0 then array[a.slice_id] else '{}' end
     ), load as (
       insert into etl.load_rows (answer_id, pipeline_id, window_from, job_id, run_id, outcome, units, rows_read, rows_inserted, rows_updated,
-        rows_ended, rows_unchanged, rows_quarantined, rows_duplicates, slices_without_rows, drift, loaded_at, milliseconds)
+        rows_ended, rows_unchanged, rows_quarantined, rows_duplicates, slices_without_rows, drift, loaded_at, milliseconds, changes)
       select ${answerId}::bigint, ${claim.pipelineId}::integer, "windowFrom", ${claim.jobId}::bigint, run_id, 'loaded', units, read,
-        inserted, updated, ended, unchanged, quarantined, duplicates, "withoutRows", drift, loaded_at, milliseconds
+        inserted, updated, ended, unchanged, quarantined, duplicates, "withoutRows", drift, loaded_at, milliseconds, changes
       from loaded where not exists (select from beside) order by "windowFrom"
     ), read as materialized (
       select a.answer_id, ${fields === null ? sql`a.shape_id` : sql`etl.shape_of(h.asks, h.metrics, h.top_rows, h.dialect, h.source_order, ${[...fields.missing]}::text[], ${[...fields.partly]}::text[])`} as shape_id
@@ -78,7 +81,7 @@ export const recordLoad = async (
         rows_inserted = coalesce(a.rows_inserted, nullif(b.inserted, 0)), rows_updated = coalesce(a.rows_updated, nullif(b.updated, 0)),
         rows_ended = coalesce(a.rows_ended, nullif(b.ended, 0)), rows_unchanged = coalesce(a.rows_unchanged, nullif(b.unchanged, 0)),
         rows_quarantined = coalesce(a.rows_quarantined, nullif(b.quarantined, 0)),
-        rows_duplicates = coalesce(a.rows_duplicates, nullif(b.duplicates, 0)), drift = coalesce(a.drift, b.drift)
+        rows_duplicates = coalesce(a.rows_duplicates, nullif(b.duplicates, 0)), drift = coalesce(a.drift, b.drift), changes = coalesce(a.changes, b.changes)
       from read r left join beside b on true
       where a.answer_id = ${answerId}::bigint
         and (b.loaded_at is not null or a.verdict is distinct from 'good' or a.shape_id <> r.shape_id)

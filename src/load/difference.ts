@@ -5,7 +5,8 @@ import { EtlError } from '../core/errors.ts'
 import type { Definition } from '../core/types.ts'
 import { executePrepared } from '../db/prepared.ts'
 import type { Session } from '../db/session.ts'
-import type { Counts, Flags, Maybe, Texts } from '../db/typed-row.ts'
+import type { Counts, Flags, Lists, Maybe, Numbers, Texts } from '../db/typed-row.ts'
+import { type ChangesByUnit, changesBetween, readChanges, sumOfChanges } from './figure-changes.ts'
 import {
   amongValues,
   copiedColumns,
@@ -199,6 +200,8 @@ export interface Written {
   readonly inserted: RowsByUnit
   readonly updated: RowsByUnit
   readonly ended: RowsByUnit
+  /** Of the rows updated. */
+  readonly changes: ChangesByUnit
 }
 
 const differenceTable = sql.raw('pg_temp."difference"')
@@ -207,13 +210,14 @@ type Kind = 'added' | 'changed' | 'missing' | 'kept'
 interface Kinds extends Readonly<Record<Kind, RowsByUnit>> {
   /** Rows among the changed that bear the number of a unit that is left out. */
   readonly foreign: number
+  readonly changes: ChangesByUnit
 }
 
 /** Writes the difference. Throws the server's unique violation where a new key comes twice. */
 export const writeDifference = async (comparison: Comparison): Promise<Written | null> => {
   const nothing: RowsByUnit = new Map()
   if (comparison.loaded === 0 && comparison.scope.leftOut.length === 0)
-    return { inserted: await insertFrom(comparison, cameOf(comparison)), updated: nothing, ended: nothing }
+    return { inserted: await insertFrom(comparison, cameOf(comparison)), updated: nothing, ended: nothing, changes: new Map() }
   const kinds = await findDifference(comparison)
   // Keys of loaded rows are unique, so each of them is matched once or missing, unless a key of the answer comes twice.
   const matched = comparison.came - sumOf(kinds.added) - kinds.foreign
@@ -224,7 +228,7 @@ export const writeDifference = async (comparison: Comparison): Promise<Written |
   const added = sql`(select * from ${differenceTable} where _kind = 'added')`
   const inserted = kinds.added.size === 0 ? nothing : await insertFrom(comparison, added)
   await sql`drop table ${differenceTable}`.execute(comparison.session.kysely)
-  return { inserted, updated, ended }
+  return { inserted, updated, ended, changes: kinds.changes }
 }
 
 export const sumOf = (rows: RowsByUnit): number => [...rows.values()].reduce((sum, one) => sum + one, 0)
@@ -254,16 +258,15 @@ const findDifference = async (comparison: Comparison): Promise<Kinds> => {
   await sql`
     create temporary table ${sql.raw('"difference"')} on commit drop as
     select case when t._revision is null then 'added' when s._came is not null then 'changed' when ${isKept} then 'kept' else 'missing' end as _kind,
-      ${isLeftOut} as _is_foreign, ${sql.join([...either, ...others.map(({ name }) => sql.ref(`s.${name}`))])}
+      ${isLeftOut} as _is_foreign, ${changesBetween(definition)} as _changes, ${sql.join([...either, ...others.map(({ name }) => sql.ref(`s.${name}`))])}
     from ${came} s
     full join (select * from ${dataTable(definition)} t where ${amongValues(definition, scope, 't')}) t on ${sameKey(definition, 's', 't')}
     where t._revision is null or case when s._came is null then not ${isLeftOut} else ${sql.join(differs, sql` or `)} end`.execute(
     session.kysely,
   )
-  const { rows } = await sql<Texts<'kind'> & Counts<'unit_id' | 'n' | 'foreign'>>`
-    select _kind as kind, _unit_id as unit_id, count(*) as n, count(*) filter (where _is_foreign) as foreign from ${differenceTable} group by 1, 2`.execute(
-    session.kysely,
-  )
+  const { rows } = await sql<Texts<'kind'> & Counts<'unit_id' | 'n' | 'foreign'> & Lists<Numbers<'changes'>>>`
+    select _kind as kind, _unit_id as unit_id, count(*) as n, count(*) filter (where _is_foreign) as foreign,
+      ${sumOfChanges(definition, '_changes')} as changes from ${differenceTable} group by 1, 2`.execute(session.kysely)
   const of = (kind: Kind): RowsByUnit =>
     new Map(rows.filter((row) => row.kind === kind).map((row) => [Number(row.unit_id), Number(row.n)]))
   const kinds = {
@@ -272,6 +275,9 @@ const findDifference = async (comparison: Comparison): Promise<Kinds> => {
     missing: of('missing'),
     kept: of('kept'),
     foreign: rows.reduce((sum, row) => sum + Number(row.foreign), 0),
+    changes: new Map(
+      rows.flatMap((row) => (row.kind === 'changed' ? [[Number(row.unit_id), readChanges(definition, row.changes)]] : [])),
+    ),
   }
   if (rows.reduce((sum, row) => sum + Number(row.n), 0) > 1_000) await sql`analyze ${differenceTable}`.execute(session.kysely)
   return kinds

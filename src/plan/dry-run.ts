@@ -11,6 +11,7 @@ import type { PlanChanges } from '../ledger/plan-changes.ts'
 import type { Scope } from './frames.ts'
 import { type NightVerdict, isDearRange, heldBy, type UnitsToBuy, verdictOn } from './guard.ts'
 import { pagesOf } from './guard-night.ts'
+import { type OlderMonths, offerOlder } from './older-months.ts'
 import { doneWithin } from './pace-backfill.ts'
 import { sourceOf } from './plan-context.ts'
 import type { PlanRuntime } from './plan-runtime.ts'
@@ -76,6 +77,8 @@ export interface PreviewPipeline extends IdleUnits {
   readonly forecast: number | null
   /** First and last day of the month that is meant. */
   readonly month: { readonly from: IsoDate; readonly last: IsoDate }
+  /** Where the service counts by another method of late: the months before, anew. */
+  readonly older: readonly OlderMonths[]
   /** The day the last report can be bought as budgets are; null: today, or never. */
   readonly doneOn: IsoDate | null
 }
@@ -284,6 +287,7 @@ const aboutPipeline = (
     accountBudget: allowance.budget.perMonth,
     forecast: isKnown ? Math.round(spent.pipeline.month + credits + toCome) : null,
     month: { from, last: lastDay({ from, to: addWindows(from, 'month', 1) }) },
+    older: found.breaks.flatMap((one) => offerOlder(definition, one, perUnit) ?? []),
     doneOn: doneWithin(definition, allowance.budget, spent, sumOfCredits(fresh) + backlog.credits, today),
   }
 }

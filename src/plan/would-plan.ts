@@ -4,6 +4,7 @@ import { showWindow } from '../core/window.ts'
 import type { Db } from '../db/tables.ts'
 import { type WaitingApproval, waitingApproval } from '../ledger/approvals.ts'
 import { type Backlog, backlogOf } from '../ledger/approved-jobs.ts'
+import { type BreakLine, breakLines } from '../ledger/breaks.ts'
 import type { AskReason } from '../ledger/candidates.ts'
 import type { WantedBy } from '../ledger/guard-usual.ts'
 import { databaseMs } from '../ledger/database-now.ts'
@@ -62,6 +63,8 @@ export interface Found {
   readonly backlog: Backlog
   /** Of its pipeline and of its account. */
   readonly spent: SpentBy
+  /** Breaks of late with months before them that follow the former method. */
+  readonly breaks: readonly BreakLine[]
   readonly nowMs: number
 }
 
@@ -106,6 +109,9 @@ const wouldPlanOne = async (trx: Db, runtime: PlanRuntime, { definition, scope, 
   return { ...(await wouldAsk(trx, context, runtime, isLast)), changes, nowMs }
 }
 
+/** So long after a break a plan offers the months before it. */
+const offered = '92 days'
+
 const noGuard: NightGuard = { holds: () => false, rule: async () => ({ held: [], approvalId: null, allowed: [], credits: null }) }
 
 const wouldAsk = async (
@@ -137,6 +143,9 @@ const wouldAsk = async (
     waiting: await waitingOf(trx, frame.pipelineId),
     backlog: await backlogOf(trx, definition.pipeline),
     spent: await spentBy(trx, definition, settings),
+    breaks: (await breakLines(trx, offered)).filter(
+      ({ pipeline, version }) => pipeline === definition.pipeline && version === definition.version,
+    ),
   }
   if (!isLast) {
     for (const walks of needs.walks) await askForWalks(context, walks, noGuard)

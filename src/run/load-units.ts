@@ -26,6 +26,7 @@ import {
   writeDifference,
   type Written,
 } from '../load/difference.ts'
+import { addChanges } from '../load/figure-changes.ts'
 import { addDimensions } from '../load/load-dimensions.ts'
 import { attachMonth } from '../load/partition.ts'
 import { refreshSummaries } from '../load/summaries.ts'
@@ -163,10 +164,11 @@ const writeRows = async (
       inserted: new Map(loaded.filter(({ rows }) => rows > 0).map(({ number, rows }) => [number, rows])),
       updated: none,
       ended: none,
+      changes: new Map(),
       loadedAt: null,
     }
   }
-  if (loaded.length === 0) return { inserted: none, updated: none, ended: none, loadedAt: null }
+  if (loaded.length === 0) return { inserted: none, updated: none, ended: none, changes: new Map(), loadedAt: null }
   const { rejected } = read.parsed
   const keys = [
     ...rejected.flatMap(({ key }) => (key === null ? [] : [key])),
@@ -262,6 +264,7 @@ const countWindows = ({ loading, read }: Arrived, { loaded }: Shared, written: W
         ended: of(written.ended) + (index === 0 ? others : 0),
         ...{ inserted, updated, quarantined, duplicates },
       },
+      changes: addChanges(written.changes, tallies.map(({ number }) => number)), // biome-ignore format: one look
     }
   })
 }

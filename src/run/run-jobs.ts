@@ -28,6 +28,7 @@ import { lockPipeline } from '../ledger/pipelines.ts'
 import { closeWindows, windowsLoadedBy } from '../ledger/windows.ts'
 import { analyzeChanged } from '../load/analyze.ts'
 import { lookBackStart } from '../plan/frames.ts'
+import { noticeBreaks } from './notice-breaks.ts'
 import { publishAttributes } from './refresh-attributes.ts'
 
 export interface RunRequest {
@@ -89,6 +90,7 @@ const perform = async (runtime: Runtime, runId: number, request: RunRequest): Pr
     const cancelled = planning === null || worked
     if (cancelled) return await endEarly(runtime, runId, started, counts, 'cancelled')
     if (!request.signal.aborted) await closeLoaded(runtime, runId, request.definitions)
+    if (counts.jobs > 0) await noticeBreaks(runtime, runId)
     await refreshAttributes(runtime, request.signal)
     if (counts.jobs > 0) await keepStatistics(runtime, request)
     if (request.signal.aborted) return await endEarly(runtime, runId, started, counts, 'interrupted')

@@ -79,6 +79,7 @@ const answerOf = async (
     notes: [
       ...turnedNotes(columns, rows),
       ...comparedNotes(compared),
+      ...state.method_breaks.map(breakNote),
       ...compiled.notes,
       ...(limit > compiled.limit
         ? [`${limit - compiled.limit} more than were asked for, since they tie with the last one.`]
@@ -134,6 +135,9 @@ const turnedNotes = (columns: readonly string[], rows: readonly (readonly unknow
     ]
   })
 }
+
+const breakNote = ({ starts_on, columns, change }: AnswerState['method_breaks'][number]): string =>
+  `From ${starts_on} on the service counts by another method (${columns[0]} ${change < 0 ? '-' : '+'}${Math.abs(change * 100).toFixed(0)} % on average): figures before and after are not comparable (bi.breaks).`
 
 const wordsOf = ({ name, about, unit, format }: Metric) => ({ name, about, unit, format })
 

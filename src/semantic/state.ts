@@ -19,6 +19,8 @@ export interface AnswerState {
   readonly months_incomplete: readonly { readonly month: string; readonly cells: number; readonly cells_with_rows: number }[]
   /** The first cells without rows of what was asked for, with the reason. */
   readonly cells_missing: readonly { readonly period: string; readonly cell: string; readonly reason: string }[]
+  /** Days, within the period and its comparison, from which on the service counts by another method; the change is a fraction of what was before. */
+  readonly method_breaks: readonly { readonly starts_on: string; readonly columns: readonly string[]; readonly change: number }[]
 }
 
 /** What of the cells was asked for: by the name of a column of bi.coverage. */
@@ -28,8 +30,16 @@ export interface CellFilter {
   readonly values: readonly string[]
 }
 
-const unknown: AnswerState = { is_final: null, not_final: [], months_missing: [], months_incomplete: [], cells_missing: [] }
+const unknown: AnswerState = {
+  is_final: null,
+  not_final: [],
+  months_missing: [],
+  months_incomplete: [],
+  cells_missing: [],
+  method_breaks: [],
+}
 const monthRow = z.tuple([z.string(), z.coerce.number(), z.coerce.number(), z.boolean().nullable()])
+const breakRow = z.tuple([z.string(), z.array(z.string()), z.coerce.number()])
 const cellRow = z.tuple([z.string(), z.string(), z.string()])
 /** Cells that are named one by one. */
 const mostCells = 20
@@ -59,7 +69,23 @@ export const stateOf = async (
     months_missing: [...new Set(spans.flatMap(monthsIn))].filter((month) => !there.has(month)),
     months_incomplete: incomplete.map(([month, expected, found]) => ({ month, cells: expected, cells_with_rows: found })),
     cells_missing: incomplete.length === 0 ? [] : await missingCells(reading, pipeline, spans, cells),
+    method_breaks: await breaksWithin(reading, pipeline, spans),
   }
+}
+
+/** Those that have days of the spans before and after them. */
+const breaksWithin = async (
+  reading: Reading,
+  pipeline: string,
+  spans: readonly Span[],
+): Promise<AnswerState['method_breaks']> => {
+  if ((await columnNames(reading.db, 'bi.breaks')).length === 0) return []
+  const [first, last] = [spans.map(({ from }) => from).sort()[0], spans.map(({ to }) => to).sort().at(-1)] // biome-ignore format: one look
+  const within =
+    first === undefined || last === undefined ? sql`` : sql` and starts_on > ${first}::date and starts_on < ${last}::date`
+  const statement = sql`select starts_on::text, columns, change from bi.breaks where pipeline = ${pipeline}${within} order by starts_on limit ${sql.lit(mostCells)}`
+  const { rows } = await reading.read(statement.compile(reading.db))
+  return rows.map((row) => breakRow.parse(row)).map(([starts_on, columns, change]) => ({ starts_on, columns, change }))
 }
 
 const withinSpans = (column: string, spans: readonly Span[]) =>

@@ -6,6 +6,7 @@ import { apiNameOf } from '../../core/source-spec.ts'
 import { tagBudgets } from '../../core/tag-budgets.ts'
 import type { Definition, IsoDate, Window } from '../../core/types.ts'
 import { addWindows, alignDown, dateIn, dayOfMonth, isPublished, showWindow, timeIn, windowAt } from '../../core/window.ts'
+import { breakLines } from '../../ledger/breaks.ts'
 import { causesInLedger } from '../../ledger/causes.ts'
 import { type DueWindow, dueWindow } from '../../ledger/data-due.ts'
 import { type QuotaSpent, quotaThisMonth, tagThisMonth } from '../../ledger/spent.ts'
@@ -21,7 +22,28 @@ export const causes = async (runtime: Runtime): Promise<readonly Cause[]> => [
   ...(await quotaCauses(runtime)),
   ...(await lateCauses(runtime)),
   ...(await dueCauses(runtime)),
+  ...(await breakCauses(runtime)),
 ]
+
+/** So long it is among the causes, so that each receiver hears of it once. */
+const told = '2 days'
+
+/** Tables that a night found changed alike are one message. */
+export const breakCauses = async ({ database }: Runtime): Promise<Cause[]> =>
+  (await breakLines(database.kysely, told)).map(
+    ({ breakId, pipeline, kind, startsOn, columns, change, share, noticedOn, oldest }) => ({
+      cause: `break/${pipeline}/${breakId}`,
+      kind: 'break',
+      pipeline,
+      grouping: noticedOn,
+      message:
+        `${pipeline}: from ${startsOn} on the service ${kind === 'dialect' ? 'answers otherwise in another dialect' : 'counts by another method'}: ${Math.round(share * 100)} % of ${columns[0]} changed, ` +
+        `by ${(change * 100).toFixed(1)} % on average.`,
+      changed: `Figures before and after are not comparable; bi.breaks has it, and comparisons across it are marked.${oldest === null ? '' : ` Months from ${oldest} on are as they were.`}`,
+      nextStep: `\`millrace plan ${pipeline}\` says what it costs to load the months before again, and a few cells of them first. Nothing is bought by itself.`,
+      details: { break_id: breakId, starts_on: startsOn, columns, change, share },
+    }),
+  )
 
 const lateCauses = async (runtime: Runtime): Promise<Cause[]> => {
   const late: Cause[] = []

@@ -1,0 +1,147 @@
+// What runs found restated, window by window, and breaks: months from which on the service counts by another method.
+import { type RawBuilder, sql } from 'kysely'
+import type { IsoDate } from '../core/types.ts'
+import type { Db } from '../db/tables.ts'
+import type { Counts, Flags, Maybe, Numbers, Row, Texts } from '../db/typed-row.ts'
+
+/** Runs that are judged: what is loaded again from the landing, or by hand, says nothing of a night of the service. */
+const nightly = sql`('run', 'schedule', 'demo')`
+/** Loads that a run which ended early left unjudged are judged with a later one's. */
+const unjudged = '3 days'
+/** So long restatements count as usual. */
+const remembered = '400 days'
+
+/**
+ * Sums up what ended runs, and this one, changed in rows that were there; nothing where it was done. Call when the run has loaded what it will.
+ * Returns pipelines and runs with a window of which more than half changed.
+ */
+export const sumRestated = async (db: Db, runId: number): Promise<readonly RestatedRun[]> => {
+  const { rows } = await sql<RestatedRun>`
+    with runs as (
+      select distinct l.run_id from etl.loads l join etl.runs r on r.run_id = l.run_id
+      where l.rows_updated + l.rows_ended > 0 and l.loaded_at > clock_timestamp() - ${unjudged}::interval and l.changes is not null
+        and r.command <> 'replay' and (r.run_id = ${runId}::bigint or r.state <> 'running')
+        and not exists (select from etl.restated x where x.run_id = l.run_id)
+    ), windows as (
+      select l.pipeline_id, l.run_id, l.window_from, max(l.loaded_at) as seen_at, sum(l.rows_updated + l.rows_unchanged) as compared,
+        sum(l.units) as units
+      from runs join etl.loads l on l.run_id = runs.run_id where l.rows_updated + l.rows_unchanged > 0 group by 1, 2, 3
+    ), changes as (
+      select l.pipeline_id, l.run_id, l.window_from, x.key as column_name, sum((x.value ->> 'rows')::float8) as rows,
+        sum((x.value ->> 'size')::float8) as size, sum((x.value ->> 'shift')::float8) as shift
+      from runs join etl.loads l on l.run_id = runs.run_id cross join lateral jsonb_each(l.changes) as x group by 1, 2, 3, 4
+    ), added as (
+      insert into etl.restated (pipeline_id, run_id, window_from, column_name, seen_at, age, rows_compared, share, size, shift)
+      select c.pipeline_id, c.run_id, c.window_from, c.column_name, w.seen_at, ${ageOf(sql`w.seen_at`)}, w.compared,
+        c.rows / w.compared * least(1, w.units::float8 / greatest(1, (select count(*) from etl.units u
+          where u.pipeline_id = c.pipeline_id and u.window_from = c.window_from and u.answer_id is not null))), c.size / c.rows, c.shift / c.rows
+      from changes c join windows w using (pipeline_id, run_id, window_from) join etl.pipelines p using (pipeline_id)
+      on conflict do nothing returning pipeline_id, run_id, share
+    )
+    select a.pipeline_id, a.run_id::float8 as run_id, bool_and(r.command in ${nightly}) as nightly from added a join etl.runs r using (run_id)
+    group by 1, 2 having max(a.share) > 0.5 or not bool_and(r.command in ${nightly}) order by 1, 2`.execute(db)
+  return rows
+}
+
+/** Whole windows between the window's end and the moment. */
+const ageOf = (
+  moment: RawBuilder<unknown>,
+): RawBuilder<unknown> => sql`greatest(0, least(3, floor((${moment}::date - (c.window_from
+  + case p.window_every when 'day' then interval '1 day' when 'week' then interval '7 days' else interval '1 month' end)::date)
+  / case p.window_every when 'day' then 1.0 when 'week' then 7.0 else 31.0 end)))::integer`
+
+type RestatedRun = Row<'etl.pipelines', 'pipeline_id'> & Numbers<'run_id'> & Flags<'nightly'>
+
+/** As src/plan/method-break.ts takes it, with its run. */
+type RestatedRow = Texts<'windowFrom' | 'column'> & Numbers<'runId' | 'seenMs' | 'age' | 'rows' | 'share' | 'size' | 'shift'>
+
+/** All that is remembered of the pipeline; null: it is too young for any of its windows to have settled. */
+export const restatedBefore = async (db: Db, pipelineId: number): Promise<readonly RestatedRow[] | null> => {
+  const young = await sql<Flags<'young'>>`select coalesce(min(loaded_at) > clock_timestamp() - interval '45 days', true) as young
+    from etl.loads where pipeline_id = ${pipelineId}`.execute(db)
+  if (young.rows[0]?.young !== false) return null
+  const { rows } = await sql<RestatedRow>`
+    select window_from::text as "windowFrom", column_name as "column", run_id::float8 as "runId", extract(epoch from seen_at)::float8 * 1000 as "seenMs",
+      age, rows_compared::float8 as rows, share, size, shift
+    from etl.restated where pipeline_id = ${pipelineId} and seen_at > clock_timestamp() - ${remembered}::interval order by run_id`.execute(
+    db,
+  )
+  return rows
+}
+
+/** A break on record. */
+export type KnownBreak = Texts<'startsOn'> &
+  Numbers<'breakId' | 'change' | 'runId' | 'noticedMs'> & { readonly columns: readonly string[] }
+
+export const breaksOf = async (db: Db, pipelineId: number): Promise<readonly KnownBreak[]> => {
+  const { rows } = await sql<KnownBreak>`
+    select break_id::float8 as "breakId", run_id::float8 as "runId", starts_on::text as "startsOn", columns, change,
+      extract(epoch from noticed_at)::float8 * 1000 as "noticedMs"
+    from etl.breaks where pipeline_id = ${pipelineId} order by break_id`.execute(db)
+  return rows
+}
+
+interface NewBreak {
+  readonly startsOn: IsoDate
+  readonly columns: readonly string[]
+  readonly share: number
+  readonly change: number
+  readonly usualShare: number
+  readonly usualSize: number
+}
+
+/** Nothing where the run's is on record. */
+export const recordBreak = async (db: Db, pipelineId: number, runId: number, found: NewBreak): Promise<void> => {
+  await sql`
+    with came as (
+      select min(a.ask_number) as first, min(a.dialect) as dialect from etl.loads l join etl.answers a on a.answer_id = l.answer_id
+      where l.run_id = ${runId}::bigint and l.pipeline_id = ${pipelineId} and l.outcome = 'loaded'
+    )
+    insert into etl.breaks (pipeline_id, run_id, kind, starts_on, seen_back_to, columns, share, change, usual_share, usual_size, ask_number)
+    select ${pipelineId}, ${runId}::bigint, case when c.dialect <> (select a.dialect from etl.answers a
+        where a.pipeline_id = ${pipelineId} and a.ask_number < c.first order by a.ask_number desc limit 1) then 'dialect' else 'method' end,
+      ${found.startsOn}::date, ${found.startsOn}::date, ${[...found.columns]}::text[], ${found.share}::float8, ${found.change}::float8,
+      ${found.usualShare}::float8, ${found.usualSize}::float8, c.first
+    from came c where c.first is not null on conflict do nothing`.execute(db)
+}
+
+/** Cells of the window changed as the break has it. */
+export const reachBack = async (db: Db, breakId: number, windowFrom: IsoDate): Promise<void> => {
+  await sql`update etl.breaks set seen_back_to = least(seen_back_to, ${windowFrom}::date) where break_id = ${breakId}::bigint`.execute(
+    db,
+  )
+}
+
+/** The break begins with the oldest of the windows before it, one after the other, whose every unit was asked for since: nothing before them was. */
+export const moveBack = async (db: Db, breakId: number): Promise<void> => {
+  await sql`
+    with older as (
+      select u.window_from, bool_and(u.ask_number >= b.ask_number) as is_new, b.seen_back_to
+      from etl.breaks b join etl.units u on u.pipeline_id = b.pipeline_id and u.window_from < b.starts_on and u.window_from >= b.seen_back_to
+      where b.break_id = ${breakId}::bigint and u.answer_id is not null group by 1, 3
+    )
+    update etl.breaks b set starts_on = m.moved from (select min(o.window_from) as moved from older o
+      where not exists (select from older e where not e.is_new and e.window_from >= o.window_from)) m
+    where b.break_id = ${breakId}::bigint and m.moved is not null`.execute(db)
+}
+
+/** What alarms and plans say of a break. */
+export type BreakLine = Texts<'pipeline' | 'startsOn' | 'seenBackTo' | 'noticedOn' | 'kind'> &
+  Numbers<'breakId' | 'version' | 'runId' | 'share' | 'change'> &
+  Maybe<Texts<'oldest' | 'last'>> &
+  Counts<'olderUnits' | 'olderWindows'> & { readonly columns: readonly string[] }
+
+/** Of published versions. `olderUnits`: loaded ones of windows before it. @param within an interval of PostgreSQL: noticed so long ago at most */
+export const breakLines = async (db: Db, within: string): Promise<readonly BreakLine[]> => {
+  const { rows } = await sql<BreakLine>`
+    select b.break_id::float8 as "breakId", p.pipeline, p.version, b.run_id::float8 as "runId", b.kind, b.starts_on::text as "startsOn",
+      b.seen_back_to::text as "seenBackTo", b.noticed_at::date::text as "noticedOn", b.share, b.change, b.columns,
+      o.oldest::text, o.last::text, o.units as "olderUnits", o.windows as "olderWindows"
+    from etl.breaks b join etl.pipelines p using (pipeline_id)
+      cross join lateral (select min(u.window_from) as oldest, max(u.window_from) as last, count(*) as units, count(distinct u.window_from) as windows
+        from etl.units u where u.pipeline_id = b.pipeline_id and u.window_from < b.starts_on and u.answer_id is not null and u.ask_number < b.ask_number) o
+    where b.noticed_at > clock_timestamp() - ${within}::interval
+      and not exists (select from etl.published_now n where n.pipeline = p.pipeline and n.version <> p.version)
+    order by b.break_id`.execute(db)
+  return rows
+}

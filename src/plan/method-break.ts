@@ -1,0 +1,100 @@
+// Whether what a run found restated is a new method of the service: far beyond what is usual for the table, by median and spread. Figures in, verdict out.
+import type { IsoDate } from '../core/types.ts'
+
+/** What a run found changed of one column in one window. */
+export interface Restated {
+  readonly windowFrom: IsoDate
+  readonly column: string
+  /** How many windows ended since it did, 3 at most: young windows still settle, and are compared with young ones. */
+  readonly age: number
+  /** Rows that the run had before and after. */
+  readonly rows: number
+  /** Rows with another value, as a part of the window: of units that the run did not ask for, none changed. */
+  readonly share: number
+  /** By how much rows changed that did, on average, without the sign; of the larger value, so from 0 to 1. */
+  readonly size: number
+  /** The same with the sign. */
+  readonly shift: number
+}
+
+/** From the window that begins on `startsOn` the columns follow another method. */
+export interface MethodBreak {
+  readonly startsOn: IsoDate
+  /** The one that changed most comes first. */
+  readonly columns: readonly string[]
+  readonly share: number
+  /** Of the former value, with its sign: 0.12 is 12 % more. */
+  readonly change: number
+  readonly usualShare: number
+  readonly usualSize: number
+}
+
+/** So much of a window changes by a new method, and by so much; anything less is no break, whatever is usual. */
+const leastShare = 0.75
+const leastSize = 0.01
+/** So much of any window may be restated; of few rows many more by chance. */
+const plainShare = 0.3
+/** How far beyond the median, in standard deviations as the median of deviations estimates them. */
+const deviations = 5
+const perDeviation = 1.4826
+/** By this much it exceeds the largest restatements of nine in ten windows. */
+const margin = 1.25
+/** Sizes say something from so many windows on. */
+const fewSizes = 3
+/** A break's columns changed by its size, give or take so much of it. */
+const likeness = 0.5
+
+/**
+ * The break that a run shows; null: it restated as usual. @param usual what earlier runs found restated of the same pipeline, breaks left out;
+ * they cover a month at least, so that a window has settled in them
+ */
+export const judgeRestated = (run: readonly Restated[], usual: readonly Restated[]): MethodBreak | null => {
+  const classOf = ({ column, age }: Restated): string => `${age} ${column}`
+  const before = new Map([...Map.groupBy(usual, classOf)].map(([name, all]) => [name, largestOf(all)]))
+  const beyond = run.filter((one) => isBeyond(one, before.get(classOf(one)) ?? []))
+  const [most] = beyond.toSorted((left, right) => right.share * right.size - left.share * left.size)
+  if (most === undefined) return null
+  const past = before.get(classOf(most)) ?? []
+  return {
+    startsOn: beyond.reduce((first, { windowFrom }) => (windowFrom < first ? windowFrom : first), most.windowFrom),
+    columns: [...new Set([most.column, ...beyond.map(({ column }) => column)])],
+    share: most.share,
+    change: changeOf(most),
+    usualShare: quantile(past.map(({ share }) => share), 0.5), // biome-ignore format: one look
+    usualSize: quantile(past.map(({ size }) => size), 0.5), // biome-ignore format: one look
+  }
+}
+
+/** Of each window the most that was restated of it: what happens to every window once is usual, on however few nights. */
+const largestOf = (all: readonly Restated[]): readonly Largest[] =>
+  [...Map.groupBy(all, ({ windowFrom }) => windowFrom).values()].map((nights) => ({
+    share: Math.max(...nights.map(({ share }) => share)),
+    size: Math.max(...nights.map(({ size }) => size)),
+  }))
+
+type Largest = Pick<Restated, 'share' | 'size'>
+
+/** Whether it is the same change, seen in more of the table: no other break, and no usual restatement. */
+export const isOfBreak = (one: Restated, found: Pick<MethodBreak, 'columns' | 'change'>): boolean =>
+  found.columns.includes(one.column) && Math.abs(changeOf(one) - found.change) <= likeness * Math.abs(found.change)
+
+/** Of the former value. */
+const changeOf = ({ shift }: Pick<Restated, 'shift'>): number => (shift > 0 ? 1 / (1 - Math.min(shift, 0.999)) - 1 : shift)
+
+const isBeyond = ({ share, size, rows }: Restated, usual: readonly Largest[]): boolean => {
+  if (share <= leastShare || size < leastSize) return false
+  const [shares, sizes] = [usual.map((one) => one.share), usual.map((one) => one.size)]
+  const isWide = share - plainShare >= deviations * Math.sqrt((plainShare * (1 - plainShare)) / rows) && share > limitOf(shares)
+  return isWide || (usual.length >= fewSizes && share >= quantile(shares, 0.5) && size > limitOf(sizes))
+}
+
+/** What usual figures do not reach. */
+const limitOf = (usual: readonly number[]): number => {
+  const median = quantile(usual, 0.5)
+  const spread = quantile(usual.map((one) => Math.abs(one - median)), 0.5) // biome-ignore format: one look
+  return Math.max(margin * quantile(usual, 0.9), median + deviations * perDeviation * spread)
+}
+
+/** 0 where there are none. */
+const quantile = (values: readonly number[], at: number): number =>
+  values.toSorted((left, right) => left - right)[Math.max(0, Math.ceil(at * values.length) - 1)] ?? 0

@@ -1,0 +1,62 @@
+// What a plan offers where the service counts by another method: the months before it anew, a few cells of them first. It buys nothing.
+import type { Definition, IsoDate } from '../core/types.ts'
+import { addWindows, lastDay } from '../core/window.ts'
+import type { BreakLine } from '../ledger/breaks.ts'
+
+/** A command that buys, with its price. */
+export interface Offer {
+  readonly command: string
+  readonly units: number
+  /** null: nobody knows. */
+  readonly credits: number | null
+}
+
+/** A break with months before it that are loaded as the former method has them. */
+export interface OlderMonths {
+  readonly startsOn: IsoDate
+  readonly column: string
+  /** Of the former value. */
+  readonly change: number
+  readonly seenBackTo: IsoDate
+  /** First and last month, as YYYY-MM. */
+  readonly from: string
+  readonly to: string
+  /** One value in a hundred, one at least: how far back the change goes. */
+  readonly sample: Offer
+  readonly all: Offer
+}
+
+/** Values of the first dimension; of others the first value. */
+const mostSampled = 3
+
+/** @param perUnit credits; null: nobody knows */
+export const offerOlder = (
+  definition: Definition,
+  { startsOn, seenBackTo, columns, change, oldest, last, olderUnits, olderWindows }: BreakLine,
+  perUnit: number | null,
+): OlderMonths | null => {
+  if (oldest === null || last === null) return null
+  const [from, to] = [oldest.slice(0, 7), lastDay({ from: last, to: addWindows(last, definition.window.every, 1) }).slice(0, 7)]
+  const range = `millrace backfill ${definition.pipeline} --from ${from} --to ${to} --force`
+  const [first, ...others] = definition.dimensions
+  const some =
+    first === undefined ? [] : first.values.slice(0, Math.min(mostSampled, Math.max(1, Math.floor(first.values.length / 100))))
+  const only = [
+    ...(first === undefined ? [] : [`${first.name}=${some.join(',')}`]),
+    ...others.map(({ name, values }) => `${name}=${values[0] ?? ''}`),
+  ].join(';')
+  const offer = (command: string, units: number): Offer => ({
+    command,
+    units,
+    credits: perUnit === null ? null : Math.ceil(perUnit * units),
+  })
+  return {
+    startsOn,
+    seenBackTo,
+    column: columns[0] ?? '',
+    change,
+    ...{ from, to },
+    sample: offer(only === '' ? range : `${range} --only '${only}'`, Number(olderWindows) * Math.max(1, some.length)),
+    all: offer(range, Number(olderUnits)),
+  }
+}
