@@ -44,7 +44,7 @@ export const errorCodes = {
   WRONG_ECHO: code('never', 'failed', 'The answer is for another request than the one sent.'),
   UNSTABLE: code('never', 'held', 'The answer kept changing while it was read.'),
   INCOMPLETE: code('never', 'held', 'The answer does not have as many rows or data points as the service announces.'),
-  UNUSABLE: code('never', 'held', 'A paid answer cannot be used, and came so again; it is not bought again by itself.'),
+  UNUSABLE: code('never', 'held', 'A paid answer cannot be used; it is not bought again by itself.'),
   SHRUNK: code('never', 'held', 'The new answer has far fewer rows than the loaded one.'),
   CAPPED: code('never', 'held', 'As many rows came as were asked for: there may be more.'),
   SCHEMA: code('never', 'held', 'No record of the answer has a field that the loads before had.'),

@@ -146,10 +146,13 @@ describe('what the keyword endpoint refuses', () => {
     expect(strict.requests).toHaveLength(before)
   })
 
-  test('an answer for another domain is not loaded', async () => {
+  test('an answer for another domain is not loaded, and not paid for again by itself', async () => {
     const body = JSON.stringify({ keywords: [record('a')], keywords_count: 1, meta: { request: { domain: 'other.com' } } })
-    await start({ intercept: answering(path, 200, 'application/json', body) })
-    expectRefusal(await keywords(), 1, 'WRONG_ECHO', /other\.com/)
+    const strict = await start({ intercept: answering(path, 200, 'application/json', body) })
+    const pages = () => strict.requests.filter((request) => request.path.includes(path)).length
+    expectRefusal(await keywords(), 1, 'UNUSABLE', /other\.com.*It may have been paid for and is not asked for again/)
+    expect((await keywords()).code).toBe(1)
+    expect(pages()).toBe(1)
   })
 })
 

@@ -141,8 +141,9 @@ const askForPage = async (
   if (records === null) return notAPage(request, context, answer, { path: [list], message: 'expected a list' })
   const { keywords_count, meta } = page.data
   if (saysError(meta?.status, meta?.error_code)) return refusedWithin200(request, context, answer)
-  await answer.billed?.(records.length, billOf(meta))
-  checkEcho(request, endpoint, meta?.request ?? null)
+  const bill = billOf(meta)
+  await answer.billed?.(records.length, bill)
+  checkEcho(request, endpoint, meta?.request ?? null, bill)
   return {
     bytes: answer.bytes,
     records: records.length,
@@ -226,8 +227,13 @@ const notAPage = (
   )
 }
 
-/** An answer to another question must not be loaded as this one's. What is not echoed is not checked. */
-const checkEcho = (request: ExtractRequest, endpoint: string, echo: Readonly<Record<string, unknown>> | null): void => {
+/** An answer to another question must not be loaded as this one's, nor paid for each night. What is not echoed is not checked. */
+const checkEcho = (
+  request: ExtractRequest,
+  endpoint: string,
+  echo: Readonly<Record<string, unknown>> | null,
+  bill: number | null,
+): void => {
   if (echo === null) return
   const { box } = request
   const month = box.window.from.slice(0, 7)
@@ -241,9 +247,10 @@ const checkEcho = (request: ExtractRequest, endpoint: string, echo: Readonly<Rec
   for (const [name, wanted] of Object.entries(expected)) {
     const found = echo[name]
     if (typeof found !== 'string' || sameEcho(name, found, wanted)) continue
+    const cost = bill === null ? 'It may have been paid for' : `It cost ${bill} credits`
     throw new EtlError(
-      'WRONG_ECHO',
-      `${box.key}: ${endpoint} answered for ${name} '${found}', asked was '${wanted}'. Nothing was loaded; the next run asks again.`,
+      'UNUSABLE',
+      `${box.key}: ${endpoint} answered for ${name} '${found}', asked was '${wanted}'. Nothing was loaded. ${cost} and is not asked for again by itself. Ask the service; then: \`millrace backfill … --force\`.`,
     )
   }
 }
