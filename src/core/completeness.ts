@@ -8,7 +8,7 @@ export interface Completeness {
   readonly expectedRows: number | null
   /** Data points the service counts in the report; null where it does not say. What it counts is learnt: see core/data-points.ts. */
   readonly dataPoints: number | null
-  /** Credits the service charged for the report, so that a ledger that has forgotten the purchase knows its price; null or undefined: it did not say. */
+  /** Credits the service charged for it, so that a ledger that has forgotten the purchase knows its price; null or undefined: it did not say. */
   readonly usedQuota?: number | null | undefined
   /** The dialect it was asked in; null or undefined: its service has one. */
   readonly dialect?: string | null | undefined

@@ -78,6 +78,23 @@ const countCredits = (paid: string): RawBuilder<unknown> => sql`
     group by 1, 2, 3, 4, 5 order by 1, 2, 3, 4, 5
     ${addedUp}`
 
+/** Pages that a ledger now restored had paid for. @param askedAt when, as ISO text */
+export const bookFound = async (
+  db: Db,
+  found: {
+    readonly askedAt: string
+    readonly account: string
+    readonly pipelineId: number
+    readonly pages: number
+    readonly credits: number
+  },
+): Promise<void> => {
+  const { askedAt, account, pipelineId, pages, credits } = found
+  const page = { startedAt: askedAt, account, pipelineId, runId: null, jobId: null, isUncertain: false }
+  const records = Array.from({ length: pages }, (_, at) => ({ ...page, credits: at === 0 ? credits : 0 }))
+  await executePrepared(db, countCredits(JSON.stringify(records)))
+}
+
 /** Adds the rows of days that are over up to one each. Two at once do nothing twice. */
 export const addUpCredits = async (db: Db): Promise<void> => {
   await sql`

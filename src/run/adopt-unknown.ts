@@ -7,6 +7,7 @@ import type { LandingStore } from '../extract/landing.ts'
 import { parseReceipt, type Receipt, type ReceiptName } from '../extract/receipt-files.ts'
 import { boxOf } from '../core/unit-key.ts'
 import { walkPipelines } from '../ledger/pipelines.ts'
+import { bookFound } from '../ledger/requests.ts'
 import { drawAbove } from '../ledger/receipts.ts'
 import { type Adopted, knownPipeline, pipelineOf, adoptWork } from '../ledger/adopt-work.ts'
 import type { FoundAnswer } from '../ledger/adopted-job.ts'
@@ -150,11 +151,15 @@ const adoptWalk = async (
   return db.transaction().execute(async (trx) => {
     const known = await knownPipeline(trx, { ...manifest, parameters: question.parameters })
     if (known === null) return 'other shape'
-    return adoptWork(trx, known, windowEvery, {
+    const adopted = await adoptWork(trx, known, windowEvery, {
       ...{ kind: 'walk', ask_number: askNumber, asked_at: manifest.landed_at, account },
       ...{ window: manifest.window, slice: manifest.slice },
       ...{ report_id: null, endpoint: null, request: null, request_hash: null, estimated_quota: null },
       answer: foundAnswer(locator, manifest, question),
     })
+    const [credits, pages] = [manifest.completeness.usedQuota ?? null, manifest.parts.length]
+    if (adopted === 'taken up' && credits !== null && pages > 0)
+      await bookFound(trx, { askedAt: manifest.landed_at, account, pipelineId: known.pipelineId, pages, credits })
+    return adopted
   })
 }

@@ -8,6 +8,7 @@ import type { LandingWriter } from '../extract/landing-store.ts'
 import type { SourceContext } from '../extract/source.ts'
 import { begunOnly } from './paid-pages.ts'
 import type { JobWork } from './job-work.ts'
+import type { OpenContext } from './source-context.ts'
 import { questionOf } from './leave-receipts.ts'
 import type { Runtime } from './runtime.ts'
 import { findEcho, hasKeys } from '../core/key-echo.ts'
@@ -49,7 +50,7 @@ const keptBytes = 256 * 1024
  */
 export const land = async (
   work: LandWork,
-  context: SourceContext,
+  context: SourceContext & Partial<Pick<OpenContext, 'billed'>>,
   askNumber: () => Promise<string>,
   keepBegun: (locator: string) => Promise<void> = async () => undefined,
   loaded: string | null = null,
@@ -57,6 +58,7 @@ export const land = async (
   const { runtime, claim, definition, source } = work
   const parts = source.extract({ definition, box: claim.box }, context)
   const say = sayOnce(work, context)
+  const { billed = () => null } = context
   let writer: LandingWriter | null = null
   let kept: Kept[] | null = []
   let room = keptBytes
@@ -79,7 +81,12 @@ export const land = async (
       pages += 1
     }
     const { dialect } = context.http
-    const completeness = { ...maskedWords(next.value), ...(dialect === undefined ? {} : { dialect }) }
+    const paid = billed()
+    const completeness = {
+      ...maskedWords(next.value),
+      ...(dialect === undefined ? {} : { dialect }),
+      ...(paid === null ? {} : { usedQuota: paid }),
+    }
     if (loaded !== null && writer.sha256() === loaded) return { completeness, manifest: null }
     const manifest = await writer.finish({ completeness })
     const { locator } = writer

@@ -14,6 +14,8 @@ import { begunLanding, setBegun } from '../ledger/hold.ts'
 
 export interface PaidPages {
   readonly paying: NonNullable<UnitHttpOptions['paying']>
+  /** What their bills said together; null: none was paid for, or not all have said. */
+  billed(): number | null
   /** Whoever waits for this job's page or its money waits no longer. */
   end(): Promise<void>
 }
@@ -28,6 +30,7 @@ export const paidPages = (
 ): PaidPages => {
   const purse = hasBudget(payer) ? purseOf(work, payer) : null
   const ends = new Set<() => void>()
+  const bills: (number | null)[] = []
   let isSaid = false
   const sayOnce = (credits: number | null): void => {
     if (!isSaid)
@@ -63,7 +66,9 @@ export const paidPages = (
           billed: async (rows, credits) => {
             const said = credits !== null && credits < 0 ? null : credits
             if (said !== credits) sayOnce(credits)
-            await answer.billed(rows, said, said === null ? ((await first?.bill()) ?? null) : null)
+            const byBalance = said === null ? ((await first?.bill()) ?? null) : null
+            bills.push(said ?? byBalance)
+            await answer.billed(rows, said, byBalance)
             if (first !== null || purse !== null) await book(work)
             end()
             await back?.()
@@ -74,6 +79,7 @@ export const paidPages = (
         throw error
       }
     },
+    billed: () => bills.reduce((sum, bill) => (sum === null || bill === null ? null : sum + bill), bills.length > 0 ? 0 : null),
     end: async () => {
       for (const end of ends) end()
       await purse?.end()

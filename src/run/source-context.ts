@@ -12,6 +12,7 @@ import { withReceipts } from './leave-receipts.ts'
 /** A context, and what is to be done when its job is over. */
 export interface OpenContext extends SourceContext {
   end(): Promise<void>
+  readonly billed: PaidPages['billed']
   readonly begun: BegunWalk
 }
 
@@ -39,6 +40,7 @@ export const contextOf = (work: JobWork): OpenContext => {
   const context: OpenContext = {
     http: httpOf(work, log, subject, pages.paying),
     end: pages.end,
+    billed: pages.billed,
     begun,
     report: withReceipts(memo, work),
     log,
