@@ -22,7 +22,7 @@ export const errorCodes = {
   TABLE_DRIFT: code(
     'never',
     'failed',
-    'A live table differs from its definition, or its rows bear numbers that the ledger never gave.',
+    'A live table differs from its definition, refuses a row by a rule of its own, or has rows with numbers that the ledger never gave.',
   ),
   DATABASE_UNREACHABLE: code('now', 'failed', 'The database does not answer.'),
   DATABASE_READ_ONLY: code('never', 'failed', 'The database does not accept writes.'),

@@ -131,7 +131,7 @@ export const loadedRows = async ({ kysely }: Session, definition: Definition, sc
 
 /** The load's moment, and whether keys of the scope have ended revisions, which go on. */
 export interface Moment {
-  /** ISO time, later than every row it replaces and not before any end, even if the clock stands still or goes back. */
+  /** ISO time, later than every row it replaces and than any end, even if the clock stands still or goes back. */
   readonly loadedAt: string
   readonly hasHistory: boolean
 }
@@ -145,7 +145,7 @@ export const momentOf = async (
 ): Promise<Moment> => {
   const follows = after.map((one) => sql`${one}::timestamptz + interval '1 microsecond'`)
   const { rows } = await sql<Texts<'at'> & Flags<'has_history'>>`
-    select ended is not null as has_history, to_char(greatest(${sql.join([sql`transaction_timestamp()`, sql`ended`, ...follows])}) at time zone 'UTC',
+    select ended is not null as has_history, to_char(greatest(${sql.join([sql`transaction_timestamp()`, sql`ended + interval '1 microsecond'`, ...follows])}) at time zone 'UTC',
       'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as at
     from (select max(h._valid_to) as ended from ${historyTable(definition)} h where ${amongValues(definition, scope, 'h')}) past`.execute(
     kysely,
@@ -218,6 +218,7 @@ export const writeDifference = async (comparison: Comparison): Promise<Written |
   const nothing: RowsByUnit = new Map()
   if (comparison.loaded === 0 && comparison.scope.leftOut.length === 0)
     return { inserted: await insertFrom(comparison, cameOf(comparison)), updated: nothing, ended: nothing, changes: new Map() }
+  if (comparison.moment.hasHistory) await continueRevisions(comparison)
   const kinds = await findDifference(comparison)
   // Keys of loaded rows are unique, so each of them is matched once or missing, unless a key of the answer comes twice.
   const matched = comparison.came - sumOf(kinds.added) - kinds.foreign
@@ -305,15 +306,27 @@ const lineage = sql.raw('_unit_id, _run_id, _revision, _loaded_at')
 
 const stamp = ({ moment }: Comparison): RawBuilder<unknown> => sql`${moment.loadedAt}::timestamptz`
 
+/** The newest ended revision of each key, and when it ended. */
+const pastOf = ({ definition, scope }: Comparison): RawBuilder<unknown> => {
+  const staged = stagedKey(definition)
+  return sql`(select ${staged.length === 0 ? sql`true as whole` : names(staged)}, max(h._revision) as revision, max(h._valid_to) as ended
+    from ${historyTable(definition)} h where ${amongValues(definition, scope, 'h')} ${staged.length === 0 ? sql`` : sql`group by ${names(staged)}`})`
+}
+
+/** A row that somebody put in by hand begins with revision 1: where its key has ended revisions, it goes on behind them. */
+const continueRevisions = async (comparison: Comparison): Promise<void> => {
+  const { definition, scope, session } = comparison
+  await sql`update ${dataTable(definition)} t set _revision = past.revision + 1, _loaded_at = greatest(t._loaded_at, past.ended)
+    from ${pastOf(comparison)} past
+    where ${sameKey(definition, 'past', 't')} and ${amongValues(definition, scope, 't')} and t._revision <= past.revision`.execute(
+    session.kysely,
+  )
+}
+
 /** Rows whose key is not loaded. One that ended and comes back goes on with its revisions. */
 const insertFrom = async (comparison: Comparison, rows: RawBuilder<unknown>): Promise<RowsByUnit> => {
-  const { definition, scope, moment, session, runId } = comparison
-  const staged = stagedKey(definition)
-  const past = moment.hasHistory
-    ? sql`left join (select ${staged.length === 0 ? sql`true as whole` : names(staged)}, max(h._revision) as revision from ${historyTable(definition)} h
-        where ${amongValues(definition, scope, 'h')} ${staged.length === 0 ? sql`` : sql`group by ${names(staged)}`}) past
-        on ${sameKey(definition, 'past', 'd')}`
-    : sql``
+  const { definition, moment, session, runId } = comparison
+  const past = moment.hasHistory ? sql`left join ${pastOf(comparison)} past on ${sameKey(definition, 'past', 'd')}` : sql``
   const { rows: found } = await sql<Counts<'unit_id' | 'n'>>`
     with new as (
       insert into ${dataTable(definition)} (${names(copiedColumns(definition))}, ${lineage})

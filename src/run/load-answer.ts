@@ -1,9 +1,10 @@
 // A landed answer into the units of its job: one transaction, from the first row to the settled job. Told in decision 16.
-import { EtlError } from '../core/errors.ts'
+import { EtlError, messageOf } from '../core/errors.ts'
+import { redact } from '../core/redact.ts'
 import { inSpan } from '../core/trace.ts'
-import type { Window } from '../core/types.ts'
+import type { Definition, Window } from '../core/types.ts'
 import { isCluster } from '../db/catalog.ts'
-import { sqlStateOf } from '../db/database-error.ts'
+import { brokenRule, sqlStateOf } from '../db/database-error.ts'
 import { type Session, withSession } from '../db/session.ts'
 import { readAnswerUnits } from '../ledger/job-units.ts'
 import { copyRows, type RowsChunk } from '../load/copy-rows.ts'
@@ -91,20 +92,20 @@ const tryTurn = async (session: Session, turn: Turn): Promise<Outcome> => {
     if ('loaded' in outcome) requests.splice(0, known.length)
     return outcome
   } catch (error) {
-    const over = turn.mayTurn ? overAfter(session, way, sqlStateOf(error)) : null
+    const over = turn.mayTurn ? overAfter(session, way, error) : null
     // The session is thrown away with the error, and the transaction with it.
-    if (over === null) throw error
+    if (over === null) throw refusedByTable(definition, error) ?? error
     await trx.rollback().execute()
     return over
   }
 }
 
 /** What the database's word means for the next try; null: it is no word about others' rows or ours. */
-const overAfter = (session: Session, way: Way, state: string): Outcome | null => {
-  switch (state) {
-    // A key comes twice, or somebody has loaded it meanwhile.
+const overAfter = (session: Session, way: Way, error: unknown): Outcome | null => {
+  switch (sqlStateOf(error)) {
+    // A key comes twice, or somebody has loaded it meanwhile. With both looked for, the table has a rule of its own.
     case '23505':
-      return { over: 'careful' }
+      return way === 'careful' ? null : { over: 'careful' }
     // A deadlock, or a server whose transactions are serializable by somebody's order.
     case '40P01':
     case '40001':
@@ -112,13 +113,26 @@ const overAfter = (session: Session, way: Way, state: string): Outcome | null =>
     // COPY is not for tables with row security.
     case '0A000':
       return way === 'first' ? { over: 'again' } : null
-    // A month that was there is detached.
+    // A month that was there is detached; a check that somebody put on the table has a name.
     case '23514':
+      if (brokenRule(error) !== null) return null
       forgetPartitions(session)
       return { over: way, mayMake: false }
     default:
       return null
   }
+}
+
+/** null: the error says nothing of a row. */
+const refusedByTable = (definition: Definition, error: unknown): EtlError | null => {
+  const rule = brokenRule(error)
+  if (rule === null) return null
+  return new EtlError(
+    'TABLE_DRIFT',
+    `data.${tableName(definition)} refuses a row of the answer by its ${rule}: ${redact(messageOf(error))}. Nothing was loaded. The program makes no such rule: ` +
+      'drop it, or correct the column in the definition; then `millrace replay` loads the answer as it was landed.',
+    { cause: error },
+  )
 }
 
 const load = async (session: Session, turn: Turn, month: Window | null): Promise<Outcome> => {

@@ -66,6 +66,30 @@ describe('a row put in by hand', () => {
     expect([await rowsOf(), await rowsOf(`${table}_history`)]).toEqual([['01 a.com 1 r1'], ['15 a.com 7 r1']])
   })
 
+  test('under a key that has ended revisions goes on behind them with the next load, whether it stays, changes or ends', async () => {
+    for (const [domain, next] of [
+      ['a.com', '7'],
+      ['b.com', '8'],
+      ['c.com', null],
+    ] as const) {
+      for (const visits of ['1', '2']) await load(box(domain), [line(month, domain, visits)])
+      await query(`update ${table} set _revision = 1, all_traffic_visits = 7, _loaded_at = '2026-01-01' where domain = $1`, [
+        domain,
+      ])
+      const work = await workOn(kit, box(domain), { set: { released: true } })
+      await loadBody(kit, work, { body: next === null ? csv() : csv(line(month, domain, next)) })
+    }
+    expect(await query(`select 1 from ${table}_history where _valid_from >= _valid_to`)).toEqual([])
+    const every = await query<{ text: string }>(`select domain || ' ' || all_traffic_visits || ' r' || _revision as text from (
+      select domain, all_traffic_visits, _revision from ${table} union all select domain, all_traffic_visits, _revision from ${table}_history) x
+      order by domain, _revision`)
+    expect(every.map(({ text }) => text)).toEqual([
+      ...['a.com 1 r1', 'a.com 7 r2'],
+      ...['b.com 1 r1', 'b.com 7 r2', 'b.com 8 r3'],
+      ...['c.com 1 r1', 'c.com 7 r2'],
+    ])
+  })
+
   test('with another unit’s number is given its own, or ends, and is that unit’s no more', async () => {
     await load(box(['a.com', 'b.com']), [line(month, 'a.com', '1'), line(month, 'b.com', '2')])
     const [a = 0, b = 0] = await numbers()
@@ -235,6 +259,48 @@ describe('answers at the same time', () => {
       await new Promise((resolve) => setTimeout(resolve, 20))
     }
   }
+})
+
+describe('a row that the table refuses', () => {
+  const refusing = {
+    'a check of its own': [
+      'add constraint no_seven check (public.tried(all_traffic_visits <> 7))',
+      'drop constraint no_seven',
+      'no_seven',
+    ],
+    'a unique index of its own': [
+      'add constraint one_each unique (date, all_traffic_visits)',
+      'drop constraint one_each',
+      'one_each|date_all_traffic_visits',
+    ],
+    'a column that must be filled': ['alter all_page_views set not null', 'alter all_page_views drop not null', 'all_page_views'],
+  } as const
+
+  test.each(
+    Object.entries(refusing).flatMap(([name, statements]) =>
+      (['first', 'again'] as const).map((way) => [name, way, statements] as const),
+    ),
+  )('by %s fails the %s load at once, in words that name table, rule and remedy', async (_, way, [add, drop, rule]) => {
+    const lines = [line(month, 'a.com', '7'), line(month, 'b.com', '7')].map((one) => one.replace(/,\d*$/, ','))
+    if (way === 'again') await load(box(['a.com', 'b.com']), [line(month, 'a.com', '1'), line(month, 'b.com', '2')])
+    const before = await rowsOf()
+    await query(`create sequence public.tries; create function public.tried(holds boolean) returns boolean language sql volatile
+      return case when not holds then nextval('public.tries') < 0 else true end`)
+    await query(`alter table ${table} ${add}`)
+    try {
+      await expect(load(box(['a.com', 'b.com']), lines)).rejects.toMatchObject({
+        code: 'TABLE_DRIFT',
+        message: expect.stringMatching(
+          new RegExp(`data\\.traffic_and_engagement_v1.*(?:${rule}).*Nothing was loaded.*drop`, 's'),
+        ),
+      })
+      expect(await rowsOf()).toEqual(before)
+      if (rule === 'no_seven') expect(await query('select last_value::int as tries from public.tries')).toEqual([{ tries: 1 }])
+    } finally {
+      await query(`alter table ${table} ${drop}`)
+      await query('drop function public.tried; drop sequence public.tries')
+    }
+  })
 })
 
 test('rows bear the moment at which the transaction of their load began, which is that of the load', async () => {
