@@ -1,14 +1,17 @@
 // `millrace new dataset NAME` and `millrace new migration NAME`.
+import { existsSync } from 'node:fs'
 import { relative } from 'node:path'
 import { EtlError } from '../core/errors.ts'
 import { type DescribedDataset, newDataset } from '../definition/dataset-files.ts'
 import { suggest } from '../definition/problem.ts'
 import type { Source } from '../extract/source.ts'
 import { type NewMigration, newMigration } from '../run/new-migration.ts'
-import { findSource } from '../run/open-runtime.ts'
+import { exampleAnswer } from '../run/example-answer.ts'
+import { findSource, openDefinitions } from '../run/open-runtime.ts'
 import { discoverDatasets } from './check/discover.ts'
 import { pipelinesFolder, settingsOf } from './command-runtime.ts'
 import type { Handler, Invocation } from './command-spec.ts'
+import { recordedFile, writeRecorded } from './recorded-commands.ts'
 import { discoverRequest } from './offered-commands.ts'
 
 /** Writes over nothing. */
@@ -33,7 +36,8 @@ const writeDataset = async (invocation: Invocation, name: string): Promise<numbe
   const written = [await newDataset({ name, source, folder, table, described })]
   // Nothing is left to fill in: its table can be written at once.
   const { file } = isFilled ? await newMigration(migrationOf(invocation, name)) : { file: null }
-  const files = [...written, ...(file === null ? [] : [file])].map((one) => relative(invocation.folder, one))
+  const example = isFilled ? await writeExample(folder, name) : null
+  const files = [...written, file, example].flatMap((one) => one ?? []).map((one) => relative(invocation.folder, one))
   output.event({ event: 'summary', command: 'new', dataset: name, files, filled: isFilled })
   for (const one of files) output.line(`wrote ${one}`)
   output.line(
@@ -42,6 +46,17 @@ const writeDataset = async (invocation: Invocation, name: string): Promise<numbe
       : `Next: fill in what is marked, then \`millrace new migration ${name}\` and \`millrace migrate\`.`,
   )
   return 0
+}
+
+/** null: its source is none of reports, or there are recorded answers already. */
+const writeExample = async (folder: string, name: string): Promise<string | null> => {
+  const { definitions, sources } = await openDefinitions(folder, [name])
+  const [definition] = definitions
+  const source = definition === undefined ? undefined : sources.get(definition.source)
+  const file = recordedFile(folder, name)
+  if (definition === undefined || source?.kind !== 'report' || existsSync(file)) return null
+  await writeRecorded(file, [await exampleAnswer(definition, source)])
+  return file
 }
 
 /** null: no service was reached, or it does not describe its datasets; why is said. Throws USAGE where it offers no such dataset. */

@@ -13,7 +13,7 @@ import { pipelinesFolder, withRuntime } from './command-runtime.ts'
 import type { Handler } from './command-spec.ts'
 
 /** Beside the definition. */
-const recordedFile = (folder: string, pipeline: string): string => join(folder, `${pipeline}.recorded.json`)
+export const recordedFile = (folder: string, pipeline: string): string => join(folder, `${pipeline}.recorded.json`)
 
 /** Throws DEFINITION where the file is not as `millrace record` writes it. */
 const readRecorded = async (file: string): Promise<readonly Recorded[]> => {
@@ -29,7 +29,7 @@ const readRecorded = async (file: string): Promise<readonly Recorded[]> => {
   }
 }
 
-const writeRecorded = (file: string, answers: readonly Recorded[]): Promise<void> =>
+export const writeRecorded = (file: string, answers: readonly Recorded[]): Promise<void> =>
   writeFile(file, `${JSON.stringify({ answers }, null, 1)}\n`)
 
 /** Exit code 1 where something differs from what was expected. */

@@ -77,6 +77,10 @@ test('each is written with its key, checked and migrated', async () => {
   expect(migrated.code, migrated.stderr).toBe(0)
   const checked = await millrace('check')
   expect(checked.code, checked.stdout).toBe(0)
+  // A test of each was written with it: its names, key and types hold, and a change of them is found.
+  const tested = await millrace('test')
+  expect(tested.code, tested.stdout).toBe(0)
+  expect(summaryOf(tested)).toMatchObject({ tested: names.length, failed: 0 })
 })
 
 test('each is planned, loaded, held where it was cut at its limit, and restated', async () => {
