@@ -1,9 +1,7 @@
 // The one place where waiting is told: what waits for more than seconds says what for and how long, and the command that runs shows it.
 
-/** A pause that is known to last so long is told at once. */
+/** A pause that is known to last so long is told at once; what may end any moment once it has lasted so long. */
 export const toldPauseMs = 5_000
-/** What may end any moment is told once it has lasted so long. */
-const toldFromMs = 10_000
 const againMs = 60_000
 
 type Show = (message: string) => void
@@ -31,6 +29,6 @@ export const tellWait = (what: string, message: string): void => {
 export const watchWait = (what: string, words: (seconds: number) => string): (() => void) => {
   const begun = performance.now()
   const tell = (): void => tellWait(what, words(Math.round((performance.now() - begun) / 1_000)))
-  const timer = setInterval(tell, toldFromMs).unref()
+  const timer = setInterval(tell, toldPauseMs).unref()
   return () => clearInterval(timer)
 }

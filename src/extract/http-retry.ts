@@ -211,10 +211,13 @@ const sleep = async (clock: Clock, ms: number, asked: Asked): Promise<void> => {
 /** Exponential with full jitter; never at once. */
 const backoffMs = (clock: Clock, attempt: number): number => 50 + clock.random() * Math.min(5_000, 500 * 2 ** attempt)
 
+/** What asks for more is not believed: the day after it is tried again. */
+const longestAskedMs = 86_400_000
+
 /** Milliseconds to wait, or null where the header is absent or means nothing. */
 const retryAfterMs = (header: string | undefined, nowMs: number): number | null => {
   if (header === undefined) return null
-  if (/^\s*\d+(\.\d+)?\s*$/.test(header)) return Math.ceil(Number(header) * 1000)
+  if (/^\s*\d+(\.\d+)?\s*$/.test(header)) return Math.min(longestAskedMs, Math.ceil(Number(header) * 1000))
   const date = Date.parse(header)
-  return Number.isNaN(date) ? null : Math.max(0, date - nowMs)
+  return Number.isNaN(date) ? null : Math.min(longestAskedMs, Math.max(0, date - nowMs))
 }

@@ -74,7 +74,8 @@ export const dissolveUnsent = async (trx: Db, { pipelineId, kind }: Pick<JobFram
         and not ${isWaitedFor(sql`j.job_id`)}`
   const locked = sql`order by j.job_id limit ${most} for update skip locked`
   const failed = kind === 'report' ? await failForced(trx, sql`${picked} and ${isOwedByForce} ${locked}`) : 0
-  const { rows } = await sql`with ${dissolving(sql`${picked} and not ${isOwedByForce} ${locked}`)}`.execute(trx)
+  const kept = kind === 'report' ? sql`and not ${isOwedByForce}` : sql``
+  const { rows } = await sql`with ${dissolving(sql`${picked} ${kept} ${locked}`)}`.execute(trx)
   return failed + rows.length
 }
 

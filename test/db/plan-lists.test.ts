@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { asksOf } from '../../src/core/asks.ts'
-import { allLoaded, jobsOf, loaded, onlyJob, submitted } from '../support/plan-ledger.ts'
+import { allLoaded, died, jobsOf, loaded, onlyJob, submitted } from '../support/plan-ledger.ts'
 import {
   definitionFor,
   january,
@@ -67,6 +67,22 @@ describe('definitions and lists', () => {
     await expect(plan(db, { ...planning, definition: weekly }, january)).rejects.toThrow(
       /loads a week.*windows of a month.*raise version/s,
     )
+  })
+
+  test('what was forced, never asked for and put off goes with its value', async () => {
+    const planning = walk('a.com', 'b.com')
+    await plan(db, planning, january)
+    await allLoaded(db, planning.definition)
+    const { runId } = await plan(db, planning, { ...january, force: true })
+    await sql`update etl.jobs set error_code = 'RATE_LIMITED', not_before = '2199-01-01' where state = 'open'`.execute(
+      db.database.kysely,
+    )
+    await sql`update etl.run_jobs set outcome = 'waiting' where run_id = ${runId}`.execute(db.database.kysely)
+    await died(db, runId)
+    await plan(db, { ...planning, definition: withLists(planning.definition, { domains: ['a.com'] }) }, january)
+    expect((await jobsOf(db, planning.definition)).filter(({ state }) => state === 'open').map(({ cells }) => cells)).toEqual([
+      ['2025-01 a.com'],
+    ])
   })
 
   test('before anything was planned they may change', async () => {

@@ -110,6 +110,25 @@ describe('what is wrong before anything is called', () => {
   })
 })
 
+describe('what the status of a report refuses', () => {
+  test('neither cuts the report nor buys it again: the same command polls the one there is', async () => {
+    const bought: string[] = []
+    let refuses = true
+    const refuse = answering('request-status', 400, 'application/json', '{"error":"no: never"}')
+    await start({
+      intercept: (request, response) => {
+        if ((request.url ?? '').includes('request-report')) bought.push(request.url ?? '')
+        return refuses && refuse(request, response)
+      },
+    })
+    expectRefusal(await traffic(), 1, 'BAD_REQUEST', /no: never/)
+    refuses = false
+    const again = await traffic()
+    expect([again.code, bought.length], again.stderr).toEqual([0, 1])
+    expect(summaryOf(again).units.loaded).toBe(2)
+  })
+})
+
 describe('what the keyword endpoint refuses', () => {
   const path = '/v4/website-analysis/keywords'
   test.each([

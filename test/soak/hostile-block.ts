@@ -1,5 +1,5 @@
 // One warehouse through a number of seeded minutes: each a few commands while the service, the database, its clock and a kill are against them.
-import { rmSync } from 'node:fs'
+import { readFileSync, rmSync } from 'node:fs'
 import { secret } from '../../src/core/redact.ts'
 import { type Database, openDatabase } from '../../src/db/connect.ts'
 import { createOwnDatabase } from '../storm/own-database.ts'
@@ -123,16 +123,29 @@ const stopMs = 20_000
 const begin = (block: Block, args: readonly string[]): Promise<RunningWarm> =>
   block.pool.start(args, block.environment, block.world.folder)
 
+/** Milliseconds that the process stood ready and no processor was free for it; 0 where the system does not tell. */
+const queuedMs = (pid: number): number => {
+  try {
+    return Number(readFileSync(`/proc/${pid}/schedstat`, 'utf8').split(' ')[1]) / 1e6
+  } catch {
+    return 0
+  }
+}
+
 /** To its end, which comes within its deadline, or it says what it waits for. */
 export const toItsEnd = async (block: Block, args: readonly string[], running: RunningWarm): Promise<Ended> => {
   const began = performance.now()
   const name = args.join(' ')
+  const queued = queuedMs(running.pid)
+  const watch = setInterval(() => {
+    const waitedMs = performance.now() - began - (queuedMs(running.pid) - queued)
+    if (waitedMs < patienceMs) return
+    clearInterval(watch)
+    block.counts.waited += 1
+    if (!/wait|until|again|answers 429|is down|no whole answer|has not answered/i.test(running.printed().slice(-2_000)))
+      block.wrong.push(`${name} does not end and does not say what it waits for: ${running.printed().slice(-600)}`)
+  }, 500)
   const timers = [
-    setTimeout(() => {
-      block.counts.waited += 1
-      if (!/wait|until|again|answers 429|is down/i.test(running.printed().slice(-2_000)))
-        block.wrong.push(`${name} does not end and does not say what it waits for: ${running.printed().slice(-600)}`)
-    }, patienceMs),
     setTimeout(() => running.kill('SIGINT'), longestMs),
     setTimeout(() => {
       block.wrong.push(`${name} did not end ${stopMs / 1000} s after it was told to: ${running.printed().slice(-600)}`)
@@ -140,6 +153,7 @@ export const toItsEnd = async (block: Block, args: readonly string[], running: R
     }, longestMs + stopMs),
   ]
   const { code, signal, stdout, stderr } = await running.result
+  clearInterval(watch)
   for (const timer of timers) clearTimeout(timer)
   const ended = { name, code, signal, text: `${stdout}\n${stderr}`, seconds: (performance.now() - began) / 1000 }
   block.output += ended.text

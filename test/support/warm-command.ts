@@ -32,6 +32,7 @@ const letGo = (host: ChildProcess): void => {
 
 export interface RunningWarm {
   readonly result: Promise<CommandResult>
+  readonly pid: number
   /** Text printed so far. */
   printed(): string
   /** Takes the host along; what the command had printed is kept. Nothing where it is over. */
@@ -102,7 +103,7 @@ const performIn = (host: ChildProcess, order: Order, release: () => void): Runni
     signalled = true
     host.kill(signal)
   }
-  return { result, printed: () => told.stdout + told.stderr, kill }
+  return { result, pid: host.pid ?? 0, printed: () => told.stdout + told.stderr, kill }
 }
 
 const shared = createWarmPool()

@@ -34,8 +34,8 @@ export const errorOf = (refusal: Refusal, said: string, { meaning, hasParts }: V
 }
 
 /**
- * Of a question that costs nothing and is about no window.
+ * Of a question that costs nothing and is about no window: nothing is cut for it. A report that is asked after has been bought as it is.
  * @param where the command or the report, for the message
  */
 export const refusalError = (refusal: Refusal, endpoint: string, where: string): EtlError =>
-  errorOf(refusal, `${where}: ${saidBy(endpoint, refusal)}`, { meaning: meaningOf(refusal, 'free') })
+  errorOf(refusal, `${where}: ${saidBy(endpoint, refusal)}`, { meaning: meaningOf(refusal, 'free'), hasParts: false })

@@ -133,6 +133,20 @@ describe('a harmless request', () => {
     expect(server.hits).toHaveLength(1)
   })
 
+  test.each(['31536000', '999999999999999999999', 'Fri, 01 Jan 2199 00:00:00 GMT'])(
+    'takes a pause of more than a day for one of a day: %s',
+    async (header) => {
+      const server = await serve((_, response) => {
+        response.writeHead(503, { 'retry-after': header })
+        response.end()
+      })
+      const clock = jumpClock()
+      const { http } = testClient(server.url, { clock })
+      const error = await failure(http.read(get(http)))
+      expect([error.code, (error.notBefore ?? 0) - clock.now()]).toEqual(['RATE_LIMITED', 86_400_000])
+    },
+  )
+
   test('backs off longer from try to try where the service names no time', async () => {
     const server = await serve((_, response) => {
       response.statusCode = 429
