@@ -5,6 +5,7 @@ import { timeIn } from '../core/window.ts'
 import { noteCancel, retryByPerson } from '../ledger/person-actions.ts'
 import { releaseByPerson } from '../ledger/release.ts'
 import { previewRun } from '../plan/dry-run.ts'
+import { pricesOf } from '../plan/price.ts'
 import { nextTicks, scheduledOf } from '../plan/ticks.ts'
 import { cancelRun } from '../run/cancel-run.ts'
 import type { OpenRuntime } from '../run/open-runtime.ts'
@@ -142,6 +143,7 @@ const webContext = (runtime: OpenRuntime): Omit<WebContext, 'overdue' | 'hooks'>
     const { jobs, pipelines, asked } = await previewRun(runtime, runtime.definitions, { mode: 'due', only: null }, signal)
     return { reasons: reasonsOf(jobs), pipelines, asked }
   },
+  priceOf: pricesOf(runtime, runtime.definitions),
   nextTicks: (count) =>
     scheduledOf(runtime.definitions).map(({ definition, schedule }) => ({
       pipeline: definition.pipeline,

@@ -1,10 +1,15 @@
 // `millrace quota`: credits left at each service, and what was spent, is reserved and will be spent here: by account, pipeline, tag and value.
+import { existsSync } from 'node:fs'
 import { counted, formatNumber, sum } from '../core/counted.ts'
 import { EtlError } from '../core/errors.ts'
-import type { Db } from '../db/tables.ts'
+import type { Database } from '../db/connect.ts'
+import { loadDefinitions } from '../definition/load.ts'
 import type { Credits } from '../extract/api.ts'
 import { databaseMs } from '../ledger/database-now.ts'
-import { forecasts } from '../web/reads/read-forecast.ts'
+import { pricesOf } from '../plan/price.ts'
+import { readApiSettings } from '../run/apis.ts'
+import { sourceFolders } from '../run/open-runtime.ts'
+import { endOf, endWords, type Forecast, forecasts } from '../web/reads/read-forecast.ts'
 import { quotaDays, quotaMonths } from '../web/reads/read-quota.ts'
 import {
   meterMonths,
@@ -15,7 +20,7 @@ import {
   unwantedSpending,
 } from '../web/reads/spending.ts'
 import { type Answer, discoverCredits } from './check/discover.ts'
-import { withDatabase } from './command-runtime.ts'
+import { pipelinesFolder, settingsOf, withDatabase } from './command-runtime.ts'
 import type { Handler, Invocation } from './command-spec.ts'
 import { discoverRequest } from './offered-commands.ts'
 import type { Output } from './output.ts'
@@ -25,7 +30,7 @@ export const quota: Handler = async (invocation) => {
   const { output } = invocation
   return withDatabase(invocation, async (database) => {
     const db = database.kysely
-    const found = await quotaOf(db, invocation)
+    const found = await quotaOf(database, invocation)
     const answers = await discoverCredits(discoverRequest(invocation), database)
     const services = answers.length > 1 ? { services: Object.fromEntries(answers.map(({ api, said }) => [api, said])) } : {}
     quotaEvents(output, found)
@@ -46,7 +51,9 @@ export const quota: Handler = async (invocation) => {
 /** All that `quota` knows of one month. */
 type QuotaOf = Awaited<ReturnType<typeof quotaOf>>
 
-const quotaOf = async (db: Db, { options }: Invocation) => {
+const quotaOf = async (database: Database, invocation: Invocation) => {
+  const { options } = invocation
+  const db = database.kysely
   const nowMs = await databaseMs(db)
   const present = new Date(nowMs).toISOString().slice(0, 7)
   const month = String(options['month'] ?? present)
@@ -60,12 +67,21 @@ const quotaOf = async (db: Db, { options }: Invocation) => {
     spending,
     tags: spendingByTag(spending),
     // Of this month alone.
-    forecasts: month === present ? await forecasts(db, nowMs) : [],
+    forecasts: month === present ? await forecasts(db, nowMs, await pricesHere(database, invocation)) : [],
     unwanted: await unwantedSpending(db, first),
     meters: (await meterMonths(db, first)).filter((one) => one.month === month),
     // By the values of `--by`; null: it was not asked for.
     values: by === null ? null : await spendingByValue(db, first, by),
   }
+}
+
+/** A definition that is wrong has no price; `check` says what is wrong with it. */
+const pricesHere = async (database: Database, invocation: Invocation) => {
+  const folder = pipelinesFolder(invocation)
+  const { sources, apis } = await sourceFolders(folder)
+  const { definitions } = existsSync(folder) ? await loadDefinitions({ folder, sources, only: [] }) : { definitions: [] }
+  const { allowance } = readApiSettings(apis, settingsOf(invocation).raw)
+  return pricesOf({ allowance, database, sources }, definitions)
 }
 
 const quotaEvents = (output: Output, { month, spending, tags, forecasts: foretold, unwanted, meters, values }: QuotaOf): void => {
@@ -81,12 +97,21 @@ const quotaEvents = (output: Output, { month, spending, tags, forecasts: foretol
 const totals = ({ spending, forecasts: foretold, unwanted, meters }: QuotaOf) => ({
   used: sum(spending, ({ used }) => used),
   reserved: sum(spending, ({ reserved }) => reserved),
-  forecast: foretold.every(({ forecast }) => forecast === null)
-    ? null
-    : sum(foretold, ({ forecast, spent }) => forecast ?? spent),
+  ...forecastOf(foretold),
   unwanted: sum(unwanted, ({ credits }) => credits),
   not_on_record: sum(meters, ({ difference }) => difference),
 })
+
+/** `forecast` is a number where every price is known, else there is a `forecast_range`. */
+const forecastOf = (foretold: readonly Forecast[]) => {
+  const end = endOf(foretold)
+  const isKnown = end !== null && end.low === end.high
+  return { forecast: isKnown ? end.low : null, forecast_range: isKnown ? null : end }
+}
+
+/** A number where every price is known. */
+const endCell = (foretold: readonly Forecast[]): number | string | null =>
+  forecastOf(foretold).forecast ?? endWords(foretold, formatNumber)
 
 /** Credits by account: those left at the service, and those spent and reserved here. */
 const printQuota = (output: Output, quota: QuotaOf, answers: readonly Answer<Credits>[]): void => {
@@ -116,10 +141,10 @@ const printPipelines = (output: Output, quota: QuotaOf): void => {
   const rows = spending.map((one) => ({
     ...one,
     // What a pipeline spent with other tags before is another row, the forecast is of all.
-    end: spending.find(isSame(one)) === one ? (forecasts.find(isSame(one))?.forecast ?? null) : '',
+    end: spending.find(isSame(one)) === one ? endCell(forecasts.filter(isSame(one))) : '',
   }))
   const all = {
-    ...{ pipeline: 'all', account: '', tags: {}, end: totals(quota).forecast },
+    ...{ pipeline: 'all', account: '', tags: {}, end: endCell(forecasts) },
     reports: sum(spending, ({ reports }) => reports),
     requests: sum(spending, ({ requests }) => requests),
     used: sum(spending, ({ used }) => used),

@@ -38,7 +38,8 @@ export const times = (range: CreditRange | null, count: number): CreditRange | n
     ? null
     : { low: range.low * count, high: range.high * count, likely: range.likely === null ? null : range.likely * count }
 
-const add = (...all: readonly (CreditRange | null)[]): CreditRange | null =>
+/** null: of one of them nobody can say anything. */
+export const add = (...all: readonly (CreditRange | null)[]): CreditRange | null =>
   all.reduce(
     (sum, one) =>
       sum === null || one === null
@@ -56,6 +57,14 @@ export interface Bill {
   readonly size: PurchaseSize
   readonly credits: number
 }
+
+/** What a purchase cost, where that can be: a bill below 0, or NaN for what is no number, says nothing. */
+export const readableBill = (credits: number | null): number | null =>
+  credits !== null && Number.isFinite(credits) && credits >= 0 ? credits : null
+
+/** @param what was bought */
+export const unreadableBill = (what: string, credits: number): string =>
+  `${what}: the service says that it cost ${Number.isFinite(credits) ? `${credits} credits` : 'what is no number'}. It is booked as unknown; ask the service.`
 
 /** A price that somebody names: a setting of the account, or what others were seen to pay. */
 export interface NamedPrice {
@@ -81,6 +90,13 @@ export interface CreditRange {
   readonly high: number
   /** null: not known; there is only what others paid. */
   readonly likely: number | null
+}
+
+/** What purchases of a pipeline cost. */
+export interface PipelinePrice {
+  readonly kind: 'walk' | 'report'
+  /** Credits of one unit; null: nobody can say anything. */
+  readonly unit: CreditRange | null
 }
 
 type Rounding = 'up' | 'nearest' | 'none'

@@ -4,7 +4,7 @@ import type { SentRequest } from '../core/sent-request.ts'
 import type { Box, Definition } from '../core/types.ts'
 import { lookContext, priceSubject, sourceOf } from './plan-context.ts'
 import type { LookContext, Source } from '../extract/source.ts'
-import { type CreditRange, type PriceKnown, walkCredits } from '../core/learned-price.ts'
+import { type CreditRange, type PipelinePrice, type PriceKnown, walkCredits } from '../core/learned-price.ts'
 import type { Db } from '../db/tables.ts'
 import { pastUnits, rowsAsked } from '../ledger/estimates.ts'
 import { priceKnown } from '../ledger/prices.ts'
@@ -21,6 +21,21 @@ export const pagePrices = async (
   const { rows, pageSize } = rowsAsked(await pastUnits(db, definition.pipeline), definition.limits.pageSize, top)
   return { known, unit: walkCredits(known, rows, pageSize) }
 }
+
+/** By the bills on record: what plan, guard and budgets count with. Of a pipeline without a definition here only reports have a price. */
+export const pricesOf =
+  (runtime: Pick<PlanRuntime, 'allowance' | 'database' | 'sources'>, definitions: readonly Definition[]) =>
+  async (pipeline: string): Promise<PipelinePrice> => {
+    const db = runtime.database.kysely
+    const definition = definitions.find((one) => one.pipeline === pipeline)
+    const source = definition === undefined ? undefined : runtime.sources.get(definition.source)
+    if (definition === undefined || source?.kind !== 'walk') {
+      const { quota } = await pastUnits(db, pipeline)
+      return { kind: 'report', unit: quota === null ? null : { low: quota, high: quota, likely: quota } }
+    }
+    if (source.billing === undefined) return { kind: 'walk', unit: { low: 0, high: 0, likely: 0 } }
+    return { kind: 'walk', unit: (await pagePrices(db, runtime, { definition, source })).unit }
+  }
 
 export interface ReportToPrice {
   readonly box: Box

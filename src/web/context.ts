@@ -1,6 +1,7 @@
 // What every page of the status page is made from: the ledger, the definitions, a clock, and what it may do.
 import type { Clock } from '../core/clock.ts'
 import type { HookReceiver } from '../core/hook-receiver.ts'
+import type { PipelinePrice } from '../core/learned-price.ts'
 import type { Definition } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
 import type { NightPlan } from './foresight.ts'
@@ -25,6 +26,8 @@ export interface WebContext {
   readonly actions: Actions
   /** Receives what services send; null: nothing is received here. */
   readonly hooks: HookReceiver | null
+  /** What purchases of the pipeline of that name cost, by the bills on record. */
+  priceOf(pipeline: string): Promise<PipelinePrice>
   /** Pipelines whose tick this process should have taken and did not; where nobody keeps time there are none. */
   overdue(): Promise<readonly string[]>
   /** What the next run of all pipelines would do. Spends nothing, writes nothing; takes seconds. Throws EtlError. */

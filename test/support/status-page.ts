@@ -5,6 +5,9 @@ import { secret } from '../../src/core/redact.ts'
 import { noteCancel, retryByPerson } from '../../src/ledger/person-actions.ts'
 import { releaseByPerson } from '../../src/ledger/release.ts'
 import type { NightPlan } from '../../src/web/foresight.ts'
+import { noBudget } from '../../src/core/budget-scope.ts'
+import { pricesOf } from '../../src/plan/price.ts'
+import { loadSources } from '../../src/sources/registry.ts'
 import { createStatusApp } from '../../src/web/app.ts'
 import { listen } from '../../src/web/web-server.ts'
 import { shippedDefinitions } from './definitions.ts'
@@ -28,11 +31,14 @@ export const servePage = async (
   } = {},
 ): Promise<ServedPage> => {
   const errors: unknown[] = []
-  const { kysely } = db.database
+  const { database } = db
+  const { kysely } = database
+  const definitions = options.definitions ?? (await shippedDefinitions())
+  const allowance = () => ({ requestsPerSecond: 10, budget: noBudget })
   const { app, close } = createStatusApp({
     context: {
       kysely,
-      definitions: options.definitions ?? (await shippedDefinitions()),
+      definitions,
       clock: systemClock,
       warehouse: 'test warehouse',
       actions: {
@@ -45,6 +51,7 @@ export const servePage = async (
       },
       hooks: null,
       overdue: options.overdue ?? (async () => []),
+      priceOf: pricesOf({ allowance, database, sources: await loadSources() }, definitions),
       plan: options.plan ?? (async () => nightPlan),
       nextTicks: (count) => [
         {

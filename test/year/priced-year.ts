@@ -2,6 +2,7 @@
 import { approve } from '../../src/ledger/approve-jobs.ts'
 import { notify } from '../../src/schedule/notify/send-alarms.ts'
 import type { OpenRuntime } from '../../src/run/open-runtime.ts'
+import { pricesOf } from '../../src/plan/price.ts'
 import { forecasts } from '../../src/web/reads/read-forecast.ts'
 import { meterMonths } from '../../src/web/reads/spending.ts'
 import { spendingByMonth, spendingByTag } from '../../src/web/reads/spending.ts'
@@ -115,8 +116,9 @@ const keeperOf = async (runtime: OpenRuntime): Promise<() => Promise<void>> => {
   }
 }
 
-const foretell = async ({ database, clock }: OpenRuntime, at: string): Promise<Foretold> => {
-  const all = await forecasts(database.kysely, clock.now())
+const foretell = async (runtime: OpenRuntime, at: string): Promise<Foretold> => {
+  const { database, definitions, clock } = runtime
+  const all = await forecasts(database.kysely, clock.now(), pricesOf(runtime, definitions))
   return {
     month: at.slice(0, 7),
     day: at.slice(0, 10),

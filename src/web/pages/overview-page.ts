@@ -9,7 +9,7 @@ import { badge, command, type Html, nextStepOf, page, table, unitLink } from '..
 import { legend, monthStrip } from '../month-strip.ts'
 import { type PipelineNight, pipelineNights, restatedOf } from '../reads/pipeline-nights.ts'
 import { type Standing, standingWords, type WaitingWord, waitingWords } from '../reads/read-approvals.ts'
-import { type Forecast, forecasts } from '../reads/read-forecast.ts'
+import { endWords, type Forecast, forecasts } from '../reads/read-forecast.ts'
 import {
   completeSpan,
   type DueMonth,
@@ -45,7 +45,7 @@ export const overviewPage = async (context: WebContext): Promise<Html> => {
     await Promise.all([
       readWindows(kysely, { remembered: true }),
       wantedLines(kysely),
-      forecasts(kysely, nowMs),
+      forecasts(kysely, nowMs, context.priceOf),
       troubledLines(kysely, { state: 'held' }, shownTroubles),
       troubledLines(kysely, { state: 'failed' }, shownTroubles),
       waitingWords(kysely),
@@ -239,10 +239,9 @@ const dueWords = (due: DueMonth | null): Html => {
 
 const forecastWords = (definition: Definition | undefined, own: readonly Forecast[]): Html => {
   const spent = own.reduce((sum, one) => sum + one.spent, 0)
-  const known = own.flatMap(({ forecast }) => forecast ?? [])
   const budget = definition?.limits.quotaPerMonth ?? null
-  const end = known.length === 0 ? null : known.reduce((sum, one) => sum + one, 0)
-  return html`${count(spent)} so far<br>${end === null ? html`<span class="soft">no forecast</span>` : html`about ${count(end)} at its end`}${budget === null ? '' : html`<br><span class="soft">of ${count(budget)}</span>`}`
+  const end = endWords(own, count)
+  return html`${count(spent)} so far<br>${end === null ? html`<span class="soft">no forecast</span>` : html`about ${end} at its end`}${budget === null ? '' : html`<br><span class="soft">of ${count(budget)}</span>`}`
 }
 
 const mostListed = 3

@@ -6,7 +6,7 @@ import type { Foreseen, NightPlan, PlannedPipeline, PlannedReason } from '../for
 import { age, count, coverageAddress, moment, span } from '../format.ts'
 import { badge, command, type Html, optionalTable, page, table } from '../layout.ts'
 import { type Standing, standingWords, type WaitingWord, waitingWords } from '../reads/read-approvals.ts'
-import { type Forecast, forecasts } from '../reads/read-forecast.ts'
+import { endWords, type Forecast, forecasts } from '../reads/read-forecast.ts'
 
 /** Asks the ledger, and shows the newest dry run; where there is none it is begun. */
 export const planPage = async (context: WebContext, foreseen: Foreseen): Promise<Html> => {
@@ -14,7 +14,7 @@ export const planPage = async (context: WebContext, foreseen: Foreseen): Promise
   const [waiting, approved, foretold] = await Promise.all([
     waitingWords(kysely),
     standingWords(kysely),
-    forecasts(kysely, clock.now()),
+    forecasts(kysely, clock.now(), context.priceOf),
   ])
   const body = html`${foreseenWords(context, foreseen)}
 ${foreseen.plan === null ? '' : reasonTable(foreseen.plan)}
@@ -101,10 +101,8 @@ const pipelineTable = ({ definitions, nextTicks }: WebContext, plan: NightPlan |
 
 /** `246 so far, about 720 at its end, of 4,000` */
 const monthWords = (own: readonly Forecast[], budget: number | null): string => {
-  const end = own.every(({ forecast }) => forecast === null)
-    ? ''
-    : `, about ${count(sum(own, ({ forecast }) => forecast))} at its end`
-  return `${count(sum(own, ({ spent }) => spent))} so far${end}${budget === null ? '' : `, of ${count(budget)}`}`
+  const end = endWords(own, count)
+  return `${count(sum(own, ({ spent }) => spent))} so far${end === null ? '' : `, about ${end} at its end`}${budget === null ? '' : `, of ${count(budget)}`}`
 }
 
 const changeTable = ({ pipelines }: NightPlan): Html => {

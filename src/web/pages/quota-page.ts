@@ -6,7 +6,7 @@ import { barsOf, creditsByDay, nightBars } from '../charts.ts'
 import type { WebContext } from '../context.ts'
 import { count, dayBefore, lastDays, moment } from '../format.ts'
 import { type Html, optionalTable, page, table } from '../layout.ts'
-import { type Forecast, forecasts } from '../reads/read-forecast.ts'
+import { endWords, type Forecast, forecasts } from '../reads/read-forecast.ts'
 import {
   dataPointReadings,
   type QuotaDay,
@@ -50,7 +50,7 @@ export const quotaPage = async (context: WebContext): Promise<Html> => {
   const [days, readings, foretold, spending, unwanted, meters] = await Promise.all([
     quotaDays(kysely, since),
     dataPointReadings(kysely),
-    forecasts(kysely, nowMs),
+    forecasts(kysely, nowMs, context.priceOf),
     spendingByMonth(kysely, `${month}-01`),
     unwantedSpending(kysely, `${month}-01`),
     meterMonths(kysely, `${month}-01`),
@@ -112,9 +112,7 @@ interface Shown {
   readonly nights: readonly string[]
 }
 
-/** What has no forecast stays as it is. */
-const endOf = (foretold: readonly Forecast[]): string =>
-  foretold.every(({ forecast }) => forecast === null) ? '–' : count(sum(foretold, ({ forecast, spent }) => forecast ?? spent))
+const endOf = (foretold: readonly Forecast[]): string => endWords(foretold, count) ?? '–'
 
 const sumCards = (
   rows: readonly QuotaMonth[],

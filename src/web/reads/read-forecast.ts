@@ -1,6 +1,7 @@
 // What will have been spent when the month is over: what is spent, what is planned, and what the nights until then will buy as far as calendar and past tell.
 import { sql } from 'kysely'
 import { unitsStillToCome } from '../../core/forecast.ts'
+import { add, type CreditRange, type PipelinePrice, times } from '../../core/learned-price.ts'
 import type { WindowRule } from '../../core/types.ts'
 import type { Db } from '../../db/tables.ts'
 import { slicesWanted } from './read-months.ts'
@@ -10,8 +11,26 @@ export interface Forecast {
   readonly pipeline: string
   /** Credits spent and reserved this month (UTC). */
   readonly spent: number
-  /** Credits at the end of the month; null: no price is known yet, or pages of keywords have no past. */
+  /** Credits at the end of the month; null: no price is known yet. */
   readonly forecast: number | null
+  /** What it may come to, where the price is not known; null: it is, or nobody can say. */
+  readonly range: { readonly low: number; readonly high: number } | null
+}
+
+/** Of several together, where one without any forecast stays as it is; null: there is a forecast of none. Both ends are the same where every price is known. */
+export const endOf = (foretold: readonly Forecast[]): { readonly low: number; readonly high: number } | null =>
+  foretold.every(({ forecast, range }) => forecast === null && range === null)
+    ? null
+    : {
+        low: foretold.reduce((sum, { forecast, range, spent }) => sum + (forecast ?? range?.low ?? spent), 0),
+        high: foretold.reduce((sum, { forecast, range, spent }) => sum + (forecast ?? range?.high ?? spent), 0),
+      }
+
+/** `720`, or `246 to 720, price not known`; null as `endOf` has it. */
+export const endWords = (foretold: readonly Forecast[], show: (credits: number) => string): string | null => {
+  const end = endOf(foretold)
+  if (end === null) return null
+  return end.low === end.high ? show(end.low) : `${show(end.low)} to ${show(end.high)}, price not known`
 }
 
 interface Facts {
@@ -19,35 +38,42 @@ interface Facts {
   readonly pipeline: string
   readonly pipeline_id: number
   readonly generation: number
-  readonly window: WindowRule
-  /** Credits of a unit of a report; null: none was bought. */
-  readonly per_unit: number | null
+  /** null: the definition on record says nothing of it. */
+  readonly window: WindowRule | null
   /** When reports were last bought by a night; null: never. */
   readonly asked_ms: number | null
-  /** Planned, allowed and not bought yet. */
+  /** Planned, allowed and not bought yet: credits of reports whose price is known, and units of those whose price is not. */
   readonly planned: number
+  readonly planned_cells: number
   readonly spent: number
   /** Credits a month that the definition allows; null: no limit of its own. */
   readonly budget: number | null
   readonly spent_today: number
-  /** What requests cost last month on days that are still to come in this one, and on the day of the month that is today; null: nothing last month. */
+  /** What requests cost last month on days that are still to come in this one, and on the day of the month that is today; null: nothing last month, or at another price. */
   readonly profile: number | null
   readonly profile_today: number
 }
 
-/** By account and pipeline, over every version. */
-export const forecasts = async (db: Db, nowMs: number): Promise<Forecast[]> => {
+/** By account and pipeline, over every version. @param priceOf by its name */
+export const forecasts = async (
+  db: Db,
+  nowMs: number,
+  priceOf: (pipeline: string) => Promise<PipelinePrice>,
+): Promise<Forecast[]> => {
   const { rows } = await facts.execute(db)
   const byPipeline = Map.groupBy(rows, ({ account, pipeline }) => JSON.stringify([account, pipeline]))
   const found = [...byPipeline.values()].map(async (versions): Promise<Forecast[]> => {
     // Nights buy for the newest version.
     const newest = versions.at(-1)
     if (newest === undefined) return []
-    const { account, pipeline, per_unit } = newest
+    const { account, pipeline } = newest
     const spent = versions.reduce((sum, one) => sum + one.spent, 0)
-    const values = per_unit === null ? 0 : await slicesWanted(db, newest)
-    const toCome = toComeOf(newest, values, nowMs)
-    return [{ account, pipeline, spent, forecast: toCome === null ? null : Math.round(withinBudget(newest, spent, toCome)) }]
+    const price = await priceOf(pipeline)
+    const toCome = toComeOf(newest, price, price.unit === null ? 0 : await slicesWanted(db, newest), nowMs)
+    const end = (credits: number): number => Math.round(withinBudget(newest, spent, credits))
+    if (toCome === null) return [{ account, pipeline, spent, forecast: null, range: null }]
+    if (toCome.likely !== null) return [{ account, pipeline, spent, forecast: end(toCome.likely), range: null }]
+    return [{ account, pipeline, spent, forecast: null, range: { low: end(toCome.low), high: end(toCome.high) } }]
   })
   return (await Promise.all(found)).flat()
 }
@@ -56,11 +82,17 @@ export const forecasts = async (db: Db, nowMs: number): Promise<Forecast[]> => {
 const withinBudget = ({ budget }: Facts, spent: number, toCome: number): number =>
   budget === null ? spent + toCome : Math.max(spent, Math.min(budget, spent + toCome))
 
-const toComeOf = (one: Facts, values: number, nowMs: number): number | null => {
-  const { window, per_unit, asked_ms, planned, profile, profile_today, spent_today } = one
+const exactly = (credits: number): CreditRange => ({ low: credits, high: credits, likely: credits })
+
+const toComeOf = (one: Facts, { kind, unit }: PipelinePrice, values: number, nowMs: number): CreditRange | null => {
+  const { window, asked_ms, planned, planned_cells, profile, profile_today, spent_today } = one
+  if (kind === 'walk' && profile !== null) return exactly(profile + Math.max(0, profile_today - spent_today))
+  if (window === null) return null
+  // Pages of a month that is loaded are asked for again only where it changed, which nobody foresees.
+  const bought = kind === 'walk' ? { ...window, lookBack: 0 } : window
   // Where no night has bought anything yet, the first one is the next of the calendar, as `plan` has it.
-  if (per_unit !== null) return planned + per_unit * unitsStillToCome(window, values, asked_ms ?? nowMs, nowMs)
-  return profile === null ? null : profile + Math.max(0, profile_today - spent_today)
+  const units = planned_cells + unitsStillToCome(bought, values, asked_ms ?? nowMs, nowMs)
+  return add(exactly(planned), times(unit, units))
 }
 
 // True of every open job; in these words the indexes of ready, waiting and held ones answer, and done jobs are not read.
@@ -78,16 +110,17 @@ const facts = sql<Facts>`
       sum(s.used_quota) filter (where s.requests > 0 and s.day < t.month and extract(day from s.day) > extract(day from t.day)
       and extract(day from s.day) <= extract(day from t.month + interval '1 month' - interval '1 day')) as later,
       sum(s.used_quota) filter (where s.requests > 0 and s.day < t.month and extract(day from s.day) = extract(day from t.day)) as same_day,
-      bool_or(s.requests > 0 and s.day < t.month) as has_past
+      bool_or(s.requests > 0 and s.day < t.month) as has_past, coalesce(sum(s.unpriced) filter (where s.requests > 0 and s.day < t.month), 0) as unpriced
     from etl.spending s cross join today t where s.day >= t.last_month group by 1
   )
   select p.account, p.pipeline, p.pipeline_id, p.generation, p.definition -> 'window' as window,
-    (select avg(x.price)::float8 from (select j.used_quota::float8 / j.cells as price from etl.jobs j
-      where j.pipeline_id = p.pipeline_id and j.report_state is not null and j.used_quota > 0 and j.asked_at is not null order by j.asked_at desc limit 200) x) as per_unit,
     (select floor(extract(epoch from max(j.asked_at)) * 1000)::float8 from etl.jobs j join etl.runs r on r.run_id = j.run_id
       where j.pipeline_id = p.pipeline_id and j.report_state is not null and j.approval_id is null and r.command in ('run', 'schedule')) as asked_ms,
-    coalesce((select sum(coalesce(j.estimated_quota, j.cells)) from etl.jobs j cross join today t where j.pipeline_id = p.pipeline_id and j.kind = 'report'
-      and j.state = 'open' and ${byPartialIndexes} and j.ask_number is null and j.answer_id is null and coalesce(j.not_before, t.day) < t.next_month), 0)::float8 as planned,
+    coalesce(o.planned, 0)::float8 as planned, coalesce(o.cells, 0)::float8 as planned_cells,
     coalesce(s.month, 0)::float8 as spent, (p.definition -> 'limits' ->> 'quotaPerMonth')::float8 as budget, coalesce(s.today, 0)::float8 as spent_today,
-    case when s.has_past then coalesce(s.later, 0)::float8 end as profile, coalesce(s.same_day, 0)::float8 as profile_today
-  from etl.pipelines p left join spent s using (pipeline_id) order by 1, 2, p.pipeline_id`
+    case when s.has_past and s.unpriced = 0 and not exists (select from etl.prices x cross join today t where x.account = p.account and x.dataset = p.source
+      and x.dropped_at >= t.last_month) then coalesce(s.later, 0)::float8 end as profile, coalesce(s.same_day, 0)::float8 as profile_today
+  from etl.pipelines p left join spent s using (pipeline_id) left join lateral (
+    select sum(j.estimated_quota) as planned, sum(j.cells) filter (where j.estimated_quota is null) as cells from etl.jobs j cross join today t
+    where j.pipeline_id = p.pipeline_id and j.kind = 'report' and j.state = 'open' and ${byPartialIndexes} and j.ask_number is null
+      and j.answer_id is null and coalesce(j.not_before, t.day) < t.next_month) o on true order by 1, 2, p.pipeline_id`
