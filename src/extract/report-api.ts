@@ -40,7 +40,7 @@ export interface ReportOptions {
   readonly resubmitUncertain: boolean
 }
 
-/** `dataPoints`: `data_points_count`, `usedQuota`: `used_quota` (interface 4.4); null: the service gives none. */
+/** `dataPoints`: `data_points_count`, `usedQuota`: `used_quota` (interface 4.4), NaN for what is no number; null: the service gives none. */
 export interface FinishedReport {
   readonly stream: HttpStream
   readonly dataPoints: number | null

@@ -1,5 +1,6 @@
 // A paid report from intent to bytes: submit once, poll, download; picks up whatever an earlier process left.
 import { EtlError } from '../core/errors.ts'
+import { readableBill, unreadableBill } from '../core/learned-price.ts'
 import { notFound, type ReportRecord } from '../core/report-shape.ts'
 import type { Limits } from '../core/types.ts'
 import type { HttpStream } from './http-types.ts'
@@ -67,9 +68,12 @@ const follow = async (
   if (status === null || phase === 'open') return stillOpen(context, record, status, options)
   if (phase === 'done') {
     if (status.downloadUrl === null) return stillOpen(context, record, status, options)
-    await context.report.ready({ statusWord: status.word, usedQuota: status.usedQuota, dataPoints: status.dataPoints })
+    const { dataPoints } = status
+    const usedQuota = readableBill(status.usedQuota)
+    if (status.usedQuota !== null && usedQuota === null && record.state !== 'ready')
+      context.notice('BILL_UNREADABLE', unreadableBill(`${options.unitKey}, report ${reportId}`, status.usedQuota))
+    await context.report.ready({ statusWord: status.word, usedQuota, dataPoints })
     const found = { record, reportId, word: status.word, link: status.downloadUrl }
-    const { dataPoints, usedQuota } = status
     return { stream: await openDownload(api, context, found, options), dataPoints, usedQuota }
   }
   return notMade(api, context, record, status, phase, options)

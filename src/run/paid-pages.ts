@@ -1,6 +1,6 @@
 // Pages that are paid for: what each may cost is set aside before it is asked for, and its bill is booked when it is read; those of a walk that a budget stopped are kept.
 import { type EtlError, isEtlError } from '../core/errors.ts'
-import { creditsFor, type PurchaseSize } from '../core/learned-price.ts'
+import { creditsFor, type PurchaseSize, readableBill, unreadableBill } from '../core/learned-price.ts'
 import type { UnitHttpOptions, HttpAnswer } from '../extract/http-types.ts'
 import type { SourceContext } from '../extract/source.ts'
 import { hasBudget, type Payer, reservePages, setReserved } from '../ledger/budget.ts'
@@ -31,15 +31,6 @@ export const paidPages = (
   const purse = hasBudget(payer) ? purseOf(work, payer) : null
   const ends = new Set<() => void>()
   const bills: (number | null)[] = []
-  let isSaid = false
-  const sayOnce = (credits: number | null): void => {
-    if (!isSaid)
-      context().notice(
-        'BILL_UNREADABLE',
-        `${work.claim.box.key}: the service says that a page cost ${credits} credits. No price is less than 0: it is booked as unknown. Ask the service.`,
-      )
-    isSaid = true
-  }
   return {
     paying: async (request, send) => {
       // Looks at one record are of no walk.
@@ -64,8 +55,9 @@ export const paidPages = (
         return {
           ...answer,
           billed: async (rows, credits) => {
-            const said = credits !== null && credits < 0 ? null : credits
-            if (said !== credits) sayOnce(credits)
+            const said = readableBill(credits)
+            if (credits !== null && said === null)
+              context().notice('BILL_UNREADABLE', unreadableBill(`${work.claim.box.key}, a page`, credits))
             const byBalance = said === null ? ((await first?.bill()) ?? null) : null
             bills.push(said ?? byBalance)
             await answer.billed(rows, said, byBalance)

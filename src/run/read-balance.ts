@@ -76,6 +76,8 @@ interface Learning {
   page: Promise<void> | null
   /** Pages without any bill. */
   inVain: number
+  /** Somebody was told of a bill that nobody can read. */
+  isUnreadableSaid: boolean
 }
 
 /** So many, and there is no way to see one. */
@@ -88,9 +90,17 @@ const learningOf = (database: object, { account, dataset }: PriceSubject): Learn
   const all = known.get(database) ?? new Map<string, Learning>()
   known.set(database, all)
   const key = `${account} ${dataset}`
-  const learning = all.get(key) ?? { isOver: false, page: null, inVain: 0 }
+  const learning = all.get(key) ?? { isOver: false, page: null, inVain: 0, isUnreadableSaid: false }
   all.set(key, learning)
   return learning
+}
+
+/** Whether a bill that nobody can read is the first one of the dataset: the others say the same. */
+export const isFirstUnreadable = (database: object, subject: PriceSubject): boolean => {
+  const learning = learningOf(database, subject)
+  const isFirst = !learning.isUnreadableSaid
+  learning.isUnreadableSaid = true
+  return isFirst
 }
 
 /** Another price was seen: the next page is asked for alone again. */

@@ -6,6 +6,7 @@ import { priceSubject } from '../plan/plan-context.ts'
 import { reportMemo } from '../ledger/report-memo.ts'
 import type { PriceSubject } from '../ledger/prices.ts'
 import { type BegunWalk, begunWalk, type PaidPages, paidPages } from './paid-pages.ts'
+import { isFirstUnreadable } from './read-balance.ts'
 import type { JobWork } from './job-work.ts'
 import { withReceipts } from './leave-receipts.ts'
 
@@ -49,7 +50,10 @@ export const contextOf = (work: JobWork): OpenContext => {
     reportHook: runtime.hooks?.reportAddress(claim.jobId) ?? null,
     resubmitUncertain: runtime.consent.resubmitUncertain,
     forcedBy: claim.forced ? claim.runId : null,
-    notice: (code, message) => runtime.progress.emit({ event: 'notice', code, message }),
+    notice: (code, message) => {
+      if (code === 'BILL_UNREADABLE' && !isFirstUnreadable(runtime.database, subject)) return
+      runtime.progress.emit({ event: 'notice', code, message })
+    },
   }
   return context
 }

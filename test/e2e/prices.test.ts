@@ -166,3 +166,25 @@ test('the first N keywords are asked for and paid, complete by declaration; anot
       count(*) filter (where movement = 'not in the top 50' and clicks is null)::int as cut from bi.keyword_month_over_month where month = '2026-08-01'`),
   ).toEqual({ lost: 0, new: 0, cut: 2_500 })
 })
+
+test('a bill that is below 0, or no number, is unknown and said once', async () => {
+  const page = (bill: unknown): string =>
+    JSON.stringify({
+      meta: { data_credits_charged: bill },
+      keywords: [{ keyword: 'one', top_url: 'x/y', clicks: 1 }],
+      keywords_count: 1,
+    })
+  const reply = { endpoint: 'keywords', status: 200 } as const
+  await start({
+    replies: [
+      { ...reply, times: 2, body: page(-5) },
+      { ...reply, body: page('much') },
+    ],
+  })
+  const run = await millrace(keywords(...month('2026-08'), '--only', 'country=us', '--yes'))
+  expect(run.code, run.stderr).toBe(0)
+  expect(summaryOf(run)).toMatchObject({ units: { loaded: 4 }, quota_used: 0 })
+  expect(run.stderr.match(/is booked as unknown/g), run.stderr).toHaveLength(1)
+  expect(run.stderr).toMatch(/the service says that it cost -5 credits/)
+  expect(await onRecord()).toEqual({ used: 0, unpriced: 4 })
+})

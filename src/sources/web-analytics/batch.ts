@@ -9,6 +9,7 @@ import { runReport } from '../../extract/report.ts'
 import type { ReportApi, ReportStatus } from '../../extract/report-api.ts'
 import type { Estimate, ExtractRequest, LookContext, Source, SourceContext } from '../../extract/source.ts'
 import { askOptional } from './absent.ts'
+import { creditsIn } from './credits-in.ts'
 import { jsonOf } from './json-answer.ts'
 import { validate } from './discovery.ts'
 import { reportHistory } from './history-endpoint.ts'
@@ -38,7 +39,7 @@ const text = z
 const statusBody = z.looseObject({
   status: z.string(),
   download_url: z.string().nullish().catch(null),
-  used_quota: count,
+  used_quota: z.unknown(),
   data_points_count: count,
   errors: text,
   error_message: text,
@@ -167,7 +168,7 @@ const readStatus = async (http: HttpClient, reportId: string, box: Box): Promise
   return {
     word: shownWord(status),
     downloadUrl: download_url || null,
-    usedQuota: used_quota ?? null,
+    usedQuota: creditsIn(used_quota),
     dataPoints: data_points_count ?? null,
     detail: redact(errors || error_message || message || '').slice(0, longestDetail) || null,
   }

@@ -1,5 +1,6 @@
 // What the service says of itself for free: datasets, countries and dates, credits, the price of a report. All of it optional.
 import { z } from 'zod'
+import { readableBill } from '../../core/learned-price.ts'
 import { EtlError } from '../../core/errors.ts'
 import type { Capabilities, Credits, Dataset } from '../../extract/api.ts'
 import { isAwayAt } from '../../extract/gate.ts'
@@ -216,7 +217,10 @@ export const validate = async (
   const parsed = validateSchema.safeParse(jsonOf(answer, endpoint))
   if (!parsed.success) return null
   const { is_valid, estimated_credits, errors } = parsed.data
-  return { credits: numberOrNull(estimated_credits), refusal: is_valid === false ? readRefusal(refusalIn(errors ?? [])) : null }
+  return {
+    credits: readableBill(numberOrNull(estimated_credits)),
+    refusal: is_valid === false ? readRefusal(refusalIn(errors ?? [])) : null,
+  }
 }
 
 /** As a submission would be refused (68); a single error may be the whole body of it. */

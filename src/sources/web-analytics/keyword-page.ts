@@ -9,6 +9,7 @@ import { excerpt, isRecord } from '../../extract/http-answer.ts'
 import type { Page } from '../../extract/page-reader.ts'
 import { inProvedShape } from '../../extract/proved-shape.ts'
 import type { ExtractRequest, LookContext } from '../../extract/source.ts'
+import { creditsIn } from './credits-in.ts'
 import { pageOf } from './json-answer.ts'
 import { dialectOf, pathOf } from './service-dialect.ts'
 import { internalCountry } from './spelling.ts'
@@ -159,7 +160,7 @@ const askForPage = async (
 
 /** Under the one name or the other (46); where it stands under neither, nobody knows. */
 const billOf = (meta: Readonly<Record<string, unknown>> | null | undefined): number | null =>
-  numeric(meta?.['data_credits_charged']) ?? numeric(meta?.['sw_coins'])
+  creditsIn(meta?.['data_credits_charged']) ?? creditsIn(meta?.['sw_coins'])
 
 const fieldOf = (record: unknown, name: string): unknown => (isRecord(record) ? record[name] : undefined)
 

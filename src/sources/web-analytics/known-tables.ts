@@ -126,9 +126,28 @@ export const splitOf = (table: string): readonly string[] | null => {
   return found === undefined ? null : [found.split ?? []].flat()
 }
 
+/** A definition may lower what is known of its table. @param most undefined: nobody knows it */
+const tooMany = (
+  params: Params,
+  table: string,
+  param: 'most_values' | 'most_months',
+  most: number | undefined,
+  what: string,
+): SpecProblem[] => {
+  const asked = params[param]
+  if (most === undefined || typeof asked !== 'number' || asked <= most) return []
+  return [
+    {
+      path: ['params', param],
+      message: `the table ${table} takes ${most} ${what}s a report; write a number from 1 to ${most}.`,
+    },
+  ]
+}
+
 export const tableProblems = ({ params }: Pick<Definition, 'params'>): readonly SpecProblem[] => {
   const { filters, granularities } = tableOf(params)
   const name = String(params['vtable'])
+  const { values, months } = tables()[name] ?? {}
   const granularity = String(params['granularity'])
   return [
     ...(params[flag] === undefined || filters.includes(flag)
@@ -147,5 +166,7 @@ export const tableProblems = ({ params }: Pick<Definition, 'params'>): readonly 
             message: `the table ${name} has no ${granularity} rows; write one of ${granularities.join(', ')}.`,
           },
         ]),
+    ...tooMany(params, name, 'most_values', values, dimensionOf(listsOf(tableOf(params))[0] ?? 'values')),
+    ...tooMany(params, name, 'most_months', months, 'month'),
   ]
 }

@@ -624,6 +624,13 @@ describe('a download', () => {
   })
 })
 
+test.each([-3, Number.NaN])('a bill of %d credits is booked as unknown, and said', async (usedQuota) => {
+  const { memo, notices, outcome } = play({ record: { state: 'submitted', polls: 1 }, statuses: [{ ...finished, usedQuota }] })
+  await outcome
+  expect(memo.steps).toContain('ready complete null 9')
+  expect(notices).toEqual(['BILL_UNREADABLE'])
+})
+
 describe('a submission whose answer was lost', () => {
   const lost = { state: 'uncertain', reportId: null, askedMsAgo: 60_000 } as const
   const entry = { reportId: 'found', createdMs: start - 59_000, request }

@@ -4,7 +4,7 @@ import { pack } from '../../../src/plan/pack.ts'
 import { limitsOf } from '../../../src/plan/plan-context.ts'
 import { generalReport } from '../../../src/sources/web-analytics/general-report.ts'
 import { holdCodeOf } from '../../../src/run/hold-units.ts'
-import { filtersOf, pagingOf, tableLimits, withDefaults } from '../../../src/sources/web-analytics/known-tables.ts'
+import { filtersOf, pagingOf, tableLimits, tableProblems, withDefaults } from '../../../src/sources/web-analytics/known-tables.ts'
 import { definitionOf, dimension } from '../plan/definition.ts'
 
 const limits = (vtable: string, bucket: number | null = null, every: 'month' | 'week' = 'month') => {
@@ -36,6 +36,19 @@ describe('a report', () => {
     expect(reports('traffic_and_engagement', 1, 36)).toBe(1)
     // Eight weeks lie in three months wherever they begin.
     expect(limits('website_keywords', null, 'week').windows).toBe(8)
+  })
+
+  test('may be told fewer values and months than its table takes, and no more', () => {
+    const problems = (params: Record<string, string | number>) =>
+      tableProblems({ params: { granularity: 'monthly', ...params } }).map(({ path, message }) => `${path.join('.')}: ${message}`)
+    expect(problems({ vtable: 'geography', most_values: 100 })).toEqual([])
+    expect(problems({ vtable: 'geography', most_values: 101 })).toEqual([
+      'params.most_values: the table geography takes 100 domains a report; write a number from 1 to 100.',
+    ])
+    expect(problems({ vtable: 'website_keywords', most_months: 12 })).toEqual([
+      'params.most_months: the table website_keywords takes 3 months a report; write a number from 1 to 3.',
+    ])
+    expect(problems({ vtable: 'a_new_table', most_values: 5_000, most_months: 12 }), 'nobody knows better').toEqual([])
   })
 
   test('names the rows it wants of a table that has many, and may be told another number', () => {
