@@ -42,6 +42,8 @@ export interface ClaimedJob extends Hold {
   readonly released: boolean
   /** null: a report that was not asked for yet. */
   readonly askNumber: string | null
+  /** Its answer came short before and is downloaded once more: the one there is stays until another has come. */
+  readonly fetchesAgain: boolean
   /** Landed and not loaded, or not wholly. */
   readonly answer: { readonly answerId: number; readonly landing: string } | null
   /** What its one unit has its rows from now; of several units it is left to who needs it. */
@@ -163,6 +165,7 @@ type ClaimedRow = Row<
   | 'answer_id'
   | 'account'
   | 'endpoint'
+  | 'report_state'
 > &
   Row<'etl.pipelines', 'pipeline' | 'version' | 'window_every' | 'dimensions'> &
   Row<'etl.run_jobs', 'run_id' | 'priority'> &
@@ -194,10 +197,10 @@ const take = async (db: Db, { process }: ClaimOptions, picked: RawBuilder<unknow
         updated_at = clock_timestamp()
       from picked p left join lateral (${servedAnswer}) h on true where j.job_id = p.job_id
       returning j.job_id, j.fence, j.kind, j.reason, j.pipeline_id, j.window_from, j.window_to, j.slice_ids, j.cells, j.attempts,
-        j.forced, j.released, j.ask_number, j.answer_id, j.account, j.endpoint, p.run_id, p.orphan, p.priority
+        j.forced, j.released, j.ask_number, j.answer_id, j.account, j.endpoint, j.report_state, p.run_id, p.orphan, p.priority
     )
     select c.job_id, c.fence, c.kind, c.reason, c.pipeline_id, c.window_from, c.window_to, c.slice_ids, c.cells, c.attempts, c.forced,
-      c.released, c.ask_number, c.answer_id, c.account, c.endpoint, c.run_id, c.orphan, c.priority, p.pipeline, p.version, p.window_every,
+      c.released, c.ask_number, c.answer_id, c.account, c.endpoint, c.report_state, c.run_id, c.orphan, c.priority, p.pipeline, p.version, p.window_every,
       p.dimensions, (select json_agg(s."values") from etl.slices s where s.slice_id = any(c.slice_ids)) as slices, a.landing,
       l.answer_id as loaded_answer_id, l.sha256 as loaded_sha256, l.source_last_updated, l.source_count
     from claimed c join etl.pipelines p on p.pipeline_id = c.pipeline_id
@@ -231,6 +234,7 @@ const claimedJob = (row: ClaimedRow, holder: number): PlacedJob => {
     forced: row.forced,
     released: row.released,
     askNumber: row.ask_number,
+    fetchesAgain: row.report_state === 'ready' && row.answer_id !== null && !row.released,
     answer: row.answer_id === null || row.landing === null ? null : { answerId: Number(row.answer_id), landing: row.landing },
     loaded: loadedOf(row),
     account: row.account,

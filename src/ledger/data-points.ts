@@ -5,7 +5,7 @@ import type { SourceSpec } from '../core/source-spec.ts'
 import type { Definition } from '../core/types.ts'
 import type { Db } from '../db/tables.ts'
 import { lockPipeline } from './pipelines.ts'
-import { openAgain } from './transitions.ts'
+import { openAgain, reportTransitions } from './transitions.ts'
 
 /** Whose count is read. */
 export interface CountedDataset {
@@ -72,6 +72,34 @@ export const judgeHeldAgain = async (trx: Db, pipelineId: number, { account, dat
   await trx
     .updateTable('etl.jobs')
     .set(openAgain)
+    .where(
+      'job_id',
+      'in',
+      jobs.map((job) => job.job_id),
+    )
+    .execute()
+  return jobs.length
+}
+
+/** Reports that came short are downloaded again, which is free, until they are whole: nothing else of them is open. Under the pipeline's lock. Returns how many. */
+export const fetchHeldAgain = async (trx: Db, pipelineId: number): Promise<number> => {
+  await lockPipeline(trx, pipelineId)
+  const jobs = await trx
+    .selectFrom('etl.jobs')
+    .select('job_id')
+    .where('pipeline_id', '=', pipelineId)
+    .where('state', '=', 'held')
+    .where('error_code', '=', 'INCOMPLETE')
+    .where('answer_id', 'is not', null)
+    .where('report_id', 'is not', null)
+    .where('report_state', 'in', [...reportTransitions['bytes unusable'].from, 'ready'])
+    .orderBy('job_id')
+    .forUpdate()
+    .execute()
+  if (jobs.length === 0) return 0
+  await trx
+    .updateTable('etl.jobs')
+    .set({ ...openAgain, report_state: 'ready', next_poll_at: null })
     .where(
       'job_id',
       'in',

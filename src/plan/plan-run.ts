@@ -4,7 +4,7 @@ import { showWindow } from '../core/window.ts'
 import type { Db } from '../db/tables.ts'
 import type { Refresh } from '../ledger/candidates.ts'
 import { takeUpApproved, trimApproved } from '../ledger/approved-jobs.ts'
-import { datasetOf, judgeHeldAgain } from '../ledger/data-points.ts'
+import { datasetOf, fetchHeldAgain, judgeHeldAgain } from '../ledger/data-points.ts'
 import { databaseMs } from '../ledger/database-now.ts'
 import { type JoinScope, joinJobs, nextStep } from '../ledger/join-jobs.ts'
 import { listsNotObeyed } from '../ledger/lists.ts'
@@ -164,10 +164,13 @@ const askReports = async (runtime: PlanRuntime, context: PlanContext, { steps, u
   await settleApproval(context, guard)
 }
 
-/** Reports that were held because of their count, where the definition says by now what that counts, or other reports have shown it. */
+/** Reports that were held because of their count: where the definition says by now what that counts, or other reports have shown it, and the others downloaded again. */
 export const judgeAgain = async ({ definition, source, frame, step }: PlanContext): Promise<void> => {
-  if (source.kind === 'report')
-    await step((trx) => judgeHeldAgain(trx, frame.pipelineId, datasetOf(definition, source)).then(() => undefined))
+  if (source.kind !== 'report') return
+  await step(async (trx) => {
+    await judgeHeldAgain(trx, frame.pipelineId, datasetOf(definition, source))
+    await fetchHeldAgain(trx, frame.pipelineId)
+  })
 }
 
 /** Jobs that are only a plan and that nobody waits for are planned anew: lists, limits or an approval may have changed. */

@@ -31,7 +31,8 @@ export const workJob = async (runtime: Runtime, claim: ClaimedJob, signal: Abort
 }
 
 const perform = async (work: JobWork): Promise<void> => {
-  if (work.claim.answer !== null) return loadAgain(work, work.claim.answer)
+  const { answer, fetchesAgain } = work.claim
+  if (answer !== null && !fetchesAgain) return loadAgain(work, answer)
   const context = contextOf(work)
   try {
     if (await standsUnchanged(work, context)) return
@@ -69,7 +70,9 @@ const fetchAndLoad = async (work: JobWork, context: OpenContext): Promise<void> 
     try {
       const drawn = async () => number ?? askNumberOf(runtime.database.kysely, claim)
       const loaded = work.mayLoad && !claim.forced ? (claim.loaded?.sha256 ?? null) : null
-      const landed = await land(work, context, drawn, context.begun.keep, loaded)
+      const landed = await land(work, context, drawn, context.begun.keep, loaded).catch((error: unknown) => {
+        throw claim.fetchesAgain ? stillShort(work, error) : error
+      })
       await context.begun.drop()
       // A refresh may bring the very bytes that are loaded: then nothing is landed or parsed.
       if (landed.manifest === null) return await settleUnchanged(work, landed.completeness.fingerprint)
@@ -89,6 +92,18 @@ const fetchAndLoad = async (work: JobWork, context: OpenContext): Promise<void> 
       askNumber = await askAnew(runtime.database.kysely, claim)
     }
   }
+}
+
+/** A report that came short is paid for: where it cannot be downloaded again, it waits for a person and the next run as before. */
+const stillShort = ({ claim, signal }: JobWork, error: unknown): unknown => {
+  const { code, message } = asEtlError(error)
+  if (signal.aborted || code === 'FENCED') return error
+  return new EtlError(
+    'INCOMPLETE',
+    `${claim.box.key}: the report came short and is held; it could not be downloaded again (${message}) The next run tries again, free of charge; ` +
+      '`millrace release UNIT` (`millrace status` names it) loads it as it is.',
+    { cause: error, follows: { next: 'keep the answer' } },
+  )
 }
 
 /** What is wrong in the same way twice is a fact and no moment: pages are not paid for again and again. */

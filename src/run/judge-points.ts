@@ -210,7 +210,7 @@ interface Fitting {
 
 /** @param file of the definition */
 const held = (fitting: Fitting, file: string): string =>
-  'Nothing was loaded and nothing is bought again: the report is held. Ask the service whether it is whole. ' +
+  'Nothing was loaded and nothing is bought again: the report is held, and each later run downloads it again. Ask the service whether it is whole. ' +
   `If it is, ${ifWhole(fitting, file)} If it is not, \`millrace release UNIT\` (\`millrace status\` names it) loads it as it is.`
 
 const ifWhole = ({ settings, isFirst }: Fitting, file: string): string => {

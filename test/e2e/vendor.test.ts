@@ -123,6 +123,34 @@ describe('the service as it really answers', () => {
     expect(service.books.counts['keywords']).toBe(2)
   })
 
+  test('a report that came short twice is held, and downloaded again by each later run until it is whole; it is bought once', async () => {
+    const short = {
+      endpoint: 'download',
+      status: 200,
+      type: 'text/csv',
+      body: 'domain,country,date,all_traffic_visits\na.com,WW,2026-08-01,5\n',
+    } as const
+    await start({ replies: [{ ...short, times: 3 }] })
+    const asked = ['backfill', 'traffic_and_engagement', '--from', '2026-08', '--to', '2026-08', '--yes']
+    const first = await millrace(...asked)
+    expect(first.code, first.stderr).toBe(1)
+    expect(summaryOf(first).units).toMatchObject({ held: 6, loaded: 0 })
+    const second = await millrace(...asked)
+    expect(second.code, second.stderr).toBe(1)
+    expect(summaryOf(second).units, second.stderr).toMatchObject({ held: 6, loaded: 0 })
+    expect(service.books.counts['download'], 'twice, then once').toBe(3)
+    service.configure({ replies: [{ ...short, status: 404 }] })
+    const away = await millrace(...asked)
+    expect(away.code, away.stderr).toBe(1)
+    expect(away.stderr).toMatch(/could not be downloaded again.*millrace release/)
+    service.configure({ replies: [] })
+    const whole = await millrace(...asked)
+    expect(whole.code, whole.stderr).toBe(0)
+    expect(summaryOf(whole)).toMatchObject({ units: { loaded: 6, held: 0 }, quota_used: 0 })
+    expect(await rows('traffic_and_engagement')).toBeGreaterThan(0)
+    expect(service.books.reports.size).toBe(1)
+  })
+
   test('a table cut at its limit is held as capped and never loaded as complete; a higher limit loads it', async () => {
     await start()
     const yaml = (limit: string): string => `pipeline: referrals

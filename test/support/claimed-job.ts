@@ -22,6 +22,7 @@ export const claimedJob = (given: Partial<ClaimedJob> = {}): ClaimedJob => ({
   forced: false,
   released: false,
   askNumber: '81',
+  fetchesAgain: false,
   answer: null,
   loaded: null,
   account: 'default',

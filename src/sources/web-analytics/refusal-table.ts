@@ -43,6 +43,8 @@ const refused = [401, 403]
 const table: readonly Row[] = [
   // (62): the words changed between releases, the code did not.
   { code: 'FORBIDDEN_ERROR', meaning: 'plan lacks' },
+  // (62, 68): a price that is refused names no code.
+  { status: [400], words: /\bupgrade your account\b|\brequired claims\b/i, meaning: 'plan lacks' },
   { code: '102', meaning: 'wrong everywhere' },
   { code: '103', meaning: 'plan lacks' },
   // (66): the oldest month is named, whatever the code.

@@ -39,6 +39,7 @@ const answers: readonly (readonly [fact: string, place: Place, status: number, b
     coded('FORBIDDEN_ERROR', 'Access forbidden. Upgrade your account.', { actions: ['Contact your account manager'] }),
     'plan lacks',
   ],
+  ['62 and 68, a price', 'batch', 400, errors('Access forbidden. Upgrade your account.'), 'plan lacks'],
   ['62, words of tomorrow', 'batch', 403, coded('FORBIDDEN_ERROR', 'No key for you'), 'plan lacks'],
   ['63', 'rest', 400, coded('VALIDATION_ERROR', 'Dates not in range'), 'dates?'],
   ['63, on batch', 'batch', 400, coded('VALIDATION_ERROR', 'Dates not in range'), 'dates?'],
