@@ -99,9 +99,6 @@ export interface TakenUnits {
   readonly isLater: boolean
 }
 
-const askNumberOf = (answerId: number): RawBuilder<unknown> =>
-  sql`(select ask_number from etl.answers where answer_id = ${answerId}::bigint)`
-
 /** Locks them in their order for the rest of the transaction. Not taken: those with an answer that was asked for later than this one. */
 export const takeUnits = async (db: Db, job: UnitsOfJob, answerId: number): Promise<TakenUnits> => {
   const { from, to } = job.box.window
@@ -112,7 +109,7 @@ export const takeUnits = async (db: Db, job: UnitsOfJob, answerId: number): Prom
       select u.unit_id, u.ask_number, u.answer_id from etl.units u where ${isUnitOf(job)} order by u.window_from, u.slice_id for update
     ), taken as (
       -- Its own again, also where a later question found that it still stands.
-      select unit_id, ask_number is not null as known, ask_number is not null and ask_number > ${askNumberOf(answerId)}
+      select unit_id, ask_number is not null as known, ask_number is not null and ask_number > ${answerId}::bigint
         and answer_id is distinct from ${answerId}::bigint as newer from locked
     ), last as (
       -- Window by window: each is one look into an index, however many loads it has.
@@ -145,6 +142,9 @@ export const passOver = async (db: Db, { jobId }: UnitsOfJob, units: readonly nu
     .execute()
 }
 
+/** Whether the unit holds back an answer that was asked for later. */
+const isNewerHeld = (answerId: number): RawBuilder<unknown> => sql`u.held_answer_id > ${answerId}::bigint`
+
 /** A unit that keeps its rows, and the code that says why. */
 export interface HeldBack {
   readonly unitId: number
@@ -154,7 +154,7 @@ export interface HeldBack {
 /** The answer waits for a person before it changes these units; their windows are open again from here on. A newer one that waits already goes on waiting. */
 export const holdUnits = async (db: Db, { jobId }: UnitsOfJob, answerId: number, held: readonly HeldBack[]): Promise<void> => {
   if (held.length === 0) return
-  const isNewer = sql`(select h.ask_number from etl.answers h where h.answer_id = u.held_answer_id) > ${askNumberOf(answerId)}`
+  const isNewer = isNewerHeld(answerId)
   await sql`
     with held as (
       update etl.units u set job_id = nullif(u.job_id, ${jobId}::bigint),
@@ -177,9 +177,8 @@ export const pointUnits = (
   answerId: number,
   units: readonly number[],
 ): RawBuilder<unknown> => {
-  const askNumber = askNumberOf(answerId)
-  const isNewer = sql`(select h.ask_number from etl.answers h where h.answer_id = u.held_answer_id) > ${askNumber}`
-  return sql`update etl.units u set answer_id = ${answerId}::bigint, ask_number = greatest(u.ask_number, ${askNumber}),
+  const isNewer = isNewerHeld(answerId)
+  return sql`update etl.units u set answer_id = ${answerId}::bigint, ask_number = greatest(u.ask_number, ${answerId}::bigint),
       job_id = nullif(u.job_id, ${jobId}::bigint), held_answer_id = case when ${isNewer} then u.held_answer_id end,
       held_code = case when ${isNewer} then u.held_code end
     where u.unit_id = any(${units.map(String)}::bigint[])`

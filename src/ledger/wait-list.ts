@@ -72,12 +72,12 @@ export const takeUpOrphans = async (trx: Db, runId: number, pipeline: string, pr
 export const passedUnits = (settled: string): RawBuilder<unknown> => {
   const job = sql.ref(settled)
   return sql`(
-    select count(*) from etl.answers a join etl.pipelines p on p.pipeline_id = ${job}.pipeline_id
+    select count(*) from etl.pipelines p
       cross join lateral generate_series(coalesce(w.window_from, ${job}.window_from)::timestamp, coalesce(w.window_to, ${job}.window_to)::timestamp
         - interval '1 day', case p.window_every when 'day' then interval '1 day' when 'week' then interval '7 days' else interval '1 month' end) as x (day)
       cross join lateral unnest(coalesce(w.slice_ids, ${job}.slice_ids)) as y (slice_id)
       cross join lateral (select u.ask_number, u.answer_id, u.held_answer_id from etl.units u
         where u.pipeline_id = ${job}.pipeline_id and u.window_from = x.day::date and u.slice_id = y.slice_id limit 1) u
-    where a.answer_id = ${job}.answer_id and u.ask_number > a.ask_number and u.answer_id <> a.answer_id
-      and u.held_answer_id is distinct from a.answer_id)`
+    where p.pipeline_id = ${job}.pipeline_id and u.ask_number > ${job}.answer_id and u.answer_id <> ${job}.answer_id
+      and u.held_answer_id is distinct from ${job}.answer_id)`
 }

@@ -140,7 +140,7 @@ const vanishedColumns = async (db: Db, { work, answer }: Loading, found: Fields)
     select a.missing_columns, a.partly_missing, a.metrics from etl.answers a
     where a.pipeline_id = ${claim.pipelineId} and a.missing_columns is not null
       and a.dialect is not distinct from ${answer.completeness.dialect ?? null}
-      and a.ask_number <= (select ask_number from etl.answers where answer_id = ${answer.answerId}::bigint)
+      and a.answer_id <= ${answer.answerId}::bigint
     order by a.answer_id desc limit ${sql.lit(formerLoads)}`.execute(db)
   return suspects.flatMap(({ name, from }) => {
     const asked = rows.filter(({ metrics }) => metrics.includes(from[0] ?? name))

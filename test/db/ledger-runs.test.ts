@@ -5,6 +5,7 @@ import type { Db } from '../../src/db/tables.ts'
 import { cancelledJobs, dissolveJobs, isCancelled, jobsAtHand, letGo, requestCancel } from '../../src/ledger/cancel-request.ts'
 import { reapDead } from '../../src/ledger/processes.ts'
 import { bringForward, endForgotten, leaveUntakeable } from '../../src/ledger/run-list.ts'
+import { recordRequests } from '../../src/ledger/requests.ts'
 import { finishRun, foreignRuns, openJobs, requestsSpared, runState, runSummary, startRun } from '../../src/ledger/runs.ts'
 import { failJob, finishJob, holdJob, parkJob } from '../../src/ledger/settle-job.ts'
 import { takeUpOrphans } from '../../src/ledger/wait-list.ts'
@@ -163,6 +164,40 @@ describe('the summary of a run', () => {
       ask_number: string
     }>`select ask_number from etl.requests where job_id = ${jobId} order by request_id`.execute(k())
     expect(rows.map((row) => row.ask_number)).toEqual([(await jobRow(db, jobId)).ask_number, '7'])
+  })
+
+  test('counts records of held units as quarantined, and free questions of planning as requests', async () => {
+    const jobId = await newJob(db, pipeline, { runs: [runId] })
+    const answerId = await newAnswer(db, jobId)
+    await sql`insert into etl.quarantine (answer_id, job_id, unit_id, run_id, pipeline, part, line, reason, raw)
+      select ${answerId}, ${jobId}, unit_id, ${runId}, 'keywords', 1, line, 'why', 'raw' from etl.units, generate_series(1, 3) line where job_id = ${jobId}`.execute(
+      k(),
+    )
+    expect((await runSummary(k(), runId)).rows).toMatchObject({ read: 0, quarantined: 0 })
+    await sql`update etl.units set held_answer_id = ${answerId}, held_code = 'TOO_MANY_REJECTS' where job_id = ${jobId}`.execute(
+      k(),
+    )
+    await recordRequests(k(), [
+      {
+        ...{
+          runId,
+          pipelineId: null,
+          jobId: null,
+          askNumber: null,
+          account: 'default',
+          method: 'GET',
+          endpoint: '/capabilities',
+        },
+        ...{ parameters: {}, part: null, attempt: 1, status: 200, errorCode: null, bytes: 7, sha256: null, credits: null },
+        ...{ isUncertain: false, paidFor: null, saidIn: null, subject: null, startedAt: '2026-02-01T00:00:00Z', milliseconds: 1 },
+      },
+    ])
+    expect(await runSummary(k(), runId)).toMatchObject({
+      rows: { read: 3, inserted: 0, quarantined: 3 },
+      requests: 1,
+      bytes: 7,
+      quota_used: 0,
+    })
   })
 
   test('of nothing is all zeros', async () => {

@@ -1,5 +1,15 @@
 // The mutation check: plants one small mistake after the other and looks whether the tests concerned notice. Seeded; --write puts the figures into docs/internals/reliability.md.
-import { cpSync, existsSync, mkdtempSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  cpSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
@@ -11,22 +21,8 @@ import { openSession, type Session } from './open-session.ts'
 import { targets } from './targets.ts'
 
 const root = resolve(import.meta.dirname, '..', '..')
-const copied = [
-  'src',
-  'test',
-  'scripts',
-  'templates',
-  'dashboards',
-  'migrations',
-  'pipelines',
-  'docs',
-  'bin',
-  'marts',
-  'semantic',
-  'package.json',
-  'tsconfig.json',
-  'vitest.config.ts',
-]
+/** Everything is copied but what is linked, or belongs to a checkout. */
+const left = new Set(['node_modules', '.git', 'dist'])
 
 const { values: options } = parseArgs({
   options: {
@@ -78,7 +74,8 @@ const sampleOf = (tasks: readonly Task[], count: number, seed: number): Task[] =
 
 const makeCopy = (folder: string, index: number): string => {
   const copy = join(folder, String(index))
-  for (const name of copied) if (existsSync(join(root, name))) cpSync(join(root, name), join(copy, name), { recursive: true })
+  for (const name of readdirSync(root).filter((one) => !left.has(one)))
+    cpSync(join(root, name), join(copy, name), { recursive: true })
   symlinkSync(join(root, 'node_modules'), join(copy, 'node_modules'))
   return copy
 }

@@ -91,11 +91,16 @@ export const targets: readonly Target[] = [
       'src/run/hold-units.ts',
       'src/run/judge.ts',
     ],
-    tests: ['test/db/load-windows.test.ts', 'test/db/load-unit.test.ts', 'test/db/load-oracle.test.ts'],
+    tests: [
+      'test/db/load-windows.test.ts',
+      'test/db/load-unit.test.ts',
+      'test/db/load-nasty.test.ts',
+      'test/db/load-oracle.test.ts',
+    ],
   },
   {
     files: ['src/load/difference.ts', 'src/load/duplicates.ts', 'src/load/partition.ts', 'src/load/table-columns.ts'],
-    tests: ['test/db/load.test.ts', 'test/db/load-windows.test.ts', 'test/db/load-oracle.test.ts'],
+    tests: ['test/db/load.test.ts', 'test/db/load-windows.test.ts', 'test/db/load-nasty.test.ts', 'test/db/load-oracle.test.ts'],
   },
   {
     files: ['src/parse/unit-mark.ts', 'src/run/rows-of-job.ts'],
