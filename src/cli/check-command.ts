@@ -17,21 +17,22 @@ import { migrationState } from '../db/migrate.ts'
 import { loadDefinitions } from '../definition/load.ts'
 import { readMarts } from '../definition/marts.ts'
 import { readNotifyFile } from '../definition/notify-file.ts'
-import { placeOf, type Problem, showProblem } from '../definition/problem.ts'
+import { type Problem, placeOf, showProblem } from '../definition/problem.ts'
 import type { Connection } from '../extract/http-types.ts'
-import { accountsOf, type ApiSettings, readApiSettings } from '../run/apis.ts'
-import { createLineage } from '../run/lineage.ts'
+import { priceName } from '../plan/plan-context.ts'
+import { type ApiSettings, accountsOf, readApiSettings } from '../run/apis.ts'
 import { martFolders } from '../run/known-marts.ts'
+import { createLineage } from '../run/lineage.ts'
 import { semanticFolders, sourceFolders } from '../run/open-runtime.ts'
 import { attributesOf } from '../run/refresh-attributes.ts'
 import { exampleTrouble, originOf, originTrouble } from '../run/service-origin.ts'
 import { alarmingOf } from '../schedule/notify/receivers.ts'
 import type { SourceFolders } from '../sources/registry.ts'
-import { checkDatabase, checkIdentity, checkLanding, checkLists } from './check/check-warehouse.ts'
 import { checkSemanticColumns, checkSemanticFiles } from './check/check-semantics.ts'
 import { checkUnread } from './check/check-settings.ts'
+import { checkDatabase, checkIdentity, checkLanding, checkLists } from './check/check-warehouse.ts'
 import { servicesFor } from './check/discover.ts'
-import { type Area, note, type Notes } from './check/notes.ts'
+import { type Area, type Notes, note } from './check/notes.ts'
 import { pipelinesFolder, settingsOf } from './command-runtime.ts'
 import type { Handler, Invocation } from './command-spec.ts'
 import { paint, stateTone } from './terminal.ts'
@@ -91,6 +92,8 @@ const check = async (invocation: Invocation): Promise<{ readonly notes: Notes; r
   await attempt('configuration', async () => checkUnread(settings, folders?.apis ?? new Map(), await notifyText(folder), notes))
   const apis = await attempt('configuration', async () => readApiSettings(folders?.apis ?? new Map(), settings.raw))
   const asking = offline || apis === null ? [] : checkAccounts(apis, definitions, notes)
+  if (apis !== null && folders !== null)
+    await attempt('configuration', async () => checkPrices(apis, folders, definitions, notes))
   const database = await attempt('database', () => open(settings))
   try {
     const checking = { pipelinesFolder: folder, definitions, marts, folders, notes }
@@ -198,6 +201,25 @@ const checkAccounts = (apis: ApiSettings, definitions: readonly Definition[], no
       return false
     }
   })
+}
+
+/** Prices that are set for what no definition asks for: most likely a name that was misspelled, and a price that is not used. */
+const checkPrices = (apis: ApiSettings, { sources }: SourceFolders, definitions: readonly Definition[], notes: Notes): void => {
+  for (const { of, definitions: asking } of accountsOf(definitions)) {
+    if (connectionOf(apis, of) === null) continue
+    const asked = asking.flatMap((one) => {
+      const source = sources.get(one.source)
+      return source === undefined ? [] : [priceName(one, source)]
+    })
+    for (const name of apis.allowance(of).prices?.keys() ?? [])
+      if (!asked.includes(name))
+        note(
+          notes,
+          'configuration',
+          'warning',
+          `a price is set for '${name}' of account ${of.account}, which no definition asks for: it is not used. Definitions ask for ${[...new Set(asked)].sort().join(', ')}.`,
+        )
+  }
 }
 
 /** Without asking it: whether the service is the one that rows came from, and is not asked for examples. */

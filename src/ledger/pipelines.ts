@@ -111,13 +111,12 @@ const openWindows = async (trx: Db, pipelineId: number): Promise<void> => {
     .execute()
 }
 
-/** Whether the first so many rows alone were ever asked for. */
-export const everAskedForTop = async (db: Db, pipelineId: number): Promise<boolean> => {
+/** Whether the first so many rows alone were ever asked for, of whatever pipeline. */
+export const everAskedForTop = async (db: Db): Promise<boolean> => {
   const row = await db
-    .selectFrom('etl.answers')
-    .select('answer_id')
+    .selectFrom('etl.answer_shapes')
+    .select('shape_id')
     .where('top_rows', 'is not', null)
-    .where('pipeline_id', '=', pipelineId)
     .limit(1)
     .executeTakeFirst()
   return row !== undefined

@@ -33,7 +33,7 @@ export const windowStates = async (db: Db, pipelineId: number): Promise<Readonly
 }
 
 /**
- * CTE `whole`: those of the windows whose every wanted unit is loaded while none is asked for or held. One scan of the units, and of the slices
+ * CTE `whole`: those of the windows whose every wanted unit is loaded, with as many first rows as are wanted now, while none is asked for or held. One scan of the units, and of the slices
  * only those that are wanted no more: a join of all would take many times as long.
  */
 const whole = (pipelineId: number, windows: readonly IsoDate[]): RawBuilder<unknown> => {
@@ -48,9 +48,14 @@ const whole = (pipelineId: number, windows: readonly IsoDate[]): RawBuilder<unkn
       where s.pipeline_id = ${pipelineId} and s.wanted_until is not null group by 1
     ), wanted as (
       select count(*) as slices from etl.slices where pipeline_id = ${pipelineId} and wanted_until is null
+    ), other_top as materialized (
+      select distinct u.window_from from etl.units u join etl.slices s using (slice_id) join etl.answers t using (answer_id)
+      where ${these} and s.wanted_until is null and exists (select from etl.answer_shapes where top_rows is not null)
+        and t.top_rows is distinct from (select (definition -> 'params' ->> 'top')::integer from etl.pipelines where pipeline_id = ${pipelineId})
     ), whole as materialized (
       select seen.window_from, wanted.slices as units from seen left join left_over using (window_from) cross join wanted
       where not seen.busy and seen.loaded - coalesce(left_over.loaded, 0) = wanted.slices
+        and not exists (select from other_top o where o.window_from = seen.window_from)
     )`
 }
 

@@ -55,16 +55,20 @@ export const recorder =
     requests.push(Object.assign(request, { jobId: null, runId, pipelineId, askNumber: null, subject }))
   }
 
+/** `keywords`, `referrals`: as a setting of prices names what a definition asks for. */
+export const priceName = (definition: Definition, source: Source): string => {
+  const { dataset } = datasetOf(definition, source)
+  return dataset.split(/[./]/).at(-1) ?? dataset
+}
+
 /** Whose price a definition is paid by. */
 export const priceSubject = (
   { allowance }: Pick<PlanRuntime, 'allowance'>,
   definition: Definition,
   source: Source,
 ): PriceSubject => {
-  const of = datasetOf(definition, source)
-  // `keywords`, `referrals`: as the setting names it.
-  const name = of.dataset.split(/[./]/).at(-1) ?? of.dataset
-  return { ...of, stated: allowance(definition).prices?.get(name) ?? null, seen: source.billing?.seen ?? [] }
+  const stated = allowance(definition).prices?.get(priceName(definition, source)) ?? null
+  return { ...datasetOf(definition, source), stated, seen: source.billing?.seen ?? [] }
 }
 
 export interface PlanContext {
@@ -163,9 +167,9 @@ const cellScope = async (db: Db, input: PlanInput): Promise<CellScope> => {
   }
 }
 
-const topOf = async (db: Db, { definition, source, pipeline }: PlanInput): Promise<number | null | undefined> => {
+const topOf = async (db: Db, { definition, source }: PlanInput): Promise<number | null | undefined> => {
   const top = source.limitsOf?.(definition.params).top
-  return top ?? ((await everAskedForTop(db, pipeline.pipelineId)) ? null : undefined)
+  return top ?? ((await everAskedForTop(db)) ? null : undefined)
 }
 
 /** A person who names a range says what it is; a night without a guard does not care. */

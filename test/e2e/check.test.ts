@@ -140,3 +140,12 @@ test('a definition that does not fit its migration is found before that is appli
     await empty.drop()
   }
 })
+
+test('a price for what no definition asks for is named: it would not be used', async () => {
+  const lines = async (prices: string): Promise<string> =>
+    said(await millrace(['check', '--offline', '--json'], { WEB_ANALYTICS_PRICES: prices })).join('\n')
+  expect(await lines('keyword=0.1/row asked,keywords=0.1/row asked')).toMatch(
+    /warning \(configuration\): a price is set for 'keyword' of account default, which no definition asks for: it is not used\. .* keywords, /,
+  )
+  expect(await lines('keywords=0.1/row asked,shopper-report=2/request')).not.toContain('a price is set')
+})
