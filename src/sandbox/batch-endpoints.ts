@@ -90,7 +90,15 @@ const accept = (service: Service, exchange: Exchange, query: ReportQuery): Repor
 export const worldOf = (service: Service): ReportWorld => {
   const { seed, reportRows, hostile, sparse, keywordsByDomain } = service.settings()
   const unknown = Object.entries(keywordsByDomain).flatMap(([domain, rows]) => (rows === 0 ? [domain] : []))
-  return { seed, reportRows, hostile, sparse, unknown: new Set(unknown), generations: service.calendar.generations() }
+  return {
+    seed,
+    reportRows,
+    hostile,
+    sparse,
+    unknown: new Set(unknown),
+    generations: service.calendar.generations(),
+    methods: service.calendar.methods(),
+  }
 }
 
 const notFound = (id: string): Reply => refusal('batch', 404, 404, [`report_id: no report ${id}`])

@@ -40,12 +40,19 @@ const actions: Readonly<Record<string, Action>> = {
     const { event = 'Monthly', date } = releaseSchema.parse(body) ?? {}
     return { sent: await service.webhooks.release(event, date) }
   },
+  'POST /_sandbox/method': (service, body) => {
+    const { from, change } = methodSchema.parse(body)
+    service.calendar.changeMethod(from, change)
+    return { from, change }
+  },
   'POST /_sandbox/restate': (service, body) => {
     const { month, domain } = restateSchema.parse(body)
     service.calendar.restate(month, domain)
     return { month, domain: domain ?? 'every domain', last_updated: service.calendar.lastUpdated([month], domain ?? '') }
   },
 }
+
+const methodSchema = z.strictObject({ from: restateSchema.shape.month, change: z.number().gt(-1) })
 
 const releaseSchema = z.strictObject({ event: z.enum(['Monthly', 'Daily']).optional(), date: z.iso.date().optional() }).optional()
 

@@ -25,6 +25,8 @@ export interface KeywordWorld {
   readonly rows: number
   /** How often the period was restated. */
   readonly generation: number
+  /** Clicks are so many times those of the first method. Default 1. */
+  readonly factor?: number
   /** Whether volume and CPC have their final values. */
   readonly settled: boolean
   readonly hostile: boolean
@@ -61,7 +63,7 @@ export const keywordView = (query: KeywordQuery, world: KeywordWorld): KeywordVi
     countryHash: hashText(query.country, world.seed),
     monthHash: hashText(period, world.seed),
     top: 10 ** (4.2 + 1.3 * unit(domainHash)) * countryScale(query.country) * (0.85 + 0.3 * unit(periodHash)),
-    scale: trafficScale[query.trafficSource] * webScale[query.webSource],
+    scale: trafficScale[query.trafficSource] * webScale[query.webSource] * (world.factor ?? 1),
   }
   return {
     count: query.trafficSource === 'Paid' ? Math.ceil(inClass / paidShare) : inClass,

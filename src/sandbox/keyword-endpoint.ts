@@ -1,6 +1,6 @@
 // GET /v4/website-analysis/keywords (interface 2.1, 2.2, 4.1), with the faults that lie in its answer.
 import { addWindows } from '../core/window.ts'
-import { addMonths, generationOf, monthsBetween } from './publication-calendar.ts'
+import { addMonths, factorOf, generationOf, monthsBetween } from './publication-calendar.ts'
 import type { Exchange } from './exchange.ts'
 import type { TakeFault } from './faults.ts'
 import { type KeywordQuery, type KeywordView, keywordView } from './keyword-data.ts'
@@ -36,6 +36,7 @@ export const viewOf = (service: Service, query: KeywordQuery): KeywordView => {
     hostile,
     rows: rowsOf(service, query.domain),
     generation: months.reduce((sum, month) => sum + generationOf(generations, month, query.domain), 0),
+    factor: factorOf(service.calendar.methods(), query.from),
     settled: months.every((month) => service.calendar.isSettled(month)),
   })
 }

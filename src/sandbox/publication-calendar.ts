@@ -16,6 +16,12 @@ const placeOf = (month: string, domain: string): string => `${month} ${domain}`
 export const generationOf = (generations: Generations, month: string, domain: string): number =>
   (generations.get(month) ?? 0) + (generations.get(placeOf(month, domain)) ?? 0)
 
+/** Methods that were changed: from the month on values are so many times those before. A snapshot never changes. */
+export type Methods = readonly { readonly from: string; readonly factor: number }[]
+
+export const factorOf = (methods: Methods, month: string): number =>
+  methods.reduce((factor, one) => (one.from <= month ? factor * one.factor : factor), 1)
+
 export interface Calendar {
   /** The service's date. */
   today(): string
@@ -29,8 +35,11 @@ export interface Calendar {
   /** Date of the last change to any of the months, of the domain. */
   lastUpdated(months: readonly string[], domain: string): string
   generations(): Generations
+  methods(): Methods
   /** @param domain of this domain alone; left out: of every domain. */
   restate(month: string, domain?: string): void
+  /** Visits and clicks of the month and later ones are by another method: so much more, as a fraction. */
+  changeMethod(from: string, change: number): void
 }
 
 export const addMonths = (month: string, months: number): string => addWindows(`${month}-01`, 'month', months).slice(0, 7)
@@ -46,6 +55,7 @@ const dayAfter = (date: string): string => addWindows(date, 'day', 1)
 /** @param lateDays by which the newest month appears late, as of now */
 export const createCalendar = (now: () => number, historyMonths: () => number, lateDays: () => number = () => 0): Calendar => {
   let generations: Generations = new Map()
+  let methods: Methods = []
   const restatedOn = new Map<string, string>()
   const today = (): string => dateIn(now(), serviceZone)
   const latestMonth = (): string => addMonths(today().slice(0, 7), Number(today().slice(8)) >= appearsOn + lateDays() ? -1 : -2)
@@ -60,6 +70,10 @@ export const createCalendar = (now: () => number, historyMonths: () => number, l
     const restated = [restatedOn.get(month), restatedOn.get(placeOf(month, domain))].flatMap((date) => date ?? [])
     return [published, ...restated].sort().at(-1) ?? published
   }
+  // A second change on the same day must still be visible in a date.
+  const touch = (place: string, before: string): void => {
+    restatedOn.set(place, today() > before ? today() : dayAfter(before))
+  }
   return {
     today,
     nowMs: now,
@@ -68,12 +82,15 @@ export const createCalendar = (now: () => number, historyMonths: () => number, l
     isSettled,
     lastUpdated,
     generations: () => generations,
+    methods: () => methods,
     restate: (month, domain) => {
       const place = domain === undefined ? month : placeOf(month, domain)
-      const before = updatedOn(month, domain ?? '')
-      // A second restatement on the same day must still be visible in a date.
-      restatedOn.set(place, today() > before ? today() : dayAfter(before))
+      touch(place, updatedOn(month, domain ?? ''))
       generations = new Map(generations).set(place, (generations.get(place) ?? 0) + 1)
+    },
+    changeMethod: (from, change) => {
+      for (const month of monthsBetween(from, latestMonth())) touch(month, updatedOn(month, ''))
+      methods = [...methods, { from, factor: 1 + change }]
     },
   }
 }

@@ -1,6 +1,6 @@
 // What a checked submission asks for, in one shape for both kinds of report.
 import { addWindows, alignDown } from '../core/window.ts'
-import type { Generations } from './publication-calendar.ts'
+import type { Generations, Methods } from './publication-calendar.ts'
 import type { Granularity } from './vtables.ts'
 
 export interface TableQuery {
@@ -26,6 +26,8 @@ export interface ReportQuery {
 export interface ReportWorld {
   readonly seed: number
   readonly generations: Generations
+  /** Default: none was changed. */
+  readonly methods?: Methods
   readonly reportRows: number | null
   readonly hostile: boolean
   /** A third of the rows alone. */

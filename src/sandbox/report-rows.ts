@@ -1,5 +1,5 @@
 // The rows of a report, one after the other: the cross product of what was asked, less what the service has no data for.
-import { generationOf } from './publication-calendar.ts'
+import { factorOf, generationOf } from './publication-calendar.ts'
 import { combine, hashText, unit } from './hash.ts'
 import type { ReportQuery, ReportWorld, TableQuery } from './report-query.ts'
 import { type MetricSpec, type Vtable, dimensionSize, dimensionValue, type shopperMetrics, vtables } from './vtables.ts'
@@ -129,7 +129,13 @@ const trafficOf = (cell: Cell, world: ReportWorld): Traffic => {
   const hash = hashOf(cell, world)
   const noise = 0.92 + 0.16 * unit(hash)
   const part = cell.part === 0 ? 1 : 1 / (cell.part + 1)
-  const visits = monthlyVisits(cell, world) * cell.monthShare * noise * part * restatement(hash, generationAt(world, cell))
+  const visits =
+    monthlyVisits(cell, world) *
+    cell.monthShare *
+    noise *
+    part *
+    restatement(hash, generationAt(world, cell)) *
+    factorOf(world.methods ?? [], cell.date.slice(0, 7))
   const desktop = 0.25 + 0.5 * unit(hashText(cell.domain, world.seed + 1))
   return { desktop: visits * desktop, mobile: visits * (1 - desktop), hash }
 }

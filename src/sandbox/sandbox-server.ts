@@ -31,6 +31,8 @@ export interface Sandbox {
   configure(patch: SandboxOptions): void
   /** Changes the month's values once more, as the service does when it corrects itself. @param month `YYYY-MM` @param domain of this one alone. */
   restate(month: string, domain?: string): void
+  /** From the month on visits and clicks are by another method: so much more, as a fraction. */
+  changeMethod(from: string, change: number): void
   /** What is known beyond what was asked: for those who prove something about a client. */
   readonly truth: Truth
   /** Ends every connection at once. Safe to call twice. */
@@ -61,6 +63,7 @@ export const startSandbox = async (options: SandboxOptions = {}): Promise<Sandbo
     books: () => service.books(),
     configure: (patch) => service.configure(patch),
     restate: (month, domain) => service.calendar.restate(month, domain),
+    changeMethod: (from, change) => service.calendar.changeMethod(from, change),
     truth: truthOf(service),
     close: async () => {
       service.webhooks.close()

@@ -5,7 +5,7 @@ export const dialectV5 = {
   name: 'v5',
   paths: {
     ...endpoints,
-    // Assumed: only its batch paths are on record.
+    // Assumed: only its batch paths are on record; the shopper's page names this service's older path and /batch/v5/request-report (81).
     keywords: '/v5/website-analysis/keywords',
     report: '/batch/v5/request-report',
     validate: '/batch/v5/request-validate',
